@@ -1,0 +1,1 @@
+"""Generative models of electronic health records, as a course teaches them."""

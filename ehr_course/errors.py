@@ -1,0 +1,28 @@
+"""The one error that bad input raises: it names the thing, the place and the remedy."""
+
+from __future__ import annotations
+
+
+class InputError(ValueError):
+    """Input that the course cannot use.
+
+    Args:
+        thing: what is wrong, usually a file name ("ADMISSIONS.csv").
+        place: where in it ("line 17, column 'ADMITTIME'"), or "" when the whole thing is wrong.
+        problem: what was found there.
+        remedy: what the reader can do about it.
+
+    >>> print(InputError("ADMISSIONS.csv", "line 3", "'soon' is not a date", "Write 2101-01-31."))
+    ADMISSIONS.csv, line 3: 'soon' is not a date. Write 2101-01-31.
+    """
+
+    def __init__(self, thing: object, place: str, problem: str, remedy: str) -> None:
+        self.thing = str(thing)
+        self.place = place
+        self.problem = problem.rstrip(".")
+        self.remedy = remedy
+        where = f"{self.thing}, {place}" if place else self.thing
+        super().__init__(f"{where}: {self.problem}. {remedy}")
+
+    def __reduce__(self) -> tuple:
+        return type(self), (self.thing, self.place, self.problem, self.remedy)
