@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 from typing import Literal
 
 Sex = Literal["F", "M"]
@@ -88,7 +89,7 @@ class PatientRecord:
         if not isinstance(self.visits, tuple) or not self.visits:
             raise ValueError(f"{who}: visits is a tuple of at least one Visit")
         times = [visit.admitted for visit in self.visits if visit.admitted is not None]
-        if any(later < earlier for earlier, later in zip(times, times[1:], strict=False)):
+        if any(later < earlier for earlier, later in pairwise(times)):
             raise ValueError(f"{who}: visits are not in the order of their admission times")
 
     @property
