@@ -1,0 +1,10 @@
+"""Exercises that tell you what went wrong.
+
+`check` tries your answer and says what it found, `hint` helps, `progress` shows where you stand.
+`examine` is the check alone: it returns its result, and neither shows nor records it.
+"""
+
+from ehr_course.exercises.examine import examine
+from ehr_course.exercises.notebook import WrongAnswerError, check, hint, progress
+
+__all__ = ["WrongAnswerError", "check", "examine", "hint", "progress"]

@@ -1,0 +1,186 @@
+"""Examine an answer: try it, compare it, and name the wrong idea where there is a known one.
+
+Nothing here displays, records or raises; `check` does that with the result.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ehr_course.exercises.catalogue import find_exercise
+from ehr_course.exercises.compare import Difference, first_difference, kind_of, shorten
+from ehr_course.exercises.exercise import FRESH_INPUTS, Arguments, Exercise, Misconception
+from ehr_course.exercises.learner_code import Call, call, is_untouched_stub, own_line
+from ehr_course.exercises.result import Outcome, Result
+
+
+def examine(exercise_id: str, answer: Callable[..., Any], *, seed: int | None = None) -> Result:
+    """Try an answer on chosen and on fresh random inputs.
+
+    Args:
+        exercise_id: lesson and number ("07.1").
+        answer: the learner's function itself, not the value of a call.
+        seed: makes the random inputs; drawn anew when None, so that no answer can be fitted to
+            them. The message of a failure names it.
+
+    Returns:
+        The result, with one of four outcomes.
+
+    Raises:
+        ValueError: if there is no such exercise.
+    """
+    exercise = find_exercise(exercise_id)
+    if seed is None:
+        fixed = os.environ.get("EHR_COURSE_PROBE_SEED")
+        seed = int(fixed) if fixed else secrets.randbelow(100_000)
+    if not callable(answer):
+        return _not_a_function(exercise, answer)
+    probes = exercise.probes(seed)
+    calls = [call(answer, probe) for probe in probes]
+    if is_untouched_stub(answer, calls[0].error):
+        return Result(
+            exercise.id,
+            exercise.title,
+            Outcome.NOT_ATTEMPTED,
+            f'Replace the line that raises NotImplementedError. hint("{exercise.id}") helps.',
+        )
+    return _judge(exercise, answer, probes, calls, seed)
+
+
+def _judge(
+    exercise: Exercise,
+    answer: Callable[..., Any],
+    probes: Sequence[Arguments],
+    calls: Sequence[Call],
+    seed: int,
+) -> Result:
+    expected = [call(exercise.reference, probe) for probe in probes]
+    differences = [
+        _difference(exercise, right, made) for right, made in zip(expected, calls, strict=True)
+    ]
+    failing = [i for i, difference in enumerate(differences) if difference is not None]
+    if not failing:
+        return _solved_unless_input_changed(exercise, answer, probes, calls, seed)
+    smallest = min(failing, key=lambda i: len(repr(probes[i])))
+    known = _recognise(exercise, probes, calls)
+    raised = calls[smallest].error
+    if known is not None:
+        message = known.diagnosis
+    elif raised is not None:
+        message = "Your function raised an exception."
+    else:
+        message = _describe(differences[smallest], calls[smallest])
+    return Result(
+        exercise.id,
+        exercise.title,
+        Outcome.ERROR if raised is not None else Outcome.NOT_YET,
+        message,
+        _details(exercise, answer, probes[smallest], expected[smallest], calls[smallest]),
+        _repeat(exercise, answer, seed),
+        known.name if known is not None else None,
+    )
+
+
+def _difference(exercise: Exercise, expected: Call, made: Call) -> Difference | None:
+    if expected.error is not None:
+        wanted = type(expected.error)
+        if isinstance(made.error, wanted):
+            return None
+        return Difference("value", "", f"expected {wanted.__name__}, got {shorten(made.value)}")
+    if made.error is not None:
+        return Difference("value", "", f"raised {type(made.error).__name__}")
+    return first_difference(expected.value, made.value, exercise.tolerance)
+
+
+def _solved_unless_input_changed(
+    exercise: Exercise,
+    answer: Callable[..., Any],
+    probes: Sequence[Arguments],
+    calls: Sequence[Call],
+    seed: int,
+) -> Result:
+    changed = [i for i, made in enumerate(calls) if made.changed_input]
+    if not changed:
+        count = f"{len(exercise.chosen)} chosen and {FRESH_INPUTS} random inputs"
+        return Result(exercise.id, exercise.title, Outcome.SOLVED, f"Right on {count}.")
+    smallest = min(changed, key=lambda i: len(repr(probes[i])))
+    return Result(
+        exercise.id,
+        exercise.title,
+        Outcome.NOT_YET,
+        "The value is right, but your function changed its input. Work on a copy: the caller "
+        "still needs the original.",
+        (("input", _arguments(exercise, probes[smallest])),),
+        _repeat(exercise, answer, seed),
+        "changes_input",
+    )
+
+
+def _recognise(
+    exercise: Exercise, probes: Sequence[Arguments], calls: Sequence[Call]
+) -> Misconception | None:
+    for misconception in exercise.misconceptions:
+        if all(
+            _same(call(misconception.wrong, probe), made, exercise.tolerance)
+            for probe, made in zip(probes, calls, strict=True)
+        ):
+            return misconception
+    return None
+
+
+def _same(left: Call, right: Call, tolerance: float) -> bool:
+    if left.error is not None or right.error is not None:
+        return type(left.error) is type(right.error)
+    return first_difference(left.value, right.value, tolerance) is None
+
+
+def _describe(difference: Difference, made: Call) -> str:
+    if made.value is None and difference.kind == "type" and not difference.place:
+        return "Your function returned None. Is a return statement missing?"
+    if difference.kind == "type" and not difference.place:
+        return f"The value has the wrong type: {difference.text}."
+    where = f" at {difference.place}" if difference.place else ""
+    return f"The value differs{where}: {difference.text}."
+
+
+def _details(
+    exercise: Exercise, answer: Callable[..., Any], probe: Arguments, expected: Call, made: Call
+) -> tuple[tuple[str, str], ...]:
+    wanted = (
+        shorten(expected.value)
+        if expected.error is None
+        else f"an exception: {type(expected.error).__name__}"
+    )
+    details = [("input", _arguments(exercise, probe)), ("expected", wanted)]
+    if made.error is not None:
+        details.append(("raised", f"{type(made.error).__name__}: {made.error}"))
+        details.append(("your line", own_line(answer, made.error)))
+    else:
+        details.append(("got", shorten(made.value)))
+    if made.printed:
+        details.append(("printed", made.printed.rstrip()[-400:]))
+    return tuple(details)
+
+
+def _arguments(exercise: Exercise, probe: Arguments) -> str:
+    named = zip(exercise.parameters, probe, strict=True)
+    return "\n".join(f"{name} = {shorten(value)}" for name, value in named)
+
+
+def _repeat(exercise: Exercise, answer: Callable[..., Any], seed: int) -> str:
+    name = getattr(answer, "__name__", "your_function")
+    return f'check("{exercise.id}", {name}, seed={seed})'
+
+
+def _not_a_function(exercise: Exercise, answer: object) -> Result:
+    return Result(
+        exercise.id,
+        exercise.title,
+        Outcome.NOT_YET,
+        f"check needs your function itself, and got {kind_of(answer)}. Write its name without "
+        "parentheses.",
+        misconception="not_a_function",
+    )

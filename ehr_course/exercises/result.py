@@ -1,0 +1,89 @@
+"""The result of a check, as text for a terminal and as HTML for a notebook."""
+
+from __future__ import annotations
+
+import html
+import textwrap
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Outcome(StrEnum):
+    """What a check can say of an answer."""
+
+    SOLVED = "solved"
+    NOT_YET = "not yet"
+    ERROR = "error in your code"
+    NOT_ATTEMPTED = "not attempted"
+
+
+_MARKS = {
+    Outcome.SOLVED: ("✔", "Solved", "#1a7f37"),
+    Outcome.NOT_YET: ("✘", "Not yet", "#9a6700"),
+    Outcome.ERROR: ("⚠", "Error in your code", "#b3261e"),
+    Outcome.NOT_ATTEMPTED: ("○", "Not attempted yet", "#57606a"),
+}
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a check found.
+
+    Attributes:
+        exercise_id: lesson and number ("07.1").
+        title: the exercise's title.
+        outcome: one of the four.
+        message: what happened and why, in a sentence or two.
+        details: labelled lines to look at, such as ("expected", "[3, 7, 4]").
+        repeat: the call that tries the same inputs again, or "" where there is nothing to repeat.
+        misconception: the name of the recognised wrong idea, or None.
+    """
+
+    exercise_id: str
+    title: str
+    outcome: Outcome
+    message: str
+    details: tuple[tuple[str, str], ...] = ()
+    repeat: str = ""
+    misconception: str | None = None
+
+    def __str__(self) -> str:
+        mark, word, _ = _MARKS[self.outcome]
+        lines = [f"{mark} {self.exercise_id} {self.title}: {word}"]
+        lines += textwrap.wrap(self.message, 88, initial_indent="  ", subsequent_indent="  ")
+        width = max((len(label) for label, _ in self.details), default=0)
+        for label, text in self.details:
+            first, *rest = text.splitlines() or [""]
+            lines.append(f"  {label + ':':<{width + 1}} {first}")
+            lines += [f"  {'':<{width + 1}} {line}" for line in rest]
+        if self.repeat:
+            lines.append(f"  The same inputs again: {self.repeat}")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        mark, word, colour = _MARKS[self.outcome]
+        rows = "".join(
+            '<tr><th scope="row" style="text-align:left;vertical-align:top;font-weight:600;'
+            f'padding:1px 12px 1px 0;background:none">{html.escape(label)}</th>'
+            '<td style="text-align:left;padding:1px 0;background:none">'
+            '<code style="white-space:pre-wrap;word-break:break-word">'
+            f"{html.escape(text)}</code></td></tr>"
+            for label, text in self.details
+        )
+        table = f'<table style="margin:6px 0 0 0;border:none">{rows}</table>' if rows else ""
+        again = (
+            '<div style="margin-top:6px;opacity:0.8">The same inputs again: '
+            f"<code>{html.escape(self.repeat)}</code></div>"
+            if self.repeat
+            else ""
+        )
+        return (
+            f'<div role="status" style="border-left:5px solid {colour};padding:6px 12px;'
+            'margin:4px 0;line-height:1.45">'
+            f'<strong><span style="color:{colour}" aria-hidden="true">{mark}</span> '
+            f"{html.escape(self.exercise_id)} {html.escape(self.title)}: {word}</strong>"
+            f"<div>{html.escape(self.message)}</div>{table}{again}</div>"
+        )
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        return {"text/plain": str(self), "text/html": self._repr_html_()}
