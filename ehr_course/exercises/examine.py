@@ -124,14 +124,15 @@ def _recognise(
 ) -> Misconception | None:
     for misconception in exercise.misconceptions:
         if all(
-            _same(call(misconception.wrong, probe), made, exercise.tolerance)
+            same(call(misconception.wrong, probe), made, exercise.tolerance)
             for probe, made in zip(probes, calls, strict=True)
         ):
             return misconception
     return None
 
 
-def _same(left: Call, right: Call, tolerance: float) -> bool:
+def same(left: Call, right: Call, tolerance: float) -> bool:
+    """Say whether two calls did the same: equal values, or the same kind of exception."""
     if left.error is not None or right.error is not None:
         return type(left.error) is type(right.error)
     return first_difference(left.value, right.value, tolerance) is None

@@ -49,11 +49,15 @@ def call(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Call:
 
 
 def is_untouched_stub(function: Callable[..., Any], error: Exception | None) -> bool:
-    """Say whether `error` is the NotImplementedError of the stub itself."""
+    """Say whether `error` is the stub's own: PyTorch raises NotImplementedError too."""
     if not isinstance(error, NotImplementedError):
         return False
     frames = traceback.extract_tb(error.__traceback__)
-    return bool(frames) and frames[-1].filename == _file_of(function)
+    return (
+        bool(frames)
+        and frames[-1].filename == _file_of(function)
+        and (frames[-1].line or "").startswith("raise NotImplementedError")
+    )
 
 
 def own_line(function: Callable[..., Any], error: Exception) -> str:

@@ -584,7 +584,7 @@ SEGMENT = Exercise(
     chosen=(
         ("abcd", _LETTERS | {"abc": -9.0, "ab": -7.0, "cd": -7.5}),
         ("abcd", _LETTERS | {"abc": -4.0, "bcd": -30.0}),
-        ("abab", _LETTERS | {"ab": -6.0, "aba": -6.5}),
+        ("abab", _LETTERS | {"ab": -6.0, "aba": -7.0}),
         ("abcd", _LETTERS | {"abcd": -24.0, "bc": -11.0}),
         ("a", _LETTERS),
         (_LONG, _LETTERS | {"abc": -7.0, "ab": -7.0, "cd": -7.5}),

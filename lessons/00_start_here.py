@@ -1,0 +1,251 @@
+# %% [markdown]
+# # 00 · Start here
+#
+# 20 minutes · Prerequisites: none
+#
+# You will be able to
+#
+# - read a patient's record as visits and codes
+# - name the chapter and the category of an ICD-9 code
+# - count the pieces into which a text tokenizer cuts a code
+# - tell the four outcomes of a check apart
+# - verify that your machine can run the course
+
+# %% [markdown]
+# ## What does a hospital know about you?
+#
+# After you leave, less than you might think. Much of what remains in a
+# database, and is easy to count, is a short list of codes: one for each
+# diagnosis, written down for every stay. Look at one person.
+
+# %% tags=["parameters"]
+PROFILE = "tiny"  # "tiny", "small" or "full": how many patients
+SEED = 0
+
+# %%
+import os
+import platform
+import sys
+from importlib.metadata import version
+
+import torch
+
+from ehr_course import icd9
+from ehr_course.exercises import check, hint, progress
+from ehr_course.sources.synthetic import make_cohort
+from ehr_course.tokenizers.notes import NoteTokenizer
+from ehr_course.widgets.record import record_explorer
+
+# %%
+n_patients = {"tiny": 300, "small": 5_000, "full": 46_520}[PROFILE]
+cohort = make_cohort(n_patients, seed=SEED)
+patient = next(r for r in cohort if len(r.visits) == 2 and r.age > 50)
+
+print(f"age {patient.age}, sex {patient.sex}")
+for visit in patient.visits:
+    print(f"admitted {visit.admitted:%B %Y}")
+    for code in visit.codes:
+        print(f"  {icd9.dotted(code):>7}  {icd9.title(code)}")
+
+# %% [markdown]
+# This is an **electronic health record** (EHR), cut down to what this
+# course needs: a *patient* with an age and a sex, their *visits* in time
+# order, and for each visit its *codes*, the most important first.
+#
+# The person does not exist. They come from the embedded hospital, which
+# invents patients with real codes, so that you can look at everything and
+# share everything. Their dates lie in the future because those of
+# MIMIC, the best-known public hospital database, do: it shifts every
+# patient's dates to protect them. With your own access to MIMIC, lesson
+# 08 loads real patients through the same functions.
+#
+# Move the slider to meet the others.
+
+# %%
+record_explorer(cohort[:40])
+
+# %% [markdown]
+# ## What a code says
+#
+# The codes are **ICD-9-CM**: the International Classification of
+# Diseases, ninth revision, as American hospitals used it until 2015. A
+# code is a path in a tree. The first three characters are its
+# *category*, the digits after the dot make it more precise, and
+# categories are grouped in *chapters*.
+
+# %%
+for code in ("42731", "25000", "V3001", "E8859"):
+    print(icd9.dotted(code), "·", icd9.title(code))
+    print("   category", icd9.category(code))
+    chapter = icd9.chapter(code)
+    print(f"   chapter {chapter.number}: {chapter.title}")
+
+# %% [markdown]
+# Codes that begin with V are reasons to be in hospital without being
+# ill: V30 is being born. Codes that begin with E say how an injury
+# happened, and their category has four characters.
+#
+# A code is text, not a number. `038.9` is sepsis; read as a number it
+# becomes 38.9, and then 389, which is hearing loss.
+
+# %%
+for code in ("0389", "389"):
+    print(f"{code:>4}  {icd9.title(code)}")
+assert icd9.title("0389") != icd9.title("389")
+
+# %% [markdown]
+# ## Why a course about this?
+#
+# You are going to build models that *generate* patients: give one an age
+# and a sex, and it writes a record that such a person might have. A
+# language model does that, token by token. Its tokenizer decides what a
+# token is, and the usual one is made for text.
+#
+# Here is such a tokenizer, trained in this cell on the diagnoses of the
+# embedded hospital, written out as sentences. What does it make of a
+# word, and what of a code?
+
+# %%
+sentences = [
+    f"{record.age} year old with {icd9.title(code)}."
+    for record in cohort
+    for code in record.codes
+]
+text_tokenizer = NoteTokenizer.train(sentences, vocab_size=600)
+
+for text in ("hypertension", "diabetes", "401.9", "250.00", "427.31"):
+    pieces = text_tokenizer.pieces(text)
+    print(f"{text:>12}  {len(pieces)} pieces  {pieces}")
+
+# %%
+codes = sorted({code for record in cohort for code in record.codes})
+pieces = [len(text_tokenizer.pieces(icd9.dotted(code))) for code in codes]
+print(f"{len(codes)} codes, {sum(pieces) / len(codes):.1f} pieces a code")
+assert sum(pieces) / len(codes) > 3
+
+# %% [markdown]
+# A word that the tokenizer met often is one piece. A code is shattered
+# into digits that mean nothing by themselves. Lesson 07 gives every code
+# a token of its own.
+#
+# ## How the exercises work
+#
+# Every exercise is a function to complete, with a call of `check` below
+# it. A check tries your function on chosen inputs and on fresh random
+# ones, and has four things to say:
+#
+# | outcome | what it means |
+# |---|---|
+# | ○ not attempted yet | the stub is still there |
+# | ✘ not yet | your function runs and is wrong; you see where and why |
+# | ⚠ error in your code | your function raised; you see your own line |
+# | ✔ solved | right on every input |
+#
+# Meet all four. Run the next cell as it is. Then replace the line that
+# raises by each of these, and run the cell again each time:
+#
+# 1. `return len(visits)`
+# 2. `return len(visits.codes)`
+# 3. your own answer
+#
+# ### Exercise 00.1 · How many different codes? (★, 5 minutes)
+#
+# `visits` is a list of visits, each a list of codes. Return how many
+# different codes the patient has.
+#
+# Example: `count_codes([["4280", "42731"], ["4280"]])` is `2`.
+
+# %% tags=["exercise:00.1", "nbval-ignore-output"]
+def count_codes(visits):
+    raise NotImplementedError("00.1: replace this line")
+
+
+check("00.1", count_codes)
+
+# %% [markdown]
+# When a check fails, its message ends in a *seed*. Put it into the call,
+# as the message shows, and the same random inputs come again, as often
+# as you like. `hint` helps step by step: each call shows the next hint.
+
+# %% tags=["nbval-ignore-output"]
+hint("00.1", 1)
+
+# %% [markdown]
+# `progress` shows where you stand in the whole course. It is kept in
+# your user folder, not in this notebook, so a fresh copy of the course
+# still knows it.
+
+# %% tags=["nbval-ignore-output"]
+progress()
+
+# %% [markdown]
+# ## Is your machine ready?
+#
+# The course runs on a laptop with two cores and 8 GB of memory. It needs
+# no GPU, and uses one where there is one.
+
+# %% tags=["nbval-ignore-output"]
+needed = ("torch", "transformers", "sentencepiece", "polars", "jupyterlab")
+print("Python", platform.python_version())
+for package in needed:
+    print(package, version(package))
+print("GPU" if torch.cuda.is_available() else "CPU only,",
+      os.cpu_count(), "cores")
+assert sys.version_info >= (3, 11)
+
+# %% [markdown]
+# If this cell raised, run `python3 -m course doctor` in a terminal: it
+# says what is missing.
+#
+# ## The map
+#
+# | lesson | minutes | you build |
+# |---|---|---|
+# | 00 Start here | 20 | a first answer |
+# | [07 Tokenization](07_tokenization.ipynb) | 75 | codes as tokens |
+# | [08 Data loading](08_data_loading.ipynb) | 60 | files as patients |
+#
+# The numbers are those of the chapters of a tutorial that the course
+# follows from chapter 07 on. The tutorial was never finished, and some
+# of what it says does not hold. Where a lesson repeats such a claim, it
+# measures it first.
+#
+# ## Recap
+#
+# - **A record** is a patient's age and sex, and visits in time order,
+#   each a list of codes, the most important first.
+# - **A code** is text: a category of three characters (four for E codes)
+#   and further digits, in one of 19 chapters.
+# - **A text tokenizer** cuts a code into several pieces.
+# - **A check** says not attempted, not yet, error in your code, or
+#   solved.
+# - **Your machine** is ready if the cell above did not raise.
+#
+# ### Test yourself
+#
+# 1. Two visits of one patient both list 428.0. How many codes is that?
+#
+# <details><summary>Answer</summary>
+# One different code, written down twice. Which count is meant must be
+# said: exercise 00.1 counts different codes.
+# </details>
+#
+# 2. Why must a program never read a column of codes as numbers?
+#
+# <details><summary>Answer</summary>
+# It would lose leading zeros, and 0389 and 389 are different diseases.
+# V and E codes are no numbers at all.
+# </details>
+#
+# 3. A check says "not yet" and names the seed 417. What does the seed
+#    give you?
+#
+# <details><summary>Answer</summary>
+# The same random inputs again, so that you can repeat the failure while
+# you look for its cause.
+# </details>
+#
+# ### What comes next
+#
+# [Lesson 07](07_tokenization.ipynb): a tokenizer for which every code is
+# one token.

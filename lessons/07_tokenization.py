@@ -1,0 +1,510 @@
+# %% [markdown]
+# # 07 · Tokenization
+#
+# 75 minutes · Prerequisites: 00
+#
+# You will be able to
+#
+# - count the pieces into which a subword model shatters a code
+# - compute the token id of a code from its place in the vocabulary
+# - encode a patient as one sequence of token ids, and decode it again
+# - pad a batch and build its attention mask
+# - predict what breaks when the ids of a vocabulary move
+# - compute the most likely segmentation of a text under a unigram model
+
+# %% [markdown]
+# ## Why not simply write the record down as text?
+#
+# A language model reads text. A health record can be written as text:
+# `428.0`, `427.31`, `250.00`. So why build a tokenizer for codes at all?
+# Every language model brings one for text.
+#
+# Let us try. You train a text tokenizer on clinical sentences, hand it a
+# patient's codes, and count what comes out.
+
+# %% tags=["parameters"]
+PROFILE = "tiny"  # "tiny", "small" or "full": how many patients
+SEED = 0
+
+# %%
+import math
+from collections import Counter
+from functools import partial
+
+import torch
+from transformers import BartConfig
+
+from ehr_course import icd9
+from ehr_course.exercises import check
+from ehr_course.sources.splits import split_by_patient
+from ehr_course.sources.synthetic import make_cohort
+from ehr_course.tokenizers.codes import CodeTokenizer
+from ehr_course.tokenizers.notes import NoteTokenizer
+from ehr_course.widgets.tokens import token_explorer
+
+# %% [markdown]
+# The patients come from the embedded hospital: synthetic people with
+# real ICD-9-CM codes. Lesson 08 shows how to load real ones. A tokenizer
+# learns from the training split alone.
+
+# %%
+n_patients = {"tiny": 1_000, "small": 5_000, "full": 46_520}[PROFILE]
+cohort = make_cohort(n_patients, seed=SEED)
+train, validation, test = split_by_patient(cohort, seed=SEED)
+len(train), len(validation), len(test)
+
+# %% [markdown]
+# Each visit becomes a sentence that a doctor might write. The text
+# tokenizer learns its pieces from these sentences. It is SentencePiece's
+# unigram model; the second half of this lesson opens it.
+
+
+# %%
+def write_note(record, visit):
+    person = "woman" if record.sex == "F" else "man"
+    problems = "; ".join(icd9.title(code) for code in visit.codes)
+    return f"{record.age} year old {person} with {problems}."
+
+
+notes = [write_note(r, visit) for r in train for visit in r.visits]
+note_tokenizer = NoteTokenizer.train(notes, vocab_size=1_000)
+print(notes[0][:75])
+print(note_tokenizer.pieces(notes[0])[:9])
+
+# %% [markdown]
+# Words it has seen come out whole. Now the codes.
+
+# %%
+written = {code: icd9.dotted(code) for r in train for code in r.codes}
+shattered = {
+    code: note_tokenizer.pieces(text) for code, text in written.items()
+}
+for code in ("4280", "42731", "25000", "V3001"):
+    print(f"{written[code]:>7}  {shattered[code]}")
+
+pieces_per_code = [len(pieces) for pieces in shattered.values()]
+mean_pieces = sum(pieces_per_code) / len(pieces_per_code)
+print(f"{mean_pieces:.1f} pieces a code, of {len(shattered)} codes")
+assert mean_pieces > 3
+
+# %% [markdown]
+# Each code falls into several pieces. The pieces are digits, and a digit
+# means nothing: look at the codes that share one.
+
+# %%
+with_piece = [code for code, pieces in shattered.items() if "42" in
+              "".join(pieces) and len(pieces) > 1]
+chapters_of_digit = Counter(
+    icd9.chapter(code).title for code in with_piece
+)
+for chapter_title, count in chapters_of_digit.most_common(4):
+    print(f"{count:3d}  {chapter_title}")
+assert len(chapters_of_digit) > 3
+
+# %% [markdown]
+# The same digits stand in heart disease, in injuries and in diseases of
+# the newborn. A model that reads digits must first learn to spell
+# before it can learn medicine, and when it writes, it can write
+# codes that do not exist. So: **codes are atoms**. One code, one token.
+# Notes are not: no list of all words exists, and pieces are what makes
+# an unknown word readable. This lesson builds a tokenizer for each.
+
+# %% [markdown]
+# ## Codes are atoms
+#
+# A token is a number. The course numbers them like this: seven *special
+# tokens* first, then the codes.
+#
+# | id | token | meaning |
+# |---|---|---|
+# | 0 | `<PAD>` | fills a short row of a batch |
+# | 1 | `<BOS>` | a patient begins |
+# | 2 | `<EOS>` | the patient ends |
+# | 3 | `<v>` | a visit begins |
+# | 4 | `<\v>` | the visit ends |
+# | 5 | `<END>` | kept from the tutorial, not used |
+# | 6 | `<mask>` | something is hidden here (chapter 09) |
+# | 7 ... | | the codes of the vocabulary, in sorted order |
+
+# %%
+tokenizer = CodeTokenizer.from_records(train)
+first, *_, last = range(7, len(tokenizer))
+print(f"{len(tokenizer)} tokens = 7 special + {len(tokenizer) - 7} codes")
+print(first, tokenizer.id_to_token(first))
+print(last, tokenizer.id_to_token(last))
+assert tokenizer.code_to_id(tokenizer.id_to_token(last)) == last
+
+# %% [markdown]
+# A vocabulary index counts codes from 0. A token id counts tokens from
+# 0. The two differ by the seven special tokens, and mixing them up
+# raises no error: every index is also a valid id of something else.
+#
+# ### Exercise 07.1 · The token id of a code (★, 3 minutes)
+#
+# `vocabulary` is a list of codes in the order in which they get their
+# ids. Return the token id of `code`. The vocabulary need not be sorted.
+#
+# Example: `token_id("4280", ["25000", "4280", "0389"])` is `8`.
+#
+# Run `hint("07.1")` in a new cell if you are stuck.
+
+# %% tags=["exercise:07.1", "nbval-ignore-output"]
+def token_id(code, vocabulary):
+    raise NotImplementedError("07.1: replace this line")
+
+
+check("07.1", token_id)
+
+# %% [markdown]
+# ### Do these ids match BART's?
+#
+# The course's models are BART models. The tutorial says that ids 0 to 2
+# "match BART conventions". The configuration of the published BART
+# answers that.
+
+# %% tags=["claim:1"]
+bart = BartConfig()
+ours = {"bos": 1, "pad": 0, "eos": 2, "mask": 6}
+barts = {
+    "bos": bart.bos_token_id,
+    "pad": bart.pad_token_id,
+    "eos": bart.eos_token_id,
+    "mask": bart.vocab_size - 1,  # the last of the published vocabulary
+}
+for name in ours:
+    print(f"{name:>5}  ours {ours[name]}  BART {barts[name]}")
+agree = [name for name in ours if ours[name] == barts[name]]
+assert agree == ["eos"]
+
+# %% [markdown]
+# Only `<EOS>` agrees. Whoever builds a BART with this vocabulary must
+# set the other ids in its configuration: with BART's defaults, our
+# `<BOS>` (1) is padding, and padding is ignored.
+
+# %% [markdown]
+# ### May special tokens be added later?
+#
+# The tutorial calls the offset "future-proof": add a special token, and
+# the codes simply move up. They do. But a trained model has learned one
+# vector for each *number*. Here is a table of vectors for today's ids.
+# Tomorrow an eighth special token arrives. Which vector does each code
+# now read?
+
+# %% tags=["claim:2"]
+codes_today = [tokenizer.id_to_token(i) for i in range(7, len(tokenizer))]
+row_today = {code: 7 + i for i, code in enumerate(codes_today)}
+row_tomorrow = {code: 8 + i for i, code in enumerate(codes_today)}
+owner = {row: code for code, row in row_today.items()}
+
+for code in ("4280", "42731"):
+    reads = owner.get(row_tomorrow[code], "nothing")
+    print(f"{icd9.dotted(code)} reads the vector trained for {reads}:"
+          f" {icd9.title(reads)}")
+moved = sum(
+    owner.get(row_tomorrow[code]) != code for code in codes_today
+)
+print(f"{moved} of {len(codes_today)} codes read another code's vector")
+assert moved == len(codes_today)
+
+# %% [markdown]
+# Every code reads its neighbour's vector, except the last, which reads
+# past the end of the table. Until then nothing raises. Ids are part of a
+# trained model: choose them once, and save the tokenizer with the model.
+# `CodeTokenizer.save` writes a checksum for that reason.
+
+# %% [markdown]
+# ## A visit, a patient
+#
+# A visit is its codes between `<v>` and `<\v>`. The order of the codes
+# is their importance: the first is the main reason for the admission.
+# A patient is `<BOS>`, the visits in time order, `<EOS>`.
+
+# %%
+patient = next(r for r in train if len(r.visits) == 2 and len(r.codes) < 9)
+ids = tokenizer.encode(patient)
+print(ids)
+print(" ".join(tokenizer.tokens(ids)))
+
+# %% [markdown]
+# ### Exercise 07.2 · Encode a visit (★, 4 minutes)
+#
+# `codes` is a list of codes, and `code_ids` a dictionary from code to
+# token id. Return the visit as a list of token ids.
+#
+# Example: `encode_visit(["4280", "25000"], {"25000": 8, "4280": 10})` is
+# `[3, 10, 8, 4]`.
+
+# %% tags=["exercise:07.2", "nbval-ignore-output"]
+def encode_visit(codes, code_ids):
+    raise NotImplementedError("07.2: replace this line")
+
+
+check("07.2", encode_visit)
+
+# %% [markdown]
+# ### Exercise 07.3 · Encode a patient (★, 5 minutes)
+#
+# `visits` is a list of visits, each a list of codes. Return the whole
+# patient as one list of token ids.
+#
+# Example: with `code_ids = {"25000": 8, "4280": 10}` the patient
+# `[["4280", "25000"], ["4280"]]` is `[1, 3, 10, 8, 4, 3, 10, 4, 2]`.
+
+# %% tags=["exercise:07.3", "nbval-ignore-output"]
+def encode_patient(visits, code_ids):
+    raise NotImplementedError("07.3: replace this line")
+
+
+check("07.3", encode_patient)
+
+# %% [markdown]
+# ### One convention, please
+#
+# Two documents about the same system disagree. The tutorial has the ids
+# of the table above and ends a sequence in `<END>` in one place, in
+# `<EOS>` in others. The second document counts `<s>` 0, `<pad>` 1,
+# `</s>` 2, `<unk>` 3, and gives `<v>` 4 and `<\v>` 5. What does a
+# reader with the second table make of your patient?
+
+# %% tags=["claim:3"]
+second_table = {0: "<s>", 1: "<pad>", 2: "</s>", 3: "<unk>",
+                4: "<v>", 5: "<\\v>"}
+for number in (1, 3, 4, 2):
+    print(f"{tokenizer.id_to_token(number):>6} is read as"
+          f" {second_table[number]}")
+assert second_table[3] == "<unk>" and second_table[4] == "<v>"
+
+every_id = Counter(i for r in train for i in tokenizer.encode(r))
+assert every_id[5] == 0
+assert all(tokenizer.encode(r)[-1] == 2 for r in train)
+
+# %% [markdown]
+# The start of a patient turns into padding, every `<v>` becomes unknown,
+# and the end of a visit becomes its beginning. The course keeps the
+# seven ids of the tutorial, ends every patient in `<EOS>`, and never
+# writes `<END>`: the last two lines check that on all training patients.
+
+# %% [markdown]
+# ## And back again
+#
+# A model generates token ids. To read them as a patient you go the other
+# way. A generated sequence is not as tidy as an encoded one: a visit may
+# be empty, and padding may follow `<EOS>`.
+
+# %%
+print(tokenizer.decode([1, 3, first, 4, 3, 4, 3, last, 4, 2, 0, 0]))
+assert all(
+    tokenizer.decode(tokenizer.encode(r)) == [list(v.codes) for v in r.visits]
+    for r in train
+)
+
+# %% [markdown]
+# ### Exercise 07.4 · Decode to a list of visits (★★, 8 minutes)
+#
+# `ids` is a list of token ids that contains `<EOS>`; `vocabulary` is the
+# list of codes, the first of which has id 7. Return a list of visits,
+# each a list of codes. Keep empty visits.
+#
+# Example: with `vocabulary = ["0389", "25000"]` the ids
+# `[1, 3, 8, 4, 3, 4, 2]` give `[["25000"], []]`.
+
+# %% tags=["exercise:07.4", "nbval-ignore-output"]
+def decode(ids, vocabulary):
+    raise NotImplementedError("07.4: replace this line")
+
+
+check("07.4", decode)
+
+# %% [markdown]
+# ## Many patients at once
+#
+# A model reads a *batch*: a rectangle of numbers, one row a patient. The
+# rows have different lengths, so the short ones are filled with `<PAD>`
+# on the right. A second rectangle, the *attention mask*, says which
+# positions are real (1) and which are filling (0).
+
+# %%
+lengths = [len(tokenizer.encode(r)) for r in train]
+batch = lengths[:32]
+filling = 1 - sum(batch) / (max(batch) * len(batch))
+print(f"shortest {min(lengths)}, longest {max(lengths)} tokens")
+print(f"a batch of the first 32 patients: {filling:.0%} is padding")
+assert filling > 0.2
+
+# %% [markdown]
+# ### Exercise 07.5 · Pad a batch (★★, 8 minutes)
+#
+# `sequences` is a list of lists of token ids. Return two tensors, both of
+# shape `(batch, longest)`: `input_ids`, padded on the right with
+# `<PAD>`, and `attention_mask`, 1 on real tokens and 0 on padding.
+#
+# Example: `pad_batch([[1, 2], [1, 3, 4, 2]])` gives
+# `tensor([[1, 2, 0, 0], [1, 3, 4, 2]])` and
+# `tensor([[1, 1, 0, 0], [1, 1, 1, 1]])`.
+
+# %% tags=["exercise:07.5", "nbval-ignore-output"]
+def pad_batch(sequences):
+    raise NotImplementedError("07.5: replace this line")
+
+
+check("07.5", pad_batch)
+
+# %% [markdown]
+# ## Notes are not atoms
+#
+# A note has words that no vocabulary foresaw: names of drugs, spelling
+# mistakes, numbers. A *unigram language model* has a vocabulary of
+# pieces, each with a probability, and can build any text from them:
+#
+# $$P(x_1, \dots, x_n) = \prod_{i=1}^{n} p(x_i), \qquad
+# \log P = \sum_{i=1}^{n} \log p(x_i)$$
+#
+# One text has many segmentations. Here are all of them for one word,
+# best first. `▁` stands for the space before a word.
+
+
+# %%
+scores = note_tokenizer.scores()  # piece -> log-probability
+
+
+def all_segmentations(text):
+    if not text:
+        yield []
+    for end in range(1, len(text) + 1):
+        if text[:end] in scores:
+            for rest in all_segmentations(text[end:]):
+                yield [text[:end], *rest]
+
+
+# %%
+word = note_tokenizer.normalize("hypotensive")
+ranked = sorted(
+    (math.fsum(scores[piece] for piece in pieces), pieces)
+    for pieces in all_segmentations(word)
+)[::-1]
+print(len(ranked), "segmentations")
+for score, pieces in ranked[:3]:
+    print(f"{score:8.2f}  {pieces}")
+assert ranked[0][1] == note_tokenizer.pieces("hypotensive")
+assert len(ranked) > 20
+
+# %% [markdown]
+# SentencePiece gives the first of them. It did not list them all: their
+# number doubles with almost every letter. The *Viterbi algorithm* finds
+# the best in one pass. The best segmentation of a text ends in some last
+# piece, and what stands before it is the best segmentation of a shorter
+# text. So keep, for every position, the best score up to there and where
+# its last piece began:
+#
+# $$\text{best}(e) = \max_{s < e} \; \text{best}(s) + \log p(x_{s:e}),
+# \qquad \text{best}(0) = 0$$
+#
+# Why logarithms? Multiply the probabilities of one long note instead:
+
+# %%
+long_note = " ".join(notes[:10])
+long_scores = [scores[piece] for piece in note_tokenizer.pieces(long_note)]
+product = math.prod(math.exp(score) for score in long_scores)
+print(f"{len(long_scores)} pieces")
+print("product of probabilities:", product)
+print("finite sum of logarithms:", math.isfinite(sum(long_scores)))
+assert product == 0.0
+
+# %% [markdown]
+# The product is smaller than the smallest float, so it is exactly 0, and
+# so is the product of every other segmentation.
+#
+# ### Exercise 07.6 · The best segmentation by Viterbi (★★★, 20 minutes)
+#
+# `text` is a string, and `scores` a dictionary from piece to
+# log-probability. Return the list of pieces whose scores have the largest
+# sum. Every letter of the text is a piece, so there is always an answer.
+#
+# Example: with `scores = {"a": -2, "b": -2, "c": -9, "ab": -3, "bc": -4}`
+# the best segmentation of `"abc"` is `["a", "bc"]`: its sum is -6, and
+# that of `["ab", "c"]` is -12.
+
+# %% tags=["exercise:07.6", "nbval-ignore-output"]
+def segment(text, scores):
+    raise NotImplementedError("07.6: replace this line")
+
+
+check("07.6", segment)
+
+# %% [markdown]
+# When your answer is solved, try it on a whole note in a new cell:
+# `segment(note_tokenizer.normalize(notes[0]), scores)` gives what
+# `note_tokenizer.pieces(notes[0])` gives.
+
+# %% [markdown]
+# ## See it
+#
+# The explorer draws one patient twice: as codes, and through the subword
+# model. Move the slider to another patient. Watch how much longer the
+# second row is, and what the pieces of one code have to say.
+
+# %%
+token_explorer(validation[:30], tokenizer, note_tokenizer)
+
+# %% [markdown]
+# ## What this costs
+#
+# A model's work grows with the number of tokens. Count both ways over
+# patients that neither tokenizer has seen.
+
+# %%
+encode = partial(CodeTokenizer.from_records(cohort).encode)
+as_codes = sum(len(encode(r)) for r in validation)
+as_text = sum(
+    len(note_tokenizer.pieces(" ".join(map(icd9.dotted, visit.codes))))
+    for r in validation
+    for visit in r.visits
+)
+print(f"subword pieces for each code token: {as_text / as_codes:.1f}")
+assert as_text > 1.5 * as_codes
+
+# %% [markdown]
+# ## Recap
+#
+# - **Count the pieces.** A subword model cuts a code into several pieces
+#   of digits, and codes from unrelated chapters share them.
+# - **Token id.** Index in the vocabulary plus seven.
+# - **Encode and decode.** `<BOS>`, then `<v>` codes `<\v>` for each
+#   visit, then `<EOS>`; a special token is never looked up as a code.
+# - **Pad.** Zeros on the right; the mask is 1 where a token is real.
+# - **Moving ids.** One more special token, and every code reads another
+#   code's vector without an error.
+# - **Best segmentation.** Viterbi: one pass, sums of logarithms, and a
+#   walk back.
+#
+# ### Test yourself
+#
+# 1. A vocabulary has 581 codes. What is the largest token id?
+#
+# <details><summary>Answer</summary>
+# 587. There are 588 tokens, seven special ones and 581 codes, and their
+# ids start at 0.
+# </details>
+#
+# 2. A colleague decodes with <code>vocabulary[id - 7]</code> for every
+#    token and gets a plausible code at the start of every visit. Where
+#    does it come from?
+#
+# <details><summary>Answer</summary>
+# From the end of the vocabulary. The id of &lt;v&gt; is 3, and 3 - 7 is
+# -4: the fourth code from the end.
+# </details>
+#
+# 3. Why does a greedy longest match not always give the most likely
+#    segmentation?
+#
+# <details><summary>Answer</summary>
+# A long first piece can leave a rest that only unlikely pieces can
+# cover. The sum over all pieces decides, and greed looks at one.
+# </details>
+#
+# ### What comes next
+#
+# [Lesson 08](08_data_loading.ipynb) loads patients from MIMIC's own
+# files and finds out how old they are. `progress()` shows where you
+# stand; [lesson 00](00_start_here.ipynb) has the map of the course.
