@@ -3,13 +3,13 @@
 #
 # 20 minutes · Prerequisites: none
 #
-# You will be able to
+# You will be able to:
 #
-# - read a patient's record as visits and codes
-# - name the chapter and the category of an ICD-9 code
-# - count the pieces into which a text tokenizer cuts a code
-# - tell the four outcomes of a check apart
-# - verify that your machine can run the course
+# - Describe a patient as visits and a visit as ICD-9 codes.
+# - Name the category and the chapter of a code.
+# - Count the pieces into which a text tokenizer breaks a code.
+# - Name the four outcomes of a check, after seeing each of them.
+# - Verify that this machine can run the lessons.
 
 # %% [markdown]
 # ## What does a hospital know about you?
@@ -61,7 +61,7 @@ for visit in patient.visits:
 #
 # Move the slider to meet the others.
 
-# %%
+# %% tags=["widget"]
 record_explorer(cohort[:40])
 
 # %% [markdown]
@@ -148,7 +148,9 @@ assert sum(pieces) / len(codes) > 3
 # 2. `return len(visits.codes)`
 # 3. your own answer
 #
-# ### Exercise 00.1 · How many different codes? (★, 5 minutes)
+# ### 00.1 How many different codes?
+#
+# ★ · 3 minutes
 #
 # `visits` is a list of visits, each a list of codes. Return how many
 # different codes the patient has.
@@ -212,16 +214,16 @@ assert sys.version_info >= (3, 11)
 #
 # ## Recap
 #
-# - **A record** is a patient's age and sex, and visits in time order,
-#   each a list of codes, the most important first.
-# - **A code** is text: a category of three characters (four for E codes)
-#   and further digits, in one of 19 chapters.
-# - **A text tokenizer** cuts a code into several pieces.
+# - **A patient** is an age, a sex, and visits in time order; a visit is a
+#   list of ICD-9 codes, the most important first.
+# - **A code** is text: a category of three characters (four for E codes),
+#   further digits, and a place in one of 19 chapters.
+# - **A text tokenizer** cuts a code into several pieces of digits.
 # - **A check** says not attempted, not yet, error in your code, or
 #   solved.
 # - **Your machine** is ready if the cell above did not raise.
 #
-# ### Test yourself
+# ## Test yourself
 #
 # 1. Two visits of one patient both list 428.0. How many codes is that?
 #
@@ -245,7 +247,7 @@ assert sys.version_info >= (3, 11)
 # you look for its cause.
 # </details>
 #
-# ### What comes next
+# ## What comes next
 #
 # [Lesson 07](07_tokenization.ipynb): a tokenizer for which every code is
 # one token.

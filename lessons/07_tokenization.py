@@ -3,14 +3,16 @@
 #
 # 75 minutes · Prerequisites: 00
 #
-# You will be able to
+# You will be able to:
 #
-# - count the pieces into which a subword model shatters a code
-# - compute the token id of a code from its place in the vocabulary
-# - encode a patient as one sequence of token ids, and decode it again
-# - pad a batch and build its attention mask
-# - predict what breaks when the ids of a vocabulary move
-# - compute the most likely segmentation of a text under a unigram model
+# - Compute the token id of a code from a vocabulary and its seven special
+#   tokens.
+# - Encode a patient as one sequence of token ids, visit by visit, and
+#   decode it again.
+# - Pad a batch of unequal sequences and build its attention mask.
+# - Predict which codes a subword model breaks into pieces, and count them.
+# - Compute the best segmentation of a word under a unigram language model.
+# - Show what a moved offset does to saved token ids.
 
 # %% [markdown]
 # ## Why not simply write the record down as text?
@@ -29,7 +31,6 @@ SEED = 0
 # %%
 import math
 from collections import Counter
-from functools import partial
 
 import torch
 from transformers import BartConfig
@@ -62,48 +63,51 @@ len(train), len(validation), len(test)
 # %%
 def write_note(record, visit):
     person = "woman" if record.sex == "F" else "man"
-    problems = "; ".join(icd9.title(code) for code in visit.codes)
+    titles = [icd9.title(code).lower() for code in visit.codes]
+    problems = "; ".join(titles)
     return f"{record.age} year old {person} with {problems}."
 
 
 notes = [write_note(r, visit) for r in train for visit in r.visits]
-note_tokenizer = NoteTokenizer.train(notes, vocab_size=1_000)
+note_tokenizer = NoteTokenizer.train(notes, vocab_size=800)
 print(notes[0][:75])
-print(note_tokenizer.pieces(notes[0])[:9])
+print(note_tokenizer.pieces("acute respiratory failure"))
+print(note_tokenizer.pieces("chronic hypertension"))
 
 # %% [markdown]
-# Words it has seen come out whole. Now the codes.
+# Words that it has met come out in a few pieces, the common ones whole.
+# Now the codes.
 
 # %%
-written = {code: icd9.dotted(code) for r in train for code in r.codes}
+codes = sorted({code for r in train for code in r.codes})
 shattered = {
-    code: note_tokenizer.pieces(text) for code, text in written.items()
+    code: note_tokenizer.pieces(icd9.dotted(code)) for code in codes
 }
 for code in ("4280", "42731", "25000", "V3001"):
-    print(f"{written[code]:>7}  {shattered[code]}")
+    print(f"{icd9.dotted(code):>7}  {shattered[code]}")
 
-pieces_per_code = [len(pieces) for pieces in shattered.values()]
-mean_pieces = sum(pieces_per_code) / len(pieces_per_code)
-print(f"{mean_pieces:.1f} pieces a code, of {len(shattered)} codes")
-assert mean_pieces > 3
+words = [word for note in notes for word in note.split()]
+per_word = sum(len(note_tokenizer.pieces(w)) for w in words) / len(words)
+per_code = sum(map(len, shattered.values())) / len(codes)
+print(f"{per_word:.1f} pieces a word, {per_code:.1f} pieces a code")
+assert per_code > 2 * per_word
 
 # %% [markdown]
-# Each code falls into several pieces. The pieces are digits, and a digit
-# means nothing: look at the codes that share one.
+# Each code falls into several pieces. The pieces are digits. What does a
+# digit mean? Take those of 428.0, heart failure, and ask in how many of
+# ICD-9's chapters each occurs.
 
 # %%
-with_piece = [code for code, pieces in shattered.items() if "42" in
-              "".join(pieces) and len(pieces) > 1]
-chapters_of_digit = Counter(
-    icd9.chapter(code).title for code in with_piece
-)
-for chapter_title, count in chapters_of_digit.most_common(4):
-    print(f"{count:3d}  {chapter_title}")
-assert len(chapters_of_digit) > 3
+for piece in shattered["4280"]:
+    having = [code for code in codes if piece in shattered[code]]
+    chapters = {icd9.chapter(code).number for code in having}
+    print(f"{piece:>3}  {len(having):3} codes, {len(chapters):2} chapters")
+    if piece.isdigit():
+        assert len(chapters) > 5
 
 # %% [markdown]
 # The same digits stand in heart disease, in injuries and in diseases of
-# the newborn. A model that reads digits must first learn to spell
+# the newborn: by itself, a digit says nothing. A model that reads digits must first learn to spell
 # before it can learn medicine, and when it writes, it can write
 # codes that do not exist. So: **codes are atoms**. One code, one token.
 # Notes are not: no list of all words exists, and pieces are what makes
@@ -139,7 +143,9 @@ assert tokenizer.code_to_id(tokenizer.id_to_token(last)) == last
 # 0. The two differ by the seven special tokens, and mixing them up
 # raises no error: every index is also a valid id of something else.
 #
-# ### Exercise 07.1 · The token id of a code (★, 3 minutes)
+# ### 07.1 The token id of a code
+#
+# ★ · 4 minutes
 #
 # `vocabulary` is a list of codes in the order in which they get their
 # ids. Return the token id of `code`. The vocabulary need not be sorted.
@@ -226,7 +232,9 @@ print(ids)
 print(" ".join(tokenizer.tokens(ids)))
 
 # %% [markdown]
-# ### Exercise 07.2 · Encode a visit (★, 4 minutes)
+# ### 07.2 Encode a visit
+#
+# ★ · 4 minutes
 #
 # `codes` is a list of codes, and `code_ids` a dictionary from code to
 # token id. Return the visit as a list of token ids.
@@ -242,7 +250,9 @@ def encode_visit(codes, code_ids):
 check("07.2", encode_visit)
 
 # %% [markdown]
-# ### Exercise 07.3 · Encode a patient (★, 5 minutes)
+# ### 07.3 Encode a patient
+#
+# ★ · 5 minutes
 #
 # `visits` is a list of visits, each a list of codes. Return the whole
 # patient as one list of token ids.
@@ -293,13 +303,14 @@ assert all(tokenizer.encode(r)[-1] == 2 for r in train)
 
 # %%
 print(tokenizer.decode([1, 3, first, 4, 3, 4, 3, last, 4, 2, 0, 0]))
-assert all(
-    tokenizer.decode(tokenizer.encode(r)) == [list(v.codes) for v in r.visits]
-    for r in train
-)
+for record in train:
+    visits = [list(visit.codes) for visit in record.visits]
+    assert tokenizer.decode(tokenizer.encode(record)) == visits
 
 # %% [markdown]
-# ### Exercise 07.4 · Decode to a list of visits (★★, 8 minutes)
+# ### 07.4 Decode to a list of visits
+#
+# ★★ · 8 minutes
 #
 # `ids` is a list of token ids that contains `<EOS>`; `vocabulary` is the
 # list of codes, the first of which has id 7. Return a list of visits,
@@ -329,10 +340,13 @@ batch = lengths[:32]
 filling = 1 - sum(batch) / (max(batch) * len(batch))
 print(f"shortest {min(lengths)}, longest {max(lengths)} tokens")
 print(f"a batch of the first 32 patients: {filling:.0%} is padding")
+print("one patient as a tensor:", tuple(torch.tensor([ids]).shape))
 assert filling > 0.2
 
 # %% [markdown]
-# ### Exercise 07.5 · Pad a batch (★★, 8 minutes)
+# ### 07.5 Pad a batch and build the attention mask
+#
+# ★★ · 8 minutes
 #
 # `sequences` is a list of lists of token ids. Return two tensors, both of
 # shape `(batch, longest)`: `input_ids`, padded on the right with
@@ -414,7 +428,9 @@ assert product == 0.0
 # The product is smaller than the smallest float, so it is exactly 0, and
 # so is the product of every other segmentation.
 #
-# ### Exercise 07.6 · The best segmentation by Viterbi (★★★, 20 minutes)
+# ### 07.6 The best segmentation by Viterbi
+#
+# ★★★ · 15 minutes
 #
 # `text` is a string, and `scores` a dictionary from piece to
 # log-probability. Return the list of pieces whose scores have the largest
@@ -443,18 +459,18 @@ check("07.6", segment)
 # model. Move the slider to another patient. Watch how much longer the
 # second row is, and what the pieces of one code have to say.
 
-# %%
+# %% tags=["widget"]
 token_explorer(validation[:30], tokenizer, note_tokenizer)
 
 # %% [markdown]
 # ## What this costs
 #
 # A model's work grows with the number of tokens. Count both ways over
-# patients that neither tokenizer has seen.
+# patients that neither tokenizer has seen. As codes, a patient takes one
+# token a code, two markers a visit, `<BOS>` and `<EOS>`.
 
 # %%
-encode = partial(CodeTokenizer.from_records(cohort).encode)
-as_codes = sum(len(encode(r)) for r in validation)
+as_codes = sum(2 + 2 * len(r.visits) + len(r.codes) for r in validation)
 as_text = sum(
     len(note_tokenizer.pieces(" ".join(map(icd9.dotted, visit.codes))))
     for r in validation
@@ -466,18 +482,19 @@ assert as_text > 1.5 * as_codes
 # %% [markdown]
 # ## Recap
 #
-# - **Count the pieces.** A subword model cuts a code into several pieces
-#   of digits, and codes from unrelated chapters share them.
-# - **Token id.** Index in the vocabulary plus seven.
-# - **Encode and decode.** `<BOS>`, then `<v>` codes `<\v>` for each
-#   visit, then `<EOS>`; a special token is never looked up as a code.
-# - **Pad.** Zeros on the right; the mask is 1 where a token is real.
-# - **Moving ids.** One more special token, and every code reads another
-#   code's vector without an error.
-# - **Best segmentation.** Viterbi: one pass, sums of logarithms, and a
-#   walk back.
+# - **The token id of a code** is its index in the vocabulary plus seven.
+# - **A patient** is `<BOS>`, then `<v>` codes `<\v>` for each visit, then
+#   `<EOS>`. Going back, a special token is never looked up as a code.
+# - **A batch** has zeros on the right; its mask is 1 where a token is
+#   real.
+# - **A subword model** breaks almost every code into pieces of digits,
+#   and codes from unrelated chapters share them.
+# - **The best segmentation** comes from Viterbi: one pass, sums of
+#   logarithms, and a walk back.
+# - **A moved offset** makes every code read another code's vector,
+#   without an error.
 #
-# ### Test yourself
+# ## Test yourself
 #
 # 1. A vocabulary has 581 codes. What is the largest token id?
 #
@@ -503,7 +520,7 @@ assert as_text > 1.5 * as_codes
 # cover. The sum over all pieces decides, and greed looks at one.
 # </details>
 #
-# ### What comes next
+# ## What comes next
 #
 # [Lesson 08](08_data_loading.ipynb) loads patients from MIMIC's own
 # files and finds out how old they are. `progress()` shows where you

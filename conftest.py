@@ -1,0 +1,163 @@
+"""Makes plain ``pytest --nbval lessons/`` right, from the root and from inside ``lessons/``.
+
+Every run of pytest keeps its progress in a temporary folder. With ``--nbval``, cells run in the
+environment that the build uses, with fresh exercise probes; a wrong answer fails with its
+diagnosis; outputs are compared with a tolerance; and the run ends with a table of exercises.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections import Counter, defaultdict
+from functools import partial
+from itertools import takewhile
+from pathlib import Path
+
+import pytest
+
+from course.kernels import kernel_environment
+from course.outputs import first_difference
+
+collect_ignore_glob = ["lessons/*.py", "solutions/*.py", "course/book/*"]
+
+# Pictures differ from machine to machine, a widget's view is a random id, and what a newer package
+# warns about on stderr is not the lesson's.
+NOT_COMPARED = {
+    "application/vnd.jupyter.widget-view+json",
+    "image/jpeg",
+    "image/png",
+    "stderr",
+}
+
+_TEMPORARY = pytest.StashKey[Path]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Set the environment that kernels and tests inherit, before anything is collected."""
+    temporary = Path(tempfile.mkdtemp(prefix="ehr-course-tests-"))
+    config.stash[_TEMPORARY] = temporary
+    environment = kernel_environment(temporary / "home")
+    if _runs_notebooks(config):
+        config.option.nbval_current_env = True
+        environment["EHR_COURSE_RAISE"] = "1"
+        environment["EHR_COURSE_RUN_LOG"] = str(temporary / "exercises.jsonl")
+        import matplotlib.font_manager  # noqa: F401  its first import may warn
+    else:
+        environment["MPLBACKEND"] = "Agg"
+    os.environ.clear()
+    os.environ.update(environment)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Remove the run's temporary folder."""
+    if _TEMPORARY in config.stash:
+        shutil.rmtree(config.stash[_TEMPORARY], ignore_errors=True)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Give each notebook cell our comparison and our words in place of nbval's."""
+    if not _runs_notebooks(item.config):
+        return
+    from nbval.plugin import IPyNbCell
+
+    if isinstance(item, IPyNbCell):
+        item.comparison_traceback = []
+        item.compare_outputs = partial(_outputs_agree, item)
+        item.repr_failure = partial(_failure, item, item.repr_failure)
+
+
+def pytest_terminal_summary(terminalreporter, config: pytest.Config) -> None:
+    """Print the last outcome of each exercise that the run checked."""
+    if not _runs_notebooks(config):
+        return
+    log = config.stash[_TEMPORARY] / "exercises.jsonl"
+    if not log.exists():
+        return
+    from course.syllabus import load_syllabus
+
+    titles = {
+        exercise.id: exercise.title for lesson in load_syllabus() for exercise in lesson.exercises
+    }
+    checks = map(json.loads, log.read_text(encoding="utf-8").splitlines())
+    outcomes = {check["exercise"]: check["outcome"] for check in checks}
+    width = max(len(titles.get(exercise, "")) for exercise in outcomes)
+    terminalreporter.section("exercises")
+    for exercise, outcome in sorted(outcomes.items()):
+        terminalreporter.write_line(f"{exercise:5}  {titles.get(exercise, ''):{width}}  {outcome}")
+    counts = Counter(outcomes.values())
+    terminalreporter.write_line(
+        ", ".join(f"{count} {outcome}" for outcome, count in counts.most_common())
+    )
+
+
+def _runs_notebooks(config: pytest.Config) -> bool:
+    return bool(config.getoption("nbval", default=False))
+
+
+def _outputs_agree(item, now: list, stored: list) -> bool:
+    """Compare a cell's outputs with the stored ones, in place of nbval's exact comparison."""
+    now_by_kind, stored_by_kind = _by_kind(now), _by_kind(stored)
+    item.comparison_traceback = []
+    for kind in sorted(now_by_kind.keys() | stored_by_kind.keys()):
+        difference = first_difference(
+            "\n".join(stored_by_kind[kind]), "\n".join(now_by_kind[kind])
+        )
+        if difference:
+            before, after = _around_the_difference(*difference)
+            item.comparison_traceback = [f"  stored: {before}", f"  now:    {after}"]
+            return False
+    return True
+
+
+def _by_kind(outputs: list) -> defaultdict[str, list[str]]:
+    kinds = defaultdict(list)
+    for output in outputs:
+        if output.output_type == "stream":
+            kinds[output.name].append(output.text)
+        for kind, content in output.get("data", {}).items():
+            kinds[kind].append(content if isinstance(content, str) else json.dumps(content))
+        if output.output_type == "error":
+            kinds["error"].append(f"{output.ename}: {output.evalue}")
+    return defaultdict(list, {k: texts for k, texts in kinds.items() if k not in NOT_COMPARED})
+
+
+def _around_the_difference(stored: str, now: str) -> tuple[str, str]:
+    """Cut two long lines down to the place where they begin to differ."""
+    pairs = zip(stored, now, strict=False)
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    start = max(0, same - 60)
+    return tuple(
+        ("..." if start else "") + line[start : same + 80] + ("..." if line[same + 80 :] else "")
+        for line in (stored, now)
+    )
+
+
+def _failure(item, nbval_failure, excinfo: pytest.ExceptionInfo) -> str:
+    """Say in a few lines what went wrong in a cell, and what to do."""
+    from nbval.plugin import NbCellError
+
+    if not isinstance(excinfo.value, NbCellError):
+        return nbval_failure(excinfo)
+    notebook = item.path.relative_to(item.config.rootpath).as_posix()
+    cell = f"{notebook}, cell {item.cell.get('id', item.cell_num)}"
+    tags = item.cell.metadata.get("tags", [])
+    exercise = next((tag for tag in tags if tag.startswith("exercise:")), None)
+    raised = [output for output in item.test_outputs or [] if output.output_type == "error"]
+    if raised and exercise:
+        return f"{cell}, {exercise.replace(':', ' ')}:\n{raised[-1].evalue}"
+    if raised:
+        trace = "\n".join("\n".join(raised[-1].traceback).splitlines()[-15:])
+        plain = re.sub(r"\x1b\[[0-9;]*m", "", trace)
+        return f"{cell} raised {raised[-1].ename}: {raised[-1].evalue}\n\n{plain}"
+    if item.comparison_traceback:
+        difference = "\n".join(item.comparison_traceback)
+        number = item.path.name.split("_")[0]
+        return (
+            f"{cell} shows something other than what is stored.\n{difference}\n"
+            f"If you meant to change the lesson: python3 -m course build {number}"
+        )
+    return f"{cell}: {excinfo.value}"

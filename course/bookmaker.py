@@ -1,0 +1,132 @@
+"""The book: the pages of ``course/book`` and the lessons as they were last run, as HTML.
+
+``python3 -m course book`` runs no lesson: it shows the outputs that the notebooks store, and needs
+no network. Sphinx wants its pages in one folder, so they are gathered in ``build/book-source``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+from course.command_error import CommandError
+from course.syllabus import Lesson, load_syllabus
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def make_book(root: Path, build: Path) -> Path:
+    """Build the book; any warning of Sphinx is an error.
+
+    Args:
+        root: the course's folder.
+        build: the folder to write into; ``book-source`` and ``book`` are made in it anew.
+
+    Returns:
+        The book's first page.
+
+    Raises:
+        CommandError: if a lesson has no notebook, Sphinx is missing, or the book has a mistake.
+    """
+    if find_spec("sphinx") is None:
+        raise CommandError(
+            "Sphinx is not installed, and the book needs it.",
+            "Install the developer's packages: pip install -c constraints.txt -e .[dev]",
+        )
+    source, book = build / "book-source", build / "book"
+    gather(root, source)
+    shutil.rmtree(book, ignore_errors=True)
+    strict = ["-b", "html", "-W", "--keep-going", "-q", "--no-color"]
+    folders = ["-d", book / "doctrees", source, book / "html"]
+    sphinx = subprocess.run(
+        [sys.executable, "-m", "sphinx", *strict, *folders], capture_output=True, encoding="utf-8"
+    )
+    if sphinx.returncode:
+        raise CommandError(
+            f"The book has mistakes:\n{sphinx.stderr.strip()}",
+            "These files are copies: mend the page in course/book or the lesson's source.",
+        )
+    return book / "html" / "index.html"
+
+
+def gather(root: Path, source: Path) -> None:
+    """Copy the book's pages and the lessons' notebooks into one empty folder.
+
+    Raises:
+        CommandError: if a lesson of the syllabus has no notebook.
+    """
+    shutil.rmtree(source, ignore_errors=True)
+    shutil.copytree(root / "course" / "book", source, ignore=shutil.ignore_patterns("__pycache__"))
+    (source / "lessons").mkdir()
+    lessons = load_syllabus(root / "course" / "syllabus.yml")
+    for lesson in lessons:
+        notebook = root / "lessons" / f"{lesson.name}.ipynb"
+        if not notebook.is_file():
+            raise CommandError(
+                f"lessons/{lesson.name}.ipynb is missing.",
+                f"Build it: python3 -m course build {lesson.number}",
+            )
+        page = for_the_book(nbformat.read(notebook, as_version=4))
+        nbformat.write(page, source / "lessons" / notebook.name)
+    (source / "lesson_list.md").write_text(lesson_list(lessons), encoding="utf-8")
+
+
+def for_the_book(notebook: NotebookNode) -> NotebookNode:
+    """Return a notebook with what a page adds: places to link to, and alternative texts.
+
+    A cell tagged ``claim:4`` gets the target ``claim-4``. A cell's picture gets the
+    sentence beside it, its plain text, as its alternative text.
+    """
+    cells = []
+    for cell in notebook.cells:
+        for tag in cell.metadata.get("tags", []):
+            if tag.startswith("claim:"):
+                target = f"({tag.replace(':', '-')})="
+                cells.append(nbformat.v4.new_markdown_cell(target, id=f"{cell.id}-target"))
+        sentence = _alternative_text(cell)
+        if sentence:
+            cell.metadata["mystnb"] = {"image": {"alt": sentence}}
+        cells.append(cell)
+    return nbformat.v4.new_notebook(cells=cells, metadata=notebook.metadata)
+
+
+def _alternative_text(cell: NotebookNode) -> str | None:
+    for output in cell.get("outputs", []):
+        data = output.get("data", {})
+        text = data.get("text/plain", "")
+        if "image/png" in data and text and not text.startswith("<"):
+            return " ".join(text.split())
+    return None
+
+
+def lesson_list(lessons: tuple[Lesson, ...]) -> str:
+    """Return the lessons as a Markdown table for the book's first page."""
+    rows = ["| lesson | minutes | first do | exercises |", "|---|---|---|---|"]
+    for lesson in lessons:
+        link = f"[{lesson.number} {lesson.title}](lessons/{lesson.name}.ipynb)"
+        first = ", ".join(lesson.prerequisites) or "none"
+        rows.append(f"| {link} | {lesson.minutes} | {first} | {len(lesson.exercises)} |")
+    return "\n".join(rows) + "\n"
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run ``course book``: build the book into ``build/book/html`` and print where it is."""
+    parser = argparse.ArgumentParser(
+        prog="python3 -m course book",
+        description="Build the book from the stored notebooks into build/book/html.",
+    )
+    parser.parse_args(argv)
+    first_page = make_book(ROOT, ROOT / "build")
+    print(f"The book: {first_page}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

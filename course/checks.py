@@ -1,0 +1,134 @@
+"""`course test`: everything that CI checks, in one command."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+from course.console import run_visibly, say
+from course.environment import ensure
+
+REPORT = "build/tests.xml"
+LINT_IMPORTS = "from importlinter.cli import lint_imports_command; lint_imports_command()"
+BROWSER_TESTS = "tests.browser"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing that is checked.
+
+    Attributes:
+        title: the command as a person would type it in the activated environment.
+        arguments: the same for the environment's Python.
+    """
+
+    title: str
+    arguments: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a step ended: its exit code (0 is passed) and how long it took in seconds."""
+
+    step: Step
+    exit_code: int
+    seconds: float
+
+
+LIBRARY = Step(
+    "pytest ehr_course tests",
+    ("-m", "pytest", "ehr_course", "tests", f"--junitxml={REPORT}"),
+)
+STEPS = (
+    Step("ruff check", ("-m", "ruff", "check", ".")),
+    Step("ruff format --check", ("-m", "ruff", "format", "--check", ".")),
+    Step("lint-imports", ("-c", LINT_IMPORTS)),
+    LIBRARY,
+    Step("pytest --nbval lessons/", ("-m", "pytest", "--nbval", "lessons/")),
+)
+
+
+def main(root: Path, arguments: list[str]) -> int:
+    """Run every step, whatever the others give, and end with a table.
+
+    Args:
+        root: the clone.
+        arguments: for pytest; with any, one pytest run with them replaces all steps.
+
+    Returns:
+        0 if every step passed, otherwise 1.
+    """
+    python = ensure(root)
+    report = root / REPORT
+    report.parent.mkdir(exist_ok=True)
+    report.unlink(missing_ok=True)
+    steps = STEPS
+    if arguments:
+        title = " ".join(["pytest", *arguments])
+        steps = (Step(title, ("-m", "pytest", f"--junitxml={REPORT}", *arguments)),)
+    outcomes = []
+    for number, step in enumerate(steps, start=1):
+        say(f"=== {number}/{len(steps)} {step.title}")
+        started = time.monotonic()
+        exit_code = run_visibly([python, *step.arguments], cwd=root)
+        outcomes.append(Outcome(step, exit_code, time.monotonic() - started))
+        say()
+    browser = browser_part(report)
+    say(table(outcomes, browser=browser))
+    if arguments:
+        say("With arguments only pytest ran. All checks: python3 -m course test")
+    failed = sum(outcome.exit_code != 0 for outcome in outcomes)
+    say(f"{failed} of {len(outcomes)} failed." if failed else f"All {len(outcomes)} passed.")
+    return 1 if failed else 0
+
+
+def table(outcomes: list[Outcome], *, browser: str) -> str:
+    """Return the closing table: a line a step, and one for the browser tests.
+
+    >>> print(table([Outcome(Step("ruff check", ()), 0, 0.31)], browser="ran (2 tests)"))
+    step           result           seconds
+    ruff check     passed               0.3
+    browser tests  ran (2 tests)
+    """
+    rows = [("step", "result", "seconds")]
+    for outcome in outcomes:
+        code = outcome.exit_code
+        if code == 0:
+            result = "passed"
+        elif code == 5 and "pytest" in outcome.step.title:
+            result = "FAILED: no test ran"
+        else:
+            result = f"FAILED (exit {code})"
+        rows.append((outcome.step.title, result, f"{outcome.seconds:.1f}"))
+    rows.append(("browser tests", browser, ""))
+    widths = [max(len(row[column]) for row in rows[:-1]) for column in range(3)]
+    widths[0] = max(widths[0], len(rows[-1][0]))
+    widths[1] = max(widths[1], 15)
+    return "\n".join(
+        f"{title:<{widths[0]}}  {result:<{widths[1]}}  {seconds:>{widths[2]}}".rstrip()
+        for title, result, seconds in rows
+    )
+
+
+def browser_part(report: Path) -> str:
+    """Return in words what became of the browser tests in a pytest report.
+
+    Args:
+        report: the JUnit XML file that pytest wrote; it may be missing.
+    """
+    if not report.exists():
+        return "did not run"
+    cases = [
+        case
+        for case in ElementTree.parse(report).iter("testcase")
+        if f"{case.get('classname')}.{case.get('name')}".lstrip(".").startswith(BROWSER_TESTS)
+    ]
+    skipped = [case.find("skipped") for case in cases if case.find("skipped") is not None]
+    if not cases:
+        return "did not run"
+    if not skipped:
+        return f"ran ({len(cases)})"
+    reason = (skipped[0].get("message") or "no reason given").splitlines()[0]
+    return f"SKIPPED {len(skipped)} of {len(cases)}: {reason}"

@@ -1,0 +1,130 @@
+"""The commands of `python3 -m course`, by name."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from course import checks, doctor, lab
+from course.command_error import CommandError
+from course.console import prepare_streams, say
+from course.environment import become, ensure
+from course.venv_stamp import runs_inside, work_needed
+
+ROOT = Path(__file__).resolve().parent.parent
+
+HELP = """\
+python3 -m course COMMAND, from the clone's root:
+
+  lab       open JupyterLab at the first lesson   (--lesson 07, --no-browser, --port 8888)
+  test      run everything that CI runs           (with pytest's arguments: only pytest, with them)
+  progress  show which exercises you have solved
+  doctor    report on this machine, for a bug report
+  build     run the lessons' sources into notebooks
+  book      build the book from the notebooks
+
+The first use makes .venv in the clone: minutes, about 3 GB, and the network. Nothing is installed
+outside the clone. `python3 -m course COMMAND --help` tells more of lab, build and book."""
+
+
+def main(arguments: list[str]) -> int:
+    """Run one command and return its exit code.
+
+    Args:
+        arguments: the command's name and what follows it.
+    """
+    prepare_streams()
+    try:
+        return _run(arguments)
+    except CommandError as error:
+        sys.stdout.flush()
+        print(f"\ncourse: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("\ncourse: stopped.", file=sys.stderr)
+        return 130
+
+
+def _run(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        say(HELP)
+        return 0
+    name, rest = arguments[0], arguments[1:]
+    if name not in COMMANDS:
+        near = difflib.get_close_matches(name, COMMANDS, n=1)
+        meant = f"Did you mean {near[0]}? " if near else ""
+        raise CommandError(
+            f"There is no command {name!r}.",
+            f"{meant}The commands are: {', '.join(COMMANDS)}.",
+            exit_code=2,
+        )
+    _check_place()
+    if name == "test" and rest[:1] in (["-h"], ["--help"]):
+        say(HELP)
+        return 0
+    return COMMANDS[name](ROOT, rest)
+
+
+def _check_place() -> None:
+    absent = [
+        name for name in ("pyproject.toml", "constraints.txt") if not (ROOT / name).is_file()
+    ]
+    if absent:
+        raise CommandError(
+            f"This is not a whole clone: {' and '.join(absent)} missing in {ROOT}",
+            "Get the whole repository: with git clone, or as its complete archive.",
+        )
+    if Path.cwd().resolve() != ROOT:
+        raise CommandError(
+            "The course is run from the clone's root, and this is another folder.",
+            f'Go there first: cd "{ROOT}"',
+            exit_code=2,
+        )
+
+
+def _build(root: Path, arguments: list[str]) -> int:
+    if not _is_inside(root):
+        return _go_inside(root, ["build", *arguments])
+    from course.build import main as build
+
+    return build(arguments)
+
+
+def _book(root: Path, arguments: list[str]) -> int:
+    if not _is_inside(root):
+        return _go_inside(root, ["book", *arguments])
+    from course.bookmaker import main as make_book
+
+    return make_book(arguments)
+
+
+def _progress(root: Path, arguments: list[str]) -> int:
+    if arguments:
+        raise CommandError("course progress takes no arguments.", "Leave them out.", exit_code=2)
+    if not _is_inside(root):
+        return _go_inside(root, ["progress"])
+    from ehr_course.exercises import progress
+
+    progress()
+    return 0
+
+
+def _is_inside(root: Path) -> bool:
+    return runs_inside(root) and work_needed(root) is None
+
+
+def _go_inside(root: Path, arguments: list[str]) -> int:
+    ensure(root)
+    return become(root, ["-m", "course", *arguments])
+
+
+COMMANDS: dict[str, Callable[[Path, list[str]], int]] = {
+    "lab": lab.main,
+    "test": checks.main,
+    "progress": _progress,
+    "doctor": doctor.main,
+    "build": _build,
+    "book": _book,
+}

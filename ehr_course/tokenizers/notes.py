@@ -1,0 +1,270 @@
+"""Notes as SentencePiece pieces: the unigram language model of Kudo (2018).
+
+A note is text that nobody coded: its vocabulary has no end, so it is cut into pieces that a
+training text makes likely. See Kudo, "Subword Regularization", https://arxiv.org/abs/1804.10959.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import io
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Self
+
+import sentencepiece
+
+from ehr_course.errors import InputError
+from ehr_course.tokenizers import saved
+
+
+class NoteTokenizer:
+    """Cuts text into pieces with a trained SentencePiece unigram model.
+
+    Ids 0 to 3 are ``<unk>``, ``<s>`` (beginning), ``</s>`` (end) and ``<pad>``. SentencePiece
+    normalises text first (Unicode NFKC, every run of white space is one space), so ``decode``
+    gives back the normalised text. Characters that training left out become ``<unk>``.
+
+    Make one with :meth:`train` or :meth:`load`.
+
+    Args:
+        model: a serialised SentencePiece model, as SentencePiece writes it to a ``.model`` file.
+
+    Raises:
+        InputError: if model is not one.
+    """
+
+    unk_id, bos_id, eos_id, pad_id = range(4)
+
+    def __init__(self, model: bytes) -> None:
+        try:
+            self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        except RuntimeError:
+            raise InputError(
+                "NoteTokenizer", "", "this is not a SentencePiece model", _REMEDY
+            ) from None
+        self._model = bytes(model)
+        processor = self._processor
+        found = (processor.unk_id(), processor.bos_id(), processor.eos_id(), processor.pad_id())
+        if found != (0, 1, 2, 3):
+            raise InputError(
+                "NoteTokenizer",
+                "",
+                f"unk, bos, eos and pad have the ids {found}, not (0, 1, 2, 3)",
+                _REMEDY,
+            )
+
+    @classmethod
+    def train(
+        cls,
+        texts: Iterable[str],
+        *,
+        vocab_size: int = 16_000,
+        character_coverage: float = 0.9995,
+    ) -> Self:
+        """Learn the pieces of these texts, in memory and without a word on the terminal.
+
+        Give the training split alone: pieces learned from a test note know the test. The same
+        texts in the same order give the same model, to the byte; nothing in it is random.
+
+        Args:
+            texts: notes of any length; each line of them is one sentence for SentencePiece.
+            vocab_size: the number of pieces, the four special ones included.
+            character_coverage: the share of all characters, 0.98 to 1, that pieces must cover; the
+                rarest beyond it become ``<unk>``.
+
+        Raises:
+            InputError: if there is no text, a text is not text, or vocab_size is more (or less)
+                than these texts allow.
+
+        >>> notes = ["no fever, no cough", "fever and cough", "cough for two days"]
+        >>> NoteTokenizer.train(notes, vocab_size=24).pieces("fever cough")
+        ['▁fever', '▁cough']
+        """
+        if not isinstance(vocab_size, int) or vocab_size < 1:
+            raise InputError(
+                "NoteTokenizer.train", "vocab_size", f"{vocab_size!r} is no number of pieces", _TRY
+            )
+        if not 0.98 <= character_coverage <= 1:
+            raise InputError(
+                "NoteTokenizer.train",
+                "character_coverage",
+                f"{character_coverage!r} is not a share from 0.98 to 1",
+                _TRY,
+            )
+        lines = _lines(texts)
+        if not any(line.strip() for line in lines):
+            raise InputError(
+                "NoteTokenizer.train", "texts", "there is no text in them", "Give some notes."
+            )
+        model = io.BytesIO()
+        try:
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=iter(lines),
+                model_writer=model,
+                model_type="unigram",
+                vocab_size=vocab_size,
+                character_coverage=character_coverage,
+                unk_id=cls.unk_id,
+                bos_id=cls.bos_id,
+                eos_id=cls.eos_id,
+                pad_id=cls.pad_id,
+                # SentencePiece leaves out longer sentences, in silence: 4,192 bytes by default.
+                max_sentence_length=2**30,
+                # Threads add up floating-point counts in the order in which they finish.
+                num_threads=1,
+                minloglevel=2,
+            )
+        except RuntimeError as error:
+            raise _explained(error, vocab_size) from error
+        return cls(model.getvalue())
+
+    def __len__(self) -> int:
+        """The number of pieces, the four special ones included."""
+        return self._processor.get_piece_size()
+
+    def encode(self, text: str, *, add_bos: bool = False, add_eos: bool = False) -> list[int]:
+        """The ids of the most probable pieces of a text."""
+        return self._processor.encode(_text(text), out_type=int, add_bos=add_bos, add_eos=add_eos)
+
+    def decode(self, ids: Any) -> str:
+        """The text that ids stand for; ``<s>``, ``</s>`` and ``<pad>`` stand for nothing.
+
+        Args:
+            ids: a list, a NumPy array or a torch tensor of shape (length,).
+
+        Raises:
+            InputError: if an id is not in the vocabulary, with its place.
+        """
+        listed = ids.tolist() if hasattr(ids, "tolist") else list(ids)
+        for place, piece_id in enumerate(listed):
+            if not isinstance(piece_id, int) or not 0 <= piece_id < len(self):
+                raise InputError(
+                    "ids",
+                    f"place {place}",
+                    f"{piece_id!r} is not the id of a piece: they run from 0 to {len(self) - 1}",
+                    "Was this encoded by another tokenizer? (Labels of -100 are not ids either.)",
+                )
+        return self._processor.decode(listed)
+
+    def pieces(self, text: str) -> list[str]:
+        """The most probable pieces of a text, as text; ``▁`` stands for a space.
+
+        Their ids are what ``encode`` gives, except that a piece that is not in the vocabulary
+        is shown as it stands in the text, where ``encode`` gives ``unk_id``.
+        """
+        return self._processor.encode(_text(text), out_type=str)
+
+    def normalize(self, text: str) -> str:
+        """The text as the model cuts it: normalised, with ``▁`` for each space and in front."""
+        return self._processor.normalize(_text(text))
+
+    def scores(self) -> dict[str, float]:
+        """The log-probability (natural logarithm) of every piece that text can be cut into.
+
+        The four special pieces are left out: they stand for no text. The best segmentation of a
+        text is the one whose pieces have the largest sum of these.
+        """
+        processor = self._processor
+        return {
+            processor.id_to_piece(i): processor.get_score(i)
+            for i in range(len(self))
+            if not (processor.is_control(i) or processor.is_unknown(i))
+        }
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to one JSON file, whole or not at all."""
+        content = {
+            "pieces": len(self),
+            "sentencepiece_model_base64": base64.b64encode(self._model).decode("ascii"),
+        }
+        saved.write(path, kind=_KIND, version=_VERSION, content=content)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a tokenizer that ``save`` wrote.
+
+        Raises:
+            InputError: if the file is missing, is no note tokenizer, is of another version or is
+                damaged.
+        """
+        content = saved.read(
+            path, kind=_KIND, version=_VERSION, remake="NoteTokenizer.train and save"
+        )
+        try:
+            model = base64.b64decode(content["sentencepiece_model_base64"], validate=True)
+        except (KeyError, TypeError, binascii.Error):
+            raise InputError(path, "", "it holds no SentencePiece model", _REMEDY) from None
+        return cls(model)
+
+    def __eq__(self, other: object) -> bool:
+        """Two tokenizers are equal when their models are the same bytes."""
+        if not isinstance(other, NoteTokenizer):
+            return NotImplemented
+        return self._model == other._model
+
+    def __hash__(self) -> int:
+        return hash(self._model)
+
+    def __reduce__(self) -> tuple:
+        return type(self), (self._model,)
+
+    def __repr__(self) -> str:
+        return f"NoteTokenizer({len(self):,} pieces)"
+
+
+_KIND = "note tokenizer"
+_VERSION = 1
+_REMEDY = "Make one with NoteTokenizer.train."
+_TRY = "Leave it out for the usual 16,000 pieces that cover 0.9995 of all characters."
+
+
+def _lines(texts: Iterable[str]) -> list[str]:
+    if isinstance(texts, str):
+        raise InputError("NoteTokenizer.train", "texts", "it is one text", "Give a list of texts.")
+    lines = []
+    for number, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise InputError(
+                "NoteTokenizer.train",
+                f"text {number}",
+                f"{text!r} is not text",
+                "Leave out the notes that are missing.",
+            )
+        lines += text.splitlines()
+    return lines
+
+
+def _text(text: str) -> str:
+    # A list would be encoded item by item, and the result would be of another shape.
+    if not isinstance(text, str):
+        kind = type(text).__name__
+        raise InputError("NoteTokenizer", "text", f"it is {kind}, not text", "Give one text.")
+    return text
+
+
+def _explained(error: RuntimeError, vocab_size: int) -> Exception:
+    """SentencePiece's complaint about the vocabulary size in the words of the course.
+
+    Any other complaint is returned as it is.
+    """
+    message = str(error)
+    if most := re.search(r"Vocabulary size too high .* value <= (\d+)", message):
+        return InputError(
+            "NoteTokenizer.train",
+            "vocab_size",
+            f"{vocab_size:,} pieces are more than these texts have: "
+            f"they allow {int(most[1]):,} at most",
+            f"Use vocab_size={most[1]} or less, or give more text.",
+        )
+    if least := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
+        return InputError(
+            "NoteTokenizer.train",
+            "vocab_size",
+            f"{vocab_size:,} pieces are too few: "
+            f"the characters of these texts and the four special pieces need {int(least[1]):,}",
+            f"Use vocab_size={least[1]} or more, or a smaller character_coverage.",
+        )
+    return error

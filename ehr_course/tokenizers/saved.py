@@ -1,0 +1,83 @@
+"""The file of a saved tokenizer: JSON that says what it is, its version and its checksum."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+
+from ehr_course.errors import InputError
+
+
+def write(path: str | Path, *, kind: str, version: int, content: dict) -> None:
+    """Write a tokenizer's content so that the file is there whole or not at all.
+
+    Args:
+        path: where to; folders that are missing are made, a file that is there is replaced.
+        kind: what the file holds ("code tokenizer").
+        version: the version of the content's layout, counted from 1.
+        content: what JSON can hold.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    document = {
+        "format": f"ehr_course {kind}",
+        "version": version,
+        "sha256": _checksum(content),
+        "content": content,
+    }
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        unfinished.write_text(
+            json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+        )
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def read(path: str | Path, *, kind: str, version: int, remake: str) -> dict:
+    """Read the content that :func:`write` wrote, or say why it cannot be used.
+
+    Args:
+        path: the file.
+        kind: what the file has to hold.
+        version: the one version that the caller understands.
+        remake: how to make such a file again, as a clause that follows "Make it again with".
+
+    Raises:
+        InputError: if the file is missing, is not JSON, holds something else, is of another
+            version or is damaged.
+    """
+    path = Path(path)
+    again = f"Make it again with {remake}."
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(path, "", "there is no such file", f"Check the path. {again}") from None
+    except IsADirectoryError:
+        raise InputError(path, "", "this is a folder", f"Name the {kind} file in it.") from None
+    except (UnicodeDecodeError, json.JSONDecodeError):
+        raise InputError(path, "", f"this is not a {kind} file: not JSON", again) from None
+    found = document.get("format") if isinstance(document, dict) else None
+    if found != f"ehr_course {kind}":
+        what = f"its format is {found!r}" if found else "it does not say its format"
+        raise InputError(path, "", f"this is not a {kind} file: {what}", again)
+    if document.get("version") != version:
+        raise InputError(
+            path,
+            "",
+            f"this {kind} file has version {document.get('version')}, "
+            f"and this course reads version {version}",
+            f"{again} Or read it with the course that wrote it.",
+        )
+    content = document.get("content")
+    if not isinstance(content, dict) or document.get("sha256") != _checksum(content):
+        raise InputError(path, "", "the file is damaged: its checksum does not match", again)
+    return content
+
+
+def _checksum(content: dict) -> str:
+    text = json.dumps(content, sort_keys=True, ensure_ascii=True)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()

@@ -1,0 +1,131 @@
+"""The three modes of a lesson: not attempted, solved, and wrong.
+
+Unsolved, every cell of every lesson runs under ``pytest --nbval lessons/``. Here the lessons run
+with their worked answers, and one of them runs under nbval in each mode.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+
+import nbformat
+import pytest
+from lesson_files import LESSONS, ROOT, cells_tagged, name, number, read_stored, tags, with_answers
+
+from course.syllabus import load_syllabus
+
+each_lesson = pytest.mark.parametrize("lesson", LESSONS, ids=name)
+
+WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+
+EXERCISE = "00.1"
+WRONG_CHANGE = ("return len(seen)", "return len(visits)")
+WRONG_DIAGNOSIS = "You counted the visits."
+
+
+@each_lesson
+def test_every_worked_answer_is_solved_in_its_lesson(lesson, solved_run):
+    (about,) = [one for one in load_syllabus() if one.number == number(lesson)]
+    checks = solved_run(lesson).checks
+    not_solved = [check for check in checks if check["outcome"] != "solved"]
+    assert not_solved == []
+    assert [check["exercise"] for check in checks] == [exercise.id for exercise in about.exercises]
+
+
+@each_lesson
+def test_every_widget_is_live_where_a_kernel_runs(lesson, solved_run):
+    run = solved_run(lesson)
+    assert run.error is None, run.error
+    for cell in (cell for cell in run.notebook.cells if "widget" in tags(cell)):
+        assert any(WIDGET_VIEW in output.get("data", {}) for output in cell.outputs), cell.source
+
+
+@pytest.fixture
+def empty_course(tmp_path):
+    """Copy what a course is besides its lessons; a source that is collected as a test raises."""
+    for file in ("conftest.py", "pyproject.toml"):
+        shutil.copy(ROOT / file, tmp_path)
+    shutil.copytree(ROOT / "course", tmp_path / "course", ignore=shutil.ignore_patterns("book"))
+    (tmp_path / "lessons").mkdir()
+    source = tmp_path / "lessons" / "00_collected.py"
+    source.write_text('raise AssertionError("a source was collected")', encoding="utf-8")
+    return tmp_path
+
+
+def pytest_nbval(folder, path) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "--nbval", path],
+        cwd=folder,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=300,
+    )
+
+
+@pytest.fixture
+def nbval_of_first_lesson(empty_course):
+    """Run plain ``pytest --nbval lessons/`` where lesson 00, up to its exercise, stands alone."""
+
+    def run(notebook) -> subprocess.CompletedProcess:
+        tagged = [f"exercise:{EXERCISE}" in tags(cell) for cell in notebook.cells]
+        del notebook.cells[tagged.index(True) + 1 :]
+        nbformat.write(notebook, empty_course / "lessons" / f"{LESSONS[0].stem}.ipynb")
+        return pytest_nbval(empty_course, "lessons/")
+
+    return run
+
+
+def row_of_the_table(run: subprocess.CompletedProcess) -> str:
+    """Return the exercise's row in the table that ends the run, its spaces narrowed."""
+    table = run.stdout.rpartition(" exercises ")[2]
+    rows = [" ".join(line.split()) for line in table.splitlines()]
+    return next((row for row in rows if row.startswith(f"{EXERCISE} ")), run.stdout)
+
+
+def expected_row(outcome: str) -> str:
+    exercises = [exercise for lesson in load_syllabus() for exercise in lesson.exercises]
+    (title,) = [exercise.title for exercise in exercises if exercise.id == EXERCISE]
+    return f"{EXERCISE} {title} {outcome}"
+
+
+def test_nbval_passes_an_exercise_that_is_not_attempted(nbval_of_first_lesson):
+    run = nbval_of_first_lesson(read_stored(LESSONS[0]))
+    assert run.returncode == 0, run.stdout
+    assert row_of_the_table(run) == expected_row("not attempted")
+
+
+def test_nbval_passes_a_right_answer_although_the_stored_output_says_otherwise(
+    nbval_of_first_lesson,
+):
+    run = nbval_of_first_lesson(with_answers(LESSONS[0]))
+    assert run.returncode == 0, run.stdout
+    assert row_of_the_table(run) == expected_row("solved")
+
+
+def test_nbval_fails_a_wrong_answer_with_its_diagnosis(nbval_of_first_lesson):
+    notebook = with_answers(LESSONS[0])
+    cell = cells_tagged(notebook, "exercise")[EXERCISE]
+    right, wrong = WRONG_CHANGE
+    assert right in cell.source
+    cell.source = cell.source.replace(right, wrong)
+    run = nbval_of_first_lesson(notebook)
+    assert run.returncode == 1, run.stdout
+    assert WRONG_DIAGNOSIS in run.stdout
+    assert row_of_the_table(run) == expected_row("not yet")
+
+
+def test_nbval_forgives_a_last_digit_and_shows_what_else_differs(empty_course):
+    """Run from inside lessons/, the other way that the course promises."""
+    notebook = nbformat.v4.new_notebook()
+    for source, stored in (("print(1.235)", "1.234\n"), ('print("18 codes")', "17 codes\n")):
+        output = nbformat.v4.new_output("stream", name="stdout", text=stored)
+        notebook.cells.append(
+            nbformat.v4.new_code_cell(source, execution_count=1, outputs=[output])
+        )
+    nbformat.write(notebook, empty_course / "lessons" / "07_example.ipynb")
+    run = pytest_nbval(empty_course / "lessons", ".")
+    assert "1 failed, 1 passed" in run.stdout
+    assert "stored: 17 codes\n  now:    18 codes\n" in run.stdout
+    assert "python3 -m course build 07" in run.stdout
