@@ -69,14 +69,16 @@ def write_note(record, visit):
 
 
 notes = [write_note(r, visit) for r in train for visit in r.visits]
-note_tokenizer = NoteTokenizer.train(notes, vocab_size=800)
+note_tokenizer = NoteTokenizer.train(
+    notes, vocab_size=800, character_coverage=1.0
+)
 print(notes[0][:75])
-print(note_tokenizer.pieces("acute respiratory failure"))
 print(note_tokenizer.pieces("chronic hypertension"))
+print(note_tokenizer.pieces("acute hypotension"))
 
 # %% [markdown]
-# Words that it has met come out in a few pieces, the common ones whole.
-# Now the codes.
+# A common word comes out whole, a rare one in pieces that still say
+# something. Now the codes.
 
 # %%
 codes = sorted({code for r in train for code in r.codes})
@@ -460,7 +462,7 @@ check("07.6", segment)
 # second row is, and what the pieces of one code have to say.
 
 # %% tags=["widget"]
-token_explorer(validation[:30], tokenizer, note_tokenizer)
+token_explorer(train[:30], tokenizer, note_tokenizer)
 
 # %% [markdown]
 # ## What this costs

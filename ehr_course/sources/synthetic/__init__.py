@@ -1,0 +1,13 @@
+"""The embedded hospital: patients made from two tables that you can read.
+
+``clusters.csv`` says what brings people of each age and sex to the hospital and what they live
+with; ``case_mix.csv`` says which ICD-9-CM codes come with it, and how often. The patients are
+invented, the numbers are plausible rather than measured, and nothing in them comes from a real
+record: learn from this hospital how models work, never what medicine knows.
+"""
+
+from ehr_course.sources.synthetic.dirt import Dirt, Planted
+from ehr_course.sources.synthetic.hospital import make_cohort
+from ehr_course.sources.synthetic.tables import write_mimic3
+
+__all__ = ["Dirt", "Planted", "make_cohort", "write_mimic3"]

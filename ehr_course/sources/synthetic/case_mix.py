@@ -1,0 +1,208 @@
+"""The hospital's two tables, read into arrays.
+
+``clusters.csv`` has one row for each cluster of codes, or one for each sex where they differ:
+
+- ``kind``: ``episode``, the one reason for a visit; ``condition``, what a patient lives with
+  from visit to visit; ``background``, findings that come on top of any reason;
+- one column for each age band: for an episode its weight among the episodes, for a condition
+  or a background the percentage of patients or of visits that have it;
+- ``boosted_by`` and ``boost``: the condition that multiplies those numbers, and by how much.
+
+``case_mix.csv`` has one row for each code of a cluster:
+
+- ``share``: how often the code comes with its cluster, 0 to 1;
+- ``one_of``: rows with the same word exclude each other. One row of ``principal`` is always
+  chosen, and is the principal diagnosis of its episode; of another group, at most one;
+- ``first_age``, ``last_age``, ``sex``: who gets the code here, inside what
+  `ehr_course.icd9.who_can_have` allows, which always holds as well;
+- ``instead_of``: a code that this one makes redundant.
+"""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+import numpy as np
+
+from ehr_course import icd9
+
+SEXES = ("F", "M")
+
+BANDS = ("0", "1-4", "5-11", "12-17", "18-29", "30-44", "45-59", "60-74", "75-89", "90-99")
+"""The age bands of ``clusters.csv``, in completed years."""
+
+BAND_STARTS = np.array([int(band.split("-")[0]) for band in BANDS])
+
+
+@dataclass(frozen=True)
+class CaseMix:
+    """Both tables as arrays; a row of ``case_mix.csv`` is r, a cluster is c.
+
+    Attributes:
+        clusters: names, in file order.
+        kinds: "episode", "condition" or "background", by cluster.
+        prevalence: weight or percentage, whole numbers of shape (c, sex, band).
+        boosted_by: index of the boosting condition or -1, by cluster.
+        boost: factor, by cluster.
+        codes: undotted codes, by row.
+        cluster: index of the cluster, by row.
+        share: share, by row.
+        low, high: the row is chosen when its draw lies in [low, high), by row.
+        draw: which draw decides, by row; rows of one group share a draw.
+        alone: whether no other row shares the draw, by row.
+        principal: whether the row is a principal diagnosis, by row.
+        chronic: whether the row belongs to a condition, by row.
+        first_age, last_age: the hospital's own age limits, by row.
+        min_age, max_age: the limits of icd9.who_can_have, by row.
+        sexes: whether females and males can have the row, of shape (r, 2).
+        rank: place in a visit, by row; lower comes first.
+        redundant: pairs (r, other): where row r is chosen, row other goes.
+        repeats: pairs (r, earlier): rows of lower rank with the code of row r.
+    """
+
+    clusters: tuple[str, ...]
+    kinds: np.ndarray
+    prevalence: np.ndarray
+    boosted_by: np.ndarray
+    boost: np.ndarray
+    codes: np.ndarray
+    cluster: np.ndarray
+    share: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    draw: np.ndarray
+    alone: np.ndarray
+    principal: np.ndarray
+    chronic: np.ndarray
+    first_age: np.ndarray
+    last_age: np.ndarray
+    min_age: np.ndarray
+    max_age: np.ndarray
+    sexes: np.ndarray
+    rank: np.ndarray
+    redundant: tuple[tuple[int, int], ...]
+    repeats: tuple[tuple[int, list[int]], ...]
+
+    @property
+    def n_draws(self) -> int:
+        """How many draws decide the rows of one patient or visit."""
+        return int(self.draw.max()) + 1
+
+
+def _table(name: str) -> list[dict[str, str]]:
+    file = resources.files("ehr_course.sources.synthetic") / name
+    with file.open(encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+def _draws_and_intervals(
+    rows: list[dict[str, str]],
+) -> tuple[list[int], list[float], list[float]]:
+    """Give each row its draw, and the interval of that draw that chooses it."""
+    draw_of_group: dict[tuple[str, str], int] = {}
+    top_of_group: dict[tuple[str, str], float] = {}
+    draws, lows, highs = [], [], []
+    for number, row in enumerate(rows):
+        group = (row["cluster"], row["one_of"] or f"row {number}")
+        draws.append(draw_of_group.setdefault(group, len(draw_of_group)))
+        lows.append(top_of_group.get(group, 0.0))
+        top_of_group[group] = lows[-1] + float(row["share"])
+        highs.append(top_of_group[group])
+    return draws, lows, highs
+
+
+def _rank(row: dict[str, str], kind: str, number: int, total: int) -> int:
+    """Order a visit as coders do: reason, acute, chronic, status (V), circumstances (E)."""
+    if row["one_of"] == "principal":
+        place = 0
+    elif row["code"].startswith("E"):
+        place = 4
+    elif row["code"].startswith("V"):
+        place = 3
+    else:
+        place = 2 if kind == "condition" else 1
+    return place * total + number
+
+
+@cache
+def load_case_mix() -> CaseMix:
+    """Read both tables, once."""
+    cluster_rows = _table("clusters.csv")
+    names = tuple(dict.fromkeys(row["cluster"] for row in cluster_rows))
+    index = {name: number for number, name in enumerate(names)}
+    prevalence = np.zeros((len(names), len(SEXES), len(BANDS)), dtype=np.int64)
+    kinds = [""] * len(names)
+    boosted_by = np.full(len(names), -1)
+    boost = np.ones(len(names))
+    for row in cluster_rows:
+        number = index[row["cluster"]]
+        kinds[number] = row["kind"]
+        for sex in row["sex"] or SEXES:
+            prevalence[number, SEXES.index(sex)] = [int(row[band]) for band in BANDS]
+        if row["boosted_by"]:
+            boosted_by[number] = index[row["boosted_by"]]
+            boost[number] = float(row["boost"])
+
+    rows = _table("case_mix.csv")
+    codes = [icd9.normalize(row["code"]) for row in rows]
+    rules = [icd9.who_can_have(code) for code in codes]
+    draws, lows, highs = _draws_and_intervals(rows)
+    ranks = np.array(
+        [
+            _rank(row, kinds[index[row["cluster"]]], number, len(rows))
+            for number, row in enumerate(rows)
+        ]
+    )
+    return CaseMix(
+        clusters=names,
+        kinds=np.array(kinds),
+        prevalence=prevalence,
+        boosted_by=boosted_by,
+        boost=boost,
+        codes=np.array(codes),
+        cluster=np.array([index[row["cluster"]] for row in rows]),
+        share=np.array([float(row["share"]) for row in rows]),
+        low=np.array(lows),
+        high=np.array(highs),
+        draw=np.array(draws),
+        alone=np.bincount(draws)[draws] == 1,
+        principal=np.array([row["one_of"] == "principal" for row in rows]),
+        chronic=np.array([kinds[index[row["cluster"]]] == "condition" for row in rows]),
+        first_age=np.array([int(row["first_age"] or 0) for row in rows]),
+        last_age=np.array([int(row["last_age"] or 124) for row in rows]),
+        min_age=np.array([rule.min_age if rule else 0 for rule in rules]),
+        max_age=np.array([rule.max_age if rule else 124 for rule in rules]),
+        sexes=np.array([_sexes(row, rule) for row, rule in zip(rows, rules, strict=True)]),
+        rank=ranks,
+        redundant=_redundant(rows, codes),
+        repeats=_repeats(codes, ranks),
+    )
+
+
+def _sexes(row: dict[str, str], rule: icd9.Eligibility | None) -> list[bool]:
+    allowed = (row["sex"] or SEXES, (rule and rule.sex) or SEXES)
+    return [all(sex in sexes for sexes in allowed) for sex in SEXES]
+
+
+def _redundant(rows: list[dict[str, str]], codes: list[str]) -> tuple[tuple[int, int], ...]:
+    return tuple(
+        (number, other)
+        for number, row in enumerate(rows)
+        if row["instead_of"]
+        for other, code in enumerate(codes)
+        if code == icd9.normalize(row["instead_of"])
+    )
+
+
+def _repeats(codes: list[str], ranks: np.ndarray) -> tuple[tuple[int, list[int]], ...]:
+    seen: dict[str, list[int]] = {}
+    repeats = []
+    for number in np.argsort(ranks).tolist():
+        earlier = seen.setdefault(codes[number], [])
+        if earlier:
+            repeats.append((number, list(earlier)))
+        earlier.append(number)
+    return tuple(repeats)

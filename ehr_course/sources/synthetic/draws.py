@@ -1,0 +1,56 @@
+"""Random numbers that are the same on every machine and with every version of NumPy.
+
+NumPy promises that a bit generator's raw output never changes; its distributions may. So the 53
+random bits of a number are taken here, which is exact.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+class Draws:
+    """Uniform numbers in [0, 1), row after row, from a stream of their own.
+
+    Args:
+        seed: 0 or more.
+        stream: 0, 1, 2, ...: streams of one seed are independent.
+        columns: numbers in a row.
+    """
+
+    def __init__(self, seed: int, stream: int, columns: int = 1) -> None:
+        self._bits = np.random.PCG64(np.random.SeedSequence([seed, stream]))
+        self._columns = columns
+
+    def rows(self, count: int) -> np.ndarray:
+        """Return the next rows, of shape (count, columns)."""
+        raw = self._bits.random_raw(count * self._columns)
+        return _unit(raw).reshape(count, self._columns)
+
+    def pick(self, count: int, out_of: int) -> np.ndarray:
+        """Pick different row numbers out of many, in random order. Shape (count,)."""
+        keys = self._bits.random_raw(out_of)
+        return np.argsort(keys, kind="stable")[:count]
+
+
+def hashed(seed: int, stream: int, ids: np.ndarray) -> np.ndarray:
+    """Return one uniform number for each id, whatever other ids there are.
+
+    The function is SplitMix64 (Steele, Lea and Flood, OOPSLA 2014) of the seed, the stream and
+    the id.
+    """
+    x = np.asarray(ids).astype(np.uint64)
+    for key in (seed, stream):
+        x = _mix(x ^ _mix(np.full_like(x, key)))
+    return _unit(x)
+
+
+def _mix(x: np.ndarray) -> np.ndarray:
+    x = x + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def _unit(raw: np.ndarray) -> np.ndarray:
+    return (raw >> np.uint64(11)) * 2.0**-53
