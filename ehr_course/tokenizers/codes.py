@@ -122,7 +122,7 @@ class CodeTokenizer:
             raise InputError(
                 "CodeTokenizer",
                 f"code {code!r}",
-                f"it is not among the {len(self.codes):,} codes of the vocabulary",
+                "it is not in the vocabulary",
                 self._remedy(code),
             )
         return self._ids[code]

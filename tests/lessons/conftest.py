@@ -18,11 +18,24 @@ OTHER_SEED = 1
 
 @dataclass(frozen=True)
 class SolvedRun:
-    """A lesson that papermill ran with another seed and with the worked answers filled in."""
+    """A lesson that papermill ran with another seed and with the worked answers filled in.
+
+    Attributes:
+        notebook: what ran, as far as it came.
+        checks: one entry a check, in order.
+        error: what ended the run early, or None.
+    """
 
     notebook: NotebookNode | None
     checks: list[dict]
     error: Exception | None
+
+    @property
+    def executed(self) -> NotebookNode:
+        """The notebook that ran to its end; fails with the last line of what stopped it."""
+        if self.error is not None:
+            pytest.fail(str(self.error).strip().splitlines()[-1], pytrace=False)
+        return self.notebook
 
 
 @pytest.fixture(scope="session")

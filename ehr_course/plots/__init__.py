@@ -1,0 +1,1 @@
+"""Data in, picture out: no widget, no model, no global plotting state."""

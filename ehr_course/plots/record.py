@@ -1,0 +1,397 @@
+"""One patient's record as it is written down: visits side by side, each a list of codes."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator
+from itertools import accumulate
+from typing import NamedTuple
+
+from matplotlib.axes import Axes
+from matplotlib.patches import FancyBboxPatch
+
+from ehr_course import icd9
+from ehr_course.errors import InputError
+from ehr_course.plots import style
+from ehr_course.plots.style import Picture, count
+from ehr_course.records import MAX_AGE, PatientRecord, Visit
+
+
+def returning_codes(record: PatientRecord) -> set[str]:
+    """The codes that more than one visit has.
+
+    >>> heart = Visit(("4280", "42731"))
+    >>> returning_codes(PatientRecord(1, "F", 64, (heart, Visit(("486", "4280")))))
+    {'4280'}
+    """
+    return {code for code, visits in Counter(record.codes).items() if visits > 1}
+
+
+def record_title(record: PatientRecord) -> str:
+    """Who the patient is, and how much of the record comes back.
+
+    >>> heart = Visit(("4280", "42731"))
+    >>> record_title(PatientRecord(1, "F", 64, (heart, Visit(("486", "4280")))))
+    'Woman, 64: 2 visits, 3 different codes, 1 of them coming back'
+    """
+    visits = count(len(record.visits), "visit")
+    if len(record.visits) == 1:
+        return f"{_who(record)}: {visits}, {count(len(record.codes), 'code')}"
+    different, returning = len(set(record.codes)), len(returning_codes(record))
+    if different == returning == 1:
+        return f"{_who(record)}: {visits}, the same code in all of them"
+    share = {0: "none", different: "all"}.get(returning, f"{returning:,}")
+    return f"{_who(record)}: {visits}, {different:,} different codes, {share} of them coming back"
+
+
+def describe_record(record: PatientRecord) -> str:
+    """Say in one sentence what :func:`draw_record` shows."""
+    title = record_title(record)
+    visits = "; ".join(
+        f"{_when(i, visit, ' in ')} has {count(len(visit.codes), 'code')}, "
+        f"{'the first of them ' if len(visit.codes) > 1 else ''}"
+        f"{' '.join(filter(None, (_written(visit.codes[0]), _title(visit.codes[0]))))}"
+        for i, visit in enumerate(record.visits[:_DESCRIBED])
+    )
+    more = len(record.visits) - _DESCRIBED
+    if more > 0:
+        visits += f"; and {count(more, 'more visit')}"
+    return f"Record of a patient, {title[0].lower()}{title[1:]}; {visits}."
+
+
+def draw_record(record: PatientRecord, *, most_codes: int = 12, most_visits: int = 8) -> Picture:
+    """Draw a patient's visits side by side, each as the list of its codes and their titles.
+
+    A code has the colour of its ICD-9-CM chapter. A code that an earlier visit had already
+    stands in an outline only. A title that is too long for its place ends with an ellipsis; a
+    code that ICD-9-CM does not have stands alone.
+
+    Args:
+        record: the patient.
+        most_codes: how many codes a visit may show; what is left out is said in the picture.
+        most_visits: how many visits are shown, at most four in a row; the same holds.
+    """
+    shown = record.visits[:most_visits]
+    rows = math.ceil(len(shown) / _COLUMNS)
+    columns = math.ceil(len(shown) / rows)  # five visits stand as three and two
+    layout = _Layout.of(record, columns)
+    cards = _cards(record, layout, most_codes)[: len(shown)]
+    card_rows = [cards[start : start + columns] for start in range(0, len(cards), columns)]
+    heights = [max(card.height for card in row) for row in card_rows]
+    left_out = len(record.visits) - len(shown)
+    legend = _legend_rows([line for card in cards for line in card.lines])
+
+    height = _TOP + sum(heights) + _GAP * len(heights)
+    height += _MORE if left_out else 0
+    height += len(legend) * _LEGEND_LINE + _MARGIN
+    with style.course_style():
+        picture = Picture(style.WIDTH, height, describe_record(record))
+        axes = picture.add_axes((0, 0, 1, 1))
+        axes.set_xlim(0, style.WIDTH)
+        axes.set_ylim(height, 0)  # inches, from the top down
+        axes.axis("off")
+        title = record_title(record)
+        axes.text(_MARGIN, 0.24, title, size=style.TITLE, weight="bold", va="center")
+        _draw_quietly(axes, _MARGIN, 0.5, _reading(record))
+        y = _TOP
+        for row, card_height in zip(card_rows, heights, strict=True):
+            for column, card in enumerate(row):
+                x = _MARGIN + column * (layout.card_width + _GAP)
+                _draw_card(axes, x, y, card, layout, card_height)
+            y += card_height + _GAP
+        if left_out:
+            _draw_quietly(axes, _MARGIN, y + 0.06, f"and {count(left_out, 'more visit')}")
+            y += _MORE
+        _draw_legend(axes, legend, y)
+    return picture
+
+
+# ---------------------------------------------------------------------- layout, in inches
+
+_COLUMNS = 4
+_MARGIN = 0.12
+_TOP = 0.72
+_GAP = 0.12  # between cards
+_PAD = 0.09  # between the edge of a card and what it holds
+_HEADING = 0.36
+_BETWEEN = 0.08  # between two codes
+_MORE = 0.22
+_LEGEND_LINE = 0.24
+
+
+class _Layout(NamedTuple):
+    """The measures that all cards of a picture share."""
+
+    card_width: float
+    size: float  # of the text, in points
+    code_width: float  # of the box around a code
+    title_lines: int  # how many a code's title may take
+    short_months: bool
+
+    @property
+    def box(self) -> float:
+        return self.size * 0.0245
+
+    @property
+    def line(self) -> float:
+        return self.size * 0.0177
+
+    @property
+    def title_left(self) -> float:
+        return _PAD + self.code_width + 0.08
+
+    @property
+    def title_width(self) -> float:
+        return self.card_width - self.title_left - _PAD
+
+    @classmethod
+    def of(cls, record: PatientRecord, columns: int) -> _Layout:
+        card_width = (style.WIDTH - 2 * _MARGIN - (columns - 1) * _GAP) / columns
+        narrow = columns == _COLUMNS
+        size = style.SMALL if narrow else style.TEXT
+        widest = max(len(_written(code)) for code in record.codes)
+        character = style.text_width("0" * 100, size, family="DejaVu Sans Mono") / 100
+        number = style.text_width(f"visit {len(record.visits)}", size, weight="bold")
+        month = style.text_width(" · September 2174", size)
+        return cls(
+            card_width,
+            size,
+            code_width=widest * character + 0.12,
+            title_lines=3 if narrow else 2,
+            short_months=number + month > card_width - 2 * _PAD,
+        )
+
+
+class _Line(NamedTuple):
+    """A code in a card."""
+
+    code: str
+    title: list[str]  # by lines of text
+    again: bool  # whether an earlier visit had it
+
+    @property
+    def chapter(self) -> int | None:
+        return style.chapter_of(self.code)
+
+    def height(self, layout: _Layout) -> float:
+        return max(layout.box, layout.box / 2 + (len(self.title) - 0.5) * layout.line)
+
+
+class _Card(NamedTuple):
+    """A visit."""
+
+    number: str
+    month: str
+    lines: list[_Line]
+    left_out: int
+    height: float
+
+
+def _cards(record: PatientRecord, layout: _Layout, most_codes: int) -> list[_Card]:
+    cards = []
+    seen: set[str] = set()
+    for i, visit in enumerate(record.visits):
+        lines = [
+            _Line(
+                code,
+                _wrapped(_title(code), layout),
+                again=code in seen,
+            )
+            for code in visit.codes[:most_codes]
+        ]
+        seen.update(visit.codes)
+        left_out = len(visit.codes) - len(lines)
+        height = _HEADING + sum(line.height(layout) + _BETWEEN for line in lines) + 0.06
+        height += _MORE if left_out else 0
+        month = _month(visit, short=layout.short_months)
+        cards.append(_Card(f"visit {i + 1}", month, lines, left_out, height))
+    return cards
+
+
+def _wrapped(text: str, layout: _Layout) -> list[str]:
+    """A title in lines that fit the card; the last one ends with an ellipsis where it is cut."""
+    lines: list[str] = []
+    words = text.split()
+    while words:
+        fit = _most_that_fit(_beginnings(words), layout)
+        if fit == 0 or (fit < len(words) and len(lines) + 1 == layout.title_lines):
+            return [*lines, _cut(words, layout)]
+        lines.append(" ".join(words[:fit]))
+        words = words[fit:]
+    return lines
+
+
+def _cut(words: list[str], layout: _Layout) -> str:
+    """The beginning of a text and an ellipsis: whole words, or a part of the first one."""
+    for beginnings in (_beginnings(words), list(accumulate(words[0]))):
+        cut = [beginning.rstrip(" ,;:([") + "…" for beginning in beginnings]
+        fit = _most_that_fit(cut, layout)
+        if fit:
+            return cut[fit - 1]
+    return "…"
+
+
+def _beginnings(words: list[str]) -> list[str]:
+    return [" ".join(words[: n + 1]) for n in range(len(words))]
+
+
+def _most_that_fit(texts: list[str], layout: _Layout) -> int:
+    """How many of these texts, each longer than the one before, fit a line of a title."""
+    # The renderer sets letters on whole pixels, which makes some texts a little wider.
+    return bisect_right(
+        texts, layout.title_width, key=lambda text: 1.03 * style.text_width(text, layout.size)
+    )
+
+
+# ---------------------------------------------------------------------- drawing
+
+
+def _draw_quietly(axes: Axes, x: float, y: float, text: str, size: float = style.SMALL) -> None:
+    axes.text(x, y, text, size=size, color=style.MUTED, va="center", parse_math=False)
+
+
+def _draw_card(
+    axes: Axes, x: float, y: float, card: _Card, layout: _Layout, height: float
+) -> None:
+    _draw_box(axes, x, y, layout.card_width, height, face=style.PAPER, edge=style.FAINT)
+    left = x + _PAD
+    middle = y + 0.19
+    axes.text(left, middle, card.number, size=layout.size, weight="bold", va="center_baseline")
+    if card.month:
+        axes.text(
+            left + style.text_width(card.number, layout.size, weight="bold") + 0.02,
+            middle,
+            f" · {card.month}",
+            size=layout.size,
+            color=style.MUTED,
+            va="center_baseline",
+        )
+    y += _HEADING
+    for line in card.lines:
+        colour = style.chapter_colour(line.chapter)
+        face = style.PAPER if line.again else colour
+        _draw_box(axes, left, y, layout.code_width, layout.box, face=face, edge=colour)
+        middle = y + layout.box / 2
+        axes.text(
+            left + layout.code_width / 2,
+            middle,
+            _written(line.code),
+            size=layout.size,
+            family="DejaVu Sans Mono",
+            color=style.MUTED if line.again else style.ink_on(colour),
+            ha="center",
+            va="center_baseline",
+            parse_math=False,
+        )
+        for place, words in enumerate(line.title):
+            axes.text(
+                x + layout.title_left,
+                middle + place * layout.line,
+                words,
+                size=layout.size,
+                color=style.MUTED if line.again else style.INK,
+                va="center_baseline",
+                parse_math=False,
+            )
+        y += line.height(layout) + _BETWEEN
+    if card.left_out:
+        _draw_quietly(axes, left, y + 0.09, f"and {card.left_out} more", layout.size)
+
+
+def _draw_box(
+    axes: Axes, x: float, y: float, width: float, height: float, *, face: str, edge: str
+) -> None:
+    axes.add_patch(
+        FancyBboxPatch(
+            (x, y),
+            width,
+            height,
+            boxstyle="round,pad=0,rounding_size=0.04",
+            facecolor=face,
+            edgecolor=edge,
+            linewidth=1.0,
+        )
+    )
+
+
+class _Key(NamedTuple):
+    """An entry of the legend."""
+
+    text: str
+    face: str
+    edge: str
+
+
+def _legend_rows(lines: list[_Line]) -> list[list[tuple[float, _Key]]]:
+    """What the colours and the outline mean, each with its left edge, in rows."""
+    rows: list[list[tuple[float, _Key]]] = [[]]
+    x = _MARGIN
+    for key in _keys(lines):
+        width = 0.2 + style.text_width(key.text, style.SMALL)
+        if rows[-1] and x + width > style.WIDTH - _MARGIN:
+            rows.append([])
+            x = _MARGIN
+        rows[-1].append((x, key))
+        x += width + 0.2
+    return rows
+
+
+def _keys(lines: list[_Line]) -> Iterator[_Key]:
+    last = len(style.CHAPTER_NAMES) + 1
+    for number in sorted({line.chapter for line in lines}, key=lambda n: n or last):
+        colour = style.chapter_colour(number)
+        yield _Key(style.chapter_name(number), colour, colour)
+    if any(line.again for line in lines):
+        yield _Key("outline: an earlier visit had it already", style.PAPER, style.MUTED)
+
+
+def _draw_legend(axes: Axes, rows: list[list[tuple[float, _Key]]], y: float) -> None:
+    for row in rows:
+        for x, key in row:
+            _draw_box(axes, x, y + 0.03, 0.14, 0.14, face=key.face, edge=key.edge)
+            axes.text(x + 0.2, y + 0.1, key.text, size=style.SMALL, va="center")
+        y += _LEGEND_LINE
+
+
+# ---------------------------------------------------------------------- words
+
+_DESCRIBED = 4  # how many visits the alternative text tells of
+
+
+def _who(record: PatientRecord) -> str:
+    if record.age < 18:
+        who = "Girl" if record.sex == "F" else "Boy"
+    else:
+        who = "Woman" if record.sex == "F" else "Man"
+    if record.age == 0:
+        return f"{who}, under 1 year"
+    return f"{who}, above {MAX_AGE - 1}" if record.age == MAX_AGE else f"{who}, {record.age}"
+
+
+def _reading(record: PatientRecord) -> str:
+    """How to read the picture."""
+    age = "" if len(record.visits) == 1 else "; the age is that at visit 1"
+    return f"Each card is one stay in hospital: its diagnosis codes, most important first{age}"
+
+
+def _month(visit: Visit, *, short: bool = False) -> str:
+    if visit.admitted is None:
+        return ""
+    return f"{visit.admitted:%b %Y}" if short else f"{visit.admitted:%B %Y}"
+
+
+def _when(place: int, visit: Visit, between: str) -> str:
+    return between.join(filter(None, (f"visit {place + 1}", _month(visit))))
+
+
+def _written(code: str) -> str:
+    return icd9.dotted(code) if icd9.is_code(code) else code
+
+
+def _title(code: str) -> str:
+    try:
+        return icd9.title(code)
+    except InputError:  # ICD-9-CM has no such code
+        return ""

@@ -1,0 +1,199 @@
+"""How the pictures of the course look, and what every picture carries with it."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import matplotlib
+import matplotlib.style
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
+from matplotlib.textpath import TextPath
+
+from ehr_course import icd9
+
+WIDTH = 7.6
+"""The width of a picture in inches: it fits the text column of a notebook and of the book."""
+
+PIXELS_PER_INCH = 100
+"""On a page. The file has twice as many, so that it is sharp on a dense screen."""
+
+INK = "#1f2430"
+MUTED = "#5c6470"
+FAINT = "#dfe3e8"
+PAPER = "#ffffff"
+NO_CHAPTER = "#c9ced6"
+
+TITLE, TEXT, SMALL = 12.0, 9.5, 8.0
+"""Font sizes in points: 17, 13 and 11 pixels on the page."""
+
+CHAPTER_NAMES = (
+    "Infections",
+    "Neoplasms",
+    "Endocrine, metabolic",
+    "Blood",
+    "Mental",
+    "Nervous system, senses",
+    "Circulatory",
+    "Respiratory",
+    "Digestive",
+    "Genitourinary",
+    "Pregnancy, childbirth",
+    "Skin",
+    "Musculoskeletal",
+    "Congenital",
+    "Perinatal",
+    "Symptoms, signs",
+    "Injury, poisoning",
+    "Health status (V)",
+    "External cause (E)",
+)
+"""The chapters of ICD-9-CM in few words: chapter ``n`` at place ``n - 1``."""
+
+
+class Picture(Figure):
+    """A figure that knows its alternative text and its exact PNG bytes.
+
+    It is a matplotlib Figure that pyplot has never heard of: a notebook shows it where it is the
+    value of a cell, once, with its alternative text as the plain-text twin.
+
+    Attributes:
+        alternative_text: one sentence that says what the picture shows.
+    """
+
+    def __init__(self, width: float, height: float, alternative_text: str) -> None:
+        super().__init__(figsize=(width, height), dpi=PIXELS_PER_INCH, facecolor=PAPER)
+        self.alternative_text = alternative_text
+
+    def png(self) -> bytes:
+        """The picture as a PNG file; the same picture gives the same bytes.
+
+        The bytes hold no date and no version. Another version of matplotlib, or of the font
+        renderer inside it, may draw other pixels.
+        """
+        file = io.BytesIO()
+        with course_style():
+            self.savefig(file, format="png", dpi=2 * PIXELS_PER_INCH, metadata={"Software": None})
+        return file.getvalue()
+
+    @property
+    def page_size(self) -> tuple[int, int]:
+        """Width and height on a page, in pixels: half of what the file has."""
+        width, height = self.get_size_inches()
+        return round(width * PIXELS_PER_INCH), round(height * PIXELS_PER_INCH)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict, dict]:
+        width, height = self.page_size
+        data = {
+            "image/png": base64.b64encode(self.png()).decode("ascii"),
+            "text/plain": self.alternative_text,
+        }
+        return data, {"image/png": {"width": width, "height": height}}
+
+
+@contextmanager
+def course_style() -> Iterator[None]:
+    """Draw with the settings of the course, whatever a user's matplotlibrc says."""
+    settings = {
+        "font.family": "DejaVu Sans",  # comes with matplotlib, so it is on every machine
+        "font.size": TEXT,
+        "text.color": INK,
+        "axes.edgecolor": MUTED,
+        "axes.labelcolor": INK,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "xtick.color": MUTED,
+        "ytick.color": MUTED,
+        "xtick.labelcolor": INK,
+        "ytick.labelcolor": INK,
+    }
+    with matplotlib.style.context(["default", settings]):
+        yield
+
+
+def chapter_of(code: str) -> int | None:
+    """The number of a code's ICD-9-CM chapter, or None for a code that lies in no chapter.
+
+    >>> chapter_of("4280"), chapter_of("V3001"), chapter_of("I509")
+    (7, 18, None)
+    """
+    if not icd9.is_code(code):
+        return None
+    try:
+        return icd9.chapter(code).number
+    except ValueError:
+        return None
+
+
+def chapter_name(number: int | None) -> str:
+    """A chapter in few words.
+
+    >>> chapter_name(7), chapter_name(None)
+    ('Circulatory', 'No ICD-9 chapter')
+    """
+    return "No ICD-9 chapter" if number is None else CHAPTER_NAMES[number - 1]
+
+
+def chapter_colour(number: int | None) -> str:
+    """The colour of a chapter, as ``#rrggbb``: the same one in every picture.
+
+    The nineteen colours are equal steps of viridis, which keeps its order in greyscale and for
+    colour-blind eyes. Neighbouring chapters lie seven steps apart, so that those that often occur
+    together (7 circulatory, 8 respiratory) differ in lightness too.
+    """
+    if number is None:
+        return NO_CHAPTER
+    step = (number - 1) * 7 % 19
+    return matplotlib.colors.to_hex(matplotlib.colormaps["viridis"](0.05 + 0.93 * step / 18))
+
+
+def ink_on(colour: str) -> str:
+    """Black or white, whichever is easier to read on this colour.
+
+    >>> ink_on("#fde725"), ink_on("#440154")
+    ('#000000', '#ffffff')
+    """
+    return max(("#000000", "#ffffff"), key=lambda ink: contrast(ink, colour))
+
+
+def contrast(one: str, other: str) -> float:
+    """The contrast of two colours as WCAG 2 defines it: 1 to 21, text needs 4.5.
+
+    >>> round(contrast("#000000", "#ffffff"), 1)
+    21.0
+    """
+    lighter, darker = sorted((_luminance(one), _luminance(other)), reverse=True)
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    linear = [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
+        for part in matplotlib.colors.to_rgb(colour)
+    ]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@cache
+def text_width(
+    text: str, size: float, family: str = "DejaVu Sans", weight: str = "normal"
+) -> float:
+    """The width of a text in inches, at a font size in points."""
+    if not text.strip():
+        return 0.0
+    font = FontProperties(family=family, weight=weight)
+    return TextPath((0, 0), text, size=size, prop=font).get_extents().x1 / 72
+
+
+def count(number: int, noun: str) -> str:
+    """A number and its noun.
+
+    >>> count(1, "visit"), count(1200, "piece")
+    ('1 visit', '1,200 pieces')
+    """
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -1,0 +1,189 @@
+"""What a loader returns: the records, and an account of every row that it read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from html import escape
+
+from ehr_course.records import PatientRecord
+
+
+class Reason(StrEnum):
+    """Why a row is not in any record, in the words of the report.
+
+    A member equals its text, so ``report.dropped["DIAGNOSES_ICD", "no code"]`` works too.
+    """
+
+    NO_CODE = "no code"
+    SAME_ROW = "repeats an earlier row"
+    SAME_CODE = "repeats a code of the same admission"
+    OTHER_VERSION = "coded in the other ICD version"
+    UNKNOWN_ADMISSION = "its admission is in no table"
+    ADMISSION_DROPPED = "its admission was dropped"
+    UNKNOWN_PATIENT = "its patient is in no table"
+    PATIENT_DROPPED = "its patient was dropped"
+    NO_DIAGNOSIS = "no diagnosis"
+    DIAGNOSES_DROPPED = "all its diagnoses were dropped"
+    NO_ADMISSION = "no admission"
+    ADMISSIONS_DROPPED = "all admissions were dropped"
+    BAD_ID = "an id that is no whole number"
+    BAD_SEQ_NUM = "a sequence number that is no whole number"
+    BAD_DATE = "a date that cannot be read"
+    BAD_SEX = "a sex other than F or M"
+    BAD_AGE = "an age or year that is no whole number"
+    BAD_CODE = "a code of the wrong shape"
+    BAD_VERSION = "an ICD version other than 9 or 10"
+    BEFORE_BIRTH = "admitted before birth"
+    ROWS_DIFFER = "rows with the same id that differ"
+    WRONG_PATIENT = "its admission belongs to another patient"
+    NO_TIME = "a diagnosis without a time"
+    NO_BIRTH = "its patient has no birth event"
+    NO_SEX = "its patient has no sex event"
+    NOT_NEEDED = "an event that is not needed"
+    OTHER_SPLIT = "its patient is in another split"
+
+
+class Change(StrEnum):
+    """What a loader rewrote without dropping anything, in the words of the report."""
+
+    AGE_90 = "ages above 89 recorded as 90"
+    CODE_RESPELLED = "codes respelled (dot, spaces or lower case removed)"
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Rows of one table that were dropped for one reason.
+
+    Attributes:
+        reason: why.
+        count: how many rows, at least 1.
+        examples: where the first few of them stand, as "line 17" or "train/0.parquet row 17".
+    """
+
+    reason: Reason
+    count: int
+    examples: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TableReport:
+    """What became of the rows of one table: ``rows_read == rows_used + rows_dropped``.
+
+    Attributes:
+        name: the table ("ADMISSIONS"), whatever the case of its file's name.
+        rows_read: rows in the file, the header not counted.
+        rows_used: rows that a record stands on.
+        drops: the rest, by reason.
+    """
+
+    name: str
+    rows_read: int
+    rows_used: int
+    drops: tuple[Drop, ...] = ()
+
+    @property
+    def rows_dropped(self) -> int:
+        """Rows that no record stands on."""
+        return sum(drop.count for drop in self.drops)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadReport:
+    """Every row of every table: used, or dropped for a stated reason.
+
+    Attributes:
+        tables: one account per table, in the order in which they were read.
+        changed: how many values were rewritten, by what was done; nothing was lost there.
+
+    >>> report = LoadReport(
+    ...     (TableReport("ADMISSIONS", 9, 8, (Drop(Reason.NO_DIAGNOSIS, 1, ("line 4",)),)),)
+    ... )
+    >>> report.dropped
+    {('ADMISSIONS', 'no diagnosis'): 1}
+    >>> print(report)
+    table       read  used  dropped  why
+    ADMISSIONS     9     8        1
+                                  1  no diagnosis (line 4)
+    """
+
+    tables: tuple[TableReport, ...]
+    changed: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def dropped(self) -> dict[tuple[str, str], int]:
+        """Rows dropped, by table and reason."""
+        return {
+            (table.name, drop.reason.value): drop.count
+            for table in self.tables
+            for drop in table.drops
+        }
+
+    @property
+    def rows_read(self) -> dict[str, int]:
+        """Rows read, by table."""
+        return {table.name: table.rows_read for table in self.tables}
+
+    @property
+    def rows_used(self) -> dict[str, int]:
+        """Rows that a record stands on, by table."""
+        return {table.name: table.rows_used for table in self.tables}
+
+    def _rows(self) -> Iterator[tuple[str, str, str, str, str]]:
+        for table in self.tables:
+            counts = table.rows_read, table.rows_used, table.rows_dropped
+            yield table.name, *(f"{count:,}" for count in counts), ""
+            for drop in table.drops:
+                more = ", ..." if drop.count > len(drop.examples) else ""
+                where = f" ({', '.join(drop.examples)}{more})"
+                yield "", "", "", f"{drop.count:,}", drop.reason.value + where
+
+    def __str__(self) -> str:
+        rows = [("table", "read", "used", "dropped", "why"), *self._rows()]
+        name, *numbers = (max(len(row[column]) for row in rows) for column in range(4))
+        lines = []
+        for table, *counts, why in rows:
+            cells = [table.ljust(name)]
+            cells += [count.rjust(width) for count, width in zip(counts, numbers, strict=True)]
+            lines.append("  ".join([*cells, why]).rstrip())
+        lines += [f"{what}: {count:,}" for what, count in self.changed.items()]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        head = "".join(
+            f'<th scope="col">{title}</th>'
+            for title in ("Table", "Rows read", "Used", "Dropped", "Why")
+        )
+        body = "".join(
+            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
+            for row in self._rows()
+        )
+        after = "".join(
+            f"<p>{escape(what)}: {count:,}</p>" for what, count in self.changed.items()
+        )
+        return (
+            "<table><caption>Every row that was read</caption>"
+            f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{after}"
+        )
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Cohort:
+    """Patient records, and the report of how they were loaded.
+
+    Attributes:
+        records: the patients, by rising subject_id.
+        report: every row that was read, used or dropped.
+    """
+
+    records: tuple[PatientRecord, ...]
+    report: LoadReport
+
+    def __repr__(self) -> str:
+        visits = [visit for record in self.records for visit in record.visits]
+        codes = [code for visit in visits for code in visit.codes]
+        return (
+            f"Cohort({len(self.records):,} patients, {len(visits):,} visits, "
+            f"{len(codes):,} codes, {len(set(codes)):,} of them different)"
+        )

@@ -1,0 +1,365 @@
+"""MIMIC-III and MIMIC-IV tables, from a folder of .csv or .csv.gz files to patient records.
+
+Tables: Johnson et al., MIMIC-III, Scientific Data 3, 160035 (2016); MIMIC-IV, Scientific Data 10,
+1 (2023). Three tables of each are read; D_ICD_DIAGNOSES is not needed.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Literal
+
+import polars as pl
+
+from ehr_course import icd9
+from ehr_course.errors import InputError
+from ehr_course.records import MAX_AGE
+from ehr_course.sources.cohort import Change, Cohort, LoadReport, Reason
+from ehr_course.sources.grouping import build_records, completed_years, drop_repeated_codes
+from ehr_course.sources.sieve import Malformed, check_malformed
+from ehr_course.sources.tables import Table, find_tables, read_header
+
+ABOVE_89 = 91
+"""The anchor_age that MIMIC-IV writes for everyone older than 89."""
+
+_TABLES = ("PATIENTS", "ADMISSIONS", "DIAGNOSES_ICD")
+# ICD-10-CM as far as its shape goes: letter, digit, then up to five letters or digits.
+_ICD10_SHAPE = re.compile(r"[A-Z][0-9][0-9A-Z]{1,5}")
+
+
+def load_mimic3(folder: str | Path, *, malformed: Malformed = "raise") -> Cohort:
+    """Load patient records from MIMIC-III tables.
+
+    Reads PATIENTS, ADMISSIONS and DIAGNOSES_ICD, as .csv or .csv.gz, file and column names in
+    either case. Patients come by rising subject_id, visits by ADMITTIME (then HADM_ID), codes by
+    SEQ_NUM compared as numbers. Codes lose dots and lower case and keep leading zeros; a code
+    that a visit repeats is kept once.
+
+    Age is in completed years, by the calendar, on the day of the first admission of the record;
+    above 89 it is 90. MIMIC-III moves the births of those patients some 300 years back, which
+    changes nothing here.
+
+    Args:
+        folder: where the tables are.
+        malformed: what to do with a row that holds a malformed value (an id that is no number, a
+            date that cannot be read, a code of the wrong shape, rows that contradict each
+            other): "raise" stops at the first, "drop" leaves them out and counts them.
+
+    Returns:
+        the records, and a report in which every row is used or dropped for a reason. Rows that
+        are merely incomplete (no code, no diagnosis, an unknown patient) are always dropped and
+        counted.
+
+    Raises:
+        InputError: naming file, place and remedy.
+    """
+    check_malformed(malformed)
+    paths = find_tables(Path(folder), _TABLES)
+    patients = _read_patients(paths, malformed, text=("dob",))
+    patients.parse_dates("dob")
+    _one_row_per_patient(patients, ("sex", "dob"))
+    admissions = _read_admissions(paths, patients, malformed)
+    _add_age(admissions, patients, completed_years("dob", "admittime"), "DOB in PATIENTS")
+    diagnoses = _read_diagnoses(paths, admissions, "icd9_code", malformed)
+    return _assemble(patients, admissions, diagnoses, "icd9_code", icd_version=9)
+
+
+def load_mimic4(
+    folder: str | Path, *, icd_version: Literal[9, 10] = 9, malformed: Malformed = "raise"
+) -> Cohort:
+    """Load patient records from MIMIC-IV tables, the diagnoses of one ICD version.
+
+    Reads patients, admissions and diagnoses_icd from the folder or its subfolder hosp; order and
+    codes as in `load_mimic3`. A hospital that changed from ICD-9 to ICD-10 has admissions in
+    either; rows of the other version are dropped and counted, never mixed in.
+
+    MIMIC-IV gives no date of birth. Age is anchor_age plus the years from anchor_year to the
+    year of the first admission of the record, so it can be off by one. An anchor_age of 91
+    stands for every age above 89: the record says 90, whatever the year of the admission.
+
+    Args:
+        folder: where the tables are, or the folder above hosp.
+        icd_version: 9 or 10. ICD-10 codes are checked by shape only.
+        malformed: as in `load_mimic3`.
+
+    Returns:
+        the records, and a report in which every row is used or dropped for a reason.
+
+    Raises:
+        InputError: naming file, place and remedy.
+    """
+    check_malformed(malformed)
+    if icd_version not in (9, 10):
+        raise InputError("icd_version", "", f"{icd_version!r} is no ICD version", "Use 9 or 10.")
+    paths = find_tables(_hosp(Path(folder)), _TABLES)
+    patients = _read_patients(paths, malformed, numbers=("anchor_age", "anchor_year"))
+    for column in ("anchor_age", "anchor_year"):
+        patients.parse_numbers(column, Reason.BAD_AGE)
+    patients.refuse(
+        pl.col("anchor_age") < 0,
+        Reason.BAD_AGE,
+        column="anchor_age",
+        problem="is a negative age",
+        remedy="Write completed years.",
+    )
+    _one_row_per_patient(patients, ("sex", "anchor_age", "anchor_year"))
+    admissions = _read_admissions(paths, patients, malformed)
+    age = (
+        pl.when(pl.col("anchor_age") >= ABOVE_89)
+        .then(ABOVE_89)
+        .otherwise(pl.col("anchor_age") + pl.col("admittime").dt.year() - pl.col("anchor_year"))
+    )
+    _add_age(admissions, patients, age, "anchor_age and anchor_year in patients")
+    diagnoses = _read_diagnoses(paths, admissions, "icd_code", malformed, icd_version=icd_version)
+    return _assemble(patients, admissions, diagnoses, "icd_code", icd_version=icd_version)
+
+
+def load(folder: str | Path, *, malformed: Malformed = "raise") -> Cohort:
+    """Load a folder of MIMIC-III tables, of MIMIC-IV tables (ICD-9), or a MEDS dataset.
+
+    A folder that holds data/ with parquet files is MEDS. Otherwise the columns of PATIENTS
+    decide: DOB is MIMIC-III, anchor_age MIMIC-IV.
+
+    Raises:
+        InputError: if it is none of these, and as the loader of its kind does.
+    """
+    folder = Path(folder)
+    if any(folder.glob("data/**/*.parquet")):
+        # MEDS needs pyarrow, which costs memory that CSV tables do not need.
+        from ehr_course.sources.meds import load_meds
+
+        return load_meds(folder, malformed=malformed)
+    patients = find_tables(_hosp(folder), _TABLES)["PATIENTS"]
+    columns = read_header(patients)
+    if "anchor_age" in columns:
+        return load_mimic4(patients.parent, malformed=malformed)
+    if "dob" in columns:
+        return load_mimic3(patients.parent, malformed=malformed)
+    raise InputError(
+        patients.name,
+        "line 1",
+        f"neither 'DOB' (MIMIC-III) nor 'anchor_age' (MIMIC-IV) is there "
+        f"(found: {', '.join(columns)})",
+        "Is this the right table?",
+    )
+
+
+def _hosp(folder: Path) -> Path:
+    """MIMIC-IV keeps its hospital tables in a subfolder."""
+    return folder / "hosp" if (folder / "hosp").is_dir() else folder
+
+
+def _read_patients(
+    paths: dict[str, Path],
+    malformed: Malformed,
+    *,
+    text: tuple[str, ...] = (),
+    numbers: tuple[str, ...] = (),
+) -> Table:
+    patients = Table(
+        "PATIENTS",
+        paths["PATIENTS"],
+        text=("gender", *text),
+        numbers=("subject_id", *numbers),
+        malformed=malformed,
+    )
+    patients.parse_ids("subject_id")
+    sex = pl.col("gender").str.to_uppercase()
+    patients.refuse(
+        ~sex.is_in(["F", "M"]),
+        Reason.BAD_SEX,
+        column="gender",
+        problem="is not a sex that the tables use",
+        remedy="Write F or M.",
+    )
+    patients.frame = patients.frame.with_columns(sex.alias("sex"))
+    return patients
+
+
+def _one_row_per_patient(patients: Table, columns: tuple[str, ...]) -> None:
+    patients.drop_repeated_rows(("subject_id", *columns))
+    patients.refuse_differing_rows("subject_id", problem="is a patient with two rows that differ")
+
+
+def _read_admissions(paths: dict[str, Path], patients: Table, malformed: Malformed) -> Table:
+    admissions = Table(
+        "ADMISSIONS",
+        paths["ADMISSIONS"],
+        text=("admittime",),
+        numbers=("subject_id", "hadm_id"),
+        malformed=malformed,
+    )
+    admissions.parse_ids("subject_id", "hadm_id")
+    admissions.parse_dates("admittime")
+    admissions.drop_repeated_rows(("hadm_id", "subject_id", "admittime"))
+    admissions.refuse_differing_rows(
+        "hadm_id", problem="is an admission with two rows that differ, in patient or time"
+    )
+    admissions.drop(_not_in("subject_id", patients.ids_read["subject_id"]), Reason.UNKNOWN_PATIENT)
+    admissions.drop(_not_in("subject_id", patients.frame["subject_id"]), Reason.PATIENT_DROPPED)
+    return admissions
+
+
+def _add_age(admissions: Table, patients: Table, age: pl.Expr, source: str) -> None:
+    """Give every admission its patient's sex and age, and bring admissions into their order.
+
+    Args:
+        admissions: kept admissions, all of kept patients.
+        patients: kept patients.
+        age: completed years at the admission, from the columns of both tables.
+        source: where the birth comes from, for the error.
+    """
+    admissions.frame = admissions.frame.join(
+        patients.frame.drop("line"), on="subject_id", maintain_order="left"
+    ).with_columns(age.alias("age"))
+    admissions.refuse(
+        pl.col("age") < 0,
+        Reason.BEFORE_BIRTH,
+        column="admittime",
+        problem=f"is before the patient's birth by {source}: the age would be negative",
+        remedy="Correct either.",
+    )
+    admissions.frame = admissions.frame.sort("subject_id", "admittime", "hadm_id")
+
+
+def _read_diagnoses(
+    paths: dict[str, Path],
+    admissions: Table,
+    code: str,
+    malformed: Malformed,
+    *,
+    icd_version: int | None = None,
+) -> Table:
+    versions = () if icd_version is None else ("icd_version",)
+    diagnoses = Table(
+        "DIAGNOSES_ICD",
+        paths["DIAGNOSES_ICD"],
+        text=versions,
+        verbatim=(code,),
+        numbers=("subject_id", "hadm_id", "seq_num"),
+        malformed=malformed,
+    )
+    diagnoses.parse_ids("hadm_id")
+    diagnoses.parse_numbers("subject_id", Reason.BAD_ID)
+    # A row without a code often has no sequence number either, so this comes first.
+    diagnoses.drop(pl.col(code).str.strip_chars() == "", Reason.NO_CODE)
+    diagnoses.parse_numbers("seq_num", Reason.BAD_SEQ_NUM)
+    if icd_version is not None:
+        diagnoses.refuse(
+            ~pl.col("icd_version").is_in(["9", "10"]),
+            Reason.BAD_VERSION,
+            column="icd_version",
+            problem="is no ICD version",
+            remedy="Write 9 or 10.",
+        )
+        diagnoses.drop(pl.col("icd_version") != str(icd_version), Reason.OTHER_VERSION)
+    # Admissions are in the order of the records, so the row number of one orders its codes.
+    kept = admissions.frame
+    diagnoses.frame = diagnoses.frame.with_columns(
+        pl.col("hadm_id")
+        .replace_strict(kept["hadm_id"], pl.int_range(kept.height, eager=True), default=None)
+        .cast(pl.UInt32)
+        .alias("visit")
+    )
+    unknown = pl.col("visit").is_null() & _not_in("hadm_id", admissions.ids_read["hadm_id"])
+    diagnoses.drop(unknown, Reason.UNKNOWN_ADMISSION)
+    diagnoses.drop(pl.col("visit").is_null(), Reason.ADMISSION_DROPPED)
+    diagnoses.refuse(
+        pl.col("subject_id") != pl.lit(kept["subject_id"]).gather(pl.col("visit")),
+        Reason.WRONG_PATIENT,
+        column="subject_id",
+        problem="is not the patient whom ADMISSIONS names for this admission",
+        remedy="Correct either.",
+    )
+    diagnoses.frame = diagnoses.frame.drop("subject_id", "hadm_id")
+    return diagnoses
+
+
+def _normalise_codes(diagnoses: Table, column: str, *, version: int) -> list[str]:
+    """Replace the codes by their positions in the list that is returned, each code once."""
+    # A full MIMIC-III has 651,047 rows and fewer than 7,000 spellings: each is looked at once.
+    spellings = diagnoses.frame[column].unique().sort()
+    normal = [_normalised(text, version) for text in spellings]
+    codes = sorted({code for code in normal if code is not None})
+    position = {code: number for number, code in enumerate(codes)}
+    positions = pl.Series([position.get(code) for code in normal], dtype=pl.UInt32)
+    respelled = [text for text, code in zip(spellings, normal, strict=True) if text != code]
+    diagnoses.frame = diagnoses.frame.with_columns(
+        pl.col(column).replace_strict(spellings, positions).cast(pl.UInt32).alias("code"),
+        pl.col(column).is_in(respelled).alias("respelled"),
+    )
+    diagnoses.refuse(
+        pl.col("code").is_null(),
+        Reason.BAD_CODE,
+        column=column,
+        problem=f"has not the shape of an ICD-{version} diagnosis code",
+        remedy="Keep codes as text, with their leading zeros.",
+    )
+    diagnoses.frame = diagnoses.frame.drop(column)
+    return codes
+
+
+def _normalised(text: str, version: int) -> str | None:
+    if version == 9:
+        return icd9.normalize(text) if icd9.is_code(text) else None
+    code = text.strip().replace(".", "").upper()
+    return code if _ICD10_SHAPE.fullmatch(code) else None
+
+
+def _assemble(
+    patients: Table, admissions: Table, diagnoses: Table, code_column: str, *, icd_version: int
+) -> Cohort:
+    """Put codes in order, drop what is left without a record, and build the records."""
+    _check_something_is_left(patients, admissions, diagnoses)
+    codes = _normalise_codes(diagnoses, code_column, version=icd_version)
+    _check_something_is_left(patients, admissions, diagnoses)
+    diagnoses.frame = diagnoses.frame.sort("visit", "seq_num", maintain_order=True)
+    drop_repeated_codes(diagnoses, same_row="seq_num", n_codes=len(codes))
+    admissions.frame = admissions.frame.with_row_index("visit")
+    without_code = _not_in("visit", diagnoses.frame["visit"])
+    if not admissions.frame.filter(without_code).is_empty():
+        without_row = _not_in("hadm_id", diagnoses.ids_read["hadm_id"])
+        admissions.drop(without_row, Reason.NO_DIAGNOSIS)
+        admissions.drop(without_code, Reason.DIAGNOSES_DROPPED)
+    patients.drop(_not_in("subject_id", admissions.ids_read["subject_id"]), Reason.NO_ADMISSION)
+    patients.drop(_not_in("subject_id", admissions.frame["subject_id"]), Reason.ADMISSIONS_DROPPED)
+    first_age = pl.col("age").first().over("subject_id")
+    records = build_records(
+        admissions.frame.select(
+            "subject_id",
+            "sex",
+            first_age.clip(upper_bound=MAX_AGE),
+            "hadm_id",
+            pl.col("admittime").alias("admitted"),
+        ),
+        diagnoses.frame,
+        codes,
+    )
+    changed = {
+        Change.AGE_90.value: sum(record.age == MAX_AGE for record in records),
+        Change.CODE_RESPELLED.value: diagnoses.frame["respelled"].sum(),
+    }
+    return Cohort(records, _report(patients, admissions, diagnoses, changed=changed))
+
+
+def _check_something_is_left(patients: Table, admissions: Table, diagnoses: Table) -> None:
+    if diagnoses.frame.is_empty():
+        raise InputError(
+            diagnoses.file,
+            "",
+            "no row of it can be used",
+            f"Are the three tables from one database? What was dropped:\n"
+            f"{_report(patients, admissions, diagnoses)}",
+        )
+
+
+def _report(*tables: Table, changed: dict[str, int] | None = None) -> LoadReport:
+    return LoadReport(
+        tuple(table.account() for table in tables),
+        {what: count for what, count in (changed or {}).items() if count},
+    )
+
+
+def _not_in(column: str, ids: pl.Series) -> pl.Expr:
+    return ~pl.col(column).is_in(ids.unique().implode())

@@ -1,0 +1,86 @@
+"""Training, validation and test parts that share no patient."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from ehr_course.errors import InputError
+from ehr_course.records import PatientRecord
+
+
+class Split(NamedTuple):
+    """The three parts of a cohort; no patient is in two of them."""
+
+    train: list[PatientRecord]
+    validation: list[PatientRecord]
+    test: list[PatientRecord]
+
+
+def split_by_patient(
+    records: Sequence[PatientRecord],
+    *,
+    fractions: tuple[float, float, float] = (0.8, 0.1, 0.1),
+    seed: int = 0,
+) -> Split:
+    """Split records at random into parts for training, validation and test.
+
+    All visits of a patient go to one part: a model that saw a patient's first admission in
+    training is not tested on the second. Which part that is depends on the seed and on the set
+    of subject_ids, not on the order of the records. Each part keeps the order of the records.
+
+    Args:
+        records: the patients, each subject_id once.
+        fractions: of patients, for training, validation and test; at least 0, 1 in all. Part
+            sizes are rounded so that they add up to all patients.
+        seed: another seed, another split.
+
+    Raises:
+        InputError: if fractions are not as above, if a patient occurs twice, or if there are
+            too few patients to give every part with a fraction above 0 at least one.
+
+    >>> from ehr_course.records import Visit
+    >>> records = [PatientRecord(n, "F", 50, (Visit(("4280",)),)) for n in range(10)]
+    >>> [len(part) for part in split_by_patient(records, seed=1)]
+    [8, 1, 1]
+    """
+    _check_fractions(fractions)
+    subject_ids = sorted(record.subject_id for record in records)
+    for subject_id, following in pairwise(subject_ids):
+        if subject_id == following:
+            raise InputError(
+                f"patient {subject_id}",
+                "",
+                "there are two records of this patient",
+                "Put all visits of a patient into one record.",
+            )
+    shuffled = np.random.default_rng(seed).permutation(np.array(subject_ids, dtype=np.int64))
+    ends = [round(math.fsum(fractions[: part + 1]) * len(shuffled)) for part in range(3)]
+    parts = [set(ids.tolist()) for ids in np.split(shuffled, ends[:2])]
+    for part, fraction in zip(parts, fractions, strict=True):
+        if fraction > 0 and not part:
+            raise InputError(
+                "records",
+                "",
+                f"{len(subject_ids)} patients are too few for a part of {fraction:g}",
+                "Take more patients, or a larger fraction.",
+            )
+    return Split(*([record for record in records if record.subject_id in part] for part in parts))
+
+
+def _check_fractions(fractions: tuple[float, float, float]) -> None:
+    if (
+        len(fractions) != 3
+        or not all(0 <= fraction <= 1 for fraction in fractions)
+        or not math.isclose(math.fsum(fractions), 1)
+    ):
+        raise InputError(
+            "fractions",
+            "",
+            f"{tuple(fractions)!r} are not three shares of one whole",
+            "Give three numbers of at least 0 that add up to 1, as (0.8, 0.1, 0.1).",
+        )

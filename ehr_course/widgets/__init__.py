@@ -1,0 +1,1 @@
+"""Controls around plots: move one, and the picture is drawn again."""

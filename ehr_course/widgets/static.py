@@ -1,0 +1,116 @@
+"""A widget whose picture is there with a kernel and without one."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable
+from typing import Any
+
+import ipywidgets
+
+from ehr_course.plots.style import Picture
+
+
+class PictureWidget(ipywidgets.VBox):
+    """Controls, the picture that they set, and the picture in words.
+
+    The picture is drawn anew when a control changes. Its alternative text stands under it, where
+    a screen reader announces the change. What goes wrong while drawing is said there too, for
+    nothing else would show it: Jupyter swallows the errors of a control's callback.
+
+    In a stored notebook, in the book and on any page without a kernel, the picture and its
+    alternative text are shown as they were when the widget was displayed.
+
+    Args:
+        draw: called with the value of each control by its name; returns a Picture.
+        controls: the controls by name, in the order in which they stand.
+
+    Attributes:
+        controls: the controls by name; setting ``controls["patient"].value`` moves one.
+        image: the image widget, with the PNG bytes as its value.
+        words: the HTML widget under it: the alternative text, or what went wrong.
+        picture: the Picture that is shown.
+        error: what the last drawing raised, with its traceback, or None.
+
+    Raises:
+        Exception: whatever draw raises for the first picture.
+    """
+
+    def __init__(
+        self, draw: Callable[..., Picture], controls: dict[str, ipywidgets.ValueWidget]
+    ) -> None:
+        self._draw = draw
+        self.controls = dict(controls)
+        self.picture: Picture = self._drawn()
+        self.error: Exception | None = None
+        self.image = ipywidgets.Image(format="png")
+        self.words = ipywidgets.HTML()
+        self._show()
+        for control in self.controls.values():
+            control.observe(self._redraw, names="value")
+        row = ipywidgets.HBox(
+            list(self.controls.values()), layout=ipywidgets.Layout(flex_flow="row wrap")
+        )
+        super().__init__([row, self.image, self.words])
+
+    @property
+    def alternative_text(self) -> str:
+        """The picture in one sentence."""
+        return self.picture.alternative_text
+
+    def _drawn(self) -> Picture:
+        return self._draw(**{name: control.value for name, control in self.controls.items()})
+
+    def _redraw(self, change: object) -> None:
+        try:
+            self.picture = self._drawn()
+        except Exception as error:
+            self.error = error
+            self.words.value = _error_in_words(
+                error, {name: control.value for name, control in self.controls.items()}
+            )
+        else:
+            self.error = None
+            self._show()
+
+    def _show(self) -> None:
+        width, _ = self.picture.page_size
+        self.image.layout.width = f"{width}px"
+        self.image.layout.max_width = "100%"
+        self.image.layout.height = "auto"
+        self.image.value = self.picture.png()
+        # The words stand under the image: an Image of ipywidgets 8 has no alternative text of its
+        # own, and with a tooltip it cannot be shown at all.
+        self.words.value = (
+            f'<p role="status" style="{_WORDS}">{html.escape(self.alternative_text)}</p>'
+        )
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict, dict]:
+        data, metadata = self.picture._repr_mimebundle_()
+        return (super()._repr_mimebundle_(**kwargs) or {}) | data, metadata
+
+
+_WORDS = "line-height: 1.4; max-width: 760px; margin: 0.3em 0; overflow-wrap: anywhere"
+
+
+def _error_in_words(error: Exception, values: dict[str, object]) -> str:
+    setting = ", ".join(f"{name} = {value!r}" for name, value in values.items())
+    text = f"{type(error).__name__}: {error}"
+    return (
+        f'<p role="alert" style="{_WORDS}; border-left: 4px solid; padding-left: 0.6em">'
+        f"There is no picture for {html.escape(setting)}; the one above is the last that could "
+        f"be drawn.<br>{html.escape(text)}</p>"
+    )
+
+
+def patient_slider(n_patients: int) -> ipywidgets.IntSlider:
+    """A slider for the place of a patient in a list, counted from 0."""
+    return ipywidgets.IntSlider(
+        value=0,
+        min=0,
+        max=n_patients - 1,
+        description="patient",
+        # A picture takes some tenths of a second: draw where the slider stops, not on its way.
+        continuous_update=False,
+        style={"description_width": "initial"},
+    )

@@ -1,0 +1,241 @@
+# %% [markdown]
+# # 08 · Data loading: worked answers
+#
+# One answer and one alternative for each exercise, with the reason.
+# Compare them with your own after you have tried.
+
+# %%
+from datetime import datetime
+from itertools import groupby
+
+from ehr_course.exercises import check
+
+# %% [markdown]
+# ## 08.1 Age at the first admission
+#
+# The difference of the years is right once the birthday has been. Before
+# it, it is one too large. Month and day decide, compared as a pair, so
+# that days only count within a month. The pair (2, 29) is greater than
+# (2, 28) and less than (3, 1): whoever is born on a leap day completes
+# the year on 1 March, without a word about it in the code. The limit
+# comes last, and makes 90 of the 300 years of a moved birth as well.
+
+
+# %% tags=["answer:08.1", "nbval-ignore-output"]
+def age_at_admission(born, admitted):
+    years = admitted.year - born.year
+    birthday = (born.month, born.day)
+    if (admitted.month, admitted.day) < birthday:
+        years -= 1
+    return min(years, 90)
+
+
+check("08.1", age_at_admission)
+
+# %% [markdown]
+# Written as the number 21010305, a date can be subtracted: the last four
+# digits borrow a year exactly when the birthday is still to come.
+
+
+# %% tags=["alternative:08.1", "nbval-ignore-output"]
+def age_at_admission(born, admitted):
+    def as_number(day):
+        return day.year * 10_000 + day.month * 100 + day.day
+
+    years = (as_number(admitted) - as_number(born)) // 10_000
+    return years if years < 90 else 90
+
+
+check("08.1", age_at_admission)
+
+# %% [markdown]
+# ## 08.2 Normalise an ICD-9 code
+#
+# A code is text from the file to the model: nothing here ever makes a
+# number of it, so the leading zero cannot get lost.
+
+
+# %% tags=["answer:08.2", "nbval-ignore-output"]
+def normalize_code(text):
+    if text is None:
+        return None
+    code = text.strip()
+    code = code.replace(".", "")
+    return code.upper()
+
+
+check("08.2", normalize_code)
+
+# %% [markdown]
+# The alternative says what to keep instead of what to remove.
+
+
+# %% tags=["alternative:08.2", "nbval-ignore-output"]
+def normalize_code(text):
+    if text is not None:
+        return "".join(c for c in text if c.isalnum()).upper()
+
+
+check("08.2", normalize_code)
+
+# %% [markdown]
+# ## 08.3 From rows to visits
+#
+# Times are read into `datetime` and sequence numbers into `int` before
+# anything is compared. The dictionary knows only admissions that have a
+# diagnosis, so the others leave no empty visit behind.
+
+
+# %% tags=["answer:08.3", "nbval-ignore-output"]
+def rows_to_visits(admissions, diagnoses):
+    def time(row):
+        return datetime.strptime(row[1], "%m/%d/%Y %H:%M")
+
+    def importance(row):
+        return int(row[1])
+
+    codes_of = {}
+    for hadm_id, _, code in sorted(diagnoses, key=importance):
+        codes_of.setdefault(hadm_id, []).append(code)
+    visits = []
+    for hadm_id, _ in sorted(admissions, key=time):
+        if hadm_id in codes_of:
+            visits.append(codes_of[hadm_id])
+    return visits
+
+
+check("08.3", rows_to_visits)
+
+# %% [markdown]
+# The alternative gives every diagnosis the time of its admission, sorts
+# once by time and number, and cuts where the admission changes. The
+# loader of this course works that way: one sort, however many patients.
+
+
+# %% tags=["alternative:08.3", "nbval-ignore-output"]
+def rows_to_visits(admissions, diagnoses):
+    time_of = {}
+    for hadm_id, text in admissions:
+        time_of[hadm_id] = datetime.strptime(text, "%m/%d/%Y %H:%M")
+    rows = []
+    for hadm_id, seq_num, code in diagnoses:
+        rows.append((time_of[hadm_id], hadm_id, int(seq_num), code))
+    rows.sort()
+    visits = groupby(rows, key=lambda row: row[1])
+    return [[code for *_, code in visit] for _, visit in visits]
+
+
+check("08.3", rows_to_visits)
+
+# %% [markdown]
+# ## 08.4 The category of a code
+#
+# The category is what stands before the dot: three characters, except
+# that an E code has three digits behind its letter.
+
+
+# %% tags=["answer:08.4", "nbval-ignore-output"]
+def category(code):
+    length = 4 if code.startswith("E") else 3
+    return code[:length]
+
+
+check("08.4", category)
+
+# %% [markdown]
+# The same as a table of exceptions.
+
+
+# %% tags=["alternative:08.4", "nbval-ignore-output"]
+def category(code):
+    return code[: {"E": 4}.get(code[0], 3)]
+
+
+check("08.4", category)
+
+# %% [markdown]
+# ## 08.5 Split by patient
+#
+# The split is made among patients, before any row is looked at. After
+# that each row goes where its patient is. The vocabulary comes from the
+# training rows alone.
+
+
+# %% tags=["answer:08.5", "nbval-ignore-output"]
+def split_patients(rows, n_test):
+    subjects = list(dict.fromkeys(row[0] for row in rows))
+    chosen = set(subjects[:n_test])
+    train = [row for row in rows if row[0] not in chosen]
+    test = [row for row in rows if row[0] in chosen]
+    vocabulary = sorted({row[2] for row in train})
+    return train, test, vocabulary
+
+
+check("08.5", split_patients)
+
+# %% [markdown]
+# The alternative goes through the rows once, and meets the test patients
+# on its way.
+
+
+# %% tags=["alternative:08.5", "nbval-ignore-output"]
+def split_patients(rows, n_test):
+    chosen, train, test = [], [], []
+    known = set()
+    for row in rows:
+        subject = row[0]
+        if subject not in known and len(chosen) < n_test:
+            chosen.append(subject)
+        known.add(subject)
+        (test if subject in chosen else train).append(row)
+    return train, test, sorted({code for _, _, code in train})
+
+
+check("08.5", split_patients)
+
+# %% [markdown]
+# ## 08.6 Count and report what was dropped
+#
+# One chain of conditions gives each row to exactly one place. So the
+# rows that were kept and the counts add up to the rows of the file, and
+# anyone can check that.
+
+
+# %% tags=["answer:08.6", "nbval-ignore-output"]
+def count_dropped(rows, known_admissions):
+    dropped = {"no code": 0, "unknown admission": 0, "repeated": 0}
+    kept = []
+    for hadm_id, code in rows:
+        if code is None or code == "":
+            dropped["no code"] += 1
+        elif hadm_id not in known_admissions:
+            dropped["unknown admission"] += 1
+        elif (hadm_id, code) in kept:
+            dropped["repeated"] += 1
+        else:
+            kept.append((hadm_id, code))
+    return kept, dropped
+
+
+check("08.6", count_dropped)
+
+# %% [markdown]
+# The alternative removes one kind of row after the other and counts what
+# each step took away. A dictionary finds a repetition in constant time,
+# where the list above is searched from its start for every row.
+
+
+# %% tags=["alternative:08.6", "nbval-ignore-output"]
+def count_dropped(rows, known_admissions):
+    known = set(known_admissions)
+    coded = [row for row in rows if row[1]]
+    placed = [row for row in coded if row[0] in known]
+    kept = list(dict.fromkeys(placed))
+    return kept, {
+        "no code": len(rows) - len(coded),
+        "unknown admission": len(coded) - len(placed),
+        "repeated": len(placed) - len(kept),
+    }
+
+
+check("08.6", count_dropped)
