@@ -115,6 +115,23 @@ def read_source(source: Path) -> NotebookNode:
     return nbformat.v4.new_notebook(cells=cells, metadata=NOTEBOOK_METADATA)
 
 
+def as_saved(source: Path) -> str:
+    """Return a source's text as JupyterLab saves it.
+
+    A source that differs from it, if only by a blank line, is dangerous: JupyterLab refuses to
+    open a pair whose two files differ when the notebook is the newer one.
+    """
+    return jupytext.writes(
+        read_source(source),
+        fmt={
+            "extension": ".py",
+            "format_name": "percent",
+            "notebook_metadata_filter": "-all",
+            "cell_metadata_filter": "tags,-all",
+        },
+    )
+
+
 def run(notebook: NotebookNode, folder: Path, environment: dict[str, str]) -> None:
     """Run a notebook's cells in a fresh kernel; the outputs go into the notebook.
 
@@ -235,6 +252,8 @@ def _normal_output(output: NotebookNode) -> NotebookNode:
 def build_notebook(source: Path, target: Path) -> Built:
     """Run one source and write its notebook; an unchanged notebook is not written.
 
+    The source is first put into the form in which JupyterLab saves it.
+
     Args:
         source: the percent script. Its kernel runs in the script's folder.
         target: the notebook's file.
@@ -243,6 +262,7 @@ def build_notebook(source: Path, target: Path) -> Built:
         LessonError: if the lesson does not run to its end; `target` is then left as it was.
     """
     started = time.perf_counter()
+    write_if_changed(source, as_saved(source))
     notebook = read_source(source)
     with tempfile.TemporaryDirectory(prefix="ehr-course-build-") as home:
         environment = kernel_environment(Path(home), EHR_COURSE_PROBE_SEED="0")
@@ -278,6 +298,8 @@ def differences(source: Path, target: Path) -> list[str]:
     expected = read_source(source).cells
     stored = nbformat.read(target, as_version=4).cells
     found = []
+    if as_saved(source) != source.read_text(encoding="utf-8"):
+        found.append("the source is not in the form in which JupyterLab saves it")
     if len(expected) != len(stored):
         found.append(f"the source has {len(expected)} cells, the notebook {len(stored)}")
     for number, (ours, theirs) in enumerate(zip(expected, stored, strict=False), start=1):

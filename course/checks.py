@@ -38,8 +38,8 @@ class Outcome:
 
 
 LIBRARY = Step(
-    "pytest ehr_course tests",
-    ("-m", "pytest", "ehr_course", "tests", f"--junitxml={REPORT}"),
+    "pytest ehr_course course tests",
+    ("-m", "pytest", "ehr_course", "course", "tests", f"--junitxml={REPORT}"),
 )
 STEPS = (
     Step("ruff check", ("-m", "ruff", "check", ".")),

@@ -123,6 +123,7 @@ pieces = [len(text_tokenizer.pieces(icd9.dotted(code))) for code in codes]
 print(f"{len(codes)} codes, {sum(pieces) / len(codes):.1f} pieces a code")
 assert sum(pieces) / len(codes) > 3
 
+
 # %% [markdown]
 # A word that the tokenizer met often is one piece. A code is shattered
 # into digits that mean nothing by themselves. Lesson 07 gives every code

@@ -54,11 +54,11 @@ cohort = make_cohort(n_patients, seed=SEED)
 train, validation, test = split_by_patient(cohort, seed=SEED)
 len(train), len(validation), len(test)
 
+
 # %% [markdown]
 # Each visit becomes a sentence that a doctor might write. The text
 # tokenizer learns its pieces from these sentences. It is SentencePiece's
 # unigram model; the second half of this lesson opens it.
-
 
 # %%
 def write_note(record, visit):
@@ -139,6 +139,7 @@ print(f"{len(tokenizer)} tokens = 7 special + {len(tokenizer) - 7} codes")
 print(first, tokenizer.id_to_token(first))
 print(last, tokenizer.id_to_token(last))
 assert tokenizer.code_to_id(tokenizer.id_to_token(last)) == last
+
 
 # %% [markdown]
 # A vocabulary index counts codes from 0. A token id counts tokens from
@@ -233,6 +234,7 @@ ids = tokenizer.encode(patient)
 print(ids)
 print(" ".join(tokenizer.tokens(ids)))
 
+
 # %% [markdown]
 # ### 07.2 Encode a visit
 #
@@ -250,6 +252,7 @@ def encode_visit(codes, code_ids):
 
 
 check("07.2", encode_visit)
+
 
 # %% [markdown]
 # ### 07.3 Encode a patient
@@ -309,6 +312,7 @@ for record in train:
     visits = [list(visit.codes) for visit in record.visits]
     assert tokenizer.decode(tokenizer.encode(record)) == visits
 
+
 # %% [markdown]
 # ### 07.4 Decode to a list of visits
 #
@@ -345,6 +349,7 @@ print(f"a batch of the first 32 patients: {filling:.0%} is padding")
 print("one patient as a tensor:", tuple(torch.tensor([ids]).shape))
 assert filling > 0.2
 
+
 # %% [markdown]
 # ### 07.5 Pad a batch and build the attention mask
 #
@@ -377,7 +382,6 @@ check("07.5", pad_batch)
 #
 # One text has many segmentations. Here are all of them for one word,
 # best first. `▁` stands for the space before a word.
-
 
 # %%
 scores = note_tokenizer.scores()  # piece -> log-probability
@@ -425,6 +429,7 @@ print(f"{len(long_scores)} pieces")
 print("product of probabilities:", product)
 print("finite sum of logarithms:", math.isfinite(sum(long_scores)))
 assert product == 0.0
+
 
 # %% [markdown]
 # The product is smaller than the smallest float, so it is exactly 0, and

@@ -96,7 +96,6 @@ print("your MIMIC-III tables" if real else "the embedded hospital")
 # %% [markdown]
 # Read the tables as text, and turn only the two kinds of id into numbers.
 
-
 # %%
 names = ("PATIENTS", "ADMISSIONS", "DIAGNOSES_ICD")
 files = find_tables(folder, names)
@@ -171,12 +170,12 @@ print(f"sex {record.sex}, age {record.age}")
 for visit in record.visits[:3]:
     print(f"{visit.admitted:%Y-%m-%d}", *visit.codes[:7])
 
+
 # %% [markdown]
 # ### What if a file is missing?
 #
 # The tutorial returns an empty list and an empty vocabulary, so that its
 # program goes on. These are its first lines; the rest is not needed here.
-
 
 # %%
 def load_as_the_tutorial(folder):
@@ -251,6 +250,7 @@ print(f"reach of 64 bits of nanoseconds: {reach:.0f} years")
 assert set(loaded) == {90} and len(loaded) > 0
 assert above["exact"].max() > 150 and days < 0
 
+
 # %% [markdown]
 # All of them are there, and all of them are 90. Two short cuts fail here.
 # A program that drops impossible ages loses its oldest patients. And a
@@ -270,7 +270,6 @@ assert above["exact"].max() > 150 and days < 0
 #
 # Example: `age_at_admission(datetime(2044, 10, 9), datetime(2101, 3, 5))`
 # is `56`.
-
 
 # %% tags=["exercise:08.1", "nbval-ignore-output"]
 def age_at_admission(born, admitted):
@@ -330,6 +329,7 @@ for text in odd.unique().sort().head(4):
         print(f"{text:>8} is {icd9.normalize(text)}")
 print(odd.n_unique(), "spellings with a dot or lower case")
 
+
 # %% [markdown]
 # ### 08.2 Normalise an ICD-9 code
 #
@@ -340,7 +340,6 @@ print(odd.n_unique(), "spellings with a dot or lower case")
 # with every digit kept. Return `None` for `None`.
 #
 # Example: `normalize_code(" e849.7 ")` is `"E8497"`.
-
 
 # %% tags=["exercise:08.2", "nbval-ignore-output"]
 def normalize_code(text):
@@ -381,6 +380,7 @@ print(datetime(2101, 9, 14) < datetime(2101, 10, 2))
 long_stays = diagnoses.group_by("hadm_id").len().filter(pl.col("len") > 9)
 print(f"stays with ten rows or more: {long_stays.height}")
 
+
 # %% [markdown]
 # Text compares character by character, numbers and times compare as what
 # they are. MIMIC's own times are safe as text, for the year stands first
@@ -401,7 +401,6 @@ print(f"stays with ten rows or more: {long_stays.height}")
 # Example: `rows_to_visits([("118", "10/2/2101 9:30"), ("105",
 # "9/14/2101 17:05")], [("118", "1", "5849"), ("105", "2", "4019"),
 # ("105", "1", "4280")])` is `[["4280", "4019"], ["5849"]]`.
-
 
 # %% tags=["exercise:08.3", "nbval-ignore-output"]
 def rows_to_visits(admissions, diagnoses):
@@ -459,6 +458,7 @@ assert all(three.startswith("E") for three in lumped)
 for member in next(iter(lumped.values()))[:3]:
     print(member, textwrap.shorten(icd9.title(member), 70))
 
+
 # %% [markdown]
 # E codes, the external causes of injury, have a letter and three digits
 # before the dot. Three characters lump what does not belong together,
@@ -473,7 +473,6 @@ for member in next(iter(lumped.values()))[:3]:
 # category.
 #
 # Example: `category("E8497")` is `"E849"`.
-
 
 # %% tags=["exercise:08.4", "nbval-ignore-output"]
 def category(code):
@@ -527,6 +526,7 @@ for code in sorted(only_held_out)[:3]:
 unseen = of_train.unseen_codes(r for part in held_out for r in part)
 assert only_held_out and set(unseen) == only_held_out
 
+
 # %% [markdown]
 # With the vocabulary of all patients, each of these codes gets an
 # embedding that training never touches, and the test was looked at
@@ -547,7 +547,6 @@ assert only_held_out and set(unseen) == only_held_out
 # Example: `split_patients([(7, 1, "4280"), (3, 2, "486"), (7, 4,
 # "0389")], 1)` gives `[(3, 2, "486")]`, then `[(7, 1, "4280"), (7, 4,
 # "0389")]`, then `["486"]`.
-
 
 # %% tags=["exercise:08.5", "nbval-ignore-output"]
 def split_patients(rows, n_test):
@@ -612,6 +611,7 @@ else:
     assert list(cohort.records) == made
     print("All patients are as they were written.")
 
+
 # %% [markdown]
 # ### 08.6 Count and report what was dropped
 #
@@ -627,7 +627,6 @@ else:
 # Example: `count_dropped([(1, "486"), (1, None), (1, "486")], [1])` gives
 # `[(1, "486")]` and
 # `{"no code": 1, "unknown admission": 0, "repeated": 1}`.
-
 
 # %% tags=["exercise:08.6", "nbval-ignore-output"]
 def count_dropped(rows, known_admissions):

@@ -7,6 +7,7 @@
 # %%
 from ehr_course.exercises import check, examine
 
+
 # %% [markdown]
 # ## 00.1 How many different codes?
 #
@@ -24,6 +25,7 @@ def count_codes(visits):
 
 check("00.1", count_codes)
 
+
 # %% [markdown]
 # The alternative says the same in one expression.
 
@@ -33,6 +35,7 @@ def count_codes(visits):
 
 
 check("00.1", count_codes)
+
 
 # %% [markdown]
 # ### The four outcomes, side by side

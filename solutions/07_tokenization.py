@@ -11,6 +11,7 @@ import torch
 
 from ehr_course.exercises import check
 
+
 # %% [markdown]
 # ## 07.1 The token id of a code
 #
@@ -24,6 +25,7 @@ def token_id(code, vocabulary):
 
 check("07.1", token_id)
 
+
 # %% [markdown]
 # `list.index` searches the whole list on every call. A tokenizer builds
 # the dictionary once and looks codes up in constant time.
@@ -35,6 +37,7 @@ def token_id(code, vocabulary):
 
 
 check("07.1", token_id)
+
 
 # %% [markdown]
 # ## 07.2 Encode a visit
@@ -50,6 +53,7 @@ def encode_visit(codes, code_ids):
 
 check("07.2", encode_visit)
 
+
 # %% [markdown]
 # The same with a list that grows.
 
@@ -62,6 +66,7 @@ def encode_visit(codes, code_ids):
 
 
 check("07.2", encode_visit)
+
 
 # %% [markdown]
 # ## 07.3 Encode a patient
@@ -82,6 +87,7 @@ def encode_patient(visits, code_ids):
 
 check("07.3", encode_patient)
 
+
 # %% [markdown]
 # The alternative reuses 07.2.
 
@@ -94,6 +100,7 @@ def encode_patient(visits, code_ids):
 
 
 check("07.3", encode_patient)
+
 
 # %% [markdown]
 # ## 07.4 Decode to a list of visits
@@ -117,6 +124,7 @@ def decode(ids, vocabulary):
 
 check("07.4", decode)
 
+
 # %% [markdown]
 # The alternative collects a visit and files it when `<\v>` closes it.
 
@@ -133,6 +141,7 @@ def decode(ids, vocabulary):
 
 
 check("07.4", decode)
+
 
 # %% [markdown]
 # ## 07.5 Pad a batch and build the attention mask
@@ -153,6 +162,7 @@ def pad_batch(sequences):
 
 check("07.5", pad_batch)
 
+
 # %% [markdown]
 # No real token has id 0, so the mask can be read off the padded ids. The
 # alternative relies on that, and on PyTorch's own padding.
@@ -165,6 +175,7 @@ def pad_batch(sequences):
 
 
 check("07.5", pad_batch)
+
 
 # %% [markdown]
 # ## 07.6 The best segmentation by Viterbi
@@ -196,6 +207,7 @@ def segment(text, scores):
 
 
 check("07.6", segment)
+
 
 # %% [markdown]
 # The alternative runs from the right and needs no walk back: it keeps

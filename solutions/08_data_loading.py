@@ -10,6 +10,7 @@ from itertools import groupby
 
 from ehr_course.exercises import check
 
+
 # %% [markdown]
 # ## 08.1 Age at the first admission
 #
@@ -19,7 +20,6 @@ from ehr_course.exercises import check
 # (2, 28) and less than (3, 1): whoever is born on a leap day completes
 # the year on 1 March, without a word about it in the code. The limit
 # comes last, and makes 90 of the 300 years of a moved birth as well.
-
 
 # %% tags=["answer:08.1", "nbval-ignore-output"]
 def age_at_admission(born, admitted):
@@ -32,10 +32,10 @@ def age_at_admission(born, admitted):
 
 check("08.1", age_at_admission)
 
+
 # %% [markdown]
 # Written as the number 21010305, a date can be subtracted: the last four
 # digits borrow a year exactly when the birthday is still to come.
-
 
 # %% tags=["alternative:08.1", "nbval-ignore-output"]
 def age_at_admission(born, admitted):
@@ -48,12 +48,12 @@ def age_at_admission(born, admitted):
 
 check("08.1", age_at_admission)
 
+
 # %% [markdown]
 # ## 08.2 Normalise an ICD-9 code
 #
 # A code is text from the file to the model: nothing here ever makes a
 # number of it, so the leading zero cannot get lost.
-
 
 # %% tags=["answer:08.2", "nbval-ignore-output"]
 def normalize_code(text):
@@ -66,9 +66,9 @@ def normalize_code(text):
 
 check("08.2", normalize_code)
 
+
 # %% [markdown]
 # The alternative says what to keep instead of what to remove.
-
 
 # %% tags=["alternative:08.2", "nbval-ignore-output"]
 def normalize_code(text):
@@ -78,13 +78,13 @@ def normalize_code(text):
 
 check("08.2", normalize_code)
 
+
 # %% [markdown]
 # ## 08.3 From rows to visits
 #
 # Times are read into `datetime` and sequence numbers into `int` before
 # anything is compared. The dictionary knows only admissions that have a
 # diagnosis, so the others leave no empty visit behind.
-
 
 # %% tags=["answer:08.3", "nbval-ignore-output"]
 def rows_to_visits(admissions, diagnoses):
@@ -106,11 +106,11 @@ def rows_to_visits(admissions, diagnoses):
 
 check("08.3", rows_to_visits)
 
+
 # %% [markdown]
 # The alternative gives every diagnosis the time of its admission, sorts
 # once by time and number, and cuts where the admission changes. The
 # loader of this course works that way: one sort, however many patients.
-
 
 # %% tags=["alternative:08.3", "nbval-ignore-output"]
 def rows_to_visits(admissions, diagnoses):
@@ -127,12 +127,12 @@ def rows_to_visits(admissions, diagnoses):
 
 check("08.3", rows_to_visits)
 
+
 # %% [markdown]
 # ## 08.4 The category of a code
 #
 # The category is what stands before the dot: three characters, except
 # that an E code has three digits behind its letter.
-
 
 # %% tags=["answer:08.4", "nbval-ignore-output"]
 def category(code):
@@ -142,9 +142,9 @@ def category(code):
 
 check("08.4", category)
 
+
 # %% [markdown]
 # The same as a table of exceptions.
-
 
 # %% tags=["alternative:08.4", "nbval-ignore-output"]
 def category(code):
@@ -153,13 +153,13 @@ def category(code):
 
 check("08.4", category)
 
+
 # %% [markdown]
 # ## 08.5 Split by patient
 #
 # The split is made among patients, before any row is looked at. After
 # that each row goes where its patient is. The vocabulary comes from the
 # training rows alone.
-
 
 # %% tags=["answer:08.5", "nbval-ignore-output"]
 def split_patients(rows, n_test):
@@ -173,10 +173,10 @@ def split_patients(rows, n_test):
 
 check("08.5", split_patients)
 
+
 # %% [markdown]
 # The alternative goes through the rows once, and meets the test patients
 # on its way.
-
 
 # %% tags=["alternative:08.5", "nbval-ignore-output"]
 def split_patients(rows, n_test):
@@ -193,13 +193,13 @@ def split_patients(rows, n_test):
 
 check("08.5", split_patients)
 
+
 # %% [markdown]
 # ## 08.6 Count and report what was dropped
 #
 # One chain of conditions gives each row to exactly one place. So the
 # rows that were kept and the counts add up to the rows of the file, and
 # anyone can check that.
-
 
 # %% tags=["answer:08.6", "nbval-ignore-output"]
 def count_dropped(rows, known_admissions):
@@ -219,11 +219,11 @@ def count_dropped(rows, known_admissions):
 
 check("08.6", count_dropped)
 
+
 # %% [markdown]
 # The alternative removes one kind of row after the other and counts what
 # each step took away. A dictionary finds a repetition in constant time,
 # where the list above is searched from its start for every row.
-
 
 # %% tags=["alternative:08.6", "nbval-ignore-output"]
 def count_dropped(rows, known_admissions):

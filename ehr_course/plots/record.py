@@ -76,8 +76,8 @@ def draw_record(record: PatientRecord, *, most_codes: int = 12, most_visits: int
     shown = record.visits[:most_visits]
     rows = math.ceil(len(shown) / _COLUMNS)
     columns = math.ceil(len(shown) / rows)  # five visits stand as three and two
-    layout = _Layout.of(record, columns)
-    cards = _cards(record, layout, most_codes)[: len(shown)]
+    layout = _Layout.of(shown, columns)
+    cards = _cards(shown, layout, most_codes)
     card_rows = [cards[start : start + columns] for start in range(0, len(cards), columns)]
     heights = [max(card.height for card in row) for row in card_rows]
     left_out = len(record.visits) - len(shown)
@@ -147,13 +147,13 @@ class _Layout(NamedTuple):
         return self.card_width - self.title_left - _PAD
 
     @classmethod
-    def of(cls, record: PatientRecord, columns: int) -> _Layout:
+    def of(cls, visits: tuple[Visit, ...], columns: int) -> _Layout:
         card_width = (style.WIDTH - 2 * _MARGIN - (columns - 1) * _GAP) / columns
         narrow = columns == _COLUMNS
         size = style.SMALL if narrow else style.TEXT
-        widest = max(len(_written(code)) for code in record.codes)
+        widest = max(len(_written(code)) for visit in visits for code in visit.codes)
         character = style.text_width("0" * 100, size, family="DejaVu Sans Mono") / 100
-        number = style.text_width(f"visit {len(record.visits)}", size, weight="bold")
+        number = style.text_width(f"visit {len(visits)}", size, weight="bold")
         month = style.text_width(" · September 2174", size)
         return cls(
             card_width,
@@ -189,10 +189,10 @@ class _Card(NamedTuple):
     height: float
 
 
-def _cards(record: PatientRecord, layout: _Layout, most_codes: int) -> list[_Card]:
+def _cards(visits: tuple[Visit, ...], layout: _Layout, most_codes: int) -> list[_Card]:
     cards = []
     seen: set[str] = set()
-    for i, visit in enumerate(record.visits):
+    for i, visit in enumerate(visits):
         lines = [
             _Line(
                 code,

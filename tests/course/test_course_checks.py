@@ -21,7 +21,7 @@ def test_everything_that_ci_checks_is_run_in_order(clone):
     assert ruff == "-m ruff check ."
     assert formatting == "-m ruff format --check ."
     assert "lint_imports_command" in imports
-    assert library == "-m pytest ehr_course tests --junitxml=build/tests.xml"
+    assert library == "-m pytest ehr_course course tests --junitxml=build/tests.xml"
     assert lessons == "-m pytest --nbval lessons/"
     assert "All 5 passed." in done.stdout
 
@@ -32,7 +32,7 @@ def test_everything_that_ci_checks_is_run_in_order(clone):
         ("ruff check", "ruff check"),
         ("ruff format", "ruff format --check"),
         ("lint_imports", "lint-imports"),
-        ("pytest ehr_course", "pytest ehr_course tests"),
+        ("pytest ehr_course", "pytest ehr_course course tests"),
         ("--nbval", "pytest --nbval lessons/"),
     ],
 )

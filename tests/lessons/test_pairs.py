@@ -17,6 +17,8 @@ from lesson_files import (
     tags,
 )
 
+from course.build import as_saved
+
 each_pair = pytest.mark.parametrize("source", LESSONS + SOLUTIONS, ids=name)
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
@@ -52,6 +54,11 @@ def test_source_and_notebook_have_the_same_cells(source):
     written = [(c.cell_type, c.source, tags(c)) for c in read_source(source).cells]
     stored = [(c.cell_type, c.source, tags(c)) for c in read_stored(source).cells]
     assert stored == written, f"run: python3 -m course build {number(source)}"
+
+
+@each_pair
+def test_jupyterlab_would_save_the_source_as_it_is(source):
+    assert as_saved(source) == source.read_text(encoding="utf-8")
 
 
 @each_pair
