@@ -5,6 +5,10 @@ from __future__ import annotations
 from playwright.sync_api import Locator, Page
 
 RUN_ALL_MS = 90_000
+PROMPTS = (
+    "[...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')]"
+    ".map(prompt => prompt.textContent.trim())"
+)
 
 
 class NotebookPage:
@@ -20,29 +24,27 @@ class NotebookPage:
         self.page = page
         page.goto(f"{address}/lab/tree/{path}")
         page.wait_for_selector(".jp-Notebook .jp-CodeCell", timeout=RUN_ALL_MS)
-        self._wait_for_kernel()
-
-    def _wait_for_kernel(self) -> None:
-        self.page.wait_for_function(
-            "() => document.querySelector('.jp-Notebook-ExecutionIndicator')"
-            "?.dataset.status === 'idle'",
-            timeout=RUN_ALL_MS,
+        page.set_default_timeout(RUN_ALL_MS)
+        # The page says "idle" before it knows its kernel; the session says when it is there.
+        page.evaluate(
+            """async () => {
+                const notebook = window.jupyterapp.shell.currentWidget;
+                await notebook.context.ready;
+                await notebook.sessionContext.ready;
+                await notebook.sessionContext.session.kernel.info;
+            }"""
         )
 
     def run_all(self) -> None:
-        """Clear every output, run every cell, and wait for the last to have its number."""
-        commands = "window.jupyterapp.commands.execute"
-        self.page.evaluate(f"() => {commands}('editmenu:clear-all')")
-        self.page.evaluate(f"() => {commands}('notebook:run-all-cells')")
-        self.page.wait_for_function(
-            """() => {
-                const prompts = [...document.querySelectorAll(
-                    '.jp-CodeCell .jp-InputPrompt')].map(p => p.textContent.trim());
-                return prompts.length && prompts.every(p => /^\\[\\d+\\]:$/.test(p));
-            }""",
-            timeout=RUN_ALL_MS,
-        )
-        self._wait_for_kernel()
+        """Clear every output, run every cell, and wait for the last."""
+        self._do("notebook:clear-all-cell-outputs")
+        self.page.wait_for_function(f"() => {PROMPTS}.every(prompt => prompt === '[ ]:')")
+        self._do("notebook:run-all-cells")
+        self.page.wait_for_function(f"() => {PROMPTS}.every(prompt => /^.\\d+.:$/.test(prompt))")
+
+    def _do(self, command: str) -> None:
+        # In braces, so that the command's promise is not waited for.
+        self.page.evaluate(f"() => {{ window.jupyterapp.commands.execute('{command}'); }}")
 
     def cell_with(self, text: str) -> Locator:
         """The code cell whose source has this text."""
