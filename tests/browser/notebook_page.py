@@ -49,9 +49,7 @@ class NotebookPage:
     def cell_with(self, text: str) -> Locator:
         """The code cell whose source has this text."""
         editors = self.page.locator(".jp-CodeCell", has=self.page.locator(".cm-content"))
-        return editors.filter(
-            has=self.page.locator(".jp-InputArea-editor", has_text=text)
-        ).first
+        return editors.filter(has=self.page.locator(".jp-InputArea-editor", has_text=text)).first
 
     def replace_and_run(self, cell: Locator, source: str) -> None:
         """Type a new source over a cell's old one and run it, as a learner would."""

@@ -4,7 +4,12 @@ import pytest
 from notebook_page import NotebookPage
 from playwright.sync_api import Browser, expect
 
-RIGHT = 'def token_id(code, vocabulary):\n    return vocabulary.index(code) + 7\n\n\ncheck("07.1", token_id)'
+RIGHT = """\
+def token_id(code, vocabulary):
+    return vocabulary.index(code) + 7
+
+
+check("07.1", token_id)"""
 WRONG = RIGHT.replace(" + 7", "")
 BROKEN = RIGHT.replace("vocabulary.index(code) + 7", "vocabulary.position(code)")
 
