@@ -8,6 +8,7 @@ source gives the same bytes.
 from __future__ import annotations
 
 import argparse
+import base64
 import csv
 import os
 import sys
@@ -28,6 +29,8 @@ from course.outputs import steady
 
 ROOT = Path(__file__).resolve().parent.parent
 CELL_TIMEOUT_SECONDS = 600
+README_PICTURE = Path("course", "book", "images", "token_explorer.png")
+README_PICTURE_LESSON = Path("lessons", "07_tokenization.ipynb")
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 NOTEBOOK_METADATA = {
@@ -273,9 +276,10 @@ def build_notebook(source: Path, target: Path) -> Built:
     return Built(target, time.perf_counter() - started, changed)
 
 
-def write_if_changed(target: Path, text: str) -> bool:
+def write_if_changed(target: Path, content: str | bytes) -> bool:
     """Write a file whole or not at all; return whether its bytes changed."""
-    content = text.encode("utf-8")
+    if isinstance(content, str):
+        content = content.encode("utf-8")
     if target.exists() and target.read_bytes() == content:
         return False
     unfinished = target.with_name(f".{target.name}.{os.getpid()}")
@@ -354,6 +358,14 @@ def record_times(built: list[Built], file: Path) -> None:
     write_if_changed(file, text)
 
 
+def widget_picture(notebook: Path) -> bytes:
+    """Return the PNG of a lesson's widget, as its stored notebook shows it."""
+    for cell in nbformat.read(notebook, as_version=4).cells:
+        if "widget" in cell.metadata.get("tags", []):
+            return base64.b64decode(cell.outputs[0].data["image/png"])
+    raise LessonError(f"{notebook.name} has no cell with the tag 'widget'")
+
+
 def main(argv: list[str] | None = None, *, root: Path = ROOT) -> int:
     """Run ``course build``; return the exit status: 0, or 1 where something does not hold."""
     parser = argparse.ArgumentParser(
@@ -395,6 +407,8 @@ def main(argv: list[str] | None = None, *, root: Path = ROOT) -> int:
             print(f"{source.relative_to(root).as_posix()}, {error}", file=sys.stderr)
             print(f"  {name} is left as it was.", file=sys.stderr)
             continue
+        if target == root / README_PICTURE_LESSON:
+            write_if_changed(root / README_PICTURE, widget_picture(target))
         built.append(one)
         change = "changed" if one.changed else "unchanged"
         print(f"{name:40} {one.seconds:6.1f} s  {change}", flush=True)

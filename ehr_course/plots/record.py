@@ -16,7 +16,7 @@ from ehr_course import icd9
 from ehr_course.errors import InputError
 from ehr_course.plots import style
 from ehr_course.plots.style import Picture, count
-from ehr_course.records import MAX_AGE, PatientRecord, Visit
+from ehr_course.records import PatientRecord, Visit
 
 
 def returning_codes(record: PatientRecord) -> set[str]:
@@ -38,12 +38,13 @@ def record_title(record: PatientRecord) -> str:
     """
     visits = count(len(record.visits), "visit")
     if len(record.visits) == 1:
-        return f"{_who(record)}: {visits}, {count(len(record.codes), 'code')}"
+        return f"{style.who(record)}: {visits}, {count(len(record.codes), 'code')}"
     different, returning = len(set(record.codes)), len(returning_codes(record))
     if different == returning == 1:
-        return f"{_who(record)}: {visits}, the same code in all of them"
+        return f"{style.who(record)}: {visits}, the same code in all of them"
     share = {0: "none", different: "all"}.get(returning, f"{returning:,}")
-    return f"{_who(record)}: {visits}, {different:,} different codes, {share} of them coming back"
+    codes = f"{different:,} different codes, {share} of them coming back"
+    return f"{style.who(record)}: {visits}, {codes}"
 
 
 def describe_record(record: PatientRecord) -> str:
@@ -358,16 +359,6 @@ def _draw_legend(axes: Axes, rows: list[list[tuple[float, _Key]]], y: float) -> 
 # ---------------------------------------------------------------------- words
 
 _DESCRIBED = 4  # how many visits the alternative text tells of
-
-
-def _who(record: PatientRecord) -> str:
-    if record.age < 18:
-        who = "Girl" if record.sex == "F" else "Boy"
-    else:
-        who = "Woman" if record.sex == "F" else "Man"
-    if record.age == 0:
-        return f"{who}, under 1 year"
-    return f"{who}, above {MAX_AGE - 1}" if record.age == MAX_AGE else f"{who}, {record.age}"
 
 
 def _reading(record: PatientRecord) -> str:

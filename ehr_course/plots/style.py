@@ -13,9 +13,10 @@ import matplotlib
 import matplotlib.style
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
-from matplotlib.textpath import TextPath
+from matplotlib.textpath import text_to_path
 
 from ehr_course import icd9
+from ehr_course.records import MAX_AGE, PatientRecord
 
 WIDTH = 7.6
 """The width of a picture in inches: it fits the text column of a notebook and of the book."""
@@ -186,8 +187,8 @@ def text_width(
     """The width of a text in inches, at a font size in points."""
     if not text.strip():
         return 0.0
-    font = FontProperties(family=family, weight=weight)
-    return TextPath((0, 0), text, size=size, prop=font).get_extents().x1 / 72
+    font = FontProperties(family=family, weight=weight, size=size)
+    return text_to_path.get_text_width_height_descent(text, font, ismath=False)[0] / 72
 
 
 def count(number: int, noun: str) -> str:
@@ -197,3 +198,19 @@ def count(number: int, noun: str) -> str:
     ('1 visit', '1,200 pieces')
     """
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def who(record: PatientRecord) -> str:
+    """Sex and age of a patient in words.
+
+    >>> from ehr_course.records import Visit
+    >>> who(PatientRecord(1, "F", 90, (Visit(("4280",)),)))
+    'Woman, above 89'
+    """
+    if record.age < 18:
+        person = "Girl" if record.sex == "F" else "Boy"
+    else:
+        person = "Woman" if record.sex == "F" else "Man"
+    if record.age == 0:
+        return f"{person}, under 1 year"
+    return f"{person}, above {MAX_AGE - 1}" if record.age == MAX_AGE else f"{person}, {record.age}"

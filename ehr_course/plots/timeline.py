@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from ehr_course.plots import style
 from ehr_course.plots.style import Picture, count
-from ehr_course.records import MAX_AGE, PatientRecord
+from ehr_course.records import PatientRecord
 
 DAYS_PER_YEAR = 365.25
 
@@ -57,7 +57,7 @@ def timeline_title(record: PatientRecord) -> str:
     """
     chapters = {style.chapter_of(code) for code in record.codes}
     return (
-        f"{_who(record)}: {count(len(record.visits), 'visit')}{_span(record)}, "
+        f"{style.who(record)}: {count(len(record.visits), 'visit')}{_span(record)}, "
         f"{count(len(chapters), 'chapter')}"
     )
 
@@ -77,7 +77,7 @@ def describe_timeline(record: PatientRecord) -> str:
     if len(rows) > 6:
         chapters += f"; and {count(len(rows) - 6, 'more chapter')}"
     return (
-        f"Time line of a patient ({_who(record).lower()}), "
+        f"Time line of a patient ({style.who(record).lower()}), "
         f"{count(len(record.visits), 'visit')}{_span(record)}, {sizes}, "
         f"codes by chapter: {chapters}."
     )
@@ -246,16 +246,6 @@ def _draw_marks(
 
 
 # ---------------------------------------------------------------------- words
-
-
-def _who(record: PatientRecord) -> str:
-    if record.age < 18:
-        who = "Girl" if record.sex == "F" else "Boy"
-    else:
-        who = "Woman" if record.sex == "F" else "Man"
-    if record.age == 0:
-        return f"{who}, under 1"
-    return f"{who}, above {MAX_AGE - 1}" if record.age == MAX_AGE else f"{who}, {record.age}"
 
 
 def _span(record: PatientRecord) -> str:

@@ -150,6 +150,8 @@ class LoadReport:
         lines += [f"{what}: {count:,}" for what, count in self.changed.items()]
         return "\n".join(lines)
 
+    __repr__ = __str__
+
     def _repr_html_(self) -> str:
         head = "".join(
             f'<th scope="col">{title}</th>'

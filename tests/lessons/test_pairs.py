@@ -17,7 +17,7 @@ from lesson_files import (
     tags,
 )
 
-from course.build import as_saved
+from course.build import README_PICTURE, README_PICTURE_LESSON, as_saved, widget_picture
 
 each_pair = pytest.mark.parametrize("source", LESSONS + SOLUTIONS, ids=name)
 
@@ -123,3 +123,9 @@ def test_a_cell_shows_one_picture_with_a_sentence_of_alternative_text(source):
         for text in texts:
             assert len(text.split()) >= 5, f"cell {cell.id}: {text}"
             assert not text.startswith("<"), f"cell {cell.id}: {text}"
+
+
+def test_the_readme_shows_the_widget_of_lesson_07():
+    picture = (ROOT / README_PICTURE).read_bytes()
+    assert picture == widget_picture(ROOT / README_PICTURE_LESSON)
+    assert f"({README_PICTURE.as_posix()})" in (ROOT / "README.md").read_text(encoding="utf-8")

@@ -48,7 +48,7 @@ def test_the_title():
 @pytest.mark.parametrize(
     ("sex", "age", "who"),
     [
-        ("F", 0, "Girl, under 1"),
+        ("F", 0, "Girl, under 1 year"),
         ("M", 17, "Boy, 17"),
         ("M", 18, "Man, 18"),
         ("F", 89, "Woman, 89"),
