@@ -14,9 +14,9 @@
 # %% [markdown]
 # ## What does a hospital know about you?
 #
-# After you leave, less than you might think. Much of what remains in a
-# database, and is easy to count, is a short list of codes: one for each
-# diagnosis, written down for every stay. Look at one person.
+# A great deal: notes, laboratory values, images. One part of it is short
+# and easy to count: a list of codes, one for each diagnosis, written down
+# for every stay. Look at one person.
 
 # %% tags=["parameters"]
 PROFILE = "tiny"  # "tiny", "small" or "full": how many patients
@@ -28,6 +28,7 @@ import platform
 import sys
 from importlib.metadata import version
 
+import psutil
 import torch
 
 from ehr_course import icd9
@@ -52,12 +53,13 @@ for visit in patient.visits:
 # course needs: a *patient* with an age and a sex, their *visits* in time
 # order, and for each visit its *codes*, the most important first.
 #
-# The person does not exist. They come from the embedded hospital, which
-# invents patients with real codes, so that you can look at everything and
-# share everything. Their dates lie in the future because those of
-# MIMIC, the best-known public hospital database, do: it shifts every
-# patient's dates to protect them. With your own access to MIMIC, lesson
-# 08 loads real patients through the same functions.
+# The person does not exist. They come from a program of this course, the
+# *embedded hospital*, which invents patients with real codes, so that you
+# can look at everything and share everything. Their dates lie in the
+# future because those of MIMIC do. MIMIC is a hospital's database that
+# researchers may use after a training and an agreement; it shifts every
+# patient's dates to protect them. If you have access, lesson 08 loads
+# real patients through the same functions.
 #
 # Move the slider to meet the others.
 
@@ -81,12 +83,13 @@ for code in ("42731", "25000", "V3001", "E8859"):
     print(f"   chapter {chapter.number}: {chapter.title}")
 
 # %% [markdown]
-# Codes that begin with V are reasons to be in hospital without being
-# ill: V30 is being born. Codes that begin with E say how an injury
-# happened, and their category has four characters.
+# Codes that begin with V are no diseases: V30 is being born, V45 what is
+# left of an operation, V58.66 the long use of aspirin. Codes that begin
+# with E say how an injury happened, and their category has four
+# characters.
 #
-# A code is text, not a number. `038.9` is sepsis; read as a number it
-# becomes 38.9, and then 389, which is hearing loss.
+# A code is text, not a number. `038.9` is septicemia. Files drop the dot
+# and say `0389`. Read as a number, that is 389, hearing loss.
 
 # %%
 for code in ("0389", "389"):
@@ -94,6 +97,9 @@ for code in ("0389", "389"):
 assert icd9.title("0389") != icd9.title("389")
 
 # %% [markdown]
+# An `assert` in a cell checks what the text says. If it does not hold on
+# your machine, the cell raises.
+#
 # ## Why a course about this?
 #
 # You are going to build models that *generate* patients: give one an age
@@ -103,7 +109,7 @@ assert icd9.title("0389") != icd9.title("389")
 #
 # Here is such a tokenizer, trained in this cell on the diagnoses of the
 # embedded hospital, written out as sentences. What does it make of a
-# word, and what of a code?
+# word, and what of a code? A `▁` stands for the space before a word.
 
 # %%
 sentences = [
@@ -115,7 +121,7 @@ text_tokenizer = NoteTokenizer.train(sentences, vocab_size=600)
 
 for text in ("hypertension", "diabetes", "401.9", "250.00", "427.31"):
     pieces = text_tokenizer.pieces(text)
-    print(f"{text:>12}  {len(pieces)} pieces  {pieces}")
+    print(f"{text:>12}  {len(pieces)}  {pieces}")
 
 # %%
 codes = sorted({code for record in cohort for code in record.codes})
@@ -125,9 +131,9 @@ assert sum(pieces) / len(codes) > 3
 
 
 # %% [markdown]
-# A word that the tokenizer met often is one piece. A code is shattered
-# into digits that mean nothing by themselves. Lesson 07 gives every code
-# a token of its own.
+# These words are one piece each. A code, which the tokenizer never met,
+# is shattered into digits. Lesson 07 asks whether that can be helped, and
+# gives every code a token of its own.
 #
 # ## How the exercises work
 #
@@ -138,7 +144,7 @@ assert sum(pieces) / len(codes) > 3
 # | outcome | what it means |
 # |---|---|
 # | ○ not attempted yet | the stub is still there |
-# | ✘ not yet | your function runs and is wrong; you see where and why |
+# | ✘ not yet | your function is wrong; you see where and why |
 # | ⚠ error in your code | your function raised; you see your own line |
 # | ✔ solved | right on every input |
 #
@@ -151,10 +157,11 @@ assert sum(pieces) / len(codes) > 3
 #
 # ### 00.1 How many different codes?
 #
-# ★ · 3 minutes
+# Try It Yourself · ★ · 3 minutes
 #
 # `visits` is a list of visits, each a list of codes. Return how many
-# different codes the patient has.
+# different codes the patient has. A code can be written down several
+# times, also within one visit.
 #
 # Example: `count_codes([["4280", "42731"], ["4280"]])` is `2`.
 
@@ -168,7 +175,8 @@ check("00.1", count_codes)
 # %% [markdown]
 # When a check fails, its message ends in a *seed*. Put it into the call,
 # as the message shows, and the same random inputs come again, as often
-# as you like. `hint` helps step by step: each call shows the next hint.
+# as you like. `hint("00.1")` shows the next hint each time, and with a
+# number it shows that one.
 
 # %% tags=["nbval-ignore-output"]
 hint("00.1", 1)
@@ -192,13 +200,14 @@ needed = ("torch", "transformers", "sentencepiece", "polars", "jupyterlab")
 print("Python", platform.python_version())
 for package in needed:
     print(package, version(package))
-print("GPU" if torch.cuda.is_available() else "CPU only,",
-      os.cpu_count(), "cores")
+print("GPU:", "yes" if torch.cuda.is_available() else "no")
+print(f"{os.cpu_count()} cores")
+print(f"{psutil.virtual_memory().total / 2**30:.0f} GiB of memory")
 assert sys.version_info >= (3, 11)
 
 # %% [markdown]
-# If this cell raised, run `python3 -m course doctor` in a terminal: it
-# says what is missing.
+# If a cell raised, go to the folder of the course in a terminal and run
+# `python3 -m course doctor`: it says what is missing.
 #
 # ## The map
 #
@@ -226,11 +235,11 @@ assert sys.version_info >= (3, 11)
 #
 # ## Test yourself
 #
-# 1. Two visits of one patient both list 428.0. How many codes is that?
+# 1. Which category and which chapter does E885.9 belong to?
 #
 # <details><summary>Answer</summary>
-# One different code, written down twice. Which count is meant must be
-# said: exercise 00.1 counts different codes.
+# Category E885: an E code keeps four characters. Chapter 19, the external
+# causes of injury.
 # </details>
 #
 # 2. Why must a program never read a column of codes as numbers?

@@ -10,7 +10,7 @@
 # - Encode a patient as one sequence of token ids, visit by visit, and
 #   decode it again.
 # - Pad a batch of unequal sequences and build its attention mask.
-# - Predict which codes a subword model breaks into pieces, and count them.
+# - Explain why a subword model breaks a code into pieces, and count them.
 # - Compute the best segmentation of a word under a unigram language model.
 # - Show what a moved offset does to saved token ids.
 
@@ -22,7 +22,9 @@
 # Every language model brings one for text.
 #
 # Let us try. You train a text tokenizer on clinical sentences, hand it a
-# patient's codes, and count what comes out.
+# patient's codes, and count what comes out. (The lesson follows a
+# chapter of a tutorial, and corrects it where it does not hold. You do
+# not need the tutorial.)
 
 # %% tags=["parameters"]
 PROFILE = "tiny"  # "tiny", "small" or "full": how many patients
@@ -36,7 +38,7 @@ import torch
 from transformers import BartConfig
 
 from ehr_course import icd9
-from ehr_course.exercises import check
+from ehr_course.exercises import check, hint, progress
 from ehr_course.sources.splits import split_by_patient
 from ehr_course.sources.synthetic import make_cohort
 from ehr_course.tokenizers.codes import CodeTokenizer
@@ -58,7 +60,8 @@ len(train), len(validation), len(test)
 # %% [markdown]
 # Each visit becomes a sentence that a doctor might write. The text
 # tokenizer learns its pieces from these sentences. It is SentencePiece's
-# unigram model; the second half of this lesson opens it.
+# unigram model; the second half of this lesson opens it. A `▁` in a
+# piece stands for the space before a word.
 
 # %%
 def write_note(record, visit):
@@ -77,8 +80,8 @@ print(note_tokenizer.pieces("chronic hypertension"))
 print(note_tokenizer.pieces("acute hypotension"))
 
 # %% [markdown]
-# A common word comes out whole, a rare one in pieces that still say
-# something. Now the codes.
+# Many common words are one piece. Others are several, and some of those
+# still say something: `▁hypo` is Greek for "under". Now the codes.
 
 # %%
 codes = sorted({code for r in train for code in r.codes})
@@ -95,9 +98,35 @@ print(f"{per_word:.1f} pieces a word, {per_code:.1f} pieces a code")
 assert per_code > 2 * per_word
 
 # %% [markdown]
-# Each code falls into several pieces. The pieces are digits. What does a
-# digit mean? Take those of 428.0, heart failure, and ask in how many of
-# ICD-9's chapters each occurs.
+# Every code falls into several pieces. That was no fair test: the notes
+# hold no codes, so the tokenizer never met one. Train another on notes
+# that do.
+
+# %%
+with_codes = [
+    f"{write_note(r, visit)} {' '.join(map(icd9.dotted, visit.codes))}"
+    for r in train
+    for visit in r.visits
+]
+fair = NoteTokenizer.train(
+    with_codes, vocab_size=800, character_coverage=1.0
+)
+lengths = {code: len(fair.pieces(icd9.dotted(code))) for code in codes}
+whole = sum(length == 1 for length in lengths.values())
+mean = sum(lengths.values()) / len(codes)
+print(f"{mean:.1f} pieces a code; {whole} of {len(codes)} codes are whole")
+for code in ("4280", "V3001", max(lengths, key=lengths.get)):
+    print(f"{icd9.dotted(code):>7}  {fair.pieces(icd9.dotted(code))}")
+assert 0 < whole < len(codes) and mean < per_code
+
+# %% [markdown]
+# Better, and still not good. The common codes have become one piece, the
+# rare ones stay broken: how long a code is now depends on how common it
+# is. And a model that writes pieces can join them to codes that do not
+# exist.
+#
+# What does a piece of a broken code mean? Take those of 428.0, heart
+# failure, and ask in how many of ICD-9's chapters each occurs.
 
 # %%
 for piece in shattered["4280"]:
@@ -108,18 +137,19 @@ for piece in shattered["4280"]:
         assert len(chapters) > 5
 
 # %% [markdown]
-# The same digits stand in heart disease, in injuries and in diseases of
-# the newborn: by itself, a digit says nothing. A model that reads digits must first learn to spell
-# before it can learn medicine, and when it writes, it can write
-# codes that do not exist. So: **codes are atoms**. One code, one token.
-# Notes are not: no list of all words exists, and pieces are what makes
-# an unknown word readable. This lesson builds a tokenizer for each.
+# The first piece narrows the chapter down. What a later digit means
+# depends on everything before it: the same digit stands in heart disease,
+# in injuries and in diseases of the newborn. A model that reads digits
+# must learn to spell before it can learn medicine. So: **codes are
+# atoms**. One code, one token. Notes are not: no list of all words
+# exists, and pieces are what makes an unknown word readable. This lesson
+# builds a tokenizer for each.
 
 # %% [markdown]
 # ## Codes are atoms
 #
-# A token is a number. The course numbers them like this: seven *special
-# tokens* first, then the codes.
+# To a model, a token is a number. The course numbers them like this: seven
+# *special tokens* first, then the codes.
 #
 # | id | token | meaning |
 # |---|---|---|
@@ -131,10 +161,13 @@ for piece in shattered["4280"]:
 # | 5 | `<END>` | kept from the tutorial, not used |
 # | 6 | `<mask>` | something is hidden here (chapter 09) |
 # | 7 ... | | the codes of the vocabulary, in sorted order |
+#
+# The backslash in `<\v>` is the tutorial's. In Python write `"<\\v>"`, for
+# `"\v"` is a vertical tab.
 
 # %%
 tokenizer = CodeTokenizer.from_records(train)
-first, *_, last = range(7, len(tokenizer))
+first, last = 7, len(tokenizer) - 1
 print(f"{len(tokenizer)} tokens = 7 special + {len(tokenizer) - 7} codes")
 print(first, tokenizer.id_to_token(first))
 print(last, tokenizer.id_to_token(last))
@@ -148,7 +181,7 @@ assert tokenizer.code_to_id(tokenizer.id_to_token(last)) == last
 #
 # ### 07.1 The token id of a code
 #
-# ★ · 4 minutes
+# Try It Yourself · ★ · 4 minutes
 #
 # `vocabulary` is a list of codes in the order in which they get their
 # ids. Return the token id of `code`. The vocabulary need not be sorted.
@@ -188,7 +221,7 @@ assert agree == ["eos"]
 # %% [markdown]
 # Only `<EOS>` agrees. Whoever builds a BART with this vocabulary must
 # set the other ids in its configuration: with BART's defaults, our
-# `<BOS>` (1) is padding, and padding is ignored.
+# `<BOS>` (1) is its padding, whose vector is never trained.
 
 # %% [markdown]
 # ### May special tokens be added later?
@@ -206,27 +239,28 @@ row_tomorrow = {code: 8 + i for i, code in enumerate(codes_today)}
 owner = {row: code for code, row in row_today.items()}
 
 for code in ("4280", "42731"):
-    reads = owner.get(row_tomorrow[code], "nothing")
+    reads = owner[row_tomorrow[code]]
     print(f"{icd9.dotted(code)} reads the vector trained for {reads}:"
           f" {icd9.title(reads)}")
-moved = sum(
-    owner.get(row_tomorrow[code]) != code for code in codes_today
-)
-print(f"{moved} of {len(codes_today)} codes read another code's vector")
-assert moved == len(codes_today)
+readers = [owner.get(row_tomorrow[code]) for code in codes_today]
+past_the_end = readers.count(None)
+print(f"{len(codes_today) - past_the_end} of {len(codes_today)} codes"
+      f" read another's vector, {past_the_end} reads past the end")
+assert past_the_end == 1
+assert all(r != code for r, code in zip(readers, codes_today))
 
 # %% [markdown]
-# Every code reads its neighbour's vector, except the last, which reads
-# past the end of the table. Until then nothing raises. Ids are part of a
-# trained model: choose them once, and save the tokenizer with the model.
-# `CodeTokenizer.save` writes a checksum for that reason.
+# Every code reads its neighbour's vector, and only the last, past the end
+# of the table, would raise. Ids are part of a trained model: choose them
+# once, and save the tokenizer with the model. If you need an eighth
+# special token, append it after the last code: then no id moves.
 
 # %% [markdown]
 # ## A visit, a patient
 #
-# A visit is its codes between `<v>` and `<\v>`. The order of the codes
-# is their importance: the first is the main reason for the admission.
-# A patient is `<BOS>`, the visits in time order, `<EOS>`.
+# A visit is its codes between `<v>` and `<\v>`. Their order is kept: the
+# first is the main reason for the admission, and the rest follow roughly
+# by importance. A patient is `<BOS>`, the visits in time order, `<EOS>`.
 
 # %%
 patient = next(r for r in train if len(r.visits) == 2 and len(r.codes) < 9)
@@ -238,10 +272,10 @@ print(" ".join(tokenizer.tokens(ids)))
 # %% [markdown]
 # ### 07.2 Encode a visit
 #
-# ★ · 4 minutes
+# Try It Yourself · ★ · 4 minutes
 #
 # `codes` is a list of codes, and `code_ids` a dictionary from code to
-# token id. Return the visit as a list of token ids.
+# token id, perhaps with gaps. Return the visit as a list of token ids.
 #
 # Example: `encode_visit(["4280", "25000"], {"25000": 8, "4280": 10})` is
 # `[3, 10, 8, 4]`.
@@ -257,7 +291,7 @@ check("07.2", encode_visit)
 # %% [markdown]
 # ### 07.3 Encode a patient
 #
-# ★ · 5 minutes
+# Try It Yourself · ★ · 5 minutes
 #
 # `visits` is a list of visits, each a list of codes. Return the whole
 # patient as one list of token ids.
@@ -275,11 +309,10 @@ check("07.3", encode_patient)
 # %% [markdown]
 # ### One convention, please
 #
-# Two documents about the same system disagree. The tutorial has the ids
-# of the table above and ends a sequence in `<END>` in one place, in
-# `<EOS>` in others. The second document counts `<s>` 0, `<pad>` 1,
-# `</s>` 2, `<unk>` 3, and gives `<v>` 4 and `<\v>` 5. What does a
-# reader with the second table make of your patient?
+# The tutorial ends a sequence in `<END>` in one place and in `<EOS>` in
+# others, and a second document about the same system numbers the special
+# tokens differently. What does a reader with the second table make of
+# your patient?
 
 # %% tags=["claim:3"]
 second_table = {0: "<s>", 1: "<pad>", 2: "</s>", 3: "<unk>",
@@ -316,11 +349,12 @@ for record in train:
 # %% [markdown]
 # ### 07.4 Decode to a list of visits
 #
-# ★★ · 8 minutes
+# Try It Yourself · ★★ · 8 minutes
 #
 # `ids` is a list of token ids that contains `<EOS>`; `vocabulary` is the
 # list of codes, the first of which has id 7. Return a list of visits,
-# each a list of codes. Keep empty visits.
+# each a list of codes. Keep empty visits. Pass over every other special
+# token, `<mask>` too.
 #
 # Example: with `vocabulary = ["0389", "25000"]` the ids
 # `[1, 3, 8, 4, 3, 4, 2]` give `[["25000"], []]`.
@@ -341,23 +375,22 @@ check("07.4", decode)
 # positions are real (1) and which are filling (0).
 
 # %%
-lengths = [len(tokenizer.encode(r)) for r in train]
-batch = lengths[:32]
+n_tokens = [len(tokenizer.encode(r)) for r in train]
+batch = n_tokens[:32]
 filling = 1 - sum(batch) / (max(batch) * len(batch))
-print(f"shortest {min(lengths)}, longest {max(lengths)} tokens")
+print(f"shortest {min(n_tokens)}, longest {max(n_tokens)} tokens")
 print(f"a batch of the first 32 patients: {filling:.0%} is padding")
-print("one patient as a tensor:", tuple(torch.tensor([ids]).shape))
 assert filling > 0.2
 
 
 # %% [markdown]
 # ### 07.5 Pad a batch and build the attention mask
 #
-# ★★ · 8 minutes
+# Try It Yourself · ★★ · 8 minutes
 #
 # `sequences` is a list of lists of token ids. Return two tensors, both of
-# shape `(batch, longest)`: `input_ids`, padded on the right with
-# `<PAD>`, and `attention_mask`, 1 on real tokens and 0 on padding.
+# shape `(batch, longest)`: `input_ids`, whole numbers, padded on the right
+# with `<PAD>`, and `attention_mask`, 1 on real tokens and 0 on padding.
 #
 # Example: `pad_batch([[1, 2], [1, 3, 4, 2]])` gives
 # `tensor([[1, 2, 0, 0], [1, 3, 4, 2]])` and
@@ -380,8 +413,7 @@ check("07.5", pad_batch)
 # $$P(x_1, \dots, x_n) = \prod_{i=1}^{n} p(x_i), \qquad
 # \log P = \sum_{i=1}^{n} \log p(x_i)$$
 #
-# One text has many segmentations. Here are all of them for one word,
-# best first. `▁` stands for the space before a word.
+# One text has many segmentations. Here are the best of one word's.
 
 # %%
 scores = note_tokenizer.scores()  # piece -> log-probability
@@ -406,18 +438,25 @@ print(len(ranked), "segmentations")
 for score, pieces in ranked[:3]:
     print(f"{score:8.2f}  {pieces}")
 assert ranked[0][1] == note_tokenizer.pieces("hypotensive")
-assert len(ranked) > 20
+
+text = note_tokenizer.normalize("chronic kidney disease")
+many = sum(1 for _ in all_segmentations(text))
+print(f"and {many:,} of three words")
+assert many > 1_000
 
 # %% [markdown]
 # SentencePiece gives the first of them. It did not list them all: their
-# number doubles with almost every letter. The *Viterbi algorithm* finds
-# the best in one pass. The best segmentation of a text ends in some last
-# piece, and what stands before it is the best segmentation of a shorter
-# text. So keep, for every position, the best score up to there and where
-# its last piece began:
+# number grows exponentially with the length of the text. The *Viterbi
+# algorithm* finds the best in one pass. The best segmentation of a text
+# ends in some last piece, and what stands before it is the best
+# segmentation of a shorter text. So keep, for every position, the best
+# score up to there and where its last piece began:
 #
-# $$\text{best}(e) = \max_{s < e} \; \text{best}(s) + \log p(x_{s:e}),
-# \qquad \text{best}(0) = 0$$
+# $$\text{best}(e) = \max_{s} \; \text{best}(s) +
+# \log p(\text{text}[s{:}e]), \qquad \text{best}(0) = 0,$$
+#
+# where $s$ runs over those starts for which $\text{text}[s{:}e]$ is a
+# piece of the vocabulary.
 #
 # Why logarithms? Multiply the probabilities of one long note instead:
 
@@ -437,11 +476,13 @@ assert product == 0.0
 #
 # ### 07.6 The best segmentation by Viterbi
 #
-# ★★★ · 15 minutes
+# Try It Yourself · ★★★ · 15 minutes
 #
 # `text` is a string, and `scores` a dictionary from piece to
 # log-probability. Return the list of pieces whose scores have the largest
 # sum. Every letter of the text is a piece, so there is always an answer.
+# Trying every segmentation takes too long: a check stops your function
+# after 20 seconds.
 #
 # Example: with `scores = {"a": -2, "b": -2, "c": -9, "ab": -3, "bc": -4}`
 # the best segmentation of `"abc"` is `["a", "bc"]`: its sum is -6, and
@@ -462,9 +503,9 @@ check("07.6", segment)
 # %% [markdown]
 # ## See it
 #
-# The explorer draws one patient twice: as codes, and through the subword
-# model. Move the slider to another patient. Watch how much longer the
-# second row is, and what the pieces of one code have to say.
+# The explorer draws one patient twice: above as codes, below through the
+# first subword model, without their dots. Move the slider to another
+# patient. Count the boxes of one code, and ask what each of them says.
 
 # %% tags=["widget"]
 token_explorer(train[:30], tokenizer, note_tokenizer)
@@ -483,7 +524,8 @@ as_text = sum(
     for r in validation
     for visit in r.visits
 )
-print(f"subword pieces for each code token: {as_text / as_codes:.1f}")
+print(f"{as_codes:,} tokens as codes, {as_text:,} pieces as text")
+print(f"{as_text / as_codes:.1f} times as many")
 assert as_text > 1.5 * as_codes
 
 # %% [markdown]
@@ -494,8 +536,8 @@ assert as_text > 1.5 * as_codes
 #   `<EOS>`. Going back, a special token is never looked up as a code.
 # - **A batch** has zeros on the right; its mask is 1 where a token is
 #   real.
-# - **A subword model** breaks almost every code into pieces of digits,
-#   and codes from unrelated chapters share them.
+# - **A subword model** breaks every code that it has not met often into
+#   pieces of digits, which codes from unrelated chapters share.
 # - **The best segmentation** comes from Viterbi: one pass, sums of
 #   logarithms, and a walk back.
 # - **A moved offset** makes every code read another code's vector,

@@ -1,11 +1,11 @@
 # %% [markdown]
 # # 08 · Data loading
 #
-# 60 minutes · Prerequisites: 00
+# 60 minutes · Prerequisites: 00, 07
 #
 # You will be able to:
 #
-# - Compute a patient's age at the first admission, and repair the ages
+# - Compute a patient's age at the first admission, with 90 for every age
 #   above 89.
 # - Normalise ICD-9 codes without losing leading zeros, V codes or E codes.
 # - Order the rows of three tables into patients, visits and codes.
@@ -40,7 +40,8 @@ import polars as pl
 
 from ehr_course import icd9
 from ehr_course.errors import InputError
-from ehr_course.exercises import check
+from ehr_course.exercises import check, hint, progress
+from ehr_course.sources.cohort import Change
 from ehr_course.sources.grouping import completed_years
 from ehr_course.sources.meds import write_meds
 from ehr_course.sources.mimic import load, load_mimic3
@@ -53,21 +54,24 @@ from ehr_course.widgets.timeline import timeline_explorer
 # %% [markdown]
 # By default the files come from the embedded hospital: invented patients
 # with real codes, written to a temporary folder as MIMIC-III writes its
-# tables. The files are dirty on purpose. Each number below is how often
-# one fault is planted; the loader is not told.
+# tables. MIMIC-III is the database of one hospital's intensive care, open
+# to researchers after a training and an agreement. Our files are dirty on
+# purpose. Each number below is how often one fault is planted; the loader
+# is not told.
 
 # %%
 scratch = tempfile.TemporaryDirectory()
 dirt = Dirt(
-    dotted=40,
-    padded=25,
-    missing=12,
-    malformed=6,
-    duplicates=30,
-    empty_admissions=8,
-    unknown_patients=4,
-    unknown_admissions=9,
-    shuffled=True,
+    dotted=40,  # 428.0 for 4280
+    lower_case=10,  # e8497
+    padded=25,  # spaces around the code
+    missing=12,  # no code
+    malformed=6,  # not the shape of a code
+    duplicates=30,  # the same row twice
+    empty_admissions=8,  # a stay without a diagnosis
+    unknown_patients=4,  # a stay of nobody
+    unknown_admissions=9,  # a diagnosis of no stay
+    shuffled=True,  # rows in any order
 )
 
 # %% [markdown]
@@ -174,7 +178,9 @@ for visit in record.visits[:3]:
 # %% [markdown]
 # ### What if a file is missing?
 #
-# The tutorial returns an empty list and an empty vocabulary, so that its
+# This lesson follows a chapter of a tutorial, and corrects it where it
+# does not hold; you do not need the tutorial. If a file is missing, the
+# tutorial returns an empty list and an empty vocabulary, so that its
 # program goes on. These are its first lines; the rest is not needed here.
 
 # %%
@@ -254,19 +260,20 @@ assert above["exact"].max() > 150 and days < 0
 # %% [markdown]
 # All of them are there, and all of them are 90. Two short cuts fail here.
 # A program that drops impossible ages loses its oldest patients. And a
-# program that subtracts times in nanoseconds, the unit of many data
-# frames, leaves the reach of 64 bits: the age turns negative, without an
-# error.
+# program that subtracts times in nanoseconds leaves the reach of 64 bits:
+# NumPy turns the age negative without an error, other libraries raise.
+# Do not wait to find out which one you have.
 
 # %% [markdown]
 # ### 08.1 Age at the first admission
 #
-# ★★ · 7 minutes
+# Try It Yourself · ★★ · 7 minutes
 #
 # `born` and `admitted` are `datetime`s; `born` is midnight. Return the
-# age in completed years on the day of admission, and 90 for every age
-# above 89. A year is complete on the birthday. Someone born on 29
-# February completes it on 1 March where the year has no such day.
+# age in completed years on the day of admission, as a whole number, and
+# 90 for every age above 89. A year is complete on the birthday. Someone
+# born on 29 February completes it on 1 March where the year has no such
+# day.
 #
 # Example: `age_at_admission(datetime(2044, 10, 9), datetime(2101, 3, 5))`
 # is `56`.
@@ -282,8 +289,8 @@ check("08.1", age_at_admission)
 # ## The codes
 #
 # A code looks like a number and is none. The tutorial reads the column
-# as the reader pleases and then applies `astype(str)`. Take the rows that
-# are digits or nothing, as in an extract without V and E codes. A
+# as the reader pleases and then applies `astype(str)`. Keep the rows of
+# digits and the empty ones, as if the extract had no V and E codes. A
 # reader that guesses makes numbers of them, and where a value is missing
 # it makes floating-point numbers, because those have a `nan`.
 
@@ -297,7 +304,8 @@ both = pl.DataFrame({"in_the_file": digits, "astype_str": as_text})
 lost = both.filter(pl.col("in_the_file").str.starts_with("0"))
 missing = both.filter(pl.col("in_the_file").is_null())
 print(f"{lost.height} leading zeros lost, like these:")
-for code, text in lost.unique().sort("in_the_file").head(3).iter_rows():
+shown = lost.unique().sort("in_the_file").tail(3)
+for code, text in shown.iter_rows():
     print(f"  {code!r} is now {text!r}")
 if missing.height:
     print(f"{missing.height} missing codes are now", end=" ")
@@ -311,29 +319,30 @@ for code in ("0389", "389"):
     print(f"{code:>4}  {icd9.title(code)}")
 
 # %% [markdown]
-# Septicemia has become hearing loss, and "nan" a disease that a model
-# learns to predict. Whether it happens depends on the rest of the file,
-# and on the version of the reader. While a V or E code stands in the
-# column, pandas keeps all of it as text, and the zeros survive; in an
-# extract of one department they do not. Up to version 2 it writes "nan",
-# from version 3 on it keeps the gap. Leave nothing to such luck: read the
-# column as text, then drop and count what is missing.
+# Read as a code, 389 is another disease: septicemia has become hearing
+# loss. And "nan" is now a code that a model learns to predict. Whether
+# this happens depends on the rest of the file,
+# and on the reader. In a short file one V or E code keeps the whole column
+# text. A reader that takes a long file in chunks decides for each chunk,
+# and a chunk of digits alone loses its zeros. Leave nothing to such luck:
+# read the column as text, then drop and count what is missing.
 #
 # The same code is also written in several ways. Here are some of this
 # file that are not in normal form.
 
 # %%
-odd = codes.filter(codes.str.contains("[.a-z]"))
-for text in odd.unique().sort().head(4):
-    if icd9.is_code(text):
-        print(f"{text:>8} is {icd9.normalize(text)}")
-print(odd.n_unique(), "spellings with a dot or lower case")
+written = diagnoses["icd9_code"].drop_nulls()
+for sign in (r"\.", "[a-z]", r"^\s|\s$"):
+    odd = written.filter(written.str.contains(sign)).unique().sort()
+    print(f"{len(odd)} spellings that match {sign}")
+    for text in list(filter(icd9.is_code, odd))[:2]:
+        print(f"  {text!r} is {icd9.normalize(text)}")
 
 
 # %% [markdown]
 # ### 08.2 Normalise an ICD-9 code
 #
-# ★ · 5 minutes
+# Try It Yourself · ★ · 5 minutes
 #
 # `text` is a code as it stands in a file, or `None` where it is missing.
 # Return it without its dot, without spaces around it and in upper case,
@@ -352,7 +361,8 @@ check("08.2", normalize_code)
 # ## From rows to visits
 #
 # Now the order. It is tempting to trust the file, or to sort by
-# `HADM_ID`. How often does either give another order than time?
+# `HADM_ID`. How often does either give another order than time? (You had
+# this file shuffled. Of a file from elsewhere you do not know.)
 
 # %%
 stays = (
@@ -389,14 +399,15 @@ print(f"stays with ten rows or more: {long_stays.height}")
 #
 # ### 08.3 From rows to visits
 #
-# ★★ · 8 minutes
+# Try It Yourself · ★★ · 8 minutes
 #
 # Rows of one patient, saved by a spreadsheet; everything is text.
 # `admissions` holds rows `(HADM_ID, ADMITTIME)`, with times like
 # `"9/14/2101 17:05"`: month, day, year. `diagnoses` holds rows
-# `(HADM_ID, SEQ_NUM, ICD9_CODE)`. Return the visits in time order, each
-# a list of codes by rising `SEQ_NUM`. Leave out admissions without a
-# diagnosis. `datetime.strptime` reads such a time.
+# `(HADM_ID, SEQ_NUM, ICD9_CODE)`. Both come in any order. Return the
+# visits in time order, each a list of codes by rising `SEQ_NUM`. Leave
+# out admissions without a diagnosis. `datetime.strptime` reads such a
+# time.
 #
 # Example: `rows_to_visits([("118", "10/2/2101 9:30"), ("105",
 # "9/14/2101 17:05")], [("118", "1", "5849"), ("105", "2", "4019"),
@@ -425,13 +436,12 @@ if real and found is not None:
     assert (found.sex, found.age) == ("F", 70)
     assert (found.sex, found.age, visit_sizes) != claimed
 else:
-    print("This cohort has no patient 10006 of MIMIC-III.")
+    print("Not MIMIC-III: another hospital's 10006 is somebody else.")
 
 # %% [markdown]
-# In the MIMIC-III demo subject 10006 is a woman of 70; load the demo, and
-# the cell asserts it. The embedded hospital numbers its own people from
-# 10001, so its 10006 is somebody else. A printed example can be trusted
-# when a cell prints it.
+# In the MIMIC-III demo subject 10006 is a woman of 70: set
+# `EHR_COURSE_DATA` to the demo's folder, and the cell asserts it. A
+# printed example can be trusted when a cell prints it.
 
 # %% [markdown]
 # ## The category of a code
@@ -467,7 +477,7 @@ for member in next(iter(lumped.values()))[:3]:
 #
 # ### 08.4 The category of a code
 #
-# ★ · 4 minutes
+# Try It Yourself · ★ · 4 minutes
 #
 # `code` is a normalised code: undotted, in upper case. Return its
 # category.
@@ -495,7 +505,7 @@ several = {s for s, count in Counter(visits).items() if count > 1}
 random.Random(SEED).shuffle(visits)
 end = round(0.8 * len(visits))
 straddling = set(visits[:end]) & set(visits[end:])
-print(f"{len(several)} patients have several visits")
+print(f"{len(several)} patients have several visits with codes")
 print(f"split by rows:    {len(straddling)} of them on both sides")
 
 train, *others = split_by_patient(cohort.records, seed=SEED)
@@ -537,12 +547,13 @@ assert only_held_out and set(unseen) == only_held_out
 #
 # ### 08.5 Split by patient
 #
-# ★★ · 7 minutes
+# Try It Yourself · ★★ · 7 minutes
 #
 # `rows` is a list of `(subject_id, hadm_id, code)` in random order. The
 # test patients are the first `n_test` different patients that the rows
 # name. Return three lists: the training rows and the test rows, each in
-# the order of `rows`, and the sorted vocabulary of the training rows.
+# the order of `rows`, and the vocabulary of the training rows, each code
+# once and sorted.
 #
 # Example: `split_patients([(7, 1, "4280"), (3, 2, "486"), (7, 4,
 # "0389")], 1)` gives `[(3, 2, "486")]`, then `[(7, 1, "4280"), (7, 4,
@@ -582,8 +593,10 @@ for table in cohort.report.tables:
 
 # %% [markdown]
 # Is the account right? For the embedded hospital you know, because you
-# planted the dirt yourself. Each fault must come back as one reason, and
-# the patients must be those who were written, to the last code.
+# planted the dirt yourself. Each row that was planted must come back under
+# one reason, and the two diagnoses of each stay of nobody with it. The
+# respelled codes must be counted apart. And the patients must be those who
+# were written, to the last code.
 
 # %%
 reason_of = {
@@ -608,6 +621,10 @@ else:
         print(f"{planted.counts[kind]:7}, {dropped[reason]:7}  {reason}")
         assert planted.counts[kind] == dropped[reason]
     assert set(dropped) == set(reason_of.values())
+    respelled = dirt.dotted + dirt.lower_case + dirt.padded
+    counted = cohort.report.changed[Change.CODE_RESPELLED]
+    print(f"{respelled:7}, {counted:7}  respelled, and kept")
+    assert respelled == counted
     assert list(cohort.records) == made
     print("All patients are as they were written.")
 
@@ -615,7 +632,7 @@ else:
 # %% [markdown]
 # ### 08.6 Count and report what was dropped
 #
-# ★★ · 7 minutes
+# Try It Yourself · ★★ · 7 minutes
 #
 # `rows` is a list of `(hadm_id, code)`, and `known_admissions` a list of
 # `hadm_id`s. Drop a row for the first of these reasons that applies:
@@ -640,7 +657,8 @@ check("08.6", count_dropped)
 #
 # One patient's time line, a row for each chapter of ICD-9. Ask for more
 # visits with the first slider, and choose a patient with the second.
-# Chronic diseases are the rows with a mark at every visit.
+# A row with a mark at every visit may be one chronic disease, or several
+# of the same chapter.
 
 # %% tags=["widget"]
 timeline_explorer(cohort.records, least_visits=2)
@@ -648,10 +666,10 @@ timeline_explorer(cohort.records, least_visits=2)
 # %% [markdown]
 # ## Other hospitals, other files
 #
-# MEDS is a format that many tools share: one table of events, in parquet
-# files. The records do not depend on where they came from. Write some of
-# them as MEDS, load them again, and compare. `load` looks at a folder
-# and chooses the loader.
+# MEDS, the Medical Event Data Standard, is a format that many tools share:
+# one table of events, in parquet files called shards. The records do not
+# depend on where they came from. Write some of them as MEDS, load them
+# again, and compare. `load` looks at a folder and chooses the loader.
 
 # %%
 some = cohort.records[:300]
@@ -697,7 +715,7 @@ assert again.records == some
 #    and 4 were repeated. What do you know?
 #
 # <details><summary>Answer</summary>
-# The report is wrong: 990 + 8 + 4 is 1,002. Some row was counted twice.
+# The report is wrong: 990 + 8 + 4 is 1,002. It places two rows too many.
 # </details>
 #
 # 3. Somebody tests a model on visits drawn at random, and it predicts
@@ -711,6 +729,5 @@ assert again.records == some
 # ## What comes next
 #
 # The next chapter corrupts these records on purpose, so that a model can
-# learn to repair them. Until then, [lesson 07](07_tokenization.ipynb)
-# turns the patients you have loaded into token ids, and
-# [lesson 00](00_start_here.ipynb) has the map of the course.
+# learn to repair them. [Lesson 00](00_start_here.ipynb) has the map of the
+# course, and `progress()` shows where you stand.

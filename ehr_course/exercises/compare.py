@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from numbers import Number
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from numbers import Integral, Number
 from typing import Any
 
 import numpy as np
@@ -32,9 +33,10 @@ def first_difference(
 ) -> Difference | None:
     """Find the first difference between two values, or None where there is none.
 
-    Lists and tuples stand for each other, and so do Python's and NumPy's numbers. A tensor is
-    compared by shape and values; integers and booleans of a tensor stand for each other, so that
-    a mask may be either.
+    Lists and tuples stand for each other, and so do Python's and NumPy's numbers. Where a whole
+    number is expected, a float is none: nothing can be looked up under 8.0. A tensor is compared
+    by shape and values, on whatever device it is. One of only zeros and ones is a mask, and may
+    hold booleans, whole numbers or floats; any other tensor of whole numbers must hold such.
 
     >>> first_difference([1, 2], (1, 2), 1e-6) is None
     True
@@ -67,22 +69,24 @@ def _unlike(expected: Any, actual: Any, place: str, kind: str) -> Difference:
 
 
 def _numbers(expected: Any, actual: Any, tolerance: float, place: str) -> Difference | None:
-    if isinstance(actual, torch.Tensor) and actual.ndim == 0:
+    if isinstance(actual, torch.Tensor | np.ndarray) and actual.ndim == 0:
         actual = actual.item()
-    if not isinstance(actual, Number) or isinstance(actual, bool | np.bool_):
+    kind = Integral if isinstance(expected, Integral) else Number
+    if not isinstance(actual, kind) or isinstance(actual, bool | np.bool_ | complex):
         return _unlike(expected, actual, place, "type")
-    if math.isnan(expected) and math.isnan(actual):
-        return None
-    if isinstance(expected, int | np.integer):
+    if isinstance(expected, Integral):
         same = actual == expected
     else:
         same = math.isclose(actual, expected, rel_tol=tolerance, abs_tol=tolerance)
+        same = same or (math.isnan(expected) and math.isnan(actual))
     return None if same else _unlike(expected, actual, place, "value")
 
 
 def _sequences(expected: Any, actual: Any, tolerance: float, place: str) -> Difference | None:
     if not isinstance(actual, list | tuple):
-        return _unlike(expected, actual, place, "type")
+        unlike = _unlike(expected, actual, place, "type")
+        way = _way_to_a_list(actual) if isinstance(expected, list) else ""
+        return replace(unlike, text=unlike.text + way)
     for index, (left, right) in enumerate(zip(expected, actual, strict=False)):
         difference = first_difference(left, right, tolerance, f"{place}[{index}]")
         if difference is not None:
@@ -91,6 +95,14 @@ def _sequences(expected: Any, actual: Any, tolerance: float, place: str) -> Diff
         text = f"expected {_items(len(expected))}, got {len(actual)}"
         return Difference("length", place, text)
     return None
+
+
+def _way_to_a_list(actual: Any) -> str:
+    if isinstance(actual, Iterator):
+        return "; list(...) makes a list of it"
+    if isinstance(actual, torch.Tensor | np.ndarray):
+        return "; its tolist() makes a list of it"
+    return ""
 
 
 def _items(count: int) -> str:
@@ -114,14 +126,22 @@ def _mappings(expected: Any, actual: Any, tolerance: float, place: str) -> Diffe
 
 
 def _arrays(expected: Any, actual: Any, tolerance: float, place: str) -> Difference | None:
-    if type(expected) is not type(actual):
+    kind = torch.Tensor if isinstance(expected, torch.Tensor) else np.ndarray
+    if not isinstance(actual, kind):
         return _unlike(expected, actual, place, "type")
-    left, right = torch.as_tensor(expected), torch.as_tensor(actual)
+    left, right = torch.as_tensor(expected), torch.as_tensor(actual).detach()
+    unusual = _unusual(right)
+    if unusual is not None:
+        return Difference("type", place, f"expected an ordinary tensor, got a {unusual} one")
+    right = right.cpu()
     if left.shape != right.shape:
         text = f"expected shape {tuple(left.shape)}, got {tuple(right.shape)}"
         return Difference("shape", place, text)
     if left.is_floating_point() and not right.is_floating_point():
         text = f"expected floating-point numbers, got {right.dtype}"
+        return Difference("type", place, text)
+    if left.dtype in _IDS and right.dtype not in _IDS and not _is_mask(left):
+        text = f"expected whole numbers ({left.dtype}), got {right.dtype}"
         return Difference("type", place, text)
     unequal = ~torch.isclose(
         left.double(), right.double(), rtol=tolerance, atol=tolerance, equal_nan=True
@@ -133,6 +153,23 @@ def _arrays(expected: Any, actual: Any, tolerance: float, place: str) -> Differe
     return _unlike(left[index].item(), right[index].item(), where, "value")
 
 
+_IDS = (torch.int32, torch.int64)  # what an embedding takes
+
+
+def _unusual(tensor: torch.Tensor) -> str | None:
+    if tensor.is_nested:
+        return "nested"
+    if tensor.is_meta:
+        return "meta"
+    if tensor.is_complex():
+        return "complex"
+    return "sparse" if tensor.layout is not torch.strided else None
+
+
+def _is_mask(tensor: torch.Tensor) -> bool:
+    return bool(((tensor == 0) | (tensor == 1)).all())
+
+
 def kind_of(value: Any) -> str:
     """Name a value's type as a learner would say it.
 
@@ -142,14 +179,49 @@ def kind_of(value: Any) -> str:
     if value is None:
         return "None"
     if isinstance(value, torch.Tensor):
+        if value.is_nested:
+            return "a nested torch tensor"
         return f"a torch tensor of shape {tuple(value.shape)}"
     if isinstance(value, np.ndarray):
         return f"a NumPy array of shape {value.shape}"
-    names = {"str": "text (str)", "int": "a whole number (int)", "float": "a number (float)"}
-    names |= {"bool": "True or False (bool)", "dict": "a dictionary"}
+    if isinstance(value, np.generic):
+        value = value.item()
+    names = {
+        "str": "text (str)",
+        "int": "a whole number (int)",
+        "float": "a number (float)",
+        "bool": "True or False (bool)",
+        "dict": "a dictionary",
+        "map": "a map object",
+        "bytes": "bytes",
+    }
     name = type(value).__name__
     article = "an" if name[0] in "aeiouAEIOU" else "a"
     return names.get(name, f"{article} {name}")
+
+
+def text_of(value: Any) -> str:
+    """Return the `repr` of a value, with NumPy's numbers as Python's and without addresses.
+
+    An object that cannot be written is named instead.
+
+    >>> text_of([np.int64(3), (np.float64(0.5),)])
+    '[3, (0.5,)]'
+    """
+    try:
+        return re.sub(r" at 0x[0-9a-f]+(?=>)", "", repr(_without_numpy(value)))
+    except Exception as error:
+        return f"<{kind_of(value)} that cannot be shown: {type(error).__name__}>"
+
+
+def _without_numpy(value: Any, depth: int = 4) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    if type(value) in (list, tuple, set) and depth:
+        return type(value)(_without_numpy(item, depth - 1) for item in value)
+    if type(value) is dict and depth:
+        return {key: _without_numpy(item, depth - 1) for key, item in value.items()}
+    return value
 
 
 def shorten(value: Any, limit: int = 280) -> str:
@@ -158,7 +230,11 @@ def shorten(value: Any, limit: int = 280) -> str:
     >>> shorten("a" * 30, limit=20)
     "'aaaaaaa ... aaaaaa'"
     """
-    text = repr(value)
+    return cut(text_of(value), limit)
+
+
+def cut(text: str, limit: int) -> str:
+    """Cut a text that is longer than `limit` in the middle."""
     if len(text) <= limit:
         return text
     head = (limit - 5) // 2 + 1

@@ -19,7 +19,7 @@ class Misconception:
 
     An answer has the misconception when it does what `wrong` does on every input tried: the same
     values, or the same kind of exception. So a diagnosis is shown only where it describes what
-    the learner's code really did.
+    the learner's code really did. An answer that raises on every input has none.
 
     Attributes:
         name: a short identifier, unique within the exercise ("forgets_offset").

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import copy
 import inspect
 import io
 import linecache
+import threading
+import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+
+from ehr_course.exercises.compare import cut, text_of
+
+SECONDS_A_CALL = 20.0
+"""How long one call of an answer may take: the right ones take a few milliseconds."""
+
+
+class NotFinishedError(Exception):
+    """A call was stopped because it had taken too long."""
 
 
 @dataclass(frozen=True)
@@ -27,28 +39,77 @@ class Call:
     """
 
     value: Any
-    error: Exception | None
+    error: BaseException | None
     printed: str
     changed_input: bool
 
 
-def call(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Call:
-    """Call `function` on a copy of `arguments`, and note everything that it did."""
+def call(
+    function: Callable[..., Any], arguments: tuple[Any, ...], *, seconds: float | None = None
+) -> Call:
+    """Call `function` on a copy of `arguments`, and note everything that it did.
+
+    An answer that calls `sys.exit` has raised, like any other; the learner's own interrupt
+    passes through. After `seconds` the call is stopped with a `NotFinishedError`.
+    """
     given = copy.deepcopy(arguments)
-    before = repr(given)
-    printed = io.StringIO()
+    before = text_of(given)
+    printed = _Printed()
     value, error = None, None
     with contextlib.redirect_stdout(printed):
         try:
-            value = function(*given)
-            if inspect.isgenerator(value):
-                value = list(value)
-        except Exception as raised:
+            with _stopped_after(seconds):
+                value = function(*given)
+        except (Exception, SystemExit) as raised:
             error = raised
-    return Call(value, error, printed.getvalue(), repr(given) != before)
+    return Call(value, error, printed.getvalue(), text_of(given) != before)
 
 
-def is_untouched_stub(function: Callable[..., Any], error: Exception | None) -> bool:
+class _Printed(io.StringIO):
+    """What an answer prints; it stays readable when the answer closes its standard output."""
+
+    def close(self) -> None:
+        """Stay open."""
+
+
+@contextlib.contextmanager
+def _stopped_after(seconds: float | None) -> Iterator[None]:
+    """Interrupt the main thread after `seconds`, as the learner's own interrupt would.
+
+    This works alike on every system, but in the main thread only; elsewhere nothing is stopped.
+    """
+    if seconds is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    lock, over, stopped = threading.Lock(), False, False
+
+    def stop() -> None:
+        nonlocal stopped
+        with lock:
+            if not over:
+                stopped = True
+                _thread.interrupt_main()
+
+    timer = threading.Timer(seconds, stop)
+    timer.daemon = True
+    timer.start()
+    try:
+        try:
+            yield
+        finally:
+            with lock:
+                over = True
+            timer.cancel()
+            if stopped:
+                time.sleep(0.01)  # an interrupt sent in the last moment arrives here
+    except KeyboardInterrupt as interrupt:
+        if not stopped:
+            raise
+        message = f"not finished after {seconds:g} seconds"
+        raise NotFinishedError(message).with_traceback(interrupt.__traceback__) from None
+
+
+def is_untouched_stub(function: Callable[..., Any], error: BaseException | None) -> bool:
     """Say whether `error` is the stub's own: PyTorch raises NotImplementedError too."""
     if not isinstance(error, NotImplementedError):
         return False
@@ -60,7 +121,7 @@ def is_untouched_stub(function: Callable[..., Any], error: Exception | None) -> 
     )
 
 
-def own_line(function: Callable[..., Any], error: Exception) -> str:
+def own_line(function: Callable[..., Any], error: BaseException) -> str:
     """Write the last line of the learner's own code that led to `error`.
 
     A line of a library called from it is not theirs to mend, so it is passed over.
@@ -72,10 +133,11 @@ def own_line(function: Callable[..., Any], error: Exception) -> str:
         if filename == own or _is_notebook_cell(filename):
             place = frame.f_code.co_name, filename, line_number
     if place is None:
-        return "(the call itself: does your function take these parameters?)"
+        return "(the call itself, before any line: does your function take these parameters?)"
     name, filename, line_number = place
     text = linecache.getline(filename, line_number).strip()
-    return f"line {line_number} of {name}:  {text}" if text else f"line {line_number} of {name}"
+    line = f"line {line_number} of {name}"
+    return f"{line}:  {cut(text, 200)}" if text else line
 
 
 def _frames(trace: TracebackType | None) -> list[tuple[Any, int]]:
@@ -84,6 +146,8 @@ def _frames(trace: TracebackType | None) -> list[tuple[Any, int]]:
 
 def _file_of(function: Callable[..., Any]) -> str | None:
     function = inspect.unwrap(getattr(function, "func", function))
+    if not hasattr(function, "__code__"):
+        function = type(function).__call__
     code = getattr(function, "__code__", None)
     return code.co_filename if code is not None else None
 

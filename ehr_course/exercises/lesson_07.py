@@ -23,6 +23,19 @@ def _code_ids(codes: Sequence[str]) -> dict[str, int]:
     return {code: 7 + index for index, code in enumerate(codes)}
 
 
+def _some_ids(rng: random.Random, codes: Sequence[str]) -> dict[str, int]:
+    """Ids with gaps and in no order, so that only the dictionary tells them."""
+    return dict(zip(codes, rng.sample(range(7, 40), len(codes)), strict=True))
+
+
+def _numbered_anew(code_ids: Mapping[str, int]) -> dict[str, int]:
+    return _code_ids(list(code_ids))
+
+
+def _numbered_anew_sorted(code_ids: Mapping[str, int]) -> dict[str, int]:
+    return _code_ids(sorted(code_ids))
+
+
 def _fresh_visits(rng: random.Random, codes: Sequence[str]) -> list[list[str]]:
     return [rng.sample(codes, rng.randint(1, 3)) for _ in range(rng.randint(1, 3))]
 
@@ -45,6 +58,9 @@ TOKEN_ID = Exercise(
         ("25000", ["25000", "4280", "0389"]),
         ("0389", ["4280", "25000", "0389"]),
         ("486", ["486"]),
+        ("490", ["E8490", "4281", "4280", "490"]),
+        ("E8490", ["490", "E8490", "4281", "4280"]),
+        ("4280", ["4281", "4280"]),
     ),
     fresh=_fresh_code,
     misconceptions=(
@@ -94,10 +110,11 @@ def _encode_visit(codes: Sequence[str], code_ids: Mapping[str, int]) -> Ids:
 
 def _fresh_visit(rng: random.Random) -> Arguments:
     vocabulary = _some_codes(rng, 6)
-    return rng.sample(vocabulary, rng.randint(2, 5)), _code_ids(vocabulary)
+    return rng.sample(vocabulary, rng.randint(2, 5)), _some_ids(rng, vocabulary)
 
 
 _SMALL = {"0389": 7, "25000": 8, "4019": 9, "4280": 10}
+_WITH_GAPS = {"4280": 10, "0389": 12, "25000": 8}
 
 ENCODE_VISIT = Exercise(
     id="07.2",
@@ -108,6 +125,9 @@ ENCODE_VISIT = Exercise(
         (["4280", "25000"], _SMALL),
         (["0389"], _SMALL),
         (["4280", "0389", "4019"], _SMALL),
+        (["4280", "25000"], {"25000": 8, "4280": 10}),
+        (["25000", "4280"], _WITH_GAPS),
+        (["4280", "0389"], _WITH_GAPS),
     ),
     fresh=_fresh_visit,
     misconceptions=(
@@ -148,6 +168,48 @@ ENCODE_VISIT = Exercise(
             lambda codes, code_ids: [3, *(code_ids[c] for c in codes)],
         ),
         Misconception(
+            "no_opening_marker",
+            "Your visit closes but never opens: <v> is missing. A reader cannot tell where the "
+            "visit begins.",
+            lambda codes, code_ids: [*(code_ids[c] for c in codes), 4],
+        ),
+        Misconception(
+            "adds_eos",
+            "You put <EOS> after the visit. <EOS> ends a whole patient, once; a reader would stop "
+            "after the first visit.",
+            lambda codes, code_ids: [*_encode_visit(codes, code_ids), 2],
+        ),
+        Misconception(
+            "markers_around_each_code",
+            "You put <v> and <\\v> around each code. They open and close the visit, so each code "
+            "now is an admission of its own.",
+            lambda codes, code_ids: _joined([[3, code_ids[c], 4] for c in codes]),
+        ),
+        Misconception(
+            "list_in_a_list",
+            "You put the ids of the codes into the list as one item, a list of its own. A model "
+            "reads one flat row of numbers.",
+            lambda codes, code_ids: [3, [code_ids[c] for c in codes], 4],
+        ),
+        Misconception(
+            "numbers_the_codes_anew",
+            "You counted the position of each code in code_ids. The dictionary holds the ids "
+            "themselves, and they may have gaps.",
+            lambda codes, code_ids: _encode_visit(codes, _numbered_anew(code_ids)),
+        ),
+        Misconception(
+            "numbers_the_sorted_codes",
+            "You sorted the codes of code_ids and numbered them anew. The dictionary holds the "
+            "ids themselves, and they may have gaps.",
+            lambda codes, code_ids: _encode_visit(codes, _numbered_anew_sorted(code_ids)),
+        ),
+        Misconception(
+            "adds_the_offset",
+            "You added 7 to each id. code_ids holds token ids, in which the seven special tokens "
+            "are already counted.",
+            lambda codes, code_ids: [3, *(7 + code_ids[c] for c in codes), 4],
+        ),
+        Misconception(
             "sorts_codes",
             "You sorted the codes. Their order in a visit is their importance: the first is the "
             "main reason for the admission.",
@@ -175,7 +237,7 @@ def _encode_patient(visits: Sequence[Sequence[str]], code_ids: Mapping[str, int]
 
 def _fresh_patient(rng: random.Random) -> Arguments:
     vocabulary = _some_codes(rng, 6)
-    return _fresh_visits(rng, vocabulary), _code_ids(vocabulary)
+    return _fresh_visits(rng, vocabulary), _some_ids(rng, vocabulary)
 
 
 def _joined(parts: Sequence[list]) -> list:
@@ -191,6 +253,8 @@ ENCODE_PATIENT = Exercise(
         ([["4280", "25000"], ["4280"]], _SMALL),
         ([["0389"]], _SMALL),
         ([["4019"], ["4280", "0389"], ["25000", "4019"]], _SMALL),
+        ([["4280", "25000"], ["4280"]], {"25000": 8, "4280": 10}),
+        ([["25000", "4280"], ["0389", "25000"]], _WITH_GAPS),
     ),
     fresh=_fresh_patient,
     misconceptions=(
@@ -252,6 +316,48 @@ ENCODE_PATIENT = Exercise(
             "Your sequence has no <BOS>. A model that generates a patient needs one fixed token "
             "to begin from.",
             lambda visits, code_ids: _encode_patient(visits, code_ids)[1:],
+        ),
+        Misconception(
+            "no_bos_and_no_eos",
+            "You wrote the visits alone. Without <BOS> and <EOS> nobody can tell where one "
+            "patient ends and the next begins.",
+            lambda visits, code_ids: _encode_patient(visits, code_ids)[1:-1],
+        ),
+        Misconception(
+            "lists_in_a_list",
+            "You put each visit into the list as one item, a list of its own. A model reads one "
+            "flat row of numbers; the markers say where a visit begins and ends.",
+            lambda visits, code_ids: [1, *(_encode_visit(v, code_ids) for v in visits), 2],
+        ),
+        Misconception(
+            "list_of_visits",
+            "You returned a list of visits, each a list of ids. A model reads one flat row of "
+            "numbers, from <BOS> to <EOS>.",
+            lambda visits, code_ids: [_encode_visit(visit, code_ids) for visit in visits],
+        ),
+        Misconception(
+            "barts_bos",
+            "You opened the patient with 0. That is where the published BART begins; in our "
+            "table 0 is <PAD>, and a model ignores it.",
+            lambda visits, code_ids: [0, *_encode_patient(visits, code_ids)[1:]],
+        ),
+        Misconception(
+            "first_visit_only",
+            "You ended after the first visit. A return inside a loop leaves it in the first "
+            "round.",
+            lambda visits, code_ids: _encode_patient(visits[:1], code_ids),
+        ),
+        Misconception(
+            "sorts_codes",
+            "You sorted the codes of each visit. Their order is their importance: the first is "
+            "the main reason for the admission.",
+            lambda visits, code_ids: _encode_patient([sorted(v) for v in visits], code_ids),
+        ),
+        Misconception(
+            "numbers_the_codes_anew",
+            "You counted the position of each code in code_ids. The dictionary holds the ids "
+            "themselves, and they may have gaps.",
+            lambda visits, code_ids: _encode_patient(visits, _numbered_anew(code_ids)),
         ),
         Misconception(
             "ends_with_end",
@@ -320,6 +426,17 @@ def _decode_without_offset(ids: Sequence[int], vocabulary: Sequence[str]) -> lis
     return visits
 
 
+def _decode_mask_too(ids: Sequence[int], vocabulary: Sequence[str]) -> list[list[str]]:
+    visits: list[list[str]] = []
+    for token in itertools.takewhile(lambda token: token != 2, ids):
+        if token == 3:
+            visits.append([])
+        elif token not in (0, 1, 4):
+            visits[-1].append(vocabulary[token - 7])
+    return visits
+
+
+_TEN = list(CODES)
 _SEVEN = ["0389", "25000", "4019", "4280", "42731", "486", "5849"]
 
 DECODE = Exercise(
@@ -332,6 +449,10 @@ DECODE = Exercise(
         ([1, 3, 7, 4, 2], _SEVEN),
         ([1, 3, 9, 4, 3, 4, 3, 13, 4, 2], _SEVEN),
         ([1, 3, 11, 12, 4, 2, 0, 0, 0], _SEVEN),
+        ([1, 3, 4, 3, 8, 4, 2, 0], _SEVEN),
+        ([1, 3, 8, 6, 4, 2], _SEVEN),
+        ([1, 3, 7, 4, 3, 9, 4, 2], _TEN),
+        ([1, 3, 16, 14, 4, 2], _TEN),
     ),
     fresh=_fresh_ids,
     misconceptions=(
@@ -372,6 +493,20 @@ DECODE = Exercise(
             "You used the token id as the index. Codes start at id 7, so you read seven places "
             "too far: another code, or past the end of the list.",
             _decode_without_offset,
+        ),
+        Misconception(
+            "mask_as_code",
+            "You passed over some special tokens and looked <mask> (6) up as a code. Its id minus "
+            "7 is -1, and Python then reads the last code of the vocabulary.",
+            _decode_mask_too,
+        ),
+        Misconception(
+            "one_list_for_all_visits",
+            "All your visits are one and the same list, so each shows the codes of all. Every "
+            "visit needs a list of its own.",
+            lambda ids, vocabulary: [
+                _joined(_decode(ids, vocabulary)) for _ in _decode(ids, vocabulary)
+            ],
         ),
         Misconception(
             "drops_empty_visit",
@@ -422,6 +557,7 @@ PAD_BATCH = Exercise(
         ([[5, 6], [7, 8, 9]],),
         ([[4, 4, 4]],),
         ([[9], [9, 9], [9, 9, 9, 9]],),
+        ([[1, 3, 4, 2], [1, 3, 7, 8, 4, 2], [1, 3, 9, 4, 2]],),
     ),
     fresh=_fresh_batch,
     misconceptions=(
@@ -447,6 +583,27 @@ PAD_BATCH = Exercise(
             lambda sequences: (_pad(sequences, pad_id=1), _mask(sequences)),
         ),
         Misconception(
+            "barts_mask",
+            "Your mask is 0 where the id is 1. That is padding in the published BART's "
+            "vocabulary; in ours, 1 is <BOS> and <PAD> is 0.",
+            lambda sequences: (_pad(sequences), (_pad(sequences) != 1).long()),
+        ),
+        Misconception(
+            "barts_pad_id_and_mask",
+            "You padded with 1, and your mask is 0 where the id is 1. That is <pad> in the "
+            "published BART's vocabulary; in ours, 1 is <BOS>, and you hide it.",
+            lambda sequences: (
+                _pad(sequences, pad_id=1),
+                (_pad(sequences, pad_id=1) != 1).long(),
+            ),
+        ),
+        Misconception(
+            "hides_special_tokens",
+            "Your mask is 0 on special tokens too. <BOS>, <EOS> and the visit markers are real: "
+            "only padding is hidden.",
+            lambda sequences: (_pad(sequences), (_pad(sequences) >= 7).long()),
+        ),
+        Misconception(
             "mask_of_ones",
             "Your mask is 1 everywhere, padding included. Then it hides nothing.",
             lambda sequences: (_pad(sequences), torch.ones_like(_pad(sequences))),
@@ -459,6 +616,23 @@ PAD_BATCH = Exercise(
                 _pad([ids[: min(map(len, sequences))] for ids in sequences]),
                 _mask([ids[: min(map(len, sequences))] for ids in sequences]),
             ),
+        ),
+        Misconception(
+            "float_ids",
+            "Your input_ids are floats. A model looks up one row of a table for each id, and no "
+            "table has a row 8.0. torch.zeros makes floats unless it is told a dtype.",
+            lambda sequences: (_pad(sequences).float(), _mask(sequences)),
+        ),
+        Misconception(
+            "batch_last",
+            "Your rows are positions and your columns are patients. A row of a batch is one "
+            "patient: its shape is (batch, longest).",
+            lambda sequences: (_pad(sequences).T, _mask(sequences).T),
+        ),
+        Misconception(
+            "mask_first",
+            "You returned the mask first. input_ids comes first, then attention_mask.",
+            lambda sequences: (_mask(sequences), _pad(sequences)),
         ),
         Misconception(
             "ids_only",
@@ -486,7 +660,7 @@ PAD_BATCH = Exercise(
 Scores = Mapping[str, float]
 
 
-def _segment(text: str, scores: Scores, *, prefer_long_last: bool = False) -> list[str]:
+def _segment(text: str, scores: Scores) -> list[str]:
     """The best segmentation by the recursion on prefixes, in log space."""
     best: list[tuple[float, list[str]]] = [(0.0, [])]
     for end in range(1, len(text) + 1):
@@ -495,8 +669,6 @@ def _segment(text: str, scores: Scores, *, prefer_long_last: bool = False) -> li
             for start in range(end)
             if text[start:end] in scores
         ]
-        if prefer_long_last:
-            candidates.reverse()
         best.append(max(candidates, key=lambda candidate: candidate[0], default=(-math.inf, [])))
     return best[-1][1]
 
@@ -561,7 +733,10 @@ def _best_next_piece(text: str, scores: Scores) -> list[str]:
 
 
 def _fresh_text(rng: random.Random) -> Arguments:
-    """A text whose best segmentation is unique, so that there is one right answer."""
+    """A text whose best segmentation leads by a margin, so that rounding decides nothing.
+
+    A sum depends on the order of its terms: "a" + "aa" and "aa" + "a" can differ in the last bit.
+    """
     while True:
         text = "".join(rng.choice("abcd") for _ in range(rng.randint(5, 9)))
         pieces = {text[i : i + n] for n in (2, 3, 4) for i in range(len(text) - n + 1)}
@@ -569,12 +744,32 @@ def _fresh_text(rng: random.Random) -> Arguments:
         rng.shuffle(kept)
         scores = {letter: -rng.uniform(3.0, 6.0) for letter in sorted(set(text))}
         scores |= {piece: -rng.uniform(4.0, 12.0) for piece in kept[: rng.randint(3, 8)]}
-        if _segment(text, scores) == _segment(text, scores, prefer_long_last=True):
+        best, *others = sorted(_all_sums(text, scores), reverse=True)
+        if not others or best - others[0] > 0.01:
             return text, scores
 
 
+def _all_sums(text: str, scores: Scores) -> list[float]:
+    if not text:
+        return [0.0]
+    return [
+        scores[text[:end]] + rest
+        for end in range(1, len(text) + 1)
+        if text[:end] in scores
+        for rest in _all_sums(text[end:], scores)
+    ]
+
+
+def _word(text: str, pieces: Scores) -> Arguments:
+    return text, dict.fromkeys(sorted(set(text)), -6.0) | dict(pieces)
+
+
 _LETTERS = {"a": -5.0, "b": -5.5, "c": -6.0, "d": -6.5}
-_LONG = "abcd" * 90
+_RARE_LETTERS = {letter: 10 * score for letter, score in _LETTERS.items()}
+
+# The product of the probabilities of this text's pieces is 0.0 after half of it. The text is short
+# enough to be shown, and for an answer that recurses from letter to letter.
+_LONG = "abcd" * 13
 
 SEGMENT = Exercise(
     id="07.6",
@@ -587,7 +782,10 @@ SEGMENT = Exercise(
         ("abab", _LETTERS | {"ab": -6.0, "aba": -7.0}),
         ("abcd", _LETTERS | {"abcd": -24.0, "bc": -11.0}),
         ("a", _LETTERS),
-        (_LONG, _LETTERS | {"abc": -7.0, "ab": -7.0, "cd": -7.5}),
+        ("abcd", {"a": -2.9, "b": -2.9, "ab": -5.4, "c": -2.4, "d": -2.4, "cd": -4.6}),
+        _word("▁heart▁failure", {"▁heart": -9.0, "▁failure": -11.0}),
+        _word("▁hypertension", {"▁hyper": -8.0, "▁hypertension": -11.0}),
+        (_LONG, _RARE_LETTERS | {"abc": -70.0, "ab": -70.0, "cd": -75.0}),
     ),
     fresh=_fresh_text,
     misconceptions=(

@@ -25,7 +25,7 @@ CODES = (
     "V3001",
     "V5861",
     "E8497",
-    "E8788",
+    "E9342",
 )
 
 
@@ -57,34 +57,13 @@ def _days(born: datetime, admitted: datetime) -> int:
     return (admitted - born).days
 
 
-def _none_above(limit: int) -> Callable[[datetime, datetime], int | None]:
-    def age(born: datetime, admitted: datetime) -> int | None:
-        years = _years(born, admitted)
-        return None if years > limit else min(years, 90)
-
-    return age
-
-
-def _refuse_the_shift(born: datetime, admitted: datetime) -> int:
-    if _years(born, admitted) > 150:
-        raise ValueError("nobody is that old")
-    return min(_years(born, admitted), 90)
-
-
-def _subtract_300(born: datetime, admitted: datetime) -> int:
+def _cap_only_the_shifted(born: datetime, admitted: datetime) -> int:
     years = _years(born, admitted)
-    return min(years - 300 if years > 150 else years, 90)
+    return 90 if years > 150 else years
 
 
 def _by_replaced_year(born: datetime, admitted: datetime) -> int:
     to_come = admitted < born.replace(year=admitted.year)
-    return min(_year_difference(born, admitted) - to_come, 90)
-
-
-def _leap_birthday_on_28_february(born: datetime, admitted: datetime) -> int:
-    leap_born = (born.month, born.day) == (2, 29)
-    day = 28 if leap_born and not isleap(admitted.year) else born.day
-    to_come = (admitted.month, admitted.day) < (born.month, day)
     return min(_year_difference(born, admitted) - to_come, 90)
 
 
@@ -109,6 +88,8 @@ AGE = Exercise(
         (datetime(2044, 3, 5), datetime(2101, 3, 4, 23, 50)),
         (datetime(2044, 10, 9), datetime(2101, 10, 5, 8, 0)),
         (datetime(2044, 5, 20), datetime(2101, 5, 3, 8, 0)),
+        (datetime(2044, 10, 9), datetime(2101, 3, 20, 8, 0)),
+        (datetime(2044, 4, 1), datetime(2101, 3, 31, 8, 0)),
         (datetime(2044, 10, 20), datetime(2101, 11, 5, 8, 0)),
         (datetime(2044, 3, 5), datetime(2101, 10, 20, 8, 0)),
         (datetime(2110, 3, 1), datetime(2111, 3, 1, 9, 15)),
@@ -117,6 +98,7 @@ AGE = Exercise(
         (datetime(2104, 2, 29), datetime(2107, 2, 28, 18, 30)),
         (datetime(2104, 2, 29), datetime(2107, 3, 1, 6, 45)),
         (datetime(2104, 2, 29), datetime(2108, 2, 29, 6, 45)),
+        (datetime(2096, 2, 29), datetime(2100, 3, 1, 6, 45)),
         (datetime(2047, 2, 10), datetime(2108, 2, 29, 6, 45)),
         (datetime(2101, 7, 1), datetime(2101, 7, 1, 5, 5)),
         (datetime(2011, 1, 15), datetime(2101, 1, 14, 12, 0)),
@@ -152,30 +134,6 @@ AGE = Exercise(
             lambda born, admitted: min(int(_days(born, admitted) / 365.25), 90),
         ),
         Misconception(
-            "days_by_365_2425",
-            "You divided the days by the mean year of the calendar, some 365.24. No single year "
-            "has that length: on some birthdays the quotient is still just below a whole number.",
-            lambda born, admitted: min(int(_days(born, admitted) / 365.2425), 90),
-        ),
-        Misconception(
-            "time_by_365_25",
-            "You divided the time since birth by one length for every year, some 365.25 days. No "
-            "year has it: near some birthdays the age changes hours, or a day, late or early.",
-            lambda born, admitted: min(int((admitted - born) / timedelta(days=365.25)), 90),
-        ),
-        Misconception(
-            "rounds_to_the_nearest",
-            "You rounded to the nearest year. An age counts completed years: half a year before "
-            "the birthday nobody is a year older.",
-            lambda born, admitted: min(round(_days(born, admitted) / 365.25), 90),
-        ),
-        Misconception(
-            "fraction_of_a_year",
-            "You returned a fraction of a year. An age is the number of completed years, and a "
-            "quotient of days is not sure to reach it on the birthday itself.",
-            lambda born, admitted: min(_days(born, admitted) / 365.25, 90),
-        ),
-        Misconception(
             "birthday_not_counted",
             "Your ages change on the day after the birthday. On the birthday itself the year is "
             "complete.",
@@ -183,14 +141,6 @@ AGE = Exercise(
                 _year_difference(born, admitted)
                 - ((admitted.month, admitted.day) <= (born.month, born.day)),
                 90,
-            ),
-        ),
-        Misconception(
-            "months_only",
-            "You compared the months and not the days. In the month of the birthday, everyone "
-            "admitted before the day comes out one year too old.",
-            lambda born, admitted: min(
-                _year_difference(born, admitted) - (admitted.month < born.month), 90
             ),
         ),
         Misconception(
@@ -204,26 +154,10 @@ AGE = Exercise(
             ),
         ),
         Misconception(
-            "day_of_the_year",
-            "You compared the numbers of the days in their years. After 29 February a leap year "
-            "is one day ahead of the others, so some birthdays come a day late or early.",
-            lambda born, admitted: min(
-                _year_difference(born, admitted)
-                - (admitted.timetuple().tm_yday < born.timetuple().tm_yday),
-                90,
-            ),
-        ),
-        Misconception(
             "replaces_the_year",
             "You moved the date of birth into the year of admission. 29 February does not exist "
             "in most years, and Python refuses to make it: those patients raise an exception.",
             _by_replaced_year,
-        ),
-        Misconception(
-            "leap_birthday_on_28_february",
-            "You completed the year of someone born on 29 February on 28 February. The task "
-            "counts 1 March where the year has no 29 February.",
-            _leap_birthday_on_28_february,
         ),
         Misconception(
             "uncapped",
@@ -232,15 +166,10 @@ AGE = Exercise(
             _years,
         ),
         Misconception(
-            "caps_at_89",
-            "You turned every age above 89 into 89. That age is a real one, and the patients "
-            "above it would hide among those who are 89.",
-            lambda born, admitted: min(_years(born, admitted), 89),
-        ),
-        Misconception(
-            "caps_from_89",
-            "You turned 89 into 90 as well. Only the ages above 89 are hidden; 89 is a real age.",
-            lambda born, admitted: 90 if _years(born, admitted) >= 89 else _years(born, admitted),
+            "caps_only_the_shifted",
+            "You made 90 of the ages of 300 years alone, and let 91 stand. 91 is just as "
+            "recognisable; the limit is on ages, not on the births that were moved.",
+            _cap_only_the_shifted,
         ),
         Misconception(
             "cap_before_the_birthday",
@@ -249,30 +178,6 @@ AGE = Exercise(
             lambda born, admitted: (
                 min(_year_difference(born, admitted), 90) - _still_to_come(born, admitted)
             ),
-        ),
-        Misconception(
-            "subtracts_300",
-            "You took 300 years off. The births were moved so that nobody can say how old these "
-            "patients are: subtracting makes them newborns.",
-            _subtract_300,
-        ),
-        Misconception(
-            "drops_above_89",
-            "You returned nothing for the ages above 89. These patients are the oldest of the "
-            "hospital and belong in the data.",
-            _none_above(89),
-        ),
-        Misconception(
-            "drops_the_shifted",
-            "You returned nothing where the birth lies some 300 years back. That is no error in "
-            "the data: it is how MIMIC-III hides an age above 89.",
-            _none_above(150),
-        ),
-        Misconception(
-            "refuses_the_shifted",
-            "You raised an exception where the birth lies some 300 years back. That is no error "
-            "in the data: it is how MIMIC-III hides an age above 89.",
-            _refuse_the_shift,
         ),
     ),
     hints=(
@@ -326,6 +231,7 @@ NORMALIZE = Exercise(
         ("v5861",),
         ("E8497",),
         ("e849.7",),
+        (" e849.7 ",),
         (None,),
     ),
     fresh=_fresh_text,
@@ -337,24 +243,10 @@ NORMALIZE = Exercise(
             _unless_missing(lambda text: str(int(_plain(text)))),
         ),
         Misconception(
-            "integer_result",
-            "You returned a whole number. 038.9 loses its zero and becomes 389, hearing loss "
-            "instead of septicemia; V and E codes are no numbers at all, and raise.",
-            _unless_missing(lambda text: int(_plain(text))),
-        ),
-        Misconception(
             "loses_leading_zeros",
-            "You removed leading zeros. They are part of the code: 0389 is septicemia, 389 is "
-            "hearing loss.",
+            "Codes of digits lose their leading zeros. They are part of the code: 0389 is "
+            "septicemia, 389 is hearing loss.",
             _unless_missing(lambda text: _plain(text).lstrip("0")),
-        ),
-        Misconception(
-            "numbers_where_possible",
-            "You made a number of every code that has digits alone. A code is a name: its "
-            "leading zero counts, and a column then holds numbers and text side by side.",
-            _unless_missing(
-                lambda text: int(_plain(text)) if _plain(text).isdigit() else _plain(text)
-            ),
         ),
         Misconception(
             "keeps_the_dot",
@@ -380,24 +272,6 @@ NORMALIZE = Exercise(
             _unless_missing(lambda text: re.sub("[A-Z]", "", _plain(text))),
         ),
         Misconception(
-            "drops_the_detail",
-            "You cut the code off at its dot. That leaves the category: congestive heart failure "
-            "(428.0) and every other kind of heart failure become one.",
-            _unless_missing(lambda text: text.strip().upper().split(".")[0]),
-        ),
-        Misconception(
-            "drops_point_zero",
-            "You cut off '.0' as if it were the decimal of a number. In 428.0 the zero says which "
-            "kind of heart failure it is.",
-            _unless_missing(lambda text: _plain(text.strip().removesuffix(".0"))),
-        ),
-        Misconception(
-            "pads_with_zeros",
-            "You filled the code up with zeros. A zero at the end is detail: 4280 is a code, and "
-            "42800 is none.",
-            _unless_missing(lambda text: _plain(text).ljust(5, "0")),
-        ),
-        Misconception(
             "missing_raises",
             "Your function takes every value for text. A missing code is None, which has no "
             "methods of text, and one such row stops the loading of a whole hospital.",
@@ -408,12 +282,6 @@ NORMALIZE = Exercise(
             "You turned a missing code into text. str(None) is 'None': from then on patients "
             "have a diagnosis of that name.",
             lambda text: _plain(str(text)),
-        ),
-        Misconception(
-            "missing_as_empty_text",
-            "You turned a missing code into an empty text. It would pass for a code of its own; "
-            "the task asks for None.",
-            lambda text: _plain(text or ""),
         ),
     ),
     hints=(
@@ -467,31 +335,8 @@ def _text_order(row: tuple[str, str]) -> object:
     return row[1]
 
 
-def _date_order(row: tuple[str, str]) -> object:
-    return datetime.strptime(row[1].split()[0], "%m/%d/%Y")
-
-
 def _day_first_order(row: tuple[str, str]) -> object:
     return datetime.strptime(row[1], "%d/%m/%Y %H:%M")
-
-
-def _order_of_diagnoses(admissions: AdmissionRows, diagnoses: DiagnosisRows) -> list[str]:
-    return list(dict.fromkeys(hadm_id for hadm_id, _, _ in diagnoses))
-
-
-def _by_diagnoses(
-    admissions: AdmissionRows,
-    diagnoses: DiagnosisRows,
-    *,
-    seq_order: Callable[[str], object] | None = int,
-) -> Visits:
-    order = _order_of_diagnoses(admissions, diagnoses)
-    return _visits(
-        [row for row in admissions if row[0] in order],
-        diagnoses,
-        admission_order=lambda row: order.index(row[0]),
-        seq_order=seq_order,
-    )
 
 
 def _fresh_admissions(rng: random.Random) -> Arguments:
@@ -499,11 +344,14 @@ def _fresh_admissions(rng: random.Random) -> Arguments:
     # At least a day apart; two admissions on one day have a chosen input of their own.
     days = rng.sample(range(700), n_admissions)
     admissions, diagnoses = [], []
-    for hadm_id, day in zip(rng.sample(range(100, 200), n_admissions), days, strict=True):
+    n_codes = [rng.choice([1, 2, 3, 11]), *(rng.choice([0, 1, 2, 3]) for _ in days[1:])]
+    rng.shuffle(n_codes)
+    hadm_ids = rng.sample(range(100, 200), n_admissions)
+    for hadm_id, day, n in zip(hadm_ids, days, n_codes, strict=True):
         time = datetime(2101, 6, 1, 0, 5) + timedelta(days=day, minutes=rng.randrange(1400))
         admissions.append((str(hadm_id), _spreadsheet_time(time)))
-        codes = rng.sample(CODES, rng.choice([0, 1, 2, 3, 11]))
-        diagnoses += [(str(hadm_id), str(n), code) for n, code in enumerate(codes, 1)]
+        codes = enumerate(rng.sample(CODES, n), 1)
+        diagnoses += [(str(hadm_id), str(seq_num), code) for seq_num, code in codes]
     rng.shuffle(diagnoses)
     return admissions, diagnoses
 
@@ -520,15 +368,15 @@ ROWS_TO_VISITS = Exercise(
     chosen=(
         (
             [("118", "10/2/2101 9:30"), ("105", "9/14/2101 17:05")],
-            [("105", "1", "4280"), ("118", "2", "4019"), ("118", "1", "5849")],
+            [("118", "2", "4019"), ("105", "1", "4280"), ("118", "1", "5849")],
         ),
         (
             [("105", "2/1/2102 8:00"), ("118", "11/20/2101 8:00")],
             [("105", "1", "486"), ("118", "2", "25000"), ("118", "1", "4280")],
         ),
         (
-            [("130", "5/16/2103 21:40"), ("141", "5/16/2103 7:05")],
-            [("130", "1", "42731"), ("141", "1", "4019")],
+            [("130", "5/16/2103 21:40"), ("152", "5/16/2103 7:30"), ("141", "5/16/2103 7:05")],
+            [("130", "1", "42731"), ("141", "1", "4019"), ("152", "1", "486")],
         ),
         (
             [("107", "9/4/2101 8:00"), ("108", "4/9/2101 8:00")],
@@ -539,7 +387,7 @@ ROWS_TO_VISITS = Exercise(
             [("123", "1", "V5861")],
         ),
         (
-            [("150", "1/31/2105 12:45")],
+            [("150", "1/3/2105 12:45")],
             [("150", str(n), CODES[n]) for n in (2, 10, 1, 11, 9, 3)],
         ),
         (
@@ -562,34 +410,16 @@ ROWS_TO_VISITS = Exercise(
             lambda a, d: _visits(a, d, admission_order=_file_order),
         ),
         Misconception(
-            "order_of_diagnoses",
-            "Your visits come in the order in which the diagnoses name them. That file has no "
-            "times; the order of the visits is to be found among the admissions.",
-            _by_diagnoses,
-        ),
-        Misconception(
             "times_as_text",
             "You compared the times as text. Text compares character by character, so October "
             "('10/2') comes before September ('9/14').",
             lambda a, d: _visits(a, d, admission_order=_text_order),
         ),
         Misconception(
-            "dates_without_time",
-            "You compared the dates and not the hours. A patient can be admitted twice on one "
-            "day, and then your order is that of the file.",
-            lambda a, d: _visits(a, d, admission_order=_date_order),
-        ),
-        Misconception(
             "day_before_month",
             "You read the day before the month. 10/2/2101 is 2 October here: most of the other "
             "reading gives a wrong date, and from the 13th on none at all.",
             lambda a, d: _visits(a, d, admission_order=_day_first_order),
-        ),
-        Misconception(
-            "latest_first",
-            "Your visits run from the last to the first. A record is read forwards: the model is "
-            "to predict what comes next.",
-            lambda a, d: _visits(a, d)[::-1],
         ),
         Misconception(
             "seq_num_ignored",
@@ -610,46 +440,16 @@ ROWS_TO_VISITS = Exercise(
             lambda a, d: _visits(a, d, admission_order=_text_order, seq_order=str),
         ),
         Misconception(
-            "times_as_text_seq_num_ignored",
-            "You compared the times as text, so that October ('10/2') comes before September "
-            "('9/14'), and left the codes of a visit in the order of their rows.",
-            lambda a, d: _visits(a, d, admission_order=_text_order, seq_order=None),
-        ),
-        Misconception(
-            "hadm_id_and_seq_num_ignored",
-            "You ordered the visits by HADM_ID, which says nothing about time, and left the "
-            "codes of a visit in the order of their rows.",
-            lambda a, d: _visits(a, d, admission_order=_hadm_order, seq_order=None),
-        ),
-        Misconception(
             "nothing_sorted",
             "You sorted nothing: visits and codes are in the order of their rows. No one promised "
             "that a file is sorted, neither by time nor by SEQ_NUM.",
             lambda a, d: _visits(a, d, admission_order=_file_order, seq_order=None),
         ),
         Misconception(
-            "grouped_diagnoses",
-            "You grouped the diagnoses and sorted nothing. That file has no times, and its rows "
-            "need not be in the order of SEQ_NUM.",
-            lambda a, d: _by_diagnoses(a, d, seq_order=None),
-        ),
-        Misconception(
-            "sorts_codes",
-            "You sorted the codes of a visit as text. Their order is their importance, and "
-            "SEQ_NUM holds it.",
-            lambda a, d: [sorted(codes) for codes in _visits(a, d)],
-        ),
-        Misconception(
             "keeps_empty_visits",
             "You kept an admission without any diagnosis as an empty visit. The task leaves it "
             "out: a visit without codes tells a model nothing.",
             lambda a, d: _visits(a, d, keep_empty=True),
-        ),
-        Misconception(
-            "flat_list",
-            "You returned one flat list of codes. The task asks for a list of visits, each a list "
-            "of codes.",
-            lambda a, d: list(itertools.chain.from_iterable(_visits(a, d))),
         ),
     ),
     hints=(
@@ -684,7 +484,7 @@ CATEGORY = Exercise(
         ("V3001",),
         ("V502",),
         ("E8497",),
-        ("E8788",),
+        ("E9342",),
         ("E849",),
     ),
     fresh=lambda rng: (rng.choice(CODES),),
@@ -700,12 +500,6 @@ CATEGORY = Exercise(
             "You took four characters of V codes as well. V30 is the category of newborns; V300 "
             "is already a detail of it.",
             lambda code: code[:4] if code[0] in "EV" else code[:3],
-        ),
-        Misconception(
-            "four_for_v_only",
-            "You took four characters of V codes and three of E codes. It is the E codes that "
-            "have three digits behind their letter.",
-            lambda code: code[:4] if code[0] == "V" else code[:3],
         ),
         Misconception(
             "four_for_all",
@@ -731,18 +525,6 @@ CATEGORY = Exercise(
             "V3001, a newborn, lands in 300, the anxiety disorders.",
             lambda code: code.lstrip("EV")[:3],
         ),
-        Misconception(
-            "loses_leading_zeros",
-            "You read the category as a number and lost its leading zero. 038 is septicemia; 38 "
-            "is no category.",
-            lambda code: _category(code).lstrip("0"),
-        ),
-        Misconception(
-            "numbers_where_possible",
-            "You returned a number for the codes that have digits alone. A category is a name, "
-            "and its leading zero is a part of it.",
-            lambda code: int(code[:3]) if code.isdigit() else _category(code),
-        ),
     ),
     hints=(
         "How many characters stand before the dot in 428.0, in V30.01 and in E849.7?",
@@ -759,14 +541,10 @@ Row = tuple[int, int, str]
 Split = tuple[list[Row], list[Row], list[str]]
 
 
-def _split_at(
-    rows: Sequence[Row],
-    is_test: Callable[[Row], bool],
-    vocabulary_rows: Sequence[Row] | None = None,
-) -> Split:
+def _split_at(rows: Sequence[Row], is_test: Callable[[Row], bool]) -> Split:
     train = [row for row in rows if not is_test(row)]
     test = [row for row in rows if is_test(row)]
-    return train, test, _vocabulary(train if vocabulary_rows is None else vocabulary_rows)
+    return train, test, _vocabulary(train)
 
 
 def _vocabulary(rows: Sequence[Row]) -> list[str]:
@@ -801,36 +579,19 @@ def _subjects_of_first_rows(rows: Sequence[Row], n_test: int) -> Split:
     return _split_at(rows, lambda row: row[0] in subjects)
 
 
-def _cut_at_next_patient(rows: Sequence[Row], n_test: int) -> Split:
-    subjects = _first(rows, n_test, 0)
-    end = next((i for i, row in enumerate(rows) if row[0] not in subjects), len(rows))
-    return list(rows[end:]), list(rows[:end]), _vocabulary(rows[end:])
+def _with_vocabulary_of_all(rows: Sequence[Row], n_test: int) -> Split:
+    train, test, _ = _split_patients(rows, n_test)
+    return train, test, _vocabulary(rows)
 
 
-def _with_vocabulary_of_all(
-    split: Callable[[Sequence[Row], int], Split],
-) -> Callable[[Sequence[Row], int], Split]:
-    return lambda rows, n_test: (*split(rows, n_test)[:2], _vocabulary(rows))
+def _split_set_order(rows: Sequence[Row], n_test: int) -> Split:
+    subjects = list({row[0] for row in rows})[:n_test]
+    return _split_at(rows, lambda row: row[0] in subjects)
 
 
 def _split_smallest_ids(rows: Sequence[Row], n_test: int) -> Split:
     subjects = sorted({row[0] for row in rows})[:n_test]
     return _split_at(rows, lambda row: row[0] in subjects)
-
-
-def _split_last_patients(rows: Sequence[Row], n_test: int) -> Split:
-    subjects = _first(rows, len(rows), 0)[-n_test:]
-    return _split_at(rows, lambda row: row[0] in subjects)
-
-
-def _without_unseen_codes(rows: Sequence[Row], n_test: int) -> Split:
-    train, test, vocabulary = _split_patients(rows, n_test)
-    return train, [row for row in test if row[2] in vocabulary], vocabulary
-
-
-def _vocabulary_of_test(rows: Sequence[Row], n_test: int) -> Split:
-    train, test, _ = _split_patients(rows, n_test)
-    return train, test, _vocabulary(test)
 
 
 def _vocabulary_unsorted(rows: Sequence[Row], n_test: int) -> Split:
@@ -890,6 +651,17 @@ SPLIT = Exercise(
         ([(1, 130, "486"), (2, 131, "486"), (2, 132, "4280")], 1),
         ([(5, 150, "486"), (5, 151, "2724"), (3, 152, "4280"), (1, 153, "0389")], 2),
         ([(8, 140, "4019"), (6, 141, "4280"), (6, 142, "4280"), (8, 143, "0389")], 1),
+        ([(3, 160, "4280"), (16, 161, "0389"), (3, 162, "V5861")], 1),
+        (
+            [
+                (4, 170, "486"),
+                (6, 171, "4019"),
+                (4, 172, "486"),
+                (2, 173, "4280"),
+                (9, 174, "0389"),
+            ],
+            3,
+        ),
     ),
     fresh=_fresh_rows,
     misconceptions=(
@@ -906,40 +678,16 @@ SPLIT = Exercise(
             _split_admissions,
         ),
         Misconception(
-            "splits_rows_with_vocabulary_of_all",
-            "You cut the list of rows, so that patients are on both sides, and took the "
-            "vocabulary from all rows, so that it holds codes that only the test has.",
-            _with_vocabulary_of_all(_split_rows),
-        ),
-        Misconception(
-            "splits_admissions_with_vocabulary_of_all",
-            "You split admissions, so that patients are on both sides, and took the vocabulary "
-            "from all rows, so that it holds codes that only the test has.",
-            _with_vocabulary_of_all(_split_admissions),
-        ),
-        Misconception(
             "subjects_of_the_first_rows",
             "You took the patients of the first n_test rows. Where two of these rows belong to "
             "one patient, you have too few test patients; count patients, not rows.",
             _subjects_of_first_rows,
         ),
         Misconception(
-            "cuts_at_the_next_patient",
-            "You ended the test rows where the first training patient appears. Later rows of the "
-            "test patients then fall into training.",
-            _cut_at_next_patient,
-        ),
-        Misconception(
             "vocabulary_of_all",
             "You took the vocabulary from all rows. It then holds codes that only test patients "
             "have: their embeddings are never trained, and the test was looked at beforehand.",
-            _with_vocabulary_of_all(_split_patients),
-        ),
-        Misconception(
-            "vocabulary_of_test",
-            "You took the vocabulary from the test rows. It is the training rows that a model "
-            "learns from.",
-            _vocabulary_of_test,
+            _with_vocabulary_of_all,
         ),
         Misconception(
             "vocabulary_unsorted",
@@ -954,21 +702,16 @@ SPLIT = Exercise(
             _vocabulary_repeated,
         ),
         Misconception(
-            "drops_unseen_codes",
-            "You left the rows whose code is unseen out of the test. What a model does not know "
-            "is a part of what the test measures: split first, decide about such codes later.",
-            _without_unseen_codes,
-        ),
-        Misconception(
             "smallest_ids",
             "You took the patients with the smallest numbers. The task takes the first patients "
             "that the shuffled rows name; a number may say when somebody first came.",
             _split_smallest_ids,
         ),
         Misconception(
-            "last_patients",
-            "Your test patients are the last that the rows name. The task takes the first.",
-            _split_last_patients,
+            "order_of_a_set",
+            "You took the first patients of a set. A set keeps no order: which of them come "
+            "first has nothing to do with the order in which the rows name them.",
+            _split_set_order,
         ),
         Misconception(
             "test_first",
@@ -999,7 +742,6 @@ def _sift(
     *,
     order: Sequence[str] = _REASONS,
     missing: Callable[[str | None], bool] = lambda code: code in (None, ""),
-    repeats: Callable[[Sequence[CodeRow], int], bool] = lambda rows, i: rows[i] in rows[:i],
     every_reason: bool = False,
 ) -> Sifted:
     """Go through the rows and drop each for the first of its reasons.
@@ -1012,7 +754,7 @@ def _sift(
         applies = {
             "no code": missing(code),
             "unknown admission": hadm_id not in known_admissions,
-            "repeated": repeats(rows, i),
+            "repeated": rows[i] in rows[:i],
         }
         reasons = [reason for reason in order if applies[reason]]
         for reason in reasons if every_reason else reasons[:1]:
@@ -1036,28 +778,15 @@ def _same_code_before(rows: Sequence[CodeRow], known: Sequence[int]) -> Sifted:
     return kept, dropped
 
 
-def _remaining(rows: Sequence[CodeRow], known: Sequence[int]) -> Sifted:
+def _no_code_and_unknown(rows: Sequence[CodeRow], known: Sequence[int]) -> Sifted:
     kept, dropped = _sift(rows, known)
-    left, remaining = len(rows), {}
-    for reason, count in dropped.items():
-        left -= count
-        remaining[reason] = left
-    return kept, remaining
+    unknown = [hadm_id for hadm_id, _ in rows if hadm_id not in known]
+    return kept, dropped | {"unknown admission": len(unknown)}
 
 
 def _only_found(rows: Sequence[CodeRow], known: Sequence[int]) -> Sifted:
     kept, dropped = _sift(rows, known)
     return kept, {reason: count for reason, count in dropped.items() if count}
-
-
-def _one_number(rows: Sequence[CodeRow], known: Sequence[int]) -> tuple[list[CodeRow], int]:
-    kept, dropped = _sift(rows, known)
-    return kept, sum(dropped.values())
-
-
-def _keep_last(rows: Sequence[CodeRow], known: Sequence[int]) -> Sifted:
-    kept, dropped = _sift(rows[::-1], known)
-    return kept[::-1], dropped
 
 
 def _sorted_kept(rows: Sequence[CodeRow], known: Sequence[int]) -> Sifted:
@@ -1081,7 +810,8 @@ COUNT_DROPPED = Exercise(
     chosen=(
         ([(101, "4280"), (101, None), (102, "4280"), (999, "486")], [101, 102]),
         ([(101, "4280"), (101, "4019"), (101, "4280")], [101]),
-        ([(101, ""), (101, "486")], [101]),
+        ([(101, "486"), (101, "486"), (101, "486"), (101, "4019"), (101, "4019")], [101]),
+        ([(101, ""), (101, "V3001")], [101]),
         ([(101, "486"), (101, None)], [101]),
         ([(999, None), (999, "486"), (999, "486")], [101]),
         ([(102, "5849"), (101, "4280"), (101, "4280"), (102, "0389")], [101, 102]),
@@ -1098,10 +828,10 @@ COUNT_DROPPED = Exercise(
             lambda rows, known: _sift(rows, known, every_reason=True),
         ),
         Misconception(
-            "counts_what_is_left",
-            "Your numbers say how many rows are left after each step. The task asks how many were "
-            "dropped for each reason.",
-            _remaining,
+            "no_code_and_unknown",
+            "You counted a row that has no code and an unknown admission under both reasons. Then "
+            "the counts add up to more than was dropped.",
+            _no_code_and_unknown,
         ),
         Misconception(
             "same_code_elsewhere",
@@ -1114,12 +844,6 @@ COUNT_DROPPED = Exercise(
             "You counted None as missing, and an empty text as a code. In a CSV file a missing "
             "code is an empty text.",
             lambda rows, known: _sift(rows, known, missing=lambda code: code is None),
-        ),
-        Misconception(
-            "none_as_a_code",
-            "You counted an empty text as missing, and None as a code. Both stand for a code that "
-            "nobody wrote down.",
-            lambda rows, known: _sift(rows, known, missing=lambda code: code == ""),
         ),
         Misconception(
             "unknown_admission_first",
@@ -1138,20 +862,6 @@ COUNT_DROPPED = Exercise(
             ),
         ),
         Misconception(
-            "neighbours_only",
-            "You compared a row with the one before it and no other. A repetition can stand "
-            "further down, with other rows in between.",
-            lambda rows, known: _sift(
-                rows, known, repeats=lambda rows, i: i > 0 and rows[i] == rows[i - 1]
-            ),
-        ),
-        Misconception(
-            "keeps_the_last",
-            "Of two equal rows you kept the later one. The order of the rows is the importance of "
-            "the codes, so the first one is in the right place.",
-            _keep_last,
-        ),
-        Misconception(
             "sorts_the_rows",
             "You returned the rows in another order. Their order is the importance of the codes.",
             _sorted_kept,
@@ -1161,18 +871,6 @@ COUNT_DROPPED = Exercise(
             "Your report leaves out the reasons that did not occur. Whoever reads it cannot tell "
             "'there were none' from 'nobody looked'.",
             _only_found,
-        ),
-        Misconception(
-            "one_number",
-            "You returned one number for everything. 700 missing codes and 700 unknown admissions "
-            "are different faults, and call for different repairs.",
-            _one_number,
-        ),
-        Misconception(
-            "rows_only",
-            "You returned the rows alone. A loader that drops rows in silence cannot be checked; "
-            "return the counts too.",
-            lambda rows, known: _sift(rows, known)[0],
         ),
     ),
     hints=(

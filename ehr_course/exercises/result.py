@@ -7,6 +7,9 @@ import textwrap
 from dataclasses import dataclass
 from enum import StrEnum
 
+WIDTH = 74
+"""Characters a line as text: what the page of the book shows without clipping."""
+
 
 class Outcome(StrEnum):
     """What a check can say of an answer."""
@@ -49,13 +52,13 @@ class Result:
 
     def __str__(self) -> str:
         mark, word, _ = _MARKS[self.outcome]
-        lines = [f"{mark} {self.exercise_id} {self.title}: {word}"]
-        lines += textwrap.wrap(self.message, 88, initial_indent="  ", subsequent_indent="  ")
-        width = max((len(label) for label, _ in self.details), default=0)
+        lines = [f"{mark} {self.exercise_id} {self.title} · {word}"]
+        lines += [f"  {line}" for line in _wrapped(self.message, WIDTH - 2)]
+        column = max((len(label) for label, _ in self.details), default=0) + 4
         for label, text in self.details:
-            first, *rest = text.splitlines() or [""]
-            lines.append(f"  {label + ':':<{width + 1}} {first}")
-            lines += [f"  {'':<{width + 1}} {line}" for line in rest]
+            first, *rest = _wrapped(text, WIDTH - column, indent="  ")
+            lines.append(f"  {label}:".ljust(column) + first)
+            lines += [" " * column + line for line in rest]
         if self.repeat:
             lines.append(f"  The same inputs again: {self.repeat}")
         return "\n".join(lines)
@@ -81,9 +84,18 @@ class Result:
             f'<div role="status" style="border-left:5px solid {colour};padding:6px 12px;'
             'margin:4px 0;line-height:1.45">'
             f'<strong><span style="color:{colour}" aria-hidden="true">{mark}</span> '
-            f"{html.escape(self.exercise_id)} {html.escape(self.title)}: {word}</strong>"
+            f"{html.escape(self.exercise_id)} {html.escape(self.title)} · {word}</strong>"
             f"<div>{html.escape(self.message)}</div>{table}{again}</div>"
         )
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         return {"text/plain": str(self), "text/html": self._repr_html_()}
+
+
+def _wrapped(text: str, width: int, *, indent: str = "") -> list[str]:
+    """Break a text into lines of at most `width`, keeping the line breaks it has."""
+    lines = []
+    for line in text.splitlines():
+        wrapped = textwrap.wrap(line, width, subsequent_indent=indent, break_on_hyphens=False)
+        lines += wrapped or [""]
+    return lines or [""]

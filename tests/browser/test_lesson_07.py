@@ -48,10 +48,10 @@ def test_a_wrong_answer_gets_its_diagnosis_then_the_right_one_is_solved(
 ) -> None:
     cell = notebook.cell_with('check("07.1"')
     notebook.replace_and_run(cell, WRONG)
-    expect(cell.get_by_role("status")).to_contain_text("07.1 The token id of a code: Not yet")
+    expect(cell.get_by_role("status")).to_contain_text("07.1 The token id of a code · Not yet")
     expect(cell.get_by_role("status")).to_contain_text("You returned the vocabulary index.")
     notebook.replace_and_run(cell, BROKEN)
     expect(cell.get_by_role("status")).to_contain_text("Error in your code")
     expect(cell.get_by_role("status")).to_contain_text("return vocabulary.position(code)")
     notebook.replace_and_run(cell, RIGHT)
-    expect(cell.get_by_role("status")).to_contain_text("07.1 The token id of a code: Solved")
+    expect(cell.get_by_role("status")).to_contain_text("07.1 The token id of a code · Solved")

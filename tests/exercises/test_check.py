@@ -1,6 +1,8 @@
 """What a learner sees of check, hint and progress."""
 
+import importlib
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +32,7 @@ def stub(visits):
 
 def test_a_right_answer_is_solved_and_recorded(capsys: pytest.CaptureFixture[str]) -> None:
     check("00.1", right)
-    assert "00.1 How many different codes?: Solved" in capsys.readouterr().out
+    assert "00.1 How many different codes? · Solved" in capsys.readouterr().out
     assert store.read_standings()["00.1"].solved_at is not None
 
 
@@ -69,12 +71,17 @@ def test_random_inputs_differ_from_check_to_check() -> None:
 def test_an_unknown_mistake_gets_expected_and_actual_on_the_smallest_input() -> None:
     result = examine("00.1", lambda visits: right(visits) + 1, seed=0)
     assert result.misconception is None
-    assert dict(result.details)["input"] == "visits = []"
-    assert (dict(result.details)["expected"], dict(result.details)["got"]) == ("0", "1")
+    assert dict(result.details)["input"] == "visits = [['0389']]"
+    assert (dict(result.details)["expected"], dict(result.details)["got"]) == ("1", "2")
 
 
 def test_a_forgotten_return_is_named() -> None:
     assert "return statement" in examine("00.1", lambda visits: None, seed=0).message
+
+
+def test_printing_instead_of_returning_is_named() -> None:
+    message = examine("00.1", lambda visits: print(right(visits)), seed=0).message
+    assert "printed something and returned None" in message
 
 
 def test_a_call_instead_of_the_function_is_named() -> None:
@@ -94,6 +101,179 @@ def test_an_answer_that_changes_its_input_is_not_solved() -> None:
     assert "changed its input" in result.message
 
 
+def test_a_wrong_value_from_a_changed_input_says_both() -> None:
+    def answer(visits):
+        visits.clear()
+        return len(visits)
+
+    result = examine("00.1", answer, seed=0)
+    assert ("besides", "your function changed its input") in result.details
+
+
+def test_what_outlives_a_call_is_named() -> None:
+    seen, shared = set(), []
+
+    def accumulates(visits):
+        seen.update(code for visit in visits for code in visit)
+        return len(seen)
+
+    def empties_one_list(codes, code_ids):
+        shared.clear()
+        shared.extend([3, *(code_ids[code] for code in codes), 4])
+        return shared
+
+    assert examine("00.1", accumulates, seed=0).misconception == "remembers_earlier_calls"
+    assert examine("07.2", empties_one_list, seed=0).misconception == "remembers_earlier_calls"
+
+
+def test_an_exception_on_every_input_gets_no_diagnosis() -> None:
+    def answer(ids, vocabulary):
+        return [][0]
+
+    result = examine("07.4", answer, seed=0)
+    assert (result.outcome, result.misconception) == (Outcome.ERROR, None)
+
+
+def test_an_answer_that_exits_has_raised() -> None:
+    result = examine("00.1", lambda visits: sys.exit(3), seed=0)
+    assert result.outcome is Outcome.ERROR
+    assert dict(result.details)["raised"] == "SystemExit: 3"
+
+
+def test_the_learners_own_interrupt_passes_through() -> None:
+    def answer(visits):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        examine("00.1", answer)
+
+
+@pytest.fixture
+def short_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = importlib.import_module("ehr_course.exercises.examine")
+    monkeypatch.setattr(module, "SECONDS_A_CALL", 0.2)
+
+
+@pytest.mark.usefixtures("short_of_time")
+def test_an_answer_that_never_ends_is_stopped_and_its_line_is_shown() -> None:
+    def answer(visits):
+        while True:
+            visits = list(visits)
+
+    result = examine("00.1", answer, seed=0)
+    assert (result.outcome, result.misconception) == (Outcome.NOT_YET, "takes_too_long")
+    assert " of answer:  " in dict(result.details)["stopped at"]
+
+
+@pytest.mark.usefixtures("short_of_time")
+def test_an_answer_that_tries_every_segmentation_is_stopped() -> None:
+    def every(text, scores):
+        if not text:
+            return [[]]
+        return [
+            [text[:end], *rest]
+            for end in range(1, len(text) + 1)
+            if text[:end] in scores
+            for rest in every(text[end:], scores)
+        ]
+
+    def answer(text, scores):
+        return max(every(text, scores), key=lambda pieces: sum(map(scores.get, pieces)))
+
+    assert examine("07.6", answer, seed=0).misconception == "takes_too_long"
+
+
+@pytest.mark.usefixtures("short_of_time")
+def test_a_wrong_value_before_the_stop_counts_more_than_the_stop() -> None:
+    def answer(visits):
+        while len(visits) > 3:
+            visits = list(visits)
+        return len(visits)
+
+    assert examine("00.1", answer, seed=0).misconception == "counts_visits"
+
+
+def test_a_generator_without_end_is_not_read() -> None:
+    def answer(codes, code_ids):
+        while True:
+            yield 3
+
+    assert "a generator" in examine("07.2", answer, seed=0).message
+
+
+class Unfriendly(str):
+    """Text that cannot be compared or shown."""
+
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        raise ValueError("no")
+
+    def __repr__(self) -> str:
+        raise ValueError("no")
+
+
+def endless_list() -> list:
+    inner: list = []
+    inner.append(inner)
+    return inner
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [[Unfriendly("0389")]],
+        endless_list(),
+        10**5000,
+        float("nan"),
+        np.array([["0389"]]),
+        torch.eye(2).to_sparse(),
+        type("", (), {})(),
+    ],
+    ids=["unfriendly", "endless", "huge", "nan", "array", "sparse", "nameless"],
+)
+@pytest.mark.parametrize("exercise_id", ["00.1", "07.4", "07.5"])
+def test_any_value_at_all_gets_a_result(exercise_id: str, value: object) -> None:
+    result = examine(exercise_id, lambda *arguments: value, seed=0)
+    assert result.outcome is Outcome.NOT_YET
+    assert "got" in dict(result.details)
+
+
+def test_an_answer_that_closes_its_output_gets_a_result() -> None:
+    def answer(visits):
+        print("last words")
+        sys.stdout.close()
+
+    assert dict(examine("00.1", answer, seed=0).details)["printed"] == "last words"
+
+
+def test_a_long_message_is_cut() -> None:
+    def answer(visits):
+        print("p" * 10_000)
+        raise ValueError("m" * 10_000)
+
+    details = dict(examine("00.1", answer, seed=0).details)
+    assert len(details["raised"]) < 500
+    assert len(details["printed"]) <= 400
+
+
+def test_numbers_are_shown_as_pythons_and_objects_without_their_address() -> None:
+    numbers = examine("07.2", lambda codes, code_ids: [np.int64(3), np.float32(0.5)], seed=0)
+    assert dict(numbers.details)["got"] == "[3, 0.5]"
+    mapped = examine("07.2", lambda codes, code_ids: map(int, codes), seed=0)
+    assert dict(mapped.details)["got"] == "<map object>"
+
+
+@pytest.mark.parametrize("exercise_id", ["00.1", "07.3", "07.5", "07.6"])
+def test_no_line_of_the_text_is_wider_than_the_books_page(exercise_id: str) -> None:
+    def answer(*arguments):
+        print("a long line of words, " * 20)
+        return "a long value " * 40
+
+    lines = str(examine(exercise_id, answer, seed=0)).splitlines()
+    assert max(map(len, lines)) <= 74
+
+
 def test_what_the_answer_prints_is_shown_with_the_failing_input(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -102,7 +282,7 @@ def test_what_the_answer_prints_is_shown_with_the_failing_input(
         return -1
 
     result = examine("00.1", answer, seed=0)
-    assert dict(result.details)["printed"] == "visits: 0"
+    assert dict(result.details)["printed"] == "visits: 1"
     assert capsys.readouterr().out == ""
 
 
@@ -120,10 +300,20 @@ def test_an_error_in_a_helper_of_the_learner_shows_the_helpers_line() -> None:
 
 def test_an_error_inside_a_library_shows_the_line_that_called_it() -> None:
     def answer(visits):
-        return np.concatenate(visits)
+        return np.concatenate(visits, axis=7)
 
     line = dict(examine("00.1", answer, seed=0).details)["your line"]
-    assert "return np.concatenate(visits)" in line
+    assert "return np.concatenate(visits, axis=7)" in line
+
+
+def test_an_error_in_a_callable_object_shows_its_line() -> None:
+    class Answer:
+        def __call__(self, visits):
+            return visits["first"]
+
+    result = examine("00.1", Answer(), seed=0)
+    assert 'return visits["first"]' in dict(result.details)["your line"]
+    assert result.repeat == 'check("00.1", your_function, seed=0)'
 
 
 def test_wrong_parameters_are_an_error_that_says_so() -> None:
@@ -207,6 +397,16 @@ def test_progress_lists_every_exercise_and_counts_the_solved(
         (torch.ones(2), [1.0, 1.0], "type"),
         (torch.tensor([1, 0]), torch.tensor([1, 1]), "value"),
         (torch.tensor([0.5]), torch.tensor([1]), "type"),
+        (torch.tensor([8, 9]), torch.tensor([8.0, 9.0]), "type"),
+        (torch.tensor([8, 9]), torch.tensor([8, 9], dtype=torch.int8), "type"),
+        (torch.tensor([1, 0]), torch.tensor([1, 0]).to_sparse(), "type"),
+        (torch.tensor([1, 0]), torch.tensor([1, 0], device="meta"), "type"),
+        (torch.tensor([1, 0]), torch.tensor([1, 0], dtype=torch.complex64), "type"),
+        (8, 8.0, "type"),
+        (8, 8 + 0j, "type"),
+        (8, 10**400, "value"),
+        ([3, 4], (number for number in (3, 4)), "type"),
+        ([3, 4], np.array([3, 4]), "type"),
         (None, 0, "type"),
     ],
 )
@@ -221,7 +421,12 @@ def test_values_that_differ_are_told_apart(expected: object, actual: object, kin
         (3, np.int64(3)),
         (0.1 + 0.2, 0.3),
         (float("nan"), float("nan")),
+        (3, np.array(3)),
+        (3, torch.tensor(3)),
         (torch.tensor([1, 0]), torch.tensor([True, False])),
+        (torch.tensor([1, 0]), torch.tensor([1.0, 0.0], dtype=torch.float16)),
+        (torch.tensor([1, 0]), torch.nn.Parameter(torch.tensor([1.0, 0.0]))),
+        (torch.tensor([8, 9]), torch.tensor([8, 9], dtype=torch.int32)),
         ({"a": [1]}, {"a": (1,)}),
         (None, None),
         ({1, 2}, {2, 1}),

@@ -1,5 +1,12 @@
 """Lesson 07: each misconception as a change to the worked answer."""
 
+_VISITS_AS_LISTS = [
+    ("        ids += [3]\n", ""),
+    ("ids += [code_ids[code] for code in visit]", "ids += [[3, *map(code_ids.get, visit), 4]]"),
+    ("        ids += [4]\n", ""),
+]
+_BATCH = "torch.tensor(rows), torch.tensor(masks)"
+
 WRONG = {
     "07.1": {
         "forgets_offset": [("7 + ", "")],
@@ -14,6 +21,15 @@ WRONG = {
         "bos_for_markers": [("[3, *ids, 4]", "[1, *ids, 2]")],
         "no_markers": [("[3, *ids, 4]", "ids")],
         "no_closing_marker": [("[3, *ids, 4]", "[3, *ids]")],
+        "no_opening_marker": [("[3, *ids, 4]", "[*ids, 4]")],
+        "adds_eos": [("[3, *ids, 4]", "[3, *ids, 4, 2]")],
+        "markers_around_each_code": [
+            ("[3, *ids, 4]", "[number for i in ids for number in (3, i, 4)]")
+        ],
+        "list_in_a_list": [("[3, *ids, 4]", "[3, ids, 4]")],
+        "numbers_the_codes_anew": [("code_ids[code]", "7 + list(code_ids).index(code)")],
+        "numbers_the_sorted_codes": [("code_ids[code]", "7 + sorted(code_ids).index(code)")],
+        "adds_the_offset": [("code_ids[code]", "7 + code_ids[code]")],
         "sorts_codes": [("for code in codes", "for code in sorted(codes)")],
     },
     "07.3": {
@@ -34,6 +50,17 @@ WRONG = {
         ],
         "no_eos": [("    ids += [2]\n", "")],
         "no_bos": [("ids = [1]", "ids = []")],
+        "no_bos_and_no_eos": [("ids = [1]", "ids = []"), ("    ids += [2]\n", "")],
+        "lists_in_a_list": _VISITS_AS_LISTS,
+        "list_of_visits": [
+            ("ids = [1]", "ids = []"),
+            *_VISITS_AS_LISTS,
+            ("    ids += [2]\n", ""),
+        ],
+        "barts_bos": [("ids = [1]", "ids = [0]")],
+        "first_visit_only": [("in visits:", "in visits[:1]:")],
+        "sorts_codes": [("for code in visit", "for code in sorted(visit)")],
+        "numbers_the_codes_anew": [("code_ids[code]", "7 + list(code_ids).index(code)")],
         "ends_with_end": [("ids += [2]", "ids += [5]")],
     },
     "07.4": {
@@ -61,6 +88,11 @@ WRONG = {
             ("        elif token >= 7:\n            visits[-1]", "        visits"),
         ],
         "forgets_offset": [("[token - 7]", "[token]")],
+        "mask_as_code": [("elif token >= 7:", "elif token not in (0, 1, 4):")],
+        "one_list_for_all_visits": [
+            ("visits = []", "visits, visit = [], []"),
+            ("visits.append([])", "visits.append(visit)"),
+        ],
         "drops_empty_visit": [("return visits", "return [v for v in visits if v]")],
     },
     "07.5": {
@@ -70,6 +102,15 @@ WRONG = {
         ],
         "inverted_mask": [("[1] * len(ids) + [0] * padding", "[0] * len(ids) + [1] * padding")],
         "barts_pad_id": [("ids + [0]", "ids + [1]")],
+        "barts_mask": [(_BATCH, "torch.tensor(rows), torch.tensor(rows) != 1")],
+        "barts_pad_id_and_mask": [
+            ("ids + [0]", "ids + [1]"),
+            (_BATCH, "torch.tensor(rows), torch.tensor(rows) != 1"),
+        ],
+        "hides_special_tokens": [(_BATCH, "torch.tensor(rows), torch.tensor(rows) >= 7")],
+        "float_ids": [(_BATCH, "torch.tensor(rows).float(), torch.tensor(masks)")],
+        "batch_last": [(_BATCH, "torch.tensor(rows).T, torch.tensor(masks).T")],
+        "mask_first": [(_BATCH, "torch.tensor(masks), torch.tensor(rows)")],
         "mask_of_ones": [("[1] * len(ids) + [0] * padding", "[1] * longest")],
         "cuts_to_shortest": [
             ("longest = max(", "longest = min("),
@@ -78,8 +119,8 @@ WRONG = {
                 "    for ids in sequences:\n        ids = ids[:longest]\n",
             ),
         ],
-        "ids_only": [("torch.tensor(rows), torch.tensor(masks)", "torch.tensor(rows)")],
-        "lists_for_tensors": [("torch.tensor(rows), torch.tensor(masks)", "rows, masks")],
+        "ids_only": [(_BATCH, "torch.tensor(rows)")],
+        "lists_for_tensors": [(_BATCH, "rows, masks")],
     },
     "07.6": {
         "greedy_longest_match": [

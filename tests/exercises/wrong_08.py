@@ -1,7 +1,6 @@
 """Lesson 08: each misconception as a change to the worked answer."""
 
 _YEARS = "years = admitted.year - born.year"
-_BIRTHDAY = "birthday = (born.month, born.day)"
 _TO_COME = "(admitted.month, admitted.day) < birthday"
 _CAP = "return min(years, 90)"
 _TAKE_OFF = f"    if {_TO_COME}:\n        years -= 1\n"
@@ -14,13 +13,6 @@ _TIME = 'return datetime.strptime(row[1], "%m/%d/%Y %H:%M")'
 _IMPORTANCE = "return int(row[1])"
 _BY_IMPORTANCE = "sorted(diagnoses, key=importance)"
 _BY_TIME = "sorted(admissions, key=time)"
-_IN_ORDER_OF_DIAGNOSES = [
-    (
-        "    visits = []\n",
-        "    visits = [codes_of[h] for h in dict.fromkeys(r[0] for r in diagnoses)]\n",
-    ),
-    ("            visits.append(codes_of[hadm_id])\n", "            continue\n"),
-]
 
 _SUBJECTS = "subjects = list(dict.fromkeys(row[0] for row in rows))"
 _TRAIN = "train = [row for row in rows if row[0] not in chosen]"
@@ -49,144 +41,63 @@ WRONG = {
             (_YEARS, "years = int((admitted - born).days / 365.25)"),
             (_TAKE_OFF, ""),
         ],
-        "days_by_365_2425": [
-            (_YEARS, "years = int((admitted - born).days / 365.2425)"),
-            (_TAKE_OFF, ""),
-        ],
-        "time_by_365_25": [
-            (_YEARS, "years = (admitted - born).total_seconds() // (365.25 * 86_400)"),
-            (_TAKE_OFF, ""),
-        ],
-        "rounds_to_the_nearest": [
-            (_YEARS, "years = round((admitted - born).days / 365.25)"),
-            (_TAKE_OFF, ""),
-        ],
-        "fraction_of_a_year": [
-            (_YEARS, "years = (admitted - born).days / 365.25"),
-            (_TAKE_OFF, ""),
-        ],
         "birthday_not_counted": [(_TO_COME, _TO_COME.replace("<", "<="))],
-        "months_only": [(_TO_COME, "admitted.month < born.month")],
         "day_without_its_month": [
             (_TO_COME, "admitted.month < born.month or admitted.day < born.day")
         ],
-        "day_of_the_year": [(_TO_COME, "admitted.timetuple().tm_yday < born.timetuple().tm_yday")],
         "replaces_the_year": [(_TO_COME, "admitted < born.replace(year=admitted.year)")],
-        "leap_birthday_on_28_february": [
-            (
-                _BIRTHDAY,
-                "birthday = (born.month, born.day)\n"
-                "    if birthday == (2, 29) and admitted.year % 4:\n"
-                "        birthday = (2, 28)",
-            )
-        ],
         "uncapped": [(_CAP, "return years")],
-        "caps_at_89": [(_CAP, "return min(years, 89)")],
-        "caps_from_89": [(_CAP, "return 90 if years >= 89 else years")],
+        "caps_only_the_shifted": [(_CAP, "return 90 if years > 120 else years")],
         "cap_before_the_birthday": [
             (_YEARS, "years = min(admitted.year - born.year, 90)"),
             (_CAP, "return years"),
         ],
-        "subtracts_300": [(_CAP, "return min(years - 300 if years >= 300 else years, 90)")],
-        "drops_above_89": [(_CAP, "return years if years <= 89 else None")],
-        "drops_the_shifted": [(_CAP, "return min(years, 90) if years < 200 else None")],
-        "refuses_the_shifted": [
-            (
-                _CAP,
-                "if years > 120:\n        raise ValueError(years)\n    return min(years, 90)",
-            )
-        ],
     },
     "08.2": {
         "integer_parse": [(_UPPER, "return str(int(code))")],
-        "integer_result": [(_UPPER, "return int(code)")],
         "loses_leading_zeros": [(_UPPER, 'return code.upper().lstrip("0")')],
-        "numbers_where_possible": [
-            (_UPPER, "return int(code) if code.isdigit() else code.upper()")
-        ],
         "keeps_the_dot": [('    code = code.replace(".", "")\n', "")],
         "keeps_lower_case": [(_UPPER, "return code")],
         "keeps_spaces": [(_STRIP, "code = text")],
         "drops_letters": [(_UPPER, 'return "".join(c for c in code if c.isdigit())')],
-        "drops_the_detail": [('code.replace(".", "")', 'code.split(".")[0]')],
-        "drops_point_zero": [(_STRIP, 'code = text.strip().removesuffix(".0")')],
-        "pads_with_zeros": [(_UPPER, 'return code.upper().ljust(5, "0")')],
         "missing_raises": [(_MISSING, "")],
         "missing_as_text": [(_MISSING, "    text = str(text)\n")],
-        "missing_as_empty_text": [(_MISSING, '    text = text or ""\n')],
     },
     "08.3": {
         "order_by_hadm_id": [(_TIME, "return int(row[0])")],
         "file_order": [(_BY_TIME, "admissions")],
-        "order_of_diagnoses": _IN_ORDER_OF_DIAGNOSES,
         "times_as_text": [(_TIME, "return row[1]")],
-        "dates_without_time": [(_TIME, 'return datetime.strptime(row[1].split()[0], "%m/%d/%Y")')],
         "day_before_month": [("%m/%d/%Y", "%d/%m/%Y")],
-        "latest_first": [(_BY_TIME, "sorted(admissions, key=time, reverse=True)")],
         "seq_num_ignored": [(_BY_IMPORTANCE, "diagnoses")],
         "seq_num_as_text": [(_IMPORTANCE, "return row[1]")],
-        "times_and_seq_num_as_text": [
-            (_TIME, "return row[1] + ''"),
-            (_IMPORTANCE, "return row[1]"),
-        ],
-        "times_as_text_seq_num_ignored": [(_TIME, "return row[1]"), (_BY_IMPORTANCE, "diagnoses")],
-        "hadm_id_and_seq_num_ignored": [
-            (_TIME, "return int(row[0])"),
-            (_BY_IMPORTANCE, "diagnoses"),
-        ],
+        "times_and_seq_num_as_text": [(_TIME, "return row[1]"), (_IMPORTANCE, "return row[1]")],
         "nothing_sorted": [(_BY_TIME, "admissions"), (_BY_IMPORTANCE, "diagnoses")],
-        "grouped_diagnoses": [*_IN_ORDER_OF_DIAGNOSES, (_BY_IMPORTANCE, "diagnoses")],
-        "sorts_codes": [
-            ("visits.append(codes_of[hadm_id])", "visits.append(sorted(codes_of[hadm_id]))")
-        ],
         "keeps_empty_visits": [
             ("        if hadm_id in codes_of:\n            visits", "        visits"),
             ("codes_of[hadm_id])", "codes_of.get(hadm_id, []))"),
         ],
-        "flat_list": [("visits.append", "visits.extend")],
     },
     "08.4": {
         "first_three": [('4 if code.startswith("E") else 3', "3")],
         "four_for_v": [('startswith("E")', 'startswith(("E", "V"))')],
-        "four_for_v_only": [('startswith("E")', 'startswith("V")')],
         "four_for_all": [('4 if code.startswith("E") else 3', "4")],
         "splits_at_the_dot": [("code[:length]", 'code.split(".")[0]')],
         "cuts_the_last": [("code[:length]", "code[:-1]")],
         "drops_the_letter": [("code[:length]", 'code.strip("EV")[:3]')],
-        "loses_leading_zeros": [("code[:length]", 'code[:length].lstrip("0")')],
-        "numbers_where_possible": [
-            ("return code[:length]", "return int(code[:3]) if code.isdigit() else code[:length]")
-        ],
     },
     "08.5": {
         "splits_rows": _CUT_ROWS,
         "splits_admissions": _CUT_ADMISSIONS,
-        "splits_rows_with_vocabulary_of_all": [*_CUT_ROWS, _OF_ALL],
-        "splits_admissions_with_vocabulary_of_all": [*_CUT_ADMISSIONS, _OF_ALL],
         "subjects_of_the_first_rows": [
             (_SUBJECTS, "subjects = [row[0] for row in rows[:n_test]]")
         ],
-        "cuts_at_the_next_patient": [
-            (
-                _TRAIN,
-                "cut = [row[0] in chosen for row in rows].index(False)\n    train = rows[cut:]",
-            ),
-            (_TEST, "test = rows[:cut]"),
-        ],
         "vocabulary_of_all": [_OF_ALL],
-        "vocabulary_of_test": [(_VOCABULARY, "vocabulary = sorted({row[2] for row in test})")],
         "vocabulary_unsorted": [
             (_VOCABULARY, "vocabulary = list(dict.fromkeys(row[2] for row in train))")
         ],
         "vocabulary_repeated": [(_VOCABULARY, "vocabulary = sorted(row[2] for row in train)")],
-        "drops_unseen_codes": [
-            (
-                _VOCABULARY,
-                f"{_VOCABULARY}\n    test = [row for row in test if row[2] in vocabulary]",
-            )
-        ],
         "smallest_ids": [(_SUBJECTS, "subjects = sorted({row[0] for row in rows})")],
-        "last_patients": [("subjects[:n_test]", "subjects[-n_test:]")],
+        "order_of_a_set": [(_SUBJECTS, "subjects = list(set(row[0] for row in rows))")],
         "test_first": [("return train, test", "return test, train")],
     },
     "08.6": {
@@ -204,19 +115,13 @@ WRONG = {
                 "        if code and hadm_id in known_admissions and not again:\n",
             ),
         ],
-        "counts_what_is_left": [
-            (
-                _RETURN,
-                "left = len(rows)\n"
-                "    for reason, count in dropped.items():\n"
-                "        left -= count\n"
-                "        dropped[reason] = left\n"
-                "    return kept, dropped",
-            )
+        "no_code_and_unknown": [
+            ("el" + _UNKNOWN, _UNKNOWN),
+            (_REPEATED, _REPEATED.replace("elif", "elif code and")),
+            ("        else:\n", "        elif code:\n"),
         ],
         "same_code_elsewhere": [("(hadm_id, code) in kept", "code in [c for _, c in kept]")],
         "empty_text_as_a_code": [(' or code == ""', "")],
-        "none_as_a_code": [("code is None or ", "")],
         "unknown_admission_first": [
             (_NO_CODE + "        el" + _UNKNOWN, _UNKNOWN + "        el" + _NO_CODE)
         ],
@@ -232,21 +137,7 @@ WRONG = {
             ),
             ("        " + _REPEATED, ""),
         ],
-        "neighbours_only": [
-            (
-                _ROWS,
-                "last = this = None\n    for hadm_id, code in rows:\n"
-                "        last, this = this, (hadm_id, code)",
-            ),
-            ("(hadm_id, code) in kept", "this == last"),
-        ],
-        "keeps_the_last": [
-            (_ROWS, "for hadm_id, code in rows[::-1]:"),
-            ("return kept", "return kept[::-1]"),
-        ],
         "sorts_the_rows": [("return kept", "return sorted(kept)")],
         "leaves_out_zero": [(_RETURN, "return kept, {r: n for r, n in dropped.items() if n}")],
-        "one_number": [(_RETURN, "return kept, sum(dropped.values())")],
-        "rows_only": [(_RETURN, "return kept")],
     },
 }

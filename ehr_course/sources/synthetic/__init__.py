@@ -1,9 +1,10 @@
-"""The embedded hospital: patients made from two tables that you can read.
+"""The embedded hospital: patients made from three tables that you can read.
 
 ``clusters.csv`` says what brings people of each age and sex to the hospital and what they live
-with; ``case_mix.csv`` says which ICD-9-CM codes come with it, and how often. The patients are
-invented, the numbers are plausible rather than measured, and nothing in them comes from a real
-record: learn from this hospital how models work, never what medicine knows.
+with; ``case_mix.csv`` says which ICD-9-CM codes come with it, and how often; ``exclusive.csv``
+says which codes exclude each other, and why. The patients are invented, the
+numbers are plausible rather than measured, and nothing in them comes from a real record: learn
+from this hospital how models work, never what medicine knows.
 """
 
 from ehr_course.sources.synthetic.dirt import Dirt, Planted

@@ -1,4 +1,4 @@
-"""The hospital's two tables, read into arrays.
+"""The hospital's three tables, read into arrays.
 
 ``clusters.csv`` has one row for each cluster of codes, or one for each sex where they differ:
 
@@ -16,11 +16,21 @@
 - ``first_age``, ``last_age``, ``sex``: who gets the code here, inside what
   `ehr_course.icd9.who_can_have` allows, which always holds as well;
 - ``instead_of``: a code that this one makes redundant.
+
+``exclusive.csv`` has one row for each reason why codes exclude each other:
+
+- ``codes``: codes, or what they begin with. Alone, no two of them are in one visit, and the
+  one that comes first in the visit stays;
+- ``not_with``: codes that go where one of ``codes`` is. A principal diagnosis never goes;
+- ``for``: ``visit``, or ``patient`` where the code that a patient has first also rules out the
+  others at all later visits;
+- ``reason``: what the classification says.
 """
 
 from __future__ import annotations
 
 import csv
+import itertools
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -39,7 +49,7 @@ BAND_STARTS = np.array([int(band.split("-")[0]) for band in BANDS])
 
 @dataclass(frozen=True)
 class CaseMix:
-    """Both tables as arrays; a row of ``case_mix.csv`` is r, a cluster is c.
+    """The tables as arrays; a row of ``case_mix.csv`` is r, a cluster is c.
 
     Attributes:
         clusters: names, in file order.
@@ -60,6 +70,7 @@ class CaseMix:
         sexes: whether females and males can have the row, of shape (r, 2).
         rank: place in a visit, by row; lower comes first.
         redundant: pairs (r, other): where row r is chosen, row other goes.
+        lasting: pairs (r, other): after a visit with row r, the patient never gets row other.
         repeats: pairs (r, earlier): rows of lower rank with the code of row r.
     """
 
@@ -84,6 +95,7 @@ class CaseMix:
     sexes: np.ndarray
     rank: np.ndarray
     redundant: tuple[tuple[int, int], ...]
+    lasting: tuple[tuple[int, int], ...]
     repeats: tuple[tuple[int, list[int]], ...]
 
     @property
@@ -129,7 +141,7 @@ def _rank(row: dict[str, str], kind: str, number: int, total: int) -> int:
 
 @cache
 def load_case_mix() -> CaseMix:
-    """Read both tables, once."""
+    """Read the tables, once."""
     cluster_rows = _table("clusters.csv")
     names = tuple(dict.fromkeys(row["cluster"] for row in cluster_rows))
     index = {name: number for number, name in enumerate(names)}
@@ -156,6 +168,8 @@ def load_case_mix() -> CaseMix:
             for number, row in enumerate(rows)
         ]
     )
+    principal = np.array([row["one_of"] == "principal" for row in rows])
+    exclusive, lasting = _exclusive(codes, ranks, principal)
     return CaseMix(
         clusters=names,
         kinds=np.array(kinds),
@@ -169,7 +183,7 @@ def load_case_mix() -> CaseMix:
         high=np.array(highs),
         draw=np.array(draws),
         alone=np.bincount(draws)[draws] == 1,
-        principal=np.array([row["one_of"] == "principal" for row in rows]),
+        principal=principal,
         chronic=np.array([kinds[index[row["cluster"]]] == "condition" for row in rows]),
         first_age=np.array([int(row["first_age"] or 0) for row in rows]),
         last_age=np.array([int(row["last_age"] or 124) for row in rows]),
@@ -177,7 +191,8 @@ def load_case_mix() -> CaseMix:
         max_age=np.array([rule.max_age if rule else 124 for rule in rules]),
         sexes=np.array([_sexes(row, rule) for row, rule in zip(rows, rules, strict=True)]),
         rank=ranks,
-        redundant=_redundant(rows, codes),
+        redundant=exclusive + _redundant(rows, codes),
+        lasting=lasting,
         repeats=_repeats(codes, ranks),
     )
 
@@ -195,6 +210,32 @@ def _redundant(rows: list[dict[str, str]], codes: list[str]) -> tuple[tuple[int,
         for other, code in enumerate(codes)
         if code == icd9.normalize(row["instead_of"])
     )
+
+
+def _exclusive(
+    codes: list[str], ranks: np.ndarray, principal: np.ndarray
+) -> tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]:
+    """Return the pairs (what stays, what goes) of a visit, and those of a patient's life."""
+    in_visit, in_life = [], []
+    for rule in _table("exclusive.csv"):
+        some = _beginning_with(rule["codes"], codes, ranks)
+        if rule["not_with"]:
+            others = _beginning_with(rule["not_with"], codes, ranks)
+            pairs = list(itertools.product(some, others))
+        else:
+            pairs = list(itertools.combinations(some, 2))
+        pairs = [(row, other) for row, other in pairs if codes[row] != codes[other]]
+        in_visit += [(b, a) if principal[b] else (a, b) for a, b in pairs]
+        if rule["for"] == "patient":
+            in_life += pairs + [(other, row) for row, other in pairs]
+    in_visit.sort(key=lambda pair: ranks[pair[0]])
+    return tuple(in_visit), tuple(in_life)
+
+
+def _beginning_with(prefixes: str, codes: list[str], ranks: np.ndarray) -> list[int]:
+    """Return the rows whose code begins with one of the prefixes, by rank."""
+    undotted = tuple(prefixes.replace(".", "").split())
+    return [row for row in np.argsort(ranks).tolist() if codes[row].startswith(undotted)]
 
 
 def _repeats(codes: list[str], ranks: np.ndarray) -> tuple[tuple[int, list[int]], ...]:

@@ -50,20 +50,41 @@ def choose_codes(
 
     high = np.where(mix.alone, np.minimum(mix.share * pattern.density, 0.95), mix.high)
     draw = np.where(mix.chronic, of_patient[stays.owner][:, mix.draw], of_visit[:, mix.draw])
-    chosen = allowed & active[:, mix.cluster] & (draw >= mix.low) & (draw < high)
+    possible = active[:, mix.cluster] & (draw >= mix.low) & (draw < high)
     found_at = (found >= _FOUND_AT_ONCE).astype(np.int64) + (found >= _FOUND_BY_SECOND)
     known = (stays.slot[:, None] >= found_at[stays.owner][:, mix.cluster]) & (recorded < _RECORDED)
-    chosen &= known | ~mix.chronic
+    possible &= known | ~mix.chronic
+    possible[:, mix.principal] = False
 
-    chosen[:, mix.principal] = False
-    for episode in np.unique(stays.episode):
-        visits = np.flatnonzero(stays.episode == episode)
-        rows = np.flatnonzero(mix.principal & (mix.cluster == episode))
-        weights = mix.share[rows] * allowed[np.ix_(visits, rows)]
-        chosen[visits, rows[choose(of_visit[visits, mix.draw[rows[0]]], weights)]] = True
-
-    for row, other in mix.redundant:
-        chosen[:, other] &= ~chosen[:, row]
-    for row, earlier in mix.repeats:
-        chosen[:, row] &= ~chosen[:, earlier].any(axis=1)
+    chosen = np.zeros_like(possible)
+    had = np.zeros((len(people.sex), len(mix.codes)), dtype=bool)
+    # Visit after visit, because what a patient has had rules out other codes later.
+    for slot in range(stays.slot.max() + 1):
+        visits = np.flatnonzero(stays.slot == slot)
+        owner = stays.owner[visits]
+        for row, other in mix.lasting:
+            allowed[visits, other] &= ~had[owner, row]
+        now = possible[visits] & allowed[visits]
+        _choose_principal(mix, now, stays.episode[visits], allowed[visits], of_visit[visits])
+        for row, other in mix.redundant:
+            now[:, other] &= ~now[:, row]
+        for row, earlier in mix.repeats:
+            now[:, row] &= ~now[:, earlier].any(axis=1)
+        chosen[visits] = now
+        had[owner] |= now
     return chosen
+
+
+def _choose_principal(
+    mix: CaseMix,
+    chosen: np.ndarray,
+    episode: np.ndarray,
+    allowed: np.ndarray,
+    uniform: np.ndarray,
+) -> None:
+    """Add the principal diagnosis of each visit to the chosen rows, of shape (visit, row)."""
+    for cluster in np.unique(episode):
+        visits = np.flatnonzero(episode == cluster)
+        rows = np.flatnonzero(mix.principal & (mix.cluster == cluster))
+        weights = mix.share[rows] * allowed[np.ix_(visits, rows)]
+        chosen[visits, rows[choose(uniform[visits, mix.draw[rows[0]]], weights)]] = True

@@ -1,0 +1,44 @@
+"""Lesson 08 as it stands, on the MIMIC-III demo."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from nbformat import NotebookNode
+
+from course.build import ROOT, read_source, run
+from course.kernels import kernel_environment
+
+DEMO = Path(__file__).resolve().parents[3] / "shared" / "data" / "mimic3-demo"
+
+pytestmark = pytest.mark.skipif(
+    not DEMO.is_dir(), reason="the MIMIC-III demo is not at ../shared/data/mimic3-demo"
+)
+
+
+@pytest.fixture(scope="module")
+def lesson(tmp_path_factory: pytest.TempPathFactory) -> NotebookNode:
+    notebook = read_source(ROOT / "lessons" / "08_data_loading.py")
+    home = tmp_path_factory.mktemp("home")
+    run(notebook, home, kernel_environment(home, EHR_COURSE_DATA=str(DEMO)))
+    return notebook
+
+
+def printed(lesson: NotebookNode, tag: str) -> str:
+    (cell,) = [cell for cell in lesson.cells if tag in cell.metadata.get("tags", [])]
+    return "".join(output.text for output in cell.outputs if output.output_type == "stream")
+
+
+@pytest.mark.parametrize(
+    ("claim", "expected"),
+    [
+        ("claim:4", "41 of 100 ages differ"),
+        ("claim:5", "8 of 100 patients are above 89\nlargest raw age: 300"),
+        ("claim:7", "71 leading zeros lost"),
+        ("claim:9", "275 categories, 263 by [:3]"),
+        ("claim:10", "subject 10006: F, 70, [21] codes"),
+    ],
+)
+def test_a_claim_is_measured_on_the_demo(lesson: NotebookNode, claim: str, expected: str) -> None:
+    assert expected in printed(lesson, claim)
