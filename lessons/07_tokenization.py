@@ -10,7 +10,7 @@
 # - Encode a patient as one sequence of token ids, visit by visit, and
 #   decode it again.
 # - Pad a batch of unequal sequences and build its attention mask.
-# - Explain why a subword model breaks a code into pieces, and count them.
+# - Count the pieces into which a subword model breaks a code, and say why.
 # - Compute the best segmentation of a word under a unigram language model.
 # - Show what a moved offset does to saved token ids.
 
