@@ -8,6 +8,7 @@ import copy
 import inspect
 import io
 import linecache
+import signal
 import threading
 import time
 import traceback
@@ -90,6 +91,10 @@ def _stopped_after(seconds: float | None) -> Iterator[None]:
                 stopped = True
                 _thread.interrupt_main()
 
+    before = signal.getsignal(signal.SIGINT)
+    if not callable(before):
+        # A shell's background job is started with interrupts ignored, and would never stop.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     timer = threading.Timer(seconds, stop)
     timer.daemon = True
     timer.start()
@@ -107,6 +112,9 @@ def _stopped_after(seconds: float | None) -> Iterator[None]:
             raise
         message = f"not finished after {seconds:g} seconds"
         raise NotFinishedError(message).with_traceback(interrupt.__traceback__) from None
+    finally:
+        if not callable(before):
+            signal.signal(signal.SIGINT, before)
 
 
 def is_untouched_stub(function: Callable[..., Any], error: BaseException | None) -> bool:

@@ -2,7 +2,9 @@
 
 import importlib
 import json
+import signal
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -163,6 +165,25 @@ def test_an_answer_that_never_ends_is_stopped_and_its_line_is_shown() -> None:
     result = examine("00.1", answer, seed=0)
     assert (result.outcome, result.misconception) == (Outcome.NOT_YET, "takes_too_long")
     assert " of answer:  " in dict(result.details)["stopped at"]
+
+
+@pytest.mark.usefixtures("short_of_time")
+@pytest.mark.parametrize("before", [signal.SIG_IGN, signal.SIG_DFL])
+def test_an_answer_is_stopped_although_the_process_ignores_interrupts(
+    before: signal.Handlers,
+) -> None:
+    def answer(visits):
+        end = time.monotonic() + 5
+        while time.monotonic() < end:
+            visits = list(visits)
+
+    handler = signal.signal(signal.SIGINT, before)
+    try:
+        result = examine("00.1", answer, seed=0)
+        assert signal.getsignal(signal.SIGINT) == before
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    assert result.misconception == "takes_too_long"
 
 
 @pytest.mark.usefixtures("short_of_time")
