@@ -119,6 +119,13 @@ for code in ("4280", "V3001", max(lengths, key=lengths.get)):
     print(f"{icd9.dotted(code):>7}  {fair.pieces(icd9.dotted(code))}")
 assert 0 < whole < len(codes) and mean < per_code
 
+# %%
+times = Counter(code for r in train for code in r.codes)
+ranking = [lengths[code] for code, _ in times.most_common()]
+print(f"the 50 most common codes: {sum(ranking[:50]) / 50:.1f} pieces")
+print(f"the 50 rarest codes:      {sum(ranking[-50:]) / 50:.1f} pieces")
+assert 2 * sum(ranking[:50]) < sum(ranking[-50:])
+
 # %% [markdown]
 # Better, and still not good. The common codes have become one piece, the
 # rare ones stay broken: how long a code is now depends on how common it
