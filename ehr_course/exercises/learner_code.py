@@ -10,18 +10,20 @@ import io
 import linecache
 import signal
 import threading
-import time
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any
 
 from ehr_course.exercises.compare import cut, text_of
 
 SECONDS_A_CALL = 20.0
 """How long one call of an answer may take: the right ones take a few milliseconds."""
+
+SECONDS_TO_THE_NEXT_INTERRUPT = 0.25
+"""How long a call that is to be stopped is given to end before it is interrupted again."""
 
 
 class NotFinishedError(Exception):
@@ -77,44 +79,46 @@ class _Printed(io.StringIO):
 def _stopped_after(seconds: float | None) -> Iterator[None]:
     """Interrupt the main thread after `seconds`, as the learner's own interrupt would.
 
+    An interrupt that arrives inside a finaliser (`__del__`, which the garbage collector may
+    call at any moment) is reported by Python and lost, so it is sent again until it has worked.
     This works alike on every system, but in the main thread only; elsewhere nothing is stopped.
     """
     if seconds is None or threading.current_thread() is not threading.main_thread():
         yield
         return
-    lock, over, stopped = threading.Lock(), False, False
+    over, stopped = threading.Event(), False
 
-    def stop() -> None:
+    def interrupt_until_over() -> None:
         nonlocal stopped
-        with lock:
-            if not over:
-                stopped = True
-                _thread.interrupt_main()
+        pause = seconds
+        while not over.wait(pause):
+            stopped, pause = True, SECONDS_TO_THE_NEXT_INTERRUPT
+            _thread.interrupt_main()
 
     before = signal.getsignal(signal.SIGINT)
-    if not callable(before):
-        # A shell's background job is started with interrupts ignored, and would never stop.
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    timer = threading.Timer(seconds, stop)
-    timer.daemon = True
-    timer.start()
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        if not stopped and callable(before):
+            before(number, frame)
+        elif not over.is_set():
+            raise KeyboardInterrupt
+
+    # A shell's background job is started with interrupts ignored, so nothing is left to chance.
+    signal.signal(signal.SIGINT, interrupt)
+    threading.Thread(target=interrupt_until_over, daemon=True).start()
     try:
         try:
             yield
         finally:
-            with lock:
-                over = True
-            timer.cancel()
-            if stopped:
-                time.sleep(0.01)  # an interrupt sent in the last moment arrives here
-    except KeyboardInterrupt as interrupt:
+            over.set()
+    except KeyboardInterrupt as arrived:
+        over.set()
         if not stopped:
             raise
         message = f"not finished after {seconds:g} seconds"
-        raise NotFinishedError(message).with_traceback(interrupt.__traceback__) from None
+        raise NotFinishedError(message).with_traceback(arrived.__traceback__) from None
     finally:
-        if not callable(before):
-            signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)
 
 
 def is_untouched_stub(function: Callable[..., Any], error: BaseException | None) -> bool:
