@@ -10,6 +10,7 @@ The ids of the special tokens stand first, the codes follow in sorted order from
 from __future__ import annotations
 
 import difflib
+import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -241,6 +242,16 @@ class CodeTokenizer:
                     inside = True
                 visits[-1].append(self._tokens[token_id])
         return visits
+
+    @property
+    def fingerprint(self) -> str:
+        """A short text that differs from vocabulary to vocabulary; a model keeps it.
+
+        >>> CodeTokenizer(["0389", "4280"]).fingerprint
+        '31e5eeafd6e8dab1'
+        """
+        text = " ".join((*SPECIAL_TOKENS, *self.codes))
+        return hashlib.sha256(text.encode("utf-8")).hexdigest()[:16]
 
     # ------------------------------------------------------------------ files
 

@@ -1,0 +1,1 @@
+"""Evaluation: what a model's patients are worth."""

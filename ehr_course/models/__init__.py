@@ -1,0 +1,1 @@
+"""Models: one file, one model, from its parts to the whole."""

@@ -1,0 +1,434 @@
+"""BART whose encoder and decoder read a patient's age and sex before the first token.
+
+PromptBart hands prompts and token embeddings, one after the other, to the unmodified encoder and
+decoder of BART (Lewis et al. 2020, https://arxiv.org/abs/1910.13461). Positions run over prompts
+and tokens, masks are extended, and the prompt positions are cut off before the vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Self
+
+import torch
+from huggingface_hub.dataclasses import strict
+from torch import Tensor, nn
+from transformers import BartConfig, BartForConditionalGeneration
+from transformers import initialization as init
+from transformers.cache_utils import Cache
+from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
+
+from ehr_course.errors import InputError
+from ehr_course.losses import language_model_loss
+from ehr_course.models.conditional_prompt import (
+    AGE_SCALE,
+    D_PROMPT,
+    CategoricalPrompt,
+    ConditionalPrompt,
+    FourierPrompt,
+    NumericalPrompt,
+    initialize,
+)
+from ehr_course.tokenizers.codes import CodeTokenizer
+
+AGE_ENCODERS = {"affine": NumericalPrompt, "fourier": FourierPrompt}
+
+PROFILES: dict[str, dict[str, Any]] = {
+    # BART's own init_std of 0.02 is too small for so narrow a model: its decoder never learns to
+    # read the encoder, and the loss falls all the same.
+    "tiny": {"d_model": 96, "layers": 2, "heads": 4, "ffn": 192, "positions": 256, "std": 0.08},
+    "small": {"d_model": 256, "layers": 4, "heads": 8, "ffn": 1024, "positions": 512, "std": 0.04},
+    "full": {"d_model": 768, "layers": 6, "heads": 12, "ffn": 3072, "positions": 512, "std": 0.02},
+}
+"""Three sizes: a test of an idea, a laptop's evening, and the configuration of the sources."""
+
+
+@strict
+class PromptBartConfig(BartConfig):
+    """A BartConfig with prompts, and with the special tokens of CodeTokenizer.
+
+    Attributes:
+        num_scales: one number for each numerical feature, by which it is divided; [90.0] is one
+            feature, age, scaled to 0..1. [1.0] takes the age as it is, [] takes none.
+        cat_cardinalities: how many categories each categorical feature has; [2] is sex.
+        d_prompt: the width between a feature and the model.
+        prompt_combination: "concat", one prompt a feature, or "sum", one prompt in all.
+        age_encoder: "affine" (NumericalPrompt) or "fourier" (FourierPrompt).
+        prompt_encoder, prompt_decoder: whether that side reads prompts. With neither, the model
+            is plain BART and leaves x_num and x_cat unread.
+        demographics: "required", or "optional": then a batch without any gives plain BART.
+        vocabulary: the fingerprint of the tokenizer's codes, so that a model is never used with
+            another vocabulary of the same size; None when unknown.
+    """
+
+    model_type = "prompt_bart"
+
+    num_scales: list[float] | None = None
+    cat_cardinalities: list[int] | None = None
+    d_prompt: int = D_PROMPT
+    prompt_combination: str = "concat"
+    age_encoder: str = "affine"
+    prompt_encoder: bool = True
+    prompt_decoder: bool = True
+    demographics: str = "required"
+    vocabulary: str | None = None
+    pad_token_id: int | None = CodeTokenizer.pad_id
+    bos_token_id: int | None = CodeTokenizer.bos_id
+    eos_token_id: int | list[int] | None = CodeTokenizer.eos_id
+    decoder_start_token_id: int | None = CodeTokenizer.eos_id
+    # BART's default would write an end onto records that were cut off at the longest length.
+    forced_eos_token_id: int | list[int] | None = None
+
+    def __post_init__(self, **kwargs: Any) -> None:
+        if self.num_scales is None:
+            self.num_scales = [AGE_SCALE]
+        if self.cat_cardinalities is None:
+            self.cat_cardinalities = [2]
+        for name, known in (
+            ("prompt_combination", ("concat", "sum")),
+            ("age_encoder", tuple(AGE_ENCODERS)),
+            ("demographics", ("required", "optional")),
+        ):
+            if getattr(self, name) not in known:
+                raise InputError(
+                    "PromptBartConfig",
+                    name,
+                    f"{getattr(self, name)!r} is none",
+                    f"Use one of {', '.join(map(repr, known))}.",
+                )
+        super().__post_init__(**kwargs)
+
+    @classmethod
+    def for_tokenizer(
+        cls, tokenizer: CodeTokenizer, profile: str = "tiny", **changes: Any
+    ) -> Self:
+        """The configuration of a size for a vocabulary.
+
+        Args:
+            tokenizer: its length is the size of the vocabulary.
+            profile: "tiny", "small" or "full".
+            changes: any field of the configuration, in place of the profile's.
+
+        >>> config = PromptBartConfig.for_tokenizer(CodeTokenizer(["4280", "0389"]))
+        >>> config.vocab_size, config.d_model, config.init_std
+        (9, 96, 0.08)
+        """
+        if profile not in PROFILES:
+            raise InputError(
+                "PromptBartConfig",
+                "profile",
+                f"{profile!r} is none",
+                f"Use one of {', '.join(map(repr, PROFILES))}.",
+            )
+        size = PROFILES[profile]
+        fields: dict[str, Any] = {
+            "vocab_size": len(tokenizer),
+            "vocabulary": tokenizer.fingerprint,
+            "d_model": size["d_model"],
+            "max_position_embeddings": size["positions"],
+            "init_std": size["std"],
+        }
+        for side in ("encoder", "decoder"):
+            fields[f"{side}_layers"] = size["layers"]
+            fields[f"{side}_attention_heads"] = size["heads"]
+            fields[f"{side}_ffn_dim"] = size["ffn"]
+        return cls(**(fields | changes))
+
+    @property
+    def n_prompts(self) -> int:
+        """How many prompts stand before a sequence on each side that reads them."""
+        features = len(self.num_scales) + len(self.cat_cardinalities)
+        return min(features, 1) if self.prompt_combination == "sum" else features
+
+
+@dataclass
+class PromptBartOutput(Seq2SeqLMOutput):
+    """What a forward pass returns: that of BART, and the loss as a sum and a count.
+
+    Attributes:
+        loss: loss_sum / loss_count, or None without labels.
+        loss_sum: the cross-entropy of all scored positions in nats, float32.
+        loss_count: how many positions are scored: those whose label is not -100.
+        logits: (batch, target, vocabulary), prompts cut off; None with labels, because the
+            vocabulary is then computed for the scored positions alone. Leave the labels out to
+            get it.
+    """
+
+    loss_sum: Tensor | None = None
+    loss_count: Tensor | None = None
+
+
+class PromptBart(BartForConditionalGeneration):
+    """BART with prompts of age and sex. Without prompts it is BART, to the last bit.
+
+    It loads, saves and generates as every model of transformers does: ``generate`` takes x_num
+    and x_cat beside input_ids, and samples, searches with beams and caches as for BART.
+
+    Attributes:
+        encoder_prompt, decoder_prompt: a ConditionalPrompt each, or None. Any module with the
+            same forward may take their place.
+
+    >>> config = PromptBartConfig.for_tokenizer(CodeTokenizer(["4280", "0389"]))
+    >>> model = PromptBart(config).eval()
+    >>> patient = {"x_num": torch.tensor([[64.0]]), "x_cat": torch.tensor([[1]])}
+    >>> record, start = torch.tensor([[1, 6, 2]]), torch.tensor([[2, 1]])
+    >>> model(record, decoder_input_ids=start, **patient).logits.shape
+    torch.Size([1, 2, 9])
+    """
+
+    config_class = PromptBartConfig
+
+    def __init__(self, config: PromptBartConfig) -> None:
+        super().__init__(config)
+        self.encoder_prompt = _prompt(config) if config.prompt_encoder else None
+        self.decoder_prompt = _prompt(config) if config.prompt_decoder else None
+        self.post_init()
+
+    @property
+    def max_tokens(self) -> int:
+        """The longest sequence, in tokens: prompts use up positions too."""
+        prompts = self.config.n_prompts if self.encoder_prompt or self.decoder_prompt else 0
+        return self.config.max_position_embeddings - prompts
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        decoder_input_ids: Tensor | None = None,
+        decoder_attention_mask: Tensor | None = None,
+        encoder_outputs: BaseModelOutput | None = None,
+        past_key_values: Cache | None = None,
+        labels: Tensor | None = None,
+        use_cache: bool | None = None,
+        x_num: Tensor | None = None,
+        x_cat: Tensor | None = None,
+        **kwargs: Any,
+    ) -> PromptBartOutput:
+        """Read a record and its patient, and predict the next token at each decoder position.
+
+        Args:
+            input_ids: int64 (batch, source).
+            attention_mask: 0 or 1 (batch, source); 1 for tokens, 0 for padding.
+            decoder_input_ids: int64 (batch, target): the clean record, shifted right.
+            decoder_attention_mask: 0 or 1 (batch, target); needed only for padding on the left.
+            encoder_outputs: what ``encode`` returned, in place of input_ids.
+            past_key_values: the cache of the tokens before; prompts are in it.
+            labels: int64 (batch, target), -100 where a position is not scored.
+            use_cache: whether to return a cache.
+            x_num: float (batch, n_num): age in years.
+            x_cat: int64 (batch, n_cat): sex, 0 for M and 1 for F.
+            kwargs: handed to BART, such as output_attentions=True.
+
+        Raises:
+            InputError: if demographics are missing or impossible, or the sequence and its prompts
+                have more positions than the model.
+        """
+        if labels is not None:
+            use_cache = False
+            if decoder_input_ids is None:
+                raise InputError(
+                    "PromptBart",
+                    "decoder_input_ids",
+                    "there are labels and no decoder input",
+                    "Shift the clean record right, before any label is masked: collate does.",
+                )
+        with self._attention_that_can_be_seen(kwargs):
+            if encoder_outputs is None:
+                encoder_outputs, attention_mask = self.encode(
+                    input_ids, attention_mask, x_num, x_cat, **kwargs
+                )
+            elif attention_mask is not None:
+                encoded = encoder_outputs[0].shape[1]
+                attention_mask = _extended(attention_mask, encoded - attention_mask.shape[1])
+
+            cached = past_key_values.get_seq_length() if past_key_values is not None else 0
+            # generate always passes a cache, an empty one at first: prompts enter with the first
+            # token, and are in the cache from then on.
+            prompts = self._prompts(self.decoder_prompt, x_num, x_cat) if cached == 0 else None
+            tokens: dict[str, Tensor] = {"decoder_input_ids": decoder_input_ids}
+            n_prompts = 0
+            if prompts is not None:
+                tokens = {"decoder_inputs_embeds": self._joined(prompts, decoder_input_ids)}
+                n_prompts = prompts.shape[1]
+            self._check_positions(decoder_input_ids, n_prompts, cached)
+            if decoder_attention_mask is not None:
+                positions = cached + n_prompts + decoder_input_ids.shape[1]
+                decoder_attention_mask = _extended(
+                    decoder_attention_mask, positions - decoder_attention_mask.shape[1]
+                )
+            outputs = self.model(
+                attention_mask=attention_mask,
+                encoder_outputs=encoder_outputs,
+                decoder_attention_mask=decoder_attention_mask,
+                past_key_values=past_key_values,
+                use_cache=use_cache,
+                **tokens,
+                **kwargs,
+            )
+        hidden = outputs.last_hidden_state[:, n_prompts:]  # (batch, target, d_model)
+        logits, loss, loss_sum, loss_count = None, None, None, None
+        if labels is None:
+            logits = self.lm_head(hidden) + self.final_logits_bias
+        else:
+            scored = labels != -100
+            scored_logits = self.lm_head(hidden[scored]) + self.final_logits_bias
+            loss_sum, loss_count = language_model_loss(scored_logits, labels[scored])
+            loss = loss_sum / loss_count.clamp(min=1)
+        return PromptBartOutput(
+            loss=loss,
+            logits=logits,
+            past_key_values=outputs.past_key_values,
+            decoder_hidden_states=outputs.decoder_hidden_states,
+            decoder_attentions=outputs.decoder_attentions,
+            cross_attentions=outputs.cross_attentions,
+            encoder_last_hidden_state=outputs.encoder_last_hidden_state,
+            encoder_hidden_states=outputs.encoder_hidden_states,
+            encoder_attentions=outputs.encoder_attentions,
+            loss_sum=loss_sum,
+            loss_count=loss_count,
+        )
+
+    def encode(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        x_num: Tensor | None = None,
+        x_cat: Tensor | None = None,
+        **kwargs: Any,
+    ) -> tuple[BaseModelOutput, Tensor | None]:
+        """Run the encoder alone, prompts first.
+
+        Returns:
+            The encoder's output, (batch, n_prompts + source, d_model), and the attention mask
+            extended by the prompts, (batch, n_prompts + source), or None if there was none.
+        """
+        prompts = self._prompts(self.encoder_prompt, x_num, x_cat)
+        tokens: dict[str, Tensor] = {"input_ids": input_ids}
+        n_prompts = 0
+        if prompts is not None:
+            n_prompts = prompts.shape[1]
+            tokens = {"inputs_embeds": self._joined(prompts, input_ids)}
+        self._check_positions(input_ids, n_prompts, 0)
+        if attention_mask is not None:
+            attention_mask = _extended(attention_mask, n_prompts)
+        return self.model.encoder(
+            attention_mask=attention_mask, **tokens, **kwargs
+        ), attention_mask
+
+    def generate(
+        self,
+        inputs: Tensor | None = None,
+        generation_config: Any = None,
+        *,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        encoder_outputs: BaseModelOutput | None = None,
+        x_num: Tensor | None = None,
+        x_cat: Tensor | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Write records, as ``generate`` of transformers does; x_num and x_cat say for whom.
+
+        Greedy by default; ``do_sample=True`` with ``temperature``, ``top_k`` and ``top_p``, or
+        ``num_beams``. ``max_new_tokens`` counts tokens, not prompts; by default a record may be
+        as long as the model's positions allow.
+        """
+        inputs = input_ids if inputs is None else inputs
+        if not {"max_new_tokens", "max_length"} & kwargs.keys() and generation_config is None:
+            kwargs["max_length"] = self.max_tokens
+        with self._attention_that_can_be_seen(kwargs):
+            if encoder_outputs is None:
+                seen = {
+                    name: kwargs[name]
+                    for name in ("output_attentions", "output_hidden_states")
+                    if name in kwargs
+                }
+                with torch.no_grad():
+                    encoder_outputs, attention_mask = self.encode(
+                        inputs, attention_mask, x_num, x_cat, **seen
+                    )
+            return super().generate(
+                generation_config=generation_config,
+                attention_mask=attention_mask,
+                encoder_outputs=encoder_outputs,
+                x_num=x_num,
+                x_cat=x_cat,
+                **kwargs,
+            )
+
+    def _prompts(
+        self, prompt: nn.Module | None, x_num: Tensor | None, x_cat: Tensor | None
+    ) -> Tensor | None:
+        if prompt is None:
+            return None
+        if self.config.demographics == "optional" and x_num is None and x_cat is None:
+            return None
+        return prompt(x_num, x_cat)  # (batch, n_prompts, d_model)
+
+    def _joined(self, prompts: Tensor, ids: Tensor) -> Tensor:
+        if prompts.shape[0] != ids.shape[0]:
+            raise InputError(
+                "demographics",
+                "",
+                f"there are {prompts.shape[0]} patients and {ids.shape[0]} records",
+                "Give one row of x_num and x_cat for each row of ids.",
+            )
+        embeddings = self.get_input_embeddings()(ids)  # (batch, length, d_model)
+        return torch.cat([prompts.to(embeddings.dtype), embeddings], dim=1)
+
+    def _check_positions(self, ids: Tensor, n_prompts: int, cached: int) -> None:
+        needed = cached + n_prompts + ids.shape[1]
+        limit = self.config.max_position_embeddings
+        if needed > limit:
+            raise InputError(
+                "sequence",
+                f"{needed} positions",
+                f"this model has {limit}, prompts included, so at most {self.max_tokens} tokens",
+                'Use RecordDataset(..., max_tokens=model.max_tokens, too_long="cut"), or a '
+                "configuration with more max_position_embeddings.",
+            )
+
+    @contextmanager
+    def _attention_that_can_be_seen(self, kwargs: dict[str, Any]) -> Iterator[None]:
+        """Compute attention in the open while it is asked for: the fast kernel returns none."""
+        fast = self.config._attn_implementation
+        asked = kwargs.get("output_attentions") or self.config.output_attentions
+        if not asked or fast == "eager":
+            yield
+            return
+        self.set_attn_implementation("eager")
+        try:
+            yield
+        finally:
+            self.set_attn_implementation(fast)
+
+    def _init_weights(self, module: nn.Module) -> None:
+        super()._init_weights(module)
+        if isinstance(module, (NumericalPrompt, FourierPrompt, CategoricalPrompt)):
+            initialize(module, init)
+
+
+def _prompt(config: PromptBartConfig) -> ConditionalPrompt | None:
+    numerical, categorical = None, None
+    if config.num_scales:
+        numerical = AGE_ENCODERS[config.age_encoder](
+            len(config.num_scales),
+            config.d_model,
+            d_hidden=config.d_prompt,
+            scales=config.num_scales,
+        )
+    if config.cat_cardinalities:
+        categorical = CategoricalPrompt(
+            config.cat_cardinalities, config.d_model, d_hidden=config.d_prompt
+        )
+    if numerical is None and categorical is None:
+        return None
+    return ConditionalPrompt(numerical, categorical, config.prompt_combination)
+
+
+def _extended(attention_mask: Tensor, count: int) -> Tensor:
+    """Put `count` ones before each row: prompts are always seen."""
+    ones = attention_mask.new_ones(attention_mask.shape[0], max(count, 0))
+    return torch.cat([ones, attention_mask], dim=1)

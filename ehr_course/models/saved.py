@@ -1,0 +1,212 @@
+"""A model and its tokenizer in one folder: saved whole or not at all, checked when loaded.
+
+The folder holds ``config.json`` and ``model.safetensors`` as transformers writes them,
+``tokenizer.json`` and, where the model was measured, ``metrics.json``. Nothing in it is a pickle.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from huggingface_hub.errors import StrictDataclassError
+from safetensors import SafetensorError, safe_open
+from transformers.utils import logging
+
+from ehr_course.errors import InputError
+from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
+from ehr_course.tokenizers.codes import CodeTokenizer
+
+CHECKPOINTS = Path(__file__).resolve().parents[2] / "course" / "checkpoints"
+"""Where the trained models of the course lie."""
+
+_CONFIG, _WEIGHTS, _TOKENIZER, _METRICS = (
+    "config.json",
+    "model.safetensors",
+    "tokenizer.json",
+    "metrics.json",
+)
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A trained model and what belongs to it.
+
+    Attributes:
+        model: in evaluation mode, on the CPU.
+        tokenizer: the one that it was trained with.
+        metrics: what it scored when it was saved, by name; empty when it was not measured.
+    """
+
+    model: PromptBart
+    tokenizer: CodeTokenizer
+    metrics: dict[str, Any] = field(default_factory=dict)
+
+
+def save_model(
+    model: PromptBart,
+    tokenizer: CodeTokenizer,
+    folder: str | Path,
+    *,
+    metrics: Mapping[str, Any] | None = None,
+) -> None:
+    """Write a model and its tokenizer to a folder; one that is there is replaced as a whole.
+
+    Raises:
+        InputError: if the model was made for another vocabulary than the tokenizer's.
+    """
+    folder = Path(folder)
+    _check_vocabulary(model.config, tokenizer, folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = folder.with_name(f".{folder.name}.{os.getpid()}")
+    old = folder.with_name(f".{folder.name}.old.{os.getpid()}")
+    try:
+        with _quiet():
+            model.save_pretrained(unfinished)
+        # generate takes its settings from the call; this file would only repeat the config.
+        (unfinished / "generation_config.json").unlink(missing_ok=True)
+        tokenizer.save(unfinished / _TOKENIZER)
+        if metrics is not None:
+            text = json.dumps(dict(metrics), indent=1) + "\n"
+            (unfinished / _METRICS).write_text(text, encoding="utf-8")
+        if folder.exists():
+            folder.replace(old)
+        unfinished.replace(folder)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def load_model(folder: str | Path) -> LoadedModel:
+    """Read a model that ``save_model`` wrote.
+
+    Raises:
+        InputError: if a file is missing, truncated or damaged, the weights are those of another
+            configuration, or the tokenizer is not the one of the model.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise InputError(folder, "", "there is no such folder", "Check the path.")
+    for name in (_CONFIG, _WEIGHTS, _TOKENIZER):
+        if not (folder / name).is_file():
+            raise InputError(
+                folder, name, "the file is missing", "Save the model again with save_model."
+            )
+    config = _read_config(folder / _CONFIG)
+    tokenizer = CodeTokenizer.load(folder / _TOKENIZER)
+    _check_vocabulary(config, tokenizer, folder)
+    _check_weights(folder / _WEIGHTS, config)
+    with _quiet():
+        model = PromptBart.from_pretrained(folder, config=config).eval()
+    return LoadedModel(model, tokenizer, _read_metrics(folder / _METRICS))
+
+
+def load_checkpoint(name: str) -> LoadedModel:
+    """Load a trained model of the course by its name, such as "tiny_prompt_bart".
+
+    Raises:
+        InputError: if there is none of this name; the message lists those there are.
+    """
+    if not (CHECKPOINTS / name / _CONFIG).is_file():
+        known = sorted(path.parent.name for path in CHECKPOINTS.glob(f"*/{_CONFIG}"))
+        raise InputError(
+            "checkpoint",
+            name,
+            f"the course has no such model (it has: {', '.join(known) or 'none'})",
+            f"Check the name, or make it: python3 -m course checkpoint {name}",
+        )
+    return load_model(CHECKPOINTS / name)
+
+
+def _read_config(path: Path) -> PromptBartConfig:
+    again = "Save the model again with save_model."
+    try:
+        fields = json.loads(path.read_text(encoding="utf-8"))
+        kind = fields.get("model_type")
+    except (UnicodeDecodeError, json.JSONDecodeError, AttributeError):
+        raise InputError(path, "", "this is not a model's configuration", again) from None
+    if kind != PromptBartConfig.model_type:
+        raise InputError(
+            path,
+            "model_type",
+            f"it is {kind!r}, not {PromptBartConfig.model_type!r}",
+            "Load it with the class that wrote it.",
+        )
+    try:
+        return PromptBartConfig.from_dict(fields)
+    except (StrictDataclassError, TypeError, ValueError) as error:
+        raise InputError(path, "", f"a field has no meaning: {error}", again) from None
+
+
+def _check_vocabulary(config: PromptBartConfig, tokenizer: CodeTokenizer, folder: Path) -> None:
+    if config.vocab_size != len(tokenizer):
+        problem = f"the model has {config.vocab_size} tokens, the tokenizer {len(tokenizer)}"
+    elif config.vocabulary not in (None, tokenizer.fingerprint):
+        problem = "model and tokenizer have other codes: every id would mean another one"
+    else:
+        return
+    raise InputError(
+        folder,
+        _TOKENIZER,
+        problem,
+        "Use the tokenizer that the model was made with: PromptBartConfig.for_tokenizer.",
+    )
+
+
+def _check_weights(path: Path, config: PromptBartConfig) -> None:
+    """Compare the shapes in the file with those of the configuration, reading no weight."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            found = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise InputError(
+            path,
+            "",
+            f"the file is truncated or damaged ({error})",
+            "Copy it again, or save the model again with save_model.",
+        ) from None
+    with torch.device("meta"), _quiet():
+        model = PromptBart(config)
+    tied = set(model.all_tied_weights_keys)
+    wanted = {n: tuple(t.shape) for n, t in model.state_dict().items() if n not in tied}
+    for name in sorted(wanted.keys() | (found.keys() - tied)):
+        if wanted.get(name) != found.get(name):
+            raise InputError(
+                path,
+                name,
+                f"the file has {_shape(found.get(name))}, the configuration asks for "
+                f"{_shape(wanted.get(name))}",
+                f"Put back the {_CONFIG} that was saved with these weights.",
+            )
+
+
+def _shape(shape: tuple[int, ...] | None) -> str:
+    return "no such weight" if shape is None else f"shape {shape}"
+
+
+def _read_metrics(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError):
+        raise InputError(path, "", "this is not JSON", "Save the model again.") from None
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Leave out the progress bars of transformers: a tiny model is there in no time."""
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
