@@ -18,15 +18,16 @@ ROOT = Path(__file__).resolve().parent.parent
 HELP = """\
 python3 -m course COMMAND, from the clone's root:
 
-  lab       open JupyterLab at the first lesson   (--lesson 07, --no-browser, --port 8888)
-  test      run everything that CI runs           (with pytest's arguments: only pytest, with them)
-  progress  show which exercises you have solved
-  doctor    report on this machine, for a bug report
-  build     run the lessons' sources into notebooks
-  book      build the book from the notebooks
+  lab         open JupyterLab at the first lesson (--lesson 07, --no-browser, --port 8888)
+  test        run everything that CI runs         (with arguments: only pytest, with them)
+  progress    show which exercises you have solved
+  doctor      report on this machine, for a bug report
+  build       run the lessons' sources into notebooks
+  book        build the book from the notebooks
+  checkpoint  train a model that the lessons load, anew
 
 The first use makes .venv in the clone: minutes, about 3 GB, and the network. Nothing is installed
-outside the clone. `python3 -m course COMMAND --help` tells more of lab, build and book."""
+outside the clone. `python3 -m course COMMAND --help` tells more of all but progress and doctor."""
 
 
 def main(arguments: list[str]) -> int:
@@ -100,6 +101,14 @@ def _book(root: Path, arguments: list[str]) -> int:
     return make_book(arguments)
 
 
+def _checkpoint(root: Path, arguments: list[str]) -> int:
+    if not _is_inside(root):
+        return _go_inside(root, ["checkpoint", *arguments])
+    from course.checkpoint import main as make_checkpoint
+
+    return make_checkpoint(arguments)
+
+
 def _progress(root: Path, arguments: list[str]) -> int:
     if arguments:
         raise CommandError("course progress takes no arguments.", "Leave them out.", exit_code=2)
@@ -127,4 +136,5 @@ COMMANDS: dict[str, Callable[[Path, list[str]], int]] = {
     "doctor": doctor.main,
     "build": _build,
     "book": _book,
+    "checkpoint": _checkpoint,
 }

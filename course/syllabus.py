@@ -68,7 +68,7 @@ def load_syllabus(path: Path = SYLLABUS_FILE) -> tuple[Lesson, ...]:
     Raises:
         InputError: if the file is not of that form; it names the lesson and the key.
 
-    >>> [lesson.name for lesson in load_syllabus()]
+    >>> [lesson.name for lesson in load_syllabus()][:3]
     ['00_start_here', '07_tokenization', '08_data_loading']
     """
     try:

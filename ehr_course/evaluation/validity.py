@@ -22,7 +22,8 @@ def impossible_share(
         sexes: "F" or "M" for each patient.
 
     Returns:
-        0 to 1; ``nan`` when there is no code at all. A code without a rule counts as possible.
+        0 to 1; ``nan`` when there is no code at all. A code without a rule counts as
+        possible, and so does one that is no ICD-9-CM code.
 
     >>> impossible_share([[["650", "4019"]], [["650"]]], [30, 30], ["F", "M"])
     0.3333333333333333
@@ -32,7 +33,9 @@ def impossible_share(
         for visit in visits:
             for code in visit:
                 codes += 1
-                impossible += icd9.why_impossible(code, age=int(age), sex=sex) is not None
+                impossible += icd9.is_code(code) and (
+                    icd9.why_impossible(code, age=int(age), sex=sex) is not None
+                )
     return impossible / codes if codes else float("nan")
 
 

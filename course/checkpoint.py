@@ -1,0 +1,133 @@
+"""`python3 -m course checkpoint NAME`: train a model that lessons load, and say what it scores."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from ehr_course.batches.corruption import EMPTY_RECORD, Corruption
+from ehr_course.batches.datasets import SEXES, RecordDataset
+from ehr_course.batches.plan import BatchPlan
+
+from course.command_error import CommandError
+from course.console import say
+from ehr_course.evaluation.validity import impossible_share
+from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
+from ehr_course.models.saved import CHECKPOINTS, LoadedModel, load_model, save_model
+from ehr_course.records import PatientRecord
+from ehr_course.sources.splits import Split, split_by_patient
+from ehr_course.sources.synthetic import make_cohort
+from ehr_course.tokenizers.codes import CodeTokenizer
+from ehr_course.training.loop import train
+
+COHORT, STEPS, SEED = 5_000, 2_000, 0
+
+
+def cohort() -> Split:
+    """The patients of the checkpoint: 4,000 to learn from, 500 to choose by, 500 to test."""
+    return split_by_patient(make_cohort(COHORT, seed=SEED), seed=SEED)
+
+
+def tiny_prompt_bart(folder: Path) -> None:
+    """Train the small PromptBart of the lessons and save it with its scores."""
+    split = cohort()
+    tokenizer = CodeTokenizer.from_records(split.train)
+    torch.manual_seed(SEED)
+    model = PromptBart(PromptBartConfig.for_tokenizer(tokenizer, "tiny"))
+    # Half of the records come as an empty input: those teach the model to write a whole patient
+    # from age and sex alone.
+    dataset = RecordDataset(split.train, tokenizer, corruption=Corruption(p_empty=0.5), seed=SEED)
+    history = train(model, dataset, steps=STEPS, lr=2e-3, warmup_steps=200, seed=SEED)
+    say(f"trained {STEPS} steps in {history.seconds:.0f} s, last loss {history.loss():.3f}")
+    save_model(model, tokenizer, folder)
+    metrics = scores(load_model(folder), split.test)
+    save_model(model, tokenizer, folder, metrics=metrics)
+
+
+def scores(loaded: LoadedModel, patients: list[PatientRecord]) -> dict[str, float]:
+    """What a model scores on patients that it has not learned from.
+
+    Returns:
+        loss_repair: nats a token when it repairs a corrupted record;
+        loss_repair_of_another: the same when the encoder reads another patient's record;
+        loss_from_demographics: nats a token from age and sex alone;
+        impossible: share of the codes it writes that the patient's age or sex rules out;
+        impossible_of_another: the same codes, held against another patient's age and sex.
+    """
+    repair, another = _losses(loaded, patients, Corruption())
+    empty, _ = _losses(loaded, patients, Corruption(p_empty=1.0))
+    ages = [patient.age for patient in patients]
+    sexes = [patient.sex for patient in patients]
+    written = sample(loaded, ages, sexes, seed=SEED)
+    order = np.random.default_rng(SEED).permutation(len(patients))
+    return {
+        "loss_repair": round(repair, 4),
+        "loss_repair_of_another": round(another, 4),
+        "loss_from_demographics": round(empty, 4),
+        "impossible": round(impossible_share(written, ages, sexes), 4),
+        "impossible_of_another": round(
+            impossible_share(written, [ages[i] for i in order], [sexes[i] for i in order]), 4
+        ),
+    }
+
+
+def sample(
+    loaded: LoadedModel, ages: list[int], sexes: list[str], *, seed: int
+) -> list[list[list[str]]]:
+    """Let a model write one patient for each age and sex: the codes, visit by visit."""
+    torch.manual_seed(seed)
+    written = loaded.model.generate(
+        torch.tensor([EMPTY_RECORD] * len(ages)),
+        x_num=torch.tensor(ages, dtype=torch.float32)[:, None],
+        x_cat=torch.tensor([SEXES.index(sex) for sex in sexes])[:, None],
+        do_sample=True,
+        top_k=0,
+    )
+    return [loaded.tokenizer.decode(row) for row in written]
+
+
+@torch.no_grad()
+def _losses(
+    loaded: LoadedModel, patients: list[PatientRecord], corruption: Corruption
+) -> tuple[float, float]:
+    """The mean loss, and the mean loss when each row reads the next row's encoder input."""
+    tokenizer = CodeTokenizer(loaded.tokenizer.codes, unseen="skip")
+    dataset = RecordDataset(patients, tokenizer, corruption=corruption, seed=SEED)
+    sums, count = np.zeros(2), 0
+    for key in BatchPlan(dataset.lengths, 64, shuffle=False, bucketed=False):
+        batch = dataset[key]
+        own = loaded.model(**batch)
+        batch["input_ids"] = batch["input_ids"].roll(1, 0)
+        batch["attention_mask"] = batch["attention_mask"].roll(1, 0)
+        other = loaded.model(**batch)
+        sums += [own.loss_sum.item(), other.loss_sum.item()]
+        count += int(own.loss_count)
+    return tuple((sums / count).tolist())
+
+
+RECIPES: dict[str, Callable[[Path], None]] = {"tiny_prompt_bart": tiny_prompt_bart}
+
+
+def main(arguments: list[str]) -> int:
+    """Make one checkpoint anew, in place of the one that is there."""
+    parser = argparse.ArgumentParser(prog="python3 -m course checkpoint", description=__doc__)
+    parser.add_argument("name", help=f"one of: {', '.join(RECIPES)}")
+    name = parser.parse_args(arguments).name
+    if name not in RECIPES:
+        raise CommandError(
+            f"There is no checkpoint {name!r}.",
+            f"The checkpoints are: {', '.join(RECIPES)}.",
+            exit_code=2,
+        )
+    torch.set_num_threads(1)  # so that the sums, and with them the weights, come out the same
+    began = time.perf_counter()
+    RECIPES[name](CHECKPOINTS / name)
+    metrics = load_model(CHECKPOINTS / name).metrics
+    for metric, value in metrics.items():
+        say(f"{metric:24} {value}")
+    say(f"course/checkpoints/{name} is made, in {time.perf_counter() - began:.0f} s.")
+    return 0

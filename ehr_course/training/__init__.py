@@ -1,0 +1,1 @@
+"""Training: the learning rate over the steps, and the loop."""

@@ -1,0 +1,75 @@
+"""The plain loop: it learns, it repeats, and it stops when there is nothing to learn from."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from ehr_course.batches.datasets import RecordDataset
+from ehr_course.errors import InputError
+from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
+from ehr_course.sources.synthetic import make_cohort
+from ehr_course.tokenizers.codes import CodeTokenizer
+from ehr_course.training.loop import History, train
+
+RECORDS = make_cohort(60, seed=0)
+TOKENIZER = CodeTokenizer.from_records(RECORDS)
+
+
+def new_model() -> PromptBart:
+    torch.manual_seed(0)
+    return PromptBart(PromptBartConfig.for_tokenizer(TOKENIZER, d_model=32, dropout=0.0))
+
+
+def trained(model: PromptBart, **changes: object) -> History:
+    settings = {"steps": 30, "batch_size": 16, "seed": 1} | changes
+    return train(model, RecordDataset(RECORDS, TOKENIZER), **settings)
+
+
+def test_the_loss_falls_and_the_model_is_left_ready_to_use() -> None:
+    model = new_model()
+    history = trained(model)
+    assert len(history.losses) == 30
+    assert history.loss(5) < 0.8 * history.losses[0]
+    assert not model.training
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_gives_others() -> None:
+    models = [new_model() for _ in range(3)]
+    for model, seed in zip(models, (1, 1, 2), strict=True):
+        trained(model, seed=seed, steps=4)
+    first, same, other = (model.model.shared.weight for model in models)
+    assert torch.equal(first, same)
+    assert not torch.equal(first, other)
+
+
+def test_the_losses_of_two_epochs_are_on_other_corruption() -> None:
+    losses = trained(new_model(), steps=8, batch_size=60, lr=1e-12).losses
+    assert len(set(losses)) > 4  # the same records in each batch, and almost the same weights
+
+
+def test_the_first_step_is_adamws_on_the_clipped_gradient() -> None:
+    ours, by_hand = new_model(), new_model()
+    dataset = RecordDataset(RECORDS, TOKENIZER)
+    train(ours, dataset, steps=1, batch_size=60, lr=1e-3, warmup_steps=0, seed=1)
+    from ehr_course.batches.plan import BatchPlan
+
+    (key,) = BatchPlan(dataset.lengths, 60, seed=1)
+    optimizer = torch.optim.AdamW(by_hand.parameters(), lr=1e-3, weight_decay=0.01)
+    by_hand.train()
+    by_hand(**dataset[key]).loss.backward()
+    torch.nn.utils.clip_grad_norm_(by_hand.parameters(), 1.0)
+    optimizer.step()
+    torch.testing.assert_close(ours.lm_head.weight, by_hand.lm_head.weight)
+
+
+def test_no_step_to_take_is_refused() -> None:
+    with pytest.raises(InputError, match="0 is no number of steps"):
+        trained(new_model(), steps=0)
+
+
+def test_a_loss_that_is_no_number_stops_the_training_at_its_step() -> None:
+    model = new_model()
+    model.final_logits_bias[0, 9] = float("nan")
+    with pytest.raises(InputError, match=r"train, step 0: the loss is nan"):
+        trained(model)
