@@ -1,0 +1,167 @@
+"""Which patients make up which batch of an epoch, and the loader that follows the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from torch.utils.data import DataLoader, Sampler
+
+from ehr_course.batches.collate import Batch
+from ehr_course.batches.datasets import BatchKey, RecordDataset
+from ehr_course.errors import InputError
+
+POOL = 50
+"""Batches in a pool: patients are sorted by length within it, and mixed beyond it."""
+
+
+class BatchPlan(Sampler[BatchKey]):
+    """The batches of an epoch, in their order. Every patient comes once.
+
+    With ``bucketed``, patients of similar length share a batch, so that less of it is padding:
+    the shuffled patients are cut into pools of 50 batches, each pool is sorted by length and cut
+    into batches, and the batches of all pools are shuffled. The last batch cut may be smaller.
+
+    The order depends on seed and epoch alone, so that a plan with ``start`` gives exactly the
+    batches that remain of an epoch that was interrupted.
+
+    Args:
+        lengths: int (patients,), tokens of each patient.
+        batch_size: patients in a batch.
+        seed: 0 to 2**32 - 1, of the order.
+        epoch: from 0; another epoch, another order.
+        start: how many batches of the epoch are done.
+        shuffle: without it, patients (or the sorted pools) come in the order of the dataset.
+        bucketed: whether patients of similar length share a batch.
+
+    Raises:
+        InputError: if there is no patient, or a number is out of its range.
+
+    >>> for key in BatchPlan([9, 5, 8, 6, 7], 2, shuffle=False):
+    ...     print(key)
+    BatchKey(epoch=0, number=0, indices=(1, 3))
+    BatchKey(epoch=0, number=1, indices=(4, 2))
+    BatchKey(epoch=0, number=2, indices=(0,))
+    """
+
+    def __init__(
+        self,
+        lengths: Sequence[int] | np.ndarray,
+        batch_size: int,
+        *,
+        seed: int = 0,
+        epoch: int = 0,
+        start: int = 0,
+        shuffle: bool = True,
+        bucketed: bool = True,
+    ) -> None:
+        self.lengths = np.asarray(lengths, dtype=np.int64)
+        if self.lengths.ndim != 1 or not len(self.lengths):
+            raise InputError("BatchPlan", "lengths", "there are none", "Give one for a patient.")
+        if batch_size < 1:
+            raise InputError(
+                "BatchPlan", "batch_size", f"{batch_size} is no size", "Use 1 or more."
+            )
+        if not 0 <= seed < 2**32:
+            raise InputError(
+                "BatchPlan", "seed", f"{seed} is not a seed", "Use a number from 0 to 2**32 - 1."
+            )
+        self.batch_size = batch_size
+        self.seed = seed
+        self.shuffle = shuffle
+        self.bucketed = bucketed
+        self.set_epoch(epoch, start)
+
+    def set_epoch(self, epoch: int, start: int = 0) -> None:
+        """Turn to an epoch, the first ``start`` batches of it left out."""
+        if epoch < 0 or not 0 <= start <= self.n_batches:
+            raise InputError(
+                "BatchPlan",
+                f"epoch {epoch}, start {start}",
+                "there is no such batch",
+                f"Epochs count from 0, and this one has {self.n_batches} batches.",
+            )
+        self.epoch, self.start = epoch, start
+
+    @property
+    def n_batches(self) -> int:
+        """The batches of a whole epoch."""
+        return -(-len(self.lengths) // self.batch_size)
+
+    def __len__(self) -> int:
+        """The batches that are still to come."""
+        return self.n_batches - self.start
+
+    def __iter__(self) -> Iterator[BatchKey]:
+        batches = self._batches()
+        for number in range(self.start, self.n_batches):
+            yield BatchKey(self.epoch, number, tuple(batches[number].tolist()))
+
+    def _batches(self) -> list[np.ndarray]:
+        # The spawn key keeps this stream apart from that of the corruption: NumPy makes the same
+        # stream of [seed, epoch] and of [seed, epoch, 0].
+        rng = np.random.default_rng(
+            np.random.SeedSequence([self.seed, self.epoch], spawn_key=(1,))
+        )
+        patients = np.arange(len(self.lengths))
+        if self.shuffle:
+            rng.shuffle(patients)
+        if self.bucketed:
+            pool = np.arange(len(patients)) // (POOL * self.batch_size)
+            patients = patients[np.lexsort((self.lengths[patients], pool))]
+        batches = np.split(patients, range(self.batch_size, len(patients), self.batch_size))
+        if self.shuffle and self.bucketed:
+            batches = [batches[i] for i in rng.permutation(len(batches))]
+        return batches
+
+
+def data_loader(
+    dataset: RecordDataset,
+    batch_size: int,
+    *,
+    seed: int = 0,
+    epoch: int = 0,
+    start: int = 0,
+    num_workers: int = 0,
+    shuffle: bool = True,
+    bucketed: bool = True,
+) -> DataLoader:
+    """A DataLoader over the batches of an epoch. Any number of workers gives the same ones.
+
+    ``loader.sampler.set_epoch(epoch)`` turns to the next epoch; the workers stay.
+
+    Args:
+        dataset: makes the batches.
+        batch_size: patients in a batch.
+        seed, epoch, start, shuffle, bucketed: see BatchPlan.
+        num_workers: processes that make batches beside this one; with 0 this one makes them.
+            Each works on one thread.
+
+    >>> from ehr_course.sources.synthetic import make_cohort
+    >>> from ehr_course.tokenizers.codes import CodeTokenizer
+    >>> patients = make_cohort(70)
+    >>> dataset = RecordDataset(patients, CodeTokenizer.from_records(patients))
+    >>> [len(batch["x_num"]) for batch in data_loader(dataset, 32, shuffle=False)]
+    [32, 32, 6]
+    """
+    plan = BatchPlan(
+        dataset.lengths,
+        batch_size,
+        seed=seed,
+        epoch=epoch,
+        start=start,
+        shuffle=shuffle,
+        bucketed=bucketed,
+    )
+    return DataLoader(
+        dataset,
+        batch_size=None,  # the dataset makes whole batches
+        sampler=plan,
+        num_workers=num_workers,
+        collate_fn=_as_it_is,
+        persistent_workers=num_workers > 0,
+    )
+
+
+def _as_it_is(batch: Batch) -> Batch:
+    return batch
