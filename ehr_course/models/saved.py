@@ -72,6 +72,8 @@ def save_model(
             model.save_pretrained(unfinished)
         # generate takes its settings from the call; this file would only repeat the config.
         (unfinished / "generation_config.json").unlink(missing_ok=True)
+        # safetensors lets nobody but its writer read the file.
+        (unfinished / _WEIGHTS).chmod((unfinished / _CONFIG).stat().st_mode)
         tokenizer.save(unfinished / _TOKENIZER)
         if metrics is not None:
             text = json.dumps(dict(metrics), indent=1) + "\n"

@@ -1,0 +1,60 @@
+"""The trained models of the course: what they say they score is what they score."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from course import checkpoint
+from course.command_error import CommandError
+from ehr_course.models.saved import CHECKPOINTS, load_checkpoint
+
+NAMES = sorted(checkpoint.RECIPES)
+
+
+def test_every_checkpoint_has_a_recipe_and_every_recipe_its_checkpoint() -> None:
+    assert [path.name for path in sorted(CHECKPOINTS.iterdir())] == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_checkpoint_is_small_enough_to_be_cloned(name: str) -> None:
+    assert sum(file.stat().st_size for file in (CHECKPOINTS / name).iterdir()) < 3_000_000
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_checkpoint_scores_what_it_says(name: str) -> None:
+    loaded = load_checkpoint(name)
+    scored = checkpoint.scores(loaded, checkpoint.cohort().test)
+    assert scored.keys() == loaded.metrics.keys()
+    for metric, value in scored.items():
+        # Sampling may take another turn where two processors round another way.
+        tolerance = 0.01 if metric.startswith("impossible") else 0.002
+        assert value == pytest.approx(loaded.metrics[metric], abs=tolerance), metric
+
+
+def test_the_tiny_model_reads_its_encoder_its_age_and_its_sex() -> None:
+    metrics = load_checkpoint("tiny_prompt_bart").metrics
+    assert metrics["loss_repair_of_another"] > metrics["loss_repair"] + 1
+    assert metrics["loss_repair"] < metrics["loss_from_demographics"] - 0.5
+    assert metrics["impossible"] < 0.25 * metrics["impossible_of_another"]
+
+
+def test_the_recipe_gives_the_same_files_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint, "COHORT", 120)
+    monkeypatch.setattr(checkpoint, "STEPS", 3)
+    for name in ("first", "second"):
+        checkpoint.tiny_prompt_bart(tmp_path / name)
+    files = sorted(path.name for path in (tmp_path / "first").iterdir())
+    assert "metrics.json" in files
+    for name in files:
+        first, second = ((tmp_path / made / name).read_bytes() for made in ("first", "second"))
+        assert first == second, name
+
+
+def test_an_unknown_checkpoint_is_answered_with_those_there_are() -> None:
+    with pytest.raises(CommandError, match="There is no checkpoint 'big'") as error:
+        checkpoint.main(["big"])
+    assert "tiny_prompt_bart" in str(error.value)

@@ -1,0 +1,32 @@
+"""Lessons 09 to 12 as they stand, on the patients of the MIMIC-III demo."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from course.build import ROOT, read_source, run
+from course.kernels import kernel_environment
+
+DEMO = Path(__file__).resolve().parents[3] / "shared" / "data" / "mimic3-demo"
+
+pytestmark = pytest.mark.skipif(
+    not DEMO.is_dir(), reason="the MIMIC-III demo is not at ../shared/data/mimic3-demo"
+)
+
+
+@pytest.mark.parametrize(
+    "name", ["09_corruption", "10_data_flow", "11_model_architecture", "12_conditional_prompt"]
+)
+def test_every_cell_runs_and_every_claim_holds_on_the_demo(name: str, tmp_path: Path) -> None:
+    notebook = read_source(ROOT / "lessons" / f"{name}.py")
+    run(notebook, tmp_path, kernel_environment(tmp_path, EHR_COURSE_DATA=str(DEMO)))
+    printed = "".join(
+        output.text
+        for cell in notebook.cells
+        if cell.cell_type == "code"
+        for output in cell.outputs
+        if output.output_type == "stream"
+    )
+    assert "100 patients" in printed
