@@ -1,0 +1,1 @@
+"""Generation: let a trained model write."""
