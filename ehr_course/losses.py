@@ -6,8 +6,54 @@ of scored positions. So whoever has all the sums and all the counts divides, onc
 
 from __future__ import annotations
 
+from typing import Literal, NamedTuple
+
 from torch import Tensor
 from torch.nn.functional import cross_entropy
+
+NOT_SCORED = -100
+"""The label of a position that no loss looks at."""
+
+
+class LossTerm(NamedTuple):
+    """One part of what a model is trained for.
+
+    Attributes:
+        name: what it is called in the history.
+        total: the sum of its losses, float32, a scalar.
+        count: how many losses were added up.
+        weight: its weight in the total loss.
+        per: what is counted: scored tokens, or rows.
+    """
+
+    name: str
+    total: Tensor
+    count: Tensor
+    weight: float = 1.0
+    per: Literal["token", "row"] = "token"
+
+
+def loss_counts(labels: Tensor) -> dict[str, int]:
+    """How many losses of each kind a batch has: what its sums are divided by.
+
+    Args:
+        labels: int64 (batch, target), -100 where a position is not scored.
+
+    >>> import torch
+    >>> loss_counts(torch.tensor([[5, 6, -100], [7, -100, -100]]))
+    {'token': 3, 'row': 2}
+    """
+    return {"token": int((labels != NOT_SCORED).sum()), "row": len(labels)}
+
+
+def weighted_total(terms: tuple[LossTerm, ...], counts: dict[str, int]) -> Tensor:
+    """The loss to minimise: each term's weight times its sum over the count of the whole batch.
+
+    Args:
+        terms: of a batch, or of a part of it: parts add up to the whole.
+        counts: of the whole batch, as ``loss_counts`` gives them.
+    """
+    return sum(term.weight * term.total / max(1, counts[term.per]) for term in terms)
 
 
 def language_model_loss(

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float32, Int64
 from torch import Tensor
 
-from ehr_course.batches.corruption import Ragged
+from ehr_course.batches.ragged import Ragged
 from ehr_course.errors import InputError
 from ehr_course.tokenizers.codes import CodeTokenizer
 
@@ -73,28 +73,41 @@ def collate(clean: Ragged, inputs: Ragged, ages: Sequence[float], sexes: Sequenc
     >>> batch["labels"].tolist()
     [[1, 3, 8, 9, 4, 2], [1, 3, 7, 4, 2, -100]]
     """
-    counts = {
-        "clean": len(clean),
-        "inputs": len(inputs),
-        "ages": len(ages),
-        "sexes": len(sexes),
-    }
-    if len(set(counts.values())) > 1 or not len(clean):
+    rows = len(clean)
+    if not rows == len(inputs) == len(ages) == len(sexes) or not rows:
         raise InputError(
-            "collate", "", f"the numbers of rows are {counts}", "Give as many of each, 1 or more."
+            "collate",
+            "",
+            f"there are {rows} clean rows, {len(inputs)} inputs, {len(ages)} ages and "
+            f"{len(sexes)} sexes",
+            "Give as many of each, 1 or more.",
         )
     if not (clean.lengths.all() and inputs.lengths.all()):
         raise InputError("collate", "", "a row is empty", "A record has at least <BOS> and <EOS>.")
-    input_ids, is_token = _padded(inputs, CodeTokenizer.pad_id)
-    target, is_scored = _padded(clean, CodeTokenizer.pad_id)
-    clean_ids = torch.from_numpy(target)
+    return collate_unchecked(clean, inputs, checked_ages(ages), sex_numbers(sexes))
+
+
+def collate_unchecked(clean: Ragged, inputs: Ragged, ages: np.ndarray, sexes: np.ndarray) -> Batch:
+    """Do what collate does, for rows that were checked before.
+
+    Args:
+        clean, inputs: as for collate.
+        ages: float32 (rows,), as checked_ages returns them.
+        sexes: int64 (rows,), as sex_numbers returns them.
+    """
+    input_ids, attention_mask = _padded(inputs, CodeTokenizer.pad_id)
+    labels, scored = _padded(clean, NOT_SCORED)
+    # Here the clean record is shifted as shift_right does it: one place later, <EOS> first.
+    decoder_input_ids = np.empty_like(labels)
+    decoder_input_ids[:, 0] = CodeTokenizer.eos_id
+    decoder_input_ids[:, 1:] = np.where(scored, labels, CodeTokenizer.pad_id)[:, :-1]
     return Batch(
         input_ids=torch.from_numpy(input_ids),
-        attention_mask=torch.from_numpy(is_token.astype(np.int64)),
-        decoder_input_ids=shift_right(clean_ids),
-        labels=torch.from_numpy(np.where(is_scored, target, NOT_SCORED)),
-        x_num=torch.from_numpy(checked_ages(ages)[:, None]),
-        x_cat=torch.from_numpy(sex_numbers(sexes)[:, None]),
+        attention_mask=torch.from_numpy(attention_mask.astype(np.int64)),
+        decoder_input_ids=torch.from_numpy(decoder_input_ids),
+        labels=torch.from_numpy(labels),
+        x_num=torch.from_numpy(ages[:, None]),
+        x_cat=torch.from_numpy(sexes[:, None]),
     )
 
 
@@ -244,11 +257,11 @@ def check_batch(batch: Batch, n_tokens: int | None = None) -> None:
         "is not the clean record one place later",
         f"It starts with {CodeTokenizer.eos_id}; use shift_right on the clean records.",
     )
-    for name, ids in (("input_ids", input_ids), ("labels", labels)):
-        too_large = ids >= n_tokens if n_tokens is not None else torch.zeros_like(ids)
+    largest = torch.iinfo(torch.int64).max if n_tokens is None else n_tokens - 1
+    for name, ids in (("input_ids", input_ids), ("labels", clean)):
         _refuse(
             name,
-            ((ids < 0) & (ids != NOT_SCORED)) | too_large.bool(),
+            (ids < 0) | (ids > largest),
             "has an id that is not in the vocabulary",
             "Use the tokenizer that the model was made for.",
         )
@@ -288,8 +301,8 @@ def _check_shapes(batch: Batch) -> None:
                 raise InputError(
                     "batch",
                     name,
-                    f"its shape is {tuple(found.shape)}, and {axis} is {expected}"
-                    + (f" in {first}" if first != name else ""),
+                    f"its shape is {tuple(found.shape)}"
+                    + (f", and {axis} is {expected} in {first}" if first != name else ""),
                     f"It should be ({', '.join(shape)}), with no size 0.",
                 )
 
@@ -306,7 +319,7 @@ _CONTRACT = (
 
 def _resumes(padding: Tensor) -> Tensor:
     """Where something that is not padding follows padding: bool (batch, length)."""
-    return (padding.cummax(dim=1).values if padding.numel() else padding) & ~padding
+    return padding.cummax(dim=1).values & ~padding
 
 
 def _refuse(name: str, wrong: Tensor, problem: str, remedy: str) -> None:
@@ -319,6 +332,7 @@ def _refuse(name: str, wrong: Tensor, problem: str, remedy: str) -> None:
 def _padded(rows: Ragged, fill: int) -> tuple[np.ndarray, np.ndarray]:
     """The rows as int64 (rows, longest), and where their values are, as bool."""
     is_value = np.arange(rows.lengths.max()) < rows.lengths[:, None]
-    table = np.full(is_value.shape, fill, np.int64)
+    table = np.empty(is_value.shape, np.int64)
+    table.fill(fill)
     table[is_value] = rows.values
     return table, is_value

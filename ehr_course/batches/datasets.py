@@ -9,16 +9,15 @@ import numpy as np
 from torch.utils.data import Dataset
 
 from ehr_course.batches.collate import SEXES as SEXES
-from ehr_course.batches.collate import Batch, checked_ages, collate, sex_numbers
-from ehr_course.batches.corruption import Corruption, Ragged, find_visits
+from ehr_course.batches.collate import Batch, checked_ages, collate_unchecked, sex_numbers
+from ehr_course.batches.corruption import Corruption
+from ehr_course.batches.ragged import Ragged
+from ehr_course.batches.well_formed import SHORTEST, check_records
 from ehr_course.errors import InputError
 from ehr_course.records import PatientRecord
 from ehr_course.tokenizers.codes import CodeTokenizer
 
 DEFAULT_CORRUPTION = Corruption()
-
-SHORTEST = 5
-"""The tokens of the shortest record: <BOS>, one visit of one code with its markers, <EOS>."""
 
 
 class BatchKey(NamedTuple):
@@ -114,11 +113,13 @@ class RecordDataset(Dataset):
         self.seed = seed
         self.tokens = Ragged.from_lists(rows)
         self.lengths = self.tokens.lengths
+        for array in (self.tokens.values, self.lengths):
+            array.setflags(write=False)
         names = [f"patient {record.subject_id}" for record in kept]
         self._ages = checked_ages([record.age for record in kept], names)
-        self._sexes = [record.sex for record in kept]
-        sex_numbers(self._sexes, names)
-        find_visits(self.tokens)
+        self._sexes = sex_numbers([record.sex for record in kept], names)
+        check_records(self.tokens, n_tokens=len(tokenizer), names=names)
+        corruption.check_vocabulary(len(tokenizer))
 
     def __len__(self) -> int:
         """The number of patients."""
@@ -147,12 +148,12 @@ class RecordDataset(Dataset):
                 f"Give a list of one or more numbers from 0 to {len(self) - 1}.",
             )
         clean = self.tokens.take(rows)
-        inputs = self.corruption.apply(
+        inputs = self.corruption.apply_unchecked(
             clean,
             n_tokens=len(self.tokenizer),
             rng=np.random.default_rng([self.seed, epoch, number]),
         )
-        return collate(clean, inputs, self._ages[rows], [self._sexes[row] for row in indices])
+        return collate_unchecked(clean, inputs, self._ages[rows], self._sexes[rows])
 
     def __getitem__(self, key: BatchKey) -> Batch:
         """The batch that a key of a BatchPlan names."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+import torch
 from torch.utils.data import DataLoader, Sampler
 
 from ehr_course.batches.collate import Batch
@@ -109,7 +110,8 @@ class BatchPlan(Sampler[BatchKey]):
         if self.bucketed:
             pool = np.arange(len(patients)) // (POOL * self.batch_size)
             patients = patients[np.lexsort((self.lengths[patients], pool))]
-        batches = np.split(patients, range(self.batch_size, len(patients), self.batch_size))
+        size = self.batch_size
+        batches = [patients[first : first + size] for first in range(0, len(patients), size)]
         if self.shuffle and self.bucketed:
             batches = [batches[i] for i in rng.permutation(len(batches))]
         return batches
@@ -160,6 +162,9 @@ def data_loader(
         num_workers=num_workers,
         collate_fn=_as_it_is,
         persistent_workers=num_workers > 0,
+        # A loader draws a seed for its workers at each start. From a generator of its own, that
+        # does not move the global one, which a training's dropout draws from.
+        generator=torch.Generator(),
     )
 
 

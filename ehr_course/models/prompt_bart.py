@@ -21,7 +21,7 @@ from transformers.cache_utils import Cache
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 
 from ehr_course.errors import InputError
-from ehr_course.losses import language_model_loss
+from ehr_course.losses import NOT_SCORED, LossTerm, language_model_loss
 from ehr_course.models.conditional_prompt import (
     AGE_SCALE,
     D_PROMPT,
@@ -149,6 +149,7 @@ class PromptBartOutput(Seq2SeqLMOutput):
 
     Attributes:
         loss: loss_sum / loss_count, or None without labels.
+        terms: the same as a LossTerm, for the trainer.
         loss_sum: the cross-entropy of all scored positions in nats, float32.
         loss_count: how many positions are scored: those whose label is not -100.
         logits: (batch, target, vocabulary), prompts cut off; None with labels, because the
@@ -158,6 +159,7 @@ class PromptBartOutput(Seq2SeqLMOutput):
 
     loss_sum: Tensor | None = None
     loss_count: Tensor | None = None
+    terms: tuple[LossTerm, ...] | None = None
 
 
 class PromptBart(BartForConditionalGeneration):
@@ -268,14 +270,15 @@ class PromptBart(BartForConditionalGeneration):
                 **kwargs,
             )
         hidden = outputs.last_hidden_state[:, n_prompts:]  # (batch, target, d_model)
-        logits, loss, loss_sum, loss_count = None, None, None, None
+        logits, loss, loss_sum, loss_count, terms = None, None, None, None, None
         if labels is None:
             logits = self.lm_head(hidden) + self.final_logits_bias
         else:
-            scored = labels != -100
+            scored = labels != NOT_SCORED
             scored_logits = self.lm_head(hidden[scored]) + self.final_logits_bias
             loss_sum, loss_count = language_model_loss(scored_logits, labels[scored])
             loss = loss_sum / loss_count.clamp(min=1)
+            terms = (LossTerm("language_model", loss_sum, loss_count),)
         return PromptBartOutput(
             loss=loss,
             logits=logits,
@@ -288,6 +291,7 @@ class PromptBart(BartForConditionalGeneration):
             encoder_attentions=outputs.encoder_attentions,
             loss_sum=loss_sum,
             loss_count=loss_count,
+            terms=terms,
         )
 
     def encode(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import nn
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from ehr_course.batches.datasets import RecordDataset
 from ehr_course.batches.plan import BatchPlan

@@ -1,0 +1,101 @@
+"""Rows of different lengths in one flat array, so that NumPy can work on all of them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+
+from ehr_course.errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class Ragged:
+    """Rows of different lengths in one flat array.
+
+    Attributes:
+        values: int64 (n,), the rows one after the other.
+        lengths: int64 (rows,), how many values each row has; they sum to n.
+
+    Raises:
+        InputError: if values or lengths is not flat, or the lengths do not sum to n.
+
+    >>> rows = Ragged.from_lists([[8, 9], [], [7, 7, 7]])
+    >>> rows.values, rows.lengths, rows.offsets
+    (array([8, 9, 7, 7, 7]), array([2, 0, 3]), array([0, 2, 2, 5]))
+    >>> rows.take([2, 0]).to_lists()
+    [[7, 7, 7], [8, 9]]
+    """
+
+    values: np.ndarray
+    lengths: np.ndarray
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", np.asarray(self.values, dtype=np.int64))
+        object.__setattr__(self, "lengths", np.asarray(self.lengths, dtype=np.int64))
+        if self.values.ndim != 1 or self.lengths.ndim != 1:
+            raise InputError(
+                "Ragged",
+                "",
+                f"values has {self.values.ndim} dimensions and lengths {self.lengths.ndim}",
+                "Both are flat; use Ragged.from_lists for a list of rows.",
+            )
+        if self.lengths.sum() != len(self.values) or (self.lengths < 0).any():
+            raise InputError(
+                "Ragged",
+                "lengths",
+                f"they sum to {self.lengths.sum()}, and there are {len(self.values)} values",
+                "Give the length of every row; none is negative.",
+            )
+
+    @classmethod
+    def from_lists(cls, rows: Iterable[Sequence[int]]) -> Self:
+        """Lay rows one after the other."""
+        rows = list(rows)
+        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+        flat = (value for row in rows for value in row)
+        return cls(np.fromiter(flat, np.int64, lengths.sum()), lengths)
+
+    @classmethod
+    def unchecked(cls, values: np.ndarray, lengths: np.ndarray) -> Self:
+        """Ragged(values, lengths) for arrays that are right: several are made for each batch."""
+        self = object.__new__(cls)
+        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "lengths", lengths)
+        return self
+
+    def to_lists(self) -> list[list[int]]:
+        """The rows as lists."""
+        values, ends = self.values.tolist(), self.offsets.tolist()
+        return [values[ends[i] : ends[i + 1]] for i in range(len(self))]
+
+    def __len__(self) -> int:
+        """The number of rows."""
+        return len(self.lengths)
+
+    @cached_property
+    def offsets(self) -> np.ndarray:
+        """int64 (rows + 1,): row i is ``values[offsets[i]:offsets[i + 1]]``."""
+        offsets = np.zeros(len(self.lengths) + 1, np.int64)
+        self.lengths.cumsum(out=offsets[1:])
+        return offsets
+
+    def take(self, rows: Sequence[int] | np.ndarray) -> Self:
+        """Some of the rows, in the order asked for, as a copy."""
+        rows = np.asarray(rows, dtype=np.int64)
+        lengths = self.lengths[rows]
+        return self.unchecked(self.values[places(self.offsets[rows], lengths)], lengths)
+
+
+def places(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """The flat places of rows that begin at starts and have these lengths, row after row.
+
+    >>> places(np.array([10, 3]), np.array([2, 3]))
+    array([10, 11,  3,  4,  5])
+    """
+    ends = lengths.cumsum()
+    count = ends[-1] if len(ends) else 0
+    return (starts - ends + lengths).repeat(lengths) + np.arange(count)

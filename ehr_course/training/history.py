@@ -1,0 +1,76 @@
+"""What a training went through, step by step, as a table."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import polars as pl
+
+from ehr_course.errors import InputError
+
+
+class TrainingHistory:
+    """One row for each step that was tried.
+
+    Columns: ``step`` (updates of the weights so far), ``epoch``, ``batch`` (in it), ``loss``
+    (weighted, nats), each term of the loss by its name where there are several, ``lr``, ``scale``
+    (of the loss in float16), ``gradient_norm`` (before it was clipped), ``skipped``, ``tokens``
+    (scored ones), ``seconds``. Evaluations add columns that begin with ``validation_``.
+    """
+
+    def __init__(self, rows: list[dict] | None = None) -> None:
+        self.rows: list[dict] = rows if rows is not None else []
+
+    def add(self, row: Mapping[str, float | int | bool]) -> None:
+        """Append what one step did."""
+        self.rows.append(dict(row))
+
+    def add_evaluation(self, metrics: Mapping[str, float]) -> None:
+        """Write metrics into the row of the last step."""
+        self.rows[-1].update({f"validation_{name}": value for name, value in metrics.items()})
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def losses(self) -> list[float]:
+        """The loss of every step that changed the weights."""
+        return [row["loss"] for row in self.rows if not row["skipped"]]
+
+    def loss(self, last: int = 50) -> float:
+        """The mean loss of the last steps."""
+        recent = self.losses[-last:]
+        return sum(recent) / len(recent)
+
+    @property
+    def seconds(self) -> float:
+        """How long all steps took together."""
+        return sum(row["seconds"] for row in self.rows)
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens were scored in all."""
+        return sum(row["tokens"] for row in self.rows)
+
+    def table(self) -> pl.DataFrame:
+        """The rows as a polars table."""
+        return pl.DataFrame(self.rows, infer_schema_length=None)
+
+    def write(self, path: str | Path) -> None:
+        """Write the table to a .csv or .parquet file, whole or not at all."""
+        path = Path(path)
+        unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            if path.suffix == ".csv":
+                self.table().write_csv(unfinished)
+            elif path.suffix == ".parquet":
+                self.table().write_parquet(unfinished)
+            else:
+                raise InputError(
+                    path, "", "its name does not say which format", "Use .csv or .parquet."
+                )
+            unfinished.replace(path)
+        finally:
+            unfinished.unlink(missing_ok=True)

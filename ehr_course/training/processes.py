@@ -1,0 +1,63 @@
+"""One process or several: who this one is, and what all of them must agree on."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import distributed
+
+from ehr_course.errors import InputError
+
+
+@dataclass(frozen=True)
+class Processes:
+    """The processes of a training.
+
+    Attributes:
+        rank: the number of this one, from 0.
+        world: how many there are.
+    """
+
+    rank: int = 0
+    world: int = 1
+
+    @classmethod
+    def from_environment(cls) -> Processes:
+        """Join the processes that ``torchrun`` started, or be the only one."""
+        if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+            return cls()
+        if not distributed.is_initialized():
+            distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+        return cls(distributed.get_rank(), distributed.get_world_size())
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this process writes files and shows progress."""
+        return self.rank == 0
+
+    def gather(self, value: Any) -> list[Any]:
+        """The values of all processes, by rank."""
+        if self.world == 1:
+            return [value]
+        values: list[Any] = [None] * self.world
+        distributed.all_gather_object(values, value)
+        return values
+
+    def wait(self) -> None:
+        """Wait until every process has come to this line."""
+        if self.world > 1:
+            distributed.barrier()
+
+    def agree(self, what: str, value: Any) -> None:
+        """Raise an InputError unless all processes have the same value."""
+        values = self.gather(value)
+        if any(other != values[0] for other in values):
+            raise InputError(
+                "training",
+                what,
+                f"the {self.world} processes have different ones",
+                "Give every process the same; each takes its own part of every batch.",
+            )

@@ -1,0 +1,279 @@
+"""The contract between data and model: shapes, padding, targets, and what breaks it."""
+
+from typing import get_type_hints
+
+import numpy as np
+import pytest
+import torch
+from jaxtyping import jaxtyped
+from transformers.models.bart.modeling_bart import shift_tokens_right
+
+from ehr_course.batches.collate import SEXES, Batch, check_batch, collate, shift_right
+from ehr_course.batches.corruption import Corruption
+from ehr_course.batches.datasets import RecordDataset
+from ehr_course.batches.ragged import Ragged
+from ehr_course.errors import InputError
+from ehr_course.sources.synthetic import make_cohort
+from ehr_course.tokenizers.codes import CodeTokenizer
+
+PAD, BOS, EOS, MASK = 0, 1, 2, 6
+COHORT = make_cohort(60, seed=2)
+TOKENIZER = CodeTokenizer.from_records(COHORT)
+HEAVY = Corruption(p_visit=1, p_empty=0.2, p_delete=0.8, p_replace=0.8)
+
+
+def batch_of(n=8, seed=0, corruption=HEAVY):
+    indices = np.random.default_rng(seed).permutation(len(COHORT))[:n].tolist()
+    batch = RecordDataset(COHORT, TOKENIZER, corruption=corruption, seed=seed).batch(indices)
+    return batch, [COHORT[i] for i in indices]
+
+
+@jaxtyped(typechecker=None)  # within it, `batch`, `source` and `target` have one size each
+def shapes_agree(batch):
+    """Whether every tensor has the type and the shape that Batch says."""
+    return all(
+        isinstance(batch[name], expected) for name, expected in get_type_hints(Batch).items()
+    )
+
+
+# ---------------------------------------------------------------------- what is in a batch
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("n", [1, 2, 9])
+def test_shapes_and_types_are_those_of_batch(seed, n):
+    batch, _ = batch_of(n, seed)
+    assert batch.keys() == get_type_hints(Batch).keys()
+    assert shapes_agree(batch)
+
+
+@pytest.mark.parametrize("name", get_type_hints(Batch))
+def test_a_tensor_of_another_batch_breaks_the_shapes(name):
+    batch, _ = batch_of(8)
+    other, _ = batch_of(7, seed=5)
+    assert not shapes_agree({**batch, name: other[name]})
+
+
+@pytest.mark.parametrize("name", get_type_hints(Batch))
+def test_a_tensor_of_another_type_breaks_the_shapes(name):
+    batch, _ = batch_of(8)
+    assert not shapes_agree({**batch, name: batch[name].to(torch.int32)})
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_labels_never_come_from_the_corrupted_sequence(seed):
+    batch, records = batch_of(12, seed)
+    changed = 0
+    for row, record in enumerate(records):
+        clean = TOKENIZER.encode(record)
+        label = batch["labels"][row]
+        assert label[label != -100].tolist() == clean
+        read = batch["input_ids"][row][batch["attention_mask"][row] == 1].tolist()
+        changed += read != clean
+    assert changed > 6  # so that corrupted and clean records can be told apart at all
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_decoder_input_never_contains_a_masked_label(seed):
+    batch, records = batch_of(12, seed)
+    assert (batch["decoder_input_ids"] >= 0).all()
+    assert not (batch["decoder_input_ids"] == MASK).any()
+    assert not (batch["labels"] == MASK).any()
+    assert (batch["input_ids"] == MASK).any()
+    for row, record in enumerate(records):
+        clean = TOKENIZER.encode(record)
+        width = batch["labels"].shape[1]
+        expected = [EOS, *clean, *[PAD] * width][:width]
+        assert batch["decoder_input_ids"][row].tolist() == expected
+
+
+def test_a_batch_is_as_wide_as_its_longest_row_on_each_side():
+    batch, records = batch_of(9)
+    assert batch["labels"].shape[1] == max(len(TOKENIZER.encode(record)) for record in records)
+    assert batch["input_ids"].shape[1] == batch["attention_mask"].sum(1).max()
+    assert batch["input_ids"].shape[1] < batch["labels"].shape[1]
+
+
+def test_padding_is_on_the_right():
+    clean = Ragged.from_lists([[1, 3, 7, 4, 2], [1, 3, 8, 9, 10, 4, 2]])
+    inputs = Ragged.from_lists([[1, 3, 7, 4, 2], [1, 3, 6, 10, 4, 2]])
+    batch = collate(clean, inputs, [3, 90], ["F", "M"])
+    assert batch["input_ids"].tolist() == [[1, 3, 7, 4, 2, 0], [1, 3, 6, 10, 4, 2]]
+    assert batch["attention_mask"].tolist() == [[1, 1, 1, 1, 1, 0], [1, 1, 1, 1, 1, 1]]
+    assert batch["labels"].tolist() == [[1, 3, 7, 4, 2, -100, -100], [1, 3, 8, 9, 10, 4, 2]]
+    assert batch["decoder_input_ids"].tolist() == [[2, 1, 3, 7, 4, 2, 0], [2, 1, 3, 8, 9, 10, 4]]
+
+
+def test_age_is_in_years_and_sex_is_numbered_as_in_the_tutorial():
+    one = Ragged.from_lists([[1, 3, 7, 4, 2]] * 3)
+    batch = collate(one, one, [0, 64.5, 90], ["M", "F", "F"])
+    assert batch["x_num"].tolist() == [[0.0], [64.5], [90.0]]
+    assert batch["x_cat"].tolist() == [[0], [1], [1]]
+    assert SEXES == ("M", "F")
+
+
+def test_a_batch_shares_no_memory_with_the_records():
+    clean = Ragged.from_lists([[1, 3, 7, 4, 2]])
+    batch = collate(clean, clean, [64], ["M"])
+    for name in ("input_ids", "decoder_input_ids", "labels"):
+        batch[name].fill_(9)
+    assert clean.to_lists() == [[1, 3, 7, 4, 2]]
+    assert len({tensor.data_ptr() for tensor in batch.values()}) == 6
+
+
+# ---------------------------------------------------------------------- shift right
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_shift_right_is_that_of_transformers(seed):
+    generator = torch.Generator().manual_seed(seed)
+    clean = torch.randint(0, 50, (4, 9), generator=generator)
+    assert torch.equal(shift_right(clean), shift_tokens_right(clean, PAD, EOS))
+
+
+def test_shift_right_starts_with_the_token_asked_for_and_leaves_its_input_alone():
+    clean = torch.tensor([[5, 6, 7]])
+    assert shift_right(clean, start=9).tolist() == [[9, 5, 6]]
+    assert clean.tolist() == [[5, 6, 7]]
+
+
+def test_masked_labels_cannot_be_shifted():
+    with pytest.raises(InputError, match="-100 is a label, not a token"):
+        shift_right(torch.tensor([[1, 3, 7, -100]]))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_decoder_input_of_a_batch_is_shift_right_of_its_clean_ids(seed):
+    batch, _ = batch_of(9, seed)
+    clean = batch["labels"].masked_fill(batch["labels"] == -100, PAD)
+    assert torch.equal(batch["decoder_input_ids"], shift_right(clean))
+
+
+# ---------------------------------------------------------------------- bad input
+
+ROW = Ragged.from_lists([[1, 3, 7, 4, 2]])
+
+
+@pytest.mark.parametrize("age", [float("nan"), -1, -0.01, 120.5, 300, float("inf"), None, "old"])
+def test_an_age_that_is_none_is_refused(age):
+    with pytest.raises(InputError, match="age"):
+        collate(ROW, ROW, [age], ["F"])
+
+
+def test_the_message_names_the_row_of_the_wrong_age():
+    three = ROW.take([0, 0, 0])
+    with pytest.raises(InputError, match="row 2: nan is not an age"):
+        collate(three, three, [64, 0, float("nan")], ["F", "F", "F"])
+
+
+@pytest.mark.parametrize("age", [0, 120])
+def test_the_youngest_and_the_oldest_age_pass(age):
+    assert collate(ROW, ROW, [age], ["F"])["x_num"].item() == age
+
+
+@pytest.mark.parametrize("sex", ["U", "f", "", None, 1, float("nan")])
+def test_an_unknown_sex_is_refused(sex):
+    with pytest.raises(InputError, match=r"sexes, row 0: .* is not one of 'M', 'F'"):
+        collate(ROW, ROW, [64], [sex])
+
+
+@pytest.mark.parametrize(
+    ("clean", "inputs", "ages", "sexes"),
+    [
+        (ROW, ROW, [64, 65], ["F"]),
+        (ROW, ROW, [64], ["F", "M"]),
+        (ROW, ROW.take([0, 0]), [64], ["F"]),
+        (ROW.take([]), ROW.take([]), [], []),
+        (Ragged.from_lists([[]]), ROW, [64], ["F"]),
+        (ROW, Ragged.from_lists([[]]), [64], ["F"]),
+    ],
+)
+def test_rows_that_do_not_go_together_are_refused(clean, inputs, ages, sexes):
+    with pytest.raises(InputError, match="collate"):
+        collate(clean, inputs, ages, sexes)
+
+
+# ---------------------------------------------------------------------- check_batch
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_every_batch_of_the_dataset_keeps_the_contract(seed):
+    check_batch(batch_of(9, seed)[0], n_tokens=len(TOKENIZER))
+
+
+def leak(batch):
+    """Labels and decoder input taken from the corrupted sequence."""
+    ids, mask = batch["input_ids"], batch["attention_mask"]
+    batch["labels"] = ids.masked_fill(mask == 0, -100)
+    batch["decoder_input_ids"] = shift_right(ids)
+
+
+def put(name, place, value):
+    def change(batch):
+        batch[name][place] = value
+
+    return change
+
+
+def to(name, make):
+    def change(batch):
+        batch[name] = make(batch[name])
+
+    return change
+
+
+# Row 0 is the longest on both sides, row 1 the shortest.
+BREAKS = {
+    "leaked labels": (leak, "labels: .* asks the model to write <mask>"),
+    "a masked label shifted": (
+        put("decoder_input_ids", (1, -1), -100),
+        "decoder_input_ids: row 1, .* holds a masked label",
+    ),
+    "decoder input not shifted": (
+        to("decoder_input_ids", lambda ids: ids.roll(-1, 1)),
+        "decoder_input_ids: .* is not the clean record one place later",
+    ),
+    "decoder starts with BOS": (
+        put("decoder_input_ids", (0, 0), BOS),
+        "decoder_input_ids: row 0, position 0",
+    ),
+    "scored padding": (put("labels", (1, -1), PAD), "labels: row 1, .* before its last token"),
+    "all padding scored": (to("labels", lambda x: x.clamp(min=0)), "labels: .* scores padding"),
+    "a label masked in the middle": (put("labels", (0, 2), -100), "labels: row 0, position 3"),
+    "no label at all": (put("labels", 1, -100), "labels: row 1"),
+    "mask over padding": (to("attention_mask", torch.ones_like), "input_ids: row 1"),
+    "mask with a hole": (put("attention_mask", (0, 2), 0), "attention_mask: row 0"),
+    "mask of another number": (put("attention_mask", (0, 2), 2), "attention_mask: row 0"),
+    "padding as a token": (put("input_ids", (0, 1), PAD), "input_ids: row 0, position 1"),
+    "an id too large": (put("input_ids", (0, 1), len(TOKENIZER)), "input_ids: .* vocabulary"),
+    "a negative id": (put("input_ids", (0, 1), -1), "input_ids: .* vocabulary"),
+    "-100 as an id": (put("input_ids", (0, 1), -100), "input_ids: .* vocabulary"),
+    "age NaN": (put("x_num", (1, 0), float("nan")), "x_num: row 1 is nan"),
+    "age negative": (put("x_num", (1, 0), -5), "x_num: row 1 is -5"),
+    "age 300": (put("x_num", (1, 0), 300), "x_num: row 1 is 300"),
+    "a third sex": (put("x_cat", (1, 0), 2), "x_cat: row 1 is 2"),
+    "a negative sex": (put("x_cat", (1, 0), -1), "x_cat: row 1 is -1"),
+    "age of shape (batch,)": (to("x_num", lambda x: x[:, 0]), r"x_num: .* shape \(2,\)"),
+    "two ages": (to("x_num", lambda x: x.repeat(1, 2)), r"x_num: its shape is \(2, 2\)"),
+    "whole ages": (to("x_num", lambda x: x.long()), "x_num: it is torch.int64"),
+    "a row too few": (to("x_cat", lambda x: x[:1]), "x_cat: .* and batch is 2 in input_ids"),
+    "labels cut": (to("labels", lambda x: x[:, :-1]), "labels: .* and target is"),
+    "no rows": (
+        lambda batch: batch.update({name: batch[name][:0] for name in batch}),
+        "input_ids: .* no size 0",
+    ),
+    "a list": (to("labels", lambda x: x.tolist()), "labels: it is a list"),
+    "no age": (lambda batch: batch.pop("x_num"), "x_num is missing"),
+}
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_a_broken_batch_is_refused_and_the_message_says_where(name):
+    change, says = BREAKS[name]
+    clean = Ragged.from_lists([[1, 3, 7, 8, 9, 10, 4, 2], [1, 3, 7, 4, 2]])
+    inputs = Ragged.from_lists([[1, 3, 6, 8, 9, 10, 4, 2], [1, 3, 6, 4, 2]])
+    batch = collate(clean, inputs, [64, 31], ["F", "M"])
+    check_batch(batch, n_tokens=len(TOKENIZER))
+    change(batch)
+    with pytest.raises(InputError, match=says):
+        check_batch(batch, n_tokens=len(TOKENIZER))

@@ -1,0 +1,221 @@
+"""Which patients make up which batch, with any number of workers and from any point on."""
+
+import pickle
+import random
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+from ehr_course.batches.datasets import BatchKey, RecordDataset
+from ehr_course.batches.plan import POOL, BatchPlan, data_loader
+from ehr_course.errors import InputError
+from ehr_course.sources.synthetic import make_cohort
+from ehr_course.tokenizers.codes import CodeTokenizer
+
+COHORT = make_cohort(90, seed=4)
+TOKENIZER = CodeTokenizer.from_records(COHORT)
+DATASET = RecordDataset(COHORT, TOKENIZER)
+
+
+def random_lengths(n, seed=0):
+    return np.random.default_rng(seed).integers(5, 200, n)
+
+
+def waste(lengths, plan):
+    """The share of padding, by a loop over batches."""
+    padded = sum(len(key.indices) * max(lengths[i] for i in key.indices) for key in plan)
+    return 1 - sum(lengths) / padded
+
+
+def same(some, others):
+    return len(some) == len(others) and all(
+        torch.equal(one[name], other[name])
+        for one, other in zip(some, others, strict=True)
+        for name in one
+    )
+
+
+# ---------------------------------------------------------------------- the plan
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+@pytest.mark.parametrize("bucketed", [True, False])
+@pytest.mark.parametrize(("n", "size"), [(1, 1), (7, 3), (32, 32), (33, 32), (700, 4)])
+def test_every_patient_comes_once_an_epoch(n, size, bucketed, shuffle):
+    plan = BatchPlan(random_lengths(n), size, bucketed=bucketed, shuffle=shuffle)
+    keys = list(plan)
+    assert sorted(i for key in keys for i in key.indices) == list(range(n))
+    assert [key.number for key in keys] == list(range(len(plan)))
+    assert sorted(len(key.indices) for key in keys)[1:] == [size] * (len(plan) - 1)
+
+
+def test_without_shuffle_and_buckets_patients_come_in_their_order():
+    keys = list(BatchPlan(random_lengths(7), 3, shuffle=False, bucketed=False))
+    assert keys == [
+        BatchKey(0, 0, (0, 1, 2)),
+        BatchKey(0, 1, (3, 4, 5)),
+        BatchKey(0, 2, (6,)),
+    ]
+
+
+def test_without_shuffle_buckets_are_the_pools_sorted_by_length():
+    size, n = 2, 2 * POOL * 2 + 5
+    lengths = random_lengths(n).tolist()
+    expected = []
+    for first in range(0, n, POOL * size):
+        pool = sorted(range(first, min(n, first + POOL * size)), key=lambda i: lengths[i])
+        expected += [tuple(pool[i : i + size]) for i in range(0, len(pool), size)]
+    keys = list(BatchPlan(lengths, size, shuffle=False))
+    assert [key.indices for key in keys] == expected
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_bucketed_batch_is_a_run_of_neighbours_by_length_in_its_pool(seed):
+    n, size = POOL * 4, 4  # one pool
+    lengths = random_lengths(n, seed)
+    batches = sorted(
+        sorted(int(lengths[i]) for i in key.indices) for key in BatchPlan(lengths, size, seed=seed)
+    )
+    assert [length for batch in batches for length in batch] == sorted(lengths.tolist())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_buckets_leave_little_padding(seed):
+    lengths = random_lengths(5000, seed).tolist()
+    bucketed = waste(lengths, BatchPlan(lengths, 32, seed=seed))
+    mixed = waste(lengths, BatchPlan(lengths, 32, seed=seed, bucketed=False))
+    assert bucketed < 0.05
+    assert mixed > 0.4
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_bucketed_batches_do_not_come_in_the_order_of_their_lengths(seed):
+    lengths = random_lengths(POOL * 4)  # one pool: sorted, the correlation would be near 1
+    means = [np.mean(lengths[list(key.indices)]) for key in BatchPlan(lengths, 4, seed=seed)]
+    assert abs(np.corrcoef(means, np.arange(POOL))[0, 1]) < 0.5
+
+
+def test_patients_meet_others_in_every_epoch_and_with_every_seed():
+    lengths = [10] * 400
+    plans = [
+        BatchPlan(lengths, 4),
+        BatchPlan(lengths, 4, epoch=1),
+        BatchPlan(lengths, 4, seed=1),
+    ]
+    batches = [{frozenset(key.indices) for key in plan} for plan in plans]
+    assert len(batches[0] & batches[1]) < 5
+    assert len(batches[0] & batches[2]) < 5
+
+
+@pytest.mark.parametrize("bucketed", [True, False])
+def test_the_same_seed_and_epoch_give_the_same_plan_whenever_it_is_asked(bucketed):
+    plan = BatchPlan(random_lengths(100), 8, seed=3, epoch=2, bucketed=bucketed)
+    first = list(plan)
+    np.random.seed(0)  # the global states are none of its business
+    random.seed(0)
+    torch.manual_seed(0)
+    assert list(plan) == first
+    other = BatchPlan(random_lengths(100), 8, seed=3, bucketed=bucketed)
+    other.set_epoch(2)
+    assert list(other) == first
+
+
+@pytest.mark.parametrize("start", [0, 1, 7, 13])
+def test_start_leaves_exactly_the_batches_that_remain(start):
+    lengths = random_lengths(100)
+    whole = list(BatchPlan(lengths, 8, epoch=5))
+    rest = BatchPlan(lengths, 8, epoch=5, start=start)
+    assert list(rest) == whole[start:]
+    assert len(rest) == len(whole) - start
+    rest.set_epoch(6)
+    assert len(rest) == len(whole)
+
+
+def test_the_order_is_not_drawn_from_the_stream_of_the_first_corruption():
+    # NumPy makes the same stream of [seed, epoch] and of [seed, epoch, 0].
+    lengths = [10] * 100
+    order = [i for key in BatchPlan(lengths, 4, bucketed=False) for i in key.indices]
+    assert order != np.random.default_rng([0, 0, 0]).permutation(100).tolist()
+
+
+def test_a_key_survives_the_way_to_a_worker():
+    key = next(iter(BatchPlan(random_lengths(9), 3)))
+    assert pickle.loads(pickle.dumps(key)) == key
+    assert all(type(index) is int for index in key.indices)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "size", "options"),
+    [
+        ([], 4, {}),
+        ([[5, 6]], 4, {}),
+        ([5, 6], 0, {}),
+        ([5, 6], 4, {"seed": -1}),
+        ([5, 6], 4, {"seed": 2**32}),
+        ([5, 6], 4, {"epoch": -1}),
+        ([5, 6], 4, {"start": 2}),
+        ([5, 6], 4, {"start": -1}),
+    ],
+)
+def test_numbers_out_of_their_range_are_refused(lengths, size, options):
+    with pytest.raises(InputError, match="BatchPlan"):
+        BatchPlan(lengths, size, **options)
+
+
+# ---------------------------------------------------------------------- the loader
+
+
+def test_the_loader_gives_the_batches_of_the_plan():
+    expected = [DATASET[key] for key in BatchPlan(DATASET.lengths, 8, seed=1, epoch=2)]
+    loader = data_loader(DATASET, 8, seed=1, epoch=2)
+    assert same(list(loader), expected)
+    assert len(loader) == len(expected)
+
+
+@pytest.mark.parametrize("num_workers", [1, 2])
+def test_any_number_of_workers_gives_the_same_batches_and_no_warning(num_workers):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        # Said of every fork by Python 3.12 and later, whatever the worker does; and of this
+        # machine, where it has one processor.
+        warnings.filterwarnings("ignore", message=".*fork", category=DeprecationWarning)
+        warnings.filterwarnings("ignore", message="This DataLoader will create")
+        loader = data_loader(DATASET, 8, num_workers=num_workers)
+        first, again = list(loader), list(loader)
+        loader.sampler.set_epoch(1)
+        second = list(loader)
+        loader.sampler.set_epoch(1, start=5)
+        rest = list(loader)
+    alone = data_loader(DATASET, 8)
+    assert same(first, list(alone))
+    assert same(again, first)
+    alone.sampler.set_epoch(1)
+    assert same(second, list(alone))
+    assert not same(second, first)
+    assert same(rest, second[5:])
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_a_loader_that_starts_in_the_middle_gives_the_remaining_batches(num_workers):
+    whole = list(data_loader(DATASET, 8, epoch=3))
+    rest = data_loader(DATASET, 8, epoch=3, start=4, num_workers=num_workers)
+    assert len(rest) == len(whole) - 4
+    assert same(list(rest), whole[4:])
+
+
+def test_an_interrupted_epoch_can_be_left_and_resumed_by_the_same_loader():
+    loader = data_loader(DATASET, 8, num_workers=1)
+    whole = list(loader)
+    iterator = iter(loader)
+    done = [next(iterator) for _ in range(3)]
+    del iterator
+    loader.sampler.set_epoch(0, start=3)
+    assert same(done + list(loader), whole)
+
+
+def test_the_loader_passes_on_order_and_buckets():
+    in_order = data_loader(DATASET, 8, shuffle=False, bucketed=False)
+    ages = [age for batch in in_order for age in batch["x_num"][:, 0].tolist()]
+    assert ages == [record.age for record in COHORT]
