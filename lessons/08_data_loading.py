@@ -728,6 +728,6 @@ assert again.records == some
 #
 # ## What comes next
 #
-# The next chapter corrupts these records on purpose, so that a model can
-# learn to repair them. [Lesson 00](00_start_here.ipynb) has the map of the
-# course, and `progress()` shows where you stand.
+# [Lesson 09](09_corruption.ipynb) corrupts these records on purpose, so
+# that a model can learn to repair them. [Lesson 00](00_start_here.ipynb)
+# has the map of the course, and `progress()` shows where you stand.

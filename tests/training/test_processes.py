@@ -91,7 +91,21 @@ def test_two_processes_do_what_one_does(tmp_path: Path, precision: str) -> None:
     two = torchrun(tmp_path / "two", "dropout=0.0", f"precision={precision}")
     assert two.returncode == 0, two.stderr
     small.train_into(tmp_path / "one", dropout=0.0, precision=precision)
-    tolerance = 2e-5 if precision == "float32" else 2e-3
-    for name, weight in final_weights(tmp_path / "one").items():
-        other = final_weights(tmp_path / "two")[name]
-        torch.testing.assert_close(weight, other, atol=tolerance, rtol=1e-3, msg=name)
+    one, two = (final_weights(tmp_path / name) for name in ("one", "two"))
+    difference = sum(float((one[name] - two[name]).square().sum()) for name in one) ** 0.5
+    moved = sum(
+        float((one[name] - start).square().sum())
+        for name, start in small.model(dropout=0.0).named_parameters()
+        if name in one
+    )
+    # The gradient of a key's bias is zero but for rounding, and AdamW makes whole steps of it: so
+    # the weights are compared as one, with the way that they have come.
+    assert difference < (1e-3 if precision == "float32" else 5e-2) * moved**0.5
+    losses = [
+        [
+            row["loss"]
+            for row in read_checkpoint(checkpoints(tmp_path / name)[-1]).numbers["history"]
+        ]
+        for name in ("one", "two")
+    ]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5 if precision == "float32" else 1e-3)

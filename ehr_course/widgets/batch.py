@@ -1,0 +1,86 @@
+"""Look at any batch of an epoch, and at what padding costs with and without length buckets."""
+
+from __future__ import annotations
+
+import ipywidgets
+
+from ehr_course.batches.datasets import RecordDataset
+from ehr_course.batches.plan import BatchPlan
+from ehr_course.errors import InputError
+from ehr_course.plots.batch import Waste, draw_batch, padding_share
+from ehr_course.plots.style import Picture
+from ehr_course.widgets.static import PictureWidget
+
+BATCH_SIZES = (8, 16, 32, 64)
+
+
+def batch_inspector(
+    dataset: RecordDataset, *, batch_size: int = 32, seed: int = 0, epoch: int = 0
+) -> PictureWidget:
+    """Choose a batch, the batch size, and whether patients of similar length share a batch.
+
+    Args:
+        dataset: makes the batches.
+        batch_size: where the second control stands at first; 8, 16, 32 or 64.
+        seed: of the order of the patients.
+        epoch: which epoch's order and corruption.
+
+    Returns:
+        A widget with the controls ``number``, the batch within its epoch from 0,
+        ``batch_size`` and ``bucketed``.
+
+    Raises:
+        InputError: if the batch size is not one of the four.
+    """
+    if batch_size not in BATCH_SIZES:
+        raise InputError(
+            "batch_inspector",
+            "batch_size",
+            f"{batch_size!r} is not offered",
+            f"Use one of {', '.join(map(str, BATCH_SIZES))}.",
+        )
+
+    def plan(batch_size: int, bucketed: bool) -> BatchPlan:
+        return BatchPlan(dataset.lengths, batch_size, seed=seed, epoch=epoch, bucketed=bucketed)
+
+    def waste(batch_size: int) -> Waste:
+        shares = (
+            padding_share(dataset.lengths, (key.indices for key in plan(batch_size, bucketed)))
+            for bucketed in (False, True)
+        )
+        return Waste(*shares)
+
+    def draw(number: int, batch_size: int, bucketed: bool) -> Picture:
+        key = list(plan(batch_size, bucketed))[number]
+        return draw_batch(dataset[key], waste(batch_size), number=number, bucketed=bucketed)
+
+    numbers = ipywidgets.IntSlider(
+        value=0,
+        min=0,
+        max=len(plan(batch_size, True)) - 1,
+        description="batch",
+        # A picture takes some tenths of a second: draw where the slider stops, not on its way.
+        continuous_update=False,
+        style={"description_width": "initial"},
+    )
+    sizes = ipywidgets.Dropdown(
+        value=batch_size,
+        options=BATCH_SIZES,
+        description="batch size",
+        style={"description_width": "initial"},
+        layout=ipywidgets.Layout(width="150px"),
+    )
+    buckets = ipywidgets.Checkbox(
+        value=False,
+        description="length buckets",
+        indent=False,
+        style={"description_width": "initial"},
+        layout=ipywidgets.Layout(width="auto"),
+    )
+
+    def fit_the_batches(change: dict) -> None:
+        numbers.max = len(plan(change["new"], True)) - 1
+
+    # Registered before the widget's own observer, so that no batch is drawn that is no more.
+    sizes.observe(fit_the_batches, names="value")
+    return PictureWidget(draw, {"number": numbers, "batch_size": sizes, "bucketed": buckets})

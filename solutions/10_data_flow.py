@@ -1,0 +1,246 @@
+# %% [markdown]
+# # 10 · Data flow: worked answers
+#
+# One answer and one alternative for each exercise, with the reason.
+# Compare them with your own after you have tried.
+
+# %%
+import numpy as np
+import torch
+from torch.nn.functional import pad
+from torch.nn.utils.rnn import pad_sequence
+
+from ehr_course.exercises import check
+
+
+# %% [markdown]
+# ## 10.1 Dynamic padding
+#
+# Inputs and targets each have a longest row of their own, because
+# corruption changes lengths. What fills the gap depends on the reader:
+# the model looks up every id, so its padding is a real id, 0. The loss
+# skips -100. The mask is what the same padding makes of rows of ones.
+
+# %% tags=["answer:10.1", "nbval-ignore-output"]
+def pad_batch(inputs, targets):
+    def pad(rows, value):
+        longest = max(len(row) for row in rows)
+        full = [row + [value] * (longest - len(row)) for row in rows]
+        return torch.tensor(full)
+
+    ones = [[1] * len(row) for row in inputs]
+    return {
+        "input_ids": pad(inputs, 0),
+        "attention_mask": pad(ones, 0),
+        "labels": pad(targets, -100),
+    }
+
+
+check("10.1", pad_batch)
+
+
+# %% [markdown]
+# PyTorch pads tensors of different lengths. Padding that is no token can
+# be told from the lengths alone: a place is real while its number is less
+# than the length of the row.
+
+# %% tags=["alternative:10.1", "nbval-ignore-output"]
+def pad_batch(inputs, targets):
+    ids = [torch.tensor(row) for row in inputs]
+    labels = [torch.tensor(row) for row in targets]
+    input_ids = pad_sequence(ids, batch_first=True)
+    lengths = torch.tensor([len(row) for row in inputs])
+    places = torch.arange(input_ids.shape[1])
+    return {
+        "input_ids": input_ids,
+        "attention_mask": (places < lengths[:, None]).long(),
+        "labels": pad_sequence(labels, True, padding_value=-100),
+    }
+
+
+check("10.1", pad_batch)
+
+
+# %% [markdown]
+# ## 10.2 Padding waste and length buckets
+#
+# A batch costs its number of rows times its longest row. Both sums run
+# over all batches before anything is divided, so that each place counts
+# once, wherever it stands.
+
+# %% tags=["answer:10.2", "nbval-ignore-output"]
+def padding_share(lengths, batch_size, pool_batches):
+    pool_size = batch_size * pool_batches
+    places = 0
+    for start in range(0, len(lengths), pool_size):
+        pool = sorted(lengths[start : start + pool_size])
+        for first in range(0, len(pool), batch_size):
+            batch = pool[first : first + batch_size]
+            places += len(batch) * max(batch)
+    return 1 - sum(lengths) / places
+
+
+check("10.2", padding_share)
+
+
+# %% [markdown]
+# The alternative gives every record the length of its batch, and compares
+# two sums. NumPy sorts each pool in its place; the last record of a sorted
+# batch is its longest.
+
+# %% tags=["alternative:10.2", "nbval-ignore-output"]
+def padding_share(lengths, batch_size, pool_batches):
+    real = np.array(lengths)
+    padded = real.copy()
+    for start in range(0, len(real), batch_size * pool_batches):
+        padded[start : start + batch_size * pool_batches].sort()
+    for first in range(0, len(real), batch_size):
+        batch = slice(first, first + batch_size)
+        padded[batch] = padded[batch][-1]
+    return float((padded.sum() - real.sum()) / padded.sum())
+
+
+check("10.2", padding_share)
+
+
+# %% [markdown]
+# ## 10.3 Fresh corruption that can be repeated
+#
+# The noise of a batch depends on what the batch is, never on who makes it
+# or when. A generator made from the three numbers is the same one on any
+# machine, in any worker, today and after a crash. That costs one new
+# generator for each batch, which takes some microseconds.
+
+# %% tags=["answer:10.3", "nbval-ignore-output"]
+def loader_noise(seed, epoch, start, n_batches, n_workers):
+    noise = []
+    for number in range(start, n_batches):
+        rng = np.random.default_rng([seed, epoch, number])
+        noise.append(int(rng.integers(1_000)))
+    return noise
+
+
+check("10.3", loader_noise)
+
+
+# %% [markdown]
+# `default_rng` makes a `SeedSequence` of the list. Made by hand, it can
+# be kept, printed, or handed to another kind of generator.
+
+# %% tags=["alternative:10.3", "nbval-ignore-output"]
+def loader_noise(seed, epoch, start, n_batches, n_workers):
+    def draw(number):
+        sequence = np.random.SeedSequence([seed, epoch, number])
+        return np.random.default_rng(sequence).integers(1_000)
+
+    return [draw(number) for number in range(start, n_batches)]
+
+
+check("10.3", loader_noise)
+
+
+# %% [markdown]
+# ## 10.4 The contract of a batch
+#
+# Shapes come first, because no other clause can be tested without them.
+# After that each clause is one comparison of whole tensors. What the
+# decoder should read is built from the labels, and compared.
+
+# %% tags=["answer:10.4", "nbval-ignore-output"]
+def problems(
+    input_ids, attention_mask, decoder_input_ids, labels, x_num, x_cat
+):
+    of_source = [input_ids, attention_mask]
+    of_target = [decoder_input_ids, labels]
+    of_patient = [x_num, x_cat]
+    batch, source = input_ids.shape
+    target = labels.shape[1]
+    if (
+        any(t.shape != (batch, source) for t in of_source)
+        or any(t.shape != (batch, target) for t in of_target)
+        or any(t.shape != (batch, 1) for t in of_patient)
+    ):
+        return ["shapes"]
+    found = []
+    whole = [*of_source, *of_target, x_cat]
+    if x_num.dtype != torch.float32 or any(
+        t.dtype != torch.int64 for t in whole
+    ):
+        found.append("dtypes")
+    if (attention_mask != (input_ids != 0)).any():
+        found.append("mask")
+    if (labels == 0).any():
+        found.append("labels")
+    expected = torch.full_like(labels, 2)
+    expected[:, 1:] = labels[:, :-1]
+    expected[expected == -100] = 0
+    if (decoder_input_ids != expected).any():
+        found.append("decoder")
+    return found
+
+
+check("10.4", problems)
+
+
+# %% [markdown]
+# The alternative writes the contract as a table from a clause to whether
+# it is broken, and reads the broken ones off.
+
+# %% tags=["alternative:10.4", "nbval-ignore-output"]
+def problems(
+    input_ids, attention_mask, decoder_input_ids, labels, x_num, x_cat
+):
+    pairs = [(input_ids, attention_mask), (decoder_input_ids, labels)]
+    column = (len(input_ids), 1)
+    same = all(a.shape == b.shape for a, b in pairs)
+    same = same and len(labels) == len(input_ids)
+    if not same or not x_num.shape == x_cat.shape == column:
+        return ["shapes"]
+    whole = [tensor.dtype for pair in pairs for tensor in pair]
+    types = {*whole, x_cat.dtype}
+    read = pad(labels[:, :-1], (1, 0), value=2).clamp(min=0)
+    broken = {
+        "dtypes": types != {torch.int64} or x_num.dtype != torch.float32,
+        "mask": not torch.equal(attention_mask, input_ids > 0),
+        "labels": 0 in labels,
+        "decoder": not torch.equal(decoder_input_ids, read),
+    }
+    return [name for name in broken if broken[name]]
+
+
+check("10.4", problems)
+
+
+# %% [markdown]
+# ## 10.5 The memory of a batch
+#
+# A row of the batch has two tensors of the source's length and two of the
+# target's, all of 8 bytes a number. Age adds 4 bytes and sex 8.
+
+# %% tags=["answer:10.5", "nbval-ignore-output"]
+def batch_bytes(batch_size, source, target):
+    row = 8 * (2 * source + 2 * target)
+    row += 4 + 8
+    return batch_size * row
+
+
+check("10.5", batch_bytes)
+
+
+# %% [markdown]
+# The alternative asks PyTorch. A tensor on the device `"meta"` has a
+# shape and a type and no memory, so this costs nothing at any size.
+
+# %% tags=["alternative:10.5", "nbval-ignore-output"]
+def batch_bytes(batch_size, source, target):
+    def empty(length, dtype):
+        shape = (batch_size, length)
+        return torch.empty(shape, dtype=dtype, device="meta")
+
+    widths = [source, source, target, target, 1]
+    tensors = [empty(width, torch.int64) for width in widths]
+    tensors.append(empty(1, torch.float32))
+    return sum(tensor.nbytes for tensor in tensors)
+
+
+check("10.5", batch_bytes)

@@ -1,0 +1,253 @@
+# %% [markdown]
+# # 11 · Model architecture: worked answers
+#
+# One answer and one alternative for each exercise, with the reason.
+# Compare them with your own after you have tried.
+
+# %%
+import math
+
+import torch
+from torch.nn import functional
+
+from ehr_course.exercises import check
+
+
+# %% [markdown]
+# ## 11.1 Scaled dot-product attention
+#
+# A score for each pair of query and key, then for each query weights that
+# sum to 1, then the weighted sum of the values. A hidden key gets the
+# score minus infinity, whose exponential is exactly 0. The softmax runs
+# over the last axis, where the keys are.
+
+# %% tags=["answer:11.1", "nbval-ignore-output"]
+def attention(query, key, value, mask):
+    scores = query @ key.T  # (target, source)
+    scores = scores / math.sqrt(query.shape[-1])
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf)
+    weights = scores.softmax(dim=-1)
+    return weights @ value  # (target, d_value)
+
+
+check("11.1", attention)
+
+
+# %% [markdown]
+# The same with the softmax written out. Taking off the largest visible
+# score changes no weight, for it cancels in the division, and keeps every
+# exponential between 0 and 1.
+
+# %% tags=["alternative:11.1", "nbval-ignore-output"]
+def attention(query, key, value, mask):
+    scores = torch.einsum("td,sd->ts", query, key) * query.shape[1] ** -0.5
+    if mask is None:
+        mask = torch.ones_like(scores, dtype=torch.bool)
+    scores = torch.where(mask, scores, -math.inf)
+    powers = torch.exp(scores - scores.amax(dim=1, keepdim=True))
+    weights = powers / powers.sum(dim=1, keepdim=True)
+    return torch.einsum("ts,sd->td", weights, value)
+
+
+check("11.1", attention)
+
+
+# %% [markdown]
+# ## 11.2 Causal mask with prompts
+#
+# Two conditions hold at once. The first is the lower triangle, over
+# prompts and tokens alike. The second hides the columns of padding, in
+# every row. Prompts are never padding.
+
+# %% tags=["answer:11.2", "nbval-ignore-output"]
+def decoder_mask(n_prompts, attention_mask):
+    prompts = torch.ones(n_prompts, dtype=torch.bool)
+    real = torch.cat([prompts, attention_mask.bool()])  # (length,)
+    length = len(real)
+    causal = torch.ones(length, length, dtype=torch.bool).tril()
+    return causal & real
+
+
+check("11.2", decoder_mask)
+
+
+# %% [markdown]
+# The alternative compares positions: no later one, and none beyond the
+# last real one.
+
+# %% tags=["alternative:11.2", "nbval-ignore-output"]
+def decoder_mask(n_prompts, attention_mask):
+    position = torch.arange(n_prompts + len(attention_mask))
+    n_real = n_prompts + attention_mask.sum()
+    earlier = position[None, :] <= position[:, None]
+    return earlier & (position < n_real)[None, :]
+
+
+check("11.2", decoder_mask)
+
+
+# %% [markdown]
+# ## 11.3 Shift right
+#
+# The first column is the start token, which is `<EOS>` in BART. The rest
+# is the labels without their last column. -100 means something to the
+# loss only, so it becomes padding.
+
+# %% tags=["answer:11.3", "nbval-ignore-output"]
+def shift_right(labels):
+    shifted = torch.full_like(labels, 2)
+    shifted[:, 1:] = labels[:, :-1]
+    return shifted.masked_fill(shifted == -100, 0)
+
+
+check("11.3", shift_right)
+
+
+# %% [markdown]
+# The same by padding each row with one 2 on its left and cutting one
+# column on its right.
+
+# %% tags=["alternative:11.3", "nbval-ignore-output"]
+def shift_right(labels):
+    shifted = functional.pad(labels, (1, -1), value=2)
+    return torch.where(shifted == -100, 0, shifted)
+
+
+check("11.3", shift_right)
+
+
+# %% [markdown]
+# ## 11.4 Count the parameters of BART
+#
+# Every linear layer has in x out weights and out biases, every layer norm
+# has a weight and a bias for each of the `d_model` numbers. The table of
+# tokens stands once, for encoder, decoder and output layer. The tables of
+# positions stand twice, each with two rows more than there are positions.
+# The heads do not occur.
+
+# %% tags=["answer:11.4", "nbval-ignore-output"]
+def count_parameters(
+    vocab_size,
+    d_model,
+    encoder_layers,
+    decoder_layers,
+    heads,
+    ffn_dim,
+    positions,
+):
+    norm = 2 * d_model
+    attention = 4 * (d_model * d_model + d_model)
+    ffn = 2 * d_model * ffn_dim + (ffn_dim + d_model)
+    tokens = vocab_size * d_model
+    places = 2 * (positions + 2) * d_model
+    encoder = norm + encoder_layers * (attention + ffn + 2 * norm)
+    decoder = norm + decoder_layers * (2 * attention + ffn + 3 * norm)
+    return tokens + places + encoder + decoder
+
+
+check("11.4", count_parameters)
+
+
+# %% [markdown]
+# The alternative lists the shapes of all linear layers and adds up what
+# is left. It is longer, and easier to compare with a printed model.
+
+# %% tags=["alternative:11.4", "nbval-ignore-output"]
+def count_parameters(
+    vocab_size,
+    d_model,
+    encoder_layers,
+    decoder_layers,
+    heads,
+    ffn_dim,
+    positions,
+):
+    blocks = encoder_layers + 2 * decoder_layers
+    layers = encoder_layers + decoder_layers
+    linear = [(d_model, d_model)] * 4 * blocks
+    linear += [(d_model, ffn_dim), (ffn_dim, d_model)] * layers
+    n_norms = 2 * encoder_layers + 3 * decoder_layers + 2
+    rows = vocab_size + 2 * (positions + 2)
+    weights = sum(inside * out + out for inside, out in linear)
+    return weights + n_norms * 2 * d_model + rows * d_model
+
+
+check("11.4", count_parameters)
+
+
+# %% [markdown]
+# ## 11.5 Cross-attention
+#
+# The decoder asks: its states make the queries. The encoder is read: its
+# states make the keys and the values. No target position is later than
+# any source position, so nothing is hidden but padding.
+
+# %% tags=["answer:11.5", "nbval-ignore-output"]
+def cross_attention(
+    decoder_states, encoder_states, w_query, w_key, w_value, encoder_mask
+):
+    query = decoder_states @ w_query  # (target, d_model)
+    key = encoder_states @ w_key  # (source, d_model)
+    value = encoder_states @ w_value
+    scores = query @ key.T / math.sqrt(query.shape[-1])
+    hidden = encoder_mask == 0
+    scores = scores.masked_fill(hidden, -math.inf)
+    weights = scores.softmax(dim=-1)  # (target, source)
+    return weights @ value
+
+
+check("11.5", cross_attention)
+
+
+# %% [markdown]
+# The fast kernel of PyTorch does the same. What is left to say is who
+# asks and who is read.
+
+# %% tags=["alternative:11.5", "nbval-ignore-output"]
+def cross_attention(
+    decoder_states, encoder_states, w_query, w_key, w_value, encoder_mask
+):
+    may_read = encoder_mask.bool().expand(len(decoder_states), -1)
+    return functional.scaled_dot_product_attention(
+        decoder_states @ w_query,
+        encoder_states @ w_key,
+        encoder_states @ w_value,
+        attn_mask=may_read,
+    )
+
+
+check("11.5", cross_attention)
+
+
+# %% [markdown]
+# ## 11.6 Embed tokens and positions
+#
+# First the prompts and the tokens, one behind the other. Then a position
+# for each of them, from the first prompt on. BART's table keeps its first
+# two rows for no position, so the slice begins at row 2.
+
+# %% tags=["answer:11.6", "nbval-ignore-output"]
+def embed(token_ids, prompts, token_table, position_table):
+    tokens = token_table[token_ids]  # (length, d_model)
+    vectors = torch.cat([prompts, tokens])
+    rows = torch.arange(len(vectors)) + 2
+    return vectors + position_table[rows]
+
+
+check("11.6", embed)
+
+
+# %% [markdown]
+# The alternative adds the positions to each part by itself.
+
+# %% tags=["alternative:11.6", "nbval-ignore-output"]
+def embed(token_ids, prompts, token_table, position_table):
+    first = 2 + len(prompts)
+    tokens = functional.embedding(token_ids, token_table)
+    placed_prompts = prompts + position_table[2:first]
+    placed = tokens + position_table[first : first + len(token_ids)]
+    return torch.vstack([placed_prompts, placed])
+
+
+check("11.6", embed)
