@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from ehr_course.batches.corruption import EMPTY_RECORD, Corruption
-from ehr_course.batches.datasets import SEXES, RecordDataset
-from ehr_course.batches.plan import BatchPlan
 
 from course.command_error import CommandError
 from course.console import say
+from ehr_course.batches.corruption import EMPTY_RECORD, Corruption
+from ehr_course.batches.datasets import SEXES, RecordDataset
+from ehr_course.batches.plan import BatchPlan
 from ehr_course.evaluation.validity import impossible_share
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.models.saved import CHECKPOINTS, LoadedModel, load_model, save_model

@@ -74,10 +74,16 @@ def test_the_message_names_the_row_and_what_is_wrong_with_it(row, says):
         check_records(Ragged.from_lists([GOOD, row]), n_tokens=12)
 
 
-def test_errors_of_two_rows_do_not_make_up_for_each_other():
-    # A visit that runs from one row into the next: every count is right, and no row is.
-    assert refused([[1, 3, 7, 8, 2], [1, 9, 4, 4, 2]])
-    assert refused([[1, 3, 7, 3, 8, 2], [1, 7, 4, 8, 4, 2]])
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [[1, 3, 7, 8, 2], [1, 9, 4, 10, 11, 2]],  # a visit runs from one row into the next
+        [[1, 3, 7, 3, 8, 4, 4, 9, 10, 11, 2]],  # a visit begins within another
+        [[1, 3, 7, 4, 4, 2], [1, 3, 3, 7, 4, 2]],  # a marker too many here, too few there
+    ],
+)
+def test_errors_do_not_make_up_for_each_other_although_every_count_is_right(rows):
+    assert refused(rows)
 
 
 def test_no_records_are_well_formed():
