@@ -206,9 +206,11 @@ def _remembering(
         exercise.id,
         exercise.title,
         Outcome.NOT_YET,
-        "The same input does not always give the same value: something outlives the call. A list, "
-        "set or dictionary that is made outside the function, or as the default value of a "
-        "parameter, is made once, and every call works on that one.",
+        "The same input does not always give the same value. Either your function draws random "
+        "numbers of its own (a generator without a seed, or a layer with weights that nobody "
+        "gave it), or something outlives the call: a list, set or dictionary that is made outside "
+        "the function, or as the default value of a parameter, is made once, and every call works "
+        "on that one.",
         details,
         _repeat(exercise, answer, seed),
         "remembers_earlier_calls",
