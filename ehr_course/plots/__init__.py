@@ -1,1 +1,1 @@
-"""Data in, picture out: no widget, no model, no global plotting state."""
+"""Data in, picture out: no widget, no model of its own, no global plotting state."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from playwright.sync_api import Locator, Page
 
-RUN_ALL_MS = 90_000
+RUN_ALL_MS = 240_000
 PROMPTS = (
     "[...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')]"
     ".map(prompt => prompt.textContent.trim())"

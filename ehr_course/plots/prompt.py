@@ -1,0 +1,333 @@
+"""What a model expects of a patient of whom it knows age and sex alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
+
+from ehr_course import icd9
+from ehr_course.batches.corruption import EMPTY_RECORD
+from ehr_course.batches.datasets import SEXES
+from ehr_course.errors import InputError
+from ehr_course.icd9.eligibility import OLDEST
+from ehr_course.plots import style
+from ehr_course.plots.style import Picture, count
+from ehr_course.records import MAX_AGE, Sex
+from ehr_course.tokenizers.codes import CodeTokenizer
+
+# ---------------------------------------------------------------------- the probabilities
+
+
+def next_token_probabilities(
+    model: Any, tokenizer: CodeTokenizer, people: Sequence[tuple[int, Sex]]
+) -> np.ndarray:
+    r"""The probability of each token at the place of a record's first code.
+
+    The encoder reads ``<BOS> <mask> <EOS>``, a record of which nothing is known. The decoder has
+    written ``<BOS> <v>``. Only age and sex say who the patient is.
+
+    Args:
+        model: a PromptBart. Dropout is off while it runs; its mode is as before afterwards.
+        tokenizer: the one that the model was trained with.
+        people: age in years and sex, of each.
+
+    Returns:
+        float64 of shape (people, tokens); each row sums to 1.
+    """
+    written = [tokenizer.eos_id, tokenizer.bos_id, tokenizer.visit_start_id]
+    training = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            output = model(
+                input_ids=torch.tensor([EMPTY_RECORD] * len(people)),
+                decoder_input_ids=torch.tensor([written] * len(people)),
+                x_num=torch.tensor([[float(age)] for age, _ in people]),
+                x_cat=torch.tensor([[SEXES.index(sex)] for _, sex in people]),
+                use_cache=False,
+            )
+    finally:
+        model.train(training)
+    return output.logits[:, -1].double().softmax(dim=-1).numpy()
+
+
+@dataclass(frozen=True)
+class NextCodes:
+    """How probable each code is as the first one, for a patient and one of the other sex.
+
+    Attributes:
+        age: in years, 0 to 90; 90 means above 89.
+        sex: "F" or "M".
+        codes: the vocabulary.
+        probabilities: float array of shape (codes,); what is missing to 1 went to special tokens.
+        other_sex: the same for a patient of the same age and the other sex.
+    """
+
+    age: int
+    sex: Sex
+    codes: tuple[str, ...]
+    probabilities: np.ndarray
+    other_sex: np.ndarray
+
+    def most_probable(self, most: int) -> list[int]:
+        """The places of the codes with the greatest probabilities, greatest first."""
+        return [int(place) for place in np.argsort(-self.probabilities, kind="stable")[:most]]
+
+    def ruled_out(self, place: int) -> str:
+        """Who alone can have a code that this patient cannot, or "" where they can."""
+        return ruled_out(self.codes[place], age=self.age, sex=self.sex)
+
+    @property
+    def ruled_out_share(self) -> float:
+        """The probability of all the codes together that age or sex rules out."""
+        places = [place for place in range(len(self.codes)) if self.ruled_out(place)]
+        return float(self.probabilities[places].sum())
+
+
+def next_codes(model: Any, tokenizer: CodeTokenizer, *, age: int, sex: Sex) -> NextCodes:
+    """Ask a model for the first code of a patient of whom it knows age and sex alone.
+
+    Raises:
+        InputError: if age or sex is none.
+    """
+    if sex not in SEXES:
+        raise InputError("sex", "", f"{sex!r} is neither 'F' nor 'M'", "Pass 'F' or 'M'.")
+    if not 0 <= age <= MAX_AGE:
+        raise InputError(
+            "age",
+            "",
+            f"{age!r} is not an age in completed years",
+            f"Pass a whole number from 0 to {MAX_AGE}; {MAX_AGE} stands for every age above.",
+        )
+    other: Sex = "M" if sex == "F" else "F"
+    n_special = len(tokenizer) - len(tokenizer.codes)
+    of_both = next_token_probabilities(model, tokenizer, [(age, sex), (age, other)])
+    return NextCodes(age, sex, tokenizer.codes, *of_both[:, n_special:])
+
+
+def ruled_out(code: str, *, age: int, sex: Sex) -> str:
+    """Who alone can have a code that a patient of this age and sex cannot, or "" where they can.
+
+    >>> ruled_out("650", age=34, sex="M"), ruled_out("V3001", age=34, sex="M")
+    ('females only', 'age 0 only')
+    >>> ruled_out("650", age=34, sex="F")
+    ''
+    """
+    if not icd9.is_code(code) or icd9.why_impossible(code, age=age, sex=sex) is None:
+        return ""
+    who = icd9.who_can_have(code)
+    if who.sex not in (None, sex):
+        return "females only" if who.sex == "F" else "males only"
+    if who.min_age == who.max_age:
+        return f"age {who.min_age} only"
+    if who.max_age == OLDEST:
+        return f"from age {who.min_age} only"
+    if who.min_age == 0:
+        return f"up to age {who.max_age} only"
+    return f"age {who.min_age} to {who.max_age} only"
+
+
+# ---------------------------------------------------------------------- words
+
+
+def next_code_title(shown: NextCodes) -> str:
+    """Who the patient is, and which code comes first.
+
+    >>> some = np.array([0.25, 0.75])
+    >>> next_code_title(NextCodes(64, "F", ("4019", "4280"), some, some))
+    'Woman, 64: 428.0 is the likeliest first code (75.0%)'
+    """
+    (best,) = shown.most_probable(1)
+    code, probability = _written(shown.codes[best]), _percent(shown.probabilities[best])
+    but = ", though ruled out" if shown.ruled_out(best) else ""
+    return f"{style.who(shown)}: {code} is the likeliest first code ({probability}){but}"
+
+
+def describe_next_codes(shown: NextCodes, *, most: int = 12) -> str:
+    """Say in one sentence what :func:`draw_next_codes` shows."""
+    places = shown.most_probable(most)
+    first = ", ".join(
+        f"{_written(shown.codes[place])} {_title(shown.codes[place])}".rstrip()
+        + f" ({_percent(shown.probabilities[place])})"
+        for place in places[:_DESCRIBED]
+    )
+    marked = sum(bool(shown.ruled_out(place)) for place in places)
+    return (
+        f"Bars of the {count(len(places), 'most probable first code')} of a patient "
+        f"({style.who(shown).lower()}) of whom the model knows age and sex alone, first "
+        f"{first}; age or sex rules out {marked} of the {len(places)}, and codes with "
+        f"{_percent(shown.ruled_out_share)} of all probability."
+    )
+
+
+_DESCRIBED = 3  # how many codes the alternative text tells of
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}%"
+
+
+def _written(code: str) -> str:
+    return icd9.dotted(code) if icd9.is_code(code) else code
+
+
+def _title(code: str) -> str:
+    try:
+        return icd9.title(code)
+    except InputError:  # ICD-9-CM has no such code
+        return ""
+
+
+# ---------------------------------------------------------------------- the picture
+
+
+def draw_next_codes(shown: NextCodes, *, most: int = 12) -> Picture:
+    """Draw the most probable first codes as bars, with their titles.
+
+    A code that age or sex rules out is hatched, and says who alone can have it. The line beside
+    a bar is the same code for a patient of the other sex. A title that is too long for its place
+    ends with an ellipsis.
+
+    Args:
+        shown: the probabilities.
+        most: how many codes are drawn.
+    """
+    places = shown.most_probable(most)
+    height = _TOP + _ROW * len(places) + _BOTTOM
+    with style.course_style():
+        picture = Picture(style.WIDTH, height, describe_next_codes(shown, most=most))
+        axes = picture.add_axes((0, 0, 1, 1))
+        axes.set_xlim(0, style.WIDTH)
+        axes.set_ylim(height, 0)  # inches, from the top down
+        axes.axis("off")
+        title = next_code_title(shown)
+        axes.text(_MARGIN, 0.24, title, size=style.TITLE, weight="bold", va="center")
+        reading = (
+            "The model knows age and sex alone. To codes that they rule out it gives "
+            f"{_percent(shown.ruled_out_share)} of all probability"
+        )
+        axes.text(_MARGIN, 0.5, reading, size=style.SMALL, color=style.MUTED, va="center")
+        scale = _BAR_WIDTH / _end_of_scale(shown, places)
+        for row, place in enumerate(places):
+            _draw_row(axes, _TOP + row * _ROW, shown, place, scale)
+        _draw_legend(axes, height - _BOTTOM + 0.22, shown)
+    return picture
+
+
+# In inches.
+_MARGIN = 0.12
+_TOP = 0.74
+_ROW = 0.27
+_BOTTOM = 0.4
+_BAR = 0.17
+_TITLE_LEFT = 0.8
+_BAR_LEFT = 3.66
+_BAR_WIDTH = 2.2
+
+_POSSIBLE = "#31688e"
+_RULED_OUT = "#b3400e"
+
+
+def _end_of_scale(shown: NextCodes, places: list[int]) -> float:
+    """One of few round numbers, so that most steps of a slider leave the scale as it is."""
+    largest = max(shown.probabilities[places].max(), shown.other_sex[places].max())
+    ends = (0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0)
+    return next((end for end in ends if largest <= end), 1.0)
+
+
+def _draw_row(axes: Axes, y: float, shown: NextCodes, place: int, scale: float) -> None:
+    code, reason = shown.codes[place], shown.ruled_out(place)
+    middle = y + _ROW / 2
+    axes.text(
+        _MARGIN,
+        middle,
+        _written(code),
+        size=style.TEXT,
+        family="DejaVu Sans Mono",
+        va="center_baseline",
+        parse_math=False,
+    )
+    axes.text(
+        _TITLE_LEFT,
+        middle,
+        _shortened(_title(code), _BAR_LEFT - _TITLE_LEFT - 0.1),
+        size=style.SMALL,
+        va="center_baseline",
+        parse_math=False,
+    )
+    width, line = shown.probabilities[place] * scale, shown.other_sex[place] * scale
+    _draw_bar(axes, _BAR_LEFT, middle, width, hatched=bool(reason))
+    _draw_line(axes, _BAR_LEFT + line, middle)
+    x = _BAR_LEFT + max(width, line) + 0.08
+    percent = _percent(shown.probabilities[place])
+    axes.text(x, middle, percent, size=style.SMALL, va="center_baseline")
+    if reason:
+        axes.text(
+            x + style.text_width(percent, style.SMALL) + 0.1,
+            middle,
+            reason,
+            size=style.SMALL,
+            weight="bold",
+            color=_RULED_OUT,
+            va="center_baseline",
+        )
+
+
+def _draw_bar(axes: Axes, x: float, middle: float, width: float, *, hatched: bool) -> None:
+    axes.add_patch(
+        Rectangle(
+            (x, middle - _BAR / 2),
+            width,
+            _BAR,
+            facecolor=style.PAPER if hatched else _POSSIBLE,
+            edgecolor=_RULED_OUT if hatched else _POSSIBLE,
+            hatch="//////" if hatched else None,
+            linewidth=0.8,
+        )
+    )
+
+
+def _draw_line(axes: Axes, x: float, middle: float) -> None:
+    axes.plot([x, x], [middle - _ROW * 0.42, middle + _ROW * 0.42], color=style.INK, linewidth=1.6)
+
+
+def _draw_legend(axes: Axes, middle: float, shown: NextCodes) -> None:
+    other = "man" if shown.sex == "F" else "woman"
+    if shown.age < _ADULT:
+        other = "boy" if shown.sex == "F" else "girl"
+    x = _MARGIN
+    for draw, text in (
+        (partial(_draw_bar, width=0.24, hatched=False), "this patient"),
+        (partial(_draw_bar, width=0.24, hatched=True), "the same, ruled out by age or sex"),
+        (lambda axes, x, middle: _draw_line(axes, x + 0.12, middle), f"a {other} of that age"),
+    ):
+        draw(axes, x, middle)
+        x += 0.34
+        axes.text(x, middle, text, size=style.SMALL, va="center_baseline")
+        x += style.text_width(text, style.SMALL) + 0.3
+
+
+_ADULT = 18
+
+
+def _shortened(text: str, width: float) -> str:
+    """A text that fits this width in inches: whole, or its first words and an ellipsis."""
+
+    def fits(part: str) -> bool:
+        return 1.03 * style.text_width(part, style.SMALL) <= width
+
+    if fits(text):
+        return text
+    words = text.split()
+    for n in range(len(words) - 1, 0, -1):
+        cut = " ".join(words[:n]).rstrip(" ,;:([") + "…"
+        if fits(cut):
+            return cut
+    return "…"

@@ -1,0 +1,194 @@
+"""Look at the attention of a model on one record: every layer, every head, every cell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anywidget
+import matplotlib
+import numpy as np
+import traitlets
+
+from ehr_course import icd9
+from ehr_course.errors import InputError
+from ehr_course.plots.attention import (
+    COLOUR_MAP,
+    GAMMA,
+    KIND_NAMES,
+    KINDS,
+    READING,
+    AttentionMap,
+    Kind,
+    attention_title,
+    describe_attention,
+    draw_attention,
+    favourite,
+    record_attention,
+    visits_shown,
+)
+from ehr_course.plots.style import Picture, count
+from ehr_course.records import PatientRecord
+from ehr_course.tokenizers.codes import CodeTokenizer
+
+STEPS = 2**16 - 1
+"""A weight goes to the browser as a whole number of 1/65,535."""
+
+
+class AttentionExplorer(anywidget.AnyWidget):
+    """A heat map that the browser draws: all weights are there, and no kernel is asked.
+
+    Choose the kind, the layer and the head; point at a cell, or move the chosen one with the
+    arrow keys. In a stored notebook, in the book and on any page without a kernel, the heat map
+    and its alternative text are shown as they were when the widget was displayed.
+
+    Attributes:
+        kind: "encoder", "decoder" or "cross".
+        layer: counted from 0.
+        head: counted from 0.
+        row: of the chosen cell.
+        column: of the chosen cell.
+    """
+
+    _esm = Path(__file__).with_name("attention.js")
+    _css = Path(__file__).with_name("attention.css")
+
+    kind = traitlets.Enum(KINDS, "encoder").tag(sync=True)
+    layer = traitlets.Int(0, min=0).tag(sync=True)
+    head = traitlets.Int(0, min=0).tag(sync=True)
+    row = traitlets.Int(0, min=0).tag(sync=True)
+    column = traitlets.Int(0, min=0).tag(sync=True)
+
+    _content = traitlets.Dict().tag(sync=True)
+    _weights = traitlets.Bytes().tag(sync=True)
+
+    def __init__(self, maps: dict[Kind, AttentionMap], *, note: str = "") -> None:
+        """Show these maps.
+
+        Args:
+            maps: the three attentions of one record.
+            note: a sentence that stands under the heat map.
+        """
+        steps = {kind: np.rint(maps[kind].weights * STEPS).astype("<u2") for kind in KINDS}
+        # The picture is drawn of the very numbers that the browser has, so that both say the same.
+        self._maps = {
+            kind: AttentionMap(**(vars(maps[kind]) | {"weights": steps[kind] / STEPS}))
+            for kind in KINDS
+        }
+        first = self._maps["encoder"]
+        row = first.first_code
+        super().__init__(
+            row=row,
+            column=first.strongest(0, 0, row),
+            _content=self._described(note),
+            _weights=b"".join(steps[kind].tobytes() for kind in KINDS),
+        )
+
+    def _described(self, note: str) -> dict[str, Any]:
+        """What the browser needs beside the weights."""
+        labels = {label for one in self._maps.values() for label in (*one.rows, *one.columns)}
+        colours = matplotlib.colormaps[COLOUR_MAP](np.linspace(0, 1, 64))
+        return {
+            "maps": {kind: _described(one) for kind, one in self._maps.items()},
+            "meanings": {label: text for label in sorted(labels) if (text := _meaning(label))},
+            "colours": [matplotlib.colors.to_hex(colour) for colour in colours],
+            "gamma": GAMMA,
+            "steps": STEPS,
+            "note": note,
+        }
+
+    def _place(self) -> dict[str, int]:
+        """Layer, head and row, each the last one where this attention has fewer."""
+        sizes = self._maps[self.kind].weights.shape
+        wanted = {"layer": self.layer, "head": self.head, "row": self.row}
+        return {
+            name: min(value, size - 1)
+            for (name, value), size in zip(wanted.items(), sizes, strict=False)
+        }
+
+    @property
+    def title(self) -> str:
+        """Which column the chosen row looks at most."""
+        return attention_title(self._maps[self.kind], **self._place())
+
+    @property
+    def alternative_text(self) -> str:
+        """The heat map in one sentence."""
+        return describe_attention(self._maps[self.kind], **self._place())
+
+    @property
+    def picture(self) -> Picture:
+        """The heat map as a picture, for a page without a kernel."""
+        return draw_attention(self._maps[self.kind], **self._place())
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict, dict]:
+        data, metadata = self.picture._repr_mimebundle_()
+        view, view_metadata = super()._repr_mimebundle_(**kwargs) or ({}, {})
+        return view | data, view_metadata | metadata
+
+
+def attention_explorer(
+    model: Any, tokenizer: CodeTokenizer, record: PatientRecord, *, most_tokens: int = 60
+) -> AttentionExplorer:
+    """Let the model read a record, and look at its encoder, decoder and cross attention.
+
+    The encoder reads the record as it is, nothing corrupted, and the decoder reads it shifted to
+    the right: the row of a token shows where the model looks before it writes the next one.
+
+    Args:
+        model: a PromptBart.
+        tokenizer: the one that the model was trained with.
+        record: the patient.
+        most_tokens: later visits that would make the sequence longer than this are left out,
+            for the model too; a note under the heat map says so.
+
+    Raises:
+        InputError: if a code is not in the vocabulary and the tokenizer's policy is "raise", or
+            the first visit alone is longer than the model's positions.
+    """
+    maps = record_attention(model, tokenizer, record, most_tokens=most_tokens)
+    shown = visits_shown(tokenizer, record, most_tokens=most_tokens)
+    left_out = len(record.visits) - shown
+    note = ""
+    if left_out:
+        verb = "is" if left_out == 1 else "are"
+        first = count(shown, "visit")
+        note = f"The model reads the first {first}; {left_out} more {verb} left out."
+    return AttentionExplorer(maps, note=note)
+
+
+def _described(one: AttentionMap) -> dict[str, Any]:
+    layers, heads, _, _ = one.weights.shape
+    return {
+        "name": KIND_NAMES[one.kind],
+        "reading": READING[one.kind],
+        "layers": layers,
+        "heads": heads,
+        "rows": one.rows,
+        "columns": one.columns,
+        "rowNames": one.row_names,
+        "columnNames": one.column_names,
+        "causal": one.causal,
+        "favourites": [
+            [list(favourite(one, layer=layer, head=head)) for head in range(heads)]
+            for layer in range(layers)
+        ],
+    }
+
+
+_SPECIAL = {
+    "<BOS>": "the record begins",
+    "<EOS>": "the record ends, or the decoder starts",
+    "<v>": "a visit begins",
+    "<\\v>": "a visit ends",
+}
+
+
+def _meaning(label: str) -> str:
+    """What a label stands for, or nothing where it says so itself."""
+    if label in _SPECIAL or not icd9.is_code(label):
+        return _SPECIAL.get(label, "")
+    try:
+        return icd9.title(label)
+    except InputError:  # ICD-9-CM has no such code
+        return ""

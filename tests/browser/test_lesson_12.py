@@ -1,0 +1,95 @@
+"""Lesson 12 in a real JupyterLab: the prompt explorer, as a learner uses it.
+
+The lesson trains models. Only the cells up to the trained one are run, and the explorer's.
+"""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from notebook_page import NotebookPage
+from playwright.sync_api import Browser, Locator, expect
+
+RUN_WHAT_IS_NEEDED = """() => {
+    const { content } = window.jupyterapp.shell.currentWidget;
+    const cells = content.widgets.map(cell => cell.model.sharedModel.getSource());
+    const load = cells.findIndex(source => source.includes("= load_checkpoint("));
+    const explorer = cells.findIndex(source => source.includes("prompt_explorer("));
+    (async () => {
+        for (const place of [...Array(load + 1).keys(), explorer]) {
+            content.activeCellIndex = place;
+            await window.jupyterapp.commands.execute("notebook:run-cell");
+        }
+        window.ranWhatIsNeeded = true;
+    })();
+}"""
+
+
+@pytest.fixture(scope="module")
+def notebook(browser: Browser, lab: str) -> Iterator[NotebookPage]:
+    page = browser.new_page(viewport={"width": 1300, "height": 1000})
+    # Without what another test has left open.
+    notebook = NotebookPage(page, lab, "lessons/12_conditional_prompt.ipynb?reset")
+    page.evaluate(RUN_WHAT_IS_NEEDED)
+    page.wait_for_function("() => window.ranWhatIsNeeded")
+    yield notebook
+    page.close()
+
+
+@pytest.fixture
+def cell(notebook: NotebookPage) -> Locator:
+    """The explorer's cell, its picture in sight: a woman of 64."""
+    cell = notebook.cell_with("prompt_explorer(")
+    cell.locator(".widget-image, img.jupyter-widgets").first.scroll_into_view_if_needed()
+    return cell
+
+
+def picture(cell: Locator) -> Locator:
+    return cell.locator(".widget-image, img.jupyter-widgets").first
+
+
+def words(cell: Locator) -> Locator:
+    return cell.get_by_role("status")
+
+
+def patient(cell: Locator) -> str:
+    """Whom the words under the picture speak of."""
+    return re.search(r"of a patient \((.+?)\) of whom", words(cell).inner_text())[1]
+
+
+def test_the_cells_run_without_an_error(notebook: NotebookPage, cell: Locator) -> None:
+    expect(picture(cell)).to_be_visible()
+    assert notebook.errors() == []
+    assert picture(cell).evaluate("image => image.naturalWidth") > 300
+
+
+def test_moving_the_age_changes_the_picture_and_its_words(
+    notebook: NotebookPage, cell: Locator
+) -> None:
+    before, who = picture(cell).get_attribute("src"), patient(cell)
+    handle = cell.locator(".noUi-handle").first
+    handle.focus()
+    notebook.page.keyboard.press("ArrowRight")
+    age = int(re.search(r"\d+", who)[0])
+    expect(words(cell)).to_contain_text(f"{who.split(',')[0]}, {age + 1})")
+    expect(picture(cell)).not_to_have_attribute("src", before)
+
+
+def test_the_slider_ends_at_a_newborn_and_above_89(notebook: NotebookPage, cell: Locator) -> None:
+    handle = cell.locator(".noUi-handle").first
+    handle.focus()
+    notebook.page.keyboard.press("Home")
+    expect(words(cell)).to_contain_text(", under 1 year)")
+    notebook.page.keyboard.press("End")
+    expect(words(cell)).to_contain_text(", above 89)")
+
+
+def test_the_other_sex_is_another_picture(cell: Locator) -> None:
+    sex = cell.locator("select")
+    for label, person in (("male", "man, "), ("female", "woman, "), ("male", "man, ")):
+        if sex.evaluate("select => select.selectedOptions[0].text") == label:
+            continue
+        before = picture(cell).get_attribute("src")
+        sex.select_option(label=label)
+        expect(words(cell)).to_contain_text(f"({person}")
+        expect(picture(cell)).not_to_have_attribute("src", before)
