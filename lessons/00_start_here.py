@@ -217,8 +217,8 @@ assert sys.version_info >= (3, 11)
 # | [07 Tokenization](07_tokenization.ipynb) | 75 | codes as tokens |
 # | [08 Data loading](08_data_loading.ipynb) | 60 | files as patients |
 # | [09 Corruption](09_corruption.ipynb) | 90 | noise to repair |
-# | [10 Data flow](10_data_flow.ipynb) | 45 | batches |
-# | [11 Model architecture](11_model_architecture.ipynb) | 90 | attention |
+# | [10 Data flow](10_data_flow.ipynb) | 60 | batches |
+# | [11 Model architecture](11_model_architecture.ipynb) | 105 | attention |
 # | [12 Conditional prompt](12_conditional_prompt.ipynb) | 75 | age and sex |
 #
 # The numbers are those of the chapters of a tutorial that the course

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 10 · Data flow
 #
-# 45 minutes · Prerequisites: 09
+# 60 minutes · Prerequisites: 09
 #
 # You will be able to:
 #
@@ -86,9 +86,10 @@ assert lengths.sum() < 0.3 * places
 
 # %% [markdown]
 # A model that reads those rows works on padding nearly everywhere. The way
-# from a file to a batch has more such places, where a careless choice
-# costs time, or changes what the model learns, without an error. Follow
-# one patient along it.
+# from a file to a batch has more such traps, where a careless choice costs
+# time, or changes what the model learns, without an error. Follow one
+# patient along it. (Nothing is evaluated in this lesson, so nothing is
+# split.)
 
 # %% [markdown]
 # ## From a file to a batch
@@ -136,26 +137,35 @@ assert ids.to_lists()[0] == tokenizer.encode(patient)
 # %% [markdown]
 # **Collator, batch.** A *collator* makes one batch of several patients:
 # it pads their rows and adds age and sex. Ask for this patient and three
-# others with shorter records.
+# others with shorter records, every visit damaged.
 
 # %%
 shorter = np.flatnonzero(lengths < lengths[place])[:3]
-batch = dataset.batch([place, *shorter.tolist()])
+damaging = RecordDataset(
+    records, tokenizer, seed=SEED, corruption=damage,
+    max_tokens=512, too_long="cut",
+)  # fmt: skip
+batch = damaging.batch([place, *shorter.tolist()])
 for name, tensor in batch.items():
     print(f"{name:18}{tuple(tensor.shape)!s:9}{tensor.dtype}")
 
+# %% [markdown]
+# The rows of our patient, who comes first, and of the last one:
+
 # %%
-for name in ("input_ids", "decoder_input_ids", "labels"):
-    print(f"{name:18}", *batch[name][-1].tolist())
-print("age and sex       ", *batch["x_num"][-1].tolist(), end=" ")
-print(*batch["x_cat"][-1].tolist())
-labels = batch["labels"][-1]
-last = dataset.records[shorter[-1]]
-assert labels[labels != -100].tolist() == tokenizer.encode(last)
+for row in (0, -1):
+    for name in ("input_ids", "decoder_input_ids", "labels"):
+        print(f"{name:18}", *batch[name][row].tolist())
+    print("age and sex       ", *batch["x_num"][row].tolist(), end=" ")
+    print(*batch["x_cat"][row].tolist())
+assert batch["labels"][0].tolist() == tokenizer.encode(patient)
+last = batch["labels"][-1]
+other = dataset.records[shorter[-1]]
+assert last[last != -100].tolist() == tokenizer.encode(other)
 
 
 # %% [markdown]
-# This is its last row. The labels are the clean record, never the corrupted row: lesson 09
+# The labels are the clean record, never the corrupted row: lesson 09
 # showed what a model learns otherwise. The decoder reads the same clean
 # record one place later, from `<EOS>` (2) on. Where a row of labels is
 # padding it says -100, which the loss passes over; the two rows of ids
@@ -180,12 +190,12 @@ assert labels[labels != -100].tolist() == tokenizer.encode(last)
 # `"attention_mask"` (batch, source), 1 on tokens and 0 on padding;
 # `"labels"` (batch, target), padded on the right with -100. `source` is
 # the length of the longest input, `target` that of the longest target.
-# Ids and labels are whole numbers.
+# Ids and labels are int64. (This is exercise 07.5 for two sides; a mask of
+# booleans still passes here.)
 #
-# Example: `pad_batch([[1, 6, 2], [1, 2]], [[1, 8, 9, 2], [1, 2]])` has
-# the `input_ids` `[[1, 6, 2], [1, 2, 0]]`, the mask
-# `[[1, 1, 1], [1, 1, 0]]` and the labels
-# `[[1, 8, 9, 2], [1, 2, -100, -100]]`.
+# Example: `pad_batch([[1, 6, 2], [1, 2]], [[1, 8, 9, 2], [1, 2]])` has the
+# `input_ids` `[[1, 6, 2], [1, 2, 0]]`, the mask `[[1, 1, 1], [1, 1, 0]]`
+# and the labels `[[1, 8, 9, 2], [1, 2, -100, -100]]`.
 
 # %% tags=["exercise:10.1", "nbval-ignore-output"]
 def pad_batch(inputs, targets):
@@ -232,7 +242,7 @@ assert everyone == list(range(len(lengths)))
 # One long record makes 31 short ones as wide as itself. Among records of
 # its own length it does no harm, and every patient still comes once in an
 # epoch. The pools are there for the shuffling: sort *all* records, and
-# nearly the same ones meet in every epoch.
+# more of the same ones meet again in the next epoch.
 #
 # ### 10.2 Padding waste and length buckets
 #
@@ -243,11 +253,12 @@ assert everyone == list(range(len(lengths)))
 # `batch_size` records. Sort each pool, shortest first, and cut it into
 # batches of `batch_size`; the last pool and the last batch may be
 # smaller. Each batch is padded to its own longest record. Return the
-# share of all places of all batches that is padding, from 0 to 1.
+# share of all places of all batches that is padding, from 0 to 1, not
+# rounded.
 #
 # Example: `padding_share([4, 9, 5, 10, 8], 2, 2)` has the pools
 # `[4, 5, 9, 10]` and `[8]`, and the batches `[4, 5]`, `[9, 10]` and `[8]`
-# with 2 · 5 + 2 · 10 + 8 = 38 places, 2 of them padding: 0.0526.
+# with 2 · 5 + 2 · 10 + 8 = 38 places, 2 of them padding: 2/38.
 
 # %% tags=["exercise:10.2", "nbval-ignore-output"]
 def padding_share(lengths, batch_size, pool_batches):
@@ -266,14 +277,14 @@ check("10.2", padding_share)
 # data set, or the collator, keeps a generator and draws from it.
 #
 # To see the noise alone, take the same 32 patients four times. Two
-# workers share the four batches, for two epochs. Each different
-# corruption gets a letter.
+# workers share the four batches, for two epochs: worker 0 makes batches 0
+# and 2, worker 1 makes 1 and 3. Each different corruption gets a letter.
 
 # %%
 clean = dataset.tokens.take(range(min(32, len(dataset))))
 kept = np.random.default_rng(SEED)
 corrupt = partial(Corruption().apply, n_tokens=len(tokenizer), rng=kept)
-usual = DataLoader(
+usual = DataLoader(  # four times the same patients, corrupted by workers
     [clean] * 4, batch_size=None, collate_fn=corrupt, num_workers=2
 )
 letters = {}
@@ -386,7 +397,8 @@ assert breaks(batch) == []
 # %% [markdown]
 # Now break the batch in four ways. The types see two of them. That a mask
 # agrees with its row, or the decoder input with the labels, is no
-# question of types: `check_batch` compares the values.
+# question of types: `check_batch` compares the values too, and finds all
+# four.
 
 # %%
 short = batch["x_num"][:-1]
@@ -398,19 +410,19 @@ broken = {
     | {"attention_mask": 1 - batch["attention_mask"]},
     "nothing shifted": batch | {"decoder_input_ids": batch["labels"]},
 }
-by_types, by_values = [], []
+by_types, by_check = [], []
 for what, wrong in broken.items():
     by_types += [what] if breaks(wrong) else []
     try:
         check_batch(wrong)
     except InputError as error:
-        by_values.append(what)
+        by_check.append(what)
         print(f"{what:18} {error.place}")
 print("found by types:", ", ".join(by_types))
 
 # %%
 assert by_types == ["an age too few", "a mask of booleans"]
-assert by_values == list(broken)
+assert by_check == list(broken)
 check_batch(batch, n_tokens=len(tokenizer))
 
 
@@ -432,8 +444,9 @@ check_batch(batch, n_tokens=len(tokenizer))
 # - `"decoder"`: a row of `decoder_input_ids` is 2 and then the labels of
 #   the row but the last, with 0 in place of -100.
 #
-# Where the shapes are broken return `["shapes"]` alone. All six have two
-# dimensions, except that `x_num` or `x_cat` may have one.
+# Where the shapes are broken return `["shapes"]` alone. `x_num` or `x_cat`
+# can arrive as (batch,): that is a broken shape. The others always have
+# two dimensions.
 #
 # Example: a batch whose `x_num` is `torch.float64` and whose mask is
 # inverted gives `["dtypes", "mask"]`; a good one gives `[]`.
@@ -452,9 +465,10 @@ check("10.4", problems)
 # ## Where does the time go?
 #
 # Time each stage three times and take the best: other programs can only
-# make it longer. Count seconds of the processor, which do not run on while
-# another program has its turn. Two stages happen once in a training, files to records
-# and records to token ids. Two come back in every epoch.
+# make it longer. Count seconds of the processor (of all threads together),
+# which do not run on while another program has its turn. Two stages happen
+# once in a training, files to records and records to token ids. Two come
+# back in every epoch.
 
 # %%
 def best(work):
@@ -514,10 +528,11 @@ if not real:
 
 # %% [markdown]
 # What happens once is the small part, and corruption takes more than all
-# else together. It is so in many pipelines: do once what can be done once,
-# and look for speed in what comes back. Corruption works on all records of a
-# batch at a time, without a loop over codes. Is that fast enough? It
-# depends on the other side: how long does the model work on a batch?
+# else together. So do once what can be done once, and look for speed in
+# what comes back. Corruption works on all records of a batch at a time,
+# without a loop over codes. Is that fast enough? It depends on the other
+# side: how long does the model work on a batch? (On the clock, this time:
+# it is the wait that counts.)
 
 # %%
 config = PromptBartConfig.for_tokenizer(tokenizer, "tiny")
@@ -538,9 +553,9 @@ assert min(stepped) > 3 * min(made)
 
 # %% [markdown]
 # Even a tiny model on a processor works longer on a batch than the batch
-# takes to be made, so workers would wait for the model. A faster device
-# may turn that round. Measure both sides before you add workers: each is
-# a process that must be started, with a copy of the data.
+# takes to be made, so workers would wait for the model. A much faster
+# device may turn that round. Measure both sides before you add workers:
+# each is a process that must be started, with a copy of the data.
 
 # %% [markdown]
 # ## Memory
@@ -567,9 +582,9 @@ def batch_bytes(batch_size, source, target):
 check("10.5", batch_bytes)
 
 # %% [markdown]
-# Measure it on the batches of an epoch, and set it beside something that
-# is in no batch: the *logits*, one float32 for each target position and
-# each token of the vocabulary. A model scores its predictions with them.
+# Measure it on the batches of an epoch, and compute beside it what is in
+# no batch: the *logits*, one float32 for each target position and each
+# token of the vocabulary. A model scores its predictions with them.
 
 # %%
 in_batches = max(sum(t.nbytes for t in b.values()) for b in whole)
@@ -586,11 +601,11 @@ print(f"32 rows of 512: {padded:,} bytes, logits {logits:,}")
 assert in_logits > 10 * in_batches and logits > 800 * padded
 
 # %% [markdown]
-# The batch is small beside what the model makes of it. With source and
-# target of one length, a place of the batch takes 32 bytes, and its
-# logits take four bytes a token: an eighth of the vocabulary times as
-# much. Padded places have logits too, unless the model leaves them out
-# where there is nothing to score, as the course's model does.
+# The batch is small beside what a model makes of it. With source and
+# target of one length, a place of the batch takes 32 bytes. With V tokens
+# in the vocabulary its logits take 4 V bytes: V / 8 times as much. Padded
+# places have logits too, unless the model leaves them out where there is
+# nothing to score, as the course's model does.
 
 # %% [markdown]
 # ## See it

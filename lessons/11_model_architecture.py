@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 11 · Model architecture
 #
-# 90 minutes · Prerequisites: 10
+# 105 minutes · Prerequisites: 10
 #
 # You will be able to:
 #
@@ -54,8 +54,9 @@ from ehr_course.training.loop import train
 from ehr_course.widgets.attention import attention_explorer
 
 # %% [markdown]
-# This is the size that all three describe. You need no memory to count:
-# on PyTorch's `meta` device a tensor has a shape and no numbers.
+# This is the size in the tutorial; the other description differs in the
+# vocabulary. You need no memory to count: on PyTorch's `meta` device a
+# tensor has a shape and no numbers.
 
 # %%
 SIZE = {
@@ -98,9 +99,10 @@ assert n_parameters(prompted) == 105_794_816
 
 # %% [markdown]
 # It is none of the three. BART of this size has 105,400,320 parameters,
-# and 105,794,816 with the two pairs of prompts. Lesson 13 adds two heads
-# that guess age and sex from what the decoder wrote. The descriptions
-# give them a hidden layer of 256, or none. Count those too.
+# and 105,794,816 with age and sex as prompts at the encoder and again at
+# the decoder. Lesson 13 adds two small classifiers that guess age and sex
+# from what the decoder wrote. The descriptions give them a hidden layer of
+# 256, or none. Count those too.
 
 # %%
 def mlp(n_classes):
@@ -114,11 +116,11 @@ with torch.device("meta"):
     small_sex_head = n_parameters(nn.Linear(768, 2))
 whole = n_parameters(prompted) + age_head + sex_head
 print(f"age {age_head:,}, sex {sex_head:,} or {small_sex_head:,}")
-print(f"with both heads {whole:,}")
+print(f"with both {whole:,}")
 assert whole == 106_190_600 and small_sex_head == 1_538
 
 # %% [markdown]
-# A head is small beside the rest. The tutorial also prints an exercise
+# They are small beside the rest. The tutorial also prints an exercise
 # that builds "the same" model from six of these numbers. `BartConfig`
 # fills in the others, as the published BART has them.
 
@@ -138,9 +140,10 @@ assert config.pad_token_id == CodeTokenizer.bos_id
 #
 # ### One table for everything
 #
-# How did the others get to their numbers? One says: "vocabulary 5,569,
-# which is BART's 50,265 and 7 and 5,562", and 105 million weights for the
-# embeddings of the codes. Add it up.
+# How does one get so far off? The other description counts 105 million
+# weights for the embeddings of the codes alone, and gives as the size of
+# the vocabulary "5,569, which is BART's 50,265 and 7 and 5,562". Add it
+# up.
 
 # %% tags=["claim:17"]
 print(f"7 + 5,562 = {7 + 5_562:,}")
@@ -149,6 +152,7 @@ config = BartConfig(**(SIZE | {"vocab_size": 5_569}), **IDS)
 bart = shapes_of(BartForConditionalGeneration, config)
 table = bart.model.shared.weight
 print(f"the table is {tuple(table.shape)}: {table.numel():,} weights")
+print(f"of {n_parameters(bart):,} in the whole model")
 same = [
     bart.model.encoder.embed_tokens.weight is table,
     bart.model.decoder.embed_tokens.weight is table,
@@ -192,9 +196,9 @@ for d in (4, 64, 768):
 
 # %% [markdown]
 # The spread of a dot product is the root of $d$. Unscaled, at 768, one of
-# ten keys gets nearly all the weight before anything is learned, and
-# where one weight is nearly 1 a softmax has hardly a gradient. Scaled,
-# the weights begin alike at every width.
+# ten keys gets nearly all the weight where numbers have the spread 1. A
+# weight $p$ changes with its score by $p(1-p)$, so near 0 and near 1 there
+# is hardly a gradient. Scaled, the weights are alike at every width.
 #
 # A **mask** says which key a query may read. A key that it may not read
 # gets the weight 0, and the others still sum to 1. A score of minus
@@ -250,7 +254,9 @@ print(f"6 layers of them: {6 * n_parameters(block):,}")
 assert 6 * n_parameters(block) == 14_174_208
 
 # %% [markdown]
-# Heads add no parameters. Query, key, value and output are one linear map
+# The product is 170 million, ten times what the tutorial says it is, and
+# neither is right: six blocks have 14,174,208. Heads add no parameters.
+# Query, key, value and output are one linear map
 # each, with 768 x 768 weights and 768 biases, whatever the number of
 # heads. The heads divide the 768 numbers among them, 64 for each.
 
@@ -327,7 +333,7 @@ def changes(output, ids):
     before, rows = output(ids), []  # (1, 2 + length, d_model)
     for place in range(ids.shape[1]):
         other = ids.clone()
-        other[0, place] = tokenizer.code_to_id(codes[20])
+        other[0, place] = tokenizer.code_to_id(codes[20])  # another code
         difference = (output(other) - before).abs().amax(-1)[0]
         rows.append(difference > 1e-6)
     return torch.stack(rows)  # (changed token, position of the output)
@@ -392,9 +398,10 @@ assert lengths["sum"] == ids.shape[1] + 1
 
 
 # %% [markdown]
-# Set beside each other, age and sex are two prompts; added up, they are
-# one. This course sets them beside each other unless you say otherwise.
-# Either way the attention mask grows with them: a prompt is no padding.
+# Set beside each other (`concat`), age and sex are two prompts; added up
+# (`sum`), they are one. This course sets them beside each other unless you
+# say otherwise. Either way the attention mask grows with them: a prompt is
+# no padding.
 
 # %% [markdown]
 # ### 11.2 Causal mask with prompts
@@ -405,10 +412,9 @@ assert lengths["sum"] == ids.shape[1] + 1
 # `attention_mask` is (tokens,), 1 on real tokens and 0 on the padding
 # behind them. Return a boolean mask, (n_prompts + tokens, n_prompts +
 # tokens): `True` where the position of the row may read the position of
-# the column. A position may read itself and everything before it, except
-# padding. Prompts follow the same rule as tokens, so prompt 0 does not
-# read prompt 1. The rows of padding follow it too: nobody uses what they
-# read.
+# the column. A position may read itself and everything before it, but
+# nobody reads padding, not even padding itself. Prompts follow the same
+# rule as tokens, so prompt 0 does not read prompt 1.
 #
 # Example: `decoder_mask(1, torch.tensor([1, 0]))` is
 # `[[True, False, False], [True, True, False], [True, True, False]]`.
@@ -487,19 +493,24 @@ assert "batch_size" in message and torch.isfinite(loss)
 assert cut.shape[:2] == labels.shape
 
 # %% [markdown]
-# The positions of the prompts are cut off before the head: nothing is to
-# be predicted there. The first logits that count are those of the start
-# token.
+# The positions of the prompts are cut off before the output layer: nothing
+# is to be predicted there. The first logits that count are those of the
+# start token.
 #
 # ## Count it yourself
 #
-# You have met all the parts. A layer of the encoder and one of the
-# decoder, at a small size:
+# Three parts you have not met. A *feed-forward net* is two linear layers,
+# from `d_model` to `ffn_dim` and back, applied to each position by itself.
+# A *layer norm* rescales each vector, with a weight and a bias for each of
+# its numbers. And each position has a learned vector, which is added to
+# the token's; a later section shows how. A layer of the encoder and one of
+# the decoder, at a small size:
 
 # %%
 config = BartConfig(
     vocab_size=50, d_model=8, encoder_ffn_dim=20, decoder_ffn_dim=20,
-    encoder_attention_heads=2, decoder_attention_heads=2, **IDS,
+    encoder_attention_heads=2, decoder_attention_heads=2,
+    max_position_embeddings=30, **IDS,
 )  # fmt: skip
 small = shapes_of(BartForConditionalGeneration, config).model
 for side in (small.encoder, small.decoder):
@@ -510,8 +521,8 @@ for side in (small.encoder, small.decoder):
             print(f"  {name:22} {n_parameters(part):4} ", *shapes[:4])
 
 # %% [markdown]
-# And what stands beside the layers. BART keeps two rows of each table of
-# positions for no position at all.
+# And what stands beside the layers. The tables of positions have 32 rows
+# for 30 positions: BART keeps two rows of each for no position at all.
 
 # %%
 for side in (small.encoder, small.decoder):
@@ -553,10 +564,10 @@ check("11.4", count_parameters)
 # ## How the decoder reads the encoder
 #
 # In **self-attention** queries, keys and values all come from the same
-# positions. In **cross-attention** the queries come from the decoder,
-# keys and values from the encoder. That is the only way by which the
-# record reaches the decoder. It is the same class twice; the argument
-# `key_value_states` makes the difference.
+# positions. In **cross-attention** the queries come from the decoder, keys
+# and values from the encoder. That is the only way by which anything that
+# the encoder read reaches the decoder. It is the same class twice; the
+# argument `key_value_states` makes the difference.
 
 # %%
 torch.manual_seed(SEED)
@@ -707,16 +718,16 @@ print(f"the last real state moved: {moved_real > 1e-3}")
 assert last_ids[0] == 0 and moved > 0.1 and moved_real < 1e-3
 
 # %% [markdown]
-# In a batch the last column of a short record is padding, and what
-# stands there depends on the neighbours. Take the last position of each
-# row that has a label. The decoder has read the record up to `<\v>`
-# there; `<EOS>` is what it is to predict.
+# Alone, the last column is the last token of the record. Beside a longer
+# record it is padding: `hidden[:, -1]` names another position. Take the
+# last position of each row that has a label. The decoder has read the
+# record up to `<\v>` there; `<EOS>` is what it is to predict.
 #
 # ## What is still missing: order
 #
-# Attention reads a set. Take the positions away, turn the record around,
-# and the encoder gives the same vectors, turned around. The first visit
-# and the last would be alike.
+# Without a mask, attention reads a set. Take the positions away, turn the
+# record around, and the encoder gives the same vectors, turned around. The
+# first visit and the last would be alike.
 
 # %%
 without = copy.deepcopy(model)

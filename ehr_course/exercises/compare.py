@@ -64,8 +64,17 @@ def _unlike(expected: Any, actual: Any, place: str, kind: str) -> Difference:
     if kind == "type":
         text = f"expected {kind_of(expected)}, got {kind_of(actual)}"
     else:
-        text = f"expected {shorten(expected)}, got {shorten(actual)}"
+        text = f"expected {_few_digits(expected, actual)}, got {_few_digits(actual, expected)}"
     return Difference(kind, place, text)
+
+
+def _few_digits(value: Any, other: Any) -> str:
+    """Write a value; of a float no more digits than tell it from the other one."""
+    if isinstance(value, float) and isinstance(other, Number):
+        for digits in (4, 8):
+            if f"{value:.{digits}g}" != f"{float(other):.{digits}g}":
+                return f"{value:.{digits}g}"
+    return shorten(value)
 
 
 def _numbers(expected: Any, actual: Any, tolerance: float, place: str) -> Difference | None:

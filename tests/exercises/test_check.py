@@ -483,3 +483,19 @@ def test_values_that_differ_are_told_apart(expected: object, actual: object, kin
 )
 def test_values_that_are_equal_stay_equal(expected: object, actual: object) -> None:
     assert first_difference(expected, actual, 1e-6) is None
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "text"),
+    [
+        (-0.40000003576278687, 3.7670845985412598, "expected -0.4, got 3.767"),
+        (0.12345678, 0.12345901, "expected 0.12345678, got 0.12345901"),
+        (1e-20, 0.0, "expected 1e-20, got 0"),
+        (0.5, 2, "expected 0.5, got 2"),
+        (0.1 + 0.2, 0.3, "expected 0.30000000000000004, got 0.3"),
+    ],
+)
+def test_a_float_is_written_with_the_digits_that_tell_it_apart(
+    expected: float, actual: float, text: str
+) -> None:
+    assert first_difference(expected, actual, 0.0).text == text
