@@ -219,7 +219,7 @@ assert sys.version_info >= (3, 11)
 # | [09 Corruption](09_corruption.ipynb) | 90 | noise to repair |
 # | [10 Data flow](10_data_flow.ipynb) | 60 | batches |
 # | [11 Model architecture](11_model_architecture.ipynb) | 105 | attention |
-# | [12 Conditional prompt](12_conditional_prompt.ipynb) | 75 | age and sex |
+# | [12 Conditional prompt](12_conditional_prompt.ipynb) | 95 | age and sex |
 #
 # The numbers are those of the chapters of a tutorial that the course
 # follows from chapter 07 on. The tutorial was never finished, and some

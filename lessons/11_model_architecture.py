@@ -290,6 +290,7 @@ if real:
 else:
     sizes = {"tiny": 1_200, "small": 6_000, "full": 46_520}
     records = make_cohort(sizes[PROFILE], seed=1_000 + SEED)
+print(f"{len(records):,} patients,", end=" ")
 print(f"{n_parameters(model):,} parameters, {len(tokenizer)} tokens")
 
 # %%

@@ -205,7 +205,9 @@ def prompts_with(weights, cardinalities, x_num, x_cat):
     prompt = MyPrompt(cardinalities, d_model, d_hidden)
     mine = sorted(name for name, _ in prompt.named_parameters())
     if mine != sorted(weights):
-        raise ValueError(f"the parameters of MyPrompt are {mine}")
+        missing = sorted(set(weights) - set(mine))
+        extra = sorted(set(mine) - set(weights))
+        raise ValueError(f"missing: {missing}, too many: {extra}")
     prompt.load_state_dict(prompt.state_dict() | weights)
     return prompt(x_num, x_cat)
 
