@@ -281,7 +281,7 @@ print(f"spans cut   {(spans > longest).mean():.2f} of them")
 # A length is drawn from a Poisson distribution with the mean `mean`. A 0
 # becomes 1; a length above `longest` becomes `longest`. Return a list of
 # `longest` probabilities: how often the length is 1, 2, ..., `longest`,
-# which is 1 or more. `math.factorial` and `math.exp` help.
+# which is 1 or more. Do not round. `math.factorial` and `math.exp` help.
 #
 # Example: `span_length_probabilities(3.0, 5)` is about
 # `[0.1991, 0.2240, 0.2240, 0.1680, 0.1847]`.
@@ -324,11 +324,11 @@ for out in infill_masks(codes, rng=rng).to_lists():
 #
 # Try It Yourself · ★★ · 10 minutes
 #
-# `visit` is a list of token ids: `<v>` (3), codes, `<\v>` (4). The span
-# begins at code number `start`, counted from 0, and is `length` codes
-# long. Return the visit with one `<mask>` (6) in the place of the span. A
-# span that would run past the last code ends with it. (Here a span may
-# hide the whole visit.)
+# `visit` is a list of token ids: `<v>` (3), codes, of which one may stand
+# there twice, `<\v>` (4). The span begins at code number `start`, counted
+# from 0, and is `length` codes long. Return the visit with one `<mask>`
+# (6) in the place of the span. A span that would run past the last code
+# ends with it. (Here a span may hide the whole visit.)
 #
 # Example: `infill([3, 12, 9, 30, 8, 4], 1, 2)` is `[3, 12, 6, 8, 4]`.
 

@@ -221,7 +221,8 @@ print("without a third", hidden.softmax(-1))
 # `mask` is boolean, (target, source), `True` where the query may read the
 # key, or `None` when everything may be read. Each row has a `True`.
 # Return what each query reads, (target, d_value). Write the three steps
-# yourself; PyTorch's own function is what you are compared with.
+# yourself; PyTorch's own function is what you are compared with. (Scores
+# may be large: a softmax of your own must not overflow.)
 #
 # Example: `attention(torch.zeros(1, 4), torch.ones(2, 4),
 # torch.tensor([[1.0], [5.0]]), None)` is `[[3.0]]`: both scores are 0,
@@ -453,8 +454,8 @@ for name in ("labels", "decoder_input_ids"):
 #
 # `labels` is int64, (batch, length), with -100 on padding and nowhere
 # else. Return the decoder's input, of the same shape: each row starts
-# with 2 (`<EOS>`), then come its labels without the last column, and
-# -100 becomes 0 (`<PAD>`). Leave `labels` as it is.
+# with 2 (`<EOS>`), whatever it ends with, then come its labels without the
+# last column, and -100 becomes 0 (`<PAD>`). Leave `labels` as it is.
 #
 # Example: `shift_right(torch.tensor([[1, 3, 9, 4, 2, -100]]))` is
 # `[[2, 1, 3, 9, 4, 2]]`.

@@ -442,11 +442,11 @@ check("12.4", combine)
 #
 # Try It Yourself · ★★ · 8 minutes
 #
-# `prompts` has the shape (batch, n_prompts, d_model), `embeddings`
-# (batch, length, d_model), and `attention_mask` (batch, length): 1 for a
-# token, 0 for padding. Return two tensors: the inputs of the encoder with
-# the prompts first, (batch, n_prompts + length, d_model), and the mask
-# that belongs to them, (batch, n_prompts + length).
+# `prompts` has the shape (batch, n_prompts, d_model), `embeddings` (batch,
+# length, d_model), and `attention_mask` (batch, length): 1 for a token, 0
+# for padding, which may stand on either side. Return two tensors: the
+# inputs of the encoder with the prompts first, (batch, n_prompts + length,
+# d_model), and the mask that belongs to them, (batch, n_prompts + length).
 #
 # Example: for `prompts = [[[9.0]]]`, `embeddings = [[[1.0], [2.0]]]` and
 # `attention_mask = [[1, 0]]`, as tensors, the inputs are
@@ -597,7 +597,10 @@ def prompts_with(weights, cardinalities, x_num, x_cat):
         extra = sorted(set(mine) - set(weights))
         raise ValueError(f"missing: {missing}, too many: {extra}")
     prompt.load_state_dict(prompt.state_dict() | weights)
-    return prompt(x_num, x_cat)
+    prompts = prompt(x_num, x_cat)
+    if not prompts.requires_grad:
+        raise ValueError("no gradient reaches the parameters of MyPrompt")
+    return prompts
 
 
 class MyPrompt(nn.Module):

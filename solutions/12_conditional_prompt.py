@@ -209,7 +209,10 @@ def prompts_with(weights, cardinalities, x_num, x_cat):
         extra = sorted(set(mine) - set(weights))
         raise ValueError(f"missing: {missing}, too many: {extra}")
     prompt.load_state_dict(prompt.state_dict() | weights)
-    return prompt(x_num, x_cat)
+    prompts = prompt(x_num, x_cat)
+    if not prompts.requires_grad:
+        raise ValueError("no gradient reaches the parameters of MyPrompt")
+    return prompts
 
 
 class MyPrompt(nn.Module):
@@ -249,7 +252,10 @@ def prompts_with(weights, cardinalities, x_num, x_cat):
     with torch.no_grad():
         for name, values in weights.items():
             prompt.get_parameter(name).copy_(values)
-    return prompt(x_num, x_cat)
+    prompts = prompt(x_num, x_cat)
+    if not prompts.requires_grad:
+        raise ValueError("no gradient reaches the parameters of MyPrompt")
+    return prompts
 
 
 class MyPrompt(nn.Module):

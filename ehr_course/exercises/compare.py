@@ -149,6 +149,9 @@ def _arrays(expected: Any, actual: Any, tolerance: float, place: str) -> Differe
     if left.is_floating_point() and not right.is_floating_point():
         text = f"expected floating-point numbers, got {right.dtype}"
         return Difference("type", place, text)
+    if left.dtype == torch.bool and right.is_floating_point():
+        # Attention adds a mask of floats to its scores, and hides nothing.
+        return Difference("type", place, f"expected booleans, got {right.dtype}")
     if left.dtype in _IDS and right.dtype not in _IDS and not _is_mask(left):
         text = f"expected whole numbers ({left.dtype}), got {right.dtype}"
         return Difference("type", place, text)

@@ -36,7 +36,8 @@ def _clamped(mean: float, longest: int) -> list[float]:
     drawn = torch.arange(_MORE_THAN_ANYONE_DRAWS, dtype=torch.float64)
     shares = torch.distributions.Poisson(torch.tensor(mean, dtype=torch.float64)).log_prob(drawn)
     landed = drawn.long().clamp(1, longest)
-    return torch.bincount(landed, shares.exp(), minlength=longest + 1)[1:].tolist()
+    probabilities = torch.bincount(landed, shares.exp(), minlength=longest + 1)[1:].tolist()
+    return [round(probability, 9) for probability in probabilities]  # 1.0, not 0.99...9
 
 
 def _poisson(k: int, mean: float) -> float:
@@ -181,6 +182,12 @@ SPAN_LENGTHS = Exercise(
             "exactly that length.",
             _so_far,
         ),
+        Misconception(
+            "rounds",
+            "You rounded to four decimals. Only the example is printed that way; rounded numbers "
+            "need not add up to 1. Return them as they are computed.",
+            lambda mean, longest: [round(share, 4) for share in _clamped(mean, longest)],
+        ),
     ),
     hints=(
         "Go through the draws 0, 1, 2, ... and ask for each one which length it becomes.",
@@ -251,6 +258,8 @@ INFILL = Exercise(
         ([3, 21, 15, 4], 0, 2),
         ([3, 17, 4], 0, 1),
         ([3, 17, 4], 0, 3),
+        ([3, 9, 12, 9, 30, 4], 2, 1),
+        ([3, 9, 12, 9, 30, 4], 3, 1),
     ),
     fresh=_fresh_span,
     misconceptions=(
@@ -415,6 +424,17 @@ def _spare_in_the_row(visit: Ids, draws: Sequence[float], p: float, spare: int) 
     return _delete(visit, draws, p, spare)
 
 
+def _every_copy_deleted(visit: Ids, draws: Sequence[float], p: float, spare: int) -> Ids:
+    gone = [code for code, draw in zip(visit[1:-1], draws, strict=True) if draw < p]
+    kept = [code for code in visit[1:-1] if code not in gone]
+    return _visit(kept or [visit[1 + spare]])
+
+
+def _draw_of_the_first_copy(visit: Ids, draws: Sequence[float], p: float, spare: int) -> Ids:
+    codes = visit[1:-1]
+    return _delete(visit, [draws[codes.index(code)] for code in codes], p, spare)
+
+
 def _fresh_deletion(rng: random.Random) -> Arguments:
     visit = _some_visit(rng, 5)
     n = len(visit) - 2
@@ -440,6 +460,9 @@ DELETE = Exercise(
         ([3, 17, 11, 4], [0.0, 0.99], 0.0, 1),
         ([3, 17, 11, 26, 4], [0.2, 0.99, 0.0], 1.0, 1),
         ([3, 12, 9, 30, 4], [0.8, 0.95, 0.7], 0.15, 0),
+        ([3, 21, 15, 4], [0.5, 0.6], 0.5, 0),
+        ([3, 9, 12, 9, 30, 4], [0.6, 0.4, 0.05, 0.8], 0.15, 1),
+        ([3, 9, 12, 9, 4], [0.6, 0.05, 0.8], 0.15, 0),
     ),
     fresh=_fresh_deletion,
     misconceptions=(
@@ -511,6 +534,18 @@ DELETE = Exercise(
             "drops_the_markers",
             "Your visit has lost <v> and <\\v>. Only codes are deleted.",
             lambda visit, draws, p, spare: _delete(visit, draws, p, spare)[1:-1],
+        ),
+        Misconception(
+            "deletes_every_copy",
+            "Where a code stands in a visit twice and one of the two is deleted, you lose both. "
+            "Ask for each place whether it stays, not for each code.",
+            _every_copy_deleted,
+        ),
+        Misconception(
+            "draw_of_the_first_copy",
+            "Where a code stands in a visit twice, you used the draw of the first for both: "
+            "`index` finds the first place. Go through codes and draws side by side.",
+            _draw_of_the_first_copy,
         ),
     ),
     hints=(
@@ -634,6 +669,8 @@ REPLACE = Exercise(
         ([3, 10, 7, 8, 4], [0.3, 0.7, 0.1], 0.5, [0.6, 0.1, 0.9], 12),
         ([3, 12, 9, 4], [0.1, 0.2], 1.0, [0.13, 0.71], 15),
         ([3, 12, 9, 14, 4], [0.0, 0.2, 0.9], 0.0, [0.13, 0.71, 0.52], 15),
+        ([3, 9, 4], [0.5], 0.5, [0.47], 12),
+        ([3, 9, 11, 9, 4], [0.6, 0.9, 0.05], 0.15, [0.3, 0.3, 0.7], 12),
     ),
     fresh=_fresh_replacement,
     misconceptions=(

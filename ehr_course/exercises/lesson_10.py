@@ -534,6 +534,13 @@ LOADER_NOISE = Exercise(
             _key_of(lambda seed, epoch, number, worker, **_: [seed, epoch, number, worker]),
         ),
         Misconception(
+            "depends_on_the_worker_before_the_batch",
+            "The number of the worker is part of your seed. With more workers a batch is made by "
+            "another one and gets other noise: nobody can repeat your run on another machine.",
+            _key_of(
+                lambda seed, epoch, number, worker, **_: [seed, epoch, worker, number]
+            ),
+        Misconception(
             "worker_in_place_of_the_batch",
             "You seed with the worker in place of the batch. A worker makes many batches, and all "
             "of them get the same noise.",
@@ -831,6 +838,8 @@ _ONE_TYPE_WRONG = tuple(
         ("labels", _SHORT[3].int()),
         ("x_num", _SHORT[4].double()),
         ("x_num", _SHORT[4].long()),
+        ("x_num", _SHORT[4].half()),
+        ("attention_mask", _SHORT[1].double()),
         ("x_cat", _SHORT[5].int()),
         ("x_cat", _SHORT[5].float()),
     )
@@ -843,6 +852,15 @@ _INSIDE: Batch = (
     *_SHORT[4:],
 )
 """A label of 0 that is not the last of its row."""
+_LONG_SOURCE: Batch = (
+    torch.tensor([[1, 3, 6, 8, 4, 2]]),
+    torch.tensor([[1, 1, 1, 1, 1, 1]]),
+    torch.tensor([[2, 1, 9]]),
+    torch.tensor([[1, 9, 2]]),
+    torch.tensor([[64.0]]),
+    torch.tensor([[1]]),
+)
+"""One patient, and a source that is longer than the target."""
 _ALL_WRONG: Batch = (
     _GOOD[0],
     torch.ones(2, 3, dtype=torch.int64),
@@ -869,8 +887,19 @@ CONTRACT = Exercise(
         _GOOD,
         _SHORT,
         _PADDED,
+        _LONG_SOURCE,
         *_ONE_TYPE_WRONG,
         _put(_SHORT, "x_num", torch.tensor([64.0, 71.0])),
+        _put(_SHORT, "x_cat", torch.tensor([0, 1])),
+        _put(_put(_SHORT, "x_num", torch.tensor([64.0, 71.0])), "x_cat", torch.tensor([0, 1])),
+        _put(_SHORT, "x_num", torch.tensor([[64.0, 71.0]])),
+        _put(_SHORT, "x_cat", torch.tensor([[0, 1]])),
+        _put(_SHORT, "x_num", torch.tensor([[64.0, 1.0], [71.0, 1.0]])),
+        _one_more_row(_SHORT, "x_num"),
+        _one_more_row(_SHORT, "input_ids"),
+        _one_more_row(_SHORT, "attention_mask"),
+        _one_more_row(_SHORT, "decoder_input_ids"),
+        _one_more_row(_SHORT, "labels"),
         _put(_SHORT, "x_cat", torch.tensor([[0, 1], [1, 1]])),
         _put(_SHORT, "x_cat", torch.tensor([[0], [1], [1]])),
         _put(_GOOD, "attention_mask", torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]])),
@@ -884,6 +913,8 @@ CONTRACT = Exercise(
         _put(_ALL_WRONG, "attention_mask", _GOOD[1]),
         _put(_ALL_WRONG, "x_num", _GOOD[4]),
         _put(_put(_GOOD, "labels", _ALL_WRONG[3]), "attention_mask", _ALL_WRONG[1]),
+        _put(_GOOD, "attention_mask", torch.tensor([[1, 1, 1], [1, 2, 0]])),
+        _put(_GOOD, "attention_mask", torch.tensor([[1, 1, 1], [1, 1, 2]])),
         _flip_in_mask(_GOOD, 1, 2),
         _flip_in_mask(_GOOD, 1, 1),
         _flip_in_mask(_flip_in_mask(_GOOD, 1, 2), 1, 1),
@@ -893,10 +924,12 @@ CONTRACT = Exercise(
         _put(_PADDED, "labels", torch.tensor([[1, 8, 9, 2], [1, 2, 0, 0]])),
         _put(_PADDED, "labels", torch.tensor([[1, 8, 9, 2], [1, 2, -100, 0]])),
         _put(_SHORT, "decoder_input_ids", torch.tensor([[1, 1, 9], [1, 1, 8]])),
+        _put(_SHORT, "decoder_input_ids", torch.tensor([[2, 1, 9], [1, 1, 8]])),
         _put(_SHORT, "decoder_input_ids", _SHORT[3]),
         _put(_SHORT, "decoder_input_ids", torch.tensor([[2, 1, 6], [2, 1, 8]])),
         _put(_SHORT, "decoder_input_ids", torch.tensor([[2, 1, 9], [2, 1, 7]])),
         _put(_PADDED, "decoder_input_ids", torch.tensor([[2, 1, 8, 9], [2, 1, 2, -100]])),
+        _put(_PADDED, "decoder_input_ids", torch.tensor([[2, 1, 8, 9], [2, 1, 2, 1]])),
         _put(
             _put(_flip_in_mask(_GOOD, 1, 2), "x_num", _GOOD[4].double()),
             "decoder_input_ids",
@@ -971,6 +1004,12 @@ CONTRACT = Exercise(
             "You made sure that real tokens are seen, and let seen padding pass. The mask is 0 on "
             "all padding, too.",
             _with(mask=lambda *batch: bool((batch[1][batch[0] != 0] == 1).all())),
+        ),
+        Misconception(
+            "mask_of_any_number",
+            "You looked whether the mask is 0 or not. A 2 is not 0 either; the contract says 1 on "
+            "every real token.",
+            _with(mask=lambda *batch: torch.equal(batch[1] != 0, batch[0] != 0)),
         ),
         Misconception(
             "counts_the_mask",
@@ -1091,8 +1130,8 @@ MEMORY = Exercise(
     misconceptions=(
         Misconception(
             "forgets_the_decoder",
-            "You counted three tensors of tokens. decoder_input_ids is one too, as large as the "
-            "labels.",
+            "You counted one tensor of the target's length. There are two: labels and "
+            "decoder_input_ids, each as large as the other.",
             _sizes(n_target=1),
         ),
         Misconception(
@@ -1103,7 +1142,8 @@ MEMORY = Exercise(
         ),
         Misconception(
             "forgets_the_mask",
-            "You left out attention_mask. It is as large as input_ids: one whole number a place.",
+            "You counted one tensor of the source's length. There are two: attention_mask is as "
+            "large as input_ids, one whole number a place.",
             _sizes(n_source=1, mask=8),
         ),
         Misconception(
@@ -1133,7 +1173,8 @@ MEMORY = Exercise(
         ),
         Misconception(
             "category_of_4_bytes",
-            "You gave the sex 4 bytes. x_cat is int64, because an embedding looks it up.",
+            "Your count is 4 bytes a patient too small. Either you gave the sex 4 bytes (x_cat "
+            "is int64, because an embedding looks it up), or the age, x_num, is missing.",
             _sizes(x=8),
         ),
         Misconception(

@@ -58,6 +58,18 @@ def _mask_added(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) 
     return (scores if mask is None else scores + mask).softmax(dim=1) @ value
 
 
+def _by_hand(scores: Tensor, mask: Tensor | None, value: Tensor) -> Tensor:
+    """A softmax of bare exponentials: in float32 exp(-104) is 0, and 0 / 0 is nan."""
+    powers = _hidden(scores, mask).exp()
+    return powers / powers.sum(dim=1, keepdim=True) @ value
+
+
+_BARE_EXPONENTIALS = (
+    "Your softmax is right on paper and gives nan where all scores of a query are far from 0: "
+    "exp(-120) is 0 in float32, exp(120) is infinite. Take the largest visible score off all "
+    "scores first, or call softmax, which does that."
+)
+
 _QUERY = torch.tensor([[1.0, 0.5], [-0.5, 2.0]])
 _KEY = torch.tensor([[2.0, 0.0], [0.0, 1.0], [-1.0, 1.5]])
 _VALUE = torch.tensor([[1.0, 3.0], [0.0, -2.0], [5.0, 0.5]])
@@ -103,11 +115,19 @@ ATTENTION = Exercise(
             torch.tensor([[1.0, 0.0, 2.0, 0.0], [0.0, 1.0, 3.0, -1.0]]),
             None,
         ),
+        # A visible score of 0 is a score like any other.
+        (
+            torch.tensor([[1.0, 0.0], [0.0, 1.0]]),
+            torch.tensor([[0.0, 1.0], [2.0, 0.0], [1.0, 1.0]]),
+            _VALUE,
+            torch.tensor([[True, True, False], [True, True, True]]),
+        ),
         # Scores near -120: a hidden key must score less than any number that a visible one has.
+        # Its own is 85 above theirs and its value large, so -100 added to it hides too little.
         (
             torch.tensor([[12.0, 0.0], [11.9, 0.5]]),
-            torch.tensor([[-14.0, 1.0], [-14.1, 0.0], [-13.9, 1.0], [-14.0, 0.5]]),
-            torch.tensor([[1.0, 0.0], [0.0, 1.0], [8.0, 8.0], [2.0, -1.0]]),
+            torch.tensor([[-14.0, 1.0], [-14.1, 0.0], [-4.0, 1.0], [-14.0, 0.5]]),
+            torch.tensor([[1.0, 0.0], [0.0, 1.0], [900.0, 900.0], [2.0, -1.0]]),
             torch.tensor([[True, True, False, True]] * 2),
         ),
     ),
@@ -160,6 +180,11 @@ ATTENTION = Exercise(
             "You used the scores as weights. They can be negative and do not sum to 1; a softmax "
             "over the keys makes weights of them.",
             lambda query, key, value, mask: _hidden(_scaled(query, key), mask) @ value,
+        ),
+        Misconception(
+            "bare_exponentials",
+            _BARE_EXPONENTIALS,
+            lambda query, key, value, mask: _by_hand(_scaled(query, key), mask, value),
         ),
         Misconception(
             "mask_inverted",
@@ -452,6 +477,13 @@ def _without_end(labels: Tensor) -> Tensor:
     return shifted
 
 
+def _wrapped(labels: Tensor) -> Tensor:
+    """What transformers did before version 4: the last real token becomes the first."""
+    shifted = _shifted(labels)
+    shifted[:, 0] = torch.tensor([[one for one in row if one != -100][-1] for row in labels])
+    return shifted
+
+
 def _fresh_labels(rng: random.Random) -> Arguments:
     records = [
         [1, 3, *rng.sample(range(7, 30), rng.randint(1, 3)), 4, 2]
@@ -471,6 +503,8 @@ SHIFT_RIGHT = Exercise(
         (torch.tensor([[1, 3, 9, 4, 2, -100, -100]]),),
         (torch.tensor([[1, 3, 7, 8, 4, 2], [1, 3, 9, 4, 2, -100]]),),
         (torch.tensor([[1, 3, 7, 4, 3, 8, 9, 4, 2, -100], [1, 2] + [-100] * 8]),),
+        # A record that was cut ends in a code.
+        (torch.tensor([[1, 3, 7, 8], [1, 3, 9, -100]]),),
     ),
     fresh=_fresh_labels,
     misconceptions=(
@@ -514,6 +548,12 @@ SHIFT_RIGHT = Exercise(
             "You rolled each row: its last entry became its first. Where the row ends in padding, "
             "the decoder then starts with padding. The start is always the same token.",
             _rolled,
+        ),
+        Misconception(
+            "wraps_the_last_token",
+            "Your rows start with their own last token. In a whole record that is <EOS>; a record "
+            "that was cut ends in a code. The start is always the same token.",
+            _wrapped,
         ),
         Misconception(
             "grows_by_one",
@@ -671,8 +711,9 @@ COUNT = Exercise(
         ),
         Misconception(
             "one_short_position_table",
-            "You counted one table of positions, without its offset. Encoder and decoder have one "
-            "each, and each has positions + 2 rows.",
+            "Your count is (positions + 4) x d_model too small. Encoder and decoder each have a "
+            "table of positions, and you counted one. Besides, either that one lacks its two "
+            "spare rows, or you counted one layer norm for both embeddings: each side has one.",
             _miscounted(lambda v, d, e, n, h, f, p: -(p + 4) * d),
         ),
         Misconception(
@@ -858,6 +899,15 @@ CROSS_ATTENTION = Exercise(
         (_STATES, _KEY, *_W, torch.tensor([1, 1, 1])),
         (_STATES, _KEY, *_W, torch.tensor([1, 1, 0])),
         (_KEY[:2], _STATES[:2], *_W, torch.tensor([1, 0])),
+        # Scores near -120, as in 11.1, and one near -34 that is hidden.
+        (
+            torch.tensor([[12.0, 0.0], [11.9, 0.5]]),
+            torch.tensor([[-14.0, 1.0], [-14.1, 0.0], [-14.0, 0.5], [-4.0, 1.0]]),
+            torch.eye(2),
+            torch.eye(2),
+            _W[2],
+            torch.tensor([1, 1, 1, 0]),
+        ),
     ),
     fresh=_fresh_cross,
     misconceptions=(
@@ -920,6 +970,11 @@ CROSS_ATTENTION = Exercise(
             "no_scale",
             "Your scores are not divided by the square root of the width.",
             _cross_unscaled,
+        ),
+        Misconception(
+            "bare_exponentials",
+            _BARE_EXPONENTIALS,
+            lambda d, e, wq, wk, wv, m: _by_hand(_scaled(d @ wq, e @ wk), m == 1, e @ wv),
         ),
         Misconception(
             "no_projections",

@@ -43,7 +43,7 @@ def _vectors(x_num: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 def _fresh_numerical(rng: random.Random) -> Arguments:
     batch, n_num, d_hidden = rng.randint(1, 3), rng.randint(1, 3), rng.randint(2, 4)
-    x_num = torch.tensor([[float(rng.randint(1, 90)) for _ in range(n_num)] for _ in range(batch)])
+    x_num = torch.tensor([[rng.randint(1, 180) / 2 for _ in range(n_num)] for _ in range(batch)])
     return x_num, _numbers(rng, n_num, d_hidden), _numbers(rng, n_num, d_hidden)
 
 
@@ -67,7 +67,7 @@ NUMERICAL = Exercise(
         (torch.tensor([[65.0, 2.0], [20.0, 7.0], [40.0, 1.0]]), _W3, _B3),
         (torch.tensor([[65.0, 2.0], [20.0, 7.0]]), _W3, _B3),
         (torch.tensor([[65.0, 2.0]]), _W3, _B3),
-        (torch.tensor([[30.0]]), torch.tensor([[2.0, 1.0]]), torch.tensor([[1.0, -1.0]])),
+        (torch.tensor([[30.5]]), torch.tensor([[2.0, 1.0]]), torch.tensor([[1.0, -1.0]])),
     ),
     fresh=_fresh_numerical,
     misconceptions=(
@@ -394,6 +394,7 @@ def _fresh_prompts(rng: random.Random) -> Arguments:
 _AGE = torch.tensor([[[1.0, 2.0]], [[3.0, 4.0]]])
 _SEX = torch.tensor([[[0.1, 0.2]], [[0.3, 0.4]]])
 _TWO = torch.tensor([[[0.1, 0.2], [5.0, 6.0]], [[0.3, 0.4], [7.0, 8.0]]])
+_TWO_MORE = torch.tensor([[[1.0, 2.0], [-1.0, 3.0]], [[3.0, 4.0], [-2.0, 5.0]]])
 
 COMBINE = Exercise(
     id="12.4",
@@ -405,6 +406,8 @@ COMBINE = Exercise(
         (_AGE, _SEX, "sum"),
         (_AGE, _TWO, "concat"),
         (_AGE, _TWO, "sum"),
+        (_TWO_MORE, _TWO, "concat"),
+        (_TWO_MORE, _TWO, "sum"),
         (None, _TWO, "concat"),
         (None, _TWO, "sum"),
         (_AGE, None, "concat"),
@@ -540,6 +543,11 @@ PREPEND = Exercise(
             torch.tensor([[[9.0], [8.0]]]),
             torch.tensor([[[1.0], [2.0], [3.0]]]),
             torch.tensor([[1, 1, 1]]),
+        ),
+        (
+            torch.tensor([[[9.0]]]),
+            torch.tensor([[[1.0], [2.0], [3.0]]]),
+            torch.tensor([[0, 1, 1]]),
         ),
     ),
     fresh=_fresh_sequence,
@@ -868,7 +876,7 @@ def _some_weights(
 def _fresh_patients(rng: random.Random) -> Arguments:
     cardinalities = [rng.randint(2, 3) for _ in range(rng.randint(1, 3))]
     batch = rng.randint(1, 3)
-    ages = [[float(rng.randint(0, 90))] for _ in range(batch)]
+    ages = [[rng.randint(0, 180) / 2] for _ in range(batch)]
     rows = [[rng.randrange(count) for count in cardinalities] for _ in range(batch)]
     weights = _some_weights(rng, cardinalities, rng.randint(1, 2), rng.randint(1, 3))
     return weights, cardinalities, torch.tensor(ages), torch.tensor(rows)
@@ -889,7 +897,7 @@ CONDITIONAL_PROMPT = Exercise(
     chosen=(
         _chosen_patients([2], [[65.0]], [[1]], 0),
         _chosen_patients([2], [[0.0], [90.0]], [[0], [1]], 1),
-        _chosen_patients([2, 3], [[40.0]], [[1, 2]], 2),
+        _chosen_patients([2, 3], [[40.5]], [[1, 2]], 2),
         _chosen_patients([3, 2, 2], [[12.0], [81.0]], [[2, 1, 0], [0, 1, 1]], 3),
     ),
     fresh=_fresh_patients,

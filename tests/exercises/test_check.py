@@ -499,3 +499,10 @@ def test_a_float_is_written_with_the_digits_that_tell_it_apart(
     expected: float, actual: float, text: str
 ) -> None:
     assert first_difference(expected, actual, 0.0).text == text
+
+
+def test_where_booleans_are_expected_a_float_mask_is_none() -> None:
+    expected = torch.tensor([True, False])
+    assert first_difference(expected, torch.tensor([1, 0]), 1e-6) is None
+    difference = first_difference(expected, torch.tensor([1.0, 0.0]), 1e-6)
+    assert difference.text == "expected booleans, got torch.float32"

@@ -74,6 +74,7 @@ WRONG = {
         "always_three": [("    shares = [", "    mean = 3.0\n    shares = [")],
         "mean_upside_down": [("    shares = [", "    mean = 1 / mean\n    shares = [")],
         "adds_up_as_it_goes": [(_SHARES, "return [sum(shares[: k + 1]) for k in range(longest)]")],
+        "rounds": [(_SHARES, "return [round(share, 4) for share in shares]")],
     },
     "09.2": {
         "one_mask_a_token": [
@@ -129,6 +130,16 @@ WRONG = {
         "deletes_at_p": [("draw >= p", "draw > p")],
         "masks_instead": [(_KEPT, "kept = [code if draw >= p else 6 for code, draw in pairs]")],
         "drops_the_markers": [(_DELETED, "return kept")],
+        "deletes_every_copy": [
+            (
+                _KEPT,
+                "gone = [code for code, draw in pairs if draw < p]\n"
+                "    kept = [code for code in codes if code not in gone]",
+            )
+        ],
+        "draw_of_the_first_copy": [
+            (_KEPT, "kept = [code for code in codes if draws[codes.index(code)] >= p]")
+        ],
     },
     "09.4": {
         "draws_special_tokens": [(_OTHERS, "others = list(range(n_tokens))")],

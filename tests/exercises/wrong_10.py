@@ -121,6 +121,9 @@ WRONG = {
         "same_noise_in_all_workers_and_epochs": _workers("seed"),
         "a_generator_for_each_worker": _workers("[seed, epoch, worker]"),
         "depends_on_the_worker": [(_KEY, "[seed, epoch, number, number % n_workers]")],
+        "depends_on_the_worker_before_the_batch": [
+            (_KEY, "[seed, epoch, number % n_workers, number]")
+        ],
         "worker_in_place_of_the_batch": [(_KEY, "[seed, epoch, number % n_workers]")],
         "adds_the_numbers": [(_KEY, "seed + epoch + number")],
         "adds_epoch_and_batch": [(_KEY, "[seed, epoch + number]")],
@@ -162,7 +165,8 @@ WRONG = {
             (_WHOLE, _WHOLE + " if t is not attention_mask or t.dtype != torch.bool")
         ],
         "mask_hides_padding_only_half": [(_MASKED, "attention_mask[input_ids == 0].any()")],
-        "mask_shows_tokens_only_half": [(_MASKED, "not attention_mask[input_ids != 0].all()")],
+        "mask_shows_tokens_only_half": [(_MASKED, "(attention_mask[input_ids != 0] != 1).any()")],
+        "mask_of_any_number": [(_MASKED, "(attention_mask.bool() != (input_ids != 0)).any()")],
         "counts_the_mask": [(_MASKED, "attention_mask.sum() != (input_ids != 0).sum()")],
         "inverted_mask": [(_MASKED, "(attention_mask != (input_ids == 0)).any()")],
         "labels_must_have_padding": [(_NO_PAD, "-100 not in labels")],

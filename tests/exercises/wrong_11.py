@@ -3,6 +3,7 @@
 _SCALE = "    scores = scores / math.sqrt(query.shape[-1])\n"
 _MASKED = "    if mask is not None:\n        scores = scores.masked_fill(~mask, -math.inf)\n"
 _SOFTMAX = "weights = scores.softmax(dim=-1)"
+_BY_HAND = "weights = scores.exp() / scores.exp().sum(dim=-1, keepdim=True)"
 _READ = "return weights @ value"
 
 _MAY = "return causal & real"
@@ -44,6 +45,7 @@ WRONG = {
         ],
         "wrong_axis": [("softmax(dim=-1)", "softmax(dim=0)")],
         "no_softmax": [(_SOFTMAX, "weights = scores")],
+        "bare_exponentials": [(_SOFTMAX, _BY_HAND)],
         "mask_inverted": [("~mask", "mask")],
         "mask_ignored": [(_MASKED, "")],
         "mask_after_softmax": [
@@ -95,6 +97,13 @@ WRONG = {
         "pads_with_eos": [("-100, 0)", "-100, 2)")],
         "shifts_left": [(_MOVE, "    shifted[:, :-1] = labels[:, 1:]\n")],
         "rolls": [(_START, "labels.roll(1, dims=1)"), (_MOVE, "")],
+        "wraps_the_last_token": [
+            (
+                _START,
+                "labels.gather(1, (labels != -100).sum(1, keepdim=True) - 1)"
+                ".repeat(1, labels.shape[1])",
+            )
+        ],
         "grows_by_one": [
             (_START, "torch.full((len(labels), labels.shape[1] + 1), 2)"),
             ("labels[:, :-1]", "labels"),
@@ -156,6 +165,7 @@ WRONG = {
             (_CROSS_WEIGHTS, "weights = scores.softmax(dim=-1) * ~hidden"),
         ],
         "no_scale": [(_CROSS_SCALE, "query @ key.T")],
+        "bare_exponentials": [(_CROSS_WEIGHTS, _BY_HAND)],
         "no_projections": [
             (_QUERY, "decoder_states"),
             (_KEY, "encoder_states"),
