@@ -537,9 +537,8 @@ LOADER_NOISE = Exercise(
             "depends_on_the_worker_before_the_batch",
             "The number of the worker is part of your seed. With more workers a batch is made by "
             "another one and gets other noise: nobody can repeat your run on another machine.",
-            _key_of(
-                lambda seed, epoch, number, worker, **_: [seed, epoch, worker, number]
-            ),
+            _key_of(lambda seed, epoch, number, worker, **_: [seed, epoch, worker, number]),
+        ),
         Misconception(
             "worker_in_place_of_the_batch",
             "You seed with the worker in place of the batch. A worker makes many batches, and all "
