@@ -91,7 +91,8 @@ train_part, *others = split_by_patient(patients, seed=SEED)
 train_records = [by_category(record) for record in train_part]
 held_out = [by_category(record) for part in others for record in part]
 tokenizer = CodeTokenizer.from_records(train_records, unseen="skip")
-print(f"{len(patients):,} patients, {len(train_records):,} to learn from,", end=" ")
+print(f"{len(patients):,} patients,", end=" ")
+print(f"{len(train_records):,} to learn from,", end=" ")
 print(f"{len(held_out)} held out, {len(tokenizer)} tokens")
 
 

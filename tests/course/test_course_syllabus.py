@@ -12,8 +12,10 @@ from ehr_course.errors import InputError
 from ehr_course.exercises.catalogue import all_exercises
 
 CHECKABLE_VERBS = {
-    "Build", "Compute", "Count", "Decode", "Describe", "Encode", "Name", "Normalise", "Order",
-    "Pad", "Predict", "Repair", "Report", "Show", "Split", "Verify",
+    "Build", "Check", "Compute", "Corrupt", "Count", "Decode", "Describe", "Detect", "Draw",
+    "Encode", "Give", "Measure", "Name", "Normalise", "Order", "Pad", "Predict", "Prepend",
+    "Reduce", "Repair", "Report", "Show", "Split", "Tell", "Test", "Train", "Turn", "Verify",
+    "Write",
 }  # fmt: skip
 
 
@@ -37,6 +39,10 @@ def test_lessons_stand_in_order_with_their_minutes():
         ("00", 20),
         ("07", 75),
         ("08", 60),
+        ("09", 90),
+        ("10", 60),
+        ("11", 105),
+        ("12", 95),
     ]
 
 
