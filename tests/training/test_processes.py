@@ -47,7 +47,7 @@ def last_step(folder: Path) -> int:
 def test_a_training_killed_twenty_times_ends_with_the_same_weights(
     tmp_path: Path, processes: BaseContext
 ) -> None:
-    settings = {"steps": 100, "checkpoint_every": 1}
+    settings = {"steps": 400, "checkpoint_every": 1}
     whole, folder = tmp_path / "whole", tmp_path / "killed"
     rng = random.Random(0)
     killed = 0
