@@ -21,7 +21,13 @@ from transformers.cache_utils import Cache
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 
 from ehr_course.errors import InputError
-from ehr_course.losses import NOT_SCORED, LossTerm, language_model_loss
+from ehr_course.losses import (
+    NOT_SCORED,
+    LossTerm,
+    language_model_loss,
+    loss_counts,
+    weighted_total,
+)
 from ehr_course.models.conditional_prompt import (
     AGE_SCALE,
     D_PROMPT,
@@ -30,6 +36,12 @@ from ehr_course.models.conditional_prompt import (
     FourierPrompt,
     NumericalPrompt,
     initialize,
+)
+from ehr_course.models.demographic_heads import (
+    AGE_HEADS,
+    DemographicHead,
+    TokenSex,
+    codes_read,
 )
 from ehr_course.tokenizers.codes import CodeTokenizer
 
@@ -59,6 +71,13 @@ class PromptBartConfig(BartConfig):
         prompt_encoder, prompt_decoder: whether that side reads prompts. With neither, the model
             is plain BART and leaves x_num and x_cat unread.
         demographics: "required", or "optional": then a batch without any gives plain BART.
+        age_weight, sex_weight: how much the losses of the heads count beside the language model's.
+            A head of weight 0 is not made.
+        age_head: "brackets", a guess at each token, or "years", one at the last token.
+        head_reads: "states", what the decoder makes of codes and prompts, or "codes", running
+            means of token embeddings, which have not seen a prompt.
+        d_head: the width inside a head; 0 makes it linear.
+        label_smoothing: of the language model's loss while it trains, 0 to 1.
         vocabulary: the fingerprint of the tokenizer's codes, so that a model is never used with
             another vocabulary of the same size; None when unknown.
     """
@@ -73,6 +92,12 @@ class PromptBartConfig(BartConfig):
     prompt_encoder: bool = True
     prompt_decoder: bool = True
     demographics: str = "required"
+    age_weight: float = 0.0
+    sex_weight: float = 0.0
+    age_head: str = "brackets"
+    head_reads: str = "states"
+    d_head: int = 256
+    label_smoothing: float = 0.0
     vocabulary: str | None = None
     pad_token_id: int | None = CodeTokenizer.pad_id
     bos_token_id: int | None = CodeTokenizer.bos_id
@@ -90,6 +115,8 @@ class PromptBartConfig(BartConfig):
             ("prompt_combination", ("concat", "sum")),
             ("age_encoder", tuple(AGE_ENCODERS)),
             ("demographics", ("required", "optional")),
+            ("age_head", tuple(AGE_HEADS)),
+            ("head_reads", ("states", "codes")),
         ):
             if getattr(self, name) not in known:
                 raise InputError(
@@ -97,6 +124,16 @@ class PromptBartConfig(BartConfig):
                     name,
                     f"{getattr(self, name)!r} is none",
                     f"Use one of {', '.join(map(repr, known))}.",
+                )
+        for name, fits, remedy in (
+            ("age_weight", self.age_weight >= 0, "Use 0 or more; 0 makes no head."),
+            ("sex_weight", self.sex_weight >= 0, "Use 0 or more; 0 makes no head."),
+            ("d_head", self.d_head >= 0, "Use 0 for a linear head, or its width."),
+            ("label_smoothing", 0 <= self.label_smoothing < 1, "Use 0 or more, below 1."),
+        ):
+            if not fits:
+                raise InputError(
+                    "PromptBartConfig", name, f"{getattr(self, name)!r} is out of range", remedy
                 )
         super().__post_init__(**kwargs)
 
@@ -129,6 +166,7 @@ class PromptBartConfig(BartConfig):
             "d_model": size["d_model"],
             "max_position_embeddings": size["positions"],
             "init_std": size["std"],
+            "d_head": size["d_model"] // 3,  # 256, as in the sources, at their size
         }
         for side in ("encoder", "decoder"):
             fields[f"{side}_layers"] = size["layers"]
@@ -148,8 +186,10 @@ class PromptBartOutput(Seq2SeqLMOutput):
     """What a forward pass returns: that of BART, and the loss as a sum and a count.
 
     Attributes:
-        loss: loss_sum / loss_count, or None without labels.
-        terms: the same as a LossTerm, for the trainer.
+        loss: what is minimised: the mean cross-entropy and the weighted losses of the heads, or
+            None without labels.
+        terms: its parts, for the trainer.
+        answers: what the heads say, by "age" and "sex"; None without labels or heads.
         loss_sum: the cross-entropy of all scored positions in nats, float32.
         loss_count: how many positions are scored: those whose label is not -100.
         logits: (batch, target, vocabulary), prompts cut off; None with labels, because the
@@ -160,6 +200,7 @@ class PromptBartOutput(Seq2SeqLMOutput):
     loss_sum: Tensor | None = None
     loss_count: Tensor | None = None
     terms: tuple[LossTerm, ...] | None = None
+    answers: dict[str, Tensor] | None = None
 
 
 class PromptBart(BartForConditionalGeneration):
@@ -171,6 +212,7 @@ class PromptBart(BartForConditionalGeneration):
     Attributes:
         encoder_prompt, decoder_prompt: a ConditionalPrompt each, or None. Any module with the
             same forward may take their place.
+        heads: a ModuleDict with "age" and "sex", each where its weight is above 0.
 
     >>> config = PromptBartConfig.for_tokenizer(CodeTokenizer(["4280", "0389"]))
     >>> model = PromptBart(config).eval()
@@ -186,6 +228,7 @@ class PromptBart(BartForConditionalGeneration):
         super().__init__(config)
         self.encoder_prompt = _prompt(config) if config.prompt_encoder else None
         self.decoder_prompt = _prompt(config) if config.prompt_decoder else None
+        self.heads = _heads(config)
         self.post_init()
 
     @property
@@ -270,15 +313,23 @@ class PromptBart(BartForConditionalGeneration):
                 **kwargs,
             )
         hidden = outputs.last_hidden_state[:, n_prompts:]  # (batch, target, d_model)
-        logits, loss, loss_sum, loss_count, terms = None, None, None, None, None
+        logits, loss, loss_sum, loss_count, terms, answers = (None,) * 6
         if labels is None:
             logits = self.lm_head(hidden) + self.final_logits_bias
         else:
             scored = labels != NOT_SCORED
             scored_logits = self.lm_head(hidden[scored]) + self.final_logits_bias
-            loss_sum, loss_count = language_model_loss(scored_logits, labels[scored])
-            loss = loss_sum / loss_count.clamp(min=1)
-            terms = (LossTerm("language_model", loss_sum, loss_count),)
+            loss_sum, loss_count = language_model_loss(
+                scored_logits,
+                labels[scored],
+                label_smoothing=self.config.label_smoothing if self.training else 0.0,
+            )
+            answers = self._ask(hidden, decoder_input_ids)
+            terms = (
+                LossTerm("language_model", loss_sum, loss_count),
+                *self._head_terms(answers, scored, x_num, x_cat),
+            )
+            loss = weighted_total(terms, loss_counts(labels))
         return PromptBartOutput(
             loss=loss,
             logits=logits,
@@ -292,7 +343,41 @@ class PromptBart(BartForConditionalGeneration):
             loss_sum=loss_sum,
             loss_count=loss_count,
             terms=terms,
+            answers=answers,
         )
+
+    def _ask(self, hidden: Tensor, decoder_input_ids: Tensor) -> dict[str, Tensor] | None:
+        """What each head says to the decoder's input."""
+        if not self.heads:
+            return None
+        if self.config.head_reads == "codes":
+            hidden = codes_read(self.get_input_embeddings()(decoder_input_ids))
+        # The end of the longest record is no input, only a label. So it is left out of all rows,
+        # and the last real token is the same one whatever a record is padded to.
+        real = decoder_input_ids != self.config.pad_token_id
+        real[:, 1:] &= decoder_input_ids[:, 1:] != self.config.eos_token_id
+        return {name: head(hidden, real) for name, head in self.heads.items()}
+
+    def _head_terms(
+        self,
+        answers: dict[str, Tensor] | None,
+        scored: Tensor,
+        x_num: Tensor | None,
+        x_cat: Tensor | None,
+    ) -> Iterator[LossTerm]:
+        """The loss of each head."""
+        for name, answer in (answers or {}).items():
+            truth = x_num if name == "age" else x_cat
+            if truth is None:
+                raise InputError(
+                    "demographics",
+                    "x_num" if name == "age" else "x_cat",
+                    f"it is missing, and the {name} head learns from it",
+                    "Give both x_num and x_cat, or set the head's weight to 0.",
+                )
+            head: DemographicHead = self.heads[name]
+            weight = getattr(self.config, f"{name}_weight")
+            yield LossTerm(name, *head.loss(answer, scored, truth[:, 0]), weight, head.per)
 
     def encode(
         self,
@@ -430,6 +515,16 @@ def _prompt(config: PromptBartConfig) -> ConditionalPrompt | None:
     if numerical is None and categorical is None:
         return None
     return ConditionalPrompt(numerical, categorical, config.prompt_combination)
+
+
+def _heads(config: PromptBartConfig) -> nn.ModuleDict:
+    made: dict[str, nn.Module] = {}
+    options = {"d_hidden": config.d_head, "dropout": config.dropout}
+    if config.age_weight:
+        made["age"] = AGE_HEADS[config.age_head](config.d_model, **options)
+    if config.sex_weight:
+        made["sex"] = TokenSex(config.d_model, **options)
+    return nn.ModuleDict(made)
 
 
 def _extended(attention_mask: Tensor, count: int) -> Tensor:

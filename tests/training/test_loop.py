@@ -1,4 +1,4 @@
-"""The plain loop: it learns, it repeats, and it stops when there is nothing to learn from."""
+"""Training in one call: it learns, it repeats, and it stops when there is nothing to do."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from ehr_course.errors import InputError
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.sources.synthetic import make_cohort
 from ehr_course.tokenizers.codes import CodeTokenizer
-from ehr_course.training.loop import History, train
+from ehr_course.training.history import TrainingHistory
+from ehr_course.training.loop import train
 
 RECORDS = make_cohort(60, seed=0)
 TOKENIZER = CodeTokenizer.from_records(RECORDS)
@@ -21,7 +22,7 @@ def new_model() -> PromptBart:
     return PromptBart(PromptBartConfig.for_tokenizer(TOKENIZER, d_model=32, dropout=0.0))
 
 
-def trained(model: PromptBart, **changes: object) -> History:
+def trained(model: PromptBart, **changes: object) -> TrainingHistory:
     settings = {"steps": 30, "batch_size": 16, "seed": 1} | changes
     return train(model, RecordDataset(RECORDS, TOKENIZER), **settings)
 
@@ -64,12 +65,12 @@ def test_the_first_step_is_adamws_on_the_clipped_gradient() -> None:
 
 
 def test_no_step_to_take_is_refused() -> None:
-    with pytest.raises(InputError, match="0 is no number of steps"):
+    with pytest.raises(InputError, match="steps: 0 is out of range"):
         trained(new_model(), steps=0)
 
 
 def test_a_loss_that_is_no_number_stops_the_training_at_its_step() -> None:
     model = new_model()
     model.final_logits_bias[0, 9] = float("nan")
-    with pytest.raises(InputError, match=r"train, step 0: the loss is nan"):
+    with pytest.raises(InputError, match=r"the loss is nan"):
         trained(model)
