@@ -12,10 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from ehr_course.batches.collate import NOT_SCORED as NOT_SCORED
 from ehr_course.errors import InputError
-
-NOT_SCORED = -100
-"""The label of a position that no loss looks at."""
 
 
 class LossTerm(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from numbers import Integral, Number
 from typing import Any
@@ -220,20 +220,64 @@ def text_of(value: Any) -> str:
     >>> text_of([np.int64(3), (np.float64(0.5),)])
     '[3, (0.5,)]'
     """
+    return _text(_plain, value)
+
+
+def state_of(value: Any) -> str:
+    """Return a text that changes when a value does: as `text_of`, with every bit of a tensor.
+
+    PyTorch writes a tensor for readers: with few digits, the middle of a long one left out, and
+    slowly.
+
+    >>> tensor = torch.zeros(2000)
+    >>> before = state_of([tensor])
+    >>> tensor[1000] = 1e-9
+    >>> state_of([tensor]) == before, text_of([tensor]) == text_of([torch.zeros(2000)])
+    (False, True)
+    """
+    return _text(_in_bytes, value)
+
+
+def _text(change: Callable[[Any], Any], value: Any) -> str:
     try:
-        return re.sub(r" at 0x[0-9a-f]+(?=>)", "", repr(_without_numpy(value)))
+        return re.sub(r" at 0x[0-9a-f]+(?=>)", "", repr(_with(change, value)))
     except Exception as error:
         return f"<{kind_of(value)} that cannot be shown: {type(error).__name__}>"
 
 
-def _without_numpy(value: Any, depth: int = 4) -> Any:
-    if isinstance(value, np.generic):
-        return value.item()
+def _plain(part: Any) -> Any:
+    return part.item() if isinstance(part, np.generic) else part
+
+
+def _in_bytes(part: Any) -> Any:
+    if type(part) is np.ndarray and not part.dtype.hasobject:
+        return part.dtype, part.shape, part.tobytes()
+    if type(part) is torch.Tensor and _unusual(part) is None and part.dtype in _NUMPY_KNOWS:
+        graph = part.requires_grad, type(part.grad_fn)
+        return part.dtype, part.device, *graph, part.shape, part.detach().cpu().numpy().tobytes()
+    return _plain(part)
+
+
+_NUMPY_KNOWS = {
+    torch.bool,
+    torch.uint8,
+    torch.int8,
+    torch.int16,
+    torch.int32,
+    torch.int64,
+    torch.float16,
+    torch.float32,
+    torch.float64,
+}
+
+
+def _with(change: Callable[[Any], Any], value: Any, depth: int = 4) -> Any:
+    """A value whose parts are changed, down to a few containers deep."""
     if type(value) in (list, tuple, set) and depth:
-        return type(value)(_without_numpy(item, depth - 1) for item in value)
+        return type(value)(_with(change, item, depth - 1) for item in value)
     if type(value) is dict and depth:
-        return {key: _without_numpy(item, depth - 1) for key, item in value.items()}
-    return value
+        return {key: _with(change, item, depth - 1) for key, item in value.items()}
+    return change(value)
 
 
 def shorten(value: Any, limit: int = 280) -> str:

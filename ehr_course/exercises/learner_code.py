@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
-from ehr_course.exercises.compare import cut, text_of
+from ehr_course.exercises.compare import cut, state_of
 
 SECONDS_A_CALL = 20.0
 """How long one call of an answer may take: the right ones take a few milliseconds."""
@@ -56,7 +56,7 @@ def call(
     passes through. After `seconds` the call is stopped with a `NotFinishedError`.
     """
     given = copy.deepcopy(arguments)
-    before = text_of(given)
+    before = state_of(given)
     printed = _Printed()
     value, error = None, None
     with contextlib.redirect_stdout(printed):
@@ -65,7 +65,7 @@ def call(
                 value = function(*given)
         except (Exception, SystemExit) as raised:
             error = raised
-    return Call(value, error, printed.getvalue(), text_of(given) != before)
+    return Call(value, error, printed.getvalue(), state_of(given) != before)
 
 
 class _Printed(io.StringIO):

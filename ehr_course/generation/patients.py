@@ -18,15 +18,13 @@ from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput
 
 from ehr_course.batches.collate import SEXES, checked_ages, sex_numbers
-from ehr_course.batches.corruption import EMPTY_RECORD, FIRST_CODE
+from ehr_course.batches.corruption import EMPTY_RECORD
+from ehr_course.batches.well_formed import FIRST_CODE, SHORTEST
 from ehr_course.errors import InputError
 from ehr_course.generation.sampling import Sampling, draw
 from ehr_course.models.prompt_bart import PromptBart
 from ehr_course.records import PatientRecord, Sex, Visit
 from ehr_course.tokenizers.codes import CodeTokenizer
-
-SHORTEST = 5
-"""Tokens of the shortest record: <BOS>, one visit of one code with its markers, <EOS>."""
 
 DEFAULT_SAMPLING = Sampling()
 
@@ -91,7 +89,9 @@ def generate_patients(
     was_training = model.training
     model.eval()
     try:
-        with torch.no_grad(), tqdm(total=len(wanted), disable=not progress) as bar:
+        # Without an argument tqdm asks TQDM_DISABLE, which is set where no bar is to be stored.
+        hidden = {} if progress else {"disable": True}
+        with torch.no_grad(), tqdm(total=len(wanted), **hidden) as bar:
             for first in range(0, len(wanted), batch_size):
                 some = wanted[first : first + batch_size]
                 uniforms = np.stack(

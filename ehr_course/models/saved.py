@@ -183,13 +183,18 @@ def _check_weights(path: Path, config: PromptBartConfig) -> None:
             raise InputError(
                 path,
                 name,
-                f"the file has {_shape(found.get(name))}, the configuration asks for "
-                f"{_shape(wanted.get(name))}",
+                f"the file has {shape_in_words(found.get(name))}, the configuration asks for "
+                f"{shape_in_words(wanted.get(name))}",
                 f"Put back the {_CONFIG} that was saved with these weights.",
             )
 
 
-def _shape(shape: tuple[int, ...] | None) -> str:
+def shape_in_words(shape: tuple[int, ...] | None) -> str:
+    """The shape of a weight for a message, or that there is none.
+
+    >>> shape_in_words((2, 3)), shape_in_words(None)
+    ('shape (2, 3)', 'no such weight')
+    """
     return "no such weight" if shape is None else f"shape {shape}"
 
 

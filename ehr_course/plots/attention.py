@@ -15,8 +15,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import PowerNorm
 from matplotlib.patches import Rectangle
 
-from ehr_course import icd9
-from ehr_course.batches.datasets import SEXES
+from ehr_course.batches.collate import SEXES
 from ehr_course.errors import InputError
 from ehr_course.plots import style
 from ehr_course.plots.style import Picture, count
@@ -65,7 +64,8 @@ def attention_of(model: Any, batch: Mapping[str, torch.Tensor]) -> dict[Kind, np
     padded positions are there too and mean nothing.
 
     Args:
-        model: a PromptBart. Dropout is off while it runs; its mode is as before afterwards.
+        model: a PromptBart, on any device. Dropout is off while it runs; its mode is as before
+            afterwards.
         batch: its inputs; labels are passed over.
 
     Returns:
@@ -74,7 +74,8 @@ def attention_of(model: Any, batch: Mapping[str, torch.Tensor]) -> dict[Kind, np
         ``decoder`` of shape (batch, layers, heads, target, target), and
         ``cross`` of shape (batch, layers, heads, target, source).
     """
-    inputs = {name: tensor for name, tensor in batch.items() if name != "labels"}
+    device = next(model.parameters()).device
+    inputs = {name: tensor.to(device) for name, tensor in batch.items() if name != "labels"}
     training = model.training
     model.eval()
     try:
@@ -87,7 +88,9 @@ def attention_of(model: Any, batch: Mapping[str, torch.Tensor]) -> dict[Kind, np
         "decoder": output.decoder_attentions,
         "cross": output.cross_attentions,
     }
-    return {kind: torch.stack(layers, dim=1).float().numpy() for kind, layers in of_kind.items()}
+    return {
+        kind: torch.stack(layers, dim=1).float().cpu().numpy() for kind, layers in of_kind.items()
+    }
 
 
 @dataclass(frozen=True)
@@ -165,13 +168,12 @@ def record_attention(
             "x_cat": sexes,
         },
     )
-    labels = [_label(token) for token in tokenizer.tokens(ids)]
+    labels = [style.written(token) for token in tokenizer.tokens(ids)]
     names = [
         label if visit is None else f"{label} of visit {visit}"
         for label, visit in zip(labels, visit_of, strict=True)
     ]
-    read, read_names = labels, names
-    written, written_names = ["<EOS>", *labels[:-1]], ["<EOS> at the start", *names[:-1]]
+    decoded, decoded_names = ["<EOS>", *labels[:-1]], ["<EOS> at the start", *names[:-1]]
 
     def made(kind: Kind, rows: tuple[list, list], columns: tuple[list, list]) -> AttentionMap:
         array = weights[kind][0]  # (layers, heads, rows, columns)
@@ -184,7 +186,7 @@ def record_attention(
             *((*row_prompts, *rows[1]), (*column_prompts, *columns[1])),
         )
 
-    encoder_side, decoder_side = (read, read_names), (written, written_names)
+    encoder_side, decoder_side = (labels, names), (decoded, decoded_names)
     return {
         "encoder": made("encoder", encoder_side, encoder_side),
         "decoder": made("decoder", decoder_side, decoder_side),
@@ -213,10 +215,6 @@ def _encoded(
         ids += tokens
         visit_of += [number if len(visits) > 1 else None] * len(tokens)
     return [*ids, tokenizer.eos_id], [*visit_of, None]
-
-
-def _label(token: str) -> str:
-    return icd9.dotted(token) if icd9.is_code(token) else token
 
 
 def _prompt_labels(record: PatientRecord, n_prompts: int) -> list[str]:

@@ -10,7 +10,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch
 
-from ehr_course.batches.corruption import Corruption, Ragged
+from ehr_course.batches.corruption import Corruption
+from ehr_course.batches.ragged import Ragged
 from ehr_course.errors import InputError
 from ehr_course.plots import style
 from ehr_course.plots.style import Picture, count

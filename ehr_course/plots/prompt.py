@@ -13,8 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from ehr_course import icd9
+from ehr_course.batches.collate import SEXES
 from ehr_course.batches.corruption import EMPTY_RECORD
-from ehr_course.batches.datasets import SEXES
 from ehr_course.errors import InputError
 from ehr_course.icd9.eligibility import OLDEST
 from ehr_course.plots import style
@@ -34,7 +34,8 @@ def next_token_probabilities(
     written ``<BOS> <v>``. Only age and sex say who the patient is.
 
     Args:
-        model: a PromptBart. Dropout is off while it runs; its mode is as before afterwards.
+        model: a PromptBart, on any device. Dropout is off while it runs; its mode is as before
+            afterwards.
         tokenizer: the one that the model was trained with.
         people: age in years and sex, of each.
 
@@ -42,20 +43,21 @@ def next_token_probabilities(
         float64 of shape (people, tokens); each row sums to 1.
     """
     written = [tokenizer.eos_id, tokenizer.bos_id, tokenizer.visit_start_id]
+    inputs = {
+        "input_ids": torch.tensor([EMPTY_RECORD] * len(people)),
+        "decoder_input_ids": torch.tensor([written] * len(people)),
+        "x_num": torch.tensor([[float(age)] for age, _ in people]),
+        "x_cat": torch.tensor([[SEXES.index(sex)] for _, sex in people]),
+    }
+    device = next(model.parameters()).device
     training = model.training
     model.eval()
     try:
         with torch.no_grad():
-            output = model(
-                input_ids=torch.tensor([EMPTY_RECORD] * len(people)),
-                decoder_input_ids=torch.tensor([written] * len(people)),
-                x_num=torch.tensor([[float(age)] for age, _ in people]),
-                x_cat=torch.tensor([[SEXES.index(sex)] for _, sex in people]),
-                use_cache=False,
-            )
+            output = model(**{name: x.to(device) for name, x in inputs.items()}, use_cache=False)
     finally:
         model.train(training)
-    return output.logits[:, -1].double().softmax(dim=-1).numpy()
+    return output.logits[:, -1].double().softmax(dim=-1).cpu().numpy()
 
 
 @dataclass(frozen=True)
@@ -106,10 +108,13 @@ def next_codes(model: Any, tokenizer: CodeTokenizer, *, age: int, sex: Sex) -> N
             f"{age!r} is not an age in completed years",
             f"Pass a whole number from 0 to {MAX_AGE}; {MAX_AGE} stands for every age above.",
         )
-    other: Sex = "M" if sex == "F" else "F"
     n_special = len(tokenizer) - len(tokenizer.codes)
-    of_both = next_token_probabilities(model, tokenizer, [(age, sex), (age, other)])
+    of_both = next_token_probabilities(model, tokenizer, [(age, sex), (age, _other(sex))])
     return NextCodes(age, sex, tokenizer.codes, *of_both[:, n_special:])
+
+
+def _other(sex: Sex) -> Sex:
+    return "M" if sex == "F" else "F"
 
 
 def ruled_out(code: str, *, age: int, sex: Sex) -> str:
@@ -145,7 +150,7 @@ def next_code_title(shown: NextCodes) -> str:
     'Woman, 64: 428.0 is the likeliest first code (75.0%)'
     """
     (best,) = shown.most_probable(1)
-    code, probability = _written(shown.codes[best]), _percent(shown.probabilities[best])
+    code, probability = style.written(shown.codes[best]), _percent(shown.probabilities[best])
     but = ", though ruled out" if shown.ruled_out(best) else ""
     return f"{style.who(shown)}: {code} is the likeliest first code ({probability}){but}"
 
@@ -154,8 +159,7 @@ def describe_next_codes(shown: NextCodes, *, most: int = 12) -> str:
     """Say in one sentence what :func:`draw_next_codes` shows."""
     places = shown.most_probable(most)
     first = ", ".join(
-        f"{_written(shown.codes[place])} {_title(shown.codes[place])}".rstrip()
-        + f" ({_percent(shown.probabilities[place])})"
+        f"{style.code_in_words(shown.codes[place])} ({_percent(shown.probabilities[place])})"
         for place in places[:_DESCRIBED]
     )
     marked = sum(bool(shown.ruled_out(place)) for place in places)
@@ -172,17 +176,6 @@ _DESCRIBED = 3  # how many codes the alternative text tells of
 
 def _percent(share: float) -> str:
     return f"{100 * share:.1f}%"
-
-
-def _written(code: str) -> str:
-    return icd9.dotted(code) if icd9.is_code(code) else code
-
-
-def _title(code: str) -> str:
-    try:
-        return icd9.title(code)
-    except InputError:  # ICD-9-CM has no such code
-        return ""
 
 
 # ---------------------------------------------------------------------- the picture
@@ -248,7 +241,7 @@ def _draw_row(axes: Axes, y: float, shown: NextCodes, place: int, scale: float) 
     axes.text(
         _MARGIN,
         middle,
-        _written(code),
+        style.written(code),
         size=style.TEXT,
         family="DejaVu Sans Mono",
         va="center_baseline",
@@ -257,7 +250,7 @@ def _draw_row(axes: Axes, y: float, shown: NextCodes, place: int, scale: float) 
     axes.text(
         _TITLE_LEFT,
         middle,
-        _shortened(_title(code), _BAR_LEFT - _TITLE_LEFT - 0.1),
+        _shortened(style.code_title(code), _BAR_LEFT - _TITLE_LEFT - 0.1),
         size=style.SMALL,
         va="center_baseline",
         parse_math=False,
@@ -299,9 +292,7 @@ def _draw_line(axes: Axes, x: float, middle: float) -> None:
 
 
 def _draw_legend(axes: Axes, middle: float, shown: NextCodes) -> None:
-    other = "man" if shown.sex == "F" else "woman"
-    if shown.age < _ADULT:
-        other = "boy" if shown.sex == "F" else "girl"
+    other = style.person_of(shown.age, _other(shown.sex)).lower()
     x = _MARGIN
     for draw, text in (
         (partial(_draw_bar, width=0.24, hatched=False), "this patient"),
@@ -312,9 +303,6 @@ def _draw_legend(axes: Axes, middle: float, shown: NextCodes) -> None:
         x += 0.34
         axes.text(x, middle, text, size=style.SMALL, va="center_baseline")
         x += style.text_width(text, style.SMALL) + 0.3
-
-
-_ADULT = 18
 
 
 def _shortened(text: str, width: float) -> str:

@@ -12,8 +12,6 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch
 
-from ehr_course import icd9
-from ehr_course.errors import InputError
 from ehr_course.plots import style
 from ehr_course.plots.style import Picture, count
 from ehr_course.records import PatientRecord, Visit
@@ -53,7 +51,7 @@ def describe_record(record: PatientRecord) -> str:
     visits = "; ".join(
         f"{_when(i, visit, ' in ')} has {count(len(visit.codes), 'code')}, "
         f"{'the first of them ' if len(visit.codes) > 1 else ''}"
-        f"{' '.join(filter(None, (_written(visit.codes[0]), _title(visit.codes[0]))))}"
+        f"{style.code_in_words(visit.codes[0])}"
         for i, visit in enumerate(record.visits[:_DESCRIBED])
     )
     more = len(record.visits) - _DESCRIBED
@@ -152,7 +150,7 @@ class _Layout(NamedTuple):
         card_width = (style.WIDTH - 2 * _MARGIN - (columns - 1) * _GAP) / columns
         narrow = columns == _COLUMNS
         size = style.SMALL if narrow else style.TEXT
-        widest = max(len(_written(code)) for visit in visits for code in visit.codes)
+        widest = max(len(style.written(code)) for visit in visits for code in visit.codes)
         character = style.text_width("0" * 100, size, family="DejaVu Sans Mono") / 100
         number = style.text_width(f"visit {len(visits)}", size, weight="bold")
         month = style.text_width(" · September 2174", size)
@@ -197,7 +195,7 @@ def _cards(visits: tuple[Visit, ...], layout: _Layout, most_codes: int) -> list[
         lines = [
             _Line(
                 code,
-                _wrapped(_title(code), layout),
+                _wrapped(style.code_title(code), layout),
                 again=code in seen,
             )
             for code in visit.codes[:most_codes]
@@ -278,7 +276,7 @@ def _draw_card(
         axes.text(
             left + layout.code_width / 2,
             middle,
-            _written(line.code),
+            style.written(line.code),
             size=layout.size,
             family="DejaVu Sans Mono",
             color=style.MUTED if line.again else style.ink_on(colour),
@@ -375,14 +373,3 @@ def _month(visit: Visit, *, short: bool = False) -> str:
 
 def _when(place: int, visit: Visit, between: str) -> str:
     return between.join(filter(None, (f"visit {place + 1}", _month(visit))))
-
-
-def _written(code: str) -> str:
-    return icd9.dotted(code) if icd9.is_code(code) else code
-
-
-def _title(code: str) -> str:
-    try:
-        return icd9.title(code)
-    except InputError:  # ICD-9-CM has no such code
-        return ""

@@ -16,7 +16,8 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
 
 from ehr_course import icd9
-from ehr_course.records import MAX_AGE, PatientRecord
+from ehr_course.errors import InputError
+from ehr_course.records import MAX_AGE, PatientRecord, Sex
 
 WIDTH = 7.6
 """The width of a picture in inches: it fits the text column of a notebook and of the book."""
@@ -131,6 +132,36 @@ def chapter_of(code: str) -> int | None:
         return None
 
 
+def written(token: str) -> str:
+    """A code as clinicians write it, with its dot; any other token as it is.
+
+    >>> written("4280"), written("<mask>")
+    ('428.0', '<mask>')
+    """
+    return icd9.dotted(token) if icd9.is_code(token) else token
+
+
+def code_title(token: str) -> str:
+    """The title of a code, or "" for what has none in ICD-9-CM.
+
+    >>> code_title("4280"), code_title("<mask>")
+    ('Congestive heart failure, unspecified', '')
+    """
+    try:
+        return icd9.title(token)
+    except InputError:  # of the shape of a code or not, ICD-9-CM has none such
+        return ""
+
+
+def code_in_words(code: str) -> str:
+    """A code and its title.
+
+    >>> code_in_words("4280")
+    '428.0 Congestive heart failure, unspecified'
+    """
+    return f"{written(code)} {code_title(code)}".rstrip()
+
+
 def chapter_name(number: int | None) -> str:
     """A chapter in few words.
 
@@ -207,10 +238,18 @@ def who(record: PatientRecord) -> str:
     >>> who(PatientRecord(1, "F", 90, (Visit(("4280",)),)))
     'Woman, above 89'
     """
-    if record.age < 18:
-        person = "Girl" if record.sex == "F" else "Boy"
-    else:
-        person = "Woman" if record.sex == "F" else "Man"
+    person = person_of(record.age, record.sex)
     if record.age == 0:
         return f"{person}, under 1 year"
     return f"{person}, above {MAX_AGE - 1}" if record.age == MAX_AGE else f"{person}, {record.age}"
+
+
+def person_of(age: int, sex: Sex) -> str:
+    """What one calls a person of this age and sex.
+
+    >>> person_of(17, "F"), person_of(18, "M")
+    ('Girl', 'Man')
+    """
+    if age < 18:
+        return "Girl" if sex == "F" else "Boy"
+    return "Woman" if sex == "F" else "Man"

@@ -10,8 +10,6 @@ import matplotlib
 import numpy as np
 import traitlets
 
-from ehr_course import icd9
-from ehr_course.errors import InputError
 from ehr_course.plots.attention import (
     COLOUR_MAP,
     GAMMA,
@@ -27,7 +25,7 @@ from ehr_course.plots.attention import (
     record_attention,
     visits_shown,
 )
-from ehr_course.plots.style import Picture, count
+from ehr_course.plots.style import Picture, code_title, count
 from ehr_course.records import PatientRecord
 from ehr_course.tokenizers.codes import CodeTokenizer
 
@@ -186,9 +184,4 @@ _SPECIAL = {
 
 def _meaning(label: str) -> str:
     """What a label stands for, or nothing where it says so itself."""
-    if label in _SPECIAL or not icd9.is_code(label):
-        return _SPECIAL.get(label, "")
-    try:
-        return icd9.title(label)
-    except InputError:  # ICD-9-CM has no such code
-        return ""
+    return _SPECIAL.get(label) or code_title(label)

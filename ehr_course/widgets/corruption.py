@@ -57,23 +57,20 @@ def corruption_playground(
         description="strategy",
         style=label,
     )
-    mean_span = ipywidgets.FloatSlider(
-        value=3.0,
-        min=0.0,
-        max=8.0,
-        step=0.5,
-        description="mean span (lambda)",
-        continuous_update=False,
-        style=label,
-    )
-    p = ipywidgets.FloatSlider(
-        value=0.15,
-        min=0.0,
-        max=1.0,
-        step=0.05,
-        description="p (deletion, replacement)",
-        continuous_update=False,
-        style=label,
+    mean_span, p = (
+        ipywidgets.FloatSlider(
+            value=value,
+            min=0.0,
+            max=largest,
+            step=step,
+            description=description,
+            continuous_update=False,
+            style=label,
+        )
+        for value, largest, step, description in (
+            (3.0, 8.0, 0.5, "mean span (lambda)"),
+            (0.15, 1.0, 0.05, "p (deletion, replacement)"),
+        )
     )
     seed = ipywidgets.IntSlider(
         value=0, min=0, max=50, description="seed", continuous_update=False, style=label

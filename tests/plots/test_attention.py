@@ -132,6 +132,13 @@ def test_dropout_is_off_and_the_model_stays_as_it_was(tokenizer, batch, weights)
         np.testing.assert_array_equal(again[kind], weights[kind])
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+def test_a_model_on_a_gpu_has_the_same_weights(tokenizer, batch, weights):
+    there = attention_of(made(tokenizer).cuda(), batch)
+    for kind in KINDS:
+        np.testing.assert_allclose(there[kind], weights[kind], rtol=1e-3, atol=1e-4)
+
+
 # ---------------------------------------------------------------------- one record
 
 

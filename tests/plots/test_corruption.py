@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 from matplotlib.patches import FancyBboxPatch
 
-from ehr_course.batches.corruption import STRATEGIES, Corruption, Ragged
+from ehr_course.batches.corruption import STRATEGIES, Corruption
+from ehr_course.batches.ragged import Ragged
 from ehr_course.errors import InputError
 from ehr_course.plots.corruption import (
     Fate,
