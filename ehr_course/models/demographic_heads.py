@@ -29,7 +29,7 @@ def age_bracket(ages: Tensor) -> Tensor:
     tensor([0, 0, 1, 3, 4, 5])
     """
     bounds = torch.tensor(AGE_BRACKETS, dtype=ages.dtype, device=ages.device)
-    return torch.bucketize(ages, bounds, right=True)
+    return torch.bucketize(ages.contiguous(), bounds, right=True)
 
 
 def last_real(states: Tensor, real: Tensor) -> Tensor:

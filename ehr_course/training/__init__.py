@@ -1,1 +1,1 @@
-"""Training: the learning rate over the steps, and the loop."""
+"""Training: one trainer for every model, its checkpoints, and training in one call."""

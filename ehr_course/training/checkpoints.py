@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import re
 import shutil
 from collections.abc import Mapping
@@ -17,8 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
@@ -91,6 +88,7 @@ def write_checkpoint(folder: Path, step: int, state: TrainingState) -> Path:
         shutil.rmtree(unfinished, ignore_errors=True)
     for old in checkpoints(folder)[:-KEPT]:
         _remove(old)
+    _sweep(folder)
     return final
 
 
@@ -192,38 +190,6 @@ def load_optimizer_tensors(
             }
 
 
-# ------------------------------------------------------------------ randomness
-
-
-def random_states() -> dict[str, Tensor]:
-    """The states of the random number generators of this process, as bytes."""
-    states = {"torch": torch.get_rng_state(), "python": _as_bytes(random.getstate())}
-    kind, key, position, has_gauss, gauss = np.random.get_state()
-    states["numpy"] = _as_bytes([kind, key.tolist(), position, has_gauss, gauss])
-    if torch.cuda.is_available():
-        states["cuda"] = torch.cuda.get_rng_state()
-    return states
-
-
-def set_random_states(states: Mapping[str, Tensor]) -> None:
-    """Put the random number generators of this process where they were."""
-    torch.set_rng_state(states["torch"])
-    version, internal, gauss = _from_bytes(states["python"])
-    random.setstate((version, tuple(internal), gauss))
-    kind, key, position, has_gauss, cached = _from_bytes(states["numpy"])
-    np.random.set_state((kind, np.array(key, np.uint32), position, has_gauss, cached))
-    if "cuda" in states and torch.cuda.is_available():
-        torch.cuda.set_rng_state(states["cuda"])
-
-
-def _as_bytes(value: Any) -> Tensor:
-    return torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
-
-
-def _from_bytes(value: Tensor) -> Any:
-    return json.loads(bytes(value.tolist()).decode())
-
-
 # ------------------------------------------------------------------ files
 
 
@@ -232,6 +198,12 @@ def _remove(path: Path) -> None:
     doomed = path.with_name(f".{path.name}.removed.{os.getpid()}")
     path.replace(doomed)
     shutil.rmtree(doomed, ignore_errors=True)
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what processes that were killed have left half written or half removed."""
+    for path in folder.glob(".step-*"):
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _to_disk(path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -30,7 +31,7 @@ class TrainingConfig:
         evaluate_every: steps between evaluations; 0 evaluates at the end only.
         metric: the number that says which model is best; the smallest is. A name that the
             evaluation returns: "loss" is always there.
-        patience: stop after so many evaluations without a better one; 0 never stops early.
+        patience: stop after so many evaluations in a row without a better one; 0 never stops.
         checkpoint_every: steps between checkpoints; 0 writes one at the end only.
         seed: orders the batches, corrupts them and drops out units.
         bucketed: whether patients of similar length share a batch.
@@ -66,9 +67,10 @@ class TrainingConfig:
                 1 <= self.accumulation <= self.batch_size,
                 "Cut a batch into 1 to batch_size parts.",
             ),
-            ("lr", self.lr > 0, "Use a number above 0, such as 0.001."),
+            ("lr", 0 < self.lr < math.inf, "Use a number above 0, such as 0.001."),
             ("warmup_steps", 0 <= self.warmup_steps <= self.steps, "Use 0 to steps."),
             ("weight_decay", self.weight_decay >= 0, "Use 0 or more."),
+            ("betas", all(0 <= b < 1 for b in self.betas), "Use two numbers from 0 to below 1."),
             ("max_norm", self.max_norm > 0, "Use a number above 0, such as 1.0."),
             (
                 "precision",
@@ -78,7 +80,11 @@ class TrainingConfig:
             ("initial_scale", self.initial_scale >= 1, "Use 1 or more; 65536 is usual."),
             ("growth_interval", self.growth_interval >= 1, "Use 1 or more."),
             ("evaluate_every", self.evaluate_every >= 0, "Use 0 or more."),
-            ("patience", self.patience >= 0, "Use 0 or more."),
+            (
+                "patience",
+                self.patience == 0 or (self.patience > 0 and self.evaluate_every > 0),
+                "Use 0, or 1 or more together with evaluate_every.",
+            ),
             ("checkpoint_every", self.checkpoint_every >= 0, "Use 0 or more."),
             ("seed", 0 <= self.seed < 2**32, "Use a number from 0 to 2**32 - 1."),
         ):

@@ -59,7 +59,11 @@ class TrainingHistory:
         return pl.DataFrame(self.rows, infer_schema_length=None)
 
     def write(self, path: str | Path) -> None:
-        """Write the table to a .csv or .parquet file, whole or not at all."""
+        """Write the table to a .csv or .parquet file, whole or not at all.
+
+        Raises:
+            InputError: if the name ends otherwise, or the file cannot be written.
+        """
         path = Path(path)
         unfinished = path.with_name(f".{path.name}.{os.getpid()}")
         try:
@@ -72,5 +76,12 @@ class TrainingHistory:
                     path, "", "its name does not say which format", "Use .csv or .parquet."
                 )
             unfinished.replace(path)
+        except (OSError, pl.exceptions.PolarsError) as error:
+            raise InputError(
+                path,
+                "",
+                f"the history cannot be written ({error})",
+                "Make room or name another folder.",
+            ) from error
         finally:
             unfinished.unlink(missing_ok=True)

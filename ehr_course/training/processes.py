@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,13 +52,18 @@ class Processes:
         if self.world > 1:
             distributed.barrier()
 
-    def agree(self, what: str, value: Any) -> None:
-        """Raise an InputError unless all processes have the same value."""
-        values = self.gather(value)
-        if any(other != values[0] for other in values):
-            raise InputError(
-                "training",
-                what,
-                f"the {self.world} processes have different ones",
-                "Give every process the same; each takes its own part of every batch.",
-            )
+    def from_first(self, make: Callable[[], Any]) -> Any:
+        """What the first process makes, for all of them."""
+        return self.gather(make() if self.is_first else None)[0]
+
+    def agree(self, named: Mapping[str, Any]) -> None:
+        """Raise an InputError, in every process, unless all of them have the same values."""
+        everyone = self.gather(dict(named))
+        for name in named:
+            if any(other.get(name) != named[name] for other in everyone):
+                raise InputError(
+                    "training",
+                    name,
+                    f"the {self.world} processes have different ones",
+                    "Give every process the same; each takes its own part of every batch.",
+                )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import resource
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,6 +12,7 @@ from typing import Any
 import torch
 
 from ehr_course.batches.datasets import RecordDataset
+from ehr_course.errors import InputError
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.sources.synthetic import make_cohort
 from ehr_course.tokenizers.codes import CodeTokenizer
@@ -18,6 +22,8 @@ from ehr_course.training.trainer import Trainer
 RECORDS = make_cohort(70, seed=0)
 TOKENIZER = CodeTokenizer.from_records(RECORDS)
 SETTINGS: dict[str, Any] = {"steps": 12, "batch_size": 16, "lr": 2e-3, "warmup_steps": 3}
+HEADS: dict[str, Any] = {"age_weight": 0.5, "sex_weight": 0.3, "age_head": "years", "d_head": 8}
+"""One head of which each row counts, and one of which each token does."""
 
 
 def model(**changes: Any) -> PromptBart:
@@ -37,27 +43,76 @@ def dataset(**changes: Any) -> RecordDataset:
     return RecordDataset(RECORDS, TOKENIZER, **changes)
 
 
-def trainer(folder: Path | None = None, *, dropout: float = 0.1, **changes: Any) -> Trainer:
-    options = {n: changes.pop(n) for n in ("validation", "evaluate", "progress") if n in changes}
+def trainer(
+    folder: Path | None = None, *, dropout: float = 0.1, heads: bool = False, **changes: Any
+) -> Trainer:
+    names = ("validation", "evaluate", "progress", "num_workers", "tensorboard")
+    options = {name: changes.pop(name) for name in names if name in changes}
+    made = model(dropout=dropout, **(HEADS if heads else {}))
+    data = dataset(seed=changes.pop("data_seed", 0))
     settings = SETTINGS | changes
     settings["warmup_steps"] = min(settings["warmup_steps"], settings["steps"])
     config = TrainingConfig(**settings)
-    return Trainer(
-        model(dropout=dropout), dataset(), config, folder=folder, device="cpu", **options
-    )
+    return Trainer(made, data, config, folder=folder, device="cpu", **options)
 
 
 def weights(trained: Trainer) -> dict[str, torch.Tensor]:
     return {n: p.detach().clone() for n, p in trained.model.named_parameters()}
 
 
+# ------------------------------------------------------------------ in a process of its own
+
+
 def train_into(folder: Path, **settings: Any) -> None:
-    """Train into a folder, in a process of its own."""
+    """Train into a folder."""
     torch.set_num_threads(1)
     trainer(folder, **settings).run()
 
 
-if __name__ == "__main__":  # under torchrun: python small.py FOLDER NAME=VALUE ...
-    kinds = {"dropout": float, "precision": str}
-    given = dict(argument.split("=") for argument in sys.argv[2:])
-    train_into(Path(sys.argv[1]), **{n: kinds.get(n, int)(v) for n, v in given.items()})
+def train_judged(folder: Path, **settings: Any) -> None:
+    """Train, and evaluate in a way that every process would do otherwise."""
+    rank, calls = int(os.environ.get("RANK", "0")), 0
+
+    def evaluate(model: torch.nn.Module) -> dict[str, float]:
+        nonlocal calls
+        calls += rank == 0
+        (folder / f"judged-by-{rank}").touch()
+        return {"calls_left": 1_000 - calls}
+
+    train_into(folder, validation=dataset(seed=5), evaluate=evaluate, **settings)
+
+
+def train_as(rank: int, port: int, folder: Path, judged: bool = False, **settings: Any) -> None:
+    """Be one of two processes, as torchrun makes them."""
+    address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    os.environ.update(address, RANK=str(rank), WORLD_SIZE="2")
+    (train_judged if judged else train_into)(folder, **settings)
+
+
+def train_in_a_group(folder: Path, **settings: Any) -> None:
+    """Train as in a terminal, where Ctrl-C reaches the workers too; say everything to a file."""
+    os.setpgrp()
+    with (folder / "said").open("w", encoding="utf-8") as file, contextlib.redirect_stdout(file):
+        train_into(folder, **settings)
+
+
+def train_until_the_disk_is_full(folder: Path) -> None:
+    """Train with room for the checkpoint of step 4 and not for that of step 8."""
+
+    def evaluate(model: torch.nn.Module) -> dict[str, float]:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, resource.RLIM_INFINITY))
+        return {"loss": 0.0}
+
+    try:
+        train_into(folder, checkpoint_every=4, evaluate_every=6, evaluate=evaluate)
+    except InputError as error:
+        (folder / "error").write_text(str(error), encoding="utf-8")
+
+
+if __name__ == "__main__":  # under torchrun: python small.py FOLDER
+    place, process = Path(sys.argv[1]), int(os.environ["RANK"])
+    try:
+        trainer(place / "unequal", data_seed=process).run()
+    except InputError as error:
+        (place / f"error-{process}").write_text(str(error), encoding="utf-8")
+    train_judged(place / "equal", dropout=0.0, heads=True, evaluate_every=5)
