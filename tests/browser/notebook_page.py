@@ -42,6 +42,27 @@ class NotebookPage:
         self._do("notebook:run-all-cells")
         self.page.wait_for_function(f"() => {PROMPTS}.every(prompt => /^.\\d+.:$/.test(prompt))")
 
+    def run_cells(self, *texts: str) -> None:
+        """Run the first cell with each of these texts, and no other; wait for the last."""
+        self.page.evaluate(
+            """texts => {
+                const { content } = window.jupyterapp.shell.currentWidget;
+                const cells = content.widgets.map(cell => cell.model.sharedModel.getSource());
+                const places = texts.map(text => cells.findIndex(cell => cell.includes(text)));
+                window.ranWhatIsNeeded = false;
+                (async () => {
+                    for (const place of places) {
+                        if (place < 0) throw new Error(`no cell has one of ${texts}`);
+                        content.activeCellIndex = place;
+                        await window.jupyterapp.commands.execute("notebook:run-cell");
+                    }
+                    window.ranWhatIsNeeded = true;
+                })();
+            }""",
+            list(texts),
+        )
+        self.page.wait_for_function("() => window.ranWhatIsNeeded")
+
     def _do(self, command: str) -> None:
         # In braces, so that the command's promise is not waited for.
         self.page.evaluate(f"() => {{ window.jupyterapp.commands.execute('{command}'); }}")

@@ -10,28 +10,15 @@ import pytest
 from notebook_page import NotebookPage
 from playwright.sync_api import Browser, Locator, expect
 
-RUN_WHAT_IS_NEEDED = """() => {
-    const { content } = window.jupyterapp.shell.currentWidget;
-    const cells = content.widgets.map(cell => cell.model.sharedModel.getSource());
-    const load = cells.findIndex(source => source.includes("= load_checkpoint("));
-    const explorer = cells.findIndex(source => source.includes("prompt_explorer("));
-    (async () => {
-        for (const place of [...Array(load + 1).keys(), explorer]) {
-            content.activeCellIndex = place;
-            await window.jupyterapp.commands.execute("notebook:run-cell");
-        }
-        window.ranWhatIsNeeded = true;
-    })();
-}"""
-
 
 @pytest.fixture(scope="module")
 def notebook(browser: Browser, lab: str) -> Iterator[NotebookPage]:
     page = browser.new_page(viewport={"width": 1300, "height": 1000})
     # Without what another test has left open.
     notebook = NotebookPage(page, lab, "lessons/12_conditional_prompt.ipynb?reset")
-    page.evaluate(RUN_WHAT_IS_NEEDED)
-    page.wait_for_function("() => window.ranWhatIsNeeded")
+    notebook.run_cells(
+        "SEED = 0", "import load_checkpoint", "= load_checkpoint(", "prompt_explorer("
+    )
     yield notebook
     page.close()
 
