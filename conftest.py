@@ -44,7 +44,10 @@ def pytest_configure(config: pytest.Config) -> None:
     if _runs_notebooks(config):
         config.option.nbval_current_env = True
         environment["EHR_COURSE_RAISE"] = "1"
-        environment["EHR_COURSE_RUN_LOG"] = str(temporary / "exercises.jsonl")
+        # A worker of pytest-xdist writes into the log of the run that started it.
+        own = not hasattr(config, "workerinput")
+        log = temporary / "exercises.jsonl" if own else os.environ["EHR_COURSE_RUN_LOG"]
+        environment["EHR_COURSE_RUN_LOG"] = str(log)
         import matplotlib.font_manager  # noqa: F401  its first import may warn
     else:
         environment["MPLBACKEND"] = "Agg"

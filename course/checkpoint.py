@@ -1,4 +1,4 @@
-"""`python3 -m course checkpoint NAME`: train a model that lessons load, and say what it scores."""
+"""`python3 -m course checkpoint NAME`: train what lessons load, and say what it scores."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from course.auxiliary_weights import sweep
 from course.command_error import CommandError
 from course.console import say
 from ehr_course.batches.corruption import EMPTY_RECORD, Corruption
@@ -32,8 +33,8 @@ def cohort() -> Split:
     return split_by_patient(make_cohort(COHORT, seed=SEED), seed=SEED)
 
 
-def tiny_prompt_bart(folder: Path) -> None:
-    """Train the small PromptBart of the lessons and save it with its scores."""
+def tiny_prompt_bart(folder: Path) -> dict[str, float]:
+    """Train the small PromptBart of the lessons, save it with its scores, and return them."""
     split = cohort()
     tokenizer = CodeTokenizer.from_records(split.train)
     torch.manual_seed(SEED)
@@ -41,11 +42,17 @@ def tiny_prompt_bart(folder: Path) -> None:
     # Half of the records come as an empty input: those teach the model to write a whole patient
     # from age and sex alone.
     dataset = RecordDataset(split.train, tokenizer, corruption=Corruption(p_empty=0.5), seed=SEED)
-    history = train(model, dataset, steps=STEPS, lr=2e-3, warmup_steps=200, seed=SEED)
+    history = train(model, dataset, steps=STEPS, lr=2e-3, seed=SEED)
     say(f"trained {STEPS} steps in {history.seconds:.0f} s, last loss {history.loss():.3f}")
     save_model(model, tokenizer, folder)
     metrics = scores(load_model(folder), split.test)
     save_model(model, tokenizer, folder, metrics=metrics)
+    return metrics
+
+
+def auxiliary_weights(folder: Path) -> dict[str, float]:
+    """Train a model for each weight of the heads and each seed, and write what they score."""
+    return {"models": sweep(folder, cohort())}
 
 
 def scores(loaded: LoadedModel, patients: list[PatientRecord]) -> dict[str, float]:
@@ -109,7 +116,10 @@ def _losses(
     return tuple((sums / count).tolist())
 
 
-RECIPES: dict[str, Callable[[Path], None]] = {"tiny_prompt_bart": tiny_prompt_bart}
+RECIPES: dict[str, Callable[[Path], dict[str, float]]] = {
+    "auxiliary_weights": auxiliary_weights,
+    "tiny_prompt_bart": tiny_prompt_bart,
+}
 
 
 def main(arguments: list[str]) -> int:
@@ -125,9 +135,7 @@ def main(arguments: list[str]) -> int:
         )
     torch.set_num_threads(1)  # so that the sums, and with them the weights, come out the same
     began = time.perf_counter()
-    RECIPES[name](CHECKPOINTS / name)
-    metrics = load_model(CHECKPOINTS / name).metrics
-    for metric, value in metrics.items():
+    for metric, value in RECIPES[name](CHECKPOINTS / name).items():
         say(f"{metric:24} {value}")
     say(f"course/checkpoints/{name} is made, in {time.perf_counter() - began:.0f} s.")
     return 0

@@ -220,6 +220,9 @@ assert sys.version_info >= (3, 11)
 # | [10 Data flow](10_data_flow.ipynb) | 60 | batches |
 # | [11 Model architecture](11_model_architecture.ipynb) | 105 | attention |
 # | [12 Conditional prompt](12_conditional_prompt.ipynb) | 95 | age and sex |
+# | [13 Multi-task learning](13_multi_task_learning.ipynb) | 75 | heads |
+# | [14 Loss functions](14_loss_functions.ipynb) | 80 | losses |
+# | [15 Training loop](15_training_loop.ipynb) | 110 | a trainer |
 #
 # The numbers are those of the chapters of a tutorial that the course
 # follows from chapter 07 on. The tutorial was never finished, and some

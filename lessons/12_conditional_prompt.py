@@ -817,7 +817,6 @@ prompt_explorer(loaded.model, loaded.tokenizer)
 #
 # ## What comes next
 #
-# The next chapter asks the model to guess age and sex back from what it
-# has written, and finds that the answer leaks from the prompt into the
-# guess. [Lesson 00](00_start_here.ipynb) has the map of the course, and
-# `progress()` shows where you stand.
+# [Lesson 13](13_multi_task_learning.ipynb) asks the model to guess age
+# and sex back from what it has written, and finds that the answer leaks
+# from the prompt into the guess.

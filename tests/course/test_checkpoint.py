@@ -11,6 +11,7 @@ from course.command_error import CommandError
 from ehr_course.models.saved import CHECKPOINTS, load_checkpoint
 
 NAMES = sorted(checkpoint.RECIPES)
+MODELS = [name for name in NAMES if (CHECKPOINTS / name / "config.json").exists()]
 
 
 def test_every_checkpoint_has_a_recipe_and_every_recipe_its_checkpoint() -> None:
@@ -22,7 +23,7 @@ def test_a_checkpoint_is_small_enough_to_be_cloned(name: str) -> None:
     assert sum(file.stat().st_size for file in (CHECKPOINTS / name).iterdir()) < 3_000_000
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", MODELS)
 def test_a_checkpoint_scores_what_it_says(name: str) -> None:
     loaded = load_checkpoint(name)
     scored = checkpoint.scores(loaded, checkpoint.cohort().test)

@@ -21,8 +21,9 @@ def test_everything_that_ci_checks_is_run_in_order(clone):
     assert ruff == "-m ruff check ."
     assert formatting == "-m ruff format --check ."
     assert "lint_imports_command" in imports
-    assert library == "-m pytest ehr_course course tests --junitxml=build/tests.xml"
-    assert lessons == "-m pytest --nbval lessons/"
+    shared = "-m pytest -n 2 --dist loadfile --max-worker-restart=0"
+    assert library == f"{shared} ehr_course course tests --junitxml=build/tests.xml"
+    assert lessons == f"{shared} --nbval lessons/"
     assert "All 5 passed." in done.stdout
 
 
@@ -32,7 +33,7 @@ def test_everything_that_ci_checks_is_run_in_order(clone):
         ("ruff check", "ruff check"),
         ("ruff format", "ruff format --check"),
         ("lint_imports", "lint-imports"),
-        ("pytest ehr_course", "pytest ehr_course course tests"),
+        ("ehr_course course tests", "pytest ehr_course course tests"),
         ("--nbval", "pytest --nbval lessons/"),
     ],
 )

@@ -5,32 +5,39 @@ from __future__ import annotations
 import itertools
 import linecache
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import jupytext
+from nbformat import NotebookNode
 
 ROOT = Path(__file__).parents[2]
 _numbers = itertools.count()
 
 
+@cache
+def _cells(folder: str, lesson: str) -> list[NotebookNode]:
+    """Return the cells of the source of a lesson, or of its solutions; each file is read once."""
+    (path,) = (ROOT / folder).glob(f"{lesson}_*.py")
+    return jupytext.read(path).cells
+
+
 def cells_tagged(folder: str, lesson: str, prefix: str) -> dict[str, str]:
     """Return the sources of a notebook's cells tagged "<prefix>:<id>", by exercise id."""
-    (path,) = (ROOT / folder).glob(f"{lesson}_*.py")
     found = {}
-    for cell in jupytext.read(path).cells:
+    for cell in _cells(folder, lesson):
         for tag in cell.metadata.get("tags", []):
             kind, _, exercise_id = tag.partition(":")
             if kind == prefix:
-                assert exercise_id not in found, f"{path.name} has two cells tagged {tag}"
+                assert exercise_id not in found, f"{folder}, {lesson}: two cells are tagged {tag}"
                 found[exercise_id] = cell.source
     return found
 
 
 def setup_of(lesson: str) -> str:
     """Return the imports of a solutions notebook: its first code cell."""
-    (path,) = (ROOT / "solutions").glob(f"{lesson}_*.py")
-    return next(cell.source for cell in jupytext.read(path).cells if cell.cell_type == "code")
+    return next(cell.source for cell in _cells("solutions", lesson) if cell.cell_type == "code")
 
 
 def function_in(source: str, setup: str) -> Callable[..., Any]:

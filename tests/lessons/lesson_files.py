@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import jupytext
@@ -31,8 +32,9 @@ def solution_of(lesson: Path) -> Path:
     return ROOT / "solutions" / lesson.name
 
 
+@cache
 def read_source(path: Path) -> NotebookNode:
-    """Read a percent script as jupytext reads it."""
+    """Read a percent script as jupytext reads it, once: it is to be looked at, not changed."""
     return jupytext.read(path, fmt="py:percent")
 
 

@@ -1,3 +1,9 @@
+"""Every lesson runs with another seed and with its worked answers, each of them once.
+
+What looks at such a run stands in this one file, so that tests that are shared out by files do
+not run a lesson twice.
+"""
+
 from __future__ import annotations
 
 import json
@@ -8,10 +14,15 @@ from pathlib import Path
 import nbformat
 import papermill
 import pytest
-from lesson_files import with_answers
+from lesson_files import LESSONS, name, number, tags, with_answers
 from nbformat import NotebookNode
 
 from course.kernels import kernel_environment
+from course.syllabus import load_syllabus
+
+each_lesson = pytest.mark.parametrize("lesson", LESSONS, ids=name)
+
+WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 OTHER_SEED = 1
 
@@ -38,7 +49,7 @@ class SolvedRun:
         return self.notebook
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def solved_run(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], SolvedRun]:
     """Return a function that runs a lesson solved; each lesson is run once."""
     runs: dict[Path, SolvedRun] = {}
@@ -73,3 +84,25 @@ def run_solved(lesson: Path, folder: Path) -> SolvedRun:
     lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
     notebook = nbformat.read(executed, as_version=4) if executed.exists() else None
     return SolvedRun(notebook, [json.loads(line) for line in lines], error)
+
+
+@each_lesson
+def test_a_lesson_runs_with_another_seed(lesson, solved_run):
+    executed = solved_run(lesson).executed
+    injected = [c for c in executed.cells if "injected-parameters" in c.metadata.tags]
+    assert [cell.source for cell in injected] == ["# Parameters\nSEED = 1\n"]
+
+
+@each_lesson
+def test_every_worked_answer_is_solved_in_its_lesson(lesson, solved_run):
+    (about,) = [one for one in load_syllabus() if one.number == number(lesson)]
+    checks = solved_run(lesson).checks
+    not_solved = [check for check in checks if check["outcome"] != "solved"]
+    assert not_solved == []
+    assert [check["exercise"] for check in checks] == [exercise.id for exercise in about.exercises]
+
+
+@each_lesson
+def test_every_widget_is_live_where_a_kernel_runs(lesson, solved_run):
+    for cell in (cell for cell in solved_run(lesson).executed.cells if "widget" in tags(cell)):
+        assert any(WIDGET_VIEW in output.get("data", {}) for output in cell.outputs), cell.source

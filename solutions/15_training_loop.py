@@ -1,0 +1,322 @@
+# %% [markdown]
+# # 15 · Training loop: worked answers
+#
+# One answer and one alternative for each exercise, with the reason.
+# Compare them with your own after you have tried.
+
+# %%
+import contextlib
+import math
+
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from ehr_course.exercises import check
+from ehr_course.exercises.tiny_training import TinyTraining, through_a_file
+from ehr_course.exercises.trainers_to_test import Stopped
+
+
+# %% [markdown]
+# ## 15.1 Warm-up and cosine
+#
+# Three stretches. In the warm-up step 0 has one part of the peak, not 0.
+# After it, `share` runs from 0 to 1 over the steps that are left, and the
+# cosine of half a turn goes from 1 to -1.
+
+# %% tags=["answer:15.1", "nbval-ignore-output"]
+def learning_rate(step, peak, warmup_steps, total_steps):
+    if step >= total_steps:
+        return 0.0
+    if step < warmup_steps:
+        return peak * (step + 1) / warmup_steps
+    share = (step - warmup_steps) / (total_steps - warmup_steps)
+    return peak * (1 + math.cos(math.pi * share)) / 2
+
+
+check("15.1", learning_rate)
+
+
+# %% [markdown]
+# Half of 1 plus the cosine of an angle is the square of the cosine of
+# half the angle.
+
+# %% tags=["alternative:15.1", "nbval-ignore-output"]
+def learning_rate(step, peak, warmup_steps, total_steps):
+    if step < min(warmup_steps, total_steps):
+        return peak * (step + 1) / warmup_steps
+    left = total_steps - warmup_steps
+    share = min(1.0, (step - warmup_steps) / left) if left else 1.0
+    return peak * math.cos(math.pi / 2 * share) ** 2
+
+
+check("15.1", learning_rate)
+
+
+# %% [markdown]
+# ## 15.2 Accumulate a large batch
+#
+# The count of the whole batch comes first. Each part's summed loss over
+# that count is its share of the mean, and `backward()` adds the shares'
+# gradients up. One step and one `zero_grad` for each batch.
+
+# %% tags=["answer:15.2", "nbval-ignore-output"]
+def trained_in_parts(table, batches, lr):
+    table = table.clone().requires_grad_()
+    optimizer = torch.optim.SGD([table], lr=lr)
+    for parts in batches:
+        count = sum((labels != -100).sum() for _, labels in parts)
+        for inputs, labels in parts:
+            logits = table[inputs]  # (rows, length, vocabulary)
+            loss = cross_entropy(
+                logits.flatten(0, 1), labels.flatten(), reduction="sum"
+            )
+            (loss / count).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return table.detach()
+
+
+check("15.2", trained_in_parts)
+
+
+# %% [markdown]
+# Without an optimizer: add up sums and counts, and divide once, at the
+# step. That is the same, for the gradient of a sum is the sum of the
+# gradients.
+
+# %% tags=["alternative:15.2", "nbval-ignore-output"]
+def trained_in_parts(table, batches, lr):
+    for parts in batches:
+        total, count = torch.zeros_like(table), 0
+        for inputs, labels in parts:
+            scored = labels != -100
+            row, target = inputs[scored], labels[scored]  # (scored,)
+            error = table[row].softmax(dim=-1)  # (scored, vocabulary)
+            error[torch.arange(len(row)), target] -= 1
+            total.index_add_(0, row, error)
+            count += len(row)
+        table = table - lr * total / count
+    return table
+
+
+check("15.2", trained_in_parts)
+
+
+# %% [markdown]
+# ## 15.3 Loss scaling
+#
+# `good` counts the good steps in a row. The gradient is divided by the
+# scale it was multiplied by, in float32, before the scale changes.
+
+# %% tags=["answer:15.3", "nbval-ignore-output"]
+def loss_scaling(gradients, scale, growth_interval):
+    applied, scales, good = [], [], 0
+    for gradient in gradients:
+        half = (gradient * scale).half()
+        if half.isfinite().all():
+            applied.append(half.float() / scale)
+            good += 1
+            if good == growth_interval:
+                scale, good = scale * 2, 0
+        else:
+            applied.append(torch.zeros_like(gradient))
+            scale, good = scale / 2, 0
+        scales.append(scale)
+    return torch.stack(applied), scales
+
+
+check("15.3", loss_scaling)
+
+
+# %% [markdown]
+# A sum is finite only if all its terms are (here the terms are few and
+# summed in float64, so the sum itself cannot overflow).
+
+# %% tags=["alternative:15.3", "nbval-ignore-output"]
+def loss_scaling(gradients, scale, growth_interval):
+    applied, scales = torch.zeros_like(gradients), []
+    wait = growth_interval
+    for step in range(len(gradients)):
+        half = gradients[step].mul(scale).to(torch.float16)
+        if math.isfinite(half.double().sum()):
+            applied[step] = half.float().div(scale)
+            wait -= 1
+            factor = 1.0 if wait else 2.0
+        else:
+            wait, factor = growth_interval, 0.5
+        wait = wait or growth_interval
+        scale *= factor
+        scales.append(scale)
+    return applied, scales
+
+
+check("15.3", loss_scaling)
+
+
+# %% [markdown]
+# ## 15.4 Unscale, then clip
+#
+# The norm of the norms of the tensors is the norm of all their numbers. A
+# factor above 1 would make a short gradient longer, so it ends at 1. The
+# 1e-6 keeps a gradient of zeros from dividing by 0.
+
+# %% tags=["answer:15.4", "nbval-ignore-output"]
+def unscaled_and_clipped(gradients, scale, max_norm):
+    unscaled = [gradient / scale for gradient in gradients]
+    norms = torch.stack([gradient.norm() for gradient in unscaled])
+    norm = norms.norm()
+    if not norm.isfinite():
+        return None
+    factor = (max_norm / (norm + 1e-6)).clamp(max=1.0)
+    return [gradient * factor for gradient in unscaled]
+
+
+check("15.4", unscaled_and_clipped)
+
+
+# %% [markdown]
+# All numbers laid out in one row, clipped by PyTorch, and cut up again.
+
+# %% tags=["alternative:15.4", "nbval-ignore-output"]
+def unscaled_and_clipped(gradients, scale, max_norm):
+    flat = torch.cat([gradient.flatten() for gradient in gradients])
+    if not flat.isfinite().all():
+        return None
+    weights = nn.Parameter(torch.zeros_like(flat))
+    weights.grad = flat / scale
+    nn.utils.clip_grad_norm_([weights], max_norm)
+    pieces = weights.grad.split([one.numel() for one in gradients])
+    pairs = zip(pieces, gradients, strict=True)
+    return [piece.view_as(one) for piece, one in pairs]
+
+
+check("15.4", unscaled_and_clipped)
+
+
+# %% [markdown]
+# ## 15.5 Resume to the bit
+#
+# Everything that a step reads and an earlier step has changed. What is
+# the same in every run (the rows, the size of a batch) need not be saved.
+
+# %% tags=["answer:15.5", "nbval-ignore-output"]
+def save(training):
+    return {
+        "model": training.model.state_dict(),
+        "optimizer": training.optimizer.state_dict(),
+        "schedule": training.schedule.state_dict(),
+        "scaler": training.scaler.state_dict(),
+        "random": torch.get_rng_state(),
+        "epoch": training.epoch,
+        "batch": training.batch,
+    }
+
+
+def load(training, saved):
+    training.model.load_state_dict(saved["model"])
+    training.optimizer.load_state_dict(saved["optimizer"])
+    training.schedule.load_state_dict(saved["schedule"])
+    training.scaler.load_state_dict(saved["scaler"])
+    torch.set_rng_state(saved["random"])
+    training.epoch = saved["epoch"]
+    training.batch = saved["batch"]
+
+
+def resumed(seed, stop, steps):
+    training = TinyTraining(seed)
+    for _ in range(stop):
+        training.step()
+    saved = through_a_file(save(training))
+    training.step()  # it goes on after it has saved, and is killed
+    training = TinyTraining(seed)  # a new process
+    load(training, saved)
+    for _ in range(steps - stop):
+        training.step()
+    return training.weights
+
+
+check("15.5", resumed)
+
+# %% [markdown]
+# The same with the names in one place, so that `save` and `load` cannot
+# fall apart.
+
+# %% tags=["alternative:15.5", "nbval-ignore-output"]
+WITH_STATE = ("model", "optimizer", "schedule", "scaler")
+
+
+def save(training):
+    states = [getattr(training, n).state_dict() for n in WITH_STATE]
+    place = (training.epoch, training.batch)
+    return [states, place, torch.random.get_rng_state()]
+
+
+def load(training, saved):
+    states, (training.epoch, training.batch), random = saved
+    for name, state in zip(WITH_STATE, states, strict=True):
+        getattr(training, name).load_state_dict(state)
+    torch.random.set_rng_state(random)
+
+
+def resumed(seed, stop, steps):
+    training = TinyTraining(seed)
+    for _ in range(stop):
+        training.step()
+    saved = through_a_file(save(training))
+    training = TinyTraining(seed)
+    load(training, saved)
+    for _ in range(steps - stop):
+        training.step()
+    return training.weights
+
+
+check("15.5", resumed)
+
+
+# %% [markdown]
+# ## 15.6 Train, stop, resume, compare
+#
+# The third trainer is new, and in the folder of the second. Its step
+# before it runs says whether it has found the checkpoint: without one it
+# would end with the right weights too, and prove nothing.
+
+# %% tags=["answer:15.6", "nbval-ignore-output"]
+def resume_report(make, stop):
+    whole = make("whole")
+    whole.run()
+    stopped = make("parts", stop=stop)
+    with contextlib.suppress(Stopped):
+        stopped.run()
+    resumed = make("parts")
+    began = resumed.step
+    resumed.run()
+    wanted = whole.model.state_dict()
+    made = resumed.model.state_dict()
+    same = all(torch.equal(wanted[name], made[name]) for name in wanted)
+    return began, same
+
+
+check("15.6", resume_report)
+
+
+# %% [markdown]
+# The other way round: first the one that is stopped, then the whole one.
+# All weights in one row are compared at once.
+
+# %% tags=["alternative:15.6", "nbval-ignore-output"]
+def resume_report(make, stop):
+    try:
+        make("stopped", stop=stop).run()
+    except Stopped as reason:
+        print(reason)
+    resumed, whole = make("stopped"), make("never stopped")
+    began, rows = resumed.step, []
+    for trainer in (resumed, whole):
+        trainer.run()
+        weights = trainer.model.parameters()
+        rows.append(nn.utils.parameters_to_vector(weights))
+    return began, rows[0].equal(rows[1])
+
+
+check("15.6", resume_report)
