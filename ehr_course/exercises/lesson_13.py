@@ -114,6 +114,17 @@ LAST_REAL = Exercise(
             lambda states, real: states[:, real.sum(1).max() - 1],
         ),
         Misconception(
+            "length_of_the_shortest_row",
+            "You used the length of the shortest row for all rows. Every row has its own.",
+            lambda states, real: states[:, real.sum(1).min() - 1],
+        ),
+        Misconception(
+            "count_kept_in_the_row",
+            "You used the number of tokens as an index and kept it from leaving the row. A full "
+            "row comes out right; in every other you read the first position of the padding.",
+            _state_at(lambda real: real.sum(1).clamp(max=real.shape[1] - 1)),
+        ),
+        Misconception(
             "one_before_the_last",
             "You took the token before the last one. Subtract 1 from the number of tokens once: "
             "the last of n tokens stands at position n - 1.",
@@ -196,9 +207,11 @@ BRACKETS = Exercise(
     chosen=(
         (torch.tensor([0.0, 17.0, 18.0, 29.0, 30.0]), _SIX),
         (torch.tensor([90.0, 80.0, 79.0, 65.0, 50.0]), _SIX),
-        (torch.tensor([17.7, 29.5, 64.9]), _SIX),
+        # 79.2 tells rounding from rounding up, 18.4 a bound that is passed from one passed by 1.
+        (torch.tensor([17.7, 29.5, 64.9, 79.2, 18.4]), _SIX),
         (torch.tensor([0.0, 40.0, 89.0, 90.0]), [1, 40]),
         (torch.tensor([12.0, 60.0]), [60]),
+        (torch.tensor([44.0, 89.5, 90.0]), [45, 90]),
     ),
     fresh=_fresh_ages,
     misconceptions=(
@@ -225,6 +238,25 @@ BRACKETS = Exercise(
             "Your last bracket ends before 90, and an age of 90 falls into none. The records "
             "hold 90 for everybody above 89: the last bracket has no upper end.",
             _numbered(_brackets_up_to_90),
+        ),
+        Misconception(
+            "two_youngest_in_one",
+            "You subtracted 1 from the number of bounds reached, and made 0 of what fell below "
+            "0. So the two youngest brackets have become one: below the first bound is bracket "
+            "0, from the first bound on it is bracket 1.",
+            _numbered(lambda age, bounds: max(bisect_right(bounds, age) - 1, 0)),
+        ),
+        Misconception(
+            "bracket_for_90",
+            "You gave 90 a bracket of its own. 90 is no bound here; the last bracket has no "
+            "upper end and holds it too.",
+            _numbered(lambda age, bounds: bisect_right([*bounds, 90], age)),
+        ),
+        Misconception(
+            "zero_above_the_last_bound",
+            "You put the ages above the last bound into bracket 0. No bound lies above them, so a "
+            "search for one finds none. (argmax of nothing but False is 0.)",
+            _numbered(lambda age, bounds: bisect_right(bounds, age) % len(bounds)),
         ),
         Misconception(
             "no_bracket_above_the_last_bound",
@@ -367,6 +399,25 @@ def _prompts_scored(logits: Tensor, labels: Tensor, classes: Tensor, n_prompts: 
     return _token_loss(logits, torch.cat([of_prompts, labels], dim=1), classes, 0)
 
 
+def _zeroed_logits(logits: Tensor, labels: Tensor, classes: Tensor, n_prompts: int) -> Loss:
+    total, count = _token_loss(logits, labels, classes, n_prompts)
+    return total + (labels.numel() - count) * math.log(logits.shape[2]), count
+
+
+def _ignoring(arrange: Callable[[Tensor], Tensor]) -> Callable[..., tuple[Tensor, Tensor]]:
+    """Let cross_entropy skip -100, with the answers' axes arranged in a way of one's own."""
+
+    def loss(
+        logits: Tensor, labels: Tensor, classes: Tensor, n_prompts: int
+    ) -> tuple[Tensor, Tensor]:
+        scored = labels != NOT_SCORED
+        truth = torch.where(scored, classes[:, None], NOT_SCORED)
+        answers = arrange(logits[:, n_prompts:])
+        return cross_entropy(answers, truth, reduction="sum"), scored.sum()
+
+    return loss
+
+
 def _columns_first(
     logits: Tensor, labels: Tensor, classes: Tensor, n_prompts: int
 ) -> tuple[Tensor, Tensor]:
@@ -431,6 +482,7 @@ TOKEN_LOSS = Exercise(
         (_TWO_ROWS, _LABELS, torch.tensor([1, 0]), 1),
         (_TWO_ROWS, torch.tensor([[7, NOT_SCORED], [8, 9]]), torch.tensor([1, 0]), 2),
         (_TWO_ROWS[:, 1:], _LABELS, torch.tensor([1, 1]), 0),
+        (_TWO_ROWS[:1], torch.tensor([[0, 7, NOT_SCORED]]), torch.tensor([1]), 1),
         (
             torch.tensor([[[9.0, -9.0], [200.0, -200.0], [-1.0, 1.0]]]),
             torch.tensor([[7, 2]]),
@@ -454,6 +506,12 @@ TOKEN_LOSS = Exercise(
             _cut(lambda logits, n_prompts, length: logits[:, :length]),
         ),
         Misconception(
+            "n_prompts_cut_at_the_end",
+            "You cut n_prompts positions off at the end. The prompts stand in front. (And "
+            "without prompts, [:, :-0] is [:, :0]: nothing is left.)",
+            _cut(lambda logits, n_prompts, length: logits[:, :-n_prompts]),
+        ),
+        Misconception(
             "prompts_not_cut",
             "You did not cut the prompts off. With prompts there are more answers than labels, "
             "and they do not fit.",
@@ -475,6 +533,33 @@ TOKEN_LOSS = Exercise(
             "You scored the padding too, where the label is -100. The loss then depends on how "
             "long the other rows of the batch happen to be.",
             _everywhere,
+        ),
+        Misconception(
+            "padding_by_its_id",
+            "You looked for padding by the id 0. In the labels padding is -100, so it was scored, "
+            "and a label of 0 was not.",
+            _changed(is_scored=lambda label: label != 0),
+        ),
+        Misconception(
+            "label_0_left_out",
+            "You left out the label 0 with the padding. A label is a token id or -100, and only "
+            "-100 is not scored.",
+            _changed(is_scored=lambda label: label > 0),
+        ),
+        Misconception(
+            "padding_in_the_sum",
+            "Your count is right, and your sum includes the padding, where the label is -100.",
+            lambda logits, labels, classes, n_prompts: (
+                _everywhere(logits, labels, classes, n_prompts)[0],
+                _token_loss(logits, labels, classes, n_prompts)[1],
+            ),
+        ),
+        Misconception(
+            "logits_of_padding_zeroed",
+            "You set the logits of the padding to 0 and summed over everything. Equal logits are "
+            "not free: they cost the logarithm of the number of classes. Leave the losses of the "
+            "padding out, not its logits.",
+            _zeroed_logits,
         ),
         Misconception(
             "padding_in_the_count",
@@ -516,6 +601,33 @@ TOKEN_LOSS = Exercise(
             _columns_first,
         ),
         Misconception(
+            "classes_along_the_columns",
+            "You spread the classes along the columns: broadcasting begins at the last axis, so "
+            "token t was scored with the class of patient t. That fits only where there are as "
+            "many tokens as patients, or one patient. The class belongs to the row.",
+            lambda logits, labels, classes, n_prompts: _scored_loss(
+                logits[:, n_prompts:],
+                labels != NOT_SCORED,
+                classes.expand(labels.shape),
+            ),
+        ),
+        Misconception(
+            "classes_on_the_last_axis",
+            "You gave cross_entropy answers of shape (batch, length, n_classes). It takes axis 1 "
+            "for the classes: mostly that raises, and where length and n_classes are equal it "
+            "compares tokens with each other. Move the axis, or pick the scored answers first.",
+            _ignoring(lambda answers: answers),
+        ),
+        Misconception(
+            "reshaped_for_transposed",
+            "You brought the classes to axis 1 with a reshape. It keeps the numbers in their "
+            "order and cuts them anew, so logits of different tokens are mixed. transpose "
+            "exchanges the axes.",
+            _ignoring(
+                lambda answers: answers.reshape(len(answers), answers.shape[2], answers.shape[1])
+            ),
+        ),
+        Misconception(
             "codes_only",
             "You scored the codes and left out the special tokens. The labels say what is scored: "
             "everything but -100.",
@@ -545,6 +657,11 @@ TOKEN_LOSS = Exercise(
             "rounds to 0, and its logarithm is minus infinity. log_softmax does both at once.",
             _changed(one=_log_of_softmax),
         ),
+        Misconception(
+            "count_first",
+            "You returned the number first. The sum comes first.",
+            lambda *arguments: _token_loss(*arguments)[::-1],
+        ),
     ),
     hints=(
         "Three steps: cut the prompts off, find the positions that are scored, give each of them "
@@ -565,7 +682,7 @@ class ToyDecoder:
     """A causal decoder of a few lines, with a weight for what each position takes of the prompts.
 
     Its state at a token is tanh of the mean of the embeddings so far, plus the mean of the
-    prompts times the weight of the position.
+    prompts times the weight of the position. No prompts are read as zeros.
 
     Args:
         weights: one for each position; 0 reads nothing of the prompts there.
@@ -579,7 +696,8 @@ class ToyDecoder:
         weights = torch.tensor(self.weights)[: embeddings.shape[1], None]
         counts = torch.arange(1.0, embeddings.shape[1] + 1)[:, None]
         read = embeddings.cumsum(dim=1) / counts
-        return torch.tanh(read + weights * prompts.mean(dim=1, keepdim=True))
+        mean = prompts.sum(dim=1, keepdim=True) / max(1, prompts.shape[1])
+        return torch.tanh(read + weights * mean)
 
     def __repr__(self) -> str:
         """How the exercise's messages name it."""
@@ -684,10 +802,16 @@ LEAK = Exercise(
         ),
         Misconception(
             "states_without_prompts",
-            "You read the states once more with prompts of zeros. They do not depend on the "
-            "patient's prompt, but such a prompt belongs to no patient, and the model has never "
-            "seen it. The features are to be made of the embeddings alone.",
+            "You read the states once more, with prompts of zeros or with none. They do not "
+            "depend on the patient's prompt, but the model has never read a record in that way. "
+            "The features are to be made of the embeddings alone.",
             _with_features(lambda read, p, o, e: read(torch.zeros_like(p), e)),
+        ),
+        Misconception(
+            "states_under_other_prompts",
+            "Your features are the states under other_prompts. They have read a prompt as well, "
+            "that of another patient.",
+            _with_features(lambda read, p, o, e: read(o, e)),
         ),
         Misconception(
             "mean_of_both_readings",
@@ -745,6 +869,31 @@ LEAK = Exercise(
             ),
         ),
         Misconception(
+            "along_the_width",
+            "Your sum runs along the width of the embeddings and mixes their numbers. Tokens lie "
+            "on axis 1.",
+            _with_features(
+                lambda read, p, o, e: e.cumsum(dim=2) / torch.arange(1, e.shape[1] + 1)[:, None]
+            ),
+        ),
+        Misconception(
+            "counts_along_the_width",
+            "You divided by counts of shape (length,). They line up with the last axis, which is "
+            "the width: where it is as long as the record nothing raises, and every column has a "
+            "divisor of its own. Counts of shape (length, 1) line up with the tokens.",
+            _with_features(
+                lambda read, p, o, e: e.cumsum(dim=1) / torch.arange(1, e.shape[1] + 1)
+            ),
+        ),
+        Misconception(
+            "counts_from_zero",
+            "You counted the tokens from 0 and divided the first sum by 0. At token t, counted "
+            "from 0, the sum is over t + 1 tokens.",
+            _with_features(
+                lambda read, p, o, e: e.cumsum(dim=1) / torch.arange(e.shape[1])[:, None]
+            ),
+        ),
+        Misconception(
             "leak_against_zero_prompts",
             "You compared the states with those under prompts of zeros. How far they move from a "
             "prompt that no patient has says little; exchange the prompts for other_prompts.",
@@ -762,6 +911,21 @@ LEAK = Exercise(
             "You compared the lengths of the states. A state can turn and keep its length; what "
             "moved is the difference of the vectors, and its length is asked for.",
             _with_leak(lambda read, p, o, e: read(p, e).norm(dim=-1) - read(o, e).norm(dim=-1)),
+        ),
+        Misconception(
+            "absolute_difference_of_norms",
+            "You compared the lengths of the states, and took the absolute value. A state can "
+            "turn and keep its length; what moved is the difference of the vectors, and its "
+            "length is asked for.",
+            _with_leak(
+                lambda read, p, o, e: (read(p, e).norm(dim=-1) - read(o, e).norm(dim=-1)).abs()
+            ),
+        ),
+        Misconception(
+            "relative_leak",
+            "You divided by the length of the state. That makes decoders comparable; here the "
+            "distance itself is asked for.",
+            _with_leak(lambda read, p, o, e: _leak(read, p, o, e) / read(p, e).norm(dim=-1)),
         ),
         Misconception(
             "vectors_for_norms",
@@ -925,8 +1089,8 @@ SWEEP = Exercise(
         # Wide at weight 0 and narrow at weight 1; and the other way round.
         ([(0.0, 0, 2.0), (0.0, 1, 4.0), (1.0, 0, 4.2), (1.0, 1, 4.3)],),
         ([(0.0, 0, 4.2), (0.0, 1, 4.3), (1.0, 0, 2.0), (1.0, 1, 4.0)],),
-        # Between the larger of the two spreads and their sum; between half of the sum and more.
-        ([(0.0, 0, 2.0), (0.0, 1, 3.0), (1.0, 0, 3.0), (1.0, 1, 4.0)],),
+        # Between the larger of the two spreads, or the root of the sum of squares, and the sum.
+        ([(0.0, 0, 2.0), (0.0, 1, 3.0), (1.0, 0, 3.2), (1.0, 1, 4.2)],),
         ([(0.0, 0, 0.5), (0.0, 1, 0.5), (1.0, 0, 0.5), (1.0, 1, 0.5)],),
         (
             [
@@ -994,6 +1158,12 @@ SWEEP = Exercise(
             "larger_of_the_spreads",
             "You compared with the larger of the two spreads. The task asks for their sum.",
             _reading(differs=lambda w, m, s: abs(m[w] - m[0.0]) > max(s[w], s[0.0])),
+        ),
+        Misconception(
+            "root_of_the_squares",
+            "You added the squares of the spreads and took the root. That is how far two single "
+            "runs may lie apart, and a smaller number; the task asks for the sum.",
+            _reading(differs=lambda w, m, s: abs(m[w] - m[0.0]) > math.hypot(s[w], s[0.0])),
         ),
         Misconception(
             "increases_only",

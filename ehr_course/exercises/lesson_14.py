@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -98,6 +99,22 @@ def _infinite(logits: Tensor, labels: Tensor) -> float:
     return (logits[scored].exp().sum(-1).log() - right).mean().item()
 
 
+def _maximum_not_added(logits: Tensor, labels: Tensor) -> float:
+    largest = logits.double().amax(-1)[labels != NOT_SCORED]
+    return _cross_entropy(logits, labels) - largest.mean().item()
+
+
+def _not_0(logits: Tensor, labels: Tensor) -> float:
+    losses = _each(logits, labels)
+    return (losses.sum() / (losses != 0).sum()).item()
+
+
+def _every_label(logits: Tensor, labels: Tensor) -> Tensor:
+    """The loss of each scored label at each scored place, float64 (n, n)."""
+    scored = labels != NOT_SCORED
+    return -logits[scored].double().log_softmax(-1)[:, labels[scored]]
+
+
 def _log_of_softmax(logits: Tensor, labels: Tensor) -> float:
     scored = labels != NOT_SCORED
     p = logits.softmax(dim=-1)[scored]
@@ -125,6 +142,19 @@ _LOG_OF_SOFTMAX = (
     "You took the logarithm of a softmax. Where the right token is very improbable, its "
     "probability is 0 in float32, and the loss is infinite. Compute the log-probability without "
     "the probability."
+)
+_ONE_MAXIMUM = (
+    "You subtracted the greatest logit of the whole batch. Where all logits of a place lie far "
+    "below it, every exponential is 0 and the logarithm minus infinity. Each place needs the "
+    "maximum of its own."
+)
+_NOT_0 = (
+    "You told the scored places by their losses: those that are not 0. Where the model is sure "
+    "and right, the loss of a scored place is 0 too, and it counts. The labels say what is scored."
+)
+_EVERY_LABEL = (
+    "You looked up every label at every place: with a colon as the first index, the result has "
+    "the shape (n, n). Each place has one right token."
 )
 _SKIPS_0 = (
     "You left out label 0 as well. -100 alone marks a place that is not scored; which ids become "
@@ -154,6 +184,7 @@ MASKED = Exercise(
         (torch.tensor([[[120.0, 118.0], [-120.0, -121.0]]]), torch.tensor([[1, 0]])),
         (torch.tensor([[[120.0, 118.0], [121.0, 119.0]]]), torch.tensor([[1, 0]])),
         (torch.tensor([[[150.0, 0.0], [0.0, 1.0]]]), torch.tensor([[1, 0]])),
+        (torch.tensor([[[40.0, 0.0], [0.0, 1.0]]]), torch.tensor([[0, 0]])),
         (
             torch.tensor([[[0.0, 1.0], [2.0, 0.0], [1.0, 1.5]]]),
             torch.tensor([[-100, 1, 0]]),
@@ -215,10 +246,32 @@ MASKED = Exercise(
         Misconception("logarithm_of_softmax", _LOG_OF_SOFTMAX, _log_of_softmax),
         Misconception(
             "one_maximum_for_all",
-            "You subtracted the greatest logit of the whole batch. Where all logits of a place "
-            "lie far below it, every exponential is 0 and the logarithm minus infinity. Each "
-            "place needs the maximum of its own.",
+            _ONE_MAXIMUM,
             _exponentials(Tensor.max),
+        ),
+        Misconception(
+            "one_maximum_for_all_to_infinity",
+            _ONE_MAXIMUM,
+            lambda logits, labels: _infinite(logits - logits.max(), labels),
+        ),
+        Misconception(
+            "maximum_not_added_again",
+            "You subtracted the maximum under the logarithm and not from the right token's logit. "
+            "It has to leave both or neither: subtract it first of all, or add it again at the "
+            "end.",
+            _maximum_not_added,
+        ),
+        Misconception("losses_that_are_not_0", _NOT_0, _not_0),
+        Misconception(
+            "every_label_at_every_place",
+            _EVERY_LABEL,
+            lambda logits, labels: _every_label(logits, labels).mean().item(),
+        ),
+        Misconception(
+            "mean_over_the_vocabulary",
+            "You averaged over the vocabulary too. At each place one token has a loss, the right "
+            "one; the mean is over the scored places.",
+            lambda logits, labels: _cross_entropy(logits, labels) / logits.shape[-1],
         ),
         Misconception(
             "probabilities_without_a_logarithm",
@@ -281,7 +334,7 @@ MASKED = Exercise(
         ),
         Misconception(
             "gathers_at_minus_100",
-            "You asked gather for the token -100. It raises because there is no such token. "
+            "You asked gather or one_hot for the token -100. It raises: there is no such token. "
             "Leave those places out first, or put any id there and mask the result.",
             _gather,
         ),
@@ -345,11 +398,22 @@ def _predictions_smoothed(logits: Tensor, labels: Tensor, smoothing: float) -> f
     return -((1 - smoothing) * (-right).exp() + smoothing / vocab).log().mean().item()
 
 
-def _smoothed_log_of_softmax(logits: Tensor, labels: Tensor, smoothing: float) -> float:
-    scored = labels != NOT_SCORED
-    log_p = logits[scored].softmax(-1).log()
-    right = -log_p.gather(-1, labels[scored][:, None])[:, 0]
-    return ((1 - smoothing) * right - smoothing * log_p.mean(-1)).mean().item()
+def _smoothed_by(log_softmax: Callable[[Tensor], Tensor]) -> Callable[..., float]:
+    """The smoothed loss in float32, with another way to the log-probabilities."""
+
+    def loss(logits: Tensor, labels: Tensor, smoothing: float) -> float:
+        scored = labels != NOT_SCORED
+        log_p = log_softmax(logits[scored])
+        right = -log_p.gather(-1, labels[scored][:, None])[:, 0]
+        return ((1 - smoothing) * right - smoothing * log_p.mean(-1)).mean().item()
+
+    return loss
+
+
+def _every_label_smoothed(logits: Tensor, labels: Tensor, smoothing: float) -> float:
+    _, every, vocab = _parts_of(logits, labels)
+    right = _every_label(logits, labels).mean()
+    return ((1 - smoothing) * right + smoothing * every.mean() / vocab).item()
 
 
 def _divergence(logits: Tensor, labels: Tensor, smoothing: float) -> float:
@@ -384,6 +448,8 @@ SMOOTHED = Exercise(
         (_S3, torch.tensor([1, -100, -100]), 0.3),
         (_S3, torch.tensor([-100, 2, 1]), 1.0),
         (torch.tensor([[90.0, 0.0, -90.0], [-1.0, 0.0, 1.0]]), torch.tensor([0, 1]), 0.2),
+        (torch.tensor([[120.0, 118.0, 119.0]]), torch.tensor([1]), 0.2),
+        (torch.tensor([[40.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0]), 0.0),
     ),
     fresh=_fresh_smoothing,
     misconceptions=(
@@ -426,6 +492,13 @@ SMOOTHED = Exercise(
             _mixed(lambda right, every, k, e: (1 - e) * right + e * every),
         ),
         Misconception(
+            "each_wrong_token_gets_all_of_it",
+            "You gave the right token 1 - smoothing and every wrong one the whole smoothing. Your "
+            "target sums to more than 1 where there are more than two tokens. What is spread is "
+            "divided evenly among all tokens.",
+            _mixed(lambda right, every, k, e: (1 - e) * right + e * (every - right)),
+        ),
+        Misconception(
             "not_smoothed",
             "Your loss does not depend on smoothing: it is the plain cross-entropy.",
             _mixed(lambda right, every, k, e: right),
@@ -435,12 +508,34 @@ SMOOTHED = Exercise(
             "You smooth by 0.1, whatever is asked for. The amount is a parameter.",
             _mixed(lambda right, every, k, e: 0.9 * right + 0.1 * every / k),
         ),
-        Misconception("logarithm_of_softmax", _LOG_OF_SOFTMAX, _smoothed_log_of_softmax),
+        Misconception(
+            "logarithm_of_softmax",
+            _LOG_OF_SOFTMAX,
+            _smoothed_by(lambda rows: rows.softmax(-1).log()),
+        ),
+        Misconception(
+            "exponentials_overflow",
+            _OVERFLOW,
+            _smoothed_by(lambda rows: (rows.exp() / rows.exp().sum(-1, keepdim=True)).log()),
+        ),
+        Misconception(
+            "exponentials_overflow_to_infinity",
+            _OVERFLOW,
+            _smoothed_by(lambda rows: rows - rows.exp().sum(-1, keepdim=True).log()),
+        ),
         Misconception(
             "predictions_smoothed",
             "You mixed the model's probabilities with an even distribution, and took the "
             "logarithm then. Smoothing changes the target, not the prediction.",
             _predictions_smoothed,
+        ),
+        Misconception("every_label_at_every_place", _EVERY_LABEL, _every_label_smoothed),
+        Misconception(
+            "skips_label_0",
+            _SKIPS_0,
+            lambda logits, labels, smoothing: _smoothed(
+                logits, labels.masked_fill(labels == 0, NOT_SCORED), smoothing
+            ),
         ),
         Misconception(
             "padding_is_smoothed",
@@ -571,6 +666,23 @@ def _padding_scored(parts: Parts) -> list[float]:
     return [(losses.sum() / places).item() for losses, _ in parts]
 
 
+def _not_0_divided(parts: Parts) -> list[float]:
+    n_not_0 = sum((losses[labels != NOT_SCORED] != 0).sum().item() for losses, labels in parts)
+    return _divided(lambda given, place: n_not_0)(parts)
+
+
+def _n_with_scored(parts: Parts) -> int:
+    return sum(bool((labels != NOT_SCORED).any()) for _, labels in parts)
+
+
+def _added_up(parts: Parts) -> list[float]:
+    return list(accumulate(_whole(parts)))
+
+
+def _without_empty_parts(parts: Parts) -> list[float]:
+    return _whole([part for part in parts if (part[1] != NOT_SCORED).any()])
+
+
 def _label_0_skipped(parts: Parts) -> list[float]:
     return _whole([(losses, labels.masked_fill(labels == 0, -100)) for losses, labels in parts])
 
@@ -624,6 +736,7 @@ PARTS = Exercise(
             ],
         ),
         ([_part([[3.0, 7.0]], [[-100, -100]]), _part([[2.0, 5.0]], [[1, 2]])],),
+        ([_part([[0.0, 3.0]], [[4, 1]]), _part([[2.0]], [[5]])],),
     ),
     fresh=_fresh_parts,
     misconceptions=(
@@ -642,6 +755,11 @@ PARTS = Exercise(
             "mean_of_means_without_a_division_by_0",
             _MEAN_OF_MEANS,
             _divided(lambda parts, place: _own(parts, place, least=1) * len(parts)),
+        ),
+        Misconception(
+            "mean_of_the_means_of_scored_parts",
+            _MEAN_OF_MEANS,
+            _divided(lambda parts, place: _own(parts, place, least=1) * _n_with_scored(parts)),
         ),
         Misconception(
             "sums",
@@ -668,6 +786,19 @@ PARTS = Exercise(
             _divided(lambda parts, place: sum(labels.numel() for _, labels in parts)),
         ),
         Misconception("skips_label_0", _SKIPS_0, _label_0_skipped),
+        Misconception("losses_that_are_not_0", _NOT_0, _not_0_divided),
+        Misconception(
+            "part_left_out",
+            "You left out the part that has no scored place. The list has one number for each "
+            "part; that part contributes 0.",
+            _without_empty_parts,
+        ),
+        Misconception(
+            "added_up_so_far",
+            "Each number of your list holds those of the parts before it as well. The caller adds "
+            "the numbers up; give what each part contributes alone.",
+            _added_up,
+        ),
         Misconception(
             "adds_up_padding",
             "You added up what stands on padding, too. Where the label is -100, the number in "
@@ -963,6 +1094,50 @@ PENALTY = Exercise(
             ),
         ),
         Misconception(
+            "mean_over_the_forbidden",
+            "You averaged over the forbidden tokens. Their probabilities add up at each position, "
+            "so that ten of them count more than one; the mean is over the positions.",
+            _mass(
+                lambda read, never, labels: (
+                    _so_far(read, never) / _so_far(read, never).sum(-1, keepdim=True).clamp(min=1)
+                )
+            ),
+        ),
+        Misconception(
+            "likeliest_forbidden_token_alone",
+            "You took the most probable of the forbidden tokens at each position. The "
+            "probabilities of all of them add up.",
+            _by_autograd(
+                lambda logits, read, never, labels: (
+                    (logits.softmax(-1) * _so_far(read, never))
+                    .amax(-1)[labels != NOT_SCORED]
+                    .mean()
+                )
+            ),
+        ),
+        Misconception(
+            "weighted",
+            "You multiplied by the weight 0.05. The task asks for the penalty itself; its weight "
+            "is applied where the terms are added up.",
+            _mass(mean=lambda mass, scored: 0.05 * mass[scored].mean()),
+        ),
+        Misconception(
+            "opposite_sign",
+            "Your penalty is negative. A training makes it small, so it would make forbidden "
+            "tokens more probable.",
+            _mass(mean=lambda mass, scored: -mass[scored].mean()),
+        ),
+        Misconception(
+            "forbids_what_was_read",
+            "You added up the probabilities of tokens that were read already. A token does not "
+            "forbid itself: never says which others it forbids.",
+            _mass(
+                lambda read, never, labels: (
+                    (read[..., None] == torch.arange(len(never))).cummax(dim=1).values
+                )
+            ),
+        ),
+        Misconception(
             "last_token_alone",
             "You looked at the token that was read last. A record is forbidden a token by any of "
             "those that it has already, from the first one on.",
@@ -1147,6 +1322,12 @@ TOTAL = Exercise(
             "first_term_alone",
             "You returned the first term alone. The total has all of them.",
             _terms_with(keep=slice(1)),
+        ),
+        Misconception(
+            "last_term_alone",
+            "You returned the last term alone. A variable that each turn of a loop sets anew "
+            "holds the last value after it.",
+            _terms_with(keep=slice(-1, None)),
         ),
         Misconception(
             "first_term_missing",

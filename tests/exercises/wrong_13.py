@@ -19,6 +19,8 @@ _LOSSES = """losses = torch.zeros(labels.shape)
     losses[scored] = cross_entropy(answers, truth, reduction="none")
     lengths = scored.sum(1)
     """
+_PICK = "answers, truth = answers[scored], truth[scored]"
+_IGNORE = "truth = truth.masked_fill(~scored, -100)"
 _OTHER = "other = read(other_prompts, embeddings)"
 _LEAK = "leak = (own - other).norm(dim=-1)"
 _SUMS = "sums = embeddings.cumsum(dim=1)"
@@ -44,6 +46,8 @@ WRONG = {
         "first_token": [(_LAST, "last = real.int().argmax(dim=1)")],
         "length_of_the_first_row": [(_STATE, "return states[:, last[0]]")],
         "length_of_the_longest_row": [(_STATE, "return states[:, last.max()]")],
+        "length_of_the_shortest_row": [(_STATE, "return states[:, last.min()]")],
+        "count_kept_in_the_row": [(_LAST, "last = real.sum(dim=1).clamp(max=real.shape[1] - 1)")],
         "one_before_the_last": [(_LAST, "last = real.sum(dim=1) - 2")],
         "every_row_at_every_place": [(_STATE, "return states[:, last]")],
         "keeps_the_axis": [(_STATE, "return states[rows, last].unsqueeze(1)")],
@@ -56,6 +60,9 @@ WRONG = {
         "counts_from_one": [(_NUMBER, "return 1 + reached.sum(dim=1)")],
         "no_bracket_below_the_first_bound": [(_NUMBER, "return reached.sum(dim=1) - 1")],
         "ends_at_90": [(_NUMBER, _UP_TO_90)],
+        "two_youngest_in_one": [(_NUMBER, "return (reached.sum(dim=1) - 1).clamp(min=0)")],
+        "bracket_for_90": [("torch.tensor(bounds)", "torch.tensor([*bounds, 90])")],
+        "zero_above_the_last_bound": [(_NUMBER, "return (~reached).int().argmax(dim=1)")],
         "no_bracket_above_the_last_bound": [
             (_NUMBER, "return reached.sum(dim=1).clamp(max=len(bounds) - 1)")
         ],
@@ -74,6 +81,7 @@ WRONG = {
     },
     "13.3": {
         "prompts_cut_at_the_end": [(_ANSWERS, "answers = logits[:, :labels.shape[1]]")],
+        "n_prompts_cut_at_the_end": [(_ANSWERS, "answers = logits[:, :-n_prompts]")],
         "prompts_not_cut": [(_ANSWERS, "answers = logits")],
         "one_prompt_cut": [(_ANSWERS, "answers = logits[:, 1:]")],
         "prompts_scored": [
@@ -84,8 +92,18 @@ WRONG = {
             ),
         ],
         "padding_scored": [(_SCORED, "scored = torch.ones_like(labels).bool()")],
+        "padding_by_its_id": [(_SCORED, "scored = labels != 0")],
+        "label_0_left_out": [(_SCORED, "scored = labels > 0")],
+        "padding_in_the_sum": [
+            (_PICK, ""),
+            ("cross_entropy(answers, truth,", "cross_entropy(answers.transpose(1, 2), truth,"),
+        ],
+        "logits_of_padding_zeroed": [
+            (_PICK, "answers = (answers * scored[..., None]).transpose(1, 2)")
+        ],
         "padding_in_the_count": [(_COUNT, "return total, labels.numel()")],
         "counts_rows": [(_COUNT, "return total, len(labels)")],
+        "count_first": [(_COUNT, "return scored.sum(), total")],
         "means_of_rows": [
             (_COUNT, _LOSSES + "return (losses.sum(1) / lengths).sum(), len(labels)")
         ],
@@ -99,6 +117,11 @@ WRONG = {
         ],
         "classes_run_down_the_batch": [
             (_TRUTH, "truth = classes.repeat(labels.shape[1]).view(labels.shape)")
+        ],
+        "classes_along_the_columns": [(_TRUTH, "truth = classes.expand(scored.shape)")],
+        "classes_on_the_last_axis": [(_PICK, _IGNORE)],
+        "reshaped_for_transposed": [
+            (_PICK, f"{_IGNORE}\n    answers = answers.reshape(len(labels), -1, labels.shape[1])")
         ],
         "codes_only": [(_SCORED, "scored = labels >= 7")],
         "class_0_ignored": [(_SCORED, "scored = (labels != -100) & (classes[:, None] != 0)")],
@@ -119,6 +142,7 @@ WRONG = {
         "states_without_prompts": [
             (_FOUND, "return leak, read(torch.zeros_like(prompts), embeddings)")
         ],
+        "states_under_other_prompts": [(_FOUND, "return leak, other")],
         "mean_of_both_readings": [(_FOUND, "return leak, (own + other) / 2")],
         "subtracts_the_prompts": [(_FOUND, "return leak, own - prompts.mean(1, keepdim=True)")],
         "prompts_in_the_mean": [
@@ -136,11 +160,20 @@ WRONG = {
             ("/ counts[", "/ (counts - 1).clamp(min=1)["),
         ],
         "along_the_batch": [(_SUMS, "sums = embeddings.cumsum(dim=0)")],
+        "along_the_width": [(_SUMS, "sums = embeddings.cumsum(dim=2)")],
+        "counts_along_the_width": [("counts[:, None]", "counts")],
+        "counts_from_zero": [
+            ("torch.arange(1, embeddings.shape[1] + 1)", "torch.arange(embeddings.shape[1])")
+        ],
         "leak_against_zero_prompts": [
             (_OTHER, "other = read(torch.zeros_like(prompts), embeddings)")
         ],
         "exchanges_the_codes": [(_OTHER, "other = read(prompts, embeddings.roll(1, 0))")],
         "difference_of_norms": [(_LEAK, "leak = own.norm(dim=-1) - other.norm(dim=-1)")],
+        "absolute_difference_of_norms": [
+            (_LEAK, "leak = (own.norm(dim=-1) - other.norm(dim=-1)).abs()")
+        ],
+        "relative_leak": [(_LEAK, f"{_LEAK} / own.norm(dim=-1)")],
         "vectors_for_norms": [(_LEAK, "leak = own - other")],
         "squared_norm": [(_LEAK, "leak = (own - other).square().sum(dim=-1)")],
         "sum_of_absolute_values": [(_LEAK, "leak = (own - other).abs().sum(dim=-1)")],
@@ -159,6 +192,7 @@ WRONG = {
         "own_spread_only": [(_SPREADS, "spread[weight]")],
         "spread_of_weight_0_only": [(_SPREADS, "spread[0.0]")],
         "larger_of_the_spreads": [(_SPREADS, "max(spread[weight], spread[0.0])")],
+        "root_of_the_squares": [(_SPREADS, "(spread[weight] ** 2 + spread[0.0] ** 2) ** 0.5")],
         "increases_only": [(_DIFFERENCE, "difference = mean[weight] - mean[0.0]")],
         "decreases_only": [(_DIFFERENCE, "difference = mean[0.0] - mean[weight]")],
         "as_large_as": [("difference > spread", "difference >= spread")],

@@ -13,6 +13,7 @@ _BY_ROW = (
     "    return (by_row.sum(1) / {}).mean()"
 )
 
+_LOG_SOFTMAX = "log_p = logits[scored].log_softmax(dim=-1)"
 _MIXED = "losses = (1 - smoothing) * right + smoothing * spread"
 _SPREAD = "spread = -log_p.mean(dim=-1)"
 _OVER_ALL = "spread = -logits.log_softmax(dim=-1).mean(dim=-1)"
@@ -54,6 +55,17 @@ WRONG = {
         "exponentials_overflow_to_infinity": [(_LARGEST, "rows = rows * 1.0")],
         "logarithm_of_softmax": [(_LOG_P, "log_p = rows.softmax(dim=-1).log()")],
         "one_maximum_for_all": [(_LARGEST, "rows = rows - logits.max()"), _THROUGH_P],
+        "one_maximum_for_all_to_infinity": [(_LARGEST, "rows = rows - logits.max()")],
+        "maximum_not_added_again": [
+            (
+                _LOSSES,
+                "kept = logits[scored][torch.arange(len(right)), right]\n"
+                "    losses = rows.exp().sum(dim=-1).log() - kept",
+            )
+        ],
+        "losses_that_are_not_0": [(_MEAN, "return losses.sum() / (losses != 0).sum()")],
+        "every_label_at_every_place": [(_LOSSES, "losses = -log_p[:, right]")],
+        "mean_over_the_vocabulary": [(_MEAN, "return losses.mean() / logits.shape[-1]")],
         "probabilities_without_a_logarithm": [(_MEAN, "return -(-losses).exp().mean()")],
         "logarithm_of_the_mean": [(_MEAN, "return -(-losses).exp().mean().log()")],
         "bits": [(_MEAN, "return losses.mean() / torch.log(torch.tensor(2.0))")],
@@ -91,12 +103,27 @@ WRONG = {
         "each_token_gets_all_of_it": [(_SPREAD, "spread = -log_p.sum(dim=-1)")],
         "not_smoothed": [(_MIXED, "losses = right")],
         "always_a_tenth": [(_MIXED, "losses = 0.9 * right + 0.1 * spread")],
-        "logarithm_of_softmax": [
+        "each_wrong_token_gets_all_of_it": [
+            (_SPREAD, "spread = -log_p.sum(dim=-1) - right"),
+        ],
+        "logarithm_of_softmax": [(_LOG_SOFTMAX, "log_p = logits[scored].softmax(dim=-1).log()")],
+        "exponentials_overflow": [
             (
-                "log_p = logits[scored].log_softmax(dim=-1)",
-                "log_p = logits[scored].softmax(dim=-1).log()",
+                _LOG_SOFTMAX,
+                "p = logits[scored].exp()\n    log_p = (p / p.sum(dim=-1, keepdim=True)).log()",
             )
         ],
+        "exponentials_overflow_to_infinity": [
+            (
+                _LOG_SOFTMAX,
+                "rows = logits[scored]\n"
+                "    log_p = rows - rows.exp().sum(dim=-1, keepdim=True).log()",
+            )
+        ],
+        "every_label_at_every_place": [
+            ("-log_p[torch.arange(len(log_p)), labels[scored]]", "-log_p[:, labels[scored]]")
+        ],
+        "skips_label_0": [("scored = labels != -100", "scored = labels > 0")],
         "predictions_smoothed": [
             (
                 _MIXED,
@@ -139,6 +166,10 @@ WRONG = {
         "mean_of_means_without_a_division_by_0": [
             (_SHARE, f"shares.append(total / {_OWN}.clamp(min=1) / len(parts))")
         ],
+        "mean_of_the_means_of_scored_parts": [
+            (_SHARE, f"shares.append(total / {_OWN}.clamp(min=1) / filled)"),
+            (_EMPTY, f"{_EMPTY}    filled = sum((labels != -100).any() for _, labels in parts)\n"),
+        ],
         "sums": [(_SHARE, "shares.append(total)")],
         "divided_by_the_parts": [(_SHARE, "shares.append(total / len(parts))")],
         "divided_by_the_rows": [(_COUNT, f"count = {_ROWS}")],
@@ -146,6 +177,19 @@ WRONG = {
         "skips_label_0": [
             (_COUNT, "count = sum((labels > 0).sum() for _, labels in parts)"),
             (_TOTAL, "total = losses[labels > 0].sum()"),
+        ],
+        "losses_that_are_not_0": [
+            (
+                _COUNT,
+                "count = sum((losses * (labels != -100) != 0).sum() for losses, labels in parts)",
+            )
+        ],
+        "part_left_out": [
+            (_TOTAL, f"if (labels == -100).all():\n            continue\n        {_TOTAL}")
+        ],
+        "added_up_so_far": [
+            (_EMPTY, "    shares, total = [], 0\n"),
+            (_TOTAL, "total = total + losses[labels != -100].sum()"),
         ],
         "adds_up_padding": [
             (_COUNT, "count = sum(labels.numel() for _, labels in parts)"),
@@ -185,6 +229,17 @@ WRONG = {
         "sum_over_positions": [(_MASS, "return mass[scored].sum()")],
         "mean_of_row_means": [(_MASS, "return ((mass * scored).sum(1) / scored.sum(1)).mean()")],
         "mean_over_the_vocabulary": [(_SUM, _SUM.replace(".sum(dim=-1)", ".mean(dim=-1)"))],
+        "mean_over_the_forbidden": [(_SUM, f"{_SUM} / forbidden.sum(dim=-1).clamp(min=1)")],
+        "likeliest_forbidden_token_alone": [(_SUM, _SUM.replace(".sum(", ".amax("))],
+        "weighted": [(_MASS, "return 0.05 * mass[scored].mean()")],
+        "opposite_sign": [(_MASS, "return -mass[scored].mean()")],
+        "forbids_what_was_read": [
+            (
+                _FORBIDDEN,
+                "itself = read[..., None] == torch.arange(len(never))\n"
+                "    forbidden = itself.cummax(dim=1).values",
+            )
+        ],
         "last_token_alone": [(_FORBIDDEN, "forbidden = never[read]")],
         "one_token_late": [
             (
@@ -220,6 +275,7 @@ WRONG = {
         ],
         "sums_not_divided": [(_DIVIDED, "mean = term.total")],
         "first_term_alone": [(_EACH, "for term in terms[:1]:")],
+        "last_term_alone": [(_EACH, "for term in terms[-1:]:")],
         "first_term_missing": [(_EACH, "for term in terms[1:]:")],
         "last_term_missing": [(_EACH, "for term in terms[:-1]:")],
         "weight_of_the_first_ignored": [

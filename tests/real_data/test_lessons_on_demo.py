@@ -1,4 +1,4 @@
-"""Lessons 09 to 12 as they stand, on the patients of the MIMIC-III demo."""
+"""Lessons 09 to 15 as they stand, on the patients of the MIMIC-III demo."""
 
 from __future__ import annotations
 
@@ -17,9 +17,20 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.mark.parametrize(
-    "name", ["09_corruption", "10_data_flow", "11_model_architecture", "12_conditional_prompt"]
+    ("name", "patients"),
+    [
+        ("09_corruption", 100),
+        ("10_data_flow", 100),
+        ("11_model_architecture", 100),
+        ("12_conditional_prompt", 100),
+        ("13_multi_task_learning", 80),  # those to learn from
+        ("14_loss_functions", 100),
+        ("15_training_loop", 100),
+    ],
 )
-def test_every_cell_runs_and_every_claim_holds_on_the_demo(name: str, tmp_path: Path) -> None:
+def test_every_cell_runs_and_every_claim_holds_on_the_demo(
+    name: str, patients: int, tmp_path: Path
+) -> None:
     notebook = read_source(ROOT / "lessons" / f"{name}.py")
     run(notebook, tmp_path, kernel_environment(tmp_path, EHR_COURSE_DATA=str(DEMO)))
     printed = "".join(
@@ -29,4 +40,4 @@ def test_every_cell_runs_and_every_claim_holds_on_the_demo(name: str, tmp_path: 
         for output in cell.outputs
         if output.output_type == "stream"
     )
-    assert "100 patients" in printed
+    assert f"{patients} patients" in printed
