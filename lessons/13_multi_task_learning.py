@@ -160,16 +160,15 @@ assert real or share < 0.6
 
 
 # %% [markdown]
-# So for more than every second patient there is no code that settles it,
-# and the head is right all the same, at every token, the first included.
-# Either the model sees in pneumonia what no physician sees in it, or it
-# has the answer from elsewhere. You will find out which. First, what a
-# head is made of.
+# So for about half of the patients no code settles it, and the head is
+# right all the same, at nearly every token. Either the model sees in
+# pneumonia what no physician sees in it, or it has the answer from
+# elsewhere. You will find out which. First, what a head is made of.
 #
 # ## What a head reads, and what it is asked
 #
-# Three documents of the same system describe three different heads for
-# the age:
+# The tutorial's system is described in three documents, and they have
+# three different heads for the age:
 #
 # | | reads | answers | loss |
 # |---|---|---|---|
@@ -226,13 +225,13 @@ check("13.2", age_brackets)
 # The second document ends its last bracket at 90: "(80, 90)", upper end
 # excluded. The records hold 90 for everybody above 89. How many would
 # fall into no bracket? And does it matter where the bounds lie? Compare
-# with brackets of 20 years: how often is somebody right who always names
-# the largest bracket?
+# with those of the third document: how often is somebody right who always
+# names the largest bracket?
 
 # %%
 every_age = torch.tensor([float(record.age) for record in cohort])
 print(f"in no bracket: {(every_age >= 90).float().mean():.1%}")
-for bounds in (AGE_BRACKETS, (20, 40, 60, 80)):
+for bounds in (AGE_BRACKETS, (2, 12, 18, 40, 65)):
     begins = torch.tensor(bounds, dtype=every_age.dtype)
     brackets = torch.bucketize(every_age, begins, right=True)
     largest = brackets.bincount().max() / len(cohort)
@@ -241,7 +240,7 @@ assert (every_age == 90).any() and every_age.max() == 90
 
 
 # %% [markdown]
-# An accuracy means nothing without the bounds it belongs to. The course
+# An accuracy belongs to its bounds. The course
 # uses the six brackets of the second document, with the last one open:
 # `AGE_BRACKETS`.
 #
@@ -282,7 +281,7 @@ class CodeReader(nn.Module):
 ids, years = batch["decoder_input_ids"], ages[:, 0]
 of_learned = torch.tensor([float(r.age) for r in learned_from])
 groups = age_bracket(of_learned)
-means = torch.tensor(
+means = torch.tensor(  # 50 for a bracket without patients
     [of_learned[groups == k].mean().nan_to_num(50.0) for k in range(6)]
 )
 mean = of_learned.mean().item()
@@ -312,22 +311,22 @@ for name, guess in guesses.items():
     print(f", right bracket {right:.0%}")
 one, other = errors["SequenceAge"], errors["TokenAge"]
 baseline = errors["always the mean age"]
-assert real or (max(one, other) < 0.6 * baseline)
-assert real or abs(one - other) < 4
+assert real or (max(one, other) < 11 and baseline > 20)
+assert real or abs(one - other) < 2
 
 # %% [markdown]
-# Three documents describe three heads, and any of them can be built. Both
-# kinds read the age off the codes, to within about nine years, where
-# always saying the mean is off by more than twenty. The token head was a
-# little better on each of the seeds that were tried, by a year or less,
-# although it never hears an exact age; it learns from every token and not
-# from one a record. That is no difference to choose a design by.
+# Three documents describe three heads of two kinds. Both kinds read the
+# age off the codes, to within about nine years, where always saying the
+# mean is off by more than twenty. The token head was a little better on
+# each of the seeds that were tried, by a year or less, although it never
+# hears an exact age; it learns from every token and not from one a record.
+# That is no difference to choose a design by.
 #
 # ### A weight has a unit
 #
 # Document 1 takes the squared error in years, and multiplies it by 0.001.
-# Is that a small weight? An untrained head says 0. Compare its loss with
-# what the language model's loss is at the start, and at the end.
+# Is that a small weight? An untrained head says about 0. Compare its loss
+# with the language model's at the start, and at the end.
 
 # %% tags=["nbval-ignore-output"]
 with torch.no_grad():
@@ -343,9 +342,9 @@ assert in_years > 1 and in_units < 0.001
 
 
 # %% [markdown]
-# In years, a weight of 0.001 gives the age as much to say as the whole
-# language model. In units of 90 years it is next to nothing: the same
-# weight, and a factor of 8,100. A weight means something only together
+# In years, the term begins at the order of the language model's own loss.
+# In units of 90 years it is next to nothing: the same weight, and a factor
+# of 90 · 90 = 8,100. A weight means something only together
 # with the unit of its loss. The library's `age_loss` takes units of 90
 # years, and the cross-entropies are in nats, as the language model's is.
 #
@@ -364,8 +363,9 @@ assert in_years > 1 and in_units < 0.001
 # answers at all positions of the decoder, prompts first. `labels` has the
 # shape (batch, length), token ids and -100 for padding. `classes` has the
 # shape (batch,): each patient's right class. `n_prompts` is 0 or more.
-# Return the sum of the cross-entropies, in nats, of all positions that
-# count, and their number. (`cross_entropy` is imported.)
+# Return a pair: the sum of the cross-entropies, in nats, of all positions
+# that count, and how many there are, a whole number. (`cross_entropy` is
+# imported.)
 #
 # Example: for `logits = [[[9.0, 0.0], [0.0, 0.0], [5.0, 0.0]]]`,
 # `labels = [[7, -100]]` and `classes = [1]`, as tensors, and
@@ -405,7 +405,10 @@ assert real or as_prompt > 0.8
 
 # %% tags=["nbval-ignore-output"]
 generator = torch.Generator().manual_seed(SEED)
-any_code = torch.randint(7, len(tokenizer), ids.shape, generator=generator)
+first = tokenizer.mask_id + 1  # the first code
+any_code = torch.randint(
+    first, len(tokenizer), ids.shape, generator=generator
+)
 random_codes = torch.where(ids > tokenizer.mask_id, any_code, ids)
 on_random = sex_logits(model, decoder_input_ids=random_codes)
 random_loss, _ = judged(on_random, sexes)
@@ -417,8 +420,8 @@ assert real or (random_loss < 0.35 and start_loss < 0.1)
 
 
 # %% [markdown]
-# The head says what the prompt says. It is right about random codes, and
-# it is right at the first position, where not one code has been read.
+# The head says what the prompt says. It names the prompt's sex over random
+# codes too, and at the first position, where not one code has been read.
 # Age and sex entered the decoder as prompts, every state has attended to
 # them, and the head reads them off the state. The answer leaks into the
 # question.
@@ -461,9 +464,9 @@ check("13.4", find_and_close)
 
 # %% [markdown]
 # The same on the trained model. How far does each state move, as a share
-# of its own length, when the sex of the prompts is changed? Two
-# tries to close the leak: the states of a model whose decoder has no
-# prompt (its encoder still has one), and the mean of the embeddings.
+# of its own length, when the sex of the prompts is changed? Two tries to
+# close the leak follow: the states of a model whose decoder has no prompt
+# (its encoder still has one), and the mean of the embeddings.
 
 # %%
 @torch.no_grad()
@@ -512,7 +515,7 @@ for name, one in (("states", model), ("codes", honest)):
     _, as_prompt = judged(lied_to, 1 - sexes)
     results[name] = own, random_loss, as_prompt
     print(f"{name:6}: sex loss {own:.2f}, on random codes", end=" ")
-    print(f"{random_loss:.2f}; {as_prompt:.0%} follow a lying prompt")
+    print(f"{random_loss:.2f}; {as_prompt:.0%} agree with a lying prompt")
 assert real or (results["states"][1] < 0.35 and results["states"][2] > 0.8)
 assert real or results["codes"][1] > 0.65 > results["codes"][0]
 same = sex_logits(honest).equal(sex_logits(honest, x_cat=1 - sexes))
@@ -520,9 +523,11 @@ assert same and (real or results["codes"][2] < 0.45)
 
 # %% [markdown]
 # A low sex loss does not show that codes fit the sex: a head on the
-# states has it from the prompt, and keeps it near 0 on random codes. A
-# head that reads codes alone gives the same answers whatever the prompt
-# says, bit for bit, and on random codes it is no better than a coin.
+# states has it from the prompt, and keeps it low on random codes. A head
+# that reads codes alone gives the same answers whatever the prompt says,
+# bit for bit, and on random codes it is no better than a coin. (Those of
+# its answers that agree with the lie do not follow it: they are its
+# mistakes, where the codes mislead it.)
 #
 # ### How good is an honest head?
 #
@@ -576,26 +581,31 @@ def reached(model):
 print("head on states:", ", ".join(reached(model)))
 print("head on codes:", ", ".join(reached(honest)))
 assert reached(honest) == ["embeddings"] and len(reached(model)) == 4
+out, into = honest.get_output_embeddings(), honest.get_input_embeddings()
+assert out.weight is into.weight  # one table reads and writes
 
 # %% [markdown]
 # The honest head teaches the embeddings alone, and only which codes women
-# and men have. It never reaches what writes. The head on the states
-# reaches everything, and teaches it to keep the prompt readable. Whether
-# that helps to write codes that fit is a question for an experiment, and
-# somebody has to say which weight.
+# and men have. The decoder reads them and, since output and input share
+# them, writes with them; the layers between and the prompts are told
+# nothing. The head on the states reaches everything, and can teach it to
+# keep the prompt readable. Whether that helps to write codes that fit is a
+# question for an experiment, and somebody has to say which weight.
 #
 # ## Which weight?
 #
-# The tutorial gives three versions. With weights 0.3 (age) and 0.2 (sex),
-# 99% of the records were medically valid, and their coherence was poor.
-# With 0.001 and 0.001 both were in balance. So validity would be bought
-# with coherence, and the weight would set the price.
+# The tutorial tells of versions. In the first, with weights 0.3 (age) and
+# 0.2 (sex), 99% of the records were medically valid, and their coherence
+# was poor. In the last, with 0.001 and 0.001, both were in balance. So
+# validity would be bought with coherence, and the weight would set the
+# price.
 #
 # ### What is valid?
 #
 # Validity is what some rules say. One of the rules in these documents
-# looks for atrial fibrillation under 42979. Look it up, with four codes
-# that are easily mixed up, and count the patients who have it.
+# looks for atrial fibrillation under 42979. Look it up, with the right
+# code and three more that the rules name, and count the patients who have
+# them.
 
 # %% tags=["claim:30"]
 named = {
@@ -613,10 +623,10 @@ for code, name in named.items():
 assert have["42979"] < have["42731"] / 10
 
 # %% [markdown]
-# 427.31 is atrial fibrillation; 429.79 is something else, and next to
-# nobody has it. A rule about a code that nobody has is never broken: the
-# validity that it reports is 100%, and means nothing. In this course,
-# "impossible" means ruled out by age or sex, by the table of
+# 427.31 is atrial fibrillation; 429.79 is something else, and in this
+# cohort next to nobody has it. A rule about a code that nobody has is
+# never broken: the validity that it reports is 100%, and means nothing. In
+# this course, "impossible" means ruled out by age or sex, by the table of
 # `icd9.who_can_have`, which gives a reason and a source for every row.
 #
 # ### The sweep
@@ -642,8 +652,9 @@ print(*sweep.columns[8:])
 #   codes are generated and how often real patients have them: 0 if alike,
 #   0.693 if nothing is shared.
 # - `age_accuracy`, `sex_accuracy`: of the heads, at the tokens of held-out
-#   patients. `sex_says_prompt`: how often the sex head follows a prompt of
-#   the other sex.
+#   patients. `sex_says_prompt`: how often the sex head agrees with a prompt
+#   of the other sex; `sex_says_codes`: how often it still names the
+#   patient's sex. The two add up to 1.
 #
 # ### 13.5 Read the weight sweep
 #
@@ -660,7 +671,7 @@ print(*sweep.columns[8:])
 #
 # Example: for `runs = [(0.0, 0, 1.0), (0.0, 1, 3.0), (0.5, 0, 9.0),
 # (0.5, 1, 9.0)]` the result is `{0.0: (2.0, 1.4142, False),
-# 0.5: (9.0, 0.0, True)}`.
+# 0.5: (9.0, 0.0, True)}` (here with four digits; do not round).
 
 # %% tags=["exercise:13.5", "nbval-ignore-output"]
 def read_sweep(runs):
@@ -673,8 +684,7 @@ check("13.5", read_sweep)
 # With three seeds this rule is a coarse one. In a table of many cells some
 # differences pass it by chance, and small ones do not pass it although
 # they are there. It keeps you from believing one lucky run.
-
-# %% [markdown]
+#
 # Now the real table: for each setting the mean and the spread over seeds,
 # and a star where it differs from the models without heads by your rule.
 
@@ -714,6 +724,10 @@ for name in ("impossible", "loss", "loss_repair"):
     assert differs(largest, name)
     assert largest[f"{name}_mean"] > 1.1 * without[f"{name}_mean"]
 assert largest["loss_repair_mean"] > 0.9 * largest["loss_mean"]
+for row in rows.values():
+    fewer = row["impossible_mean"] < without["impossible_mean"]
+    assert not (fewer and differs(row, "impossible"))
+assert not any(differs(rows[0.3, 0.2, "codes"], n) for n in measures)
 
 # %% [markdown]
 # Weights of 0.3 and 0.2 buy no validity here: the models with these heads
@@ -722,12 +736,12 @@ assert largest["loss_repair_mean"] > 0.9 * largest["loss_mean"]
 # and sex alone and clearly in repairing. How often each code is written
 # stays as it was, so coherence in that sense is not lost. With 0.001
 # nothing differs: what is in balance there is, as far as this sweep can
-# see, a model without heads. With 3, validity and loss are both clearly
-# worse.
+# see, a model without heads. So are heads on the codes, at 0.3 and 0.2.
+# With 3, validity and loss are both clearly worse.
 #
 # Why do the heads not help? Probably because they ask for what is there:
 # the prompts bring age and sex to every state, with heads or without. And
-# a training that is busy with the heads learns its language more slowly.
+# a training that is busy with the heads may learn its language more slowly.
 # Look at `loss_repair`: with large weights it comes close to `loss`, as if
 # the record in the encoder were hardly read.
 #
@@ -739,7 +753,8 @@ assert largest["loss_repair_mean"] > 0.9 * largest["loss_mean"]
 #
 # The same trainings as points. Move the weights, and choose what is drawn.
 # "sex named as a lying prompt has it" shows the leak: it is there from the
-# smallest weight on, and only the heads on the codes are free of it.
+# smallest weight on. For the heads on the codes it is merely how often
+# they are wrong.
 
 # %% tags=["widget"]
 weight_explorer(sweep)
@@ -759,8 +774,8 @@ weight_explorer(sweep)
 #   alone. It is as good as what the codes say: sure where one of them has
 #   a sex, a coin elsewhere.
 # - **What a weight changes** shows beyond the spread over seeds, or not at
-#   all. In this sweep no weight makes fewer codes impossible, and large
-#   ones cost the language model much.
+#   all. In this sweep no weight makes fewer codes impossible by that rule,
+#   and large ones cost the language model much.
 #
 # ## Test yourself
 #

@@ -1089,8 +1089,10 @@ SWEEP = Exercise(
         # Wide at weight 0 and narrow at weight 1; and the other way round.
         ([(0.0, 0, 2.0), (0.0, 1, 4.0), (1.0, 0, 4.2), (1.0, 1, 4.3)],),
         ([(0.0, 0, 4.2), (0.0, 1, 4.3), (1.0, 0, 2.0), (1.0, 1, 4.0)],),
-        # Between the larger of the two spreads, or the root of the sum of squares, and the sum.
+        # Between the root of the sum of the squares and the sum of the two spreads; and between
+        # the larger of them and that root.
         ([(0.0, 0, 2.0), (0.0, 1, 3.0), (1.0, 0, 3.2), (1.0, 1, 4.2)],),
+        ([(0.0, 0, 2.0), (0.0, 1, 3.0), (1.0, 0, 2.85), (1.0, 1, 3.85)],),
         ([(0.0, 0, 0.5), (0.0, 1, 0.5), (1.0, 0, 0.5), (1.0, 1, 0.5)],),
         (
             [

@@ -57,6 +57,14 @@ def _scheduled(
     return rate
 
 
+def _warm_up_one_step_too_long(
+    step: int, peak: float, warmup_steps: int, total_steps: int
+) -> float:
+    if step < total_steps and step == warmup_steps:
+        return peak * (step + 1) / warmup_steps
+    return _rate(step, peak, warmup_steps, total_steps)
+
+
 def _fresh_step(rng: random.Random) -> Arguments:
     warmup, rest = rng.choice((0, 1, 3, 5, 8)), rng.choice((4, 7, 10, 20))
     total = warmup + rest
@@ -154,6 +162,21 @@ SCHEDULE = Exercise(
             _scheduled(done=lambda step, warmup, total: (step - warmup + 1) / (total - warmup)),
         ),
         Misconception(
+            "zero_at_the_last_step",
+            "Your rate is 0 a step too early: the last step, total_steps - 1, then changes nothing. "
+            "The cosine ends at total_steps, after the last step.",
+            _scheduled(
+                done=lambda step, warmup, total: min(1.0, (step - warmup) / (total - warmup - 1))
+            ),
+        ),
+        Misconception(
+            "warm_up_one_step_too_long",
+            "Step warmup_steps still belongs to your warm-up, and gets more than the peak: its "
+            "parts then are one too many. The cosine begins there. (Without a warm-up you divide "
+            "by 0.)",
+            _warm_up_one_step_too_long,
+        ),
+        Misconception(
             "forgets_the_peak",
             "You returned the share of the peak, 0 to 1. The learning rate is that share times "
             "the peak.",
@@ -247,6 +270,10 @@ def _last_part_alone(table: Tensor, batches: Sequence[Parts], lr: float) -> Tens
     for parts in batches:
         table = table - lr * _gradient(table, parts[-1:]) / _scored(parts)
     return table
+
+
+def _one_step_for_all(table: Tensor, batches: Sequence[Parts], lr: float) -> Tensor:
+    return table - lr * sum(_gradient(table, parts) / _scored(parts) for parts in batches)
 
 
 def _first_batch_alone(table: Tensor, batches: Sequence[Parts], lr: float) -> Tensor:
@@ -361,6 +388,12 @@ ACCUMULATE = Exercise(
             _of_all_batches,
         ),
         Misconception(
+            "one_step_for_all_batches",
+            "All your gradients are those of the first table: the weights change once, after the "
+            "last batch. Step after each batch, so that the next one is judged with the new table.",
+            _one_step_for_all,
+        ),
+        Misconception(
             "first_batch_alone",
             "Your table is that after the first batch: the function returns too early.",
             _first_batch_alone,
@@ -412,13 +445,15 @@ def _scaled(
     growth_resets: bool = True,
     interval: Callable[[int], float] = lambda given: given,
     before: bool = False,
+    first: Callable[[Tensor], Tensor] = lambda gradient: gradient,
+    gives_the_true_one: bool = False,
 ) -> Callable[..., tuple[Tensor, list[float]]]:
     """Loss scaling with something done in another way."""
 
     def train(gradients: Tensor, scale: float, growth_interval: int) -> tuple[Tensor, list[float]]:
         good, applied, scales = 0, [], []
         for gradient in gradients:
-            half = rounded(gradient * scale).float()
+            half = rounded(first(gradient) * scale).float()
             old, overflow = scale, bad(half)
             if overflow:
                 scale *= on_overflow
@@ -429,6 +464,8 @@ def _scaled(
                     scale *= 2
                     good = 0 if growth_resets else good
             value = bad_value(half, old) if overflow else good_value(half, old, scale)
+            if gives_the_true_one and not overflow:
+                value = gradient
             applied.append(value)
             scales.append(old if before else scale)
         return torch.stack(applied), scales
@@ -491,6 +528,7 @@ LOSS_SCALING = Exercise(
         (_column(-3.0, 0.3), 65536.0, 2),
         (_column(2e-6, 3e-7, 1e-9), 1024.0, 2),
         (_column(100_000.0, 3.0), 0.0625, 2),
+        (_column(0.3, 0.9999, 0.3), 65536.0, 2),  # 65,529 is rounded to infinity
     ),
     fresh=_fresh_gradients,
     misconceptions=(
@@ -499,6 +537,19 @@ LOSS_SCALING = Exercise(
             "You never rounded to float16. In float32 next to nothing overflows: a gradient times "
             "its scale has to pass through float16, whose largest number is 65,504.",
             _scaled(rounded=lambda scaled: scaled),
+        ),
+        Misconception(
+            "gives_the_true_gradient",
+            "You found the overflows, and gave the optimizer the true gradient. It never sees that: "
+            "it gets what came out of the backward pass, rounded to float16, over the scale. (Few "
+            "digits are shown here; these differ in later ones.)",
+            _scaled(gives_the_true_one=True),
+        ),
+        Misconception(
+            "rounds_before_it_scales",
+            "You rounded to float16 before you multiplied by the scale, so that the small gradients "
+            "are lost already, and the scale can save none. Multiply first, in float32.",
+            _scaled(first=lambda gradient: gradient.half().float()),
         ),
         Misconception(
             "never_unscales",
@@ -840,7 +891,10 @@ def _uninterrupted(seed: int, stop: int, steps: int) -> Tensor:
 
 
 def _resumed_with(*kept: str) -> Callable[[int, int, int], Tensor]:
-    """Resume with some of the parts, the others as in a new training."""
+    """Resume with some of the parts, the others as in a new training.
+
+    "seed" seeds the random numbers, "scale" keeps of the scaler its scale alone.
+    """
 
     def resumed(seed: int, stop: int, steps: int) -> Tensor:
         training = TinyTraining(seed)
@@ -859,7 +913,12 @@ def _resumed_with(*kept: str) -> Callable[[int, int, int], Tensor]:
         )
         training = TinyTraining(seed)
         for name in kept:
-            if name == "random":
+            if name == "seed":
+                torch.manual_seed(seed)
+            elif name == "scale":
+                scale = saved["scaler"]["scale"]
+                training.scaler = torch.amp.GradScaler("cpu", init_scale=scale, growth_interval=2)
+            elif name == "random":
                 torch.set_rng_state(saved[name])
             elif name in ("epoch", "batch"):
                 setattr(training, name, saved[name])
@@ -936,6 +995,19 @@ RESUME = Exercise(
             "The random numbers begin anew, and dropout drops other units than it did. "
             "torch.get_rng_state() is a tensor that says where PyTorch's random numbers are.",
             _without("random"),
+        ),
+        Misconception(
+            "seeds_again",
+            "You seeded the random numbers again. That puts them where they were before the first "
+            "step, and before the weights were made. torch.get_rng_state() says where they are "
+            "now.",
+            _resumed_with("model", "optimizer", "schedule", "scaler", "seed", "epoch", "batch"),
+        ),
+        Misconception(
+            "scale_alone",
+            "Of the scaler you kept the scale. It counts good steps in a row, too, and grows too "
+            "late when that count begins anew: its state_dict() has both.",
+            _resumed_with("model", "optimizer", "schedule", "scale", "random", "epoch", "batch"),
         ),
         Misconception(
             "forgets_the_place",
@@ -1046,8 +1118,9 @@ CAPSTONE = Exercise(
         ),
         Misconception(
             "another_folder",
-            "Your last trainer works in another folder, finds no checkpoint there and trains from "
-            "the start. It ends with the same weights, and nothing has been resumed.",
+            "Your last trainer finds no checkpoint, ever, and trains from the start: it works in "
+            "another folder, or was made before the one that is stopped had run. It ends with the "
+            "same weights, and nothing has been resumed.",
             _reports(lambda fault, stop: (0, True)),
         ),
         Misconception(
@@ -1065,7 +1138,9 @@ CAPSTONE = Exercise(
         ),
         Misconception(
             "never_runs_the_rest",
-            "You compared before the resumed training had run to its end.",
+            "You found the weights different, always. Had both trainings run to their end when "
+            "you compared, the whole one and the resumed one? And do you compare their weights, not "
+            "two models with ==, which are two objects and never equal?",
             _reports(lambda fault, stop: (_start(fault, stop), False)),
         ),
         Misconception(

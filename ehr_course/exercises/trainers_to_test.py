@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 import weakref
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -79,7 +80,7 @@ class Trainers:
             raise InputError("Trainers", "stop", f"{stop} is no step", f"Use 1 to {STEPS - 1}.")
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="ehr-course-", dir=_in_memory()))
-            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+            self.close = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         place = self._folder / folder
         resumes = stop is None and place.is_dir()
         if resumes and self.fault == "starts again":
@@ -108,8 +109,17 @@ class Trainers:
             _spoil(trainer, self.fault)
         return trainer
 
+    def close(self) -> None:
+        """Remove what the trainers have written; it happens by itself in the end."""
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Trainers:
-        return Trainers(self.fault, seed=self.seed)
+        # A check makes a copy for each call. Where something keeps those alive, an exception's
+        # frames for instance, their folders must not stay.
+        copy = Trainers(self.fault, seed=self.seed)
+        _COPIES.append(copy)
+        if len(_COPIES) > 3:
+            _COPIES.popleft().close()
+        return copy
 
     def __repr__(self) -> str:
         return f"<trainers that {FAULTS[self.fault]}, seed {self.seed}>"
@@ -119,6 +129,9 @@ def _in_memory() -> str | None:
     """A folder in memory, where there is one: checkpoints wait for a disk, and here are many."""
     folder = "/dev/shm"
     return folder if os.access(folder, os.W_OK) else None
+
+
+_COPIES: deque[Trainers] = deque()
 
 
 class _Output(NamedTuple):

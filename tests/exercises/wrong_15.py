@@ -67,6 +67,10 @@ WRONG = {
             (_SHARE, _SHARE.replace("/", "//")),
         ],
         "one_step_early": [("(step - warmup_steps)", "(step + 1 - warmup_steps)")],
+        "zero_at_the_last_step": [
+            ("(total_steps - warmup_steps)", "(total_steps - warmup_steps - 1)")
+        ],
+        "warm_up_one_step_too_long": [("step < warmup_steps", "step <= warmup_steps")],
         "forgets_the_peak": [
             (_RISE, "return (step + 1) / warmup_steps"),
             (_FALL, _FALL.replace("peak * ", "")),
@@ -91,10 +95,15 @@ WRONG = {
         "count_of_all_batches": [
             (_COUNT, _COUNT.replace("in parts", "in sum(batches, [])")),
         ],
+        "one_step_for_all_batches": [
+            (_STEP + "    return", "    optimizer.step()\n    return"),
+        ],
         "first_batch_alone": [("    return table.detach()", "        return table.detach()")],
     },
     "15.3": {
         "no_float16": [(_HALF, "half = gradient * scale")],
+        "gives_the_true_gradient": [(_APPLIED, "applied.append(gradient)")],
+        "rounds_before_it_scales": [(_HALF, "half = gradient.half() * scale")],
         "never_unscales": [(_APPLIED, "applied.append(half.float())")],
         "unscales_with_the_new_scale": [
             (f"            {_APPLIED}\n", ""),
@@ -185,6 +194,15 @@ WRONG = {
         "forgets_the_schedule": _lost("schedule"),
         "forgets_the_scaler": _lost("scaler"),
         "forgets_the_random_numbers": _lost("random"),
+        "seeds_again": [(_LOADS["random"], "    torch.manual_seed(training.seed)\n")],
+        "scale_alone": [
+            (
+                _LOADS["scaler"],
+                "    training.scaler = torch.amp.GradScaler(\n"
+                '        "cpu", init_scale=saved["scaler"]["scale"], growth_interval=2\n'
+                "    )\n",
+            )
+        ],
         "forgets_the_place": _lost("epoch", "batch"),
         "forgets_the_batch": _lost("batch"),
         "forgets_the_epoch": _lost("epoch"),
