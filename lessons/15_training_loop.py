@@ -53,7 +53,7 @@ from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.models.saved import load_checkpoint
 from ehr_course.plots.history import training_figure
 from ehr_course.plots.number_line import count_in_float16
-from ehr_course.sources.mimic import load
+from ehr_course.sources.mimic import load as load_mimic
 from ehr_course.sources.synthetic import make_cohort
 from ehr_course.tokenizers.codes import CodeTokenizer
 from ehr_course.training.checkpoints import checkpoints
@@ -97,18 +97,21 @@ assert found[32].overflow > 0.5 * len(sizes)
 
 
 # %% [markdown]
-# A number of float16 lies between 2⁻²⁴ and 65,504; what is smaller becomes
-# 0, what is larger infinite. Below 2⁻¹⁴ there are fewer than 11 bits of
+# The sizes that float16 can write run from 2⁻²⁴ to 65,504. What is at most
+# half of the smallest becomes 0, and what is 65,520 or more becomes
+# infinite. Below 2⁻¹⁴ there are fewer than 11 bits of
 # precision left. This model's gradients fit, nearly: of a thousand about
-# one becomes 0, and some lose bits. But how large gradients are depends on the model, on the
-# loss and on how far the training has come. Were they 2¹⁶ times smaller,
-# most would be 0. So the loss is multiplied by a number, the *loss scale*,
-# which moves all gradients up, and must not move them too far.
+# one becomes 0, and some lose bits. But how large gradients are depends on
+# the model, on the loss and on how far the training has come. Were they
+# 2¹⁶ times smaller, most would be 0. So the loss is multiplied by a
+# number, the *loss scale*, which moves all gradients up, and must not move
+# them too far.
 #
 # That is one of seven things that happen around a step of a training. In
-# this lesson you write them: the learning rate, weight decay, a batch in
-# parts, the loss scale, clipping, a checkpoint, several processes. Then
-# you see that the library's trainer does the same, to the bit.
+# this lesson you write five of them: the learning rate, a batch in parts,
+# the loss scale, clipping, a checkpoint. You watch the other two, weight
+# decay and several processes. And you see that the library's trainer does
+# the same as a loop in the open, to the bit.
 
 # %% [markdown]
 # ## How fast
@@ -127,10 +130,11 @@ assert found[32].overflow > 0.5 * len(sizes)
 # Try It Yourself · ★ · 7 minutes
 #
 # `step` counts from 0. During the warm-up (`step` below `warmup_steps`)
-# the rate is `step + 1` of `warmup_steps` equal parts of `peak`: no step is
-# taken with a rate of 0. At `warmup_steps` the cosine begins at `peak`, at
-# `total_steps` it ends at 0, and from there on the rate is 0. There may be
-# no warm-up. Return the learning rate of this step, a number.
+# the rate is `step + 1` of `warmup_steps` equal parts of `peak`: no step
+# is taken with a rate of 0. At `warmup_steps` the cosine begins at `peak`,
+# at `total_steps` it ends at 0, and from there on the rate is 0, also
+# where both are equal. There may be no warm-up. Return the learning rate
+# of this step, a number.
 #
 # Example: with `peak = 1.0`, `warmup_steps = 2` and `total_steps = 6`, the
 # steps 0 to 6 have the rates 0.5, 1, 1, 0.854, 0.5, 0.146 and 0.
@@ -164,11 +168,11 @@ assert not 5 <= 16 * seconds / 3600 <= 6 and steps < 1_000
 
 
 # %% [markdown]
-# 10,000 times 1.4 seconds are 3.9 hours; no reading gives 5 or 6. And a
-# schedule belongs to a number of steps. Whoever stops at 10,000 of 45,000
-# has trained at nearly the peak all the time, and never had the slow end
-# in which a training settles. Say what a step is: here, one change of the
-# weights.
+# 10,000 times 1.4 seconds are 3.9 hours; neither reading gives 5 or 6. And
+# a schedule belongs to a number of steps. Whoever stops at 10,000 of
+# 45,000 never trains below 0.9 of the peak after the warm-up, and never
+# sees the slow end. If 10,000 counts parts, the warm-up is not even over.
+# Say what a step is: here, one change of the weights.
 
 # %% [markdown]
 # ## Which weights shrink
@@ -212,11 +216,12 @@ assert abs(adamw[0] - adamw[1]) < 0.01 < abs(1 - adamw[0])
 real = bool(os.environ.get("EHR_COURSE_DATA"))
 if real:
     place = Path(os.environ["EHR_COURSE_DATA"])
-    cohort = load(place, malformed="drop").records
+    cohort = load_mimic(place, malformed="drop").records
 else:
     sizes = {"tiny": 120, "small": 2_000, "full": 46_520}
     cohort = make_cohort(sizes[PROFILE], seed=SEED)
 tokenizer = CodeTokenizer.from_records(cohort)
+print(f"{len(cohort):,} patients")
 
 
 def new_model(dropout=0.1):
@@ -311,7 +316,7 @@ for divide in (mean_of_means, count_of_the_batch):
 # A very small model: `table`, float (vocabulary, vocabulary). Its logits
 # for what follows token `i` are row `i`: `table[inputs]`. `batches` is a
 # list of batches, each a list of parts, each a pair `(inputs, labels)`,
-# int64 (rows, length) both; a label of -100 is not scored. Every batch has
+# int64 (rows, length) both; a label of -100 is not scored. Every part has
 # a scored label. Train the table: for each batch one step of plain
 # gradient descent, `table - lr * gradient`, where the gradient is that of
 # the mean cross-entropy over all scored labels of the batch. Work through
@@ -488,13 +493,13 @@ for name in optimizers:
 assert results["SGD", False][1] < 0.001 * results["SGD", True][1]
 
 # %% [markdown]
-# The scaled gradient is 65,536 times too long, so clipping cuts it to 1,
-# always, and unscaling then makes it 65,536 times shorter. With SGD
-# nothing is learned. AdamW divides by the size of the gradient and hides
-# most of the mistake. It learns more slowly, because it adds `eps`, 1e-8,
-# to that size, and gradients so small are no longer large beside it: with
-# a tiny `eps` the difference is gone. The order is: scale, backward,
-# unscale, clip, step, update.
+# The scaled gradient is 65,536 times too long (PyTorch's first scale), so
+# clipping cuts it to 1, always, and unscaling then makes it 65,536 times
+# shorter. With SGD nothing is learned. AdamW divides by the size of the
+# gradient and hides most of the mistake. It learns more slowly, because it
+# adds `eps`, 1e-8, to that size, and gradients so small are no longer
+# large beside it: with a tiny `eps` the difference is gone. The order is:
+# scale, backward, unscale, clip, step, update.
 #
 # The document's loop uses `torch.cuda.amp`, too. Ask PyTorch what it
 # thinks of that:
@@ -650,7 +655,8 @@ assert any(b["scale"] > a["scale"] for a, b in pairwise(rows))
 
 # %% [markdown]
 # The overflows are real. The scale is halved until the gradients fit,
-# then training goes on, and after four good steps the scale tries to grow.
+# then training goes on. After four good steps in a row the scale is doubled
+# again, and may overflow again.
 #
 # ### The library's trainer
 #
@@ -745,9 +751,9 @@ home.cleanup()
 #
 # Write `save`, which returns everything that the next step depends on, as
 # a dictionary of tensors, numbers, text, lists and dictionaries; and
-# `load`, which puts a new training there. `resumed` is complete: it
-# interrupts a training after `stop` steps and resumes it, and returns the
-# weights, (49,), after `steps` steps in all. They must be those of a
+# `load`, which puts a new training there, in place. `resumed` is complete:
+# it interrupts a training after `stop` steps and resumes it, and returns
+# the weights, (49,), after `steps` steps in all. They must be those of a
 # training that was not interrupted, bit for bit.
 #
 # Example: `resumed(0, 9, 13)` is what `TinyTraining(0)` has as `weights`
@@ -872,8 +878,11 @@ assert share < 1e-3
 # Train once without an interruption; train once with one, after `stop`
 # steps; resume. Return two things: the `step` at which the resumed trainer
 # begins, and whether in the end its weights are those of the uninterrupted
-# training, bit for bit, True or False. The check tries your test on sound
-# trainers and on broken ones; some find no checkpoint and start again.
+# training, bit for bit, True or False. The two are separate: a trainer
+# that starts again gives `(0, True)` if its weights are right in the end.
+# The uninterrupted training needs a folder of its own. The check tries
+# your test on sound trainers and on broken ones; some find no checkpoint
+# and start again.
 #
 # Example: for `make = Trainers()`, which are sound, and `stop = 2`, the
 # result is `(2, True)`.
@@ -928,7 +937,7 @@ number_line_explorer(gradients)
 #   to 0. A schedule belongs to a number of steps.
 # - **Parts of a batch** have the gradient of the whole if each part's sum
 #   is divided by the count of the whole batch.
-# - **float16** loses what is below 2⁻²⁵ and makes infinite what is beyond
+# - **float16** loses what is at most 2⁻²⁵ and makes infinite what is beyond
 #   65,504. The loss scale moves gradients between: an overflow skips the
 #   step and halves the scale, good steps in a row double it.
 # - **Scale, backward, unscale, clip, step, update.** Clipping a scaled

@@ -163,7 +163,7 @@ SCHEDULE = Exercise(
         ),
         Misconception(
             "zero_at_the_last_step",
-            "Your rate is 0 a step too early: the last step, total_steps - 1, then changes nothing. "
+            "Your rate is 0 a step too early: the last step, total_steps - 1, changes nothing. "
             "The cosine ends at total_steps, after the last step.",
             _scheduled(
                 done=lambda step, warmup, total: min(1.0, (step - warmup) / (total - warmup - 1))
@@ -390,7 +390,7 @@ ACCUMULATE = Exercise(
         Misconception(
             "one_step_for_all_batches",
             "All your gradients are those of the first table: the weights change once, after the "
-            "last batch. Step after each batch, so that the next one is judged with the new table.",
+            "last batch. Step after each batch, and judge the next one with the new table.",
             _one_step_for_all,
         ),
         Misconception(
@@ -540,14 +540,14 @@ LOSS_SCALING = Exercise(
         ),
         Misconception(
             "gives_the_true_gradient",
-            "You found the overflows, and gave the optimizer the true gradient. It never sees that: "
-            "it gets what came out of the backward pass, rounded to float16, over the scale. (Few "
-            "digits are shown here; these differ in later ones.)",
+            "You found the overflows, and gave the optimizer the true gradient. It never sees "
+            "that: it gets what came out of the backward pass, rounded to float16, over the scale."
+            " (Few digits are shown here; these differ in later ones.)",
             _scaled(gives_the_true_one=True),
         ),
         Misconception(
             "rounds_before_it_scales",
-            "You rounded to float16 before you multiplied by the scale, so that the small gradients "
+            "You rounded to float16 before you multiplied by the scale, so that small gradients "
             "are lost already, and the scale can save none. Multiply first, in float32.",
             _scaled(first=lambda gradient: gradient.half().float()),
         ),
@@ -1139,8 +1139,8 @@ CAPSTONE = Exercise(
         Misconception(
             "never_runs_the_rest",
             "You found the weights different, always. Had both trainings run to their end when "
-            "you compared, the whole one and the resumed one? And do you compare their weights, not "
-            "two models with ==, which are two objects and never equal?",
+            "you compared, the whole one and the resumed one? And do you compare their weights, "
+            "not two models with ==, which are two objects and never equal?",
             _reports(lambda fault, stop: (_start(fault, stop), False)),
         ),
         Misconception(

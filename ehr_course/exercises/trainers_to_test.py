@@ -64,6 +64,7 @@ class Trainers:
     def __init__(self, fault: str | None = None, *, seed: int = 0) -> None:
         self.fault, self.seed = fault, seed
         self._folder: Path | None = None
+        self._removed: weakref.finalize | None = None
 
     def __call__(self, folder: str, *, stop: int | None = None) -> Trainer:
         """Make a trainer of STEPS steps.
@@ -80,7 +81,7 @@ class Trainers:
             raise InputError("Trainers", "stop", f"{stop} is no step", f"Use 1 to {STEPS - 1}.")
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="ehr-course-", dir=_in_memory()))
-            self.close = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+            self._removed = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         place = self._folder / folder
         resumes = stop is None and place.is_dir()
         if resumes and self.fault == "starts again":
@@ -111,6 +112,8 @@ class Trainers:
 
     def close(self) -> None:
         """Remove what the trainers have written; it happens by itself in the end."""
+        if self._removed is not None:
+            self._removed()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Trainers:
         # A check makes a copy for each call. Where something keeps those alive, an exception's
