@@ -22,7 +22,8 @@ class NotebookPage:
 
     def __init__(self, page: Page, address: str, path: str) -> None:
         self.page = page
-        page.goto(f"{address}/lab/tree/{path}")
+        # Without the notebooks that another page has left open, in whatever order tests run.
+        page.goto(f"{address}/lab/tree/{path}?reset")
         page.wait_for_selector(".jp-Notebook .jp-CodeCell", timeout=RUN_ALL_MS)
         page.set_default_timeout(RUN_ALL_MS)
         # The page says "idle" before it knows its kernel; the session says when it is there.

@@ -47,8 +47,7 @@ class Explorer:
 @pytest.fixture(scope="module")
 def notebook(browser: Browser, lab: str) -> Iterator[NotebookPage]:
     page = browser.new_page(viewport={"width": 1300, "height": 1000})
-    # Without what another test has left open.
-    notebook = NotebookPage(page, lab, "lessons/11_model_architecture.ipynb?reset")
+    notebook = NotebookPage(page, lab, "lessons/11_model_architecture.ipynb")
     notebook.run_all()
     yield notebook
     page.close()

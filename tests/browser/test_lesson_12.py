@@ -14,8 +14,7 @@ from playwright.sync_api import Browser, Locator, expect
 @pytest.fixture(scope="module")
 def notebook(browser: Browser, lab: str) -> Iterator[NotebookPage]:
     page = browser.new_page(viewport={"width": 1300, "height": 1000})
-    # Without what another test has left open.
-    notebook = NotebookPage(page, lab, "lessons/12_conditional_prompt.ipynb?reset")
+    notebook = NotebookPage(page, lab, "lessons/12_conditional_prompt.ipynb")
     notebook.run_cells(
         "SEED = 0", "import load_checkpoint", "= load_checkpoint(", "prompt_explorer("
     )

@@ -13,8 +13,7 @@ from playwright.sync_api import Browser, Locator, expect
 @pytest.fixture(scope="module")
 def notebook(browser: Browser, lab: str) -> Iterator[NotebookPage]:
     page = browser.new_page(viewport={"width": 1300, "height": 1000})
-    # Without what another test has left open.
-    notebook = NotebookPage(page, lab, "lessons/13_multi_task_learning.ipynb?reset")
+    notebook = NotebookPage(page, lab, "lessons/13_multi_task_learning.ipynb")
     notebook.run_cells("import polars", "sweep = pl.read_csv", "weight_explorer(sweep)")
     yield notebook
     page.close()

@@ -13,8 +13,7 @@ from playwright.sync_api import Browser, Locator, expect
 @pytest.fixture(scope="module")
 def notebook(browser: Browser, lab: str) -> Iterator[NotebookPage]:
     page = browser.new_page(viewport={"width": 1300, "height": 1000})
-    # Without what another test has left open.
-    notebook = NotebookPage(page, lab, "lessons/15_training_loop.ipynb?reset")
+    notebook = NotebookPage(page, lab, "lessons/15_training_loop.ipynb")
     notebook.run_cells(
         "SEED = 0", "import torch", "def gradient_of(model)", "number_line_explorer(gradients)"
     )
