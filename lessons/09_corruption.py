@@ -25,10 +25,8 @@ SEED = 0
 
 # %%
 import math
-import os
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -50,11 +48,10 @@ from ehr_course.batches.datasets import RecordDataset
 from ehr_course.errors import InputError
 from ehr_course.exercises import check, hint, progress
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
-from ehr_course.sources.mimic import load
+from ehr_course.sources.patients import choose_patients, real_data
 from ehr_course.sources.splits import split_by_patient
-from ehr_course.sources.synthetic import make_cohort
 from ehr_course.tokenizers.codes import CodeTokenizer
-from ehr_course.training.loop import train
+from ehr_course.training.one_call import train
 from ehr_course.widgets.corruption import corruption_playground
 
 # %% [markdown]
@@ -64,12 +61,9 @@ from ehr_course.widgets.corruption import corruption_playground
 # and of each record the visits that fit into 24 tokens.
 
 # %%
-real = bool(os.environ.get("EHR_COURSE_DATA"))
+real = real_data() is not None
 sizes = {"tiny": 2_000, "small": 10_000, "full": 46_520}
-if real:
-    patients = list(load(Path(os.environ["EHR_COURSE_DATA"])).records)
-else:
-    patients = make_cohort(sizes[PROFILE], seed=SEED)
+patients = choose_patients(sizes[PROFILE], seed=SEED)
 
 
 # %%

@@ -31,8 +31,6 @@ SEED = 0
 # %%
 import copy
 import math
-import os
-from pathlib import Path
 
 import torch
 from torch import nn
@@ -47,10 +45,9 @@ from ehr_course.errors import InputError
 from ehr_course.exercises import check, hint, progress
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.models.saved import load_checkpoint
-from ehr_course.sources.mimic import load
-from ehr_course.sources.synthetic import make_cohort
+from ehr_course.sources.patients import choose_patients, real_data
 from ehr_course.tokenizers.codes import CodeTokenizer
-from ehr_course.training.loop import train
+from ehr_course.training.one_call import train
 from ehr_course.widgets.attention import attention_explorer
 
 # %% [markdown]
@@ -285,12 +282,9 @@ print(tuple(heads.shape), "->", tuple(joined.shape))
 loaded = load_checkpoint("tiny_prompt_bart")
 model = loaded.model
 tokenizer = CodeTokenizer(loaded.tokenizer.codes, unseen="skip")
-real = bool(os.environ.get("EHR_COURSE_DATA"))
-if real:
-    records = load(Path(os.environ["EHR_COURSE_DATA"])).records
-else:
-    sizes = {"tiny": 1_200, "small": 6_000, "full": 46_520}
-    records = make_cohort(sizes[PROFILE], seed=1_000 + SEED)
+real = real_data() is not None
+sizes = {"tiny": 1_200, "small": 6_000, "full": 46_520}
+records = choose_patients(sizes[PROFILE], seed=1_000 + SEED)
 print(f"{len(records):,} patients,", end=" ")
 print(f"{n_parameters(model):,} parameters, {len(tokenizer)} tokens")
 

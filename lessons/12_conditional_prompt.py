@@ -28,9 +28,7 @@ SEED = 0
 # %%
 import copy
 import math
-import os
 import textwrap
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -52,11 +50,10 @@ from ehr_course.models.conditional_prompt import (
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.models.saved import load_checkpoint
 from ehr_course.plots.prompt import next_codes
-from ehr_course.sources.mimic import load
+from ehr_course.sources.patients import choose_patients, real_data
 from ehr_course.sources.splits import split_by_patient
-from ehr_course.sources.synthetic import make_cohort
 from ehr_course.tokenizers.codes import CodeTokenizer
-from ehr_course.training.loop import train
+from ehr_course.training.one_call import train
 from ehr_course.widgets.prompt import prompt_explorer
 
 
@@ -622,13 +619,9 @@ check("12.7", prompts_with)
 # a narrow BART with one layer on each side: enough to see, in seconds.
 
 # %%
-real = bool(os.environ.get("EHR_COURSE_DATA"))
-if real:
-    folder = Path(os.environ["EHR_COURSE_DATA"])
-    cohort = load(folder, malformed="drop").records
-else:
-    sizes = {"tiny": 4_000, "small": 10_000, "full": 46_520}
-    cohort = make_cohort(sizes[PROFILE], seed=SEED)
+real = real_data() is not None
+sizes = {"tiny": 4_000, "small": 10_000, "full": 46_520}
+cohort = choose_patients(sizes[PROFILE], seed=SEED)
 learned_from, _, unseen = split_by_patient(cohort, seed=SEED)
 tokenizer = CodeTokenizer.from_records(learned_from)
 print(f"{len(cohort):,} patients, {len(learned_from):,} to learn from")
@@ -636,12 +629,9 @@ print(f"{len(cohort):,} patients, {len(learned_from):,} to learn from")
 
 # %%
 def small_model(**changes):
-    size = {"d_model": 64, "dropout": 0.0}
-    for side in ("encoder", "decoder"):
-        size |= {f"{side}_layers": 1, f"{side}_ffn_dim": 128}
+    fields = {"dropout": 0.0} | changes
+    config = PromptBartConfig.for_tokenizer(tokenizer, "narrow", **fields)
     torch.manual_seed(SEED)
-    fields = size | changes
-    config = PromptBartConfig.for_tokenizer(tokenizer, "tiny", **fields)
     return PromptBart(config)
 
 

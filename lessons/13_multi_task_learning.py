@@ -26,9 +26,7 @@ PROFILE = "tiny"  # "tiny", "small" or "full": how many patients
 SEED = 0
 
 # %%
-import os
 import statistics
-from pathlib import Path
 from types import SimpleNamespace
 
 import polars as pl
@@ -51,11 +49,10 @@ from ehr_course.models.demographic_heads import (
 )
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.models.saved import CHECKPOINTS
-from ehr_course.sources.mimic import load
+from ehr_course.sources.patients import choose_patients, real_data
 from ehr_course.sources.splits import split_by_patient
-from ehr_course.sources.synthetic import make_cohort
 from ehr_course.tokenizers.codes import CodeTokenizer
-from ehr_course.training.loop import train
+from ehr_course.training.one_call import train
 from ehr_course.widgets.auxiliary_weights import weight_explorer
 
 # %% [markdown]
@@ -64,13 +61,9 @@ from ehr_course.widgets.auxiliary_weights import weight_explorer
 # learned from: their codes are *held out*.
 
 # %%
-real = bool(os.environ.get("EHR_COURSE_DATA"))
-if real:
-    folder = Path(os.environ["EHR_COURSE_DATA"])
-    cohort = load(folder, malformed="drop").records
-else:
-    sizes = {"tiny": 4_000, "small": 10_000, "full": 46_520}
-    cohort = make_cohort(sizes[PROFILE], seed=SEED)
+real = real_data() is not None
+sizes = {"tiny": 4_000, "small": 10_000, "full": 46_520}
+cohort = choose_patients(sizes[PROFILE], seed=SEED)
 learned_from, _, unseen = split_by_patient(cohort, seed=SEED)
 tokenizer = CodeTokenizer.from_records(learned_from)
 known = CodeTokenizer(tokenizer.codes, unseen="skip")
@@ -99,13 +92,9 @@ sexes, ages = batch["x_cat"], batch["x_num"]  # (batch, 1) each
 
 # %%
 def small_model(**changes):
-    size = {"d_model": 64, "dropout": 0.0}
-    for side in ("encoder", "decoder"):
-        size |= {f"{side}_layers": 1, f"{side}_ffn_dim": 128}
+    fields = {"dropout": 0.0, "age_weight": 0.3, "sex_weight": 0.2} | changes
+    config = PromptBartConfig.for_tokenizer(tokenizer, "narrow", **fields)
     torch.manual_seed(SEED)
-    weights = {"age_weight": 0.3, "sex_weight": 0.2}
-    fields = size | weights | changes
-    config = PromptBartConfig.for_tokenizer(tokenizer, "tiny", **fields)
     return PromptBart(config)
 
 

@@ -26,9 +26,7 @@ SEED = 0
 
 # %%
 import math
-import os
 import warnings
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -56,11 +54,11 @@ from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.models.saved import load_checkpoint
 from ehr_course.plots.loss_terms import contributions, measure_terms
 from ehr_course.plots.style import code_in_words
-from ehr_course.sources.mimic import load
+from ehr_course.sources.patients import choose_patients, real_data
 from ehr_course.sources.splits import split_by_patient
 from ehr_course.sources.synthetic import make_cohort
 from ehr_course.tokenizers.codes import CodeTokenizer
-from ehr_course.training.loop import train
+from ehr_course.training.one_call import train
 from ehr_course.widgets.loss_terms import loss_terms_explorer
 
 # %% [markdown]
@@ -221,13 +219,9 @@ check("14.2", smoothed_cross_entropy)
 # a folder.
 
 # %%
-real = bool(os.environ.get("EHR_COURSE_DATA"))
-if real:
-    folder = Path(os.environ["EHR_COURSE_DATA"])
-    cohort = load(folder, malformed="drop").records
-else:
-    sizes = {"tiny": 4_000, "small": 10_000, "full": 46_520}
-    cohort = make_cohort(sizes[PROFILE], seed=SEED)
+real = real_data() is not None
+sizes = {"tiny": 4_000, "small": 10_000, "full": 46_520}
+cohort = choose_patients(sizes[PROFILE], seed=SEED)
 learned_from, _, unseen = split_by_patient(cohort, seed=SEED)
 tokenizer = CodeTokenizer.from_records(learned_from)
 print(f"{len(cohort):,} patients, {len(learned_from):,} to learn from")
@@ -235,12 +229,9 @@ print(f"{len(cohort):,} patients, {len(learned_from):,} to learn from")
 
 # %%
 def small_model(**changes):
-    size = {"d_model": 64, "dropout": 0.0}
-    for side in ("encoder", "decoder"):
-        size |= {f"{side}_layers": 1, f"{side}_ffn_dim": 128}
+    fields = {"dropout": 0.0} | changes
+    config = PromptBartConfig.for_tokenizer(tokenizer, "narrow", **fields)
     torch.manual_seed(SEED)
-    fields = size | changes
-    config = PromptBartConfig.for_tokenizer(tokenizer, "tiny", **fields)
     return PromptBart(config)
 
 

@@ -53,7 +53,7 @@ from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.models.saved import load_checkpoint
 from ehr_course.plots.history import training_figure
 from ehr_course.plots.number_line import count_in_float16
-from ehr_course.sources.mimic import load as load_mimic
+from ehr_course.sources.patients import choose_patients
 from ehr_course.sources.synthetic import make_cohort
 from ehr_course.tokenizers.codes import CodeTokenizer
 from ehr_course.training.checkpoints import checkpoints
@@ -213,13 +213,8 @@ assert abs(adamw[0] - adamw[1]) < 0.01 < abs(1 - adamw[0])
 # embedded hospital, or real ones if `EHR_COURSE_DATA` names a folder.
 
 # %% tags=["loop"]
-real = bool(os.environ.get("EHR_COURSE_DATA"))
-if real:
-    place = Path(os.environ["EHR_COURSE_DATA"])
-    cohort = load_mimic(place, malformed="drop").records
-else:
-    sizes = {"tiny": 120, "small": 2_000, "full": 46_520}
-    cohort = make_cohort(sizes[PROFILE], seed=SEED)
+n_patients = {"tiny": 120, "small": 2_000, "full": 46_520}[PROFILE]
+cohort = choose_patients(n_patients, seed=SEED)
 tokenizer = CodeTokenizer.from_records(cohort)
 print(f"{len(cohort):,} patients")
 

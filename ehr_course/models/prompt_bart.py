@@ -48,13 +48,14 @@ from ehr_course.tokenizers.codes import CodeTokenizer
 AGE_ENCODERS = {"affine": NumericalPrompt, "fourier": FourierPrompt}
 
 PROFILES: dict[str, dict[str, Any]] = {
-    # BART's own init_std of 0.02 is too small for so narrow a model: its decoder never learns to
+    # BART's own init_std of 0.02 is too small for models so narrow: their decoder never learns to
     # read the encoder, and the loss falls all the same.
+    "narrow": {"d_model": 64, "layers": 1, "heads": 4, "ffn": 128, "positions": 256, "std": 0.08},
     "tiny": {"d_model": 96, "layers": 2, "heads": 4, "ffn": 192, "positions": 256, "std": 0.08},
     "small": {"d_model": 256, "layers": 4, "heads": 8, "ffn": 1024, "positions": 512, "std": 0.04},
     "full": {"d_model": 768, "layers": 6, "heads": 12, "ffn": 3072, "positions": 512, "std": 0.02},
 }
-"""Three sizes: a test of an idea, a laptop's evening, and the configuration of the sources."""
+"""Four sizes: some seconds, some minutes, a laptop's evening, and the sources' configuration."""
 
 
 @strict
@@ -145,7 +146,7 @@ class PromptBartConfig(BartConfig):
 
         Args:
             tokenizer: its length is the size of the vocabulary.
-            profile: "tiny", "small" or "full".
+            profile: "narrow", "tiny", "small" or "full".
             changes: any field of the configuration, in place of the profile's.
 
         >>> config = PromptBartConfig.for_tokenizer(CodeTokenizer(["4280", "0389"]))
@@ -166,7 +167,7 @@ class PromptBartConfig(BartConfig):
             "d_model": size["d_model"],
             "max_position_embeddings": size["positions"],
             "init_std": size["std"],
-            "d_head": size["d_model"] // 3,  # 256, as in the sources, at their size
+            "d_head": max(32, size["d_model"] // 3),  # 256, as in the sources, at their size
         }
         for side in ("encoder", "decoder"):
             fields[f"{side}_layers"] = size["layers"]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from playwright.sync_api import Locator, Page
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from playwright.sync_api import Browser, Locator, Page
 
 RUN_ALL_MS = 240_000
 PROMPTS = (
@@ -94,3 +97,23 @@ class NotebookPage:
         outputs = self.page.locator('[data-mime-type="application/vnd.jupyter.stderr"]')
         tracebacks = self.page.locator('[data-mime-type="application/vnd.jupyter.error"]')
         return [*outputs.all_inner_texts(), *tracebacks.all_inner_texts()]
+
+
+@contextmanager
+def opened(browser: Browser, lab: str, lesson: str, *texts: str) -> Iterator[NotebookPage]:
+    """A lesson in a page of its own, with the first cell with each of these texts run."""
+    page = browser.new_page(viewport={"width": 1300, "height": 1000})
+    notebook = NotebookPage(page, lab, f"lessons/{lesson}.ipynb")
+    notebook.run_cells(*texts)
+    yield notebook
+    page.close()
+
+
+def picture(cell: Locator) -> Locator:
+    """The picture of a cell's widget."""
+    return cell.locator(".widget-image, img.jupyter-widgets").first
+
+
+def words(cell: Locator) -> Locator:
+    """The words under a widget's picture."""
+    return cell.get_by_role("status")

@@ -7,35 +7,23 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from notebook_page import NotebookPage
+from notebook_page import NotebookPage, opened, picture, words
 from playwright.sync_api import Browser, Locator, expect
 
 
 @pytest.fixture(scope="module")
 def notebook(browser: Browser, lab: str) -> Iterator[NotebookPage]:
-    page = browser.new_page(viewport={"width": 1300, "height": 1000})
-    notebook = NotebookPage(page, lab, "lessons/12_conditional_prompt.ipynb")
-    notebook.run_cells(
-        "SEED = 0", "import load_checkpoint", "= load_checkpoint(", "prompt_explorer("
-    )
-    yield notebook
-    page.close()
+    cells = ("SEED = 0", "import load_checkpoint", "= load_checkpoint(", "prompt_explorer(")
+    with opened(browser, lab, "12_conditional_prompt", *cells) as notebook:
+        yield notebook
 
 
 @pytest.fixture
 def cell(notebook: NotebookPage) -> Locator:
     """The explorer's cell, its picture in sight: a woman of 64."""
     cell = notebook.cell_with("prompt_explorer(")
-    cell.locator(".widget-image, img.jupyter-widgets").first.scroll_into_view_if_needed()
+    picture(cell).scroll_into_view_if_needed()
     return cell
-
-
-def picture(cell: Locator) -> Locator:
-    return cell.locator(".widget-image, img.jupyter-widgets").first
-
-
-def words(cell: Locator) -> Locator:
-    return cell.get_by_role("status")
 
 
 def patient(cell: Locator) -> str:

@@ -6,17 +6,15 @@ The lesson trains models. Only the cells that read the stored sweep are run, and
 from collections.abc import Iterator
 
 import pytest
-from notebook_page import NotebookPage
+from notebook_page import NotebookPage, opened, picture, words
 from playwright.sync_api import Browser, Locator, expect
 
 
 @pytest.fixture(scope="module")
 def notebook(browser: Browser, lab: str) -> Iterator[NotebookPage]:
-    page = browser.new_page(viewport={"width": 1300, "height": 1000})
-    notebook = NotebookPage(page, lab, "lessons/13_multi_task_learning.ipynb")
-    notebook.run_cells("import polars", "sweep = pl.read_csv", "weight_explorer(sweep)")
-    yield notebook
-    page.close()
+    cells = ("import polars", "sweep = pl.read_csv", "weight_explorer(sweep)")
+    with opened(browser, lab, "13_multi_task_learning", *cells) as notebook:
+        yield notebook
 
 
 @pytest.fixture
@@ -25,14 +23,6 @@ def cell(notebook: NotebookPage) -> Locator:
     cell = notebook.cell_with("weight_explorer(sweep)")
     picture(cell).scroll_into_view_if_needed()
     return cell
-
-
-def picture(cell: Locator) -> Locator:
-    return cell.locator(".widget-image, img.jupyter-widgets").first
-
-
-def words(cell: Locator) -> Locator:
-    return cell.get_by_role("status")
 
 
 def test_the_cells_run_without_an_error(notebook: NotebookPage, cell: Locator) -> None:

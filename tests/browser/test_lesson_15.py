@@ -6,19 +6,20 @@ The lesson trains models. Only the cells that compute a gradient are run, and th
 from collections.abc import Iterator
 
 import pytest
-from notebook_page import NotebookPage
+from notebook_page import NotebookPage, opened, picture, words
 from playwright.sync_api import Browser, Locator, expect
 
 
 @pytest.fixture(scope="module")
 def notebook(browser: Browser, lab: str) -> Iterator[NotebookPage]:
-    page = browser.new_page(viewport={"width": 1300, "height": 1000})
-    notebook = NotebookPage(page, lab, "lessons/15_training_loop.ipynb")
-    notebook.run_cells(
-        "SEED = 0", "import torch", "def gradient_of(model)", "number_line_explorer(gradients)"
+    cells = (
+        "SEED = 0",
+        "import torch",
+        "def gradient_of(model)",
+        "number_line_explorer(gradients)",
     )
-    yield notebook
-    page.close()
+    with opened(browser, lab, "15_training_loop", *cells) as notebook:
+        yield notebook
 
 
 @pytest.fixture
@@ -27,14 +28,6 @@ def cell(notebook: NotebookPage) -> Locator:
     cell = notebook.cell_with("number_line_explorer(gradients)")
     picture(cell).scroll_into_view_if_needed()
     return cell
-
-
-def picture(cell: Locator) -> Locator:
-    return cell.locator(".widget-image, img.jupyter-widgets").first
-
-
-def words(cell: Locator) -> Locator:
-    return cell.get_by_role("status")
 
 
 def test_the_cells_run_without_an_error(notebook: NotebookPage, cell: Locator) -> None:
