@@ -92,7 +92,8 @@ sexes, ages = batch["x_cat"], batch["x_num"]  # (batch, 1) each
 
 # %%
 def small_model(**changes):
-    fields = {"dropout": 0.0, "age_weight": 0.3, "sex_weight": 0.2} | changes
+    fields = {"dropout": 0.0, "age_weight": 0.3, "sex_weight": 0.2}
+    fields |= changes
     config = PromptBartConfig.for_tokenizer(tokenizer, "narrow", **fields)
     torch.manual_seed(SEED)
     return PromptBart(config)
