@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, logsigmoid
 
 from ehr_course.batches.collate import NOT_SCORED as NOT_SCORED
 from ehr_course.errors import InputError
@@ -174,3 +174,66 @@ def co_occurrence_penalty(
     forbidden = never[read].cummax(dim=1).values  # (batch, target, vocabulary)
     probabilities = logits[scored].float().softmax(dim=-1)
     return (probabilities * forbidden[scored]).sum(), scored.sum()
+
+
+def log_mixture(log_generated: Tensor, log_copied: Tensor, p_gen_logit: Tensor) -> Tensor:
+    """log(p_gen P_vocab + (1 - p_gen) P_copy), without leaving the logarithm.
+
+    A probability of 1e-30 has a gradient here; ``log(clamp(p, 1e-8))`` has none below 1e-8, and
+    1e-8 is 0 in float16.
+
+    Args:
+        log_generated: float (...): log P_vocab; minus infinity for a word outside the vocabulary.
+        log_copied: float (...): log P_copy; minus infinity for a word that is not in the note.
+        p_gen_logit: float (...): the logit of p_gen, broadcast to the others.
+
+    >>> half = torch.tensor(0.0)  # p_gen is 0.5
+    >>> log_mixture(torch.tensor(0.2).log(), torch.tensor(0.6).log(), half).exp()
+    tensor(0.4000)
+    """
+    return torch.logaddexp(
+        logsigmoid(p_gen_logit) + log_generated, logsigmoid(-p_gen_logit) + log_copied
+    )
+
+
+def log_copy_probability(log_attention: Tensor, ids: Tensor, targets: Tensor) -> Tensor:
+    """The logarithm of P_copy of one word: the attention of all its places in the note, added up.
+
+    Args:
+        log_attention: float (n, source): minus infinity where nothing can be copied.
+        ids: int64 (n, source): the tokens of the note.
+        targets: int64 (n,): the word that is asked for.
+
+    Returns:
+        float (n,): minus infinity, with no gradient, where the word is not in the note.
+
+    >>> attention = torch.tensor([[0.2, 0.5, 0.3]])
+    >>> log_copy_probability(attention.log(), torch.tensor([[7, 8, 7]]), torch.tensor([7])).exp()
+    tensor([0.5000])
+    """
+    here = (ids == targets[:, None]) & ~log_attention.isneginf()
+    absent = ~here.any(dim=1)
+    # A row of minus infinities would have the gradient nan: it is replaced before and after.
+    places = log_attention.masked_fill(~here, -torch.inf).masked_fill(absent[:, None], 0.0)
+    return places.logsumexp(dim=1).masked_fill(absent, -torch.inf)
+
+
+def coverage_loss(attention: Tensor, scored: Tensor) -> tuple[Tensor, Tensor]:
+    """How much attention goes where attention has been: the sum of min(attention, coverage).
+
+    Coverage is the attention of all steps before, so the first step costs nothing. After See et
+    al. (2017), https://arxiv.org/abs/1704.04368, equation 12.
+
+    Args:
+        attention: float (batch, target, source), each step summing to 1.
+        scored: bool (batch, target): the steps that count; those of padding do not.
+
+    Returns:
+        The sum over all steps that count, a scalar, and how many there are. A step costs 0 to 1.
+
+    >>> twice = torch.tensor([[[1.0, 0.0], [0.75, 0.25]]])
+    >>> coverage_loss(twice, torch.tensor([[True, True]]))
+    (tensor(0.7500), tensor(2))
+    """
+    before = attention.cumsum(dim=1) - attention
+    return (torch.minimum(attention, before).sum(dim=2) * scored).sum(), scored.sum()

@@ -1,4 +1,4 @@
-"""The nouns of the course: a visit, and a patient as visits.
+"""The nouns of the course: a visit, a patient as visits, and a note with its summary.
 
 A code is text, without its dot and in upper case: ``"4280"`` for 428.0, ``"0389"`` for 038.9
 (the leading zero is part of it), ``"E8497"``, ``"V3001"``.
@@ -96,3 +96,29 @@ class PatientRecord:
     def codes(self) -> tuple[str, ...]:
         """All codes of all visits, in order; a code of two visits stands twice."""
         return tuple(code for visit in self.visits for code in visit.codes)
+
+
+@dataclass(frozen=True, slots=True)
+class NotePair:
+    """A clinical note, and the summary that somebody wrote of it.
+
+    Attributes:
+        note: what is read; text that is not blank.
+        summary: what is to be written; text that is not blank.
+        subject_id: whose note it is, or None when that is not known.
+
+    Raises:
+        ValueError: if note or summary is no text, or blank.
+
+    >>> NotePair("admitted with a cough, given amoxicillin.", "cough, amoxicillin.").subject_id
+    """
+
+    note: str
+    summary: str
+    subject_id: int | str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("note", "summary"):
+            text = getattr(self, name)
+            if not isinstance(text, str) or not text.strip():
+                raise ValueError(f"{name} must be text that is not blank, not {text!r}")

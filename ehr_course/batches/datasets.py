@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Literal, NamedTuple
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
+from torch import Tensor
 from torch.utils.data import Dataset
 
 from ehr_course.batches.collate import SEXES as SEXES
@@ -32,6 +34,21 @@ class BatchKey(NamedTuple):
     epoch: int
     number: int
     indices: tuple[int, ...]
+
+
+class BatchDataset(Protocol):
+    """What can be trained on: it makes the batch that a key names, the same one every time.
+
+    Attributes:
+        lengths: int64 (n,): how long each example is, so that like lengths can share a batch.
+        fingerprint: a short text that differs when any batch does.
+    """
+
+    lengths: np.ndarray
+    fingerprint: str
+
+    def __getitem__(self, key: BatchKey) -> Mapping[str, Tensor]:
+        """A batch: tensors whose first dimension is the rows, "labels" among them."""
 
 
 class RecordDataset(Dataset):
@@ -124,6 +141,15 @@ class RecordDataset(Dataset):
     def __len__(self) -> int:
         """The number of patients."""
         return len(self.records)
+
+    @property
+    def fingerprint(self) -> str:
+        """A short text that differs when the patients, their order or the corruption do."""
+        digest = hashlib.sha256(self.tokens.values.tobytes())
+        digest.update(self.lengths.tobytes())
+        people = [(record.age, record.sex) for record in self.records]
+        digest.update(repr((people, self.corruption, self.seed, len(self.tokenizer))).encode())
+        return digest.hexdigest()[:16]
 
     def batch(self, indices: Sequence[int], *, epoch: int = 0, number: int = 0) -> Batch:
         """Make a batch of some patients.

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.utils.data import DataLoader, Sampler
 
-from ehr_course.batches.collate import Batch
-from ehr_course.batches.datasets import BatchKey, RecordDataset
+from ehr_course.batches.datasets import BatchDataset, BatchKey
 from ehr_course.errors import InputError
 
 POOL = 50
@@ -118,7 +118,7 @@ class BatchPlan(Sampler[BatchKey]):
 
 
 def data_loader(
-    dataset: RecordDataset,
+    dataset: BatchDataset,
     batch_size: int,
     *,
     seed: int = 0,
@@ -139,6 +139,7 @@ def data_loader(
         num_workers: processes that make batches beside this one; with 0 this one makes them.
             Each works on one thread.
 
+    >>> from ehr_course.batches.datasets import RecordDataset
     >>> from ehr_course.sources.synthetic import make_cohort
     >>> from ehr_course.tokenizers.codes import CodeTokenizer
     >>> patients = make_cohort(70)
@@ -168,5 +169,5 @@ def data_loader(
     )
 
 
-def _as_it_is(batch: Batch) -> Batch:
+def _as_it_is(batch: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
     return batch

@@ -103,7 +103,7 @@ def read_best(model: nn.Module, folder: Path | None) -> None:
             "Trainer.load_best",
             "",
             "no best weights were written",
-            "Give a folder, and validation patients or an evaluation.",
+            "Give a folder, and validation data or an evaluation.",
         )
     try:
         tensors = load_file(path)

@@ -17,7 +17,8 @@ class TrainingConfig:
 
     Attributes:
         steps: how many times the weights change.
-        batch_size: patients that one step learns from, over all processes and parts together.
+        batch_size: examples (patients, notes) that one step learns from, over all processes and
+            parts together.
         accumulation: into how many parts a batch is cut, so that it fits into memory. The
             gradient is that of the whole batch.
         lr: the peak learning rate.
@@ -34,7 +35,7 @@ class TrainingConfig:
         patience: stop after so many evaluations in a row without a better one; 0 never stops.
         checkpoint_every: steps between checkpoints; 0 writes one at the end only.
         seed: orders the batches, corrupts them and drops out units.
-        bucketed: whether patients of similar length share a batch.
+        bucketed: whether examples of similar length share a batch.
 
     Raises:
         InputError: if a number is out of its range.

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 from collections.abc import Mapping
 from typing import Any
 
 from torch import nn
 
-from ehr_course.batches.datasets import RecordDataset
+from ehr_course.batches.datasets import BatchDataset
 from ehr_course.errors import InputError
 from ehr_course.training.config import TrainingConfig
 
@@ -21,32 +20,21 @@ _NOT_THE_MODEL = {"architectures", "dtype", "transformers_version", "_name_or_pa
 
 
 def training_identity(
-    model: nn.Module, dataset: RecordDataset, config: TrainingConfig, processes: int
+    model: nn.Module, dataset: BatchDataset, config: TrainingConfig, processes: int
 ) -> dict[str, Any]:
     """Everything that the weights of a training depend on, by name, as JSON gives it back.
 
     Args:
         model: where it has a ``config`` as those of transformers do, its settings are in.
-        dataset: the patients it learns from.
+        dataset: what it learns from.
         config: the settings of the training.
         processes: how many share it.
     """
     settings = dataclasses.asdict(config)
-    settings |= {"data": fingerprint(dataset), "processes": processes}
+    settings |= {"data": dataset.fingerprint, "processes": processes}
     of_model = model.config.to_dict() if hasattr(model, "config") else {}
     settings |= {f"model.{n}": v for n, v in of_model.items() if n not in _NOT_THE_MODEL}
     return json.loads(json.dumps(settings, default=str))
-
-
-def fingerprint(dataset: RecordDataset) -> str:
-    """A short text that differs when the patients, their order or the corruption do."""
-    digest = hashlib.sha256(dataset.tokens.values.tobytes())
-    digest.update(dataset.lengths.tobytes())
-    people = [(record.age, record.sex) for record in dataset.records]
-    digest.update(
-        repr((people, dataset.corruption, dataset.seed, len(dataset.tokenizer))).encode()
-    )
-    return digest.hexdigest()[:16]
 
 
 def check_same_training(place: object, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from ehr_course.batches.datasets import RecordDataset
+from ehr_course.batches.datasets import BatchDataset
 from ehr_course.training.config import TrainingConfig
 from ehr_course.training.history import TrainingHistory
 from ehr_course.training.trainer import Trainer
@@ -12,7 +12,7 @@ from ehr_course.training.trainer import Trainer
 
 def train(
     model: nn.Module,
-    dataset: RecordDataset,
+    dataset: BatchDataset,
     *,
     steps: int,
     batch_size: int = 32,
@@ -29,9 +29,9 @@ def train(
 
     Args:
         model: its forward takes a batch as keywords and returns an output with ``terms``.
-        dataset: gives the batches; every epoch comes in another order, with fresh corruption.
+        dataset: gives the batches; every epoch comes in another order.
         steps: how many batches to learn from.
-        batch_size: patients in a batch.
+        batch_size: examples in a batch.
         lr: the peak learning rate.
         warmup_steps: over how many steps it rises; a tenth of the steps by default. Then it falls
             along half a cosine.

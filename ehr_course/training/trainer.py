@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ehr_course.batches.datasets import RecordDataset
+from ehr_course.batches.datasets import BatchDataset
 from ehr_course.batches.plan import data_loader
 from ehr_course.errors import InputError
 from ehr_course.training.best import BestModel, read_best, write_best
@@ -33,7 +33,7 @@ from ehr_course.training.checkpoints import (
 from ehr_course.training.config import TrainingConfig
 from ehr_course.training.gradient_step import GradientStep
 from ehr_course.training.history import TrainingHistory
-from ehr_course.training.identity import check_same_training, fingerprint, training_identity
+from ehr_course.training.identity import check_same_training, training_identity
 from ehr_course.training.interrupts import deferred_interrupt, ignore_interrupts
 from ehr_course.training.processes import Processes
 from ehr_course.training.progress import Progress
@@ -50,11 +50,11 @@ class Trainer:
         model: its forward takes a batch as keywords and returns an output with ``terms``.
         dataset: gives the batches.
         config: the settings.
-        validation: patients to evaluate on, or None.
+        validation: examples to evaluate on, or None.
         folder: where checkpoints, the best weights and the history go; without one nothing is
             written. A folder with checkpoints of this training is resumed from.
         evaluate: called with the model, returns numbers by name besides the "loss" on the
-            validation patients. Of several processes, the first alone calls it.
+            validation data. Of several processes, the first alone calls it.
         device: where to train; the GPU if there is one.
         num_workers: processes that prepare batches.
         progress: whether to show a bar, with loss, learning rate, scale and tokens per second.
@@ -73,10 +73,10 @@ class Trainer:
     def __init__(
         self,
         model: nn.Module,
-        dataset: RecordDataset,
+        dataset: BatchDataset,
         config: TrainingConfig,
         *,
-        validation: RecordDataset | None = None,
+        validation: BatchDataset | None = None,
         folder: str | Path | None = None,
         evaluate: Callable[[nn.Module], Mapping[str, float]] | None = None,
         device: str | torch.device | None = None,
@@ -96,13 +96,13 @@ class Trainer:
                 "Trainer",
                 "patience",
                 "there is nothing to evaluate, so training would never stop early",
-                "Give validation patients or an evaluation.",
+                "Give validation data or an evaluation.",
             )
         self._identity = training_identity(model, dataset, config, self.processes.world)
         self.processes.agree(
             self._identity
             | {
-                "validation": None if validation is None else fingerprint(validation),
+                "validation": None if validation is None else validation.fingerprint,
                 "evaluate": evaluate is not None,
                 "folder": self.folder is not None,
             }
@@ -232,7 +232,7 @@ class Trainer:
         return self.is_finished or (every > 0 and self.step % every == 0)
 
     def evaluate(self) -> dict[str, float]:
-        """The loss on the validation patients, and whatever else was asked for.
+        """The loss on the validation data, and whatever else was asked for.
 
         Every process has to call it; all get the same numbers.
         """

@@ -1,4 +1,4 @@
-"""The loss on patients that the model does not learn from."""
+"""The loss on examples that the model does not learn from."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 import torch
 from torch import nn
 
-from ehr_course.batches.datasets import RecordDataset
+from ehr_course.batches.datasets import BatchDataset
 from ehr_course.batches.plan import BatchPlan
 from ehr_course.errors import InputError
 from ehr_course.losses import loss_counts
@@ -20,26 +20,26 @@ KINDS = ("token", "row")
 
 def validation_loss(
     model: nn.Module,
-    dataset: RecordDataset,
+    dataset: BatchDataset,
     batch_size: int,
     *,
     processes: Processes,
     device: torch.device,
     autocast: Callable[[], AbstractContextManager],
 ) -> float:
-    """The loss of a model on all patients of a dataset, as if they were one batch.
+    """The loss of a model on all examples of a dataset, as if they were one batch.
 
     Args:
         model: its forward takes a batch as keywords and returns an output with ``terms``; in
             evaluation mode.
-        dataset: the patients; every call corrupts them in the same way.
-        batch_size: patients that are computed together; it changes nothing but rounding.
+        dataset: the examples; every call makes the same batches of them.
+        batch_size: examples that are computed together; it changes nothing but rounding.
         processes: each takes its share of the batches, and all get the same result.
         device: where the model is.
         autocast: makes the context that the forward pass runs in.
 
     Raises:
-        InputError: if no token of these patients is scored.
+        InputError: if no token of these examples is scored.
     """
     losses, counts = dict.fromkeys(KINDS, 0.0), dict.fromkeys(KINDS, 0)
     keys = list(BatchPlan(dataset.lengths, batch_size, shuffle=False))
@@ -58,6 +58,6 @@ def validation_loss(
     )
     if not counts["token"]:
         raise InputError(
-            "validation", "", "no token is scored", "Give patients of whom something is scored."
+            "validation", "", "no token is scored", "Give data of which something is scored."
         )
     return sum(losses[kind] / counts[kind] for kind in KINDS)
