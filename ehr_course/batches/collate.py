@@ -95,8 +95,8 @@ def collate_unchecked(clean: Ragged, inputs: Ragged, ages: np.ndarray, sexes: np
         ages: float32 (rows,), as checked_ages returns them.
         sexes: int64 (rows,), as sex_numbers returns them.
     """
-    input_ids, attention_mask = _padded(inputs, CodeTokenizer.pad_id)
-    labels, scored = _padded(clean, NOT_SCORED)
+    input_ids, attention_mask = inputs.padded(CodeTokenizer.pad_id)
+    labels, scored = clean.padded(NOT_SCORED)
     # Here the clean record is shifted as shift_right does it: one place later, <EOS> first.
     decoder_input_ids = np.empty_like(labels)
     decoder_input_ids[:, 0] = CodeTokenizer.eos_id
@@ -327,12 +327,3 @@ def _refuse(name: str, wrong: Tensor, problem: str, remedy: str) -> None:
     if wrong.any():
         row, place = wrong.nonzero()[0].tolist()
         raise InputError("batch", name, f"row {row}, position {place}: it {problem}", remedy)
-
-
-def _padded(rows: Ragged, fill: int) -> tuple[np.ndarray, np.ndarray]:
-    """The rows as int64 (rows, longest), and where their values are, as bool."""
-    is_value = np.arange(rows.lengths.max()) < rows.lengths[:, None]
-    table = np.empty(is_value.shape, np.int64)
-    table.fill(fill)
-    table[is_value] = rows.values
-    return table, is_value

@@ -89,6 +89,20 @@ class Ragged:
         lengths = self.lengths[rows]
         return self.unchecked(self.values[places(self.offsets[rows], lengths)], lengths)
 
+    def padded(self, padding: int) -> tuple[np.ndarray, np.ndarray]:
+        """The rows side by side, padded on the right to the longest.
+
+        Returns:
+            int64 (rows, width), and bool (rows, width): where it is no padding.
+
+        >>> Ragged.from_lists([[8], [7, 9]]).padded(0)[0].tolist()
+        [[8, 0], [7, 9]]
+        """
+        inside = np.arange(self.lengths.max()) < self.lengths[:, None]
+        padded = np.full(inside.shape, padding, np.int64)
+        padded[inside] = self.values
+        return padded, inside
+
 
 def places(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """The flat places of rows that begin at starts and have these lengths, row after row.

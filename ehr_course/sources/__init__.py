@@ -1,1 +1,1 @@
-"""Where patient records come from: an embedded hospital, MIMIC tables, and MEDS folders."""
+"""Where patient records and notes come from: embedded ones, MIMIC, MEDS, and tables of notes."""

@@ -43,6 +43,11 @@ class Reason(StrEnum):
     NO_SEX = "its patient has no sex event"
     NOT_NEEDED = "an event that is not needed"
     OTHER_SPLIT = "its patient is in another split"
+    NO_TEXT = "neither note nor summary"
+    NO_NOTE = "no note"
+    NO_SUMMARY = "no summary"
+    SHORT_NOTE = "a note that is too short"
+    SHORT_SUMMARY = "a summary that is too short"
 
 
 class Change(StrEnum):

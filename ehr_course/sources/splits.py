@@ -48,7 +48,7 @@ def split_by_patient(
     >>> [len(part) for part in split_by_patient(records, seed=1)]
     [8, 1, 1]
     """
-    _check_fractions(fractions)
+    check_fractions(fractions)
     subject_ids = sorted(record.subject_id for record in records)
     for subject_id, following in pairwise(subject_ids):
         if subject_id == following:
@@ -72,7 +72,8 @@ def split_by_patient(
     return Split(*([record for record in records if record.subject_id in part] for part in parts))
 
 
-def _check_fractions(fractions: tuple[float, float, float]) -> None:
+def check_fractions(fractions: tuple[float, float, float]) -> None:
+    """Raise an InputError unless fractions are three shares of one whole."""
     if (
         len(fractions) != 3
         or not all(0 <= fraction <= 1 for fraction in fractions)

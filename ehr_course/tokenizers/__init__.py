@@ -1,1 +1,1 @@
-"""From records and notes to token ids: one token a code, or SentencePiece for text."""
+"""From records and notes to token ids: one token a code, one a word, or SentencePiece pieces."""

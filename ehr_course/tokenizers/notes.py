@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import io
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,6 +19,7 @@ import sentencepiece
 
 from ehr_course.errors import InputError
 from ehr_course.tokenizers import saved
+from ehr_course.tokenizers.encoded_note import EncodedNote, checked_id, listed_ids
 
 
 class NoteTokenizer:
@@ -129,25 +131,66 @@ class NoteTokenizer:
         """The ids of the most probable pieces of a text."""
         return self._processor.encode(_text(text), out_type=int, add_bos=add_bos, add_eos=add_eos)
 
-    def decode(self, ids: Any) -> str:
+    def encode_note(self, text: str) -> EncodedNote:
+        """A note between ``<s>`` and ``</s>``.
+
+        Pieces can spell any word, so no word is outside the vocabulary, and ``outside`` is empty.
+        It is there because a model reads the notes of a WordTokenizer in the same way. What
+        pieces cannot spell are characters that training left out: they become ``<unk>``.
+
+        Raises:
+            InputError: if the text has no piece but ``<unk>``.
+
+        >>> tokenizer = NoteTokenizer.train(["no fever", "fever and cough"], vocab_size=18)
+        >>> tokenizer.decode(tokenizer.encode_note("fever, no cough").ids)
+        'fever<unk> no cough'
+        """
+        ids = self.encode(text)
+        # SentencePiece puts a space in front: that alone is a piece, and no text.
+        if not any(i != self.unk_id and self.piece(i) != _SPACE for i in ids):
+            raise InputError(
+                "NoteTokenizer.encode_note",
+                "",
+                f"{text if len(text) <= 40 else text[:37] + '...'!r} has no piece that is known",
+                "Leave out the notes that are empty or in another script.",
+            )
+        return EncodedNote([self.bos_id, *ids, self.eos_id], ())
+
+    def encode_summary(self, text: str, outside: Sequence[str] = ()) -> list[int]:
+        """A summary between ``<s>`` and ``</s>``.
+
+        Args:
+            text: the summary.
+            outside: of its note, which is empty; see ``encode_note``.
+        """
+        _refuse_outside(outside)
+        return self.encode(text, add_bos=True, add_eos=True)
+
+    def decode(self, ids: Any, outside: Sequence[str] = ()) -> str:
         """The text that ids stand for; ``<s>``, ``</s>`` and ``<pad>`` stand for nothing.
+
+        ``<unk>`` is shown as that.
 
         Args:
             ids: a list, a NumPy array or a torch tensor of shape (length,).
+            outside: of the note, which is empty; see ``encode_note``.
 
         Raises:
             InputError: if an id is not in the vocabulary, with its place.
         """
-        listed = ids.tolist() if hasattr(ids, "tolist") else list(ids)
-        for place, piece_id in enumerate(listed):
-            if not isinstance(piece_id, int) or not 0 <= piece_id < len(self):
-                raise InputError(
-                    "ids",
-                    f"place {place}",
-                    f"{piece_id!r} is not the id of a piece: they run from 0 to {len(self) - 1}",
-                    "Was this encoded by another tokenizer? (Labels of -100 are not ids either.)",
-                )
-        return self._processor.decode(listed)
+        _refuse_outside(outside)
+        text = self._processor.decode(listed_ids(ids, size=len(self), noun="piece"))
+        return text.replace(_UNKNOWN_DECODED, "<unk>")
+
+    def piece(self, token_id: int, outside: Sequence[str] = ()) -> str:
+        """One token as text, ``▁`` for a space, the special ones as ``<s>`` and the like.
+
+        Args:
+            token_id: an id of the vocabulary.
+            outside: of the note, which is empty; see ``encode_note``.
+        """
+        _refuse_outside(outside)
+        return self._processor.id_to_piece(checked_id(token_id, "", size=len(self), noun="piece"))
 
     def pieces(self, text: str) -> list[str]:
         """The most probable pieces of a text, as text; ``▁`` stands for a space.
@@ -173,6 +216,11 @@ class NoteTokenizer:
             for i in range(len(self))
             if not (processor.is_control(i) or processor.is_unknown(i))
         }
+
+    @property
+    def fingerprint(self) -> str:
+        """A short text that differs from model to model."""
+        return hashlib.sha256(self._model).hexdigest()[:16]
 
     def save(self, path: str | Path) -> None:
         """Write the model to one JSON file, whole or not at all."""
@@ -218,6 +266,8 @@ class NoteTokenizer:
 _KIND = "note tokenizer"
 _VERSION = 1
 _REMEDY = "Make one with NoteTokenizer.train."
+_SPACE = "▁"
+_UNKNOWN_DECODED = " \u2047 "  # SentencePiece's own sign; NFKC leaves none of it in any text
 _TRY = "Leave it out for the usual 16,000 pieces that cover 0.9995 of all characters."
 
 
@@ -243,6 +293,16 @@ def _text(text: str) -> str:
         kind = type(text).__name__
         raise InputError("NoteTokenizer", "text", f"it is {kind}, not text", "Give one text.")
     return text
+
+
+def _refuse_outside(outside: Sequence[str]) -> None:
+    if len(outside):
+        raise InputError(
+            "NoteTokenizer",
+            "outside",
+            f"it holds {len(outside)} words, and pieces have no word outside the vocabulary",
+            "Give what encode_note gave, which is empty, or use the WordTokenizer of these ids.",
+        )
 
 
 def _explained(error: RuntimeError, vocab_size: int) -> Exception:

@@ -1,0 +1,346 @@
+"""Notes and their summaries as a dataset that hands out whole batches."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Literal, Self, TypedDict
+
+import numpy as np
+import torch
+from torch.utils.data import Dataset
+
+from ehr_course.batches.collate import NOT_SCORED, SourceIds, TargetIds
+from ehr_course.batches.datasets import BatchKey
+from ehr_course.batches.ragged import Ragged
+from ehr_course.errors import InputError
+from ehr_course.records import NotePair
+from ehr_course.tokenizers.notes import NoteTokenizer
+from ehr_course.tokenizers.words import WordTokenizer
+
+UNK, BOS, EOS, PAD = range(4)
+"""The ids of the special tokens, the same for words and for pieces."""
+
+SHORTEST_SOURCE = 3
+"""The fewest tokens of a note: <s>, one to read, </s>."""
+
+SHORTEST_TARGET = 2
+"""The fewest tokens of a summary: <s>, and one to write."""
+
+
+class NoteBatch(TypedDict):
+    """What a model of notes takes as keywords. All rows are padded on the right.
+
+    Ids at or above the size of the vocabulary are extended ids: the words of that row's note that
+    are outside the vocabulary, see tokenizers.encoded_note.
+
+    Attributes:
+        input_ids: int64 (batch, source): the notes; 3 on padding.
+        attention_mask: int64 (batch, source): 1 on tokens, 0 on padding.
+        decoder_input_ids: int64 (batch, target): the summaries from <s> on, without their last
+            token; 3 on padding. A model reads the extended ids among them as <unk>.
+        labels: int64 (batch, target): the summaries from their first word on; -100 on padding.
+    """
+
+    input_ids: SourceIds
+    attention_mask: SourceIds
+    decoder_input_ids: TargetIds
+    labels: TargetIds
+
+
+class NoteDataset(Dataset):
+    """Pairs of note and summary, encoded once; batches of them. Nothing in it is random.
+
+    **What is too long.** Under "cut", a note keeps its first max_source - 1 tokens and ends there
+    with ``</s>``. A summary keeps its first max_target tokens and gets no ``</s>``: it does not
+    end there, and a model that learned so would stop in the middle of a sentence. A word outside
+    the vocabulary that only the part cut off has is not in ``outside``: it cannot be copied. In
+    the summary it is ``<unk>``.
+
+    Args:
+        pairs: the notes and summaries.
+        tokenizer: of words or of pieces.
+        max_source: the most tokens of a note, ``<s>`` and ``</s>`` included; 3 or more.
+        max_target: the most tokens of a summary, both included; 2 or more.
+        too_long: "cut", or "raise" to raise an InputError.
+
+    Attributes:
+        pairs: list of NotePair, as they were given.
+        tokenizer: as it was given.
+        sources: Ragged, the ids of each note; extended ids among them.
+        targets: Ragged, the ids of each summary, from ``<s>`` to ``</s>``.
+        lengths: int64 (pairs,), how many tokens each note has, for a BatchPlan.
+        outside: list of tuples, the words of each note that have extended ids.
+        cut_notes: how many notes were cut.
+        cut_summaries: how many summaries were cut.
+
+    Raises:
+        InputError: if there are no pairs, one is not a NotePair, one is too long under "raise",
+            a note has no token that can be read or a summary none that can be written, or an
+            option is out of its range.
+
+    >>> pair = NotePair("given quinapril for pressure", "given quinapril")
+    >>> dataset = NoteDataset([pair], WordTokenizer(["for", "given", "pressure"]))
+    >>> batch = dataset.batch([0])
+    >>> batch["input_ids"]
+    tensor([[1, 5, 7, 4, 6, 2]])
+    >>> batch["decoder_input_ids"], batch["labels"]
+    (tensor([[1, 5, 7]]), tensor([[5, 7, 2]]))
+    >>> dataset.outside
+    [('quinapril',)]
+    """
+
+    def __init__(
+        self,
+        pairs: Iterable[NotePair],
+        tokenizer: NoteTokenizer | WordTokenizer,
+        *,
+        max_source: int = 768,
+        max_target: int = 192,
+        too_long: Literal["cut", "raise"] = "cut",
+    ) -> None:
+        _check_options(max_source, max_target, too_long)
+        given = list(pairs)
+        if not given:
+            raise InputError("NoteDataset", "pairs", "there are none", "Were any notes loaded?")
+        sources, targets, all_outside = [], [], []
+        cut_notes = cut_summaries = 0
+        for number, pair in enumerate(given):
+            if not isinstance(pair, NotePair):
+                raise InputError(
+                    "NoteDataset",
+                    f"pair {number}",
+                    f"it is a {type(pair).__name__}, not a NotePair",
+                    "Make it NotePair(note, summary).",
+                )
+            name = pair_name(number, pair)
+            source, outside = _encoded_note(pair, tokenizer, name)
+            if len(source) > max_source:
+                _refuse_unless(too_long == "cut", name, "note", len(source), max_source)
+                source = [*source[: max_source - 1], EOS]
+                # Words are numbered as the note first has them: what is left is the first few.
+                outside = outside[: max(0, max(source) + 1 - len(tokenizer))]
+                cut_notes += 1
+            if max(source) <= PAD:
+                raise InputError(
+                    name,
+                    "note",
+                    f"its first {max_source} tokens are all unknown",
+                    "Leave it out, or train the tokenizer on such notes.",
+                )
+            target = tokenizer.encode_summary(pair.summary, outside)
+            if len(target) <= 2:
+                raise InputError(name, "summary", "it has no word", "Leave the pair out.")
+            if len(target) > max_target:
+                _refuse_unless(too_long == "cut", name, "summary", len(target), max_target)
+                target = target[:max_target]
+                cut_summaries += 1
+            sources.append(source)
+            targets.append(target)
+            all_outside.append(outside)
+        self._keep(
+            given,
+            tokenizer,
+            Ragged.from_lists(sources),
+            Ragged.from_lists(targets),
+            all_outside,
+            cut_notes,
+            cut_summaries,
+        )
+
+    @classmethod
+    def from_encoded(
+        cls,
+        pairs: list[NotePair],
+        tokenizer: NoteTokenizer | WordTokenizer,
+        sources: Ragged,
+        targets: Ragged,
+        outside: list[tuple[str, ...]],
+        *,
+        cut_notes: int,
+        cut_summaries: int,
+    ) -> Self:
+        """A dataset of what another one held; see its attributes. Nothing is checked."""
+        self = cls.__new__(cls)
+        self._keep(pairs, tokenizer, sources, targets, outside, cut_notes, cut_summaries)
+        return self
+
+    def _keep(
+        self,
+        pairs: list[NotePair],
+        tokenizer: NoteTokenizer | WordTokenizer,
+        sources: Ragged,
+        targets: Ragged,
+        outside: list[tuple[str, ...]],
+        cut_notes: int,
+        cut_summaries: int,
+    ) -> None:
+        self.pairs = pairs
+        self.tokenizer = tokenizer
+        self.sources = sources
+        self.targets = targets
+        self.lengths = sources.lengths
+        self.outside = outside
+        self.cut_notes = cut_notes
+        self.cut_summaries = cut_summaries
+        for ragged in (sources, targets):
+            ragged.values.setflags(write=False)
+            ragged.lengths.setflags(write=False)
+
+    def __len__(self) -> int:
+        """The number of pairs."""
+        return len(self.pairs)
+
+    def batch(self, indices: Sequence[int]) -> NoteBatch:
+        """Make a batch of some pairs.
+
+        Args:
+            indices: the places of the pairs in the dataset, in the order of the rows.
+
+        Raises:
+            InputError: if there are no indices, or one is not that of a pair.
+        """
+        rows = np.asarray(indices)
+        if (
+            rows.ndim != 1
+            or not len(rows)
+            or not np.issubdtype(rows.dtype, np.integer)
+            or rows.min() < 0
+            or rows.max() >= len(self)
+        ):
+            raise InputError(
+                "NoteDataset.batch",
+                "indices",
+                f"{indices!r} are not places of pairs",
+                f"Give a list of one or more numbers from 0 to {len(self) - 1}.",
+            )
+        return _collated(self.sources.take(rows), self.targets.take(rows))
+
+    def __getitem__(self, key: BatchKey) -> NoteBatch:
+        """The batch that a key of a BatchPlan names."""
+        if not isinstance(key, BatchKey):
+            raise InputError(
+                "NoteDataset",
+                "",
+                f"{key!r} is not the key of a batch",
+                "Use dataset.batch([...]) for pairs of your choice.",
+            )
+        return self.batch(key.indices)
+
+    @property
+    def fingerprint(self) -> str:
+        """A short text that differs when the ids do, their order or the vocabulary."""
+        digest = hashlib.sha256(self.tokenizer.fingerprint.encode())
+        for ragged in (self.sources, self.targets):
+            digest.update(ragged.lengths.tobytes())
+            digest.update(ragged.values.tobytes())
+        digest.update(repr(self.outside).encode("utf-8", "backslashreplace"))
+        return digest.hexdigest()[:16]
+
+
+def collate_notes(rows: Iterable[tuple[Sequence[int], Sequence[int]]]) -> NoteBatch:
+    """Pad encoded pairs to a batch, as wide as its longest note and summary and no wider.
+
+    Args:
+        rows: for each pair src_ids, the note as ``encode_note`` gives it, and tgt_ids, its
+            summary as ``encode_summary`` gives it, from ``<s>`` on.
+
+    Raises:
+        InputError: if there are no rows, a note is empty, a summary has not ``<s>`` and a token
+            after it, or an id is negative or that of padding.
+
+    >>> batch = collate_notes([([1, 7, 8, 2], [1, 8, 2]), ([1, 9, 2], [1, 9, 5, 2])])
+    >>> batch["input_ids"].tolist(), batch["attention_mask"].tolist()
+    ([[1, 7, 8, 2], [1, 9, 2, 3]], [[1, 1, 1, 1], [1, 1, 1, 0]])
+    >>> batch["decoder_input_ids"].tolist()
+    [[1, 8, 3], [1, 9, 5]]
+    >>> batch["labels"].tolist()
+    [[8, 2, -100], [9, 5, 2]]
+    """
+    pairs = [(list(source), list(target)) for source, target in rows]
+    if not pairs:
+        raise InputError("collate_notes", "rows", "there are none", "Give one or more pairs.")
+    for number, (source, target) in enumerate(pairs):
+        if not source:
+            raise InputError(
+                "collate_notes", f"row {number}", "its note is empty", "Leave the pair out."
+            )
+        if len(target) < SHORTEST_TARGET or target[0] != BOS:
+            raise InputError(
+                "collate_notes",
+                f"row {number}",
+                f"its summary is {target}, not {BOS} and what follows it",
+                "Use tokenizer.encode_summary.",
+            )
+        for part, ids in (("note", source), ("summary", target)):
+            wrong = next((i for i in ids if i < 0 or i == PAD), None)
+            if wrong is not None:
+                raise InputError(
+                    "collate_notes",
+                    f"row {number}",
+                    f"its {part} holds {wrong}, which is no token of a text",
+                    "Give the ids before any is padded or masked.",
+                )
+    return _collated(
+        Ragged.from_lists(source for source, _ in pairs),
+        Ragged.from_lists(target for _, target in pairs),
+    )
+
+
+def pair_name(number: int, pair: NotePair) -> str:
+    """What an error calls a pair: its place, and whose it is where that is known.
+
+    >>> pair_name(3, NotePair("a note", "a summary", 10006))
+    'pair 3 (patient 10006)'
+    """
+    who = "" if pair.subject_id is None else f" (patient {pair.subject_id})"
+    return f"pair {number}{who}"
+
+
+def _collated(sources: Ragged, targets: Ragged) -> NoteBatch:
+    input_ids, attended = sources.padded(PAD)
+    whole, written = targets.padded(PAD)
+    # A summary gives one row fewer than it has tokens: each is read but the last, and each is
+    # written but the first.
+    labels = np.where(written, whole, NOT_SCORED)[:, 1:]
+    read = np.where(written[:, 1:], whole[:, :-1], PAD)
+    return NoteBatch(
+        input_ids=torch.from_numpy(input_ids),
+        attention_mask=torch.from_numpy(attended.astype(np.int64)),
+        decoder_input_ids=torch.from_numpy(read),
+        labels=torch.from_numpy(np.ascontiguousarray(labels)),
+    )
+
+
+def _encoded_note(
+    pair: NotePair, tokenizer: NoteTokenizer | WordTokenizer, name: str
+) -> tuple[list[int], tuple[str, ...]]:
+    try:
+        return tokenizer.encode_note(pair.note)
+    except InputError as error:
+        raise InputError(name, "note", error.problem, error.remedy) from None
+
+
+def _refuse_unless(cut: bool, name: str, part: str, length: int, limit: int) -> None:
+    if not cut:
+        raise InputError(
+            name,
+            f"{part} of {length} tokens",
+            f"the limit is {limit}",
+            f'Use too_long="cut" to keep the first {limit}, or a higher limit.',
+        )
+
+
+def _check_options(max_source: int, max_target: int, too_long: str) -> None:
+    for name, value, least in (
+        ("max_source", max_source, SHORTEST_SOURCE),
+        ("max_target", max_target, SHORTEST_TARGET),
+    ):
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise InputError(
+                "NoteDataset", name, f"{value!r} is no such limit", f"Use {least} or more."
+            )
+    if too_long not in ("cut", "raise"):
+        raise InputError(
+            "NoteDataset", "too_long", f"{too_long!r} is no policy", 'Use "cut" or "raise".'
+        )

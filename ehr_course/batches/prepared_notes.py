@@ -1,0 +1,273 @@
+"""Encoded notes in files, so that they are encoded once and trained on many times.
+
+A prepared folder holds:
+
+- train.parquet, validation.parquet, test.parquet, one row a pair: src_ids and tgt_ids (lists of
+  int64, as NoteDataset keeps them), src_len and tgt_len (their lengths), outside (the words of
+  extended ids), and the pair itself: note, summary, subject_id;
+- tokenizer.json, which made the ids;
+- report.json, with counts, the settings and a checksum of every file.
+
+The tokenizer is to be trained on the training part alone, which nothing here can see.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ehr_course.batches.notes import NoteDataset
+from ehr_course.batches.ragged import Ragged
+from ehr_course.errors import InputError
+from ehr_course.records import NotePair
+from ehr_course.tokenizers import saved
+from ehr_course.tokenizers.notes import NoteTokenizer
+from ehr_course.tokenizers.words import WordTokenizer
+
+PARTS = ("train", "validation", "test")
+"""The names of the parts, which are those of the files too."""
+
+
+class Parts(Protocol):
+    """Three lists of pairs, as sources.notes.split_notes makes them."""
+
+    train: Sequence[NotePair]
+    validation: Sequence[NotePair]
+    test: Sequence[NotePair]
+
+
+def write_prepared(
+    split: Parts,
+    tokenizer: NoteTokenizer | WordTokenizer,
+    folder: str | Path,
+    *,
+    max_source: int = 768,
+    max_target: int = 192,
+    too_long: Literal["cut", "raise"] = "cut",
+) -> dict[str, Any]:
+    """Encode the parts of a split and write them, with their tokenizer and a report.
+
+    The folder appears when all of it is written: it is made under another name beside its place
+    and then renamed.
+
+    Args:
+        split: pairs for training, validation and test. Validation and test may be empty: there
+            is no file of theirs then.
+        tokenizer: trained on the training part.
+        folder: where to write; a folder that is not there yet, or empty.
+        max_source, max_target, too_long: see NoteDataset.
+
+    Returns:
+        what report.json holds: "tokenizer" (kind, size, fingerprint), "max_source",
+        "max_target", and for each part under "parts" its pairs, fraction of all pairs,
+        cut_notes, cut_summaries, source_tokens, target_tokens, outside (source tokens that are
+        outside the vocabulary), unknown (target tokens that are <unk>), and sha256 of its file.
+
+    Raises:
+        InputError: if the folder is not empty, the training part is empty, subject_ids are not
+            all numbers or all text, or a pair cannot be encoded, see NoteDataset.
+    """
+    folder = Path(folder)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(
+            folder, "", "there is something here already", "Name a new or an empty folder."
+        )
+    pairs = {part: list(getattr(split, part)) for part in PARTS}
+    if not pairs["train"]:
+        raise InputError("split", "train", "there are no pairs", "Were any notes loaded?")
+    n_pairs = sum(map(len, pairs.values()))
+    report: dict[str, Any] = {
+        "tokenizer": {
+            "kind": type(tokenizer).__name__,
+            "size": len(tokenizer),
+            "fingerprint": tokenizer.fingerprint,
+        },
+        "max_source": max_source,
+        "max_target": max_target,
+        "parts": {},
+    }
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as scratch:
+        unfinished = Path(scratch) / folder.name
+        unfinished.mkdir()
+        for part in PARTS:
+            if not pairs[part]:
+                continue
+            try:
+                dataset = NoteDataset(
+                    pairs[part],
+                    tokenizer,
+                    max_source=max_source,
+                    max_target=max_target,
+                    too_long=too_long,
+                )
+                table = _table(dataset)
+            except InputError as error:
+                raise InputError(
+                    f"{part}: {error.thing}", error.place, error.problem, error.remedy
+                ) from None
+            file = unfinished / f"{part}.parquet"
+            pq.write_table(table, file)
+            report["parts"][part] = _counts(dataset) | {
+                "fraction": len(dataset) / n_pairs,
+                "sha256": _checksum(file),
+            }
+        tokenizer.save(unfinished / _TOKENIZER)
+        saved.write(unfinished / _REPORT, kind=_KIND, version=_VERSION, content=report)
+        if folder.exists():
+            folder.rmdir()
+        unfinished.rename(folder)
+    return report
+
+
+def read_report(folder: str | Path) -> dict[str, Any]:
+    """The report of a prepared folder, see write_prepared.
+
+    Raises:
+        InputError: if it is missing, damaged, of another version or no report.
+    """
+    return saved.read(Path(folder) / _REPORT, kind=_KIND, version=_VERSION, remake=_REMAKE)
+
+
+def read_prepared(folder: str | Path, part: Literal["train", "validation", "test"]) -> NoteDataset:
+    """Read one part of a prepared folder: the dataset that was written, with its tokenizer.
+
+    Args:
+        folder: what write_prepared wrote.
+        part: which of the three.
+
+    Raises:
+        InputError: if a file is missing or damaged, the part was empty, or tokenizer.json is not
+            the one that made the ids.
+    """
+    folder = Path(folder)
+    if part not in PARTS:
+        raise InputError(
+            "read_prepared", "part", f"{part!r} is no part", f"Use one of {', '.join(PARTS)}."
+        )
+    if not folder.is_dir():
+        raise InputError(folder, "", "there is no such folder", f"Make it with {_REMAKE}.")
+    report = read_report(folder)
+    about = report["parts"].get(part)
+    if about is None:
+        raise InputError(
+            folder,
+            part,
+            "this part had no pairs when the folder was written",
+            f"It has {', '.join(report['parts'])}.",
+        )
+    tokenizer = _tokenizer(folder, report["tokenizer"])
+    file = folder / f"{part}.parquet"
+    if not file.is_file():
+        raise InputError(file, "", "there is no such file", f"Make the folder with {_REMAKE}.")
+    if _checksum(file) != about["sha256"]:
+        raise InputError(
+            file,
+            "",
+            "the file is damaged: it is not the one that report.json tells of",
+            f"Copy the folder again, or make it again with {_REMAKE}.",
+        )
+    table = pq.read_table(file)
+    columns = {name: table.column(name).to_pylist() for name in ("note", "summary", "subject_id")}
+    return NoteDataset.from_encoded(
+        [NotePair(*row) for row in zip(*columns.values(), strict=True)],
+        tokenizer,
+        _ragged(table, "src"),
+        _ragged(table, "tgt"),
+        [tuple(words) for words in table.column("outside").to_pylist()],
+        cut_notes=about["cut_notes"],
+        cut_summaries=about["cut_summaries"],
+    )
+
+
+_KIND = "prepared notes"
+_VERSION = 1
+_REPORT = "report.json"
+_TOKENIZER = "tokenizer.json"
+_REMAKE = "write_prepared"
+_TOKENIZERS = {kind.__name__: kind for kind in (NoteTokenizer, WordTokenizer)}
+
+
+def _table(dataset: NoteDataset) -> pa.Table:
+    subject_ids = [pair.subject_id for pair in dataset.pairs]
+    try:
+        subject_id = pa.array(subject_ids)
+    except (pa.ArrowException, OverflowError):
+        subject_id = None
+    if subject_id is None or not (
+        pa.types.is_null(subject_id.type)
+        or pa.types.is_integer(subject_id.type)
+        or pa.types.is_string(subject_id.type)
+    ):
+        raise InputError(
+            "subject_id", "", "they are not all whole numbers or all text", "Make them so."
+        )
+    return pa.table(
+        {
+            "src_ids": _lists(dataset.sources),
+            "tgt_ids": _lists(dataset.targets),
+            "src_len": pa.array(dataset.sources.lengths),
+            "tgt_len": pa.array(dataset.targets.lengths),
+            "outside": pa.array(map(list, dataset.outside), pa.list_(pa.string())),
+            "note": pa.array([pair.note for pair in dataset.pairs], pa.string()),
+            "summary": pa.array([pair.summary for pair in dataset.pairs], pa.string()),
+            "subject_id": subject_id,
+        }
+    )
+
+
+def _lists(rows: Ragged) -> pa.Array:
+    return pa.ListArray.from_arrays(pa.array(rows.offsets, pa.int32()), pa.array(rows.values))
+
+
+def _ragged(table: pa.Table, side: str) -> Ragged:
+    lists = table.column(f"{side}_ids").combine_chunks()
+    values = lists.flatten().to_numpy(zero_copy_only=False).astype(np.int64)
+    lengths = table.column(f"{side}_len").to_numpy().astype(np.int64)
+    return Ragged(values, lengths)
+
+
+def _counts(dataset: NoteDataset) -> dict[str, int]:
+    size, unk = len(dataset.tokenizer), dataset.tokenizer.unk_id
+    return {
+        "pairs": len(dataset),
+        "cut_notes": dataset.cut_notes,
+        "cut_summaries": dataset.cut_summaries,
+        "source_tokens": len(dataset.sources.values),
+        "target_tokens": len(dataset.targets.values),
+        "outside": int((dataset.sources.values >= size).sum()),
+        "unknown": int((dataset.targets.values == unk).sum()),
+    }
+
+
+def _tokenizer(folder: Path, about: dict[str, Any]) -> NoteTokenizer | WordTokenizer:
+    path = folder / _TOKENIZER
+    kind = _TOKENIZERS.get(about["kind"])
+    if kind is None:
+        raise InputError(
+            folder / _REPORT,
+            "tokenizer",
+            f"{about['kind']!r} is none that the course has",
+            f"Make the folder again with {_REMAKE}.",
+        )
+    tokenizer = kind.load(path)
+    if tokenizer.fingerprint != about["fingerprint"]:
+        raise InputError(
+            path,
+            "",
+            "this is another tokenizer than the one that made the ids of this folder",
+            f"Put that one back, or make the folder again with {_REMAKE}.",
+        )
+    return tokenizer
+
+
+def _checksum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

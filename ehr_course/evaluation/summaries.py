@@ -1,0 +1,272 @@
+"""How good is a summary? Overlap with a reference, repetition, copying, names kept or invented.
+
+Every function takes lists of texts, one of each for a pair. Shares are of all words of all
+texts together, so a long summary counts for more than a short one; ROUGE is a mean over pairs.
+Except in ROUGE, words are those of tokenizers.words: lower case, a punctuation mark is a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ehr_course.errors import InputError
+from ehr_course.tokenizers.words import join_words, split_words
+
+ROUGE = ("rouge1", "rouge2", "rougeL")
+"""The names of the scores: single words, pairs of words, longest common subsequence."""
+
+UNKNOWN = "<unk>"
+"""What tokenizers show for a word that a model could not write; it counts as one word."""
+
+
+def rouge(summaries: Sequence[str], references: Sequence[str]) -> dict[str, float]:
+    """The mean ROUGE F1 of summaries: how much of each is in its reference, and the reverse.
+
+    Lin (2004), https://aclanthology.org/W04-1013, as the package rouge-score counts it, without
+    stemming: its words are runs of the letters a-z and of digits, in lower case. It leaves out
+    punctuation and every other script.
+
+    Args:
+        summaries: what was written.
+        references: what should have been, one for each; which is which changes nothing in F1.
+
+    Returns:
+        "rouge1", "rouge2" and "rougeL", each from 0 to 1. An empty summary scores 0.
+
+    Raises:
+        InputError: if there are no summaries, or not as many references.
+
+    >>> rouge(["the fever is gone"], ["fever is gone today"])
+    {'rouge1': 0.75, 'rouge2': 0.6666666666666666, 'rougeL': 0.75}
+    """
+    each = rouge_each(summaries, references)
+    return {name: sum(scores) / len(scores) for name, scores in each.items()}
+
+
+def rouge_each(summaries: Sequence[str], references: Sequence[str]) -> dict[str, list[float]]:
+    """The ROUGE F1 of every summary; see rouge.
+
+    >>> rouge_each(["fever", "no fever"], ["fever", "cough"])["rouge1"]
+    [1.0, 0.0]
+    """
+    # rouge-score imports nltk, which takes seconds; the other measures do without.
+    from rouge_score.rouge_scorer import RougeScorer
+
+    _check_pairs("rouge", summaries, "references", references)
+    scorer = RougeScorer(ROUGE)
+    scores = [scorer.score(*pair) for pair in zip(references, summaries, strict=True)]
+    return {name: [float(score[name].fmeasure) for score in scores] for name in ROUGE}
+
+
+def repetition(summaries: Sequence[str], *, n: int = 3) -> float:
+    """The share of n-grams that their summary has had before.
+
+    Args:
+        summaries: what was written.
+        n: how many words in a row; 1 or more.
+
+    Returns:
+        0 to just under 1; ``nan`` when no summary has n words.
+
+    Raises:
+        InputError: if n is less than 1, or summaries is one text.
+
+    >>> repetition(["no fever no fever no cough"], n=2)  # no fever, fever no: twice each
+    0.4
+    """
+    _check_n("repetition", n)
+    _check_texts("repetition", "summaries", summaries)
+    total = repeated = 0
+    for summary in summaries:
+        grams = _ngrams(summary, n)
+        total += len(grams)
+        repeated += len(grams) - len(set(grams))
+    return repeated / total if total else float("nan")
+
+
+def copied_share(summaries: Sequence[str], notes: Sequence[str], *, n: int = 1) -> float:
+    """The share of n-grams of summaries that are in their notes too.
+
+    With n=1 nearly every good summary copies much. With n=3 it tells whether phrases were copied.
+
+    Args:
+        summaries: what was written.
+        notes: what was read, one for each.
+        n: how many words in a row; 1 or more.
+
+    Returns:
+        0 to 1; ``nan`` when no summary has n words.
+
+    Raises:
+        InputError: if n is less than 1, there are no summaries, or not as many notes.
+
+    >>> copied_share(["fever and cough"], ["cough, no fever"])
+    0.6666666666666666
+    """
+    _check_n("copied_share", n)
+    _check_pairs("copied_share", summaries, "notes", notes)
+    total = copied = 0
+    for summary, note in zip(summaries, notes, strict=True):
+        grams, of_note = _ngrams(summary, n), set(_ngrams(note, n))
+        total += len(grams)
+        copied += sum(gram in of_note for gram in grams)
+    return copied / total if total else float("nan")
+
+
+def names_in(text: str, names: Iterable[str]) -> list[str]:
+    """The names that a text holds, in its order; a name that it holds twice comes twice.
+
+    Args:
+        text: any text.
+        names: such as drug names, of one or more words. Where two begin at the same word, the
+            longer one counts.
+
+    Returns:
+        the names in lower case, their words with one space between.
+
+    Raises:
+        InputError: if there are no names, or one has no word.
+
+    >>> names_in("Insulin glargine, then insulin.", ["insulin", "insulin glargine"])
+    ['insulin glargine', 'insulin']
+    """
+    return _found(text, _known_names(names))
+
+
+def names_recovered(
+    summaries: Sequence[str], references: Sequence[str], names: Iterable[str]
+) -> float:
+    """The share of the names in the references that their summaries hold too.
+
+    A name counts once for each reference that holds it.
+
+    Args:
+        summaries: what was written.
+        references: what should have been, one for each. (Notes, to ask what was left out.)
+        names: the names that count; see names_in.
+
+    Returns:
+        0 to 1; ``nan`` when no reference holds a name.
+
+    Raises:
+        InputError: if there are no summaries, not as many references, or no names.
+
+    >>> names_recovered(["given quinapril"], ["quinapril and digoxin"], ["quinapril", "digoxin"])
+    0.5
+    """
+    _check_pairs("names_recovered", summaries, "references", references)
+    return _share_of_names(references, summaries, names)
+
+
+def names_invented(summaries: Sequence[str], notes: Sequence[str], names: Iterable[str]) -> float:
+    """The share of the names in the summaries that their notes do not hold.
+
+    A name counts once for each summary that holds it.
+
+    Args:
+        summaries: what was written.
+        notes: what was read, one for each.
+        names: the names that count; see names_in. A name that is not among them is not noticed.
+
+    Returns:
+        0 to 1; ``nan`` when no summary holds a name.
+
+    Raises:
+        InputError: if there are no summaries, not as many notes, or no names.
+
+    >>> names_invented(["given digoxin"], ["he takes quinapril"], ["quinapril", "digoxin"])
+    1.0
+    """
+    _check_pairs("names_invented", summaries, "notes", notes)
+    return 1 - _share_of_names(summaries, notes, names)
+
+
+def first_words(note: str, k: int) -> str:
+    """The first k words of a note: a summary that needs no model, to compare one with.
+
+    Args:
+        note: any text.
+        k: 1 or more; the mean length of the training summaries makes a fair comparison.
+
+    Raises:
+        InputError: if k is less than 1.
+
+    >>> first_words("Admitted with fever (38.5 °C), no cough.", 4)
+    'admitted with fever ('
+    """
+    _check_n("first_words", k, name="k")
+    return join_words(split_words(note)[:k])
+
+
+def _share_of_names(holders: Sequence[str], others: Sequence[str], names: Iterable[str]) -> float:
+    """The share of the holders' names that the others hold."""
+    known = _known_names(names)
+    total = held = 0
+    for holder, other in zip(holders, others, strict=True):
+        found = set(_found(holder, known))
+        total += len(found)
+        held += len(found & set(_found(other, known)))
+    return held / total if total else float("nan")
+
+
+def _known_names(names: Iterable[str]) -> set[tuple[str, ...]]:
+    if isinstance(names, str):
+        raise InputError("names", "", f"{names!r} is one text", f"Write [{names!r}].")
+    known = {tuple(split_words(name)) for name in names}
+    if not known or () in known:
+        what = "one of them has no word" if known else "there are none"
+        raise InputError("names", "", what, "Give the names to look for.")
+    return known
+
+
+def _found(text: str, known: set[tuple[str, ...]]) -> list[str]:
+    words = split_words(text)
+    longest = max(map(len, known))
+    found, place = [], 0
+    while place < len(words):
+        for length in range(min(longest, len(words) - place), 0, -1):
+            name = tuple(words[place : place + length])
+            if name in known:
+                found.append(" ".join(name))
+                break
+        else:
+            length = 1
+        place += length
+    return found
+
+
+def _ngrams(text: str, n: int) -> list[tuple[str, ...]]:
+    words: list[str] = []
+    for number, part in enumerate(text.split(UNKNOWN)):
+        words += [UNKNOWN] * bool(number) + split_words(part)
+    return [tuple(words[i : i + n]) for i in range(len(words) - n + 1)]
+
+
+def _check_n(thing: str, n: int, *, name: str = "n") -> None:
+    if not isinstance(n, int) or n < 1:
+        raise InputError(thing, name, f"{n!r} is no number of words", "Use 1 or more.")
+
+
+def _check_texts(thing: str, name: str, texts: Sequence[str]) -> None:
+    if isinstance(texts, str):
+        raise InputError(thing, name, "it is one text", "Give a list of texts.")
+    for number, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise InputError(
+                thing,
+                f"{name}, place {number}",
+                f"{text!r} is not text",
+                "Give the text of each; of a Summary that is its .text.",
+            )
+
+
+def _check_pairs(thing: str, summaries: Sequence[str], name: str, others: Sequence[str]) -> None:
+    _check_texts(thing, "summaries", summaries)
+    _check_texts(thing, name, others)
+    if not len(summaries) == len(others) or not len(summaries):
+        raise InputError(
+            thing,
+            "",
+            f"there are {len(summaries)} summaries and {len(others)} {name}",
+            "Give as many of each, 1 or more.",
+        )

@@ -1,0 +1,417 @@
+"""Notes with summaries: from a CSV or parquet file, or the embedded ones.
+
+MIMIC-IV-BHC (PhysioNet: discharge notes with their brief hospital course) has the columns input
+and target, MTS-Dialog (Ben Abacha et al., EACL 2023) the columns dialogue and section_text.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from ehr_course.errors import InputError
+from ehr_course.records import NotePair
+from ehr_course.sources.cohort import LoadReport, Reason
+from ehr_course.sources.sieve import Sieve
+from ehr_course.sources.splits import check_fractions
+from ehr_course.sources.synthetic import make_cohort, make_notes
+from ehr_course.sources.tables import Table, read_header
+
+VARIABLE = "EHR_COURSE_NOTES"
+"""The environment variable that names a CSV or parquet file with notes and summaries."""
+
+COLUMNS_VARIABLE = "EHR_COURSE_NOTES_COLUMNS"
+"""The environment variable that names its two columns, as "dialogue,section_text"."""
+
+LAYOUTS = (("input", "target"), ("note", "summary"), ("dialogue", "section_text"))
+"""The columns of note and summary that are recognised without being named."""
+
+_PATIENT_COLUMNS = ("subject_id", "note_id")  # the first that is there counts
+_BHC_NOTE_ID = re.compile(r"(\d+)-[A-Z]+-\d+")  # patient, kind of note, running number
+_VISIBLE = r"[^\s\x1c-\x1f]"  # what str.isspace does not hold for
+_OTHER_FORMATS = {
+    b"PAR1": ("a parquet file", "Rename it to end in .parquet."),
+    b"PK\x03\x04": ("a spreadsheet or zip file", "Export it as CSV, or unpack it."),
+    b"%PDF": ("a PDF", "Export the table as CSV."),
+}
+_NAMES_SHOWN, _NAME_LENGTH = 12, 40
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class NoteCorpus:
+    """Notes with summaries, and the report of how they were read.
+
+    Attributes:
+        pairs: in the order of the file.
+        report: every row that was read, used or dropped.
+    """
+
+    pairs: tuple[NotePair, ...]
+    report: LoadReport
+
+    def __repr__(self) -> str:
+        patients = {pair.subject_id for pair in self.pairs} - {None}
+        of = f" of {len(patients):,} patients" if patients else ""
+        return f"NoteCorpus({len(self.pairs):,} notes with summaries{of})"
+
+
+class NoteSplit(NamedTuple):
+    """The three parts of a corpus; no patient and no note is in two of them."""
+
+    train: list[NotePair]
+    validation: list[NotePair]
+    test: list[NotePair]
+
+
+def read_notes(
+    path: str | Path,
+    *,
+    note: str | None = None,
+    summary: str | None = None,
+    patient: str | None = None,
+    min_note: int = 50,
+    min_summary: int = 10,
+) -> NoteCorpus:
+    """Read notes with summaries from a CSV or parquet file, one pair a row.
+
+    A CSV is UTF-8 text separated by commas, as .csv or .csv.gz; values in quotation marks may hold
+    commas and line breaks. Column names may be in either case. White space around a text
+    is removed; nothing else of it is changed.
+
+    Args:
+        path: the file; parquet where its name ends in .parquet.
+        note: the column of the notes; without it and summary, one of LAYOUTS.
+        summary: the column of the summaries.
+        patient: the column that says whose note it is; where it is blank the patient is unknown.
+            Without it, subject_id or else note_id, where there is such a column. A note_id is
+            read as MIMIC-IV writes it ("10000032-DS-21": the first number is the patient); one
+            of another shape tells no patient.
+        min_note: the shortest note, in characters. The default, like that of min_summary, is what
+            the summariser's source takes of MIMIC-IV-BHC.
+        min_summary: the shortest summary, in characters.
+
+    Returns:
+        the pairs, at least one, and a report in which every row is used, or dropped for a reason:
+        a text that is missing or too short, or a row that repeats an earlier one.
+
+    Raises:
+        InputError: naming file, place and remedy: if the file is missing or no such table, if
+            columns are missing, or if no row is left.
+    """
+    path = Path(path)
+    _check_minimum("min_note", min_note)
+    _check_minimum("min_summary", min_summary)
+    _check_file(path)
+    is_parquet = path.name.lower().endswith(".parquet")
+    header = list(_parquet_columns(path)) if is_parquet else read_header(path)
+    columns = _choose_columns(path.name, header, note, summary, patient)
+    sieve = _sieve_of_parquet(path, columns) if is_parquet else _sieve_of_csv(path, columns)
+    _sift(sieve, columns, min_note=min_note, min_summary=min_summary)
+    report = LoadReport((sieve.account(),))
+    if sieve.frame.is_empty():
+        why = "; ".join(f"{count} {reason}" for (_, reason), count in report.dropped.items())
+        raise InputError(
+            path.name,
+            "",
+            f"no note is left of {sieve.rows_read} rows ({why})",
+            "Lower min_note and min_summary, or name other columns.",
+        )
+    texts = sieve.frame.select(columns.note, columns.summary).rows()
+    whose = _patients(sieve.frame, columns.patient)
+    pairs = tuple(NotePair(*text, owner) for text, owner in zip(texts, whose, strict=True))
+    return NoteCorpus(pairs, report)
+
+
+def split_notes(
+    pairs: Sequence[NotePair],
+    *,
+    fractions: tuple[float, float, float] = (0.8, 0.1, 0.1),
+    seed: int = 42,
+) -> NoteSplit:
+    """Split notes at random into parts for training, validation and test.
+
+    All notes of a patient go to one part, and so do equal notes, whoever they belong to: two notes
+    are equal when they differ in white space and capital letters alone. Otherwise a model is
+    tested on what it was trained on. Notes that are tied by a chain of such bonds form a
+    group; groups are what is drawn. The parts depend on the seed and on the set of notes, not on
+    their order; each part keeps the order of the pairs.
+
+    Args:
+        pairs: notes of known or unknown patients.
+        fractions: of the groups, for training, validation and test; at least 0, 1 in all.
+        seed: another seed, another split. The default is that of the summariser's source.
+
+    Raises:
+        InputError: if fractions are not as above, or if there are too few groups to give
+            every part with a fraction above 0 at least one.
+
+    >>> pairs = [NotePair(f"note {n // 2}", "summary") for n in range(20)]
+    >>> [len(part) for part in split_notes(pairs)]
+    [16, 2, 2]
+    """
+    check_fractions(fractions)
+    groups = _groups(pairs)
+    shuffled = np.random.default_rng(seed).permutation(len(groups))
+    ends = [round(math.fsum(fractions[: part + 1]) * len(groups)) for part in range(2)]
+    parts = [
+        sorted(place for group in some for place in groups[group])
+        for some in np.split(shuffled, ends)
+    ]
+    for part, fraction in zip(parts, fractions, strict=True):
+        if fraction > 0 and not part:
+            raise InputError(
+                "notes",
+                "",
+                f"{len(groups)} different notes or patients are too few for a part of "
+                f"{fraction:g}",
+                "Take more notes, or a larger fraction.",
+            )
+    return NoteSplit(*([pairs[place] for place in part] for part in parts))
+
+
+def real_notes() -> Path | None:
+    """The file with real notes, or None where none is named."""
+    named = os.environ.get(VARIABLE)
+    return Path(named) if named else None
+
+
+def choose_notes(embedded: int, *, seed: int) -> list[NotePair]:
+    """The notes of the file that EHR_COURSE_NOTES names, or embedded ones.
+
+    EHR_COURSE_NOTES_COLUMNS names the file's columns of notes and summaries, as
+    "dialogue,section_text", where they are none of LAYOUTS.
+
+    Args:
+        embedded: how many notes are made where no file is named, one a patient.
+        seed: of the embedded hospital and of its notes.
+
+    Raises:
+        InputError: if the file cannot be read.
+    """
+    path = real_notes()
+    if path is None:
+        return make_notes(make_cohort(embedded, seed=seed), seed=seed)
+    note, summary = _named_columns()
+    return list(read_notes(path, note=note, summary=summary).pairs)
+
+
+class _Columns(NamedTuple):
+    """The names of the columns to read, in lower case; patient may be None."""
+
+    note: str
+    summary: str
+    patient: str | None
+
+
+def _named_columns() -> tuple[str, str] | tuple[None, None]:
+    named = os.environ.get(COLUMNS_VARIABLE)
+    if not named:
+        return None, None
+    names = [name.strip() for name in named.split(",")]
+    if len(names) != 2 or not all(names):
+        raise InputError(
+            COLUMNS_VARIABLE,
+            "",
+            f"{named!r} is not two column names",
+            'Name the columns of notes and summaries, as "dialogue,section_text".',
+        )
+    return names[0], names[1]
+
+
+def _check_minimum(name: str, minimum: int) -> None:
+    if not isinstance(minimum, int) or minimum < 0:
+        raise InputError(
+            "read_notes",
+            f"argument {name}",
+            f"{minimum!r} is not a number of characters",
+            "Pass a whole number, 0 or more.",
+        )
+
+
+def _check_file(path: Path) -> None:
+    if not path.exists():
+        raise InputError(path, "", "there is no such file", "Check the path.")
+    if path.is_dir():
+        raise InputError(path, "", "this is a folder", "Name the file with the notes.")
+    with path.open("rb") as file:
+        start = file.read(4)
+    for mark, (what, remedy) in _OTHER_FORMATS.items():
+        if start == mark and not (mark == b"PAR1" and path.name.lower().endswith(".parquet")):
+            raise InputError(path.name, "", f"this is {what}, not a CSV", remedy)
+
+
+def _choose_columns(
+    file: str, header: Sequence[str], note: str | None, summary: str | None, patient: str | None
+) -> _Columns:
+    if (note is None) != (summary is None):
+        raise InputError(
+            "read_notes",
+            "arguments note and summary",
+            "one is given, the other is not",
+            "Name both columns, or neither.",
+        )
+    there = set(header)
+    if len(header) == 1:
+        # Perhaps it is separated by something else, of which the table's reader has more to say.
+        there |= {name.strip(' "') for name in re.split(r"[;\t|]", header[0])}
+    if note is None or summary is None:
+        note, summary = _known_layout(file, header, there)
+    wanted = [note.strip().lower(), summary.strip().lower()]
+    if wanted[0] == wanted[1]:
+        raise InputError(
+            "read_notes",
+            "arguments note and summary",
+            f"both are the column {note!r}",
+            "Name two columns.",
+        )
+    if patient is not None:
+        wanted.append(patient.strip().lower())
+    missing = [name for name in wanted if name not in there]
+    if missing:
+        raise InputError(
+            file,
+            "",
+            f"column {' and '.join(map(repr, missing))} is missing (found: {_shown(header)})",
+            "Name the columns with note=, summary= and patient=, in either case.",
+        )
+    if patient is None:
+        wanted += [name for name in _PATIENT_COLUMNS if name in there][:1]
+    return _Columns(wanted[0], wanted[1], wanted[2] if len(wanted) > 2 else None)
+
+
+def _known_layout(file: str, header: Sequence[str], there: set[str]) -> tuple[str, str]:
+    found = [layout for layout in LAYOUTS if there.issuperset(layout)]
+    if len(found) == 1:
+        return found[0]
+    known = " or ".join(", ".join(layout) for layout in LAYOUTS)
+    raise InputError(
+        file,
+        "",
+        f"its columns are those of {len(found)} known layouts (found: {_shown(header)})"
+        if found
+        else f"it has none of the known pairs of columns, {known} (found: {_shown(header)})",
+        f'Name them with note= and summary=, or as {COLUMNS_VARIABLE}="dialogue,section_text".',
+    )
+
+
+def _shown(header: Sequence[str]) -> str:
+    names = [
+        name if len(name) <= _NAME_LENGTH else name[:_NAME_LENGTH] + "..."
+        for name in header[:_NAMES_SHOWN]
+    ]
+    more = f", ... ({len(header)} in all)" if len(header) > _NAMES_SHOWN else ""
+    return ", ".join(names) + more
+
+
+def _sieve_of_csv(path: Path, columns: _Columns) -> Sieve:
+    text = list(dict.fromkeys(column for column in columns if column))
+    return Table(path.name, path, text=text, malformed="drop")
+
+
+def _parquet_columns(path: Path) -> dict[str, str]:
+    """The columns of a parquet file: names in lower case, and as the file spells them."""
+    names = _parquet(path.name, lambda: pl.read_parquet_schema(path))
+    columns = {name.strip().lower(): name for name in names}
+    if len(columns) < len(names):
+        raise InputError(
+            path.name,
+            "",
+            f"two columns have the same name but for case (found: {_shown(list(names))})",
+            "Keep one of them.",
+        )
+    return columns
+
+
+def _sieve_of_parquet(path: Path, columns: _Columns) -> Sieve:
+    spelling = _parquet_columns(path)
+    wanted = list(dict.fromkeys(column for column in columns if column))
+    frame = _parquet(
+        path.name, lambda: pl.read_parquet(path, columns=[spelling[name] for name in wanted])
+    ).rename({spelling[name]: name for name in wanted})
+    if frame.is_empty():
+        raise InputError(path.name, "", "it has columns but no rows", "Export or copy it again.")
+    for column in (columns.note, columns.summary):
+        kind = frame.schema[column]
+        if kind not in (pl.String, pl.Categorical):
+            raise InputError(
+                path.name,
+                f"column {spelling[column]!r}",
+                f"it holds values of type {kind}, not text",
+                "Name the columns that hold the notes and the summaries.",
+            )
+    frame = frame.with_columns(
+        pl.col(name).cast(pl.String).fill_null("").str.strip_chars() for name in wanted
+    ).with_row_index("line", offset=1)
+    return Sieve(path.name, frame, file=path.name, place="row {}".format, malformed="drop")
+
+
+def _parquet(file: str, read: Callable[[], Any]) -> Any:
+    try:
+        return read()
+    except pl.exceptions.PolarsError as error:
+        raise InputError(
+            file,
+            "",
+            f"it cannot be read as parquet ({str(error).splitlines()[0]})",
+            "Export or copy it again.",
+        ) from error
+
+
+def _sift(sieve: Sieve, columns: _Columns, *, min_note: int, min_summary: int) -> None:
+    note, summary = pl.col(columns.note), pl.col(columns.summary)
+    no_note, no_summary = ~note.str.contains(_VISIBLE), ~summary.str.contains(_VISIBLE)
+    sieve.drop(no_note & no_summary, Reason.NO_TEXT)
+    sieve.drop(no_note, Reason.NO_NOTE)
+    sieve.drop(no_summary, Reason.NO_SUMMARY)
+    sieve.drop(note.str.len_chars() < min_note, Reason.SHORT_NOTE)
+    sieve.drop(summary.str.len_chars() < min_summary, Reason.SHORT_SUMMARY)
+    sieve.drop_repeated_rows(column for column in columns if column)
+
+
+def _patients(frame: pl.DataFrame, column: str | None) -> list[int | str | None]:
+    if column is None:
+        return [None] * frame.height
+    values: list[str] = frame[column].to_list()
+    if column == "note_id":
+        matches = map(_BHC_NOTE_ID.fullmatch, values)
+        values = [match[1] if match else "" for match in matches]
+    return [_patient(value) for value in values]
+
+
+def _patient(value: str) -> int | str | None:
+    # "007" stays text: it may be another patient than "7".
+    is_number = value.isascii() and value.isdigit() and (value == "0" or value[0] != "0")
+    return int(value) if is_number else value or None
+
+
+def _groups(pairs: Sequence[NotePair]) -> list[list[int]]:
+    """The places of notes that must stay together, the groups in the order of their texts."""
+    leader = list(range(len(pairs)))
+
+    def find(place: int) -> int:
+        while leader[place] != place:
+            leader[place] = leader[leader[place]]
+            place = leader[place]
+        return place
+
+    texts = [" ".join(pair.note.split()).casefold() for pair in pairs]
+    first_with: dict[Hashable, int] = {}
+    for place, (pair, text) in enumerate(zip(pairs, texts, strict=True)):
+        bonds: list[Hashable] = [("note", text)]
+        if pair.subject_id is not None:
+            bonds.append(("patient", pair.subject_id))
+        for bond in bonds:
+            leader[find(place)] = find(first_with.setdefault(bond, place))
+    groups: defaultdict[int, list[int]] = defaultdict(list)
+    for place in range(len(pairs)):
+        groups[find(place)].append(place)
+    return sorted(groups.values(), key=lambda group: min(texts[place] for place in group))

@@ -1,0 +1,357 @@
+"""One word, one token: notes in a vocabulary of words that is closed.
+
+A text is cut in the same way wherever it comes from. First it is normalised: Unicode NFKC, lower
+case, straight apostrophes and hyphens. Then these are words, from the left, each as long as it
+can be:
+
+- a run of letters and digits, which goes on over an apostrophe, a hyphen or a slash that has a
+  letter or digit on both sides (``patient's``, ``follow-up``, ``120/80``), and over a point, a
+  comma or a colon between two digits (``2.5``, ``1,000``, ``10:30``);
+- a run of underscores, which is what MIMIC's notes have in the place of a name or date;
+- every other visible character, alone.
+
+White space and invisible characters separate words and are not kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from ehr_course.errors import InputError
+from ehr_course.tokenizers import saved
+from ehr_course.tokenizers.encoded_note import EncodedNote, checked_id, listed_ids
+
+SPECIAL_TOKENS = ("<unk>", "<s>", "</s>", "<pad>")
+"""The special tokens; the place of each in this tuple is its id."""
+
+
+class WordTokenizer:
+    """Cuts text into words and gives each word of its vocabulary an id.
+
+    Ids 0 to 3 are ``<unk>``, ``<s>`` (beginning), ``</s>`` (end) and ``<pad>``; the words follow
+    in sorted order. The vocabulary is closed: ``encode`` makes every other word ``<unk>``, and
+    what it was is lost. ``encode_note`` keeps it, for a model that copies.
+
+    Args:
+        words: the vocabulary, in any order; a repetition counts once. Each is one word, as
+            :func:`split_words` cuts it.
+
+    Raises:
+        InputError: if there are no words, or one of them is not a single normalised word.
+
+    >>> tokenizer = WordTokenizer(["given", "patient", "was", "."])
+    >>> tokenizer.vocabulary
+    ('.', 'given', 'patient', 'was')
+    >>> tokenizer.encode("Patient was given quinapril.")
+    [6, 7, 5, 0, 4]
+    >>> note = tokenizer.encode_note("Patient was given quinapril.")
+    >>> note
+    EncodedNote(ids=[1, 6, 7, 5, 8, 4, 2], outside=('quinapril',))
+    >>> tokenizer.decode(note.ids, note.outside)
+    'patient was given quinapril.'
+    """
+
+    unk_id, bos_id, eos_id, pad_id = range(4)
+
+    def __init__(self, words: Iterable[str]) -> None:
+        if isinstance(words, str):
+            raise InputError(
+                "WordTokenizer", "words", f"{words!r} is one text", f"Write [{words!r}]."
+            )
+        vocabulary = set(words)
+        if not vocabulary:
+            raise InputError("WordTokenizer", "words", "there are none", "Were texts loaded?")
+        for word in vocabulary:
+            if not isinstance(word, str) or split_words(word) != [word]:
+                raise InputError(
+                    "WordTokenizer",
+                    "words",
+                    f"{word!r} is not one word as texts are cut",
+                    "Make the vocabulary with WordTokenizer.from_texts.",
+                )
+        self.vocabulary: tuple[str, ...] = tuple(sorted(vocabulary))
+        """The words in the order of their ids: ``vocabulary[i]`` has id ``4 + i``."""
+        self._pieces = SPECIAL_TOKENS + self.vocabulary
+        self._ids = {word: i for i, word in enumerate(self.vocabulary, len(SPECIAL_TOKENS))}
+
+    @classmethod
+    def from_texts(cls, texts: Iterable[str], *, min_count: int = 1) -> Self:
+        """Take the vocabulary from texts: the notes and the summaries of the training split.
+
+        Of the training split alone. A word that only a test note has would otherwise be in the
+        vocabulary with an embedding that is never trained, and would not be told from a known one.
+
+        Args:
+            texts: of any length.
+            min_count: how often all texts together must have a word; rarer words stay outside.
+
+        Raises:
+            InputError: if there is no text, one is not text, min_count is less than 1, or no
+                word is left.
+
+        >>> WordTokenizer.from_texts(["no fever", "No cough"]).vocabulary
+        ('cough', 'fever', 'no')
+        >>> WordTokenizer.from_texts(["no fever", "No cough"], min_count=2).vocabulary
+        ('no',)
+        """
+        if not isinstance(min_count, int) or min_count < 1:
+            raise InputError(
+                "WordTokenizer.from_texts", "min_count", f"{min_count!r} is no count", "Use 1."
+            )
+        if isinstance(texts, str):
+            raise InputError(
+                "WordTokenizer.from_texts", "texts", "it is one text", "Give a list of texts."
+            )
+        counts: Counter[str] = Counter()
+        for number, text in enumerate(texts):
+            if not isinstance(text, str):
+                raise InputError(
+                    "WordTokenizer.from_texts",
+                    f"text {number}",
+                    f"{text!r} is not text",
+                    "Leave out the notes that are missing.",
+                )
+            counts.update(split_words(text))
+        if not counts:
+            raise InputError(
+                "WordTokenizer.from_texts", "texts", "there is no word in them", "Give some notes."
+            )
+        kept = [word for word, count in counts.items() if count >= min_count]
+        if not kept:
+            raise InputError(
+                "WordTokenizer.from_texts",
+                "min_count",
+                f"no word occurs {min_count} times: the most frequent one occurs "
+                f"{counts.most_common(1)[0][1]} times",
+                "Use a smaller min_count, or more texts.",
+            )
+        return cls(kept)
+
+    # ------------------------------------------------------------------ words
+
+    def __len__(self) -> int:
+        """The number of tokens: four special ones and the words."""
+        return len(self._pieces)
+
+    def __contains__(self, word: object) -> bool:
+        """Whether a word, as texts are cut, is in the vocabulary; special tokens are no words."""
+        return word in self._ids
+
+    def words(self, text: str) -> list[str]:
+        """The words of a text, whether the vocabulary has them or not; see the module.
+
+        >>> WordTokenizer(["fever"]).words("Pt's BP: 120/80 (x2).")
+        ["pt's", 'bp', ':', '120/80', '(', 'x2', ')', '.']
+        """
+        return split_words(_text(text))
+
+    def normalize(self, text: str) -> str:
+        """The text as ``decode`` gives it back: its words, joined as :func:`join_words` does.
+
+        >>> WordTokenizer(["fever"]).normalize("Fever :  38.5 °C  (102 °F) .")
+        'fever: 38.5 ° c (102 ° f).'
+        """
+        return join_words(self.words(text))
+
+    # ------------------------------------------------------------------ encoding
+
+    def encode(self, text: str, *, add_bos: bool = False, add_eos: bool = False) -> list[int]:
+        """The ids of the words of a text; a word outside the vocabulary is ``<unk>``.
+
+        >>> WordTokenizer(["fever", "no"]).encode("No fever, no cough", add_eos=True)
+        [5, 4, 0, 5, 0, 2]
+        """
+        ids = [self._ids.get(word, self.unk_id) for word in self.words(text)]
+        return [self.bos_id] * add_bos + ids + [self.eos_id] * add_eos
+
+    def encode_note(self, text: str) -> EncodedNote:
+        """A note between ``<s>`` and ``</s>``, its words outside the vocabulary kept apart.
+
+        Raises:
+            InputError: if the text has no word.
+
+        >>> WordTokenizer(["fever", "no"]).encode_note("no rales, no fever, no rales")
+        EncodedNote(ids=[1, 5, 6, 7, 5, 4, 7, 5, 6, 2], outside=('rales', ','))
+        """
+        words = self.words(text)
+        if not words:
+            raise InputError(
+                "WordTokenizer.encode_note",
+                "",
+                f"{_short(text)} has no word",
+                "Leave out the notes that are empty.",
+            )
+        # A dict keeps its order, and a place in it is found at once.
+        places = {word: i for i, word in enumerate(dict.fromkeys(self._unknown(words)), len(self))}
+        ids = [self._ids[word] if word in self._ids else places[word] for word in words]
+        return EncodedNote([self.bos_id, *ids, self.eos_id], tuple(places))
+
+    def encode_summary(self, text: str, outside: Sequence[str] = ()) -> list[int]:
+        """A summary between ``<s>`` and ``</s>``, in the ids of the note that it sums up.
+
+        A word outside the vocabulary has its extended id if the note has it, and else is
+        ``<unk>``: then no model can write it, neither from the vocabulary nor by copying.
+
+        Args:
+            text: the summary.
+            outside: of the note, as ``encode_note`` gives it.
+
+        >>> WordTokenizer(["fever", "no"]).encode_summary("no rales, cough", ("rales", ","))
+        [1, 5, 6, 7, 0, 2]
+        """
+        places = {word: i for i, word in enumerate(_words_outside(outside), len(self))}
+        known = self._ids
+        ids = [known.get(word, places.get(word, self.unk_id)) for word in self.words(text)]
+        return [self.bos_id, *ids, self.eos_id]
+
+    def _unknown(self, words: list[str]) -> Iterable[str]:
+        return (word for word in words if word not in self._ids)
+
+    # ------------------------------------------------------------------ decoding
+
+    def decode(self, ids: Any, outside: Sequence[str] = ()) -> str:
+        """The text that ids stand for; ``<s>``, ``</s>`` and ``<pad>`` stand for nothing.
+
+        What comes back is the normalised text: ``decode(*encode_note(text))`` equals
+        ``normalize(text)``. ``<unk>`` is shown as that.
+
+        Args:
+            ids: a list, a NumPy array or a torch tensor of shape (length,).
+            outside: of the note whose extended ids these are.
+
+        Raises:
+            InputError: if an id is not in the vocabulary, nor that of a word outside it.
+
+        >>> WordTokenizer(["fever", "no", "."]).decode([1, 6, 5, 0, 4, 7, 2, 3], ("rales",))
+        'no fever <unk>. rales'
+        """
+        outside = _words_outside(outside)
+        silent = (self.bos_id, self.eos_id, self.pad_id)
+        listed = listed_ids(ids, size=len(self), outside=outside)
+        return join_words(self._piece(i, outside) for i in listed if i not in silent)
+
+    def piece(self, token_id: int, outside: Sequence[str] = ()) -> str:
+        """One token as text, the special ones as ``<s>`` and the like.
+
+        >>> WordTokenizer(["fever", "no"]).piece(4), WordTokenizer(["fever", "no"]).piece(2)
+        ('fever', '</s>')
+        """
+        outside = _words_outside(outside)
+        return self._piece(checked_id(token_id, "", size=len(self), outside=outside), outside)
+
+    def _piece(self, token_id: int, outside: tuple[str, ...]) -> str:
+        if token_id < len(self):
+            return self._pieces[token_id]
+        return outside[token_id - len(self)]
+
+    # ------------------------------------------------------------------ files
+
+    @property
+    def fingerprint(self) -> str:
+        """A short text that differs from vocabulary to vocabulary.
+
+        >>> WordTokenizer(["fever", "no"]).fingerprint == WordTokenizer(["no"]).fingerprint
+        False
+        """
+        return hashlib.sha256(" ".join(self._pieces).encode("utf-8")).hexdigest()[:16]
+
+    def save(self, path: str | Path) -> None:
+        """Write the vocabulary to a JSON file, whole or not at all."""
+        content = {"special_tokens": list(SPECIAL_TOKENS), "words": list(self.vocabulary)}
+        saved.write(path, kind=_KIND, version=_VERSION, content=content)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a tokenizer that ``save`` wrote.
+
+        Raises:
+            InputError: if the file is missing, is no word tokenizer, is of another version, is
+                damaged, or has other special tokens.
+        """
+        remake = "WordTokenizer.from_texts and save"
+        content = saved.read(path, kind=_KIND, version=_VERSION, remake=remake)
+        if content.get("special_tokens") != list(SPECIAL_TOKENS):
+            raise InputError(
+                path,
+                "special_tokens",
+                f"they are {content.get('special_tokens')}, not {list(SPECIAL_TOKENS)}: "
+                "its ids mean other tokens",
+                f"Make it again with {remake}.",
+            )
+        return cls(content["words"])
+
+    # ------------------------------------------------------------------ as an object
+
+    def __eq__(self, other: object) -> bool:
+        """Two tokenizers are equal when they have the same vocabulary."""
+        if not isinstance(other, WordTokenizer):
+            return NotImplemented
+        return self.vocabulary == other.vocabulary
+
+    def __hash__(self) -> int:
+        return hash(self.vocabulary)
+
+    def __repr__(self) -> str:
+        return f"WordTokenizer({len(self.vocabulary):,} words)"
+
+
+def split_words(text: str) -> list[str]:
+    """Normalise a text and cut it into words, as the module says.
+
+    >>> split_words("The patient’s T-cells: 2.5, 1,000/µl…")
+    ['the', "patient's", 't-cells', ':', '2.5', ',', '1,000/μl', '.', '.', '.']
+    """
+    # Lower case can undo the composed form, and so it is composed once more.
+    text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).lower())
+    words = _WORD.findall(text.translate(_STRAIGHT))
+    return [word for word in words if len(word) > 1 or word.isprintable()]
+
+
+def join_words(words: Iterable[str]) -> str:
+    """Words as a text: with spaces, but none before ``. , ; : ! ? % ) ] }`` nor after ``( [ {``.
+
+    Cutting the text again gives the same words.
+
+    >>> join_words(["fever", "(", "2", "days", ")", "."])
+    'fever (2 days).'
+    """
+    return _SPACE_AFTER.sub("", _SPACE_BEFORE.sub("", " ".join(words)))
+
+
+_KIND = "word tokenizer"
+_VERSION = 1
+
+# A letter or digit with its accents; NFKC leaves those apart that have no composed form.
+_LETTER = r"(?:[^\W_][\u0300-\u036f]*)"
+_WORD = re.compile(
+    rf"{_LETTER}+(?:(?:['/-]|(?<=\d)[.,:](?=\d)){_LETTER}+)*|_+|\S",
+)
+_STRAIGHT = str.maketrans({"’": "'", "‐": "-"})
+_SPACE_BEFORE = re.compile(r" (?=[.,;:!?%)\]}])")
+_SPACE_AFTER = re.compile(r"(?<=[(\[{]) ")
+
+
+def _text(text: str) -> str:
+    if not isinstance(text, str):
+        kind = type(text).__name__
+        raise InputError("WordTokenizer", "text", f"it is {kind}, not text", "Give one text.")
+    return text
+
+
+def _words_outside(outside: Sequence[str]) -> tuple[str, ...]:
+    # One text would be taken for its letters.
+    if isinstance(outside, str):
+        raise InputError(
+            "WordTokenizer", "outside", f"{outside!r} is one text", f"Write ({outside!r},)."
+        )
+    return tuple(outside)
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 40 else text[:37] + "...")
