@@ -223,9 +223,11 @@ assert sys.version_info >= (3, 11)
 # | [13 Multi-task learning](13_multi_task_learning.ipynb) | 75 | heads |
 # | [14 Loss functions](14_loss_functions.ipynb) | 80 | losses |
 # | [15 Training loop](15_training_loop.ipynb) | 110 | a trainer |
+# | [16 Pointer-generator](16_pointer_generator.ipynb) | 100 | a summariser |
+# | [17 Coverage and beam search](17_coverage_and_beam_search.ipynb) | 95 | a search |
 #
 # The numbers are those of the chapters of a tutorial that the course
-# follows from chapter 07 on. The tutorial was never finished, and some
+# follows from chapter 07 to 15. The tutorial was never finished, and some
 # of what it says does not hold. Where a lesson repeats such a claim, it
 # measures it first.
 #

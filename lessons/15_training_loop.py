@@ -973,7 +973,6 @@ number_line_explorer(gradients)
 #
 # ## What comes next
 #
-# You can train any model of the course now. The next chapters train a
-# second one, which writes text and copies words from what it has read.
-# [Lesson 00](00_start_here.ipynb) has the map of the course, and
-# `progress()` shows where you stand.
+# You can train any model of the course now. [16](16_pointer_generator.ipynb)
+# trains a second one, which reads a clinical note, writes its summary, and
+# copies names that it has never seen.
