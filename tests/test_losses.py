@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from itertools import combinations
 
@@ -16,7 +17,10 @@ from ehr_course.losses import (
     age_loss,
     classification_loss,
     co_occurrence_penalty,
+    coverage_loss,
     language_model_loss,
+    log_copy_probability,
+    log_mixture,
     loss_counts,
     never_together,
     weighted_total,
@@ -208,3 +212,82 @@ def test_the_total_weighs_means_over_tokens_and_over_rows() -> None:
 def test_a_batch_without_a_scored_position_has_a_total_of_zero() -> None:
     terms = (LossTerm("language_model", torch.tensor(0.0), torch.tensor(0)),)
     assert float(weighted_total(terms, {"token": 0, "row": 0})) == 0.0
+
+
+# ------------------------------------------------------------------ the pointer-generator's
+
+
+def mixed(p_gen: float, generated: float, copied: float) -> float:
+    """The mixture as its formula has it, in Python's floats."""
+    return p_gen * generated + (1 - p_gen) * copied
+
+
+@pytest.mark.parametrize(
+    ("p_gen", "generated", "copied"),
+    [
+        (0.3, 0.2, 0.6),
+        (0.9, 0.0, 0.5),
+        (0.15, 0.0005, 0.48),
+        (0.5, 0.25, 0.0),
+        (0.999, 1e-30, 0.0),
+    ],
+)
+def test_the_mixture_is_that_of_the_formula(p_gen, generated, copied):
+    logit = math.log(p_gen / (1 - p_gen))
+    probabilities = torch.tensor([generated, copied, logit], dtype=torch.float64)
+    found = log_mixture(probabilities[0].log(), probabilities[1].log(), probabilities[2])
+    assert float(found) == pytest.approx(math.log(mixed(p_gen, generated, copied)), rel=1e-12)
+
+
+def test_the_mixture_has_a_gradient_where_a_clamped_probability_has_none():
+    log_generated = torch.tensor(-70.0, requires_grad=True)  # 4e-31
+    nothing_copied = torch.tensor(-torch.inf)
+    log_mixture(log_generated, nothing_copied, torch.tensor(0.0)).backward()
+    assert float(log_generated.grad) == pytest.approx(1.0)
+
+
+def test_the_gradients_of_the_mixture_are_those_of_differences():
+    generator = torch.Generator().manual_seed(0)
+    inputs = [
+        torch.randn(7, generator=generator, dtype=torch.float64).requires_grad_() for _ in range(3)
+    ]
+    assert torch.autograd.gradcheck(log_mixture, inputs)
+
+
+def test_a_word_that_stands_twice_has_the_attention_of_both_places():
+    attention = torch.tensor([[0.1, 0.2, 0.3, 0.4], [0.25, 0.25, 0.25, 0.25]])
+    ids = torch.tensor([[7, 8, 7, 9], [5, 5, 5, 6]])
+    found = log_copy_probability(attention.log(), ids, torch.tensor([7, 5])).exp()
+    assert found.tolist() == pytest.approx([0.4, 0.75])
+
+
+def test_a_word_that_cannot_be_copied_has_no_probability_and_no_gradient():
+    scores = torch.tensor([[0.5, -torch.inf, 0.1]], requires_grad=True)
+    ids = torch.tensor([[7, 8, 9]])
+    for absent in (8, 6):  # masked; not in the note
+        found = log_copy_probability(scores.log_softmax(1), ids, torch.tensor([absent]))
+        assert found.tolist() == [-math.inf]
+        log_mixture(torch.tensor([-1.0]), found, torch.zeros(1)).sum().backward()
+        assert scores.grad.tolist() == [[0.0, 0.0, 0.0]]
+
+
+def test_coverage_loss_is_that_of_a_slow_loop_and_leaves_out_padding():
+    generator = torch.Generator().manual_seed(0)
+    attention = torch.rand(2, 4, 5, generator=generator, dtype=torch.float64).softmax(-1)
+    scored = torch.tensor([[True] * 4, [True, True, False, False]])
+    expected, steps = 0.0, 0
+    for row in range(2):
+        spent = [0.0] * 5
+        for t in range(4):
+            now = attention[row, t].tolist()
+            if scored[row, t]:
+                expected += sum(min(a, c) for a, c in zip(now, spent, strict=True))
+                steps += 1
+            spent = [c + a for a, c in zip(now, spent, strict=True)]
+    total, count = coverage_loss(attention, scored)
+    assert (float(total), int(count)) == (pytest.approx(expected, rel=1e-12), steps)
+
+
+def test_attention_that_never_comes_back_costs_nothing():
+    total, count = coverage_loss(torch.eye(3)[None], torch.ones(1, 3, dtype=torch.bool))
+    assert (float(total), int(count)) == (0.0, 3)
