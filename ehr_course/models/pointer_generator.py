@@ -7,7 +7,9 @@ word it looks at. After See, Liu and Manning (2017), https://arxiv.org/abs/1704.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple, Protocol, Self
 
 import torch
@@ -29,6 +31,7 @@ from ehr_course.losses import (
     loss_counts,
     weighted_total,
 )
+from ehr_course.models.scored_vocabulary import scored_likelihood
 
 N_SPECIAL = 4
 """Ids 0 to 3 are <unk>, <s>, </s> and <pad>: no words, so nothing to look at and copy."""
@@ -322,6 +325,9 @@ class AdditiveAttention(nn.Module):
         return scores.masked_fill(~source.copyable[:, None], -torch.inf).log_softmax(dim=-1)
 
 
+Attend = Callable[[Tensor, EncodedSource, Tensor], Tensor]
+
+
 class PointerDecoder(nn.Module):
     """An LSTM that reads the last token and what it last saw in the note."""
 
@@ -347,6 +353,7 @@ class PointerDecoder(nn.Module):
         state: DecoderState,
         source: EncodedSource,
         kept: Tensor | None = None,
+        attend: Attend | None = None,
     ) -> tuple[DecoderState, Tensor]:
         """One step: the LSTM moves, then it looks at the note.
 
@@ -356,6 +363,7 @@ class PointerDecoder(nn.Module):
             source: the notes.
             kept: float (layers - 1, batch, hidden): what dropout keeps between the layers, scaled;
                 None drops nothing.
+            attend: what looks at the note in place of the attention, and says the same.
 
         Returns:
             Where it is then, and the logarithm of its attention (batch, beams, source).
@@ -369,7 +377,7 @@ class PointerDecoder(nn.Module):
             hidden.append(h.unflatten(0, shape))
             cell.append(c.unflatten(0, shape))
             x = h if kept is None or layer == len(self.cells) - 1 else h * kept[layer]
-        log_attention = self.attention(hidden[-1], source, state.coverage)
+        log_attention = (attend or self.attention)(hidden[-1], source, state.coverage)
         attention = log_attention.exp()
         context = attention.to(source.states.dtype) @ source.states  # (batch, beams, 2 hidden)
         after = DecoderState(
@@ -406,6 +414,9 @@ def plain_loop(
         contexts.append(state.context)
         looks.append(log_attention)
     return DecoderPath(*(torch.cat(steps, dim=1) for steps in (states, contexts, looks)))
+
+
+Loop = Callable[[PointerDecoder, Tensor, EncodedSource, DecoderState, Tensor | None], DecoderPath]
 
 
 @dataclass
@@ -486,9 +497,8 @@ class PointerGenerator(PreTrainedModel):
             )
         source = self.encode(input_ids, attention_mask)
         embedded = self._embed(decoder_input_ids)  # (batch, target, embedding)
-        path = plain_loop(
-            self.decoder, embedded, source, self.first_state(source), self._kept(embedded)
-        )
+        start, kept = self.first_state(source), self._kept(embedded)
+        path = self._loop()(self.decoder, embedded, source, start, kept)
         features = torch.cat([path.states, path.contexts, embedded], dim=-1)
         p_gen_logit = self._p_gen_logit(features)  # (batch, target)
         attention = path.log_attention.exp()
@@ -543,13 +553,28 @@ class PointerGenerator(PreTrainedModel):
             state: where the decoder is.
             source: the notes.
         """
+        from ehr_course.models.pointer_generator_step import (
+            log_attention_by_note,
+            log_mixture_at_words,
+        )
+
         embedded = self._embed(tokens)
-        state, log_attention = self.decoder.advance(embedded, state, source)
+        if self.config.decoder_loop == "plain":
+            state, log_attention = self.decoder.advance(embedded, state, source)
+        else:
+            attend = partial(log_attention_by_note, self.decoder.attention)
+            state, log_attention = self.decoder.advance(embedded, state, source, attend=attend)
         features = torch.cat([state.hidden[:, :, -1], state.context, embedded], dim=-1)
         p_gen_logit = self._p_gen_logit(features)
-        log_probs, log_vocabulary = self._log_probs(
-            features, p_gen_logit, log_attention, source.ids
-        )
+        if self.config.decoder_loop == "plain" or self.decoder.p_gen is None:
+            log_probs, log_vocabulary = self._log_probs(
+                features, p_gen_logit, log_attention, source.ids
+            )
+        else:
+            log_vocabulary = self._log_vocabulary(features)
+            log_probs = log_mixture_at_words(
+                log_vocabulary, log_attention, p_gen_logit, source.ids, self._n_outside(source.ids)
+            )
         return Step(log_probs, state, log_attention, p_gen_logit.sigmoid(), log_vocabulary)
 
     def add_coverage(self, weight: float = 1.0) -> None:
@@ -582,6 +607,23 @@ class PointerGenerator(PreTrainedModel):
     def _embed(self, ids: Tensor) -> Tensor:
         return self.decoder.embedding(self._known(ids))
 
+    def _loop(self) -> Loop:
+        """The loop that can be read, or the fast one, which imports this file."""
+        from ehr_course.models.pointer_generator_fast import fast_loop, fits
+
+        if self.config.decoder_loop == "plain":
+            return plain_loop
+        if fits(self.decoder):
+            return fast_loop
+        if self.config.decoder_loop == "auto":
+            return plain_loop
+        raise InputError(
+            "PointerGenerator",
+            "decoder_loop",
+            "a part of the decoder was exchanged or has a hook, which the fast loop does not see",
+            'Use "auto" or "plain".',
+        )
+
     def _kept(self, embedded: Tensor) -> Tensor | None:
         """What dropout keeps between the decoder's layers, for all steps at once."""
         config, (batch, target, _) = self.config, embedded.shape
@@ -597,14 +639,21 @@ class PointerGenerator(PreTrainedModel):
             return wide(features.new_full(features.shape[:-1], torch.inf))
         return wide(self.decoder.p_gen(features).squeeze(-1))
 
+    def _log_vocabulary(self, features: Tensor) -> Tensor:
+        return wide(self.decoder.vocabulary(features)).log_softmax(-1)
+
+    def _n_outside(self, ids: Tensor) -> int:
+        """How many extended ids the notes have."""
+        return max(0, int(ids.max()) + 1 - self.config.vocab_size)
+
     def _log_probs(
         self, features: Tensor, p_gen_logit: Tensor, log_attention: Tensor, ids: Tensor
     ) -> tuple[Tensor, Tensor]:
         """The mixed distribution over vocabulary and note, and that of the vocabulary alone."""
-        log_vocabulary = wide(self.decoder.vocabulary(features)).log_softmax(-1)
+        log_vocabulary = self._log_vocabulary(features)
         if self.decoder.p_gen is None:
             return log_vocabulary, log_vocabulary
-        n_outside = max(0, int(ids.max()) + 1 - self.config.vocab_size)
+        n_outside = self._n_outside(ids)
         copied = log_vocabulary.new_zeros(*features.shape[:-1], self.config.vocab_size + n_outside)
         copied.scatter_add_(-1, ids[:, None].expand_as(log_attention), log_attention.exp())
         generated = pad(log_vocabulary, (0, n_outside), value=-torch.inf)
@@ -622,24 +671,23 @@ class PointerGenerator(PreTrainedModel):
         """The negative log-likelihood of the labels: nothing is computed for the other tokens."""
         scored = labels != NOT_SCORED
         targets = labels[scored]  # (n,)
-        inside = targets < self.config.vocab_size
-        logits = wide(self.decoder.vocabulary(features[scored]))
-        of_target = logits.gather(1, self._known(targets)[:, None]).squeeze(1)
-        log_vocabulary = of_target - logits.logsumexp(dim=1)
+        vocabulary = self.decoder.vocabulary
+        inputs = features[scored], vocabulary.weight, vocabulary.bias
         if self.decoder.p_gen is None:  # it knows extended words as <unk> only
-            return LossTerm("negative_log_likelihood", -log_vocabulary.sum(), scored.sum())
+            total = scored_likelihood(*inputs, self._known(targets))
+            return LossTerm("negative_log_likelihood", total, scored.sum())
         ids = source.ids[:, None].expand_as(log_attention)[scored]  # (n, source)
         log_copy = log_copy_probability(log_attention[scored], ids, targets)
-        if bool((~inside & log_copy.isneginf()).any()):
+        lost = (targets >= self.config.vocab_size) & log_copy.isneginf()
+        if bool(lost.any()):
             raise InputError(
                 "labels",
-                f"id {int(targets[~inside & log_copy.isneginf()][0])}",
+                f"id {int(targets[lost][0])}",
                 "it stands neither in the vocabulary nor in its note",
                 "Encode note and summary together: NoteDataset does.",
             )
-        log_vocabulary = log_vocabulary.masked_fill(~inside, -torch.inf)
-        log_probs = log_mixture(log_vocabulary, log_copy, p_gen_logit[scored])
-        return LossTerm("negative_log_likelihood", -log_probs.sum(), scored.sum())
+        total = scored_likelihood(*inputs, targets, log_copy, p_gen_logit[scored])
+        return LossTerm("negative_log_likelihood", total, scored.sum())
 
     def _init_weights(self, module: nn.Module) -> None:
         """Embeddings begin uniform in +-0.1; the rest as PyTorch begins it."""

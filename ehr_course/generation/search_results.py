@@ -1,0 +1,124 @@
+"""What a search finds: hypotheses, and the trace of how it came to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from torch import Tensor
+
+Fate = Literal["alive", "finished", "pruned"]
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One summary in ids.
+
+    Attributes:
+        tokens: without <s>; with </s> at the end if it is finished.
+        log_prob: the logarithm of its probability under the model, in nats.
+        score: log_prob divided by the length penalty of its length.
+        finished: whether it ends with </s>. If not, it was cut at max_length, or every token that
+            could follow was forbidden.
+        attention: float (tokens, source): where the model looked when it wrote each token, as
+            wide as the notes of its batch, 0 on padding; None if the model does not say.
+        p_gen: float (tokens,): the weight of the vocabulary at each token; None if the model does
+            not say.
+    """
+
+    tokens: tuple[int, ...]
+    log_prob: float
+    score: float
+    finished: bool
+    attention: Tensor | None = field(default=None, repr=False, compare=False)
+    p_gen: Tensor | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def coverage(self) -> Tensor | None:
+        """Float (tokens, source): the attention that was spent before each token, summed."""
+        return coverage_before(self.attention)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A hypothesis with one more token, which a step of the search looked at.
+
+    Attributes:
+        parent: the beam of the hypothesis before this step, from 0.
+        token: what it is continued with.
+        log_prob: the logarithm of the probability of it all, in nats.
+        score: log_prob divided by the length penalty.
+        fate: "alive" if it is followed, "finished" if it ends here, "pruned" if it is given up.
+        beam: its beam after this step if it is alive, else None.
+    """
+
+    parent: int
+    token: int
+    log_prob: float
+    score: float
+    fate: Fate
+    beam: int | None
+
+
+@dataclass(frozen=True)
+class SearchTrace:
+    """What the search for one summary looked at.
+
+    Attributes:
+        steps: for each step its candidates, best first: twice as many as beams at most. The first
+            step has the one parent <s>, beam 0.
+
+    A candidate's ancestors are found by its parent: the candidate of the step before whose beam
+    that is.
+    """
+
+    steps: tuple[tuple[Candidate, ...], ...]
+
+    def ancestors(self, step: int, candidate: Candidate) -> tuple[Candidate, ...]:
+        """The candidates from the first step to this one, which is the last of them.
+
+        Args:
+            step: the place of its step in ``steps``.
+            candidate: one of that step.
+
+        >>> first = Candidate(0, 7, -0.1, -0.1, "alive", 1)
+        >>> second = Candidate(1, 2, -0.2, -0.2, "finished", None)
+        >>> SearchTrace(((first,), (second,))).ancestors(1, second) == (first, second)
+        True
+        """
+        path = [candidate]
+        for earlier in reversed(self.steps[:step]):
+            path.append(next(c for c in earlier if c.beam == path[-1].parent))
+        return tuple(reversed(path))
+
+
+@dataclass(frozen=True)
+class BeamResult:
+    """What a search found for one note.
+
+    Attributes:
+        hypotheses: 1 or more, best first; samples stand as they were drawn.
+        trace: how beam search came to them, if it was asked to say so.
+    """
+
+    hypotheses: tuple[Hypothesis, ...]
+    trace: SearchTrace | None = field(default=None, repr=False)
+
+    @property
+    def best(self) -> Hypothesis:
+        """The first hypothesis."""
+        return self.hypotheses[0]
+
+
+def coverage_before(attention: Tensor | None) -> Tensor | None:
+    """The attention of all steps before each step: (tokens, source), zeros in the first row.
+
+    >>> import torch
+    >>> coverage_before(torch.tensor([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]]))
+    tensor([[0.0000, 0.0000],
+            [1.0000, 0.0000],
+            [1.5000, 0.5000]])
+    """
+    if attention is None:
+        return None
+    return attention.cumsum(dim=0) - attention

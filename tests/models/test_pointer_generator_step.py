@@ -1,0 +1,62 @@
+"""The decoder's step for a search, against the plain one."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from ehr_course.generation.search_model import of_beams, spread
+from ehr_course.models.pointer_generator import PointerGenerator, PointerGeneratorConfig, Step
+
+VOCABULARY = 40
+
+
+def model(decoder_loop: str, **changes: object) -> PointerGenerator:
+    torch.manual_seed(0)
+    fields = {"d_hidden": 12, "d_embedding": 8, "decoder_loop": decoder_loop} | changes
+    made = PointerGenerator(PointerGeneratorConfig(vocab_size=VOCABULARY, **fields))
+    if made.decoder.attention.cover is not None:
+        torch.nn.init.normal_(made.decoder.attention.cover)
+    return made.double().eval()
+
+
+def notes() -> torch.Tensor:
+    """Three notes with extended ids, repeated words, special tokens inside, and padding."""
+    ids = torch.randint(4, 9, (3, 15), generator=torch.Generator().manual_seed(0))
+    ids[:, 0], ids[:, 6], ids[0, 3], ids[2, 4] = 1, 2, VOCABULARY, VOCABULARY + 2
+    ids[1, 11:] = 3
+    return ids
+
+
+def steps(made: PointerGenerator) -> list[Step]:
+    """Some steps with three beams, which change places."""
+    source = made.encode(notes())
+    state, said = spread(made.first_state(source), 3), []
+    parents = torch.tensor([[0, 0, 2], [2, 1, 0], [1, 1, 1]])
+    generator = torch.Generator().manual_seed(1)
+    for _ in range(4):
+        tokens = torch.randint(1, VOCABULARY + 3, (3, 3), generator=generator)
+        said.append(made.step(tokens, state, source))
+        state = of_beams(said[-1].state, parents)
+    return said
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("pointer", [True, False])
+@pytest.mark.parametrize("coverage", [True, False])
+def test_every_step_says_what_the_plain_one_says(layers, pointer, coverage):
+    options = {"layers": layers, "pointer": pointer, "coverage": coverage}
+    plain, fast = steps(model("plain", **options)), steps(model("auto", **options))
+    for one, other in zip(plain, fast, strict=True):
+        for name in ("log_probs", "log_attention", "p_gen", "log_vocabulary"):
+            torch.testing.assert_close(
+                getattr(other, name), getattr(one, name), rtol=1e-10, atol=1e-10, msg=name
+            )
+        for expected, found in zip(one.state, other.state, strict=True):
+            torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
+
+
+def test_the_probabilities_of_a_step_sum_to_one():
+    for said in steps(model("auto")):
+        total = said.log_probs.exp().sum(dim=-1)
+        torch.testing.assert_close(total, torch.ones_like(total))
