@@ -676,8 +676,9 @@ class PointerGenerator(PreTrainedModel):
         if self.decoder.p_gen is None:  # it knows extended words as <unk> only
             total = scored_likelihood(*inputs, self._known(targets))
             return LossTerm("negative_log_likelihood", total, scored.sum())
-        ids = source.ids[:, None].expand_as(log_attention)[scored]  # (n, source)
-        log_copy = log_copy_probability(log_attention[scored], ids, targets)
+        log_copy = log_copy_probability(
+            log_attention[scored], source.ids[scored.nonzero()[:, 0]], targets
+        )
         lost = (targets >= self.config.vocab_size) & log_copy.isneginf()
         if bool(lost.any()):
             raise InputError(

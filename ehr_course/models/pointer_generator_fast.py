@@ -157,7 +157,7 @@ class _Loop(torch.autograd.Function):
                 covered += looks
         ctx.layers, ctx.kept = layers, kept
         ctx.save_for_backward(
-            *(closed, encoded, keys, coverage, w_d, v, w_c, attention, cells, squashed),
+            *(encoded, keys, coverage, w_d, v, w_c, attention, cells, squashed),
             *(*gates, *inputs, *recurrent),
         )
         return inputs[-1][1:, :, -size:].clone(), inputs[0][1:, :, :-size].clone(), log_attention
@@ -221,16 +221,18 @@ def _backward(
     ctx: Any, d_states: Tensor, d_contexts: Tensor, d_log_attention: Tensor
 ) -> tuple[Tensor | None, ...]:
     layers, kept, saved = ctx.layers, ctx.kept, ctx.saved_tensors
-    closed, encoded, keys, coverage, w_d, v, w_c, attention, cells, squashed = saved[:10]
-    gates, inputs, recurrent = (saved[10 + k * layers : 10 + (k + 1) * layers] for k in range(3))
+    encoded, keys, coverage, w_d, v, w_c, attention, cells, squashed = saved[:9]
+    gates, inputs, recurrent = (saved[9 + k * layers : 9 + (k + 1) * layers] for k in range(3))
     (batch, length, size), target = keys.shape, attention.shape[0]
     slopes = [_slopes(*tensors) for tensors in zip(gates, cells, squashed, strict=True)]
     # log softmax, apart from what comes through the attention itself.
-    d_log_attention = d_log_attention.contiguous()
-    d_scores = d_log_attention - attention * d_log_attention.sum(dim=2, keepdim=True)
-    d_scores.masked_fill_(closed.isinf(), 0.0)
+    d_scores = torch.empty_like(attention)
+    total = d_log_attention.sum(dim=2, keepdim=True)
+    torch.addcmul(d_log_attention, attention, total, value=-1, out=d_scores)
     d_contexts = d_contexts.contiguous().clone()
-    covered = torch.cat([coverage[None], attention[:-1]]).cumsum(dim=0)
+    covered = [coverage] * target
+    if w_c is not None:
+        covered = torch.cat([coverage[None], attention[:-1]]).cumsum(dim=0)
     queries = linear(inputs[-1][1:, :, -size:], w_d)  # (target, batch, hidden)
 
     energy, d_keys = _Energy(keys, w_d, w_c), torch.zeros_like(keys)
@@ -278,6 +280,7 @@ def _backward(
                 d_hidden[layer - 1].add_(d_given[layer])
 
     d_gates = [of_gates for of_gates, _ in slopes]
+    del energy  # as large as the keys
     d_encoded = attention.permute(1, 2, 0) @ d_contexts.transpose(0, 1)
     tops = inputs[-1][1:, :, -size:]
     return (

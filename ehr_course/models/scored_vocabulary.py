@@ -16,7 +16,7 @@ from torch.nn.functional import logsigmoid
 from ehr_course.errors import InputError
 from ehr_course.losses import log_mixture
 
-ROWS = 512
+ROWS = 256
 """How many steps are computed together: enough for a matrix product to be quick."""
 
 

@@ -1,0 +1,223 @@
+"""The tree of a beam search: which hypotheses were followed, given up and finished."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from matplotlib.axes import Axes
+from matplotlib.patches import FancyBboxPatch
+
+from ehr_course.errors import InputError
+from ehr_course.generation.search_results import BeamResult, Candidate
+from ehr_course.plots import style
+from ehr_course.plots.style import Picture, count
+
+MOST_STEPS = 6
+"""How many steps have room side by side."""
+
+MOST_WORDS = 14
+"""How many tokens of a summary stand in the words under a picture."""
+
+BEST = "#d1495b"
+FILL = {"alive": "#35608d", "finished": "#fde725", "pruned": "#eef0f3"}
+
+
+class Node(NamedTuple):
+    """A candidate and its place in the tree.
+
+    Attributes:
+        step: from 0.
+        row: its place among the candidates of its step, best first.
+        candidate: what the search looked at.
+        parent: the row of its parent in the step before; None at the first step.
+        on_best: whether it is on the way to the best hypothesis.
+    """
+
+    step: int
+    row: int
+    candidate: Candidate
+    parent: int | None
+    on_best: bool
+
+
+def nodes_of(result: BeamResult) -> list[Node]:
+    """The tree of a search, step by step.
+
+    Args:
+        result: of a search with ``trace=True``.
+
+    Raises:
+        InputError: if there is no trace.
+    """
+    if result.trace is None:
+        raise InputError(
+            "beam tree", "result", "it has no trace", "Search with beam_search(..., trace=True)."
+        )
+    steps, best = result.trace.steps, result.best.tokens
+    nodes: list[Node] = []
+    before: dict[int, tuple[int, tuple[int, ...]]] = {0: (0, ())}  # beam: row, its tokens
+    for step, candidates in enumerate(steps):
+        now: dict[int, tuple[int, tuple[int, ...]]] = {}
+        for row, candidate in enumerate(candidates):
+            parent, tokens = before[candidate.parent]
+            tokens = (*tokens, candidate.token)
+            followed = candidate.fate != "pruned"
+            on_best = followed and tokens == best[: step + 1]
+            nodes.append(Node(step, row, candidate, parent if step else None, on_best))
+            if candidate.beam is not None:
+                now[candidate.beam] = row, tokens
+        before = now
+    return nodes
+
+
+# ---------------------------------------------------------------------- words
+
+
+def tree_title(result: BeamResult) -> str:
+    """How much was looked at and what won: a title."""
+    nodes = nodes_of(result)
+    finished = sum(node.candidate.fate == "finished" for node in nodes)
+    best = result.best
+    end = "ends" if best.finished else "is cut"
+    return (
+        f"{count(len(nodes), 'candidate')}, {finished} finished: the best {end} with score "
+        f"{best.score:.2f}"
+    )
+
+
+def describe_tree(result: BeamResult, piece: Callable[[int], str]) -> str:
+    """Say in words what :func:`draw_beam_tree` shows."""
+    others = "; ".join(
+        f"{_written(other.tokens, piece)} ({other.score:.2f})" for other in result.hypotheses[1:3]
+    )
+    best = f"{_written(result.best.tokens, piece)} ({result.best.score:.2f})"
+    behind = f" Behind it: {others}." if others else ""
+    return f"{tree_title(result)}. The best: {best}.{behind}"
+
+
+def _written(tokens: tuple[int, ...], piece: Callable[[int], str]) -> str:
+    words = [piece(token) for token in tokens]
+    if len(words) > MOST_WORDS:
+        words = [*words[: MOST_WORDS - 1], "...", words[-1]]
+    return " ".join(words)
+
+
+# ---------------------------------------------------------------------- the picture
+
+_LINE, _TOP, _BOTTOM = 0.4, 0.66, 0.42
+_BOX_WIDTH, _BOX_HEIGHT = 0.86, 0.74
+
+
+def draw_beam_tree(result: BeamResult, piece: Callable[[int], str], *, first: int = 0) -> Picture:
+    """Draw a part of the tree: a column for each step, the best candidate on top.
+
+    Dark boxes are followed, bright ones have finished, pale ones are given up. The way to the
+    best hypothesis is framed. In each box stand the token and the hypothesis' score: log P
+    divided by the length penalty.
+
+    Args:
+        result: of a search with ``trace=True``.
+        piece: a token id as text.
+        first: the first step that is drawn, from 0; MOST_STEPS are.
+
+    Raises:
+        InputError: if there is no trace, or no such step.
+    """
+    nodes = nodes_of(result)
+    n_steps = nodes[-1].step + 1 if nodes else 0
+    if not 0 <= first < n_steps:
+        raise InputError(
+            "draw_beam_tree",
+            "first",
+            f"{first} is no step of {n_steps}",
+            f"Use 0 to {n_steps - 1}.",
+        )
+    last = min(n_steps, first + MOST_STEPS) - 1
+    shown = [node for node in nodes if first <= node.step <= last]
+    n_rows = max(node.row for node in shown) + 1
+    height = _TOP + n_rows * _LINE + _BOTTOM
+    with style.course_style():
+        picture = Picture(style.WIDTH, height, describe_tree(result, piece))
+        picture.text(
+            0.012,
+            1 - 0.2 / height,
+            tree_title(result),
+            size=style.TITLE,
+            weight="bold",
+            va="center",
+        )
+        picture.text(
+            0.012,
+            1 - 0.44 / height,
+            "dark: followed; bright: finished; pale: given up; framed: the way to the best",
+            size=style.SMALL,
+            color=style.MUTED,
+        )
+        axes = picture.add_axes((0.01, _BOTTOM / height, 0.98, n_rows * _LINE / height))
+        axes.set_xlim(-0.5, MOST_STEPS - 0.5)
+        axes.set_ylim(n_rows - 0.5, -0.5)
+        axes.set_axis_off()
+        for node in shown:
+            _draw_edge(axes, node, first)
+        for node in shown:
+            _draw_box(axes, node, first, piece(node.candidate.token))
+        for step in range(first, last + 1):
+            axes.text(
+                step - first,
+                n_rows - 0.3,
+                f"step {step + 1}",
+                size=style.SMALL,
+                color=style.MUTED,
+                ha="center",
+                va="top",
+            )
+    return picture
+
+
+def _draw_edge(axes: Axes, node: Node, first: int) -> None:
+    if node.parent is None or node.step == first:
+        return
+    x = node.step - first
+    pruned = node.candidate.fate == "pruned"
+    axes.plot(
+        [x - 1 + _BOX_WIDTH / 2, x - _BOX_WIDTH / 2],
+        [node.parent, node.row],
+        color=BEST if node.on_best else style.MUTED,
+        linewidth=2 if node.on_best else 0.8,
+        linestyle=":" if pruned else "-",
+        zorder=3 if node.on_best else 1,
+    )
+
+
+def _draw_box(axes: Axes, node: Node, first: int, token: str) -> None:
+    x, fate = node.step - first, node.candidate.fate
+    colour = FILL[fate]
+    axes.add_patch(
+        FancyBboxPatch(
+            (x - _BOX_WIDTH / 2, node.row - _BOX_HEIGHT / 2),
+            _BOX_WIDTH,
+            _BOX_HEIGHT,
+            boxstyle="round,pad=0,rounding_size=0.08",
+            facecolor=colour,
+            edgecolor=BEST if node.on_best else style.MUTED,
+            linewidth=2.2 if node.on_best else 0.6,
+            zorder=2,
+        )
+    )
+    ink = style.MUTED if fate == "pruned" else style.ink_on(colour)
+    for offset, text, size in (
+        (-0.17, _short(token), style.SMALL),
+        (0.19, f"{node.candidate.score:.2f}", style.SMALL - 0.5),
+    ):
+        axes.text(
+            x, node.row + offset, text, size=size, color=ink, ha="center", va="center", zorder=4
+        )
+
+
+def _short(token: str, width: float = 1.0) -> str:
+    """A token that fits into its box."""
+    text = token
+    while len(text) > 1 and style.text_width(text, style.SMALL) > width:
+        text = f"{text.rstrip('…')[:-1]}…"
+    return text

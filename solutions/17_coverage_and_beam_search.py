@@ -1,0 +1,237 @@
+# %% [markdown]
+# # 17 · Coverage and beam search: worked answers
+#
+# One answer and one alternative for each exercise, with the reason.
+# Compare them with your own after you have tried.
+
+# %%
+from collections import defaultdict
+from functools import cache
+
+import torch
+
+from ehr_course.exercises import check
+
+
+# %% [markdown]
+# ## 17.1 The coverage vector
+#
+# `cumsum` adds up the steps to each one, itself included. The step's own
+# attention is not known when it chooses where to look, so it is taken
+# away again.
+
+# %% tags=["answer:17.1", "nbval-ignore-output"]
+def coverage_before(attention):
+    return attention.cumsum(dim=0) - attention
+
+
+check("17.1", coverage_before)
+
+
+# %% [markdown]
+# A decoder does it step by step: it notes what was spent, looks, and adds
+# the look.
+
+# %% tags=["alternative:17.1", "nbval-ignore-output"]
+def coverage_before(attention):
+    spent = torch.zeros(attention.shape[1])
+    rows = []
+    for look in attention:
+        rows.append(spent)
+        spent = spent + look
+    return torch.stack(rows)
+
+
+check("17.1", coverage_before)
+
+
+# %% [markdown]
+# ## 17.2 The coverage loss
+#
+# At each word the smaller of the two numbers is what was spent before and
+# is spent again. Over the words of the note that is between 0 and 1, since
+# attention sums to 1. Steps of padding are multiplied by 0, and they are
+# not in the count.
+
+# %% tags=["answer:17.2", "nbval-ignore-output"]
+def coverage_loss(attention, scored):
+    before = attention.cumsum(dim=1) - attention
+    overlap = torch.minimum(attention, before).sum(dim=-1)
+    return (overlap * scored).sum(), scored.sum()
+
+
+check("17.2", coverage_loss)
+
+
+# %% [markdown]
+# The same with the steps in a loop, and padding left out by indexing.
+
+# %% tags=["alternative:17.2", "nbval-ignore-output"]
+def coverage_loss(attention, scored):
+    spent = torch.zeros_like(attention[:, 0])  # (batch, source)
+    total = 0.0
+    for t in range(attention.shape[1]):
+        look, counts = attention[:, t], scored[:, t]
+        again = torch.where(look < spent, look, spent)
+        total += float(again[counts].sum())
+        spent = spent + look
+    return total, int(scored.sum())
+
+
+check("17.2", coverage_loss)
+
+
+# %% [markdown]
+# ## 17.3 The length penalty
+#
+# All scores are negative, and dividing by more brings one nearer to 0. So
+# a long hypothesis, whose log-probability is the sum of many, pays less
+# for its length. The best score is the largest.
+
+# %% tags=["answer:17.3", "nbval-ignore-output"]
+def best_hypothesis(hypotheses, alpha):
+    scores = []
+    for tokens in hypotheses:
+        log_p, n = sum(tokens), len(tokens)
+        penalty = ((5 + n) / 6) ** alpha
+        scores.append(log_p / penalty)
+    return scores, scores.index(max(scores))
+
+
+check("17.3", best_hypothesis)
+
+
+# %% [markdown]
+# With tensors the penalties of all hypotheses are one line.
+
+# %% tags=["alternative:17.3", "nbval-ignore-output"]
+def best_hypothesis(hypotheses, alpha):
+    sums = [(sum(tokens), len(tokens)) for tokens in hypotheses]
+    log_p, n = torch.tensor(sums, dtype=torch.float64).T
+    scores = log_p * (6 / (5 + n)) ** alpha
+    return scores.tolist(), int(scores.argmax())
+
+
+check("17.3", best_hypothesis)
+
+
+# %% [markdown]
+# ## 17.4 Block repeated trigrams
+#
+# The next token would be the third of a trigram whose first two are the
+# last two tokens. Wherever those stand, followed by something, that
+# something is forbidden. With fewer than three tokens the range is empty.
+
+# %% tags=["answer:17.4", "nbval-ignore-output"]
+def blocked_tokens(tokens):
+    blocked = set()
+    for i in range(len(tokens) - 2):
+        if tokens[i : i + 2] == tokens[-2:]:
+            blocked.add(tokens[i + 2])
+    return blocked - {2}
+
+
+check("17.4", blocked_tokens)
+
+
+# %% [markdown]
+# A long search keeps a dictionary from each pair to what has followed it,
+# and adds one entry at each step.
+
+# %% tags=["alternative:17.4", "nbval-ignore-output"]
+def blocked_tokens(tokens):
+    followed = defaultdict(set)
+    for *pair, third in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        followed[tuple(pair)].add(third)
+    return followed[tuple(tokens[-2:])] - {2}
+
+
+check("17.4", blocked_tokens)
+
+
+# %% [markdown]
+# ## 17.5 One step of a beam search
+#
+# The score of a continuation is that of its hypothesis plus the
+# log-probability of the token. In the flat axis the places of beam 0 come
+# first, then those of beam 1: each beam has as many as the vocabulary has
+# tokens, so a division by that gives the beam and leaves the token.
+
+# %% tags=["answer:17.5", "nbval-ignore-output"]
+def beam_step(log_probs, scores):
+    _, beams, vocab = log_probs.shape
+    totals = scores[:, :, None] + log_probs
+    best, places = totals.flatten(1).topk(beams, dim=1)
+    return best, places // vocab, places % vocab
+
+
+check("17.5", beam_step)
+
+
+# %% [markdown]
+# The best K of all continuations are among the best K of each beam. So
+# each beam can name its own first, and then the best of those are taken;
+# with a large vocabulary and several machines that saves much.
+
+# %% tags=["alternative:17.5", "nbval-ignore-output"]
+def beam_step(log_probs, scores):
+    batch, beams, vocab = log_probs.shape
+    n = min(beams, vocab)
+    more, tokens = log_probs.topk(n, dim=-1)  # (batch, beams, n)
+    totals = (scores[..., None] + more).reshape(batch, beams * n)
+    best, places = totals.topk(beams, dim=1)
+    tokens = tokens.reshape(batch, beams * n).gather(1, places)
+    parents = torch.div(places, n, rounding_mode="floor")
+    return best, parents, tokens
+
+
+check("17.5", beam_step)
+
+
+# %% [markdown]
+# ## 17.6 ROUGE-L
+#
+# `best[i][j]` is the length of the longest common subsequence of the first
+# `i` words of one text and the first `j` of the other. Two equal words
+# make it one longer than without both. Two unlike words cannot both be
+# last in it, so one of them is left out.
+
+# %% tags=["answer:17.6", "nbval-ignore-output"]
+def rouge_l(summary, reference):
+    n, m = len(summary), len(reference)
+    best = [[0] * (m + 1) for _ in range(n + 1)]
+    for i in range(n):
+        for j in range(m):
+            if summary[i] == reference[j]:
+                best[i + 1][j + 1] = best[i][j] + 1
+            else:
+                best[i + 1][j + 1] = max(best[i][j + 1], best[i + 1][j])
+    common = best[n][m]
+    if common == 0:
+        return 0.0
+    precision, recall = common / n, common / m
+    return 2 * precision * recall / (precision + recall)
+
+
+check("17.6", rouge_l)
+
+
+# %% [markdown]
+# The same as a function that calls itself and remembers its answers. F1
+# written with the lengths needs no precision and no recall.
+
+# %% tags=["alternative:17.6", "nbval-ignore-output"]
+def rouge_l(summary, reference):
+    @cache
+    def longest(i, j):
+        if i == len(summary) or j == len(reference):
+            return 0
+        if summary[i] == reference[j]:
+            return 1 + longest(i + 1, j + 1)
+        return max(longest(i + 1, j), longest(i, j + 1))
+
+    both = len(summary) + len(reference)
+    return 2 * longest(0, 0) / both if both else 0.0
+
+
+check("17.6", rouge_l)

@@ -1,0 +1,79 @@
+"""The coverage player: its controls choose the summary and the step."""
+
+import ipywidgets
+import numpy as np
+import pytest
+
+from ehr_course.errors import InputError
+from ehr_course.plots.coverage_player import Look, draw_coverage
+from ehr_course.widgets.coverage_player import coverage_player
+
+SOURCE = ("fever", "cough", "pain")
+RNG = np.random.default_rng(0)
+LOOKS = {
+    "plain": Look(SOURCE, ("fever", "fever", "cough"), RNG.dirichlet(np.ones(3), 3)),
+    "with coverage": Look(SOURCE, ("fever", "cough"), RNG.dirichlet(np.ones(3), 2)),
+}
+
+
+@pytest.fixture
+def player():
+    return coverage_player(LOOKS)
+
+
+def test_it_starts_with_the_first_step_of_the_first_summary(player):
+    assert player.image.value == draw_coverage(LOOKS["plain"], 0).png()
+
+
+@pytest.mark.parametrize("step", [2, 3])
+def test_the_slider_moves_to_a_step(player, step):
+    player.controls["step"].value = step
+    assert player.image.value == draw_coverage(LOOKS["plain"], step - 1).png()
+    assert f"Step {step} writes" in player.alternative_text
+
+
+def test_another_summary_is_shown_at_the_same_step(player):
+    player.controls["step"].value = 2
+    player.controls["summary"].value = "with coverage"
+    assert player.image.value == draw_coverage(LOOKS["with coverage"], 1).png()
+
+
+def test_a_shorter_summary_stays_at_its_last_step(player):
+    player.controls["step"].value = 3
+    player.controls["summary"].value = "with coverage"
+    assert player.error is None
+    assert player.image.value == draw_coverage(LOOKS["with coverage"], 1).png()
+
+
+def test_the_play_button_goes_through_all_steps(player):
+    (play,) = (w for w in player.children[0].children if isinstance(w, ipywidgets.Play))
+    step = player.controls["step"]
+    assert (play.min, play.max) == (step.min, step.max) == (1, 3)
+
+
+def test_a_page_without_a_kernel_shows_the_picture(player):
+    data, _ = player._repr_mimebundle_()
+    assert data["image/png"]
+    assert data["text/plain"].startswith("Step 1 writes")
+
+
+def test_it_begins_at_the_step_that_is_asked_for():
+    player = coverage_player(LOOKS, step=3)
+    assert player.image.value == draw_coverage(LOOKS["plain"], 2).png()
+
+
+@pytest.mark.parametrize("step", [0, 4])
+def test_a_step_that_no_summary_has_is_refused(step):
+    with pytest.raises(InputError, match="no step of 3"):
+        coverage_player(LOOKS, step=step)
+
+
+def test_the_player_wants_summaries():
+    with pytest.raises(InputError, match="there are none"):
+        coverage_player({})
+
+
+def test_every_control_has_a_label_that_is_shown_whole(player):
+    for control in player.controls.values():
+        assert control.description
+        assert control.style.description_width == "initial"
