@@ -58,9 +58,11 @@ from ehr_course.widgets.generation_trace import generation_trace_player
 
 # %% [markdown]
 # The notes are invented, one for each patient of the embedded hospital,
-# with one drug each. (Real ones are read if `EHR_COURSE_NOTES` names a
-# file.) They are split by patient, and the notes of the patients kept
-# apart name drugs that no training note has. The names are real.
+# with one drug each. They are split by patient, and the notes of the
+# patients kept apart name drugs that no training note has. The names are
+# real. (If `EHR_COURSE_NOTES` names a file, its notes are read instead,
+# and the names are the words that only new notes have. What the lesson
+# says of numbers holds for the invented notes.)
 
 # %%
 real = real_notes() is not None
@@ -350,10 +352,10 @@ assert (len(words), len(ids), len(weights)) == (7, 8, 6)
 torch.manual_seed(SEED)
 fresh = PointerGenerator(PointerGeneratorConfig.for_tokenizer(tokenizer))
 fresh.eval()
-batch = new_data.batch(range(16))
+batch = new_data.batch(range(min(16, len(new))))
 masked = fresh.encode(batch["input_ids"], batch["attention_mask"])
 every_place = masked._replace(copyable=batch["attention_mask"].bool())
-start = torch.ones(16, 1, dtype=torch.int64)  # <s>
+start = torch.full((len(batch["labels"]), 1), tokenizer.bos_id)
 p_end = {}
 for name, source in {"words": masked, "everything": every_place}.items():
     step = fresh.step(start, fresh.first_state(source), source)

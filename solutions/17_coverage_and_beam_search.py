@@ -54,20 +54,20 @@ check("17.1", coverage_before)
 # not in the count.
 
 # %% tags=["answer:17.2", "nbval-ignore-output"]
-def coverage_loss(attention, scored):
+def loss_of_coverage(attention, scored):
     before = attention.cumsum(dim=1) - attention
     overlap = torch.minimum(attention, before).sum(dim=-1)
     return (overlap * scored).sum(), scored.sum()
 
 
-check("17.2", coverage_loss)
+check("17.2", loss_of_coverage)
 
 
 # %% [markdown]
 # The same with the steps in a loop, and padding left out by indexing.
 
 # %% tags=["alternative:17.2", "nbval-ignore-output"]
-def coverage_loss(attention, scored):
+def loss_of_coverage(attention, scored):
     spent = torch.zeros_like(attention[:, 0])  # (batch, source)
     total = 0.0
     for t in range(attention.shape[1]):
@@ -78,7 +78,7 @@ def coverage_loss(attention, scored):
     return total, int(scored.sum())
 
 
-check("17.2", coverage_loss)
+check("17.2", loss_of_coverage)
 
 
 # %% [markdown]

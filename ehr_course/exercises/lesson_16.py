@@ -117,12 +117,23 @@ def _fresh_attention(rng: random.Random) -> Arguments:
     )
 
 
-def _finite(value: str) -> str:
-    return (
-        f"You gave padding the score {value}. That is small beside the usual scores and large "
-        "beside very negative ones: here padding has weight again. Only minus infinity is below "
-        "every score."
-    )
+_FINITE = (
+    "You gave padding a finite score. That is small beside the usual scores and large beside very "
+    "negative ones: here padding has weight again. Only minus infinity is below every score."
+)
+_FINITE_ADDED = (
+    "You added a finite number to the scores of padding. Here the score of padding is so far "
+    "above those of the words that it is still the largest: padding has weight again. Only minus "
+    "infinity is below every score."
+)
+
+
+def _filled(fill: float) -> Callable[..., Any]:
+    return _attends(weigh=lambda scores, mask: _fill_softmax(scores, mask, fill))
+
+
+def _lowered(by: float) -> Callable[..., Any]:
+    return _attends(weigh=lambda scores, mask: (scores - by * (1 - mask)).softmax(dim=1))
 
 
 _ONE = torch.tensor([[1.0]])
@@ -140,6 +151,12 @@ def _high_padding(v: float) -> Arguments:
     """Two equal words with the score -0.96 v, and a padding with v."""
     states = torch.tensor([[[-2.0, 0.0], [-2.0, 0.0], [4.0, 0.0]]])
     return 0 * _ONE, states, torch.tensor([[1, 1, 0]]), _WH, _ONE, torch.tensor([v])
+
+
+def _three_large(v: float) -> Arguments:
+    """Three words with the scores -0.96 v, 0.76 v and v: too large for an exponential."""
+    states = torch.tensor([[[-2.0, 0.0], [1.0, 0.0], [4.0, 0.0]]])
+    return 0 * _ONE, states, torch.tensor([[1, 1, 1]]), _WH, _ONE, torch.tensor([v])
 
 
 ATTENTION = Exercise(
@@ -161,8 +178,12 @@ ATTENTION = Exercise(
         _same_places(-20.0),
         _same_places(-2e4),
         _same_places(-4e9),
+        _same_places(-2e37),
         _high_padding(300.0),
         _high_padding(4e9),
+        _high_padding(2e37),
+        _three_large(300.0),
+        _three_large(-300.0),
     ),
     fresh=_fresh_attention,
     misconceptions=(
@@ -212,21 +233,12 @@ ATTENTION = Exercise(
                 weigh=lambda scores, mask: scores.softmax(1),
             )(query, states, mask, w_h, w_d, v),
         ),
-        Misconception(
-            "minus_100",
-            _finite("-100"),
-            _attends(weigh=lambda scores, mask: _fill_softmax(scores, mask, -100.0)),
-        ),
-        Misconception(
-            "minus_10000",
-            _finite("-1e4"),
-            _attends(weigh=lambda scores, mask: _fill_softmax(scores, mask, -1e4)),
-        ),
-        Misconception(
-            "minus_a_billion",
-            _finite("-1e9"),
-            _attends(weigh=lambda scores, mask: _fill_softmax(scores, mask, -1e9)),
-        ),
+        Misconception("minus_100", _FINITE, _filled(-100.0)),
+        Misconception("minus_10000", _FINITE, _filled(-1e4)),
+        Misconception("minus_a_billion", _FINITE, _filled(-1e9)),
+        Misconception("minus_1e20", _FINITE, _filled(-1e20)),
+        Misconception("lowered_by_10000", _FINITE_ADDED, _lowered(1e4)),
+        Misconception("lowered_by_1e20", _FINITE_ADDED, _lowered(1e20)),
         Misconception(
             "softmax_over_the_batch",
             "Your softmax runs over the batch (dimension 0). The weights of a note do not sum to "
@@ -422,6 +434,12 @@ GENERATION = Exercise(
         ),
         Misconception(
             "bias_subtracted", "You subtracted the bias.", _gated(logit=lambda x, w, b: x @ w - b)
+        ),
+        Misconception(
+            "bias_of_each_feature",
+            "You added the bias to each product, before their sum. It counts once for each "
+            "feature then; a linear layer adds it once.",
+            _gated(logit=lambda x, w, b: (x * w + b).sum(1)),
         ),
         Misconception(
             "bias_after_the_sigmoid",
@@ -850,6 +868,7 @@ EXTENDED = Exercise(
             [*_SPECIAL, "with"],
         ),
         (["given"], [], [*_SPECIAL, "given"]),
+        (["with", "pains", "pain"], ["pain", "with"], [*_SPECIAL, "without"]),  # parts of words
     ),
     fresh=_fresh_words,
     misconceptions=(
@@ -1073,6 +1092,30 @@ def _log_of_clamped(least: float) -> Callable[..., Tensor]:
     return lambda *given: -_probability(*given).clamp(min=least).log().mean()
 
 
+def _log_of_softmax(numbers: Tensor) -> Tensor:
+    return numbers.softmax(1).log()
+
+
+def _by_ways(
+    *,
+    of_vocab: Callable[[Tensor], Tensor] = lambda logits: logits.log_softmax(1),
+    of_note: Callable[[Tensor], Tensor] = lambda scores: scores.log_softmax(1),
+    closed: float = -torch.inf,
+    outside: float = -torch.inf,
+) -> Callable[..., Gradients]:
+    """The loss with other logarithms, or with other numbers where a way is closed."""
+
+    def loss(logits: Tensor, scores: Tensor, gate: Tensor, ids: Tensor, targets: Tensor) -> Tensor:
+        unknown = targets >= logits.shape[1]
+        known = targets.masked_fill(unknown, UNK)
+        generated = of_vocab(logits).gather(1, known[:, None])[:, 0].masked_fill(unknown, outside)
+        here = (ids == targets[:, None]) & scores.isfinite()
+        copied = of_note(scores).masked_fill(~here, closed).logsumexp(1)
+        return -torch.logaddexp(logsigmoid(gate) + generated, logsigmoid(-gate) + copied).mean()
+
+    return _by_autograd(loss)
+
+
 def _masked_places_too(scores: Tensor, ids: Tensor, targets: Tensor) -> Tensor:
     here = ids == targets[:, None]
     return scores.log_softmax(1).masked_fill(~here, -torch.inf).logsumexp(1)
@@ -1148,6 +1191,17 @@ _UNDERFLOW = (
     "space."
 )
 
+_LOG_OF_SOFTMAX = (
+    "You took the logarithm of a softmax, or of a sum of exponentials. Here numbers lie 900 apart: "
+    "float32 makes 0 or infinity of their exponentials, and the gradient is nan. log_softmax "
+    "never leaves log space."
+)
+_CLOSED = (
+    "A finite number bounds your loss: you filled it in where a target cannot be generated, or "
+    "cannot be copied. Where the other way is less probable still, that number outweighs it. Only "
+    "minus infinity is below every logarithm."
+)
+
 LOG_SPACE = Exercise(
     id="16.5",
     title="The loss in log space",
@@ -1163,6 +1217,10 @@ LOG_SPACE = Exercise(
         _target([0.0, 1.0], [0.0, 1.0], -60.0, [2, 3], 1),  # below 1e-8
         _target([0.0, 1.0], [0.0, 1.0], 200.0, [2, 3], 2),  # below every number of float32
         _target([0.0, 1.0], [0.0, 1.0], -900.0, [2, 3], 1),  # and of float64
+        _target([0.0, 900.0], [0.0, 1.0], 0.5, [2, 3], 0),  # by the logits
+        _target([0.0, 1.0], [0.0, 900.0], 0.5, [2, 3], 2),  # by the scores
+        _target([0.0, 1.0], [0.0, 1.0], -4e9, [2, 3], 1),  # below what a finite number stands for
+        _target([0.0, 1.0], [0.0, 1.0], 4e9, [2, 3], 2),
         (
             torch.tensor([[0.0, 1.0, 2.0], [1.0, 0.0, 0.5]]),
             torch.tensor([[0.0, 1.0], [2.0, 0.5]]),
@@ -1195,6 +1253,68 @@ LOG_SPACE = Exercise(
             "the note the sum is 0: the value is right, minus infinity, and its gradient is nan, "
             "which spreads to every weight.",
             _pointed(copy=_log_of_a_sum),
+        ),
+        *(
+            Misconception(f"logarithm_of_a_softmax_of_{name}", _LOG_OF_SOFTMAX, wrong)
+            for name, wrong in (
+                ("logits", _by_ways(of_vocab=_log_of_softmax)),
+                ("scores", _by_ways(of_note=_log_of_softmax)),
+                ("both", _by_ways(of_vocab=_log_of_softmax, of_note=_log_of_softmax)),
+            )
+        ),
+        Misconception(
+            "logarithm_of_the_sigmoid",
+            "You took the logarithm of p_gen, or of 1 - p_gen, after the sigmoid. Here the "
+            "sigmoid is 0 or 1 in float32: the logarithm is minus infinity, and the gradient nan. "
+            "The gate is given as a logit so that p_gen need not be computed.",
+            _pointed(
+                join=lambda generated, copied, gate: torch.logaddexp(
+                    gate.sigmoid().log() + generated, (1 - gate.sigmoid()).log() + copied
+                )
+            ),
+        ),
+        *(
+            Misconception(name, _CLOSED, wrong)
+            for name, wrong in (
+                ("closed_ways_minus_100", _by_ways(closed=-100.0, outside=-100.0)),
+                ("closed_ways_minus_10000", _by_ways(closed=-1e4, outside=-1e4)),
+                ("closed_ways_minus_a_billion", _by_ways(closed=-1e9, outside=-1e9)),
+                ("no_place_minus_100", _by_ways(closed=-100.0)),
+                ("no_place_minus_10000", _by_ways(closed=-1e4)),
+                ("no_place_minus_a_billion", _by_ways(closed=-1e9)),
+            )
+        ),
+        Misconception(
+            "copied_if_in_the_note",
+            "You copied every target that the note has, and generated the others. A word can be "
+            "written in both ways, and the two add up.",
+            _pointed(
+                join=lambda generated, copied, gate: torch.where(
+                    copied > -torch.inf, logsigmoid(-gate) + copied, logsigmoid(gate) + generated
+                )
+            ),
+        ),
+        Misconception(
+            "generated_if_known",
+            "You generated every target of the vocabulary, and copied the others. A word of the "
+            "vocabulary that the note has can be copied too, and the two ways add up.",
+            _pointed(
+                join=lambda generated, copied, gate: torch.where(
+                    generated > -torch.inf,
+                    logsigmoid(gate) + generated,
+                    logsigmoid(-gate) + copied,
+                )
+            ),
+        ),
+        Misconception(
+            "likelier_way_alone",
+            "You took the likelier of the two ways. A word can be written in both, and the two "
+            "add up.",
+            _pointed(
+                join=lambda generated, copied, gate: torch.maximum(
+                    logsigmoid(gate) + generated, logsigmoid(-gate) + copied
+                )
+            ),
         ),
         Misconception(
             "masked_places",
@@ -1395,11 +1515,29 @@ def _all_rows_read(lengths: Tensor, starts: Tensor, chunk: int) -> Tensor:
     return torch.full((len(lengths), len(starts)), chunk)
 
 
+def _even_chunks(
+    read: TwoWayReader, tokens: Tensor, lengths: Tensor, chunk: int
+) -> tuple[Tensor, Tensor]:
+    source = tokens.shape[1]
+    return _chunked(read, tokens, lengths, -(-source // -(-source // chunk)))
+
+
+def _cut_to_the_longest(lengths: Tensor, states: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:
+    return states[:, : int(lengths.max())], ends
+
+
+def _all_as_long(
+    read: TwoWayReader, tokens: Tensor, lengths: Tensor, chunk: int
+) -> tuple[Tensor, Tensor]:
+    return _chunked(read, tokens, torch.full_like(lengths, tokens.shape[1]), chunk)
+
+
 def _fresh_chunks(rng: random.Random) -> Arguments:
     batch, chunk = 2, rng.randint(2, 3)
     source = rng.randint(chunk + 1, 3 * chunk)
     lengths = [rng.randint(1, source) for _ in range(batch)]
-    lengths[rng.randrange(batch)] = source
+    if rng.random() < 0.7:  # else all of them may be shorter than the tensor is wide
+        lengths[rng.randrange(batch)] = source
     tokens = torch.tensor(
         [[float(rng.randint(1, 9)) for _ in range(source)] for _ in range(batch)]
     )
@@ -1440,6 +1578,13 @@ CHUNKS = Exercise(
             2,
         ),
         (_HALF, torch.tensor([[1.0, 2.0]]), torch.tensor([2]), 3),
+        (_HALF, torch.tensor([[1.0, 2.0, 3.0, 4.0]]), torch.tensor([4]), 3),  # 3 + 1, not 2 + 2
+        (
+            _HALF,  # nobody has a token at the last place
+            torch.tensor([[1.0, 2.0, 3.0, 9.0, 9.0], [4.0, 9.0, 9.0, 9.0, 9.0]]),
+            torch.tensor([3, 1]),
+            2,
+        ),
         (
             _HALF,
             torch.tensor([[1.0, 2.0, 3.0], [4.0, 9.0, 9.0], [4.0, 5.0, 9.0]]),
@@ -1484,7 +1629,14 @@ CHUNKS = Exercise(
             "The chunks of a note stand in reverse order in your result.",
             _folds(unfold=lambda states: states.flip(1)),
         ),
+        Misconception(
+            "chunks_of_even_size",
+            "Your chunks are about equally long, as torch.chunk makes them. Each chunk but a "
+            "note's last has exactly chunk tokens; torch.split cuts like that.",
+            _even_chunks,
+        ),
         Misconception("padding_read", _READ_PADDING, _folds(inside=_all_rows_read)),
+        Misconception("padding_of_shorter_notes_read", _READ_PADDING, _all_as_long),
         Misconception(
             "empty_chunks_read",
             "You gave an empty chunk the length 1, so that read accepts it. It reads a token of "
@@ -1542,6 +1694,14 @@ CHUNKS = Exercise(
                     ends[:, :, 0].sum(1) / (last + 1),
                     ends[:, :, 1].sum(1) / (last + 1),
                 )
+            ),
+        ),
+        Misconception(
+            "width_of_the_longest_note",
+            "Your states are as wide as the longest note. The result has source places, as tokens "
+            "has, even where every note of the batch is shorter.",
+            lambda read, tokens, lengths, chunk: _cut_to_the_longest(
+                lengths, *_chunked(read, tokens, lengths, chunk)
             ),
         ),
         Misconception(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import itertools
 import math
 import random
@@ -121,7 +122,8 @@ COVERAGE = Exercise(
         Misconception(
             "all_steps",
             "Every row of yours is the sum of all steps, those to come included. A step knows "
-            "only what was before it.",
+            "only what was before it. (If a loop collects the rows: += changes a tensor in place, "
+            "and with it the rows that you have collected already.)",
             lambda attention: attention.sum(0, keepdim=True).expand_as(attention),
         ),
         Misconception(
@@ -260,6 +262,8 @@ LOSS = Exercise(
         (_TWO, torch.tensor([[True] * 4] * 2)),
         (_TWO[:1, :3], torch.tensor([[True] * 3])),
         (_TWO[1:, :3], torch.tensor([[True, True, False]])),
+        # A second step that costs nothing.
+        (torch.tensor([[[1.0, 0.0], [0.0, 1.0]]]), torch.tensor([[True, True]])),
     ),
     fresh=_fresh_loss,
     misconceptions=(
@@ -385,6 +389,15 @@ LOSS = Exercise(
             ),
         ),
         Misconception(
+            "steps_without_cost_not_counted",
+            "You counted the steps that cost something. One that costs 0 is a step too: it is "
+            "what makes the mean small.",
+            lambda attention, scored: (
+                _loss(attention, scored)[0],
+                float(((_overlap(attention) > 0) & scored).sum()),
+            ),
+        ),
+        Misconception(
             "rows_counted",
             "You counted the summaries. A long one has more steps that can cost something: count "
             "the steps that are scored.",
@@ -439,9 +452,22 @@ _rank = _scored(lambda log_p, n, alpha: log_p / math.exp(alpha * math.log((5 + n
 """The reference: the penalty by way of its logarithm."""
 
 
+def _place_from_1(hypotheses: Hypotheses, alpha: float) -> Ranked:
+    scores, best = _rank(hypotheses, alpha)
+    return scores, best + 1
+
+
 def _by_log_p(hypotheses: Hypotheses, alpha: float) -> Ranked:
     totals = [math.fsum(tokens) for tokens in hypotheses]
     return _rank(hypotheses, alpha)[0], totals.index(max(totals))
+
+
+def _undivided(log_p: float, n: int, alpha: float) -> float:
+    return log_p
+
+
+def _rounded_down(log_p: float, n: int, alpha: float) -> float:
+    return log_p / ((5 + n) // 6) ** alpha
 
 
 def _product_of_logs(hypotheses: Hypotheses, alpha: float) -> Ranked:
@@ -459,9 +485,15 @@ def _fresh_hypotheses(rng: random.Random) -> Arguments:
         lengths = rng.sample(range(1, 8), rng.randint(2, 3))
         hypotheses = [[-rng.randint(5, 150) / 100 for _ in range(n)] for n in lengths]
         alpha = rng.choice([0.6, 1.0, 1.4, 2.0])
-        scores = sorted(_rank(hypotheses, alpha)[0])
-        if all(b - a > 0.02 for a, b in itertools.pairwise(scores)):
+        # Equal log-probabilities, or scores that rounding down makes equal, would leave it to
+        # the order of additions which hypothesis a wrong idea chooses.
+        rankings = (_rank, _scored(_undivided), _scored(_rounded_down))
+        if all(_apart(ranking(hypotheses, alpha)[0]) for ranking in rankings):
             return hypotheses, alpha
+
+
+def _apart(scores: Sequence[float]) -> bool:
+    return all(b - a > 0.02 for a, b in itertools.pairwise(sorted(scores)))
 
 
 _POSITIVE = (
@@ -481,6 +513,8 @@ LENGTH_PENALTY = Exercise(
         ([[-0.5, -0.7], [-0.4, -0.8, -0.6], [-0.3, -0.4, -0.5, -0.2, -0.1]], 0.5),
         ([[-1.2], [-0.1, -0.4, -1.0]], 1.5),
         ([[-0.9, -0.2], [-0.2, -0.1, -0.2, -0.1, -0.2, -0.1, -0.3, -0.2]], 1.0),
+        # The longer one is the more probable one too.
+        ([[-1.3], [-0.2, -0.1, -0.2, -0.1, -0.2, -0.1, -0.3]], 1.0),
     ),
     fresh=_fresh_hypotheses,
     misconceptions=(
@@ -558,7 +592,7 @@ LENGTH_PENALTY = Exercise(
             "rounded_down",
             "You divided with //, which rounds down. Hypotheses of 2 and of 6 tokens would get "
             "the same penalty.",
-            _scored(lambda log_p, n, alpha: log_p / ((5 + n) // 6) ** alpha),
+            _scored(_rounded_down),
         ),
         Misconception(
             "length_without_the_end",
@@ -579,9 +613,22 @@ LENGTH_PENALTY = Exercise(
             _scored(lambda log_p, n, alpha: log_p / n**alpha),
         ),
         Misconception(
+            "mean_of_the_tokens",
+            "You took the mean log-probability of the tokens. The task asks for another penalty, "
+            "which grows slower than the length and depends on alpha: ((5 + n) / 6) to the power "
+            "of alpha.",
+            _scored(lambda log_p, n, alpha: log_p / n),
+        ),
+        Misconception(
+            "place_from_1",
+            "Your scores are right, and you count the places from 1. The first hypothesis has "
+            "the place 0.",
+            _place_from_1,
+        ),
+        Misconception(
             "no_penalty",
             "Your scores are the log-probabilities. Divide each by its penalty.",
-            _scored(lambda log_p, n, alpha: log_p),
+            _scored(_undivided),
         ),
         Misconception(
             "penalty_subtracted",
@@ -701,6 +748,40 @@ def _only_if_twice(tokens: Sequence[int]) -> set[int]:
     return _without_end([token for token, n in Counter(_after(tokens, 3)).items() if n > 1])
 
 
+def _any_repetition(tokens: Sequence[int]) -> set[int]:
+    """Every token after which some trigram stands twice, that one or an earlier one."""
+    grams = [tuple(tokens[i : i + 3]) for i in range(len(tokens) - 2)]
+    return _without_end(tokens) if len(set(grams)) < len(grams) else _blocked(tokens)
+
+
+def _digits_alike(tokens: Sequence[int]) -> set[int]:
+    def digits(pair: Sequence[int]) -> str:
+        return "".join(map(str, pair))
+
+    last = digits(tokens[-2:])
+    return _without_end(
+        [tokens[i + 2] for i in range(len(tokens) - 2) if digits(tokens[i : i + 2]) == last]
+    )
+
+
+def _found_in_text(tokens: Sequence[int]) -> set[int]:
+    """The last two tokens are looked for in the text of all, where 5 6 stands in 15 6 too."""
+    last = " ".join(map(str, tokens[-2:]))
+    return _without_end(
+        [
+            tokens[i + 2]
+            for i in range(len(tokens) - 2)
+            if " ".join(map(str, tokens[i : i + 2])).endswith(last)
+        ]
+    )
+
+
+_AS_TEXT = (
+    "You compare tokens as text. There 1 56 and 15 6 have the same digits, and 5 6 stands inside "
+    "15 6. Compare the numbers."
+)
+
+
 def _fresh_tokens(rng: random.Random) -> Arguments:
     tokens = [rng.choice([5, 6, 7, 8]) for _ in range(rng.randint(0, 9))]
     if rng.random() < 0.25:
@@ -730,6 +811,13 @@ BLOCKING = Exercise(
         ([5, 6, 9, 8, 7, 6],),
         ([5, 6, 7, 5, 6, 7, 5, 6],),
         ([5, 6, 5, 6, 5],),
+        ([5, 6, 7, 5, 6, 2, 2],),
+        ([0, 5, 0, 7, 0, 5],),
+        ([15, 6, 7, 5, 6],),
+        ([5, 16, 7, 51, 6],),
+        ([5, 5, 5, 5],),
+        ([5, 5, 5, 6, 5, 5],),
+        ([5, 6, 7, 8, 9, 4, 8, 7, 9, 8, 5, 6],),
     ),
     fresh=_fresh_tokens,
     misconceptions=(
@@ -821,6 +909,26 @@ BLOCKING = Exercise(
             "that would make one stand twice, before it is written.",
             _twice_already,
         ),
+        Misconception(
+            "everything_after_a_repetition",
+            "Where a trigram stands twice already, you forbid every token. Compare the trigram "
+            "that the next token would complete with those before it, and no other.",
+            _any_repetition,
+        ),
+        Misconception(
+            "end_taken_away_first",
+            "You took </s> away before you compared. After </s> </s> the last two tokens are "
+            "those, not the two before them.",
+            lambda tokens: _blocked([token for token in tokens if token != EOS]),
+        ),
+        Misconception(
+            "no_special_token",
+            "You never forbid a token with a small id. Only </s> (2) is left out: 0 is <unk>, "
+            "and a trigram with it is one like any other.",
+            lambda tokens: {token for token in _blocked(tokens) if token > 3},
+        ),
+        Misconception("digits_alike", _AS_TEXT, _digits_alike),
+        Misconception("found_in_text", _AS_TEXT, _found_in_text),
         Misconception(
             "only_the_second_repetition",
             "You allow a run to be repeated once. A trigram may stand once: the first repetition "
@@ -943,6 +1051,17 @@ def _never_added(log_probs: Tensor, scores: Tensor) -> Beams:
 def _added_too_late(log_probs: Tensor, scores: Tensor) -> Beams:
     new, parents, tokens = _never_added(log_probs, scores)
     return new + scores.gather(1, parents), parents, tokens
+
+
+def _added_by_place(log_probs: Tensor, scores: Tensor) -> Beams:
+    new, parents, tokens = _never_added(log_probs, scores)
+    return new + scores, parents, tokens
+
+
+def _by_probabilities(log_probs: Tensor, scores: Tensor) -> Beams:
+    chances = log_probs.exp() * scores.exp()[:, :, None]
+    new, parents, tokens = _top(chances.flatten(1), *log_probs.shape[1:])
+    return new.log(), parents, tokens
 
 
 def _not_in_the_result(log_probs: Tensor, scores: Tensor) -> Beams:
@@ -1128,6 +1247,19 @@ BEAM_STEP = Exercise(
             _added_too_late,
         ),
         Misconception(
+            "scores_added_by_place",
+            "You chose by the log-probability of the next token, and added the scores afterwards, "
+            "in the order of the old beams. They have to be there when you choose, each with the "
+            "continuations of its own beam.",
+            _added_by_place,
+        ),
+        Misconception(
+            "by_way_of_probabilities",
+            "You multiplied probabilities. That of a long hypothesis is too small for float32: "
+            "exp(-300) is 0, and all its continuations look alike. Add the logarithms.",
+            _by_probabilities,
+        ),
+        Misconception(
             "scores_not_in_the_result",
             "Your choice is right, but your new scores are the log-probabilities of the last "
             "token alone. The next step needs those of the whole hypotheses.",
@@ -1246,6 +1378,19 @@ def _greedy_reference(left: Sequence[str], right: Sequence[str]) -> int:
     return _greedy(right, left)
 
 
+def _longest_run_first(left: Sequence[str], right: Sequence[str]) -> int:
+    matcher = difflib.SequenceMatcher(None, left, right)
+    return sum(block.size for block in matcher.get_matching_blocks())
+
+
+def _one_row_for_all(left: Sequence[str], right: Sequence[str]) -> int:
+    row = [0] * (len(right) + 1)
+    for word in left:
+        for j, other in enumerate(right):
+            row[j + 1] = row[j] + 1 if word == other else max(row[j + 1], row[j])
+    return row[-1]
+
+
 def _from_the_start(left: Sequence[str], right: Sequence[str]) -> int:
     return sum(
         1
@@ -1319,6 +1464,10 @@ def _fresh_texts(rng: random.Random) -> Arguments:
     return tuple([rng.choice(_WORDS) for _ in range(rng.randint(1, 6))] for _ in range(2))
 
 
+_LONGEST_RUN_FIRST = (
+    "Your number of common words is that of difflib: the longest run first, and then what is left "
+    "and right of it. That run can stand in the way of a longer subsequence."
+)
 _NOTHING_COMMON = (
     "Your function divides by 0 where the texts have no word in common: precision and recall are "
     "both 0 then, and so is F1."
@@ -1347,6 +1496,9 @@ ROUGE_L = Exercise(
         (["pain", "home"], ["pain", "home"]),
         (["no", "fever", "no", "pain"], ["no", "pain", "no", "fever"]),
         (["pain", "and", "fever"], ["fever", "and", "fever", "and", "pain"]),
+        # The longest run is not a part of the longest subsequence, nor is any first choice.
+        (["no", "fever", "and", "no", "home"], ["no", "home", "and", "no", "fever"]),
+        (["no", "pain", "no", "no"], ["no", "no", "no"]),
     ),
     fresh=_fresh_texts,
     misconceptions=(
@@ -1446,6 +1598,29 @@ ROUGE_L = Exercise(
             "Each word of your reference takes the first place in the summary that fits. That "
             "can lead past much that would fit later: the longest subsequence needs all choices.",
             _counting(_greedy_reference),
+        ),
+        Misconception(
+            "longest_run_first",
+            _LONGEST_RUN_FIRST,
+            _counting(_longest_run_first),
+        ),
+        Misconception(
+            "ratio_of_difflib",
+            _LONGEST_RUN_FIRST,
+            lambda summary, reference: difflib.SequenceMatcher(None, summary, reference).ratio(),
+        ),
+        Misconception(
+            "two_empty_texts_alike",
+            "Your score of two empty texts is 1. They have no word in common, and so it is 0.",
+            lambda summary, reference: (
+                _rouge_l(summary, reference) if summary or reference else 1.0
+            ),
+        ),
+        Misconception(
+            "one_row_for_all",
+            "All rows of your table are one and the same list: [row] * n holds one row n times. "
+            "Make a new list for each row.",
+            _counting(_one_row_for_all),
         ),
         Misconception(
             "from_the_start",

@@ -38,6 +38,10 @@ _EACH_TIME = (
 _LOG_VOCAB = "log_vocab = logits.log_softmax(dim=1)"
 _HERE = "here = (ids == targets[:, None]) & scores.isfinite()"
 _LOG_ATTENTION = "log_attention = scores.log_softmax(dim=1)"
+_SOFTMAX_OF_LOGITS = (_LOG_VOCAB, "log_vocab = logits.softmax(dim=1).log()")
+_SOFTMAX_OF_SCORES = (_LOG_ATTENTION, "log_attention = scores.softmax(dim=1).log()")
+_PLACES = "places = log_attention.masked_fill(~here, -torch.inf)"
+_FILLS = {"100": "-100", "10000": "-1e4", "a_billion": "-1e9"}
 _COPIED_LOG = "copied = places.logsumexp(dim=1)"
 _WAYS = "ways = logsigmoid(gate) + generated, logsigmoid(-gate) + copied"
 _LOG_P = "log_p = torch.logaddexp(*ways)"
@@ -85,6 +89,9 @@ WRONG = {
         "minus_100": [("-torch.inf", "-100")],
         "minus_10000": [("-torch.inf", "-1e4")],
         "minus_a_billion": [("-torch.inf", "-1e9")],
+        "minus_1e20": [("-torch.inf", "-1e15")],
+        "lowered_by_10000": [(_MASKED, "scores = scores - (1 - mask) * 1e4")],
+        "lowered_by_1e20": [(_MASKED, "scores = scores + (1 - mask) * -1e15")],
         "softmax_over_the_batch": [(_WEIGHTS, "weights = scores.softmax(dim=0)")],
         "tanh_forgotten": [(_ENERGY, "energy = keys + asked[:, None]")],
         "tanh_after_v": [
@@ -111,6 +118,7 @@ WRONG = {
         ],
         "context_last": [(_FEATURES, "torch.cat([state, embedded, context], dim=1)")],
         "bias_forgotten": [(_LOGIT, "logit = features @ weight")],
+        "bias_of_each_feature": [(_LOGIT, "logit = (features * weight + bias).sum(dim=1)")],
         "bias_subtracted": [(_LOGIT, "logit = features @ weight - bias")],
         "bias_after_the_sigmoid": [
             (_LOGIT, "logit = features @ weight"),
@@ -229,6 +237,32 @@ WRONG = {
         "logarithm_of_the_copied_sum": [
             (_COPIED_LOG, "copied = (scores.softmax(dim=1) * here).sum(dim=1).log()")
         ],
+        "logarithm_of_a_softmax_of_logits": [_SOFTMAX_OF_LOGITS],
+        "logarithm_of_a_softmax_of_scores": [_SOFTMAX_OF_SCORES],
+        "logarithm_of_a_softmax_of_both": [_SOFTMAX_OF_LOGITS, _SOFTMAX_OF_SCORES],
+        "logarithm_of_the_sigmoid": [
+            (
+                _WAYS,
+                "p_gen = gate.sigmoid()\n"
+                "    ways = p_gen.log() + generated, (1 - p_gen).log() + copied",
+            )
+        ],
+        **{
+            f"closed_ways_minus_{name}": [
+                (_NO_LONGER_KNOWN, _NO_LONGER_KNOWN.replace("-torch.inf", fill)),
+                (_PLACES, _PLACES.replace("-torch.inf", fill)),
+            ]
+            for name, fill in _FILLS.items()
+        },
+        **{
+            f"no_place_minus_{name}": [(_PLACES, _PLACES.replace("-torch.inf", fill))]
+            for name, fill in _FILLS.items()
+        },
+        "copied_if_in_the_note": [
+            (_LOG_P, "log_p = torch.where(here.any(dim=1), ways[1], ways[0])")
+        ],
+        "generated_if_known": [(_LOG_P, "log_p = torch.where(inside, ways[0], ways[1])")],
+        "likelier_way_alone": [(_LOG_P, "log_p = torch.maximum(*ways)")],
         "masked_places": [(_HERE, "here = ids == targets[:, None]")],
         "largest_place_alone": [(_COPIED_LOG, "copied = places.amax(dim=1)")],
         "scores_not_normalised": [(_LOG_ATTENTION, "log_attention = scores")],
@@ -261,6 +295,11 @@ WRONG = {
             )
         ],
         "chunks_reversed": [(_UNFOLDED, _UNFOLDED.replace("states.re", "states.flip(1).re"))],
+        "chunks_of_even_size": [(_WIDE, f"chunk = -(-source // n)\n    {_WIDE}")],
+        "padding_of_shorter_notes_read": [
+            (_INSIDE, "inside = (source - starts).clamp(0, chunk).repeat(batch, 1)"),
+            (_LAST, "last = torch.full((batch,), n - 1)"),
+        ],
         "padding_read": [(_INSIDE, "inside = torch.full((batch, n), chunk)")],
         "empty_chunks_read": [(_INSIDE, _INSIDE.replace("clamp(0,", "clamp(1,"))],
         "lengths_of_the_first_chunk": [
@@ -275,6 +314,7 @@ WRONG = {
             (_FORWARDS, "forwards = ends[:, :, 0].sum(1) / (last + 1)"),
             (_BACKWARDS, "backwards = ends[:, :, 1].sum(1) / (last + 1)"),
         ],
+        "width_of_the_longest_note": [(_CUT, "return states[:, : lengths.max()], end")],
         "width_of_the_chunks": [(_CUT, "return states, end")],
     },
 }

@@ -39,6 +39,7 @@ _GREEDY = """common = at = 0
         if word in {}[at:]:
             at = {}.index(word, at) + 1
             common += 1"""
+_DIFFLIB = "__import__('difflib').SequenceMatcher(None, summary, reference)"
 _PRECISION = "precision, recall = common / n, common / m"
 
 WRONG = {
@@ -100,6 +101,7 @@ WRONG = {
         "coverage_along_the_source": [(_BEFORE, _BEFORE.replace("dim=1", "dim=2"))],
         "coverage_along_the_batch": [(_BEFORE, _BEFORE.replace("dim=1", "dim=0"))],
         "first_steps_not_counted": [(_COUNT, ", scored[:, 1:].sum()")],
+        "steps_without_cost_not_counted": [(_COUNT, ", ((overlap > 0) & scored).sum()")],
         "rows_counted": [(_COUNT, ", len(scored)")],
         "opposite_sign": [(_TOTAL, "-(overlap * scored).sum(),")],
         "count_first": [(_RETURN, "return scored.sum(), (overlap * scored).sum()")],
@@ -126,6 +128,8 @@ WRONG = {
         "length_without_the_end": [(_LOG_P, "log_p, n = sum(tokens), len(tokens) - 1")],
         "length_with_the_start": [(_LOG_P, "log_p, n = sum(tokens), len(tokens) + 1")],
         "divided_by_the_length": [(_PENALTY, "n**alpha")],
+        "mean_of_the_tokens": [(_PENALTY, "n")],
+        "place_from_1": [(_BEST, f"{_BEST} + 1")],
         "no_penalty": [(_SCORE, "scores.append(log_p)")],
         "penalty_subtracted": [(_SCORE, "scores.append(log_p - penalty)")],
         "probability_divided": [
@@ -168,6 +172,31 @@ WRONG = {
                 _SAME,
                 "if any(tokens[i : i + 3] == tokens[j : j + 3] for j in range(i)):",
             )
+        ],
+        "everything_after_a_repetition": [
+            (
+                _BLOCKED,
+                "grams = list(zip(tokens, tokens[1:], tokens[2:]))\n"
+                "    if len(set(grams)) < len(grams):\n"
+                "        blocked = set(tokens)\n"
+                "    return blocked - {2}",
+            )
+        ],
+        "end_taken_away_first": [
+            ("blocked = set()", "blocked, tokens = set(), [t for t in tokens if t != 2]"),
+        ],
+        "no_special_token": [(_BLOCKED, "return blocked - {0, 1, 2, 3}")],
+        "digits_alike": [
+            (
+                _SAME,
+                'if "".join(map(str, tokens[i : i + 2])) == "".join(map(str, tokens[-2:])):',
+            )
+        ],
+        "found_in_text": [
+            (
+                _SAME,
+                "if f\"{tokens[i]} {tokens[i + 1]}\".endswith(' '.join(map(str, tokens[-2:]))):",
+            ),
         ],
         "only_the_second_repetition": [
             ("blocked = set()", "blocked, once = set(), set()"),
@@ -222,6 +251,14 @@ WRONG = {
                 "best = best + scores.gather(1, places // vocab)\n    "
                 "return best, places // vocab, places % vocab",
             ),
+        ],
+        "scores_added_by_place": [
+            (_TOTALS, "totals = log_probs"),
+            (_PARTS, "return best + scores, places // vocab, places % vocab"),
+        ],
+        "by_way_of_probabilities": [
+            (_TOTALS, "totals = scores.exp()[:, :, None] * log_probs.exp()"),
+            (_PARTS, "return best.log(), places // vocab, places % vocab"),
         ],
         "scores_not_in_the_result": [
             (
@@ -318,6 +355,16 @@ WRONG = {
         ],
         "first_place_in_the_summary": [
             (_LCS, _GREEDY.format("reference", "summary", "summary")),
+        ],
+        "longest_run_first": [
+            (_LCS, f"common = sum(b.size for b in {_DIFFLIB}.get_matching_blocks())")
+        ],
+        "ratio_of_difflib": [(_LCS, f"return {_DIFFLIB}.ratio()")],
+        "two_empty_texts_alike": [
+            (_GUARD, "    if common == 0:\n        return float(n + m == 0)\n")
+        ],
+        "one_row_for_all": [
+            ("[[0] * (m + 1) for _ in range(n + 1)]", "[[0] * (m + 1)] * (n + 1)"),
         ],
         "from_the_start": [
             (
