@@ -111,7 +111,7 @@ assert not names & set(tokenizer.vocabulary)
 # second one cannot: it generates each word from its vocabulary.
 
 # %%
-def trained(tokenizer, pointer):
+def trained(tokenizer, pointer, steps=200):
     config = PointerGeneratorConfig.for_tokenizer(
         tokenizer, pointer=pointer
     )
@@ -120,7 +120,7 @@ def trained(tokenizer, pointer):
     data = NoteDataset(pairs, tokenizer, max_source=200)
     options = {"batch_size": 16, "lr": 1e-2, "warmup_steps": 20}
     options |= {"max_norm": 2.0, "seed": SEED, "progress": False}
-    train(model, data, steps=200, **options)
+    train(model, data, steps=steps, **options)
     return model.eval()
 
 
@@ -170,25 +170,36 @@ print(f"{share:.0%} of its summaries name a drug of the training notes")
 assert real or share > 0.5
 
 # %% [markdown]
-# It does not. It writes a drug that it knows, with which nobody treated
-# this patient, and nothing in the sentence tells.
+# It does not. It writes a drug that it knows, and nothing in the sentence
+# tells that nobody gave it. (Its patients do not fit either: after so few
+# steps this model hardly reads the note. The pointer finds its way into
+# the note sooner, because to copy is to look.)
 #
-# Is the comparison fair? This model has no id for the names. So give it
-# one: put the names into the vocabulary. No training note has them, as
-# before.
+# Is the comparison fair? The second model has no id for the names, and may
+# need more time. So put the names into its vocabulary; no training note
+# has them, as before. And in the profiles "small" and "full" give it four
+# times as many steps.
 
 # %% tags=["nbval-ignore-output"]
 wider = WordTokenizer({*tokenizer.vocabulary, *names})
 assert len(wider) == len(tokenizer) + len(names)
-could = recovered(written_by(trained(wider, pointer=False), wider))
+steps = 200 if PROFILE == "tiny" else 800
+stronger = trained(wider, pointer=False, steps=steps)
+by_stronger = written_by(stronger, wider)
+could = recovered(by_stronger)
+begins = [summary.text.split()[:4] for summary in by_stronger]
+fits = [b == r.split()[:4] for b, r in zip(begins, references, strict=True)]
 print(f"generation only, with ids for the names: {could:.0%} of them")
-assert could < 0.1
+print(f"{sum(fits) / len(fits):.0%} of its summaries begin as they should")
+assert real or could == 0
 
 
 # %% [markdown]
 # It could write each name, and writes none: in training none of them ever
-# was the next word, so it has learned that none ever is. Copying needs no
-# such experience. How does it work?
+# was the next word, so it has learned that none ever is. With 800 steps
+# most of its summaries begin with the right patient, and some go on with
+# the right illness. Then comes a drug of the training notes. (Three seeds.)
+# Copying needs no such experience. How does it work?
 #
 # ## Where to look
 #
@@ -213,7 +224,8 @@ assert could < 0.1
 # `w_d` (hidden, hidden) and `v` (hidden,); like the weights of
 # `nn.Linear` they are (output, input). Return the pair `weights` (batch,
 # source) and `context` (batch, width). Padding gets the weight 0,
-# whatever the scores are: they may be large, of either sign.
+# whatever the scores are: they may be as large as float32 allows, of
+# either sign.
 #
 # Example: for `query = [[0.0]]`, `states = [[[1.0], [1.0], [5.0]]]`,
 # `mask = [[1, 1, 0]]`, `w_h = [[1.0]]`, `w_d = [[1.0]]` and `v = [1.0]`,
@@ -255,8 +267,8 @@ except InputError as error:
 # %% [markdown]
 # With -10,000 the empty note gets even weights: the decoder looks at
 # padding, and nobody is told. With minus infinity the row is nan, which
-# is at least loud. Both fit into float16. The library uses minus infinity
-# and refuses a note without a word before it comes to that.
+# is at least loud. Both numbers exist in float16. The library uses minus
+# infinity and refuses a note without a word before it comes to that.
 #
 # ## To generate or to copy
 #
@@ -302,9 +314,10 @@ check("16.2", generation_probability)
 #
 # `p_vocab` has the shape (batch, vocab), `attention` (batch, source),
 # `p_gen` (batch,). `ids` (batch, source) says which word stands at each
-# place of the note; ids from vocab on are extended ids, of `n_outside`
-# words outside the vocabulary. Return the mixed distribution, of the
-# shape (batch, vocab + n_outside). Leave the arguments as they are.
+# place of the note; ids from vocab on are extended ids, and `n_outside` is
+# the largest number of them that a note of the batch has. Return the mixed
+# distribution, of the shape (batch, vocab + n_outside). Leave the
+# arguments as they are.
 #
 # Example: for `p_vocab = [[0.5, 0.5]]`, `attention = [[0.2, 0.3, 0.5]]`,
 # `p_gen = [0.5]`, `ids = [[2, 1, 2]]`, as tensors, and `n_outside = 1`
@@ -345,8 +358,9 @@ assert (len(words), len(ids), len(weights)) == (7, 8, 6)
 # runs out of weights. One id is missing too: that of the full stop.
 #
 # So may `<s>` and `</s>` be pointed at? In the list of the source note
-# they stand among the words. Take an untrained model, and let it point at
-# all eight kinds of places, or at words alone.
+# they stand among the words. Take an untrained model and 16 of the new
+# notes, and let it point at every place, `<s>` and `</s>` too, or at words
+# alone.
 
 # %% tags=["claim:42"]
 torch.manual_seed(SEED)
@@ -361,7 +375,7 @@ for name, source in {"words": masked, "everything": every_place}.items():
     step = fresh.step(start, fresh.first_state(source), source)
     p_end[name] = step.log_probs[:, 0, tokenizer.eos_id].exp().mean()
     print(f"copy from {name}: P(</s>) = {p_end[name]:.4f}")
-assert p_end["everything"] > 2 * p_end["words"]
+assert p_end["everything"] > 3 * p_end["words"]
 
 
 # %% [markdown]
@@ -435,7 +449,8 @@ assert real or sum(lengths) / len(names) > 3
 # ## The loss
 #
 # The loss is $-\log P$ of the right word. Only its probability is needed:
-# there is no use in a mixed distribution over 16,000 words at each step.
+# there is no use in a mixed distribution over the whole vocabulary (the
+# source note's has 16,000 entries) at each step.
 # And there is a trap: the source note computes `log(p.clamp(min=1e-8))`.
 
 # %% tags=["claim:43", "nbval-ignore-output"]
@@ -471,16 +486,19 @@ assert half == 0 and half.log().isneginf()
 # (n, vocab) belong to $P_\text{vocab}$. `scores` (n, source) are the
 # attention scores before the softmax, minus infinity where nothing can be
 # copied: on padding and special tokens. `gate` (n,) is the *logit* of
-# $p_\text{gen}$. `ids` (n, source) are the words of the note, `targets`
-# (n,) the right words, either possibly extended ids. Return the mean of
-# $-\log P$ over the targets. A target of the vocabulary need not stand in
-# the note, or only where it cannot be copied; one outside always stands
-# where it can. Probabilities may be smaller than any number of float32:
-# that must change neither value nor gradient.
+# $p_\text{gen}$. `ids` (n, source) are the ids of the note's words and
+# `targets` (n,) those of the right words; both may hold extended ids.
+# Return the mean of $-\log P$ over the targets. A target of the
+# vocabulary may be missing from the note, or stand only at places that
+# cannot be copied. A target outside the vocabulary always stands at a
+# place that can be copied. Probabilities may be smaller than any number of
+# float32 or float64, from either softmax or from the gate: value and
+# gradients must be right there too, and never nan.
 #
 # `value_and_gradients` is complete: it calls your `pointer_loss`, so that
-# the check can compare its value, and its gradients on logits, scores and
-# gate: in the messages, expected and got are these four.
+# the check can compare its value and its gradients. In the messages, [0]
+# is the value, and [1], [2] and [3] are the gradients on logits, scores
+# and gate.
 #
 # Example: for `logits = [[0.0, 0.0]]`, `scores = [[0.0, 0.0]]`,
 # `gate = [0.0]`, `ids = [[1, 2]]` and `targets = [1]`, as tensors, both
@@ -535,6 +553,7 @@ print(f"{'together':20} {total:12,}   its parts    {sum_of_parts:12,}")
 assert total == sum(counted.values()) == 22_459_137 != sum_of_parts
 assert counted["encoder's LSTM"] == 2_367_488
 assert counted["decoder's LSTM"] == 1_445_888
+assert (counted["vocabulary"], counted["p_gen"]) == (14_352_000, 897)
 
 
 # %% [markdown]
@@ -554,15 +573,17 @@ assert counted["decoder's LSTM"] == 1_445_888
 # Try It Yourself · ★★★ · 12 minutes
 #
 # `read` is a small bidirectional reader. `read(rows, lengths)` takes
-# `rows` (n, width) and `lengths` (n,), the number of tokens in each row,
-# all at least 1. It returns the states (n, width, 2), forwards and
-# backwards, 0 on padding, and where each direction ends, (n, 2). `tokens`
-# (batch, source) are notes of `lengths` (batch,) tokens; on padding they
-# may be any number. `chunk` is the number of tokens in a chunk; the last
-# one of a note may have fewer. Let `read` read each chunk by itself.
-# Return the states (batch, source, 2), 0 on padding, and the end of each
-# note (batch, 2): forwards that of its last chunk, backwards that of its
-# first. Not every note has a token in every chunk.
+# `rows` (n, length) and `lengths` (n,), the number of tokens in each row;
+# it refuses a row without a token. It returns the states (n, length, 2),
+# forwards and backwards, 0 on padding, and the state in which each
+# direction ends, (n, 2). `tokens` (batch, source) are notes of `lengths`
+# (batch,) tokens; on padding they may be any number. `chunk` is the number
+# of tokens in a chunk; the last one of a note may have fewer, every other
+# one has exactly so many. Let `read` read each chunk by itself. Return the
+# states (batch, source, 2), 0 on padding, even where every note is shorter
+# than source, and the end of each note (batch, 2): forwards that of its
+# last chunk, backwards that of its first. Not every note has a token in
+# every chunk.
 #
 # Example: a reader that keeps half of its state makes of the tokens
 # `[[1.0, 2.0, 3.0]]`, in chunks of 2, the forward states 1, 2.5 and 3,
@@ -601,10 +622,11 @@ assert count(chunked) == count(pointing)
 assert moved["chunks"] < 1e-4 and moved["whole"] > 1e-3
 
 # %% [markdown]
-# To an encoder in chunks the two notes are the same: a set of chunks, in
-# no order. Nothing lies above them, so it is no hierarchy. It has the
-# same parameters as the LSTM that reads the note whole, which does know.
-# So the library's default is to read it whole.
+# To an encoder in chunks the two notes are the same. It knows which chunk
+# is the first and which the last, from the ends of its two directions; of
+# those between, only that they are there. Nothing lies above the chunks,
+# so it is no hierarchy. The LSTM that reads the note whole has the same
+# parameters, and does know. So the library's default is to read it whole.
 #
 # ## What does the gate say?
 #
@@ -632,11 +654,18 @@ for word in ("treated", "with", "year", "old", "days", "."):
         mean = sum(by_word[word]) / len(by_word[word])
         print(f"   {word:8} {mean:.2f}")
 
-# %%
+# %% tags=["nbval-ignore-output"]
 means = {key: sum(values) / len(values) for key, values in gates.items()}
 assert real or means["name", "in the note"] < 0.1
 assert real or means["other word", "in the note"] < 0.4
 assert real or means["other word", "not there"] > 0.6
+in_note = gates["other word", "in the note"]
+mostly = sum(p < 0.5 for p in in_note) / max(1, len(in_note))
+print(f"{mostly:.0%} of the other words in the note are copied")
+assert real or mostly > 0.5
+for word in ("days", "."):
+    values = by_word[word]
+    assert real or sum(values) / len(values) < 0.5
 
 # %% [markdown]
 # The names are copied, as the source note says. But so are most other
@@ -685,10 +714,10 @@ generation_trace_player(traces, word=(at_name or [1])[0])
 #   this note. It cannot be generated, and can be copied.
 # - **The loss** needs two logarithms for each target, joined by
 #   `logaddexp`. A clamp takes the gradient from the worst words.
-# - **An encoder in chunks** knows nothing of order beyond a chunk: to it a
-#   note is a set of chunks.
-# - **Unseen names** are recovered by a pointer nearly all, and by
-#   generation alone not at all, with or without an id for them.
+# - **An encoder in chunks** does not know in which order the chunks
+#   between the first and the last stand.
+# - **A pointer** recovers nearly all unseen names. Generation alone
+#   recovers none, with or without an id for them.
 #
 # ## Test yourself
 #

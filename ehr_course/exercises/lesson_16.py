@@ -1192,9 +1192,9 @@ _UNDERFLOW = (
 )
 
 _LOG_OF_SOFTMAX = (
-    "You took the logarithm of a softmax, or of a sum of exponentials. Here numbers lie 900 apart: "
-    "float32 makes 0 or infinity of their exponentials, and the gradient is nan. log_softmax "
-    "never leaves log space."
+    "You took the logarithm of a softmax, or of a sum of exponentials. Here numbers lie 900 "
+    "apart: float32 makes 0 or infinity of their exponentials, and the gradient is nan. "
+    "log_softmax never leaves log space."
 )
 _CLOSED = (
     "A finite number bounds your loss: you filled it in where a target cannot be generated, or "
