@@ -188,7 +188,8 @@ stronger = trained(wider, pointer=False, steps=steps)
 by_stronger = written_by(stronger, wider)
 could = recovered(by_stronger)
 begins = [summary.text.split()[:4] for summary in by_stronger]
-fits = [b == r.split()[:4] for b, r in zip(begins, references, strict=True)]
+should = [reference.split()[:4] for reference in references]
+fits = [b == s for b, s in zip(begins, should, strict=True)]
 print(f"generation only, with ids for the names: {could:.0%} of them")
 print(f"{sum(fits) / len(fits):.0%} of its summaries begin as they should")
 assert real or could == 0

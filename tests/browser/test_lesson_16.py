@@ -17,7 +17,7 @@ def notebook(browser: Browser, lab: str) -> Iterator[NotebookPage]:
         "from collections import defaultdict",
         "real = real_notes() is not None",
         "tokenizer = WordTokenizer.from_texts",
-        "def trained(tokenizer, pointer)",
+        "def trained(tokenizer, pointer, ",
         "pointing = trained(tokenizer, pointer=True)",
         "traces = {",
         "generation_trace_player(traces, word",
