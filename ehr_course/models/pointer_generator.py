@@ -416,7 +416,29 @@ def plain_loop(
     return DecoderPath(*(torch.cat(steps, dim=1) for steps in (states, contexts, looks)))
 
 
+def log_mixture_everywhere(
+    log_vocabulary: Tensor, log_attention: Tensor, p_gen_logit: Tensor, ids: Tensor, outside: int
+) -> Tensor:
+    """log(p_gen P_vocab + (1 - p_gen) P_copy) of every word, known or outside.
+
+    Args:
+        log_vocabulary: float (batch, steps, vocabulary).
+        log_attention: float (batch, steps, source).
+        p_gen_logit: float (batch, steps).
+        ids: int64 (batch, source): the notes.
+        outside: how many extended ids there are.
+
+    Returns:
+        float (batch, steps, vocabulary + outside).
+    """
+    generated = pad(log_vocabulary, (0, outside), value=-torch.inf)
+    copied = torch.zeros_like(generated)
+    copied.scatter_add_(-1, ids[:, None].expand_as(log_attention), log_attention.exp())
+    return log_mixture(generated, copied.log(), p_gen_logit[..., None])
+
+
 Loop = Callable[[PointerDecoder, Tensor, EncodedSource, DecoderState, Tensor | None], DecoderPath]
+Mix = Callable[[Tensor, Tensor, Tensor, Tensor, int], Tensor]
 
 
 @dataclass
@@ -509,7 +531,7 @@ class PointerGenerator(PreTrainedModel):
         )
         if labels is None:
             output.log_probs, _ = self._log_probs(
-                features, p_gen_logit, path.log_attention, source.ids
+                features, p_gen_logit, path.log_attention, source.ids, log_mixture_everywhere
             )
             return output
         terms = [self._likelihood(features, p_gen_logit, path.log_attention, source, labels)]
@@ -553,28 +575,14 @@ class PointerGenerator(PreTrainedModel):
             state: where the decoder is.
             source: the notes.
         """
-        from ehr_course.models.pointer_generator_step import (
-            log_attention_by_note,
-            log_mixture_at_words,
-        )
-
+        attend, mix = self._step_parts()
         embedded = self._embed(tokens)
-        if self.config.decoder_loop == "plain":
-            state, log_attention = self.decoder.advance(embedded, state, source)
-        else:
-            attend = partial(log_attention_by_note, self.decoder.attention)
-            state, log_attention = self.decoder.advance(embedded, state, source, attend=attend)
+        state, log_attention = self.decoder.advance(embedded, state, source, attend=attend)
         features = torch.cat([state.hidden[:, :, -1], state.context, embedded], dim=-1)
         p_gen_logit = self._p_gen_logit(features)
-        if self.config.decoder_loop == "plain" or self.decoder.p_gen is None:
-            log_probs, log_vocabulary = self._log_probs(
-                features, p_gen_logit, log_attention, source.ids
-            )
-        else:
-            log_vocabulary = self._log_vocabulary(features)
-            log_probs = log_mixture_at_words(
-                log_vocabulary, log_attention, p_gen_logit, source.ids, self._n_outside(source.ids)
-            )
+        log_probs, log_vocabulary = self._log_probs(
+            features, p_gen_logit, log_attention, source.ids, mix
+        )
         return Step(log_probs, state, log_attention, p_gen_logit.sigmoid(), log_vocabulary)
 
     def add_coverage(self, weight: float = 1.0) -> None:
@@ -607,16 +615,34 @@ class PointerGenerator(PreTrainedModel):
     def _embed(self, ids: Tensor) -> Tensor:
         return self.decoder.embedding(self._known(ids))
 
-    def _loop(self) -> Loop:
-        """The loop that can be read, or the fast one, which imports this file."""
-        from ehr_course.models.pointer_generator_fast import fast_loop, fits
+    # The fast twins of the parts that can be read stand in files of their own, which import this
+    # one: so they are imported where they are chosen.
 
-        if self.config.decoder_loop == "plain":
-            return plain_loop
-        if fits(self.decoder):
-            return fast_loop
+    def _loop(self) -> Loop:
+        from ehr_course.models.pointer_generator_fast import fast_loop
+
+        return fast_loop if self._is_fast() else plain_loop
+
+    def _step_parts(self) -> tuple[Attend, Mix]:
+        """What looks at the note in a step, and what mixes the two distributions."""
+        from ehr_course.models.pointer_generator_step import (
+            log_attention_by_note,
+            log_mixture_at_words,
+        )
+
+        attention = self.decoder.attention
+        if self._is_fast():
+            return partial(log_attention_by_note, attention), log_mixture_at_words
+        return attention, log_mixture_everywhere
+
+    def _is_fast(self) -> bool:
+        """Whether the fast twins can be used, and may."""
+        from ehr_course.models.pointer_generator_fast import fits
+
+        if self.config.decoder_loop == "plain" or fits(self.decoder):
+            return self.config.decoder_loop != "plain"
         if self.config.decoder_loop == "auto":
-            return plain_loop
+            return False
         raise InputError(
             "PointerGenerator",
             "decoder_loop",
@@ -639,26 +665,20 @@ class PointerGenerator(PreTrainedModel):
             return wide(features.new_full(features.shape[:-1], torch.inf))
         return wide(self.decoder.p_gen(features).squeeze(-1))
 
-    def _log_vocabulary(self, features: Tensor) -> Tensor:
-        return wide(self.decoder.vocabulary(features)).log_softmax(-1)
-
-    def _n_outside(self, ids: Tensor) -> int:
-        """How many extended ids the notes have."""
-        return max(0, int(ids.max()) + 1 - self.config.vocab_size)
-
     def _log_probs(
-        self, features: Tensor, p_gen_logit: Tensor, log_attention: Tensor, ids: Tensor
+        self,
+        features: Tensor,
+        p_gen_logit: Tensor,
+        log_attention: Tensor,
+        ids: Tensor,
+        mix: Mix,
     ) -> tuple[Tensor, Tensor]:
         """The mixed distribution over vocabulary and note, and that of the vocabulary alone."""
-        log_vocabulary = self._log_vocabulary(features)
+        log_vocabulary = wide(self.decoder.vocabulary(features)).log_softmax(-1)
         if self.decoder.p_gen is None:
             return log_vocabulary, log_vocabulary
-        n_outside = self._n_outside(ids)
-        copied = log_vocabulary.new_zeros(*features.shape[:-1], self.config.vocab_size + n_outside)
-        copied.scatter_add_(-1, ids[:, None].expand_as(log_attention), log_attention.exp())
-        generated = pad(log_vocabulary, (0, n_outside), value=-torch.inf)
-        gate = p_gen_logit[..., None]
-        return log_mixture(generated, copied.log(), gate), log_vocabulary
+        outside = max(0, int(ids.max()) + 1 - self.config.vocab_size)
+        return mix(log_vocabulary, log_attention, p_gen_logit, ids, outside), log_vocabulary
 
     def _likelihood(
         self,

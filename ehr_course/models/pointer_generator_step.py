@@ -42,17 +42,14 @@ def log_attention_by_note(
 def log_mixture_at_words(
     log_vocabulary: Tensor, log_attention: Tensor, p_gen_logit: Tensor, ids: Tensor, outside: int
 ) -> Tensor:
-    """log(p_gen P_vocab + (1 - p_gen) P_copy), where everything but the note's words is generated.
+    """What ``log_mixture_everywhere`` says: what no word of the note touches is generated.
 
     Args:
-        log_vocabulary: float (batch, beams, vocabulary).
-        log_attention: float (batch, beams, source).
-        p_gen_logit: float (batch, beams).
-        ids: int64 (batch, source): the notes.
-        outside: how many extended ids there are.
+        log_vocabulary, log_attention, p_gen_logit, ids, outside: as there.
 
     Returns:
-        float (batch, beams, vocabulary + outside).
+        float (batch, beams, vocabulary + outside). It has no right gradient: a word that stands
+        twice in the note would count twice.
     """
     gate = p_gen_logit[..., None]
     mixed = pad(log_vocabulary + logsigmoid(gate), (0, outside), value=-torch.inf)

@@ -6,7 +6,12 @@ import pytest
 import torch
 
 from ehr_course.generation.search_model import of_beams, spread
-from ehr_course.models.pointer_generator import PointerGenerator, PointerGeneratorConfig, Step
+from ehr_course.models.pointer_generator import (
+    AdditiveAttention,
+    PointerGenerator,
+    PointerGeneratorConfig,
+    Step,
+)
 
 VOCABULARY = 40
 
@@ -60,3 +65,17 @@ def test_the_probabilities_of_a_step_sum_to_one():
     for said in steps(model("auto")):
         total = said.log_probs.exp().sum(dim=-1)
         torch.testing.assert_close(total, torch.ones_like(total))
+
+
+def test_an_attention_that_was_exchanged_is_asked():
+    class Even(AdditiveAttention):
+        def forward(self, query, source, coverage):
+            open_places = torch.zeros_like(coverage)
+            return open_places.masked_fill(~source.copyable[:, None], -torch.inf).log_softmax(-1)
+
+    made = model("auto")
+    made.decoder.attention = Even(made.config).double()
+    source = made.encode(notes())
+    said = made.step(torch.ones(3, 1, dtype=torch.int64), made.first_state(source), source)
+    words = source.copyable.sum(dim=1).double()
+    torch.testing.assert_close(said.log_attention.exp().amax(dim=2)[:, 0], 1 / words)
