@@ -1,0 +1,115 @@
+"""Cohorts as matrices: which patient, and which visit, has which code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from ehr_course.errors import InputError
+from ehr_course.records import PatientRecord
+
+
+@dataclass(frozen=True)
+class CodeTable:
+    """A cohort as two matrices of zeros and ones.
+
+    Attributes:
+        codes: the code of each column, sorted.
+        patients: float32 (patients, codes): 1 where the patient has the code at any visit.
+        visits: float32 (visits, codes): 1 where the visit has the code; visits of a patient
+            stand together, in the order of time.
+        owner: int64 (visits,): the row of each visit's patient.
+        ages: int64 (patients,): completed years at the first visit.
+        sexes: str (patients,): "F" or "M".
+    """
+
+    codes: tuple[str, ...]
+    patients: csr_array
+    visits: csr_array
+    owner: np.ndarray
+    ages: np.ndarray
+    sexes: np.ndarray
+
+    def __len__(self) -> int:
+        return self.patients.shape[0]
+
+    def select(self, rows: np.ndarray) -> CodeTable:
+        """The table of some patients, in the order of ``rows``, int64 (chosen,)."""
+        first = np.searchsorted(self.owner, np.arange(len(self) + 1))
+        counts = first[rows + 1] - first[rows]
+        owner = np.repeat(np.arange(len(rows)), counts)
+        within = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
+        return CodeTable(
+            self.codes,
+            self.patients[rows],
+            self.visits[first[rows][owner] + within],
+            owner,
+            self.ages[rows],
+            self.sexes[rows],
+        )
+
+
+def code_tables(*cohorts: Sequence[PatientRecord]) -> tuple[CodeTable, ...]:
+    """The tables of cohorts that are to be compared: one list of columns for all of them.
+
+    Args:
+        cohorts: the patients of each; a column is made for each code that any of them has.
+
+    Raises:
+        InputError: if a cohort has no patients.
+
+    >>> from ehr_course.records import Visit
+    >>> one = [PatientRecord(1, "F", 50, (Visit(("4280", "4019")), Visit(("4280",))))]
+    >>> table, other = code_tables(one, [PatientRecord(2, "M", 60, (Visit(("486",)),))])
+    >>> table.codes
+    ('4019', '4280', '486')
+    >>> table.visits.toarray().astype(int).tolist()
+    [[1, 1, 0], [0, 1, 0]]
+    >>> table.patients.toarray().astype(int).tolist(), other.patients.shape
+    ([[1, 1, 0]], (1, 3))
+    """
+    for number, cohort in enumerate(cohorts):
+        if not len(cohort):
+            raise InputError(
+                f"cohort {number}", "", "it has no patients", "Give at least one patient."
+            )
+    codes = sorted(
+        {
+            code
+            for cohort in cohorts
+            for record in cohort
+            for visit in record.visits
+            for code in visit.codes
+        }
+    )
+    column = {code: number for number, code in enumerate(codes)}
+    return tuple(_table(cohort, tuple(codes), column) for cohort in cohorts)
+
+
+def _table(
+    cohort: Sequence[PatientRecord], codes: tuple[str, ...], column: dict[str, int]
+) -> CodeTable:
+    visits = [visit for record in cohort for visit in record.visits]
+    owner = np.repeat(np.arange(len(cohort)), [len(record.visits) for record in cohort])
+    columns = np.array([column[c] for visit in visits for c in visit.codes], dtype=np.int64)
+    visit_of = np.repeat(np.arange(len(visits)), [len(visit.codes) for visit in visits])
+    of_visits = _ones(visit_of, columns, (len(visits), len(codes)))
+    of_patients = _ones(owner[visit_of], columns, (len(cohort), len(codes)))
+    return CodeTable(
+        codes,
+        of_patients,
+        of_visits,
+        owner,
+        np.array([record.age for record in cohort], dtype=np.int64),
+        np.array([record.sex for record in cohort]),
+    )
+
+
+def _ones(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> csr_array:
+    matrix = csr_array((np.ones(len(rows), dtype=np.float32), (rows, columns)), shape=shape)
+    matrix.sum_duplicates()
+    matrix.data[:] = 1.0
+    return matrix
