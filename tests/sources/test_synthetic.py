@@ -731,3 +731,31 @@ def test_more_dirt_than_rows_is_an_error_and_nothing_is_written(tmp_path, kind):
 def test_what_was_planted_prints_as_a_table(dirty, tmp_path):
     planted = write_mimic3(make_cohort(5), tmp_path, dirt=Dirt(missing=3))
     assert "missing                        3" in str(planted).splitlines()
+
+
+def test_the_heart_hospital_has_adults_and_far_more_heart_failure():
+    general, heart = (make_cohort(2000, seed=3, hospital=name) for name in ("general", "heart"))
+
+    def share_with(cohort, prefix):
+        return sum(any(c.startswith(prefix) for c in record.codes) for record in cohort) / 2000
+
+    assert min(record.age for record in heart) >= 18
+    assert share_with(heart, "428") > 3 * share_with(general, "428")
+    assert share_with(general, "V30") > 0.1
+    assert share_with(heart, "V30") == share_with(heart, "650") == 0
+
+
+def test_the_heart_hospital_uses_no_code_of_its_own():
+    known = {code for record in make_cohort(5000, seed=0) for code in record.codes}
+    assert {code for r in make_cohort(1000, seed=1, hospital="heart") for code in r.codes} <= known
+
+
+def test_no_patient_of_the_heart_hospital_has_an_impossible_code():
+    for record in make_cohort(500, seed=2, hospital="heart"):
+        for code in record.codes:
+            assert icd9.why_impossible(code, age=record.age, sex=record.sex) is None
+
+
+def test_an_unknown_hospital_is_refused_with_those_there_are():
+    with pytest.raises(InputError, match="'general', 'heart'"):
+        make_cohort(1, hospital="eye")

@@ -1,4 +1,4 @@
-"""The hospital's three tables, read into arrays.
+"""The tables of the hospitals, read into arrays.
 
 ``clusters.csv`` has one row for each cluster of codes, or one for each sex where they differ:
 
@@ -25,6 +25,9 @@
 - ``for``: ``visit``, or ``patient`` where the code that a patient has first also rules out the
   others at all later visits;
 - ``reason``: what the classification says.
+
+``hospitals.csv`` says how a hospital differs from the one that ``clusters.csv`` describes:
+``times`` multiplies all numbers of a cluster there. A cluster without a row is the same.
 """
 
 from __future__ import annotations
@@ -140,8 +143,13 @@ def _rank(row: dict[str, str], kind: str, number: int, total: int) -> int:
 
 
 @cache
-def load_case_mix() -> CaseMix:
-    """Read the tables, once."""
+def load_case_mix(hospital: str = "general") -> CaseMix:
+    """Read the tables of a hospital, once."""
+    times = {
+        row["cluster"]: int(row["times"])
+        for row in _table("hospitals.csv")
+        if row["hospital"] == hospital
+    }
     cluster_rows = _table("clusters.csv")
     names = tuple(dict.fromkeys(row["cluster"] for row in cluster_rows))
     index = {name: number for number, name in enumerate(names)}
@@ -154,6 +162,7 @@ def load_case_mix() -> CaseMix:
         kinds[number] = row["kind"]
         for sex in row["sex"] or SEXES:
             prevalence[number, SEXES.index(sex)] = [int(row[band]) for band in BANDS]
+            prevalence[number, SEXES.index(sex)] *= times.get(row["cluster"], 1)
         if row["boosted_by"]:
             boosted_by[number] = index[row["boosted_by"]]
             boost[number] = float(row["boost"])

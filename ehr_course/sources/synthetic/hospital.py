@@ -10,7 +10,13 @@ from ehr_course.errors import InputError
 from ehr_course.records import MAX_AGE, PatientRecord, Visit
 from ehr_course.sources.synthetic.case_mix import SEXES, CaseMix, load_case_mix
 from ehr_course.sources.synthetic.draws import Draws
-from ehr_course.sources.synthetic.people import Pattern, People, make_people, n_person_draws
+from ehr_course.sources.synthetic.people import (
+    CATCHMENTS,
+    Pattern,
+    People,
+    make_people,
+    n_person_draws,
+)
 from ehr_course.sources.synthetic.stays import Stays, make_stays
 from ehr_course.sources.synthetic.visit_codes import choose_codes
 
@@ -31,6 +37,7 @@ def make_cohort(
     *,
     seed: int = 0,
     visits: Literal["lessons", "mimic3"] = "lessons",
+    hospital: Literal["general", "heart"] = "general",
 ) -> list[PatientRecord]:
     """Make invented patients with real ICD-9-CM codes.
 
@@ -49,6 +56,9 @@ def make_cohort(
         visits: "lessons" gives half of the patients 2 to 4 visits, with about 5 codes each:
             short sequences worth modelling. "mimic3" gives the proportions of MIMIC-III, 1.27
             visits a patient and 11 codes a visit, for tests of speed and size.
+        hospital: "general" has births, children and every age. "heart" is a second hospital with
+            another case mix: adults, most of them old, who come for their heart; it has no
+            maternity ward. Its codes are among those of "general".
 
     Raises:
         InputError: if an argument is out of its range.
@@ -57,8 +67,8 @@ def make_cohort(
     >>> len(cohort), cohort[:10] == make_cohort(10, seed=0)
     (100, True)
     """
-    _check(n_patients, seed, visits)
-    mix = load_case_mix()
+    _check(n_patients, seed, visits, hospital)
+    mix = load_case_mix(hospital)
     pattern = _PATTERNS[visits]
     person_draws = Draws(seed, 0, n_person_draws(mix))
     calendar_draws = Draws(seed, 1, 3 * len(pattern.number_of_visits))
@@ -69,7 +79,7 @@ def make_cohort(
     n_visits = 0
     while len(records) < n_patients:
         count = min(_PATIENTS_AT_ONCE, n_patients - len(records))
-        people = make_people(mix, pattern, person_draws.rows(count))
+        people = make_people(mix, pattern, CATCHMENTS[hospital], person_draws.rows(count))
         stays = make_stays(mix, pattern, people, calendar_draws.rows(count))
         chosen = choose_codes(
             mix,
@@ -84,7 +94,7 @@ def make_cohort(
     return records
 
 
-def _check(n_patients: int, seed: int, visits: str) -> None:
+def _check(n_patients: int, seed: int, visits: str, hospital: str) -> None:
     if not isinstance(n_patients, int) or n_patients < 0:
         raise InputError(
             "make_cohort",
@@ -105,6 +115,13 @@ def _check(n_patients: int, seed: int, visits: str) -> None:
             "argument visits",
             f"{visits!r} is not a pattern of visits",
             f"Pass one of {', '.join(map(repr, _PATTERNS))}.",
+        )
+    if hospital not in CATCHMENTS:
+        raise InputError(
+            "make_cohort",
+            "argument hospital",
+            f"{hospital!r} is no hospital of the course",
+            f"Pass one of {', '.join(map(repr, CATCHMENTS))}.",
         )
 
 

@@ -8,12 +8,39 @@ import numpy as np
 
 from ehr_course.sources.synthetic.case_mix import BAND_STARTS, CaseMix
 
-# The ages of the hospital: percentage of patients and share of females, by age band. Births
-# and women of childbearing age are many, as in a hospital with a maternity ward.
-_BAND_PERCENT = (18, 7, 5, 5, 19, 15, 9, 11, 9, 2)
-_FEMALE = np.array([0.49, 0.46, 0.46, 0.54, 0.68, 0.66, 0.50, 0.47, 0.53, 0.66])
+
+@dataclass(frozen=True)
+class Catchment:
+    """Who comes to a hospital.
+
+    Attributes:
+        band_percent: the percentage of patients, by age band.
+        female: the share of females, by age band.
+        born_here: of the patients of age 0; the others come later in their first year.
+    """
+
+    band_percent: tuple[int, ...]
+    female: tuple[float, ...]
+    born_here: float
+
+
+CATCHMENTS = {
+    # Births and women of childbearing age are many, as in a hospital with a maternity ward.
+    "general": Catchment(
+        (18, 7, 5, 5, 19, 15, 9, 11, 9, 2),
+        (0.49, 0.46, 0.46, 0.54, 0.68, 0.66, 0.50, 0.47, 0.53, 0.66),
+        0.86,
+    ),
+    # Adults alone, most of them old, and no maternity ward.
+    "heart": Catchment(
+        (0, 0, 0, 0, 4, 10, 24, 34, 24, 4),
+        (0.49, 0.46, 0.46, 0.54, 0.46, 0.40, 0.36, 0.40, 0.48, 0.62),
+        0.0,
+    ),
+}
+"""The hospitals of the course, by name."""
+
 _BAND_YEARS = np.diff(np.append(BAND_STARTS, 100))
-_BORN_HERE = 0.86  # of the patients of age 0; the others come later in their first year
 _COLUMNS = 5
 
 AT_MOST_PERCENT = 95.0
@@ -50,13 +77,15 @@ def n_person_draws(mix: CaseMix) -> int:
     return _COLUMNS + len(mix.clusters)
 
 
-def make_people(mix: CaseMix, pattern: Pattern, uniform: np.ndarray) -> People:
+def make_people(
+    mix: CaseMix, pattern: Pattern, catchment: Catchment, uniform: np.ndarray
+) -> People:
     """Make patients from uniform numbers of shape (patient, n_person_draws)."""
     n = len(uniform)
-    band = choose(uniform[:, 0], _for_each(n, _BAND_PERCENT))
+    band = choose(uniform[:, 0], _for_each(n, catchment.band_percent))
     age = BAND_STARTS[band] + (uniform[:, 1] * _BAND_YEARS[band]).astype(np.int64)
-    sex = (uniform[:, 2] >= _FEMALE[band]).astype(np.int64)
-    born_here = (age == 0) & (uniform[:, 3] < _BORN_HERE)
+    sex = (uniform[:, 2] >= np.array(catchment.female)[band]).astype(np.int64)
+    born_here = (age == 0) & (uniform[:, 3] < catchment.born_here)
     n_visits = 1 + choose(uniform[:, 4], _for_each(n, pattern.number_of_visits))
 
     uniform = uniform[:, _COLUMNS:]
