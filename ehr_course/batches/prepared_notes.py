@@ -14,7 +14,6 @@ The tokenizer is to be trained on the training part alone, which nothing here ca
 from __future__ import annotations
 
 import hashlib
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -26,6 +25,7 @@ import pyarrow.parquet as pq
 from ehr_course.batches.notes import NoteDataset
 from ehr_course.batches.ragged import Ragged
 from ehr_course.errors import InputError
+from ehr_course.new_folder import check_new_folder, new_folder
 from ehr_course.records import NotePair
 from ehr_course.tokenizers import saved
 from ehr_course.tokenizers.notes import NoteTokenizer
@@ -74,11 +74,7 @@ def write_prepared(
         InputError: if the folder is not empty, the training part is empty, subject_ids are not
             all numbers or all text, or a pair cannot be encoded, see NoteDataset.
     """
-    folder = Path(folder)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(
-            folder, "", "there is something here already", "Name a new or an empty folder."
-        )
+    check_new_folder(folder)
     pairs = {part: list(getattr(split, part)) for part in PARTS}
     if not pairs["train"]:
         raise InputError("split", "train", "there are no pairs", "Were any notes loaded?")
@@ -93,10 +89,7 @@ def write_prepared(
         "max_target": max_target,
         "parts": {},
     }
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as scratch:
-        unfinished = Path(scratch) / folder.name
-        unfinished.mkdir()
+    with new_folder(folder) as unfinished:
         for part in PARTS:
             if not pairs[part]:
                 continue
@@ -121,9 +114,6 @@ def write_prepared(
             }
         tokenizer.save(unfinished / _TOKENIZER)
         saved.write(unfinished / _REPORT, kind=_KIND, version=_VERSION, content=report)
-        if folder.exists():
-            folder.rmdir()
-        unfinished.rename(folder)
     return report
 
 

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import json
 import re
-import tempfile
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
@@ -37,6 +36,7 @@ import pyarrow.parquet as pq
 
 from ehr_course import icd9
 from ehr_course.errors import InputError
+from ehr_course.new_folder import new_folder
 from ehr_course.records import MAX_AGE, PatientRecord
 from ehr_course.sources.cohort import Change, Cohort, LoadReport, Reason
 from ehr_course.sources.grouping import build_records, completed_years, drop_repeated_codes
@@ -82,20 +82,13 @@ def write_meds(
         InputError: if the folder is not empty, a patient occurs twice, a visit has no time, a
             code is no ICD-9-CM code, or the split is not one of these records.
     """
-    folder = Path(folder)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(
-            folder, "", "there is something here already", "Name a new or an empty folder."
-        )
     if patients_per_shard < 1:
         raise InputError(
             "patients_per_shard", "", f"{patients_per_shard} is no size", "Give 1 or more."
         )
     split_names = _split_names(records, split)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as scratch:
-        unfinished = Path(scratch) / folder.name
-        (unfinished / "metadata").mkdir(parents=True)
+    with new_folder(folder) as unfinished:
+        (unfinished / "metadata").mkdir()
         for name in dict.fromkeys(split_names.values()):
             part = [record for record in records if split_names[record.subject_id] == name]
             shards = unfinished / meds.data_subdirectory / name
@@ -110,7 +103,7 @@ def write_meds(
             meds.SubjectSplitSchema.validate(table)
             pq.write_table(table, unfinished / meds.subject_splits_filepath)
         about = {
-            "dataset_name": folder.name,
+            "dataset_name": Path(folder).name,
             "etl_name": "ehr_course",
             "meds_version": meds.__version__,
             "raw_source_id_columns": ["hadm_id"],
@@ -119,9 +112,6 @@ def write_meds(
         (unfinished / meds.dataset_metadata_filepath).write_text(
             json.dumps(about, indent=2) + "\n", encoding="utf-8"
         )
-        if folder.exists():
-            folder.rmdir()
-        unfinished.rename(folder)
 
 
 def load_meds(
