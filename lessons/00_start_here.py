@@ -225,6 +225,8 @@ assert sys.version_info >= (3, 11)
 # | [15 Training loop](15_training_loop.ipynb) | 110 | a trainer |
 # | [16 Pointer-generator](16_pointer_generator.ipynb) | 100 | a summariser |
 # | [17 Coverage and beam search](17_coverage_and_beam_search.ipynb) | 95 | a search |
+# | [18 Prefix tuning](18_prefix_tuning.ipynb) | 80 | a small adaptation |
+# | [19 Generation and evaluation](19_generation_and_evaluation.ipynb) | 110 | a report |
 #
 # The numbers are those of the chapters of a tutorial that the course
 # follows from chapter 07 to 15. The tutorial was never finished, and some

@@ -83,7 +83,7 @@ print(learned_from[0].note)
 
 
 # %%
-def trained(seed, *, steps=80, start=None, **fields):
+def trained(seed, *, data=learning, steps=80, start=None, **fields):
     config = PointerGeneratorConfig.for_tokenizer(tokenizer, **fields)
     torch.manual_seed(seed)
     model = PointerGenerator(config)
@@ -91,7 +91,7 @@ def trained(seed, *, steps=80, start=None, **fields):
         nn.init.uniform_(model.decoder.attention.cover, -start, start)
     options = {"lr": 6e-3, "warmup_steps": 20, "max_norm": 2.0}
     options |= {"steps": steps, "seed": seed, "progress": False}
-    train(model, learning, **options)
+    train(model, data, **options)
     return model
 
 
@@ -331,11 +331,8 @@ assert abs(means["feature"] - means["no coverage"]) < apart + 0.02
 # has ever seen a seventh drug. What if it had?
 
 # %% tags=["nbval-ignore-output"]
-learned_short, learning = learning, NoteDataset(
-    lists(sizes[PROFILE], SEED, (4, 10)), tokenizer
-)
-longer = trained(SEED)
-learning = learned_short
+up_to_ten = lists(sizes[PROFILE], SEED, (4, 10))
+longer = trained(SEED, data=NoteDataset(up_to_ten, tokenizer))
 repeated, named, exact = measure(longer, long)
 print(f"no coverage, learned from 4 to 10 drugs: {repeated:.1%}", end=" ")
 print(f"repeated, {named:.0%} named, {exact:.0%} exact")
@@ -779,6 +776,7 @@ beam_tree(plain, tokenizer, long[0])
 #
 # ## What comes next
 #
-# A pointer-generator learns its task from nothing. Lesson 18 takes a
-# model that is trained already, leaves its weights alone, and teaches it
-# a task with a few numbers in front of its keys and values.
+# A pointer-generator learns its task from nothing. Lesson
+# [18](18_prefix_tuning.ipynb) takes a model that is trained already,
+# leaves its weights alone, and teaches it a task with a few numbers in
+# front of its keys and values.
