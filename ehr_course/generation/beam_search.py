@@ -1,6 +1,6 @@
-"""Write summaries: with beam search, greedily, or by drawing.
+"""Search for the best summaries with beams.
 
-Beam search follows some hypotheses at a time, for all notes of a batch together. A step of it:
+The search follows some hypotheses at a time, for all notes of a batch together. A step of it:
 
 1. The model says the log-probability of every next token of every live hypothesis. At first the
    one hypothesis is <s>: it stands in beam 0, and the others start at minus infinity, for equal
@@ -23,16 +23,12 @@ A note of which nothing has finished by then gives its live hypotheses, as unfin
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from ehr_course.errors import InputError
 from ehr_course.generation.beam_settings import BeamSettings
-from ehr_course.generation.ngram_blocking import repeating_tokens
-from ehr_course.generation.sampling import Sampling, draw
 from ehr_course.generation.search_model import (
     SearchModel,
     evaluating,
@@ -42,9 +38,9 @@ from ehr_course.generation.search_model import (
 )
 from ehr_course.generation.search_record import Ending, StepRecord
 from ehr_course.generation.search_results import BeamResult, Candidate, Fate, SearchTrace
+from ehr_course.generation.search_rules import check_notes, encode, forbid, not_a_number
 
 DEFAULT_SETTINGS = BeamSettings()
-DEFAULT_SAMPLING = Sampling()
 
 
 def beam_search(
@@ -71,80 +67,11 @@ def beam_search(
     Raises:
         InputError: if the ids are not of such a shape, or the model says what is no number.
     """
-    _check(input_ids, attention_mask)
+    check_notes(input_ids, attention_mask)
     with evaluating(model):
-        source = _encode(model, input_ids, attention_mask)
+        source = encode(model, input_ids, attention_mask)
         search = _BeamSearch(model, source, len(input_ids), input_ids.device, settings, trace)
         return search.results()
-
-
-def greedy_search(
-    model: SearchModel,
-    input_ids: Tensor,
-    attention_mask: Tensor | None = None,
-    *,
-    settings: BeamSettings = DEFAULT_SETTINGS,
-) -> list[BeamResult]:
-    """Write one summary for each note, always with the likeliest token; the lower id if equal.
-
-    Args:
-        model, input_ids, attention_mask: as for beam_search.
-        settings: of these, beams and stop mean nothing here.
-
-    Returns:
-        A result for each note, with one hypothesis.
-
-    Raises:
-        InputError: as beam_search does.
-    """
-
-    def likeliest(log_probs: Tensor, notes: Tensor, step: int) -> Tensor:
-        return log_probs.argmax(-1)
-
-    return _write(model, input_ids, attention_mask, settings, 1, likeliest)
-
-
-def sample_search(
-    model: SearchModel,
-    input_ids: Tensor,
-    attention_mask: Tensor | None = None,
-    *,
-    generator: torch.Generator,
-    samples: int = 1,
-    sampling: Sampling = DEFAULT_SAMPLING,
-    settings: BeamSettings = DEFAULT_SETTINGS,
-) -> list[BeamResult]:
-    """Draw summaries for each note, token by token.
-
-    Args:
-        model, input_ids, attention_mask: as for beam_search.
-        generator: where the random numbers come from. It is used once, for all of them.
-        samples: how many summaries of each note.
-        sampling: temperature, top-k and top-p.
-        settings: of these, beams and stop mean nothing here.
-
-    Returns:
-        A result for each note, with its samples as they were drawn. Their log-probabilities are
-        those of the model: neither the sampling nor what is forbidden changes them.
-
-    Raises:
-        InputError: as beam_search does, or if samples is less than 1.
-    """
-    if samples < 1:
-        raise InputError("sample_search", "samples", f"{samples} is too few", "Use 1 or more.")
-    shape = len(input_ids), samples, settings.max_length
-    uniform = torch.rand(shape, generator=generator, dtype=torch.float64, device=generator.device)
-    uniform = uniform.to(input_ids.device)
-
-    def drawn(log_probs: Tensor, notes: Tensor, step: int) -> Tensor:
-        probabilities = sampling.probabilities(log_probs.flatten(0, 1))
-        tokens = draw(probabilities, uniform[notes, :, step].flatten())
-        return tokens.unflatten(0, log_probs.shape[:2])
-
-    return _write(model, input_ids, attention_mask, settings, samples, drawn)
-
-
-# ---------------------------------------------------------------------- beam search
 
 
 class _Choice(NamedTuple):
@@ -233,7 +160,7 @@ class _BeamSearch:
         beams = self.settings.beams
         said = self.model.step(self.last, self.state, self.source)
         scores = self.total[:, :, None] + said.log_probs  # (rows, beams, ids): a new tensor
-        _forbid(scores, self.history, length, self.config, self.settings)
+        forbid(scores, self.history, length, self.config, self.settings)
         total, places = best_places(scores.flatten(1), 2 * beams)  # (rows, 2 beams)
         parents, tokens = places // scores.shape[-1], places % scores.shape[-1]
 
@@ -404,7 +331,7 @@ def best_places(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     values, places = values[:, :count], places[:, :count]
     if bool((cut | bad).any()):
         if bool(bad.any()):
-            raise _not_a_number()
+            raise not_a_number()
         for row in cut.nonzero()[:, 0].tolist():
             enough = (scores[row] >= least[row]).nonzero()[:, 0]  # in the order of the places
             order = scores[row, enough].sort(descending=True, stable=True).indices[:count]
@@ -413,132 +340,3 @@ def best_places(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     places, order = places.sort(dim=1)
     values, order = values.gather(1, order).sort(dim=1, descending=True, stable=True)
     return values, places.gather(1, order)
-
-
-# ---------------------------------------------------------------------- token by token
-
-
-def _write(
-    model: SearchModel,
-    input_ids: Tensor,
-    attention_mask: Tensor | None,
-    settings: BeamSettings,
-    lanes: int,
-    choose: Callable[[Tensor, Tensor, int], Tensor],
-) -> list[BeamResult]:
-    """Write summaries that never meet: each of the lanes chooses for itself.
-
-    ``choose`` gets the log-probabilities (rows, lanes, ids) of what is allowed, the notes (rows,)
-    and the number of the step from 0, and gives tokens (rows, lanes).
-    """
-    _check(input_ids, attention_mask)
-    eos, record = model.config.eos_token_id, StepRecord()
-    with evaluating(model):
-        source = _encode(model, input_ids, attention_mask)
-        device, batch = input_ids.device, len(input_ids)
-        state = spread(model.first_state(source), lanes)
-        notes = torch.arange(batch, device=device)
-        last = torch.full((batch, lanes), model.config.bos_token_id, device=device)
-        # Of all notes, done or not:
-        written = torch.full((batch, lanes, settings.max_length), eos, device=device)
-        length = torch.zeros_like(last)
-        total = torch.zeros(batch, lanes, device=device)
-        going = torch.ones_like(last, dtype=torch.bool)
-        for step in range(settings.max_length):
-            if not len(notes):
-                break
-            said = model.step(last, state, source)
-            record.add(notes.tolist(), said)
-            allowed = said.log_probs.clone()
-            _forbid(allowed, written[notes, :, :step], step + 1, model.config, settings)
-            possible = allowed.max(dim=-1).values > -math.inf
-            if bool(allowed.isnan().any()):
-                raise _not_a_number()
-            writes = going[notes] & possible
-            last = choose(allowed.masked_fill(~possible[..., None], 0.0), notes, step)
-            last = last.where(writes, eos)
-            said_of_it = said.log_probs.gather(-1, last[..., None])[..., 0]
-            said_of_it = said_of_it.to(torch.promote_types(said_of_it.dtype, torch.float32))
-            total = total.to(said_of_it.dtype).index_add(0, notes, said_of_it.where(writes, 0.0))
-            written[notes, :, step] = last
-            length[notes] += writes
-            going[notes] = last != eos  # one that can go no further wrote it just now
-            rows = going[notes].any(dim=1).nonzero()[:, 0]
-            state, source, notes, last = of_notes((said.state, source, notes, last), rows)
-    endings = [
-        Ending(
-            note,
-            tokens[:n],
-            [lane] * n,
-            log_prob,
-            log_prob / settings.penalty(n),
-            n > 0 and tokens[n - 1] == eos,
-        )
-        for note in range(batch)
-        for lane, (tokens, n, log_prob) in enumerate(
-            zip(written[note].tolist(), length[note].tolist(), total[note].tolist(), strict=True)
-        )
-    ]
-    found = record.hypotheses(endings)
-    return [BeamResult(tuple(found[i * lanes : (i + 1) * lanes])) for i in range(batch)]
-
-
-# ---------------------------------------------------------------------- shared
-
-
-def _forbid(
-    scores: Tensor, history: Tensor, length: int, config: Any, settings: BeamSettings
-) -> None:
-    """Make what is forbidden minus infinity, in place.
-
-    Args:
-        scores: float (rows, beams, ids).
-        history: int64 (rows, beams, length - 1): what each has written.
-        length: of the hypotheses with the next token.
-        config: of the model.
-        settings: of the search.
-    """
-    forbidden = [config.bos_token_id, config.pad_token_id]
-    if length < settings.min_length:
-        forbidden.append(config.eos_token_id)
-    if settings.ban_unk:
-        forbidden.append(config.unk_token_id)
-    for token in forbidden:
-        scores[..., token] = -math.inf
-    if settings.block_ngrams:
-        # Places without a repetition name <s>, which is forbidden in any case.
-        repeating = repeating_tokens(history, settings.block_ngrams, nothing=config.bos_token_id)
-        scores.scatter_(-1, repeating, -math.inf)
-
-
-def _encode(model: SearchModel, input_ids: Tensor, attention_mask: Tensor | None) -> Any:
-    if attention_mask is None:
-        attention_mask = (input_ids != model.config.pad_token_id).long()
-    return model.encode(input_ids, attention_mask)
-
-
-def _check(input_ids: Tensor, attention_mask: Tensor | None) -> None:
-    if input_ids.ndim != 2:
-        raise InputError(
-            "input_ids",
-            "",
-            f"its shape is {tuple(input_ids.shape)}, not (batch, source)",
-            "Give a batch of notes: one note is a batch of one.",
-        )
-    if attention_mask is not None and attention_mask.shape != input_ids.shape:
-        raise InputError(
-            "attention_mask",
-            "",
-            f"its shape is {tuple(attention_mask.shape)}, that of input_ids is "
-            f"{tuple(input_ids.shape)}",
-            "Give 1 for each token of a note and 0 for padding.",
-        )
-
-
-def _not_a_number() -> InputError:
-    return InputError(
-        "the model",
-        "log_probs",
-        "some are not a number (nan)",
-        "Did its training diverge? Look at its loss and its weights.",
-    )

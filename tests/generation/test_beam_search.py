@@ -26,11 +26,10 @@ from ehr_course.generation.beam_search import (
     BeamSettings,
     beam_search,
     best_places,
-    greedy_search,
-    sample_search,
 )
 from ehr_course.generation.beam_settings import length_penalty
 from ehr_course.generation.sampling import Sampling
+from ehr_course.generation.token_by_token import greedy_search, sample_search
 from ehr_course.models.pointer_generator import PointerGenerator, PointerGeneratorConfig
 
 EOS = 2
