@@ -15,6 +15,7 @@ from ehr_course.batches.datasets import BatchKey
 from ehr_course.batches.ragged import Ragged
 from ehr_course.errors import InputError
 from ehr_course.records import NotePair
+from ehr_course.tokenizers.encoded_note import EncodedNote
 from ehr_course.tokenizers.notes import NoteTokenizer
 from ehr_course.tokenizers.words import WordTokenizer
 
@@ -114,13 +115,11 @@ class NoteDataset(Dataset):
                     "Make it NotePair(note, summary).",
                 )
             name = pair_name(number, pair)
-            source, outside = _encoded_note(pair, tokenizer, name)
-            if len(source) > max_source:
-                _refuse_unless(too_long == "cut", name, "note", len(source), max_source)
-                source = [*source[: max_source - 1], EOS]
-                # Words are numbered as the note first has them: what is left is the first few.
-                outside = outside[: max(0, max(source) + 1 - len(tokenizer))]
+            encoded = _encoded_note(pair, tokenizer, name)
+            if len(encoded.ids) > max_source:
+                _refuse_unless(too_long == "cut", name, "note", len(encoded.ids), max_source)
                 cut_notes += 1
+            source, outside = encoded.cut(max_source, size=len(tokenizer), eos_id=EOS)
             if max(source) <= PAD:
                 raise InputError(
                     name,
@@ -314,7 +313,7 @@ def _collated(sources: Ragged, targets: Ragged) -> NoteBatch:
 
 def _encoded_note(
     pair: NotePair, tokenizer: NoteTokenizer | WordTokenizer, name: str
-) -> tuple[list[int], tuple[str, ...]]:
+) -> EncodedNote:
     try:
         return tokenizer.encode_note(pair.note)
     except InputError as error:

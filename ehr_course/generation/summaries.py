@@ -125,28 +125,25 @@ def _encoded(
             "summarize", name, f"it is {type(note).__name__}, not text", "Give a list of texts."
         )
     try:
-        ids, outside = tokenizer.encode_note(note)
+        encoded = tokenizer.encode_note(note)
     except InputError as error:
         raise InputError("summarize", name, error.problem, error.remedy) from None
-    if len(ids) > limit:
-        if too_long == "raise":
-            raise InputError(
-                "summarize",
-                name,
-                f"it has {len(ids)} tokens, the limit is {limit}",
-                f'Use too_long="cut" to read the first {limit}, or a higher max_source.',
-            )
-        ids = [*ids[: limit - 1], tokenizer.eos_id]
-        # Words outside are numbered as the note first has them: what is left is the first few.
-        outside = outside[: max(0, max(ids) + 1 - len(tokenizer))]
-    if all(token < N_SPECIAL for token in ids):
+    if len(encoded.ids) > limit and too_long == "raise":
         raise InputError(
             "summarize",
             name,
-            f"its first {len(ids)} tokens are all unknown: there is nothing to look at",
+            f"it has {len(encoded.ids)} tokens, the limit is {limit}",
+            f'Use too_long="cut" to read the first {limit}, or a higher max_source.',
+        )
+    encoded = encoded.cut(limit, size=len(tokenizer), eos_id=tokenizer.eos_id)
+    if all(token < N_SPECIAL for token in encoded.ids):
+        raise InputError(
+            "summarize",
+            name,
+            f"its first {len(encoded.ids)} tokens are all unknown: there is nothing to look at",
             "Leave it out, or train tokenizer and model on such notes.",
         )
-    return EncodedNote(ids, outside)
+    return encoded
 
 
 def _check(

@@ -23,6 +23,23 @@ class EncodedNote(NamedTuple):
     ids: list[int]
     outside: tuple[str, ...]
 
+    def cut(self, most: int, *, size: int, eos_id: int) -> EncodedNote:
+        """The beginning of the note, ``</s>`` included, and the words outside that are in it.
+
+        Args:
+            most: tokens to keep; a note that is not longer stays as it is.
+            size: the number of tokens in the vocabulary.
+            eos_id: of ``</s>``.
+
+        >>> EncodedNote([1, 9, 8, 10, 2], ("one", "two", "three")).cut(4, size=8, eos_id=2)
+        EncodedNote(ids=[1, 9, 8, 2], outside=('one', 'two'))
+        """
+        if len(self.ids) <= most:
+            return self
+        ids = [*self.ids[: most - 1], eos_id]
+        # Words are numbered as the note first has them: what is left is the first few.
+        return EncodedNote(ids, self.outside[: max(0, max(ids) + 1 - size)])
+
 
 def listed_ids(
     ids: Any, *, size: int, outside: tuple[str, ...] = (), noun: str = "token"
