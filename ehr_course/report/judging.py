@@ -1,0 +1,199 @@
+"""Every judgement of a synthetic cohort in one call."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+
+from ehr_course.errors import InputError
+from ehr_course.evaluation.fidelity import fidelity
+from ehr_course.evaluation.measure import FEWEST, Measure
+from ehr_course.evaluation.perplexity import perplexity
+from ehr_course.evaluation.privacy import privacy
+from ehr_course.evaluation.utility import utility
+from ehr_course.evaluation.validity import WorstCode, validity
+from ehr_course.models.prompt_bart import PromptBart
+from ehr_course.records import PatientRecord
+from ehr_course.report.limits import limits_of_use
+from ehr_course.report.verdicts import verdict
+from ehr_course.tokenizers.codes import CodeTokenizer
+
+_PACKAGES = ("ehr-course", "numpy", "scikit-learn", "scipy", "torch", "transformers")
+
+
+@dataclass(frozen=True)
+class Section:
+    """One question about the cohort, and the measures that answer it.
+
+    Attributes:
+        key: "fidelity", "validity", "perplexity", "privacy" or "utility".
+        title: the question.
+        measures: the answers.
+    """
+
+    key: str
+    title: str
+    measures: tuple[Measure, ...]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was found.
+
+    Attributes:
+        title: of the page.
+        sizes: for "train", "held out" and "synthetic": how many patients, visits, codes, and
+            different codes.
+        sections: the measures, question by question.
+        worst: the impossible codes that the cohort has most often.
+        limits: what the cohort must not be used for, a sentence each.
+        warnings: what was left out, and why.
+        settings: the seed and the versions of the packages that computed this.
+    """
+
+    title: str
+    sizes: dict[str, dict[str, int]]
+    sections: tuple[Section, ...]
+    worst: tuple[WorstCode, ...]
+    limits: tuple[str, ...]
+    warnings: tuple[str, ...]
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def measures(self) -> dict[str, Measure]:
+        """Every measure by its name."""
+        return {m.name: m for section in self.sections for m in section.measures}
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as JSON holds it; a number that is not finite is None."""
+        return {
+            "title": self.title,
+            "sizes": self.sizes,
+            "sections": [
+                {
+                    "key": section.key,
+                    "title": section.title,
+                    "measures": [
+                        m.to_json() | {"verdict": verdict(m).value} for m in section.measures
+                    ],
+                }
+                for section in self.sections
+            ],
+            "impossible_codes": [code._asdict() for code in self.worst],
+            "must_not_be_used_for": list(self.limits),
+            "warnings": list(self.warnings),
+            "settings": self.settings,
+        }
+
+
+def judge(
+    *,
+    train: Sequence[PatientRecord],
+    held_out: Sequence[PatientRecord],
+    synthetic: Sequence[PatientRecord],
+    model: PromptBart | None = None,
+    tokenizer: CodeTokenizer | None = None,
+    title: str = "A synthetic cohort",
+    seed: int = 0,
+) -> Report:
+    """Hold a synthetic cohort against real patients.
+
+    Fidelity and validity compare it with the patients that its model learned from. Privacy asks
+    whether those can be told from the held-out ones, of whom the cohort cannot know. Utility
+    trains on the cohort and tests on the held-out ones.
+
+    Args:
+        train: real patients that the model learned from.
+        held_out: real patients that it did not learn from.
+        synthetic: the cohort.
+        model, tokenizer: the model that wrote it, if it is there: then its perplexity on the
+            held-out patients is measured, and whether its likelihood gives away its patients.
+        title: of the report.
+        seed: of every split and every bootstrap.
+
+    Raises:
+        InputError: if a cohort has no patients, the same real patient is in both parts, or one
+            of model and tokenizer is missing.
+    """
+    _check(train, held_out, synthetic, model, tokenizer)
+    closeness = fidelity(train, synthetic, seed=seed)
+    possible = validity(synthetic, real=train, seed=seed)
+    exposed = privacy(train, held_out, synthetic, model=model, tokenizer=tokenizer, seed=seed)
+    useful = utility(train, synthetic, held_out, seed=seed)
+    parts = [
+        ("fidelity", "Is everything as frequent as in real patients?", closeness),
+        ("validity", "Are its patients possible?", possible),
+        ("privacy", "Does it give away the patients that its model learned from?", exposed),
+        ("utility", "Can one learn from it what real patients teach?", useful),
+    ]
+    if model is not None:
+        known = perplexity(model, tokenizer, held_out, seed=seed)
+        parts.insert(2, ("perplexity", "How well does the model predict real patients?", known))
+    sections = tuple(Section(key, question, part.measures) for key, question, part in parts)
+    warnings = [w for _, _, part in parts for w in getattr(part, "warnings", ())]
+    sizes = {
+        name: _size(cohort)
+        for name, cohort in (("train", train), ("held out", held_out), ("synthetic", synthetic))
+    }
+    small = [f"{name} ({size['patients']})" for name, size in sizes.items() if _is_small(size)]
+    if small:
+        warnings.insert(
+            0, f"Fewer than {FEWEST} patients: {', '.join(small)}. Such numbers mean little."
+        )
+    return Report(
+        title,
+        sizes,
+        sections,
+        tuple(possible.worst),
+        limits_of_use({section.key: section.measures for section in sections}),
+        tuple(dict.fromkeys(warnings)),
+        {
+            "seed": seed,
+            "python": platform.python_version(),
+            **{name: metadata.version(name) for name in _PACKAGES},
+        },
+    )
+
+
+def _size(cohort: Sequence[PatientRecord]) -> dict[str, int]:
+    return {
+        "patients": len(cohort),
+        "visits": sum(len(record.visits) for record in cohort),
+        "codes": sum(len(record.codes) for record in cohort),
+        "different codes": len({code for record in cohort for code in record.codes}),
+    }
+
+
+def _is_small(size: dict[str, int]) -> bool:
+    return size["patients"] < FEWEST
+
+
+def _check(
+    train: Sequence[PatientRecord],
+    held_out: Sequence[PatientRecord],
+    synthetic: Sequence[PatientRecord],
+    model: PromptBart | None,
+    tokenizer: CodeTokenizer | None,
+) -> None:
+    for name, cohort in (("train", train), ("held_out", held_out), ("synthetic", synthetic)):
+        if not len(cohort):
+            raise InputError(
+                "report", name, "there are no patients", "Give at least one; 30 for an interval."
+            )
+    both = np.intersect1d([r.subject_id for r in train], [r.subject_id for r in held_out])
+    if len(both):
+        raise InputError(
+            "report",
+            f"patient {both[0]}",
+            "the same patient is in train and in held_out, so privacy could not be judged",
+            "Split by patient: ehr_course.sources.splits.split_by_patient.",
+        )
+    if (model is None) != (tokenizer is None):
+        raise InputError(
+            "report", "model", "model and tokenizer belong together", "Give both, or neither."
+        )
