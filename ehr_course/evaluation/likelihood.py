@@ -1,0 +1,255 @@
+r"""How probable a model finds the tokens of records that it does not read.
+
+Two questions are asked, and neither shows the model what it is asked for:
+
+* a token, given the tokens before it: the encoder reads EMPTY_RECORD and the patient's age and
+  sex, the decoder what comes before the token, and no more;
+* a code, given the other codes of its visit: the encoder reads that visit alone, as ``<BOS> <v>``
+  codes ``<\v> <EOS>``, with ``<mask>`` at the place of the code. The decoder reads the codes
+  before that place, and no more. So the order of the visit is known, and the place of the code
+  in it; the other visits of the patient are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+from tqdm import tqdm
+
+from ehr_course.batches.collate import SEXES
+from ehr_course.batches.corruption import EMPTY_RECORD
+from ehr_course.batches.datasets import cut_record
+from ehr_course.batches.ragged import Ragged
+from ehr_course.errors import InputError
+from ehr_course.records import PatientRecord
+from ehr_course.tokenizers.codes import CodeTokenizer
+
+MOST_LOGITS = 2**25
+"""How many logits are in memory at a time, at most: 128 MiB."""
+
+
+class ScoredRecords:
+    """Records as a model reads them, ready to be scored.
+
+    Args:
+        model: a trained PromptBart, or one with a prefix; it is left as it was.
+        tokenizer: the one that it was trained with. Its ``unseen`` decides about a code that it
+            does not know: "raise" raises, "skip" leaves it out of what is read and scored.
+        records: the patients.
+        batch_size: how many sequences go through the model at a time, at most; long ones are
+            taken fewer at a time.
+        progress: whether to show a bar.
+
+    Attributes:
+        tokens: Ragged, the ids of each record; a record longer than the model can read keeps
+            the visits from its first on that fit, and a patient of whom no code is known has
+            <BOS> and <EOS>.
+        cut: how many records were cut.
+
+    Raises:
+        InputError: if there are no records, model and tokenizer do not fit each other, or a
+            code is unknown and the tokenizer does not skip.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: CodeTokenizer,
+        records: Sequence[PatientRecord],
+        *,
+        batch_size: int = 64,
+        progress: bool = False,
+    ) -> None:
+        if not len(records):
+            raise InputError("records", "", "there are none", "Give at least one patient.")
+        if batch_size < 1:
+            raise InputError("batch_size", "", f"{batch_size!r} is no size", "Use 1 or more.")
+        if model.config.vocab_size != len(tokenizer):
+            raise InputError(
+                "tokenizer",
+                "",
+                f"it has {len(tokenizer)} tokens, the model {model.config.vocab_size}",
+                "Use the tokenizer that the model was trained with.",
+            )
+        rows = [tokenizer.encode(record) for record in records]
+        self.cut = sum(len(row) > model.max_tokens for row in rows)
+        self.tokens = Ragged.from_lists([cut_record(row, model.max_tokens) for row in rows])
+        self.model, self.batch_size, self.progress = model, batch_size, progress
+        self._ages = torch.tensor([[float(record.age)] for record in records])
+        self._sexes = torch.tensor([[SEXES.index(record.sex)] for record in records])
+
+    def nats_in_order(self) -> np.ndarray:
+        """What each token costs, given those before it, in nats: -log of its probability.
+
+        Returns:
+            float64, flat, one for each token in ``tokens``; 0 for <BOS>, which is given.
+        """
+        lengths, offsets = self.tokens.lengths, self.tokens.offsets
+        nats = np.zeros(len(self.tokens.values))
+        order = np.argsort(lengths, kind="stable")
+        with self._evaluating("records", len(order)) as bar:
+            for rows in self._batches(order, lengths[order]):
+                ids, inside = self.tokens.take(rows).padded(CodeTokenizer.pad_id)
+                inside[:, 0] = False
+                clean = torch.from_numpy(ids)
+                start = torch.full((len(rows), 1), CodeTokenizer.eos_id)
+                logits = self._logits(
+                    torch.tensor([EMPTY_RECORD] * len(rows)),
+                    torch.cat([start, clean[:, :-1]], dim=1),
+                    rows,
+                )  # (batch, target, vocabulary)
+                cost = _nats(logits, clean.to(logits.device))
+                row, place = np.nonzero(inside)
+                nats[offsets[rows][row] + place] = cost[row, place]
+                bar.update(len(rows))
+        return nats
+
+    def nats_in_visits(self) -> np.ndarray:
+        """What each code costs, given the other codes of its visit, in nats.
+
+        Returns:
+            float64, flat, one for each token in ``tokens``; 0 for all that are no code.
+        """
+        ids = self.tokens.values
+        nats = np.zeros(len(ids))
+        starts = np.flatnonzero(ids == CodeTokenizer.visit_start_id)
+        n_codes = np.flatnonzero(ids == CodeTokenizer.visit_end_id) - starts - 1
+        owner = np.searchsorted(self.tokens.offsets, starts, side="right") - 1
+        # One sequence a code: visit and place in it. Visits of one length lie side by side.
+        order = np.argsort(n_codes, kind="stable")
+        visit = np.repeat(order, n_codes[order])
+        place = np.concatenate([np.arange(n) for n in n_codes[order]] or [[]]).astype(np.int64)
+        with self._evaluating("codes", len(visit)) as bar:
+            for chosen in self._batches(np.arange(len(visit)), n_codes[visit] + 4, alike=True):
+                rows, at = visit[chosen], place[chosen]
+                n = n_codes[rows[0]]
+                codes = ids[starts[rows][:, None] + 1 + np.arange(n)]
+                logits = self._logits(*_one_code_hidden(codes, at), owner[rows])
+                each = torch.arange(len(rows), device=logits.device)
+                last = torch.from_numpy(at + 2).to(logits.device)
+                scored = ids[starts[rows] + 1 + at]
+                target = torch.from_numpy(scored).to(logits.device)
+                nats[starts[rows] + 1 + at] = _nats(logits[each, last], target)
+                bar.update(len(rows))
+        return nats
+
+    def _logits(self, encoder: Tensor, decoder: Tensor, patients: np.ndarray) -> Tensor:
+        """The logits of a batch; a decoder never looks ahead, so its padding needs no mask."""
+        batch = {
+            "input_ids": encoder,
+            "attention_mask": torch.ones_like(encoder),
+            "decoder_input_ids": decoder,
+            "x_num": self._ages[patients],
+            "x_cat": self._sexes[patients],
+        }
+        device = self.model.device
+        return self.model(**{name: part.to(device) for name, part in batch.items()}).logits
+
+    def _batches(
+        self, order: np.ndarray, lengths: np.ndarray, *, alike: bool = False
+    ) -> Iterator[np.ndarray]:
+        """Runs of what is sorted by length, small enough; with ``alike`` of one length each."""
+        vocabulary = self.model.config.vocab_size
+        first = 0
+        while first < len(order):
+            last = min(first + self.batch_size, len(order))
+            if alike:
+                last = first + int(np.searchsorted(lengths[first:last], lengths[first], "right"))
+            while last - first > 1 and (
+                (last - first) * int(lengths[last - 1]) * vocabulary > MOST_LOGITS
+            ):
+                last = first + (last - first) // 2
+            yield order[first:last]
+            first = last
+
+    def _evaluating(self, unit: str, total: int) -> _Evaluating:
+        return _Evaluating(self.model, unit, total, self.progress)
+
+
+class _Evaluating:
+    """A model in evaluation mode without gradients, and a bar; afterwards as it was."""
+
+    def __init__(self, model: Any, unit: str, total: int, progress: bool) -> None:
+        self.model, self.no_grad = model, torch.no_grad()
+        # Without an argument tqdm asks TQDM_DISABLE, which is set where no bar is to be stored.
+        hidden = {} if progress else {"disable": True}
+        self.bar = tqdm(total=total, unit=f" {unit}", **hidden)
+
+    def __enter__(self) -> tqdm:
+        self.was_training = self.model.training
+        self.model.eval()
+        self.no_grad.__enter__()
+        return self.bar
+
+    def __exit__(self, *error: object) -> None:
+        self.no_grad.__exit__(*error)
+        self.model.train(self.was_training)
+        self.bar.close()
+
+
+def _one_code_hidden(codes: np.ndarray, at: np.ndarray) -> tuple[Tensor, Tensor]:
+    """What the encoder and the decoder read: (batch, codes + 4) and (batch, codes + 2).
+
+    Args:
+        codes: int64 (batch, codes), visits of one length.
+        at: int64 (batch,), the place of the code that is hidden in each.
+    """
+    n_rows, n = codes.shape
+    hidden = codes.copy()
+    hidden[np.arange(n_rows), at] = CodeTokenizer.mask_id
+    before = np.where(np.arange(n) < at[:, None], codes, CodeTokenizer.pad_id)
+
+    def column(token: int) -> np.ndarray:
+        return np.full((n_rows, 1), token)
+
+    bos, start = column(CodeTokenizer.bos_id), column(CodeTokenizer.visit_start_id)
+    stop, eos = column(CodeTokenizer.visit_end_id), column(CodeTokenizer.eos_id)
+    encoder = np.concatenate([bos, start, hidden, stop, eos], axis=1)
+    # BART starts with <EOS>; the last code of a visit is never read, only asked for.
+    decoder = np.concatenate([eos, bos, start, before[:, :-1]], axis=1)
+    return torch.from_numpy(encoder), torch.from_numpy(decoder)
+
+
+def _nats(logits: Tensor, target: Tensor) -> np.ndarray:
+    """-log softmax at the target: logits (..., vocabulary), target int64 (...)."""
+    flat = functional.cross_entropy(
+        logits.float().flatten(0, -2), target.flatten(), reduction="none"
+    )
+    return flat.view(target.shape).double().cpu().numpy()
+
+
+def record_log_likelihood(
+    model: Any,
+    tokenizer: CodeTokenizer,
+    records: Sequence[PatientRecord],
+    *,
+    batch_size: int = 64,
+    progress: bool = False,
+) -> np.ndarray:
+    r"""The log-probability of each whole record, given the patient's age and sex alone.
+
+    It is the sum over all tokens after ``<BOS>``, markers and ``<EOS>`` included. A longer record
+    is nearly always less probable: divide by its tokens to compare records.
+
+    Args:
+        model: as in ScoredRecords.
+        tokenizer: as in ScoredRecords.
+        records: the patients.
+        batch_size: as in ScoredRecords.
+        progress: whether to show a bar.
+
+    Returns:
+        float64 (records,), in nats, 0 or less; ``nan`` for a patient of whom the tokenizer,
+        with unseen="skip", knows no code. A record that was cut has that of what was kept.
+
+    Raises:
+        InputError: as ScoredRecords.
+    """
+    scored = ScoredRecords(model, tokenizer, records, batch_size=batch_size, progress=progress)
+    per_record = -np.add.reduceat(scored.nats_in_order(), scored.tokens.offsets[:-1])
+    return np.where(scored.tokens.lengths > 2, per_record, np.nan)

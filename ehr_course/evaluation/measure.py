@@ -1,0 +1,254 @@
+"""One measured number: its interval, and what real data would score in its place.
+
+Intervals come from the bootstrap over patients (Efron and Tibshirani 1993): patients are drawn
+again with replacement, all codes of a patient together, because the codes of one patient do not
+vary by themselves. Drawing is done by counts: how often each patient is drawn, times what that
+patient adds to a sum.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ehr_course.errors import InputError
+
+FEWEST = 30
+"""With fewer patients than this no interval is given: it would say more than is known."""
+
+RESAMPLES = 200
+"""How often patients are drawn again, unless another number is asked for."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One measured number and what to hold it against.
+
+    Attributes:
+        name: what was measured, such as "visit prevalence RMSE"; no two of a report share one.
+        value: what was measured; ``nan`` where there was nothing to measure.
+        low, high: the bootstrap interval; both ``nan`` where there are too few patients.
+        floor: what real patients score in place of synthetic ones; ``nan`` when unknown.
+        unit: such as "bits" or "percentage points"; "" for a plain number.
+        better: "low", "high", or "near", where the best value is the floor itself.
+        meaning: one or two sentences: what the number says and how it was made.
+
+    Raises:
+        InputError: if better is none of the three.
+
+    >>> Measure("impossible codes", 0.02, low=0.01, high=0.03, floor=0.0).known
+    True
+    """
+
+    name: str
+    value: float
+    low: float = math.nan
+    high: float = math.nan
+    floor: float = math.nan
+    unit: str = ""
+    better: Literal["low", "high", "near"] = "low"
+    meaning: str = ""
+
+    def __post_init__(self) -> None:
+        if self.better not in ("low", "high", "near"):
+            raise InputError(
+                f"measure {self.name!r}",
+                "better",
+                f"{self.better!r} is no direction",
+                'Use "low", "high" or "near".',
+            )
+        for name in ("value", "low", "high", "floor"):
+            object.__setattr__(self, name, float(getattr(self, name)))
+
+    @property
+    def known(self) -> bool:
+        """Whether the value has an interval."""
+        return not (math.isnan(self.low) or math.isnan(self.high))
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields by name, for a JSON file: None where a number is not finite.
+
+        >>> Measure("visits", 2.5).to_json()["floor"] is None
+        True
+        """
+        return {
+            name: None if isinstance(field, float) and not math.isfinite(field) else field
+            for name, field in asdict(self).items()
+        }
+
+
+def measure_named(measures: Sequence[Measure], name: str) -> Measure:
+    """The measure of a name.
+
+    Raises:
+        InputError: if there is none; the message lists those there are.
+
+    >>> measure_named([Measure("visits", 2.5)], "visits").value
+    2.5
+    """
+    for measure in measures:
+        if measure.name == name:
+            return measure
+    known = ", ".join(measure.name for measure in measures)
+    raise InputError(f"measure {name!r}", "", "there is no such measure", f"There are: {known}.")
+
+
+def generator(seed: int) -> np.random.Generator:
+    """The source of randomness that a seed gives.
+
+    Raises:
+        InputError: if the seed is no whole number, or below 0.
+    """
+    if not isinstance(seed, int | np.integer) or seed < 0:
+        raise InputError("seed", "", f"{seed!r} is no seed", "Use a whole number, 0 or more.")
+    return np.random.default_rng(seed)
+
+
+def too_few(name: str, n_patients: int) -> list[str]:
+    """A warning where a cohort is too small for an interval, in a list; or an empty list.
+
+    >>> too_few("real cohort", 1)
+    ['The real cohort has 1 patient: no interval is given below 30, and the numbers say little.']
+    """
+    if n_patients >= FEWEST:
+        return []
+    n = "1 patient" if n_patients == 1 else f"{n_patients} patients"
+    return [
+        f"The {name} has {n}: no interval is given below {FEWEST}, and the numbers say little."
+    ]
+
+
+def drawn_counts(
+    n_patients: int, resamples: int, rng: np.random.Generator, *, size: int | None = None
+) -> np.ndarray:
+    """How often each patient is drawn, when patients are drawn with replacement.
+
+    Args:
+        n_patients: how many there are to draw from, 1 or more.
+        resamples: how often the drawing is done.
+        rng: gives the draws.
+        size: how many are drawn each time; by default as many as there are.
+
+    Returns:
+        float32 (resamples, n_patients), each row summing to size. Times a matrix of what each
+        patient adds, (n_patients, k), these are the sums of all resamples at once.
+
+    >>> drawn_counts(3, 2, np.random.default_rng(0)).sum(axis=1).tolist()
+    [3.0, 3.0]
+    """
+    size = n_patients if size is None else size
+    counts = np.empty((resamples, n_patients), dtype=np.float32)
+    for row in counts:
+        row[:] = np.bincount(rng.integers(n_patients, size=size), minlength=n_patients)
+    return counts
+
+
+def interval(
+    values: ArrayLike, *, confidence: float = 0.95, centre: float | None = None
+) -> tuple[float, float]:
+    """The percentile interval of what the resamples gave.
+
+    Args:
+        values: float (resamples,); those that are ``nan`` are left out.
+        confidence: the share of resamples inside, above 0 and below 1.
+        centre: where the mean of the resamples is moved to. A distance between two samples
+            grows with every drawing, because drawing adds noise: its plain percentiles can lie
+            above the distance itself. Give the measured distance here, and the interval keeps
+            the spread of the resamples without their bias.
+
+    Returns:
+        low and high; both ``nan`` where less than half of the resamples have a value.
+
+    >>> interval(np.arange(101), confidence=0.5)
+    (25.0, 75.0)
+    >>> interval(np.arange(101), confidence=0.5, centre=10)
+    (-15.0, 35.0)
+    """
+    if not 0 < confidence < 1:
+        raise InputError(
+            "interval", "confidence", f"{confidence!r} is no share", "Use a number such as 0.95."
+        )
+    values = np.asarray(values, dtype=np.float64)
+    finite = values[np.isfinite(values)]
+    if 2 * len(finite) < len(values) or not len(finite):
+        return math.nan, math.nan
+    outside = (1 - confidence) / 2
+    low, high = np.quantile(finite, [outside, 1 - outside])
+    if centre is None:
+        return float(low), float(high)
+    shift = centre - finite.mean()
+    # Rounding must not leave the centre just outside.
+    return float(min(low + shift, centre)), float(max(high + shift, centre))
+
+
+def share_interval(
+    numerators: ArrayLike,
+    denominators: ArrayLike,
+    *,
+    rng: np.random.Generator,
+    resamples: int = RESAMPLES,
+    confidence: float = 0.95,
+) -> tuple[float, float]:
+    """The bootstrap interval of a sum over patients divided by another one.
+
+    Args:
+        numerators: float (patients,), such as each patient's impossible codes.
+        denominators: float (patients,), such as each patient's codes.
+        rng: gives the draws.
+        resamples: how often patients are drawn.
+        confidence: as in interval.
+
+    Returns:
+        low and high; both ``nan`` with fewer than 30 patients.
+
+    >>> low, high = share_interval([1, 0] * 200, [1] * 400, rng=np.random.default_rng(0))
+    >>> 0.44 < low < 0.5 < high < 0.56
+    True
+    """
+    sums = np.stack([np.asarray(numerators), np.asarray(denominators)], axis=1).astype(np.float64)
+    if len(sums) < FEWEST:
+        return math.nan, math.nan
+    upper, lower = (drawn_counts(len(sums), resamples, rng) @ sums).T
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return interval(upper / lower, confidence=confidence)
+
+
+def bootstrap_interval(
+    statistic: Callable[[np.ndarray], float],
+    n_patients: int,
+    *,
+    rng: np.random.Generator,
+    resamples: int = RESAMPLES,
+    confidence: float = 0.95,
+    centre: float | None = None,
+) -> tuple[float, float]:
+    """The bootstrap interval of any number, at one call for each resample.
+
+    Args:
+        statistic: takes how often each patient is drawn, float32 (patients,), and returns the
+            number; scikit-learn's metrics take these counts as ``sample_weight``.
+        n_patients: how many patients there are.
+        rng: gives the draws.
+        resamples: how often patients are drawn.
+        confidence: as in interval.
+        centre: as in interval.
+
+    Returns:
+        low and high; both ``nan`` with fewer than 30 patients.
+
+    >>> ages = np.linspace(0, 90, 91)
+    >>> mean = lambda counts: np.average(ages, weights=counts)
+    >>> low, high = bootstrap_interval(mean, 91, rng=np.random.default_rng(0))
+    >>> 38 < low < 45 < high < 52
+    True
+    """
+    if n_patients < FEWEST:
+        return math.nan, math.nan
+    counts = drawn_counts(n_patients, resamples, rng)
+    values = [statistic(row) for row in counts]
+    return interval(values, confidence=confidence, centre=centre)

@@ -1,0 +1,248 @@
+"""Is a synthetic cohort of use? Learn from it, and predict real patients.
+
+The task is the next visit: which of the most frequent codes stand in it, from age, sex and the
+codes of the visits before. The **value** of a measure is what a model that learned from synthetic
+patients reaches on real test patients; the **floor** is what the same model reaches there when it
+learned from as many real patients. The last two measures need no model: everyone gets each code's
+frequency, of which the AUROC is 0.5 by definition. A synthetic cohort that does not beat them has
+taught nothing about individual patients.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from ehr_course.errors import InputError
+from ehr_course.evaluation.code_table import CodeTable, code_tables
+from ehr_course.evaluation.measure import FEWEST, RESAMPLES, Measure, drawn_counts, interval
+from ehr_course.evaluation.next_visit import NextVisits, frequencies, next_visits, predict
+from ehr_course.evaluation.ranking import weighted_ranking
+from ehr_course.records import PatientRecord
+
+CODES = 25
+"""At most so many codes are predicted: the most frequent of the training patients' next visits."""
+
+POSITIVES = 10
+"""A code is predicted if at least so many next visits of test patients have it."""
+
+FIRST = 10
+"""Among how many of the codes, the likeliest first, the next visit's are looked for."""
+
+MOST_PAIRS = 20_000
+"""At most so many next visits are learned from, and as many predicted; more are drawn from."""
+
+Score = Literal["AUROC", "average precision", "recall at 10"]
+
+_MEANINGS: dict[Score, str] = {
+    "AUROC": "For each code, how well its predicted probability tells the next visits with it "
+    "from those without; the mean over codes. 0.5 is a guess.",
+    "average precision": "For each code, the precision averaged over the next visits that have "
+    "it, likeliest first; the mean over codes. A guess gives the code's share of visits.",
+    "recall at 10": "Of those of the frequent codes that the next visits have, the share that "
+    "stands among the ten likeliest for its visit.",
+}
+
+
+@dataclass(frozen=True)
+class Utility:
+    """What can be learned from a synthetic cohort.
+
+    Attributes:
+        measures: each with its interval and its floor; none where there is no next visit.
+        warnings: what the reader must know before the numbers are used; empty if nothing.
+        codes: the codes that are predicted, the most frequent first.
+    """
+
+    measures: tuple[Measure, ...]
+    warnings: tuple[str, ...] = ()
+    codes: tuple[str, ...] = ()
+
+    def __getitem__(self, name: str) -> Measure:
+        """The measure of a name."""
+        for measure in self.measures:
+            if measure.name == name:
+                return measure
+        known = ", ".join(repr(measure.name) for measure in self.measures)
+        raise InputError(
+            "Utility", repr(name), "there is no such measure", f"It has: {known or 'none'}."
+        )
+
+
+def utility(
+    train: Sequence[PatientRecord],
+    synthetic: Sequence[PatientRecord],
+    test: Sequence[PatientRecord],
+    *,
+    seed: int = 0,
+) -> Utility:
+    """Learn to predict the next visit from synthetic patients, and from real ones.
+
+    As many real as synthetic patients are learned from, drawn by the seed from the larger cohort.
+    Intervals are over test patients: the models stay what they are.
+
+    ================================================ ======
+    name                                             better
+    ================================================ ======
+    next visit AUROC                                 high
+    next visit average precision                     high
+    next visit recall at 10                          high
+    next visit average precision by frequency alone  high
+    next visit recall at 10 by frequency alone       high
+    ================================================ ======
+
+    Args:
+        train: real patients to learn from.
+        synthetic: the patients to judge.
+        test: real patients to predict, none of them in train.
+        seed: of what is drawn, 0 or more.
+
+    Returns:
+        The measures. Where no test patient, or no real or synthetic one, has two visits there is
+        nothing to predict: there are no measures, and a warning says so.
+
+    Raises:
+        InputError: if a cohort has no patients.
+    """
+    for name, cohort in (("train", train), ("synthetic", synthetic), ("test", test)):
+        if not len(cohort):
+            raise InputError("utility", name, "it has no patients", "Give at least one patient.")
+    rng = np.random.default_rng(seed)
+    tables = code_tables(train, synthetic, test)
+    size = min(len(train), len(synthetic))
+    real, written = (_pairs(table, size, rng) for table in tables[:2])
+    asked = _pairs(tables[2], len(test), rng)
+    missing = [
+        name
+        for name, pairs in (("training", real), ("synthetic", written), ("test", asked))
+        if not len(pairs)
+    ]
+    if missing:
+        cohorts = " and ".join(missing)
+        return Utility((), (f"No {cohorts} patient has a second visit: nothing is predicted.",))
+    columns = _columns(real, asked)
+    if not len(columns):
+        why = f"No code stands in {POSITIVES} next visits of test patients: nothing is predicted."
+        return Utility((), (why,))
+    judge = _Judge(asked, columns, rng)
+    measures = []
+    for way, how in ((predict, ""), (frequencies, " by frequency alone")):
+        ours = judge.scores(way(written, asked, columns))
+        floor = judge.scores(way(real, asked, columns), resampled=False)
+        measures += [
+            _measure(score, ours[score], floor[score], how)
+            for score in _MEANINGS
+            if not (how and score == "AUROC")
+        ]
+    codes = tuple(tables[0].codes[column] for column in columns)
+    return Utility(tuple(measures), tuple(_warnings(written, asked, columns)), codes)
+
+
+def _pairs(table: CodeTable, size: int, rng: np.random.Generator) -> NextVisits:
+    """The next visits of some patients, at most MOST_PAIRS of them."""
+    if size < len(table):
+        table = table.select(np.sort(rng.permutation(len(table))[:size]))
+    pairs = next_visits(table)
+    if len(pairs) > MOST_PAIRS:
+        pairs = pairs.select(np.sort(rng.permutation(len(pairs))[:MOST_PAIRS]))
+    return pairs
+
+
+def _columns(real: NextVisits, asked: NextVisits) -> np.ndarray:
+    """The most frequent codes of real next visits that can be judged, the most frequent first."""
+    carriers, to_find = (pairs.next.sum(axis=0) for pairs in (real, asked))
+    order = np.argsort(-carriers, kind="stable")
+    enough = (
+        (carriers[order] > 0)
+        & (to_find[order] >= POSITIVES)
+        & (to_find[order] <= len(asked) - POSITIVES)
+    )
+    return order[enough][:CODES]
+
+
+def _warnings(written: NextVisits, asked: NextVisits, columns: np.ndarray) -> list[str]:
+    warnings = []
+    n_patients = len(np.unique(asked.owner))
+    if n_patients < FEWEST:
+        warnings.append(
+            f"{n_patients} test patients have a second visit: no interval is given below "
+            f"{FEWEST}, and the numbers say little."
+        )
+    if len(columns) <= FIRST:
+        warnings.append(
+            f"{len(columns)} codes are frequent enough to be predicted: recall at {FIRST} needs "
+            "more and is not given."
+        )
+    if len(written) < FEWEST:
+        warnings.append(f"There are only {len(written)} synthetic next visits to learn from.")
+    never = int((written.next[:, columns].sum(axis=0) == 0).sum())
+    if never:
+        warnings.append(
+            f"{never} of the {len(columns)} codes stand in no synthetic next visit: nothing can "
+            "be learned about them."
+        )
+    return warnings
+
+
+class _Judge:
+    """What really stood in the next visits, and how often each test patient is drawn."""
+
+    def __init__(self, asked: NextVisits, columns: np.ndarray, rng: np.random.Generator) -> None:
+        self.true = asked.next[:, columns].toarray() > 0  # (pairs, codes)
+        owners, owner = np.unique(asked.owner, return_inverse=True)
+        drawn = np.empty((0, len(owners)), dtype=np.float32)
+        if len(owners) >= FEWEST:
+            drawn = drawn_counts(len(owners), RESAMPLES, rng)
+        # The first column is the patients as they are: (pairs, 1 + resamples).
+        as_they_are = np.ones((1, len(owners)), dtype=np.float32)
+        self.weights = np.ascontiguousarray(np.concatenate([as_they_are, drawn]).T)[owner]
+
+    def scores(self, predicted: np.ndarray, *, resampled: bool = True) -> dict[Score, np.ndarray]:
+        """Each score of float (pairs, codes): float64 (1 + resamples,), or (1,) without."""
+        weights = self.weights if resampled else self.weights[:, :1]
+        each = [
+            weighted_ranking(scores, labels, weights)
+            for scores, labels in zip(predicted.T, self.true.T, strict=True)
+        ]
+        auroc, precision = np.array(each).transpose(1, 0, 2)  # (codes, resamples) each
+        return {
+            "AUROC": _mean_over_codes(auroc),
+            "average precision": _mean_over_codes(precision),
+            "recall at 10": self._recall(predicted, weights),
+        }
+
+    def _recall(self, predicted: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        if predicted.shape[1] <= FIRST:
+            return np.full(weights.shape[1], math.nan)
+        first = np.argsort(-predicted, axis=1, kind="stable")[:, :FIRST]
+        found = np.take_along_axis(self.true, first, axis=1).sum(axis=1)
+        parts = np.stack([found, self.true.sum(axis=1)]).astype(np.float64)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.divide(*(parts @ weights))
+
+
+def _mean_over_codes(values: np.ndarray) -> np.ndarray:
+    """The mean over the codes that have a value, (resamples,)."""
+    known = ~np.isnan(values)
+    with np.errstate(invalid="ignore"):
+        return np.where(known, values, 0).sum(axis=0) / known.sum(axis=0)
+
+
+def _measure(score: Score, ours: np.ndarray, floor: np.ndarray, how: str) -> Measure:
+    low, high = interval(ours[1:]) if len(ours) > 1 else (math.nan, math.nan)
+    meaning = _MEANINGS[score]
+    if how:
+        meaning += " Here everyone gets each code's frequency in the patients learned from."
+    return Measure(
+        f"next visit {score}{how}",
+        ours[0],
+        low,
+        high,
+        floor=floor[0],
+        better="high",
+        meaning=meaning,
+    )

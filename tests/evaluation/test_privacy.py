@@ -1,0 +1,310 @@
+"""Attacks on cohorts whose answer is known: a copy, independent patients, and half of each."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+from scipy.spatial.distance import cdist
+from scipy.stats import hypergeom
+from sklearn.metrics import f1_score, recall_score, roc_auc_score
+
+from ehr_course.batches.corruption import Corruption
+from ehr_course.batches.datasets import RecordDataset
+from ehr_course.errors import InputError
+from ehr_course.evaluation.adversarial_accuracy import adversarial_accuracy
+from ehr_course.evaluation.attribute_disclosure import attribute_disclosure, common_columns
+from ehr_course.evaluation.code_table import CodeTable, code_tables
+from ehr_course.evaluation.copies import chance_of_absence, is_copy, rare_columns
+from ehr_course.evaluation.likelihood import record_log_likelihood
+from ehr_course.evaluation.membership import (
+    distance_scores,
+    likelihood_scores,
+    membership_auroc,
+    membership_interval,
+)
+from ehr_course.evaluation.privacy import Privacy, privacy
+from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
+from ehr_course.records import PatientRecord, Visit
+from ehr_course.sources.synthetic import make_cohort
+from ehr_course.tokenizers.codes import CodeTokenizer
+from ehr_course.training.one_call import train as train_model
+
+HOSPITAL = make_cohort(2_400, seed=4)
+TRAIN, HELD_OUT, INDEPENDENT = HOSPITAL[:800], HOSPITAL[800:1_600], HOSPITAL[1_600:]
+COHORTS = {
+    "copy": TRAIN,
+    "half": [*TRAIN[:400], *INDEPENDENT[:400]],
+    "independent": INDEPENDENT,
+}
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, Privacy]:
+    return {name: privacy(TRAIN, HELD_OUT, cohort) for name, cohort in COHORTS.items()}
+
+
+def patient(*visits: tuple[str, ...], number: int = 1) -> PatientRecord:
+    return PatientRecord(number, "F", 50, tuple(Visit(codes) for codes in visits))
+
+
+# ------------------------------------------------------------------ the honest ends
+
+
+def test_independent_patients_of_the_hospital_give_nothing_away(found: dict) -> None:
+    result = found["independent"]
+    for name in (
+        "adversarial accuracy, train",
+        "adversarial accuracy, held-out",
+        "membership by distance",
+    ):
+        assert abs(result[name].value - 0.5) < 0.05, name
+        assert abs(result[name].floor - 0.5) < 0.05, name
+    assert abs(result["privacy loss"].value) < 0.05
+    assert abs(result["privacy loss"].floor) < 0.05
+    for name in ("attribute disclosure F1", "attribute disclosure sensitivity"):
+        assert abs(result[name].value - result[name].floor) < 0.03, name
+    assert abs(result["exact copies"].value - result["exact copies"].floor) < 0.03
+    assert result["exact copies of long records"].value < 0.01
+    assert result.warnings == ()
+
+
+def test_a_copy_of_the_training_patients_gives_them_all_away(found: dict) -> None:
+    result = found["copy"]
+    assert result["membership by distance"].low > 0.95
+    assert result["adversarial accuracy, train"].high < 0.1
+    assert result["privacy loss"].low > 0.4
+    assert (
+        result["attribute disclosure F1"].low > 0.7 > 0.2 > result["attribute disclosure F1"].floor
+    )
+    assert result["exact copies"].value == result["exact copies of long records"].value == 1.0
+    assert result["rare codes absent"].value == 0.0 < result["rare codes absent"].floor
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "privacy loss",
+        "membership by distance",
+        "attribute disclosure F1",
+        "attribute disclosure sensitivity",
+        "exact copies",
+        "exact copies of long records",
+    ],
+)
+def test_half_a_copy_gives_half_of_it_away(found: dict, name: str) -> None:
+    low, high = (found[cohort][name].value for cohort in ("independent", "copy"))
+    share = (found["half"][name].value - low) / (high - low)
+    assert 0.35 < share < 0.65
+
+
+def test_a_value_lies_in_its_interval(found: dict) -> None:
+    for result, name in product(found.values(), (m.name for m in found["copy"].measures)):
+        measure = result[name]
+        assert measure.low <= measure.value <= measure.high, name
+
+
+def test_the_seed_decides_what_is_drawn() -> None:
+    def numbers(seed: int) -> list[dict]:
+        result = privacy(TRAIN[:60], HELD_OUT[:50], INDEPENDENT[:60], seed=seed)
+        return [measure.to_json() for measure in result.measures]
+
+    assert numbers(3) == numbers(3)
+    assert numbers(3)[0]["value"] != numbers(4)[0]["value"]
+
+
+# ------------------------------------------------------------------ each attack by an oracle
+
+
+def slow_accuracy(real: CodeTable, synthetic: CodeTable) -> float:
+    x, y = (table.patients.toarray().astype(bool) for table in (real, synthetic))
+    scores = []
+    for own, other in ((x, y), (y, x)):
+        score = 0.0
+        for i in range(len(own)):
+            among = cdist(own[i : i + 1], np.delete(own, i, axis=0), "jaccard").min()
+            across = cdist(own[i : i + 1], other, "jaccard").min()
+            score += 0.5 if math.isclose(among, across) else float(among < across)
+        scores.append(score / len(own))
+    return sum(scores) / 2
+
+
+def test_adversarial_accuracy_is_that_of_a_slow_loop() -> None:
+    real, synthetic = code_tables(TRAIN[:90], [*INDEPENDENT[:60], *TRAIN[:30]])
+    result = adversarial_accuracy(real, synthetic)
+    assert result.value == pytest.approx(slow_accuracy(real, synthetic))
+
+
+def test_all_patients_drawn_once_give_the_accuracy_itself() -> None:
+    real, synthetic = code_tables(TRAIN[:50], INDEPENDENT[:50])
+    result = adversarial_accuracy(real, synthetic)
+    once = np.ones((1, 50))
+    assert result.resampled(once, once)[0] == pytest.approx(result.value)
+
+
+def test_adversarial_accuracy_refuses_cohorts_of_other_sizes() -> None:
+    with pytest.raises(InputError, match="50 and 40 patients"):
+        adversarial_accuracy(*code_tables(TRAIN[:50], INDEPENDENT[:40]))
+
+
+def test_membership_is_scored_as_scikit_learn_does_with_scipys_distances() -> None:
+    tables = code_tables(TRAIN[:70], HELD_OUT[:50], [*TRAIN[:20], *INDEPENDENT[:40]])
+    members, others, synthetic = (table.patients.toarray().astype(bool) for table in tables)
+    nearest = [-cdist(part, synthetic, "jaccard").min(axis=1) for part in (members, others)]
+    expected = roc_auc_score([1] * 70 + [0] * 50, np.concatenate(nearest))
+    scores = [distance_scores(table, tables[2]) for table in tables[:2]]
+    assert membership_auroc(*scores) == pytest.approx(expected)
+    low, high = membership_interval(*scores, rng=np.random.default_rng(0))
+    assert low < expected < high
+
+
+def test_attribute_disclosure_is_that_of_a_slow_loop() -> None:
+    targets, cohort = code_tables(TRAIN[:60], [*TRAIN[:20], *INDEPENDENT[:50]])
+    known = common_columns(targets)
+    x, y = (table.patients.toarray().astype(bool) for table in (targets, cohort))
+    hidden = np.setdiff1d(np.arange(x.shape[1]), known)
+    guesses = []
+    for row in x:
+        distances = cdist(row[None, known], y[:, known], "jaccard")[0].round(9)
+        nearest = y[distances == distances.min()]
+        guesses.append(nearest[:, hidden].mean(axis=0) >= 0.5)
+    guessed, true = np.array(guesses).ravel(), x[:, hidden].ravel()
+    for block in (7, 1024):
+        result = attribute_disclosure(targets, cohort, known, block=block)
+        assert result.f1 == pytest.approx(f1_score(true, guessed))
+        assert result.sensitivity == pytest.approx(recall_score(true, guessed))
+
+
+def test_the_absence_of_a_code_has_the_hypergeometric_chance() -> None:
+    (table,) = code_tables(TRAIN[:100])
+    columns = np.arange(len(table.codes))
+    carriers = table.patients.sum(axis=0)
+    for n in (0, 1, 37, 99, 100):
+        expected = hypergeom.pmf(0, 100, carriers, n)
+        np.testing.assert_allclose(chance_of_absence(table, columns, n), expected, atol=1e-9)
+    with pytest.raises(InputError, match="101 of 100 patients"):
+        chance_of_absence(table, columns, 101)
+
+
+def test_a_rare_code_has_a_patient_and_not_more_than_the_limit() -> None:
+    rows = [patient(("486", "4019")), patient(("4019",)), patient(("4019", "486"))]
+    table, _ = code_tables([*rows, patient(("V3001",))], [patient(("4280",))])
+    rare = [table.codes[column] for column in rare_columns(table, most=2)]
+    assert rare == ["486", "V3001"]
+
+
+def test_a_copy_has_the_same_visits_in_the_same_order() -> None:
+    train = [patient(("4280", "4019"), ("486",))]
+    written = [
+        patient(("4019", "4280"), ("486",)),  # codes of a visit in another order
+        patient(("486",), ("4280", "4019")),  # visits in another order
+        patient(("4280", "4019")),  # a visit less
+        patient(("4280", "4019", "486")),  # all in one visit
+    ]
+    assert is_copy(written, train).tolist() == [True, False, False, False]
+
+
+# ------------------------------------------------------------------ the model itself
+
+
+@pytest.fixture(scope="module")
+def overfitted() -> tuple[PromptBart, CodeTokenizer]:
+    """A model that has read 24 patients many times over."""
+    tokenizer = CodeTokenizer.from_records(HOSPITAL)
+    torch.manual_seed(0)
+    model = PromptBart(PromptBartConfig.for_tokenizer(tokenizer, "tiny"))
+    dataset = RecordDataset(TRAIN[:24], tokenizer, corruption=Corruption(p_empty=1.0), seed=0)
+    train_model(model, dataset, steps=50, batch_size=24, lr=3e-3, seed=0, progress=False)
+    return model, tokenizer
+
+
+def test_an_overfitted_model_knows_whom_it_learned_from(overfitted: tuple) -> None:
+    model, tokenizer = overfitted
+    result = privacy(TRAIN[:24], HELD_OUT[:60], INDEPENDENT[:60], model=model, tokenizer=tokenizer)
+    assert result["membership by likelihood"].value > 0.9
+    assert 0.3 < result["membership by likelihood"].floor < 0.7
+
+
+def test_a_model_does_not_know_patients_whom_it_never_saw(overfitted: tuple) -> None:
+    scores = likelihood_scores(*overfitted, [*HELD_OUT[:150], *INDEPENDENT[:150]])
+    assert abs(membership_auroc(scores[:150], scores[150:]) - 0.5) < 0.1
+
+
+def test_a_likelihood_score_is_nats_per_token_after_the_first(overfitted: tuple) -> None:
+    model, tokenizer = overfitted
+    record = max(TRAIN[:24], key=lambda record: len(record.codes))
+    tokens = len(record.codes) + 2 * len(record.visits) + 1  # markers and <EOS>, not <BOS>
+    expected = record_log_likelihood(model, tokenizer, [record])[0] / tokens
+    assert likelihood_scores(model, tokenizer, [record])[0] == pytest.approx(expected)
+
+
+def test_patients_whom_the_model_cannot_read_are_left_out_and_counted(overfitted: tuple) -> None:
+    model, tokenizer = overfitted
+    stranger = patient(("9999",), number=9_999_999)
+    result = privacy(
+        TRAIN[:24], [*HELD_OUT[:40], stranger], HELD_OUT[:40], model=model, tokenizer=tokenizer
+    )
+    assert any("leaves out 1 of 41 held-out patients" in text for text in result.warnings)
+    assert not math.isnan(result["membership by likelihood"].value)
+
+
+def test_without_a_model_nothing_is_said_about_likelihood(found: dict) -> None:
+    with pytest.raises(InputError, match="there is no such measure"):
+        found["copy"]["membership by likelihood"]
+
+
+# ------------------------------------------------------------------ bad input
+
+
+@pytest.mark.parametrize("empty", range(3))
+def test_a_cohort_without_patients_is_refused(empty: int) -> None:
+    cohorts = [TRAIN[:5], HELD_OUT[:5], INDEPENDENT[:5]]
+    cohorts[empty] = []
+    with pytest.raises(InputError, match="it has no patients"):
+        privacy(*cohorts)
+
+
+def test_a_model_without_its_tokenizer_is_refused(overfitted: tuple) -> None:
+    with pytest.raises(InputError, match="tokenizer: it is missing"):
+        privacy(TRAIN[:5], HELD_OUT[:5], INDEPENDENT[:5], model=overfitted[0])
+
+
+@pytest.mark.parametrize("one", range(3))
+def test_a_cohort_of_one_patient_has_numbers_without_intervals_and_a_warning(one: int) -> None:
+    cohorts = [TRAIN[:50], HELD_OUT[:50], INDEPENDENT[:50]]
+    cohorts[one] = cohorts[one][:1]
+    result = privacy(*cohorts)
+    name = ("train", "held-out", "synthetic")[one]
+    assert any(f"The {name} cohort has 1 patient" in text for text in result.warnings)
+    assert math.isnan(result["adversarial accuracy, train"].value)
+    assert math.isnan(result["privacy loss"].value)
+    assert 0 <= result["membership by distance"].value <= 1
+    assert result["membership by distance"].known == (one == 2)
+
+
+def test_cohorts_without_a_common_code_are_pointed_out() -> None:
+    strangers = [patient(("9999",), number=number) for number in range(40)]
+    result = privacy(TRAIN[:40], HELD_OUT[:40], strangers)
+    assert any("no code in common" in text for text in result.warnings)
+    assert result["adversarial accuracy, train"].value == 1.0
+    assert result["membership by distance"].value == 0.5
+    assert result["attribute disclosure F1"].value == 0.0
+
+
+def test_training_patients_among_the_held_out_ones_are_pointed_out() -> None:
+    result = privacy(TRAIN[:40], [*TRAIN[:2], *HELD_OUT[:40]], INDEPENDENT[:40])
+    assert any("2 training patients stand among" in text for text in result.warnings)
+
+
+def test_what_cannot_be_asked_is_unknown() -> None:
+    same = [patient(("4019",), number=number) for number in range(40)]
+    result = privacy(same, same, same)
+    assert math.isnan(result["rare codes absent"].value)
+    assert math.isnan(result["exact copies of long records"].value)
+    assert math.isnan(result["attribute disclosure sensitivity"].value)
+    assert result["adversarial accuracy, train"].value == 0.5  # all are equally near
+    for text in ("5 training patients or fewer", "5 codes or more", "could be disclosed"):
+        assert any(text in warning for warning in result.warnings), text
