@@ -9,7 +9,8 @@ import numpy as np
 
 from ehr_course.errors import InputError
 from ehr_course.evaluation.code_table import CodeTable
-from ehr_course.evaluation.nearest import Metric, nearest_distances
+from ehr_course.evaluation.jackknife import GROUPS
+from ehr_course.evaluation.nearest import Metric, distances_to_groups
 
 
 @dataclass(frozen=True)
@@ -17,34 +18,15 @@ class AdversarialAccuracy:
     """How well real and synthetic patients are told apart by their nearest neighbour.
 
     Attributes:
-        real: float64 (patients,): for each real patient 1 where another real patient is nearer
-            than every synthetic one, 0 where a synthetic one is nearer, 0.5 where they are
-            equally near.
-        synthetic: float64 (patients,): the same for each synthetic patient, with the parts
-            exchanged.
+        value: 0 to 1: the mean of the real patients and of the synthetic ones, each counting 1
+            where the nearest other patient is of the same cohort, 0 where one of the other cohort
+            is nearer, and 0.5 where they are equally near.
+        left_out: float64 (groups,): what it is without each group of patients; empty where no
+            groups were given.
     """
 
-    real: np.ndarray
-    synthetic: np.ndarray
-
-    @property
-    def value(self) -> float:
-        """0 to 1: the mean of both means."""
-        return float((self.real.mean() + self.synthetic.mean()) / 2)
-
-    def resampled(self, real_counts: np.ndarray, synthetic_counts: np.ndarray) -> np.ndarray:
-        """The values when patients are drawn again, their neighbours staying what they are.
-
-        Args:
-            real_counts: float (resamples, patients), as ``drawn_counts`` returns them.
-            synthetic_counts: the same for the synthetic patients.
-
-        Returns:
-            float64 (resamples,).
-        """
-        real = real_counts @ self.real / real_counts.sum(axis=1)
-        synthetic = synthetic_counts @ self.synthetic / synthetic_counts.sum(axis=1)
-        return (real + synthetic) / 2
+    value: float
+    left_out: np.ndarray
 
 
 def adversarial_accuracy(
@@ -79,11 +61,21 @@ def adversarial_accuracy(
 
 
 def adversarial_accuracies(
-    cohorts: Sequence[CodeTable], synthetic: CodeTable, *, metric: Metric = "jaccard"
+    cohorts: Sequence[CodeTable],
+    synthetic: CodeTable,
+    *,
+    metric: Metric = "jaccard",
+    groups: np.ndarray | None = None,
 ) -> list[AdversarialAccuracy]:
     """The same against several real cohorts, such as training and held-out patients.
 
     The distances among the synthetic patients are computed once for all.
+
+    Args:
+        cohorts, synthetic: equally many patients each, at least two.
+        metric: as for ``nearest_distances``.
+        groups: int64 (patients,), as ``random_groups`` makes them: the same rows of every cohort
+            are left out together.
     """
     for real in cohorts:
         if len(real) != len(synthetic):
@@ -94,21 +86,33 @@ def adversarial_accuracies(
                 "would have the nearer neighbours by its size alone",
                 "Draw as many from the larger one.",
             )
-    within_synthetic, _ = nearest_distances(
-        synthetic, synthetic, metric=metric, leave_one_out=True
-    )
+    alone = np.zeros(len(synthetic), dtype=np.int64) if groups is None else groups
+    count = 0 if groups is None else GROUPS
+
+    def distances(a: CodeTable, b: CodeTable, *, leave_one_out: bool = False) -> np.ndarray:
+        return distances_to_groups(a, b, alone, metric=metric, leave_one_out=leave_one_out)
+
+    within_synthetic = distances(synthetic, synthetic, leave_one_out=True)
     found = []
     for real in cohorts:
-        within_real, _ = nearest_distances(real, real, metric=metric, leave_one_out=True)
-        to_synthetic, _ = nearest_distances(real, synthetic, metric=metric)
-        to_real, _ = nearest_distances(synthetic, real, metric=metric)
-        found.append(
-            AdversarialAccuracy(
-                _nearer(within_real, to_synthetic), _nearer(within_synthetic, to_real)
-            )
+        pairs = (
+            (distances(real, real, leave_one_out=True), distances(real, synthetic)),
+            (within_synthetic, distances(synthetic, real)),
         )
+        left_out = [_accuracy(pairs, alone, group) for group in range(count)]
+        found.append(AdversarialAccuracy(_accuracy(pairs, alone, None), np.array(left_out)))
     return found
 
 
-def _nearer(own: np.ndarray, other: np.ndarray) -> np.ndarray:
-    return np.where(own == other, 0.5, own < other)
+def _accuracy(
+    pairs: Sequence[tuple[np.ndarray, np.ndarray]], groups: np.ndarray, without: int | None
+) -> float:
+    """The accuracy without a group, from the distances (patients, groups) to own and other."""
+    rows = groups != without
+    columns = np.arange(groups.max() + 1) != without
+    sides = []
+    for own, other in pairs:
+        nearest_own, nearest_other = (part[rows][:, columns].min(axis=1) for part in (own, other))
+        is_own = np.where(nearest_own == nearest_other, 0.5, nearest_own < nearest_other)
+        sides.append(is_own.mean())
+    return float(np.mean(sides))

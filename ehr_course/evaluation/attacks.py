@@ -8,19 +8,23 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.stats import binomtest
 
 from ehr_course.evaluation.adversarial_accuracy import adversarial_accuracies
-from ehr_course.evaluation.attribute_disclosure import attribute_disclosure, common_columns
-from ehr_course.evaluation.code_table import CodeTable, code_tables
-from ehr_course.evaluation.copies import chance_of_absence, is_copy, rare_columns
-from ehr_course.evaluation.measure import (
-    FEWEST,
-    RESAMPLES,
-    Measure,
-    drawn_counts,
-    interval,
-    share_interval,
+from ehr_course.evaluation.attribute_disclosure import (
+    Disclosure,
+    attribute_disclosure,
+    common_columns,
 )
+from ehr_course.evaluation.code_table import CodeTable, code_tables
+from ehr_course.evaluation.copies import chance_of_absence, copies_by_group, rare_columns
+from ehr_course.evaluation.jackknife import (
+    GROUPS,
+    interval_around,
+    jackknife_error,
+    random_groups,
+)
+from ehr_course.evaluation.measure import FEWEST, RESAMPLES, Measure, drawn_counts
 from ehr_course.evaluation.membership import (
     distance_scores,
     likelihood_scores,
@@ -41,12 +45,9 @@ MOST = 10_000
 TARGETS = 2_000
 """At most so many patients are attacked by attribute disclosure and by likelihood."""
 
-SPLITS = 5
-"""Over so many random halves of the held-out patients a floor is the mean: one half stands in for
-the synthetic cohort, the other for the patients that were never seen."""
-
-MOST_IN_HALF = 2_000
-"""So many patients of a half at most: of larger cohorts the splits hardly overlap."""
+ERROR_TARGETS = 500
+"""Of those, so many at most are attacked again and again to see how far the luck of the cohorts
+goes."""
 
 LONG = 5
 """From so many codes on, a record counts as long: two patients rarely share it by chance."""
@@ -107,48 +108,33 @@ def _some(table: CodeTable, n: int, rng: np.random.Generator) -> CodeTable:
     return table if n >= len(table) else table.select(np.sort(rng.permutation(len(table))[:n]))
 
 
-def _halves(table: CodeTable, rng: np.random.Generator) -> tuple[CodeTable, CodeTable]:
-    """Two parts without a common patient, of equal size: halves, or what of them is compared."""
-    order = rng.permutation(len(table))
-    half = min(len(table) // 2, MOST_IN_HALF)
-    return table.select(order[:half]), table.select(order[half : 2 * half])
-
-
 # ------------------------------------------------------------------ adversarial accuracy
 
 
 def adversarial(case: Case) -> list[Measure]:
     """Adversarial accuracy against both, and the privacy loss."""
     names = ("adversarial accuracy, train", "adversarial accuracy, held-out", "privacy loss")
+    floors = (0.5, 0.5, 0.0)
     rng = case.rng(0)
     size = min(MOST, *map(len, case.tables))
     if size < 2:
         case.warnings.append("Adversarial accuracy needs two patients in each cohort.")
         return [_measure(name, math.nan) for name in names]
     train, held_out, synthetic = (_some(table, size, rng) for table in case.tables)
-    values = adversarial_accuracies((train, held_out), synthetic)
-    floors = [math.nan] * 3
-    if size >= 4:
-        found = []
-        for _ in range(SPLITS):
-            stand_in, others = _halves(held_out, rng)
-            as_many = _some(train, len(others), rng)
-            pair = adversarial_accuracies((as_many, others), stand_in)
-            found.append([one.value for one in pair])
-        of_train, of_others = np.mean(found, axis=0)
-        floors = [of_train, of_others, of_others - of_train]
-    spans = [(math.nan, math.nan)] * 3
-    if size >= FEWEST:
-        of_train, of_held_out, of_synthetic = (
-            drawn_counts(size, RESAMPLES, rng) for _ in range(3)
-        )
-        drawn = [
-            values[0].resampled(of_train, of_synthetic),
-            values[1].resampled(of_held_out, of_synthetic),
-        ]
-        spans = [interval(resampled) for resampled in (*drawn, drawn[1] - drawn[0])]
-    results = (values[0].value, values[1].value, values[1].value - values[0].value)
-    return [_measure(*parts) for parts in zip(names, results, spans, floors, strict=True)]
+    groups = random_groups(size, rng) if size >= FEWEST else None
+    of_train, of_held_out = adversarial_accuracies((train, held_out), synthetic, groups=groups)
+    parts = (
+        (of_train.value, of_train.left_out),
+        (of_held_out.value, of_held_out.left_out),
+        (of_held_out.value - of_train.value, of_held_out.left_out - of_train.left_out),
+    )
+    measures = []
+    for name, floor, (value, left_out) in zip(names, floors, parts, strict=True):
+        span = (math.nan, math.nan)
+        if groups is not None:
+            span = interval_around(value, jackknife_error(left_out))
+        measures.append(_measure(name, value, span, floor))
+    return measures
 
 
 # ------------------------------------------------------------------ membership inference
@@ -161,18 +147,8 @@ def by_distance(case: Case) -> list[Measure]:
     size = min(MOST, len(train), len(held_out))
     members, others = (_some(table, size, rng) for table in (train, held_out))
     scores = [distance_scores(patients, synthetic) for patients in (members, others)]
-    floors = []
-    for _ in range(SPLITS if len(others) >= 2 else 0):
-        stand_in, asked = _halves(others, rng)
-        as_many = _some(members, len(asked), rng)
-        floors.append(
-            membership_auroc(
-                *(distance_scores(patients, stand_in) for patients in (as_many, asked))
-            )
-        )
-    floor = _mean(np.array(floors))
     span = membership_interval(*scores, rng=rng)
-    return [_measure("membership by distance", membership_auroc(*scores), span, floor)]
+    return [_measure("membership by distance", membership_auroc(*scores), span, 0.5)]
 
 
 def by_likelihood(case: Case, model: PromptBart, tokenizer: CodeTokenizer) -> list[Measure]:
@@ -199,12 +175,8 @@ def by_likelihood(case: Case, model: PromptBart, tokenizer: CodeTokenizer) -> li
         case.warnings.append(f"No patients are left for {name}.")
         return [_measure(name, math.nan)]
     members, others = (likelihood_scores(model, tokenizer, cohort) for cohort in cohorts)
-    floor = math.nan
-    if len(others) >= 2:
-        order = rng.permutation(len(others))
-        floor = membership_auroc(*np.array_split(others[order], 2))
     span = membership_interval(members, others, rng=rng)
-    return [_measure(name, membership_auroc(members, others), span, floor)]
+    return [_measure(name, membership_auroc(members, others), span, 0.5)]
 
 
 # ------------------------------------------------------------------ codes
@@ -217,30 +189,60 @@ def attributes(case: Case) -> list[Measure]:
     known = common_columns(train)
     size = min(MOST, len(held_out), len(synthetic))
     targets = _some(train, TARGETS, rng)
-    attack, floor = (
-        attribute_disclosure(targets, _some(cohort, size, rng), known)
-        for cohort in (synthetic, held_out)
-    )
+    asked = tuple(_some(cohort, size, rng) for cohort in (synthetic, held_out))
+    attack, floor = (attribute_disclosure(targets, cohort, known) for cohort in asked)
     if math.isnan(attack.sensitivity):
         case.warnings.append("No training patient has a code that could be disclosed.")
-    spans = [
-        share_interval(*parts, rng=rng)
-        for parts in (attack.f1_parts(), attack.sensitivity_parts())
-    ]
+    errors = [[math.nan], [math.nan]]
+    if min(size, len(targets)) >= FEWEST:
+        errors = _attribute_errors(targets, asked, known, rng)
+    values = (attack.f1, floor.f1), (attack.sensitivity, floor.sensitivity)
+    names = "attribute disclosure F1", "attribute disclosure sensitivity"
     return [
-        _measure("attribute disclosure F1", attack.f1, spans[0], floor.f1),
-        _measure(
-            "attribute disclosure sensitivity", attack.sensitivity, spans[1], floor.sensitivity
-        ),
+        _measure(name, value, interval_around(value, *error), real)
+        for name, (value, real), error in zip(names, values, errors, strict=True)
     ]
+
+
+def _attribute_errors(
+    targets: CodeTable,
+    asked: tuple[CodeTable, CodeTable],
+    known: np.ndarray,
+    rng: np.random.Generator,
+) -> list[list[float]]:
+    """How far F1 and sensitivity lie from their floors by the luck of targets, and of cohorts."""
+    some = _some(targets, ERROR_TARGETS, rng)
+    groups = random_groups(len(asked[0]), rng)
+    left_out = []
+    for group in range(GROUPS):
+        kept = np.flatnonzero(groups != group)
+        found = [attribute_disclosure(some, cohort.select(kept), known) for cohort in asked]
+        left_out.append([of[0] - of[1] for of in zip(*map(_scores, found), strict=True)])
+    of_cohorts = [jackknife_error(values) for values in zip(*left_out, strict=True)]
+    found = [attribute_disclosure(some, cohort, known) for cohort in asked]
+    drawn = drawn_counts(len(some), RESAMPLES, rng).astype(np.float64)
+    parts = [(of.f1_parts(), of.sensitivity_parts()) for of in found]
+    errors = []
+    for kind, error in enumerate(of_cohorts):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ours, real = ((drawn @ of[kind][0]) / (drawn @ of[kind][1]) for of in parts)
+        differences = ours - real
+        of_targets = float(differences.std()) if np.isfinite(differences).all() else math.nan
+        errors.append([error, math.sqrt(len(some) / len(targets)) * of_targets])
+    return errors
+
+
+def _scores(found: Disclosure) -> tuple[float, float]:
+    return found.f1, found.sensitivity
 
 
 def copies(case: Case) -> list[Measure]:
     """Exact copies, of all records and of long ones."""
     rng = case.rng(4)
-    copied = is_copy(case.synthetic, case.train)
-    by_chance = is_copy(case.held_out, case.train)
-    every = np.ones(len(copied), dtype=bool)
+    cohorts = (case.train, case.held_out, case.synthetic)
+    groups = [random_groups(len(cohort), rng) for cohort in cohorts]
+    known = copies_by_group(case.synthetic, case.train, groups[0])
+    by_chance = copies_by_group(case.held_out, case.train, groups[0])
     long, long_held_out = (
         np.array([len(record.codes) >= LONG for record in cohort])
         for cohort in (case.synthetic, case.held_out)
@@ -249,14 +251,32 @@ def copies(case: Case) -> list[Measure]:
         case.warnings.append(f"No synthetic patient has {LONG} codes or more.")
     measures = []
     for name, chosen, of_held_out in (
-        ("exact copies", every, np.ones(len(by_chance), dtype=bool)),
+        ("exact copies", np.ones_like(long), np.ones_like(long_held_out)),
         ("exact copies of long records", long, long_held_out),
     ):
+        parts = (
+            (known[chosen], groups[2][chosen]),
+            (by_chance[of_held_out], groups[1][of_held_out]),
+        )
+        value, floor = (_copied(copied, of, None) for copied, of in parts)
         span = (math.nan, math.nan)
-        if chosen.sum() >= FEWEST:
-            span = share_interval(copied[chosen], every[chosen], rng=rng)
-        measures.append(_measure(name, _mean(copied[chosen]), span, _mean(by_chance[of_held_out])))
+        if min(map(len, (*cohorts, known[chosen], by_chance[of_held_out]))) >= FEWEST:
+            left_out = [
+                _copied(*parts[0], group) - _copied(*parts[1], group) for group in range(GROUPS)
+            ]
+            span = interval_around(value, jackknife_error(left_out))
+            if value == 0:  # leaving out finds nothing either
+                high = binomtest(0, int(chosen.sum())).proportion_ci().high
+                span = span[0], max(span[1], high)
+            span = max(0.0, span[0]), span[1]
+        measures.append(_measure(name, value, span, floor))
     return measures
+
+
+def _copied(copied: np.ndarray, groups: np.ndarray, without: int | None) -> float:
+    """The share of patients who are copies, one group of all cohorts left out."""
+    rows, columns = groups != without, np.arange(GROUPS) != without
+    return _mean(copied[rows][:, columns].any(axis=1))
 
 
 def rare_codes(case: Case) -> list[Measure]:
@@ -267,14 +287,18 @@ def rare_codes(case: Case) -> list[Measure]:
     if not len(rare):
         case.warnings.append(f"No code has {RARE} training patients or fewer.")
         return [_measure(name, math.nan)]
-    if len(rare) < FEWEST:
-        case.warnings.append(f"{len(rare)} codes are rare: no interval is given below {FEWEST}.")
     size = min(len(held_out), len(synthetic))
-    absent = chance_of_absence(synthetic, rare, size)
-    span = share_interval(absent, np.ones(len(rare)), rng=case.rng(5))
-    return [
-        _measure(name, absent.mean(), span, chance_of_absence(held_out, rare, size).mean()),
-    ]
+    absent, by_chance = (chance_of_absence(table, rare, size) for table in (synthetic, held_out))
+    span = (math.nan, math.nan)
+    if len(rare) >= FEWEST and size >= FEWEST:
+        error = float((absent - by_chance).std(ddof=1)) / math.sqrt(len(rare))
+        span = interval_around(absent.mean(), error)
+    elif size >= FEWEST:
+        case.warnings.append(
+            f"{len(rare)} codes have {RARE} training patients or fewer: no interval is given for "
+            f"{name} below {FEWEST} codes."
+        )
+    return [_measure(name, absent.mean(), span, by_chance.mean())]
 
 
 def _mean(values: np.ndarray) -> float:

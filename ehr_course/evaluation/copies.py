@@ -9,6 +9,7 @@ from scipy.special import gammaln
 
 from ehr_course.errors import InputError
 from ehr_course.evaluation.code_table import CodeTable
+from ehr_course.evaluation.jackknife import GROUPS
 from ehr_course.records import PatientRecord
 
 Visits = tuple[tuple[str, ...], ...]
@@ -36,6 +37,25 @@ def is_copy(written: Sequence[PatientRecord], train: Sequence[PatientRecord]) ->
     """
     known = {visits_of(record) for record in train}
     return np.array([visits_of(record) in known for record in written], dtype=bool)
+
+
+def copies_by_group(
+    written: Sequence[PatientRecord], train: Sequence[PatientRecord], groups: np.ndarray
+) -> np.ndarray:
+    """In which groups of the training patients each written patient has a twin.
+
+    Args:
+        written, train: as for ``is_copy``.
+        groups: int64 (train,), as ``random_groups`` makes them.
+
+    Returns:
+        bool (written, groups); any of a row is what ``is_copy`` says.
+    """
+    known: dict[Visits, np.ndarray] = {}
+    for record, group in zip(train, groups.tolist(), strict=True):
+        known.setdefault(visits_of(record), np.zeros(GROUPS, dtype=bool))[group] = True
+    nowhere = np.zeros(GROUPS, dtype=bool)
+    return np.array([known.get(visits_of(record), nowhere) for record in written])
 
 
 def rare_columns(table: CodeTable, *, most: int) -> np.ndarray:

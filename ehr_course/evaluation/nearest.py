@@ -81,6 +81,41 @@ def nearest_distances(
     return _distances(a.patients, b.patients[index], metric), index
 
 
+def distances_to_groups(
+    a: CodeTable,
+    b: CodeTable,
+    groups: np.ndarray,
+    *,
+    metric: Metric = "jaccard",
+    leave_one_out: bool = False,
+) -> np.ndarray:
+    """The distance of each patient of ``a`` to the nearest one in each group of ``b``.
+
+    The smallest of a row is what nearest_distances gives; the smallest of all but one is what it
+    would give without that group. It costs no more than the distances themselves.
+
+    Args:
+        a, b, metric, leave_one_out: as for ``nearest_distances``.
+        groups: int64 (len(b),), from 0: the group of each patient of ``b``, each with at least
+            two patients.
+
+    Returns:
+        float64 (len(a), groups).
+    """
+    found = np.empty((len(a), groups.max() + 1))
+    for group in range(found.shape[1]):
+        inside = np.flatnonzero(groups == group)
+        some = b.select(inside)
+        if not leave_one_out:
+            found[:, group] = nearest_distances(a, some, metric=metric)[0]
+            continue
+        outside = np.flatnonzero(groups != group)
+        found[inside, group] = nearest_distances(some, some, metric=metric, leave_one_out=True)[0]
+        if len(outside):
+            found[outside, group] = nearest_distances(a.select(outside), some, metric=metric)[0]
+    return found
+
+
 def similarities(
     a: csr_array, b: csr_array, *, metric: Metric = "jaccard", block: int = 1024
 ) -> Iterator[tuple[slice, slice, np.ndarray]]:

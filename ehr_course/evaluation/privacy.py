@@ -1,7 +1,8 @@
 """Does a synthetic cohort give away the patients that it was made from?
 
-Every question is also asked of real patients who were never in the training data: what they score
-in the place of the synthetic ones is the **floor**. A synthetic cohort at the floor gives away no
+Where theory says what a cohort scores that gives nobody away, that is the **floor**: 0.5 or 0.
+Elsewhere the question is also asked of real patients who were never in the training data, and the
+floor is what they score in the place of the synthetic ones. A cohort at the floor gives away no
 more than other patients of the same hospital would. This is a measurement of some attacks, not a
 proof: an attack that is not here may do better, and only differential privacy gives a bound.
 
@@ -23,8 +24,10 @@ by one. Samples of two cohorts hold few pairs of an original and its copy, so ad
 sees copies less well where m is small beside the cohorts; membership by distance looks through the
 whole synthetic cohort.
 
-Intervals are bootstrap intervals over patients whose neighbours stay what they are: to draw
-patients again and look for neighbours anew would make everyone their own twin.
+An interval says how far the value may lie from its floor by the luck of all patients concerned:
+the synthetic ones, those who are attacked, and those who make the floor. It comes from leaving
+out a tenth of all of them at a time (see ``jackknife``), for membership from drawing patients
+again, and for rare codes from the spread over codes.
 """
 
 from __future__ import annotations

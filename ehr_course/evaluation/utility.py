@@ -11,7 +11,7 @@ taught nothing about individual patients.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,7 +19,13 @@ import numpy as np
 
 from ehr_course.errors import InputError
 from ehr_course.evaluation.code_table import CodeTable, code_tables
-from ehr_course.evaluation.measure import FEWEST, RESAMPLES, Measure, drawn_counts, interval
+from ehr_course.evaluation.jackknife import (
+    GROUPS,
+    interval_around,
+    jackknife_error,
+    random_groups,
+)
+from ehr_course.evaluation.measure import FEWEST, RESAMPLES, Measure, drawn_counts
 from ehr_course.evaluation.next_visit import NextVisits, frequencies, next_visits, predict
 from ehr_course.evaluation.ranking import weighted_ranking
 from ehr_course.records import PatientRecord
@@ -36,6 +42,10 @@ FIRST = 10
 MOST_PAIRS = 20_000
 """At most so many next visits are learned from, and as many predicted; more are drawn from."""
 
+MOST_FOR_ERRORS = 2_000
+"""At most so many are learned from again and again to see how far luck goes."""
+
+Learn = Callable[[NextVisits, NextVisits, np.ndarray], np.ndarray]
 Score = Literal["AUROC", "average precision", "recall at 10"]
 
 _MEANINGS: dict[Score, str] = {
@@ -83,7 +93,9 @@ def utility(
     """Learn to predict the next visit from synthetic patients, and from real ones.
 
     As many real as synthetic patients are learned from, drawn by the seed from the larger cohort.
-    Intervals are over test patients: the models stay what they are.
+    An interval says how far the value may lie from its floor by luck: of the test patients, who
+    are drawn again for both, and of the patients learned from, of whom a tenth at a time is left
+    out of both.
 
     ================================================ ======
     name                                             better
@@ -130,11 +142,11 @@ def utility(
         return Utility((), (why,))
     judge = _Judge(asked, columns, rng)
     measures = []
-    for way, how in ((predict, ""), (frequencies, " by frequency alone")):
-        ours = judge.scores(way(written, asked, columns))
-        floor = judge.scores(way(real, asked, columns), resampled=False)
+    for learn, how in ((predict, ""), (frequencies, " by frequency alone")):
+        ours, floor = (judge.scores(learn(pairs, asked, columns)) for pairs in (written, real))
+        errors = judge.errors_of_learning(learn, written, real, rng)
         measures += [
-            _measure(score, ours[score], floor[score], how)
+            _measure(score, ours[score], floor[score], errors[score], how)
             for score in _MEANINGS
             if not (how and score == "AUROC")
         ]
@@ -146,10 +158,7 @@ def _pairs(table: CodeTable, size: int, rng: np.random.Generator) -> NextVisits:
     """The next visits of some patients, at most MOST_PAIRS of them."""
     if size < len(table):
         table = table.select(np.sort(rng.permutation(len(table))[:size]))
-    pairs = next_visits(table)
-    if len(pairs) > MOST_PAIRS:
-        pairs = pairs.select(np.sort(rng.permutation(len(pairs))[:MOST_PAIRS]))
-    return pairs
+    return _at_most(next_visits(table), MOST_PAIRS, rng)
 
 
 def _columns(real: NextVisits, asked: NextVisits) -> np.ndarray:
@@ -192,6 +201,7 @@ class _Judge:
     """What really stood in the next visits, and how often each test patient is drawn."""
 
     def __init__(self, asked: NextVisits, columns: np.ndarray, rng: np.random.Generator) -> None:
+        self.asked, self.columns = asked, columns
         self.true = asked.next[:, columns].toarray() > 0  # (pairs, codes)
         owners, owner = np.unique(asked.owner, return_inverse=True)
         drawn = np.empty((0, len(owners)), dtype=np.float32)
@@ -215,6 +225,33 @@ class _Judge:
             "recall at 10": self._recall(predicted, weights),
         }
 
+    def errors_of_learning(
+        self, learn: Learn, written: NextVisits, real: NextVisits, rng: np.random.Generator
+    ) -> dict[Score, float]:
+        """How far each score may lie from its floor by the luck of the patients learned from.
+
+        Of many, some are enough: a standard error falls with the square root of how many.
+        """
+        size = min(len(written), len(real))
+        if size < FEWEST:
+            return dict.fromkeys(_MEANINGS, math.nan)
+        some = [_at_most(pairs, min(size, MOST_FOR_ERRORS), rng) for pairs in (written, real)]
+        groups = [_patient_groups(pairs, rng) for pairs in some]
+        left_out: dict[Score, list[float]] = {score: [] for score in _MEANINGS}
+        for group in range(GROUPS):
+            kept = [
+                pairs.select(np.flatnonzero(of != group))
+                for pairs, of in zip(some, groups, strict=True)
+            ]
+            ours, floor = (
+                self.scores(learn(pairs, self.asked, self.columns), resampled=False)
+                for pairs in kept
+            )
+            for score in _MEANINGS:
+                left_out[score].append(ours[score][0] - floor[score][0])
+        shrink = math.sqrt(len(some[0]) / size)
+        return {score: shrink * jackknife_error(values) for score, values in left_out.items()}
+
     def _recall(self, predicted: np.ndarray, weights: np.ndarray) -> np.ndarray:
         if predicted.shape[1] <= FIRST:
             return np.full(weights.shape[1], math.nan)
@@ -232,8 +269,11 @@ def _mean_over_codes(values: np.ndarray) -> np.ndarray:
         return np.where(known, values, 0).sum(axis=0) / known.sum(axis=0)
 
 
-def _measure(score: Score, ours: np.ndarray, floor: np.ndarray, how: str) -> Measure:
-    low, high = interval(ours[1:]) if len(ours) > 1 else (math.nan, math.nan)
+def _measure(
+    score: Score, ours: np.ndarray, floor: np.ndarray, of_learning: float, how: str
+) -> Measure:
+    of_test = float((ours - floor)[1:].std()) if len(ours) > 1 else math.nan
+    low, high = interval_around(float(ours[0]), of_test, of_learning)
     meaning = _MEANINGS[score]
     if how:
         meaning += " Here everyone gets each code's frequency in the patients learned from."
@@ -246,3 +286,15 @@ def _measure(score: Score, ours: np.ndarray, floor: np.ndarray, how: str) -> Mea
         better="high",
         meaning=meaning,
     )
+
+
+def _at_most(pairs: NextVisits, most: int, rng: np.random.Generator) -> NextVisits:
+    if len(pairs) <= most:
+        return pairs
+    return pairs.select(np.sort(rng.permutation(len(pairs))[:most]))
+
+
+def _patient_groups(pairs: NextVisits, rng: np.random.Generator) -> np.ndarray:
+    """A group for each pair; those of one patient are in one."""
+    owners, row = np.unique(pairs.owner, return_inverse=True)
+    return random_groups(len(owners), rng)[row]

@@ -1,11 +1,34 @@
-"""Could these patients have these codes? Age and sex rule some of them out."""
+"""Could these patients have these codes? Age and sex rule some of them out.
+
+The rules are those of ``icd9.why_impossible``, held against the age at the *first* visit, which is
+the age that a record has. At a later visit a patient may be some years older, so of real patients
+a small share can come out as impossible: hold a share against that of real patients.
+"""
 
 from __future__ import annotations
 
+import math
+import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import binomtest
 
 from ehr_course import icd9
-from ehr_course.records import PatientRecord, Sex
+from ehr_course.errors import InputError
+from ehr_course.evaluation.code_table import CodeTable, code_tables
+from ehr_course.evaluation.measure import (
+    RESAMPLES,
+    Measure,
+    generator,
+    measure_named,
+    share_interval,
+    too_few,
+)
+from ehr_course.records import MAX_AGE, PatientRecord, Sex
 
 Visits = Iterable[Iterable[str]]
 """One patient's codes, visit by visit, as CodeTokenizer.decode returns them."""
@@ -46,3 +69,189 @@ def impossible_share_of(records: Sequence[PatientRecord]) -> float:
         [record.age for record in records],
         [record.sex for record in records],
     )
+
+
+class WorstCode(NamedTuple):
+    """A code that was written for patients who cannot have it.
+
+    Attributes:
+        code: undotted.
+        title: the official one; "" where ICD-9-CM has no such code.
+        count: at how many visits it is impossible.
+        reason: who alone can have it; where age and sex both rule it out, the commoner of both.
+    """
+
+    code: str
+    title: str
+    count: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Validity:
+    """How much of a cohort its own ages and sexes rule out.
+
+    Attributes:
+        measures: "impossible codes", "visits with an impossible code" and "patients with an
+            impossible code", each in percent.
+        worst: the codes that are impossible most often, most often first.
+        warnings: what the reader must know before the numbers are used; empty if nothing.
+    """
+
+    measures: tuple[Measure, ...]
+    worst: list[WorstCode]
+    warnings: tuple[str, ...] = ()
+
+    def __getitem__(self, name: str) -> Measure:
+        """The measure of a name."""
+        return measure_named(self.measures, name)
+
+
+def validity(
+    records: Sequence[PatientRecord],
+    *,
+    real: Sequence[PatientRecord] | None = None,
+    seed: int = 0,
+    resamples: int = RESAMPLES,
+    confidence: float = 0.95,
+    most: int = 10,
+) -> Validity:
+    """Count the codes, the visits and the patients that cannot be.
+
+    Args:
+        records: the patients to judge.
+        real: patients of the same hospital, whose shares become the floor; they show what the
+            rules find where nothing was made up.
+        seed: of the bootstrap, 0 or more.
+        resamples: how often patients are drawn for the intervals.
+        confidence: of the intervals, above 0 and below 1.
+        most: how many of the worst codes are listed.
+
+    Returns:
+        the measures. Where nothing impossible is found, drawing again finds nothing either; the
+        interval then ends at the exact binomial bound of the share of patients. With fewer
+        than 30 patients there is no interval, and a warning says so.
+
+    Raises:
+        InputError: if a cohort has no patients, or an argument is out of its range.
+
+    >>> from ehr_course.records import Visit
+    >>> found = validity([PatientRecord(1, "M", 30, (Visit(("650", "4019")), Visit(("4019",))))])
+    >>> [round(measure.value, 1) for measure in found.measures]
+    [33.3, 50.0, 100.0]
+    >>> found.worst[0].code, found.worst[0].title, found.worst[0].count
+    ('650', 'Normal delivery', 1)
+    >>> found.worst[0].reason
+    'recorded for females only: pregnancy, childbirth and the puerperium'
+    """
+    for name, cohort in (("records", records), ("real", real)):
+        if cohort is not None and not len(cohort):
+            raise InputError("validity", name, "it has no patients", "Give at least one patient.")
+    counts = _Counts(*code_tables(records))
+    floors = [math.nan] * 3 if real is None else _Counts(*code_tables(real)).shares()
+    rng = generator(seed)
+    measures = []
+    for name, share, floor, (found, of) in zip(
+        ("codes", "visits", "patients"),
+        counts.shares(),
+        floors,
+        counts.by_patient(),
+        strict=True,
+    ):
+        low, high = share_interval(found, of, rng=rng, resamples=resamples, confidence=confidence)
+        if share == 0 and not math.isnan(high):
+            high = binomtest(0, len(records)).proportion_ci(confidence).high
+        what = "impossible codes" if name == "codes" else f"{name} with an impossible code"
+        measures.append(
+            Measure(
+                what,
+                share,
+                100 * low,
+                100 * high,
+                floor,
+                "percent",
+                "low",
+                f"The share of all {name} "
+                + ("that are" if name == "codes" else "with at least one code that is")
+                + " ruled out by the patient's sex or age at the first visit; the floor is that "
+                "of real patients.",
+            )
+        )
+    return Validity(tuple(measures), counts.worst(most), tuple(too_few("cohort", len(records))))
+
+
+class _Counts:
+    """What is impossible in a cohort, one entry for each code of each visit."""
+
+    def __init__(self, table: CodeTable) -> None:
+        self.table = table
+        entries = table.visits.tocoo()
+        # A rule speaks of few codes; the rest need not be asked about one by one.
+        ruled = [icd9.is_code(c) and icd9.who_can_have(c) is not None for c in table.codes]
+        asked = np.array(ruled)[entries.col]
+        visit, column = entries.row[asked], entries.col[asked].astype(np.int64)
+        owner = table.owner[visit]
+        who = (column * (MAX_AGE + 1) + table.ages[owner]) * 2 + (table.sexes[owner] == "F")
+        cases, case = np.unique(who, return_inverse=True)
+        reasons = [self._reason(number) for number in cases.tolist()]
+        impossible = np.array([reason is not None for reason in reasons], dtype=bool)[case]
+        self.visit, self.column = visit[impossible], column[impossible]
+        self.reasons = [reasons[number] for number in case[impossible].tolist()]
+
+    def _reason(self, case: int) -> str | None:
+        case, female = divmod(case, 2)
+        column, age = divmod(case, MAX_AGE + 1)
+        code = self.table.codes[column]
+        return icd9.why_impossible(code, age=age, sex="F" if female else "M")
+
+    def by_patient(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """For codes, visits, patients: how many of each patient's are impossible, of how many."""
+        table = self.table
+        n_visits, n_patients = len(table.owner), len(table)
+        codes = np.bincount(self.visit, minlength=n_visits)
+        n_codes = np.diff(table.visits.indptr)
+        found = np.stack([codes, codes > 0, n_codes, np.ones(n_visits)])
+        bad_codes, bad_visits, n_codes, n_of_visits = (
+            np.bincount(table.owner, weights=each, minlength=n_patients) for each in found
+        )
+        return [
+            (bad_codes, n_codes),
+            (bad_visits, n_of_visits),
+            ((bad_visits > 0).astype(float), np.ones(n_patients)),
+        ]
+
+    def shares(self) -> list[float]:
+        """The three shares in percent."""
+        return [100 * float(found.sum() / of.sum()) for found, of in self.by_patient()]
+
+    def worst(self, most: int) -> list[WorstCode]:
+        """The codes that are impossible most often."""
+        reasons: dict[int, Counter[str]] = {}
+        for column, reason in zip(self.column.tolist(), self.reasons, strict=True):
+            reasons.setdefault(column, Counter())[_rule(reason)] += 1
+        order = sorted(reasons, key=lambda column: (-reasons[column].total(), column))
+        return [
+            WorstCode(
+                self.table.codes[column],
+                _title(self.table.codes[column]),
+                reasons[column].total(),
+                reasons[column].most_common(1)[0][0],
+            )
+            for column in order[:most]
+        ]
+
+
+def _rule(reason: str) -> str:
+    """The reason without the code and without one patient's age.
+
+    >>> _rule("V30.01 is recorded at age 0 only, not at 30: the birth of this patient")
+    'recorded at age 0 only: the birth of this patient'
+    """
+    return re.sub(r", not at \d+:", ":", reason.partition(" is ")[2])
+
+
+def _title(code: str) -> str:
+    try:
+        return icd9.title(code)
+    except InputError:
+        return ""

@@ -132,7 +132,13 @@ def judge(
         ("utility", "Can one learn from it what real patients teach?", useful),
     ]
     if model is not None:
-        known = perplexity(model, tokenizer, held_out, seed=seed)
+        known = perplexity(
+            model,
+            CodeTokenizer(tokenizer.codes, unseen="skip"),
+            held_out,
+            train=train,
+            seed=seed,
+        )
         parts.insert(2, ("perplexity", "How well does the model predict real patients?", known))
     sections = tuple(Section(key, question, part.measures) for key, question, part in parts)
     warnings = [w for _, _, part in parts for w in getattr(part, "warnings", ())]

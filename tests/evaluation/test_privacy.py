@@ -15,10 +15,19 @@ from sklearn.metrics import f1_score, recall_score, roc_auc_score
 from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.datasets import RecordDataset
 from ehr_course.errors import InputError
-from ehr_course.evaluation.adversarial_accuracy import adversarial_accuracy
+from ehr_course.evaluation.adversarial_accuracy import (
+    adversarial_accuracies,
+    adversarial_accuracy,
+)
 from ehr_course.evaluation.attribute_disclosure import attribute_disclosure, common_columns
 from ehr_course.evaluation.code_table import CodeTable, code_tables
-from ehr_course.evaluation.copies import chance_of_absence, is_copy, rare_columns
+from ehr_course.evaluation.copies import (
+    chance_of_absence,
+    copies_by_group,
+    is_copy,
+    rare_columns,
+)
+from ehr_course.evaluation.jackknife import random_groups
 from ehr_course.evaluation.likelihood import record_log_likelihood
 from ehr_course.evaluation.membership import (
     distance_scores,
@@ -138,11 +147,23 @@ def test_adversarial_accuracy_is_that_of_a_slow_loop() -> None:
     assert result.value == pytest.approx(slow_accuracy(real, synthetic))
 
 
-def test_all_patients_drawn_once_give_the_accuracy_itself() -> None:
-    real, synthetic = code_tables(TRAIN[:50], INDEPENDENT[:50])
-    result = adversarial_accuracy(real, synthetic)
-    once = np.ones((1, 50))
-    assert result.resampled(once, once)[0] == pytest.approx(result.value)
+def test_the_accuracy_without_a_group_is_that_of_the_other_patients() -> None:
+    real, synthetic = code_tables(TRAIN[:60], INDEPENDENT[:60])
+    groups = random_groups(60, np.random.default_rng(3))
+    (result,) = adversarial_accuracies((real,), synthetic, groups=groups)
+    for group, value in enumerate(result.left_out):
+        kept = np.flatnonzero(groups != group)
+        alone = adversarial_accuracy(real.select(kept), synthetic.select(kept))
+        assert value == pytest.approx(alone.value)
+
+
+def test_copies_in_any_group_are_the_copies() -> None:
+    groups = random_groups(len(TRAIN), np.random.default_rng(1))
+    by_group = copies_by_group(INDEPENDENT, TRAIN, groups)
+    assert (by_group.any(axis=1) == is_copy(INDEPENDENT, TRAIN)).all()
+    without = [r for r, group in zip(TRAIN, groups.tolist(), strict=True) if group != 4]
+    kept = by_group[:, np.arange(10) != 4].any(axis=1)
+    assert (kept == is_copy(INDEPENDENT, without)).all()
 
 
 def test_adversarial_accuracy_refuses_cohorts_of_other_sizes() -> None:

@@ -1,0 +1,232 @@
+"""Is a synthetic cohort like a real one? Codes, pairs of codes, lengths, ages and sexes.
+
+**Equal sizes.** A distance between two samples depends on how large they are: two samples of one
+hospital differ by chance, and the more so the smaller they are. So every comparison here is
+between m patients and m others, where m is half of the real cohort, or the whole synthetic one
+if that is smaller:
+
+* the **value** compares m real patients with m synthetic ones; it is the mean over 20 random
+  choices of both;
+* the **floor** compares the same m real patients with m of the other real ones, and is the mean
+  over the same 20 choices. Synthetic patients as good as real ones score it, give or take what
+  chance does; none can be expected to come closer to a hospital than the hospital itself.
+
+**Intervals** say how far one comparison of m with m moves with other patients: m real and m
+synthetic patients are drawn with replacement, again and again. Drawing adds noise, by which a
+distance only grows; so the interval has the spread of the resamples, moved to the value. The
+value, as a mean of 20 comparisons, moves less: the interval is on the careful side.
+
+**R2** is the coefficient of determination of the line synthetic = real, with one point for each
+code: ``sklearn.metrics.r2_score(real, synthetic)``. It is 1 where all prevalences are equal, 0
+where the mean of the real ones would do as well for every code, and can be below. It is not the
+squared correlation, which is also 1 where all prevalences are twice too high.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ehr_course.errors import InputError
+from ehr_course.evaluation.code_table import CodeTable, code_tables
+from ehr_course.evaluation.counted import Counted, everything_counted
+from ehr_course.evaluation.measure import (
+    FEWEST,
+    RESAMPLES,
+    Measure,
+    drawn_counts,
+    generator,
+    interval,
+    measure_named,
+    too_few,
+)
+from ehr_course.records import PatientRecord
+
+SPLITS = 20
+"""How often the cohorts are split at random, to compare m patients with m others."""
+
+
+@dataclass(frozen=True)
+class Fidelity:
+    """How like its model a synthetic cohort is.
+
+    Attributes:
+        measures: each with its interval and its floor; their names are those of the table in
+            fidelity's docstring, in its order.
+        size: m, how many patients were compared with how many others.
+        warnings: what the reader must know before the numbers are used; empty if nothing.
+    """
+
+    measures: tuple[Measure, ...]
+    size: int
+    warnings: tuple[str, ...] = ()
+
+    def __getitem__(self, name: str) -> Measure:
+        """The measure of a name."""
+        return measure_named(self.measures, name)
+
+
+def fidelity(
+    real: Sequence[PatientRecord],
+    synthetic: Sequence[PatientRecord],
+    *,
+    seed: int = 0,
+    resamples: int = RESAMPLES,
+    confidence: float = 0.95,
+) -> Fidelity:
+    """Compare a synthetic cohort with a real one; see the head of this module for the method.
+
+    ========================================= =================== =======
+    name                                      unit                better
+    ========================================= =================== =======
+    patient prevalence R2                                         high
+    patient prevalence RMSE                   percentage points   low
+    distinct codes                            codes               near
+    visit prevalence R2                                           high
+    visit prevalence RMSE                     percentage points   low
+    code distribution JS divergence           bits                low
+    code distribution JS distance             sqrt(bits)          low
+    code pairs R2                                                 high
+    code pairs RMSE                           percentage points   low
+    code pairs JS divergence                  bits                low
+    code pairs JS distance                    sqrt(bits)          low
+    sequential pairs R2                                           high
+    sequential pairs RMSE                     percentage points   low
+    sequential pairs JS divergence            bits                low
+    sequential pairs JS distance              sqrt(bits)          low
+    visits per patient JS divergence          bits                low
+    visits per patient difference             visits              low
+    codes per visit JS divergence             bits                low
+    codes per visit difference                codes               low
+    age JS divergence                         bits                low
+    age difference                            years               low
+    sex difference                            percentage points   low
+    ========================================= =================== =======
+
+    Args:
+        real: the patients to be like; those the model was trained on, or better, others.
+        synthetic: the patients to judge.
+        seed: of the splits and of the bootstrap, 0 or more.
+        resamples: how often patients are drawn for the intervals.
+        confidence: of the intervals, above 0 and below 1.
+
+    Returns:
+        the measures. Where a cohort has fewer than 30 patients no interval is given, and with a
+        single real patient no floor: both are ``nan``, and a warning says so.
+
+    Raises:
+        InputError: if a cohort has no patients, or an argument is out of its range.
+    """
+    for name, cohort in (("real", real), ("synthetic", synthetic)):
+        if not len(cohort):
+            raise InputError("fidelity", name, "it has no patients", "Give at least one patient.")
+    if resamples < 2:
+        raise InputError("fidelity", "resamples", f"{resamples!r} is too few", "Use 200.")
+    tables = code_tables(real, synthetic)
+    rng = generator(seed)
+    comparison = _Comparison(len(real), len(synthetic), resamples, rng)
+    warnings = _warnings(*tables)
+    measures = []
+    for kind in everything_counted(*tables):
+        measures += comparison.measures(kind, confidence, warnings)
+    return Fidelity(tuple(measures), comparison.size, tuple(warnings))
+
+
+class _Comparison:
+    """Which patients are held against which: weights of patients, one column a comparison."""
+
+    def __init__(
+        self, n_real: int, n_synthetic: int, resamples: int, rng: np.random.Generator
+    ) -> None:
+        size = self.size = max(1, min(n_real // 2, n_synthetic))
+        self.has_floor = n_real >= 2 * size
+        chosen, others, of_synthetic = (
+            np.zeros((SPLITS, n), dtype=np.float32) for n in (n_real, n_real, n_synthetic)
+        )
+        for split in range(SPLITS):
+            order = rng.permutation(n_real)
+            chosen[split, order[:size]] = 1
+            others[split, order[size : 2 * size]] = 1
+            of_synthetic[split, rng.permutation(n_synthetic)[:size]] = 1
+        drawn = [drawn_counts(n, resamples, rng, size=size) for n in (n_real, n_synthetic)]
+        # (patients, comparisons), so that a sparse matrix goes through memory once for all.
+        self.of_real = np.ascontiguousarray(np.concatenate([chosen, others, drawn[0]]).T)
+        self.of_synthetic = np.ascontiguousarray(np.concatenate([of_synthetic, drawn[1]]).T)
+
+    def measures(self, kind: Counted, confidence: float, warnings: list[str]) -> list[Measure]:
+        """The measures of one kind of count."""
+        real, synthetic = kind.sums(self.of_real, self.of_synthetic)
+        first, second, drawn = slice(SPLITS), slice(SPLITS, 2 * SPLITS), slice(2 * SPLITS, None)
+        of_synthetic = synthetic.some(first)
+        synthetic_drawn = synthetic.some(slice(SPLITS, None))
+        enough = kind.fewest >= FEWEST
+        if kind.needs and not enough:
+            name = kind.statistics[0].name.rpartition(" ")[0]
+            warnings.append(
+                f"In one cohort only {kind.fewest} patients have {kind.needs}: no interval is "
+                f"given for {name} below {FEWEST}."
+            )
+        found = []
+        for statistic in kind.statistics:
+            value = _mean(statistic(real.some(first), of_synthetic))
+            floor = math.nan
+            if self.has_floor:
+                floor = _mean(statistic(real.some(first), real.some(second)))
+            low = high = math.nan
+            if enough and not math.isnan(value):
+                values = statistic(real.some(drawn), synthetic_drawn)
+                low, high = interval(values, confidence=confidence, centre=value)
+                # Moved to the value, an interval can pass what the number cannot.
+                low, high = np.clip([low, high], statistic.lowest, statistic.highest)
+            found.append(
+                Measure(
+                    statistic.name,
+                    value,
+                    low,
+                    high,
+                    floor,
+                    statistic.unit,
+                    statistic.better,
+                    statistic.meaning,
+                )
+            )
+        return found
+
+
+def _mean(values: np.ndarray) -> float:
+    """The mean over the splits that have a value."""
+    finite = values[np.isfinite(values)]
+    return float(finite.mean()) if len(finite) else math.nan
+
+
+def _warnings(real: CodeTable, synthetic: CodeTable) -> list[str]:
+    """What to know about two cohorts before they are compared."""
+    warnings = [
+        *too_few("real cohort", len(real)),
+        *too_few("synthetic cohort", len(synthetic)),
+    ]
+    if len(real) < 2:
+        warnings.append("One real patient cannot be split: there is no floor.")
+    n_real, n_synthetic = (table.patients.sum(axis=0) for table in (real, synthetic))
+    if not ((n_real > 0) & (n_synthetic > 0)).any():
+        ours, theirs = (real.codes[int(n.argmax())] for n in (n_real, n_synthetic))
+        warnings.append(
+            "No code is in both cohorts: every distance is at its largest. A real patient has "
+            f"{ours!r}, a synthetic one {theirs!r}; are the codes written in the same way?"
+        )
+        return warnings
+    new = np.flatnonzero((n_real == 0) & (n_synthetic > 0))
+    if len(new):
+        example = new[n_synthetic[new].argmax()]
+        codes = "1 code" if len(new) == 1 else f"{len(new)} codes"
+        of = int(n_synthetic[example])
+        share = 100 * synthetic.visits[:, new].sum() / synthetic.visits.sum()
+        warnings.append(
+            f"{codes} of the synthetic patients no real patient has, such as "
+            f"{real.codes[example]!r} ({of} synthetic patient{'s' * (of > 1)}); they are "
+            f"{share:.1f} percent of the codes written."
+        )
+    return warnings

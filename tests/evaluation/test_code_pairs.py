@@ -1,0 +1,78 @@
+"""Pairs of codes in a visit and in visits that follow each other, against slow loops."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import combinations, pairwise, product
+
+import numpy as np
+import pytest
+
+from ehr_course.evaluation import code_pairs
+from ehr_course.evaluation.code_pairs import followed, pairs_in_turn, pairs_in_visits
+from ehr_course.evaluation.code_table import code_tables
+from ehr_course.records import PatientRecord, Visit
+from ehr_course.sources.synthetic import make_cohort
+
+
+def in_visits(record: PatientRecord) -> Iterator[tuple[str, str]]:
+    for visit in record.visits:
+        yield from combinations(sorted(visit.codes), 2)
+
+
+def in_turn(record: PatientRecord) -> Iterator[tuple[str, str]]:
+    for visit, following in pairwise(record.visits):
+        yield from product(visit.codes, following.codes)
+
+
+KINDS = pytest.mark.parametrize(
+    ("counted", "slow"), [(pairs_in_visits, in_visits), (pairs_in_turn, in_turn)]
+)
+
+
+@KINDS
+@pytest.mark.parametrize("at_once", [1, 50, 2_000_000])
+def test_pairs_are_those_of_a_slow_loop(counted, slow, at_once, monkeypatch) -> None:
+    monkeypatch.setattr(code_pairs, "_AT_ONCE", at_once)
+    cohorts = make_cohort(40, seed=0), make_cohort(30, seed=1)
+    matrices = counted(*code_tables(*cohorts))
+    pairs = sorted({pair for cohort in cohorts for record in cohort for pair in slow(record)})
+    for matrix, cohort in zip(matrices, cohorts, strict=True):
+        counts = [Counter(slow(record)) for record in cohort]
+        expected = [[count[pair] for pair in pairs] + [0] for count in counts]
+        assert matrix.toarray().tolist() == expected
+
+
+@KINDS
+def test_rare_pairs_share_the_last_column(counted, slow) -> None:
+    cohorts = make_cohort(60, seed=0), make_cohort(60, seed=1)
+    matrices = counted(*code_tables(*cohorts), most=25)
+    total = Counter(pair for cohort in cohorts for record in cohort for pair in slow(record))
+    own = sorted(sorted(total, key=lambda pair: (-total[pair], pair))[:25])
+    for matrix, cohort in zip(matrices, cohorts, strict=True):
+        counts = [Counter(slow(record)) for record in cohort]
+        expected = [
+            [count[p] for p in own] + [sum(n for p, n in count.items() if p not in own)]
+            for count in counts
+        ]
+        assert matrix.toarray().tolist() == expected
+
+
+def test_a_code_that_comes_back_makes_a_pair_with_itself_and_order_counts() -> None:
+    record = PatientRecord(1, "F", 50, (Visit(("4019",)), Visit(("4280", "4019"))))
+    (matrix,) = pairs_in_turn(*code_tables([record]))
+    assert matrix.toarray().tolist() == [[1, 1, 0]]  # 4019 4019, 4019 4280; never 4280 4019
+
+
+@KINDS
+def test_one_visit_of_one_code_makes_no_pair(counted, slow) -> None:
+    (matrix,) = counted(*code_tables([PatientRecord(1, "F", 50, (Visit(("4019",)),))]))
+    assert matrix.toarray().tolist() == [[0]]
+
+
+def test_a_visit_is_followed_only_by_one_of_the_same_patient() -> None:
+    cohort = make_cohort(30, seed=3)
+    owners = [row for row, record in enumerate(cohort) for _ in record.visits]
+    slow = [i for i in range(len(owners) - 1) if owners[i] == owners[i + 1]]
+    assert np.array_equal(followed(*code_tables(cohort)), slow)

@@ -1,0 +1,282 @@
+"""A synthetic cohort beside a real one: against slow loops, at the floor, and above it."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from itertools import combinations, pairwise, product
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import jensenshannon
+from sklearn.metrics import r2_score, root_mean_squared_error
+
+from ehr_course.errors import InputError
+from ehr_course.evaluation.fidelity import SPLITS, Fidelity, fidelity
+from ehr_course.records import PatientRecord, Visit
+from ehr_course.sources.synthetic import make_cohort
+
+Cohort = list[PatientRecord]
+
+
+# ---------------------------------------------------------------------- the slow way
+
+
+def shares(things: Iterable[Iterable], of: int, keys: list) -> np.ndarray:
+    """The share of things that have each key."""
+    counts = Counter(key for thing in things for key in set(thing))
+    return np.array([counts[key] / of for key in keys])
+
+
+def slow_measures(real: Cohort, other: Cohort, keys: dict[str, list]) -> dict[str, float]:
+    """Every measure of one comparison, code by code, with scikit-learn and SciPy."""
+    found: dict[str, float] = {}
+    sides = []
+    for cohort in (real, other):
+        visits = [visit.codes for record in cohort for visit in record.visits]
+        turns = [pair for record in cohort for pair in pairwise(record.visits)]
+        sides.append(
+            {
+                "patient prevalence": [record.codes for record in cohort],
+                "visit prevalence": visits,
+                "code pairs": [list(combinations(sorted(codes), 2)) for codes in visits],
+                "sequential pairs": [list(product(a.codes, b.codes)) for a, b in turns],
+            }
+        )
+    for name, things in keys.items():
+        p, q = (shares(side[name], len(side[name]), things) for side in sides)
+        found[f"{name} R2"] = r2_score(p, q)
+        found[f"{name} RMSE"] = 100 * root_mean_squared_error(p, q)
+        if name != "patient prevalence":
+            distance = jensenshannon(p, q, base=2)
+            name = "code distribution" if name == "visit prevalence" else name
+            found[f"{name} JS distance"] = distance
+            found[f"{name} JS divergence"] = distance**2
+    for name, numbers in (
+        ("visits per patient", lambda record: [len(record.visits)]),
+        ("codes per visit", lambda record: [len(visit.codes) for visit in record.visits]),
+        ("age", lambda record: [record.age]),
+    ):
+        p, q = ([n for record in cohort for n in numbers(record)] for cohort in (real, other))
+        found[f"{name} difference"] = abs(np.mean(p) - np.mean(q))
+        counts = [np.bincount(each, minlength=100) for each in (p, q)]
+        found[f"{name} JS divergence"] = jensenshannon(*counts, base=2) ** 2
+    women = [np.mean([record.sex == "F" for record in cohort]) for cohort in (real, other)]
+    found["sex difference"] = 100 * abs(women[0] - women[1])
+    found["distinct codes"] = len({code for record in other for code in record.codes})
+    return found
+
+
+def slow_fidelity(real: Cohort, synthetic: Cohort, seed: int) -> tuple[dict, dict]:
+    """Values and floors: the same splits, the slow way."""
+    everyone = real + synthetic
+    visits = [visit for record in everyone for visit in record.visits]
+    turns = [pair for record in everyone for pair in pairwise(record.visits)]
+    codes = sorted({code for visit in visits for code in visit.codes})
+    keys = {
+        "patient prevalence": codes,
+        "visit prevalence": codes,
+        "code pairs": sorted({p for v in visits for p in combinations(sorted(v.codes), 2)}),
+        "sequential pairs": sorted({p for a, b in turns for p in product(a.codes, b.codes)}),
+    }
+    size = min(len(real) // 2, len(synthetic))
+    rng = np.random.default_rng(seed)
+    values, floors = [], []
+    for _ in range(SPLITS):
+        order = rng.permutation(len(real))
+        written = [synthetic[i] for i in rng.permutation(len(synthetic))[:size]]
+        chosen, others = ([real[i] for i in order[a : a + size]] for a in (0, size))
+        values.append(slow_measures(chosen, written, keys))
+        floors.append(slow_measures(chosen, others, keys))
+    return tuple(
+        {name: np.mean([each[name] for each in found]) for name in found[0]}
+        for found in (values, floors)
+    )
+
+
+@pytest.mark.parametrize(("n_real", "n_synthetic"), [(81, 100), (90, 33)])
+def test_every_value_and_floor_is_that_of_a_slow_loop(n_real: int, n_synthetic: int) -> None:
+    real = make_cohort(n_real, seed=0)
+    synthetic = make_cohort(n_synthetic, seed=1, hospital="heart")
+    found = fidelity(real, synthetic, seed=5, resamples=2)
+    values, floors = slow_fidelity(real, synthetic, seed=5)
+    assert found.size == min(n_real // 2, n_synthetic)
+    assert {measure.name for measure in found.measures} == values.keys()
+    for measure in found.measures:
+        assert measure.value == pytest.approx(values[measure.name], abs=1e-5), measure.name
+        assert measure.floor == pytest.approx(floors[measure.name], abs=1e-5), measure.name
+
+
+# ---------------------------------------------------------------------- what it says
+
+
+def outside(found: Fidelity) -> list[str]:
+    """The measures whose floor is outside of their interval."""
+    return [m.name for m in found.measures if not m.low <= m.floor <= m.high]
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_two_halves_of_one_hospital_are_at_the_floor(seed: int) -> None:
+    cohort = make_cohort(1200, seed=seed)
+    order = np.random.default_rng(seed).permutation(1200)
+    halves = [[cohort[i] for i in part] for part in np.split(order, 2)]
+    found = fidelity(*halves, seed=seed)
+    # Of 22 intervals of 95 percent, one may miss.
+    assert len(outside(found)) <= 1
+
+
+def test_another_hospital_is_above_the_floor_in_all_that_differs() -> None:
+    found = fidelity(make_cohort(800, seed=0), make_cohort(800, seed=1, hospital="heart"))
+    same = {"visits per patient JS divergence", "visits per patient difference"}
+    for measure in found.measures:
+        if measure.name in same:
+            assert measure.low <= measure.floor <= measure.high
+        elif measure.better == "low":
+            assert measure.floor < measure.low, measure.name
+        else:
+            assert measure.high < measure.floor, measure.name
+
+
+@pytest.mark.parametrize("n_synthetic", [300, 600, 3000])
+def test_how_many_patients_were_written_does_not_move_a_value_off_its_floor(
+    n_synthetic: int,
+) -> None:
+    found = fidelity(make_cohort(1200, seed=0), make_cohort(n_synthetic, seed=7))
+    assert found.size == min(600, n_synthetic)
+    assert len(outside(found)) <= 1
+
+
+def test_a_copy_of_the_cohort_is_not_worse_than_its_other_half() -> None:
+    cohort = make_cohort(400, seed=0)
+    found = fidelity(cohort, cohort)
+    distance = found["code distribution JS distance"]
+    assert distance.value < distance.floor
+
+
+def test_intervals_hold_the_value_and_keep_to_what_is_possible() -> None:
+    for hospital in ("general", "heart"):
+        found = fidelity(make_cohort(300, seed=0), make_cohort(200, seed=1, hospital=hospital))
+        for measure in found.measures:
+            assert measure.low <= measure.value <= measure.high
+            if measure.better == "low":
+                assert measure.low >= 0
+            if "JS" in measure.name or measure.name.endswith("R2"):
+                assert measure.high <= 1
+
+
+def test_an_interval_holds_other_comparisons_of_the_same_two_hospitals() -> None:
+    name = "code distribution JS divergence"
+    found = fidelity(make_cohort(400, seed=0), make_cohort(200, seed=1, hospital="heart"))[name]
+    held = 0
+    for seed in range(2, 22):
+        real = make_cohort(200, seed=seed)
+        other = make_cohort(200, seed=seed + 100, hospital="heart")
+        codes = sorted({code for record in real + other for code in record.codes})
+        counts = (
+            Counter(code for record in cohort for code in record.codes) for cohort in (real, other)
+        )
+        p, q = ([count[code] for code in codes] for count in counts)
+        held += found.low <= jensenshannon(p, q, base=2) ** 2 <= found.high
+    assert held >= 16
+
+
+def test_an_interval_is_as_wide_as_one_comparison_of_equal_sizes_makes_it() -> None:
+    real, synthetic = make_cohort(100, seed=0), make_cohort(3000, seed=1, hospital="heart")
+    found = fidelity(real, synthetic, resamples=1000)["age difference"]
+    of_real, of_synthetic = (
+        np.var([record.age for record in cohort]) for cohort in (real, synthetic)
+    )
+    width = 2 * 1.96 * math.sqrt((of_real + of_synthetic) / 50)
+    assert found.high - found.low == pytest.approx(width, rel=0.1)
+
+
+def test_more_confidence_is_a_wider_interval() -> None:
+    real, synthetic = make_cohort(200, seed=0), make_cohort(100, seed=1)
+    narrow, wide = (fidelity(real, synthetic, confidence=c) for c in (0.5, 0.99))
+    for one, other in zip(narrow.measures, wide.measures, strict=True):
+        assert other.low <= one.low <= one.high <= other.high
+        assert one.value == other.value
+
+
+def test_the_seed_decides_and_nothing_else() -> None:
+    real, synthetic = make_cohort(100, seed=0), make_cohort(100, seed=1)
+    first = fidelity(real, synthetic, seed=3)
+    np.random.default_rng().random()
+    assert fidelity(real, synthetic, seed=3) == first
+    assert fidelity(real, synthetic, seed=4) != first
+
+
+# ---------------------------------------------------------------------- little or bad input
+
+
+def patients(n: int, *visits: tuple[str, ...]) -> Cohort:
+    return [PatientRecord(i, "F", 50, tuple(Visit(v) for v in visits)) for i in range(n)]
+
+
+def test_cohorts_without_a_common_code_are_1_bit_apart_and_a_warning_names_a_code_of_each() -> (
+    None
+):
+    found = fidelity(patients(100, ("4280", "4019")), patients(100, ("I509", "I10")))
+    assert found["code distribution JS divergence"].value == pytest.approx(1)
+    assert found["code distribution JS distance"].value == pytest.approx(1)
+    assert found["code distribution JS distance"].floor == 0
+    (warning,) = [w for w in found.warnings if "No code is in both" in w]
+    assert ("'4280'" in warning or "'4019'" in warning) and (
+        "'I509'" in warning or "'I10'" in warning
+    )
+
+
+@pytest.mark.parametrize(("n_real", "n_synthetic"), [(1, 100), (100, 1), (1, 1), (2, 1)])
+def test_a_cohort_of_one_patient_gets_a_report_without_intervals(n_real, n_synthetic) -> None:
+    found = fidelity(make_cohort(n_real, seed=0), make_cohort(n_synthetic, seed=1))
+    assert found.size == 1
+    for measure in found.measures:
+        assert math.isnan(measure.low) and math.isnan(measure.high)
+        assert math.isnan(measure.floor) or n_real >= 2
+    assert any("has 1 patient: no interval" in warning for warning in found.warnings)
+    assert any("cannot be split" in warning for warning in found.warnings) == (n_real == 1)
+    assert math.isfinite(found["code distribution JS distance"].value)
+
+
+def test_with_30_patients_there_are_intervals_and_with_29_there_are_none() -> None:
+    real = make_cohort(100, seed=0)
+    enough, few = (fidelity(real, make_cohort(n, seed=1)) for n in (30, 29))
+    assert enough["patient prevalence RMSE"].known and not few["patient prevalence RMSE"].known
+    assert any("has 29 patients" in warning for warning in few.warnings)
+
+
+def test_patients_with_one_visit_have_no_sequential_pairs_and_a_warning_says_so() -> None:
+    found = fidelity(patients(50, ("4280", "4019")), patients(50, ("4280",)))
+    for name in ("R2", "RMSE", "JS divergence", "JS distance"):
+        assert math.isnan(found[f"sequential pairs {name}"].value)
+    (warning,) = found.warnings
+    assert "only 0 patients have a second visit" in warning and "sequential pairs" in warning
+
+
+def test_codes_that_no_real_patient_has_are_counted_with_an_example() -> None:
+    synthetic = patients(60, ("4280", "99999"), ("4280",)) + patients(1, ("4280", "00000"))
+    found = fidelity(patients(100, ("4280",), ("4280",)), synthetic)
+    assert found.warnings == (
+        "2 codes of the synthetic patients no real patient has, such as '99999' "
+        "(60 synthetic patients); they are 33.5 percent of the codes written.",
+    )
+
+
+@pytest.mark.parametrize(("real", "synthetic", "name"), [(0, 5, "real"), (5, 0, "synthetic")])
+def test_an_empty_cohort_is_named(real: int, synthetic: int, name: str) -> None:
+    with pytest.raises(InputError, match=f"fidelity, {name}: it has no patients"):
+        fidelity(make_cohort(real), make_cohort(synthetic))
+
+
+def test_arguments_out_of_range_are_refused() -> None:
+    cohort = make_cohort(60)
+    with pytest.raises(InputError, match="resamples"):
+        fidelity(cohort, cohort, resamples=0)
+    with pytest.raises(InputError, match="confidence"):
+        fidelity(cohort, cohort, confidence=95)
+
+
+def test_a_measure_that_is_not_there_is_refused_with_those_that_are() -> None:
+    with pytest.raises(InputError, match="patient prevalence R2"):
+        fidelity(make_cohort(5), make_cohort(5))["prevalence"]

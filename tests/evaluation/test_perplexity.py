@@ -1,0 +1,318 @@
+"""Perplexity and likelihood: one record at a time, without a leak, and by hand."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from ehr_course.batches.corruption import EMPTY_RECORD
+from ehr_course.errors import InputError
+from ehr_course.evaluation import likelihood
+from ehr_course.evaluation.likelihood import ScoredRecords, record_log_likelihood
+from ehr_course.evaluation.perplexity import perplexity
+from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
+from ehr_course.models.saved import load_checkpoint
+from ehr_course.records import PatientRecord, Visit
+from ehr_course.sources.synthetic import make_cohort
+from ehr_course.tokenizers.codes import CodeTokenizer
+
+COHORT = make_cohort(40, seed=0)
+TOKENIZER = CodeTokenizer.from_records(COHORT)
+BOS, EOS, START, STOP, MASK = 1, 2, 3, 4, 6
+
+
+@cache
+def random_model() -> PromptBart:
+    """A model that has learned nothing, and is sure of itself: large weights."""
+    torch.manual_seed(0)
+    config = PromptBartConfig.for_tokenizer(TOKENIZER, "narrow", init_std=0.3)
+    return PromptBart(config).eval()
+
+
+@torch.no_grad()
+def slow_nats(record: PatientRecord, read: list[int], before: list[int], token: int) -> float:
+    """What a token costs: one patient, one forward pass, no padding, the whole softmax."""
+    logits = random_model()(
+        torch.tensor([read]),
+        decoder_input_ids=torch.tensor([[EOS, *before]]),
+        x_num=torch.tensor([[float(record.age)]]),
+        x_cat=torch.tensor([[["M", "F"].index(record.sex)]]),
+    ).logits
+    return -float(logits[0, -1].double().log_softmax(-1)[token])
+
+
+def slow_longitudinal(records: list[PatientRecord]) -> tuple[float, float]:
+    codes, visits, n_codes, n_visits = 0.0, 0.0, 0, 0
+    for record in records:
+        before = [BOS]
+        for visit in record.visits:
+            ids = [TOKENIZER.code_to_id(code) for code in visit.codes]
+            before.append(START)
+            for token in [*ids, STOP]:
+                cost = slow_nats(record, list(EMPTY_RECORD), before, token)
+                codes += cost * (token != STOP)
+                visits += cost
+                before.append(token)
+            n_codes, n_visits = n_codes + len(ids), n_visits + 1
+    return math.exp(codes / n_codes), math.exp(visits / n_visits)
+
+
+def slow_cross_sectional(records: list[PatientRecord]) -> tuple[float, float]:
+    nats, n_codes, n_visits = 0.0, 0, 0
+    for record in records:
+        for visit in record.visits:
+            ids = [TOKENIZER.code_to_id(code) for code in visit.codes]
+            for place, token in enumerate(ids):
+                others = [*ids[:place], MASK, *ids[place + 1 :]]
+                read = [BOS, START, *others, STOP, EOS]
+                nats += slow_nats(record, read, [BOS, START, *ids[:place]], token)
+            n_codes, n_visits = n_codes + len(ids), n_visits + 1
+    return math.exp(nats / n_codes), math.exp(nats / n_visits)
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 64])
+def test_the_batched_numbers_are_those_of_one_token_at_a_time(batch_size: int) -> None:
+    some = COHORT[:8]
+    found = perplexity(random_model(), TOKENIZER, some, batch_size=batch_size)
+    for kind, slow in (
+        ("longitudinal", slow_longitudinal(some)),
+        ("cross-sectional", slow_cross_sectional(some)),
+    ):
+        for unit, value in zip(("code", "visit"), slow, strict=True):
+            measure = found[f"{kind} perplexity per {unit}"]
+            assert math.log(measure.value) == pytest.approx(math.log(value), abs=1e-4)
+
+
+def test_batches_that_memory_makes_smaller_change_nothing(monkeypatch) -> None:
+    whole = perplexity(random_model(), TOKENIZER, COHORT)
+    monkeypatch.setattr(likelihood, "MOST_LOGITS", 5_000)
+    parts = perplexity(random_model(), TOKENIZER, COHORT)
+    for one, other in zip(whole.measures, parts.measures, strict=True):
+        assert math.log(one.value) == pytest.approx(math.log(other.value), abs=1e-5)
+
+
+def test_the_log_likelihood_of_a_record_sums_all_its_tokens() -> None:
+    some = COHORT[:12]
+    slow = []
+    for record in some:
+        ids = TOKENIZER.encode(record)
+        slow.append(
+            -sum(
+                slow_nats(record, list(EMPTY_RECORD), ids[:place], ids[place])
+                for place in range(1, len(ids))
+            )
+        )
+    found = record_log_likelihood(random_model(), TOKENIZER, some, batch_size=5)
+    assert found.dtype == np.float64
+    assert found == pytest.approx(slow, abs=1e-3)
+
+
+# ---------------------------------------------------------------------- no leak
+
+
+class Spy(nn.Module):
+    """A model that keeps what it is given."""
+
+    def __init__(self, model: PromptBart) -> None:
+        super().__init__()
+        self.model, self.config, self.max_tokens = model, model.config, model.max_tokens
+        self.device = model.device
+        self.read: list[dict[str, torch.Tensor]] = []
+
+    def forward(self, **batch: torch.Tensor) -> Any:
+        self.read.append(batch)
+        return self.model(**batch)
+
+
+def test_in_order_the_encoder_reads_the_same_empty_record_of_everybody() -> None:
+    spy = Spy(random_model())
+    ScoredRecords(spy, TOKENIZER, COHORT).nats_in_order()
+    for batch in spy.read:
+        assert (batch["input_ids"] == torch.tensor(EMPTY_RECORD)).all()
+
+
+def test_in_a_visit_neither_side_reads_the_code_that_is_asked_for() -> None:
+    for visit in COHORT[3].visits + COHORT[4].visits:
+        spy = Spy(random_model())
+        record = PatientRecord(1, "F", 50, (visit,))
+        ScoredRecords(spy, TOKENIZER, [record], batch_size=2).nats_in_visits()
+        read, before = (
+            [row for batch in spy.read for row in batch[name].tolist()]
+            for name in ("input_ids", "decoder_input_ids")
+        )
+        ids = [TOKENIZER.code_to_id(code) for code in visit.codes]
+        assert len(read) == len(before) == len(ids)
+        for place, code in enumerate(ids):
+            others = [*ids[:place], MASK, *ids[place + 1 :]]
+            assert read[place] == [BOS, START, *others, STOP, EOS]
+            padding = [0] * (len(ids) - 1 - place)
+            assert before[place] == [EOS, BOS, START, *ids[:place], *padding]
+            assert code not in read[place] + before[place]
+
+
+def test_all_codes_in_turn_at_one_place_share_a_probability_of_at_most_1() -> None:
+    # A model that saw which code is asked for could be sure of each of them.
+    first, last, *rest = TOKENIZER.codes
+    records = [
+        PatientRecord(1, "F", 50, (Visit((first, code, last)), Visit((first,)))) for code in rest
+    ]
+    scored = ScoredRecords(random_model(), TOKENIZER, records)
+    asked = scored.tokens.offsets[:-1] + 3
+    for nats in (scored.nats_in_order(), scored.nats_in_visits()):
+        assert 0 < np.exp(-nats[asked]).sum() <= 1
+
+
+def test_in_order_a_later_visit_does_not_change_what_an_earlier_one_costs() -> None:
+    first, second = (Visit(COHORT[i].visits[0].codes) for i in (0, 1))
+    records = [PatientRecord(1, "F", 50, (first, *more)) for more in ((), (second,))]
+    short, long = (
+        ScoredRecords(random_model(), TOKENIZER, [record]).nats_in_order() for record in records
+    )
+    end = len(first.codes) + 3
+    assert short[:end] == pytest.approx(long[:end], abs=1e-4)
+
+
+# ---------------------------------------------------------------------- known answers
+
+
+def test_a_model_without_a_preference_hesitates_between_all_tokens() -> None:
+    model = PromptBart(PromptBartConfig.for_tokenizer(TOKENIZER, "narrow"))
+    nn.init.zeros_(model.lm_head.weight)
+    found = perplexity(model, TOKENIZER, COHORT)
+    size = len(TOKENIZER)
+    visits = [visit for record in COHORT for visit in record.visits]
+    n = np.mean([len(visit.codes) for visit in visits])
+    logs = [math.log(measure.value) / math.log(size) for measure in found.measures]
+    # In order a visit has one token more than codes: its end.
+    assert logs == pytest.approx([1, n + 1, 1, n], rel=1e-5)
+
+
+def test_unigram_perplexity_is_counted_by_hand() -> None:
+    train, test = COHORT[:25], COHORT[25:]
+    counts = Counter(dict.fromkeys([*TOKENIZER.codes, "end"], 1))
+    counts.update(code for record in train for code in record.codes)
+    counts["end"] += sum(len(record.visits) for record in train)
+    codes = [-math.log(counts[c] / counts.total()) for record in test for c in record.codes]
+    n_visits = sum(len(record.visits) for record in test)
+    ends = -math.log(counts["end"] / counts.total()) * n_visits
+    found = perplexity(random_model(), TOKENIZER, test, train=train)
+    assert found["unigram perplexity per code"].value == pytest.approx(math.exp(np.mean(codes)))
+    per_visit = math.exp((sum(codes) + ends) / n_visits)
+    assert found["unigram perplexity per visit"].value == pytest.approx(per_visit)
+
+
+def test_the_checkpoint_is_far_better_than_frequencies_on_patients_it_never_saw() -> None:
+    loaded = load_checkpoint("tiny_prompt_bart")
+    tokenizer = CodeTokenizer(loaded.tokenizer.codes, unseen="skip")
+    cohort = make_cohort(460, seed=987)
+    found = perplexity(loaded.model, tokenizer, cohort[:60], train=cohort[60:])
+    for unit in ("code", "visit"):
+        baseline = found[f"unigram perplexity per {unit}"]
+        for kind in ("longitudinal", "cross-sectional"):
+            assert found[f"{kind} perplexity per {unit}"].high < baseline.low / 3
+
+
+def test_intervals_hold_the_value_and_need_30_patients() -> None:
+    for measure in perplexity(random_model(), TOKENIZER, COHORT[:30]).measures:
+        assert measure.low < measure.value < measure.high
+    few = perplexity(random_model(), TOKENIZER, COHORT[:29])
+    assert not any(measure.known for measure in few.measures)
+    assert "29 patients" in few.warnings[0]
+
+
+# ---------------------------------------------------------------------- little or bad input
+
+
+def strange() -> PatientRecord:
+    known = COHORT[0].visits[0].codes
+    return PatientRecord(
+        77, "F", 50, (Visit(("99999", *known)), Visit(("99999", "99998")), Visit(known))
+    )
+
+
+def test_a_code_that_the_model_never_saw_is_named_with_a_remedy() -> None:
+    for function in (perplexity, record_log_likelihood):
+        with pytest.raises(InputError, match=r"'99999'.*unseen=\"skip\""):
+            function(random_model(), TOKENIZER, [strange()])
+
+
+def test_unseen_codes_are_left_out_on_request_and_counted() -> None:
+    skipping = CodeTokenizer(TOKENIZER.codes, unseen="skip")
+    known = COHORT[0].visits[0]
+    without = PatientRecord(77, "F", 50, (known, known))
+    found = perplexity(random_model(), skipping, [strange()])
+    expected = perplexity(random_model(), skipping, [without])
+    assert [m.value for m in found.measures] == [m.value for m in expected.measures]
+    assert len(found.warnings) == len(expected.warnings) + 1
+    assert "3 codes of these patients" in found.warnings[-1]
+    assert "'99999' (2 times)" in found.warnings[-1]
+
+
+def test_a_patient_of_whom_no_code_is_known_has_no_likelihood_and_no_part_in_perplexity() -> None:
+    skipping = CodeTokenizer(TOKENIZER.codes, unseen="skip")
+    stranger = PatientRecord(78, "M", 50, (Visit(("99999",)),))
+    both = record_log_likelihood(random_model(), skipping, [stranger, COHORT[0]])
+    assert math.isnan(both[0]) and math.isfinite(both[1])
+    alone, joined = (
+        perplexity(random_model(), skipping, records)
+        for records in ([COHORT[0]], [stranger, COHORT[0]])
+    )
+    for one, other in zip(alone.measures, joined.measures, strict=True):
+        assert math.log(one.value) == pytest.approx(math.log(other.value), abs=1e-4)
+    with pytest.raises(InputError, match="none of the codes of these 1 patients"):
+        perplexity(random_model(), skipping, [stranger])
+
+
+def test_a_record_too_long_for_the_model_is_cut_and_counted() -> None:
+    visit = COHORT[0].visits[0]
+    fits = random_model().max_tokens
+    n = (fits - 2) // (len(visit.codes) + 2)
+    longest, longer = (PatientRecord(1, "F", 50, (visit,) * k) for k in (n, n + 30))
+    found = perplexity(random_model(), TOKENIZER, [longer])
+    expected = perplexity(random_model(), TOKENIZER, [longest])
+    assert [m.value for m in found.measures] == [m.value for m in expected.measures]
+    assert f"longer than the {fits} tokens that the model can read: 1." in found.warnings[-1]
+
+
+def test_a_model_is_left_as_it_was_also_after_an_error() -> None:
+    model = PromptBart(PromptBartConfig.for_tokenizer(TOKENIZER, "narrow", dropout=0.5)).train()
+    first, second = (record_log_likelihood(model, TOKENIZER, COHORT[:3]) for _ in range(2))
+    assert model.training and first == pytest.approx(second)
+    model.lm_head = None
+    with pytest.raises(TypeError):
+        record_log_likelihood(model, TOKENIZER, COHORT[:3])
+    assert model.training and torch.is_grad_enabled()
+
+
+def test_other_arguments_out_of_range_are_refused() -> None:
+    with pytest.raises(InputError, match="records: there are none"):
+        perplexity(random_model(), TOKENIZER, [])
+    with pytest.raises(InputError, match="batch_size"):
+        perplexity(random_model(), TOKENIZER, COHORT, batch_size=0)
+    with pytest.raises(InputError, match="the tokenizer that the model was trained with"):
+        perplexity(random_model(), CodeTokenizer(["4280"], unseen="skip"), COHORT)
+    with pytest.raises(InputError, match="longitudinal perplexity per code"):
+        perplexity(random_model(), TOKENIZER, COHORT[:2])["perplexity"]
+    with pytest.raises(InputError, match="train: there are none"):
+        perplexity(random_model(), TOKENIZER, COHORT[:2], train=[])
+
+
+def test_a_visit_that_costs_too_much_for_a_number_has_an_infinite_perplexity() -> None:
+    record = PatientRecord(1, "F", 50, (Visit(TOKENIZER.codes[:150]),))
+    nats = ScoredRecords(random_model(), TOKENIZER, [record]).nats_in_order()
+    found = perplexity(random_model(), TOKENIZER, [record])
+    assert nats.sum() > 800
+    assert found["longitudinal perplexity per visit"].value == math.inf
+    assert math.isfinite(found["longitudinal perplexity per code"].value)
+
+
+def test_a_bar_is_shown_on_request_alone(capfd) -> None:
+    perplexity(random_model(), TOKENIZER, COHORT[:3])
+    assert capfd.readouterr() == ("", "")
