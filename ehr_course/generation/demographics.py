@@ -11,14 +11,16 @@ from ehr_course.generation.patients import Wanted
 from ehr_course.records import PatientRecord
 
 
-def wanted_like(records: Sequence[PatientRecord], n: int, *, seed: int = 0) -> list[Wanted]:
+def wanted_like(
+    records: Sequence[PatientRecord | Wanted], n: int, *, seed: int = 0
+) -> list[Wanted]:
     """Draw the age and sex of patients to write from those of a cohort, together.
 
     Each of the ``n`` is drawn with replacement, so an age and a sex come as often as in the
     cohort. Ages and sexes alone are taken, never a code.
 
     Args:
-        records: the cohort, at least one patient.
+        records: the cohort, at least one patient; or ages and sexes alone, as Wanted.
         n: how many to draw, 1 or more.
         seed: 0 or more.
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from huggingface_hub.errors import StrictDataclassError
@@ -21,8 +21,11 @@ from safetensors import SafetensorError, safe_open
 from transformers.utils import logging
 
 from ehr_course.errors import InputError
+from ehr_course.models.pointer_generator import PointerGenerator, PointerGeneratorConfig
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.tokenizers.codes import CodeTokenizer
+from ehr_course.tokenizers.notes import NoteTokenizer
+from ehr_course.tokenizers.words import WordTokenizer
 
 CHECKPOINTS = Path(__file__).resolve().parents[2] / "course" / "checkpoints"
 """Where the trained models of the course lie."""
@@ -33,6 +36,27 @@ _CONFIG, _WEIGHTS, _TOKENIZER, _METRICS = (
     "tokenizer.json",
     "metrics.json",
 )
+
+Model = PromptBart | PointerGenerator
+Config = PromptBartConfig | PointerGeneratorConfig
+Tokenizer = CodeTokenizer | WordTokenizer | NoteTokenizer
+
+
+class _Kind(NamedTuple):
+    """What belongs together: a model's class, its configuration's, and its tokenizers."""
+
+    model: type[Model]
+    config: type[Config]
+    tokenizers: tuple[type[Tokenizer], ...]
+
+
+_KINDS = {
+    kind.config.model_type: kind
+    for kind in (
+        _Kind(PromptBart, PromptBartConfig, (CodeTokenizer,)),
+        _Kind(PointerGenerator, PointerGeneratorConfig, (WordTokenizer, NoteTokenizer)),
+    )
+}
 
 
 @dataclass(frozen=True)
@@ -45,24 +69,38 @@ class LoadedModel:
         metrics: what it scored when it was saved, by name; empty when it was not measured.
     """
 
-    model: PromptBart
-    tokenizer: CodeTokenizer
+    model: Model
+    tokenizer: Tokenizer
     metrics: dict[str, Any] = field(default_factory=dict)
 
 
 def save_model(
-    model: PromptBart,
-    tokenizer: CodeTokenizer,
+    model: Model,
+    tokenizer: Tokenizer,
     folder: str | Path,
     *,
     metrics: Mapping[str, Any] | None = None,
 ) -> None:
     """Write a model and its tokenizer to a folder; one that is there is replaced as a whole.
 
+    Args:
+        model: a PromptBart with its CodeTokenizer, or a PointerGenerator with its WordTokenizer or
+            NoteTokenizer.
+        tokenizer: the one that it was made for.
+        folder: where to write.
+        metrics: what the model scored, by name, or None when it was not measured.
+
     Raises:
         InputError: if the model was made for another vocabulary than the tokenizer's.
     """
     folder = Path(folder)
+    if not isinstance(tokenizer, _KINDS[model.config.model_type].tokenizers):
+        raise InputError(
+            folder,
+            _TOKENIZER,
+            f"a {type(model).__name__} has no use for a {type(tokenizer).__name__}",
+            "Save the model with the tokenizer that it was made for.",
+        )
     _check_vocabulary(model.config, tokenizer, folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     unfinished = folder.with_name(f".{folder.name}.{os.getpid()}")
@@ -102,11 +140,12 @@ def load_model(folder: str | Path) -> LoadedModel:
                 folder, name, "the file is missing", "Save the model again with save_model."
             )
     config = _read_config(folder / _CONFIG)
-    tokenizer = CodeTokenizer.load(folder / _TOKENIZER)
+    kind = _KINDS[config.model_type]
+    tokenizer = _read_tokenizer(folder / _TOKENIZER, kind)
     _check_vocabulary(config, tokenizer, folder)
     _check_weights(folder / _WEIGHTS, config)
     with _quiet():
-        model = PromptBart.from_pretrained(folder, config=config).eval()
+        model = kind.model.from_pretrained(folder, config=config).eval()
     return LoadedModel(model, tokenizer, _read_metrics(folder / _METRICS))
 
 
@@ -127,42 +166,54 @@ def load_checkpoint(name: str) -> LoadedModel:
     return load_model(CHECKPOINTS / name)
 
 
-def _read_config(path: Path) -> PromptBartConfig:
+def _read_config(path: Path) -> Config:
     again = "Save the model again with save_model."
     try:
         fields = json.loads(path.read_text(encoding="utf-8"))
-        kind = fields.get("model_type")
+        model_type = fields.get("model_type")
     except (UnicodeDecodeError, json.JSONDecodeError, AttributeError):
         raise InputError(path, "", "this is not a model's configuration", again) from None
-    if kind != PromptBartConfig.model_type:
+    if model_type not in _KINDS:
         raise InputError(
             path,
             "model_type",
-            f"it is {kind!r}, not {PromptBartConfig.model_type!r}",
+            f"it is {model_type!r}, not {' or '.join(map(repr, _KINDS))}",
             "Load it with the class that wrote it.",
         )
     try:
-        return PromptBartConfig.from_dict(fields)
+        return _KINDS[model_type].config.from_dict(fields)
     except (StrictDataclassError, TypeError, ValueError) as error:
         raise InputError(path, "", f"a field has no meaning: {error}", again) from None
 
 
-def _check_vocabulary(config: PromptBartConfig, tokenizer: CodeTokenizer, folder: Path) -> None:
+def _read_tokenizer(path: Path, kind: _Kind) -> Tokenizer:
+    """Read the tokenizer of a model, by the class that its file names."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8")).get("format")
+    except (UnicodeDecodeError, json.JSONDecodeError, AttributeError):
+        found = None  # the tokenizer's own reader says what is wrong
+    if found == "ehr_course note tokenizer" and NoteTokenizer in kind.tokenizers:
+        return NoteTokenizer.load(path)
+    return kind.tokenizers[0].load(path)
+
+
+def _check_vocabulary(config: Config, tokenizer: Tokenizer, folder: Path) -> None:
     if config.vocab_size != len(tokenizer):
         problem = f"the model has {config.vocab_size} tokens, the tokenizer {len(tokenizer)}"
     elif config.vocabulary not in (None, tokenizer.fingerprint):
-        problem = "model and tokenizer have other codes: every id would mean another one"
+        what = "codes" if isinstance(tokenizer, CodeTokenizer) else "words"
+        problem = f"model and tokenizer have other {what}: every id would mean another one"
     else:
         return
     raise InputError(
         folder,
         _TOKENIZER,
         problem,
-        "Use the tokenizer that the model was made with: PromptBartConfig.for_tokenizer.",
+        f"Use the tokenizer that the model was made with: {type(config).__name__}.for_tokenizer.",
     )
 
 
-def _check_weights(path: Path, config: PromptBartConfig) -> None:
+def _check_weights(path: Path, config: Config) -> None:
     """Compare the shapes in the file with those of the configuration, reading no weight."""
     try:
         with safe_open(path, framework="pt") as file:
@@ -175,7 +226,7 @@ def _check_weights(path: Path, config: PromptBartConfig) -> None:
             "Copy it again, or save the model again with save_model.",
         ) from None
     with torch.device("meta"), _quiet():
-        model = PromptBart(config)
+        model = _KINDS[config.model_type].model(config)
     tied = set(model.all_tied_weights_keys)
     wanted = {n: tuple(t.shape) for n, t in model.state_dict().items() if n not in tied}
     for name in sorted(wanted.keys() | (found.keys() - tied)):

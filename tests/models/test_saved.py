@@ -9,9 +9,12 @@ import pytest
 import torch
 
 from ehr_course.errors import InputError
+from ehr_course.models.pointer_generator import PointerGenerator, PointerGeneratorConfig
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.models.saved import load_checkpoint, load_model, save_model
 from ehr_course.tokenizers.codes import CodeTokenizer
+from ehr_course.tokenizers.notes import NoteTokenizer
+from ehr_course.tokenizers.words import WordTokenizer
 
 TOKENIZER = CodeTokenizer(["4280", "0389", "V3001"])
 
@@ -156,3 +159,64 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_a_checkpoint_that_does_not_exist_is_answered_with_those_that_do() -> None:
     with pytest.raises(InputError, match="course checkpoint big_prompt_bart"):
         load_checkpoint("big_prompt_bart")
+
+
+# ------------------------------------------------------------------ summarisers
+
+WORDS = WordTokenizer(["fever", "given", "no", "quinapril"])
+PIECES = NoteTokenizer.train(
+    ["no fever, no cough", "fever and cough", "cough for two days"], vocab_size=24
+)
+
+
+def summariser(tokenizer: WordTokenizer | NoteTokenizer, **changes: object) -> PointerGenerator:
+    torch.manual_seed(0)
+    fields = {"d_hidden": 8, "d_embedding": 4, "coverage": True} | changes
+    return PointerGenerator(PointerGeneratorConfig.for_tokenizer(tokenizer, **fields))
+
+
+@pytest.mark.parametrize("tokenizer", [WORDS, PIECES], ids=["words", "pieces"])
+def test_a_summariser_comes_back_with_either_tokenizer(
+    tokenizer: WordTokenizer | NoteTokenizer, tmp_path: Path
+) -> None:
+    model = summariser(tokenizer)
+    save_model(model, tokenizer, tmp_path / "model", metrics={"loss": 1.5})
+    loaded = load_model(tmp_path / "model")
+    assert type(loaded.tokenizer) is type(tokenizer)
+    assert loaded.tokenizer == tokenizer
+    assert loaded.metrics == {"loss": 1.5}
+    assert loaded.model.config.coverage
+    assert not loaded.model.training
+    assert loaded.model.state_dict().keys() == model.state_dict().keys()
+    for name, weight in model.state_dict().items():
+        assert torch.equal(loaded.model.state_dict()[name], weight), name
+
+
+def test_a_summariser_of_other_words_is_refused(tmp_path: Path) -> None:
+    save_model(summariser(WORDS), WORDS, tmp_path / "model")
+    other = WordTokenizer(["fever", "given", "no", "ramipril"])
+    other.save(tmp_path / "model" / "tokenizer.json")
+    with pytest.raises(InputError, match="other words"):
+        load_model(tmp_path / "model")
+
+
+def test_a_summariser_is_not_saved_with_the_tokenizer_of_codes(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="a PointerGenerator has no use for a CodeTokenizer"):
+        save_model(summariser(WORDS), TOKENIZER, tmp_path / "model")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_summariser_with_the_tokenizer_of_codes_in_its_folder_is_refused(
+    tmp_path: Path,
+) -> None:
+    save_model(summariser(WORDS), WORDS, tmp_path / "model")
+    TOKENIZER.save(tmp_path / "model" / "tokenizer.json")
+    with pytest.raises(InputError, match=r"tokenizer\.json: this is not a word tokenizer file"):
+        load_model(tmp_path / "model")
+
+
+def test_weights_of_another_summariser_are_refused(tmp_path: Path) -> None:
+    save_model(summariser(WORDS), WORDS, tmp_path / "model")
+    change_config(tmp_path / "model", coverage=False)
+    with pytest.raises(InputError, match="the configuration asks for no such weight"):
+        load_model(tmp_path / "model")

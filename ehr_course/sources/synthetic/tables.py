@@ -40,9 +40,9 @@ def write_mimic3(
     does not hold is made up (discharge, kind of admission) or left empty (death, insurance).
 
     A birth date is made from the seed and the subject_id so that the completed years at the
-    first admission are the age of the record; birthdays are spread over the year. A patient
-    whose first visit holds a birth (V30 to V39) is born on that day, and one above 89 was, as
-    in MIMIC-III, born 300 years before.
+    first admission are the age of the record; birthdays are spread over the year. A patient of
+    age 0 whose first visit holds a birth (V30 to V39) is born on that day, and one above 89 was,
+    as in MIMIC-III, born 300 years before.
 
     Args:
         records: at least one patient; every visit with its admission time and hadm_id.
@@ -157,7 +157,7 @@ def _birth(record: PatientRecord, days_since_birthday: int) -> dt.date:
     day = first.admitted.date()
     if record.age == MAX_AGE:
         return _years_before(day, ABOVE_89_YEARS)
-    if any("V30" <= code < "V40" for code in first.codes):
+    if record.age == 0 and any("V30" <= code < "V40" for code in first.codes):
         return day
     return _years_before(day, record.age) - dt.timedelta(days=days_since_birthday)
 

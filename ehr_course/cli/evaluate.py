@@ -1,0 +1,121 @@
+"""``ehr-course evaluate``: a synthetic cohort judged beside the real one, in one report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ehr_course.cli.formats import read_cohort
+from ehr_course.cli.output import result_folder, say
+from ehr_course.cli.prepared import RECORDS, open_prepared
+from ehr_course.cli.run_record import (
+    RUN,
+    RunRecord,
+    check_inputs,
+    fingerprint_of_records,
+)
+from ehr_course.cli.settings import EvaluateSettings
+from ehr_course.cli.trained import fingerprint_of_model, open_run
+from ehr_course.errors import InputError
+from ehr_course.models.prompt_bart import PromptBart
+from ehr_course.records import PatientRecord
+from ehr_course.report import write_report
+from ehr_course.tokenizers.codes import CodeTokenizer
+
+
+def evaluate(
+    settings: EvaluateSettings,
+    out: Path,
+    *,
+    overwrite: bool = False,
+    quiet: bool = False,
+    expected: Mapping[str, str] | None = None,
+) -> None:
+    """Compare synthetic patients with those that a model learned from and those held out.
+
+    Args:
+        settings: which cohorts, and which model.
+        out: the folder to write: report.html, report.json.
+        overwrite: whether to replace one that is there.
+        quiet: whether to print nothing.
+        expected: the fingerprints that the cohorts must have, or None.
+
+    Raises:
+        InputError: if a cohort cannot be read or judged, the model did not learn from the real
+            cohort, or out may not be written.
+    """
+    if settings.limit is not None and settings.limit < 2:
+        raise InputError("evaluate", "limit", f"{settings.limit} is too few", "Use 2 or more.")
+    sources = [settings.real, settings.synthetic]
+    sources += [settings.model] if settings.model is not None else []
+    with result_folder(out, overwrite=overwrite, inputs=map(Path, sources)) as unfinished:
+        prepared = open_prepared(settings.real, wanted=RECORDS)
+        split = prepared.split()
+        if not split.test:
+            raise InputError(
+                prepared.folder,
+                "",
+                "no patients were held out",
+                "Prepare it again with --test 0.1, and train on that.",
+            )
+        synthetic = read_cohort(settings.synthetic)
+        inputs = {
+            "train": fingerprint_of_records(split.train),
+            "held_out": fingerprint_of_records(split.test),
+            "synthetic": fingerprint_of_records(synthetic),
+        }
+        model = tokenizer = None
+        if settings.model is not None:
+            loaded, run = open_run(settings.model, wanted=PromptBart)
+            if run.inputs.get("train") != inputs["train"]:
+                raise InputError(
+                    settings.model,
+                    "",
+                    f"this model did not learn from the training part of {settings.real}",
+                    "Name the folder that it was trained on, or leave --model out.",
+                )
+            inputs["model"] = fingerprint_of_model(Path(settings.model))
+            # Held-out patients can have codes that the training part lacks.
+            tokenizer = CodeTokenizer(loaded.tokenizer.codes, unseen="skip")
+            model = loaded.model
+        check_inputs(expected, inputs)
+        cohorts = {
+            name: _at_most(settings.limit, records, settings.seed)
+            for name, records in (
+                ("train", split.train),
+                ("held_out", split.test),
+                ("synthetic", synthetic),
+            )
+        }
+        counts = ", ".join(
+            f"{len(records):,} {name.replace('_', ' ')}" for name, records in cohorts.items()
+        )
+        say(f"Judging {counts} patients.", quiet=quiet)
+        report = write_report(
+            unfinished / "report",
+            **cohorts,
+            model=model,
+            tokenizer=tokenizer,
+            title=settings.title,
+            seed=settings.seed,
+        )
+        for path in (unfinished / "report").iterdir():
+            path.replace(unfinished / path.name)
+        (unfinished / "report").rmdir()
+        result = {name: len(records) for name, records in cohorts.items()}
+        RunRecord("evaluate", settings, inputs, result).write(unfinished / RUN)
+    for text in report.warnings:
+        say(f"Note: {text}", quiet=quiet)
+    say(f"{out / 'report.html'}: the report, and {out / 'report.json'}.", quiet=quiet)
+
+
+def _at_most(
+    limit: int | None, records: Sequence[PatientRecord], seed: int
+) -> list[PatientRecord]:
+    """So many of the records, drawn at random, in their order."""
+    if limit is None or len(records) <= limit:
+        return list(records)
+    rows = np.random.default_rng(seed).choice(len(records), size=limit, replace=False)
+    return [records[row] for row in np.sort(rows).tolist()]

@@ -1,0 +1,71 @@
+"""``ehr-course generate``: patients that nobody was, from a trained model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from ehr_course.cli.demographics import DEMOGRAPHICS, read_demographics
+from ehr_course.cli.formats import with_invented_dates, write_formats
+from ehr_course.cli.output import result_folder, say
+from ehr_course.cli.run_record import RUN, RunRecord, check_inputs, fingerprint_of_files
+from ehr_course.cli.settings import GenerateSettings
+from ehr_course.cli.trained import fingerprint_of_model, open_run
+from ehr_course.generation.demographics import wanted_like
+from ehr_course.generation.patients import generate_patients
+from ehr_course.generation.sampling import Sampling
+from ehr_course.models.prompt_bart import PromptBart
+
+
+def generate(
+    settings: GenerateSettings,
+    out: Path,
+    *,
+    overwrite: bool = False,
+    quiet: bool = False,
+    expected: Mapping[str, str] | None = None,
+) -> None:
+    """Let a model write patients whose ages and sexes come as in its training part.
+
+    Args:
+        settings: which model, how many, and how they are drawn.
+        out: the folder to write.
+        overwrite: whether to replace one that is there.
+        quiet: whether to print nothing and show no bar.
+        expected: the fingerprints that the model must have, or None.
+
+    Raises:
+        InputError: if there is no trained model, a setting is out of its range, or out may not be
+            written.
+    """
+    sampling = Sampling(settings.temperature, settings.top_k, settings.top_p)
+    run = Path(settings.run)
+    with result_folder(out, overwrite=overwrite, inputs=[run]) as unfinished:
+        loaded, _ = open_run(run, wanted=PromptBart)
+        inputs = {"model": fingerprint_of_model(run)}
+        pool = read_demographics(run / DEMOGRAPHICS)
+        inputs["demographics"] = fingerprint_of_files(run / DEMOGRAPHICS)
+        check_inputs(expected, inputs)
+        written = generate_patients(
+            loaded.model,
+            loaded.tokenizer,
+            wanted_like(pool, settings.patients, seed=settings.seed),
+            seed=settings.seed,
+            sampling=sampling,
+            batch_size=settings.batch_size,
+            progress=not quiet,
+        )
+        records = with_invented_dates(written, seed=settings.seed)
+        write_formats(records, unfinished, settings.formats, seed=settings.seed)
+        result = {
+            "patients": len(records),
+            "visits": sum(len(record.visits) for record in records),
+            "codes": sum(len(record.codes) for record in records),
+            "device": loaded.model.device.type,
+        }
+        RunRecord("generate", settings, inputs, result).write(unfinished / RUN)
+    say(
+        f"{out}: {result['patients']:,} synthetic patients with {result['visits']:,} visits and "
+        f"{result['codes']:,} codes, as {', '.join(settings.formats)}. Dates are invented.",
+        quiet=quiet,
+    )

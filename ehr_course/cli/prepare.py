@@ -1,0 +1,160 @@
+"""``ehr-course prepare``: from raw tables to three parts, to train on and to be judged by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ehr_course.batches.prepared_notes import write_prepared
+from ehr_course.cli.output import result_folder, say
+from ehr_course.cli.prepared import LOAD_REPORT, NOTES, RECORDS, TOKENIZER
+from ehr_course.cli.run_record import (
+    RUN,
+    RunRecord,
+    check_inputs,
+    fingerprint_of_notes,
+    fingerprint_of_records,
+)
+from ehr_course.cli.settings import PrepareSettings
+from ehr_course.errors import InputError
+from ehr_course.records import NotePair, PatientRecord
+from ehr_course.sources.cohort import LoadReport
+from ehr_course.sources.meds import write_meds
+from ehr_course.sources.mimic import load
+from ehr_course.sources.notes import NoteSplit, read_notes, split_notes
+from ehr_course.sources.splits import split_by_patient
+from ehr_course.sources.synthetic import make_cohort, make_notes
+from ehr_course.tokenizers.codes import CodeTokenizer
+from ehr_course.tokenizers.notes import NoteTokenizer
+from ehr_course.tokenizers.words import WordTokenizer
+
+EMBEDDED = "embedded"
+"""What stands in place of a file's name when the notes are to be invented."""
+
+
+def prepare(
+    settings: PrepareSettings,
+    out: Path,
+    *,
+    overwrite: bool = False,
+    quiet: bool = False,
+    expected: Mapping[str, str] | None = None,
+) -> None:
+    """Read patients or notes, split them, and write what ``train`` needs.
+
+    Args:
+        settings: what to read and how.
+        out: the folder to write.
+        overwrite: whether to replace one that is there.
+        quiet: whether to print nothing.
+        expected: the fingerprints that the data must have, or None.
+
+    Raises:
+        InputError: if the data cannot be read or are too few, or out may not be written.
+    """
+    if settings.data is not None and settings.notes is not None:
+        raise InputError("prepare", "", "both data and notes are named", "Name one of them.")
+    source = settings.data if settings.notes is None else settings.notes
+    inputs = [] if source in (None, EMBEDDED) else [Path(source)]
+    with result_folder(out, overwrite=overwrite, inputs=inputs) as unfinished:
+        write = _write_records if settings.notes is None else _write_notes
+        inputs, result, report = write(settings, unfinished, expected)
+        if report is not None:
+            (unfinished / LOAD_REPORT).write_text(f"{report}\n", encoding="utf-8")
+        RunRecord("prepare", settings, inputs, result).write(unfinished / RUN)
+    if report is not None:
+        say(str(report), quiet=quiet)
+    what = "patients" if settings.notes is None else "notes"
+    parts = ", ".join(f"{count:,} for {part}" for part, count in result["parts"].items())
+    say(f"{out}: {what}: {parts}; {result['vocabulary']:,} tokens.", quiet=quiet)
+    if source not in (None, EMBEDDED):
+        say("This folder holds the patients' data. Keep it as you keep them.", quiet=quiet)
+
+
+def _fractions(settings: PrepareSettings) -> tuple[float, float, float]:
+    return 1 - settings.validation - settings.test, settings.validation, settings.test
+
+
+def _write_records(
+    settings: PrepareSettings, folder: Path, expected: Mapping[str, str] | None
+) -> tuple[dict[str, str], dict[str, Any], LoadReport | None]:
+    records, report = _records(settings)
+    inputs = {"patients": fingerprint_of_records(records)}
+    check_inputs(expected, inputs)
+    split = split_by_patient(records, fractions=_fractions(settings), seed=settings.seed)
+    write_meds(records, folder / RECORDS, split=split)
+    tokenizer = CodeTokenizer.from_records(split.train)
+    tokenizer.save(folder / TOKENIZER)
+    result = {
+        "parts": {part: len(of) for part, of in split._asdict().items()},
+        "visits": sum(len(record.visits) for record in records),
+        "codes": sum(len(record.codes) for record in records),
+        "vocabulary": len(tokenizer),
+        "dropped": _dropped(report),
+    }
+    return inputs, result, report
+
+
+def _records(settings: PrepareSettings) -> tuple[list[PatientRecord], LoadReport | None]:
+    if settings.data is None:
+        hospital = settings.hospital
+        return make_cohort(settings.patients, seed=settings.seed, hospital=hospital), None
+    cohort = load(settings.data, malformed=settings.malformed)
+    return list(cohort.records), cohort.report
+
+
+def _write_notes(
+    settings: PrepareSettings, folder: Path, expected: Mapping[str, str] | None
+) -> tuple[dict[str, str], dict[str, Any], LoadReport | None]:
+    pairs, report = _notes(settings)
+    inputs = {"notes": fingerprint_of_notes(pairs)}
+    check_inputs(expected, inputs)
+    split = split_notes(pairs, fractions=_fractions(settings), seed=settings.seed)
+    tokenizer = _tokenizer(settings, split)
+    about = write_prepared(
+        split,
+        tokenizer,
+        folder / NOTES,
+        max_source=settings.max_source,
+        max_target=settings.max_target,
+    )
+    result = {
+        "parts": {part: len(of) for part, of in split._asdict().items()},
+        "vocabulary": len(tokenizer),
+        "cut_notes": sum(part["cut_notes"] for part in about["parts"].values()),
+        "cut_summaries": sum(part["cut_summaries"] for part in about["parts"].values()),
+        "dropped": _dropped(report),
+    }
+    return inputs, result, report
+
+
+def _notes(settings: PrepareSettings) -> tuple[list[NotePair], LoadReport | None]:
+    if settings.notes == EMBEDDED:
+        patients = make_cohort(settings.patients, seed=settings.seed, hospital=settings.hospital)
+        return make_notes(patients, seed=settings.seed), None
+    corpus = read_notes(
+        settings.notes,
+        note=settings.note_column,
+        summary=settings.summary_column,
+        patient=settings.patient_column,
+    )
+    return list(corpus.pairs), corpus.report
+
+
+def _tokenizer(settings: PrepareSettings, split: NoteSplit) -> WordTokenizer | NoteTokenizer:
+    texts = [text for pair in split.train for text in (pair.note, pair.summary)]
+    if settings.tokenizer == "pieces":
+        return NoteTokenizer.train(texts, vocab_size=settings.vocabulary)
+    if settings.tokenizer == "words":
+        return WordTokenizer.from_texts(texts, min_count=settings.min_count)
+    raise InputError(
+        "settings", "tokenizer", f"{settings.tokenizer!r} is none", 'Use "words" or "pieces".'
+    )
+
+
+def _dropped(report: LoadReport | None) -> dict[str, int]:
+    """Rows that were read and are in no record, by table and reason."""
+    if report is None:
+        return {}
+    return {f"{table}: {reason}": count for (table, reason), count in report.dropped.items()}

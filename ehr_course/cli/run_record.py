@@ -1,0 +1,189 @@
+"""``run.json``: what a run was asked for, what it read, and with which versions.
+
+It holds no time and no name of a machine, so the same run writes the same file. Paths stand as
+they were given.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from ehr_course.cli.settings import OF_COMMAND, Settings
+from ehr_course.errors import InputError
+from ehr_course.records import NotePair, PatientRecord
+
+RUN = "run.json"
+"""The name of the file in a folder that a command wrote."""
+
+_FORMAT, _VERSION = "ehr_course run", 1
+_PACKAGES = {
+    "ehr_course": "ehr-course",
+    "numpy": "numpy",
+    "polars": "polars",
+    "torch": "torch",
+    "transformers": "transformers",
+}
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """One run of one command.
+
+    Attributes:
+        command: "prepare", "train", "generate", "evaluate" or "summarize".
+        settings: every one of them, defaults included.
+        inputs: a fingerprint of everything that was read, by name.
+        result: what came out, in numbers; empty while the run is not finished.
+        versions: of Python and of the packages that the result depends on.
+    """
+
+    command: str
+    settings: Settings
+    inputs: dict[str, str]
+    result: dict[str, Any] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=lambda: versions())
+
+    def write(self, path: Path) -> None:
+        """Write the record, whole or not at all."""
+        document = {
+            "format": _FORMAT,
+            "version": _VERSION,
+            "command": self.command,
+            "settings": self.settings.to_json(),
+            "inputs": self.inputs,
+            "result": self.result,
+            "versions": self.versions,
+        }
+        unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            unfinished.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+            unfinished.replace(path)
+        finally:
+            unfinished.unlink(missing_ok=True)
+
+
+def read_run(path: str | Path) -> RunRecord:
+    """Read a record, from its file or from the folder that it lies in.
+
+    Raises:
+        InputError: if it is missing, damaged, or written by another version of the course.
+    """
+    path = Path(path)
+    if path.is_dir():
+        path = path / RUN
+    remedy = "Name the run.json of a run, or the folder that it lies in."
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(path, "", "there is no such file", remedy) from None
+    except (UnicodeDecodeError, json.JSONDecodeError):
+        raise InputError(path, "", "this is not JSON", remedy) from None
+    if not isinstance(document, dict) or document.get("format") != _FORMAT:
+        raise InputError(path, "", "this is not the record of a run", remedy)
+    if document.get("version") != _VERSION:
+        raise InputError(
+            path,
+            "version",
+            f"it is {document.get('version')!r}, and this course reads {_VERSION}",
+            "Read it with the version of ehr_course that it names.",
+        )
+    for name, kind in (("settings", dict), ("inputs", dict), ("result", dict), ("versions", dict)):
+        if not isinstance(document.get(name), kind):
+            raise InputError(path, name, "it is missing or damaged", "Give the command itself.")
+    command = document.get("command")
+    if command not in OF_COMMAND:
+        raise InputError(
+            path, "command", f"{command!r} is none", f"Use one of {', '.join(OF_COMMAND)}."
+        )
+    return RunRecord(
+        command,
+        OF_COMMAND[command].from_json(document["settings"], path),
+        document["inputs"],
+        document["result"],
+        document["versions"],
+    )
+
+
+def was_written_here(folder: Path) -> bool:
+    """Whether a command of ehr-course wrote this folder."""
+    try:
+        read_run(folder)
+    except InputError:
+        return False
+    return True
+
+
+def check_inputs(expected: Mapping[str, str] | None, found: Mapping[str, str]) -> None:
+    """Refuse to repeat a run on other data than it had.
+
+    Args:
+        expected: the fingerprints of the run, or None for a run that repeats none.
+        found: those of the data that are there now.
+
+    Raises:
+        InputError: it names the first input that is another.
+    """
+    for name in found if expected is not None else ():
+        if expected.get(name) != found[name]:
+            raise InputError(
+                RUN,
+                f"inputs, {name}",
+                f"its fingerprint was {expected.get(name)} in the run, and is {found[name]} now",
+                "Put back the data of that run, or run the command itself on the new data.",
+            )
+
+
+def versions() -> dict[str, str]:
+    """The versions of Python and of the packages that a result depends on."""
+    found = {"python": platform.python_version()}
+    for name, package in _PACKAGES.items():
+        try:
+            found[name] = version(package)
+        except PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+# ------------------------------------------------------------------ fingerprints
+
+
+def fingerprint_of_records(*cohorts: Iterable[PatientRecord]) -> str:
+    """A short text that differs when any code, age, sex or number of these cohorts does.
+
+    Times and the numbers of admissions are left out: nothing is learned from them.
+    """
+    digest = hashlib.sha256()
+    for records in cohorts:
+        for record in records:
+            visits = ";".join(" ".join(visit.codes) for visit in record.visits)
+            digest.update(f"{record.subject_id},{record.sex},{record.age}:{visits}\n".encode())
+        digest.update(b"--\n")
+    return digest.hexdigest()[:16]
+
+
+def fingerprint_of_notes(*parts: Iterable[NotePair]) -> str:
+    """A short text that differs when any note, summary or patient of these parts does."""
+    digest = hashlib.sha256()
+    for pairs in parts:
+        for pair in pairs:
+            line = json.dumps([pair.note, pair.summary, pair.subject_id]) + "\n"
+            digest.update(line.encode("ascii"))
+        digest.update(b"--\n")
+    return digest.hexdigest()[:16]
+
+
+def fingerprint_of_files(*paths: Path) -> str:
+    """A short text that differs when the content of any of these files does."""
+    digest = hashlib.sha256()
+    for path in paths:
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()[:16]

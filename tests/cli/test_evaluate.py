@@ -1,0 +1,208 @@
+"""`ehr-course evaluate`: the right cohorts go into the report, and no patient comes out of it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ehr_course.cli import evaluate as module
+from ehr_course.cli.formats import read_cohort, write_formats
+from ehr_course.cli.prepared import open_prepared
+from ehr_course.records import PatientRecord
+from ehr_course.report import judge
+from ehr_course.sources.synthetic import make_cohort
+
+
+def numbers(folder: Path) -> dict:
+    return json.loads((folder / "report.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def asked(monkeypatch) -> list[dict]:
+    """What the report was asked to judge; it is written with nothing in it."""
+    calls: list[dict] = []
+
+    class Empty:
+        warnings = ("few patients",)
+
+    def write(folder: Path, **cohorts: object) -> Empty:
+        calls.append(cohorts)
+        folder.mkdir()
+        (folder / "report.html").touch()
+        return Empty()
+
+    monkeypatch.setattr(module, "write_report", write)
+    return calls
+
+
+def content(records: list[PatientRecord]) -> list[tuple]:
+    return [(r.subject_id, r.sex, r.age, r.codes) for r in records]
+
+
+def test_the_report_is_that_of_the_library(ehr_course, prepared, run, synthetic, tmp_path):
+    out = tmp_path / "report"
+    done = ehr_course(
+        *("evaluate", "--real", prepared, "--synthetic", synthetic, "--model", run),
+        *("--out", out, "--title", "Two hospitals"),
+    )
+    assert done.exit_code == 0
+    assert sorted(path.name for path in out.iterdir()) == [
+        "report.html",
+        "report.json",
+        "run.json",
+    ]
+    assert "Two hospitals" in (out / "report.html").read_text(encoding="utf-8")
+    split = open_prepared(prepared).split()
+    expected = judge(
+        train=split.train, held_out=split.test, synthetic=read_cohort(synthetic)
+    ).to_json()
+    found = {section["key"]: section for section in numbers(out)["sections"]}
+    for section in expected["sections"]:
+        if section["key"] in ("fidelity", "validity", "utility"):  # these need no model
+            assert found[section["key"]] == section
+    assert "perplexity" in found
+
+
+@pytest.mark.parametrize("place", ["", "meds", "mimic3", "patients.parquet"])
+def test_synthetic_patients_are_read_in_every_format(
+    ehr_course, asked, prepared, synthetic, tmp_path, place
+):
+    done = ehr_course(
+        *("evaluate", "--real", prepared, "--synthetic", synthetic / place),
+        *("--out", tmp_path / "report"),
+    )
+    assert done.exit_code == 0
+    [cohorts] = asked
+    split = open_prepared(prepared).split()
+    assert cohorts["train"] == split.train
+    assert cohorts["held_out"] == split.test
+    assert content(cohorts["synthetic"]) == content(read_cohort(synthetic))
+    assert cohorts["model"] is None
+
+
+def test_the_limit_draws_some_of_each_cohort(ehr_course, asked, prepared, synthetic, tmp_path):
+    done = ehr_course(
+        *("evaluate", "--real", prepared, "--synthetic", synthetic),
+        *("--out", tmp_path / "report", "--limit", 15, "--seed", 4),
+    )
+    assert done.exit_code == 0
+    [cohorts] = asked
+    split = open_prepared(prepared).split()
+    for name, whole in (("train", split.train), ("held_out", split.test)):
+        assert len(cohorts[name]) == 15
+        assert set(content(cohorts[name])) <= set(content(whole))
+    assert "15 train, 15 held out, 15 synthetic" in done.stdout
+
+
+def test_the_model_comes_with_a_tokenizer_that_skips_codes(
+    ehr_course, asked, prepared, run, synthetic, tmp_path
+):
+    done = ehr_course(
+        *("evaluate", "--real", prepared, "--synthetic", synthetic, "--model", run),
+        *("--out", tmp_path / "report"),
+    )
+    assert done.exit_code == 0
+    [cohorts] = asked
+    assert cohorts["tokenizer"].unseen == "skip"
+    assert cohorts["tokenizer"].fingerprint == cohorts["model"].config.vocabulary
+
+
+def test_codes_that_the_model_never_saw_are_said_not_refused(ehr_course, prepared, run, tmp_path):
+    write_formats(make_cohort(40, seed=9, hospital="heart"), tmp_path, ["meds"], seed=0)
+    done = ehr_course(
+        *("evaluate", "--real", prepared, "--synthetic", tmp_path, "--model", run),
+        *("--out", tmp_path / "report"),
+    )
+    assert done.exit_code == 0
+    assert "the model never saw" in done.stdout
+
+
+def test_what_the_report_warns_of_is_on_the_terminal(
+    ehr_course, asked, prepared, synthetic, tmp_path
+):
+    arguments = ("evaluate", "--real", prepared, "--synthetic", synthetic)
+    done = ehr_course(*arguments, "--out", tmp_path / "report")
+    assert "Note: few patients" in done.stdout
+    done = ehr_course(*arguments, "--out", tmp_path / "report", "--overwrite", "--quiet")
+    assert (done.exit_code, done.stdout) == (0, "")
+
+
+def test_no_row_of_a_patient_is_printed_or_written(ehr_course, prepared, run, synthetic, tmp_path):
+    done = ehr_course(
+        *("evaluate", "--real", prepared, "--synthetic", synthetic, "--model", run),
+        *("--out", tmp_path / "report"),
+    )
+    text = (tmp_path / "report" / "report.json").read_text(encoding="utf-8")
+    for record in open_prepared(prepared).split().train:
+        assert str(record.subject_id) not in done.stdout
+        assert str(record.subject_id) not in text
+
+
+def test_the_report_repeated_has_the_same_numbers(ehr_course, prepared, synthetic, tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    ehr_course("evaluate", "--real", prepared, "--synthetic", synthetic, "--out", one)
+    done = ehr_course("repeat", one, "--out", two)
+    assert done.exit_code == 0
+    assert numbers(one) == numbers(two)
+
+
+# ------------------------------------------------------------------ bad input
+
+
+def refused(ehr_course, tmp_path: Path, **options: object) -> str:
+    named = [part for name, value in options.items() for part in (f"--{name}", value)]
+    result = ehr_course("evaluate", *named, "--out", tmp_path / "report")
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert not (tmp_path / "report").exists()
+    return result.stderr
+
+
+def test_a_model_of_other_patients_is_refused(ehr_course, run, synthetic, tmp_path):
+    other = tmp_path / "prepared"
+    assert ehr_course("prepare", "--patients", 60, "--seed", 8, "--out", other).exit_code == 0
+    said = refused(ehr_course, tmp_path, real=other, synthetic=synthetic, model=run)
+    assert f"{run}: this model did not learn from the training part of {other}" in said
+
+
+def test_without_held_out_patients_there_is_no_report(ehr_course, synthetic, tmp_path):
+    other = tmp_path / "prepared"
+    ehr_course("prepare", "--patients", 40, "--test", 0, "--out", other)
+    said = refused(ehr_course, tmp_path, real=other, synthetic=synthetic)
+    assert "no patients were held out. Prepare it again with --test 0.1" in said
+
+
+def test_an_empty_folder_is_no_synthetic_cohort(ehr_course, prepared, tmp_path):
+    (tmp_path / "empty").mkdir()
+    said = refused(ehr_course, tmp_path, real=prepared, synthetic=tmp_path / "empty")
+    assert f"{tmp_path / 'empty'}: no file for PATIENTS" in said
+
+
+def test_notes_are_no_cohort(ehr_course, prepared_notes, synthetic, tmp_path):
+    said = refused(ehr_course, tmp_path, real=prepared_notes, synthetic=synthetic)
+    assert "it holds notes, and this needs records" in said
+
+
+def test_a_run_without_a_model_is_refused(ehr_course, prepared, run, synthetic, tmp_path):
+    shutil.copytree(run, tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "model")
+    said = refused(
+        ehr_course, tmp_path, real=prepared, synthetic=synthetic, model=tmp_path / "run"
+    )
+    assert "there is no model: the training is not finished" in said
+
+
+def test_the_report_never_takes_the_place_of_a_cohort(ehr_course, prepared, synthetic):
+    result = ehr_course(
+        *("evaluate", "--real", prepared, "--synthetic", synthetic),
+        *("--out", synthetic, "--overwrite"),
+    )
+    assert result.exit_code == 1
+    assert f"{synthetic}, which is read, would be replaced" in result.stderr
+
+
+def test_wrong_usage(ehr_course, prepared, tmp_path):
+    assert ehr_course("evaluate", "--real", prepared).exit_code == 2

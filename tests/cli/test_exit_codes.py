@@ -1,0 +1,84 @@
+"""What a shell sees of `python -m ehr_course.cli`: exit codes, and no traceback."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMAND = (sys.executable, "-m", "ehr_course.cli")
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+
+
+def run(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *map(str, arguments)],
+        env=ENVIRONMENT | environment,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+
+
+def test_0_when_all_is_done(tmp_path):
+    done = run("prepare", "--patients", 40, "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("tokens.\n")
+
+
+def test_1_with_one_line_when_the_input_cannot_be_used(tmp_path):
+    done = run("prepare", "--data", tmp_path, "--out", tmp_path / "out")
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.startswith(f"{tmp_path}: no file for PATIENTS")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_2_when_the_usage_is_wrong():
+    done = run("train", "prepared", "--steps", "many", "--out", "run")
+    assert done.returncode == 2
+    assert "--steps" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_no_command_shows_the_help():
+    done = run()
+    assert done.returncode == 2
+    assert "prepare" in done.stdout + done.stderr
+
+
+def test_help_imports_nothing_heavy():
+    done = run("train", "--help", PYTHONPROFILEIMPORTTIME="1")
+    assert done.returncode == 0
+    assert "ehr_course.cli.making" in done.stderr
+    assert " torch\n" not in done.stderr
+    assert " polars\n" not in done.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for another process")
+def test_130_when_it_is_interrupted(tmp_path):
+    run("prepare", "--patients", 40, "--out", tmp_path / "prepared")
+    process = subprocess.Popen(
+        [
+            *(*COMMAND, "train", tmp_path / "prepared", "--out", tmp_path / "run"),
+            *("--steps", "100000", "--checkpoint-every", "2", "--profile", "narrow"),
+        ],
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    until = time.monotonic() + 120
+    while not list(tmp_path.glob("run/checkpoints/step-*")) and time.monotonic() < until:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Run the same command again: it goes on from the last checkpoint." in stderr
+    assert "Traceback" not in stderr

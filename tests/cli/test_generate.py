@@ -1,0 +1,182 @@
+"""`ehr-course generate`: as many patients as asked for, of ages and sexes that were learned."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ehr_course.cli import generate as module
+from ehr_course.cli.formats import read_cohort
+from ehr_course.cli.prepared import open_prepared
+from ehr_course.generation.patients import generate_patients
+from ehr_course.generation.sampling import Sampling
+from ehr_course.models.saved import load_model
+from ehr_course.sources.meds import load_meds
+from ehr_course.sources.mimic import load_mimic3
+
+
+def about(folder: Path) -> dict:
+    return json.loads((folder / "run.json").read_text(encoding="utf-8"))
+
+
+def test_every_format_holds_the_same_patients(synthetic):
+    meds = list(load_meds(synthetic / "meds").records)
+    assert len(meds) == 40
+    assert list(load_mimic3(synthetic / "mimic3").records) == meds
+    table = read_cohort(synthetic / "patients.parquet")
+    assert [(r.age, r.sex, r.codes) for r in table] == [(r.age, r.sex, r.codes) for r in meds]
+
+
+def test_ages_and_sexes_are_those_of_the_training_part(prepared, synthetic):
+    pairs = {(record.age, record.sex) for record in open_prepared(prepared).split().train}
+    assert {(record.age, record.sex) for record in read_cohort(synthetic)} <= pairs
+
+
+def test_the_patients_are_those_that_the_library_writes(ehr_course, run, tmp_path, monkeypatch):
+    asked = []
+
+    def spy(model, tokenizer, wanted, **options):
+        asked.append((list(wanted), options["sampling"]))
+        return generate_patients(model, tokenizer, wanted, **options)
+
+    monkeypatch.setattr(module, "generate_patients", spy)
+    options = ("--seed", 5, "--temperature", 0.8, "--top-k", 9, "--top-p", 0.9)
+    done = ehr_course("generate", run, "--out", tmp_path / "s", "--patients", 7, *options)
+    assert done.exit_code == 0
+    [(wanted, sampling)] = asked
+    assert sampling == Sampling(temperature=0.8, top_k=9, top_p=0.9)
+    loaded = load_model(run / "model")
+    expected = generate_patients(loaded.model, loaded.tokenizer, wanted, seed=5, sampling=sampling)
+    found = read_cohort(tmp_path / "s")
+    assert [(r.age, r.sex, r.codes) for r in found] == [(r.age, r.sex, r.codes) for r in expected]
+
+
+def test_what_was_written_is_counted(synthetic):
+    records = read_cohort(synthetic)
+    result = about(synthetic)["result"]
+    assert result["patients"] == 40
+    assert result["visits"] == sum(len(record.visits) for record in records)
+    assert result["codes"] == sum(len(record.codes) for record in records)
+
+
+def test_the_terminal_says_that_dates_are_invented_and_shows_no_patient(ehr_course, run, tmp_path):
+    done = ehr_course("generate", run, "--out", tmp_path / "s", "--patients", 3)
+    codes = {code for record in read_cohort(tmp_path / "s") for code in record.codes}
+    assert done.exit_code == 0
+    assert done.stdout.endswith("codes, as meds. Dates are invented.\n")
+    assert not codes & set(done.stdout.split())
+
+
+def test_another_seed_gives_other_patients(ehr_course, run, tmp_path):
+    for seed in (1, 2):
+        out = ("--out", tmp_path / str(seed))
+        ehr_course("generate", run, *out, "--patients", 10, "--seed", seed)
+    one, two = (read_cohort(tmp_path / name) for name in "12")
+    assert [record.codes for record in one] != [record.codes for record in two]
+
+
+# ------------------------------------------------------------------ bad input
+
+
+def refused(ehr_course, *arguments: object) -> str:
+    result = ehr_course("generate", *arguments)
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    return result.stderr
+
+
+def test_a_run_without_a_model_is_not_finished(ehr_course, run, tmp_path):
+    shutil.copytree(run, tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "model")
+    said = refused(ehr_course, tmp_path / "run", "--out", tmp_path / "s")
+    assert said == (
+        f"{tmp_path / 'run'}, model: there is no model: the training is not finished. Run the "
+        "same 'ehr-course train' again: it goes on from the last checkpoint.\n"
+    )
+    assert not (tmp_path / "s").exists()
+
+
+def test_a_run_whose_demographics_are_damaged(ehr_course, run, tmp_path):
+    shutil.copytree(run, tmp_path / "run")
+    path = tmp_path / "run" / "demographics.csv"
+    for text, said in (
+        ("age,sex,count\n64,F,2\n640,F,2\n", "line 3: this is no age, sex and count"),
+        ("age,sex,count\n64,F,-1\n", "line 2: this is no age, sex and count"),
+        ("age,sex,count\n", "nobody is counted in it"),
+        ("age;sex;count\n", "line 1: the columns are ['age;sex;count']"),
+    ):
+        path.write_text(text, encoding="utf-8")
+        assert said in refused(ehr_course, tmp_path / "run", "--out", tmp_path / "s")
+    path.unlink()
+    said = refused(ehr_course, tmp_path / "run", "--out", tmp_path / "s")
+    assert "demographics.csv: there is no such file" in said
+
+
+def test_a_summariser_writes_no_patients(ehr_course, notes_run, tmp_path):
+    said = refused(ehr_course, notes_run, "--out", tmp_path / "s")
+    assert "this model writes summaries. Use it with: ehr-course summarize" in said
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda path: None, "there is no such folder"),
+        (lambda path: path.touch(), "this is a file"),
+        (lambda path: path.mkdir(), "no training is in it (found: nothing)"),
+    ],
+    ids=["missing", "file", "empty"],
+)
+def test_what_is_no_run_is_refused(ehr_course, tmp_path, make, said):
+    make(tmp_path / "run")
+    assert said in refused(ehr_course, tmp_path / "run", "--out", tmp_path / "s")
+
+
+def test_prepared_data_are_no_run(ehr_course, prepared, tmp_path):
+    said = refused(ehr_course, prepared, "--out", tmp_path / "s")
+    assert "this is what 'ehr-course prepare' wrote, not 'train'" in said
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        (("--temperature", 0), "Sampling, temperature: 0.0 is out of range"),
+        (("--top-p", 1.5), "Sampling, top_p: 1.5 is out of range"),
+    ],
+)
+def test_sampling_out_of_range(ehr_course, run, tmp_path, option, said):
+    assert said in refused(ehr_course, run, "--out", tmp_path / "s", *option)
+
+
+def test_the_model_is_never_replaced_by_what_it_writes(ehr_course, run):
+    said = refused(ehr_course, run, "--out", run, "--overwrite")
+    assert "which is read, would be replaced" in said
+
+
+@pytest.mark.parametrize("option", [("--patients", 0), ("--format", "xlsx")])
+def test_wrong_usage(ehr_course, run, tmp_path, option):
+    assert ehr_course("generate", run, "--out", tmp_path / "s", *option).exit_code == 2
+
+
+def test_an_interrupt_leaves_nothing_behind(ehr_course, run, tmp_path, monkeypatch):
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "generate_patients", interrupted)
+    result = ehr_course("generate", run, "--out", tmp_path / "s")
+    assert result.exit_code == 130
+    assert result.stderr == "Interrupted. Nothing was written. Run the same command again.\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_is_said_in_one_line(ehr_course, run, tmp_path, monkeypatch):
+    def full(*arguments, **options):
+        raise OSError(28, "No space left on device", str(tmp_path / "s"))
+
+    monkeypatch.setattr(module, "write_formats", full)
+    said = refused(ehr_course, run, "--out", tmp_path / "s", "--patients", 2, "-q")
+    assert said == (
+        f"{tmp_path / 's'}: No space left on device. Make room, or name another place.\n"
+    )
