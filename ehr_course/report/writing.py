@@ -15,6 +15,7 @@ import jinja2
 from ehr_course import icd9
 from ehr_course.models.prompt_bart import PromptBart
 from ehr_course.new_folder import check_new_folder, new_folder
+from ehr_course.plots.cohort_dashboard import draw_dashboard
 from ehr_course.plots.measures import draw_measures
 from ehr_course.plots.style import Picture
 from ehr_course.records import PatientRecord
@@ -66,7 +67,7 @@ def write_report(
         seed=seed,
     )
     numbers = json.dumps(report.to_json(), indent=1, ensure_ascii=False, allow_nan=False)
-    page = page_of(report, pictures=_pictures(train, synthetic))
+    page = page_of(report, pictures=[draw_dashboard(train, synthetic)])
     with new_folder(folder, overwrite=overwrite) as unfinished:
         (unfinished / NUMBERS).write_text(numbers + "\n", encoding="utf-8")
         (unfinished / PAGE).write_text(page, encoding="utf-8")
@@ -108,12 +109,6 @@ def number_in_words(value: float) -> str:
 def _tally(report: Report) -> dict[str, int]:
     said = [verdict(measure) for measure in report.measures.values()]
     return {kind.value: said.count(kind) for kind in Verdict if kind in said}
-
-
-def _pictures(train: Sequence[PatientRecord], synthetic: Sequence[PatientRecord]) -> list[Picture]:
-    from ehr_course.plots.cohort_dashboard import draw_dashboard
-
-    return [draw_dashboard(train, synthetic)]
 
 
 def _image(picture: Picture) -> dict[str, Any]:
