@@ -130,6 +130,14 @@ def train(
     accumulation: Annotated[
         int, typer.Option(min=1, help="Parts that a batch is cut into, to fit into memory.")
     ] = 1,
+    by_length: Annotated[
+        bool,
+        typer.Option(
+            "--by-length",
+            help="Put records of similar length into a batch: faster, but short records then "
+            "weigh more, and the model writes too few visits.",
+        ),
+    ] = False,
     lr: Annotated[
         float | None,
         typer.Option(
@@ -174,6 +182,7 @@ def train(
         steps=steps,
         batch_size=batch_size,
         accumulation=accumulation,
+        by_length=by_length,
         lr=lr,
         precision=precision,
         evaluate_every=evaluate_every,

@@ -111,6 +111,8 @@ class TrainSettings(Settings):
         adapt: the folder of a run whose model gets a prefix, or None for a new model.
         prefix: how many tokens the prefix has.
         coverage: whether the summariser has coverage.
+        by_length: whether records of similar length share a batch. Each batch is a mean over its
+            own tokens, so a short record then weighs more than a long one.
         lr: the peak learning rate, or None: 0.002, a summariser's 0.004, a prefix's 0.03.
         evaluate_every: steps between evaluations; the model that is kept is then the best.
     """
@@ -123,6 +125,7 @@ class TrainSettings(Settings):
     steps: int = 2_000
     batch_size: int = 32
     accumulation: int = 1
+    by_length: bool = False
     lr: float | None = None
     precision: str = "float32"
     evaluate_every: int = 0

@@ -122,6 +122,7 @@ def _config(settings: TrainSettings) -> TrainingConfig:
         evaluate_every=settings.evaluate_every,
         checkpoint_every=settings.checkpoint_every,
         seed=settings.seed,
+        bucketed=settings.by_length,
     )
 
 
