@@ -13,6 +13,7 @@ import torch
 from course.auxiliary_weights import sweep
 from course.command_error import CommandError
 from course.console import say
+from course.second_hospital import sweep as sweep_of_methods
 from ehr_course.batches.corruption import EMPTY_RECORD, Corruption
 from ehr_course.batches.datasets import SEXES, RecordDataset
 from ehr_course.batches.plan import BatchPlan
@@ -53,6 +54,11 @@ def tiny_prompt_bart(folder: Path) -> dict[str, float]:
 def auxiliary_weights(folder: Path) -> dict[str, float]:
     """Train a model for each weight of the heads and each seed, and write what they score."""
     return {"models": sweep(folder, cohort())}
+
+
+def second_hospital(folder: Path) -> dict[str, float]:
+    """Adapt the small PromptBart to a second hospital in each way, and write what that scores."""
+    return {"models": sweep_of_methods(folder)}
 
 
 def scores(loaded: LoadedModel, patients: list[PatientRecord]) -> dict[str, float]:
@@ -118,6 +124,7 @@ def _losses(
 
 RECIPES: dict[str, Callable[[Path], dict[str, float]]] = {
     "auxiliary_weights": auxiliary_weights,
+    "second_hospital": second_hospital,
     "tiny_prompt_bart": tiny_prompt_bart,
 }
 

@@ -1,0 +1,58 @@
+"""Choose a synthetic cohort and a chapter, and see it beside real patients."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import ipywidgets
+
+from ehr_course.errors import InputError
+from ehr_course.plots.cohort_dashboard import chapters_of, draw_looks, looks_of
+from ehr_course.plots.style import Picture, chapter_name
+from ehr_course.records import PatientRecord
+from ehr_course.widgets.static import PictureWidget
+
+
+def cohort_dashboard(
+    real: Sequence[PatientRecord], cohorts: Mapping[str, Sequence[PatientRecord]]
+) -> PictureWidget:
+    """Choose which synthetic cohort is shown, and the codes of which chapter are marked.
+
+    Args:
+        real: real patients.
+        cohorts: synthetic ones by name, such as the setting that they were drawn with.
+
+    Returns:
+        A widget with the controls ``cohort`` (one of the names) and ``chapter`` (a number, or
+        None for all codes).
+
+    Raises:
+        InputError: if there is no cohort, or one has no patients.
+    """
+    if not cohorts:
+        raise InputError("cohort_dashboard", "cohorts", "there are none", "Give one or more.")
+    names = list(cohorts)
+    look, *others = looks_of(real, *cohorts.values())
+    by_name = dict(zip(names, others, strict=True))
+
+    def draw(cohort: str, chapter: int | None) -> Picture:
+        return draw_looks(look, by_name[cohort], name=cohort, chapter=chapter)
+
+    chapters = [(chapter_name(number), number) for number in chapters_of(look)]
+    return PictureWidget(
+        draw,
+        {
+            "cohort": _dropdown("cohort", names, names[0]),
+            "chapter": _dropdown("codes", [("all", None), *chapters], None),
+        },
+    )
+
+
+def _dropdown(description: str, options: list, value: str | None) -> ipywidgets.Dropdown:
+    return ipywidgets.Dropdown(
+        options=options,
+        value=value,
+        description=description,
+        layout=ipywidgets.Layout(width="max-content"),
+        style={"description_width": "initial"},
+    )

@@ -1,0 +1,233 @@
+# %% [markdown]
+# # 18 · Prefix tuning: worked answers
+#
+# One answer and one alternative for each exercise, with the reason.
+# Compare them with your own after you have tried.
+
+# %%
+from statistics import median
+
+import torch
+from torch import nn
+
+from ehr_course.exercises import check
+
+
+# %% [markdown]
+# ## 18.1 Attention with a prefix
+#
+# The prefix is tokens that were never read: they have keys and values and
+# ask nothing, so `q` stays as it is. Every query may look at them, whatever
+# the mask says of the others. After that it is attention as always.
+
+# %% tags=["answer:18.1", "nbval-ignore-output"]
+def prefix_attention(q, k, v, prefix_k, prefix_v, mask):
+    batch, target = len(q), len(mask)
+    n, head_dim = prefix_k.shape[1:]
+    before_k = prefix_k.expand(batch, -1, -1, -1)
+    before_v = prefix_v.expand(batch, -1, -1, -1)
+    keys = torch.cat([before_k, k], dim=2)  # (..., n + source, head_dim)
+    values = torch.cat([before_v, v], dim=2)
+    seen = torch.cat([torch.ones(target, n).bool(), mask], dim=1)
+    scores = q @ keys.mT / head_dim**0.5
+    scores = scores.masked_fill(~seen, float("-inf"))
+    return scores.softmax(dim=-1) @ values
+
+
+check("18.1", prefix_attention)
+
+
+# %% [markdown]
+# The same from two attentions: one over the sequence, one over the prefix.
+# Each is right by itself. The share that goes to the prefix is what it has
+# of all the softmax's sum. So a prefix is a vector that is mixed into the
+# output of each head, and the query decides how much of it.
+
+# %% tags=["alternative:18.1", "nbval-ignore-output"]
+def prefix_attention(q, k, v, prefix_k, prefix_v, mask):
+    scale = q.shape[-1] ** 0.5
+    on_prefix = q @ prefix_k.mT / scale  # (batch, heads, target, n)
+    on_others = (q @ k.mT / scale).masked_fill(~mask, float("-inf"))
+    sums = torch.stack(
+        [s.logsumexp(dim=-1) for s in (on_prefix, on_others)]
+    )
+    share = sums.softmax(dim=0)[..., None]  # (2, batch, heads, target, 1)
+    of_prefix = on_prefix.softmax(dim=-1) @ prefix_v
+    of_others = on_others.softmax(dim=-1) @ v
+    return share[0] * of_prefix + share[1] * of_others
+
+
+check("18.1", prefix_attention)
+
+
+# %% [markdown]
+# ## 18.2 Keys and values for each layer
+#
+# A row of the table is one token: first split the row into its parts, in
+# the order in which they stand. Nothing moves by that. Then `permute` puts
+# the axes, and the numbers with them, into the order that is wanted.
+
+# %% tags=["answer:18.2", "nbval-ignore-output"]
+def per_layer(table, n_layers, n_heads):
+    batch, n, width = table.shape
+    head_dim = width // (n_layers * 2 * n_heads)
+    parts = table.reshape(batch, n, n_layers, 2, n_heads, head_dim)
+    return parts.permute(2, 3, 0, 4, 1, 5)
+
+
+check("18.2", per_layer)
+
+
+# %% [markdown]
+# One axis at a time: cut into layers, each layer into keys and values,
+# and each of these into heads.
+
+# %% tags=["alternative:18.2", "nbval-ignore-output"]
+def per_layer(table, n_layers, n_heads):
+    layers = []
+    for of_layer in table.chunk(n_layers, dim=-1):
+        sides = [
+            torch.stack(side.chunk(n_heads, dim=-1), dim=1)
+            for side in of_layer.chunk(2, dim=-1)
+        ]  # each (batch, heads, n, head_dim)
+        layers.append(torch.stack(sides))
+    return torch.stack(layers)
+
+
+check("18.2", per_layer)
+
+
+# %% [markdown]
+# ## 18.3 Count what is trained
+#
+# A prompt is a vector for each token, a prefix a key and a value for each
+# token and layer. The projection makes those numbers from a table as
+# narrow as a prompt, and pays for it with two linear layers and their
+# biases.
+
+# %% tags=["answer:18.3", "nbval-ignore-output"]
+def count_trained(n_tokens, n_layers, d_model, d_hidden):
+    width = n_layers * 2 * d_model
+    prompt = n_tokens * d_model
+    prefix = n_tokens * width
+    first = d_model * d_hidden + d_hidden
+    second = d_hidden * width + width
+    return prompt, prefix, prompt + first + second
+
+
+check("18.3", count_trained)
+
+
+# %% [markdown]
+# Or let PyTorch count. On the device `meta` a layer has shapes and no
+# memory, so that it can be as large as you like.
+
+# %% tags=["alternative:18.3", "nbval-ignore-output"]
+def count_trained(n_tokens, n_layers, d_model, d_hidden):
+    width = n_layers * 2 * d_model
+    with torch.device("meta"):
+        table = nn.Embedding(n_tokens, d_model)
+        projection = nn.Sequential(
+            nn.Linear(d_model, d_hidden),
+            nn.Tanh(),
+            nn.Linear(d_hidden, width),
+        )
+    sizes = [p.numel() for p in projection.parameters()]
+    prompt = table.weight.numel()
+    return prompt, n_tokens * width, prompt + sum(sizes)
+
+
+check("18.3", count_trained)
+
+
+# %% [markdown]
+# ## 18.4 Fold the projection away
+#
+# The projection reads nothing but its own table. After training neither
+# changes any more, so what it makes of each row is a constant. Keep that,
+# and drop what made it. (Between the layers stands tanh, so they cannot be
+# multiplied into one.)
+
+# %% tags=["answer:18.4", "nbval-ignore-output"]
+def fold(table, w1, b1, w2, b2):
+    hidden = torch.tanh(table @ w1.T + b1)  # (n, d_hidden)
+    folded = hidden @ w2.T + b2  # (n, n_layers * 2 * d_model)
+    return folded, folded.numel()
+
+
+check("18.4", fold)
+
+
+# %% [markdown]
+# With the modules that were trained, a fold is one call without a
+# gradient.
+
+# %% tags=["alternative:18.4", "nbval-ignore-output"]
+def fold(table, w1, b1, w2, b2):
+    first, second = nn.Linear(*w1.T.shape), nn.Linear(*w2.T.shape)
+    first.load_state_dict({"weight": w1, "bias": b1})
+    second.load_state_dict({"weight": w2, "bias": b2})
+    with torch.no_grad():
+        folded = nn.Sequential(first, nn.Tanh(), second)(table)
+    return folded, folded.shape[0] * folded.shape[1]
+
+
+check("18.4", fold)
+
+
+# %% [markdown]
+# ## 18.5 Which method wins
+#
+# A seed draws the patients, so some seeds are harder for every method.
+# Compare within each of them. A method stays unless another one is better
+# with every seed; among those that stay, the losses cannot decide, and the
+# one that trains least comes first.
+
+# %% tags=["answer:18.5", "nbval-ignore-output"]
+def compare_methods(rows):
+    losses, trained = {}, {}
+    for method, n_trained, seed, loss in rows:
+        losses.setdefault(method, {})[seed] = loss
+        trained[method] = n_trained
+
+    def beats(one, other):
+        seeds = losses[other]
+        return all(losses[one][s] < losses[other][s] for s in seeds)
+
+    spread = {}
+    for method, of_seed in losses.items():
+        values = sorted(of_seed.values())
+        spread[method] = values[0], median(values), values[-1]
+    kept = [
+        method
+        for method in losses
+        if not any(beats(other, method) for other in losses)
+    ]
+    return spread, sorted(kept, key=trained.get)
+
+
+check("18.5", compare_methods)
+
+
+# %% [markdown]
+# As a tensor, methods by seeds: one method beats another when the largest
+# of the paired differences is below 0.
+
+# %% tags=["alternative:18.5", "nbval-ignore-output"]
+def compare_methods(rows):
+    methods = sorted({(row[1], row[0]) for row in rows})  # least first
+    names = [name for _, name in methods]
+    seeds = sorted({row[2] for row in rows})
+    table = torch.zeros(len(names), len(seeds), dtype=torch.float64)
+    for name, _, seed, loss in rows:
+        table[names.index(name), seeds.index(seed)] = loss
+    worst = (table[:, None] - table).amax(-1)  # of one minus the other
+    beaten = (worst < 0).any(0)  # (methods,)
+    middle = table.quantile(0.5, dim=1)
+    numbers = torch.stack([table.amin(1), middle, table.amax(1)], 1)
+    spread = dict(zip(names, numbers.tolist(), strict=True))
+    kept = [n for n, b in zip(names, beaten, strict=True) if not b]
+    return spread, kept
+
+
+check("18.5", compare_methods)

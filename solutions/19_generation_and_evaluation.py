@@ -1,0 +1,336 @@
+# %% [markdown]
+# # 19 · Generation and evaluation: worked answers
+#
+# One answer and one alternative for each exercise, with the reason.
+# Compare them with your own after you have tried.
+
+# %%
+import math
+from statistics import fmean
+
+import numpy as np
+import torch
+
+from ehr_course import icd9
+from ehr_course.exercises import check
+
+
+# %% [markdown]
+# ## 19.1 Top-k and top-p
+#
+# Each step changes what the next one sees. The temperature acts on the
+# logits. Top-k leaves the k greatest; minus infinity becomes probability
+# 0, and the others sum to 1 again. Then a token is dropped if those
+# before it, the likelier ones, have p together without it.
+
+# %% tags=["answer:19.1", "nbval-ignore-output"]
+def to_draw_from(logits, temperature, k, p):
+    logits = logits / temperature
+    if k > 0:
+        smallest = logits.topk(k, dim=-1).values[:, -1:]
+        logits = logits.masked_fill(logits < smallest, -math.inf)
+    probs = logits.softmax(dim=-1)
+    likeliest, order = probs.sort(dim=-1, descending=True)
+    before = likeliest.cumsum(dim=-1) - likeliest
+    kept = likeliest.masked_fill(before >= p, 0.0)
+    kept = torch.zeros_like(probs).scatter(-1, order, kept)
+    return kept / kept.sum(dim=-1, keepdim=True)
+
+
+check("19.1", to_draw_from)
+
+
+# %% [markdown]
+# Row by row, with a list of what is kept: slower, and nearer to the words
+# of the task.
+
+# %% tags=["alternative:19.1", "nbval-ignore-output"]
+def to_draw_from(logits, temperature, k, p):
+    rows = []
+    for row in logits.double() / temperature:
+        ids = row.argsort(descending=True).tolist()
+        ids = ids[:k] if k else ids
+        probs = dict(zip(ids, row[ids].softmax(0).tolist(), strict=True))
+        kept, total = {}, 0.0
+        for token in ids:
+            if total < p:
+                kept[token] = probs[token]
+                total += probs[token]
+        rows.append([kept.get(i, 0.0) / total for i in range(len(row))])
+    return torch.tensor(rows)
+
+
+check("19.1", to_draw_from)
+
+
+# %% [markdown]
+# ## 19.2 The distance between code distributions
+#
+# Both are compared with the distribution half way between them, which is
+# 0 nowhere where one of them is not. So nothing is infinite, and nothing
+# has to be added to a count. Codes with the share 0 leave the sum: a share
+# times its logarithm goes to 0 with the share.
+
+# %% tags=["answer:19.2", "nbval-ignore-output"]
+def distance_of_codes(real, synthetic):
+    p, q = real / real.sum(), synthetic / synthetic.sum()
+    m = (p + q) / 2
+    divergence = 0.0
+    for share in (p, q):
+        seen = share > 0
+        terms = share[seen] * np.log2(share[seen] / m[seen])
+        divergence += terms.sum() / 2
+    return math.sqrt(divergence)
+
+
+check("19.2", distance_of_codes)
+
+
+# %% [markdown]
+# The same by entropies: that of the mean, minus the mean of the two. It
+# is how many bits a code tells of the cohort that it comes from.
+
+# %% tags=["alternative:19.2", "nbval-ignore-output"]
+def distance_of_codes(real, synthetic):
+    def entropy(shares):
+        return -sum(s * math.log2(s) for s in shares if s > 0)
+
+    p, q = real / real.sum(), synthetic / synthetic.sum()
+    own = (entropy(p) + entropy(q)) / 2
+    return math.sqrt(max(0.0, entropy((p + q) / 2) - own))
+
+
+check("19.2", distance_of_codes)
+
+
+# %% [markdown]
+# ## 19.3 Medical validity
+#
+# Three questions, three denominators. Every code counts in the first one,
+# also a code that no rule speaks of. Visits and patients count once, no
+# matter how many impossible codes they have.
+
+# %% tags=["answer:19.3", "nbval-ignore-output"]
+def impossible_shares(patients):
+    codes, visits, people = [], [], []
+    for age, sex, history in patients:
+        mine = []
+        for visit in history:
+            flags = []
+            for code in visit:
+                why = icd9.why_impossible(code, age=age, sex=sex)
+                flags.append(why is not None)
+            codes += flags
+            mine.append(any(flags))
+        visits += mine
+        people.append(any(mine))
+    return fmean(codes), fmean(visits), fmean(people)
+
+
+check("19.3", impossible_shares)
+
+
+# %% [markdown]
+# The rules themselves can be asked as well: who can have this code?
+
+# %% tags=["alternative:19.3", "nbval-ignore-output"]
+def impossible_shares(patients):
+    def ruled_out(code, age, sex):
+        who = icd9.who_can_have(code)
+        if who is None:
+            return False
+        fits = who.min_age <= age <= who.max_age
+        return not fits or who.sex not in (None, sex)
+
+    counts = [[0, 0], [0, 0], [0, 0]]
+    for age, sex, history in patients:
+        found = [
+            [ruled_out(code, age, sex) for code in visit]
+            for visit in history
+        ]
+        flat = [flag for visit in found for flag in visit]
+        levels = flat, [any(v) for v in found], [any(flat)]
+        for count, flags in zip(counts, levels, strict=True):
+            count[0] += sum(flags)
+            count[1] += len(flags)
+    return tuple(bad / n for bad, n in counts)
+
+
+check("19.3", impossible_shares)
+
+
+# %% [markdown]
+# ## 19.4 Perplexity without a leak
+#
+# Visit t is foretold from the visits before it, `visits[:t]`, and for the
+# first one that is nothing. The values of codes and of whole visits are
+# collected over all patients, and one mean is taken of each.
+
+# %% tags=["answer:19.4", "nbval-ignore-output"]
+def perplexities(log_probs, patients):
+    of_codes, of_visits = [], []
+    for visits in patients:
+        for t, visit in enumerate(visits):
+            scores = log_probs(visits[:t], visit)
+            of_codes += scores[:-1]
+            of_visits.append(sum(scores))
+    per_code = math.exp(-fmean(of_codes))
+    per_visit = math.exp(-fmean(of_visits))
+    return per_code, per_visit
+
+
+check("19.4", perplexities)
+
+
+# %% [markdown]
+# Sums and counts do as well, and need no lists.
+
+# %% tags=["alternative:19.4", "nbval-ignore-output"]
+def perplexities(log_probs, patients):
+    nats = {"codes": 0.0, "visits": 0.0}
+    count = {"codes": 0, "visits": 0}
+    for visits in patients:
+        known = []
+        for visit in visits:
+            *codes, end = log_probs(known, visit)
+            nats["codes"] -= sum(codes)
+            nats["visits"] -= sum(codes) + end
+            count["codes"] += len(codes)
+            count["visits"] += 1
+            known = [*known, visit]
+    return tuple(math.exp(nats[name] / count[name]) for name in nats)
+
+
+check("19.4", perplexities)
+
+
+# %% [markdown]
+# ## 19.5 Nearest neighbours and membership
+#
+# One function gives the distance to the nearest of another cohort. Inside
+# one cohort the diagonal holds each patient's distance to themselves, and
+# is set to infinity: a twin at another place stays. The AUROC is a share
+# of pairs, so it needs no curve.
+
+# %% tags=["answer:19.5", "nbval-ignore-output"]
+def nearest_and_membership(train, held_out, synthetic):
+    def nearest(a, b, alone=False):
+        shared = a @ b.T  # codes in common, (patients of a, of b)
+        either = a.sum(axis=1)[:, None] + b.sum(axis=1) - shared
+        distances = 1 - shared / either
+        if alone:
+            np.fill_diagonal(distances, np.inf)
+        return distances.min(axis=1)
+
+    def share_nearer(own, other):
+        return ((own < other) + 0.5 * (own == other)).mean()
+
+    to_synthetic = nearest(train, synthetic)
+    real_side = share_nearer(nearest(train, train, True), to_synthetic)
+    of_synthetic = nearest(synthetic, synthetic, True)
+    written_side = share_nearer(of_synthetic, nearest(synthetic, train))
+    accuracy = (real_side + written_side) / 2
+    others = nearest(held_out, synthetic)
+    auroc = share_nearer(to_synthetic[:, None], others)
+    return accuracy, auroc
+
+
+check("19.5", nearest_and_membership)
+
+
+# %% [markdown]
+# With sets and loops, one patient at a time.
+
+# %% tags=["alternative:19.5", "nbval-ignore-output"]
+def nearest_and_membership(train, held_out, synthetic):
+    train, held_out, synthetic = (
+        [set(np.flatnonzero(row).tolist()) for row in part]
+        for part in (train, held_out, synthetic)
+    )
+
+    def nearest(one, others):
+        return min(1 - len(one & b) / len(one | b) for b in others)
+
+    def win(near, far):
+        return 1.0 if near < far else 0.5 if near == far else 0.0
+
+    def side(own, other):
+        wins = []
+        for i, one in enumerate(own):
+            rest = own[:i] + own[i + 1 :]
+            wins.append(win(nearest(one, rest), nearest(one, other)))
+        return fmean(wins)
+
+    accuracy = (side(train, synthetic) + side(synthetic, train)) / 2
+    members = [nearest(one, synthetic) for one in train]
+    others = [nearest(one, synthetic) for one in held_out]
+    pairs = [win(m, o) for m in members for o in others]
+    return accuracy, fmean(pairs)
+
+
+check("19.5", nearest_and_membership)
+
+
+# %% [markdown]
+# ## 19.6 A report on a synthetic cohort
+#
+# A nan comes first, because each comparison with it is false. Then the
+# interval is held against the floor, and only where it misses the floor
+# the direction matters. A use has to be shown to be safe: it needs a
+# measure at least, and a good verdict for each that it names.
+
+# %% tags=["answer:19.6", "nbval-ignore-output"]
+def report_on(measures, uses):
+    verdicts = {}
+    for name, value, low, high, floor, better in measures:
+        above = low > floor
+        if any(math.isnan(x) for x in (value, low, high, floor)):
+            said = "too few to say"
+        elif low <= floor <= high:
+            said = "at the floor"
+        elif better != "near" and above == (better == "high"):
+            said = "better than the floor"
+        else:
+            said = "worse than the floor"
+        verdicts[name] = said
+    good = "at the floor", "better than the floor"
+    forbidden = []
+    for use, names in uses.items():
+        allowed = [verdicts.get(name) in good for name in names]
+        if not allowed or not all(allowed):
+            forbidden.append(use)
+    return verdicts, forbidden
+
+
+check("19.6", report_on)
+
+
+# %% [markdown]
+# The same with a table of what each side of the floor means.
+
+# %% tags=["alternative:19.6", "nbval-ignore-output"]
+def report_on(measures, uses):
+    sides = {  # an interval above the floor, and one below
+        "low": ("worse", "better"),
+        "high": ("better", "worse"),
+        "near": ("worse", "worse"),
+    }
+
+    def verdict(value, low, high, floor, better):
+        if math.isnan(value + low + high + floor):
+            return "too few to say"
+        if floor < low or floor > high:
+            return sides[better][floor > high] + " than the floor"
+        return "at the floor"
+
+    verdicts = {name: verdict(*rest) for name, *rest in measures}
+    bad = {None, "too few to say", "worse than the floor"}
+    forbidden = [
+        use
+        for use, names in uses.items()
+        if not names or bad & {verdicts.get(name) for name in names}
+    ]
+    return verdicts, forbidden
+
+
+check("19.6", report_on)

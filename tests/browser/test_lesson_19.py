@@ -1,0 +1,52 @@
+"""Lesson 19 in a real JupyterLab: the cohort dashboard, as a learner uses it."""
+
+from collections.abc import Iterator
+
+import pytest
+from notebook_page import NotebookPage, opened, picture, words
+from playwright.sync_api import Browser, Locator, expect
+
+DASHBOARD = "cohort_dashboard(learned_from"
+
+
+@pytest.fixture(scope="module")
+def notebook(browser: Browser, lab: str) -> Iterator[NotebookPage]:
+    cells = (
+        "SEED = 0",
+        "import torch",
+        "real = real_data()",
+        "if real:",
+        "sizes = {",
+        "drawn = {",
+        DASHBOARD,
+    )
+    with opened(browser, lab, "19_generation_and_evaluation", *cells) as notebook:
+        yield notebook
+
+
+@pytest.fixture
+def dashboard(notebook: NotebookPage) -> Locator:
+    """The dashboard's cell, its picture in sight."""
+    cell = notebook.cell_with(DASHBOARD)
+    picture(cell).scroll_into_view_if_needed()
+    return cell
+
+
+def test_the_cells_run_without_an_error(notebook: NotebookPage, dashboard: Locator) -> None:
+    expect(picture(dashboard)).to_be_visible()
+    assert picture(dashboard).evaluate("image => image.naturalWidth") > 300
+    assert notebook.errors() == []
+
+
+def test_another_cohort_is_another_picture(dashboard: Locator) -> None:
+    before = picture(dashboard).get_attribute("src")
+    dashboard.locator("select").first.select_option(label="all three")
+    expect(picture(dashboard)).not_to_have_attribute("src", before)
+    expect(words(dashboard)).to_contain_text("all three: R²")
+
+
+def test_a_chapter_marks_its_codes(dashboard: Locator) -> None:
+    before = picture(dashboard).get_attribute("src")
+    dashboard.locator("select").nth(1).select_option(label="Circulatory")
+    expect(picture(dashboard)).not_to_have_attribute("src", before)
+    expect(words(dashboard)).to_contain_text("codes of Circulatory")

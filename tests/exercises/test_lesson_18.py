@@ -1,0 +1,93 @@
+"""The references of lesson 18 beside independent ones: peft, and attention in two parts."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from peft import PrefixEncoder, PrefixTuningConfig
+
+from ehr_course.exercises import lesson_18
+
+
+def encoder_of(n_tokens: int, n_layers: int, d_model: int, d_hidden: int) -> PrefixEncoder:
+    return PrefixEncoder(
+        PrefixTuningConfig(
+            num_virtual_tokens=n_tokens,
+            num_layers=n_layers,
+            token_dim=d_model,
+            prefix_projection=True,
+            encoder_hidden_size=d_hidden,
+        )
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_attention_with_a_prefix_is_a_mix_of_two_attentions(seed):
+    for q, k, v, prefix_k, prefix_v, mask in lesson_18.PREFIX_ATTENTION.probes(seed):
+        scale = q.shape[-1] ** 0.5
+        q, k, v, prefix_k, prefix_v = (t.double() for t in (q, k, v, prefix_k, prefix_v))
+        on_prefix = q @ prefix_k.mT / scale
+        on_others = (q @ k.mT / scale).masked_fill(~mask, -torch.inf)
+        share = torch.sigmoid(on_prefix.logsumexp(-1) - on_others.logsumexp(-1))[..., None]
+        mixed = share * (on_prefix.softmax(-1) @ prefix_v)
+        mixed = mixed + (1 - share) * (on_others.softmax(-1) @ v)
+        expected = lesson_18.PREFIX_ATTENTION.reference(
+            q.float(), k.float(), v.float(), prefix_k.float(), prefix_v.float(), mask
+        )
+        torch.testing.assert_close(mixed, expected, atol=1e-9, rtol=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_keys_and_values_stand_as_peft_takes_them_apart(seed):
+    for table, n_layers, n_heads in lesson_18.PER_LAYER.probes(seed):
+        batch, n, width = table.shape
+        taken = table.view(batch, n, n_layers * 2, n_heads, width // (n_layers * 2 * n_heads))
+        expected = torch.stack(taken.permute(2, 0, 3, 1, 4).split(2))
+        assert torch.equal(lesson_18.PER_LAYER.reference(table, n_layers, n_heads), expected)
+
+
+def test_the_projection_has_as_many_parameters_as_that_of_peft():
+    for sizes in [probe for probe in lesson_18.COUNTS.probes(0) if max(probe) < 4096]:
+        theirs = sum(p.numel() for p in encoder_of(*sizes).parameters())
+        assert lesson_18.COUNTS.reference(*sizes)[2] == theirs
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_folded_table_is_what_peft_makes_of_its_rows(seed):
+    for table, w1, b1, w2, b2 in lesson_18.FOLD.probes(seed):
+        n, d_model = table.shape
+        encoder = encoder_of(n, 1, d_model, len(b1))
+        first, second = encoder.transform[0], torch.nn.Linear(len(b1), len(b2))
+        encoder.transform[2] = second
+        with torch.no_grad():
+            for parameter, value in (
+                (encoder.embedding.weight, table),
+                (first.weight, w1),
+                (first.bias, b1),
+                (second.weight, w2),
+                (second.bias, b2),
+            ):
+                parameter.copy_(value)
+            rows = encoder(torch.arange(n))
+        folded, count = lesson_18.FOLD.reference(table, w1, b1, w2, b2)
+        torch.testing.assert_close(rows.double(), folded, atol=1e-5, rtol=1e-5)
+        assert count == rows.numel()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_unbeaten_method_has_a_seed_against_each_other_one(seed):
+    for (rows,) in lesson_18.WINS.probes(seed):
+        _, unbeaten = lesson_18.WINS.reference(rows)
+        loss = {(method, seed): loss for method, _, seed, loss in rows}
+        methods, seeds = ({key[place] for key in loss} for place in (0, 1))
+        stays = {
+            method
+            for method in methods
+            if all(
+                any(loss[other, s] >= loss[method, s] for s in seeds)
+                for other in methods - {method}
+            )
+        }
+        assert set(unbeaten) == stays
+        sizes = {method: trained for method, trained, _, _ in rows}
+        assert unbeaten == sorted(unbeaten, key=sizes.get)
