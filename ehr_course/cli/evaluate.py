@@ -94,16 +94,14 @@ def evaluate(
         )
         say(f"Judging {counts} patients.", quiet=quiet)
         report = write_report(
-            unfinished / "report",
+            unfinished,
             **cohorts,
             model=model,
             tokenizer=tokenizer,
             title=settings.title,
             seed=settings.seed,
+            progress=not quiet,
         )
-        for path in (unfinished / "report").iterdir():
-            path.replace(unfinished / path.name)
-        (unfinished / "report").rmdir()
         result = {name: len(records) for name, records in cohorts.items()}
         RunRecord("evaluate", settings, inputs, result).write(unfinished / RUN)
     for text in report.warnings:

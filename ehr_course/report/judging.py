@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from typing import Any
 
 import numpy as np
+from tqdm import tqdm
 
 from ehr_course.errors import InputError
 from ehr_course.evaluation.fidelity import fidelity
@@ -100,6 +101,7 @@ def judge(
     tokenizer: CodeTokenizer | None = None,
     title: str = "A synthetic cohort",
     seed: int = 0,
+    progress: bool = False,
 ) -> Report:
     """Hold a synthetic cohort against real patients.
 
@@ -115,31 +117,51 @@ def judge(
             held-out patients is measured, and whether its likelihood gives away its patients.
         title: of the report.
         seed: of every split and every bootstrap.
+        progress: whether to show a bar.
 
     Raises:
         InputError: if a cohort has no patients, the same real patient is in both parts, or one
             of model and tokenizer is missing.
     """
     _check(train, held_out, synthetic, model, tokenizer)
-    closeness = fidelity(train, synthetic, seed=seed)
-    possible = validity(synthetic, real=train, seed=seed)
-    exposed = privacy(train, held_out, synthetic, model=model, tokenizer=tokenizer, seed=seed)
-    useful = utility(train, synthetic, held_out, seed=seed)
-    parts = [
-        ("fidelity", "Is everything as frequent as in real patients?", closeness),
-        ("validity", "Are its patients possible?", possible),
-        ("privacy", "Does it give away the patients that its model learned from?", exposed),
-        ("utility", "Can one learn from it what real patients teach?", useful),
-    ]
-    if model is not None:
-        known = perplexity(
-            model,
-            CodeTokenizer(tokenizer.codes, unseen="skip"),
-            held_out,
-            train=train,
-            seed=seed,
-        )
-        parts.insert(2, ("perplexity", "How well does the model predict real patients?", known))
+    judgements: dict[str, tuple[str, Callable[[], Any]]] = {
+        "fidelity": (
+            "Is everything as frequent as in real patients?",
+            lambda: fidelity(train, synthetic, seed=seed),
+        ),
+        "validity": (
+            "Are its patients possible?",
+            lambda: validity(synthetic, real=train, seed=seed),
+        ),
+        "perplexity": (
+            "How well does the model predict real patients?",
+            lambda: perplexity(
+                model,
+                CodeTokenizer(tokenizer.codes, unseen="skip"),
+                held_out,
+                train=train,
+                seed=seed,
+            ),
+        ),
+        "privacy": (
+            "Does it give away the patients that its model learned from?",
+            lambda: privacy(
+                train, held_out, synthetic, model=model, tokenizer=tokenizer, seed=seed
+            ),
+        ),
+        "utility": (
+            "Can one learn from it what real patients teach?",
+            lambda: utility(train, synthetic, held_out, seed=seed),
+        ),
+    }
+    if model is None:
+        del judgements["perplexity"]
+    parts = []
+    hidden = {} if progress else {"disable": True}
+    with tqdm(judgements.items(), unit="judgement", leave=False, **hidden) as bar:
+        for key, (question, measured) in bar:
+            bar.set_description(key)
+            parts.append((key, question, measured()))
     sections = tuple(Section(key, question, part.measures) for key, question, part in parts)
     warnings = [w for _, _, part in parts for w in getattr(part, "warnings", ())]
     sizes = {
@@ -155,7 +177,7 @@ def judge(
         title,
         sizes,
         sections,
-        tuple(possible.worst),
+        tuple(next(part.worst for key, _, part in parts if key == "validity")),
         limits_of_use({section.key: section.measures for section in sections}),
         tuple(dict.fromkeys(warnings)),
         {

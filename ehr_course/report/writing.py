@@ -38,6 +38,7 @@ def write_report(
     title: str = "A synthetic cohort",
     seed: int = 0,
     overwrite: bool = False,
+    progress: bool = False,
 ) -> Report:
     """Judge a synthetic cohort and write report.html and report.json.
 
@@ -47,7 +48,8 @@ def write_report(
     Args:
         folder: where to write; one that is not there yet, or empty. It is there whole or not
             at all.
-        train, held_out, synthetic, model, tokenizer, title, seed: as ``judge`` takes them.
+        train, held_out, synthetic, model, tokenizer, title, seed, progress: as ``judge`` takes
+            them.
         overwrite: whether a folder with something in it is replaced.
 
     Returns:
@@ -65,6 +67,7 @@ def write_report(
         tokenizer=tokenizer,
         title=title,
         seed=seed,
+        progress=progress,
     )
     numbers = json.dumps(report.to_json(), indent=1, ensure_ascii=False, allow_nan=False)
     page = page_of(report, pictures=[draw_dashboard(train, synthetic)])

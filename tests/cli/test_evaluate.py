@@ -30,7 +30,7 @@ def asked(monkeypatch) -> list[dict]:
 
     def write(folder: Path, **cohorts: object) -> Empty:
         calls.append(cohorts)
-        folder.mkdir()
+        assert folder.is_dir()
         (folder / "report.html").touch()
         return Empty()
 
