@@ -35,7 +35,9 @@ class TrainingConfig:
         patience: stop after so many evaluations in a row without a better one; 0 never stops.
         checkpoint_every: steps between checkpoints; 0 writes one at the end only.
         seed: orders the batches, corrupts them and drops out units.
-        bucketed: whether examples of similar length share a batch.
+        bucketed: whether examples of similar length share a batch. That saves padding. But every
+            step is a mean over its own tokens, so an example in a batch of short ones weighs more
+            than its tokens do in all of the data: see lesson 19.
 
     Raises:
         InputError: if a number is out of its range.
