@@ -111,6 +111,15 @@ def _top_p_of_logits(logits: Tensor, temperature: float, k: int, p: float) -> Te
     return torch.where(kept > 0, logits.double() / temperature, -math.inf)
 
 
+def _mask_in_sorted_order(probs: Tensor, p: float) -> Tensor:
+    likeliest = probs.sort(-1, descending=True).values
+    return probs.masked_fill(likeliest.cumsum(-1) - likeliest >= p, 0.0)
+
+
+def _one_more(before: Tensor, after: Tensor, p: float) -> Tensor:
+    return torch.nn.functional.pad(before >= p, (1, 0))[:, :-1]
+
+
 def _log_probs(logits: Tensor, temperature: float, k: int, p: float) -> Tensor:
     return _draw()(logits, temperature, k, p).log()
 
@@ -161,6 +170,7 @@ SAMPLING = Exercise(
         (torch.tensor([[-1.0, -2.0, -0.5, -1.5]]), 2.0, 0, 0.95),
         (torch.tensor([[2.0, 0.0, 1.0, 1.5]]), 0.7, 0, 0.3),
         (torch.tensor([[-30000.0, -30002.0, -30001.0]]), 1.0, 2, 0.95),
+        (torch.tensor([[-30000.0, -math.inf, -30001.0]]), 1.0, 0, 0.95),
     ),
     fresh=_fresh_logits,
     misconceptions=(
@@ -216,6 +226,18 @@ SAMPLING = Exercise(
             "Your probabilities are those of the sorted tokens. Each has to go back to the place "
             "of its own token.",
             _draw(top_p=lambda q, p: _top_p(q, p, back=False)),
+        ),
+        Misconception(
+            "mask_left_in_sorted_order",
+            "You found out which of the sorted tokens are dropped, and dropped those at the same "
+            "places of the vocabulary. The mask has to go back to the places of its own tokens.",
+            _draw(top_p=_mask_in_sorted_order),
+        ),
+        Misconception(
+            "one_token_beyond_p",
+            "Your top-p keeps one token too many: also the one after that with which the sum "
+            "reaches p. It keeps the fewest tokens whose probabilities sum to at least p.",
+            _draw(top_p=lambda q, p: _top_p(q, p, dropped=_one_more)),
         ),
         Misconception(
             "sum_below_1",
@@ -339,6 +361,24 @@ def _pooled(real: np.ndarray, synthetic: np.ndarray) -> float:
     return _root(_js(*_shares(real, synthetic), both / both.sum()))
 
 
+def _mean_of_roots(real: np.ndarray, synthetic: np.ndarray) -> float:
+    p, q = _shares(real, synthetic)
+    return (_root(_kl(p, (p + q) / 2)) + _root(_kl(q, (p + q) / 2))) / 2
+
+
+def _sum_in_the_middle(real: np.ndarray, synthetic: np.ndarray) -> float:
+    """Raises ValueError where the sum of logarithms is negative: anywhere but at its end."""
+    p, q = _shares(real, synthetic)
+    return math.sqrt(_js(p, q, p + q))
+
+
+def _codes_of_real(real: np.ndarray, synthetic: np.ndarray) -> float:
+    """Both terms, of the codes alone that the real cohort has."""
+    p, q = _shares(real, synthetic)
+    has, m = p > 0, (p + q) / 2
+    return _root((_kl(p[has], m[has]) + _kl(q[has], m[has])) / 2)
+
+
 def _of_counts(real: np.ndarray, synthetic: np.ndarray) -> float:
     return _root(_js(real.astype(float), synthetic.astype(float)))
 
@@ -376,6 +416,7 @@ DISTANCE = Exercise(
         (np.array([3, 1]), np.array([1, 3])),
         (np.array([2, 2]), np.array([6, 2])),
         (np.array([1, 0]), np.array([0, 4])),
+        (np.array([1, 3, 0]), np.array([2, 6, 0])),
         (np.array([4, 4, 0]), np.array([4, 0, 4])),
         (np.array([10, 5, 1]), np.array([100, 20, 40])),
         (np.array([6, 3, 0, 1]), np.array([1, 2, 0, 3])),
@@ -441,6 +482,24 @@ DISTANCE = Exercise(
             "You added up the two divergences from the mean. Take half of the sum: then two "
             "distributions without a common code have the distance 1.",
             lambda real, synthetic: math.sqrt(2) * _distance(real, synthetic),
+        ),
+        Misconception(
+            "mean_of_roots",
+            "You took the root of each of the two divergences first, and their mean last. The "
+            "mean comes first: the divergence is one number, and the distance is its root.",
+            _mean_of_roots,
+        ),
+        Misconception(
+            "sum_in_the_middle",
+            "You compared with P + Q. That is no distribution, it sums to 2, and the logarithms "
+            "become negative. The one half way between is half of it.",
+            _sum_in_the_middle,
+        ),
+        Misconception(
+            "codes_of_the_real_cohort_alone",
+            "You went through the codes that the real cohort has. A code that only the synthetic "
+            "one has is missing in your sum, and it is a difference too.",
+            _codes_of_real,
         ),
         Misconception(
             "counts_not_shares",

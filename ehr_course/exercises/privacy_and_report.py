@@ -102,6 +102,16 @@ def _attack(
     return attack
 
 
+def _same_place_left_out(
+    train: np.ndarray, held_out: np.ndarray, synthetic: np.ndarray
+) -> tuple[float, float]:
+    """The patient at the same place is left out of the other cohort as well."""
+    own = [_without_self(_jaccard(part, part)).min(1) for part in (train, synthetic)]
+    across = _without_self(_jaccard(train, synthetic))
+    accuracy = (_wins(own[0], across.min(1)) + _wins(own[1], across.min(0))) / 2
+    return accuracy, _attack()(train, held_out, synthetic)[1]
+
+
 def _accuracy_on_held_out(
     train: np.ndarray, held_out: np.ndarray, synthetic: np.ndarray
 ) -> tuple[float, float]:
@@ -189,6 +199,11 @@ PRIVACY = Exercise(
             np.array([[0, 1, 1, 1, 1, 1], [0, 0, 0, 0, 1, 0]]),
             np.array([[1, 1, 0, 0, 0, 0], [0, 1, 1, 1, 1, 1], [0, 0, 0, 0, 1, 1]]),
         ),
+        (  # 4/7 is nearer than 3/5, and rounding to a tenth hides it
+            np.array([[1, 1, 1, 1, 1, 0, 0], [1, 1, 0, 0, 0, 0, 0]]),
+            np.array([[0, 0, 1, 1, 0, 0, 0], [1, 0, 0, 0, 0, 0, 0]]),
+            np.array([[0, 0, 1, 1, 1, 1, 1], [0, 0, 0, 0, 0, 1, 1]]),
+        ),
     ),
     fresh=_fresh_cohorts,
     misconceptions=(
@@ -210,6 +225,24 @@ PRIVACY = Exercise(
         Misconception("tie_of_auroc_as_member", _AUROC_TIE.format("1"), _attack(tie_of_auroc=1.0)),
         Misconception(
             "tie_of_auroc_as_other", _AUROC_TIE.format("nothing"), _attack(tie_of_auroc=0.0)
+        ),
+        Misconception(
+            "all_ties_as_nearer",
+            "Your shares count 1 where two distances are equal, in the accuracy and in the AUROC. "
+            "Such ties are common, for codes are counted. They count a half.",
+            _attack(tie=1.0, tie_of_auroc=1.0),
+        ),
+        Misconception(
+            "all_ties_as_farther",
+            "Your shares count nothing where two distances are equal, in the accuracy and in the "
+            "AUROC. Such ties are common, for codes are counted. They count a half.",
+            _attack(tie=0.0, tie_of_auroc=0.0),
+        ),
+        Misconception(
+            "same_place_left_out",
+            "You left out the patient at the same place in the other cohort as well. Nobody "
+            "stands there twice: only within one's own cohort there is a patient to leave out.",
+            _same_place_left_out,
         ),
         Misconception(
             "auroc_of_the_distance",
@@ -378,6 +411,14 @@ def _strictly_inside(row: MeasureRow) -> str:
     return _WORSE if (floor == low) == (better == "low") else _BETTER
 
 
+def _side_of_the_value(row: MeasureRow) -> str:
+    said = _verdict(row)
+    _, value, _, _, floor, better = row
+    if said not in (_WORSE, _BETTER) or better == "near":
+        return said
+    return _BETTER if (value > floor) == (better == "high") else _WORSE
+
+
 def _unknown_is_at_the_floor(row: MeasureRow) -> str:
     said = _verdict(row)
     return _AT if said == _TOO_FEW else said
@@ -447,7 +488,7 @@ def _fresh_measures(rng: random.Random) -> Arguments:
         floor = rng.choice((low, high, rng.randint(0, 21)))
         numbers = [number / 10 for number in (value, low, high, floor)]
         if rng.random() < 0.2:
-            for place in rng.choice(((0,), (1, 2), (3,))):
+            for place in rng.choice(((0,), (1,), (2,), (1, 2), (3,))):
                 numbers[place] = _nan()
         measures.append((name, *numbers, rng.choice(("low", "high", "near"))))
     known = (*names, "utility")
@@ -494,6 +535,12 @@ REPORT = Exercise(
         ([("codes", 0.2, 0.1, 0.3, _nan(), "low")], {"counting": ["codes"]}),
         ([("codes", _nan(), 0.1, 0.3, 0.05, "low")], {"counting": ["codes"]}),
         ([("hits", 0.7, 0.6, 0.8, _nan(), "high")], {"training": ["hits"]}),
+        ([("hits", 0.7, _nan(), 0.8, 0.7, "high")], {"training": ["hits"]}),
+        ([("hits", 0.7, 0.6, _nan(), 0.7, "high")], {"training": ["hits"]}),
+        ([("copies", 0.0, 0.0, 0.0, 0.0, "low")], {"sharing": ["copies"]}),
+        ([("members", 0.52, 0.51, 0.53, 0.5, "near")], {"sharing": ["members"]}),
+        # An interval need not contain its value: a bootstrap moves a divergence upwards.
+        ([("codes", 0.25, 0.3, 0.4, 0.28, "low")], {"counting": ["codes"]}),
         (
             [("codes", 0.2, 0.1, 0.3, 0.2, "low"), ("copies", 0.5, 0.4, 0.6, 0.1, "low")],
             {"counting": ["codes"], "sharing": ["codes", "copies"], "treating": []},
@@ -518,6 +565,12 @@ REPORT = Exercise(
             _judged(
                 _changed(lambda value, low, high, floor, better: (value, value, floor, better))
             ),
+        ),
+        Misconception(
+            "side_of_the_value",
+            "You asked on which side of the floor the value lies. The interval decides, and need "
+            "not contain the value: a bootstrap can move a divergence upwards.",
+            _judged(_side_of_the_value),
         ),
         Misconception(
             "low_is_always_better",

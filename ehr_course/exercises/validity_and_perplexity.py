@@ -185,6 +185,26 @@ VALIDITY = Exercise(
             ),
         ),
         Misconception(
+            "means_of_the_patients_shares",
+            "Your first two shares are means of the patients' own shares. A code or a visit of a "
+            "short record then counts more than one of a long record. Divide once, by all codes "
+            "and by all visits.",
+            _with(
+                by_code=lambda flags: fmean(fmean(_all([visits])) for visits in flags),
+                by_visit=lambda flags: fmean(fmean(map(any, visits)) for visits in flags),
+            ),
+        ),
+        Misconception(
+            "one_code_a_visit",
+            "Your first share counts one impossible code a visit, as if you had stopped at the "
+            "first. A visit can have several, and each is a code.",
+            _with(
+                by_code=lambda flags: _divided(
+                    sum(any(visit) for visits in flags for visit in visits), len(_all(flags))
+                )
+            ),
+        ),
+        Misconception(
             "each_code_once_a_patient",
             "Your first share counts a code once for each patient, however many visits have it. "
             "The share is one of all codes as they stand in the record.",
@@ -307,8 +327,6 @@ def _both(
     scored = [
         scores for visits in patients for scores in _scores(log_probs, visits, given)[first:]
     ]
-    if not scored:
-        raise ZeroDivisionError("no visit is scored")
     return mean(codes(scored)), mean([whole(scores) for scores in scored])
 
 
@@ -341,14 +359,20 @@ def _means_of_patients(log_probs: LogProbs, patients: Sequence[History]) -> Two:
     return tuple(math.exp(-fmean(values)) for values in zip(*pairs, strict=True))
 
 
+def _after_all_before(log_probs: LogProbs, patients: Sequence[History]) -> Two:
+    """One history for all patients: nobody begins anew."""
+    return _both(log_probs, [[visit for visits in patients for visit in visits]])
+
+
 _CODES = ("4280", "4019", "486", "25000", "5990")
 
 
 def _fresh_histories(rng: random.Random) -> Arguments:
     patients = [
-        [rng.sample(_CODES, rng.randint(1, 3)) for _ in range(rng.randint(1, 3))]
-        for _ in range(rng.randint(2, 3))
+        [rng.sample(_CODES, rng.randint(1, 3)) for _ in range(n)]
+        for n in (rng.randint(2, 4), *(rng.randint(1, 3) for _ in range(rng.randint(1, 2))))
     ]
+    rng.shuffle(patients)
     return Remembering(), patients
 
 
@@ -368,6 +392,7 @@ PERPLEXITY = Exercise(
         (Remembering(), [[["4280"], ["486"], ["4280"]], [["4019", "25000", "486"]]]),
         (Remembering(), [[["4280", "486", "4019"]], [["4019"], ["4019"], ["4019", "4280"]]]),
         (Remembering(), [[["4280"]], [["486", "4019"], ["486"]]]),
+        (Remembering(), [[["4280"], ["486"], ["4019"], ["4280", "486"]]]),
     ),
     fresh=_fresh_histories,
     misconceptions=(
@@ -399,6 +424,17 @@ PERPLEXITY = Exercise(
             "The model is given nothing of the visits before. That is no leak, and answers "
             "another question: here each visit is foretold from those before it.",
             _changed(given=lambda visits, t: []),
+        ),
+        Misconception(
+            "patients_before_given",
+            "The model is given the visits of the patients before as well. Each patient begins "
+            "anew, with no visit before the first.",
+            _after_all_before,
+        ),
+        Misconception(
+            "first_visits_left_out",
+            "You left out the first visit of each patient. It is foretold too, from no visits.",
+            _changed(first=1),
         ),
         Misconception(
             "latest_visit_first",
@@ -480,7 +516,7 @@ PERPLEXITY = Exercise(
         "Collect the values of all codes of all patients in one list, and the sums of all visits "
         "in another. Each perplexity is the exponential of minus the mean of a list.",
     ),
-    tolerance=1e-6,
+    tolerance=1e-5,  # a mean in float32 is right too, and exp makes its rounding ten times larger
 )
 
 EXERCISES = (VALIDITY, PERPLEXITY)

@@ -126,6 +126,17 @@ WRONG = {
             (_BACK, "pass"),
         ],
         "left_in_sorted_order": [(_BACK, "pass")],
+        "mask_left_in_sorted_order": [
+            (_DROP, "kept = probs.masked_fill(before >= p, 0.0)"),
+            (_BACK, "pass"),
+        ],
+        "one_token_beyond_p": [
+            (
+                _DROP,
+                "too_far = before >= p\n    too_far[:, 1:] = too_far[:, :-1].clone()\n    "
+                "kept = likeliest.masked_fill(too_far, 0.0)",
+            )
+        ],
         "sum_below_1": [(_DRAWN, "return kept")],
         "logit_0_for_dropped": [(_BELOW, "logits < smallest, 0.0")],
         "one_token_too_few": [(_BELOW, "logits <= smallest, -math.inf")],
@@ -156,6 +167,12 @@ WRONG = {
             (_HALF, "divergence += terms.sum()"),
         ],
         "sum_for_mean": [(_HALF, "divergence += terms.sum()")],
+        "mean_of_roots": [
+            (_HALF, "divergence += math.sqrt(terms.sum()) / 2"),
+            (_ROOT, "return divergence"),
+        ],
+        "sum_in_the_middle": [(_MEAN, "m = p + q")],
+        "codes_of_the_real_cohort_alone": [(_SEEN, "seen = (share > 0) & (p > 0)")],
         "counts_not_shares": [(_SHARES, "p, q = real, synthetic")],
         "pooled_mean": [(_MEAN, "m = (real + synthetic) / (real.sum() + synthetic.sum())")],
         "zero_times_logarithm_of_zero": [(_SEEN, "seen = slice(None)")],
@@ -201,6 +218,14 @@ WRONG = {
             (_VISITS, f"codes.append(fmean(of_mine))\n        {_VISITS}"),
         ],
         "mean_of_the_visits_shares": [(_CODES, "codes.append(fmean(flags))")],
+        "means_of_the_patients_shares": [
+            ("mine = []", "mine, of_mine = [], []"),
+            (_CODES, "of_mine += flags"),
+            (_VISITS, "codes.append(fmean(of_mine))\n        visits.append(fmean(mine))"),
+        ],
+        "one_code_a_visit": [
+            (_CODES, "codes += [any(flags)] + [False] * (len(flags) - 1)"),
+        ],
         "each_code_once_a_patient": [
             ("mine = []", "mine, seen = [], {}"),
             (_CODES, "seen.update(zip(visit, flags))"),
@@ -237,6 +262,14 @@ WRONG = {
         "all_other_visits_given": [(_GIVEN, "log_probs(visits[:t] + visits[t + 1 :], visit)")],
         "last_visit_alone_given": [(_GIVEN, "log_probs(visits[:t][-1:], visit)")],
         "nothing_given": [(_GIVEN, "log_probs([], visit)")],
+        "patients_before_given": [
+            (_LISTS, f"{_LISTS}\n    known = []"),
+            (_GIVEN, "log_probs(known, visit)"),
+            (_OF_VISITS, f"{_OF_VISITS}\n            known = [*known, visit]"),
+        ],
+        "first_visits_left_out": [
+            ("for t, visit in enumerate(visits):", "for t, visit in list(enumerate(visits))[1:]:")
+        ],
         "latest_visit_first": [(_GIVEN, "log_probs(visits[:t][::-1], visit)")],
         "ends_among_the_codes": [(_OF_CODES, "of_codes += scores")],
         "visit_without_its_end": [(_OF_VISITS, "of_visits.append(sum(scores[:-1]))")],
@@ -289,6 +322,12 @@ WRONG = {
         "tie_as_other": _side_ties(0.0),
         "tie_of_auroc_as_member": _pair_ties(1.0),
         "tie_of_auroc_as_other": _pair_ties(0.0),
+        "all_ties_as_nearer": [(_NEARER, "return (own <= other).mean()")],
+        "all_ties_as_farther": [(_NEARER, "return (own < other).mean()")],
+        "same_place_left_out": [
+            (_REAL_SIDE, _REAL_SIDE.replace("to_synthetic", "nearest(train, synthetic, True)")),
+            (_WRITTEN_SIDE, _WRITTEN_SIDE.replace("train)", "train, True)")),
+        ],
         "auroc_of_the_distance": [(_ANSWER, "return accuracy, 1 - auroc")],
         "other_cohort_nearer": [(_ANSWER, "return 1 - accuracy, auroc")],
         "training_patients_alone": [(_ACCURACY, "accuracy = real_side")],
@@ -327,6 +366,7 @@ WRONG = {
     "19.6": {
         "zero_for_the_floor": _held_against("0.0"),
         "value_without_its_interval": _held_against("floor", "value", "value"),
+        "side_of_the_value": [(_ABOVE, "above = value > floor")],
         "low_is_always_better": [(_BETTER, "not above")],
         "near_as_low": [(_BETTER, 'above == (better == "high")')],
         "near_as_high": [(_BETTER, 'above == (better != "low")')],
