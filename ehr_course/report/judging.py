@@ -24,6 +24,9 @@ from ehr_course.report.limits import limits_of_use
 from ehr_course.report.verdicts import verdict
 from ehr_course.tokenizers.codes import CodeTokenizer
 
+MOST_PREDICTED = 500
+"""Perplexity is measured on so many of the held-out patients at most; more are drawn from."""
+
 _PACKAGES = ("ehr-course", "numpy", "scikit-learn", "scipy", "torch", "transformers")
 
 
@@ -113,8 +116,8 @@ def judge(
         train: real patients that the model learned from.
         held_out: real patients that it did not learn from.
         synthetic: the cohort.
-        model, tokenizer: the model that wrote it, if it is there: then its perplexity on the
-            held-out patients is measured, and whether its likelihood gives away its patients.
+        model, tokenizer: the model that wrote it, if it is there: then its perplexity on at most
+            500 of the held-out patients is measured, and whether its likelihood gives away its patients.
         title: of the report.
         seed: of every split and every bootstrap.
         progress: whether to show a bar.
@@ -138,7 +141,7 @@ def judge(
             lambda: perplexity(
                 model,
                 CodeTokenizer(tokenizer.codes, unseen="skip"),
-                held_out,
+                _some(held_out, MOST_PREDICTED, seed),
                 train=train,
                 seed=seed,
             ),
@@ -186,6 +189,12 @@ def judge(
             **{name: metadata.version(name) for name in _PACKAGES},
         },
     )
+
+
+def _some(cohort: Sequence[PatientRecord], most: int, seed: int) -> list[PatientRecord]:
+    """The cohort, or so many of it, drawn without replacement."""
+    rows = np.sort(np.random.default_rng(seed).permutation(len(cohort))[:most])
+    return [cohort[row] for row in rows.tolist()]
 
 
 def _size(cohort: Sequence[PatientRecord]) -> dict[str, int]:
