@@ -6,6 +6,7 @@ import math
 import random
 import statistics
 from collections.abc import Callable, Sequence
+from functools import cache
 
 import torch
 from torch import Tensor, nn
@@ -149,17 +150,37 @@ def _masked_after_softmax(
     return (weights * _open(mask, prefix_k)) @ _longer(prefix_v, v).double()
 
 
-def _filled_with(number: float) -> Callable[..., Tensor]:
-    """Scores that are masked become a number instead of minus infinity."""
+def _masked_then_divided(
+    q: Tensor, k: Tensor, v: Tensor, prefix_k: Tensor, prefix_v: Tensor, mask: Tensor
+) -> Tensor:
+    """In float32, where a weight beside a far larger one is 0."""
+    weights = (q @ _longer(prefix_k, k).mT / math.sqrt(q.shape[-1])).softmax(-1)
+    weights = weights * _open(mask, prefix_k)
+    return (weights / weights.sum(-1, keepdim=True)) @ _longer(prefix_v, v)
+
+
+def _with_scores(
+    changed: Callable[[Tensor, Tensor], Tensor],
+) -> Callable[..., Tensor]:
+    """One softmax over scores that are changed where the mask is False."""
 
     def attention(
         q: Tensor, k: Tensor, v: Tensor, prefix_k: Tensor, prefix_v: Tensor, mask: Tensor
     ) -> Tensor:
-        scores = _scores(q, _longer(prefix_k, k))
-        scores = scores.masked_fill(~_open(mask, prefix_k), number)
+        scores = changed(_scores(q, _longer(prefix_k, k)), _open(mask, prefix_k))
         return scores.softmax(-1) @ _longer(prefix_v, v).double()
 
     return attention
+
+
+def _filled_with(number: float) -> Callable[..., Tensor]:
+    """Scores that are masked become a number instead of minus infinity."""
+    return _with_scores(lambda scores, seen: scores.masked_fill(~seen, number))
+
+
+def _added(number: float) -> Callable[..., Tensor]:
+    """A number is added to the scores that are masked."""
+    return _with_scores(lambda scores, seen: scores + number * ~seen)
 
 
 def _no_maximum(
@@ -192,15 +213,22 @@ def _fresh_attention(rng: random.Random) -> Arguments:
 
 
 def _chosen_attention(
-    batch: int, heads: int, target: int, source: int, n: int, mask: Tensor, scale: float = 2.0
+    batch: int,
+    heads: int,
+    target: int,
+    source: int,
+    n: int,
+    mask: Tensor,
+    scale: float = 2.0,
+    width: int = 2,
 ) -> Arguments:
     rng = random.Random(1000 * batch + 100 * heads + 10 * target + source + n)
     return (
-        _numbers(rng, batch, heads, target, 2, largest=scale),
-        _numbers(rng, batch, heads, source, 2, largest=scale),
-        _numbers(rng, batch, heads, source, 2),
-        _numbers(rng, heads, n, 2, largest=scale),
-        _numbers(rng, heads, n, 2),
+        _numbers(rng, batch, heads, target, width, largest=scale),
+        _numbers(rng, batch, heads, source, width, largest=scale),
+        _numbers(rng, batch, heads, source, width),
+        _numbers(rng, heads, n, width, largest=scale),
+        _numbers(rng, heads, n, width),
         mask,
     )
 
@@ -215,11 +243,11 @@ _ONE_HEAD = (
 )
 
 
-def _far_below_0(query: float) -> Arguments:
-    """The first query sees only keys whose scores are -14 times itself, and one is hidden."""
+def _far_below_0(query: float, hidden: float) -> Arguments:
+    """The first query sees two keys whose scores are -14 times itself, and not the hidden one."""
     return (
         torch.tensor([[[[query], [10.0]]]]),
-        torch.tensor([[[[-14.0], [-15.0]]]]),
+        torch.tensor([[[[-14.0], [hidden]]]]),
         torch.tensor([[[[4.0], [7.0]]]]),
         torch.tensor([[[-14.0]]]),
         torch.tensor([[[9.0]]]),
@@ -237,6 +265,15 @@ _NOT_INFINITE = (
     "what you wanted to hide gets all of the attention: use minus infinity."
 )
 
+_NOT_INFINITE_ADDED = (
+    "You took a number away from the scores that are masked. Where what you wanted to hide has a "
+    "score that is larger by more than that, it still gets all of the attention: use minus "
+    "infinity."
+)
+
+_FINITE = (100, 1_000, 10_000, 100_000, 1_000_000)
+"""What stands for infinity in many programs; a larger one passes here."""
+
 PREFIX_ATTENTION = Exercise(
     id="18.1",
     title="Attention with a prefix",
@@ -252,8 +289,11 @@ PREFIX_ATTENTION = Exercise(
         _chosen_attention(1, 1, 3, 2, 2, torch.tensor([[True, False], [False, True], [True] * 2])),
         # Scores so large that e to their power is no number of float32.
         _chosen_attention(1, 2, 2, 2, 1, _causal(2, 2), scale=20.0),
-        _far_below_0(20.0),
-        _far_below_0(900.0),
+        # Heads that are not as wide as they are many.
+        _chosen_attention(1, 2, 2, 2, 1, _causal(2, 2), width=3),
+        # The hidden key has a score a little lower than the others, or by far the largest.
+        *(_far_below_0(query, hidden=-15.0) for query in (20.0, 200.0, 2e3, 2e4, 2e5)),
+        *(_far_below_0(query, hidden=15.0) for query in (20.0, 200.0, 2e3, 2e4, 2e5)),
     ),
     fresh=_fresh_attention,
     misconceptions=(
@@ -320,6 +360,32 @@ PREFIX_ATTENTION = Exercise(
             _with_mask(lambda mask, prefix: _open(~mask, prefix)),
         ),
         Misconception(
+            "hidden_where_the_mask_is_true",
+            "You hid the keys where the mask is True, and the prefix with them. masked_fill fills "
+            "where what it gets is True, and here True means that a query may look. A row of "
+            "which all is hidden is nan.",
+            _with_scores(lambda scores, seen: scores.masked_fill(seen, -math.inf)),
+        ),
+        Misconception(
+            "zero_times_minus_infinity",
+            "You multiplied minus infinity by the mask, and your result is nan: 0 times infinity "
+            "is no number. masked_fill or torch.where choose instead of multiplying.",
+            _with_scores(lambda scores, seen: scores + ~seen * -math.inf),
+        ),
+        Misconception(
+            "mask_added_as_numbers",
+            "You added the mask to the scores as it is, 1 for True and 0 for False. That favours "
+            "the keys that may be seen a little, and hides none.",
+            _with_scores(lambda scores, seen: scores + seen),
+        ),
+        Misconception(
+            "causal_mask_of_its_own",
+            "You made a causal mask instead of using the one that you are given. Which keys a "
+            "query may look at is not the same everywhere: in an encoder it is all that are no "
+            "padding.",
+            _with_mask(lambda mask, prefix: _open(_causal(*mask.shape), prefix)),
+        ),
+        Misconception(
             "two_softmaxes_added",
             "You attended to the prefix and to the sequence apart, each with weights that sum to "
             "1, and added both. There is one softmax over all keys: what the prefix gets is taken "
@@ -362,8 +428,18 @@ PREFIX_ATTENTION = Exercise(
             "before softmax divides: hide a key with minus infinity.",
             _filled_with(0.0),
         ),
-        Misconception("masked_scores_are_minus_100", _NOT_INFINITE, _filled_with(-100.0)),
-        Misconception("masked_scores_are_minus_10000", _NOT_INFINITE, _filled_with(-1e4)),
+        Misconception(
+            "masked_after_and_divided_again",
+            "In your softmax the hidden keys still count, and you take them out afterwards. Where "
+            "one of them has by far the largest score, nothing is left of the others in float32: "
+            "you divide 0 by 0. Hide the scores first.",
+            _masked_then_divided,
+        ),
+        *(
+            Misconception(f"masked_scores_are_minus_{n}", _NOT_INFINITE, _filled_with(-n))
+            for n in _FINITE
+        ),
+        *(Misconception(f"minus_{n}_is_added", _NOT_INFINITE_ADDED, _added(-n)) for n in _FINITE),
         Misconception(
             "formula_of_softmax_overflows",
             "Your numbers are right until the scores are large: then e to their power is no "
@@ -426,6 +502,12 @@ def _viewed(
 def _as_axes(wanted: str) -> Callable[[Tensor, int, int], Tensor]:
     """Read the table rightly, and leave its axes in another order."""
     return _viewed("BnL2Hh", tuple("BnL2Hh".index(axis) for axis in wanted))
+
+
+def _heads_by_reshape(table: Tensor, n_layers: int, n_heads: int) -> Tensor:
+    batch, n, _ = table.shape
+    sides = table.reshape(batch, n, n_layers, 2, -1).permute(2, 3, 0, 1, 4)
+    return sides.reshape(n_layers, 2, batch, n_heads, n, -1)
 
 
 def _fresh_table(rng: random.Random) -> Arguments:
@@ -496,6 +578,25 @@ PER_LAYER = Exercise(
             _viewed("BnL2hH"),
         ),
         Misconception(
+            "tokens_inside_layers",
+            "You read the table as (batch, layers, n, ...). A row of it is one token, with "
+            "everything that belongs to it: the tokens come before the layers.",
+            _viewed("BLn2Hh"),
+        ),
+        Misconception(
+            "layers_outermost",
+            "You read the table as if the layers stood outermost: all tokens of layer 0, then all "
+            "of layer 1. A row of it is one token, with everything that belongs to it.",
+            _viewed("L2BnHh"),
+        ),
+        Misconception(
+            "heads_by_reshape",
+            "Layers, keys and values are where they should be, and heads and tokens are mixed: "
+            "you changed (n, d_model) into (heads, n, head_dim) by reshape or view. Split the "
+            "heads off first, then exchange the axes.",
+            _heads_by_reshape,
+        ),
+        Misconception(
             "values_first",
             "Your keys are the values and your values the keys: keys stand at place 0.",
             lambda table, n_layers, n_heads: _per_layer(table, n_layers, n_heads).flip(1),
@@ -540,6 +641,7 @@ PER_LAYER = Exercise(
 Counts = tuple[int, int, int]
 
 
+@cache
 def _counts(n_tokens: int, n_layers: int, d_model: int, d_hidden: int) -> Counts:
     """The reference: the modules themselves, without memory."""
     with torch.device("meta"):
@@ -596,6 +698,8 @@ COUNTS = Exercise(
         (1, 1, 1, 1),
         (20, 2, 96, 32),
         (5, 6, 7, 8),
+        # An odd number that float32 does not have.
+        (21, 32, 4097, 511),
     ),
     fresh=lambda rng: (
         rng.randint(1, 30),
@@ -618,6 +722,11 @@ COUNTS = Exercise(
             "no_bias_of_the_hidden_layer",
             f"The bias of the first linear layer is missing. {_BIAS}",
             _counting(lambda n, layers, d, h: n * d + d * h + h * 2 * layers * d + 2 * layers * d),
+        ),
+        Misconception(
+            "biases_as_long_as_the_inputs",
+            f"Your biases are as long as the inputs of their layers. {_BIAS}",
+            _counting(lambda n, layers, d, h: n * d + d * h + d + h * 2 * layers * d + h),
         ),
         Misconception(
             "keys_only",
@@ -650,6 +759,26 @@ COUNTS = Exercise(
                     n * 2 * layers * d + d * h + h + h * 2 * layers * d + 2 * layers * d
                 )
             ),
+        ),
+        Misconception(
+            "first_layer_reads_the_wide_table",
+            "Your first linear layer reads a table as wide as the prefix. It reads a narrow one, "
+            "d_model numbers for each token: the network makes the wide one.",
+            _counting(
+                lambda n, layers, d, h: (
+                    n * 2 * layers * d
+                    + 2 * layers * d * h
+                    + h
+                    + h * 2 * layers * d
+                    + 2 * layers * d
+                )
+            ),
+        ),
+        Misconception(
+            "two_attentions_in_each_layer",
+            "You counted two prefixes for each layer, as for a decoder that attends to itself and "
+            "to an encoder. Here it is one: keys and values in every layer.",
+            lambda n, layers, d, h: _counts(n, 2 * layers, d, h),
         ),
         Misconception(
             "all_three_tables",
@@ -845,6 +974,17 @@ FOLD = Exercise(
             _folded_by(lambda table, w1, b1, w2, b2: (table @ w1 + b1).tanh() @ w2 + b2),
         ),
         Misconception(
+            "weights_reshaped",
+            "You gave the weights the shape (inputs, outputs) by reshape or view. That keeps the "
+            "numbers in their order: rows do not become columns. Transpose them.",
+            _folded_by(
+                lambda table, w1, b1, w2, b2: (
+                    (table @ w1.reshape(w1.shape[1], -1) + b1).tanh() @ w2.reshape(w2.shape[1], -1)
+                    + b2
+                )
+            ),
+        ),
+        Misconception(
             "projection_counted_too",
             "Your table is right, and your count has the projection and its own table in it. Once "
             "the table is folded nobody needs them: they are not stored.",
@@ -889,7 +1029,7 @@ FOLD = Exercise(
         "nn.functional.linear(x, weight, bias) multiplies as nn.Linear does.",
         "How many numbers has what you return? Nothing else has to be stored.",
     ),
-    tolerance=FLOAT32,
+    tolerance=1e-5,
 )
 
 
@@ -1002,26 +1142,76 @@ def _middle_first(rows: Sequence[Row]) -> dict[str, tuple[float, float, float]]:
     return {m: (middle, low, high) for m, (low, middle, high) in _spread(rows).items()}
 
 
-_METHODS = {"prompt": 40, "prefix": 160, "projected": 900, "full": 5000}
+def _weakly(one: dict[int, float], other: dict[int, float]) -> bool:
+    pairs = [(one[seed], other[seed]) for seed in other]
+    return all(a <= b for a, b in pairs) and any(a < b for a, b in pairs)
+
+
+def _lower_in_three_numbers(one: dict[int, float], other: dict[int, float]) -> bool:
+    numbers = (min, statistics.median, max)
+    return all(number(one.values()) < number(other.values()) for number in numbers)
+
+
+def _best_with_some_seed(rows: Sequence[Row]) -> Comparison:
+    losses, trained = _losses(rows), _trained(rows)
+    lowest = {seed: min(of[seed] for of in losses.values()) for _, _, seed, _ in rows}
+    kept = [m for m, of in losses.items() if any(of[seed] == lowest[seed] for seed in of)]
+    return _spread(rows), sorted(kept, key=trained.get)
+
+
+def _unbeaten_by_cheaper(rows: Sequence[Row]) -> Comparison:
+    losses, trained = _losses(rows), _trained(rows)
+    kept = [
+        method
+        for method in losses
+        if not any(
+            trained[other] < trained[method] and _lower_everywhere(losses[other], losses[method])
+            for other in losses
+        )
+    ]
+    return _spread(rows), sorted(kept, key=trained.get)
+
+
+def _unbeaten_by_the_best(rows: Sequence[Row]) -> Comparison:
+    losses, trained = _losses(rows), _trained(rows)
+    best = min(losses, key=lambda method: statistics.median(losses[method].values()))
+    kept = [m for m in losses if not _lower_everywhere(losses[best], losses[m])]
+    return _spread(rows), sorted(kept, key=trained.get)
+
+
+_METHODS = {"nothing": 0, "prompt": 40, "prefix": 160, "projected": 900, "full": 5000}
 
 
 def _table(
-    losses: dict[str, Sequence[float]], order: Sequence[tuple[str, int]] | None = None
+    losses: dict[str, Sequence[float]],
+    order: Sequence[tuple[str, int]] | None = None,
+    *,
+    seeds: Sequence[int] = (0, 1, 2, 3),
 ) -> Arguments:
     """Rows of methods with one loss for each seed, in the order that is given."""
-    places = order or [(m, seed) for seed in range(4) for m in losses if seed < len(losses[m])]
-    return ([(m, _METHODS[m], seed, losses[m][seed]) for m, seed in places],)
+    places = order or [(m, place) for place in range(4) for m in losses if place < len(losses[m])]
+    return ([(m, _METHODS[m], seeds[place], losses[m][place]) for m, place in places],)
 
 
 def _fresh_results(rng: random.Random) -> Arguments:
     methods = rng.sample([*_METHODS], rng.randint(2, 4))
     n_seeds = rng.randint(2, 4)
     effect = {method: rng.choice((0, 5, 10, 20)) for method in methods}
-    of_seed = [rng.randint(0, 30) for _ in range(n_seeds)]
+    of_seed = {seed: rng.randint(0, 30) for seed in rng.sample(range(50), n_seeds)}
+    while True:
+        hundredths = {
+            method: [
+                200 + effect[method] + extra + rng.randint(0, 8) for extra in of_seed.values()
+            ]
+            for method in methods
+        }
+        # Equal means would differ by the rounding of their sums.
+        if len({sum(losses) for losses in hundredths.values()}) == len(methods):
+            break
     rows = [
-        (method, _METHODS[method], seed, (200 + effect[method] + extra + rng.randint(0, 8)) / 100)
+        (method, _METHODS[method], seed, loss / 100)
         for method in methods
-        for seed, extra in enumerate(of_seed)
+        for seed, loss in zip(of_seed, hundredths[method], strict=True)
     ]
     rng.shuffle(rows)
     return (rows,)
@@ -1067,6 +1257,20 @@ WINS = Exercise(
         _table({"prompt": (2.5, 2.4), "full": (2.5, 2.4)}),
         # The lowest mean and the lowest median belong to two methods.
         _table({"prompt": (2.4, 2.4, 3.4), "prefix": (2.5, 2.5, 2.5), "full": (2.45, 2.6, 2.3)}),
+        # Lowest, median and highest are lower, and the second lowest is not.
+        _table({"prompt": (2.2, 2.25, 2.5, 2.7), "prefix": (2.1, 2.3, 2.3, 2.6)}),
+        # Seeds are names, not places.
+        _table({"prefix": (2.3, 2.5, 2.4), "full": (2.2, 2.4, 2.3)}, seeds=(7, 42, 3)),
+        # With the first row, or the lowest number of a seed, another one is better.
+        _table({"prefix": (2.3, 2.5), "full": (2.2, 2.61)}, seeds=(12, 5)),
+        # One difference is in the fourth decimal.
+        _table({"prefix": (2.49, 2.50676), "prompt": (2.49637, 2.50661)}),
+        # Nothing trained is no number of parameters that is missing.
+        _table({"full": (2.4, 2.7), "nothing": (2.5, 2.5)}),
+        _table({"prefix": (2.4,)}),
+        # "prefix" beats "prompt". The lowest mean, median and loss are those of "full", which
+        # beats neither.
+        _table({"prompt": (2.5, 2.6, 2.5), "prefix": (2.4, 2.5, 2.4), "full": (2.2, 2.7, 2.2)}),
     ),
     fresh=_fresh_results,
     misconceptions=(
@@ -1128,6 +1332,56 @@ WINS = Exercise(
             "For you an equal loss beats another. Two methods that are alike would beat each "
             "other: it has to be lower.",
             _comparing(lambda one, other: all(one[seed] <= other[seed] for seed in other)),
+        ),
+        Misconception(
+            "equal_in_one_seed",
+            "For you a method beats another when it is never worse and better with one seed. It "
+            "has to be lower with every seed: an equal loss is not lower.",
+            _comparing(_weakly),
+        ),
+        Misconception(
+            "mean_decides",
+            "For you a method beats another when its mean is lower. One bad seed can decide "
+            "that: look whether it is better with every seed.",
+            _comparing(
+                lambda one, other: (
+                    statistics.fmean(one.values()) < statistics.fmean(other.values())
+                )
+            ),
+        ),
+        Misconception(
+            "median_decides",
+            "For you a method beats another when its median is lower. That says nothing of the "
+            "other seeds: look whether it is better with every one.",
+            _comparing(
+                lambda one, other: (
+                    statistics.median(one.values()) < statistics.median(other.values())
+                )
+            ),
+        ),
+        Misconception(
+            "three_numbers_decide",
+            "For you a method beats another when its lowest, median and highest loss are all "
+            "lower. Those come from different seeds: compare seed with the same seed.",
+            _comparing(_lower_in_three_numbers),
+        ),
+        Misconception(
+            "best_with_some_seed",
+            "You kept the methods that are the best of all with some seed. A method that is "
+            "second everywhere may be beaten by no single one: compare two at a time.",
+            _best_with_some_seed,
+        ),
+        Misconception(
+            "compared_with_the_best_alone",
+            "You compared each method with the one of the lowest median alone. Another one may "
+            "beat it: compare every two.",
+            _unbeaten_by_the_best,
+        ),
+        Misconception(
+            "only_cheaper_ones_beat",
+            "You looked only at methods that train fewer parameters. One that trains more beats "
+            "others too: the count decides the order of the list and nothing else.",
+            _unbeaten_by_cheaper,
         ),
         Misconception(
             "has_to_beat_all",

@@ -117,7 +117,8 @@ def judge(
         held_out: real patients that it did not learn from.
         synthetic: the cohort.
         model, tokenizer: the model that wrote it, if it is there: then its perplexity on at most
-            500 of the held-out patients is measured, and whether its likelihood gives away its patients.
+            500 of the held-out patients is measured, and whether its likelihood gives away those
+            that it learned from.
         title: of the report.
         seed: of every split and every bootstrap.
         progress: whether to show a bar.

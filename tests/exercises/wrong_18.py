@@ -6,6 +6,7 @@ _SEEN = "seen = torch.cat([torch.ones(target, n).bool(), mask], dim=1)"
 _SCALE = "/ head_dim**0.5"
 _FILL = 'scores.masked_fill(~seen, float("-inf"))'
 _WEIGH = "return scores.softmax(dim=-1) @ values"
+_FINITE = (100, 1000, 10000, 100000, 1000000)
 _PREFIX_PART = "(q @ prefix_k.mT / head_dim**0.5).softmax(dim=-1) @ prefix_v"
 _SEQUENCE_PART = '(q @ k.mT / head_dim**0.5).masked_fill(~mask, float("-inf")).softmax(dim=-1) @ v'
 
@@ -58,6 +59,12 @@ WRONG = {
         ],
         "mask_left_out": [(_FILL, "scores")],
         "mask_the_other_way_round": [(_SEEN, _SEEN.replace(", mask]", ", ~mask]"))],
+        "hidden_where_the_mask_is_true": [(_FILL, _FILL.replace("~seen", "seen"))],
+        "zero_times_minus_infinity": [(_FILL, 'scores + (~seen).float() * float("-inf")')],
+        "mask_added_as_numbers": [(_FILL, "scores + seen.float()")],
+        "causal_mask_of_its_own": [
+            (_SEEN, "seen = torch.ones(target, keys.shape[2]).tril(n).bool()")
+        ],
         "two_softmaxes_added": [(_WEIGH, f"return {_PREFIX_PART} + {_SEQUENCE_PART}")],
         "two_softmaxes_averaged": [(_WEIGH, f"return ({_PREFIX_PART} + {_SEQUENCE_PART}) / 2")],
         "keys_and_values_swapped": [
@@ -71,8 +78,18 @@ WRONG = {
             (_WEIGH, "return (scores.softmax(dim=-1) * seen) @ values"),
         ],
         "masked_scores_are_0": [(_FILL, "scores * seen")],
-        "masked_scores_are_minus_100": [(_FILL, "scores.masked_fill(~seen, -100.0)")],
-        "masked_scores_are_minus_10000": [(_FILL, "scores.masked_fill(~seen, -1e4)")],
+        "masked_after_and_divided_again": [
+            (_FILL, "scores.softmax(dim=-1) * seen"),
+            (_WEIGH, "return scores / scores.sum(dim=-1, keepdim=True) @ values"),
+        ],
+        **{
+            f"masked_scores_are_minus_{number}": [(_FILL, f"scores.masked_fill(~seen, -{number})")]
+            for number in _FINITE
+        },
+        **{
+            f"minus_{number}_is_added": [(_FILL, f"scores + (~seen).float() * -{number}.0")]
+            for number in _FINITE
+        },
         "formula_of_softmax_overflows": [
             (_FILL, "scores.exp() * seen"),
             (_WEIGH, "return scores / scores.sum(dim=-1, keepdim=True) @ values"),
@@ -102,6 +119,18 @@ WRONG = {
             (_PARTS, "parts = table.reshape(batch, n, n_layers, 2, head_dim, n_heads)"),
             (_PERMUTE, "return parts.permute(2, 3, 0, 5, 1, 4)"),
         ],
+        "tokens_inside_layers": [
+            (_PARTS, "parts = table.reshape(batch, n_layers, n, 2, n_heads, head_dim)"),
+            (_PERMUTE, "return parts.permute(1, 3, 0, 4, 2, 5)"),
+        ],
+        "layers_outermost": [
+            (_PARTS, "parts = table.reshape(n_layers, 2, batch, n, n_heads, head_dim)"),
+            (_PERMUTE, "return parts.transpose(3, 4)"),
+        ],
+        "heads_by_reshape": [
+            (_PARTS, "parts = table.reshape(batch, n, n_layers, 2, -1).permute(2, 3, 0, 1, 4)"),
+            (_PERMUTE, "return parts.reshape(n_layers, 2, batch, n_heads, n, head_dim)"),
+        ],
         "values_first": [(_PERMUTE, f"{_PERMUTE}[:, [1, 0]]")],
         "tokens_before_heads": [(_PERMUTE, "return parts.permute(2, 3, 0, 1, 4, 5)")],
         "keys_transposed": [(_PERMUTE, "return parts.permute(2, 3, 0, 4, 5, 1)")],
@@ -115,6 +144,10 @@ WRONG = {
         ],
         "no_bias_of_the_output": [(_SECOND, "second = d_hidden * width")],
         "no_bias_of_the_hidden_layer": [(_FIRST, "first = d_model * d_hidden")],
+        "biases_as_long_as_the_inputs": [
+            (_FIRST, "first = d_model * d_hidden + d_model"),
+            (_SECOND, "second = d_hidden * width + d_hidden"),
+        ],
         "keys_only": [(_WIDTH, "width = n_layers * d_model")],
         "prompt_in_every_layer": [
             (_COUNTS, "return prompt * n_layers, prefix, prompt + first + second")
@@ -122,6 +155,11 @@ WRONG = {
         "prefix_of_one_layer": [(_WIDTH, "width = 2 * d_model")],
         "table_left_out": [(_COUNTS, "return prompt, prefix, first + second")],
         "both_tables": [(_COUNTS, "return prompt, prefix, prefix + first + second")],
+        "first_layer_reads_the_wide_table": [
+            (_FIRST, "first = width * d_hidden + d_hidden"),
+            (_COUNTS, "return prompt, prefix, prefix + first + second"),
+        ],
+        "two_attentions_in_each_layer": [(_WIDTH, "width = n_layers * 4 * d_model")],
         "all_three_tables": [(_COUNTS, "return prompt, prefix, prompt + prefix + first + second")],
         "after_folding": [(_COUNTS, "return prompt, prefix, prefix")],
         "a_projection_for_each_token": [
@@ -157,6 +195,10 @@ WRONG = {
         "weights_not_transposed": [
             (_HIDDEN, "torch.tanh(table @ w1 + b1)"),
             (_FOLDED, "folded = hidden @ w2 + b2"),
+        ],
+        "weights_reshaped": [
+            (_HIDDEN, "torch.tanh(table @ w1.reshape(w1.shape[1], -1) + b1)"),
+            (_FOLDED, "folded = hidden @ w2.reshape(w2.shape[1], -1) + b2"),
         ],
         "projection_counted_too": [
             (
@@ -200,6 +242,44 @@ WRONG = {
         "ties_beat": [
             (_BEATS, _BEATS.replace("<", "<=")),
             (_KEPT, f"if not any(beats(other, method) {_OTHERS}"),
+        ],
+        "equal_in_one_seed": [
+            (
+                _BEATS,
+                "a, b = ([losses[m][s] for s in seeds] for m in (one, other))\n"
+                "        return a != b and all(x <= y for x, y in zip(a, b))",
+            )
+        ],
+        "mean_decides": [
+            (_BEATS, "return sum(losses[one].values()) < sum(losses[other].values())")
+        ],
+        "median_decides": [
+            (_BEATS, "return median(losses[one].values()) < median(losses[other].values())")
+        ],
+        "three_numbers_decide": [
+            (
+                _BEATS,
+                "a, b = losses[one].values(), losses[other].values()\n"
+                "        return all(f(a) < f(b) for f in (min, median, max))",
+            )
+        ],
+        "best_with_some_seed": [
+            (
+                _KEPT,
+                "if any(\n"
+                "            losses[method][s] == min(of[s] for of in losses.values())\n"
+                "            for s in losses[method]\n"
+                "        )",
+            )
+        ],
+        "compared_with_the_best_alone": [
+            (
+                _KEPT,
+                "if not beats(min(losses, key=lambda m: median(losses[m].values())), method)",
+            )
+        ],
+        "only_cheaper_ones_beat": [
+            (_BEATS, _BEATS.replace("return all", "return trained[one] < trained[other] and all"))
         ],
         "has_to_beat_all": [(_KEPT, f"if all(beats(method, other) {_OTHERS}")],
         "the_beaten_ones": [(_KEPT, _KEPT.replace("not any", "any"))],
