@@ -17,7 +17,8 @@
 #
 # The small model of the course has learned from 4,000 patients of one
 # hospital. A second hospital wants to use it. It has 200 patients, and
-# they are others: old people with sick hearts, no births, no children.
+# they are others: most of them older people with sick hearts, no births,
+# no children.
 # How much of the model must be trained again? First, is it any good there
 # as it is? The loss is that of writing a record from age and sex alone.
 
@@ -84,20 +85,23 @@ print(f"loss at home {here:.2f}, at the second hospital {there:.2f}")
 n_base = sum(p.numel() for p in base.parameters())
 print(f"{n_base:,} parameters, {few.lengths.sum():,} tokens to learn from")
 assert there > here + 0.1
+assert n_base > 100 * int(few.lengths.sum())
 
 
 # %% [markdown]
-# It is worse there. It expects other patients: the codes are known, their
-# mix is new. To train all of it again is possible. But the model has more
-# than a hundred times as many parameters as the hospital has tokens, and
-# every hospital would keep a model of its own.
+# It is worse there. That alone proves little: records of these patients
+# may be harder to foretell for any model. But the codes are known and
+# their mix is new, so there may be something to learn. To train all of it
+# again is possible. But the model has more than a hundred times as many
+# parameters as the hospital has tokens, and every hospital would keep a
+# model of its own.
 #
-# Lesson 12 put vectors before a sequence: the prompts of age and sex. They
-# could be learned too, while the model stays as it is: that is *prompt
-# tuning* (Lester et al. 2021,
+# Lesson 12 put vectors before a sequence, made from age and sex. Others,
+# the same for every patient, could be learned for the new hospital, while
+# the model stays as it is: that is *prompt tuning* (Lester et al. 2021,
 # [2104.08691](https://arxiv.org/abs/2104.08691)). *Prefix tuning* (Li and
-# Liang 2021, [2101.00190](https://arxiv.org/abs/2101.00190)) goes further.
-# It puts learned vectors into the attention of every layer.
+# Liang 2021, [2101.00190](https://arxiv.org/abs/2101.00190)) goes
+# further. It puts learned vectors into the attention of every layer.
 #
 # ## Tokens that nobody wrote
 #
@@ -147,6 +151,7 @@ def first_layer(model):
     """What its self-attention reads, and what it returns."""
     layer = base.model.decoder.layers[0].self_attn
     seen = []
+    # A hook is called after the layer, with what it read and returned.
     hook = layer.register_forward_hook(
         lambda module, read, returned: seen.append((*read, returned[0]))
     )
@@ -334,10 +339,11 @@ assert projected.n_trainable == prefix_parameters(8, 2, 96) == 3072
 #
 # ## Where a prefix can stand
 #
-# The trick of most programs is the *cache* of keys and values that a
-# decoder keeps while it writes. Fill it before the first token comes, and
-# every query sees what is in it. An encoder writes nothing and keeps no
-# cache. Does a prefix condition "the whole encoder-decoder" then?
+# A decoder that writes token by token would compute the keys and values
+# of all earlier tokens again at each step. So programs keep them: that is
+# the *cache*. Fill it before the first token comes, and every query sees
+# what is in it. An encoder writes nothing and keeps no cache. Does a
+# prefix condition "the whole encoder-decoder" then?
 
 # %% tags=["claim:40"]
 batch = few.batch(range(8))
@@ -367,8 +373,9 @@ with torch.no_grad():
 #
 # ## Try all three
 #
-# A prompt first: learned vectors before those of age and sex. It takes the
-# place of the model's own prompts, which it calls.
+# A prompt first: learned vectors before those of age and sex, eight
+# before the encoder and eight before the decoder, so it trains $2 n d$
+# numbers. It takes the place of the model's own prompts, which it calls.
 
 # %%
 class SoftPrompt(nn.Module):
@@ -394,8 +401,9 @@ def prompt_tuned(model):
 
 # %% [markdown]
 # Learn from 150 of the 200 patients, in three ways. The other 50 are for
-# choosing the learning rate and the number of steps; those below are about
-# what they chose. (Full training has a rate that is hundreds of times smaller.
+# choosing the learning rate and the number of steps. Those below were
+# chosen, or nearly so, with one of the five seeds of the comparison that
+# follows. (Full training has a rate that is hundreds of times smaller.
 # Guess what a larger one does; you will see below.)
 
 # %%
@@ -419,7 +427,7 @@ for name, (make, lr, steps) in ways.items():
     losses[name] = loss_of(model, test)
     n = sum(p.numel() for p in model.parameters() if p.requires_grad)
     print(f"{name:8} {n:>8,} trained, loss {losses[name]:.3f}")
-assert max(losses.values()) < there - 0.01
+assert max(losses.values()) < there - 0.004
 
 
 # %% [markdown]
@@ -438,8 +446,8 @@ assert max(losses.values()) < there - 0.01
 # held out. Every method has every seed, once; the rows stand in any order.
 # A method *beats* another if its loss is lower with each seed. Return two
 # values: a dictionary with (lowest, median, highest) loss of each method,
-# and a list of the methods that no other one beats, the one with the
-# fewest trained parameters first. No two methods train equally many.
+# and a list of the methods that no other one beats, in the order of
+# trained parameters, fewest first. No two methods train equally many.
 # (`median` is imported.)
 #
 # Example: for `rows = [("full", 500, 0, 2.3), ("prefix", 80, 0, 2.4),
@@ -514,6 +522,8 @@ assert mean_gain["output bias"] > 0.5 * mean_gain["full"]
 for one in ("prompt", "projected prefix", "output bias"):
     against = differences(one, "prefix")
     assert min(against) < 0 < max(against)
+assert sum(d < 0 for d in differences("output bias", "prefix")) == 4
+assert sum(d < 0 for d in differences("prefix", "prompt")) == 4
 
 # %% [markdown]
 # Full training wins: it has the lowest loss with every seed. (So your
@@ -524,10 +534,10 @@ for one in ("prompt", "projected prefix", "output bias"):
 # worse than the old one as it is.
 #
 # And look at the output bias: 425 numbers that see nothing of the record.
-# It beats the prompt with every seed, and neither it nor the prefix beats
-# the other. More than half of what full training gains is how frequent
-# each code is. A bias says that directly; prompt and prefix have to say it
-# through attention, with more numbers.
+# It beats the prompt with every seed, and the prefix with four of five.
+# More than half of what full training gains is how frequent each code is.
+# A bias says that directly; prompt and prefix have to say it through
+# attention, with more numbers.
 #
 # The document says that prefix tuning is "better for complex tasks", and
 # in Li and Liang's experiments a prefix came near full training, for large
@@ -549,7 +559,10 @@ without = loss_of(tuned["prefix"].base, at_home)
 print(f", prefix trained and taken off {without:.3f}")
 fast = copy.deepcopy(base).requires_grad_()
 train(fast, learning, steps=80, lr=2e-3, seed=SEED, progress=False)
-print(f"full training, rate 0.002: {loss_of(fast, test):.3f}")
+print(f"full training, rate 0.002: {loss_of(fast, test):.3f}", end="")
+own = loss_of(fast, learning)
+print(f", on its own 150 patients {own:.3f}")
+assert own < loss_of(base, learning) - 0.5
 assert forgotten > here + 0.02
 assert without == here and loss_of(fast, test) > there + 0.05
 
@@ -562,10 +575,11 @@ assert without == here and loss_of(fast, test) > there + 0.05
 # ## The same in peft
 #
 # The package [peft](https://huggingface.co/docs/peft) is what most people
-# use. A prefix from here, saved as an adapter of peft and read there,
-# should do the same. (Take a plain BART. And peft counts a prefix as
-# tokens, so that the first real token stands at position 5:
-# `shift_positions`. The prefixes above leave positions alone.)
+# use. A prefix from here, saved as an *adapter* (what peft calls trained
+# parts that are stored without their model), and read there, should do
+# the same. (Take a plain BART. And peft counts a prefix as tokens, so
+# that the first real token stands at position 5: `shift_positions`. The
+# prefixes above leave positions alone.)
 
 # %%
 fields = {"vocab_size": 60, "d_model": 32, "init_std": 0.2}
@@ -576,7 +590,7 @@ torch.manual_seed(SEED)
 bart = BartForConditionalGeneration(BartConfig(**fields)).eval()
 config = PrefixConfig(n_tokens=5, shift_positions=True)
 ours = PrefixTuned(bart, config, seed=SEED)
-warnings.filterwarnings("ignore", module="transformers")  # a new name
+warnings.filterwarnings("ignore", module="transformers")
 with tempfile.TemporaryDirectory() as folder:
     ours.save_as_peft(f"{folder}/adapter")
     theirs = PeftModel.from_pretrained(
@@ -616,15 +630,18 @@ assert learns == [True, True, False, False]
 # out the vectors of a table by fours, two to the decoder's attention and
 # two that it throws away. With an even number of layers, layer $l$ then
 # shares its prefix with layer $l + L/2$, and what was meant for the other
-# half is never read. (The 2 in `num_transformer_submodules`, "encoder and
-# decoder", gives the encoder no prefix either.) So a count of trained
-# parameters is a claim, too: ask for the gradient.
+# half is never read. (peft counts two stacks, encoder and decoder, in its
+# setting `num_transformer_submodules`; the encoder gets no prefix by
+# that.) So a count of trained parameters is a claim, too: ask for the
+# gradient.
 #
 # ## See it
 #
 # How much attention goes to the prefix that you trained? Choose a patient
 # and a token. Above, each layer and head at this token; below, all tokens
-# of the record. Which heads look at it, and when?
+# of the record. Which heads look at it? Does it get more attention after
+# the first tokens, or at the end? The title says what equal shares would
+# give it: a longer record has more to look at.
 
 # %% tags=["widget", "nbval-ignore-output"]
 shown = make_cohort(8, seed=SEED + 500, hospital="heart")
@@ -639,14 +656,14 @@ prefix_attention_explorer(tuned["prefix"], known, shown, token=2)
 # - **A table** with a row for each token becomes keys and values by
 #   splitting the rows first and permuting then. A view alone misplaces
 #   nearly everything.
-# - **A prompt** has $n d$ parameters, a prefix $2 n L d$. A projection has
-#   more than the prefix that it makes, unless it is narrower than about
-#   $n$.
+# - **A prompt** has $n d$ parameters (twice that if encoder and decoder
+#   each have one), a prefix $2 n L d$. A projection has more than the
+#   prefix that it makes, unless it is narrower than about $n$.
 # - **Folding** stores what the network says of its table. The outputs are
 #   the same but for rounding, and the network is dropped.
 # - **At the second hospital** full training wins with every seed, with a
-#   small learning rate and few steps. A prefix gains less, about as much as
-#   one bias for each token, and can be taken off again.
+#   small learning rate and few steps. A prefix gains less, and no more than
+#   one bias for each token does; it can be taken off again.
 #
 # ## Test yourself
 #

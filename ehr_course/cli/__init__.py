@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 
 
 def main() -> None:
     """Run the command that the arguments name, and leave with its exit code.
 
-    0 done; 1 the input cannot be used; 2 wrong usage; 130 interrupted.
+    0 done; 1 the input cannot be used; 2 wrong usage; 130 interrupted; 143 terminated.
     """
+    # An end that another process asks for (kill, a cluster's scheduler) cleans up as any other.
+    # Processes of torchrun wait for each other: they end at once, as it expects.
+    if "RANK" not in os.environ:
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
         from ehr_course.cli.app import app
 

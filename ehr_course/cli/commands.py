@@ -17,6 +17,7 @@ _GO_ON = {
     "train": "Run the same command again: it goes on from the last checkpoint.",
     "repeat": "Run the same command again.",
 }
+_SMALLER = "Take fewer patients or a smaller --batch-size; train has --accumulation too."
 _AGAIN = "Nothing was written. Run the same command again."
 
 
@@ -30,11 +31,18 @@ class Commands(TyperGroup):
         except InputError as error:
             _complain(str(error))
             raise typer.Exit(1) from None
+        except (MemoryError, RuntimeError) as error:
+            if not _is_about_memory(error):
+                raise
+            reason = (str(error) or "no more could be had").splitlines()[0].rstrip(".")
+            _complain(f"memory: {reason}. {_SMALLER}")
+            raise typer.Exit(1) from None
         except OSError as error:
             if error.errno == errno.EPIPE:
                 raise
             where = f"{error.filename}: " if error.filename else ""
-            _complain(f"{where}{error.strerror or error}. Make room, or name another place.")
+            remedy = "Look at its permissions" if error.errno == errno.EACCES else "Make room"
+            _complain(f"{where}{error.strerror or error}. {remedy}, or name another place.")
             raise typer.Exit(1) from None
         except KeyboardInterrupt:
             _complain(f"Interrupted. {_GO_ON.get(ctx.invoked_subcommand, _AGAIN)}")
@@ -50,6 +58,18 @@ def command_named(name: str) -> Callable[..., None]:
 def run_command(command: str, *arguments: Any, **options: Any) -> None:
     """Do the work of a command."""
     command_named(command)(*arguments, **options)
+
+
+def _is_about_memory(error: Exception) -> bool:
+    """Whether it is Python's error, or torch's of a GPU or of a CPU.
+
+    torch's are told by their names and words, because importing torch takes seconds.
+    """
+    return (
+        isinstance(error, MemoryError)
+        or type(error).__name__ == "OutOfMemoryError"
+        or "can't allocate memory" in str(error)
+    )
 
 
 def _complain(text: str) -> None:

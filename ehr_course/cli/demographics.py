@@ -37,7 +37,8 @@ def read_demographics(path: Path) -> list[Wanted]:
             path, "", "there is no such file", "Train again, or put back the file of this run."
         )
     wanted: list[Wanted] = []
-    with path.open(encoding="utf-8", newline="") as file:
+    # What is no UTF-8 is no number either: the line is named below.
+    with path.open(encoding="utf-8", errors="replace", newline="") as file:
         rows = csv.DictReader(file)
         if rows.fieldnames != _COLUMNS:
             raise InputError(
@@ -59,4 +60,6 @@ def read_demographics(path: Path) -> list[Wanted]:
 
 
 def _number(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isascii() and text.isdigit() else None
+    """A whole number of at most eight digits: more than anybody trains on."""
+    is_number = text is not None and text.isascii() and text.isdigit() and len(text) <= 8
+    return int(text) if is_number else None

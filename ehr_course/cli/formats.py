@@ -70,7 +70,7 @@ def write_formats(
     Raises:
         InputError: if there is no such format.
     """
-    for name in formats:
+    for name in formats or [""]:
         if name not in _WRITERS:
             raise InputError("format", "", f"{name!r} is none", f"Use {', '.join(_WRITERS)}.")
         _WRITERS[name](records, folder, seed)

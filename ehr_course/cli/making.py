@@ -7,7 +7,15 @@ from typing import Annotated, Literal
 import typer
 
 from ehr_course.cli.commands import run_command
-from ehr_course.cli.options import NoteColumn, OutFolder, Overwrite, Quiet, Seed, SummaryColumn
+from ehr_course.cli.options import (
+    MOST_PATIENTS,
+    NoteColumn,
+    OutFolder,
+    Overwrite,
+    Quiet,
+    Seed,
+    SummaryColumn,
+)
 from ehr_course.cli.settings import PrepareSettings, TrainSettings
 
 
@@ -30,7 +38,10 @@ def prepare(
         ),
     ] = None,
     patients: Annotated[
-        int, typer.Option(min=1, help="How many patients the embedded hospital has.")
+        int,
+        typer.Option(
+            min=1, max=MOST_PATIENTS, help="How many patients the embedded hospital has."
+        ),
     ] = 5_000,
     hospital: Annotated[
         Literal["general", "heart"],

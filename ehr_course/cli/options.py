@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 LARGEST_SEED = 2**32 - 1
+MOST_PATIENTS = 10_000_000
 
 OutFolder = Annotated[
     Path, typer.Option("--out", metavar="FOLDER", help="The folder to write.", show_default=False)

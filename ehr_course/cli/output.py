@@ -41,7 +41,7 @@ def result_folder(out: Path, *, overwrite: bool, inputs: Iterable[Path] = ()) ->
         InputError: if there is something at its place that may not be replaced.
     """
     check_place(out, overwrite=overwrite, inputs=inputs)
-    with new_folder(out, overwrite=overwrite) as unfinished:
+    with _naming(out), new_folder(out, overwrite=overwrite) as unfinished:
         yield unfinished
 
 
@@ -55,13 +55,37 @@ def result_file(out: Path, *, overwrite: bool, inputs: Iterable[Path] = ()) -> I
         raise InputError(
             out, "", "there is such a file already", "Name another one, or give --overwrite."
         )
-    out.parent.mkdir(parents=True, exist_ok=True)
     unfinished = out.with_name(f".{out.name}.{os.getpid()}")
     try:
-        yield unfinished
-        unfinished.replace(out)
+        # Before the work begins, and not when it is done.
+        out.parent.mkdir(parents=True, exist_ok=True)
+        unfinished.touch()
+    except OSError as error:
+        raise InputError(
+            out,
+            "",
+            f"the file cannot be made ({error})",
+            "Name another one, in a place where you may write.",
+        ) from None
+    try:
+        with _naming(out):
+            yield unfinished
+            unfinished.replace(out)
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+@contextmanager
+def _naming(out: Path) -> Iterator[None]:
+    """Say what could not be written when a disk is full: polars and pyarrow name no file."""
+    try:
+        yield
+    except OSError as error:
+        if "No space left" not in str(error):
+            raise
+        raise InputError(
+            out, "", "no space is left on its disk", "Make room, or name another place."
+        ) from None
 
 
 def check_place(out: Path, *, overwrite: bool, inputs: Iterable[Path] = ()) -> None:
@@ -96,4 +120,9 @@ def _check_not_an_input(out: Path, inputs: Iterable[Path]) -> None:
         if place == source or place in source.parents:
             raise InputError(
                 out, "", f"{path}, which is read, would be replaced", "Name another place."
+            )
+        # MEDS: every parquet file under data/, at any depth, is a part of the dataset.
+        if source / "data" in place.parents:
+            raise InputError(
+                out, "", f"it would become a part of {path}, which is read", "Name another place."
             )

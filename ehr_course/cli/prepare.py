@@ -55,6 +55,13 @@ def prepare(
     """
     if settings.data is not None and settings.notes is not None:
         raise InputError("prepare", "", "both data and notes are named", "Name one of them.")
+    if settings.validation + settings.test >= 1:
+        raise InputError(
+            "prepare",
+            "--validation and --test",
+            f"{settings.validation:g} and {settings.test:g} leave nobody to learn from",
+            "Name two shares that add up to less than 1.",
+        )
     source = settings.data if settings.notes is None else settings.notes
     inputs = [] if source in (None, EMBEDDED) else [Path(source)]
     with result_folder(out, overwrite=overwrite, inputs=inputs) as unfinished:
@@ -133,12 +140,19 @@ def _notes(settings: PrepareSettings) -> tuple[list[NotePair], LoadReport | None
     if settings.notes == EMBEDDED:
         patients = make_cohort(settings.patients, seed=settings.seed, hospital=settings.hospital)
         return make_notes(patients, seed=settings.seed), None
-    corpus = read_notes(
-        settings.notes,
-        note=settings.note_column,
-        summary=settings.summary_column,
-        patient=settings.patient_column,
-    )
+    try:
+        corpus = read_notes(
+            settings.notes,
+            note=settings.note_column,
+            summary=settings.summary_column,
+            patient=settings.patient_column,
+        )
+    except InputError as error:
+        if "note=" not in error.remedy:
+            raise
+        # The remedy names arguments; whoever types a command has options.
+        options = "Name them with --note-column and --summary-column."
+        raise InputError(error.thing, error.place, error.problem, options) from None
     return list(corpus.pairs), corpus.report
 
 

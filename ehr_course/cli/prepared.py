@@ -82,4 +82,15 @@ def open_prepared(folder: str | Path, *, wanted: str | None = None) -> Prepared:
     if not (folder / kind).is_dir():
         raise InputError(folder, kind, "the folder is missing", remedy)
     is_embedded = run.settings.data is None and run.settings.notes in (None, "embedded")
-    return Prepared(folder, kind, run.result["parts"], is_embedded)
+    return Prepared(folder, kind, _sizes(folder, run.result.get("parts")), is_embedded)
+
+
+def _sizes(folder: Path, parts: object) -> dict[str, int]:
+    """How many each part has, as run.json says; there is somebody to learn from."""
+    sizes = parts if isinstance(parts, dict) else {}
+    are_counts = all(type(sizes.get(part)) is int for part in _MEDS_NAMES)
+    if not are_counts or min(sizes.values()) < 0 or sizes["train"] < 1:
+        raise InputError(
+            folder / RUN, "result, parts", f"{parts!r} are no sizes", "Prepare the data again."
+        )
+    return sizes

@@ -99,7 +99,7 @@ def read_run(path: str | Path) -> RunRecord:
         if not isinstance(document.get(name), kind):
             raise InputError(path, name, "it is missing or damaged", "Give the command itself.")
     command = document.get("command")
-    if command not in OF_COMMAND:
+    if not isinstance(command, str) or command not in OF_COMMAND:
         raise InputError(
             path, "command", f"{command!r} is none", f"Use one of {', '.join(OF_COMMAND)}."
         )

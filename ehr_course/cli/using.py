@@ -9,7 +9,15 @@ import typer
 
 from ehr_course.cli.commands import run_command
 from ehr_course.cli.format_names import Format
-from ehr_course.cli.options import NoteColumn, OutFolder, Overwrite, Quiet, Seed, SummaryColumn
+from ehr_course.cli.options import (
+    MOST_PATIENTS,
+    NoteColumn,
+    OutFolder,
+    Overwrite,
+    Quiet,
+    Seed,
+    SummaryColumn,
+)
 from ehr_course.cli.settings import EvaluateSettings, GenerateSettings, SummarizeSettings
 
 
@@ -18,7 +26,9 @@ def generate(
         str, typer.Argument(metavar="RUN", help="What 'train' wrote.", show_default=False)
     ],
     out: OutFolder,
-    patients: Annotated[int, typer.Option(min=1, help="How many patients to write.")] = 1_000,
+    patients: Annotated[
+        int, typer.Option(min=1, max=MOST_PATIENTS, help="How many patients to write.")
+    ] = 1_000,
     formats: Annotated[
         list[Format], typer.Option("--format", help="What to write; may be given several times.")
     ] = [Format.MEDS],  # noqa: B006
@@ -121,7 +131,7 @@ def summarize(
     ],
     note_column: NoteColumn = None,
     summary_column: SummaryColumn = None,
-    beams: Annotated[int, typer.Option(min=1, help="Hypotheses followed at a time.")] = 4,
+    beams: Annotated[int, typer.Option(min=1, max=100, help="Hypotheses followed at a time.")] = 4,
     alpha: Annotated[float, typer.Option(min=0, help="Of the length penalty; 0: none.")] = 1.0,
     min_length: Annotated[int, typer.Option(min=1, help="Shortest summary, in tokens.")] = 2,
     max_length: Annotated[int, typer.Option(min=1, help="Longest summary, in tokens.")] = 128,

@@ -91,7 +91,8 @@ def save_model(
         metrics: what the model scored, by name, or None when it was not measured.
 
     Raises:
-        InputError: if the model was made for another vocabulary than the tokenizer's.
+        InputError: if the model was made for another vocabulary than the tokenizer's, or the
+            folder cannot be written.
     """
     folder = Path(folder)
     if not isinstance(tokenizer, _KINDS[model.config.model_type].tokenizers):
@@ -119,6 +120,10 @@ def save_model(
         if folder.exists():
             folder.replace(old)
         unfinished.replace(folder)
+    except (SafetensorError, OSError) as error:
+        raise InputError(
+            folder, "", f"it cannot be written ({error})", "Make room, or name another folder."
+        ) from None
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
         shutil.rmtree(old, ignore_errors=True)
@@ -252,10 +257,14 @@ def shape_in_words(shape: tuple[int, ...] | None) -> str:
 def _read_metrics(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
+    again = "Save the model again with save_model."
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        metrics = json.loads(path.read_text(encoding="utf-8"))
     except (UnicodeDecodeError, json.JSONDecodeError):
-        raise InputError(path, "", "this is not JSON", "Save the model again.") from None
+        raise InputError(path, "", "this is not JSON", again) from None
+    if not isinstance(metrics, dict):
+        raise InputError(path, "", "these are no scores by name", again)
+    return metrics
 
 
 @contextmanager

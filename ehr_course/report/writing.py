@@ -101,9 +101,13 @@ def number_in_words(value: float) -> str:
 
     >>> number_in_words(0.012345), number_in_words(1234.5), number_in_words(math.nan)
     ('0.0123', '1,234', '–')
+    >>> number_in_words(12_951_007)
+    '1.3e+07'
     """
     if not math.isfinite(value):
         return "–"
+    if abs(value) >= 1e6:
+        return f"{value:.1e}"
     if abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:.3g}" if abs(value) >= 1e-4 or value == 0 else f"{value:.0e}"

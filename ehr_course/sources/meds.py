@@ -404,8 +404,16 @@ def _keep_split(events: Sieve, folder: Path, split: str) -> None:
         raise InputError(
             meds.subject_splits_filepath, "", "there is no such file", "Load without split=."
         )
-    splits = pl.read_parquet(path)
-    known = splits["split"].unique().sort().to_list()
+    try:
+        splits = pl.read_parquet(path, columns=["subject_id", "split"])
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise InputError(
+            path,
+            "",
+            f"it has no subject_id and split to read ({str(error).splitlines()[0]})",
+            "Export or copy it again.",
+        ) from None
+    known = splits["split"].drop_nulls().unique().sort().to_list()
     if split not in known:
         raise InputError(
             meds.subject_splits_filepath,

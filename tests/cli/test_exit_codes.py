@@ -61,6 +61,24 @@ def test_help_imports_nothing_heavy():
     assert " polars\n" not in done.stderr
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows ends a process without asking it")
+def test_143_and_nothing_left_when_another_process_ends_it(tmp_path):
+    process = subprocess.Popen(
+        [*COMMAND, "prepare", "--patients", "10000000", "--out", str(tmp_path / "out")],
+        env=ENVIRONMENT,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    until = time.monotonic() + 120
+    while not list(tmp_path.iterdir()) and time.monotonic() < until:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 143
+    assert "Traceback" not in stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for another process")
 def test_130_when_it_is_interrupted(tmp_path):
     run("prepare", "--patients", 40, "--out", tmp_path / "prepared")

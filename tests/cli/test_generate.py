@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 
 from ehr_course.cli import generate as module
 from ehr_course.cli.formats import read_cohort
@@ -107,8 +108,10 @@ def test_a_run_whose_demographics_are_damaged(ehr_course, run, tmp_path):
         ("age,sex,count\n64,F,-1\n", "line 2: this is no age, sex and count"),
         ("age,sex,count\n", "nobody is counted in it"),
         ("age;sex;count\n", "line 1: the columns are ['age;sex;count']"),
+        ("age,sex,count\n64,\xff,2\n", "line 2: this is no age, sex and count"),
+        ("age,sex,count\n64,F,99999999999999999999\n", "line 2: this is no age, sex and count"),
     ):
-        path.write_text(text, encoding="utf-8")
+        path.write_text(text, encoding="latin-1")
         assert said in refused(ehr_course, tmp_path / "run", "--out", tmp_path / "s")
     path.unlink()
     said = refused(ehr_course, tmp_path / "run", "--out", tmp_path / "s")
@@ -155,7 +158,9 @@ def test_the_model_is_never_replaced_by_what_it_writes(ehr_course, run):
     assert "which is read, would be replaced" in said
 
 
-@pytest.mark.parametrize("option", [("--patients", 0), ("--format", "xlsx")])
+@pytest.mark.parametrize(
+    "option", [("--patients", 0), ("--patients", 10**11), ("--format", "xlsx")]
+)
 def test_wrong_usage(ehr_course, run, tmp_path, option):
     assert ehr_course("generate", run, "--out", tmp_path / "s", *option).exit_code == 2
 
@@ -173,10 +178,54 @@ def test_an_interrupt_leaves_nothing_behind(ehr_course, run, tmp_path, monkeypat
 
 def test_a_full_disk_is_said_in_one_line(ehr_course, run, tmp_path, monkeypatch):
     def full(*arguments, **options):
-        raise OSError(28, "No space left on device", str(tmp_path / "s"))
+        # As polars says it: no file is named.
+        raise OSError("No space left on device")
 
     monkeypatch.setattr(module, "write_formats", full)
     said = refused(ehr_course, run, "--out", tmp_path / "s", "--patients", 2, "-q")
     assert said == (
-        f"{tmp_path / 's'}: No space left on device. Make room, or name another place.\n"
+        f"{tmp_path / 's'}: no space is left on its disk. Make room, or name another place.\n"
     )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_may_not_be_read_is_named(ehr_course, run, tmp_path, monkeypatch):
+    def forbidden(*arguments, **options):
+        raise PermissionError(13, "Permission denied", "run.json")
+
+    monkeypatch.setattr(module, "open_run", forbidden)
+    said = refused(ehr_course, run, "--out", tmp_path / "s")
+    assert said == (
+        "run.json: Permission denied. Look at its permissions, or name another place.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError("Unable to allocate 745. GiB"),
+        torch.OutOfMemoryError("Unable to allocate 745. GiB"),
+        RuntimeError("Unable to allocate 745. GiB: can't allocate memory"),
+    ],
+    ids=["numpy", "gpu", "cpu"],
+)
+def test_too_little_memory_is_said_in_one_line(ehr_course, run, tmp_path, monkeypatch, error):
+    def too_much(*arguments, **options):
+        raise error
+
+    monkeypatch.setattr(module, "generate_patients", too_much)
+    said = refused(ehr_course, run, "--out", tmp_path / "s", "-q")
+    assert said.startswith("memory: Unable to allocate 745. GiB")
+    assert said.endswith(
+        "Take fewer patients or a smaller --batch-size; train has --accumulation too.\n"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_any_other_error_of_torch_is_not_taken_for_memory(ehr_course, run, tmp_path, monkeypatch):
+    def wrong(*arguments, **options):
+        raise RuntimeError("shapes differ")
+
+    monkeypatch.setattr(module, "generate_patients", wrong)
+    with pytest.raises(RuntimeError, match="shapes differ"):
+        ehr_course("generate", run, "--out", tmp_path / "s", "-q")

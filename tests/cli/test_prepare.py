@@ -208,7 +208,10 @@ def test_one_patient_is_no_cohort(ehr_course, tmp_path):
 
 def test_shares_of_more_than_the_whole(ehr_course, tmp_path):
     said = refused(ehr_course, tmp_path, "--validation", 0.6, "--test", 0.6)
-    assert "are not three shares of one whole" in said
+    assert said == (
+        "prepare, --validation and --test: 0.6 and 0.6 leave nobody to learn from. "
+        "Name two shares that add up to less than 1.\n"
+    )
 
 
 def test_notes_without_such_columns(ehr_course, tmp_path):
@@ -216,6 +219,7 @@ def test_notes_without_such_columns(ehr_course, tmp_path):
     said = refused(ehr_course, tmp_path, "--notes", tmp_path / "notes.csv")
     assert said.startswith("notes.csv: it has none of the known pairs of columns, ")
     assert "(found: subject_id, text, label)" in said
+    assert said.endswith("Name them with --note-column and --summary-column.\n")
 
 
 def test_data_and_notes_together_are_wrong_usage(ehr_course, tmp_path):
@@ -282,6 +286,14 @@ def test_a_result_is_never_put_in_the_place_of_what_is_read(ehr_course, there, p
     assert result.exit_code == 1
     assert f"{data}, which is read, would be replaced" in result.stderr
     assert open_prepared(there).split().train
+
+
+def test_a_result_never_becomes_a_part_of_the_dataset_that_is_read(ehr_course, there):
+    data = there / "records"
+    result = ehr_course("prepare", "--data", data, "--out", data / "data" / "new")
+    assert result.exit_code == 1
+    assert f"it would become a part of {data}, which is read" in result.stderr
+    assert not (data / "data" / "new").exists()
 
 
 def test_a_file_is_no_folder(ehr_course, tmp_path):

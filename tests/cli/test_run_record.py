@@ -135,6 +135,7 @@ def test_other_versions_are_a_warning(ehr_course, synthetic, tmp_path):
         ({"format": "other"}, "this is not the record of a run"),
         ({"version": 2}, "version: it is 2, and this course reads 1"),
         ({"command": "destroy"}, "command: 'destroy' is none"),
+        ({"command": ["prepare"]}, "command: ['prepare'] is none"),
         ({"inputs": None}, "inputs: it is missing or damaged"),
         ({"settings": {"speed": 9}}, "settings, speed: this version has no such setting"),
         ({"settings": {"patients": "many"}}, "settings, patients: 'many' is of another type"),
@@ -147,6 +148,14 @@ def test_a_damaged_record_is_refused(ehr_course, prepared, tmp_path, changes, sa
     shutil.copy(prepared / "run.json", tmp_path / "old")
     change(tmp_path / "old", **changes)
     assert said in refused(ehr_course, tmp_path / "old", tmp_path / "again")
+
+
+def test_a_record_of_no_format_writes_nothing(ehr_course, synthetic, tmp_path):
+    (tmp_path / "old").mkdir()
+    shutil.copy(synthetic / "run.json", tmp_path / "old")
+    change(tmp_path / "old", settings={**about(synthetic)["settings"], "formats": []})
+    said = refused(ehr_course, tmp_path / "old", tmp_path / "again")
+    assert "format: '' is none. Use meds, mimic3, parquet." in said
 
 
 def test_a_record_that_lacks_a_setting_is_refused(ehr_course, run, tmp_path):

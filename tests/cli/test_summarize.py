@@ -169,3 +169,9 @@ def test_a_missing_file_and_a_name_that_is_no_csv(ehr_course, notes_run, notes, 
     assert "none.csv: there is no such file" in said
     said = refused(ehr_course, notes_run, notes, "--out", tmp_path / "s.txt")
     assert "its name does not end in .csv" in said
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_the_work(ehr_course, tmp_path):
+    (tmp_path / "file").touch()
+    said = refused(ehr_course, "no-run", "no-notes.csv", "--out", tmp_path / "file" / "s.csv")
+    assert said.startswith(f"{tmp_path / 'file' / 's.csv'}: the file cannot be made (")

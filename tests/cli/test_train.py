@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 import signal
 from collections import Counter
 from pathlib import Path
@@ -205,6 +206,26 @@ def test_what_is_not_prepared_is_refused(ehr_course, tmp_path, make, said):
     assert said in stderr
     assert "Make it with: ehr-course prepare --out FOLDER" in stderr
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "parts", [None, 3, {"train": 160}, {"train": 0, "validation": 20, "test": 20}]
+)
+def test_prepared_data_whose_sizes_are_damaged_are_refused(ehr_course, prepared, tmp_path, parts):
+    shutil.copytree(prepared, tmp_path / "data")
+    document = about(prepared)
+    document["result"]["parts"] = parts
+    (tmp_path / "data" / "run.json").write_text(json.dumps(document), encoding="utf-8")
+    said = refused(ehr_course, tmp_path / "data", "--out", tmp_path / "out")
+    assert f"run.json, result, parts: {parts!r} are no sizes. Prepare the data again." in said
+
+
+def test_prepared_data_whose_list_of_parts_is_cut_are_refused(ehr_course, prepared, tmp_path):
+    shutil.copytree(prepared, tmp_path / "data")
+    splits = tmp_path / "data" / "records" / "metadata" / "subject_splits.parquet"
+    splits.write_bytes(splits.read_bytes()[:50])
+    said = refused(ehr_course, tmp_path / "data", "--out", tmp_path / "out")
+    assert "subject_splits.parquet: it has no subject_id and split to read" in said
 
 
 def test_a_run_is_not_prepared(ehr_course, run, tmp_path):

@@ -50,6 +50,12 @@ def test_the_folder_holds_no_pickle_and_nothing_is_left_beside_it(folder: Path) 
     assert [path.name for path in folder.parent.iterdir()] == ["model"]
 
 
+def test_scores_that_have_no_names_are_refused(folder: Path) -> None:
+    (folder / "metrics.json").write_text("[1]", encoding="utf-8")
+    with pytest.raises(InputError, match=r"metrics\.json: these are no scores by name"):
+        load_model(folder)
+
+
 def test_saving_again_replaces_the_whole_folder(model: PromptBart, folder: Path) -> None:
     save_model(model, TOKENIZER, folder)
     assert load_model(folder).metrics == {}
@@ -62,7 +68,7 @@ def test_a_save_that_fails_leaves_the_old_model(
         raise OSError("no space")
 
     monkeypatch.setattr(CodeTokenizer, "save", fail)
-    with pytest.raises(OSError, match="no space"):
+    with pytest.raises(InputError, match=r"model: it cannot be written \(no space\)\. Make room"):
         save_model(model, TOKENIZER, folder)
     assert load_model(folder).metrics == {"seed": 0}
     assert [path.name for path in folder.parent.iterdir()] == ["model"]
