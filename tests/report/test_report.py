@@ -221,7 +221,14 @@ def test_a_folder_with_something_in_it_is_refused_before_the_work(tmp_path, coho
 
 @pytest.mark.parametrize(
     ("value", "words"),
-    [(0.0, "0"), (-0.5, "-0.5"), (1e-7, "1e-07"), (99.95, "100"), (12345.6, "12,346"), (2e6, "2.0e+06")],
+    [
+        (0.0, "0"),
+        (-0.5, "-0.5"),
+        (1e-7, "1e-07"),
+        (99.95, "100"),
+        (12345.6, "12,346"),
+        (2e6, "2.0e+06"),
+    ],
 )
 def test_numbers_have_three_digits_that_say_something(value, words):
     assert number_in_words(value) == words
