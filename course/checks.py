@@ -37,9 +37,8 @@ class Outcome:
     seconds: float
 
 
-# On three processes, for browsers and kernels leave two cores idle now and then. A file's tests
-# stay together: they share what is slow to make.
-PYTEST = ("-m", "pytest", "-n", "3", "--dist", "loadfile", "--max-worker-restart=0")
+# On two processes. A file's tests stay together: they share what is slow to make.
+PYTEST = ("-m", "pytest", "-n", "2", "--dist", "loadfile", "--max-worker-restart=0")
 LIBRARY = Step(
     "pytest ehr_course course tests",
     (*PYTEST, "ehr_course", "course", "tests", f"--junitxml={REPORT}"),
