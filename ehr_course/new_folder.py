@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -50,10 +49,15 @@ def new_folder(folder: str | Path, *, overwrite: bool = False) -> Iterator[Path]
         unfinished = Path(scratch.name) / folder.name
         unfinished.mkdir()
         yield unfinished
+        old = Path(scratch.name) / "old"
         if folder.exists():
-            folder.rename(Path(scratch.name) / "old")
-        unfinished.rename(folder)
-        shutil.rmtree(Path(scratch.name) / "old", ignore_errors=True)
+            folder.rename(old)
+        try:
+            unfinished.rename(folder)
+        except OSError:
+            if old.exists():
+                old.rename(folder)
+            raise
 
 
 def check_new_folder(folder: str | Path, *, overwrite: bool = False) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from ehr_course.errors import InputError
@@ -52,6 +54,21 @@ def test_what_fails_on_the_way_leaves_everything_as_it_was(full):
     with pytest.raises(ZeroDivisionError), new_folder(full, overwrite=True) as unfinished:
         (unfinished / "new.txt").touch()
         raise ZeroDivisionError
+    assert names(full) == ["kept.txt"]
+    assert names(full.parent) == ["full"]
+
+
+def test_what_cannot_take_its_name_leaves_the_old_folder_in_its_place(full, monkeypatch):
+    rename = Path.rename
+
+    def refuse(self, target):
+        if Path(target) == full and self.name == full.name:
+            raise OSError("no space left")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    with pytest.raises(OSError, match="no space"), new_folder(full, overwrite=True) as unfinished:
+        (unfinished / "new.txt").touch()
     assert names(full) == ["kept.txt"]
     assert names(full.parent) == ["full"]
 

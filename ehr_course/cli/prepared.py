@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from ehr_course.cli.run_record import RUN, read_run
+from ehr_course.cli.run_record import open_result
 from ehr_course.errors import InputError
 from ehr_course.records import PatientRecord
 from ehr_course.sources.meds import load_meds
@@ -61,21 +61,8 @@ def open_prepared(folder: str | Path, *, wanted: str | None = None) -> Prepared:
     Raises:
         InputError: if it is none, or holds the other kind.
     """
-    folder = Path(folder)
     remedy = "Make it with: ehr-course prepare --out FOLDER"
-    if not folder.is_dir():
-        problem = "this is a file" if folder.exists() else "there is no such folder"
-        raise InputError(folder, "", problem, remedy)
-    if not (folder / RUN).is_file():
-        inside = ", ".join(sorted(path.name for path in folder.iterdir())[:8])
-        raise InputError(
-            folder, "", f"no prepared data are in it (found: {inside or 'nothing'})", remedy
-        )
-    run = read_run(folder)
-    if run.command != "prepare":
-        raise InputError(
-            folder, RUN, f"this is what 'ehr-course {run.command}' wrote, not 'prepare'", remedy
-        )
+    folder, run = open_result(folder, "prepare", nothing="no prepared data are in it", remedy=remedy)
     kind = NOTES if run.settings.notes else RECORDS
     if wanted not in (None, kind):
         raise InputError(folder, "", f"it holds {kind}, and this needs {wanted}", remedy)

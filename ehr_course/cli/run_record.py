@@ -70,6 +70,35 @@ class RunRecord:
             unfinished.unlink(missing_ok=True)
 
 
+def open_result(
+    folder: str | Path, command: str, *, nothing: str, remedy: str
+) -> tuple[Path, RunRecord]:
+    """Find the result of a command, and read its record.
+
+    Args:
+        folder: where it should be.
+        command: the one that should have written it.
+        nothing: what to say of a folder without a record, such as "no training is in it".
+        remedy: how to make such a result.
+
+    Raises:
+        InputError: if there is no such folder, or another command wrote it, or none.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        problem = "this is a file" if folder.exists() else "there is no such folder"
+        raise InputError(folder, "", problem, remedy)
+    if not (folder / RUN).is_file():
+        inside = ", ".join(sorted(path.name for path in folder.iterdir())[:8])
+        raise InputError(folder, "", f"{nothing} (found: {inside or 'nothing'})", remedy)
+    run = read_run(folder)
+    if run.command != command:
+        raise InputError(
+            folder, RUN, f"this is what 'ehr-course {run.command}' wrote, not '{command}'", remedy
+        )
+    return folder, run
+
+
 def read_run(path: str | Path) -> RunRecord:
     """Read a record, from its file or from the folder that it lies in.
 

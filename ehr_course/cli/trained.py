@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from ehr_course.cli.run_record import RUN, RunRecord, fingerprint_of_files, read_run
+from ehr_course.cli.run_record import RUN, RunRecord, fingerprint_of_files, open_result
 from ehr_course.errors import InputError
 from ehr_course.models.pointer_generator import PointerGenerator
 from ehr_course.models.prefix_tuning import PrefixTuned
@@ -32,21 +32,8 @@ def open_run(folder: str | Path, *, wanted: type) -> tuple[LoadedModel, RunRecor
         InputError: if there is no such run, its training is not finished, or its model is of the
             other kind.
     """
-    folder = Path(folder)
     remedy = "Make it with: ehr-course train PREPARED --out RUN"
-    if not folder.is_dir():
-        problem = "this is a file" if folder.exists() else "there is no such folder"
-        raise InputError(folder, "", problem, remedy)
-    if not (folder / RUN).is_file():
-        inside = ", ".join(sorted(path.name for path in folder.iterdir())[:8])
-        raise InputError(
-            folder, "", f"no training is in it (found: {inside or 'nothing'})", remedy
-        )
-    run = read_run(folder)
-    if run.command != "train":
-        raise InputError(
-            folder, RUN, f"this is what 'ehr-course {run.command}' wrote, not 'train'", remedy
-        )
+    folder, run = open_result(folder, "train", nothing="no training is in it", remedy=remedy)
     if not (folder / MODEL).is_dir():
         raise InputError(
             folder,

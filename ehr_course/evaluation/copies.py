@@ -20,36 +20,27 @@ def visits_of(record: PatientRecord) -> Visits:
     return tuple(tuple(sorted(visit.codes)) for visit in record.visits)
 
 
-def is_copy(written: Sequence[PatientRecord], train: Sequence[PatientRecord]) -> np.ndarray:
-    """Whether each written patient has exactly the visits of some training patient.
-
-    The order of codes within a visit does not matter, that of the visits does; age, sex and
-    times are not looked at.
-
-    Returns:
-        bool (written,).
-
-    >>> from ehr_course.records import Visit
-    >>> train = [PatientRecord(1, "F", 50, (Visit(("4280", "4019")),))]
-    >>> written = [PatientRecord(0, "M", 70, (Visit(("4019", "4280")),))]
-    >>> is_copy(written, train)
-    array([ True])
-    """
-    known = {visits_of(record) for record in train}
-    return np.array([visits_of(record) in known for record in written], dtype=bool)
-
-
 def copies_by_group(
     written: Sequence[PatientRecord], train: Sequence[PatientRecord], groups: np.ndarray
 ) -> np.ndarray:
     """In which groups of the training patients each written patient has a twin.
 
+    A twin has exactly the same visits. The order of codes within a visit does not matter, that of
+    the visits does; age, sex and times are not looked at.
+
     Args:
-        written, train: as for ``is_copy``.
+        written: the patients to judge.
+        train: those that the model learned from.
         groups: int64 (train,), as ``random_groups`` makes them.
 
     Returns:
-        bool (written, groups); any of a row is what ``is_copy`` says.
+        bool (written, groups); any of a row says whether the patient is a copy.
+
+    >>> from ehr_course.records import Visit
+    >>> train = [PatientRecord(1, "F", 50, (Visit(("4280", "4019")),))]
+    >>> written = [PatientRecord(0, "M", 70, (Visit(("4019", "4280")),))]
+    >>> copies_by_group(written, train, np.array([2])).nonzero()
+    (array([0]), array([2]))
     """
     known: dict[Visits, np.ndarray] = {}
     for record, group in zip(train, groups.tolist(), strict=True):

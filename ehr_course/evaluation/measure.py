@@ -9,7 +9,7 @@ patient adds to a sum.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -216,39 +216,3 @@ def share_interval(
     upper, lower = (drawn_counts(len(sums), resamples, rng) @ sums).T
     with np.errstate(divide="ignore", invalid="ignore"):
         return interval(upper / lower, confidence=confidence)
-
-
-def bootstrap_interval(
-    statistic: Callable[[np.ndarray], float],
-    n_patients: int,
-    *,
-    rng: np.random.Generator,
-    resamples: int = RESAMPLES,
-    confidence: float = 0.95,
-    centre: float | None = None,
-) -> tuple[float, float]:
-    """The bootstrap interval of any number, at one call for each resample.
-
-    Args:
-        statistic: takes how often each patient is drawn, float32 (patients,), and returns the
-            number; scikit-learn's metrics take these counts as ``sample_weight``.
-        n_patients: how many patients there are.
-        rng: gives the draws.
-        resamples: how often patients are drawn.
-        confidence: as in interval.
-        centre: as in interval.
-
-    Returns:
-        low and high; both ``nan`` with fewer than 30 patients.
-
-    >>> ages = np.linspace(0, 90, 91)
-    >>> mean = lambda counts: np.average(ages, weights=counts)
-    >>> low, high = bootstrap_interval(mean, 91, rng=np.random.default_rng(0))
-    >>> 38 < low < 45 < high < 52
-    True
-    """
-    if n_patients < FEWEST:
-        return math.nan, math.nan
-    counts = drawn_counts(n_patients, resamples, rng)
-    values = [statistic(row) for row in counts]
-    return interval(values, confidence=confidence, centre=centre)

@@ -16,6 +16,7 @@ from sklearn.metrics import roc_auc_score
 
 from ehr_course.errors import InputError
 from ehr_course.evaluation.code_table import CodeTable
+from ehr_course.evaluation.likelihood import record_log_likelihood
 from ehr_course.evaluation.measure import FEWEST, drawn_counts, interval
 from ehr_course.evaluation.nearest import Metric, nearest_distances
 from ehr_course.evaluation.ranking import weighted_ranking
@@ -57,8 +58,6 @@ def likelihood_scores(
     Returns:
         float64 (records,), nats a token, 0 or less.
     """
-    from ehr_course.evaluation.perplexity import record_log_likelihood
-
     # <BOS> is given, all other tokens are scored.
     lengths = [len(tokenizer.encode(record)) - 1 for record in records]
     nats = np.asarray(record_log_likelihood(model, tokenizer, records), dtype=np.float64)

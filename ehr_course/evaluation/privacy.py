@@ -40,7 +40,7 @@ from tqdm import tqdm
 
 from ehr_course.errors import InputError
 from ehr_course.evaluation import attacks
-from ehr_course.evaluation.measure import Measure
+from ehr_course.evaluation.measure import Measure, measure_named
 from ehr_course.records import PatientRecord
 
 if TYPE_CHECKING:
@@ -62,11 +62,7 @@ class Privacy:
 
     def __getitem__(self, name: str) -> Measure:
         """The measure of a name."""
-        for measure in self.measures:
-            if measure.name == name:
-                return measure
-        known = ", ".join(repr(measure.name) for measure in self.measures)
-        raise InputError("Privacy", repr(name), "there is no such measure", f"It has: {known}.")
+        return measure_named(self.measures, name)
 
 
 def privacy(

@@ -25,7 +25,7 @@ from ehr_course.evaluation.jackknife import (
     jackknife_error,
     random_groups,
 )
-from ehr_course.evaluation.measure import FEWEST, RESAMPLES, Measure, drawn_counts
+from ehr_course.evaluation.measure import FEWEST, RESAMPLES, Measure, drawn_counts, measure_named
 from ehr_course.evaluation.next_visit import NextVisits, frequencies, next_visits, predict
 from ehr_course.evaluation.ranking import weighted_ranking
 from ehr_course.records import PatientRecord
@@ -74,13 +74,7 @@ class Utility:
 
     def __getitem__(self, name: str) -> Measure:
         """The measure of a name."""
-        for measure in self.measures:
-            if measure.name == name:
-                return measure
-        known = ", ".join(repr(measure.name) for measure in self.measures)
-        raise InputError(
-            "Utility", repr(name), "there is no such measure", f"It has: {known or 'none'}."
-        )
+        return measure_named(self.measures, name)
 
 
 def utility(

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -23,6 +21,7 @@ from torch import Tensor, nn
 
 from ehr_course.errors import InputError
 from ehr_course.models.prefix import PrefixConfig
+from ehr_course.new_folder import new_folder
 
 CONFIG, WEIGHTS = "prefix.json", "prefix.safetensors"
 
@@ -121,33 +120,21 @@ def written_whole(folder: str | Path, names: set[str]) -> Iterator[Path]:
             before is as it was.
     """
     folder = Path(folder).absolute()  # "." has no name to put another one beside
-    if folder.exists() and not folder.is_dir():
-        raise InputError(folder, "", "it is a file", "Name a folder.")
-    others = sorted({path.name for path in folder.iterdir()} - names) if folder.exists() else []
+    others = sorted({path.name for path in folder.iterdir()} - names) if folder.is_dir() else []
     if others:
         raise InputError(
             folder, others[0], "the folder holds something else", "Name a new or empty folder."
         )
-    unfinished = folder.with_name(f".{folder.name}.{os.getpid()}")
-    old = folder.with_name(f".{folder.name}.old.{os.getpid()}")
     try:
-        unfinished.mkdir(parents=True)
-        yield unfinished
-        if folder.exists():
-            folder.replace(old)
-        unfinished.replace(folder)
+        with new_folder(folder, overwrite=True) as unfinished:
+            yield unfinished
     except (OSError, SafetensorError) as error:
-        if old.exists() and not folder.exists():
-            old.replace(folder)
         raise InputError(
             folder,
             "",
             f"the folder cannot be written ({error})",
             "Make room, or name a place where you may write.",
         ) from error
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)
 
 
 def write_json(path: Path, fields: Mapping[str, Any]) -> None:

@@ -7,8 +7,6 @@ The folder holds ``config.json`` and ``model.safetensors`` as transformers write
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,6 +21,7 @@ from transformers.utils import logging
 from ehr_course.errors import InputError
 from ehr_course.models.pointer_generator import PointerGenerator, PointerGeneratorConfig
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
+from ehr_course.new_folder import new_folder
 from ehr_course.tokenizers.codes import CodeTokenizer
 from ehr_course.tokenizers.notes import NoteTokenizer
 from ehr_course.tokenizers.words import WordTokenizer
@@ -103,30 +102,22 @@ def save_model(
             "Save the model with the tokenizer that it was made for.",
         )
     _check_vocabulary(model.config, tokenizer, folder)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = folder.with_name(f".{folder.name}.{os.getpid()}")
-    old = folder.with_name(f".{folder.name}.old.{os.getpid()}")
     try:
-        with _quiet():
-            model.save_pretrained(unfinished)
-        # generate takes its settings from the call; this file would only repeat the config.
-        (unfinished / "generation_config.json").unlink(missing_ok=True)
-        # safetensors lets nobody but its writer read the file.
-        (unfinished / _WEIGHTS).chmod((unfinished / _CONFIG).stat().st_mode)
-        tokenizer.save(unfinished / _TOKENIZER)
-        if metrics is not None:
-            text = json.dumps(dict(metrics), indent=1) + "\n"
-            (unfinished / _METRICS).write_text(text, encoding="utf-8")
-        if folder.exists():
-            folder.replace(old)
-        unfinished.replace(folder)
+        with new_folder(folder, overwrite=True) as unfinished:
+            with _quiet():
+                model.save_pretrained(unfinished)
+            # generate takes its settings from the call; this file would only repeat the config.
+            (unfinished / "generation_config.json").unlink(missing_ok=True)
+            # safetensors lets nobody but its writer read the file.
+            (unfinished / _WEIGHTS).chmod((unfinished / _CONFIG).stat().st_mode)
+            tokenizer.save(unfinished / _TOKENIZER)
+            if metrics is not None:
+                text = json.dumps(dict(metrics), indent=1) + "\n"
+                (unfinished / _METRICS).write_text(text, encoding="utf-8")
     except (SafetensorError, OSError) as error:
         raise InputError(
             folder, "", f"it cannot be written ({error})", "Make room, or name another folder."
         ) from None
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)
 
 
 def load_model(folder: str | Path) -> LoadedModel:

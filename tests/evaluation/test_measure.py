@@ -12,7 +12,6 @@ from scipy import stats
 from ehr_course.errors import InputError
 from ehr_course.evaluation.measure import (
     Measure,
-    bootstrap_interval,
     drawn_counts,
     generator,
     interval,
@@ -147,17 +146,7 @@ def test_the_interval_of_a_share_holds_the_truth_as_often_as_it_says() -> None:
     assert 0.84 < held / 300 < 0.95
 
 
-def test_one_call_a_resample_gives_the_same_interval() -> None:
-    rng = np.random.default_rng(0)
-    found, of = rng.random((2, 40))
-    slow = bootstrap_interval(
-        lambda counts: (counts @ found) / (counts @ of), 40, rng=np.random.default_rng(3)
-    )
-    assert slow == pytest.approx(share_interval(found, of, rng=np.random.default_rng(3)))
-
-
 def test_with_too_few_patients_there_is_no_interval() -> None:
     rng = np.random.default_rng(0)
     assert np.isnan(share_interval([1] * 29, [2] * 29, rng=rng)).all()
-    assert np.isnan(bootstrap_interval(np.sum, 29, rng=rng)).all()
     assert not np.isnan(share_interval([1] * 30, [2] * 30, rng=rng)).any()

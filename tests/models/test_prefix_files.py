@@ -211,5 +211,5 @@ def test_a_folder_with_something_else_is_not_replaced(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"thesis\.txt"):
         tuned().save(tmp_path)
     assert (tmp_path / "thesis.txt").read_text(encoding="utf-8") == "years of work"
-    with pytest.raises(InputError, match="it is a file"):
+    with pytest.raises(InputError, match="this is a file"):
         tuned().save(tmp_path / "thesis.txt")
