@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from ehr_course.cli.run_record import open_result
+from ehr_course.cli.run_record import RUN, open_result
 from ehr_course.errors import InputError
 from ehr_course.records import PatientRecord
 from ehr_course.sources.meds import load_meds
