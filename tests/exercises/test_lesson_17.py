@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from ehr_course.exercises import lesson_17
+from ehr_course.exercises.lessons import lesson_17
 from ehr_course.generation.beam_search import best_places
 from ehr_course.generation.beam_settings import length_penalty
 from ehr_course.generation.ngram_blocking import repeating_tokens
