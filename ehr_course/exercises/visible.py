@@ -20,11 +20,15 @@ NEAR = 1e-4
 
 @dataclass(frozen=True)
 class Pair:
-    """An expected part of a value, and the answer's part at the same place, as tensors."""
+    """An expected part of a value, and the answer's part at the same place, as tensors.
+
+    `several` says that they are the numbers of a tuple: several results, and no distribution.
+    """
 
     place: str
     expected: Tensor
     actual: Tensor
+    several: bool = False
 
     @property
     def name(self) -> str:
@@ -77,7 +81,8 @@ def _pairs(expected: Any, actual: Any, place: str = "") -> Iterator[Pair]:
             yield from _pairs(expected[key], actual[key], f"{place}[{key!r}]")
     elif isinstance(expected, list | tuple) and isinstance(actual, list | tuple):
         if _are_floats(expected) and _are_floats(actual):
-            yield Pair(place, torch.tensor(expected), torch.tensor(actual))
+            several = isinstance(expected, tuple)
+            yield Pair(place, torch.tensor(expected), torch.tensor(actual), several)
         elif len(expected) == len(actual):
             for index, (left, right) in enumerate(zip(expected, actual, strict=True)):
                 yield from _pairs(left, right, f"{place}[{index}]")
@@ -133,7 +138,9 @@ def _without_gradient(pair: Pair) -> str | None:
 
 
 def _rows_without_sum_one(pair: Pair) -> str | None:
-    if not _same_shape(pair) or pair.expected.ndim == 0 or pair.expected.shape[-1] < 2:
+    if pair.several or not _same_shape(pair):
+        return None
+    if pair.expected.ndim == 0 or pair.expected.shape[-1] < 2:
         return None
     if not pair.expected.is_floating_point() or bool((pair.expected < -NEAR).any()):
         return None
