@@ -90,7 +90,7 @@ assert n_base > 100 * int(few.lengths.sum())
 
 # %% [markdown]
 # It is worse there. That alone proves little: records of these patients
-# may be harder to foretell for any model. But the codes are known and
+# may be harder to predict for any model. But the codes are known and
 # their mix is new, so there may be something to learn. To train all of it
 # again is possible. But the model has more than a hundred times as many
 # parameters as the hospital has tokens, and every hospital would keep a

@@ -391,7 +391,7 @@ if not real:
 # is misled. The real patients of the embedded hospital have none, so the
 # cohort is worse than its floor here.
 #
-# ## How well does the model foretell?
+# ## How well does the model predict?
 #
 # A model that writes patients also gives a probability to those that
 # exist. The *perplexity* of a code is
@@ -447,7 +447,7 @@ assert real or (leaks < 3 and empty > 10)
 # logarithms, one more than the visit has codes: for each code, and last
 # for the end of the visit. Return two numbers: the perplexity of a code,
 # and the perplexity of a visit, its end included, each from one mean over
-# all codes, or all visits, of all patients. Each visit is foretold from
+# all codes, or all visits, of all patients. Each visit is predicted from
 # all visits before it.
 #
 # Example: a model that gives each code 1/4 and each end 1/2, whatever it

@@ -172,7 +172,7 @@ check("19.3", impossible_shares)
 # %% [markdown]
 # ## 19.4 Perplexity without a leak
 #
-# Visit t is foretold from the visits before it, `visits[:t]`, and for the
+# Visit t is predicted from the visits before it, `visits[:t]`, and for the
 # first one that is nothing. The values of codes and of whole visits are
 # collected over all patients, and one mean is taken of each.
 
