@@ -12,6 +12,9 @@ from ehr_course.yaml_file import RuleError, YamlFile
 
 SYLLABUS_FILE = Path(__file__).resolve().parent / "syllabus.yml"
 
+SLUG = re.compile(r"[a-z][a-z0-9_]*")
+SLUG_RULE = "Use lower-case letters, digits and underscores, and begin with a letter."
+
 # A YAML list is read as a tuple.
 _AS_TUPLE = Field(strict=False)
 
@@ -90,9 +93,9 @@ class Lesson(_Entry):
     @classmethod
     def _file_name(cls, slug: str) -> str:
         _require(
-            re.fullmatch(r"[a-z][a-z0-9_]*", slug) is not None,
+            SLUG.fullmatch(slug) is not None,
             f"slug is {slug!r}",
-            "Use lower-case letters, digits and underscores, and begin with a letter.",
+            SLUG_RULE,
         )
         return slug
 
