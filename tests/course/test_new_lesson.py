@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 NAME = "20_survival_analysis"
 FOR_THE_NEW_LESSON = (
     "tests/lessons",
-    "tests/exercises/test_every_exercise.py",
+    "tests/exercises",
     "tests/course/test_course_syllabus.py",
     "tests/course/test_lesson_tables.py",
     "tests/book/test_book.py::test_the_table_of_times_has_every_lesson",
