@@ -256,9 +256,11 @@ class PromptBart(BartForConditionalGeneration):
 
         Args:
             input_ids: int64 (batch, source).
-            attention_mask: 0 or 1 (batch, source); 1 for tokens, 0 for padding.
+            attention_mask: 0 or 1 (batch, source); 1 for tokens, 0 for padding. The columns of
+                the prompts may stand before it, (batch, n_prompts + source).
             decoder_input_ids: int64 (batch, target): the clean record, shifted right.
-            decoder_attention_mask: 0 or 1 (batch, target); needed only for padding on the left.
+            decoder_attention_mask: 0 or 1 (batch, target), of cached tokens and new ones, with or
+                without the prompts; needed only for padding on the left.
             encoder_outputs: what ``encode`` returned, in place of input_ids.
             past_key_values: the cache of the tokens before; prompts are in it.
             labels: int64 (batch, target), -100 where a position is not scored.
@@ -268,8 +270,9 @@ class PromptBart(BartForConditionalGeneration):
             kwargs: handed to BART, such as output_attentions=True.
 
         Raises:
-            InputError: if demographics are missing or impossible, or the sequence and its prompts
-                have more positions than the model.
+            InputError: if demographics are missing or impossible, a mask is as long neither as
+                the tokens nor as prompts and tokens, or there are more positions than the model
+                has.
         """
         if labels is not None:
             use_cache = False
@@ -286,23 +289,28 @@ class PromptBart(BartForConditionalGeneration):
                     input_ids, attention_mask, x_num, x_cat, **kwargs
                 )
             elif attention_mask is not None:
-                encoded = encoder_outputs[0].shape[1]
-                attention_mask = _extended(attention_mask, encoded - attention_mask.shape[1])
+                positions = encoder_outputs[0].shape[1]
+                if _width(attention_mask) != positions:
+                    prompts = self._prompts(self.encoder_prompt, x_num, x_cat)
+                    attention_mask = _extended(
+                        attention_mask, "attention_mask", positions, _count(prompts)
+                    )
 
             cached = past_key_values.get_seq_length() if past_key_values is not None else 0
             # generate always passes a cache, an empty one at first: prompts enter with the first
             # token, and are in the cache from then on.
             prompts = self._prompts(self.decoder_prompt, x_num, x_cat) if cached == 0 else None
             tokens: dict[str, Tensor] = {"decoder_input_ids": decoder_input_ids}
-            n_prompts = 0
+            n_prompts = _count(prompts)
             if prompts is not None:
                 tokens = {"decoder_inputs_embeds": self._joined(prompts, decoder_input_ids)}
-                n_prompts = prompts.shape[1]
             self._check_positions(decoder_input_ids, n_prompts, cached)
-            if decoder_attention_mask is not None:
-                positions = cached + n_prompts + decoder_input_ids.shape[1]
+            positions = cached + n_prompts + decoder_input_ids.shape[1]
+            if decoder_attention_mask is not None and _width(decoder_attention_mask) != positions:
+                if cached > 0:  # the mask may lack the prompts that the cache holds
+                    prompts = self._prompts(self.decoder_prompt, x_num, x_cat)
                 decoder_attention_mask = _extended(
-                    decoder_attention_mask, positions - decoder_attention_mask.shape[1]
+                    decoder_attention_mask, "decoder_attention_mask", positions, _count(prompts)
                 )
             outputs = self.model(
                 attention_mask=attention_mask,
@@ -396,13 +404,14 @@ class PromptBart(BartForConditionalGeneration):
         """
         prompts = self._prompts(self.encoder_prompt, x_num, x_cat)
         tokens: dict[str, Tensor] = {"input_ids": input_ids}
-        n_prompts = 0
+        n_prompts = _count(prompts)
         if prompts is not None:
-            n_prompts = prompts.shape[1]
             tokens = {"inputs_embeds": self._joined(prompts, input_ids)}
         self._check_positions(input_ids, n_prompts, 0)
         if attention_mask is not None:
-            attention_mask = _extended(attention_mask, n_prompts)
+            attention_mask = _extended(
+                attention_mask, "attention_mask", n_prompts + input_ids.shape[1], n_prompts
+            )
         return self.model.encoder(
             attention_mask=attention_mask, **tokens, **kwargs
         ), attention_mask
@@ -528,7 +537,37 @@ def _heads(config: PromptBartConfig) -> nn.ModuleDict:
     return nn.ModuleDict(made)
 
 
-def _extended(attention_mask: Tensor, count: int) -> Tensor:
-    """Put `count` ones before each row: prompts are always seen."""
-    ones = attention_mask.new_ones(attention_mask.shape[0], max(count, 0))
-    return torch.cat([ones, attention_mask], dim=1)
+def _count(prompts: Tensor | None) -> int:
+    return 0 if prompts is None else prompts.shape[1]
+
+
+def _width(mask: Tensor) -> int | None:
+    """How many columns a mask has; None if it is not (batch, length)."""
+    return mask.shape[1] if mask.ndim == 2 else None
+
+
+def _extended(mask: Tensor, name: str, positions: int, n_prompts: int) -> Tensor:
+    """A mask of all positions: prompts are always seen, so their columns may be left out.
+
+    Args:
+        mask: 0 or 1 (batch, positions) or (batch, positions - n_prompts).
+        name: what an error calls it.
+        positions: how many positions there are, prompts included.
+        n_prompts: how many of them are prompts.
+    """
+    width = _width(mask)
+    if width == positions:
+        return mask
+    if width is None or width != positions - n_prompts:
+        has = f"its shape is {tuple(mask.shape)}" if width is None else f"its length is {width}"
+        tokens = positions - n_prompts
+        allowed = f"{tokens} (tokens)"
+        if n_prompts:
+            allowed = f"{tokens} (tokens) or {positions} (prompts and tokens)"
+        raise InputError(
+            name,
+            "",
+            f"{has}, and the allowed lengths are {allowed}",
+            "Give (batch, length) with 1 for each token and 0 for padding.",
+        )
+    return torch.cat([mask.new_ones(mask.shape[0], n_prompts), mask], dim=1)
