@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid, pad
 
-from ehr_course.models.pointer_generator import AdditiveAttention, EncodedSource, wide
+from ehr_course.models.pointer_generator_layers import AdditiveAttention, EncodedSource, wide
 
 
 def log_attention_by_note(
