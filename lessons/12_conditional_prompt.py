@@ -49,7 +49,7 @@ from ehr_course.models.conditional_prompt import (
 )
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.models.saved import load_checkpoint
-from ehr_course.plots.prompt import next_codes
+from ehr_course.evaluation.next_codes import next_codes
 from ehr_course.sources.patients import choose_patients, real_data
 from ehr_course.sources.splits import split_by_patient
 from ehr_course.tokenizers.codes import CodeTokenizer

@@ -52,7 +52,7 @@ from ehr_course.losses import (
 )
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.models.saved import load_checkpoint
-from ehr_course.plots.loss_terms import contributions, measure_terms
+from ehr_course.evaluation.loss_terms import contributions, measure_terms
 from ehr_course.plots.style import code_in_words
 from ehr_course.sources.patients import choose_patients, real_data
 from ehr_course.sources.splits import split_by_patient
