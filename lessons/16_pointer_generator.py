@@ -36,14 +36,14 @@ from ehr_course.batches.notes import NoteDataset
 from ehr_course.errors import InputError
 from ehr_course.evaluation.summaries import names_recovered
 from ehr_course.exercises import check, hint, progress
-from ehr_course.generation.beam_settings import BeamSettings
+from ehr_course.generation.search_settings import BeamSettings
 from ehr_course.generation.summaries import summarize
 from ehr_course.losses import log_mixture
 from ehr_course.models.pointer_generator import (
     PointerGenerator,
     PointerGeneratorConfig,
 )
-from ehr_course.plots.generation_trace import trace_summary
+from ehr_course.generation.summary_trace import trace_summary
 from ehr_course.sources.notes import choose_notes, real_notes, split_notes
 from ehr_course.sources.splits import split_by_patient
 from ehr_course.sources.synthetic import (

@@ -40,8 +40,9 @@ from ehr_course.evaluation.summaries import (
     rouge,
 )
 from ehr_course.exercises import check, hint, progress
-from ehr_course.generation.beam_search import BeamSettings, beam_search
-from ehr_course.generation.beam_settings import length_penalty
+from ehr_course.generation.search_settings import BeamSettings
+from ehr_course.generation.beam_search import beam_search
+from ehr_course.generation.search_settings import length_penalty
 from ehr_course.generation.search_model import of_beams, spread
 from ehr_course.generation.summaries import summarize
 from ehr_course.losses import NOT_SCORED, coverage_loss

@@ -44,7 +44,7 @@ from ehr_course import icd9
 from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.datasets import RecordDataset
 from ehr_course.batches.plan import BatchPlan
-from ehr_course.batches.well_formed import FIRST_CODE
+from ehr_course.batches.record_checks import FIRST_CODE
 from ehr_course.evaluation.adversarial_accuracy import adversarial_accuracy
 from ehr_course.evaluation.code_table import code_tables
 from ehr_course.evaluation.distances import js_distance, js_divergence
@@ -56,7 +56,7 @@ from ehr_course.evaluation.perplexity import perplexity
 from ehr_course.evaluation.validity import impossible_share_of, validity
 from ehr_course.exercises import check, hint, progress
 from ehr_course.exercises.model_to_score import Remembering
-from ehr_course.generation.demographics import wanted_like
+from ehr_course.generation.patients import wanted_like
 from ehr_course.generation.patients import generate_patients
 from ehr_course.generation.sampling import Sampling
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig

@@ -28,17 +28,25 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ehr_course.generation.beam_settings import BeamSettings
 from ehr_course.generation.search_model import (
     SearchModel,
+    check_notes,
+    encode,
     evaluating,
+    not_a_number,
     of_beams,
     of_notes,
     spread,
 )
-from ehr_course.generation.search_record import Ending, StepRecord
-from ehr_course.generation.search_results import BeamResult, Candidate, Fate, SearchTrace
-from ehr_course.generation.search_rules import check_notes, encode, forbid, not_a_number
+from ehr_course.generation.search_results import (
+    BeamResult,
+    Candidate,
+    Ending,
+    Fate,
+    SearchTrace,
+    StepRecord,
+)
+from ehr_course.generation.search_settings import BeamSettings, forbid
 
 DEFAULT_SETTINGS = BeamSettings()
 

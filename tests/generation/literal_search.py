@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from ehr_course.generation.beam_settings import BeamSettings
 from ehr_course.generation.search_model import SearchModel, SearchStep
+from ehr_course.generation.search_settings import BeamSettings
 
 BOS, EOS, PAD, UNK = 1, 2, 3, 0
 

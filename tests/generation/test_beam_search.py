@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 import random
-from collections import Counter
 from typing import Any
 
 import pytest
 import torch
 from literal_search import (
     Literal,
-    allowed,
     every_summary,
     following_of,
     literal_beam_search,
@@ -21,15 +19,9 @@ from table_model import TableModel, TableStep
 from torch import Tensor
 
 from ehr_course.errors import InputError
-from ehr_course.generation.beam_search import (
-    BeamResult,
-    BeamSettings,
-    beam_search,
-    best_places,
-)
-from ehr_course.generation.beam_settings import length_penalty
-from ehr_course.generation.sampling import Sampling
-from ehr_course.generation.token_by_token import greedy_search, sample_search
+from ehr_course.generation.beam_search import BeamResult, beam_search, best_places
+from ehr_course.generation.greedy_search import greedy_search
+from ehr_course.generation.search_settings import BeamSettings
 from ehr_course.models.pointer_generator import PointerGenerator, PointerGeneratorConfig
 
 EOS = 2
@@ -231,7 +223,6 @@ def test_lengths_stay_between_their_limits(min_length: int, max_length: int) -> 
     for results in (
         beam_search(model, *batch, settings=settings),
         greedy_search(model, *batch, settings=settings),
-        sample_search(model, *batch, settings=settings, generator=torch.Generator()),
     ):
         found = [hypothesis for result in results for hypothesis in result.hypotheses]
         assert all(min_length <= len(hypothesis.tokens) <= max_length for hypothesis in found)
@@ -264,8 +255,6 @@ def test_a_hypothesis_that_nothing_may_follow_ends_unfinished() -> None:
     for search in (beam_search, greedy_search):
         for result in search(model, *batch, settings=settings):
             assert all(len(h.tokens) == 4 and not h.finished for h in result.hypotheses)
-    drawn = sample_search(model, *batch, settings=settings, generator=torch.Generator(), samples=5)
-    assert all(len(h.tokens) == 4 for result in drawn for h in result.hypotheses)
 
 
 def test_a_model_in_which_nothing_is_possible_gives_an_empty_summary() -> None:
@@ -334,80 +323,6 @@ def test_the_trace_tells_the_whole_search(seed: int) -> None:
 
 def test_a_trace_that_nobody_asked_for_is_not_made() -> None:
     assert beam_search(TableModel(9), *notes(2))[0].trace is None
-
-
-# ---------------------------------------------------------------------- drawing
-
-
-def test_samples_come_as_often_as_the_model_says() -> None:
-    model, batch = TableModel(6), notes(2, seed=4)
-    settings = BeamSettings(max_length=3, block_ngrams=2)
-    draws = 4000
-    results = sample_search(
-        model,
-        *batch,
-        generator=torch.Generator().manual_seed(0),
-        samples=draws,
-        settings=settings,
-    )
-    for result, ids, mask in zip(results, *batch, strict=True):
-        following = following_of(model, ids[mask.bool()], mask[mask.bool()])
-        expected = probabilities_of_samples(following, settings)
-        counts = Counter(hypothesis.tokens for hypothesis in result.hypotheses)
-        assert set(counts) <= set(expected)
-        for tokens, probability in expected.items():
-            # Five standard deviations of a share of so many draws, and what is rare may come once.
-            margin = 5 * math.sqrt(probability * (1 - probability) / draws) + 2 / draws
-            assert abs(counts[tokens] / draws - probability) < margin
-
-
-def probabilities_of_samples(following: Any, settings: BeamSettings) -> dict[tuple, float]:
-    """How probable each sample is: at each step what is allowed is renormalised."""
-    found: dict[tuple, float] = {}
-
-    def extend(tokens: list[int], probability: float) -> None:
-        if EOS in tokens or len(tokens) == settings.max_length:
-            found[tuple(tokens)] = probability
-            return
-        weights = {
-            token: math.exp(log_prob)
-            for token, log_prob in enumerate(following(tokens)[0])
-            if allowed(tokens, token, settings)
-        }
-        for token, weight in weights.items():
-            extend([*tokens, token], probability * weight / sum(weights.values()))
-
-    extend([], 1.0)
-    return found
-
-
-def test_the_log_probability_of_a_sample_is_that_of_the_model() -> None:
-    model, (ids, mask) = TableModel(8), notes(1)
-    sampling = Sampling(temperature=2.0, top_k=3)
-    generator = torch.Generator().manual_seed(0)
-    (result,) = sample_search(model, ids, generator=generator, samples=20, sampling=sampling)
-    following = following_of(model, ids[0], mask[0])
-    for hypothesis in result.hypotheses:
-        tokens = list(hypothesis.tokens)
-        log_prob = sum(following(tokens[:t])[0][token] for t, token in enumerate(tokens))
-        assert hypothesis.log_prob == pytest.approx(log_prob, abs=1e-9)
-        penalty = length_penalty(len(tokens), 1.0)
-        assert hypothesis.score == pytest.approx(log_prob / penalty, abs=1e-9)
-
-
-def test_drawing_the_likeliest_of_one_is_greedy() -> None:
-    model, batch = TableModel(12), notes(4)
-    drawn = sample_search(model, *batch, generator=torch.Generator(), sampling=Sampling(top_k=1))
-    assert drawn == greedy_search(model, *batch)
-
-
-def test_a_generator_gives_the_same_samples_from_the_same_state() -> None:
-    def drawn(seed: int) -> list[BeamResult]:
-        generator = torch.Generator().manual_seed(seed)
-        return sample_search(TableModel(12), *notes(3), generator=generator, samples=3)
-
-    assert drawn(1) == drawn(1)
-    assert drawn(1) != drawn(2)
 
 
 # ---------------------------------------------------------------------- the pointer-generator
@@ -576,8 +491,3 @@ def test_input_of_another_shape_is_refused(search: Any) -> None:
         search(TableModel(9), ids[0])
     with pytest.raises(InputError, match="attention_mask: its shape is"):
         search(TableModel(9), ids, mask[:1])
-
-
-def test_no_sample_is_refused() -> None:
-    with pytest.raises(InputError, match="sample_search, samples: 0 is too few"):
-        sample_search(TableModel(9), *notes(2), generator=torch.Generator(), samples=0)

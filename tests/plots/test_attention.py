@@ -29,12 +29,6 @@ def made(tokenizer, **changes):
     return PromptBart(PromptBartConfig.for_tokenizer(tokenizer, **changes)).eval()
 
 
-# ---------------------------------------------------------------------- the weights
-
-
-# ---------------------------------------------------------------------- one record
-
-
 # ---------------------------------------------------------------------- words
 
 ROWS = ("age 64", "<v>", "428.0", "<v>")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, Self, get_args
+from typing import Any, Literal, Self, get_args
+
+from torch import Tensor
 
 from ehr_course.errors import InputError
 
@@ -105,3 +107,55 @@ class BeamSettings:
 
 def _refused(place: str, problem: str, remedy: str) -> InputError:
     return InputError("BeamSettings", place, problem, remedy)
+
+
+def forbid(
+    scores: Tensor, history: Tensor, length: int, config: Any, settings: BeamSettings
+) -> None:
+    """Make what is forbidden minus infinity, in place.
+
+    Args:
+        scores: float (rows, beams, ids).
+        history: int64 (rows, beams, length - 1): what each has written.
+        length: of the hypotheses with the next token.
+        config: of the model.
+        settings: of the search.
+    """
+    forbidden = [config.bos_token_id, config.pad_token_id]
+    if length < settings.min_length:
+        forbidden.append(config.eos_token_id)
+    if settings.ban_unk:
+        forbidden.append(config.unk_token_id)
+    for token in forbidden:
+        scores[..., token] = -math.inf
+    if settings.block_ngrams:
+        # Places without a repetition name <s>, which is forbidden in any case.
+        repeating = repeating_tokens(history, settings.block_ngrams, nothing=config.bos_token_id)
+        scores.scatter_(-1, repeating, -math.inf)
+
+
+def repeating_tokens(history: Tensor, n: int, *, nothing: int) -> Tensor:
+    """The tokens that would end an n-gram which stands in the history.
+
+    Args:
+        history: int64 (..., length): the tokens of each hypothesis.
+        n: the length of a run, 1 or more.
+        nothing: an id that stands for no token; it fills the places without a repetition.
+
+    Returns:
+        int64 (..., windows): the tokens to forbid, in any order, among ``nothing``. There is one
+        place for each run in the history, or none where the history is shorter than a run.
+
+    >>> import torch
+    >>> said = torch.tensor([[5, 6, 7, 5, 6], [5, 6, 7, 8, 9]])
+    >>> repeating_tokens(said, 3, nothing=-1)  # after 5 6, a 7 would repeat 5 6 7
+    tensor([[ 7, -1, -1],
+            [-1, -1, -1]])
+    """
+    length = history.shape[-1]
+    if length < n:
+        return history[..., :0]
+    runs = history.unfold(-1, n, 1)  # (..., windows, n)
+    last = history[..., None, length - n + 1 :]  # (..., 1, n - 1): what the next token would end
+    repeats = (runs[..., :-1] == last).all(dim=-1)
+    return runs[..., -1].where(repeats, nothing)
