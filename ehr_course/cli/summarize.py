@@ -48,10 +48,10 @@ def summarize(
         raise InputError(out, "", "its name does not end in .csv", "Name a CSV file.")
     beams = BeamSettings(
         beams=settings.beams,
-        alpha=settings.alpha,
+        length_penalty=settings.length_penalty,
         min_length=settings.min_length,
         max_length=settings.max_length,
-        block_ngrams=settings.block_ngrams,
+        no_repeat_ngram_size=settings.no_repeat_ngram_size,
     )
     run, notes = Path(settings.run), Path(settings.notes)
     with result_file(out, overwrite=overwrite, inputs=[run, notes]) as unfinished:

@@ -201,7 +201,7 @@ class _BeamSearch:
             self._end(done, before, length)
             state, parents = self._leave_out(done, state, parents)
         self.state = of_beams(state, parents)
-        if self.settings.block_ngrams:
+        if self.settings.no_repeat_ngram_size:
             (history,) = of_beams((self.history,), parents)
             self.history = torch.cat([history, self.last[..., None]], dim=-1)
 

@@ -1,4 +1,4 @@
-"""What a search finds: hypotheses, the trace of how it came to them, and the record of its steps."""
+"""What a search finds: hypotheses, the trace of how it came to them, and what its steps left."""
 
 from __future__ import annotations
 

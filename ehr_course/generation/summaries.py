@@ -103,12 +103,12 @@ def summarize(
             settings=settings,
         )
         for number, result in zip(some, results, strict=True):
-            best, (ids, outside) = result.best, read[number]
+            best, (ids, oov) = result.best, read[number]
             summaries[number] = Summary(
-                text=tokenizer.decode(best.tokens, outside),
+                text=tokenizer.decode(best.tokens, oov),
                 ids=best.tokens,
-                pieces=tuple(tokenizer.piece(token, outside) for token in best.tokens),
-                source_pieces=tuple(tokenizer.piece(token, outside) for token in ids),
+                pieces=tuple(tokenizer.piece(token, oov) for token in best.tokens),
+                source_pieces=tuple(tokenizer.piece(token, oov) for token in ids),
                 attention=best.attention[:, : len(ids)],
                 p_gen=best.p_gen,
                 score=best.score,

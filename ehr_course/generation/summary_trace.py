@@ -54,12 +54,12 @@ class GenerationTrace:
 
     Attributes:
         note: the tokens of the note as text, <s> and </s> included.
-        outside: those words of it that the vocabulary lacks.
+        oov: those words of it that the vocabulary lacks.
         steps: one for each word of the summary; the last one wrote </s>, if it was reached.
     """
 
     note: tuple[str, ...]
-    outside: tuple[str, ...]
+    oov: tuple[str, ...]
     steps: tuple[TraceStep, ...]
 
 
@@ -81,8 +81,8 @@ def trace_summary(
     Raises:
         InputError: if the note has no word, or max_length is less than 1.
     """
-    settings = BeamSettings(beams=1, min_length=1, max_length=max_length, block_ngrams=0)
-    ids, outside = tokenizer.encode_note(note)
+    settings = BeamSettings(beams=1, min_length=1, max_length=max_length, no_repeat_ngram_size=0)
+    ids, oov = tokenizer.encode_note(note)
     # A batch for training holds summaries; this is none.
     batch = collate_notes([(ids, [tokenizer.bos_id, tokenizer.eos_id])])
     heard = _Heard(model)
@@ -98,7 +98,7 @@ def trace_summary(
     def likeliest(probabilities: Tensor) -> Words:
         values, places = probabilities.topk(min(MOST_WORDS, len(probabilities)))
         pairs = zip(places.tolist(), values.tolist(), strict=True)
-        return tuple((tokenizer.piece(i, outside), p) for i, p in pairs if p > 0)
+        return tuple((tokenizer.piece(i, oov), p) for i, p in pairs if p > 0)
 
     def traced(token: int, said: Step) -> TraceStep:
         mixed = said.log_probs[0, 0].double().exp().cpu()
@@ -108,7 +108,7 @@ def trace_summary(
         if can_copy:
             copied.scatter_add_(0, here, attention)
         return TraceStep(
-            tokenizer.piece(token, outside),
+            tokenizer.piece(token, oov),
             tuple(attention.tolist()),
             p_gen,
             likeliest(said.log_vocabulary[0, 0].double().exp().cpu()),
@@ -118,8 +118,8 @@ def trace_summary(
         )
 
     return GenerationTrace(
-        tuple(tokenizer.piece(i, outside) for i in ids),
-        tuple(outside),
+        tuple(tokenizer.piece(i, oov) for i in ids),
+        tuple(oov),
         tuple(map(traced, result.best.tokens, heard.steps)),
     )
 

@@ -55,7 +55,7 @@ class Step(NamedTuple):
     """What the decoder says after one more token.
 
     Attributes:
-        log_probs: float (batch, beams, vocabulary + outside): of each next token in nats;
+        log_probs: float (batch, beams, vocabulary + n_oov): of each next token in nats;
             extended ids stand after the vocabulary.
         state: DecoderState.
         log_attention: float (batch, beams, source): minus infinity where nothing can be copied.
@@ -80,7 +80,7 @@ class PointerGeneratorOutput(ModelOutput):
         terms: its parts, for the trainer.
         loss_sum: the negative log-likelihood of all scored tokens in nats, float32.
         loss_count: how many tokens are scored.
-        log_probs: float (batch, target, vocabulary + outside): of each next token in nats; None
+        log_probs: float (batch, target, vocabulary + n_oov): of each next token in nats; None
             with labels, because only their probabilities are computed then.
         log_attention: float32 (batch, target, source): minus infinity where nothing can be copied.
         p_gen: float32 (batch, target).
@@ -294,8 +294,8 @@ class PointerGenerator(PreTrainedModel):
         log_vocabulary = wide(self.decoder.vocabulary(features)).log_softmax(-1)
         if self.decoder.p_gen is None:
             return log_vocabulary, log_vocabulary
-        outside = max(0, int(ids.max()) + 1 - self.config.vocab_size)
-        return mix(log_vocabulary, log_attention, p_gen_logit, ids, outside), log_vocabulary
+        n_oov = max(0, int(ids.max()) + 1 - self.config.vocab_size)
+        return mix(log_vocabulary, log_attention, p_gen_logit, ids, n_oov), log_vocabulary
 
     def _likelihood(
         self,

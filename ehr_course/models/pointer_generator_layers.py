@@ -266,7 +266,7 @@ def plain_loop(
 
 
 def log_mixture_everywhere(
-    log_vocabulary: Tensor, log_attention: Tensor, p_gen_logit: Tensor, ids: Tensor, outside: int
+    log_vocabulary: Tensor, log_attention: Tensor, p_gen_logit: Tensor, ids: Tensor, n_oov: int
 ) -> Tensor:
     """log(p_gen P_vocab + (1 - p_gen) P_copy) of every word, known or outside.
 
@@ -275,12 +275,12 @@ def log_mixture_everywhere(
         log_attention: float (batch, steps, source).
         p_gen_logit: float (batch, steps).
         ids: int64 (batch, source): the notes.
-        outside: how many extended ids there are.
+        n_oov: how many extended ids there are.
 
     Returns:
-        float (batch, steps, vocabulary + outside).
+        float (batch, steps, vocabulary + n_oov).
     """
-    generated = pad(log_vocabulary, (0, outside), value=-torch.inf)
+    generated = pad(log_vocabulary, (0, n_oov), value=-torch.inf)
     copied = torch.zeros_like(generated)
     copied.scatter_add_(-1, ids[:, None].expand_as(log_attention), log_attention.exp())
     return log_mixture(generated, copied.log(), p_gen_logit[..., None])

@@ -187,9 +187,9 @@ def _draw_note(
             colour = style.PAPER
             if spent >= _LEAST:
                 colour = matplotlib.colors.to_hex(_COLOURS(min(1.0, spent)))
-            outside = trace.note[place] in trace.outside
-            edge = style.INK if outside else colour
-            _box(axes, x, y, trace.note[place], colour=colour, edge=edge, dashed=outside)
+            oov = trace.note[place] in trace.oov
+            edge = style.INK if oov else colour
+            _box(axes, x, y, trace.note[place], colour=colour, edge=edge, dashed=oov)
         y += _LINE
     return y
 

@@ -47,10 +47,10 @@ def random_case(seed: int) -> tuple[TableModel, tuple[Tensor, Tensor], BeamSetti
     )
     settings = BeamSettings(
         beams=chosen.randint(1, 6),
-        alpha=chosen.choice([0.0, 0.5, 1.0, 2.0]),
+        length_penalty=chosen.choice([0.0, 0.5, 1.0, 2.0]),
         min_length=least,
         max_length=least + chosen.randint(0, 9),
-        block_ngrams=chosen.randint(0, 4),
+        no_repeat_ngram_size=chosen.randint(0, 4),
         stop=chosen.choice(["exact", "first"]),
         ban_unk=chosen.random() < 0.5,
     )
@@ -130,12 +130,14 @@ def test_attention_and_p_gen_follow_the_beams_of_their_hypothesis(seed: int) -> 
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0])
-@pytest.mark.parametrize("block_ngrams", [0, 1, 2])
+@pytest.mark.parametrize("no_repeat_ngram_size", [0, 1, 2])
 def test_with_a_beam_for_every_hypothesis_it_is_exhaustive_search(
-    alpha: float, block_ngrams: int
+    alpha: float, no_repeat_ngram_size: int
 ) -> None:
     # Four tokens can be written: at the last step 64 hypotheses have 320 candidates.
-    settings = BeamSettings(beams=320, alpha=alpha, max_length=4, block_ngrams=block_ngrams)
+    settings = BeamSettings(
+        beams=320, length_penalty=alpha, max_length=4, no_repeat_ngram_size=no_repeat_ngram_size
+    )
     model, batch = TableModel(7), notes(3, seed=5)
     for result, ids, mask in zip(
         beam_search(model, *batch, settings=settings), *batch, strict=True
@@ -176,7 +178,7 @@ def test_neighbours_in_the_batch_change_nothing(search: Any) -> None:
 
 @pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0, 2.0])
 def test_exact_stopping_finds_what_searching_to_the_end_finds(alpha: float) -> None:
-    settings = BeamSettings(beams=3, alpha=alpha, max_length=14)
+    settings = BeamSettings(beams=3, length_penalty=alpha, max_length=14)
     batch, steps = notes(4, seed=9), []
     for ids in (6, 9, 12):
         model = TableModel(ids, ends=2.0)
@@ -189,7 +191,9 @@ def test_exact_stopping_finds_what_searching_to_the_end_finds(alpha: float) -> N
 def test_stopping_at_the_first_never_finds_better_and_sometimes_worse() -> None:
     model, batch = TableModel(12, ends=1.0), notes(40, seed=1)
     exact, first = (
-        beam_search(model, *batch, settings=BeamSettings(stop=stop, max_length=20, alpha=2.0))
+        beam_search(
+            model, *batch, settings=BeamSettings(stop=stop, max_length=20, length_penalty=2.0)
+        )
         for stop in ("exact", "first")
     )
     gains = [a.best.score - b.best.score for a, b in zip(exact, first, strict=True)]
@@ -204,8 +208,10 @@ def test_the_hypotheses_of_a_note_differ_from_each_other() -> None:
 
 
 def test_no_n_gram_stands_twice_and_without_blocking_some_do() -> None:
-    def repeats(block_ngrams: int) -> int:
-        settings = BeamSettings(block_ngrams=block_ngrams, min_length=20, max_length=25)
+    def repeats(no_repeat_ngram_size: int) -> int:
+        settings = BeamSettings(
+            no_repeat_ngram_size=no_repeat_ngram_size, min_length=20, max_length=25
+        )
         found = beam_search(TableModel(9), *notes(5), settings=settings)
         texts = [hypothesis.tokens for result in found for hypothesis in result.hypotheses]
         runs = [[text[i : i + 2] for i in range(len(text) - 1)] for text in texts]
@@ -243,14 +249,14 @@ def test_begin_and_padding_are_never_written_and_unknown_only_where_it_may() -> 
 @pytest.mark.parametrize("beams", [4, 5, 9, 50])
 def test_more_beams_than_tokens_is_allowed(beams: int) -> None:
     model, batch = TableModel(4, ends=-1.0), notes(3)  # <unk> and </s> alone can be written
-    settings = BeamSettings(beams=beams, max_length=6, block_ngrams=0)
+    settings = BeamSettings(beams=beams, max_length=6, no_repeat_ngram_size=0)
     assert_same(
         beam_search(model, *batch, settings=settings), literal_searches(model, batch, settings)
     )
 
 
 def test_a_hypothesis_that_nothing_may_follow_ends_unfinished() -> None:
-    settings = BeamSettings(min_length=8, max_length=9, block_ngrams=1)
+    settings = BeamSettings(min_length=8, max_length=9, no_repeat_ngram_size=1)
     model, batch = TableModel(7), notes(2)  # four tokens, each of them once, and no </s> so soon
     for search in (beam_search, greedy_search):
         for result in search(model, *batch, settings=settings):
@@ -455,13 +461,13 @@ def test_what_a_model_said_is_left_as_it_was() -> None:
     [
         ("beams", {"beams": 0}),
         ("beams", {"beams": 2.5}),
-        ("alpha", {"alpha": -0.1}),
-        ("alpha", {"alpha": math.nan}),
-        ("alpha", {"alpha": math.inf}),
+        ("length_penalty", {"length_penalty": -0.1}),
+        ("length_penalty", {"length_penalty": math.nan}),
+        ("length_penalty", {"length_penalty": math.inf}),
         ("min_length", {"min_length": 0}),
         ("max_length", {"max_length": 0}),
         ("max_length", {"min_length": 9, "max_length": 8}),
-        ("block_ngrams", {"block_ngrams": -1}),
+        ("no_repeat_ngram_size", {"no_repeat_ngram_size": -1}),
         ("stop", {"stop": "soon"}),
     ],
 )

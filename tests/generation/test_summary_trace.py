@@ -36,9 +36,9 @@ def trace():
 
 
 def test_a_step_holds_what_the_model_says_when_fed_the_words_before(trace):
-    ids, outside = TOKENIZER.encode_note(NOTE)
+    ids, oov = TOKENIZER.encode_note(NOTE)
     size = len(TOKENIZER)
-    known = {TOKENIZER.piece(i, outside): i for i in range(size + len(outside))}
+    known = {TOKENIZER.piece(i, oov): i for i in range(size + len(oov))}
     written = [known[step.written] for step in trace.steps]
     fed = torch.tensor([[TOKENIZER.bos_id, *written[:-1]]])
     with torch.no_grad():
@@ -72,7 +72,7 @@ def test_the_mixture_is_that_of_the_two_parts(trace):
 
 
 def test_the_words_outside_the_vocabulary_are_named(trace):
-    assert trace.outside == ("quinapril", "senna")
+    assert trace.oov == ("quinapril", "senna")
     assert trace.note[:4] == ("<s>", "she", "was", "given")
 
 
@@ -109,10 +109,10 @@ def test_a_note_without_a_word_and_a_length_of_0_are_refused():
 def test_the_words_are_those_that_greedy_search_writes():
     for seed in range(5):
         some = model(seed=seed)
-        ids, outside = TOKENIZER.encode_note(NOTE)
-        settings = BeamSettings(min_length=1, max_length=12, block_ngrams=0)
+        ids, oov = TOKENIZER.encode_note(NOTE)
+        settings = BeamSettings(min_length=1, max_length=12, no_repeat_ngram_size=0)
         (result,) = greedy_search(some, torch.tensor([ids]), settings=settings)
-        expected = [TOKENIZER.piece(token, outside) for token in result.best.tokens]
+        expected = [TOKENIZER.piece(token, oov) for token in result.best.tokens]
         traced = trace_summary(some, TOKENIZER, NOTE, max_length=12)
         assert [step.written for step in traced.steps] == expected
 

@@ -41,8 +41,8 @@ def step_of(**changes):
     return TraceStep(**fields | changes)
 
 
-def made(*steps, note=("<s>", "given", "senna"), outside=("senna",)):
-    return GenerationTrace(note, outside, steps)
+def made(*steps, note=("<s>", "given", "senna"), oov=("senna",)):
+    return GenerationTrace(note, oov, steps)
 
 
 # ---------------------------------------------------------------------- words and picture
@@ -115,7 +115,7 @@ def test_long_words_and_signs_of_mathematics_fit(drawn, p_gen):
     word = "pseudopseudohypoparathyroidism$x$"
     words = ((word, 0.999), (word, 0.5), ("_", 1e-9), ("a", 1e-9), ("$b", 1e-9))
     step = step_of(written=word, generated=words, copied=words, mixed=words, p_gen=p_gen)
-    result = drawn(draw_trace_step(made(step, note=(word,) * 3, outside=(word,)), 0))
+    result = drawn(draw_trace_step(made(step, note=(word,) * 3, oov=(word,)), 0))
     assert result.cut_off() == []
     assert result.overlapping() == []
 
