@@ -96,8 +96,8 @@ class SearchModel(Protocol):
     (4, 5, 2)
     """
 
-    config: Any
-    """A :class:`SearchConfig`."""
+    config: SearchConfig
+    """The special ids."""
 
     def encode(self, input_ids: Tensor, attention_mask: Tensor | None) -> Any:
         """Read a batch of notes, once.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, Self, get_args
+from typing import Literal, Self, get_args
 
 from torch import Tensor
 
 from ehr_course.errors import InputError
+from ehr_course.generation.search_model import SearchConfig
 
 Stop = Literal["exact", "first"]
 
@@ -118,7 +119,7 @@ def _refused(place: str, problem: str, remedy: str) -> InputError:
 
 
 def forbid(
-    scores: Tensor, history: Tensor, length: int, config: Any, settings: BeamSettings
+    scores: Tensor, history: Tensor, length: int, config: SearchConfig, settings: BeamSettings
 ) -> None:
     """Make what is forbidden minus infinity, in place.
 
