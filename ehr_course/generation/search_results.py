@@ -78,23 +78,6 @@ class SearchTrace:
 
     steps: tuple[tuple[Candidate, ...], ...]
 
-    def ancestors(self, step: int, candidate: Candidate) -> tuple[Candidate, ...]:
-        """The candidates from the first step to this one, which is the last of them.
-
-        Args:
-            step: the place of its step in ``steps``.
-            candidate: one of that step.
-
-        >>> first = Candidate(0, 7, -0.1, -0.1, "alive", 1)
-        >>> second = Candidate(1, 2, -0.2, -0.2, "finished", None)
-        >>> SearchTrace(((first,), (second,))).ancestors(1, second) == (first, second)
-        True
-        """
-        path = [candidate]
-        for earlier in reversed(self.steps[:step]):
-            path.append(next(c for c in earlier if c.beam == path[-1].parent))
-        return tuple(reversed(path))
-
 
 @dataclass(frozen=True)
 class BeamResult:
