@@ -270,9 +270,9 @@ class PromptBart(BartForConditionalGeneration):
             kwargs: handed to BART, such as output_attentions=True.
 
         Raises:
-            InputError: if demographics are missing or impossible, a mask is as long neither as
-                the tokens nor as prompts and tokens, or there are more positions than the model
-                has.
+            InputError: if demographics are missing or impossible, a mask is of another length
+                than the tokens and than prompts and tokens together, or there are more positions
+                than the model has.
         """
         if labels is not None:
             use_cache = False
@@ -289,11 +289,11 @@ class PromptBart(BartForConditionalGeneration):
                     input_ids, attention_mask, x_num, x_cat, **kwargs
                 )
             elif attention_mask is not None:
-                positions = encoder_outputs[0].shape[1]
-                if _width(attention_mask) != positions:
+                shape = encoder_outputs[0].shape[:2]
+                if attention_mask.shape != shape:
                     prompts = self._prompts(self.encoder_prompt, x_num, x_cat)
                     attention_mask = _extended(
-                        attention_mask, "attention_mask", positions, _count(prompts)
+                        attention_mask, "attention_mask", shape, _count(prompts)
                     )
 
             cached = past_key_values.get_seq_length() if past_key_values is not None else 0
@@ -305,12 +305,13 @@ class PromptBart(BartForConditionalGeneration):
             if prompts is not None:
                 tokens = {"decoder_inputs_embeds": self._joined(prompts, decoder_input_ids)}
             self._check_positions(decoder_input_ids, n_prompts, cached)
-            positions = cached + n_prompts + decoder_input_ids.shape[1]
-            if decoder_attention_mask is not None and _width(decoder_attention_mask) != positions:
+            rows, length = decoder_input_ids.shape
+            shape = torch.Size((rows, cached + n_prompts + length))
+            if decoder_attention_mask is not None and decoder_attention_mask.shape != shape:
                 if cached > 0:  # the mask may lack the prompts that the cache holds
                     prompts = self._prompts(self.decoder_prompt, x_num, x_cat)
                 decoder_attention_mask = _extended(
-                    decoder_attention_mask, "decoder_attention_mask", positions, _count(prompts)
+                    decoder_attention_mask, "decoder_attention_mask", shape, _count(prompts)
                 )
             outputs = self.model(
                 attention_mask=attention_mask,
@@ -409,8 +410,9 @@ class PromptBart(BartForConditionalGeneration):
             tokens = {"inputs_embeds": self._joined(prompts, input_ids)}
         self._check_positions(input_ids, n_prompts, 0)
         if attention_mask is not None:
+            rows, length = input_ids.shape
             attention_mask = _extended(
-                attention_mask, "attention_mask", n_prompts + input_ids.shape[1], n_prompts
+                attention_mask, "attention_mask", (rows, n_prompts + length), n_prompts
             )
         return self.model.encoder(
             attention_mask=attention_mask, **tokens, **kwargs
@@ -541,33 +543,30 @@ def _count(prompts: Tensor | None) -> int:
     return 0 if prompts is None else prompts.shape[1]
 
 
-def _width(mask: Tensor) -> int | None:
-    """How many columns a mask has; None if it is not (batch, length)."""
-    return mask.shape[1] if mask.ndim == 2 else None
-
-
-def _extended(mask: Tensor, name: str, positions: int, n_prompts: int) -> Tensor:
+def _extended(mask: Tensor, name: str, shape: tuple[int, int], n_prompts: int) -> Tensor:
     """A mask of all positions: prompts are always seen, so their columns may be left out.
 
     Args:
         mask: 0 or 1 (batch, positions) or (batch, positions - n_prompts).
         name: what an error calls it.
-        positions: how many positions there are, prompts included.
-        n_prompts: how many of them are prompts.
+        shape: (batch, positions), prompts included.
+        n_prompts: how many of the positions are prompts.
     """
-    width = _width(mask)
-    if width == positions:
+    rows, positions = shape
+    if mask.shape == shape:
         return mask
-    if width is None or width != positions - n_prompts:
-        has = f"its shape is {tuple(mask.shape)}" if width is None else f"its length is {width}"
-        tokens = positions - n_prompts
-        allowed = f"{tokens} (tokens)"
-        if n_prompts:
-            allowed = f"{tokens} (tokens) or {positions} (prompts and tokens)"
-        raise InputError(
-            name,
-            "",
-            f"{has}, and the allowed lengths are {allowed}",
-            "Give (batch, length) with 1 for each token and 0 for padding.",
-        )
-    return torch.cat([mask.new_ones(mask.shape[0], n_prompts), mask], dim=1)
+    if mask.shape == (rows, positions - n_prompts):
+        return torch.cat([mask.new_ones(rows, n_prompts), mask], dim=1)
+    if mask.ndim == 2 and len(mask) == rows:
+        has = f"its length is {mask.shape[1]}"
+    else:
+        has = f"its shape is {tuple(mask.shape)}, for a batch of {rows}"
+    allowed = f"{positions - n_prompts} (tokens)"
+    if n_prompts:
+        allowed += f" or {positions} (prompts and tokens)"
+    raise InputError(
+        name,
+        "",
+        f"{has}, and the allowed lengths are {allowed}",
+        "Give (batch, length) with 1 for each token and 0 for padding.",
+    )

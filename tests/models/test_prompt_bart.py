@@ -262,9 +262,11 @@ def test_a_mask_of_plain_bart_is_as_long_as_its_tokens() -> None:
                 run(model, **plain, **{name: mask})
 
 
-def test_a_mask_of_rows_and_heads_is_refused() -> None:
-    with pytest.raises(InputError, match=r"attention_mask: its shape is \(2, 1, 1, 6\)"):
-        run(tiny(), attention_mask=MASK[:, None, None])
+@pytest.mark.parametrize("mask", [MASK[:, None, None], MASK[:1], MASK[[0, 1, 1]]])
+@pytest.mark.parametrize("name", ["attention_mask", "decoder_attention_mask"])
+def test_a_mask_that_is_not_one_row_for_each_record_is_refused(name: str, mask: Tensor) -> None:
+    with pytest.raises(InputError, match=f"{name}: its shape is .*, for a batch of 2, and the"):
+        run(tiny(), **{name: mask})
 
 
 @pytest.mark.parametrize("use_cache", [True, False])
