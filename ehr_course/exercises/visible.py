@@ -86,7 +86,10 @@ def visible_in_all(expected: Sequence[Call], calls: Sequence[Call]) -> str | Non
     values = [(right.value, made.value) for right, made in zip(expected, calls, strict=True)]
     if not all(_is_number(right) and _is_number(made) for right, made in values):
         return None
-    wanted, given = torch.tensor(values, dtype=torch.float64).T
+    try:
+        wanted, given = torch.tensor(values, dtype=torch.float64).T
+    except OverflowError:  # a whole number may be larger than any float
+        return None
     seen = _off_by_a_constant(Pair("", wanted, given))
     return seen and seen.replace("Each value of your result", "On every input, your value")
 
