@@ -58,7 +58,7 @@ from ehr_course.sources.synthetic import make_cohort
 from ehr_course.tokenizers.codes import CodeTokenizer
 from ehr_course.training.checkpoints import checkpoints
 from ehr_course.training.config import TrainingConfig
-from ehr_course.training.schedule import warmup_cosine_factor
+from ehr_course.training.optimization import warmup_cosine_factor
 from ehr_course.training.trainer import Trainer, decay_groups
 from ehr_course.widgets.number_line import number_line_explorer
 

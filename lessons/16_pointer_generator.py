@@ -53,7 +53,7 @@ from ehr_course.sources.synthetic import (
 )
 from ehr_course.tokenizers.notes import NoteTokenizer
 from ehr_course.tokenizers.words import WordTokenizer
-from ehr_course.training.one_call import train
+from ehr_course.training.trainer import train
 from ehr_course.widgets.generation_trace import generation_trace_player
 
 # %% [markdown]

@@ -58,7 +58,7 @@ from ehr_course.sources.synthetic import (
     make_notes,
 )
 from ehr_course.tokenizers.words import WordTokenizer
-from ehr_course.training.one_call import train
+from ehr_course.training.trainer import train
 from ehr_course.widgets.beam_tree import beam_tree
 from ehr_course.widgets.coverage_player import coverage_player
 

@@ -45,7 +45,7 @@ from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.datasets import RecordDataset
 from ehr_course.batches.plan import BatchPlan
 from ehr_course.batches.well_formed import FIRST_CODE
-from ehr_course.evaluation.adversarial_accuracy import adversarial_accuracy
+from ehr_course.evaluation.nearest_neighbours import adversarial_accuracy
 from ehr_course.evaluation.code_table import code_tables
 from ehr_course.evaluation.distances import js_distance, js_divergence
 from ehr_course.evaluation.membership import (
@@ -67,7 +67,7 @@ from ehr_course.sources.patients import choose_patients, real_data
 from ehr_course.sources.splits import split_by_patient
 from ehr_course.sources.synthetic import make_cohort
 from ehr_course.tokenizers.codes import CodeTokenizer
-from ehr_course.training.one_call import train
+from ehr_course.training.trainer import train
 from ehr_course.widgets.cohort_dashboard import cohort_dashboard
 
 # %% [markdown]

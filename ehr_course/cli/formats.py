@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from ehr_course.cli.format_names import Format
+from ehr_course.cli.options import Format
 from ehr_course.errors import InputError
 from ehr_course.records import PatientRecord, Visit
 from ehr_course.sources.meds import write_meds

@@ -8,7 +8,7 @@ from typing import Any
 
 from ehr_course.batches.prepared_notes import write_prepared
 from ehr_course.cli.output import result_folder, say
-from ehr_course.cli.prepared import LOAD_REPORT, NOTES, RECORDS, TOKENIZER
+from ehr_course.cli.result_folders import LOAD_REPORT, NOTES, RECORDS, TOKENIZER
 from ehr_course.cli.run_record import (
     RUN,
     RunRecord,

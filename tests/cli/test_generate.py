@@ -11,7 +11,7 @@ import torch
 
 from ehr_course.cli import generate as module
 from ehr_course.cli.formats import read_cohort
-from ehr_course.cli.prepared import open_prepared
+from ehr_course.cli.result_folders import open_prepared
 from ehr_course.generation.patients import generate_patients
 from ehr_course.generation.sampling import Sampling
 from ehr_course.models.saved import load_model

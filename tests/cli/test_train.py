@@ -15,13 +15,13 @@ from safetensors.torch import load_file
 
 from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.datasets import RecordDataset
-from ehr_course.cli.prepared import open_prepared
+from ehr_course.cli.result_folders import open_prepared
 from ehr_course.models.pointer_generator import PointerGenerator
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.models.saved import load_model
 from ehr_course.tokenizers.codes import CodeTokenizer
 from ehr_course.training.config import TrainingConfig
-from ehr_course.training.progress import Progress
+from ehr_course.training.history import Progress
 from ehr_course.training.trainer import Trainer
 
 TINY = ("--steps", 12, "--batch-size", 16, "--profile", "narrow", "--checkpoint-every", 4)

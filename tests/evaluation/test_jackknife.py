@@ -9,13 +9,13 @@ import pytest
 from scipy import stats
 
 from ehr_course.evaluation.code_table import code_tables
-from ehr_course.evaluation.jackknife import (
+from ehr_course.evaluation.measure import (
     GROUPS,
     interval_around,
     jackknife_error,
     random_groups,
 )
-from ehr_course.evaluation.nearest import distances_to_groups, nearest_distances
+from ehr_course.evaluation.nearest_neighbours import distances_to_groups, nearest_distances
 from ehr_course.sources.synthetic import make_cohort
 
 

@@ -11,7 +11,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from ehr_course.errors import InputError
 from ehr_course.evaluation.code_table import CodeTable, code_tables
-from ehr_course.evaluation.nearest import nearest_distances
+from ehr_course.evaluation.nearest_neighbours import nearest_distances
 from ehr_course.records import PatientRecord, Visit
 from ehr_course.sources.synthetic import make_cohort
 

@@ -15,31 +15,32 @@ from sklearn.metrics import f1_score, recall_score, roc_auc_score
 from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.datasets import RecordDataset
 from ehr_course.errors import InputError
-from ehr_course.evaluation.adversarial_accuracy import (
-    adversarial_accuracies,
-    adversarial_accuracy,
-)
-from ehr_course.evaluation.attribute_disclosure import attribute_disclosure, common_columns
 from ehr_course.evaluation.code_table import CodeTable, code_tables
-from ehr_course.evaluation.copies import (
+from ehr_course.evaluation.disclosure import (
+    attribute_disclosure,
     chance_of_absence,
+    common_columns,
     copies_by_group,
     rare_columns,
 )
-from ehr_course.evaluation.jackknife import random_groups
 from ehr_course.evaluation.likelihood import record_log_likelihood
+from ehr_course.evaluation.measure import random_groups
 from ehr_course.evaluation.membership import (
     distance_scores,
     likelihood_scores,
     membership_auroc,
     membership_interval,
 )
+from ehr_course.evaluation.nearest_neighbours import (
+    adversarial_accuracies,
+    adversarial_accuracy,
+)
 from ehr_course.evaluation.privacy import Privacy, privacy
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.records import PatientRecord, Visit
 from ehr_course.sources.synthetic import make_cohort
 from ehr_course.tokenizers.codes import CodeTokenizer
-from ehr_course.training.one_call import train as train_model
+from ehr_course.training.trainer import train as train_model
 
 HOSPITAL = make_cohort(2_400, seed=4)
 TRAIN, HELD_OUT, INDEPENDENT = HOSPITAL[:800], HOSPITAL[800:1_600], HOSPITAL[1_600:]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from ehr_course.evaluation.ranking import weighted_ranking
+from ehr_course.evaluation.measure import weighted_ranking
 
 
 @pytest.mark.parametrize("decimals", [0, 1, 9])

@@ -14,7 +14,7 @@ from ehr_course.generation.summaries import summarize
 from ehr_course.models.pointer_generator import PointerGenerator, PointerGeneratorConfig
 from ehr_course.sources.notes import read_notes
 from ehr_course.tokenizers.words import WordTokenizer
-from ehr_course.training.one_call import train
+from ehr_course.training.trainer import train
 
 FOLDER = Path(__file__).resolve().parents[3] / "shared" / "data" / "mts-dialog"
 MAX_SOURCE, MAX_TARGET, STEPS = 200, 60, 300

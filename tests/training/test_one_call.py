@@ -11,7 +11,7 @@ from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.sources.synthetic import make_cohort
 from ehr_course.tokenizers.codes import CodeTokenizer
 from ehr_course.training.history import TrainingHistory
-from ehr_course.training.one_call import train
+from ehr_course.training.trainer import train
 
 RECORDS = make_cohort(60, seed=0)
 TOKENIZER = CodeTokenizer.from_records(RECORDS)

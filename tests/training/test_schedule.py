@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import get_cosine_schedule_with_warmup
 
-from ehr_course.training.schedule import warmup_cosine, warmup_cosine_factor
+from ehr_course.training.optimization import warmup_cosine, warmup_cosine_factor
 
 
 def rates(schedule_of: object, steps: int) -> list[float]:

@@ -24,7 +24,7 @@ from ehr_course.errors import InputError
 from ehr_course.training import best, checkpoints
 from ehr_course.training.config import TrainingConfig
 from ehr_course.training.history import TrainingHistory
-from ehr_course.training.schedule import warmup_cosine
+from ehr_course.training.optimization import warmup_cosine
 from ehr_course.training.trainer import Trainer, decay_groups
 
 # ------------------------------------------------------------------ mathematics

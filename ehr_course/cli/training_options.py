@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 
 import typer
 
-from ehr_course.cli.commands import run_command
 from ehr_course.cli.options import (
     MOST_PATIENTS,
     NoteColumn,
@@ -15,6 +14,7 @@ from ehr_course.cli.options import (
     Quiet,
     Seed,
     SummaryColumn,
+    run_command,
 )
 from ehr_course.cli.settings import PrepareSettings, TrainSettings
 

@@ -7,16 +7,16 @@ from typing import Annotated
 
 import typer
 
-from ehr_course.cli.commands import run_command
-from ehr_course.cli.format_names import Format
 from ehr_course.cli.options import (
     MOST_PATIENTS,
+    Format,
     NoteColumn,
     OutFolder,
     Overwrite,
     Quiet,
     Seed,
     SummaryColumn,
+    run_command,
 )
 from ehr_course.cli.settings import EvaluateSettings, GenerateSettings, SummarizeSettings
 
