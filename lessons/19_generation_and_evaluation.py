@@ -717,9 +717,9 @@ if not real:
 # records has few tokens, so each of them weighs much; a batch of long
 # records has many. It is the mean of means of lesson 14, one level higher
 # up: every batch is right by itself, and the batches are not the cohort.
-# Mixed batches, `TrainingConfig(bucketed=False)`, have almost none of it,
-# and cost padding. No loss curve shows this, and no patient looks wrong. A
-# count beside its floor does.
+# Mixed batches, `TrainingConfig(group_by_length=False)`, have almost none
+# of it, and cost padding. No loss curve shows this, and no patient looks
+# wrong. A count beside its floor does.
 #
 # ### What it must not be used for
 #

@@ -16,7 +16,9 @@ _GO_ON = {
     "train": "Run the same command again: it goes on from the last checkpoint.",
     "repeat": "Run the same command again.",
 }
-_SMALLER = "Take fewer patients or a smaller --batch-size; train has --accumulation too."
+_SMALLER = (
+    "Take fewer patients or a smaller --batch-size; train has --gradient-accumulation-steps too."
+)
 _AGAIN = "Nothing was written. Run the same command again."
 
 

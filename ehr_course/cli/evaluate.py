@@ -45,8 +45,6 @@ def evaluate(
         InputError: if a cohort cannot be read or judged, the model did not learn from the real
             cohort, or out may not be written.
     """
-    if settings.limit is not None and settings.limit < 2:
-        raise InputError("evaluate", "limit", f"{settings.limit} is too few", "Use 2 or more.")
     sources = [settings.real, settings.synthetic]
     sources += [settings.model] if settings.model is not None else []
     with result_folder(out, overwrite=overwrite, inputs=map(Path, sources)) as unfinished:

@@ -16,9 +16,9 @@ from ehr_course.cli.options import (
     Quiet,
     Seed,
     SummaryColumn,
+    command_named,
     run_command,
 )
-from ehr_course.cli.settings import EvaluateSettings, GenerateSettings, SummarizeSettings
 
 
 def generate(
@@ -57,7 +57,10 @@ def generate(
     All dates are invented: the first visit is between 2100 and 2149, each
     next one 180 days later.
     """
-    settings = GenerateSettings(
+    run_command(
+        "generate",
+        out,
+        {"overwrite": overwrite, "quiet": quiet},
         run=run,
         patients=patients,
         formats=tuple(dict.fromkeys(name.value for name in formats)),
@@ -67,7 +70,6 @@ def generate(
         batch_size=batch_size,
         seed=seed,
     )
-    run_command("generate", settings, out, overwrite=overwrite, quiet=quiet)
 
 
 def evaluate(
@@ -94,7 +96,9 @@ def evaluate(
     limit: Annotated[
         int | None, typer.Option(min=2, help="At most so many patients of each cohort.")
     ] = None,
-    title: Annotated[str, typer.Option(help="Of the report.")] = EvaluateSettings.title,
+    title: Annotated[
+        str, typer.Option(help="Of the report.")
+    ] = "A synthetic cohort beside the real one",
     seed: Seed = 0,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
@@ -108,10 +112,17 @@ def evaluate(
     Writes report.html, to be read, and report.json, to be computed with.
     Neither holds a row of a patient.
     """
-    settings = EvaluateSettings(
-        real=real, synthetic=synthetic, model=model, limit=limit, title=title, seed=seed
+    run_command(
+        "evaluate",
+        out,
+        {"overwrite": overwrite, "quiet": quiet},
+        real=real,
+        synthetic=synthetic,
+        model=model,
+        limit=limit,
+        title=title,
+        seed=seed,
     )
-    run_command("evaluate", settings, out, overwrite=overwrite, quiet=quiet)
 
 
 def summarize(
@@ -152,7 +163,10 @@ def summarize(
     note_id and subject_id where the file has them, and summary. A summary
     can be wrong: treat nobody by it.
     """
-    settings = SummarizeSettings(
+    run_command(
+        "summarize",
+        out,
+        {"overwrite": overwrite, "quiet": quiet},
         run=run,
         notes=notes,
         note_column=note_column,
@@ -164,7 +178,6 @@ def summarize(
         block_ngrams=block_ngrams,
         batch_size=batch_size,
     )
-    run_command("summarize", settings, out, overwrite=overwrite, quiet=quiet)
 
 
 def repeat(
@@ -191,4 +204,4 @@ def repeat(
     byte. Start it where the run was started: paths stand in run.json as they
     were given.
     """
-    run_command("repeat", run, out, overwrite=overwrite, quiet=quiet)
+    command_named("repeat")(run, out, overwrite=overwrite, quiet=quiet)

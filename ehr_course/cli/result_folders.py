@@ -13,8 +13,10 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
 
 import torch
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ehr_course.cli.run_record import RUN, RunRecord, fingerprint_of_files, open_result
 from ehr_course.errors import InputError
@@ -86,15 +88,24 @@ def open_prepared(folder: str | Path, *, wanted: str | None = None) -> Prepared:
     return Prepared(folder, kind, _sizes(folder, run.result.get("parts")), is_embedded)
 
 
+class _Parts(BaseModel):
+    """How many patients or notes each part has; there is somebody to learn from."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    train: Annotated[int, Field(ge=1)]
+    validation: Annotated[int, Field(ge=0)]
+    test: Annotated[int, Field(ge=0)]
+
+
 def _sizes(folder: Path, parts: object) -> dict[str, int]:
-    """How many each part has, as run.json says; there is somebody to learn from."""
-    sizes = parts if isinstance(parts, dict) else {}
-    are_counts = all(type(sizes.get(part)) is int for part in _MEDS_NAMES)
-    if not are_counts or min(sizes.values()) < 0 or sizes["train"] < 1:
+    """How many each part has, as run.json says."""
+    try:
+        return _Parts.model_validate(parts).model_dump()
+    except ValidationError:
         raise InputError(
             folder / RUN, "result, parts", f"{parts!r} are no sizes", "Prepare the data again."
-        )
-    return sizes
+        ) from None
 
 
 # ------------------------------------------------------------------ what train writes

@@ -14,7 +14,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ehr_course.cli.settings import OF_COMMAND, Settings
 from ehr_course.errors import InputError
@@ -23,7 +25,6 @@ from ehr_course.records import NotePair, PatientRecord
 RUN = "run.json"
 """The name of the file in a folder that a command wrote."""
 
-_FORMAT, _VERSION = "ehr_course run", 1
 _PACKAGES = {
     "ehr_course": "ehr-course",
     "numpy": "numpy",
@@ -31,6 +32,21 @@ _PACKAGES = {
     "torch": "torch",
     "transformers": "transformers",
 }
+_NAME_A_RECORD = "Name the run.json of a run, or the folder that it lies in."
+
+
+class _Document(BaseModel):
+    """The content of the file, apart from what the settings are."""
+
+    model_config = ConfigDict(strict=True)
+
+    format: Literal["ehr_course run"]
+    version: Literal[1]
+    command: Literal["prepare", "train", "generate", "evaluate", "summarize"]
+    settings: dict[str, Any]
+    inputs: dict[str, str]
+    result: dict[str, Any]
+    versions: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -38,7 +54,7 @@ class RunRecord:
     """One run of one command.
 
     Attributes:
-        command: "prepare", "train", "generate", "evaluate" or "summarize".
+        command: one of settings.OF_COMMAND.
         settings: every one of them, defaults included.
         inputs: a fingerprint of everything that was read, by name.
         result: what came out, in numbers; empty while the run is not finished.
@@ -53,18 +69,20 @@ class RunRecord:
 
     def write(self, path: Path) -> None:
         """Write the record, whole or not at all."""
-        document = {
-            "format": _FORMAT,
-            "version": _VERSION,
-            "command": self.command,
-            "settings": self.settings.to_json(),
-            "inputs": self.inputs,
-            "result": self.result,
-            "versions": self.versions,
-        }
+        document = _Document(
+            format="ehr_course run",
+            version=1,
+            command=self.command,
+            settings=self.settings.model_dump(mode="json"),
+            inputs=self.inputs,
+            result=self.result,
+            versions=self.versions,
+        )
         unfinished = path.with_name(f".{path.name}.{os.getpid()}")
         try:
-            unfinished.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+            unfinished.write_text(
+                json.dumps(document.model_dump(), indent=1) + "\n", encoding="utf-8"
+            )
             unfinished.replace(path)
         finally:
             unfinished.unlink(missing_ok=True)
@@ -108,37 +126,48 @@ def read_run(path: str | Path) -> RunRecord:
     path = Path(path)
     if path.is_dir():
         path = path / RUN
-    remedy = "Name the run.json of a run, or the folder that it lies in."
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = _Document.model_validate_json(path.read_bytes())
     except FileNotFoundError:
-        raise InputError(path, "", "there is no such file", remedy) from None
-    except (UnicodeDecodeError, json.JSONDecodeError):
-        raise InputError(path, "", "this is not JSON", remedy) from None
-    if not isinstance(document, dict) or document.get("format") != _FORMAT:
-        raise InputError(path, "", "this is not the record of a run", remedy)
-    if document.get("version") != _VERSION:
-        raise InputError(
-            path,
-            "version",
-            f"it is {document.get('version')!r}, and this course reads {_VERSION}",
-            "Read it with the version of ehr_course that it names.",
-        )
-    for name, kind in (("settings", dict), ("inputs", dict), ("result", dict), ("versions", dict)):
-        if not isinstance(document.get(name), kind):
-            raise InputError(path, name, "it is missing or damaged", "Give the command itself.")
-    command = document.get("command")
-    if not isinstance(command, str) or command not in OF_COMMAND:
-        raise InputError(
-            path, "command", f"{command!r} is none", f"Use one of {', '.join(OF_COMMAND)}."
-        )
+        raise InputError(path, "", "there is no such file", _NAME_A_RECORD) from None
+    except ValidationError as error:
+        raise _refused(path, error) from None
+    try:
+        settings = OF_COMMAND[document.command].model_validate(document.settings)
+    except ValidationError as error:
+        raise _refused(path, error, "settings") from None
     return RunRecord(
-        command,
-        OF_COMMAND[command].from_json(document["settings"], path),
-        document["inputs"],
-        document["result"],
-        document["versions"],
+        document.command, settings, document.inputs, document.result, document.versions
     )
+
+
+def _refused(path: Path, error: ValidationError, *names: str) -> InputError:
+    """Say what is wrong with a record, where it is, and what to do about it.
+
+    Args:
+        path: the file.
+        error: its first part is told.
+        names: the part of the file that was checked.
+    """
+    first = error.errors()[0]
+    kind, names = first["type"], (*names, *map(str, first["loc"]))
+    if kind == "json_invalid":
+        return InputError(path, "", "this is not JSON", _NAME_A_RECORD)
+    if names in ((), ("format",)):
+        return InputError(path, "", "this is not the record of a run", _NAME_A_RECORD)
+    place, found = ", ".join(names), repr(first["input"])
+    if kind == "missing":
+        problem, remedy = "it is missing", "Give the command itself."
+    elif kind == "extra_forbidden":
+        problem = "this version has no such setting"
+        remedy = "Repeat the run with the version of ehr_course that the file names."
+    elif names == ("version",):
+        problem = f"it is {found}, and this course reads {first['ctx']['expected']}"
+        remedy = "Read it with the version of ehr_course that it names."
+    else:
+        problem = f"{first['msg'][:1].lower()}{first['msg'][1:]}, and it is {found}"
+        remedy = "Correct it."
+    return InputError(path, place, problem, remedy)
 
 
 def was_written_here(folder: Path) -> bool:

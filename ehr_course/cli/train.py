@@ -83,7 +83,7 @@ def _train(
 ) -> None:
     prepared = open_prepared(settings.prepared)
     if settings.lr is None:
-        settings = replace(settings, lr=default_lr(settings, prepared))
+        settings = settings.model_copy(update={"lr": default_lr(settings, prepared)})
     config = _config(settings)
     task = task_of(settings, prepared)
     check_inputs(expected, task.fingerprints)
@@ -138,14 +138,14 @@ def _config(settings: TrainSettings) -> TrainingConfig:
     return TrainingConfig(
         steps=settings.steps,
         batch_size=settings.batch_size,
-        accumulation=settings.accumulation,
+        gradient_accumulation_steps=settings.gradient_accumulation_steps,
         lr=settings.lr,
         warmup_steps=settings.steps // 10,
         precision=settings.precision,
         evaluate_every=settings.evaluate_every,
         checkpoint_every=settings.checkpoint_every,
         seed=settings.seed,
-        bucketed=settings.by_length,
+        group_by_length=settings.group_by_length,
     )
 
 
@@ -183,7 +183,7 @@ def _check_same_run(out: Path, record: RunRecord) -> None:
             out, RUN, f"this is what 'ehr-course {there.command}' wrote", "Name a new folder."
         )
     then, now = (
-        {**of.inputs, **{n: v for n, v in of.settings.to_json().items() if n != "prepared"}}
+        of.inputs | of.settings.model_dump(mode="json", exclude={"prepared"})
         for of in (there, record)
     )
     check_same_training(out, then, now)

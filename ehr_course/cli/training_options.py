@@ -16,7 +16,6 @@ from ehr_course.cli.options import (
     SummaryColumn,
     run_command,
 )
-from ehr_course.cli.settings import PrepareSettings, TrainSettings
 
 
 def prepare(
@@ -90,7 +89,10 @@ def prepare(
     """
     if data is not None and notes is not None:
         raise typer.BadParameter("give --data or --notes, not both")
-    settings = PrepareSettings(
+    run_command(
+        "prepare",
+        out,
+        {"overwrite": overwrite, "quiet": quiet},
         data=data,
         notes=notes,
         patients=patients,
@@ -108,7 +110,6 @@ def prepare(
         max_target=max_target,
         seed=seed,
     )
-    run_command("prepare", settings, out, overwrite=overwrite, quiet=quiet)
 
 
 def train(
@@ -138,13 +139,13 @@ def train(
     batch_size: Annotated[
         int, typer.Option(min=1, help="Patients or notes a step, over all processes together.")
     ] = 32,
-    accumulation: Annotated[
+    gradient_accumulation_steps: Annotated[
         int, typer.Option(min=1, help="Parts that a batch is cut into, to fit into memory.")
     ] = 1,
-    by_length: Annotated[
+    group_by_length: Annotated[
         bool,
         typer.Option(
-            "--by-length",
+            "--group-by-length",
             help="Put records of similar length into a batch: faster, but short records then "
             "weigh more, and the model writes too few visits.",
         ),
@@ -184,7 +185,10 @@ def train(
     that was stopped goes on when the same command is run again. The model may
     repeat what it learned: keep it as you keep the data.
     """
-    settings = TrainSettings(
+    run_command(
+        "train",
+        out,
+        {"quiet": quiet},
         prepared=prepared,
         profile=profile,
         adapt=adapt,
@@ -192,12 +196,11 @@ def train(
         coverage=coverage,
         steps=steps,
         batch_size=batch_size,
-        accumulation=accumulation,
-        by_length=by_length,
+        gradient_accumulation_steps=gradient_accumulation_steps,
+        group_by_length=group_by_length,
         lr=lr,
         precision=precision,
         evaluate_every=evaluate_every,
         checkpoint_every=checkpoint_every,
         seed=seed,
     )
-    run_command("train", settings, out, quiet=quiet)

@@ -74,7 +74,7 @@ class GradientStep:
         )
         self.scaler = torch.amp.GradScaler(
             device.type,
-            init_scale=config.initial_scale,
+            init_scale=config.init_scale,
             growth_interval=config.growth_interval,
             enabled=config.precision == "float16",
         )
@@ -106,7 +106,7 @@ class GradientStep:
         if not math.isfinite(loss):
             raise _no_number(place, f"the loss is {loss}")
         self.scaler.unscale_(self.optimizer)
-        norm = float(nn.utils.clip_grad_norm_(self.model.parameters(), self.config.max_norm))
+        norm = float(nn.utils.clip_grad_norm_(self.model.parameters(), self.config.max_grad_norm))
         scale = self.scaler.get_scale()
         # In float16 a smaller scale may help. Below 1 none does: then it is not the scale.
         if not math.isfinite(norm) and scale <= 1:
@@ -121,7 +121,7 @@ class GradientStep:
         self, batch: dict[str, Tensor], counts: dict[str, int]
     ) -> tuple[float, dict[str, float]]:
         """Add up the gradient of the parts of a batch; return the loss of the whole of it."""
-        parts = cut_batch(batch, self.config.accumulation * self.processes.world)
+        parts = cut_batch(batch, self.config.gradient_accumulation_steps * self.processes.world)
         own = parts[self.processes.rank :: self.processes.world]
         total = 0.0
         terms: dict[str, float] = {}

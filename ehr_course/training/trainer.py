@@ -123,7 +123,7 @@ class Trainer:
             config.batch_size,
             seed=config.seed,
             num_workers=num_workers,
-            bucketed=config.bucketed,
+            bucketed=config.group_by_length,
         )
         self._loader.worker_init_fn = ignore_interrupts
         self._progress = (
@@ -369,7 +369,7 @@ def train(
     lr: float = 2e-3,
     warmup_steps: int | None = None,
     seed: int = 0,
-    max_norm: float = 1.0,
+    max_grad_norm: float = 1.0,
     progress: bool = True,
 ) -> TrainingHistory:
     """Train a model where it is, for some steps, and write nothing to disk.
@@ -386,7 +386,7 @@ def train(
         warmup_steps: over how many steps it rises; a tenth of the steps by default. Then it falls
             along half a cosine.
         seed: orders the batches and drops out units.
-        max_norm: the norm that the gradient is clipped to.
+        max_grad_norm: the norm that the gradient is clipped to.
         progress: whether to show a bar.
 
     Raises:
@@ -398,7 +398,7 @@ def train(
         lr=lr,
         warmup_steps=steps // 10 if warmup_steps is None else warmup_steps,
         seed=seed,
-        max_norm=max_norm,
+        max_grad_norm=max_grad_norm,
     )
     device = next(model.parameters()).device
     return Trainer(model, dataset, config, device=device, progress=progress).run()

@@ -47,7 +47,9 @@ def test_the_model_is_what_the_trainer_makes(prepared, run):
     torch.manual_seed(0)
     model = PromptBart(PromptBartConfig.for_tokenizer(tokenizer, "narrow"))
     dataset = RecordDataset(split.train, tokenizer, corruption=Corruption(p_empty=0.5))
-    config = TrainingConfig(steps=12, batch_size=16, lr=2e-3, warmup_steps=1, bucketed=False)
+    config = TrainingConfig(
+        steps=12, batch_size=16, lr=2e-3, warmup_steps=1, group_by_length=False
+    )
     Trainer(model, dataset, config).run()
     made = load_model(run / "model").model.state_dict()
     for name, weight in model.cpu().state_dict().items():
@@ -245,9 +247,16 @@ def test_a_size_that_summarisers_do_not_have(ehr_course, prepared_notes, tmp_pat
 
 def test_settings_out_of_range(ehr_course, prepared, tmp_path):
     said = refused(
-        ehr_course, prepared, "--out", tmp_path / "out", "--batch-size", 4, "--accumulation", 5
+        ehr_course,
+        prepared,
+        "--out",
+        tmp_path / "out",
+        "--batch-size",
+        4,
+        "--gradient-accumulation-steps",
+        5,
     )
-    assert "TrainingConfig, accumulation: 5 is out of range" in said
+    assert "TrainingConfig, gradient_accumulation_steps: 5 is out of range" in said
     said = refused(ehr_course, prepared, "--out", tmp_path / "out", "--lr", 0)
     assert "TrainingConfig, lr: 0.0 is out of range" in said
 

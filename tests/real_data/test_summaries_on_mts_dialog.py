@@ -36,7 +36,13 @@ def test_its_loss_falls_and_its_summaries_beat_the_first_words_of_the_dialogue()
         PointerGeneratorConfig.for_tokenizer(tokenizer, d_hidden=128, d_embedding=64)
     )
     losses = train(
-        model, dataset, steps=STEPS, batch_size=16, warmup_steps=50, max_norm=2.0, progress=False
+        model,
+        dataset,
+        steps=STEPS,
+        batch_size=16,
+        warmup_steps=50,
+        max_grad_norm=2.0,
+        progress=False,
     ).losses
     assert sum(losses[-20:]) / 20 < 0.7 * sum(losses[:20]) / 20
 

@@ -59,14 +59,14 @@ def test_a_checkpoint_of_other_patients_or_corruption_is_refused(
     "setting",
     [
         {"steps": 0},
-        {"accumulation": 17},
+        {"gradient_accumulation_steps": 17},
         {"lr": 0.0},
         {"warmup_steps": 13},
         {"precision": "float8"},
         {"lr": math.inf},
         {"betas": (0.9, 1.0)},
         {"patience": 2},
-        {"max_norm": 0.0},
+        {"max_grad_norm": 0.0},
         {"seed": -1},
     ],
 )

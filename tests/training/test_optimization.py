@@ -45,7 +45,10 @@ def test_it_does_what_the_loop_in_the_open_does() -> None:
 @pytest.mark.parametrize(("accumulation", "heads"), [(2, False), (4, True), (16, False)])
 def test_a_batch_in_parts_gives_the_gradient_of_the_whole(accumulation: int, heads: bool) -> None:
     settings = {"dropout": 0.0, "heads": heads, "steps": 6}
-    whole, parts = small.trainer(**settings), small.trainer(accumulation=accumulation, **settings)
+    whole, parts = (
+        small.trainer(**settings),
+        small.trainer(gradient_accumulation_steps=accumulation, **settings),
+    )
     whole.run(), parts.run()
     for name, weight in small.weights(whole).items():
         torch.testing.assert_close(weight, small.weights(parts)[name], atol=2e-5, rtol=1e-3)
@@ -76,7 +79,7 @@ def test_only_matrices_and_tables_decay() -> None:
 
 
 def test_an_overflow_is_skipped_the_scale_halves_and_training_goes_on() -> None:
-    made = small.trainer(precision="float16", initial_scale=2.0**40, steps=6)
+    made = small.trainer(precision="float16", init_scale=2.0**40, steps=6)
     history = made.run()
     rows = history.rows
     skipped = list(itertools.takewhile(lambda row: row["skipped"], rows))
@@ -89,7 +92,7 @@ def test_an_overflow_is_skipped_the_scale_halves_and_training_goes_on() -> None:
 
 
 def test_the_scale_grows_after_good_steps() -> None:
-    made = small.trainer(precision="float16", initial_scale=8.0, growth_interval=3, steps=7)
+    made = small.trainer(precision="float16", init_scale=8.0, growth_interval=3, steps=7)
     made.run()
     assert [row["scale"] for row in made.history.rows] == [8.0] * 3 + [16.0] * 3 + [32.0]
 
@@ -111,8 +114,8 @@ def test_weights_and_optimizer_stay_float32_in_float16() -> None:
 
 
 def test_the_gradient_is_unscaled_before_it_is_clipped() -> None:
-    plain = small.trainer(dropout=0.0, steps=1, precision="float16", initial_scale=1.0)
-    scaled = small.trainer(dropout=0.0, steps=1, precision="float16", initial_scale=2.0**12)
+    plain = small.trainer(dropout=0.0, steps=1, precision="float16", init_scale=1.0)
+    scaled = small.trainer(dropout=0.0, steps=1, precision="float16", init_scale=2.0**12)
     norms = [made.run().rows[0]["gradient_norm"] for made in (plain, scaled)]
     assert norms[0] == pytest.approx(norms[1], rel=0.02)
 
@@ -123,7 +126,7 @@ def test_the_gradient_is_unscaled_before_it_is_clipped() -> None:
 def test_a_gradient_that_never_is_a_number_stops_the_training(
     tmp_path: Path, precision: str, skipped: int
 ) -> None:
-    made = small.trainer(tmp_path, precision=precision, initial_scale=16.0, checkpoint_every=1)
+    made = small.trainer(tmp_path, precision=precision, init_scale=16.0, checkpoint_every=1)
     before, calls = small.weights(made), itertools.count()
 
     def spoil(gradient: torch.Tensor) -> torch.Tensor:
@@ -142,7 +145,7 @@ def test_a_gradient_that_never_is_a_number_stops_the_training(
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 def test_an_overflow_is_skipped_on_a_gpu() -> None:
     config = TrainingConfig(
-        steps=6, batch_size=16, lr=2e-3, precision="float16", initial_scale=2.0**40
+        steps=6, batch_size=16, lr=2e-3, precision="float16", init_scale=2.0**40
     )
     made = Trainer(small.model(), small.dataset(), config, device="cuda")
     rows = made.run().rows

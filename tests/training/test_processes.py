@@ -150,7 +150,14 @@ def test_two_processes_do_what_one_does_in_float16(tmp_path: Path, processes: Ba
     judged = {"evaluate_every": 1, "metric": "calls_left", "patience": 3}
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
-    two = start_two(processes, tmp_path / "two", judged=True, accumulation=4, **settings, **judged)
+    two = start_two(
+        processes,
+        tmp_path / "two",
+        judged=True,
+        gradient_accumulation_steps=4,
+        **settings,
+        **judged,
+    )
     for process in two:
         process.join(timeout=120)
     assert [process.exitcode for process in two] == [0, 0]

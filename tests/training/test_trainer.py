@@ -20,7 +20,7 @@ from ehr_course.training.trainer import train
 
 
 def test_a_step_broken_off_in_the_middle_is_taken_again_as_if_nothing_were() -> None:
-    settings = {"dropout": 0.0, "accumulation": 2, "steps": 3}
+    settings = {"dropout": 0.0, "gradient_accumulation_steps": 2, "steps": 3}
     whole, made = small.trainer(**settings), small.trainer(**settings)
     whole.run()
     calls = itertools.count(1)
