@@ -51,11 +51,6 @@ class TrainingHistory:
         """How long all steps took together."""
         return sum(row["seconds"] for row in self.rows)
 
-    @property
-    def tokens(self) -> int:
-        """How many tokens were scored in all."""
-        return sum(row["tokens"] for row in self.rows)
-
     def table(self) -> pl.DataFrame:
         """The rows as a polars table."""
         return pl.DataFrame(self.rows, infer_schema_length=None)

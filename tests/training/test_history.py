@@ -19,7 +19,7 @@ def test_the_history_is_a_table_with_a_row_for_each_step(tmp_path: Path) -> None
     table = history.table()
     assert table["step"].to_list() == list(range(1, 13))
     assert table["lr"].max() == pytest.approx(2e-3)
-    assert table["tokens"].sum() == history.tokens > 0
+    assert table["tokens"].min() > 0
     written = pl.read_csv(tmp_path / "history.csv")
     assert written["loss"].to_list() == pytest.approx(history.losses)
     history.write(tmp_path / "history.parquet")
