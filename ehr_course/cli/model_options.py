@@ -16,9 +16,9 @@ from ehr_course.cli.options import (
     Quiet,
     Seed,
     SummaryColumn,
-    command_named,
     run_command,
 )
+from ehr_course.cli.settings import EvaluateSettings, GenerateSettings, SummarizeSettings
 
 
 def generate(
@@ -57,10 +57,7 @@ def generate(
     All dates are invented: the first visit is between 2100 and 2149, each
     next one 180 days later.
     """
-    run_command(
-        "generate",
-        out,
-        {"overwrite": overwrite, "quiet": quiet},
+    settings = GenerateSettings(
         run=run,
         patients=patients,
         formats=tuple(dict.fromkeys(name.value for name in formats)),
@@ -70,6 +67,7 @@ def generate(
         batch_size=batch_size,
         seed=seed,
     )
+    run_command("generate", settings, out, overwrite=overwrite, quiet=quiet)
 
 
 def evaluate(
@@ -112,10 +110,7 @@ def evaluate(
     Writes report.html, to be read, and report.json, to be computed with.
     Neither holds a row of a patient.
     """
-    run_command(
-        "evaluate",
-        out,
-        {"overwrite": overwrite, "quiet": quiet},
+    settings = EvaluateSettings(
         real=real,
         synthetic=synthetic,
         model=model,
@@ -123,6 +118,7 @@ def evaluate(
         title=title,
         seed=seed,
     )
+    run_command("evaluate", settings, out, overwrite=overwrite, quiet=quiet)
 
 
 def summarize(
@@ -163,10 +159,7 @@ def summarize(
     note_id and subject_id where the file has them, and summary. A summary
     can be wrong: treat nobody by it.
     """
-    run_command(
-        "summarize",
-        out,
-        {"overwrite": overwrite, "quiet": quiet},
+    settings = SummarizeSettings(
         run=run,
         notes=notes,
         note_column=note_column,
@@ -178,6 +171,7 @@ def summarize(
         block_ngrams=block_ngrams,
         batch_size=batch_size,
     )
+    run_command("summarize", settings, out, overwrite=overwrite, quiet=quiet)
 
 
 def repeat(
@@ -204,4 +198,4 @@ def repeat(
     byte. Start it where the run was started: paths stand in run.json as they
     were given.
     """
-    command_named("repeat")(run, out, overwrite=overwrite, quiet=quiet)
+    run_command("repeat", run, out, overwrite=overwrite, quiet=quiet)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
@@ -48,23 +48,12 @@ class Format(StrEnum):
     PARQUET = "parquet"
 
 
-# torch and its like take seconds to import, and pydantic some tenths of one. --help must not cost
-# that, so the commands and their settings are imported when a command runs.
-
-
 def command_named(name: str) -> Callable[..., None]:
     """The function that does the work of a command, in the module of its name."""
+    # torch and its like take seconds to import, which --help must not cost.
     return getattr(import_module(f"ehr_course.cli.{name}"), name)
 
 
-def run_command(command: str, out: Path, options: Mapping[str, bool], **settings: Any) -> None:
-    """Do the work of a command.
-
-    Args:
-        command: its name.
-        out: where it writes.
-        options: of the work, such as whether it is quiet.
-        settings: every setting by its name.
-    """
-    kind = import_module("ehr_course.cli.settings").OF_COMMAND[command]
-    command_named(command)(kind(**settings), out, **options)
+def run_command(command: str, *arguments: Any, **options: Any) -> None:
+    """Do the work of a command."""
+    command_named(command)(*arguments, **options)

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ehr_course.cli.settings import OF_COMMAND, Settings
+from ehr_course.cli.settings import OF_COMMAND, Settings, settings_error
 from ehr_course.errors import InputError
 from ehr_course.records import NotePair, PatientRecord
 
@@ -135,39 +135,27 @@ def read_run(path: str | Path) -> RunRecord:
     try:
         settings = OF_COMMAND[document.command].model_validate(document.settings)
     except ValidationError as error:
-        raise _refused(path, error, "settings") from None
+        raise settings_error(error, path, "settings") from None
     return RunRecord(
         document.command, settings, document.inputs, document.result, document.versions
     )
 
 
-def _refused(path: Path, error: ValidationError, *names: str) -> InputError:
-    """Say what is wrong with a record, where it is, and what to do about it.
-
-    Args:
-        path: the file.
-        error: its first part is told.
-        names: the part of the file that was checked.
-    """
+def _refused(path: Path, error: ValidationError) -> InputError:
+    """Say what is wrong with a record, apart from its settings."""
     first = error.errors()[0]
-    kind, names = first["type"], (*names, *map(str, first["loc"]))
-    if kind == "json_invalid":
+    if first["type"] == "json_invalid":
         return InputError(path, "", "this is not JSON", _NAME_A_RECORD)
-    if names in ((), ("format",)):
+    if first["loc"] in ((), ("format",)):
         return InputError(path, "", "this is not the record of a run", _NAME_A_RECORD)
-    place, found = ", ".join(names), repr(first["input"])
-    if kind == "missing":
-        problem, remedy = "it is missing", "Give the command itself."
-    elif kind == "extra_forbidden":
-        problem = "this version has no such setting"
-        remedy = "Repeat the run with the version of ehr_course that the file names."
-    elif names == ("version",):
-        problem = f"it is {found}, and this course reads {first['ctx']['expected']}"
-        remedy = "Read it with the version of ehr_course that it names."
-    else:
-        problem = f"{first['msg'][:1].lower()}{first['msg'][1:]}, and it is {found}"
-        remedy = "Correct it."
-    return InputError(path, place, problem, remedy)
+    if first["loc"] == ("version",) and first["type"] == "literal_error":
+        return InputError(
+            path,
+            "version",
+            f"it is {first['input']!r}, and this course reads {first['ctx']['expected']}",
+            "Read it with the version of ehr_course that it names.",
+        )
+    return settings_error(error, path)
 
 
 def was_written_here(folder: Path) -> bool:

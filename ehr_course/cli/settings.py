@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, Strict
+from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError
+
+from ehr_course.errors import InputError
 
 Count = Annotated[int, Field(ge=1)]
 CountOrZero = Annotated[int, Field(ge=0)]
@@ -157,3 +159,26 @@ OF_COMMAND: dict[str, type[Settings]] = {
     "evaluate": EvaluateSettings,
     "summarize": SummarizeSettings,
 }
+
+
+def settings_error(error: ValidationError, thing: object, *place: str) -> InputError:
+    """Say which setting is wrong, why, and what to do about it.
+
+    Args:
+        error: the first of its complaints is told.
+        thing: the file that the settings stand in.
+        place: the part of the file that was checked.
+    """
+    first = error.errors()[0]
+    where = ", ".join((*place, *map(str, first["loc"])))
+    if first["type"] == "missing":
+        return InputError(thing, where, "it is missing", "Give the command itself.")
+    if first["type"] == "extra_forbidden":
+        return InputError(
+            thing,
+            where,
+            "this version has no such setting",
+            "Repeat the run with the version of ehr_course that the file names.",
+        )
+    problem = f"{first['msg'][:1].lower()}{first['msg'][1:]}, and it is {first['input']!r}"
+    return InputError(thing, where, problem, "Correct it.")

@@ -16,6 +16,7 @@ from ehr_course.cli.options import (
     SummaryColumn,
     run_command,
 )
+from ehr_course.cli.settings import PrepareSettings, TrainSettings
 
 
 def prepare(
@@ -89,10 +90,7 @@ def prepare(
     """
     if data is not None and notes is not None:
         raise typer.BadParameter("give --data or --notes, not both")
-    run_command(
-        "prepare",
-        out,
-        {"overwrite": overwrite, "quiet": quiet},
+    settings = PrepareSettings(
         data=data,
         notes=notes,
         patients=patients,
@@ -110,6 +108,7 @@ def prepare(
         max_target=max_target,
         seed=seed,
     )
+    run_command("prepare", settings, out, overwrite=overwrite, quiet=quiet)
 
 
 def train(
@@ -185,10 +184,7 @@ def train(
     that was stopped goes on when the same command is run again. The model may
     repeat what it learned: keep it as you keep the data.
     """
-    run_command(
-        "train",
-        out,
-        {"quiet": quiet},
+    settings = TrainSettings(
         prepared=prepared,
         profile=profile,
         adapt=adapt,
@@ -204,3 +200,4 @@ def train(
         checkpoint_every=checkpoint_every,
         seed=seed,
     )
+    run_command("train", settings, out, quiet=quiet)

@@ -143,7 +143,7 @@ INTEGER = "input should be a valid integer, and it is"
             "'evaluate' or 'summarize', and it is 'destroy'. Correct it.",
         ),
         ({"command": ["prepare"]}, "and it is ['prepare']"),
-        ({"inputs": None}, "inputs: input should be a valid dictionary, and it is None"),
+        ({"inputs": None}, "inputs: input should be an object, and it is None"),
         ({"inputs": {"train": 7}}, "inputs, train: input should be a valid string, and it is 7"),
         ({"settings": {"speed": 9}}, "settings, speed: this version has no such setting"),
         (
@@ -167,12 +167,18 @@ def test_a_damaged_record_is_refused(ehr_course, prepared, tmp_path, changes, sa
     assert said in refused(ehr_course, tmp_path / "old", tmp_path / "again")
 
 
-def test_a_record_of_no_format_writes_nothing(ehr_course, synthetic, tmp_path):
+@pytest.mark.parametrize(
+    ("formats", "said"),
+    [
+        ([], "settings, formats: tuple should have at least 1 item"),
+        (["meds", "xlsx"], "settings, formats, 1: input should be 'meds', 'mimic3' or 'parquet'"),
+    ],
+)
+def test_a_record_of_no_format_writes_nothing(ehr_course, synthetic, tmp_path, formats, said):
     (tmp_path / "old").mkdir()
     shutil.copy(synthetic / "run.json", tmp_path / "old")
-    change(tmp_path / "old", settings={**about(synthetic)["settings"], "formats": []})
-    said = refused(ehr_course, tmp_path / "old", tmp_path / "again")
-    assert "settings, formats: tuple should have at least 1 item" in said
+    change(tmp_path / "old", settings={**about(synthetic)["settings"], "formats": formats})
+    assert said in refused(ehr_course, tmp_path / "old", tmp_path / "again")
 
 
 def test_a_record_that_lacks_a_setting_is_refused(ehr_course, run, tmp_path):
