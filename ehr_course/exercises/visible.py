@@ -33,7 +33,12 @@ class Pair:
 
 
 def visible(
-    exercise: Exercise, answer: Callable[..., Any], probe: Arguments, expected: Call, made: Call
+    exercise: Exercise,
+    answer: Callable[..., Any],
+    probe: Arguments,
+    expected: Call,
+    made: Call,
+    all_expected: Sequence[Call],
 ) -> str | None:
     """Return a sentence on what is plainly wrong with a value, or None.
 
@@ -43,15 +48,21 @@ def visible(
         probe: the input.
         expected: what the right answer does with it.
         made: what the learner's did.
+        all_expected: what the right answer does with all inputs of the check. Only where each of
+            them is a distribution is it no accident that one is.
     """
     if expected.error is not None or made.error is not None:
         return None
     try:
         pairs = list(_pairs(expected.value, made.value))
-        for look in (_not_finite, _without_gradient, _rows_without_sum_one):
+        for look in (_not_finite, _without_gradient):
             for pair in pairs:
                 if (seen := look(pair)) is not None:
                     return seen
+        for pair in pairs:
+            seen = _rows_without_sum_one(pair)
+            if seen is not None and _always_a_distribution(pair.place, all_expected):
+                return seen
         if (seen := _uses_padding(exercise, answer, probe, made)) is not None:
             return seen
         for look in (_in_another_shape, _in_another_order, _zero_everywhere, _off_by_a_constant):
@@ -133,23 +144,12 @@ def _without_gradient(pair: Pair) -> str | None:
 
 
 def _rows_without_sum_one(pair: Pair) -> str | None:
-    if not _same_shape(pair) or pair.expected.ndim == 0 or pair.expected.shape[-1] < 2:
+    if not _same_shape(pair) or not _is_distribution(pair.expected):
         return None
-    if not pair.expected.is_floating_point() or bool((pair.expected < -NEAR).any()):
+    found = _sums(pair.actual, -1)
+    if _are_one(found).all():
         return None
-
-    def sums(values: Tensor, dim: int) -> Tensor:
-        return values.detach().double().sum(dim)
-
-    def are_one(totals: Tensor) -> Tensor:
-        return (totals - 1).abs() < 1e-3
-
-    if not are_one(sums(pair.expected, -1)).all():
-        return None
-    found = sums(pair.actual, -1)
-    if are_one(found).all():
-        return None
-    index = (~are_one(found)).nonzero()[0].tolist()
+    index = (~_are_one(found)).nonzero()[0].tolist()
     row = "".join(f"[{i}]" for i in index)
     total = float(found[tuple(index)])
     text = (
@@ -158,11 +158,35 @@ def _rows_without_sum_one(pair: Pair) -> str | None:
         if row
         else f"The values of {pair.name} are to sum to 1, and they sum to {total:.4g}."
     )
-    if pair.actual.ndim > 1 and any(
-        are_one(sums(pair.actual, dim)).all() for dim in range(pair.actual.ndim - 1)
-    ):
+    dims = range(pair.actual.ndim - 1)
+    if any(_are_one(_sums(pair.actual, dim)).all() for dim in dims):
         text += " The sums over another dimension are 1."
     return text
+
+
+def _is_distribution(values: Tensor) -> bool:
+    """Whether the last dimension holds probabilities that sum to 1."""
+    if not values.is_floating_point() or values.ndim == 0 or bool((values < -NEAR).any()):
+        return False
+    return bool(_are_one(_sums(values, -1)).all())
+
+
+def _always_a_distribution(place: str, expected: Sequence[Call]) -> bool:
+    parts = [
+        pair.expected
+        for call_ in expected
+        for pair in _pairs(call_.value, call_.value)
+        if pair.place == place
+    ]
+    return len(parts) > 5 and all(map(_is_distribution, parts))
+
+
+def _sums(values: Tensor, dim: int) -> Tensor:
+    return values.detach().double().sum(dim)
+
+
+def _are_one(totals: Tensor) -> Tensor:
+    return (totals - 1).abs() < 1e-3
 
 
 def _uses_padding(
