@@ -58,8 +58,11 @@ from ehr_course.sources.synthetic import make_cohort
 from ehr_course.tokenizers.codes import CodeTokenizer
 from ehr_course.training.checkpoints import checkpoints
 from ehr_course.training.config import TrainingConfig
-from ehr_course.training.optimization import warmup_cosine_factor
-from ehr_course.training.trainer import Trainer, decay_groups
+from ehr_course.training.optimization import (
+    decay_groups,
+    warmup_cosine_factor,
+)
+from ehr_course.training.trainer import Trainer
 from ehr_course.widgets.number_line import number_line_explorer
 
 
@@ -421,8 +424,9 @@ check("15.3", loss_scaling)
 # ## Unscale, then clip
 #
 # One batch with a huge gradient can throw the weights far off. *Clipping*
-# shortens a gradient that is longer than `max_norm`, and keeps its
-# direction. The document clips at 1.0, and its float16 loop reads:
+# shortens a gradient that is longer than `max_norm`, which a
+# `TrainingConfig` calls `max_grad_norm`, and keeps its direction. The
+# document clips at 1.0, and its float16 loop reads:
 #
 # ```python
 # scaler.scale(loss).backward()

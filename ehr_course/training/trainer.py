@@ -34,7 +34,6 @@ from ehr_course.training.checkpoints import (
 from ehr_course.training.config import TrainingConfig, check_same_training, training_identity
 from ehr_course.training.history import Progress, TrainingHistory
 from ehr_course.training.optimization import GradientStep, warmup_cosine_factor
-from ehr_course.training.optimization import decay_groups as decay_groups
 from ehr_course.training.processes import Processes, deferred_interrupt, ignore_interrupts
 from ehr_course.training.validation import BestModel, read_best, validation_loss, write_best
 

@@ -15,8 +15,8 @@ from ehr_course.batches.plan import BatchPlan
 from ehr_course.errors import InputError
 from ehr_course.training import checkpoints
 from ehr_course.training.config import TrainingConfig
-from ehr_course.training.optimization import warmup_cosine, warmup_cosine_factor
-from ehr_course.training.trainer import Trainer, decay_groups
+from ehr_course.training.optimization import decay_groups, warmup_cosine, warmup_cosine_factor
+from ehr_course.training.trainer import Trainer
 
 
 def test_it_does_what_the_loop_in_the_open_does() -> None:
