@@ -53,7 +53,7 @@ from ehr_course.sources.synthetic import (
 )
 from ehr_course.tokenizers.notes import NoteTokenizer
 from ehr_course.tokenizers.words import WordTokenizer
-from ehr_course.training.one_call import train
+from ehr_course.training.trainer import train
 from ehr_course.widgets.generation_trace import generation_trace_player
 
 # %% [markdown]
@@ -119,7 +119,7 @@ def trained(tokenizer, pointer, steps=200):
     model = PointerGenerator(config)
     data = NoteDataset(pairs, tokenizer, max_source=200)
     options = {"batch_size": 16, "lr": 1e-2, "warmup_steps": 20}
-    options |= {"max_norm": 2.0, "seed": SEED, "progress": False}
+    options |= {"max_grad_norm": 2.0, "seed": SEED, "progress": False}
     train(model, data, steps=steps, **options)
     return model.eval()
 

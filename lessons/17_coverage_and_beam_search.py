@@ -61,7 +61,7 @@ from ehr_course.sources.synthetic import (
     make_notes,
 )
 from ehr_course.tokenizers.words import WordTokenizer
-from ehr_course.training.one_call import train
+from ehr_course.training.trainer import train
 from ehr_course.widgets.beam_tree import beam_tree
 from ehr_course.widgets.coverage_player import coverage_player
 
@@ -92,7 +92,7 @@ def trained(seed, *, data=learning, steps=80, start=None, **fields):
     model = PointerGenerator(config)
     if start:  # of W_c, see below
         nn.init.uniform_(model.decoder.attention.cover, -start, start)
-    options = {"lr": 6e-3, "warmup_steps": 20, "max_norm": 2.0}
+    options = {"lr": 6e-3, "warmup_steps": 20, "max_grad_norm": 2.0}
     options |= {"steps": steps, "seed": seed, "progress": False}
     train(model, data, **options)
     return model
@@ -360,7 +360,7 @@ with torch.no_grad():
     late.add_coverage(weight=1.0)
     after = late(**inputs).log_probs
 assert torch.allclose(before.exp(), after.exp(), atol=1e-5)
-options = {"lr": 3e-3, "warmup_steps": 5, "max_norm": 2.0}
+options = {"lr": 3e-3, "warmup_steps": 5, "max_grad_norm": 2.0}
 train(late, learning, steps=40, seed=SEED, progress=False, **options)
 share = {}
 for name, model in (("before", plain), ("40 steps later", late)):

@@ -52,7 +52,7 @@ from ehr_course.models.prefix_tuning import (
 from ehr_course.models.saved import load_checkpoint
 from ehr_course.sources.synthetic import make_cohort
 from ehr_course.tokenizers.codes import CodeTokenizer
-from ehr_course.training.one_call import train
+from ehr_course.training.trainer import train
 from ehr_course.widgets.prefix_attention import prefix_attention_explorer
 
 # %%

@@ -60,6 +60,18 @@ def weights(trained: Trainer) -> dict[str, torch.Tensor]:
     return {n: p.detach().clone() for n, p in trained.model.named_parameters()}
 
 
+def stop_after(made: Trainer, step: int, error: type[BaseException] = KeyboardInterrupt) -> None:
+    """Let a training end after a step, as if something outside of it had ended it."""
+    after = made._after
+
+    def stop(row: dict) -> None:
+        after(row)
+        if made.step == step:
+            raise error
+
+    made._after = stop
+
+
 # ------------------------------------------------------------------ in a process of its own
 
 

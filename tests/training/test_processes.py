@@ -21,6 +21,7 @@ import torch
 from safetensors.torch import load_file
 
 from ehr_course.errors import InputError
+from ehr_course.training import checkpoints as files
 from ehr_course.training.checkpoints import checkpoints, read_checkpoint
 
 SMALL = Path(__file__).with_name("small.py")
@@ -149,7 +150,14 @@ def test_two_processes_do_what_one_does_in_float16(tmp_path: Path, processes: Ba
     judged = {"evaluate_every": 1, "metric": "calls_left", "patience": 3}
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
-    two = start_two(processes, tmp_path / "two", judged=True, accumulation=4, **settings, **judged)
+    two = start_two(
+        processes,
+        tmp_path / "two",
+        judged=True,
+        gradient_accumulation_steps=4,
+        **settings,
+        **judged,
+    )
     for process in two:
         process.join(timeout=120)
     assert [process.exitcode for process in two] == [0, 0]
@@ -211,3 +219,80 @@ def wait_for_a_checkpoint(folder: Path, process: BaseProcess) -> None:
     while process.is_alive() and not checkpoints(folder):
         time.sleep(0.01)
     assert process.is_alive()
+
+
+# ------------------------------------------------------------------ interrupts within a process
+
+
+@pytest.mark.parametrize("during", ["evaluation", "checkpoint", "report"])
+def test_an_interrupt_waits_for_the_end_of_the_step_then_saves_and_says_how_to_go_on(
+    tmp_path: Path,
+    during: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    interrupted = []
+
+    def interrupt(where: str) -> None:
+        if where == during and made.step == 5 and not interrupted:
+            interrupted.append(where)
+            signal.raise_signal(signal.SIGINT)
+
+    def evaluate(model: torch.nn.Module) -> dict[str, float]:
+        interrupt("evaluation")
+        return {"loss": 1.0}
+
+    def save_file(tensors: dict, path: Path) -> None:
+        interrupt("checkpoint")
+        save(tensors, path)
+
+    save = files.save_file
+    monkeypatch.setattr(files, "save_file", save_file)
+    made = small.trainer(tmp_path, evaluate=evaluate, evaluate_every=5, checkpoint_every=5)
+    show_step = made._progress.show_step
+    monkeypatch.setattr(
+        made._progress, "show_step", lambda *shown: (interrupt("report"), show_step(*shown))
+    )
+    handler = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        made.run()
+    assert signal.getsignal(signal.SIGINT) == handler
+    said = capsys.readouterr().out
+    assert said.startswith("Stopped after step 5. Run the same") and str(tmp_path) in said
+    resumed = small.trainer(tmp_path, evaluate=evaluate, evaluate_every=5, checkpoint_every=5)
+    assert resumed.step == 5
+    assert resumed.history.rows == made.history.rows
+    assert resumed.history.rows[-1]["validation_loss"] == 1.0
+
+
+def test_ctrl_c_leaves_the_workers_at_their_work() -> None:
+    batches = iter(small.trainer(num_workers=1)._loader)  # an epoch of five
+    next(batches)
+    for worker in batches._workers:
+        os.kill(worker.pid, signal.SIGINT)
+    assert len(list(batches)) == 4
+
+
+def test_a_second_interrupt_does_not_wait() -> None:
+    def evaluate(model: torch.nn.Module) -> dict[str, float]:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        raise AssertionError("the evaluation goes on")
+
+    handler = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        small.trainer(evaluate=evaluate, evaluate_every=1).run()
+    assert signal.getsignal(signal.SIGINT) == handler
+
+
+def test_an_interrupt_without_a_folder_says_that_nothing_is_saved(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def evaluate(model: torch.nn.Module) -> dict[str, float]:
+        signal.raise_signal(signal.SIGINT)
+        return {"loss": 1.0}
+
+    with pytest.raises(KeyboardInterrupt):
+        small.trainer(evaluate=evaluate, evaluate_every=2).run()
+    said = capsys.readouterr().out
+    assert said == "Stopped after step 2. Nothing is saved: there is no folder.\n"

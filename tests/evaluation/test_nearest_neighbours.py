@@ -1,7 +1,8 @@
-"""The nearest patient of another cohort, found in blocks."""
+"""The nearest patient of another cohort, found in blocks, and adversarial accuracy."""
 
 from __future__ import annotations
 
+import math
 import tracemalloc
 
 import numpy as np
@@ -11,7 +12,13 @@ from sklearn.neighbors import NearestNeighbors
 
 from ehr_course.errors import InputError
 from ehr_course.evaluation.code_table import CodeTable, code_tables
-from ehr_course.evaluation.nearest import nearest_distances
+from ehr_course.evaluation.measure import GROUPS, random_groups
+from ehr_course.evaluation.nearest_neighbours import (
+    adversarial_accuracies,
+    adversarial_accuracy,
+    distances_to_groups,
+    nearest_distances,
+)
 from ehr_course.records import PatientRecord, Visit
 from ehr_course.sources.synthetic import make_cohort
 
@@ -133,3 +140,54 @@ def test_one_patient_alone_has_no_other_patient() -> None:
     (table,) = code_tables([patient("4280")])
     with pytest.raises(InputError, match="no other patient"):
         nearest_distances(table, table, leave_one_out=True)
+
+
+@pytest.mark.parametrize("leave_one_out", [False, True])
+def test_the_nearest_of_all_groups_is_the_nearest(leave_one_out):
+    cohort = make_cohort(120, seed=4)
+    a, b = code_tables(cohort[:60], cohort[:60] if leave_one_out else cohort[60:])
+    groups = random_groups(60, np.random.default_rng(2))
+    by_group = distances_to_groups(a, b, groups, leave_one_out=leave_one_out)
+    expected, _ = nearest_distances(a, b, leave_one_out=leave_one_out)
+    assert by_group.shape == (60, GROUPS)
+    assert by_group.min(axis=1) == pytest.approx(expected)
+
+
+# ------------------------------------------------------------------ adversarial accuracy
+
+HOSPITAL = make_cohort(200, seed=4)
+TRAIN, INDEPENDENT = HOSPITAL[:100], HOSPITAL[100:]
+
+
+def slow_accuracy(real: CodeTable, synthetic: CodeTable) -> float:
+    x, y = (table.patients.toarray().astype(bool) for table in (real, synthetic))
+    scores = []
+    for own, other in ((x, y), (y, x)):
+        score = 0.0
+        for i in range(len(own)):
+            among = cdist(own[i : i + 1], np.delete(own, i, axis=0), "jaccard").min()
+            across = cdist(own[i : i + 1], other, "jaccard").min()
+            score += 0.5 if math.isclose(among, across) else float(among < across)
+        scores.append(score / len(own))
+    return sum(scores) / 2
+
+
+def test_adversarial_accuracy_is_that_of_a_slow_loop() -> None:
+    real, synthetic = code_tables(TRAIN[:90], [*INDEPENDENT[:60], *TRAIN[:30]])
+    result = adversarial_accuracy(real, synthetic)
+    assert result.value == pytest.approx(slow_accuracy(real, synthetic))
+
+
+def test_the_accuracy_without_a_group_is_that_of_the_other_patients() -> None:
+    real, synthetic = code_tables(TRAIN[:60], INDEPENDENT[:60])
+    groups = random_groups(60, np.random.default_rng(3))
+    (result,) = adversarial_accuracies((real,), synthetic, groups=groups)
+    for group, value in enumerate(result.left_out):
+        kept = np.flatnonzero(groups != group)
+        alone = adversarial_accuracy(real.select(kept), synthetic.select(kept))
+        assert value == pytest.approx(alone.value)
+
+
+def test_adversarial_accuracy_refuses_cohorts_of_other_sizes() -> None:
+    with pytest.raises(InputError, match="50 and 40 patients"):
+        adversarial_accuracy(*code_tables(TRAIN[:50], INDEPENDENT[:40]))

@@ -7,16 +7,16 @@ from typing import Annotated
 
 import typer
 
-from ehr_course.cli.commands import run_command
-from ehr_course.cli.format_names import Format
 from ehr_course.cli.options import (
     MOST_PATIENTS,
+    Format,
     NoteColumn,
     OutFolder,
     Overwrite,
     Quiet,
     Seed,
     SummaryColumn,
+    run_command,
 )
 from ehr_course.cli.settings import EvaluateSettings, GenerateSettings, SummarizeSettings
 
@@ -94,7 +94,9 @@ def evaluate(
     limit: Annotated[
         int | None, typer.Option(min=2, help="At most so many patients of each cohort.")
     ] = None,
-    title: Annotated[str, typer.Option(help="Of the report.")] = EvaluateSettings.title,
+    title: Annotated[
+        str, typer.Option(help="Of the report.")
+    ] = "A synthetic cohort beside the real one",
     seed: Seed = 0,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
@@ -109,7 +111,12 @@ def evaluate(
     Neither holds a row of a patient.
     """
     settings = EvaluateSettings(
-        real=real, synthetic=synthetic, model=model, limit=limit, title=title, seed=seed
+        real=real,
+        synthetic=synthetic,
+        model=model,
+        limit=limit,
+        title=title,
+        seed=seed,
     )
     run_command("evaluate", settings, out, overwrite=overwrite, quiet=quiet)
 

@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 
 import typer
 
-from ehr_course.cli.commands import run_command
 from ehr_course.cli.options import (
     MOST_PATIENTS,
     NoteColumn,
@@ -15,6 +14,7 @@ from ehr_course.cli.options import (
     Quiet,
     Seed,
     SummaryColumn,
+    run_command,
 )
 from ehr_course.cli.settings import PrepareSettings, TrainSettings
 
@@ -138,13 +138,13 @@ def train(
     batch_size: Annotated[
         int, typer.Option(min=1, help="Patients or notes a step, over all processes together.")
     ] = 32,
-    accumulation: Annotated[
+    gradient_accumulation_steps: Annotated[
         int, typer.Option(min=1, help="Parts that a batch is cut into, to fit into memory.")
     ] = 1,
-    by_length: Annotated[
+    group_by_length: Annotated[
         bool,
         typer.Option(
-            "--by-length",
+            "--group-by-length",
             help="Put records of similar length into a batch: faster, but short records then "
             "weigh more, and the model writes too few visits.",
         ),
@@ -192,8 +192,8 @@ def train(
         coverage=coverage,
         steps=steps,
         batch_size=batch_size,
-        accumulation=accumulation,
-        by_length=by_length,
+        gradient_accumulation_steps=gradient_accumulation_steps,
+        group_by_length=group_by_length,
         lr=lr,
         precision=precision,
         evaluate_every=evaluate_every,
