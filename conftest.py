@@ -45,8 +45,9 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.nbval_current_env = True
         environment["EHR_COURSE_RAISE"] = "1"
         # A worker of pytest-xdist writes into the log of the run that started it.
-        own = not hasattr(config, "workerinput")
-        log = temporary / "exercises.jsonl" if own else os.environ["EHR_COURSE_RUN_LOG"]
+        log = temporary / "exercises.jsonl"
+        if _is_worker(config):
+            log = os.environ["EHR_COURSE_RUN_LOG"]
         environment["EHR_COURSE_RUN_LOG"] = str(log)
         import matplotlib.font_manager  # noqa: F401  its first import may warn
     else:
@@ -59,6 +60,27 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     """Remove the run's temporary folder."""
     if _TEMPORARY in config.stash:
         shutil.rmtree(config.stash[_TEMPORARY], ignore_errors=True)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log):
+    """Share tests out as `course test` does, where they are shared out by files."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from course.work_sharing import TwoProcesses
+
+    config.option.loadscopereorder = False  # the order is that of pytest_collection_modifyitems
+    return TwoProcesses(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let a process of pytest-xdist begin with the slowest tests."""
+    if not _is_worker(config):
+        return
+    from course.work_sharing import read_lesson_times, slowness
+
+    times = read_lesson_times(config.rootpath)
+    items.sort(key=lambda item: slowness(item.nodeid, times))
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -99,6 +121,10 @@ def pytest_terminal_summary(terminalreporter, config: pytest.Config) -> None:
 
 def _runs_notebooks(config: pytest.Config) -> bool:
     return bool(config.getoption("nbval", default=False))
+
+
+def _is_worker(config: pytest.Config) -> bool:
+    return hasattr(config, "workerinput")
 
 
 def _outputs_agree(item, now: list, stored: list) -> bool:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from forked_kernels import forked_kernels
 
+from course.forked_kernels import forked_kernels
 from course.kernels import kernel_environment
 
 

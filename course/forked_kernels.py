@@ -5,9 +5,8 @@ one process imports it once, and each kernel is a fork of that process. Nothing 
 kernel has its own memory, its own folder and the environment variables that it was started with.
 
 `forked_kernels` makes the folder with a kernel specification that goes by the usual name. Where a
-test sets JUPYTER_PATH to it, nbclient, papermill and JupyterLab start their kernels so. The
-program that they start and watch is `kernel_stand_in.py`. `pytest --nbval lessons/` starts
-ordinary kernels, as a learner's does.
+test sets JUPYTER_PATH to it, nbclient, papermill, nbval and JupyterLab start their kernels so. The
+program that they start and watch is `kernel_stand_in.py`.
 """
 
 from __future__ import annotations
@@ -56,8 +55,11 @@ def forked_kernels(environment: dict[str, str]) -> Iterator[Path]:
                 [sys.executable, "-P", __file__, str(listener.fileno())],
                 env=environment,
                 stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
                 pass_fds=[listener.fileno()],
             )
+        if not server.stdout.readline():
+            raise RuntimeError(f"{Path(__file__).name} ended with exit code {server.wait()}.")
         specification = folder / "kernels" / "python3"
         specification.mkdir(parents=True)
         command = [sys.executable, "-I", "-S", str(STAND_IN), str(address), "{connection_file}"]
@@ -71,26 +73,30 @@ def forked_kernels(environment: dict[str, str]) -> Iterator[Path]:
 
 
 def serve(listener: socket.socket) -> None:
-    """Fork a kernel for each connection, until standard input is closed."""
+    """Fork a kernel for each connection, until standard input is closed; wait for them all."""
     for module in IMPORTED:
         importlib.import_module(module)
     if len(list(Path("/proc/self/task").iterdir())) > 1:
         raise SystemExit("An import has started a thread, which a fork would not have.")
     gc.collect()
     gc.freeze()  # the collector would copy the memory that all kernels share
+    print("ready", flush=True)
     while True:
         ready, _, _ = select.select([listener, sys.stdin], [], [], 1)
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
         if sys.stdin in ready:
-            return
+            break
         if listener in ready:
             connection, _ = listener.accept()
             if os.fork() == 0:
                 listener.close()
                 be_a_kernel(connection)
             connection.close()
+    with contextlib.suppress(ChildProcessError):
+        while os.wait():  # each ends with its stand-in
+            pass
 
 
 def be_a_kernel(connection: socket.socket) -> None:
