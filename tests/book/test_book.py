@@ -6,6 +6,7 @@ import csv
 import re
 import shutil
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import nbformat
@@ -66,7 +67,9 @@ def pages(html: Path) -> list[str]:
     return [name for name in names if not name.startswith("_static/")]
 
 
+@cache
 def page(html: Path, name: str) -> BeautifulSoup:
+    """Read a page, once: it is to be looked at, not changed."""
     return BeautifulSoup((html / name).read_text(encoding="utf-8"), "html.parser")
 
 
