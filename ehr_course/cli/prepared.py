@@ -62,7 +62,9 @@ def open_prepared(folder: str | Path, *, wanted: str | None = None) -> Prepared:
         InputError: if it is none, or holds the other kind.
     """
     remedy = "Make it with: ehr-course prepare --out FOLDER"
-    folder, run = open_result(folder, "prepare", nothing="no prepared data are in it", remedy=remedy)
+    folder, run = open_result(
+        folder, "prepare", nothing="no prepared data are in it", remedy=remedy
+    )
     kind = NOTES if run.settings.notes else RECORDS
     if wanted not in (None, kind):
         raise InputError(folder, "", f"it holds {kind}, and this needs {wanted}", remedy)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from ehr_course.cli.run_record import RUN, RunRecord, fingerprint_of_files, open_result
+from ehr_course.cli.run_record import RunRecord, fingerprint_of_files, open_result
 from ehr_course.errors import InputError
 from ehr_course.models.pointer_generator import PointerGenerator
 from ehr_course.models.prefix_tuning import PrefixTuned

@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 from functools import cache
 
-import ehr_course.exercises
+from ehr_course.exercises import lessons
 from ehr_course.exercises.exercise import Exercise
 
 
@@ -20,13 +20,13 @@ def lesson_exercises(lesson: str) -> tuple[Exercise, ...]:
     if lesson not in lessons_with_exercises():
         known = ", ".join(lessons_with_exercises())
         raise ValueError(f"lesson {lesson!r} has no exercises; lessons that have: {known}")
-    return importlib.import_module(f"ehr_course.exercises.lesson_{lesson}").EXERCISES
+    return importlib.import_module(f"{lessons.__name__}.lesson_{lesson}").EXERCISES
 
 
 @cache
 def lessons_with_exercises() -> tuple[str, ...]:
     """Return the numbers of the lessons that have exercises, in order."""
-    names = (module.name for module in pkgutil.iter_modules(ehr_course.exercises.__path__))
+    names = (module.name for module in pkgutil.iter_modules(lessons.__path__))
     return tuple(sorted(n.removeprefix("lesson_") for n in names if n.startswith("lesson_")))
 
 

@@ -60,6 +60,31 @@ def first_difference(
     return None if bool(expected == actual) else _unlike(expected, actual, place, "value")
 
 
+def alike(left: Any, right: Any, tolerance: float) -> bool:
+    """Say whether two values are the same to whoever uses them.
+
+    Neither is the expected one, so a number may stand for a tensor without dimensions on both
+    sides. The comparison of values that may be anything can raise: then they are not alike.
+
+    >>> alike((torch.tensor(2.0), 1), (2.0, np.int64(1)), 1e-6)
+    True
+    """
+    left, right = _with(_as_number, left), _with(_as_number, right)
+    try:
+        return (
+            first_difference(left, right, tolerance) is None
+            or first_difference(right, left, tolerance) is None
+        )
+    except Exception:
+        return False
+
+
+def _as_number(part: Any) -> Any:
+    if type(part) in (torch.Tensor, np.ndarray) and part.ndim == 0:
+        return part.item() if _unusual_kind(part) is None else part
+    return part
+
+
 def _unlike(expected: Any, actual: Any, place: str, kind: str) -> Difference:
     if kind == "type":
         text = f"expected {kind_of(expected)}, got {kind_of(actual)}"
@@ -166,6 +191,10 @@ def _arrays(expected: Any, actual: Any, tolerance: float, place: str) -> Differe
 
 
 _IDS = (torch.int32, torch.int64)  # what an embedding takes
+
+
+def _unusual_kind(part: torch.Tensor | np.ndarray) -> str | None:
+    return _unusual(part) if isinstance(part, torch.Tensor) else None
 
 
 def _unusual(tensor: torch.Tensor) -> str | None:

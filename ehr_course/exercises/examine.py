@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from ehr_course.exercises.catalogue import find_exercise
@@ -19,7 +21,8 @@ from ehr_course.exercises.compare import (
     shorten,
     text_of,
 )
-from ehr_course.exercises.exercise import FRESH_INPUTS, Arguments, Exercise, Misconception
+from ehr_course.exercises.diagnose import diagnose
+from ehr_course.exercises.exercise import Arguments, Exercise
 from ehr_course.exercises.learner_code import (
     SECONDS_A_CALL,
     Call,
@@ -28,7 +31,85 @@ from ehr_course.exercises.learner_code import (
     is_untouched_stub,
     own_line,
 )
+from ehr_course.exercises.remarks import in_other_containers, remarks_on
 from ehr_course.exercises.result import Outcome, Result
+from ehr_course.exercises.visible import visible, visible_in_all
+
+INPUTS_LOOKED_AT = 8
+"""On how many of the failing inputs something visible is looked for."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """An answer and what it did.
+
+    Attributes:
+        exercise: whose answer it is.
+        answer: the learner's function.
+        seed: makes the random inputs.
+        probes: the inputs.
+        expected: what the right answer does with each.
+        calls: what the learner's did.
+    """
+
+    exercise: Exercise
+    answer: Callable[..., Any]
+    seed: int
+    probes: Sequence[Arguments]
+    expected: Sequence[Call]
+    calls: Sequence[Call]
+
+    def result(self, outcome: Outcome, message: str, **more: Any) -> Result:
+        """Make a result with the call that tries the same inputs again."""
+        name = getattr(self.answer, "__name__", "")
+        name = name if name.isidentifier() else "your_function"
+        exercise = self.exercise
+        repeat = f'check("{exercise.id}", {name}, seed={self.seed})'
+        return Result(exercise.id, exercise.title, outcome, message, repeat=repeat, **more)
+
+    def failing(self) -> list[int]:
+        """The indices of the inputs on which the answer is wrong, the smallest input first."""
+        indices = [i for i in range(len(self.probes)) if self.difference(i) is not None]
+        return sorted(indices, key=lambda i: len(repr(self.probes[i])))
+
+    def difference(self, index: int) -> Difference | None:
+        """How what the answer did differs from what the right one does with one input."""
+        expected, made = self.expected[index], self.calls[index]
+        if expected.error is not None:
+            wanted = type(expected.error)
+            if isinstance(made.error, wanted):
+                return None
+            text = f"expected {wanted.__name__}, got {shorten(made.value)}"
+            return Difference("value", "", text)
+        if made.error is not None:
+            return Difference("value", "", f"raised {type(made.error).__name__}")
+        return _first_difference(expected.value, made.value, self.exercise.tolerance)
+
+    def details(self, index: int) -> tuple[tuple[str, str], ...]:
+        """One input, what is expected of it, and what the answer did, as labelled lines."""
+        expected, made = self.expected[index], self.calls[index]
+        wanted = (
+            shorten(expected.value)
+            if expected.error is None
+            else f"an exception: {type(expected.error).__name__}"
+        )
+        details = [("input", _arguments(self.exercise, self.probes[index])), ("expected", wanted)]
+        if made.error is not None:
+            details.append(("raised", _exception(made.error)))
+            details.append(("your line", own_line(self.answer, made.error)))
+        else:
+            details.append(("got", shorten(made.value)))
+        if made.changed_input:
+            details.append(("besides", "your function changed its input"))
+        return (*details, *_printed(made))
+
+
+@lru_cache(maxsize=256)
+def _inputs(exercise_id: str, seed: int) -> tuple[list[Arguments], list[Call]]:
+    """The inputs of a check and what is expected of each: the same for every answer."""
+    exercise = find_exercise(exercise_id)
+    probes = exercise.probes(seed)
+    return probes, [call(exercise.reference, probe) for probe in probes]
 
 
 def examine(exercise_id: str, answer: Callable[..., Any], *, seed: int | None = None) -> Result:
@@ -41,10 +122,11 @@ def examine(exercise_id: str, answer: Callable[..., Any], *, seed: int | None = 
             them. The message of a failure names it.
 
     Returns:
-        The result, with one of four outcomes.
+        The result, with one of five outcomes.
 
     Raises:
         ValueError: if there is no such exercise.
+        InputError: if a teacher's own misconceptions cannot be read.
     """
     exercise = find_exercise(exercise_id)
     if seed is None:
@@ -52,12 +134,12 @@ def examine(exercise_id: str, answer: Callable[..., Any], *, seed: int | None = 
         seed = int(fixed) if fixed else secrets.randbelow(100_000)
     if not callable(answer):
         return _not_a_function(exercise, answer)
-    probes = exercise.probes(seed)
-    calls = []
+    probes, expected = _inputs(exercise_id, seed)
+    calls: list[Call] = []
     for probe in probes:
         calls.append(call(answer, probe, seconds=SECONDS_A_CALL))
         if isinstance(calls[-1].error, NotFinishedError):
-            return _judge_unfinished(exercise, answer, probes, calls, seed)
+            return _judge_unfinished(Trial(exercise, answer, seed, probes, expected, calls))
     if is_untouched_stub(answer, calls[0].error):
         return Result(
             exercise.id,
@@ -65,71 +147,61 @@ def examine(exercise_id: str, answer: Callable[..., Any], *, seed: int | None = 
             Outcome.NOT_ATTEMPTED,
             f'Replace the line that raises NotImplementedError. hint("{exercise.id}") helps.',
         )
-    return _judge(exercise, answer, probes, calls, seed)
+    return _judge(Trial(exercise, answer, seed, probes, expected, calls))
 
 
-def _judge_unfinished(
-    exercise: Exercise,
-    answer: Callable[..., Any],
-    probes: Sequence[Arguments],
-    calls: Sequence[Call],
-    seed: int,
-) -> Result:
+def _judge_unfinished(trial: Trial) -> Result:
     """Judge the calls before the one that was stopped; where they are right, name the stop."""
-    *finished, stopped = calls
-    tried = probes[: len(finished)]
-    result = _judge(exercise, answer, tried, finished, seed)
-    if result.outcome is not Outcome.SOLVED and result.misconception != "changes_input":
-        return result
-    return _not_finished(exercise, answer, probes[len(tried)], stopped, seed)
-
-
-def _judge(
-    exercise: Exercise,
-    answer: Callable[..., Any],
-    probes: Sequence[Arguments],
-    calls: Sequence[Call],
-    seed: int,
-) -> Result:
-    expected = [call(exercise.reference, probe) for probe in probes]
-    differences = [
-        _difference(exercise, right, made) for right, made in zip(expected, calls, strict=True)
-    ]
-    failing = [i for i, difference in enumerate(differences) if difference is not None]
-    if not failing:
-        return _solved_unless_input_changed(exercise, answer, probes, calls, seed)
-    smallest = min(failing, key=lambda i: len(repr(probes[i])))
-    known = _recognise(exercise, probes, calls)
-    if known is None and _remembers(answer, probes, calls):
-        details = _details(exercise, answer, probes[smallest], expected[smallest], calls[smallest])
-        return _remembering(exercise, answer, details, seed)
-    raised = calls[smallest].error
-    if known is not None:
-        message = known.diagnosis
-    elif raised is not None:
-        message = "Your function raised an exception."
-    else:
-        message = _describe(differences[smallest], calls[smallest])
-    return Result(
-        exercise.id,
-        exercise.title,
-        Outcome.ERROR if raised is not None else Outcome.NOT_YET,
-        message,
-        _details(exercise, answer, probes[smallest], expected[smallest], calls[smallest]),
-        _repeat(exercise, answer, seed),
-        known.name if known is not None else None,
+    *finished, stopped = trial.calls
+    count = len(finished)
+    if finished:
+        result = _judge(
+            replace(
+                trial,
+                probes=trial.probes[:count],
+                expected=trial.expected[:count],
+                calls=finished,
+            )
+        )
+        if not result.outcome.is_solved and result.misconception != "changes_input":
+            return result
+    details = [("input", _arguments(trial.exercise, trial.probes[count]))]
+    details.append(("stopped at", own_line(trial.answer, stopped.error)))
+    return trial.result(
+        Outcome.NOT_YET,
+        f"Your function was stopped: it had not finished after {SECONDS_A_CALL:g} seconds. Either "
+        "a loop never ends, or the number of steps grows too fast with the length of the input.",
+        details=(*details, *_printed(stopped)),
+        misconception="takes_too_long",
     )
 
 
-def _difference(exercise: Exercise, expected: Call, made: Call) -> Difference | None:
-    if expected.error is not None:
-        wanted = type(expected.error)
-        if isinstance(made.error, wanted):
-            return None
-        return Difference("value", "", f"expected {wanted.__name__}, got {shorten(made.value)}")
-    if made.error is not None:
-        return Difference("value", "", f"raised {type(made.error).__name__}")
-    return _first_difference(expected.value, made.value, exercise.tolerance)
+def _judge(trial: Trial) -> Result:
+    failing = trial.failing()
+    if not failing:
+        return _right(trial, ())
+    smallest = failing[0]
+    made = trial.calls[smallest]
+    known = diagnose(trial.exercise, trial.probes, trial.calls, failing)
+    if known is None:
+        converted, remarks = _in_expected_containers(trial)
+        if remarks and not converted.failing():
+            return _right(converted, remarks)
+        if _remembers(trial):
+            return _remembering(trial, smallest)
+    shown = smallest
+    if known is not None:
+        message = known.text
+    elif made.error is not None:
+        message = "Your function raised an exception."
+    else:
+        message, shown = _describe(trial, failing)
+    return trial.result(
+        Outcome.ERROR if made.error is not None else Outcome.NOT_YET,
+        message,
+        details=trial.details(shown),
+        misconception=" + ".join(known.names) if known is not None else None,
+    )
 
 
 def _first_difference(expected: Any, actual: Any, tolerance: float) -> Difference | None:
@@ -141,101 +213,102 @@ def _first_difference(expected: Any, actual: Any, tolerance: float) -> Differenc
         return Difference("value", "", text)
 
 
-def _solved_unless_input_changed(
-    exercise: Exercise,
-    answer: Callable[..., Any],
-    probes: Sequence[Arguments],
-    calls: Sequence[Call],
-    seed: int,
-) -> Result:
-    changed = [i for i, made in enumerate(calls) if made.changed_input]
-    if not changed:
-        count = f"{len(exercise.chosen)} chosen and {FRESH_INPUTS} random inputs"
-        return Result(exercise.id, exercise.title, Outcome.SOLVED, f"Right on {count}.")
-    smallest = min(changed, key=lambda i: len(repr(probes[i])))
+def _right(trial: Trial, remarks: Sequence[str]) -> Result:
+    """Judge an answer that is right on every ordinary input; `remarks` are made already."""
+    exercise = trial.exercise
+    changed = [i for i, made in enumerate(trial.calls) if made.changed_input]
+    if changed:
+        smallest = min(changed, key=lambda i: len(repr(trial.probes[i])))
+        return trial.result(
+            Outcome.NOT_YET,
+            "The value is right, but your function changed its input. Work on a copy: the caller "
+            "still needs the original.",
+            details=(("input", _arguments(exercise, trial.probes[smallest])),),
+            misconception="changes_input",
+        )
+    extreme = replace(
+        trial,
+        probes=exercise.extreme,
+        expected=[call(exercise.reference, probe) for probe in exercise.extreme],
+        calls=[call(trial.answer, probe, seconds=SECONDS_A_CALL) for probe in exercise.extreme],
+    )
+    if remarks:
+        extreme, _ = _in_expected_containers(extreme)
+    failing = extreme.failing()
+    made = [*remarks, *remarks_on(exercise, trial.answer, extreme.calls, failing)]
+    ordinary = len(trial.probes) - len(exercise.chosen)
+    message = f"Right on {len(exercise.chosen)} chosen and {ordinary} random inputs."
+    if not made:
+        return Result(exercise.id, exercise.title, Outcome.SOLVED, message)
     return Result(
         exercise.id,
         exercise.title,
-        Outcome.NOT_YET,
-        "The value is right, but your function changed its input. Work on a copy: the caller "
-        "still needs the original.",
-        (("input", _arguments(exercise, probes[smallest])),),
-        _repeat(exercise, answer, seed),
-        "changes_input",
+        Outcome.REMARK,
+        " ".join([message, "One thing to know:" if len(made) == 1 else "To know:", *made]),
+        details=extreme.details(failing[0]) if failing else (),
     )
 
 
-def _recognise(
-    exercise: Exercise, probes: Sequence[Arguments], calls: Sequence[Call]
-) -> Misconception | None:
-    if all(made.error is not None for made in calls):
-        return None  # an exception on every input says nothing of the idea behind it
-    for misconception in exercise.misconceptions:
-        if all(
-            same(call(misconception.wrong, probe), made, exercise.tolerance)
-            for probe, made in zip(probes, calls, strict=True)
-        ):
-            return misconception
-    return None
+def _in_expected_containers(trial: Trial) -> tuple[Trial, list[str]]:
+    """The same trial with arrays, tensors and lists exchanged where that alone was wrong."""
+    calls, remarks = [], {}
+    for expected, made in zip(trial.expected, trial.calls, strict=True):
+        try:
+            value, found = in_other_containers(expected.value, made.value)
+        except Exception:  # what an answer returns may be anything
+            value, found = made.value, []
+        calls.append(replace(made, value=value))
+        remarks.update(dict.fromkeys(found))
+    return replace(trial, calls=calls), list(remarks)
 
 
-def same(left: Call, right: Call, tolerance: float) -> bool:
-    """Say whether two calls did the same: equal values, or the same kind of exception."""
-    if left.error is not None or right.error is not None:
-        return type(left.error) is type(right.error)
-    return _first_difference(left.value, right.value, tolerance) is None
-
-
-def _remembers(
-    answer: Callable[..., Any], probes: Sequence[Arguments], calls: Sequence[Call]
-) -> bool:
+def _remembers(trial: Trial) -> bool:
     """Say whether one call changes what another returns, or has returned already."""
+    answer, probes = trial.answer, trial.probes
     again = call(answer, probes[0], seconds=SECONDS_A_CALL)
     text = text_of(again.value)
     call(answer, probes[-1], seconds=SECONDS_A_CALL)
-    return text_of(calls[0].value) != text or text_of(again.value) != text
+    return text_of(trial.calls[0].value) != text or text_of(again.value) != text
 
 
-def _remembering(
-    exercise: Exercise,
-    answer: Callable[..., Any],
-    details: tuple[tuple[str, str], ...],
-    seed: int,
-) -> Result:
-    return Result(
-        exercise.id,
-        exercise.title,
+def _remembering(trial: Trial, index: int) -> Result:
+    return trial.result(
         Outcome.NOT_YET,
         "The same input does not always give the same value. Either your function draws random "
         "numbers of its own (a generator without a seed, or a layer with weights that nobody "
         "gave it), or something outlives the call: a list, set or dictionary that is made outside "
         "the function, or as the default value of a parameter, is made once, and every call works "
         "on that one.",
-        details,
-        _repeat(exercise, answer, seed),
-        "remembers_earlier_calls",
+        details=trial.details(index),
+        misconception="remembers_earlier_calls",
     )
 
 
-def _not_finished(
-    exercise: Exercise, answer: Callable[..., Any], probe: Arguments, made: Call, seed: int
-) -> Result:
-    details = [("input", _arguments(exercise, probe))]
-    details.append(("stopped at", own_line(answer, made.error)))
-    details += _printed(made)
-    return Result(
-        exercise.id,
-        exercise.title,
-        Outcome.NOT_YET,
-        f"Your function was stopped: it had not finished after {SECONDS_A_CALL:g} seconds. Either "
-        "a loop never ends, or the number of steps grows too fast with the length of the input.",
-        tuple(details),
-        _repeat(exercise, answer, seed),
-        "takes_too_long",
-    )
+def _describe(trial: Trial, failing: Sequence[int]) -> tuple[str, int]:
+    """Say how a value is wrong, on the smallest input on which anything can be seen."""
+    smallest = failing[0]
+    plain = _plainly(trial, smallest)
+    difference = trial.difference(smallest)
+    if difference.kind == "type" and not difference.place:
+        return plain, smallest
+    for index in failing[:INPUTS_LOOKED_AT]:
+        seen = visible(
+            trial.exercise,
+            trial.answer,
+            trial.probes[index],
+            trial.expected[index],
+            trial.calls[index],
+            trial.expected,
+        )
+        if seen is not None:
+            return f"{seen} {_plainly(trial, index)}", index
+    seen = visible_in_all(trial.expected, trial.calls)
+    return (f"{seen} {plain}" if seen else plain), smallest
 
 
-def _describe(difference: Difference, made: Call) -> str:
+def _plainly(trial: Trial, index: int) -> str:
+    """Say where a value first differs from the expected one."""
+    made, difference = trial.calls[index], trial.difference(index)
     if made.value is None and difference.kind == "type" and not difference.place:
         if made.printed:
             return (
@@ -250,25 +323,6 @@ def _describe(difference: Difference, made: Call) -> str:
         return f"The value has the wrong type: {difference.text}."
     where = f" at {difference.place}" if difference.place else ""
     return f"The value differs{where}: {difference.text}."
-
-
-def _details(
-    exercise: Exercise, answer: Callable[..., Any], probe: Arguments, expected: Call, made: Call
-) -> tuple[tuple[str, str], ...]:
-    wanted = (
-        shorten(expected.value)
-        if expected.error is None
-        else f"an exception: {type(expected.error).__name__}"
-    )
-    details = [("input", _arguments(exercise, probe)), ("expected", wanted)]
-    if made.error is not None:
-        details.append(("raised", _exception(made.error)))
-        details.append(("your line", own_line(answer, made.error)))
-    else:
-        details.append(("got", shorten(made.value)))
-    if made.changed_input:
-        details.append(("besides", "your function changed its input"))
-    return (*details, *_printed(made))
 
 
 def _exception(error: BaseException) -> str:
@@ -287,12 +341,6 @@ def _printed(made: Call) -> list[tuple[str, str]]:
 def _arguments(exercise: Exercise, probe: Arguments) -> str:
     named = zip(exercise.parameters, probe, strict=True)
     return "\n".join(f"{name} = {shorten(value)}" for name, value in named)
-
-
-def _repeat(exercise: Exercise, answer: Callable[..., Any], seed: int) -> str:
-    name = getattr(answer, "__name__", "")
-    name = name if name.isidentifier() else "your_function"
-    return f'check("{exercise.id}", {name}, seed={seed})'
 
 
 def _not_a_function(exercise: Exercise, answer: object) -> Result:

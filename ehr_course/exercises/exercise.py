@@ -1,66 +1,97 @@
-"""What an exercise is made of: a right answer, the inputs to try, and the wrong ideas."""
+"""What an exercise is made of: a right answer, the inputs to try, and its words."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
+
+from ehr_course.exercises import worked_answers
+from ehr_course.exercises.lesson_words import ExerciseWords, Misconception, Remark, words_of
 
 Arguments = tuple[Any, ...]
 
 FRESH_INPUTS = 20
-"""How many random inputs a check adds to the chosen ones."""
-
-
-@dataclass(frozen=True)
-class Misconception:
-    """A wrong idea, as a function that carries it out.
-
-    An answer has the misconception when it does what `wrong` does on every input tried: the same
-    values, or the same kind of exception. So a diagnosis is shown only where it describes what
-    the learner's code really did. An answer that raises on every input has none.
-
-    Attributes:
-        name: a short identifier, unique within the exercise ("forgets_offset").
-        diagnosis: what the code did and why that is wrong; never the solution.
-        wrong: takes the exercise's arguments and answers them in the wrong way.
-    """
-
-    name: str
-    diagnosis: str
-    wrong: Callable[..., Any]
+"""How many random inputs a check adds to the chosen ones, where an exercise does not say."""
 
 
 @dataclass(frozen=True)
 class Exercise:
-    """One exercise of a lesson, as data.
+    """One exercise of a lesson. Its words stand in the lesson's YAML file.
 
     Attributes:
         id: lesson and number ("07.1").
-        title: as the lesson and the syllabus print it.
-        parameters: the names of the answer's parameters, for the messages.
         reference: an independent right answer, not the worked answer of `solutions/`. Where it
             raises, an answer must raise the same kind of exception.
         chosen: inputs that are always tried, each there to tell some wrong idea from the right
             one.
-        fresh: makes one more input from a seeded `random.Random`; `FRESH_INPUTS` of them follow.
-        misconceptions: the wrong ideas that have a diagnosis of their own.
-        hints: from a nudge to nearly the answer.
+        fresh: makes one more input from a seeded `random.Random`.
+        extreme: inputs that no model could produce. An answer that fails on these alone is
+            solved, with a remark.
         tolerance: relative and absolute, for floating-point values.
+        fresh_inputs: how many inputs of `fresh` are tried; few where an input trains a model.
     """
 
     id: str
-    title: str
-    parameters: tuple[str, ...]
     reference: Callable[..., Any]
     chosen: Sequence[Arguments]
     fresh: Callable[[random.Random], Arguments]
-    misconceptions: tuple[Misconception, ...]
-    hints: tuple[str, ...]
+    extreme: Sequence[Arguments] = ()
     tolerance: float = 1e-6
+    fresh_inputs: int = FRESH_INPUTS
+
+    @property
+    def words(self) -> ExerciseWords:
+        """Title, hints, misconceptions and remarks."""
+        return words_of(self.id)
+
+    @property
+    def title(self) -> str:
+        """The title, as the lesson and the syllabus print it."""
+        return self.words.title
+
+    @property
+    def hints(self) -> tuple[str, ...]:
+        """Two or three hints, from a nudge to nearly the answer."""
+        return self.words.hints
+
+    @property
+    def misconceptions(self) -> Mapping[str, Misconception]:
+        """The wrong ideas that have a diagnosis, by name."""
+        return self.words.misconceptions
+
+    @property
+    def remarks(self) -> Mapping[str, Remark]:
+        """What can be said of a right answer, by name."""
+        return self.words.remarks
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The names of the answer's parameters."""
+        return worked_answers.parameters(self.id)
 
     def probes(self, seed: int) -> list[Arguments]:
         """Return the inputs of one check: the chosen ones, then the fresh ones of this seed."""
         rng = random.Random(seed)
-        return [*self.chosen, *(self.fresh(rng) for _ in range(FRESH_INPUTS))]
+        return [*self.chosen, *(self.fresh(rng) for _ in range(self.fresh_inputs))]
+
+    def changed_answer(self, *changes: Mapping[str, str]) -> Callable[..., Any]:
+        """Return the worked answer with these changes made, one after the other.
+
+        Raises:
+            ChangeError: if a change cannot be made where the earlier ones have been.
+            Exception: whatever running the changed source raises.
+        """
+        return _changed_answer(self.id, tuple(tuple(change.items()) for change in changes))
+
+
+@cache
+def _changed_answer(
+    exercise_id: str, changes: tuple[tuple[tuple[str, str], ...], ...]
+) -> Callable[..., Any]:
+    source = worked_answers.worked_answer(exercise_id)
+    for change in changes:
+        source = worked_answers.changed(source, dict(change))
+    return worked_answers.as_function(exercise_id, source, "changed answer")

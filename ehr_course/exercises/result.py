@@ -15,13 +15,20 @@ class Outcome(StrEnum):
     """What a check can say of an answer."""
 
     SOLVED = "solved"
+    REMARK = "solved, with a remark"
     NOT_YET = "not yet"
     ERROR = "error in your code"
     NOT_ATTEMPTED = "not attempted"
 
+    @property
+    def is_solved(self) -> bool:
+        """Whether the answer is right, with or without a remark."""
+        return self in (Outcome.SOLVED, Outcome.REMARK)
+
 
 _MARKS = {
     Outcome.SOLVED: ("✔", "Solved", "#1a7f37"),
+    Outcome.REMARK: ("✔", "Solved, with a remark", "#1a7f37"),
     Outcome.NOT_YET: ("✘", "Not yet", "#9a6700"),
     Outcome.ERROR: ("⚠", "Error in your code", "#b3261e"),
     Outcome.NOT_ATTEMPTED: ("○", "Not attempted yet", "#57606a"),
@@ -35,11 +42,11 @@ class Result:
     Attributes:
         exercise_id: lesson and number ("07.1").
         title: the exercise's title.
-        outcome: one of the four.
+        outcome: one of the five.
         message: what happened and why, in a sentence or two.
         details: labelled lines to look at, such as ("expected", "[3, 7, 4]").
         repeat: the call that tries the same inputs again, or "" where there is nothing to repeat.
-        misconception: the name of the recognised wrong idea, or None.
+        misconception: the name of the recognised wrong idea, of two joined by " + ", or None.
     """
 
     exercise_id: str

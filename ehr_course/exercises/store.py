@@ -68,7 +68,7 @@ def record_outcome(exercise_id: str, outcome: Outcome) -> None:
 
     def change(old: Standing) -> Standing:
         solved_at = old.solved_at
-        if outcome is Outcome.SOLVED and solved_at is None:
+        if outcome.is_solved and solved_at is None:
             solved_at = datetime.now(UTC).isoformat(timespec="seconds")
         return Standing(old.attempts + 1, str(outcome), solved_at, old.hints)
 

@@ -1,102 +1,133 @@
 """Every exercise of every lesson: right answers pass, each wrong idea gets its own diagnosis."""
 
-import importlib
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
 
 import pytest
-from worked import cells_tagged, change, function_in, setup_of
 
 from ehr_course.exercises import examine
-from ehr_course.exercises.catalogue import all_exercises, lessons_with_exercises
+from ehr_course.exercises.catalogue import all_exercises
+from ehr_course.exercises.diagnose import same
+from ehr_course.exercises.learner_code import call
 from ehr_course.exercises.result import Outcome
+from ehr_course.exercises.worked_answers import as_function, worked_answer
 
+ROOT = Path(__file__).parents[2]
 EXERCISES = {exercise.id: exercise for exercise in all_exercises()}
-WRONG = {
-    exercise_id: edits
-    for lesson in lessons_with_exercises()
-    for exercise_id, edits in importlib.import_module(f"wrong_{lesson}").WRONG.items()
-}
 MISCONCEPTIONS = [
-    (exercise.id, misconception.name)
+    (exercise.id, name) for exercise in EXERCISES.values() for name in exercise.misconceptions
+]
+REMARKS = [
+    (exercise.id, name)
     for exercise in EXERCISES.values()
-    for misconception in exercise.misconceptions
+    for name, remark in exercise.remarks.items()
+    if remark.change is not None
 ]
 SEEDS = range(3)
 
-
-def lesson_of(exercise_id: str) -> str:
-    return exercise_id.partition(".")[0]
+each_exercise = pytest.mark.parametrize("exercise_id", EXERCISES)
 
 
-def worked(exercise_id: str, kind: str = "answer") -> str:
-    return cells_tagged("solutions", lesson_of(exercise_id), kind)[exercise_id]
+def stub_of(exercise_id: str) -> str:
+    """The lesson's cell without its call of check, with what it imports and defines besides."""
+    (lesson,) = (ROOT / "lessons").glob(f"{exercise_id.partition('.')[0]}_*.py")
+    cells = re.split(r"^# %%", lesson.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    (cell,) = (cell for cell in cells if f'"exercise:{exercise_id}"' in cell)
+    return cell.partition("\n")[2].rpartition("\ncheck(")[0]
 
 
-@pytest.mark.parametrize("exercise_id", EXERCISES)
-@pytest.mark.parametrize("kind", ["answer", "alternative"])
-def test_the_worked_answer_and_its_alternative_are_solved(exercise_id: str, kind: str) -> None:
-    function = function_in(worked(exercise_id, kind), setup_of(lesson_of(exercise_id)))
+@each_exercise
+def test_the_worked_answer_is_solved(exercise_id: str) -> None:
+    function = as_function(exercise_id, worked_answer(exercise_id))
     for seed in SEEDS:
         result = examine(exercise_id, function, seed=seed)
         assert result.outcome is Outcome.SOLVED, str(result)
 
 
+@each_exercise
+def test_the_alternative_is_solved_perhaps_with_a_remark(exercise_id: str) -> None:
+    function = as_function(exercise_id, worked_answer(exercise_id, "alternative"))
+    for seed in SEEDS:
+        result = examine(exercise_id, function, seed=seed)
+        assert result.outcome.is_solved, str(result)
+
+
 @pytest.mark.parametrize(("exercise_id", "name"), MISCONCEPTIONS)
 def test_a_misconception_gets_its_own_diagnosis_and_no_other(exercise_id: str, name: str) -> None:
-    source = change(worked(exercise_id), *WRONG[exercise_id][name])
-    function = function_in(source, setup_of(lesson_of(exercise_id)))
-    (expected,) = (m for m in EXERCISES[exercise_id].misconceptions if m.name == name)
+    misconception = EXERCISES[exercise_id].misconceptions[name]
+    function = EXERCISES[exercise_id].changed_answer(misconception.change)
     for seed in SEEDS:
         result = examine(exercise_id, function, seed=seed)
         assert result.outcome in (Outcome.NOT_YET, Outcome.ERROR)
         assert result.misconception == name, str(result)
-        assert result.message == expected.diagnosis
+        assert result.message == misconception.diagnosis
 
 
-@pytest.mark.parametrize("exercise_id", EXERCISES)
-def test_wrong_answers_stand_for_every_misconception_and_for_nothing_else(
-    exercise_id: str,
-) -> None:
-    names = [misconception.name for misconception in EXERCISES[exercise_id].misconceptions]
-    assert sorted(WRONG[exercise_id]) == sorted(names)
-    assert len(names) == len(set(names)) >= 3
+@pytest.mark.parametrize(("exercise_id", "name"), REMARKS)
+def test_a_remark_is_made_on_what_it_describes(exercise_id: str, name: str) -> None:
+    remark = EXERCISES[exercise_id].remarks[name]
+    function = EXERCISES[exercise_id].changed_answer(remark.change)
+    for seed in SEEDS:
+        result = examine(exercise_id, function, seed=seed)
+        assert result.outcome is Outcome.REMARK, str(result)
+        assert remark.remark in result.message
 
 
-@pytest.mark.parametrize("exercise_id", EXERCISES)
+@each_exercise
 def test_the_stub_of_the_lesson_is_not_attempted(exercise_id: str) -> None:
-    stub = cells_tagged("lessons", lesson_of(exercise_id), "exercise")[exercise_id]
-    result = examine(exercise_id, function_in(stub, setup_of(lesson_of(exercise_id))))
+    result = examine(exercise_id, as_function(exercise_id, stub_of(exercise_id)))
     assert result.outcome is Outcome.NOT_ATTEMPTED
 
 
-@pytest.mark.parametrize("exercise_id", EXERCISES)
+@each_exercise
+def test_the_stub_says_which_types_are_asked_for(exercise_id: str) -> None:
+    tree = ast.parse(stub_of(exercise_id))
+    stubs = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    unfinished = [
+        node for node in stubs if any(isinstance(inner, ast.Raise) for inner in node.body)
+    ]
+    assert unfinished
+    for node in unfinished:
+        arguments = [*node.args.args, *node.args.kwonlyargs]
+        assert node.returns is not None, node.name
+        assert all(argument.annotation is not None for argument in arguments), node.name
+
+
+@each_exercise
 def test_an_exception_shows_the_learners_own_line(exercise_id: str) -> None:
-    source = worked(exercise_id)
+    source = worked_answer(exercise_id)
     head, _, body = source.partition(":\n")
     broken = f"{head}:\n    return misspelt_name\n{body}"
-    function = function_in(broken, setup_of(lesson_of(exercise_id)))
-    result = examine(exercise_id, function, seed=1)
+    result = examine(exercise_id, as_function(exercise_id, broken), seed=1)
     assert result.outcome is Outcome.ERROR
     assert "return misspelt_name" in dict(result.details)["your line"]
 
 
-@pytest.mark.parametrize("exercise_id", EXERCISES)
-def test_hints_are_two_or_three_and_none_is_the_answer(exercise_id: str) -> None:
+@each_exercise
+def test_no_hint_is_the_answer(exercise_id: str) -> None:
     hints = EXERCISES[exercise_id].hints
-    assert len(hints) in (2, 3)
-    lines = {line.strip() for line in worked(exercise_id).splitlines() if len(line.strip()) > 25}
+    source = worked_answer(exercise_id)
+    lines = {line.strip() for line in source.splitlines() if len(line.strip()) > 25}
     assert not any(line in hint for line in lines for hint in hints)
 
 
-@pytest.mark.parametrize("exercise_id", EXERCISES)
+@each_exercise
 def test_chosen_inputs_alone_tell_every_misconception_from_the_right_answer(
     exercise_id: str,
 ) -> None:
-    from ehr_course.exercises.examine import same
-    from ehr_course.exercises.learner_code import call
-
     exercise = EXERCISES[exercise_id]
-    for misconception in exercise.misconceptions:
+    expected = [call(exercise.reference, probe) for probe in exercise.chosen]
+    for name, misconception in exercise.misconceptions.items():
+        wrong = exercise.changed_answer(misconception.change)
         assert any(
-            not same(call(exercise.reference, probe), call(misconception.wrong, probe), 1e-6)
-            for probe in exercise.chosen
-        ), misconception.name
+            not same(right, call(wrong, probe), 1e-6)
+            for right, probe in zip(expected, exercise.chosen, strict=True)
+        ), name
+
+
+def test_there_are_exercises_with_misconceptions() -> None:
+    assert len(EXERCISES) >= 75
+    assert len(MISCONCEPTIONS) >= 1230

@@ -5,8 +5,8 @@ import math
 
 import pytest
 
-from ehr_course.exercises import lesson_07
 from ehr_course.exercises.catalogue import find_exercise
+from ehr_course.exercises.lessons import lesson_07
 from ehr_course.records import PatientRecord, Visit
 from ehr_course.tokenizers.codes import CodeTokenizer
 from ehr_course.tokenizers.notes import NoteTokenizer

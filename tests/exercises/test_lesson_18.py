@@ -6,7 +6,7 @@ import pytest
 import torch
 from peft import PrefixEncoder, PrefixTuningConfig
 
-from ehr_course.exercises import lesson_18
+from ehr_course.exercises.lessons import lesson_18
 
 
 def encoder_of(n_tokens: int, n_layers: int, d_model: int, d_hidden: int) -> PrefixEncoder:

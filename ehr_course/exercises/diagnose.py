@@ -1,0 +1,121 @@
+"""Name the wrong idea behind an answer that fails, or the two of them that act at once."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+from ehr_course.exercises.compare import alike
+from ehr_course.exercises.exercise import Arguments, Exercise
+from ehr_course.exercises.learner_code import Call, call
+from ehr_course.exercises.worked_answers import ChangeError
+
+PAIR_SECONDS = 2.0
+"""How long two mistakes at once are looked for."""
+
+PAIR_CALL_SECONDS = 0.5
+"""How long one call of an answer with two changes may take: together they may never end."""
+
+RANKING_INPUTS = 6
+"""On how many failing inputs single ideas are compared, to find the likeliest pairs."""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """The wrong ideas that were recognised.
+
+    Attributes:
+        names: one or two names of misconceptions.
+        text: what to tell the learner.
+    """
+
+    names: tuple[str, ...]
+    text: str
+
+
+def diagnose(
+    exercise: Exercise,
+    probes: Sequence[Arguments],
+    calls: Sequence[Call],
+    failing: Sequence[int],
+) -> Diagnosis | None:
+    """Find the misconception, or the pair, that does what an answer did on every input.
+
+    So a diagnosis is shown only where it describes what the learner's code really did.
+
+    Args:
+        exercise: whose answer it is.
+        probes: the inputs.
+        calls: what the answer did on each of them.
+        failing: the indices of the inputs on which it is wrong, the smallest input first.
+
+    Returns:
+        None where nothing fits, and for an answer that raises on every input: that says nothing
+        about the idea behind it.
+    """
+    if all(made.error is not None for made in calls):
+        return None
+    others = set(range(len(probes))) - set(failing)
+    order = [
+        *failing,
+        *sorted(others),
+    ]  # a wrong guess shows itself soonest where the answer fails
+
+    def fits(function: Callable[..., Any], seconds: float | None = None) -> bool:
+        return all(
+            same(call(function, probes[i], seconds=seconds), calls[i], exercise.tolerance)
+            for i in order
+        )
+
+    for name, misconception in exercise.misconceptions.items():
+        if fits(exercise.changed_answer(misconception.change)):
+            return Diagnosis((name,), misconception.diagnosis)
+    if threading.current_thread() is not threading.main_thread():
+        return None  # nothing could stop a pair that does not end
+    end = time.monotonic() + PAIR_SECONDS
+    for names, function in _pairs(exercise, probes, calls, failing[:RANKING_INPUTS]):
+        if time.monotonic() > end:
+            return None
+        if fits(function, PAIR_CALL_SECONDS):
+            first, second = (exercise.misconceptions[name].diagnosis for name in names)
+            return Diagnosis(names, f"Two mistakes at once. First: {first} Second: {second}")
+    return None
+
+
+def same(left: Call, right: Call, tolerance: float) -> bool:
+    """Say whether two calls did the same: like values, or the same kind of exception."""
+    if left.error is not None or right.error is not None:
+        return type(left.error) is type(right.error)
+    return alike(left.value, right.value, tolerance)
+
+
+def _pairs(
+    exercise: Exercise,
+    probes: Sequence[Arguments],
+    calls: Sequence[Call],
+    inputs: Sequence[int],
+) -> Iterator[tuple[tuple[str, str], Callable[..., Any]]]:
+    """Every pair of changes that can be made together, the likeliest first.
+
+    An answer with two mistakes does what each of them does where the other has no effect: so
+    those come first that agree with it on the most inputs.
+    """
+
+    def agreement(function: Callable[..., Any]) -> int:
+        return sum(same(call(function, probes[i]), calls[i], exercise.tolerance) for i in inputs)
+
+    changes = {name: found.change for name, found in exercise.misconceptions.items()}
+    agrees = {name: agreement(exercise.changed_answer(change)) for name, change in changes.items()}
+    pairs = sorted(combinations(changes, 2), key=lambda pair: -sum(agrees[name] for name in pair))
+    for first, second in pairs:
+        for one, other in ((first, second), (second, first)):
+            try:
+                function = exercise.changed_answer(changes[one], changes[other])
+            except (ChangeError, SyntaxError):
+                continue
+            yield (first, second), function
+            break

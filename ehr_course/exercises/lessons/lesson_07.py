@@ -1,0 +1,273 @@
+"""The exercises of lesson 07: tokenization."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Mapping, Sequence
+
+import torch
+
+from ehr_course.exercises.exercise import Arguments, Exercise
+
+Ids = list[int]
+CODES = ("4280", "42731", "25000", "4019", "5849", "2724", "0389", "V3001", "E8497", "486")
+
+
+def _some_codes(rng: random.Random, count: int) -> list[str]:
+    return rng.sample(CODES, count)
+
+
+def _code_ids(codes: Sequence[str]) -> dict[str, int]:
+    return {code: 7 + index for index, code in enumerate(codes)}
+
+
+def _some_ids(rng: random.Random, codes: Sequence[str]) -> dict[str, int]:
+    """Ids with gaps and in no order, so that only the dictionary tells them."""
+    return dict(zip(codes, rng.sample(range(7, 40), len(codes)), strict=True))
+
+
+def _fresh_visits(rng: random.Random, codes: Sequence[str]) -> list[list[str]]:
+    return [rng.sample(codes, rng.randint(1, 3)) for _ in range(rng.randint(1, 3))]
+
+
+# 07.1 The token id of a code
+
+
+def _fresh_code(rng: random.Random) -> Arguments:
+    vocabulary = _some_codes(rng, rng.randint(3, 8))
+    return rng.choice(vocabulary), vocabulary
+
+
+TOKEN_ID = Exercise(
+    id="07.1",
+    reference=lambda code, vocabulary: _code_ids(vocabulary)[code],
+    chosen=(
+        ("4280", ["25000", "4280", "0389"]),
+        ("25000", ["25000", "4280", "0389"]),
+        ("0389", ["4280", "25000", "0389"]),
+        ("486", ["486"]),
+        ("490", ["E8490", "4281", "4280", "490"]),
+        ("E8490", ["490", "E8490", "4281", "4280"]),
+        ("4280", ["4281", "4280"]),
+    ),
+    fresh=_fresh_code,
+)
+
+
+# 07.2 Encode a visit
+
+
+def _encode_visit(codes: Sequence[str], code_ids: Mapping[str, int]) -> Ids:
+    ids = [3]
+    for code in codes:
+        ids.append(code_ids[code])
+    ids.append(4)
+    return ids
+
+
+def _fresh_visit(rng: random.Random) -> Arguments:
+    vocabulary = _some_codes(rng, 6)
+    return rng.sample(vocabulary, rng.randint(2, 5)), _some_ids(rng, vocabulary)
+
+
+_SMALL = {"0389": 7, "25000": 8, "4019": 9, "4280": 10}
+_WITH_GAPS = {"4280": 10, "0389": 12, "25000": 8}
+
+ENCODE_VISIT = Exercise(
+    id="07.2",
+    reference=_encode_visit,
+    chosen=(
+        (["4280", "25000"], _SMALL),
+        (["0389"], _SMALL),
+        (["4280", "0389", "4019"], _SMALL),
+        (["4280", "25000"], {"25000": 8, "4280": 10}),
+        (["25000", "4280"], _WITH_GAPS),
+        (["4280", "0389"], _WITH_GAPS),
+    ),
+    fresh=_fresh_visit,
+)
+
+
+# 07.3 Encode a patient
+
+
+def _encode_patient(visits: Sequence[Sequence[str]], code_ids: Mapping[str, int]) -> Ids:
+    ids = [1]
+    for visit in visits:
+        ids.extend(_encode_visit(visit, code_ids))
+    ids.append(2)
+    return ids
+
+
+def _fresh_patient(rng: random.Random) -> Arguments:
+    vocabulary = _some_codes(rng, 6)
+    return _fresh_visits(rng, vocabulary), _some_ids(rng, vocabulary)
+
+
+ENCODE_PATIENT = Exercise(
+    id="07.3",
+    reference=_encode_patient,
+    chosen=(
+        ([["4280", "25000"], ["4280"]], _SMALL),
+        ([["0389"]], _SMALL),
+        ([["4019"], ["4280", "0389"], ["25000", "4019"]], _SMALL),
+        ([["4280", "25000"], ["4280"]], {"25000": 8, "4280": 10}),
+        ([["25000", "4280"], ["0389", "25000"]], _WITH_GAPS),
+    ),
+    fresh=_fresh_patient,
+)
+
+
+# 07.4 Decode to a list of visits
+
+
+def _decode(ids: Sequence[int], vocabulary: Sequence[str]) -> list[list[str]]:
+    visits: list[list[str]] = []
+    for token in itertools.takewhile(lambda token: token != 2, ids):
+        if token == 3:
+            visits.append([])
+        elif token >= 7:
+            visits[-1].append(vocabulary[token - 7])
+    return visits
+
+
+def _fresh_ids(rng: random.Random) -> Arguments:
+    vocabulary = _some_codes(rng, 7)
+    visits = _fresh_visits(rng, vocabulary)
+    if rng.random() < 0.3:
+        visits.insert(rng.randint(0, len(visits)), [])
+    ids = _encode_patient(visits, _code_ids(vocabulary))
+    return ids + [0] * rng.randint(0, 3), vocabulary
+
+
+_TEN = list(CODES)
+_SEVEN = ["0389", "25000", "4019", "4280", "42731", "486", "5849"]
+
+DECODE = Exercise(
+    id="07.4",
+    reference=_decode,
+    chosen=(
+        ([1, 3, 10, 8, 4, 3, 10, 4, 2], _SEVEN),
+        ([1, 3, 7, 4, 2], _SEVEN),
+        ([1, 3, 9, 4, 3, 4, 3, 13, 4, 2], _SEVEN),
+        ([1, 3, 11, 12, 4, 2, 0, 0, 0], _SEVEN),
+        ([1, 3, 4, 3, 8, 4, 2, 0], _SEVEN),
+        ([1, 3, 8, 6, 4, 2], _SEVEN),
+        ([1, 3, 7, 4, 3, 9, 4, 2], _TEN),
+        ([1, 3, 16, 14, 4, 2], _TEN),
+    ),
+    fresh=_fresh_ids,
+)
+
+
+# 07.5 Pad a batch and build the attention mask
+
+
+def _pad(sequences: Sequence[Ids], *, pad_id: int = 0) -> torch.Tensor:
+    return torch.nn.utils.rnn.pad_sequence(
+        [torch.tensor(ids) for ids in sequences], batch_first=True, padding_value=pad_id
+    )
+
+
+def _mask(sequences: Sequence[Ids]) -> torch.Tensor:
+    return torch.nn.utils.rnn.pad_sequence(
+        [torch.ones(len(ids), dtype=torch.long) for ids in sequences], batch_first=True
+    )
+
+
+def _fresh_batch(rng: random.Random) -> Arguments:
+    lengths = [rng.randint(1, 6) for _ in range(rng.randint(2, 4))]
+    return ([[rng.randint(3, 12) for _ in range(length)] for length in lengths],)
+
+
+PAD_BATCH = Exercise(
+    id="07.5",
+    reference=lambda sequences: (_pad(sequences), _mask(sequences)),
+    chosen=(
+        ([[1, 3, 8, 4, 2], [1, 2]],),
+        ([[5, 6], [7, 8, 9]],),
+        ([[4, 4, 4]],),
+        ([[9], [9, 9], [9, 9, 9, 9]],),
+        ([[1, 3, 4, 2], [1, 3, 7, 8, 4, 2], [1, 3, 9, 4, 2]],),
+    ),
+    fresh=_fresh_batch,
+)
+
+
+# 07.6 The best segmentation under a unigram language model
+
+Scores = Mapping[str, float]
+
+
+def _segment(text: str, scores: Scores) -> list[str]:
+    """The best segmentation by the recursion on prefixes, in log space."""
+    best: list[tuple[float, list[str]]] = [(0.0, [])]
+    for end in range(1, len(text) + 1):
+        candidates = [
+            (best[start][0] + scores[text[start:end]], [*best[start][1], text[start:end]])
+            for start in range(end)
+            if text[start:end] in scores
+        ]
+        best.append(max(candidates, key=lambda candidate: candidate[0], default=(-math.inf, [])))
+    return best[-1][1]
+
+
+def _fresh_text(rng: random.Random) -> Arguments:
+    """A text whose best segmentation leads by a margin, so that rounding decides nothing.
+
+    A sum depends on the order of its terms: "a" + "aa" and "aa" + "a" can differ in the last bit.
+    """
+    while True:
+        text = "".join(rng.choice("abcd") for _ in range(rng.randint(5, 9)))
+        pieces = {text[i : i + n] for n in (2, 3, 4) for i in range(len(text) - n + 1)}
+        kept = sorted(pieces)
+        rng.shuffle(kept)
+        scores = {letter: -rng.uniform(3.0, 6.0) for letter in sorted(set(text))}
+        scores |= {piece: -rng.uniform(4.0, 12.0) for piece in kept[: rng.randint(3, 8)]}
+        best, *others = sorted(_all_sums(text, scores), reverse=True)
+        if not others or best - others[0] > 0.01:
+            return text, scores
+
+
+def _all_sums(text: str, scores: Scores) -> list[float]:
+    if not text:
+        return [0.0]
+    return [
+        scores[text[:end]] + rest
+        for end in range(1, len(text) + 1)
+        if text[:end] in scores
+        for rest in _all_sums(text[end:], scores)
+    ]
+
+
+def _word(text: str, pieces: Scores) -> Arguments:
+    return text, dict.fromkeys(sorted(set(text)), -6.0) | dict(pieces)
+
+
+_LETTERS = {"a": -5.0, "b": -5.5, "c": -6.0, "d": -6.5}
+_RARE_LETTERS = {letter: 10 * score for letter, score in _LETTERS.items()}
+
+# The product of the probabilities of this text's pieces is 0.0 after half of it. The text is short
+# enough to be shown, and for an answer that recurses from letter to letter.
+_LONG = "abcd" * 13
+
+SEGMENT = Exercise(
+    id="07.6",
+    reference=_segment,
+    chosen=(
+        ("abcd", _LETTERS | {"abc": -9.0, "ab": -7.0, "cd": -7.5}),
+        ("abcd", _LETTERS | {"abc": -4.0, "bcd": -30.0}),
+        ("abab", _LETTERS | {"ab": -6.0, "aba": -7.0}),
+        ("abcd", _LETTERS | {"abcd": -24.0, "bc": -11.0}),
+        ("a", _LETTERS),
+        ("abcd", {"a": -2.9, "b": -2.9, "ab": -5.4, "c": -2.4, "d": -2.4, "cd": -4.6}),
+        _word("▁heart▁failure", {"▁heart": -9.0, "▁failure": -11.0}),
+        _word("▁hypertension", {"▁hyper": -8.0, "▁hypertension": -11.0}),
+        (_LONG, _RARE_LETTERS | {"abc": -70.0, "ab": -70.0, "cd": -75.0}),
+    ),
+    fresh=_fresh_text,
+)
+
+EXERCISES = (TOKEN_ID, ENCODE_VISIT, ENCODE_PATIENT, DECODE, PAD_BATCH, SEGMENT)

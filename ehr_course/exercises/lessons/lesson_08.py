@@ -1,0 +1,386 @@
+"""The exercises of lesson 08: data loading."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+from calendar import isleap
+from collections.abc import Callable, Sequence
+from datetime import date, datetime, timedelta
+
+from ehr_course.exercises.exercise import Arguments, Exercise
+
+CODES = (
+    "4280",
+    "42731",
+    "25000",
+    "4019",
+    "5849",
+    "2724",
+    "0389",
+    "486",
+    "51881",
+    "5990",
+    "V3001",
+    "V5861",
+    "E8497",
+    "E9342",
+)
+
+
+# 08.1 Age at the first admission
+
+
+def _birthday(born: date, year: int) -> date:
+    """The day in a year on which another year of life is complete."""
+    if (born.month, born.day) == (2, 29) and not isleap(year):
+        return date(year, 3, 1)
+    return date(year, born.month, born.day)
+
+
+def _years(born: datetime, admitted: datetime) -> int:
+    """Count the birthdays, one by one."""
+    years = range(born.year + 1, admitted.year + 1)
+    return sum(_birthday(born, year) <= admitted.date() for year in years)
+
+
+def _fresh_birth(rng: random.Random) -> Arguments:
+    admitted = datetime(2101, 1, 1) + timedelta(minutes=rng.randrange(80 * 365 * 24 * 60))
+    age = rng.choice([rng.randint(0, 88), rng.randint(1, 88), rng.randint(89, 93), 302])
+    day = rng.choice([-40, -1, 0, 1, 40, rng.randint(-180, 180)])
+    near = admitted.date() + timedelta(days=day)
+    # 29 February has chosen inputs of its own; here a birthday exists in every year.
+    born = datetime(near.year - age, near.month, min(near.day, 28))
+    return min(born, datetime(admitted.year, admitted.month, admitted.day)), admitted
+
+
+AGE = Exercise(
+    id="08.1",
+    reference=lambda born, admitted: min(_years(born, admitted), 90),
+    chosen=(
+        (datetime(2044, 10, 9), datetime(2101, 3, 5, 14, 20)),
+        (datetime(2044, 3, 5), datetime(2101, 3, 5, 2, 10)),
+        (datetime(2044, 3, 5), datetime(2101, 3, 4, 23, 50)),
+        (datetime(2044, 10, 9), datetime(2101, 10, 5, 8, 0)),
+        (datetime(2044, 5, 20), datetime(2101, 5, 3, 8, 0)),
+        (datetime(2044, 10, 9), datetime(2101, 3, 20, 8, 0)),
+        (datetime(2044, 4, 1), datetime(2101, 3, 31, 8, 0)),
+        (datetime(2044, 10, 20), datetime(2101, 11, 5, 8, 0)),
+        (datetime(2044, 3, 5), datetime(2101, 10, 20, 8, 0)),
+        (datetime(2110, 3, 1), datetime(2111, 3, 1, 9, 15)),
+        (datetime(2062, 1, 1), datetime(2103, 1, 1, 9, 15)),
+        (datetime(2096, 3, 10), datetime(2101, 3, 10, 11, 0)),
+        (datetime(2104, 2, 29), datetime(2107, 2, 28, 18, 30)),
+        (datetime(2104, 2, 29), datetime(2107, 3, 1, 6, 45)),
+        (datetime(2104, 2, 29), datetime(2108, 2, 29, 6, 45)),
+        (datetime(2096, 2, 29), datetime(2100, 3, 1, 6, 45)),
+        (datetime(2047, 2, 10), datetime(2108, 2, 29, 6, 45)),
+        (datetime(2101, 7, 1), datetime(2101, 7, 1, 5, 5)),
+        (datetime(2011, 1, 15), datetime(2101, 1, 14, 12, 0)),
+        (datetime(2011, 1, 15), datetime(2101, 1, 15, 12, 0)),
+        (datetime(2009, 12, 1), datetime(2101, 3, 1, 12, 0)),
+        (datetime(1801, 6, 1), datetime(2101, 6, 1, 12, 0)),
+        (datetime(1801, 6, 1), datetime(2105, 2, 1, 12, 0)),
+    ),
+    fresh=_fresh_birth,
+)
+
+
+# 08.2 Normalise an ICD-9 code
+
+
+def _as_written(rng: random.Random, code: str) -> str:
+    head = 4 if code.startswith("E") else 3
+    text = f"{code[:head]}.{code[head:]}" if len(code) > head and rng.random() < 0.6 else code
+    text = text.lower() if rng.random() < 0.5 else text
+    return " " * rng.randint(0, 1) + text + " " * rng.randint(0, 1)
+
+
+def _fresh_text(rng: random.Random) -> Arguments:
+    if rng.random() < 0.1:
+        return (None,)
+    return (_as_written(rng, rng.choice(CODES)),)
+
+
+def _plain(text: str | None) -> str | None:
+    return None if text is None else re.sub(r"[^0-9A-Z]", "", text.upper())
+
+
+NORMALIZE = Exercise(
+    id="08.2",
+    reference=_plain,
+    chosen=(
+        ("428.0",),
+        ("0389",),
+        ("038.9",),
+        ("042",),
+        ("486",),
+        ("250.00",),
+        (" 4019 ",),
+        ("V30.01",),
+        ("v5861",),
+        ("E8497",),
+        ("e849.7",),
+        (" e849.7 ",),
+        (None,),
+    ),
+    fresh=_fresh_text,
+)
+
+
+# 08.3 From rows to visits
+
+AdmissionRows = Sequence[tuple[str, str]]
+DiagnosisRows = Sequence[tuple[str, str, str]]
+Visits = list[list[str]]
+_MONTH_FIRST = "%m/%d/%Y %H:%M"
+
+
+def _visits(
+    admissions: AdmissionRows,
+    diagnoses: DiagnosisRows,
+    *,
+    admission_order: Callable[[tuple[str, str]], object] | None = None,
+    seq_order: Callable[[str], object] | None = int,
+    keep_empty: bool = False,
+) -> Visits:
+    """Put the rows in order, admission by admission; None as an order leaves the file's own.
+
+    Without an admission_order the admissions come by time.
+    """
+    by_time = admission_order or (lambda row: datetime.strptime(row[1], _MONTH_FIRST))
+    visits = []
+    for hadm_id, _ in sorted(admissions, key=by_time):
+        rows = [row for row in diagnoses if row[0] == hadm_id]
+        if seq_order is not None:
+            rows = sorted(rows, key=lambda row: seq_order(row[1]))
+        visits.append([code for _, _, code in rows])
+    return [codes for codes in visits if codes or keep_empty]
+
+
+def _fresh_admissions(rng: random.Random) -> Arguments:
+    n_admissions = rng.randint(2, 3)
+    # At least a day apart; two admissions on one day have a chosen input of their own.
+    days = rng.sample(range(700), n_admissions)
+    admissions, diagnoses = [], []
+    n_codes = [rng.choice([1, 2, 3, 11]), *(rng.choice([0, 1, 2, 3]) for _ in days[1:])]
+    rng.shuffle(n_codes)
+    hadm_ids = rng.sample(range(100, 200), n_admissions)
+    for hadm_id, day, n in zip(hadm_ids, days, n_codes, strict=True):
+        time = datetime(2101, 6, 1, 0, 5) + timedelta(days=day, minutes=rng.randrange(1400))
+        admissions.append((str(hadm_id), _spreadsheet_time(time)))
+        codes = enumerate(rng.sample(CODES, n), 1)
+        diagnoses += [(str(hadm_id), str(seq_num), code) for seq_num, code in codes]
+    rng.shuffle(diagnoses)
+    return admissions, diagnoses
+
+
+def _spreadsheet_time(time: datetime) -> str:
+    return f"{time.month}/{time.day}/{time.year} {time.hour}:{time.minute:02}"
+
+
+ROWS_TO_VISITS = Exercise(
+    id="08.3",
+    reference=_visits,
+    chosen=(
+        (
+            [("118", "10/2/2101 9:30"), ("105", "9/14/2101 17:05")],
+            [("118", "2", "4019"), ("105", "1", "4280"), ("118", "1", "5849")],
+        ),
+        (
+            [("105", "2/1/2102 8:00"), ("118", "11/20/2101 8:00")],
+            [("105", "1", "486"), ("118", "2", "25000"), ("118", "1", "4280")],
+        ),
+        (
+            [("130", "5/16/2103 21:40"), ("152", "5/16/2103 7:30"), ("141", "5/16/2103 7:05")],
+            [("130", "1", "42731"), ("141", "1", "4019"), ("152", "1", "486")],
+        ),
+        (
+            [("107", "9/4/2101 8:00"), ("108", "4/9/2101 8:00")],
+            [("107", "1", "2724"), ("108", "1", "0389")],
+        ),
+        ([("122", "3/21/2104 6:00"), ("123", "8/30/2104 6:00")], [("123", "1", "V5861")]),
+        ([("150", "1/3/2105 12:45")], [("150", str(n), CODES[n]) for n in (2, 10, 1, 11, 9, 3)]),
+        (
+            [("161", "7/4/2106 1:00"), ("160", "7/25/2106 1:00")],
+            [("161", "1", "51881"), ("160", "1", "486")],
+        ),
+    ),
+    fresh=_fresh_admissions,
+)
+
+
+# 08.4 The category of a code
+
+
+def _category(code: str) -> str:
+    return re.match(r"[0-9]{3}|V[0-9]{2}|E[0-9]{3}", code)[0]
+
+
+CATEGORY = Exercise(
+    id="08.4",
+    reference=_category,
+    chosen=(
+        ("4280",),
+        ("42731",),
+        ("0389",),
+        ("486",),
+        ("V3001",),
+        ("V502",),
+        ("E8497",),
+        ("E9342",),
+        ("E849",),
+    ),
+    fresh=lambda rng: (rng.choice(CODES),),
+)
+
+
+# 08.5 Split by patient
+
+Row = tuple[int, int, str]
+Split = tuple[list[Row], list[Row], list[str]]
+
+
+def _split_at(rows: Sequence[Row], is_test: Callable[[Row], bool]) -> Split:
+    train = [row for row in rows if not is_test(row)]
+    test = [row for row in rows if is_test(row)]
+    return train, test, _vocabulary(train)
+
+
+def _vocabulary(rows: Sequence[Row]) -> list[str]:
+    return sorted({code for _, _, code in rows})
+
+
+def _first(rows: Sequence[Row], n: int, column: int) -> list[int]:
+    """The first n different values of a column, as the rows name them."""
+    found: list[int] = []
+    for row in rows:
+        if row[column] not in found:
+            found.append(row[column])
+    return found[:n]
+
+
+def _split_patients(rows: Sequence[Row], n_test: int) -> Split:
+    subjects = _first(rows, n_test, 0)
+    return _split_at(rows, lambda row: row[0] in subjects)
+
+
+def _fresh_rows(rng: random.Random) -> Arguments:
+    rows, hadm_ids = [], iter(rng.sample(range(100, 200), 12))
+    subjects = rng.sample(range(1, 60), rng.randint(3, 5))
+    for subject in subjects:
+        for hadm_id in itertools.islice(hadm_ids, rng.randint(1, 2)):
+            rows += [(subject, hadm_id, code) for code in rng.sample(CODES, rng.randint(1, 2))]
+    rng.shuffle(rows)
+    return rows, rng.randint(1, len(subjects) - 1)
+
+
+SPLIT = Exercise(
+    id="08.5",
+    reference=_split_patients,
+    chosen=(
+        (
+            [
+                (7, 104, "4280"),
+                (3, 101, "4019"),
+                (7, 109, "0389"),
+                (3, 101, "25000"),
+                (5, 102, "486"),
+                (7, 104, "4019"),
+            ],
+            1,
+        ),
+        (
+            [
+                (9, 120, "5849"),
+                (2, 121, "4280"),
+                (9, 122, "4019"),
+                (4, 123, "4280"),
+                (2, 124, "V5861"),
+                (4, 125, "2724"),
+                (4, 123, "0389"),
+            ],
+            2,
+        ),
+        ([(1, 130, "486"), (2, 131, "486"), (2, 132, "4280")], 1),
+        ([(5, 150, "486"), (5, 151, "2724"), (3, 152, "4280"), (1, 153, "0389")], 2),
+        ([(8, 140, "4019"), (6, 141, "4280"), (6, 142, "4280"), (8, 143, "0389")], 1),
+        ([(3, 160, "4280"), (16, 161, "0389"), (3, 162, "V5861")], 1),
+        (
+            [
+                (4, 170, "486"),
+                (6, 171, "4019"),
+                (4, 172, "486"),
+                (2, 173, "4280"),
+                (9, 174, "0389"),
+            ],
+            3,
+        ),
+    ),
+    fresh=_fresh_rows,
+)
+
+
+# 08.6 Count and report what was dropped
+
+CodeRow = tuple[int, str | None]
+Sifted = tuple[list[CodeRow], dict[str, int]]
+_REASONS = ("no code", "unknown admission", "repeated")
+
+
+def _sift(
+    rows: Sequence[CodeRow],
+    known_admissions: Sequence[int],
+    *,
+    order: Sequence[str] = _REASONS,
+    missing: Callable[[str | None], bool] = lambda code: code in (None, ""),
+    every_reason: bool = False,
+) -> Sifted:
+    """Go through the rows and drop each for the first of its reasons.
+
+    A row that repeats an earlier one has the same reasons as that one, so it does not matter
+    whether the earlier one was kept.
+    """
+    kept, dropped = [], dict.fromkeys(_REASONS, 0)
+    for i, (hadm_id, code) in enumerate(rows):
+        applies = {
+            "no code": missing(code),
+            "unknown admission": hadm_id not in known_admissions,
+            "repeated": rows[i] in rows[:i],
+        }
+        reasons = [reason for reason in order if applies[reason]]
+        for reason in reasons if every_reason else reasons[:1]:
+            dropped[reason] += 1
+        if not reasons:
+            kept.append((hadm_id, code))
+    return kept, dropped
+
+
+def _fresh_code_rows(rng: random.Random) -> Arguments:
+    known = sorted(rng.sample(range(100, 130), 3))
+    hadm_ids = [*known, rng.choice([n for n in range(100, 130) if n not in known])]
+    codes = [*rng.sample(CODES, 3), None, ""]
+    rows = [(rng.choice(hadm_ids), rng.choice(codes)) for _ in range(rng.randint(4, 9))]
+    return rows, known
+
+
+COUNT_DROPPED = Exercise(
+    id="08.6",
+    reference=_sift,
+    chosen=(
+        ([(101, "4280"), (101, None), (102, "4280"), (999, "486")], [101, 102]),
+        ([(101, "4280"), (101, "4019"), (101, "4280")], [101]),
+        ([(101, "486"), (101, "486"), (101, "486"), (101, "4019"), (101, "4019")], [101]),
+        ([(101, ""), (101, "V3001")], [101]),
+        ([(101, "486"), (101, None)], [101]),
+        ([(999, None), (999, "486"), (999, "486")], [101]),
+        ([(102, "5849"), (101, "4280"), (101, "4280"), (102, "0389")], [101, 102]),
+        ([(101, None), (101, None), (101, ""), (101, "")], [101]),
+        ([(101, "4019"), (102, "4019")], [101, 102]),
+        ([(101, "4280"), (101, "4019"), (101, "4280"), (999, "4019")], [101]),
+    ),
+    fresh=_fresh_code_rows,
+)
+
+EXERCISES = (AGE, NORMALIZE, ROWS_TO_VISITS, CATEGORY, SPLIT, COUNT_DROPPED)

@@ -1,0 +1,484 @@
+"""The exercises of lesson 10: data flow."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ehr_course.exercises.exercise import Arguments, Exercise
+
+Ids = list[int]
+
+
+# 10.1 Dynamic padding
+
+
+def _pad(rows: Sequence[Ids], value: int) -> Tensor:
+    return torch.nn.utils.rnn.pad_sequence(
+        [torch.tensor(ids) for ids in rows], batch_first=True, padding_value=value
+    )
+
+
+def _mask(rows: Sequence[Ids]) -> Tensor:
+    return _pad([[1] * len(ids) for ids in rows], 0)
+
+
+def _padded(inputs: Sequence[Ids], targets: Sequence[Ids], **changed: Tensor) -> dict[str, Tensor]:
+    batch = {
+        "input_ids": _pad(inputs, 0),
+        "attention_mask": _mask(inputs),
+        "labels": _pad(targets, -100),
+    }
+    return batch | changed
+
+
+def _fresh_rows(rng: random.Random) -> Arguments:
+    def row() -> Ids:
+        return [rng.randint(3, 19) for _ in range(rng.randint(1, 5))]
+
+    n_rows = rng.randint(2, 3)
+    return [row() for _ in range(n_rows)], [row() for _ in range(n_rows)]
+
+
+PAD_BATCH = Exercise(
+    id="10.1",
+    reference=_padded,
+    chosen=(
+        ([[1, 3, 6, 4, 2], [1, 6, 2]], [[1, 3, 9, 8, 4, 2], [1, 3, 7, 4, 2]]),
+        ([[1, 6, 2], [1, 3, 9, 4, 2]], [[1, 3, 8, 4, 2], [1, 3, 9, 4, 2]]),
+        ([[5, 6], [7, 8, 9]], [[5, 6], [7, 8, 9]]),
+        ([[1, 3, 7, 4, 2]], [[1, 3, 7, 8, 9, 4, 2]]),
+        ([[1, 3, 7, 8, 4, 2], [1, 2]], [[1, 3, 7, 4, 2], [1, 3, 8, 4, 2]]),
+    ),
+    fresh=_fresh_rows,
+)
+
+
+# 10.2 Padding waste and length buckets
+
+Batches = list[list[int]]
+
+
+def _batches(
+    lengths: Sequence[int], batch_size: int, pool: int, *, sort: bool = True, down: bool = False
+) -> Batches:
+    """Cut into pools of so many records, sort each, and cut each into batches."""
+    batches = []
+    for first in range(0, len(lengths), pool):
+        members = list(lengths[first : first + pool])
+        if sort:
+            members.sort(reverse=down)
+        batches += [members[i : i + batch_size] for i in range(0, len(members), batch_size)]
+    return batches
+
+
+def _bucketed(lengths: Sequence[int], batch_size: int, pool_batches: int) -> Batches:
+    return _batches(lengths, batch_size, pool_batches * batch_size)
+
+
+def _padding_share(lengths: Sequence[int], batch_size: int, pool_batches: int) -> float:
+    """Count place by place what is padding."""
+    padding = places = 0
+    for batch in _bucketed(lengths, batch_size, pool_batches):
+        for length in batch:
+            for place in range(max(batch)):
+                places += 1
+                padding += place >= length
+    return padding / places
+
+
+def _fresh_lengths(rng: random.Random) -> Arguments:
+    batch_size, pool_batches = rng.choice([(2, 2), (2, 3), (3, 2), (4, 2), (2, 4)])
+    n_records = rng.randint(1, 2) * batch_size * pool_batches + rng.randint(1, batch_size + 2)
+    return [rng.randint(5, 60) for _ in range(n_records)], batch_size, pool_batches
+
+
+PADDING_SHARE = Exercise(
+    id="10.2",
+    reference=_padding_share,
+    chosen=(
+        ([8, 20, 10, 12, 40, 6], 2, 2),
+        ([8, 20, 10, 12, 40, 6], 2, 3),
+        ([30, 9, 12, 26, 11, 8, 40], 2, 2),
+        ([10, 10, 10, 10], 2, 1),
+        ([10, 30], 2, 1),
+        ([50, 6, 14, 7, 33, 21, 9, 60, 12], 3, 2),
+        ([7, 9, 8, 31, 30, 6, 12, 55, 40, 18, 22], 2, 4),
+    ),
+    fresh=_fresh_lengths,
+)
+
+
+# 10.3 Fresh corruption that can be repeated
+
+
+def _drawn(keys: Sequence[object]) -> list[int]:
+    return [int(np.random.default_rng(key).integers(1_000)) for key in keys]
+
+
+def _key_of(key: Callable[..., object]) -> Callable[..., list[int]]:
+    """Draw with one generator a batch; `key` makes its seed of all that could matter."""
+
+    def noise(seed: int, epoch: int, start: int, n_batches: int, n_workers: int) -> list[int]:
+        return _drawn(
+            [
+                key(
+                    seed=seed,
+                    epoch=epoch,
+                    number=number,
+                    start=start,
+                    n_batches=n_batches,
+                    n_workers=n_workers,
+                    worker=number % n_workers,
+                )
+                for number in range(start, n_batches)
+            ]
+        )
+
+    return noise
+
+
+def _fresh_epoch(rng: random.Random) -> Arguments:
+    n_batches = rng.randint(4, 7)
+    start = rng.choice([0, 0, 1, 2])
+    return rng.randint(1, 50), rng.randint(1, 9), start, n_batches, rng.randint(2, 3)
+
+
+LOADER_NOISE = Exercise(
+    id="10.3",
+    reference=_key_of(lambda seed, epoch, number, **_: [seed, epoch, number]),
+    chosen=(
+        (7, 0, 0, 4, 1),
+        (7, 1, 0, 4, 1),
+        (7, 1, 0, 5, 2),
+        (7, 1, 0, 5, 3),
+        (7, 1, 2, 5, 2),
+        (3, 2, 1, 4, 2),
+        (8, 1, 0, 3, 2),
+    ),
+    fresh=_fresh_epoch,
+)
+
+
+# 10.4 The contract of a batch
+
+NAMES = ("input_ids", "attention_mask", "decoder_input_ids", "labels", "x_num", "x_cat")
+Batch = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
+
+
+def _shapes_hold(
+    ids: Tensor, mask: Tensor, decoder: Tensor, labels: Tensor, x_num: Tensor, x_cat: Tensor
+) -> bool:
+    batch = len(ids)
+    return (
+        ids.shape == mask.shape == (batch, ids.shape[1])
+        and decoder.shape == labels.shape == (batch, labels.shape[1])
+        and x_num.shape == x_cat.shape == (batch, 1)
+    )
+
+
+def _dtypes_hold(*batch: Tensor) -> bool:
+    integers = [tensor for name, tensor in zip(NAMES, batch, strict=True) if name != "x_num"]
+    return batch[4].dtype == torch.float32 and all(t.dtype == torch.int64 for t in integers)
+
+
+def _mask_holds(*batch: Tensor) -> bool:
+    pairs = zip(batch[0].flatten().tolist(), batch[1].flatten().tolist(), strict=True)
+    return all(mask == (0 if token == 0 else 1) for token, mask in pairs)
+
+
+def _labels_hold(*batch: Tensor) -> bool:
+    return 0 not in batch[3].flatten().tolist()
+
+
+def _decoder_holds(*batch: Tensor, start: int = 2, pad: int = 0) -> bool:
+    expected = [
+        [start, *(pad if label == -100 else label for label in row[:-1])]
+        for row in batch[3].tolist()
+    ]
+    return batch[2].tolist() == expected
+
+
+_CLAUSES: dict[str, Callable[..., bool]] = {
+    "shapes": _shapes_hold,
+    "dtypes": _dtypes_hold,
+    "mask": _mask_holds,
+    "labels": _labels_hold,
+    "decoder": _decoder_holds,
+}
+
+
+def _problems(*batch: Tensor, **changed: Callable[..., bool]) -> list[str]:
+    """The broken clauses, some of them tested in another way."""
+    clauses = _CLAUSES | changed
+    if not clauses["shapes"](*batch):
+        return ["shapes"]
+    return [name for name, holds in clauses.items() if not holds(*batch)]
+
+
+def _made_batch(rng: random.Random, n_rows: int = 2) -> Batch:
+    """A batch that keeps the contract: rows of different lengths, on both sides."""
+    source = [rng.randint(2, 4) for _ in range(n_rows)]
+    target = [rng.randint(2, 4) for _ in range(n_rows)]
+    ids = _pad([[rng.randint(7, 19) for _ in range(n)] for n in source], 0)
+    labels = _pad([[rng.randint(7, 19) for _ in range(n)] for n in target], -100)
+    x_num = torch.tensor([[float(rng.randint(20, 90))] for _ in range(n_rows)])
+    x_cat = torch.tensor([[rng.randint(0, 1)] for _ in range(n_rows)])
+    return ids, (ids != 0).long(), _shifted(labels), labels, x_num, x_cat
+
+
+def _shifted(labels: Tensor) -> Tensor:
+    rows = [[2, *(max(label, 0) for label in row[:-1])] for row in labels.tolist()]
+    return torch.tensor(rows)
+
+
+def _put(batch: Batch, name: str, tensor: Tensor) -> Batch:
+    return tuple(tensor if n == name else t for n, t in zip(NAMES, batch, strict=True))
+
+
+def _get(batch: Batch, name: str) -> Tensor:
+    return batch[NAMES.index(name)]
+
+
+def _break_shapes(rng: random.Random, batch: Batch) -> Batch:
+    name = rng.choice(["attention_mask", "decoder_input_ids", "labels", "x_num", "x_cat"])
+    tensor = _get(batch, name)
+    if name in ("x_num", "x_cat") and rng.random() < 0.5:
+        return _put(batch, name, tensor[:, 0])
+    if rng.random() < 0.5:
+        return _put(batch, name, torch.cat([tensor, tensor[-1:]]))
+    return _put(batch, name, torch.cat([tensor, tensor[:, -1:]], 1))
+
+
+def _break_dtypes(rng: random.Random, batch: Batch) -> Batch:
+    name = rng.choice(NAMES)
+    if name == "x_num":
+        return _put(batch, name, _get(batch, name).to(rng.choice([torch.float64, torch.int64])))
+    other = [torch.int32, *([torch.bool] if name == "attention_mask" else [])]
+    return _put(batch, name, _get(batch, name).to(rng.choice(other)))
+
+
+def _flip_in_mask(batch: Batch, row: int, place: int) -> Batch:
+    mask = _get(batch, "attention_mask").clone()
+    mask[row, place] = 1 - mask[row, place]
+    return _put(batch, "attention_mask", mask)
+
+
+def _break_mask(rng: random.Random, batch: Batch) -> Batch:
+    ids = _get(batch, "input_ids")
+    if rng.random() < 0.3:
+        return _put(batch, "attention_mask", 1 - (ids != 0).long())
+    return _flip_in_mask(batch, rng.randrange(ids.shape[0]), rng.randrange(ids.shape[1]))
+
+
+def _break_labels(rng: random.Random, batch: Batch) -> Batch:
+    labels = _get(batch, "labels").clone()
+    if (labels == -100).any():
+        labels[labels == -100] = 0
+    else:
+        labels[-1, -1] = 0
+    return _put(batch, "labels", labels)
+
+
+def _break_decoder(rng: random.Random, batch: Batch) -> Batch:
+    labels = _get(batch, "labels")
+    decoder = _get(batch, "decoder_input_ids").clone()
+    kind = rng.choice(["start", "unshifted", "one", "minus 100"])
+    if kind == "start":
+        decoder[:, 0] = 1
+    elif kind == "unshifted":
+        decoder = labels.clone()
+    elif kind == "minus 100" and (labels[:, :-1] == -100).any():
+        decoder[:, 1:] = labels[:, :-1]
+    else:
+        decoder[rng.randrange(len(decoder)), -1] += 30
+    return _put(batch, "decoder_input_ids", decoder)
+
+
+_BREAK = {
+    "dtypes": _break_dtypes,
+    "mask": _break_mask,
+    "labels": _break_labels,
+    "decoder": _break_decoder,
+}
+
+
+def _fresh_batch(rng: random.Random) -> Arguments:
+    batch = _made_batch(rng, rng.randint(2, 3))
+    if rng.random() < 0.2:
+        return _break_shapes(rng, batch)
+    names = rng.sample(list(_BREAK), rng.choice([0, 1, 1, 2]))
+    # The type goes last: the other faults are put in with int64.
+    for name in sorted(names, key=lambda name: name == "dtypes"):
+        batch = _BREAK[name](rng, batch)
+    return batch
+
+
+_GOOD: Batch = (
+    torch.tensor([[1, 6, 2], [1, 2, 0]]),
+    torch.tensor([[1, 1, 1], [1, 1, 0]]),
+    torch.tensor([[2, 1, 8, 9], [2, 1, 7, 2]]),
+    torch.tensor([[1, 8, 9, 2], [1, 7, 2, -100]]),
+    torch.tensor([[64.0], [71.0]]),
+    torch.tensor([[0], [1]]),
+)
+_SHORT: Batch = (
+    torch.tensor([[1, 6, 2], [1, 8, 2]]),
+    torch.tensor([[1, 1, 1], [1, 1, 1]]),
+    torch.tensor([[2, 1, 9], [2, 1, 8]]),
+    torch.tensor([[1, 9, 2], [1, 8, 2]]),
+    torch.tensor([[64.0], [71.0]]),
+    torch.tensor([[0], [1]]),
+)
+_PADDED: Batch = (
+    torch.tensor([[1, 6, 2], [1, 2, 0]]),
+    torch.tensor([[1, 1, 1], [1, 1, 0]]),
+    torch.tensor([[2, 1, 8, 9], [2, 1, 2, 0]]),
+    torch.tensor([[1, 8, 9, 2], [1, 2, -100, -100]]),
+    torch.tensor([[64.0], [71.0]]),
+    torch.tensor([[0], [1]]),
+)
+_ONE_TYPE_WRONG = tuple(
+    _put(_SHORT, name, tensor)
+    for name, tensor in (
+        ("input_ids", _SHORT[0].int()),
+        ("attention_mask", _SHORT[1].bool()),
+        ("attention_mask", _SHORT[1].float()),
+        ("decoder_input_ids", _SHORT[2].int()),
+        ("labels", _SHORT[3].int()),
+        ("x_num", _SHORT[4].double()),
+        ("x_num", _SHORT[4].long()),
+        ("x_num", _SHORT[4].half()),
+        ("attention_mask", _SHORT[1].double()),
+        ("x_cat", _SHORT[5].int()),
+        ("x_cat", _SHORT[5].float()),
+    )
+)
+
+_INSIDE: Batch = (
+    *_SHORT[:2],
+    torch.tensor([[2, 1, 0], [2, 1, 8]]),
+    torch.tensor([[1, 0, 2], [1, 8, 2]]),
+    *_SHORT[4:],
+)
+"""A label of 0 that is not the last of its row."""
+_LONG_SOURCE: Batch = (
+    torch.tensor([[1, 3, 6, 8, 4, 2]]),
+    torch.tensor([[1, 1, 1, 1, 1, 1]]),
+    torch.tensor([[2, 1, 9]]),
+    torch.tensor([[1, 9, 2]]),
+    torch.tensor([[64.0]]),
+    torch.tensor([[1]]),
+)
+"""One patient, and a source that is longer than the target."""
+_ALL_WRONG: Batch = (
+    _GOOD[0],
+    torch.ones(2, 3, dtype=torch.int64),
+    _GOOD[3],
+    torch.tensor([[1, 8, 9, 2], [1, 7, 2, 0]]),
+    _GOOD[4].double(),
+    _GOOD[5],
+)
+
+
+def _one_more_row(batch: Batch, *names: str) -> Batch:
+    for name in names:
+        tensor = _get(batch, name)
+        batch = _put(batch, name, torch.cat([tensor, tensor[-1:]]))
+    return batch
+
+
+CONTRACT = Exercise(
+    id="10.4",
+    reference=_problems,
+    chosen=(
+        _GOOD,
+        _SHORT,
+        _PADDED,
+        _LONG_SOURCE,
+        *_ONE_TYPE_WRONG,
+        _put(_SHORT, "x_num", torch.tensor([64.0, 71.0])),
+        _put(_SHORT, "x_cat", torch.tensor([0, 1])),
+        _put(_put(_SHORT, "x_num", torch.tensor([64.0, 71.0])), "x_cat", torch.tensor([0, 1])),
+        _put(_SHORT, "x_num", torch.tensor([[64.0, 71.0]])),
+        _put(_SHORT, "x_cat", torch.tensor([[0, 1]])),
+        _put(_SHORT, "x_num", torch.tensor([[64.0, 1.0], [71.0, 1.0]])),
+        _one_more_row(_SHORT, "x_num"),
+        _one_more_row(_SHORT, "input_ids"),
+        _one_more_row(_SHORT, "attention_mask"),
+        _one_more_row(_SHORT, "decoder_input_ids"),
+        _one_more_row(_SHORT, "labels"),
+        _put(_SHORT, "x_cat", torch.tensor([[0, 1], [1, 1]])),
+        _put(_SHORT, "x_cat", torch.tensor([[0], [1], [1]])),
+        _put(_GOOD, "attention_mask", torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]])),
+        _put(_GOOD, "labels", torch.tensor([[1, 8, 9], [1, 7, 2]])),
+        _put(_put(_SHORT, "x_num", torch.tensor([64, 71])), "labels", _SHORT[3] * 0),
+        _one_more_row(_SHORT, "decoder_input_ids", "labels"),
+        _one_more_row(_SHORT, "input_ids", "attention_mask"),
+        _one_more_row(_SHORT, "x_num", "x_cat"),
+        _INSIDE,
+        _ALL_WRONG,
+        _put(_ALL_WRONG, "attention_mask", _GOOD[1]),
+        _put(_ALL_WRONG, "x_num", _GOOD[4]),
+        _put(_put(_GOOD, "labels", _ALL_WRONG[3]), "attention_mask", _ALL_WRONG[1]),
+        _put(_GOOD, "attention_mask", torch.tensor([[1, 1, 1], [1, 2, 0]])),
+        _put(_GOOD, "attention_mask", torch.tensor([[1, 1, 1], [1, 1, 2]])),
+        _flip_in_mask(_GOOD, 1, 2),
+        _flip_in_mask(_GOOD, 1, 1),
+        _flip_in_mask(_flip_in_mask(_GOOD, 1, 2), 1, 1),
+        _flip_in_mask(_GOOD, 0, 2),
+        _put(_GOOD, "attention_mask", 1 - _GOOD[1]),
+        _put(_GOOD, "labels", torch.tensor([[1, 8, 9, 2], [1, 7, 2, 0]])),
+        _put(_PADDED, "labels", torch.tensor([[1, 8, 9, 2], [1, 2, 0, 0]])),
+        _put(_PADDED, "labels", torch.tensor([[1, 8, 9, 2], [1, 2, -100, 0]])),
+        _put(_SHORT, "decoder_input_ids", torch.tensor([[1, 1, 9], [1, 1, 8]])),
+        _put(_SHORT, "decoder_input_ids", torch.tensor([[2, 1, 9], [1, 1, 8]])),
+        _put(_SHORT, "decoder_input_ids", _SHORT[3]),
+        _put(_SHORT, "decoder_input_ids", torch.tensor([[2, 1, 6], [2, 1, 8]])),
+        _put(_SHORT, "decoder_input_ids", torch.tensor([[2, 1, 9], [2, 1, 7]])),
+        _put(_PADDED, "decoder_input_ids", torch.tensor([[2, 1, 8, 9], [2, 1, 2, -100]])),
+        _put(_PADDED, "decoder_input_ids", torch.tensor([[2, 1, 8, 9], [2, 1, 2, 1]])),
+        _put(
+            _put(_flip_in_mask(_GOOD, 1, 2), "x_num", _GOOD[4].double()),
+            "decoder_input_ids",
+            _GOOD[3],
+        ),
+    ),
+    fresh=_fresh_batch,
+)
+
+
+# 10.5 The memory of a batch
+
+
+def _tensors(batch_size: int, source: int, target: int) -> dict[str, Tensor]:
+    return {
+        "input_ids": torch.zeros(batch_size, source, dtype=torch.int64),
+        "attention_mask": torch.zeros(batch_size, source, dtype=torch.int64),
+        "decoder_input_ids": torch.zeros(batch_size, target, dtype=torch.int64),
+        "labels": torch.zeros(batch_size, target, dtype=torch.int64),
+        "x_num": torch.zeros(batch_size, 1, dtype=torch.float32),
+        "x_cat": torch.zeros(batch_size, 1, dtype=torch.int64),
+    }
+
+
+def _bytes(batch_size: int, source: int, target: int) -> int:
+    return sum(t.untyped_storage().nbytes() for t in _tensors(batch_size, source, target).values())
+
+
+def _fresh_sizes(rng: random.Random) -> Arguments:
+    return rng.randint(2, 128), rng.randint(3, 200), rng.randint(3, 200)
+
+
+MEMORY = Exercise(
+    id="10.5",
+    reference=_bytes,
+    chosen=((1, 1, 1), (2, 3, 5), (32, 20, 40), (16, 512, 512), (4, 7, 2), (1, 9, 9)),
+    fresh=_fresh_sizes,
+)
+
+EXERCISES = (PAD_BATCH, PADDING_SHARE, LOADER_NOISE, CONTRACT, MEMORY)

@@ -1,0 +1,319 @@
+"""The exercises of lesson 14: loss functions."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from ehr_course.exercises.exercise import Arguments, Exercise
+from ehr_course.losses import LossTerm
+
+FLOAT32 = 1e-4
+"""The tolerance of values that come from a few products in float32."""
+
+NOT_SCORED = -100
+
+
+def _numbers(rng: random.Random, *shape: int, up_to: int = 30) -> Tensor:
+    """Numbers with one decimal, from minus to plus up_to tenths: short in a message."""
+    values = [rng.randint(-up_to, up_to) / 10 for _ in range(math.prod(shape))]
+    return torch.tensor(values).reshape(shape)
+
+
+def _labels(rng: random.Random, batch: int, length: int, vocab: int) -> Tensor:
+    """Labels of a padded batch: rows of several lengths, -100 after the end of each."""
+    labels = torch.full((batch, length), NOT_SCORED)
+    for row in labels:
+        n_scored = rng.randint(1, length)
+        row[:n_scored] = torch.tensor([rng.randrange(vocab) for _ in range(n_scored)])
+    return labels
+
+
+# 14.1 Masked cross-entropy
+
+
+def _cross_entropy(logits: Tensor, labels: Tensor) -> float:
+    """The reference: PyTorch's own, in double precision."""
+    vocab = logits.shape[-1]
+    return cross_entropy(logits.double().reshape(-1, vocab), labels.reshape(-1)).item()
+
+
+def _fresh_logits(rng: random.Random) -> Arguments:
+    batch, length, vocab = rng.randint(2, 3), rng.randint(2, 4), rng.randint(3, 4)
+    labels = _labels(rng, batch, length, vocab)
+    labels[rng.randrange(batch), 0] = rng.randrange(vocab)
+    return _numbers(rng, batch, length, vocab), labels
+
+
+MASKED = Exercise(
+    id="14.1",
+    reference=_cross_entropy,
+    chosen=(
+        (torch.tensor([[[2.0, 0.0, 1.0]]]), torch.tensor([[0]])),
+        (torch.tensor([[[1.0, 0.0], [0.0, 2.0]]]), torch.tensor([[0, -100]])),
+        (
+            torch.tensor([[[1.0, 0.0], [0.0, 2.0]], [[0.5, 1.0], [3.0, 0.0]]]),
+            torch.tensor([[1, 0], [1, -100]]),
+        ),
+        (
+            torch.tensor([[[1.0, 0.0], [0.0, 2.0]], [[0.5, 1.0], [3.0, 0.0]]]),
+            torch.tensor([[1, 1], [-100, -100]]),
+        ),
+        (torch.tensor([[[120.0, 118.0], [-120.0, -121.0]]]), torch.tensor([[1, 0]])),
+        (torch.tensor([[[120.0, 118.0], [121.0, 119.0]]]), torch.tensor([[1, 0]])),
+        (torch.tensor([[[150.0, 0.0], [0.0, 1.0]]]), torch.tensor([[1, 0]])),
+        (torch.tensor([[[40.0, 0.0], [0.0, 1.0]]]), torch.tensor([[0, 0]])),
+        (torch.tensor([[[0.0, 1.0], [2.0, 0.0], [1.0, 1.5]]]), torch.tensor([[-100, 1, 0]])),
+        (
+            torch.tensor([[[0.5, 1.0, 2.0]] * 3, [[1.0, -1.0, 0.5]] * 3]),
+            torch.tensor([[2, 1, 0], [1, -100, -100]]),
+        ),
+    ),
+    fresh=_fresh_logits,
+    tolerance=FLOAT32,
+)
+
+
+# 14.2 Label smoothing
+
+
+def _smoothed(logits: Tensor, labels: Tensor, smoothing: float) -> float:
+    """The reference: PyTorch's own, in double precision."""
+    return cross_entropy(logits.double(), labels, label_smoothing=smoothing).item()
+
+
+def _fresh_smoothing(rng: random.Random) -> Arguments:
+    n, vocab = rng.randint(2, 4), rng.randint(3, 4)
+    labels = torch.tensor([rng.randrange(vocab) for _ in range(n)])
+    if rng.random() < 0.5:
+        labels[rng.randrange(1, n)] = NOT_SCORED
+    return _numbers(rng, n, vocab), labels, rng.choice((0.05, 0.1, 0.2, 0.3, 0.6))
+
+
+_S3 = torch.tensor([[2.0, 0.0, 1.0], [0.0, 0.5, -1.0], [1.0, 3.0, 0.0]])
+
+SMOOTHED = Exercise(
+    id="14.2",
+    reference=_smoothed,
+    chosen=(
+        (torch.tensor([[2.0, 0.0]]), torch.tensor([0]), 0.1),
+        (torch.tensor([[2.0, 0.0]]), torch.tensor([1]), 0.4),
+        (_S3, torch.tensor([0, 1, 2]), 0.0),
+        (_S3, torch.tensor([0, 1, 2]), 0.1),
+        (_S3, torch.tensor([0, -100, 2]), 0.1),
+        (_S3, torch.tensor([1, -100, -100]), 0.3),
+        (_S3, torch.tensor([-100, 2, 1]), 1.0),
+        (torch.tensor([[90.0, 0.0, -90.0], [-1.0, 0.0, 1.0]]), torch.tensor([0, 1]), 0.2),
+        (torch.tensor([[120.0, 118.0, 119.0]]), torch.tensor([1]), 0.2),
+        (torch.tensor([[40.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0]), 0.0),
+    ),
+    fresh=_fresh_smoothing,
+    tolerance=FLOAT32,
+)
+
+
+# 14.3 One loss over unequal parts
+
+Parts = Sequence[tuple[Tensor, Tensor]]
+
+
+def _whole(parts: Parts) -> list[float]:
+    """The reference, number by number."""
+    sums, count = [], 0
+    for losses, labels in parts:
+        total = 0.0
+        for loss, label in zip(losses.flatten().tolist(), labels.flatten().tolist(), strict=True):
+            if label != NOT_SCORED:
+                total += loss
+                count += 1
+        sums.append(total)
+    return [total / count for total in sums]
+
+
+def _fresh_parts(rng: random.Random) -> Arguments:
+    parts = []
+    for _ in range(rng.randint(2, 3)):
+        rows, length = rng.randint(1, 2), rng.randint(1, 3)
+        losses = torch.tensor([rng.randint(1, 60) / 10 for _ in range(rows * length)])
+        parts.append((losses.reshape(rows, length), _labels(rng, rows, length, 30)))
+    return (parts,)
+
+
+def _part(losses: list[list[float]], labels: list[list[int]]) -> tuple[Tensor, Tensor]:
+    return torch.tensor(losses), torch.tensor(labels)
+
+
+PARTS = Exercise(
+    id="14.3",
+    reference=_whole,
+    chosen=(
+        ([_part([[1.0, 3.0]], [[7, 8]]), _part([[2.0, 9.0]], [[8, -100]])],),
+        ([_part([[2.0, 4.0, 3.0]], [[1, 9, 2]])],),
+        (
+            [
+                _part([[6.0]], [[2]]),
+                _part([[1.0, 2.0, 3.0], [2.0, 5.0, 5.0]], [[1, 9, 2], [2] * 3]),
+            ],
+        ),
+        (
+            [
+                _part([[1.0, 2.0], [3.0, 8.0]], [[0, 2], [1, -100]]),
+                _part([[5.0, 1.0, 1.0]], [[1, 9, 2]]),
+                _part([[4.0], [2.0], [9.0]], [[1], [2], [-100]]),
+            ],
+        ),
+        ([_part([[3.0, 7.0]], [[-100, -100]]), _part([[2.0, 5.0]], [[1, 2]])],),
+        ([_part([[0.0, 3.0]], [[4, 1]]), _part([[2.0]], [[5]])],),
+    ),
+    fresh=_fresh_parts,
+    tolerance=FLOAT32,
+)
+
+
+# 14.4 A penalty with a gradient
+
+
+def _penalty(logits: Tensor, read: Tensor, never: Tensor, labels: Tensor) -> tuple[float, Tensor]:
+    """The reference: loops, and the gradient by the rule for a softmax."""
+    batch, length, vocab = logits.shape
+    scored = [(b, t) for b in range(batch) for t in range(length) if labels[b, t] != NOT_SCORED]
+    value, gradient = 0.0, torch.zeros(batch, length, vocab, dtype=torch.float64)
+    for b, t in scored:
+        exponentials = [math.exp(logit) for logit in logits[b, t].tolist()]
+        p = [e / sum(exponentials) for e in exponentials]
+        past = read[b, : t + 1].tolist()
+        forbidden = [any(bool(never[token, j]) for token in past) for j in range(vocab)]
+        mass = sum(p[j] for j in range(vocab) if forbidden[j])
+        value += mass / len(scored)
+        for j in range(vocab):
+            gradient[b, t, j] = p[j] * (forbidden[j] - mass) / len(scored)
+    return value, gradient
+
+
+def _symmetric(rng: random.Random, vocab: int) -> Tensor:
+    """Pairs of tokens, none of them with token 0, which is padding."""
+    never = torch.zeros(vocab, vocab, dtype=torch.bool)
+    pairs = [(i, j) for i in range(1, vocab) for j in range(i + 1, vocab)]
+    for i, j in rng.sample(pairs, rng.randint(2, 4)):
+        never[i, j] = never[j, i] = True
+    return never
+
+
+def _fresh_penalty(rng: random.Random) -> Arguments:
+    vocab, batch, length = 5, 2, rng.randint(2, 3)
+    labels = _labels(rng, batch, length, vocab - 1)
+    labels[labels >= 0] += 1
+    read = torch.zeros(batch, length, dtype=torch.long)
+    read[:, 0] = torch.tensor([rng.randrange(1, vocab) for _ in range(batch)])
+    read[:, 1:] = labels[:, :-1].clamp(min=0)
+    return _numbers(rng, batch, length, vocab, up_to=20), read, _symmetric(rng, vocab), labels
+
+
+def _pairs(vocab: int, *pairs: tuple[int, int]) -> Tensor:
+    never = torch.zeros(vocab, vocab, dtype=torch.bool)
+    for i, j in pairs:
+        never[i, j] = never[j, i] = True
+    return never
+
+
+_L3 = torch.tensor([[[0.0, 1.0, 0.5, -0.5], [1.0, 0.0, 2.0, 0.5], [0.5, 0.5, 0.0, 1.0]]])
+_TWO = torch.tensor(
+    [
+        [[0.0, 2.0, 1.0, 0.0], [1.0, 0.0, -1.0, 2.0], [0.0, 1.0, 0.0, 0.5]],
+        [[0.5, 0.0, 1.0, 1.0], [2.0, 0.0, 1.0, 0.0], [0.0, 3.0, 0.0, 1.0]],
+    ]
+)
+
+PENALTY = Exercise(
+    id="14.4",
+    reference=_penalty,
+    chosen=(
+        (
+            torch.tensor([[[0.0, 1.0, 2.0]]]),
+            torch.tensor([[1]]),
+            _pairs(3, (1, 2)),
+            torch.tensor([[1]]),
+        ),
+        (_L3, torch.tensor([[1, 2, 3]]), _pairs(4, (1, 3)), torch.tensor([[2, 3, 3]])),
+        (_L3, torch.tensor([[1, 2, 2]]), _pairs(4, (1, 3), (2, 3)), torch.tensor([[2, 2, 1]])),
+        (_L3, torch.tensor([[2, 1, 0]]), _pairs(4, (1, 3)), torch.tensor([[1, 2, -100]])),
+        (
+            _TWO,
+            torch.tensor([[1, 3, 2], [2, 1, 0]]),
+            _pairs(4, (1, 3), (1, 2)),
+            torch.tensor([[3, 2, 3], [1, -100, -100]]),
+        ),
+        (_L3, torch.tensor([[1, 2, 3]]), _pairs(4), torch.tensor([[2, 3, 3]])),
+        (_L3, torch.tensor([[1, 2, 3]]), _pairs(4, (1, 3)), torch.tensor([[2, 0, 3]])),
+    ),
+    fresh=_fresh_penalty,
+    tolerance=FLOAT32,
+)
+
+
+# 14.5 The total loss
+
+Terms = Sequence[LossTerm]
+
+
+def _total(terms: Terms, counts: dict[str, int]) -> float:
+    """The reference, kind by kind."""
+    of_tokens = sum(term.weight * term.total for term in terms if term.per == "token")
+    of_rows = sum(term.weight * term.total for term in terms if term.per == "row")
+    return of_tokens / counts["token"] + of_rows / counts["row"]
+
+
+def _fresh_terms(rng: random.Random) -> Arguments:
+    rows = rng.randint(2, 4)
+    tokens = rows * rng.randint(5, 9)
+    own = rng.randint(2, tokens - 3)
+    names = rng.sample(("age", "sex", "co_occurrence"), 2)
+    kinds = zip(names, rng.sample(("token", "row"), 2), strict=True)
+    terms = [LossTerm("language_model", rng.randint(10, 90) / 2, own, rng.choice((1.0, 2.0)))]
+    for name, per in kinds:
+        count = own if per == "token" else 1
+        weight = rng.choice((0.1, 0.2, 0.5, 3.0))
+        terms.append(LossTerm(name, rng.randint(4, 40) / 2, count, weight, per))
+    return terms, {"token": tokens, "row": rows}
+
+
+_LM = LossTerm("language_model", 30.0, 10)
+
+TOTAL = Exercise(
+    id="14.5",
+    reference=_total,
+    chosen=(
+        ([_LM], {"token": 10, "row": 2}),
+        ([_LM, LossTerm("age", 0.8, 2, 0.5, "row")], {"token": 10, "row": 2}),
+        (
+            [LossTerm("language_model", 30.0, 10, 0.5), LossTerm("sex", 8.0, 10, 0.2)],
+            {"token": 20, "row": 5},
+        ),
+        (
+            [
+                LossTerm("language_model", 18.0, 6),
+                LossTerm("age", 3.0, 1, 2.0, "row"),
+                LossTerm("sex", 4.0, 6, 0.25),
+            ],
+            {"token": 24, "row": 3},
+        ),
+        (
+            [LossTerm("age", 3.0, 2, 0.5, "row"), LossTerm("sex", 4.0, 8, 3.0)],
+            {"token": 16, "row": 4},
+        ),
+        (
+            [_LM, LossTerm("age", 6.0, 10, 0.5), LossTerm("sex", 2.0, 2, 0.2, "row")],
+            {"token": 20, "row": 4},
+        ),
+        ([_LM, LossTerm("age", 6.0, 2, 0.0, "row")], {"token": 20, "row": 4}),
+    ),
+    fresh=_fresh_terms,
+    tolerance=FLOAT32,
+)
+
+EXERCISES = (MASKED, SMOOTHED, PARTS, PENALTY, TOTAL)

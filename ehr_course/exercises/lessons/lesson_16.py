@@ -1,0 +1,542 @@
+"""The exercises of lesson 16: the pointer-generator."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from ehr_course.exercises.exercise import Arguments, Exercise
+
+FLOAT32 = 1e-4
+"""The tolerance of values that come from a few products in float32."""
+
+UNK = 0
+
+
+def _numbers(rng: random.Random, *shape: int, up_to: int = 20) -> Tensor:
+    """Numbers with one decimal, from minus to plus up_to tenths: short in a message."""
+    values = [rng.randint(-up_to, up_to) / 10 for _ in range(math.prod(shape))]
+    return torch.tensor(values).reshape(shape)
+
+
+def _shares(rng: random.Random, rows: int, n: int, *, of: int = 20) -> Tensor:
+    """Rows of n probabilities of two decimals, none of them 0."""
+    made = []
+    for _ in range(rows):
+        cuts = sorted(rng.sample(range(1, of), n - 1))
+        made.append([(b - a) / of for a, b in zip([0, *cuts], [*cuts, of], strict=True)])
+    return torch.tensor(made)
+
+
+def _prefix_mask(rng: random.Random, batch: int, source: int) -> Tensor:
+    """An attention mask (batch, source): rows of several lengths, 1 or more."""
+    return torch.tensor(
+        [
+            [int(i < n) for i in range(source)]
+            for n in (rng.randint(1, source) for _ in range(batch))
+        ]
+    )
+
+
+# 16.1 Additive attention
+
+
+def _attention(
+    query: Tensor, states: Tensor, mask: Tensor, w_h: Tensor, w_d: Tensor, v: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The reference, place by place, in double precision."""
+    weights = torch.zeros(states.shape[:2], dtype=torch.float64)
+    context = torch.zeros(len(states), states.shape[2], dtype=torch.float64)
+    for row in range(len(states)):
+        places = [i for i in range(states.shape[1]) if mask[row, i]]
+        scores = []
+        for i in places:
+            inner = w_h.double() @ states[row, i].double() + w_d.double() @ query[row].double()
+            scores.append(sum(a * math.tanh(x) for a, x in zip(v.tolist(), inner, strict=True)))
+        largest = max(scores)
+        powers = [math.exp(score - largest) for score in scores]
+        for i, power in zip(places, powers, strict=True):
+            weights[row, i] = power / sum(powers)
+            context[row] += weights[row, i] * states[row, i].double()
+    return weights.float(), context.float()
+
+
+def _fresh_attention(rng: random.Random) -> Arguments:
+    batch, source, hidden, width = rng.choice(((1, 3, 2, 3), (2, 3, 1, 2), (2, 2, 2, 1)))
+    return (
+        _numbers(rng, batch, hidden),
+        _numbers(rng, batch, source, width),
+        _prefix_mask(rng, batch, source),
+        _numbers(rng, hidden, width),
+        _numbers(rng, hidden, hidden),
+        _numbers(rng, hidden),
+    )
+
+
+_ONE = torch.tensor([[1.0]])
+_TWO_STATES = torch.tensor([[[1.0, 0.0], [0.0, 1.0], [2.0, 2.0]]])
+_WH = torch.tensor([[1.0, -0.5]])
+
+
+def _same_places(v: float) -> Arguments:
+    """Two equal words and a padding: all three have the score 0.76 v."""
+    states = torch.tensor([[[1.0, 0.0], [1.0, 0.0], [1.0, 0.0]]])
+    return 0 * _ONE, states, torch.tensor([[1, 1, 0]]), _WH, _ONE, torch.tensor([v])
+
+
+def _high_padding(v: float) -> Arguments:
+    """Two equal words with the score -0.96 v, and a padding with v."""
+    states = torch.tensor([[[-2.0, 0.0], [-2.0, 0.0], [4.0, 0.0]]])
+    return 0 * _ONE, states, torch.tensor([[1, 1, 0]]), _WH, _ONE, torch.tensor([v])
+
+
+def _three_large(v: float) -> Arguments:
+    """Three words with the scores -0.96 v, 0.76 v and v: too large for an exponential."""
+    states = torch.tensor([[[-2.0, 0.0], [1.0, 0.0], [4.0, 0.0]]])
+    return 0 * _ONE, states, torch.tensor([[1, 1, 1]]), _WH, _ONE, torch.tensor([v])
+
+
+ATTENTION = Exercise(
+    id="16.1",
+    reference=_attention,
+    chosen=(
+        (_ONE, _TWO_STATES, torch.tensor([[1, 1, 1]]), _WH, 0.5 * _ONE, torch.tensor([1.0])),
+        (_ONE, _TWO_STATES, torch.tensor([[1, 1, 0]]), _WH, 0.5 * _ONE, torch.tensor([2.0])),
+        (
+            torch.tensor([[0.5, -1.0], [1.0, 0.0]]),
+            torch.tensor([[[1.0], [-1.0]], [[0.5], [2.0]]]),
+            torch.tensor([[1, 1], [1, 0]]),
+            torch.tensor([[1.0], [0.5]]),
+            torch.tensor([[0.0, 1.0], [0.5, 0.0]]),
+            torch.tensor([1.0, -2.0]),
+        ),
+        _same_places(-20.0),
+        _same_places(-2e4),
+        _same_places(-4e9),
+        _same_places(-2e37),
+        _high_padding(300.0),
+        _high_padding(4e9),
+        _high_padding(2e37),
+        _three_large(300.0),
+        _three_large(-300.0),
+    ),
+    fresh=_fresh_attention,
+    tolerance=FLOAT32,
+)
+
+
+# 16.2 The generation probability
+
+
+def _p_gen(
+    context: Tensor, state: Tensor, embedded: Tensor, weight: Tensor, bias: float
+) -> Tensor:
+    """The reference, number by number."""
+    made = []
+    for row in zip(context.tolist(), state.tolist(), embedded.tolist(), strict=True):
+        features = [x for part in row for x in part]
+        logit = bias + sum(w * x for w, x in zip(weight.tolist(), features, strict=True))
+        made.append(1 / (1 + math.exp(-logit)) if logit > -700 else 0.0)
+    return torch.tensor(made)
+
+
+def _fresh_gate(rng: random.Random) -> Arguments:
+    batch, width, hidden, d_embedding = rng.randint(1, 3), 2, 1, rng.randint(1, 2)
+    return (
+        _numbers(rng, batch, width),
+        _numbers(rng, batch, hidden),
+        _numbers(rng, batch, d_embedding),
+        _numbers(rng, width + hidden + d_embedding),
+        rng.randint(1, 20) / 10 * rng.choice((-1, 1)),
+    )
+
+
+GENERATION = Exercise(
+    id="16.2",
+    reference=_p_gen,
+    chosen=(
+        (
+            torch.tensor([[1.0, 0.0]]),
+            torch.tensor([[2.0]]),
+            torch.tensor([[-1.0]]),
+            torch.tensor([0.5, 1.0, -1.0, 0.25]),
+            0.5,
+        ),
+        (
+            torch.tensor([[1.0, 2.0], [0.5, -1.0]]),
+            torch.tensor([[0.0], [2.0]]),
+            torch.tensor([[1.5], [-0.5]]),
+            torch.tensor([0.5, -0.2, 1.0, 2.0]),
+            -1.0,
+        ),
+        (
+            torch.tensor([[10.0, 0.0], [-10.0, 0.0]]),
+            torch.tensor([[0.0], [1.0]]),
+            torch.tensor([[0.0, 1.0], [1.0, 0.0]]),
+            torch.tensor([3.0, 1.0, 0.5, 2.0, -1.0]),
+            1.0,
+        ),
+        (
+            torch.tensor([[1.0], [2.0], [3.0]]),
+            torch.tensor([[0.0], [1.0], [-1.0]]),
+            torch.tensor([[-1.0], [0.5], [0.0]]),
+            torch.tensor([0.5, 0.25, -0.5]),
+            0.0,
+        ),
+    ),
+    fresh=_fresh_gate,
+    tolerance=FLOAT32,
+)
+
+
+# 16.3 Mix the distributions
+
+
+def _mixture(
+    p_vocab: Tensor, attention: Tensor, p_gen: Tensor, ids: Tensor, n_outside: int
+) -> Tensor:
+    """The reference, word by word."""
+    batch, vocab = p_vocab.shape
+    made = torch.zeros(batch, vocab + n_outside)
+    for row in range(batch):
+        gate = p_gen[row].item()
+        for word in range(vocab):
+            made[row, word] += gate * p_vocab[row, word].item()
+        for place, word in enumerate(ids[row].tolist()):
+            made[row, word] += (1 - gate) * attention[row, place].item()
+    return made
+
+
+def _fresh_mixture(rng: random.Random) -> Arguments:
+    batch, vocab, source, n_outside = rng.randint(1, 2), rng.randint(4, 5), 4, rng.randint(0, 2)
+    ids = []
+    for _ in range(batch):
+        row = [rng.randrange(vocab + n_outside) for _ in range(source)]
+        row[rng.randrange(1, source)] = row[0]
+        ids.append(row)
+    return (
+        _shares(rng, batch, vocab),
+        _shares(rng, batch, source),
+        torch.tensor([rng.randint(1, 9) / 10 for _ in range(batch)]),
+        torch.tensor(ids),
+        n_outside,
+    )
+
+
+MIXED = Exercise(
+    id="16.3",
+    reference=_mixture,
+    chosen=(
+        (
+            torch.tensor([[0.5, 0.3, 0.2]]),
+            torch.tensor([[0.5, 0.25, 0.25]]),
+            torch.tensor([0.4]),
+            torch.tensor([[2, 1, 2]]),
+            0,
+        ),
+        (
+            torch.tensor([[0.6, 0.4]]),
+            torch.tensor([[0.1, 0.7, 0.2]]),
+            torch.tensor([0.2]),
+            torch.tensor([[1, 2, 2]]),
+            1,
+        ),
+        (
+            torch.tensor([[0.1, 0.2, 0.7], [0.5, 0.25, 0.25]]),
+            torch.tensor([[0.2, 0.5, 0.3, 0.0], [0.1, 0.6, 0.2, 0.1]]),
+            torch.tensor([0.9, 0.3]),
+            torch.tensor([[3, 2, 3, 1], [1, 4, 3, 1]]),
+            2,
+        ),
+        (
+            torch.tensor([[0.25, 0.75]]),
+            torch.tensor([[0.3, 0.1, 0.6]]),
+            torch.tensor([0.5]),
+            torch.tensor([[1, 1, 0]]),
+            0,
+        ),
+        (
+            torch.tensor([[0.25, 0.75]]),
+            torch.tensor([[0.5, 0.5]]),
+            torch.tensor([1.0]),
+            torch.tensor([[2, 3]]),
+            2,
+        ),
+    ),
+    fresh=_fresh_mixture,
+    tolerance=FLOAT32,
+)
+
+
+# 16.4 An extended vocabulary
+
+Words = list[str]
+
+
+def _extended(
+    note: Words, summary: Words, vocabulary: Words
+) -> tuple[list[int], list[int], Words]:
+    """The reference, by list.index."""
+    outside = list(dict.fromkeys(word for word in note if word not in vocabulary))
+    everything = vocabulary + outside
+    note_ids = [everything.index(word) for word in note]
+    summary_ids = [everything.index(w) if w in everything else UNK for w in summary]
+    return note_ids, summary_ids, outside
+
+
+_SPECIAL = ["<unk>", "<s>", "</s>", "<pad>"]
+_KNOWN = ("given", "with", "treated", "and", "for", "pain", "home")
+_UNSEEN = ("nadolol", "senna", "mesna", "benazepril", "quinapril")
+
+
+def _fresh_words(rng: random.Random) -> Arguments:
+    known = rng.sample(_KNOWN, 3)
+    unseen = rng.sample(_UNSEEN, 3)
+    note = [rng.choice(known), *unseen[:2], rng.choice(known), rng.choice(unseen[:2])]
+    rng.shuffle(note)
+    summary = [rng.choice(note), rng.choice(unseen), rng.choice(known)]
+    rng.shuffle(summary)
+    return note, summary, _SPECIAL + known
+
+
+EXTENDED = Exercise(
+    id="16.4",
+    reference=_extended,
+    chosen=(
+        (["given", "senna"], ["senna"], [*_SPECIAL, "given", "with"]),
+        (["senna", "and", "mesna", "and", "senna"], ["mesna", "and", "senna"], [*_SPECIAL, "and"]),
+        (["with", "senna"], ["quinapril", "with", "senna"], [*_SPECIAL, "with", "given"]),
+        (["home"], ["home", "given"], [*_SPECIAL, "given", "home"]),
+        (
+            ["quinapril", "senna", "quinapril", "nadolol"],
+            ["nadolol", "mesna", "quinapril"],
+            [*_SPECIAL, "with"],
+        ),
+        (["given"], [], [*_SPECIAL, "given"]),
+        (["with", "pains", "pain"], ["pain", "with"], [*_SPECIAL, "without"]),  # parts of words
+    ),
+    fresh=_fresh_words,
+)
+
+
+# 16.5 The loss in log space
+
+
+Gradients = tuple[Tensor, Tensor, Tensor, Tensor]
+
+
+def _exact(
+    logits: Tensor, scores: Tensor, gate: Tensor, ids: Tensor, targets: Tensor
+) -> Gradients:
+    """The reference: row by row in double precision, with gradients from the formulas by hand."""
+    n, vocab = logits.shape
+    logits, scores, gate = logits.double(), scores.double(), gate.double()
+    value = torch.zeros((), dtype=torch.float64)
+    of_logits, of_scores = torch.zeros_like(logits), torch.zeros_like(scores)
+    of_gate = torch.zeros_like(gate)
+    for row in range(n):
+        target, z = int(targets[row]), gate[row]
+        places = (ids[row] == target) & scores[row].isfinite()
+        log_p, weights = logits[row].log_softmax(0), scores[row].softmax(0)
+        ways = []
+        if target < vocab:
+            ways.append(logsigmoid(z) + log_p[target])
+        if places.any():
+            at = scores[row][places].logsumexp(0) - scores[row].logsumexp(0)
+            ways.append(logsigmoid(-z) + at)
+        log_of = torch.stack(ways).logsumexp(0)
+        value -= log_of / n
+        share = torch.zeros(
+            2, dtype=torch.float64
+        )  # how much of it was generated, how much copied
+        for way, log_way in zip((0, 1) if target < vocab else (1,), ways, strict=False):
+            share[way] = (log_way - log_of).exp()
+        if target < vocab:
+            of_logits[row] = share[0] * log_p.exp() / n
+            of_logits[row, target] -= share[0] / n
+        if places.any():
+            among = torch.where(places, scores[row], -torch.inf).softmax(0)
+            of_scores[row] = share[1] * (weights - among) / n
+        of_gate[row] = (z.sigmoid() - share[0]) / n
+    return value.float(), of_logits.float(), of_scores.float(), of_gate.float()
+
+
+def _fresh_pointers(rng: random.Random) -> Arguments:
+    n, vocab, source = 2, 4, 3
+    logits, scores = _numbers(rng, n, vocab), _numbers(rng, n, source)
+    ids = torch.tensor([[rng.randrange(1, vocab + 2) for _ in range(source)] for _ in range(n)])
+    targets = []
+    for row in range(n):
+        if rng.random() < 0.3:
+            ids[row, 0] = ids[row, 1]
+        place = rng.randrange(2)
+        targets.append(rng.choice((ids[row, place].item(), rng.randrange(1, vocab))))
+        if rng.random() < 0.5:
+            scores[row, 2] = -torch.inf
+    return logits, scores, _numbers(rng, n), ids, torch.tensor(targets)
+
+
+def _target(
+    logits: list[float], scores: list[float], gate: float, ids: list[int], target: int
+) -> Arguments:
+    one = (torch.tensor([x]) for x in (logits, scores, gate, ids, target))
+    return tuple(one)
+
+
+_INF = math.inf
+
+
+LOG_SPACE = Exercise(
+    id="16.5",
+    reference=_exact,
+    chosen=(
+        _target([0.0, 1.0, 2.0], [1.0, 0.0], 0.5, [1, 2], 1),
+        _target([0.0, 1.0, 2.0], [1.0, 0.0, 0.5], -0.5, [2, 1, 2], 2),
+        _target([0.0, 1.0, 0.5], [1.0, 0.0], 1.0, [3, 4], 4),  # outside the vocabulary
+        _target([0.5, 1.0, 0.0], [1.0, 0.0], 1.0, [3, 1], 2),  # not in the note
+        _target([0.5, 1.0, 0.0], [1.0, -_INF], 0.5, [1, 2], 2),  # in the note, and masked
+        _target([0.0, 60.0], [0.0, 1.0], 5.0, [2, 3], 0),  # below 1e-8
+        _target([0.0, 1.0], [0.0, 1.0], -60.0, [2, 3], 1),  # below 1e-8
+        _target([0.0, 1.0], [0.0, 1.0], 200.0, [2, 3], 2),  # below every number of float32
+        _target([0.0, 1.0], [0.0, 1.0], -900.0, [2, 3], 1),  # and of float64
+        _target([0.0, 900.0], [0.0, 1.0], 0.5, [2, 3], 0),  # by the logits
+        _target([0.0, 1.0], [0.0, 900.0], 0.5, [2, 3], 2),  # by the scores
+        _target([0.0, 1.0], [0.0, 1.0], -4e9, [2, 3], 1),  # below what a finite number stands for
+        _target([0.0, 1.0], [0.0, 1.0], 4e9, [2, 3], 2),
+        (
+            torch.tensor([[0.0, 1.0, 2.0], [1.0, 0.0, 0.5]]),
+            torch.tensor([[0.0, 1.0], [2.0, 0.5]]),
+            torch.tensor([0.5, -1.0]),
+            torch.tensor([[3, 1], [3, 3]]),
+            torch.tensor([1, 3]),
+        ),
+    ),
+    fresh=_fresh_pointers,
+    tolerance=FLOAT32,
+)
+
+
+# 16.6 Read a note in chunks
+
+
+@dataclass(frozen=True)
+class TwoWayReader:
+    """A bidirectional recurrent layer of one number in each direction, small enough to follow.
+
+    Forwards, ``state = keep * state + token`` from 0 on; backwards the same from the last token.
+
+    Attributes:
+        keep: how much of the state is kept from one token to the next.
+    """
+
+    keep: float
+
+    def __call__(self, rows: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """Read rows of tokens, each for itself.
+
+        Args:
+            rows: float (n, width), padded on the right.
+            lengths: int64 (n,): how many tokens each row has, 1 to width.
+
+        Returns:
+            The states (n, width, 2), forwards and backwards, 0 on padding; and where each
+            direction ends, (n, 2).
+
+        Raises:
+            ValueError: if a row has no token, as PyTorch's packing does, or too many.
+        """
+        if len(rows) != len(lengths):
+            raise ValueError(f"there are {len(rows)} rows and {len(lengths)} lengths")
+        if any(not 1 <= n <= rows.shape[1] for n in lengths.tolist()):
+            raise ValueError(f"lengths must be 1 to {rows.shape[1]}, and are {lengths.tolist()}")
+        states = torch.zeros(*rows.shape, 2)
+        ends = torch.zeros(len(rows), 2)
+        for row, (tokens, n) in enumerate(zip(rows.tolist(), lengths.tolist(), strict=True)):
+            for way, order in enumerate((range(n), range(n - 1, -1, -1))):
+                state = 0.0
+                for i in order:
+                    state = self.keep * state + tokens[i]
+                    states[row, i, way] = state
+                ends[row, way] = state
+        return states, ends
+
+
+def _chunked(
+    read: TwoWayReader, tokens: Tensor, lengths: Tensor, chunk: int
+) -> tuple[Tensor, Tensor]:
+    """The reference: chunk after chunk, note after note."""
+    states, ends = torch.zeros(*tokens.shape, 2), torch.zeros(len(tokens), 2)
+    for row, n in enumerate(lengths.tolist()):
+        for start in range(0, n, chunk):
+            stop = min(start + chunk, n)
+            part, end = read(tokens[row : row + 1, start:stop], torch.tensor([stop - start]))
+            states[row, start:stop] = part[0]
+            ends[row, 0] = end[0, 0]  # the last chunk's stays
+            if start == 0:
+                ends[row, 1] = end[0, 1]
+    return states, ends
+
+
+def _fresh_chunks(rng: random.Random) -> Arguments:
+    batch, chunk = 2, rng.randint(2, 3)
+    source = rng.randint(chunk + 1, 3 * chunk)
+    lengths = [rng.randint(1, source) for _ in range(batch)]
+    if rng.random() < 0.7:  # else all of them may be shorter than the tensor is wide
+        lengths[rng.randrange(batch)] = source
+    tokens = torch.tensor(
+        [[float(rng.randint(1, 9)) for _ in range(source)] for _ in range(batch)]
+    )
+    return TwoWayReader(rng.choice((0.5, 0.2))), tokens, torch.tensor(lengths), chunk
+
+
+_HALF = TwoWayReader(0.5)
+
+CHUNKS = Exercise(
+    id="16.6",
+    reference=_chunked,
+    chosen=(
+        (_HALF, torch.tensor([[1.0, 2.0, 3.0, 4.0]]), torch.tensor([4]), 2),
+        (_HALF, torch.tensor([[1.0, 2.0, 3.0, 4.0, 5.0]]), torch.tensor([5]), 2),
+        (
+            _HALF,
+            torch.tensor([[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]]),
+            torch.tensor([4, 4]),
+            2,
+        ),
+        (
+            _HALF,
+            torch.tensor([[1.0, 2.0, 3.0, 4.0, 5.0], [5.0, 6.0, 9.0, 9.0, 9.0]]),
+            torch.tensor([5, 2]),
+            2,
+        ),
+        (
+            _HALF,
+            torch.tensor([[1.0, 2.0, 3.0, 9.0, 9.0, 9.0], [6.0, 5.0, 4.0, 3.0, 2.0, 1.0]]),
+            torch.tensor([3, 6]),
+            2,
+        ),
+        (_HALF, torch.tensor([[1.0, 2.0]]), torch.tensor([2]), 3),
+        (_HALF, torch.tensor([[1.0, 2.0, 3.0, 4.0]]), torch.tensor([4]), 3),  # 3 + 1, not 2 + 2
+        (
+            _HALF,  # nobody has a token at the last place
+            torch.tensor([[1.0, 2.0, 3.0, 9.0, 9.0], [4.0, 9.0, 9.0, 9.0, 9.0]]),
+            torch.tensor([3, 1]),
+            2,
+        ),
+        (
+            _HALF,
+            torch.tensor([[1.0, 2.0, 3.0], [4.0, 9.0, 9.0], [4.0, 5.0, 9.0]]),
+            torch.tensor([3, 1, 2]),
+            1,
+        ),
+    ),
+    fresh=_fresh_chunks,
+    tolerance=FLOAT32,
+)
+
+EXERCISES = (ATTENTION, GENERATION, MIXED, EXTENDED, LOG_SPACE, CHUNKS)

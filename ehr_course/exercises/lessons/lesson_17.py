@@ -1,0 +1,371 @@
+"""The exercises of lesson 17: coverage and beam search."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from ehr_course.exercises.exercise import Arguments, Exercise
+
+FLOAT32 = 1e-4
+"""The tolerance of values that come from a few sums in float32."""
+
+
+def _shares(rng: random.Random, n: int) -> list[float]:
+    """Numbers in hundredths, 0 or more, that sum to 1."""
+    cuts = sorted(rng.randint(0, 100) for _ in range(n - 1))
+    return [(b - a) / 100 for a, b in itertools.pairwise([0, *cuts, 100])]
+
+
+def _attention(rng: random.Random, *shape: int) -> Tensor:
+    """Attention with two decimals: the last axis sums to 1."""
+    rows = [_shares(rng, shape[-1]) for _ in range(math.prod(shape[:-1]))]
+    return torch.tensor(rows).reshape(shape)
+
+
+# 17.1 The coverage vector
+
+
+def _coverage(attention: Tensor) -> Tensor:
+    """The reference: each row a sum of its own, float64 (..., target, source)."""
+    steps = range(attention.shape[-2])
+    return torch.stack([attention[..., :t, :].double().sum(-2) for t in steps], dim=-2)
+
+
+def _fresh_attention(rng: random.Random) -> Arguments:
+    return (_attention(rng, rng.randint(2, 4), rng.randint(2, 4)),)
+
+
+COVERAGE = Exercise(
+    id="17.1",
+    reference=_coverage,
+    chosen=(
+        (torch.tensor([[0.9, 0.1], [0.2, 0.8], [0.5, 0.5]]),),
+        (torch.tensor([[0.3, 0.7]]),),
+        (torch.tensor([[0.8, 0.2, 0.0], [0.7, 0.1, 0.2], [0.6, 0.0, 0.4], [0.1, 0.3, 0.6]]),),
+        (torch.tensor([[0.25, 0.75], [0.5, 0.5]]),),
+    ),
+    fresh=_fresh_attention,
+    tolerance=FLOAT32,
+)
+
+
+# 17.2 The coverage loss
+
+Pair = tuple[float, float]
+
+
+def _loss(attention: Tensor, scored: Tensor) -> Pair:
+    """The reference: the steps one by one."""
+    total = 0.0
+    for row, flags in zip(attention.tolist(), scored.tolist(), strict=True):
+        coverage = [0.0] * len(row[0])
+        for step, counts in zip(row, flags, strict=True):
+            if counts:
+                total += math.fsum(map(min, step, coverage))
+            coverage = [c + a for c, a in zip(coverage, step, strict=True)]
+    return total, float(scored.sum())
+
+
+def _ended(rng: random.Random, batch: int, target: int) -> Tensor:
+    """Scored steps, bool (batch, target): rows of several lengths."""
+    lengths = torch.tensor([rng.randint(1, target) for _ in range(batch)])
+    return torch.arange(target) < lengths[:, None]
+
+
+def _fresh_loss(rng: random.Random) -> Arguments:
+    batch, target, source = rng.randint(1, 2), rng.randint(2, 4), rng.randint(2, 3)
+    return _attention(rng, batch, target, source), _ended(rng, batch, target)
+
+
+_TWO = torch.tensor(
+    [
+        [[0.8, 0.2, 0.0], [0.3, 0.5, 0.2], [0.6, 0.1, 0.3], [0.2, 0.2, 0.6]],
+        [[0.1, 0.9, 0.0], [0.4, 0.4, 0.2], [0.7, 0.1, 0.2], [0.0, 0.5, 0.5]],
+    ]
+)
+
+LOSS = Exercise(
+    id="17.2",
+    reference=_loss,
+    chosen=(
+        (torch.tensor([[[0.75, 0.25], [0.5, 0.5]]]), torch.tensor([[True, True]])),
+        (torch.tensor([[[0.75, 0.25], [0.5, 0.5]]]), torch.tensor([[True, False]])),
+        (_TWO, torch.tensor([[True, True, True, False], [True, True, False, False]])),
+        (_TWO, torch.tensor([[True] * 4] * 2)),
+        (_TWO[:1, :3], torch.tensor([[True] * 3])),
+        (_TWO[1:, :3], torch.tensor([[True, True, False]])),
+        # A second step that costs nothing.
+        (torch.tensor([[[1.0, 0.0], [0.0, 1.0]]]), torch.tensor([[True, True]])),
+    ),
+    fresh=_fresh_loss,
+    tolerance=FLOAT32,
+)
+
+
+# 17.3 The length penalty
+
+Hypotheses = Sequence[Sequence[float]]
+Ranked = tuple[list[float], int]
+
+
+def _scored(
+    score: Callable[[float, int, float], float], choose: Callable[[Sequence[float]], float] = max
+) -> Callable[[Hypotheses, float], Ranked]:
+    """The scores from log P, the length and alpha, and the place of the chosen one."""
+
+    def ranked(hypotheses: Hypotheses, alpha: float) -> Ranked:
+        scores = [score(math.fsum(tokens), len(tokens), alpha) for tokens in hypotheses]
+        return scores, scores.index(choose(scores))
+
+    return ranked
+
+
+_rank = _scored(lambda log_p, n, alpha: log_p / math.exp(alpha * math.log((5 + n) / 6)))
+"""The reference: the penalty by way of its logarithm."""
+
+
+def _undivided(log_p: float, n: int, alpha: float) -> float:
+    return log_p
+
+
+def _rounded_down(log_p: float, n: int, alpha: float) -> float:
+    return log_p / ((5 + n) // 6) ** alpha
+
+
+def _fresh_hypotheses(rng: random.Random) -> Arguments:
+    while True:
+        lengths = rng.sample(range(1, 8), rng.randint(2, 3))
+        hypotheses = [[-rng.randint(5, 150) / 100 for _ in range(n)] for n in lengths]
+        alpha = rng.choice([0.6, 1.0, 1.4, 2.0])
+        # Equal log-probabilities, or scores that rounding down makes equal, would leave it to
+        # the order of additions which hypothesis a wrong idea chooses.
+        rankings = (_rank, _scored(_undivided), _scored(_rounded_down))
+        if all(_apart(ranking(hypotheses, alpha)[0]) for ranking in rankings):
+            return hypotheses, alpha
+
+
+def _apart(scores: Sequence[float]) -> bool:
+    return all(b - a > 0.02 for a, b in itertools.pairwise(sorted(scores)))
+
+
+LENGTH_PENALTY = Exercise(
+    id="17.3",
+    reference=_rank,
+    chosen=(
+        ([[-0.9, -0.3], [-0.4, -0.4, -0.4, -0.2]], 1.0),
+        ([[-0.9, -0.3], [-0.4, -0.4, -0.4, -0.2]], 0.0),
+        ([[-0.5], [-0.2, -0.3, -0.2, -0.1, -0.1]], 2.0),
+        ([[-0.5, -0.7], [-0.4, -0.8, -0.6], [-0.3, -0.4, -0.5, -0.2, -0.1]], 0.5),
+        ([[-1.2], [-0.1, -0.4, -1.0]], 1.5),
+        ([[-0.9, -0.2], [-0.2, -0.1, -0.2, -0.1, -0.2, -0.1, -0.3, -0.2]], 1.0),
+        # The longer one is the more probable one too.
+        ([[-1.3], [-0.2, -0.1, -0.2, -0.1, -0.2, -0.1, -0.3]], 1.0),
+    ),
+    fresh=_fresh_hypotheses,
+    tolerance=1e-6,
+)
+
+
+# 17.4 Block repeated trigrams
+
+EOS = 2
+
+
+def _blocked(tokens: Sequence[int]) -> set[int]:
+    """The reference: every token that was seen is tried as the next one."""
+
+    def repeats(token: int) -> bool:
+        longer = [*tokens, token]
+        grams = [tuple(longer[i : i + 3]) for i in range(len(longer) - 2)]
+        return len(grams) > 0 and grams[-1] in grams[:-1]
+
+    return {token for token in set(tokens) if token != EOS and repeats(token)}
+
+
+def _fresh_tokens(rng: random.Random) -> Arguments:
+    tokens = [rng.choice([5, 6, 7, 8]) for _ in range(rng.randint(0, 9))]
+    if rng.random() < 0.25:
+        tokens += [EOS] * rng.randint(1, 3)
+    return (tokens,)
+
+
+BLOCKING = Exercise(
+    id="17.4",
+    reference=_blocked,
+    chosen=(
+        ([5, 6, 7, 8, 5, 6],),
+        ([],),
+        ([5],),
+        ([5, 6],),
+        ([5, 5],),
+        ([5, 5, 5],),
+        ([5, 6, 7, 5, 6, 8, 5, 6],),
+        ([8, 5, 6, 7, 9, 5, 6],),
+        ([6, 5, 7, 5, 6],),
+        ([5, 6, 7, 5, 6, 7],),
+        ([5, 6, 7, 8, 9, 7],),
+        ([4, 5, 6, 7, 9, 4, 5, 6],),
+        ([5, 6, 2, 2, 2],),
+        ([5, 6, 9, 8, 7, 6],),
+        ([5, 6, 7, 5, 6, 7, 5, 6],),
+        ([5, 6, 5, 6, 5],),
+        ([5, 6, 7, 5, 6, 2, 2],),
+        ([0, 5, 0, 7, 0, 5],),
+        ([15, 6, 7, 5, 6],),
+        ([5, 16, 7, 51, 6],),
+        ([5, 5, 5, 5],),
+        ([5, 5, 5, 6, 5, 5],),
+        ([5, 6, 7, 8, 9, 4, 8, 7, 9, 8, 5, 6],),
+    ),
+    fresh=_fresh_tokens,
+)
+
+
+# 17.5 One step of a beam search
+
+Beams = tuple[Tensor, Tensor, Tensor]
+
+
+def _step(log_probs: Tensor, scores: Tensor) -> Beams:
+    """The reference: all continuations of an example in a list, sorted."""
+    beams = scores.shape[1]
+    kept = []
+    for table, before in zip(log_probs.tolist(), scores.tolist(), strict=True):
+        candidates = [
+            (before[parent] + more, parent, token)
+            for parent, row in enumerate(table)
+            for token, more in enumerate(row)
+        ]
+        kept.append(sorted(candidates, key=lambda c: (-c[0], c[1], c[2]))[:beams])
+    return _as_tensors(kept)
+
+
+def _as_tensors(kept: Sequence[Sequence[tuple[float, int, int]]]) -> Beams:
+    new, parents, tokens = (
+        [[candidate[part] for candidate in row] for row in kept] for part in range(3)
+    )
+    return torch.tensor(new), torch.tensor(parents), torch.tensor(tokens)
+
+
+def _totals(log_probs: Tensor, scores: Tensor) -> Tensor:
+    return scores[:, :, None] + log_probs
+
+
+def _clear(log_probs: Tensor, scores: Tensor) -> bool:
+    """Whether no two continuations of an example are nearly equal, however they are scored."""
+    started = scores.masked_fill(scores.isinf(), 0.0)
+    tables = [_totals(log_probs, started), log_probs]
+    if bool(started.all()):
+        tables.append(log_probs * scores[:, :, None])
+    return all(
+        float(table.flatten(1).sort(dim=1).values.diff(dim=1).min()) > 1e-3 for table in tables
+    )
+
+
+def _fresh_step(rng: random.Random) -> Arguments:
+    while True:
+        batch, beams, vocab = rng.randint(1, 2), rng.randint(2, 3), rng.randint(3, 4)
+        n = batch * beams * vocab
+        log_probs = torch.tensor([-rng.randint(10, 400) / 100 for _ in range(n)])
+        scores = torch.tensor([-rng.randint(1, 300) / 100 for _ in range(batch * beams)])
+        log_probs, scores = log_probs.reshape(batch, beams, vocab), scores.reshape(batch, beams)
+        if rng.random() < 0.25:  # a first step: one hypothesis, the others not there yet
+            scores[:], scores[:, 1:] = 0.0, -torch.inf
+        if _clear(log_probs, scores):
+            return log_probs, scores
+
+
+_STEP = torch.tensor([[[-0.2, -2.0, -3.0], [-0.4, -1.2, -2.6]]])
+_OTHER = torch.tensor([[[-2.4, -0.3, -1.75], [-1.1, -0.9, -0.6]]])
+
+BEAM_STEP = Exercise(
+    id="17.5",
+    reference=_step,
+    chosen=(
+        (_STEP, torch.tensor([[-0.1, -1.5]])),
+        (_STEP, torch.tensor([[-2.5, -0.3]])),
+        (torch.cat([_STEP, _OTHER]), torch.tensor([[-0.1, -0.7], [-2.0, -3.1]])),
+        (torch.cat([_OTHER, _STEP]), torch.tensor([[-0.1, -0.7], [-0.3, -3.1]])),
+        (
+            torch.tensor(
+                [[[-0.5, -1.3, -2.2, -1.9], [-0.6, -1.4, -2.1, -1.8], [-0.4, -1.7, -2.3, -1.1]]]
+            ),
+            torch.tensor([[0.0, -math.inf, -math.inf]]),
+        ),
+        # A long hypothesis, and a beam that is not there: no number is as low as minus infinity.
+        (_OTHER, torch.tensor([[-300.0, -math.inf]])),
+        (_STEP, torch.tensor([[-math.inf, -12_000.0]])),
+        (torch.tensor([[[-0.3, -1.4], [-0.9, -0.6]]]), torch.tensor([[-0.9, -0.2]])),
+        (
+            torch.tensor([[[-3.0, -0.5, -2.1, -1.8], [-0.7, -2.9, -2.3, -1.15]]]),
+            torch.tensor([[-1.0, -0.9]]),
+        ),
+    ),
+    fresh=_fresh_step,
+    tolerance=FLOAT32,
+)
+
+
+# 17.6 ROUGE-L
+
+
+def _rouge_l(summary: Sequence[str], reference: Sequence[str]) -> float:
+    """The reference: the package rouge-score."""
+    # It imports nltk, which takes seconds: only where it is needed.
+    from rouge_score.rouge_scorer import RougeScorer
+
+    scores = RougeScorer(["rougeL"]).score(" ".join(reference), " ".join(summary))
+    return float(scores["rougeL"].fmeasure)
+
+
+def _subsequence(left: Sequence[str], right: Sequence[str]) -> int:
+    """The length of the longest common subsequence: every choice of words, tried."""
+    short, long = sorted((list(left), list(right)), key=len)
+    for n in range(len(short), 0, -1):
+        for words in itertools.combinations(short, n):
+            rest = iter(long)
+            if all(word in rest for word in words):
+                return n
+    return 0
+
+
+_WORDS = ("pain", "fever", "no", "home", "and")
+
+
+def _fresh_texts(rng: random.Random) -> Arguments:
+    return tuple([rng.choice(_WORDS) for _ in range(rng.randint(1, 6))] for _ in range(2))
+
+
+ROUGE_L = Exercise(
+    id="17.6",
+    reference=_rouge_l,
+    chosen=(
+        (["no", "fever", "home"], ["home", "no", "fever", "today"]),
+        (["pain", "fever", "no", "home"], ["pain", "no", "fever", "and", "home"]),
+        (["fever", "fever", "fever"], ["fever", "and", "pain"]),
+        ([], ["fever"]),
+        (["fever"], []),
+        ([], []),
+        (["fever"], ["pain", "home"]),
+        (["no", "pain", "and", "fever", "no"], ["pain", "and", "no", "fever", "no", "home"]),
+        (["home", "pain", "fever", "no"], ["pain", "fever", "no", "home"]),
+        (["pain", "fever", "no"], ["fever", "no", "pain"]),
+        (["pain", "home"], ["pain", "home"]),
+        (["no", "fever", "no", "pain"], ["no", "pain", "no", "fever"]),
+        (["pain", "and", "fever"], ["fever", "and", "fever", "and", "pain"]),
+        # The longest run is not a part of the longest subsequence, nor is any first choice.
+        (["no", "fever", "and", "no", "home"], ["no", "home", "and", "no", "fever"]),
+        (["no", "pain", "no", "no"], ["no", "no", "no"]),
+    ),
+    fresh=_fresh_texts,
+    tolerance=1e-6,
+)
+
+
+EXERCISES = (COVERAGE, LOSS, LENGTH_PENALTY, BLOCKING, BEAM_STEP, ROUGE_L)

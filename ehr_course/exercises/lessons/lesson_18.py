@@ -1,0 +1,432 @@
+"""The exercises of lesson 18: prefix tuning."""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+from collections.abc import Callable, Sequence
+from functools import cache
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ehr_course.exercises.exercise import Arguments, Exercise
+
+FLOAT32 = 1e-4
+"""The tolerance of values that come from a few sums in float32."""
+
+
+def _numbers(rng: random.Random, *shape: int, largest: float = 2.0) -> Tensor:
+    """Numbers with one decimal, float32."""
+    count = math.prod(shape)
+    most = round(10 * largest)
+    return torch.tensor([rng.randint(-most, most) / 10 for _ in range(count)]).reshape(shape)
+
+
+# 18.1 Attention with a prefix
+
+
+def _attention(
+    q: Tensor, k: Tensor, v: Tensor, prefix_k: Tensor, prefix_v: Tensor, mask: Tensor
+) -> Tensor:
+    """The reference: PyTorch's own attention over the longer keys and values, in float64."""
+    keys, values = _longer(prefix_k, k), _longer(prefix_v, v)
+    seen = functional.pad(mask, (prefix_k.shape[1], 0), value=True)
+    return functional.scaled_dot_product_attention(
+        q.double(), keys.double(), values.double(), attn_mask=seen
+    )
+
+
+def _longer(prefix: Tensor, sequence: Tensor, *, first: bool = True) -> Tensor:
+    prefix = prefix.expand(len(sequence), *prefix.shape)
+    return torch.cat([prefix, sequence] if first else [sequence, prefix], dim=2)
+
+
+def _causal(target: int, source: int) -> Tensor:
+    return torch.ones(target, source, dtype=torch.bool).tril()
+
+
+def _fresh_attention(rng: random.Random) -> Arguments:
+    batch, heads, n = rng.randint(1, 2), 2, rng.randint(1, 2)
+    target, source, width = rng.randint(2, 3), rng.randint(2, 3), 2
+    mask = torch.tensor([[rng.random() < 0.6 for _ in range(source)] for _ in range(target)])
+    for row in mask:
+        row[rng.randrange(source)] = True
+    return (
+        _numbers(rng, batch, heads, target, width),
+        _numbers(rng, batch, heads, source, width),
+        _numbers(rng, batch, heads, source, width),
+        _numbers(rng, heads, n, width),
+        _numbers(rng, heads, n, width),
+        mask,
+    )
+
+
+def _chosen_attention(
+    batch: int,
+    heads: int,
+    target: int,
+    source: int,
+    n: int,
+    mask: Tensor,
+    scale: float = 2.0,
+    width: int = 2,
+) -> Arguments:
+    rng = random.Random(1000 * batch + 100 * heads + 10 * target + source + n)
+    return (
+        _numbers(rng, batch, heads, target, width, largest=scale),
+        _numbers(rng, batch, heads, source, width, largest=scale),
+        _numbers(rng, batch, heads, source, width),
+        _numbers(rng, heads, n, width, largest=scale),
+        _numbers(rng, heads, n, width),
+        mask,
+    )
+
+
+_ONE_HEAD = (
+    torch.tensor([[[[0.0]]]]),
+    torch.tensor([[[[5.0]]]]),
+    torch.tensor([[[[4.0]]]]),
+    torch.tensor([[[1.0]]]),
+    torch.tensor([[[10.0]]]),
+    torch.tensor([[True]]),
+)
+
+
+def _far_below_0(query: float, hidden: float) -> Arguments:
+    """The first query sees two keys whose scores are -14 times itself, and not the hidden one."""
+    return (
+        torch.tensor([[[[query], [10.0]]]]),
+        torch.tensor([[[[-14.0], [hidden]]]]),
+        torch.tensor([[[[4.0], [7.0]]]]),
+        torch.tensor([[[-14.0]]]),
+        torch.tensor([[[9.0]]]),
+        _causal(2, 2),
+    )
+
+
+PREFIX_ATTENTION = Exercise(
+    id="18.1",
+    reference=_attention,
+    chosen=(
+        _ONE_HEAD,
+        _chosen_attention(1, 2, 3, 3, 1, _causal(3, 3)),
+        _chosen_attention(2, 2, 3, 3, 2, _causal(3, 3)),
+        # Cross-attention: other lengths, and a source that is padded.
+        _chosen_attention(1, 2, 2, 3, 1, torch.tensor([[True, True, False]] * 2)),
+        _chosen_attention(1, 2, 2, 3, 2, torch.tensor([[False, True, True], [True, False, True]])),
+        _chosen_attention(1, 1, 3, 2, 2, torch.tensor([[True, False], [False, True], [True] * 2])),
+        # Scores so large that e to their power is no number of float32.
+        _chosen_attention(1, 2, 2, 2, 1, _causal(2, 2), scale=20.0),
+        # Heads that are not as wide as they are many.
+        _chosen_attention(1, 2, 2, 2, 1, _causal(2, 2), width=3),
+        # The hidden key has a score a little lower than the others, or by far the largest.
+        *(_far_below_0(query, hidden=-15.0) for query in (20.0, 200.0, 2e3, 2e4, 2e5)),
+        *(_far_below_0(query, hidden=15.0) for query in (20.0, 200.0, 2e3, 2e4, 2e5)),
+    ),
+    fresh=_fresh_attention,
+    tolerance=FLOAT32,
+)
+
+
+# 18.2 Keys and values for each layer
+
+
+def _per_layer(table: Tensor, n_layers: int, n_heads: int) -> Tensor:
+    """The reference: every number by itself."""
+    batch, n, width = table.shape
+    head_dim = width // (2 * n_layers * n_heads)
+    result = torch.zeros(n_layers, 2, batch, n_heads, n, head_dim)
+    for row in range(batch):
+        for token in range(n):
+            for place in range(width):
+                head, channel = divmod(place, head_dim)
+                layer_and_side, head = divmod(head, n_heads)
+                layer, side = divmod(layer_and_side, 2)
+                result[layer, side, row, head, token, channel] = table[row, token, place]
+    return result
+
+
+def _fresh_table(rng: random.Random) -> Arguments:
+    batch, n = rng.randint(1, 2), rng.randint(2, 3)
+    n_layers, n_heads, head_dim = rng.randint(1, 2), rng.randint(1, 2), rng.randint(1, 2)
+    values = rng.sample(range(100), batch * n * n_layers * 2 * n_heads * head_dim)
+    return torch.tensor(values).float().reshape(batch, n, -1), n_layers, n_heads
+
+
+def _counted(batch: int, n: int, n_layers: int, n_heads: int, head_dim: int) -> Arguments:
+    shape = batch, n, n_layers * 2 * n_heads * head_dim
+    return torch.arange(math.prod(shape)).float().reshape(shape), n_layers, n_heads
+
+
+PER_LAYER = Exercise(
+    id="18.2",
+    reference=_per_layer,
+    chosen=(
+        (torch.tensor([[[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]]]), 1, 1),
+        _counted(1, 2, 2, 2, 2),
+        _counted(2, 3, 2, 2, 1),
+        _counted(2, 2, 2, 2, 2),
+        _counted(1, 3, 3, 1, 2),
+        _counted(1, 1, 2, 2, 2),
+    ),
+    fresh=_fresh_table,
+)
+
+
+# 18.3 Count what is trained
+
+Counts = tuple[int, int, int]
+
+
+@cache
+def _counts(n_tokens: int, n_layers: int, d_model: int, d_hidden: int) -> Counts:
+    """The reference: the modules themselves, without memory."""
+    with torch.device("meta"):
+        prompt = nn.Embedding(n_tokens, d_model)
+        prefix = nn.Embedding(n_tokens, n_layers * 2 * d_model)
+        projected = nn.ModuleList(
+            [
+                nn.Embedding(n_tokens, d_model),
+                nn.Linear(d_model, d_hidden),
+                nn.Linear(d_hidden, n_layers * 2 * d_model),
+            ]
+        )
+    return tuple(
+        sum(p.numel() for p in module.parameters()) for module in (prompt, prefix, projected)
+    )
+
+
+COUNTS = Exercise(
+    id="18.3",
+    reference=_counts,
+    chosen=(
+        (2, 3, 4, 5),
+        (20, 32, 4096, 512),
+        (20, 32, 4096, 19),
+        (1, 1, 1, 1),
+        (20, 2, 96, 32),
+        (5, 6, 7, 8),
+        # An odd number that float32 does not have.
+        (21, 32, 4097, 511),
+    ),
+    fresh=lambda rng: (
+        rng.randint(1, 30),
+        rng.randint(1, 12),
+        rng.choice((8, 12, 64, 96, 768)),
+        rng.randint(1, 64),
+    ),
+)
+
+
+# 18.4 Fold the projection away
+
+
+def _fold(table: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> tuple[Tensor, int]:
+    """The reference: the modules of PyTorch, in float64."""
+    first, second = nn.Linear(*w1.T.shape), nn.Linear(*w2.T.shape)
+    project = nn.Sequential(first, nn.Tanh(), second).double()
+    with torch.no_grad():
+        for layer, weight, bias in ((first, w1, b1), (second, w2, b2)):
+            layer.weight.copy_(weight)
+            layer.bias.copy_(bias)
+        folded = project(table.double())
+    return folded, folded.numel()
+
+
+def _fresh_projection(rng: random.Random) -> Arguments:
+    n, d, h, width = rng.randint(1, 3), rng.randint(1, 3), rng.randint(1, 3), rng.choice((2, 4))
+    return _projection(rng, n, d, h, width)
+
+
+def _projection(rng: random.Random, n: int, d: int, h: int, width: int) -> Arguments:
+    shapes = (n, d), (h, d), (h,), (width, h), (width,)
+    return tuple(_numbers(rng, *shape, largest=1.5) for shape in shapes)
+
+
+_EXAMPLE = tuple(
+    torch.tensor(values)
+    for values in ([[1.0], [-1.0]], [[0.5]], [0.5], [[2.0], [1.0]], [0.0, 1.0])
+)
+
+FOLD = Exercise(
+    id="18.4",
+    reference=_fold,
+    chosen=(
+        _EXAMPLE,
+        _projection(random.Random(1), 2, 3, 2, 4),
+        _projection(random.Random(2), 3, 2, 2, 4),
+        _projection(random.Random(3), 2, 2, 2, 2),
+        _projection(random.Random(4), 1, 2, 3, 4),
+        _projection(random.Random(5), 3, 1, 3, 2),
+    ),
+    fresh=_fresh_projection,
+    tolerance=1e-5,
+)
+
+
+# 18.5 Which method wins
+
+Row = tuple[str, int, int, float]
+Comparison = tuple[dict[str, tuple[float, float, float]], list[str]]
+
+
+def _losses(rows: Sequence[Row]) -> dict[str, dict[int, float]]:
+    """The loss of each method by its seed, methods in the order of their first row."""
+    found: dict[str, dict[int, float]] = {}
+    for method, _, seed, loss in rows:
+        found.setdefault(method, {})[seed] = loss
+    return found
+
+
+def _trained(rows: Sequence[Row]) -> dict[str, int]:
+    return {method: trained for method, trained, _, _ in rows}
+
+
+def _spread(rows: Sequence[Row]) -> dict[str, tuple[float, float, float]]:
+    return {
+        method: (min(losses.values()), statistics.median(losses.values()), max(losses.values()))
+        for method, losses in _losses(rows).items()
+    }
+
+
+Beats = Callable[[dict[int, float], dict[int, float]], bool]
+
+
+def _lower_everywhere(one: dict[int, float], other: dict[int, float]) -> bool:
+    return all(one[seed] < other[seed] for seed in other)
+
+
+def _comparing(
+    beats: Beats,
+    *,
+    spread: Callable[[Sequence[Row]], dict] = _spread,
+    order: Callable[[Sequence[Row], str], float] | None = None,
+    keep: Callable[[bool, bool], bool] = lambda is_beaten, beats_all: not is_beaten,
+) -> Callable[[Sequence[Row]], Comparison]:
+    """The methods that are kept when two are compared by `beats`.
+
+    Args:
+        beats: whether the first beats the second.
+        spread: what is said of each method.
+        order: the key by which the methods are sorted; trained parameters by default.
+        keep: from whether a method is beaten by one, and beats all others, whether it stays.
+    """
+
+    def compare(rows: Sequence[Row]) -> Comparison:
+        losses, trained = _losses(rows), _trained(rows)
+        kept = [
+            method
+            for method in losses
+            if keep(
+                any(beats(losses[o], losses[method]) for o in losses if o != method),
+                all(beats(losses[method], losses[o]) for o in losses if o != method),
+            )
+        ]
+        key = (lambda m: trained[m]) if order is None else (lambda m: order(rows, m))
+        return spread(rows), sorted(kept, key=key)
+
+    return compare
+
+
+_compare = _comparing(_lower_everywhere)
+
+
+_METHODS = {"nothing": 0, "prompt": 40, "prefix": 160, "projected": 900, "full": 5000}
+
+
+def _table(
+    losses: dict[str, Sequence[float]],
+    order: Sequence[tuple[str, int]] | None = None,
+    *,
+    seeds: Sequence[int] = (0, 1, 2, 3),
+) -> Arguments:
+    """Rows of methods with one loss for each seed, in the order that is given."""
+    places = order or [(m, place) for place in range(4) for m in losses if place < len(losses[m])]
+    return ([(m, _METHODS[m], seeds[place], losses[m][place]) for m, place in places],)
+
+
+def _fresh_results(rng: random.Random) -> Arguments:
+    methods = rng.sample([*_METHODS], rng.randint(2, 4))
+    n_seeds = rng.randint(2, 4)
+    effect = {method: rng.choice((0, 5, 10, 20)) for method in methods}
+    of_seed = {seed: rng.randint(0, 30) for seed in rng.sample(range(50), n_seeds)}
+    while True:
+        hundredths = {
+            method: [
+                200 + effect[method] + extra + rng.randint(0, 8) for extra in of_seed.values()
+            ]
+            for method in methods
+        }
+        # Equal means would differ by the rounding of their sums.
+        if len({sum(losses) for losses in hundredths.values()}) == len(methods):
+            break
+    rows = [
+        (method, _METHODS[method], seed, loss / 100)
+        for method in methods
+        for seed, loss in zip(of_seed, hundredths[method], strict=True)
+    ]
+    rng.shuffle(rows)
+    return (rows,)
+
+
+WINS = Exercise(
+    id="18.5",
+    reference=_compare,
+    chosen=(
+        (
+            [
+                ("full", 500, 0, 2.3),
+                ("prefix", 80, 0, 2.4),
+                ("prefix", 80, 1, 2.5),
+                ("full", 500, 1, 2.6),
+            ],
+        ),
+        # The seeds are harder or easier; with each of them "prefix" is a little better.
+        _table({"full": (2.31, 2.62, 2.45), "prefix": (2.28, 2.6, 2.4)}),
+        # The same in an order that pairs other seeds.
+        _table(
+            {"full": (2.31, 2.62, 2.45), "prefix": (2.28, 2.6, 2.4)},
+            [("full", s) for s in (0, 2, 1)] + [("prefix", s) for s in (1, 0, 2)],
+        ),
+        # Better in order of size and not seed by seed.
+        _table({"full": (2.3, 2.5, 2.7), "prefix": (2.6, 2.2, 2.4)}),
+        # A tie in one seed.
+        _table({"prompt": (2.4, 2.5), "prefix": (2.4, 2.3)}),
+        # "projected" beats "prompt" and nobody beats "full", whose seeds differ most.
+        _table(
+            {
+                "full": (2.2, 2.7, 2.35, 2.9),
+                "projected": (2.5, 2.4, 2.3, 2.45),
+                "prefix": (2.45, 2.6, 2.4, 2.3),
+                "prompt": (2.55, 2.5, 2.35, 2.6),
+            }
+        ),
+        # One winner; it is neither the cheapest nor the one with the most parameters.
+        _table({"prompt": (2.5, 2.7), "prefix": (2.3, 2.4), "full": (2.4, 2.6)}),
+        # All alike in every seed.
+        _table({"prompt": (2.5, 2.4), "full": (2.5, 2.4)}),
+        # The lowest mean and the lowest median belong to two methods.
+        _table({"prompt": (2.4, 2.4, 3.4), "prefix": (2.5, 2.5, 2.5), "full": (2.45, 2.6, 2.3)}),
+        # Lowest, median and highest are lower, and the second lowest is not.
+        _table({"prompt": (2.2, 2.25, 2.5, 2.7), "prefix": (2.1, 2.3, 2.3, 2.6)}),
+        # Seeds are names, not places.
+        _table({"prefix": (2.3, 2.5, 2.4), "full": (2.2, 2.4, 2.3)}, seeds=(7, 42, 3)),
+        # With the first row, or the lowest number of a seed, another one is better.
+        _table({"prefix": (2.3, 2.5), "full": (2.2, 2.61)}, seeds=(12, 5)),
+        # One difference is in the fourth decimal.
+        _table({"prefix": (2.49, 2.50676), "prompt": (2.49637, 2.50661)}),
+        # Nothing trained is no number of parameters that is missing.
+        _table({"full": (2.4, 2.7), "nothing": (2.5, 2.5)}),
+        _table({"prefix": (2.4,)}),
+        # "prefix" beats "prompt". The lowest mean, median and loss are those of "full", which
+        # beats neither.
+        _table({"prompt": (2.5, 2.6, 2.5), "prefix": (2.4, 2.5, 2.4), "full": (2.2, 2.7, 2.2)}),
+    ),
+    fresh=_fresh_results,
+)
+
+
+EXERCISES = (PREFIX_ATTENTION, PER_LAYER, COUNTS, FOLD, WINS)
