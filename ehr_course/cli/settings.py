@@ -187,10 +187,10 @@ class SummarizeSettings(Settings):
     note_column: str | None = None
     summary_column: str | None = None
     beams: int = 4
-    alpha: float = 1.0
+    length_penalty: float = 1.0
     min_length: int = 2
     max_length: int = 128
-    block_ngrams: int = 3
+    no_repeat_ngram_size: int = 3
     batch_size: int = 8
 
 

@@ -15,7 +15,7 @@ from ehr_course.cli.settings import SummarizeSettings
 from ehr_course.cli.trained import fingerprint_of_model, open_run
 from ehr_course.errors import InputError
 from ehr_course.evaluation.summaries import rouge
-from ehr_course.generation.beam_settings import BeamSettings
+from ehr_course.generation.search_settings import BeamSettings
 from ehr_course.generation.summaries import summarize as write_summaries
 from ehr_course.models.pointer_generator import PointerGenerator
 
@@ -48,10 +48,10 @@ def summarize(
         raise InputError(out, "", "its name does not end in .csv", "Name a CSV file.")
     beams = BeamSettings(
         beams=settings.beams,
-        alpha=settings.alpha,
+        length_penalty=settings.length_penalty,
         min_length=settings.min_length,
         max_length=settings.max_length,
-        block_ngrams=settings.block_ngrams,
+        no_repeat_ngram_size=settings.no_repeat_ngram_size,
     )
     run, notes = Path(settings.run), Path(settings.notes)
     with result_file(out, overwrite=overwrite, inputs=[run, notes]) as unfinished:

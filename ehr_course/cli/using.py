@@ -132,10 +132,12 @@ def summarize(
     note_column: NoteColumn = None,
     summary_column: SummaryColumn = None,
     beams: Annotated[int, typer.Option(min=1, max=100, help="Hypotheses followed at a time.")] = 4,
-    alpha: Annotated[float, typer.Option(min=0, help="Of the length penalty; 0: none.")] = 1.0,
+    length_penalty: Annotated[
+        float, typer.Option(min=0, help="Exponent of the length penalty; 0: none.")
+    ] = 1.0,
     min_length: Annotated[int, typer.Option(min=1, help="Shortest summary, in tokens.")] = 2,
     max_length: Annotated[int, typer.Option(min=1, help="Longest summary, in tokens.")] = 128,
-    block_ngrams: Annotated[
+    no_repeat_ngram_size: Annotated[
         int, typer.Option(min=0, help="No run of so many tokens comes twice; 0: it may.")
     ] = 3,
     batch_size: Annotated[int, typer.Option(min=1, help="Notes read at a time.")] = 8,
@@ -158,10 +160,10 @@ def summarize(
         note_column=note_column,
         summary_column=summary_column,
         beams=beams,
-        alpha=alpha,
+        length_penalty=length_penalty,
         min_length=min_length,
         max_length=max_length,
-        block_ngrams=block_ngrams,
+        no_repeat_ngram_size=no_repeat_ngram_size,
         batch_size=batch_size,
     )
     run_command("summarize", settings, out, overwrite=overwrite, quiet=quiet)

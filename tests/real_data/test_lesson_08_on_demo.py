@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from nbformat import NotebookNode
 
-from course.build import ROOT, read_source, run
+from course.build import ROOT
 from course.kernels import kernel_environment
+from course.notebook import read_source, run
 
 DEMO = Path(__file__).resolve().parents[3] / "shared" / "data" / "mimic3-demo"
 

@@ -10,8 +10,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from course.build import ROOT, read_source, run
+from course.build import ROOT
 from course.kernels import kernel_environment
+from course.notebook import read_source, run
 
 NOTES = (
     Path(__file__).resolve().parents[3]

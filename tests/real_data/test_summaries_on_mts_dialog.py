@@ -9,7 +9,7 @@ import torch
 
 from ehr_course.batches.notes import NoteDataset
 from ehr_course.evaluation.summaries import first_words, rouge
-from ehr_course.generation.beam_settings import BeamSettings
+from ehr_course.generation.search_settings import BeamSettings
 from ehr_course.generation.summaries import summarize
 from ehr_course.models.pointer_generator import PointerGenerator, PointerGeneratorConfig
 from ehr_course.sources.notes import read_notes

@@ -1,4 +1,4 @@
-r"""Whether rows of token ids are full records: <BOS> <v> codes <\v> ... <EOS>."""
+r"""Checks that rows of token ids are full records: <BOS> <v> codes <\v> ... <EOS>."""
 
 from __future__ import annotations
 

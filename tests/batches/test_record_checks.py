@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ehr_course.batches.ragged import Ragged
-from ehr_course.batches.well_formed import check_records
+from ehr_course.batches.record_checks import check_records
 from ehr_course.errors import InputError
 
 GOOD = [1, 3, 7, 8, 4, 3, 9, 4, 2]

@@ -1,4 +1,4 @@
-"""Sifting the rows of a table so that each is kept, or dropped for a reason that is counted."""
+"""A filter of the rows of a table: each is kept, or dropped for a reason that is counted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def check_malformed(malformed: str) -> None:
         raise InputError("malformed", "", f"{malformed!r} is no policy", 'Use "raise" or "drop".')
 
 
-class Sieve:
+class RowFilter:
     """The rows of a table that are still kept, and an account of the others.
 
     Attributes:
