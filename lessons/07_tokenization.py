@@ -35,6 +35,7 @@ import math
 from collections import Counter
 
 import torch
+from torch import Tensor
 from transformers import BartConfig
 
 from ehr_course import icd9
@@ -198,7 +199,7 @@ assert tokenizer.code_to_id(tokenizer.id_to_token(last)) == last
 # Run `hint("07.1")` in a new cell if you are stuck.
 
 # %% tags=["exercise:07.1", "nbval-ignore-output"]
-def token_id(code, vocabulary):
+def token_id(code: str, vocabulary: list[str]) -> int:
     raise NotImplementedError("07.1: replace this line")
 
 
@@ -288,7 +289,9 @@ print(" ".join(tokenizer.tokens(ids)))
 # `[3, 10, 8, 4]`.
 
 # %% tags=["exercise:07.2", "nbval-ignore-output"]
-def encode_visit(codes, code_ids):
+def encode_visit(
+    codes: list[str], code_ids: dict[str, int]
+) -> list[int]:
     raise NotImplementedError("07.2: replace this line")
 
 
@@ -307,7 +310,9 @@ check("07.2", encode_visit)
 # `[["4280", "25000"], ["4280"]]` is `[1, 3, 10, 8, 4, 3, 10, 4, 2]`.
 
 # %% tags=["exercise:07.3", "nbval-ignore-output"]
-def encode_patient(visits, code_ids):
+def encode_patient(
+    visits: list[list[str]], code_ids: dict[str, int]
+) -> list[int]:
     raise NotImplementedError("07.3: replace this line")
 
 
@@ -367,7 +372,7 @@ for record in train:
 # `[1, 3, 8, 4, 3, 4, 2]` give `[["25000"], []]`.
 
 # %% tags=["exercise:07.4", "nbval-ignore-output"]
-def decode(ids, vocabulary):
+def decode(ids: list[int], vocabulary: list[str]) -> list[list[str]]:
     raise NotImplementedError("07.4: replace this line")
 
 
@@ -404,7 +409,7 @@ assert filling > 0.2
 # `tensor([[1, 1, 0, 0], [1, 1, 1, 1]])`.
 
 # %% tags=["exercise:07.5", "nbval-ignore-output"]
-def pad_batch(sequences):
+def pad_batch(sequences: list[list[int]]) -> tuple[Tensor, Tensor]:
     raise NotImplementedError("07.5: replace this line")
 
 
@@ -496,7 +501,7 @@ assert product == 0.0
 # that of `["ab", "c"]` is -12.
 
 # %% tags=["exercise:07.6", "nbval-ignore-output"]
-def segment(text, scores):
+def segment(text: str, scores: dict[str, float]) -> list[str]:
     raise NotImplementedError("07.6: replace this line")
 
 

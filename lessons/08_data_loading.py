@@ -279,7 +279,7 @@ assert above["exact"].max() > 150 and days < 0
 # is `56`.
 
 # %% tags=["exercise:08.1", "nbval-ignore-output"]
-def age_at_admission(born, admitted):
+def age_at_admission(born: datetime, admitted: datetime) -> int:
     raise NotImplementedError("08.1: replace this line")
 
 
@@ -351,7 +351,7 @@ for sign in (r"\.", "[a-z]", r"^\s|\s$"):
 # Example: `normalize_code(" e849.7 ")` is `"E8497"`.
 
 # %% tags=["exercise:08.2", "nbval-ignore-output"]
-def normalize_code(text):
+def normalize_code(text: str | None) -> str | None:
     raise NotImplementedError("08.2: replace this line")
 
 
@@ -414,7 +414,10 @@ print(f"stays with ten rows or more: {long_stays.height}")
 # ("105", "1", "4280")])` is `[["4280", "4019"], ["5849"]]`.
 
 # %% tags=["exercise:08.3", "nbval-ignore-output"]
-def rows_to_visits(admissions, diagnoses):
+def rows_to_visits(
+    admissions: list[tuple[str, str]],
+    diagnoses: list[tuple[str, str, str]],
+) -> list[list[str]]:
     raise NotImplementedError("08.3: replace this line")
 
 
@@ -485,7 +488,7 @@ for member in next(iter(lumped.values()))[:3]:
 # Example: `category("E8497")` is `"E849"`.
 
 # %% tags=["exercise:08.4", "nbval-ignore-output"]
-def category(code):
+def category(code: str) -> str:
     raise NotImplementedError("08.4: replace this line")
 
 
@@ -560,7 +563,12 @@ assert only_held_out and set(unseen) == only_held_out
 # "0389")]`, then `["486"]`.
 
 # %% tags=["exercise:08.5", "nbval-ignore-output"]
-def split_patients(rows, n_test):
+Row = tuple[int, int, str]  # subject_id, hadm_id, code
+
+
+def split_patients(
+    rows: list[Row], n_test: int
+) -> tuple[list[Row], list[Row], list[str]]:
     raise NotImplementedError("08.5: replace this line")
 
 
@@ -646,7 +654,9 @@ else:
 # `{"no code": 1, "unknown admission": 0, "repeated": 1}`.
 
 # %% tags=["exercise:08.6", "nbval-ignore-output"]
-def count_dropped(rows, known_admissions):
+def count_dropped(
+    rows: list[tuple[int, str | None]], known_admissions: list[int]
+) -> tuple[list[tuple[int, str]], dict[str, int]]:
     raise NotImplementedError("08.6: replace this line")
 
 
