@@ -282,8 +282,9 @@ print(" ".join(tokenizer.tokens(ids)))
 #
 # Try It Yourself · ★ · 4 minutes
 #
-# `codes` is a list of codes, and `code_ids` a dictionary from code to
-# token id, perhaps with gaps. Return the visit as a list of token ids.
+# `codes` is a list of codes, of which one may stand there twice, and
+# `code_ids` a dictionary from code to token id, perhaps with gaps. Return
+# the visit as a list of token ids.
 #
 # Example: `encode_visit(["4280", "25000"], {"25000": 8, "4280": 10})` is
 # `[3, 10, 8, 4]`.
@@ -303,8 +304,8 @@ check("07.2", encode_visit)
 #
 # Try It Yourself · ★ · 5 minutes
 #
-# `visits` is a list of visits, each a list of codes. Return the whole
-# patient as one list of token ids.
+# `visits` is a list of visits, each a list of codes; two visits may have
+# the same codes. Return the whole patient as one list of token ids.
 #
 # Example: with `code_ids = {"25000": 8, "4280": 10}` the patient
 # `[["4280", "25000"], ["4280"]]` is `[1, 3, 10, 8, 4, 3, 10, 4, 2]`.
@@ -363,10 +364,10 @@ for record in train:
 #
 # Try It Yourself · ★★ · 8 minutes
 #
-# `ids` is a list of token ids that contains `<EOS>`; `vocabulary` is the
-# list of codes, the first of which has id 7. Return a list of visits,
-# each a list of codes. Keep empty visits. Pass over every other special
-# token, `<mask>` too.
+# `ids` is a list of token ids that contains `<EOS>`; what stands behind
+# it does not count. `vocabulary` is the list of codes, the first of which
+# has id 7. Return a list of visits, each a list of codes. Keep empty
+# visits. Pass over every other special token, `<mask>` too.
 #
 # Example: with `vocabulary = ["0389", "25000"]` the ids
 # `[1, 3, 8, 4, 3, 4, 2]` give `[["25000"], []]`.

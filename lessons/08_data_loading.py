@@ -404,10 +404,10 @@ print(f"stays with ten rows or more: {long_stays.height}")
 # Rows of one patient, saved by a spreadsheet; everything is text.
 # `admissions` holds rows `(HADM_ID, ADMITTIME)`, with times like
 # `"9/14/2101 17:05"`: month, day, year. `diagnoses` holds rows
-# `(HADM_ID, SEQ_NUM, ICD9_CODE)`. Both come in any order. Return the
-# visits in time order, each a list of codes by rising `SEQ_NUM`. Leave
-# out admissions without a diagnosis. `datetime.strptime` reads such a
-# time.
+# `(HADM_ID, SEQ_NUM, ICD9_CODE)`. Both come in any order, and two
+# admissions can have the same time. Return the visits in time order, each
+# a list of codes by rising `SEQ_NUM`. Leave out admissions without a
+# diagnosis. `datetime.strptime` reads such a time.
 #
 # Example: `rows_to_visits([("118", "10/2/2101 9:30"), ("105",
 # "9/14/2101 17:05")], [("118", "1", "5849"), ("105", "2", "4019"),
@@ -552,11 +552,11 @@ assert only_held_out and set(unseen) == only_held_out
 #
 # Try It Yourself · ★★ · 7 minutes
 #
-# `rows` is a list of `(subject_id, hadm_id, code)` in random order. The
-# test patients are the first `n_test` different patients that the rows
-# name. Return three lists: the training rows and the test rows, each in
-# the order of `rows`, and the vocabulary of the training rows, each code
-# once and sorted.
+# `rows` is a list of `(subject_id, hadm_id, code)` in random order; a row
+# can come twice. The test patients are the first `n_test` different
+# patients that the rows name. Return three lists: the training rows and
+# the test rows, each in the order of `rows` and with every row, and the
+# vocabulary of the training rows, each code once and sorted.
 #
 # Example: `split_patients([(7, 1, "4280"), (3, 2, "486"), (7, 4,
 # "0389")], 1)` gives `[(3, 2, "486")]`, then `[(7, 1, "4280"), (7, 4,

@@ -261,63 +261,44 @@ def _fresh_batch(rng: random.Random) -> Arguments:
     return batch
 
 
-_GOOD: Batch = (
-    torch.tensor([[1, 6, 2], [1, 2, 0]]),
-    torch.tensor([[1, 1, 1], [1, 1, 0]]),
-    torch.tensor([[2, 1, 8, 9], [2, 1, 7, 2]]),
-    torch.tensor([[1, 8, 9, 2], [1, 7, 2, -100]]),
-    torch.tensor([[64.0], [71.0]]),
-    torch.tensor([[0], [1]]),
+def _batch(
+    ids: list[Ids], mask: list[Ids], decoder: list[Ids], labels: list[Ids], age: list[float]
+) -> Batch:
+    """A batch whose patients are a man, a woman and so on."""
+    x_cat = [[row % 2] for row in range(len(age))]
+    return (
+        *map(torch.tensor, (ids, mask, decoder, labels)),
+        torch.tensor(age)[:, None],
+        torch.tensor(x_cat),
+    )
+
+
+_IDS, _MASK = [[1, 6, 2], [1, 2, 0]], [[1, 1, 1], [1, 1, 0]]
+_AGES = [64.0, 71.0]
+_GOOD = _batch(_IDS, _MASK, [[2, 1, 8, 9], [2, 1, 7, 2]], [[1, 8, 9, 2], [1, 7, 2, -100]], _AGES)
+_PADDED = _batch(
+    _IDS, _MASK, [[2, 1, 8, 9], [2, 1, 2, 0]], [[1, 8, 9, 2], [1, 2, -100, -100]], _AGES
 )
-_SHORT: Batch = (
-    torch.tensor([[1, 6, 2], [1, 8, 2]]),
-    torch.tensor([[1, 1, 1], [1, 1, 1]]),
-    torch.tensor([[2, 1, 9], [2, 1, 8]]),
-    torch.tensor([[1, 9, 2], [1, 8, 2]]),
-    torch.tensor([[64.0], [71.0]]),
-    torch.tensor([[0], [1]]),
-)
-_PADDED: Batch = (
-    torch.tensor([[1, 6, 2], [1, 2, 0]]),
-    torch.tensor([[1, 1, 1], [1, 1, 0]]),
-    torch.tensor([[2, 1, 8, 9], [2, 1, 2, 0]]),
-    torch.tensor([[1, 8, 9, 2], [1, 2, -100, -100]]),
-    torch.tensor([[64.0], [71.0]]),
-    torch.tensor([[0], [1]]),
+_SHORT = _batch(
+    [[1, 6, 2], [1, 8, 2]], [[1] * 3] * 2, [[2, 1, 9], [2, 1, 8]], [[1, 9, 2], [1, 8, 2]], _AGES
 )
 _ONE_TYPE_WRONG = tuple(
-    _put(_SHORT, name, tensor)
-    for name, tensor in (
-        ("input_ids", _SHORT[0].int()),
-        ("attention_mask", _SHORT[1].bool()),
-        ("attention_mask", _SHORT[1].float()),
-        ("decoder_input_ids", _SHORT[2].int()),
-        ("labels", _SHORT[3].int()),
-        ("x_num", _SHORT[4].double()),
-        ("x_num", _SHORT[4].long()),
-        ("x_num", _SHORT[4].half()),
-        ("attention_mask", _SHORT[1].double()),
-        ("x_cat", _SHORT[5].int()),
-        ("x_cat", _SHORT[5].float()),
+    _put(_SHORT, name, _get(_SHORT, name).to(dtype))
+    for name, *dtypes in (
+        ("input_ids", torch.int32),
+        ("attention_mask", torch.bool, torch.float32, torch.float64),
+        ("decoder_input_ids", torch.int32),
+        ("labels", torch.int32),
+        ("x_num", torch.float64, torch.int64, torch.float16),
+        ("x_cat", torch.int32, torch.float32),
     )
+    for dtype in dtypes
 )
-
-_INSIDE: Batch = (
-    *_SHORT[:2],
-    torch.tensor([[2, 1, 0], [2, 1, 8]]),
-    torch.tensor([[1, 0, 2], [1, 8, 2]]),
-    *_SHORT[4:],
-)
-"""A label of 0 that is not the last of its row."""
-_LONG_SOURCE: Batch = (
-    torch.tensor([[1, 3, 6, 8, 4, 2]]),
-    torch.tensor([[1, 1, 1, 1, 1, 1]]),
-    torch.tensor([[2, 1, 9]]),
-    torch.tensor([[1, 9, 2]]),
-    torch.tensor([[64.0]]),
-    torch.tensor([[1]]),
-)
-"""One patient, and a source that is longer than the target."""
+# A label of 0 that is not the last of its row.
+_INSIDE = (*_SHORT[:2], torch.tensor([[2, 1, 0], [2, 1, 8]]), torch.tensor([[1, 0, 2], [1, 8, 2]]))
+_INSIDE += _SHORT[4:]
+# One patient, and a source that is longer than the target.
+_LONG_SOURCE = _batch([[1, 3, 6, 8, 4, 2]], [[1] * 6], [[2, 1, 9]], [[1, 9, 2]], [64.0])
 _ALL_WRONG: Batch = (
     _GOOD[0],
     torch.ones(2, 3, dtype=torch.int64),
@@ -344,6 +325,7 @@ CONTRACT = Exercise(
         _PADDED,
         _LONG_SOURCE,
         *_ONE_TYPE_WRONG,
+        (*(t.int() for t in _SHORT[:4]), _SHORT[4], _SHORT[5].int()),
         _put(_SHORT, "x_num", torch.tensor([64.0, 71.0])),
         _put(_SHORT, "x_cat", torch.tensor([0, 1])),
         _put(_put(_SHORT, "x_num", torch.tensor([64.0, 71.0])), "x_cat", torch.tensor([0, 1])),
