@@ -245,8 +245,8 @@ _RARE_LETTERS = {letter: 10 * score for letter, score in _LETTERS.items()}
 
 # The product of the probabilities of this text's pieces is 0.0 after half of it. The text is short
 # enough to be shown, and for an answer that recurses from letter to letter. The best sums of its
-# first 20 and 24 letters are -675 and -810, and that of all is -1755. So a start of -100, one of
-# -999, and a product of probabilities, which is 0.0 below -745, are wrong on different ones.
+# first 20, 24 and 31 letters are -675, -810 and -1015. So a start of -100, one of -999, and a
+# product of probabilities, which is 0.0 below -745, are wrong on different ones.
 _LONG = "abcd" * 13
 _LONG_SCORES = _RARE_LETTERS | {"abc": -70.0, "ab": -70.0, "cd": -75.0}
 
@@ -262,7 +262,7 @@ SEGMENT = Exercise(
         ("abcd", {"a": -2.9, "b": -2.9, "ab": -5.4, "c": -2.4, "d": -2.4, "cd": -4.6}),
         _word("▁heart▁failure", {"▁heart": -9.0, "▁failure": -11.0}),
         _word("▁hypertension", {"▁hyper": -8.0, "▁hypertension": -11.0}),
-        *((_LONG[:length], _LONG_SCORES) for length in (20, 24, 52)),
+        *((_LONG[:length], _LONG_SCORES) for length in (20, 24, 31, 52)),
     ),
     extreme=(("ab", {"a": -30_000.0, "b": -30_000.0}),),
     fresh=_fresh_text,
