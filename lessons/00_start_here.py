@@ -167,7 +167,7 @@ assert sum(pieces) / len(codes) > 3
 # Example: `count_codes([["4280", "42731"], ["4280"]])` is `2`.
 
 # %% tags=["exercise:00.1", "nbval-ignore-output"]
-def count_codes(visits):
+def count_codes(visits: list[list[str]]) -> int:
     raise NotImplementedError("00.1: replace this line")
 
 

@@ -69,8 +69,10 @@ def visible(
             for pair in pairs:
                 if (seen := look(pair)) is not None:
                     return seen
-        return _of_lists(expected.value, made.value) or _unknown_key(
-            exercise, probe, expected, made
+        return (
+            _of_lists(expected.value, made.value)
+            or _unknown_key(exercise, probe, expected, made)
+            or _names_missing_or_besides(expected.value, made.value)
         )
     except Exception:
         return None  # an answer's value may be anything, and the comparison must go on
@@ -337,6 +339,20 @@ def _unknown_key(exercise: Exercise, probe: Arguments, expected: Call, made: Cal
         unknown = [text for text in given if text not in _keys(table)]
         if unknown:
             return f"{shorten(unknown[0], 40)} is in your result, and {name} does not have it."
+    return None
+
+
+def _names_missing_or_besides(expected: Any, actual: Any) -> str | None:
+    """A list of names, some of which are missing, or which has some besides."""
+    if not isinstance(expected, list) or not isinstance(actual, list):
+        return None
+    if not all(isinstance(item, str) for item in [*expected, *actual]):
+        return None
+    missing, besides = set(expected) - set(actual), set(actual) - set(expected)
+    if missing and not besides:
+        return f"Your result lacks {', '.join(map(shorten, sorted(missing)))}."
+    if besides and not missing:
+        return f"Your result has {', '.join(map(shorten, sorted(besides)))} besides."
     return None
 
 
