@@ -32,7 +32,7 @@ from types import SimpleNamespace
 import numpy as np
 import torch
 from scipy.spatial.distance import jensenshannon
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from ehr_course.batches.collate import SEXES
@@ -141,7 +141,7 @@ assert large.exp()[0].isinf() and safe.isfinite().all()
 # of 2.
 
 # %% tags=["exercise:14.1", "nbval-ignore-output"]
-def masked_cross_entropy(logits, labels):
+def masked_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     raise NotImplementedError("14.1: replace this line")
 
 
@@ -205,7 +205,9 @@ assert torch.isclose(right, losses[scored].mean())
 # `[0.1, 0.9]` and the result is 0.3975.
 
 # %% tags=["exercise:14.2", "nbval-ignore-output"]
-def smoothed_cross_entropy(logits, labels, smoothing):
+def smoothed_cross_entropy(
+    logits: Tensor, labels: Tensor, smoothing: float
+) -> Tensor:
     raise NotImplementedError("14.2: replace this line")
 
 
@@ -369,7 +371,7 @@ assert judged["smoothed"][1] < judged["plain"][1] - 0.05
 # their mean is 2.
 
 # %% tags=["exercise:14.3", "nbval-ignore-output"]
-def losses_of_parts(parts):
+def losses_of_parts(parts: list[tuple[Tensor, Tensor]]) -> list[float]:
     raise NotImplementedError("14.3: replace this line")
 
 
@@ -568,7 +570,9 @@ def value_and_gradient(logits, read, never, labels):
     return value.detach(), nothing if logits.grad is None else logits.grad
 
 
-def penalty(logits, read, never, labels):
+def penalty(
+    logits: Tensor, read: Tensor, never: Tensor, labels: Tensor
+) -> Tensor:
     raise NotImplementedError("14.4: replace this line")
 
 
@@ -820,7 +824,7 @@ assert adds["squared error, years"] > 100 * adds["six brackets"]
 # 1.75.
 
 # %% tags=["exercise:14.5", "nbval-ignore-output"]
-def total_loss(terms, counts):
+def total_loss(terms: list[LossTerm], counts: dict[str, int]) -> Tensor:
     raise NotImplementedError("14.5: replace this line")
 
 

@@ -9,23 +9,18 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, tensor
 
 from ehr_course.exercises.exercise import Arguments, Exercise
+from ehr_course.exercises.lessons.small_tensors import numbers
 
 FLOAT32 = 1e-4
 """The tolerance of values that come from a few sums and products in float32."""
 
 
-def _numbers(rng: random.Random, *shape: int) -> Tensor:
-    """Numbers from -2 to 2 with one decimal, none of them 0: short in a message."""
-    values = [rng.choice((-1, 1)) * rng.randint(1, 20) / 10 for _ in range(math.prod(shape))]
-    return torch.tensor(values).reshape(shape)
-
-
 def _rows(lengths: Sequence[int], width: int) -> Tensor:
     """Rows of so many tokens, padded on the right: bool (rows, width)."""
-    return torch.tensor([[place < length for place in range(width)] for length in lengths])
+    return tensor([[place < length for place in range(width)] for length in lengths])
 
 
 # 13.1 The last real token
@@ -45,10 +40,10 @@ def _last_states(states: Tensor, real: Tensor) -> Tensor:
 def _fresh_states(rng: random.Random) -> Arguments:
     batch, length = rng.randint(2, 3), rng.randint(3, 4)
     lengths = [rng.randint(1, length) for _ in range(batch)]
-    return _numbers(rng, batch, length, 2), _rows(lengths, length)
+    return numbers(rng, batch, length, 2), _rows(lengths, length)
 
 
-_STATES = torch.tensor(
+_STATES = tensor(
     [
         [[0.1, 1.0], [0.2, 2.0], [0.3, 3.0], [0.4, 4.0]],
         [[1.1, 5.0], [1.2, 6.0], [1.3, 7.0], [1.4, 8.0]],
@@ -79,7 +74,7 @@ Number = Callable[[float, Bounds], int]
 
 
 def _numbered(number: Number) -> Callable[[Tensor, Bounds], Tensor]:
-    return lambda ages, bounds: torch.tensor([number(age, bounds) for age in ages.tolist()])
+    return lambda ages, bounds: tensor([number(age, bounds) for age in ages.tolist()])
 
 
 def _fresh_ages(rng: random.Random) -> Arguments:
@@ -87,7 +82,7 @@ def _fresh_ages(rng: random.Random) -> Arguments:
     ages = [float(rng.choice(bounds)), rng.choice(bounds) - 0.3, rng.choice((0.0, 90.0))]
     ages += [rng.randint(0, 180) / 2 for _ in range(2)]
     rng.shuffle(ages)
-    return torch.tensor(ages), bounds
+    return tensor(ages), bounds
 
 
 _SIX = [18, 30, 50, 65, 80]
@@ -96,13 +91,13 @@ BRACKETS = Exercise(
     id="13.2",
     reference=_numbered(lambda age, bounds: bisect_right(bounds, age)),
     chosen=(
-        (torch.tensor([0.0, 17.0, 18.0, 29.0, 30.0]), _SIX),
-        (torch.tensor([90.0, 80.0, 79.0, 65.0, 50.0]), _SIX),
+        (tensor([0.0, 17.0, 18.0, 29.0, 30.0]), _SIX),
+        (tensor([90.0, 80.0, 79.0, 65.0, 50.0]), _SIX),
         # 79.2 tells rounding from rounding up, 18.4 a bound that is passed from one passed by 1.
-        (torch.tensor([17.7, 29.5, 64.9, 79.2, 18.4]), _SIX),
-        (torch.tensor([0.0, 40.0, 89.0, 90.0]), [1, 40]),
-        (torch.tensor([12.0, 60.0]), [60]),
-        (torch.tensor([44.0, 89.5, 90.0]), [45, 90]),
+        (tensor([17.7, 29.5, 64.9, 79.2, 18.4]), _SIX),
+        (tensor([0.0, 40.0, 89.0, 90.0]), [1, 40]),
+        (tensor([12.0, 60.0]), [60]),
+        (tensor([44.0, 89.5, 90.0]), [45, 90]),
     ),
     fresh=_fresh_ages,
 )
@@ -145,44 +140,39 @@ def _fresh_answers(rng: random.Random) -> Arguments:
     batch, n_prompts, length, n_classes = 2, rng.randint(1, 2), rng.randint(2, 3), 2
     # The first row is shorter than the second, so that a mean of means is not the mean.
     lengths = [rng.randint(1, length - 1), length]
-    labels = torch.tensor(
+    labels = tensor(
         [
             [rng.choice((1, 3, 7, 8, 9)) if place < n else NOT_SCORED for place in range(length)]
             for n in lengths
         ]
     )
-    logits = _numbers(rng, batch, n_prompts + length, n_classes)
-    return logits, labels, torch.tensor(rng.choice(([0, 1], [1, 0]))), n_prompts
+    logits = numbers(rng, batch, n_prompts + length, n_classes)
+    return logits, labels, tensor(rng.choice(([0, 1], [1, 0]))), n_prompts
 
 
-_TWO_ROWS = torch.tensor(
+_TWO_ROWS = tensor(
     [
         [[0.5, -1.0], [2.0, 0.3], [0.1, 1.0], [-0.4, 0.9]],
         [[1.5, 0.2], [-0.6, 0.8], [0.7, -2.0], [1.2, 1.1]],
     ]
 )
-_LABELS = torch.tensor([[1, 7, NOT_SCORED], [3, 8, 9]])
+_LABELS = tensor([[1, 7, NOT_SCORED], [3, 8, 9]])
 
 TOKEN_LOSS = Exercise(
     id="13.3",
     reference=_token_loss,
     chosen=(
-        (torch.tensor([[[0.5, -1.0], [2.0, 0.3]]]), torch.tensor([[7]]), torch.tensor([1]), 1),
-        (_TWO_ROWS, _LABELS, torch.tensor([0, 1]), 1),
-        (_TWO_ROWS, _LABELS, torch.tensor([1, 0]), 1),
-        (_TWO_ROWS, torch.tensor([[7, NOT_SCORED], [8, 9]]), torch.tensor([1, 0]), 2),
-        (_TWO_ROWS[:, 1:], _LABELS, torch.tensor([1, 1]), 0),
-        (_TWO_ROWS[:1], torch.tensor([[0, 7, NOT_SCORED]]), torch.tensor([1]), 1),
+        (tensor([[[0.5, -1.0], [2.0, 0.3]]]), tensor([[7]]), tensor([1]), 1),
+        (_TWO_ROWS, _LABELS, tensor([0, 1]), 1),
+        (_TWO_ROWS, _LABELS, tensor([1, 0]), 1),
+        (_TWO_ROWS, tensor([[7, NOT_SCORED], [8, 9]]), tensor([1, 0]), 2),
+        (_TWO_ROWS[:, 1:], _LABELS, tensor([1, 1]), 0),
+        (_TWO_ROWS[:1], tensor([[0, 7, NOT_SCORED]]), tensor([1]), 1),
+        (tensor([[[9.0, -9.0], [200.0, -200.0], [-1.0, 1.0]]]), tensor([[7, 2]]), tensor([1]), 1),
         (
-            torch.tensor([[[9.0, -9.0], [200.0, -200.0], [-1.0, 1.0]]]),
-            torch.tensor([[7, 2]]),
-            torch.tensor([1]),
-            1,
-        ),
-        (
-            torch.tensor([[[0.0, 0.0, 0.0], [1.0, 2.0, 3.0], [3.0, 0.5, -1.0], [0.2, 0.1, 2.0]]]),
-            torch.tensor([[3, 7, NOT_SCORED]]),
-            torch.tensor([2]),
+            tensor([[[0.0, 0.0, 0.0], [1.0, 2.0, 3.0], [3.0, 0.5, -1.0], [0.2, 0.1, 2.0]]]),
+            tensor([[3, 7, NOT_SCORED]]),
+            tensor([2]),
             1,
         ),
     ),
@@ -209,7 +199,7 @@ class ToyDecoder:
 
     def __call__(self, prompts: Tensor, embeddings: Tensor) -> Tensor:
         """(batch, n_prompts, d_model) and (batch, length, d_model) to (batch, length, d_model)."""
-        weights = torch.tensor(self.weights)[: embeddings.shape[1], None]
+        weights = tensor(self.weights)[: embeddings.shape[1], None]
         counts = torch.arange(1.0, embeddings.shape[1] + 1)[:, None]
         read = embeddings.cumsum(dim=1) / counts
         mean = prompts.sum(dim=1, keepdim=True) / max(1, prompts.shape[1])
@@ -227,7 +217,7 @@ Found = tuple[Tensor, Tensor]
 def _leak(read: Read, prompts: Tensor, other_prompts: Tensor, embeddings: Tensor) -> Tensor:
     """The reference, state by state."""
     own, other = read(prompts, embeddings).tolist(), read(other_prompts, embeddings).tolist()
-    return torch.tensor(
+    return tensor(
         [
             [math.dist(*states) for states in zip(*rows, strict=True)]
             for rows in zip(own, other, strict=True)
@@ -252,18 +242,18 @@ def _found(read: Read, prompts: Tensor, other_prompts: Tensor, embeddings: Tenso
 def _fresh_decoder(rng: random.Random) -> Arguments:
     batch, length, n_prompts = rng.randint(2, 3), rng.randint(2, 3), rng.randint(1, 2)
     weights = [rng.choice((0.0, 0.5, 1.0, 1.5)) for _ in range(length)]
-    prompts, other_prompts = (_numbers(rng, batch, n_prompts, 2) for _ in range(2))
-    return ToyDecoder(weights), prompts, other_prompts, _numbers(rng, batch, length, 2)
+    prompts, other_prompts = (numbers(rng, batch, n_prompts, 2) for _ in range(2))
+    return ToyDecoder(weights), prompts, other_prompts, numbers(rng, batch, length, 2)
 
 
 _MALE, _FEMALE = [[0.5, -1.0]], [[-0.8, 0.4]]
-_PROMPTS = torch.tensor([_MALE, _FEMALE])
-_OTHERS = torch.tensor([_FEMALE, _MALE])
-_EMBEDDINGS = torch.tensor(
+_PROMPTS = tensor([_MALE, _FEMALE])
+_OTHERS = tensor([_FEMALE, _MALE])
+_EMBEDDINGS = tensor(
     [[[1.0, 0.2], [-0.5, 0.6], [0.3, -1.0]], [[0.4, -0.7], [0.9, 0.1], [-1.2, 0.8]]]
 )
-_TWO_PROMPTS = torch.cat([_PROMPTS, torch.tensor([[[0.3, 0.2]], [[0.7, 1.1]]])], dim=1)
-_TWO_OTHERS = torch.cat([_OTHERS, torch.tensor([[[0.7, 1.1]], [[0.3, 0.2]]])], dim=1)
+_TWO_PROMPTS = torch.cat([_PROMPTS, tensor([[[0.3, 0.2]], [[0.7, 1.1]]])], dim=1)
+_TWO_OTHERS = torch.cat([_OTHERS, tensor([[[0.7, 1.1]], [[0.3, 0.2]]])], dim=1)
 
 LEAK = Exercise(
     id="13.4",

@@ -7,10 +7,11 @@ import random
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, tensor
 from torch.nn.functional import cross_entropy
 
 from ehr_course.exercises.exercise import Arguments, Exercise
+from ehr_course.exercises.lessons.small_tensors import numbers
 from ehr_course.losses import LossTerm
 
 FLOAT32 = 1e-4
@@ -19,18 +20,12 @@ FLOAT32 = 1e-4
 NOT_SCORED = -100
 
 
-def _numbers(rng: random.Random, *shape: int, up_to: int = 30) -> Tensor:
-    """Numbers with one decimal, from minus to plus up_to tenths: short in a message."""
-    values = [rng.randint(-up_to, up_to) / 10 for _ in range(math.prod(shape))]
-    return torch.tensor(values).reshape(shape)
-
-
 def _labels(rng: random.Random, batch: int, length: int, vocab: int) -> Tensor:
     """Labels of a padded batch: rows of several lengths, -100 after the end of each."""
     labels = torch.full((batch, length), NOT_SCORED)
     for row in labels:
         n_scored = rng.randint(1, length)
-        row[:n_scored] = torch.tensor([rng.randrange(vocab) for _ in range(n_scored)])
+        row[:n_scored] = tensor([rng.randrange(vocab) for _ in range(n_scored)])
     return labels
 
 
@@ -47,31 +42,31 @@ def _fresh_logits(rng: random.Random) -> Arguments:
     batch, length, vocab = rng.randint(2, 3), rng.randint(2, 4), rng.randint(3, 4)
     labels = _labels(rng, batch, length, vocab)
     labels[rng.randrange(batch), 0] = rng.randrange(vocab)
-    return _numbers(rng, batch, length, vocab), labels
+    return numbers(rng, batch, length, vocab, up_to=30), labels
 
 
 MASKED = Exercise(
     id="14.1",
     reference=_cross_entropy,
     chosen=(
-        (torch.tensor([[[2.0, 0.0, 1.0]]]), torch.tensor([[0]])),
-        (torch.tensor([[[1.0, 0.0], [0.0, 2.0]]]), torch.tensor([[0, -100]])),
+        (tensor([[[2.0, 0.0, 1.0]]]), tensor([[0]])),
+        (tensor([[[1.0, 0.0], [0.0, 2.0]]]), tensor([[0, -100]])),
         (
-            torch.tensor([[[1.0, 0.0], [0.0, 2.0]], [[0.5, 1.0], [3.0, 0.0]]]),
-            torch.tensor([[1, 0], [1, -100]]),
+            tensor([[[1.0, 0.0], [0.0, 2.0]], [[0.5, 1.0], [3.0, 0.0]]]),
+            tensor([[1, 0], [1, -100]]),
         ),
         (
-            torch.tensor([[[1.0, 0.0], [0.0, 2.0]], [[0.5, 1.0], [3.0, 0.0]]]),
-            torch.tensor([[1, 1], [-100, -100]]),
+            tensor([[[1.0, 0.0], [0.0, 2.0]], [[0.5, 1.0], [3.0, 0.0]]]),
+            tensor([[1, 1], [-100, -100]]),
         ),
-        (torch.tensor([[[120.0, 118.0], [-120.0, -121.0]]]), torch.tensor([[1, 0]])),
-        (torch.tensor([[[120.0, 118.0], [121.0, 119.0]]]), torch.tensor([[1, 0]])),
-        (torch.tensor([[[150.0, 0.0], [0.0, 1.0]]]), torch.tensor([[1, 0]])),
-        (torch.tensor([[[40.0, 0.0], [0.0, 1.0]]]), torch.tensor([[0, 0]])),
-        (torch.tensor([[[0.0, 1.0], [2.0, 0.0], [1.0, 1.5]]]), torch.tensor([[-100, 1, 0]])),
+        (tensor([[[120.0, 118.0], [-120.0, -121.0]]]), tensor([[1, 0]])),
+        (tensor([[[120.0, 118.0], [121.0, 119.0]]]), tensor([[1, 0]])),
+        (tensor([[[150.0, 0.0], [0.0, 1.0]]]), tensor([[1, 0]])),
+        (tensor([[[40.0, 0.0], [0.0, 1.0]]]), tensor([[0, 0]])),
+        (tensor([[[0.0, 1.0], [2.0, 0.0], [1.0, 1.5]]]), tensor([[-100, 1, 0]])),
         (
-            torch.tensor([[[0.5, 1.0, 2.0]] * 3, [[1.0, -1.0, 0.5]] * 3]),
-            torch.tensor([[2, 1, 0], [1, -100, -100]]),
+            tensor([[[0.5, 1.0, 2.0]] * 3, [[1.0, -1.0, 0.5]] * 3]),
+            tensor([[2, 1, 0], [1, -100, -100]]),
         ),
     ),
     fresh=_fresh_logits,
@@ -89,28 +84,28 @@ def _smoothed(logits: Tensor, labels: Tensor, smoothing: float) -> float:
 
 def _fresh_smoothing(rng: random.Random) -> Arguments:
     n, vocab = rng.randint(2, 4), rng.randint(3, 4)
-    labels = torch.tensor([rng.randrange(vocab) for _ in range(n)])
+    labels = tensor([rng.randrange(vocab) for _ in range(n)])
     if rng.random() < 0.5:
         labels[rng.randrange(1, n)] = NOT_SCORED
-    return _numbers(rng, n, vocab), labels, rng.choice((0.05, 0.1, 0.2, 0.3, 0.6))
+    return numbers(rng, n, vocab, up_to=30), labels, rng.choice((0.05, 0.1, 0.2, 0.3, 0.6))
 
 
-_S3 = torch.tensor([[2.0, 0.0, 1.0], [0.0, 0.5, -1.0], [1.0, 3.0, 0.0]])
+_S3 = tensor([[2.0, 0.0, 1.0], [0.0, 0.5, -1.0], [1.0, 3.0, 0.0]])
 
 SMOOTHED = Exercise(
     id="14.2",
     reference=_smoothed,
     chosen=(
-        (torch.tensor([[2.0, 0.0]]), torch.tensor([0]), 0.1),
-        (torch.tensor([[2.0, 0.0]]), torch.tensor([1]), 0.4),
-        (_S3, torch.tensor([0, 1, 2]), 0.0),
-        (_S3, torch.tensor([0, 1, 2]), 0.1),
-        (_S3, torch.tensor([0, -100, 2]), 0.1),
-        (_S3, torch.tensor([1, -100, -100]), 0.3),
-        (_S3, torch.tensor([-100, 2, 1]), 1.0),
-        (torch.tensor([[90.0, 0.0, -90.0], [-1.0, 0.0, 1.0]]), torch.tensor([0, 1]), 0.2),
-        (torch.tensor([[120.0, 118.0, 119.0]]), torch.tensor([1]), 0.2),
-        (torch.tensor([[40.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0]), 0.0),
+        (tensor([[2.0, 0.0]]), tensor([0]), 0.1),
+        (tensor([[2.0, 0.0]]), tensor([1]), 0.4),
+        (_S3, tensor([0, 1, 2]), 0.0),
+        (_S3, tensor([0, 1, 2]), 0.1),
+        (_S3, tensor([0, -100, 2]), 0.1),
+        (_S3, tensor([1, -100, -100]), 0.3),
+        (_S3, tensor([-100, 2, 1]), 1.0),
+        (tensor([[90.0, 0.0, -90.0], [-1.0, 0.0, 1.0]]), tensor([0, 1]), 0.2),
+        (tensor([[120.0, 118.0, 119.0]]), tensor([1]), 0.2),
+        (tensor([[40.0, 0.0], [0.0, 1.0]]), tensor([0, 0]), 0.0),
     ),
     fresh=_fresh_smoothing,
     tolerance=FLOAT32,
@@ -139,13 +134,13 @@ def _fresh_parts(rng: random.Random) -> Arguments:
     parts = []
     for _ in range(rng.randint(2, 3)):
         rows, length = rng.randint(1, 2), rng.randint(1, 3)
-        losses = torch.tensor([rng.randint(1, 60) / 10 for _ in range(rows * length)])
+        losses = tensor([rng.randint(1, 60) / 10 for _ in range(rows * length)])
         parts.append((losses.reshape(rows, length), _labels(rng, rows, length, 30)))
     return (parts,)
 
 
 def _part(losses: list[list[float]], labels: list[list[int]]) -> tuple[Tensor, Tensor]:
-    return torch.tensor(losses), torch.tensor(labels)
+    return tensor(losses), tensor(labels)
 
 
 PARTS = Exercise(
@@ -209,9 +204,9 @@ def _fresh_penalty(rng: random.Random) -> Arguments:
     labels = _labels(rng, batch, length, vocab - 1)
     labels[labels >= 0] += 1
     read = torch.zeros(batch, length, dtype=torch.long)
-    read[:, 0] = torch.tensor([rng.randrange(1, vocab) for _ in range(batch)])
+    read[:, 0] = tensor([rng.randrange(1, vocab) for _ in range(batch)])
     read[:, 1:] = labels[:, :-1].clamp(min=0)
-    return _numbers(rng, batch, length, vocab, up_to=20), read, _symmetric(rng, vocab), labels
+    return numbers(rng, batch, length, vocab), read, _symmetric(rng, vocab), labels
 
 
 def _pairs(vocab: int, *pairs: tuple[int, int]) -> Tensor:
@@ -221,8 +216,8 @@ def _pairs(vocab: int, *pairs: tuple[int, int]) -> Tensor:
     return never
 
 
-_L3 = torch.tensor([[[0.0, 1.0, 0.5, -0.5], [1.0, 0.0, 2.0, 0.5], [0.5, 0.5, 0.0, 1.0]]])
-_TWO = torch.tensor(
+_L3 = tensor([[[0.0, 1.0, 0.5, -0.5], [1.0, 0.0, 2.0, 0.5], [0.5, 0.5, 0.0, 1.0]]])
+_TWO = tensor(
     [
         [[0.0, 2.0, 1.0, 0.0], [1.0, 0.0, -1.0, 2.0], [0.0, 1.0, 0.0, 0.5]],
         [[0.5, 0.0, 1.0, 1.0], [2.0, 0.0, 1.0, 0.0], [0.0, 3.0, 0.0, 1.0]],
@@ -233,23 +228,18 @@ PENALTY = Exercise(
     id="14.4",
     reference=_penalty,
     chosen=(
-        (
-            torch.tensor([[[0.0, 1.0, 2.0]]]),
-            torch.tensor([[1]]),
-            _pairs(3, (1, 2)),
-            torch.tensor([[1]]),
-        ),
-        (_L3, torch.tensor([[1, 2, 3]]), _pairs(4, (1, 3)), torch.tensor([[2, 3, 3]])),
-        (_L3, torch.tensor([[1, 2, 2]]), _pairs(4, (1, 3), (2, 3)), torch.tensor([[2, 2, 1]])),
-        (_L3, torch.tensor([[2, 1, 0]]), _pairs(4, (1, 3)), torch.tensor([[1, 2, -100]])),
+        (tensor([[[0.0, 1.0, 2.0]]]), tensor([[1]]), _pairs(3, (1, 2)), tensor([[1]])),
+        (_L3, tensor([[1, 2, 3]]), _pairs(4, (1, 3)), tensor([[2, 3, 3]])),
+        (_L3, tensor([[1, 2, 2]]), _pairs(4, (1, 3), (2, 3)), tensor([[2, 2, 1]])),
+        (_L3, tensor([[2, 1, 0]]), _pairs(4, (1, 3)), tensor([[1, 2, -100]])),
         (
             _TWO,
-            torch.tensor([[1, 3, 2], [2, 1, 0]]),
+            tensor([[1, 3, 2], [2, 1, 0]]),
             _pairs(4, (1, 3), (1, 2)),
-            torch.tensor([[3, 2, 3], [1, -100, -100]]),
+            tensor([[3, 2, 3], [1, -100, -100]]),
         ),
-        (_L3, torch.tensor([[1, 2, 3]]), _pairs(4), torch.tensor([[2, 3, 3]])),
-        (_L3, torch.tensor([[1, 2, 3]]), _pairs(4, (1, 3)), torch.tensor([[2, 0, 3]])),
+        (_L3, tensor([[1, 2, 3]]), _pairs(4), tensor([[2, 3, 3]])),
+        (_L3, tensor([[1, 2, 3]]), _pairs(4, (1, 3)), tensor([[2, 0, 3]])),
     ),
     fresh=_fresh_penalty,
     tolerance=FLOAT32,
