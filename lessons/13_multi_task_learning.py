@@ -437,7 +437,7 @@ assert real or (random_loss < 0.35 and start_loss < 0.1)
 #    are replaced by `other_prompts`, as the norm of the difference.
 # 2. Features for the head, (batch, length, d_model), that have not seen a
 #    prompt: at each token, the mean of the embeddings up to and including
-#    it.
+#    it. The head's gradient must reach the embeddings through them.
 #
 # Example: `read` adds the prompt to each embedding,
 # `lambda prompts, embeddings: embeddings + prompts`. For

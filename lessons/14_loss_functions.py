@@ -141,7 +141,9 @@ assert large.exp()[0].isinf() and safe.isfinite().all()
 # of 2.
 
 # %% tags=["exercise:14.1", "nbval-ignore-output"]
-def masked_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
+def masked_cross_entropy(
+    logits: Tensor, labels: Tensor
+) -> Tensor | float:
     raise NotImplementedError("14.1: replace this line")
 
 
@@ -198,7 +200,8 @@ assert torch.isclose(right, losses[scored].mean())
 # `logits` has the shape (n, vocab), float32. `labels` has the shape (n,):
 # the right token at each position, or -100. `smoothing` is the share
 # that is spread, 0 to 1. Return the mean of the smoothed loss over the
-# positions that are scored, in nats. Logits may be large.
+# positions that are scored, in nats. Logits may be large. Do it without
+# the option `label_smoothing` of PyTorch's `cross_entropy`.
 #
 # Example: for `logits = [[0.0, 1.0986]]` (probabilities 0.25 and 0.75),
 # as a tensor, `labels = [1]` and `smoothing = 0.2`, the target is
@@ -207,7 +210,7 @@ assert torch.isclose(right, losses[scored].mean())
 # %% tags=["exercise:14.2", "nbval-ignore-output"]
 def smoothed_cross_entropy(
     logits: Tensor, labels: Tensor, smoothing: float
-) -> Tensor:
+) -> Tensor | float:
     raise NotImplementedError("14.2: replace this line")
 
 
@@ -371,7 +374,9 @@ assert judged["smoothed"][1] < judged["plain"][1] - 0.05
 # their mean is 2.
 
 # %% tags=["exercise:14.3", "nbval-ignore-output"]
-def losses_of_parts(parts: list[tuple[Tensor, Tensor]]) -> list[float]:
+def losses_of_parts(
+    parts: list[tuple[Tensor, Tensor]],
+) -> list[Tensor] | list[float]:
     raise NotImplementedError("14.3: replace this line")
 
 
@@ -812,12 +817,12 @@ assert adds["squared error, years"] > 100 * adds["six brackets"]
 # Try It Yourself · ★★ · 7 minutes
 #
 # `terms` is a list of `LossTerm`, each with `name`, `total` (the sum of
-# its losses in this part of the batch), `count` (how many they are, in
-# this part), `weight`, and `per`: "token" or "row", what its losses are
-# counted by. `counts` holds how many tokens and rows the *whole* batch
-# has, such as `{"token": 20, "row": 4}`. Return what this part adds to
-# the total loss: for each term its weight, times its sum over the count of
-# the whole batch.
+# its losses in this part of the batch, a scalar tensor), `count` (how
+# many they are, in this part), `weight`, and `per`: "token" or "row", what
+# its losses are counted by. `counts` holds how many tokens and rows the
+# *whole* batch has, such as `{"token": 20, "row": 4}`. Return what this
+# part adds to the total loss, for each term its weight, times its sum over
+# the count of the whole batch: a scalar tensor, with a gradient.
 #
 # Example: a term with total 30 and weight 1 by "token" and one with total
 # 2 and weight 0.5 by "row" give, with the counts above, 1.5 + 0.25 =

@@ -67,7 +67,7 @@ def alike(left: Any, right: Any, tolerance: float) -> bool:
 
     Neither is the expected one, so a number may stand for a tensor without dimensions on both
     sides. The comparison of values that may be anything can raise: then they are not alike.
-    What has no gradient is not like what has one.
+    Where the left one has a gradient, the right one must have one.
 
     >>> alike((torch.tensor(2.0), 1), (2.0, np.int64(1)), 1e-6)
     True

@@ -21,8 +21,8 @@ TENSOR_FOR_ARRAY = (
     "You returned a tensor where the task asks for a NumPy array. Its numpy() method makes one."
 )
 NARROW_NUMBERS = (
-    "You returned whole numbers of a narrow type, such as uint8. An embedding takes int32 or int64 "
-    "alone, and uint8 as an index is read as a mask. The tensor's long() method makes int64 of it."
+    "You returned whole numbers of a narrow type, such as uint8. An embedding takes int32 and "
+    "int64 only, and as an index uint8 is read as a mask. The tensor's long() method makes int64."
 )
 ARRAY_FOR_LIST = (
     "You returned an array or a tensor where the task asks for a list. Its tolist() method makes "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, tensor
@@ -120,16 +120,10 @@ OFFSETS = Exercise(
 
 # 12.4 Combine the prompts
 
-Prompts = Tensor | None
 
-
-def _parts(numerical: Prompts, categorical: Prompts) -> list[Tensor]:
-    return [part for part in (numerical, categorical) if part is not None]
-
-
-def _combined(numerical: Prompts, categorical: Prompts, combination: str) -> Tensor:
+def _combined(numerical: Tensor | None, categorical: Tensor | None, combination: str) -> Tensor:
     """The reference, patient by patient."""
-    parts = _parts(numerical, categorical)
+    parts = [part for part in (numerical, categorical) if part is not None]
     patients = []
     for row in range(len(parts[0])):
         vectors = [vector for part in parts for vector in part[row]]
@@ -143,12 +137,8 @@ def _fresh_prompts(rng: random.Random) -> Arguments:
     batch, d_model = rng.randint(1, 3), rng.randint(2, 3)
     numerical = numbers(rng, batch, rng.randint(1, 2), d_model)
     categorical = numbers(rng, batch, rng.randint(1, 2), d_model)
-    missing = rng.random()
-    if missing < 0.15:
-        return None, categorical, rng.choice(("concat", "sum"))
-    if missing < 0.3:
-        return numerical, None, rng.choice(("concat", "sum"))
-    return numerical, categorical, rng.choice(("concat", "sum"))
+    parts = rng.choice([(numerical, categorical)] * 3 + [(None, categorical), (numerical, None)])
+    return *parts, rng.choice(("concat", "sum"))
 
 
 _AGE = tensor([[[1.0, 2.0]], [[3.0, 4.0]]])
@@ -178,10 +168,10 @@ COMBINE = Exercise(
 
 # 12.5 Prepend, and extend the mask
 
-Prepended = tuple[Tensor, Tensor]
 
-
-def _prepended(prompts: Tensor, embeddings: Tensor, attention_mask: Tensor) -> Prepended:
+def _prepended(
+    prompts: Tensor, embeddings: Tensor, attention_mask: Tensor
+) -> tuple[Tensor, Tensor]:
     """The reference: fill in two empty tensors, prompts first."""
     batch, n_prompts, d_model = prompts.shape
     length = embeddings.shape[1]
@@ -225,39 +215,15 @@ PREPEND = Exercise(
 
 # 12.6 An age encoder that is not affine
 
-Curve = tuple[Tensor, Tensor]
-Wave = Callable[[float], float]
 
-
-def _angle(age: float, frequency: float) -> float:
-    return 2 * math.pi * frequency * age / 90
-
-
-def _features(
-    ages: Tensor,
-    frequencies: Tensor,
-    *,
-    angle: Callable[[float, float], float] = _angle,
-    waves: Sequence[Wave] = (math.sin, math.cos),
-    interleaved: bool = False,
-) -> Tensor:
+def _curve(ages: Tensor, frequencies: Tensor) -> tuple[Tensor, Tensor]:
+    """The reference, age by age, with PyTorch's own differences."""
     rows = []
     for age in ages.tolist():
-        turns = [angle(age, frequency) for frequency in frequencies.tolist()]
-        if interleaved:
-            rows.append([wave(turn) for turn in turns for wave in waves])
-        else:
-            rows.append([wave(turn) for wave in waves for turn in turns])
-    return tensor(rows)
-
-
-def _bend(features: Tensor) -> Tensor:
-    return torch.diff(features, n=2, dim=0)
-
-
-def _curve(ages: Tensor, frequencies: Tensor, **changes: object) -> Curve:
-    features = _features(ages, frequencies, **changes)
-    return features, _bend(features)
+        angles = [2 * math.pi * frequency * age / 90 for frequency in frequencies.tolist()]
+        rows.append([*map(math.sin, angles), *map(math.cos, angles)])
+    features = tensor(rows)
+    return features, torch.diff(features, n=2, dim=0)
 
 
 def _fresh_ages(rng: random.Random) -> Arguments:

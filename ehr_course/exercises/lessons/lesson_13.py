@@ -6,7 +6,7 @@ import math
 import random
 import statistics
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, tensor
@@ -69,12 +69,10 @@ LAST_REAL = Exercise(
 
 # 13.2 Age brackets
 
-Bounds = Sequence[int]
-Number = Callable[[float, Bounds], int]
 
-
-def _numbered(number: Number) -> Callable[[Tensor, Bounds], Tensor]:
-    return lambda ages, bounds: tensor([number(age, bounds) for age in ages.tolist()])
+def _brackets(ages: Tensor, bounds: Sequence[int]) -> Tensor:
+    """The reference, with Python's own bisection."""
+    return tensor([bisect_right(bounds, age) for age in ages.tolist()])
 
 
 def _fresh_ages(rng: random.Random) -> Arguments:
@@ -89,7 +87,7 @@ _SIX = [18, 30, 50, 65, 80]
 
 BRACKETS = Exercise(
     id="13.2",
-    reference=_numbered(lambda age, bounds: bisect_right(bounds, age)),
+    reference=_brackets,
     chosen=(
         (tensor([0.0, 17.0, 18.0, 29.0, 30.0]), _SIX),
         (tensor([90.0, 80.0, 79.0, 65.0, 50.0]), _SIX),
@@ -105,33 +103,22 @@ BRACKETS = Exercise(
 
 # 13.3 A loss at each token
 
-Loss = tuple[float, int]
 NOT_SCORED = -100
 
 
-def _one_loss(logits: Sequence[float], right: int) -> float:
-    """Cross-entropy in nats, with the largest logit taken off first."""
-    largest = max(logits)
-    return math.log(sum(math.exp(logit - largest) for logit in logits)) + largest - logits[right]
-
-
 def _token_loss(
-    logits: Tensor,
-    labels: Tensor,
-    classes: Tensor,
-    n_prompts: int,
-    *,
-    one: Callable[[Sequence[float], int], float] = _one_loss,
-    is_scored: Callable[[int], bool] = lambda label: label != NOT_SCORED,
-) -> Loss:
-    """The reference, token by token."""
+    logits: Tensor, labels: Tensor, classes: Tensor, n_prompts: int
+) -> tuple[float, int]:
+    """The reference, token by token, with the largest logit taken off first."""
     total, count = 0.0, 0
     for row, row_labels, right in zip(
         logits.tolist(), labels.tolist(), classes.tolist(), strict=True
     ):
-        for place, label in enumerate(row_labels):
-            if is_scored(label):
-                total += one(row[n_prompts + place], right)
+        for answers, label in zip(row[n_prompts:], row_labels, strict=True):
+            if label != NOT_SCORED:
+                largest = max(answers)
+                total += math.log(sum(math.exp(a - largest) for a in answers))
+                total += largest - answers[right]
                 count += 1
     return total, count
 
@@ -167,7 +154,8 @@ TOKEN_LOSS = Exercise(
         (_TWO_ROWS, _LABELS, tensor([1, 0]), 1),
         (_TWO_ROWS, tensor([[7, NOT_SCORED], [8, 9]]), tensor([1, 0]), 2),
         (_TWO_ROWS[:, 1:], _LABELS, tensor([1, 1]), 0),
-        (_TWO_ROWS[:1], tensor([[0, 7, NOT_SCORED]]), tensor([1]), 1),
+        # Labels that could be classes: to score them as such is wrong and does not raise.
+        (_TWO_ROWS[:1], tensor([[0, 1, NOT_SCORED]]), tensor([1]), 1),
         (tensor([[[9.0, -9.0], [200.0, -200.0], [-1.0, 1.0]]]), tensor([[7, 2]]), tensor([1]), 1),
         (
             tensor([[[0.0, 0.0, 0.0], [1.0, 2.0, 3.0], [3.0, 0.5, -1.0], [0.2, 0.1, 2.0]]]),
@@ -210,33 +198,20 @@ class ToyDecoder:
         return f"ToyDecoder({self.weights})"
 
 
-Read = Callable[[Tensor, Tensor], Tensor]
-Found = tuple[Tensor, Tensor]
-
-
-def _leak(read: Read, prompts: Tensor, other_prompts: Tensor, embeddings: Tensor) -> Tensor:
+def _found(
+    read: Callable[[Tensor, Tensor], Tensor],
+    prompts: Tensor,
+    other_prompts: Tensor,
+    embeddings: Tensor,
+) -> tuple[Tensor, Tensor]:
     """The reference, state by state."""
     own, other = read(prompts, embeddings).tolist(), read(other_prompts, embeddings).tolist()
-    return tensor(
-        [
-            [math.dist(*states) for states in zip(*rows, strict=True)]
-            for rows in zip(own, other, strict=True)
-        ]
-    )
-
-
-def _features(embeddings: Tensor) -> Tensor:
-    batch, length, _ = embeddings.shape
-    return torch.stack(
-        [
-            torch.stack([embeddings[row, : place + 1].mean(dim=0) for place in range(length)])
-            for row in range(batch)
-        ]
-    )
-
-
-def _found(read: Read, prompts: Tensor, other_prompts: Tensor, embeddings: Tensor) -> Found:
-    return _leak(read, prompts, other_prompts, embeddings), _features(embeddings)
+    leak = [
+        [math.dist(*states) for states in zip(*rows, strict=True)]
+        for rows in zip(own, other, strict=True)
+    ]
+    places = range(1, embeddings.shape[1] + 1)
+    return tensor(leak), torch.stack([embeddings[:, :n].mean(dim=1) for n in places], dim=1)
 
 
 def _fresh_decoder(rng: random.Random) -> Arguments:
@@ -259,7 +234,7 @@ LEAK = Exercise(
     id="13.4",
     reference=_found,
     chosen=(
-        (ToyDecoder([1.0, 1.0, 1.0]), _PROMPTS, _OTHERS, _EMBEDDINGS),
+        (ToyDecoder([1.0, 1.0, 1.0]), _PROMPTS, _OTHERS, _EMBEDDINGS.clone().requires_grad_()),
         (ToyDecoder([1.0, 0.5, 0.0]), _TWO_PROMPTS, _TWO_OTHERS, _EMBEDDINGS),
         (ToyDecoder([0.0, 0.0, 0.0]), _PROMPTS, _OTHERS, _EMBEDDINGS),
         (ToyDecoder([0.0, 2.0]), _PROMPTS, _OTHERS, _EMBEDDINGS[:, :2]),
@@ -273,29 +248,16 @@ LEAK = Exercise(
 # 13.5 Read the weight sweep
 
 Run = tuple[float, int, float]
-Reading = dict[float, tuple[float, float, bool]]
-Average = Callable[[Sequence[float]], float]
-Judge = Callable[[float, Mapping[float, float], Mapping[float, float]], bool]
 
 
-def _larger_than_both(weight: float, means: Mapping, spreads: Mapping) -> bool:
-    return abs(means[weight] - means[0.0]) > spreads[weight] + spreads[0.0]
-
-
-def _read_sweep(
-    runs: Sequence[Run],
-    *,
-    average: Average = statistics.mean,
-    spread: Average = statistics.stdev,
-    differs: Judge = _larger_than_both,
-) -> Reading:
+def _read_sweep(runs: Sequence[Run]) -> dict[float, tuple[float, float, bool]]:
     """The reference, with the functions of Python's own statistics."""
     values = {weight: [v for w, _, v in runs if w == weight] for weight, _, _ in runs}
-    means = {weight: average(found) for weight, found in values.items()}
-    spreads = {weight: spread(found) for weight, found in values.items()}
+    means = {weight: statistics.mean(found) for weight, found in values.items()}
+    spreads = {weight: statistics.stdev(found) for weight, found in values.items()}
     return {
-        weight: (means[weight], spreads[weight], bool(differs(weight, means, spreads)))
-        for weight in values
+        w: (means[w], spreads[w], abs(means[w] - means[0.0]) > spreads[w] + spreads[0.0])
+        for w in values
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
+from typing import Literal
 
 import torch
 from torch import Tensor, tensor
@@ -114,10 +115,8 @@ SMOOTHED = Exercise(
 
 # 14.3 One loss over unequal parts
 
-Parts = Sequence[tuple[Tensor, Tensor]]
 
-
-def _whole(parts: Parts) -> list[float]:
+def _whole(parts: Sequence[tuple[Tensor, Tensor]]) -> list[float]:
     """The reference, number by number."""
     sums, count = [], 0
     for losses, labels in parts:
@@ -164,6 +163,8 @@ PARTS = Exercise(
         ),
         ([_part([[3.0, 7.0]], [[-100, -100]]), _part([[2.0, 5.0]], [[1, 2]])],),
         ([_part([[0.0, 3.0]], [[4, 1]]), _part([[2.0]], [[5]])],),
+        # What stands on padding means nothing, and may be no number at all.
+        ([_part([[2.0, math.nan]], [[4, -100]]), _part([[2.0, math.inf]], [[5, -100]])],),
     ),
     fresh=_fresh_parts,
     tolerance=FLOAT32,
@@ -248,14 +249,22 @@ PENALTY = Exercise(
 
 # 14.5 The total loss
 
-Terms = Sequence[LossTerm]
 
-
-def _total(terms: Terms, counts: dict[str, int]) -> float:
+def _total(terms: Sequence[LossTerm], counts: dict[str, int]) -> Tensor:
     """The reference, kind by kind."""
     of_tokens = sum(term.weight * term.total for term in terms if term.per == "token")
     of_rows = sum(term.weight * term.total for term in terms if term.per == "row")
     return of_tokens / counts["token"] + of_rows / counts["row"]
+
+
+def _term(
+    name: str,
+    total: float,
+    count: int,
+    weight: float = 1.0,
+    per: Literal["token", "row"] = "token",
+) -> LossTerm:
+    return LossTerm(name, tensor(total, requires_grad=True), tensor(n), weight, per)
 
 
 def _fresh_terms(rng: random.Random) -> Arguments:
@@ -264,43 +273,43 @@ def _fresh_terms(rng: random.Random) -> Arguments:
     own = rng.randint(2, tokens - 3)
     names = rng.sample(("age", "sex", "co_occurrence"), 2)
     kinds = zip(names, rng.sample(("token", "row"), 2), strict=True)
-    terms = [LossTerm("language_model", rng.randint(10, 90) / 2, own, rng.choice((1.0, 2.0)))]
+    terms = [_term("language_model", rng.randint(10, 90) / 2, own, rng.choice((1.0, 2.0)))]
     for name, per in kinds:
         count = own if per == "token" else 1
         weight = rng.choice((0.1, 0.2, 0.5, 3.0))
-        terms.append(LossTerm(name, rng.randint(4, 40) / 2, count, weight, per))
+        terms.append(_term(name, rng.randint(4, 40) / 2, count, weight, per))
     return terms, {"token": tokens, "row": rows}
 
 
-_LM = LossTerm("language_model", 30.0, 10)
+_LM = _term("language_model", 30.0, 10)
 
 TOTAL = Exercise(
     id="14.5",
     reference=_total,
     chosen=(
         ([_LM], {"token": 10, "row": 2}),
-        ([_LM, LossTerm("age", 0.8, 2, 0.5, "row")], {"token": 10, "row": 2}),
+        # One term alone has a gradient: first the second, then the first.
+        ([_LM._replace(total=tensor(30.0)), _term("age", 0.8, 2, 0.5)], {"token": 10, "row": 2}),
+        ([_LM, LossTerm("age", tensor(0.8), tensor(2), 0.5)], {"token": 10, "row": 2}),
+        ([_LM, _term("age", 0.8, 2, 0.5, "row")], {"token": 10, "row": 2}),
         (
-            [LossTerm("language_model", 30.0, 10, 0.5), LossTerm("sex", 8.0, 10, 0.2)],
+            [_term("language_model", 30.0, 10, 0.5), _term("sex", 8.0, 10, 0.2)],
             {"token": 20, "row": 5},
         ),
         (
             [
-                LossTerm("language_model", 18.0, 6),
-                LossTerm("age", 3.0, 1, 2.0, "row"),
-                LossTerm("sex", 4.0, 6, 0.25),
+                _term("language_model", 18.0, 6),
+                _term("age", 3.0, 1, 2.0, "row"),
+                _term("sex", 4.0, 6, 0.25),
             ],
             {"token": 24, "row": 3},
         ),
+        ([_term("age", 3.0, 2, 0.5, "row"), _term("sex", 4.0, 8, 3.0)], {"token": 16, "row": 4}),
         (
-            [LossTerm("age", 3.0, 2, 0.5, "row"), LossTerm("sex", 4.0, 8, 3.0)],
-            {"token": 16, "row": 4},
-        ),
-        (
-            [_LM, LossTerm("age", 6.0, 10, 0.5), LossTerm("sex", 2.0, 2, 0.2, "row")],
+            [_LM, _term("age", 6.0, 10, 0.5), _term("sex", 2.0, 2, 0.2, "row")],
             {"token": 20, "row": 4},
         ),
-        ([_LM, LossTerm("age", 6.0, 2, 0.0, "row")], {"token": 20, "row": 4}),
+        ([_LM, _term("age", 6.0, 2, 0.0, "row")], {"token": 20, "row": 4}),
     ),
     fresh=_fresh_terms,
     tolerance=FLOAT32,
