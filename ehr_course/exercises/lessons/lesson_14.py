@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
-from typing import Literal
 
 import torch
 from torch import Tensor, tensor
@@ -258,13 +257,9 @@ def _total(terms: Sequence[LossTerm], counts: dict[str, int]) -> Tensor:
 
 
 def _term(
-    name: str,
-    total: float,
-    count: int,
-    weight: float = 1.0,
-    per: Literal["token", "row"] = "token",
+    name: str, total: float, count: int, weight: float = 1.0, per: str = "token"
 ) -> LossTerm:
-    return LossTerm(name, tensor(total, requires_grad=True), tensor(n), weight, per)
+    return LossTerm(name, tensor(total, requires_grad=True), tensor(count), weight, per)
 
 
 def _fresh_terms(rng: random.Random) -> Arguments:
