@@ -188,7 +188,8 @@ def _arrays(expected: Any, actual: Any, tolerance: float, place: str) -> Differe
     if left.dtype == torch.bool and right.is_floating_point():
         # Attention adds a mask of floats to its scores, and hides nothing.
         return Difference("type", place, f"expected booleans, got {right.dtype}")
-    if left.dtype in _IDS and right.dtype not in _IDS and not _is_mask(left):
+    is_whole = not left.is_floating_point() and left.dtype != torch.bool
+    if is_whole and right.dtype not in _IDS and not _is_mask(left):
         text = f"expected whole numbers ({left.dtype}), got {right.dtype}"
         return Difference("type", place, text)
     unequal = ~torch.isclose(

@@ -203,6 +203,7 @@ def _uses_padding(
             if (
                 not isinstance(values, Tensor)
                 or not values.is_floating_point()
+                or values.ndim != 3
                 or values.shape[:2] != mask.shape
             ):
                 continue
@@ -275,6 +276,8 @@ def _off_by_a_constant(pair: Pair) -> str | None:
     left, right = pair.expected.detach().double(), pair.actual.detach().double()
     if not _same_shape(pair) or not _telling(pair.expected) or not left.isfinite().all():
         return None
+    if _near(left, right):
+        return None
     nonzero = left.abs() > NEAR
     ratio = (right[nonzero] / left[nonzero])[:1]
     if nonzero.sum() > 2 and _near(left * ratio, right):
@@ -282,7 +285,7 @@ def _off_by_a_constant(pair: Pair) -> str | None:
             return f"The values of {pair.name} have the opposite sign."
         return f"Each value of {pair.name} is {float(ratio):.4g} times the right one."
     shift = (right - left).flatten()[:1]
-    if _near(left + shift, right) and not _near(left, right):
+    if _near(left + shift, right):
         side = "above" if float(shift) > 0 else "below"
         return f"Each value of {pair.name} is {abs(float(shift)):.4g} {side} the right one."
     return None

@@ -92,7 +92,7 @@ BRACKETS = Exercise(
         (tensor([0.0, 17.0, 18.0, 29.0, 30.0]), _SIX),
         (tensor([90.0, 80.0, 79.0, 65.0, 50.0]), _SIX),
         # 79.2 tells rounding from rounding up, 18.4 a bound that is passed from one passed by 1.
-        (tensor([17.7, 29.5, 64.9, 79.2, 18.4]), _SIX),
+        (tensor([17.7, 29.5, 64.9, 79.2, 18.4, 18.7]), _SIX),
         (tensor([0.0, 40.0, 89.0, 90.0]), [1, 40]),
         (tensor([12.0, 60.0]), [60]),
         (tensor([44.0, 89.5, 90.0]), [45, 90]),

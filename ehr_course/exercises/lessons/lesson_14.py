@@ -256,10 +256,8 @@ def _total(terms: Sequence[LossTerm], counts: dict[str, int]) -> Tensor:
     return of_tokens / counts["token"] + of_rows / counts["row"]
 
 
-def _term(
-    name: str, total: float, count: int, weight: float = 1.0, per: str = "token"
-) -> LossTerm:
-    return LossTerm(name, tensor(total, requires_grad=True), tensor(count), weight, per)
+def _term(name: str, total: float, n: int, weight: float = 1.0, per: str = "token") -> LossTerm:
+    return LossTerm(name, tensor(total, requires_grad=True), tensor(n), weight, per)
 
 
 def _fresh_terms(rng: random.Random) -> Arguments:
