@@ -31,7 +31,7 @@ WRONG = [  # exercise, change of the worked answer, misconception or words of th
     ("13.4", {"sums = embeddings": "sums = embeddings.detach()"}, "detached"),
     ("14.3", {"losses[labels != -100].sum()": "(losses * (labels != -100)).sum()"},
      "nothing_times_a_loss_that_is_nan"),
-    ("14.5", {"term.total /": "float(term.total) /"}, "without_a_gradient"),
+    ("14.5", {"term.total /": "term.total.item() /"}, "without_a_gradient"),
 ]  # fmt: skip
 
 RIGHT = [  # exercise, change, words of the remark
@@ -39,13 +39,20 @@ RIGHT = [  # exercise, change, words of the remark
     ("11.1", {"-math.inf": "torch.finfo(scores.dtype).min"}, None),
     ("12.3", {"x_cat + torch.tensor(offsets)": "(x_cat + torch.tensor(offsets)).to(torch.uint8)"},
      "narrow type"),
-    ("12.7", {"self.table =": "nn.init.zeros_(self.num_project.weight)\n        self.table ="}, None),
+    ("12.7", {"self.table =": "nn.init.zeros_(self.num_project.weight)\n        self.table ="},
+     None),
     ("13.2", {"sum(dim=1)": "sum(dim=1, dtype=torch.uint8)"}, "narrow type"),
     ("13.5", {"differs)\n": "torch.tensor(differs))\n"}, None),
     ("14.1", {"return losses.mean()": "return cross_entropy(logits.transpose(1, 2), labels)"},
      "PyTorch's own function"),
     ("14.2", {"losses.mean()": "cross_entropy(logits, labels, label_smoothing=smoothing)"},
      "option of PyTorch"),
+]  # fmt: skip
+
+MISLEADING = [  # exercise, change, words that are not true of it
+    ("12.6", {"2 * middle + after": "2 * middle + after.abs()"}, "times the right one"),
+    ("11.1", {"    if mask": "    mask = torch.ones(scores.shape).tril().bool()\n    if mask"},
+     "padding"),
 ]  # fmt: skip
 
 
@@ -56,6 +63,17 @@ def test_a_wrong_answer_does_not_pass(exercise_id: str, change: dict[str, str], 
         result = examine(exercise_id, answer, seed=seed)
         assert result.outcome is Outcome.NOT_YET, str(result)
         assert said == result.misconception or said in result.message, str(result)
+
+
+@pytest.mark.parametrize(("exercise_id", "change", "untrue"), MISLEADING)
+def test_a_message_says_nothing_that_is_not_true(
+    exercise_id: str, change: dict[str, str], untrue: str
+) -> None:
+    answer = as_function(exercise_id, changed(worked_answer(exercise_id), change))
+    for seed in range(3):
+        result = examine(exercise_id, answer, seed=seed)
+        assert result.outcome is Outcome.NOT_YET
+        assert untrue not in result.message
 
 
 @pytest.mark.parametrize(("exercise_id", "change", "remark"), RIGHT)
