@@ -33,7 +33,7 @@ from ehr_course.exercises.learner_code import (
 )
 from ehr_course.exercises.remarks import in_other_containers, remarks_on
 from ehr_course.exercises.result import Outcome, Result
-from ehr_course.exercises.visible import visible
+from ehr_course.exercises.visible import visible, visible_in_all
 
 INPUTS_LOOKED_AT = 8
 """On how many of the failing inputs something visible is looked for."""
@@ -302,7 +302,8 @@ def _describe(trial: Trial, failing: Sequence[int]) -> tuple[str, int]:
         )
         if seen is not None:
             return f"{seen} {_plainly(trial, index)}", index
-    return plain, smallest
+    seen = visible_in_all(trial.expected, trial.calls)
+    return (f"{seen} {plain}" if seen else plain), smallest
 
 
 def _plainly(trial: Trial, index: int) -> str:

@@ -92,11 +92,11 @@ class Trainers:
             batch_size=4,
             lr=0.1,
             warmup_steps=2,
-            max_norm=1e6,
+            max_grad_norm=1e6,
             evaluate_every=0 if stop is None else stop + 1,
             checkpoint_every=stop or 0,
             seed=self.seed,
-            bucketed=False,
+            group_by_length=False,
         )
         trainer = Trainer(
             _Frequencies(len(_dataset().tokenizer)),

@@ -76,6 +76,30 @@ def visible(
         return None  # an answer's value may be anything, and the comparison must go on
 
 
+def visible_in_all(expected: Sequence[Call], calls: Sequence[Call]) -> str | None:
+    """Return a sentence on answers of one number each that are all off by the same factor or sum.
+
+    Args:
+        expected: what the right answer does with each input.
+        calls: what the learner's did.
+    """
+    values = [(right.value, made.value) for right, made in zip(expected, calls, strict=True)]
+    if not all(_is_number(right) and _is_number(made) for right, made in values):
+        return None
+    try:
+        wanted, given = torch.tensor(values, dtype=torch.float64).T
+    except OverflowError:  # a whole number may be larger than any float
+        return None
+    seen = _off_by_a_constant(Pair("", wanted, given))
+    return seen and seen.replace("Each value of your result", "On every input, your value")
+
+
+def _is_number(value: Any) -> bool:
+    if type(value) in (Tensor, np.ndarray) and value.ndim == 0:
+        value = value.item()
+    return isinstance(value, Number) and not isinstance(value, bool | complex)
+
+
 def _pairs(expected: Any, actual: Any, place: str = "") -> Iterator[Pair]:
     if isinstance(expected, Tensor | np.ndarray):
         if isinstance(actual, Tensor | np.ndarray):
@@ -282,7 +306,7 @@ def _off_by_a_constant(pair: Pair) -> str | None:
     ratio = (right[nonzero] / left[nonzero])[:1]
     if nonzero.sum() > 2 and _near(left * ratio, right):
         if _near(ratio, -torch.ones(1)):
-            return f"The values of {pair.name} have the opposite sign."
+            return f"Each value of {pair.name} has the opposite sign."
         return f"Each value of {pair.name} is {float(ratio):.4g} times the right one."
     shift = (right - left).flatten()[:1]
     if _near(left + shift, right):
