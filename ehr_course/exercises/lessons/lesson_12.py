@@ -10,16 +10,12 @@ import torch
 from torch import Tensor, tensor
 
 from ehr_course.exercises.exercise import Arguments, Exercise
-from ehr_course.exercises.lessons.small_tensors import numbers
+from ehr_course.exercises.lessons.small_tensors import FLOAT32, numbers
 from ehr_course.models.conditional_prompt import (
     CategoricalPrompt,
     ConditionalPrompt,
     NumericalPrompt,
 )
-
-FLOAT32 = 1e-4
-"""The tolerance of values that come from a few products in float32."""
-
 
 # 12.1 Weight times age plus bias
 

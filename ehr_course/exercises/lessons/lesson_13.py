@@ -12,10 +12,7 @@ import torch
 from torch import Tensor, tensor
 
 from ehr_course.exercises.exercise import Arguments, Exercise
-from ehr_course.exercises.lessons.small_tensors import numbers
-
-FLOAT32 = 1e-4
-"""The tolerance of values that come from a few sums and products in float32."""
+from ehr_course.exercises.lessons.small_tensors import FLOAT32, numbers
 
 
 def _rows(lengths: Sequence[int], width: int) -> Tensor:
@@ -261,6 +258,14 @@ def _read_sweep(runs: Sequence[Run]) -> dict[float, tuple[float, float, bool]]:
     }
 
 
+def _runs(**values: list[float]) -> Arguments:
+    """Runs of weight 0 and weight 1, with the seeds 0, 1 and so on."""
+    weights = {"zero": 0.0, "one": 1.0}
+    return (
+        [(weights[name], seed, v) for name, of in values.items() for seed, v in enumerate(of)],
+    )
+
+
 def _on_the_edge(runs: Sequence[Run]) -> bool:
     """Whether rounding could decide."""
     read = _read_sweep(runs)
@@ -287,8 +292,8 @@ SWEEP = Exercise(
     id="13.5",
     reference=_read_sweep,
     chosen=(
-        ([(0.0, 0, 3.0), (0.0, 1, 3.4), (1.0, 0, 5.0), (1.0, 1, 5.2)],),
-        ([(1.0, 0, 2.0), (1.0, 1, 3.5), (0.0, 0, 3.0), (0.0, 1, 3.4)],),
+        _runs(zero=[3.0, 3.4], one=[5.0, 5.2]),
+        _runs(one=[2.0, 3.5], zero=[3.0, 3.4]),
         ([(0.3, 0, 1.0), (0.0, 0, 3.0), (0.3, 1, 1.4), (0.0, 1, 3.2), (0.3, 2, 1.1)],),
         (
             [
@@ -296,28 +301,18 @@ SWEEP = Exercise(
                 (1.0, 1, 4.0),
                 (0.1, 0, 3.9),
                 (0.1, 1, 4.2),
-                (0.0, 0, 3.0),
-                (0.0, 1, 3.1),
+                *_runs(zero=[3.0, 3.1])[0],
             ],
         ),
         # Wide at weight 0 and narrow at weight 1; and the other way round.
-        ([(0.0, 0, 2.0), (0.0, 1, 4.0), (1.0, 0, 4.2), (1.0, 1, 4.3)],),
-        ([(0.0, 0, 4.2), (0.0, 1, 4.3), (1.0, 0, 2.0), (1.0, 1, 4.0)],),
+        _runs(zero=[2.0, 4.0], one=[4.2, 4.3]),
+        _runs(zero=[4.2, 4.3], one=[2.0, 4.0]),
         # Between the root of the sum of the squares and the sum of the two spreads; and between
         # the larger of them and that root.
-        ([(0.0, 0, 2.0), (0.0, 1, 3.0), (1.0, 0, 3.2), (1.0, 1, 4.2)],),
-        ([(0.0, 0, 2.0), (0.0, 1, 3.0), (1.0, 0, 2.85), (1.0, 1, 3.85)],),
-        ([(0.0, 0, 0.5), (0.0, 1, 0.5), (1.0, 0, 0.5), (1.0, 1, 0.5)],),
-        (
-            [
-                (0.0, 0, 1.0),
-                (0.0, 1, 1.2),
-                (0.0, 2, 3.0),
-                (1.0, 0, 4.0),
-                (1.0, 1, 4.1),
-                (1.0, 2, 4.2),
-            ],
-        ),
+        _runs(zero=[2.0, 3.0], one=[3.2, 4.2]),
+        _runs(zero=[2.0, 3.0], one=[2.85, 3.85]),
+        _runs(zero=[0.5, 0.5], one=[0.5, 0.5]),
+        _runs(zero=[1.0, 1.2, 3.0], one=[4.0, 4.1, 4.2]),
     ),
     fresh=_fresh_runs,
 )

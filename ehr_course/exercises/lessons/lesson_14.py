@@ -11,11 +11,8 @@ from torch import Tensor, tensor
 from torch.nn.functional import cross_entropy
 
 from ehr_course.exercises.exercise import Arguments, Exercise
-from ehr_course.exercises.lessons.small_tensors import numbers
+from ehr_course.exercises.lessons.small_tensors import FLOAT32, numbers
 from ehr_course.losses import LossTerm
-
-FLOAT32 = 1e-4
-"""The tolerance of values that come from a few products in float32."""
 
 NOT_SCORED = -100
 
@@ -45,20 +42,16 @@ def _fresh_logits(rng: random.Random) -> Arguments:
     return numbers(rng, batch, length, vocab, up_to=30), labels
 
 
+_S22 = tensor([[[1.0, 0.0], [0.0, 2.0]], [[0.5, 1.0], [3.0, 0.0]]])
+
 MASKED = Exercise(
     id="14.1",
     reference=_cross_entropy,
     chosen=(
         (tensor([[[2.0, 0.0, 1.0]]]), tensor([[0]])),
         (tensor([[[1.0, 0.0], [0.0, 2.0]]]), tensor([[0, -100]])),
-        (
-            tensor([[[1.0, 0.0], [0.0, 2.0]], [[0.5, 1.0], [3.0, 0.0]]]),
-            tensor([[1, 0], [1, -100]]),
-        ),
-        (
-            tensor([[[1.0, 0.0], [0.0, 2.0]], [[0.5, 1.0], [3.0, 0.0]]]),
-            tensor([[1, 1], [-100, -100]]),
-        ),
+        (_S22, tensor([[1, 0], [1, -100]])),
+        (_S22, tensor([[1, 1], [-100, -100]])),
         (tensor([[[120.0, 118.0], [-120.0, -121.0]]]), tensor([[1, 0]])),
         (tensor([[[120.0, 118.0], [121.0, 119.0]]]), tensor([[1, 0]])),
         (tensor([[[150.0, 0.0], [0.0, 1.0]]]), tensor([[1, 0]])),
