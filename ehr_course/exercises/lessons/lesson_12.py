@@ -312,6 +312,7 @@ CONDITIONAL_PROMPT = Exercise(
         _chosen_patients([3, 2, 2], [[12.0], [81.0]], [[2, 1, 0], [0, 1, 1]], 3),
     ),
     fresh=_fresh_patients,
+    fresh_inputs=12,
     tolerance=FLOAT32,
 )
 
