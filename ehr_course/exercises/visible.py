@@ -229,6 +229,7 @@ def _uses_padding(
             if (
                 not isinstance(values, Tensor)
                 or not values.is_floating_point()
+                or values.ndim != 3
                 or values.shape[:2] != mask.shape
             ):
                 continue
