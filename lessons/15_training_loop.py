@@ -36,10 +36,11 @@ import tempfile
 import warnings
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import load_file
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from ehr_course.batches.corruption import Corruption
@@ -139,8 +140,9 @@ assert found[32].overflow > 0.5 * len(sizes)
 # Example: with `peak = 1.0`, `warmup_steps = 2` and `total_steps = 6`, the
 # steps 0 to 6 have the rates 0.5, 1, 1, 0.854, 0.5, 0.146 and 0.
 
+
 # %% tags=["exercise:15.1", "nbval-ignore-output"]
-def learning_rate(step, peak, warmup_steps, total_steps):
+def learning_rate(step: int, peak: float, warmup_steps: int, total_steps: int) -> float:
     raise NotImplementedError("15.1: replace this line")
 
 
@@ -157,9 +159,7 @@ check("15.1", learning_rate)
 seconds = 10_000 * 1.4
 print(f"10,000 times 1.4 seconds: {seconds / 3600:.1f} hours")
 print(f"if each step has 16 such parts: {16 * seconds / 3600:.0f} hours")
-factor = warmup_cosine_factor(
-    10_000, warmup_steps=1_000, total_steps=45_000
-)
+factor = warmup_cosine_factor(10_000, warmup_steps=1_000, total_steps=45_000)
 print(f"learning rate at step 10,000: {factor:.2f} of its peak")
 steps = 10_000 // 16
 print(f"if 10,000 counts parts: {steps} steps, of 1,000 of the warm-up")
@@ -184,6 +184,7 @@ assert not 5 <= 16 * seconds / 3600 <= 6 and steps < 1_000
 # shrinks by its rate, whatever the gradient is. Give two weights
 # gradients that point up and down in turn, large ones and small ones, so
 # that decay alone moves them:
+
 
 # %%
 def shrunk(kind, decay):
@@ -258,6 +259,7 @@ for group in decay_groups(new_model(), 0.01):
 # the whole batch in two orders: as the patients come, and sorted by the
 # length of their records.
 
+
 # %%
 def difference(batch, n_parts, divide):
     model = new_model(dropout=0.0)
@@ -323,8 +325,11 @@ for divide in (mean_of_means, count_of_the_batch):
 # labels are scored. With `lr = 3.0` the result is
 # `[[-1.0, 1.0], [0.5, -0.5]]`.
 
+
 # %% tags=["exercise:15.2", "nbval-ignore-output"]
-def trained_in_parts(table, batches, lr):
+def trained_in_parts(
+    table: Tensor, batches: list[list[tuple[Tensor, Tensor]]], lr: float
+) -> Tensor:
     raise NotImplementedError("15.2: replace this line")
 
 
@@ -409,8 +414,11 @@ assert scaled < 0.01
 # `scale = 65536.0` and `growth_interval = 2`, the first step overflows. The
 # results are `[[0.0], [0.5], [0.5]]` and `[32768.0, 32768.0, 65536.0]`.
 
+
 # %% tags=["exercise:15.3", "nbval-ignore-output"]
-def loss_scaling(gradients, scale, growth_interval):
+def loss_scaling(
+    gradients: Tensor, scale: float, growth_interval: int
+) -> tuple[Tensor, list[float]]:
     raise NotImplementedError("15.3: replace this line")
 
 
@@ -434,6 +442,7 @@ check("15.3", loss_scaling)
 # multiplied by the scale. `scaler.unscale_(optimizer)` divides them.
 # Clip with and without it, and train ten steps each, with plain gradient
 # descent (SGD) and with AdamW.
+
 
 # %%
 def weights_of(model):
@@ -465,9 +474,7 @@ def ten_steps(make_optimizer, unscale):
 optimizers = {
     "SGD": lambda weights: torch.optim.SGD(weights, lr=0.5),
     "AdamW": lambda weights: torch.optim.AdamW(weights, lr=5e-3),
-    "AdamW, tiny eps": lambda weights: torch.optim.AdamW(
-        weights, lr=5e-3, eps=1e-14
-    ),
+    "AdamW, tiny eps": lambda weights: torch.optim.AdamW(weights, lr=5e-3, eps=1e-14),
 }
 
 # %% tags=["claim:48"]
@@ -524,8 +531,11 @@ assert [one.category for one in caught] == [FutureWarning] * 2
 # and `max_norm = 1.0`, the unscaled norm is 5, and the result is
 # `[[0.6], [0.8]]`.
 
+
 # %% tags=["exercise:15.4", "nbval-ignore-output"]
-def unscaled_and_clipped(gradients, scale, max_norm):
+def unscaled_and_clipped(
+    gradients: list[Tensor], scale: float, max_norm: float
+) -> list[Tensor] | None:
     raise NotImplementedError("15.4: replace this line")
 
 
@@ -556,6 +566,7 @@ config = TrainingConfig(
 # What a training begins with: AdamW, with decay where it belongs, and the
 # scaler.
 
+
 # %% tags=["loop"]
 def begin(model, config):
     optimizer = torch.optim.AdamW(
@@ -576,6 +587,7 @@ def begin(model, config):
 # The gradient of a batch, added up from its parts. Each part's sum is
 # divided by the counts of the whole batch.
 
+
 # %% tags=["loop"]
 def add_up(model, scaler, batch, config):
     counts = loss_counts(batch["labels"])
@@ -594,11 +606,10 @@ def add_up(model, scaler, batch, config):
 # whether it has skipped, but its scale does: it shrinks then and only
 # then.
 
+
 # %% tags=["loop"]
 def take_step(model, optimizer, scaler, batch, step, config):
-    factor = warmup_cosine_factor(
-        step, warmup_steps=config.warmup_steps, total_steps=config.steps
-    )
+    factor = warmup_cosine_factor(step, warmup_steps=config.warmup_steps, total_steps=config.steps)
     for group in optimizer.param_groups:
         group["lr"] = config.lr * factor
     loss = add_up(model, scaler, batch, config)
@@ -615,6 +626,7 @@ def take_step(model, optimizer, scaler, batch, step, config):
 # %% [markdown]
 # And the loop. A skipped step does not count: the schedule stands still,
 # and the batch is not read again.
+
 
 # %% tags=["loop"]
 def train_in_the_open(model, config):
@@ -719,16 +731,11 @@ for file in sorted(checkpoints(folder)[-1].iterdir()):
 # not interrupted.
 
 # %%
-resumed = Trainer(
-    new_model(), dataset, with_checkpoints, folder=folder, device="cpu"
-)
+resumed = Trainer(new_model(), dataset, with_checkpoints, folder=folder, device="cpu")
 print("resumes at step", resumed.step)
 assert resumed.step == 8
 resumed.run()
-same = [
-    torch.equal(p, theirs[name])
-    for name, p in resumed.model.named_parameters()
-]
+same = [torch.equal(p, theirs[name]) for name, p in resumed.model.named_parameters()]
 print("all weights equal, bit for bit:", all(same))
 assert all(same)
 home.cleanup()
@@ -754,16 +761,17 @@ home.cleanup()
 # Example: `resumed(0, 9, 13)` is what `TinyTraining(0)` has as `weights`
 # after 13 calls of `step()`.
 
+
 # %% tags=["exercise:15.5", "nbval-ignore-output"]
-def save(training):
+def save(training: TinyTraining) -> dict[str, Any]:
     raise NotImplementedError("15.5: replace this line")
 
 
-def load(training, saved):
+def load(training: TinyTraining, saved: dict[str, Any]) -> None:
     raise NotImplementedError("15.5: replace this line")
 
 
-def resumed(seed, stop, steps):
+def resumed(seed: int, stop: int, steps: int) -> Tensor:
     training = TinyTraining(seed)
     for _ in range(stop):
         training.step()
@@ -864,11 +872,12 @@ assert share < 1e-3
 # You are given a trainer that you do not know. Write the test that shows
 # whether it resumes as it should.
 #
-# `make("name")` makes a `Trainer` of six steps that works in the folder
-# `name`. If there is a checkpoint in it, the trainer has read it once it
-# is made. `make("name", stop=2)` makes one that writes a checkpoint after
-# step 2 and dies in step 3: its `run()` raises `Stopped`. All trainers
-# that one `make` makes are of the same training.
+# `make("name")` makes a trainer of six steps that works in the folder
+# `name`. Like the library's `Trainer` it has `run()`, `step` and `model`.
+# If there is a checkpoint in its folder, it has read it once it is made.
+# `make("name", stop=2)` makes one that writes a checkpoint after step 2
+# and dies in step 3: its `run()` raises `Stopped`. All trainers that one
+# `make` makes are of the same training, that of the 49 weights.
 #
 # Train once without an interruption; train once with one, after `stop`
 # steps; resume. Return two things: the `step` at which the resumed trainer
@@ -882,16 +891,17 @@ assert share < 1e-3
 # Example: for `make = Trainers()`, which are sound, and `stop = 2`, the
 # result is `(2, True)`.
 
+
 # %% tags=["exercise:15.6", "nbval-ignore-output"]
-def resume_report(make, stop):
+def resume_report(make: Trainers, stop: int) -> tuple[int, bool]:
     raise NotImplementedError("15.6: replace this line")
 
 
 check("15.6", resume_report)
 
 # %% [markdown]
-# If it is solved, the next cell tries your test on the model of this
-# lesson, in float16.
+# If it is solved, the next cell tries your test on the library's trainer
+# and the model of this lesson, in float16.
 
 # %% tags=["nbval-ignore-output"]
 home = tempfile.TemporaryDirectory(prefix="ehr-course-lesson-15-")
