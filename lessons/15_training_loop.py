@@ -140,9 +140,10 @@ assert found[32].overflow > 0.5 * len(sizes)
 # Example: with `peak = 1.0`, `warmup_steps = 2` and `total_steps = 6`, the
 # steps 0 to 6 have the rates 0.5, 1, 1, 0.854, 0.5, 0.146 and 0.
 
-
 # %% tags=["exercise:15.1", "nbval-ignore-output"]
-def learning_rate(step: int, peak: float, warmup_steps: int, total_steps: int) -> float:
+def learning_rate(
+    step: int, peak: float, warmup_steps: int, total_steps: int
+) -> float:
     raise NotImplementedError("15.1: replace this line")
 
 
@@ -159,7 +160,9 @@ check("15.1", learning_rate)
 seconds = 10_000 * 1.4
 print(f"10,000 times 1.4 seconds: {seconds / 3600:.1f} hours")
 print(f"if each step has 16 such parts: {16 * seconds / 3600:.0f} hours")
-factor = warmup_cosine_factor(10_000, warmup_steps=1_000, total_steps=45_000)
+factor = warmup_cosine_factor(
+    10_000, warmup_steps=1_000, total_steps=45_000
+)
 print(f"learning rate at step 10,000: {factor:.2f} of its peak")
 steps = 10_000 // 16
 print(f"if 10,000 counts parts: {steps} steps, of 1,000 of the warm-up")
@@ -184,7 +187,6 @@ assert not 5 <= 16 * seconds / 3600 <= 6 and steps < 1_000
 # shrinks by its rate, whatever the gradient is. Give two weights
 # gradients that point up and down in turn, large ones and small ones, so
 # that decay alone moves them:
-
 
 # %%
 def shrunk(kind, decay):
@@ -259,7 +261,6 @@ for group in decay_groups(new_model(), 0.01):
 # the whole batch in two orders: as the patients come, and sorted by the
 # length of their records.
 
-
 # %%
 def difference(batch, n_parts, divide):
     model = new_model(dropout=0.0)
@@ -324,7 +325,6 @@ for divide in (mean_of_means, count_of_the_batch):
 # `([[0, 0]], [[1, 1]])` and `([[1, 0]], [[0, -100]])`, as tensors: three
 # labels are scored. With `lr = 3.0` the result is
 # `[[-1.0, 1.0], [0.5, -0.5]]`.
-
 
 # %% tags=["exercise:15.2", "nbval-ignore-output"]
 def trained_in_parts(
@@ -414,7 +414,6 @@ assert scaled < 0.01
 # `scale = 65536.0` and `growth_interval = 2`, the first step overflows. The
 # results are `[[0.0], [0.5], [0.5]]` and `[32768.0, 32768.0, 65536.0]`.
 
-
 # %% tags=["exercise:15.3", "nbval-ignore-output"]
 def loss_scaling(
     gradients: Tensor, scale: float, growth_interval: int
@@ -442,7 +441,6 @@ check("15.3", loss_scaling)
 # multiplied by the scale. `scaler.unscale_(optimizer)` divides them.
 # Clip with and without it, and train ten steps each, with plain gradient
 # descent (SGD) and with AdamW.
-
 
 # %%
 def weights_of(model):
@@ -474,7 +472,9 @@ def ten_steps(make_optimizer, unscale):
 optimizers = {
     "SGD": lambda weights: torch.optim.SGD(weights, lr=0.5),
     "AdamW": lambda weights: torch.optim.AdamW(weights, lr=5e-3),
-    "AdamW, tiny eps": lambda weights: torch.optim.AdamW(weights, lr=5e-3, eps=1e-14),
+    "AdamW, tiny eps": lambda weights: torch.optim.AdamW(
+        weights, lr=5e-3, eps=1e-14
+    ),
 }
 
 # %% tags=["claim:48"]
@@ -531,7 +531,6 @@ assert [one.category for one in caught] == [FutureWarning] * 2
 # and `max_norm = 1.0`, the unscaled norm is 5, and the result is
 # `[[0.6], [0.8]]`.
 
-
 # %% tags=["exercise:15.4", "nbval-ignore-output"]
 def unscaled_and_clipped(
     gradients: list[Tensor], scale: float, max_norm: float
@@ -566,7 +565,6 @@ config = TrainingConfig(
 # What a training begins with: AdamW, with decay where it belongs, and the
 # scaler.
 
-
 # %% tags=["loop"]
 def begin(model, config):
     optimizer = torch.optim.AdamW(
@@ -587,7 +585,6 @@ def begin(model, config):
 # The gradient of a batch, added up from its parts. Each part's sum is
 # divided by the counts of the whole batch.
 
-
 # %% tags=["loop"]
 def add_up(model, scaler, batch, config):
     counts = loss_counts(batch["labels"])
@@ -606,10 +603,11 @@ def add_up(model, scaler, batch, config):
 # whether it has skipped, but its scale does: it shrinks then and only
 # then.
 
-
 # %% tags=["loop"]
 def take_step(model, optimizer, scaler, batch, step, config):
-    factor = warmup_cosine_factor(step, warmup_steps=config.warmup_steps, total_steps=config.steps)
+    factor = warmup_cosine_factor(
+        step, warmup_steps=config.warmup_steps, total_steps=config.steps
+    )
     for group in optimizer.param_groups:
         group["lr"] = config.lr * factor
     loss = add_up(model, scaler, batch, config)
@@ -626,7 +624,6 @@ def take_step(model, optimizer, scaler, batch, step, config):
 # %% [markdown]
 # And the loop. A skipped step does not count: the schedule stands still,
 # and the batch is not read again.
-
 
 # %% tags=["loop"]
 def train_in_the_open(model, config):
@@ -731,11 +728,16 @@ for file in sorted(checkpoints(folder)[-1].iterdir()):
 # not interrupted.
 
 # %%
-resumed = Trainer(new_model(), dataset, with_checkpoints, folder=folder, device="cpu")
+resumed = Trainer(
+    new_model(), dataset, with_checkpoints, folder=folder, device="cpu"
+)
 print("resumes at step", resumed.step)
 assert resumed.step == 8
 resumed.run()
-same = [torch.equal(p, theirs[name]) for name, p in resumed.model.named_parameters()]
+same = [
+    torch.equal(p, theirs[name])
+    for name, p in resumed.model.named_parameters()
+]
 print("all weights equal, bit for bit:", all(same))
 assert all(same)
 home.cleanup()
@@ -760,7 +762,6 @@ home.cleanup()
 #
 # Example: `resumed(0, 9, 13)` is what `TinyTraining(0)` has as `weights`
 # after 13 calls of `step()`.
-
 
 # %% tags=["exercise:15.5", "nbval-ignore-output"]
 def save(training: TinyTraining) -> dict[str, Any]:
@@ -890,7 +891,6 @@ assert share < 1e-3
 #
 # Example: for `make = Trainers()`, which are sound, and `stop = 2`, the
 # result is `(2, True)`.
-
 
 # %% tags=["exercise:15.6", "nbval-ignore-output"]
 def resume_report(make: Trainers, stop: int) -> tuple[int, bool]:
