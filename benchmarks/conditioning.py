@@ -35,7 +35,7 @@ from ehr_course.records import PatientRecord
 from ehr_course.sources.splits import Split, split_by_patient
 from ehr_course.sources.synthetic import make_cohort
 from ehr_course.tokenizers.codes import CodeTokenizer
-from ehr_course.training.one_call import train
+from ehr_course.training.trainer import train
 
 MOST_OF_IMPOSSIBLE = 0.25
 MOST_SECONDS = 90.0

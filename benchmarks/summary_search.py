@@ -29,7 +29,7 @@ import torch
 from torch import Tensor, nn
 
 from ehr_course.generation.beam_search import beam_search
-from ehr_course.generation.beam_settings import BeamSettings
+from ehr_course.generation.search_settings import BeamSettings
 from ehr_course.models.pointer_generator import PointerGenerator, PointerGeneratorConfig
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "models"))
@@ -69,7 +69,7 @@ def literal_search(
             log_probs[[BOS, PAD]] = -math.inf
             if n < settings.min_length:
                 log_probs[EOS] = -math.inf
-            log_probs[repeating(hypothesis.tokens[1:], settings.block_ngrams)] = -math.inf
+            log_probs[repeating(hypothesis.tokens[1:], settings.no_repeat_ngram_size)] = -math.inf
             best, tokens = log_probs.topk(2 * k)
             candidates += [
                 Hypothesis((*hypothesis.tokens, token), hypothesis.log_prob + log_prob, state)

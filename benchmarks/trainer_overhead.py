@@ -27,8 +27,8 @@ from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.sources.synthetic import make_cohort
 from ehr_course.tokenizers.codes import CodeTokenizer
 from ehr_course.training.config import TrainingConfig
-from ehr_course.training.schedule import warmup_cosine
-from ehr_course.training.trainer import Trainer, decay_groups
+from ehr_course.training.optimization import decay_groups, warmup_cosine
+from ehr_course.training.trainer import Trainer
 
 BATCH, LR, WARMUP, SEED = 32, 2e-3, 5, 0
 

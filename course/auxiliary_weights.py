@@ -21,7 +21,7 @@ from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.records import PatientRecord
 from ehr_course.sources.splits import Split
 from ehr_course.tokenizers.codes import CodeTokenizer
-from ehr_course.training.one_call import train
+from ehr_course.training.trainer import train
 
 STEPS, SEEDS = 800, (0, 1, 2)
 

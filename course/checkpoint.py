@@ -19,13 +19,14 @@ from ehr_course.batches.datasets import SEXES, RecordDataset
 from ehr_course.batches.plan import BatchPlan
 from ehr_course.evaluation.validity import impossible_share
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
-from ehr_course.models.saved import CHECKPOINTS, LoadedModel, load_model, save_model
+from ehr_course.models.saved import LoadedModel, load_model, save_model
 from ehr_course.records import PatientRecord
 from ehr_course.sources.splits import Split, split_by_patient
 from ehr_course.sources.synthetic import make_cohort
 from ehr_course.tokenizers.codes import CodeTokenizer
-from ehr_course.training.one_call import train
+from ehr_course.training.trainer import train
 
+CHECKPOINTS = Path(__file__).resolve().parent / "checkpoints"
 COHORT, STEPS, SEED = 5_000, 2_000, 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +23,7 @@ python3 -m course COMMAND, from the clone's root:
   test        run everything that CI runs         (with arguments: only pytest, with them)
   progress    show which exercises you have solved
   doctor      report on this machine, for a bug report
+  new         make the files of a new lesson
   build       run the lessons' sources into notebooks
   book        build the book from the notebooks
   checkpoint  train a model that the lessons load, anew
@@ -85,28 +87,22 @@ def _check_place() -> None:
         )
 
 
-def _build(root: Path, arguments: list[str]) -> int:
-    if not _is_inside(root):
-        return _go_inside(root, ["build", *arguments])
-    from course.build import main as build
+def _in_environment(name: str) -> Callable[[Path, list[str]], int]:
+    """Make the command whose module, ``course.<name>``, needs what is installed in `.venv`."""
 
-    return build(arguments)
+    def command(root: Path, arguments: list[str]) -> int:
+        if not _is_inside(root):
+            return _go_inside(root, [name, *arguments])
+        module = importlib.import_module(f"course.{MODULES[name]}")
+        from ehr_course.errors import InputError
 
+        try:
+            return module.main(arguments)
+        except InputError as error:
+            where = f"{error.thing}, {error.place}" if error.place else error.thing
+            raise CommandError(f"{where}: {error.problem}.", error.remedy) from error
 
-def _book(root: Path, arguments: list[str]) -> int:
-    if not _is_inside(root):
-        return _go_inside(root, ["book", *arguments])
-    from course.bookmaker import main as make_book
-
-    return make_book(arguments)
-
-
-def _checkpoint(root: Path, arguments: list[str]) -> int:
-    if not _is_inside(root):
-        return _go_inside(root, ["checkpoint", *arguments])
-    from course.checkpoint import main as make_checkpoint
-
-    return make_checkpoint(arguments)
+    return command
 
 
 def _progress(root: Path, arguments: list[str]) -> int:
@@ -129,12 +125,17 @@ def _go_inside(root: Path, arguments: list[str]) -> int:
     return become(root, ["-m", "course", *arguments])
 
 
+MODULES = {
+    "new": "new_lesson",
+    "build": "build",
+    "book": "bookmaker",
+    "checkpoint": "checkpoint",
+}
+
 COMMANDS: dict[str, Callable[[Path, list[str]], int]] = {
     "lab": lab.main,
     "test": checks.main,
     "progress": _progress,
     "doctor": doctor.main,
-    "build": _build,
-    "book": _book,
-    "checkpoint": _checkpoint,
+    **{name: _in_environment(name) for name in MODULES},
 }

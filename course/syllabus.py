@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
-import yaml
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from ehr_course.errors import InputError
+from ehr_course.yaml_file import RuleError, YamlFile
 
 SYLLABUS_FILE = Path(__file__).resolve().parent / "syllabus.yml"
 
+SLUG = re.compile(r"[a-z][a-z0-9_]*")
+SLUG_RULE = "Use lower-case letters, digits and underscores, and begin with a letter."
 
-@dataclass(frozen=True, slots=True)
-class Exercise:
+# A YAML list is read as a tuple.
+_AS_TUPLE = Field(strict=False)
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class Exercise(_Entry):
     """One exercise of a lesson.
 
     Attributes:
@@ -30,15 +38,27 @@ class Exercise:
     difficulty: int
     minutes: int
 
+    @field_validator("difficulty")
+    @classmethod
+    def _one_to_three(cls, difficulty: int) -> int:
+        _require(1 <= difficulty <= 3, f"difficulty is {difficulty}", "Write 1, 2 or 3.")
+        return difficulty
 
-@dataclass(frozen=True, slots=True)
-class Lesson:
+    @field_validator("minutes")
+    @classmethod
+    def _at_least_one(cls, minutes: int) -> int:
+        _require(minutes >= 1, f"minutes is {minutes}", "Write at least 1.")
+        return minutes
+
+
+class Lesson(_Entry):
     """One lesson.
 
     Attributes:
         number: two digits, as text: "07".
         slug: its name in file names: "tokenization".
         title: its name in prose.
+        builds: what the learner builds in it, in a few words.
         minutes: how long it takes with its exercises.
         prerequisites: the numbers of earlier lessons that it builds on.
         objectives: three to six sentences, each beginning with a verb that can be checked.
@@ -48,15 +68,73 @@ class Lesson:
     number: str
     slug: str
     title: str
+    builds: str
     minutes: int
-    prerequisites: tuple[str, ...]
-    objectives: tuple[str, ...]
-    exercises: tuple[Exercise, ...]
+    prerequisites: Annotated[tuple[str, ...], _AS_TUPLE]
+    objectives: Annotated[tuple[str, ...], _AS_TUPLE]
+    exercises: Annotated[tuple[Exercise, ...], _AS_TUPLE]
 
     @property
     def name(self) -> str:
         """The lesson's file name without its ending: "07_tokenization"."""
         return f"{self.number}_{self.slug}"
+
+    @field_validator("number")
+    @classmethod
+    def _two_digits(cls, number: str) -> str:
+        _require(
+            re.fullmatch(r"[0-9]{2}", number) is not None,
+            f"number is {number!r}",
+            'Write two digits: "07".',
+        )
+        return number
+
+    @field_validator("slug")
+    @classmethod
+    def _file_name(cls, slug: str) -> str:
+        _require(
+            SLUG.fullmatch(slug) is not None,
+            f"slug is {slug!r}",
+            SLUG_RULE,
+        )
+        return slug
+
+    @field_validator("title", "builds")
+    @classmethod
+    def _fits_a_table(cls, text: str) -> str:
+        _require(
+            bool(text.strip()) and not set("|\n") & set(text),
+            f"{text!r} does not fit into a table",
+            "Write a few words on one line, without |.",
+        )
+        return text
+
+    @field_validator("objectives")
+    @classmethod
+    def _three_to_six(cls, objectives: tuple[str, ...]) -> tuple[str, ...]:
+        count = len(objectives)
+        _require(3 <= count <= 6, f"{count} objectives", "Write three to six sentences.")
+        return objectives
+
+    @field_validator("exercises")
+    @classmethod
+    def _some(cls, exercises: tuple[Exercise, ...]) -> tuple[Exercise, ...]:
+        _require(bool(exercises), "no exercises", "Write at least one.")
+        return exercises
+
+    @model_validator(mode="after")
+    def _time_for_the_exercises(self) -> Lesson:
+        needed = sum(exercise.minutes for exercise in self.exercises)
+        _require(
+            needed <= self.minutes,
+            f"its exercises take {needed} minutes, the lesson {self.minutes}",
+            "A lesson takes at least as long as its exercises.",
+        )
+        return self
+
+
+class _Syllabus(_Entry):
+    lessons: Annotated[tuple[Lesson, ...], _AS_TUPLE]
 
 
 def load_syllabus(path: Path = SYLLABUS_FILE) -> tuple[Lesson, ...]:
@@ -66,132 +144,45 @@ def load_syllabus(path: Path = SYLLABUS_FILE) -> tuple[Lesson, ...]:
         path: a YAML file of the form of `course/syllabus.yml`.
 
     Raises:
-        InputError: if the file is not of that form; it names the lesson and the key.
+        InputError: if the file is not of that form; it names the line and the key.
 
     >>> [lesson.name for lesson in load_syllabus()][:3]
     ['00_start_here', '07_tokenization', '08_data_loading']
     """
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise InputError(path.name, "", f"not YAML: {error}", "Correct the syntax.") from error
-    top = _Reader(path.name, "").fields(content, {"lessons": list})
-    lessons: list[Lesson] = []
-    for position, entry in enumerate(top["lessons"], start=1):
-        lessons.append(_lesson(path.name, position, entry, lessons))
-    return tuple(lessons)
+    return lessons_in(YamlFile.open(path))
 
 
-@dataclass(frozen=True)
-class _Reader:
-    file: str
-    place: str
-
-    def require(self, holds: bool, problem: str, remedy: str) -> None:
-        if not holds:
-            raise InputError(self.file, self.place, problem, remedy)
-
-    def fields(self, entry: Any, kinds: dict[str, type]) -> dict[str, Any]:
-        self.require(isinstance(entry, dict), "not a mapping", "Write `key: value` lines.")
-        keys = ", ".join(kinds)
-        missing = [key for key in kinds if key not in entry]
-        self.require(not missing, f"missing: {', '.join(missing)}", f"The keys are {keys}.")
-        unknown = [str(key) for key in entry if key not in kinds]
-        self.require(not unknown, f"unknown: {', '.join(unknown)}", f"The keys are {keys}.")
-        for key, kind in kinds.items():
-            value = entry[key]
-            self.require(
-                type(value) is kind,
-                f"{key} is {value!r}",
-                f"Write {_KINDS[kind]}.",
+def lessons_in(file: YamlFile) -> tuple[Lesson, ...]:
+    """Return the lessons of a syllabus that was opened; `load_syllabus` says what is refused."""
+    lessons = file.read_as(_Syllabus).lessons
+    earlier: list[str] = []
+    for position, lesson in enumerate(lessons):
+        keys = ("lessons", position)
+        if earlier and lesson.number <= earlier[-1]:
+            raise file.error(
+                (*keys, "number"),
+                f"lesson {lesson.number} does not come after lesson {earlier[-1]}",
+                "Order the lessons by number, each once.",
             )
-        return entry
+        for place, number in enumerate(lesson.prerequisites):
+            if number not in earlier:
+                raise file.error(
+                    (*keys, "prerequisites", place),
+                    f"{number} is no earlier lesson",
+                    "Name lessons that stand above.",
+                )
+        for place, exercise in enumerate(lesson.exercises):
+            expected = f"{lesson.number}.{place + 1}"
+            if exercise.id != expected:
+                raise file.error(
+                    (*keys, "exercises", place, "id"),
+                    f"id is {exercise.id!r}",
+                    f'Number the exercises in order: "{expected}".',
+                )
+        earlier.append(lesson.number)
+    return lessons
 
 
-_KINDS = {
-    str: 'text; numbers such as "07" in quotation marks',
-    int: "a whole number",
-    list: "a list",
-}
-
-_LESSON_KEYS = {
-    "number": str,
-    "slug": str,
-    "title": str,
-    "minutes": int,
-    "prerequisites": list,
-    "objectives": list,
-    "exercises": list,
-}
-
-_EXERCISE_KEYS = {"id": str, "title": str, "difficulty": int, "minutes": int}
-
-
-def _lesson(file: str, position: int, entry: Any, earlier: list[Lesson]) -> Lesson:
-    fields = _Reader(file, f"lesson {position} of the list").fields(entry, _LESSON_KEYS)
-    number = fields["number"]
-    reader = _Reader(file, f"lesson {number}")
-    reader.require(
-        re.fullmatch(r"\d\d", number) is not None,
-        f"number is {number!r}",
-        'Write two digits: "07".',
-    )
-    reader.require(
-        not earlier or earlier[-1].number < number,
-        "it does not come after the lesson before it",
-        "Order the lessons by number, each once.",
-    )
-    reader.require(
-        re.fullmatch(r"[a-z][a-z0-9_]*", fields["slug"]) is not None,
-        f"slug is {fields['slug']!r}",
-        "Use lower-case letters, digits and underscores.",
-    )
-    unknown = [p for p in fields["prerequisites"] if p not in [one.number for one in earlier]]
-    reader.require(
-        not unknown,
-        f"prerequisites {unknown} are no earlier lessons",
-        "Name lessons that stand above.",
-    )
-    objectives = fields["objectives"]
-    reader.require(
-        3 <= len(objectives) <= 6 and all(isinstance(text, str) for text in objectives),
-        f"{len(objectives)} objectives",
-        "Write three to six sentences.",
-    )
-    exercises = tuple(
-        _exercise(file, f"{number}.{place}", exercise)
-        for place, exercise in enumerate(fields["exercises"], start=1)
-    )
-    reader.require(bool(exercises), "no exercises", "Write at least one.")
-    needed = sum(exercise.minutes for exercise in exercises)
-    reader.require(
-        needed <= fields["minutes"],
-        f"its exercises take {needed} minutes, the lesson {fields['minutes']}",
-        "A lesson takes at least as long as its exercises.",
-    )
-    return Lesson(
-        number=number,
-        slug=fields["slug"],
-        title=fields["title"],
-        minutes=fields["minutes"],
-        prerequisites=tuple(fields["prerequisites"]),
-        objectives=tuple(objectives),
-        exercises=exercises,
-    )
-
-
-def _exercise(file: str, expected_id: str, entry: Any) -> Exercise:
-    reader = _Reader(file, f"exercise {expected_id}")
-    fields = reader.fields(entry, _EXERCISE_KEYS)
-    reader.require(
-        fields["id"] == expected_id,
-        f"id is {fields['id']!r}",
-        f'Number the exercises in order: "{expected_id}".',
-    )
-    reader.require(
-        1 <= fields["difficulty"] <= 3,
-        f"difficulty is {fields['difficulty']}",
-        "Write 1, 2 or 3.",
-    )
-    reader.require(fields["minutes"] >= 1, f"minutes is {fields['minutes']}", "Write at least 1.")
-    return Exercise(**fields)
+def _require(holds: bool, problem: str, remedy: str) -> None:
+    if not holds:
+        raise RuleError(problem, remedy)

@@ -14,6 +14,7 @@ from torch.nn.functional import cross_entropy, logsigmoid
 
 from ehr_course.batches.collate import NOT_SCORED as NOT_SCORED
 from ehr_course.errors import InputError
+from ehr_course.records import MAX_AGE
 
 
 class LossTerm(NamedTuple):
@@ -104,7 +105,7 @@ def classification_loss(logits: Tensor, classes: Tensor) -> tuple[Tensor, Tensor
     return total, classes.new_tensor(classes.numel())
 
 
-def age_loss(answers: Tensor, ages: Tensor, *, scale: float = 90.0) -> tuple[Tensor, Tensor]:
+def age_loss(answers: Tensor, ages: Tensor, *, scale: float = MAX_AGE) -> tuple[Tensor, Tensor]:
     """The squared error of ages, in units of `scale` years.
 
     In years, an error of 30 costs 900, and 5 nats of a record's tokens are nothing beside it.

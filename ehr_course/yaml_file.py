@@ -109,7 +109,8 @@ class YamlFile:
         try:
             return TypeAdapter(kind).validate_python(self.content)
         except ValidationError as error:
-            first = error.errors()[0]
+            # A key that is misspelt is missing too: the misspelling says more.
+            first = min(error.errors(), key=lambda found: found["type"] == "missing")
         keys = tuple(key for key in first["loc"] if key != "[key]")
         broken = first.get("ctx", {}).get("error")
         if isinstance(broken, RuleError):

@@ -8,7 +8,7 @@
 # - Describe a patient as visits and a visit as ICD-9 codes.
 # - Name the category and the chapter of a code.
 # - Count the pieces into which a text tokenizer breaks a code.
-# - Name the four outcomes of a check, after seeing each of them.
+# - Name the outcomes of a check, after seeing four of them.
 # - Verify that this machine can run the lessons.
 
 # %% [markdown]
@@ -139,7 +139,7 @@ assert sum(pieces) / len(codes) > 3
 #
 # Every exercise is a function to complete, with a call of `check` below
 # it. A check tries your function on chosen inputs and on fresh random
-# ones, and has four things to say:
+# ones, and has five things to say:
 #
 # | outcome | what it means |
 # |---|---|
@@ -147,8 +147,9 @@ assert sum(pieces) / len(codes) > 3
 # | ✘ not yet | your function is wrong; you see where and why |
 # | ⚠ error in your code | your function raised; you see your own line |
 # | ✔ solved | right on every input |
+# | ✔ solved, with a remark | right, and there is one thing to know |
 #
-# Meet all four. Run the next cell as it is. Then replace the line that
+# Meet the first four. Run the next cell as it is. Then replace the line that
 # raises by each of these, and run the cell again each time:
 #
 # 1. `return len(visits)`
@@ -211,22 +212,26 @@ assert sys.version_info >= (3, 11)
 #
 # ## The map
 #
+# <!-- lessons: python3 -m course build writes them from course/syllabus.yml -->
+#
 # | lesson | minutes | you build |
 # |---|---|---|
-# | 00 Start here | 20 | a first answer |
-# | [07 Tokenization](07_tokenization.ipynb) | 75 | codes as tokens |
-# | [08 Data loading](08_data_loading.ipynb) | 60 | files as patients |
-# | [09 Corruption](09_corruption.ipynb) | 90 | noise to repair |
-# | [10 Data flow](10_data_flow.ipynb) | 60 | batches |
-# | [11 Model architecture](11_model_architecture.ipynb) | 105 | attention |
-# | [12 Conditional prompt](12_conditional_prompt.ipynb) | 95 | age and sex |
-# | [13 Multi-task learning](13_multi_task_learning.ipynb) | 75 | heads |
-# | [14 Loss functions](14_loss_functions.ipynb) | 80 | losses |
-# | [15 Training loop](15_training_loop.ipynb) | 110 | a trainer |
-# | [16 Pointer-generator](16_pointer_generator.ipynb) | 100 | a summariser |
-# | [17 Coverage and beam search](17_coverage_and_beam_search.ipynb) | 95 | a search |
-# | [18 Prefix tuning](18_prefix_tuning.ipynb) | 80 | a small adaptation |
-# | [19 Generation and evaluation](19_generation_and_evaluation.ipynb) | 110 | a report |
+# | [00 Start here](00_start_here.ipynb) | 20 | a first patient, and a first check |
+# | [07 Tokenization](07_tokenization.ipynb) | 75 | two tokenizers: one for codes, one for notes |
+# | [08 Data loading](08_data_loading.ipynb) | 60 | the way from hospital tables to patients |
+# | [09 Corruption](09_corruption.ipynb) | 90 | noise to repair, and a target that does not leak |
+# | [10 Data flow](10_data_flow.ipynb) | 60 | batches that waste little and can be repeated |
+# | [11 Model architecture](11_model_architecture.ipynb) | 105 | attention, masks, and a BART counted to the last weight |
+# | [12 Conditional prompt](12_conditional_prompt.ipynb) | 95 | a model whose patients follow age and sex |
+# | [13 Multi-task learning](13_multi_task_learning.ipynb) | 75 | heads that guess age and sex, and one that cannot cheat |
+# | [14 Loss functions](14_loss_functions.ipynb) | 80 | every loss by hand, and a penalty that has a gradient |
+# | [15 Training loop](15_training_loop.ipynb) | 110 | a float16 training that stops and resumes to the bit |
+# | [16 Pointer-generator](16_pointer_generator.ipynb) | 100 | a summariser that copies names it has never seen |
+# | [17 Coverage and beam search](17_coverage_and_beam_search.ipynb) | 95 | summaries that do not repeat themselves, and a search for the best |
+# | [18 Prefix tuning](18_prefix_tuning.ipynb) | 80 | a prefix of a few thousand numbers that adapts a model to a second hospital |
+# | [19 Generation and evaluation](19_generation_and_evaluation.ipynb) | 110 | a cohort of 10,000 patients, and a report on what it is worth |
+#
+# <!-- end of the lessons -->
 #
 # The numbers are those of the chapters of a tutorial that the course
 # follows from chapter 07 to 15. The tutorial was never finished, and some
@@ -240,8 +245,8 @@ assert sys.version_info >= (3, 11)
 # - **A code** is text: a category of three characters (four for E codes),
 #   further digits, and a place in one of 19 chapters.
 # - **A text tokenizer** cuts a code into several pieces of digits.
-# - **A check** says not attempted, not yet, error in your code, or
-#   solved.
+# - **A check** says not attempted, not yet, error in your code, solved,
+#   or solved with a remark.
 # - **Your machine** is ready if the cell above did not raise.
 #
 # ## Test yourself

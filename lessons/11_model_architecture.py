@@ -47,7 +47,7 @@ from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.models.saved import load_checkpoint
 from ehr_course.sources.patients import choose_patients, real_data
 from ehr_course.tokenizers.codes import CodeTokenizer
-from ehr_course.training.one_call import train
+from ehr_course.training.trainer import train
 from ehr_course.widgets.attention import attention_explorer
 
 # %% [markdown]

@@ -38,6 +38,7 @@ from torch.nn.functional import cosine_similarity, layer_norm
 from ehr_course import icd9
 from ehr_course.batches.corruption import EMPTY_RECORD, Corruption
 from ehr_course.batches.datasets import SEXES, RecordDataset
+from ehr_course.evaluation.next_codes import next_codes
 from ehr_course.evaluation.validity import impossible_share
 from ehr_course.exercises import check, examine, hint, progress
 from ehr_course.models.conditional_prompt import (
@@ -49,11 +50,10 @@ from ehr_course.models.conditional_prompt import (
 )
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.models.saved import load_checkpoint
-from ehr_course.plots.prompt import next_codes
 from ehr_course.sources.patients import choose_patients, real_data
 from ehr_course.sources.splits import split_by_patient
 from ehr_course.tokenizers.codes import CodeTokenizer
-from ehr_course.training.one_call import train
+from ehr_course.training.trainer import train
 from ehr_course.widgets.prompt import prompt_explorer
 
 

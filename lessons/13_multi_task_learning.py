@@ -37,6 +37,7 @@ from torch.nn.functional import cross_entropy
 from ehr_course import icd9
 from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.datasets import RecordDataset
+from ehr_course.course_files import checkpoint_folder
 from ehr_course.exercises import check, hint, progress
 from ehr_course.losses import LossTerm, classification_loss
 from ehr_course.models.demographic_heads import (
@@ -48,11 +49,10 @@ from ehr_course.models.demographic_heads import (
     last_real,
 )
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
-from ehr_course.models.saved import CHECKPOINTS
 from ehr_course.sources.patients import choose_patients, real_data
 from ehr_course.sources.splits import split_by_patient
 from ehr_course.tokenizers.codes import CodeTokenizer
-from ehr_course.training.one_call import train
+from ehr_course.training.trainer import train
 from ehr_course.widgets.auxiliary_weights import weight_explorer
 
 # %% [markdown]
@@ -626,7 +626,7 @@ assert have["42979"] < have["42731"] / 10
 # and in the seed, three seeds for each setting.
 
 # %%
-sweep = pl.read_csv(CHECKPOINTS / "auxiliary_weights" / "sweep.csv")
+sweep = pl.read_csv(checkpoint_folder("auxiliary_weights") / "sweep.csv")
 print(f"{len(sweep)} trainings; the columns are")
 print(*sweep.columns[:4])
 print(*sweep.columns[4:8])

@@ -38,6 +38,7 @@ from torch.nn.functional import cross_entropy
 from ehr_course.batches.collate import SEXES
 from ehr_course.batches.corruption import EMPTY_RECORD, Corruption
 from ehr_course.batches.datasets import RecordDataset
+from ehr_course.evaluation.loss_terms import contributions, measure_terms
 from ehr_course.exercises import check, hint, progress
 from ehr_course.generation.patients import Wanted, generate_patients
 from ehr_course.losses import (
@@ -52,13 +53,12 @@ from ehr_course.losses import (
 )
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.models.saved import load_checkpoint
-from ehr_course.plots.loss_terms import contributions, measure_terms
 from ehr_course.plots.style import code_in_words
 from ehr_course.sources.patients import choose_patients, real_data
 from ehr_course.sources.splits import split_by_patient
 from ehr_course.sources.synthetic import make_cohort
 from ehr_course.tokenizers.codes import CodeTokenizer
-from ehr_course.training.one_call import train
+from ehr_course.training.trainer import train
 from ehr_course.widgets.loss_terms import loss_terms_explorer
 
 # %% [markdown]

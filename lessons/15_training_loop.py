@@ -59,8 +59,11 @@ from ehr_course.sources.synthetic import make_cohort
 from ehr_course.tokenizers.codes import CodeTokenizer
 from ehr_course.training.checkpoints import checkpoints
 from ehr_course.training.config import TrainingConfig
-from ehr_course.training.schedule import warmup_cosine_factor
-from ehr_course.training.trainer import Trainer, decay_groups
+from ehr_course.training.optimization import (
+    decay_groups,
+    warmup_cosine_factor,
+)
+from ehr_course.training.trainer import Trainer
 from ehr_course.widgets.number_line import number_line_explorer
 
 
@@ -428,8 +431,9 @@ check("15.3", loss_scaling)
 # ## Unscale, then clip
 #
 # One batch with a huge gradient can throw the weights far off. *Clipping*
-# shortens a gradient that is longer than `max_norm`, and keeps its
-# direction. The document clips at 1.0, and its float16 loop reads:
+# shortens a gradient that is longer than `max_norm`, which a
+# `TrainingConfig` calls `max_grad_norm`, and keeps its direction. The
+# document clips at 1.0, and its float16 loop reads:
 #
 # ```python
 # scaler.scale(loss).backward()
@@ -550,13 +554,13 @@ check("15.4", unscaled_and_clipped)
 config = TrainingConfig(
     steps=12,
     batch_size=16,
-    accumulation=4,
+    gradient_accumulation_steps=4,
     lr=5e-3,
     warmup_steps=3,
     precision="float16",
-    initial_scale=2.0**24,
+    init_scale=2.0**24,
     growth_interval=4,
-    max_norm=1.0,
+    max_grad_norm=1.0,
     seed=SEED,
 )
 
@@ -575,7 +579,7 @@ def begin(model, config):
     )
     scaler = torch.amp.GradScaler(
         "cpu",
-        init_scale=config.initial_scale,
+        init_scale=config.init_scale,
         growth_interval=config.growth_interval,
     )
     return optimizer, scaler
@@ -589,7 +593,8 @@ def begin(model, config):
 def add_up(model, scaler, batch, config):
     counts = loss_counts(batch["labels"])
     loss = 0.0
-    for part in parts_of(batch, config.accumulation):
+    n_parts = config.gradient_accumulation_steps
+    for part in parts_of(batch, n_parts):
         with torch.autocast("cpu", dtype=torch.float16):
             share = weighted_total(model(**part).terms, counts)
         scaler.scale(share).backward()
@@ -612,7 +617,8 @@ def take_step(model, optimizer, scaler, batch, step, config):
         group["lr"] = config.lr * factor
     loss = add_up(model, scaler, batch, config)
     scaler.unscale_(optimizer)
-    nn.utils.clip_grad_norm_(model.parameters(), config.max_norm)
+    weights = model.parameters()
+    nn.utils.clip_grad_norm_(weights, config.max_grad_norm)
     scale = scaler.get_scale()
     scaler.step(optimizer)
     scaler.update()
@@ -905,7 +911,7 @@ check("15.6", resume_report)
 
 # %% tags=["nbval-ignore-output"]
 home = tempfile.TemporaryDirectory(prefix="ehr-course-lesson-15-")
-six_steps = vars(config) | {"steps": 6, "accumulation": 1}
+six_steps = vars(config) | {"steps": 6, "gradient_accumulation_steps": 1}
 
 
 def make_real(name, stop=None):

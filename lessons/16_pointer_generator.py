@@ -38,14 +38,14 @@ from ehr_course.batches.notes import NoteDataset
 from ehr_course.errors import InputError
 from ehr_course.evaluation.summaries import names_recovered
 from ehr_course.exercises import check, hint, progress
-from ehr_course.generation.beam_settings import BeamSettings
+from ehr_course.generation.search_settings import BeamSettings
 from ehr_course.generation.summaries import summarize
+from ehr_course.generation.summary_trace import trace_summary
 from ehr_course.losses import log_mixture
 from ehr_course.models.pointer_generator import (
     PointerGenerator,
     PointerGeneratorConfig,
 )
-from ehr_course.plots.generation_trace import trace_summary
 from ehr_course.sources.notes import choose_notes, real_notes, split_notes
 from ehr_course.sources.splits import split_by_patient
 from ehr_course.sources.synthetic import (
@@ -55,7 +55,7 @@ from ehr_course.sources.synthetic import (
 )
 from ehr_course.tokenizers.notes import NoteTokenizer
 from ehr_course.tokenizers.words import WordTokenizer
-from ehr_course.training.one_call import train
+from ehr_course.training.trainer import train
 from ehr_course.widgets.generation_trace import generation_trace_player
 
 # %% [markdown]
@@ -95,15 +95,15 @@ tokenizer = WordTokenizer.from_texts(texts)
 new_data = NoteDataset(new, tokenizer, max_source=200)
 names = {
     word
-    for pair, outside in zip(new, new_data.outside, strict=True)
+    for pair, oov in zip(new, new_data.oov, strict=True)
     for word in tokenizer.words(pair.summary)
-    if word in outside
+    if word in oov
 }  # those that a summary needs, and the vocabulary lacks
 if not real:
     assert names <= set(drug_names("unseen"))
 print(f"{len(tokenizer)} ids, {len(names)} names outside, such as")
-note, outside = tokenizer.encode_note(new[0].note)
-print(outside, "with ids", [i for i in note if i >= len(tokenizer)])
+note, oov = tokenizer.encode_note(new[0].note)
+print(oov, "with ids", [i for i in note if i >= len(tokenizer)])
 assert not names & set(tokenizer.vocabulary)
 
 
@@ -121,13 +121,15 @@ def trained(tokenizer, pointer, steps=200):
     model = PointerGenerator(config)
     data = NoteDataset(pairs, tokenizer, max_source=200)
     options = {"batch_size": 16, "lr": 1e-2, "warmup_steps": 20}
-    options |= {"max_norm": 2.0, "seed": SEED, "progress": False}
+    options |= {"max_grad_norm": 2.0, "seed": SEED, "progress": False}
     train(model, data, steps=steps, **options)
     return model.eval()
 
 
 def written_by(model, tokenizer):
-    likeliest = BeamSettings(beams=1, block_ngrams=0, max_length=40)
+    likeliest = BeamSettings(
+        beams=1, no_repeat_ngram_size=0, max_length=40
+    )
     notes = [pair.note for pair in new]
     options = {"settings": likeliest, "batch_size": 50}
     return summarize(model, tokenizer, notes, **options, max_source=200)
@@ -650,7 +652,7 @@ for name, model in {"whole": pointing, "chunks": chunked.eval()}.items():
     p, q = (
         model(ids, None, batch["decoder_input_ids"]).log_probs.exp()
         for ids in (note, exchanged)
-    )  # (1, target, vocab + outside)
+    )  # (1, target, vocab + n_oov)
     moved[name] = (p - q).abs().max().item()
     print(f"read {name}: probabilities change by up to {moved[name]:.4f}")
 assert count(chunked) == count(pointing)

@@ -40,9 +40,12 @@ from ehr_course.evaluation.summaries import (
     rouge,
 )
 from ehr_course.exercises import check, hint, progress
-from ehr_course.generation.beam_search import BeamSettings, beam_search
-from ehr_course.generation.beam_settings import length_penalty
+from ehr_course.generation.beam_search import beam_search
 from ehr_course.generation.search_model import of_beams, spread
+from ehr_course.generation.search_settings import (
+    BeamSettings,
+    length_penalty,
+)
 from ehr_course.generation.summaries import summarize
 from ehr_course.losses import NOT_SCORED, coverage_loss
 from ehr_course.models.pointer_generator import (
@@ -58,7 +61,7 @@ from ehr_course.sources.synthetic import (
     make_notes,
 )
 from ehr_course.tokenizers.words import WordTokenizer
-from ehr_course.training.one_call import train
+from ehr_course.training.trainer import train
 from ehr_course.widgets.beam_tree import beam_tree
 from ehr_course.widgets.coverage_player import coverage_player
 
@@ -89,14 +92,14 @@ def trained(seed, *, data=learning, steps=80, start=None, **fields):
     model = PointerGenerator(config)
     if start:  # of W_c, see below
         nn.init.uniform_(model.decoder.attention.cover, -start, start)
-    options = {"lr": 6e-3, "warmup_steps": 20, "max_norm": 2.0}
+    options = {"lr": 6e-3, "warmup_steps": 20, "max_grad_norm": 2.0}
     options |= {"steps": steps, "seed": seed, "progress": False}
     train(model, data, **options)
     return model
 
 
 # %%
-GREEDY = BeamSettings(beams=1, block_ngrams=0, max_length=30)
+GREEDY = BeamSettings(beams=1, no_repeat_ngram_size=0, max_length=30)
 
 
 def write(model, notes, settings=GREEDY):
@@ -357,7 +360,7 @@ with torch.no_grad():
     late.add_coverage(weight=1.0)
     after = late(**inputs).log_probs
 assert torch.allclose(before.exp(), after.exp(), atol=1e-5)
-options = {"lr": 3e-3, "warmup_steps": 5, "max_norm": 2.0}
+options = {"lr": 3e-3, "warmup_steps": 5, "max_grad_norm": 2.0}
 train(late, learning, steps=40, seed=SEED, progress=False, **options)
 share = {}
 for name, model in (("before", plain), ("40 steps later", late)):
@@ -452,7 +455,7 @@ print("with </s>:", tokenizer.eos_id in labels.tolist())
 source_note = BeamSettings.of_the_source()
 print("decoding:", source_note.min_length, "to", source_note.max_length)
 endless = BeamSettings(
-    beams=1, block_ngrams=0, min_length=400, max_length=400
+    beams=1, no_repeat_ngram_size=0, min_length=400, max_length=400
 )
 on_and_on = write(plain, long[:1], endless)[0]
 print("written, if it must go on:", len(on_and_on.ids), "tokens")
@@ -470,7 +473,7 @@ assert source_note.max_length == 256 and len(on_and_on.ids) == 400
 
 # %% tags=["nbval-ignore-output"]
 at_least_50 = BeamSettings(
-    beams=1, block_ngrams=0, min_length=50, max_length=60
+    beams=1, no_repeat_ngram_size=0, min_length=50, max_length=60
 )
 repeated, _, _ = measure(plain, short, at_least_50)
 print(write(plain, short[:1], at_least_50)[0].text)
@@ -516,7 +519,7 @@ check("17.4", blocked_tokens)
 # %% tags=["nbval-ignore-output"]
 blocked = {}
 for n in (0, 3, 1):
-    settings = BeamSettings(beams=1, block_ngrams=n, max_length=30)
+    settings = BeamSettings(beams=1, no_repeat_ngram_size=n, max_length=30)
     blocked[n] = measure(plain, long, settings)
     print(f"blocked {n}: repeated {blocked[n][0]:.0%}", end=", ")
     print(f"named {blocked[n][1]:.0%}")
@@ -623,7 +626,10 @@ assert len(set(equal)) == 1 and len(set(one)) == 4
 found = {}
 for beams in (1, 4):
     settings = BeamSettings(
-        beams=beams, alpha=0.0, block_ngrams=0, max_length=30
+        beams=beams,
+        length_penalty=0.0,
+        no_repeat_ngram_size=0,
+        max_length=30,
     )
     log_p = mean(said.score for said in write(plain, long, settings))
     found[beams] = log_p, *measure(plain, long, settings)

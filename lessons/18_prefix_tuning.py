@@ -41,6 +41,7 @@ from transformers import BartConfig, BartForConditionalGeneration
 from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.datasets import RecordDataset
 from ehr_course.batches.plan import BatchPlan
+from ehr_course.course_files import checkpoint_folder
 from ehr_course.exercises import check, hint, progress
 from ehr_course.models.prefix_tuning import (
     Prefix,
@@ -48,10 +49,10 @@ from ehr_course.models.prefix_tuning import (
     PrefixTuned,
     prefix_parameters,
 )
-from ehr_course.models.saved import CHECKPOINTS, load_checkpoint
+from ehr_course.models.saved import load_checkpoint
 from ehr_course.sources.synthetic import make_cohort
 from ehr_course.tokenizers.codes import CodeTokenizer
-from ehr_course.training.one_call import train
+from ehr_course.training.trainer import train
 from ehr_course.widgets.prefix_attention import prefix_attention_explorer
 
 # %%
@@ -470,7 +471,7 @@ check("18.5", compare_methods)
 # out of three or four, and the number of steps, by the 50 patients.
 
 # %%
-rows = pl.read_csv(CHECKPOINTS / "second_hospital" / "sweep.csv")
+rows = pl.read_csv(checkpoint_folder("second_hospital") / "sweep.csv")
 losses = {
     method: of_method["loss"].to_list()  # one for each seed, in order
     for (method,), of_method in rows.group_by(

@@ -44,30 +44,30 @@ from ehr_course import icd9
 from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.datasets import RecordDataset
 from ehr_course.batches.plan import BatchPlan
-from ehr_course.batches.well_formed import FIRST_CODE
-from ehr_course.evaluation.adversarial_accuracy import adversarial_accuracy
+from ehr_course.batches.record_checks import FIRST_CODE
 from ehr_course.evaluation.code_table import code_tables
 from ehr_course.evaluation.distances import js_distance, js_divergence
 from ehr_course.evaluation.membership import (
     distance_scores,
     membership_auroc,
 )
+from ehr_course.evaluation.nearest_neighbours import adversarial_accuracy
 from ehr_course.evaluation.perplexity import perplexity
 from ehr_course.evaluation.validity import impossible_share_of, validity
 from ehr_course.exercises import check, hint, progress
 from ehr_course.exercises.model_to_score import Remembering
-from ehr_course.generation.demographics import wanted_like
-from ehr_course.generation.patients import generate_patients
+from ehr_course.generation.patients import generate_patients, wanted_like
 from ehr_course.generation.sampling import Sampling
+from ehr_course.icd9 import written
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.models.saved import load_checkpoint
-from ehr_course.plots.style import code_in_words, written
+from ehr_course.plots.style import code_in_words
 from ehr_course.report import verdict, write_report
 from ehr_course.sources.patients import choose_patients, real_data
 from ehr_course.sources.splits import split_by_patient
 from ehr_course.sources.synthetic import make_cohort
 from ehr_course.tokenizers.codes import CodeTokenizer
-from ehr_course.training.one_call import train
+from ehr_course.training.trainer import train
 from ehr_course.widgets.cohort_dashboard import cohort_dashboard
 
 # %% [markdown]
@@ -717,9 +717,9 @@ if not real:
 # records has few tokens, so each of them weighs much; a batch of long
 # records has many. It is the mean of means of lesson 14, one level higher
 # up: every batch is right by itself, and the batches are not the cohort.
-# Mixed batches, `TrainingConfig(bucketed=False)`, have almost none of it,
-# and cost padding. No loss curve shows this, and no patient looks wrong. A
-# count beside its floor does.
+# Mixed batches, `TrainingConfig(group_by_length=False)`, have almost none
+# of it, and cost padding. No loss curve shows this, and no patient looks
+# wrong. A count beside its floor does.
 #
 # ### What it must not be used for
 #

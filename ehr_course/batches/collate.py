@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ehr_course.batches.ragged import Ragged
 from ehr_course.errors import InputError
+from ehr_course.records import MAX_AGE
 from ehr_course.tokenizers.codes import CodeTokenizer
 
 SEXES = ("M", "F")
@@ -19,9 +20,6 @@ SEXES = ("M", "F")
 
 NOT_SCORED = -100
 """The label of a position that the loss passes over."""
-
-OLDEST = 120
-"""An age above this is a mistake, not a patient."""
 
 SourceIds = Int64[Tensor, "batch source"]
 TargetIds = Int64[Tensor, "batch target"]
@@ -58,7 +56,7 @@ def collate(clean: Ragged, inputs: Ragged, ages: Sequence[float], sexes: Sequenc
     Args:
         clean: the records as they are, one a row.
         inputs: the same records, corrupted: what the encoder reads.
-        ages: in years, 0 to 120, one for each row.
+        ages: in years, 0 to 90, one for each row.
         sexes: "M" or "F", one for each row.
 
     Raises:
@@ -141,27 +139,27 @@ def shift_right(clean: Tensor, *, start: int = CodeTokenizer.eos_id) -> Tensor:
 
 
 def checked_ages(ages: Sequence[float], names: Sequence[str] | None = None) -> np.ndarray:
-    """Ages as float32 (n,), each a number from 0 to 120.
+    """Ages as float32 (n,), each a number from 0 to 90.
 
     Args:
         ages: in years.
         names: what to call each of them in an error; by default its row.
 
     Raises:
-        InputError: if one is not a number, negative, or above 120.
+        InputError: if one is not a number, negative, or above 90.
     """
     try:
         years = np.asarray(ages, dtype=np.float32)
     except (TypeError, ValueError):
         raise InputError("ages", "", f"{ages!r} are not all numbers", "Give years.") from None
-    wrong = np.flatnonzero(~((years >= 0) & (years <= OLDEST)))  # NaN is wrong too
+    wrong = np.flatnonzero(~((years >= 0) & (years <= MAX_AGE)))  # NaN is wrong too
     if len(wrong):
         row = int(wrong[0])
         raise InputError(
             "ages",
             names[row] if names is not None else f"row {row}",
             f"{ages[row]} is not an age in years",
-            f"Use a number from 0 to {OLDEST}; drop a patient whose age is not known.",
+            f"Use a number from 0 to {MAX_AGE}; drop a patient whose age is not known.",
         )
     return years
 
@@ -207,7 +205,7 @@ def check_batch(batch: Batch, n_tokens: int | None = None) -> None:
     >>> batch["x_num"][0] = float("nan")
     >>> check_batch(batch)
     Traceback (most recent call last):
-    ehr_course.errors.InputError: batch, x_num: row 0 is nan, not an age. Use 0 to 120 years.
+    ehr_course.errors.InputError: batch, x_num: row 0 is nan, not an age. Use 0 to 90 years.
     """
     _check_shapes(batch)
     input_ids, mask = batch["input_ids"], batch["attention_mask"]
@@ -266,9 +264,9 @@ def check_batch(batch: Batch, n_tokens: int | None = None) -> None:
             "Use the tokenizer that the model was made for.",
         )
     for row, age in enumerate(batch["x_num"][:, 0].tolist()):
-        if not 0 <= age <= OLDEST:
+        if not 0 <= age <= MAX_AGE:
             raise InputError(
-                "batch", "x_num", f"row {row} is {age}, not an age", f"Use 0 to {OLDEST} years."
+                "batch", "x_num", f"row {row} is {age}, not an age", f"Use 0 to {MAX_AGE} years."
             )
     for row, sex in enumerate(batch["x_cat"][:, 0].tolist()):
         if not 0 <= sex < len(SEXES):

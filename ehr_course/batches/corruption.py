@@ -15,7 +15,7 @@ import numpy as np
 from numpy.random import Generator
 
 from ehr_course.batches.ragged import Ragged, places
-from ehr_course.batches.well_formed import FIRST_CODE, check_records
+from ehr_course.batches.record_checks import FIRST_CODE, check_records
 from ehr_course.errors import InputError
 from ehr_course.tokenizers.codes import CodeTokenizer
 

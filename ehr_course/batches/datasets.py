@@ -14,7 +14,7 @@ from ehr_course.batches.collate import SEXES as SEXES
 from ehr_course.batches.collate import Batch, checked_ages, collate_unchecked, sex_numbers
 from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.ragged import Ragged
-from ehr_course.batches.well_formed import SHORTEST, check_records
+from ehr_course.batches.record_checks import SHORTEST, check_records
 from ehr_course.errors import InputError
 from ehr_course.records import PatientRecord
 from ehr_course.tokenizers.codes import CodeTokenizer

@@ -55,7 +55,7 @@ class NoteDataset(Dataset):
     **What is too long.** Under "cut", a note keeps its first max_source - 1 tokens and ends there
     with ``</s>``. A summary keeps its first max_target tokens and gets no ``</s>``: it does not
     end there, and a model that learned so would stop in the middle of a sentence. A word outside
-    the vocabulary that only the part cut off has is not in ``outside``: it cannot be copied. In
+    the vocabulary that only the part cut off has is not in ``oov``: it cannot be copied. In
     the summary it is ``<unk>``.
 
     Args:
@@ -71,7 +71,7 @@ class NoteDataset(Dataset):
         sources: Ragged, the ids of each note; extended ids among them.
         targets: Ragged, the ids of each summary, from ``<s>`` to ``</s>``.
         lengths: int64 (pairs,), how many tokens each note has, for a BatchPlan.
-        outside: list of tuples, the words of each note that have extended ids.
+        oov: list of tuples, the words of each note that have extended ids.
         cut_notes: how many notes were cut.
         cut_summaries: how many summaries were cut.
 
@@ -87,7 +87,7 @@ class NoteDataset(Dataset):
     tensor([[1, 5, 7, 4, 6, 2]])
     >>> batch["decoder_input_ids"], batch["labels"]
     (tensor([[1, 5, 7]]), tensor([[5, 7, 2]]))
-    >>> dataset.outside
+    >>> dataset.oov
     [('quinapril',)]
     """
 
@@ -104,7 +104,7 @@ class NoteDataset(Dataset):
         given = list(pairs)
         if not given:
             raise InputError("NoteDataset", "pairs", "there are none", "Were any notes loaded?")
-        sources, targets, all_outside = [], [], []
+        sources, targets, all_oov = [], [], []
         cut_notes = cut_summaries = 0
         for number, pair in enumerate(given):
             if not isinstance(pair, NotePair):
@@ -119,7 +119,7 @@ class NoteDataset(Dataset):
             if len(encoded.ids) > max_source:
                 _refuse_unless(too_long == "cut", name, "note", len(encoded.ids), max_source)
                 cut_notes += 1
-            source, outside = encoded.cut(max_source, size=len(tokenizer), eos_id=EOS)
+            source, oov = encoded.cut(max_source, size=len(tokenizer), eos_id=EOS)
             if max(source) <= PAD:
                 raise InputError(
                     name,
@@ -127,7 +127,7 @@ class NoteDataset(Dataset):
                     f"its first {max_source} tokens are all unknown",
                     "Leave it out, or train the tokenizer on such notes.",
                 )
-            target = tokenizer.encode_summary(pair.summary, outside)
+            target = tokenizer.encode_summary(pair.summary, oov)
             if len(target) <= 2:
                 raise InputError(name, "summary", "it has no word", "Leave the pair out.")
             if len(target) > max_target:
@@ -136,13 +136,13 @@ class NoteDataset(Dataset):
                 cut_summaries += 1
             sources.append(source)
             targets.append(target)
-            all_outside.append(outside)
+            all_oov.append(oov)
         self._keep(
             given,
             tokenizer,
             Ragged.from_lists(sources),
             Ragged.from_lists(targets),
-            all_outside,
+            all_oov,
             cut_notes,
             cut_summaries,
         )
@@ -154,14 +154,14 @@ class NoteDataset(Dataset):
         tokenizer: NoteTokenizer | WordTokenizer,
         sources: Ragged,
         targets: Ragged,
-        outside: list[tuple[str, ...]],
+        oov: list[tuple[str, ...]],
         *,
         cut_notes: int,
         cut_summaries: int,
     ) -> Self:
         """A dataset of what another one held; see its attributes. Nothing is checked."""
         self = cls.__new__(cls)
-        self._keep(pairs, tokenizer, sources, targets, outside, cut_notes, cut_summaries)
+        self._keep(pairs, tokenizer, sources, targets, oov, cut_notes, cut_summaries)
         return self
 
     def _keep(
@@ -170,7 +170,7 @@ class NoteDataset(Dataset):
         tokenizer: NoteTokenizer | WordTokenizer,
         sources: Ragged,
         targets: Ragged,
-        outside: list[tuple[str, ...]],
+        oov: list[tuple[str, ...]],
         cut_notes: int,
         cut_summaries: int,
     ) -> None:
@@ -179,7 +179,7 @@ class NoteDataset(Dataset):
         self.sources = sources
         self.targets = targets
         self.lengths = sources.lengths
-        self.outside = outside
+        self.oov = oov
         self.cut_notes = cut_notes
         self.cut_summaries = cut_summaries
         for ragged in (sources, targets):
@@ -233,7 +233,7 @@ class NoteDataset(Dataset):
         for ragged in (self.sources, self.targets):
             digest.update(ragged.lengths.tobytes())
             digest.update(ragged.values.tobytes())
-        digest.update(repr(self.outside).encode("utf-8", "backslashreplace"))
+        digest.update(repr(self.oov).encode("utf-8", "backslashreplace"))
         return digest.hexdigest()[:16]
 
 

@@ -3,7 +3,7 @@
 A prepared folder holds:
 
 - train.parquet, validation.parquet, test.parquet, one row a pair: src_ids and tgt_ids (lists of
-  int64, as NoteDataset keeps them), src_len and tgt_len (their lengths), outside (the words of
+  int64, as NoteDataset keeps them), src_len and tgt_len (their lengths), oov (the words of
   extended ids), and the pair itself: note, summary, subject_id;
 - tokenizer.json, which made the ids;
 - report.json, with counts, the settings and a checksum of every file.
@@ -67,7 +67,7 @@ def write_prepared(
     Returns:
         what report.json holds: "tokenizer" (kind, size, fingerprint), "max_source",
         "max_target", and for each part under "parts" its pairs, fraction of all pairs,
-        cut_notes, cut_summaries, source_tokens, target_tokens, outside (source tokens that are
+        cut_notes, cut_summaries, source_tokens, target_tokens, oov (source tokens that are
         outside the vocabulary), unknown (target tokens that are <unk>), and sha256 of its file.
 
     Raises:
@@ -171,7 +171,7 @@ def read_prepared(folder: str | Path, part: Literal["train", "validation", "test
         tokenizer,
         _ragged(table, "src"),
         _ragged(table, "tgt"),
-        [tuple(words) for words in table.column("outside").to_pylist()],
+        [tuple(words) for words in table.column("oov").to_pylist()],
         cut_notes=about["cut_notes"],
         cut_summaries=about["cut_summaries"],
     )
@@ -205,7 +205,7 @@ def _table(dataset: NoteDataset) -> pa.Table:
             "tgt_ids": _lists(dataset.targets),
             "src_len": pa.array(dataset.sources.lengths),
             "tgt_len": pa.array(dataset.targets.lengths),
-            "outside": pa.array(map(list, dataset.outside), pa.list_(pa.string())),
+            "oov": pa.array(map(list, dataset.oov), pa.list_(pa.string())),
             "note": pa.array([pair.note for pair in dataset.pairs], pa.string()),
             "summary": pa.array([pair.summary for pair in dataset.pairs], pa.string()),
             "subject_id": subject_id,
@@ -232,7 +232,7 @@ def _counts(dataset: NoteDataset) -> dict[str, int]:
         "cut_summaries": dataset.cut_summaries,
         "source_tokens": len(dataset.sources.values),
         "target_tokens": len(dataset.targets.values),
-        "outside": int((dataset.sources.values >= size).sum()),
+        "oov": int((dataset.sources.values >= size).sum()),
         "unknown": int((dataset.targets.values == unk).sum()),
     }
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ehr_course.cli.formats import read_cohort
 from ehr_course.cli.output import result_folder, say
-from ehr_course.cli.prepared import RECORDS, open_prepared
+from ehr_course.cli.result_folders import RECORDS, fingerprint_of_model, open_prepared, open_run
 from ehr_course.cli.run_record import (
     RUN,
     RunRecord,
@@ -17,7 +17,6 @@ from ehr_course.cli.run_record import (
     fingerprint_of_records,
 )
 from ehr_course.cli.settings import EvaluateSettings
-from ehr_course.cli.trained import fingerprint_of_model, open_run
 from ehr_course.errors import InputError
 from ehr_course.models.prompt_bart import PromptBart
 from ehr_course.records import PatientRecord
@@ -46,8 +45,6 @@ def evaluate(
         InputError: if a cohort cannot be read or judged, the model did not learn from the real
             cohort, or out may not be written.
     """
-    if settings.limit is not None and settings.limit < 2:
-        raise InputError("evaluate", "limit", f"{settings.limit} is too few", "Use 2 or more.")
     sources = [settings.real, settings.synthetic]
     sources += [settings.model] if settings.model is not None else []
     with result_folder(out, overwrite=overwrite, inputs=map(Path, sources)) as unfinished:

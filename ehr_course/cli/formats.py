@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from ehr_course.cli.format_names import Format
+from ehr_course.cli.options import Format
 from ehr_course.errors import InputError
 from ehr_course.records import PatientRecord, Visit
 from ehr_course.sources.meds import write_meds
@@ -67,13 +67,14 @@ def write_formats(
 ) -> None:
     """Write patients with dates and numbers into a folder, in each format.
 
-    Raises:
-        InputError: if there is no such format.
+    Args:
+        records: with times.
+        folder: where each format gets a folder or a file.
+        formats: names of Format.
+        seed: of what MIMIC-III asks for and the records do not have.
     """
-    for name in formats or [""]:
-        if name not in _WRITERS:
-            raise InputError("format", "", f"{name!r} is none", f"Use {', '.join(_WRITERS)}.")
-        _WRITERS[name](records, folder, seed)
+    for name in formats:
+        _WRITERS[Format(name)](records, folder, seed)
 
 
 def _write_parquet(records: Sequence[PatientRecord], folder: Path, seed: int) -> None:

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from ehr_course.cli.demographics import DEMOGRAPHICS, read_demographics
 from ehr_course.cli.formats import with_invented_dates, write_formats
 from ehr_course.cli.output import result_folder, say
+from ehr_course.cli.result_folders import (
+    DEMOGRAPHICS,
+    fingerprint_of_model,
+    open_run,
+    read_demographics,
+)
 from ehr_course.cli.run_record import RUN, RunRecord, check_inputs, fingerprint_of_files
 from ehr_course.cli.settings import GenerateSettings
-from ehr_course.cli.trained import fingerprint_of_model, open_run
-from ehr_course.generation.demographics import wanted_like
-from ehr_course.generation.patients import generate_patients
+from ehr_course.generation.patients import generate_patients, wanted_like
 from ehr_course.generation.sampling import Sampling
 from ehr_course.models.prompt_bart import PromptBart
 

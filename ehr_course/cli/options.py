@@ -1,9 +1,12 @@
-"""The options that several commands share."""
+"""The options that several commands share, and the late import of what a command does."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from enum import StrEnum
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -35,3 +38,22 @@ SummaryColumn = Annotated[
         metavar="NAME", help="Column of the summaries; by default target, summary or section_text."
     ),
 ]
+
+
+class Format(StrEnum):
+    """The formats of synthetic patients, in the order in which they are looked for."""
+
+    MEDS = "meds"
+    MIMIC3 = "mimic3"
+    PARQUET = "parquet"
+
+
+def command_named(name: str) -> Callable[..., None]:
+    """The function that does the work of a command, in the module of its name."""
+    # torch and its like take seconds to import, which --help must not cost.
+    return getattr(import_module(f"ehr_course.cli.{name}"), name)
+
+
+def run_command(command: str, *arguments: Any, **options: Any) -> None:
+    """Do the work of a command."""
+    command_named(command)(*arguments, **options)

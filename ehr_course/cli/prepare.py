@@ -8,7 +8,7 @@ from typing import Any
 
 from ehr_course.batches.prepared_notes import write_prepared
 from ehr_course.cli.output import result_folder, say
-from ehr_course.cli.prepared import LOAD_REPORT, NOTES, RECORDS, TOKENIZER
+from ehr_course.cli.result_folders import LOAD_REPORT, NOTES, RECORDS, TOKENIZER
 from ehr_course.cli.run_record import (
     RUN,
     RunRecord,
@@ -160,11 +160,7 @@ def _tokenizer(settings: PrepareSettings, split: NoteSplit) -> WordTokenizer | N
     texts = [text for pair in split.train for text in (pair.note, pair.summary)]
     if settings.tokenizer == "pieces":
         return NoteTokenizer.train(texts, vocab_size=settings.vocabulary)
-    if settings.tokenizer == "words":
-        return WordTokenizer.from_texts(texts, min_count=settings.min_count)
-    raise InputError(
-        "settings", "tokenizer", f"{settings.tokenizer!r} is none", 'Use "words" or "pieces".'
-    )
+    return WordTokenizer.from_texts(texts, min_count=settings.min_count)
 
 
 def _dropped(report: LoadReport | None) -> dict[str, int]:

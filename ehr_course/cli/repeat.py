@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ehr_course.cli.commands import command_named
+from ehr_course.cli.options import command_named
 from ehr_course.cli.output import warn
 from ehr_course.cli.run_record import read_run, versions
 from ehr_course.errors import InputError

@@ -14,16 +14,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from ehr_course.cli.settings import OF_COMMAND, Settings
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from ehr_course.cli.settings import OF_COMMAND, Settings, settings_error
 from ehr_course.errors import InputError
 from ehr_course.records import NotePair, PatientRecord
 
 RUN = "run.json"
 """The name of the file in a folder that a command wrote."""
 
-_FORMAT, _VERSION = "ehr_course run", 1
 _PACKAGES = {
     "ehr_course": "ehr-course",
     "numpy": "numpy",
@@ -31,6 +32,21 @@ _PACKAGES = {
     "torch": "torch",
     "transformers": "transformers",
 }
+_NAME_A_RECORD = "Name the run.json of a run, or the folder that it lies in."
+
+
+class _Document(BaseModel):
+    """The content of the file, apart from what the settings are."""
+
+    model_config = ConfigDict(strict=True)
+
+    format: Literal["ehr_course run"]
+    version: Literal[1]
+    command: Literal["prepare", "train", "generate", "evaluate", "summarize"]
+    settings: dict[str, Any]
+    inputs: dict[str, str]
+    result: dict[str, Any]
+    versions: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -38,7 +54,7 @@ class RunRecord:
     """One run of one command.
 
     Attributes:
-        command: "prepare", "train", "generate", "evaluate" or "summarize".
+        command: one of settings.OF_COMMAND.
         settings: every one of them, defaults included.
         inputs: a fingerprint of everything that was read, by name.
         result: what came out, in numbers; empty while the run is not finished.
@@ -53,18 +69,20 @@ class RunRecord:
 
     def write(self, path: Path) -> None:
         """Write the record, whole or not at all."""
-        document = {
-            "format": _FORMAT,
-            "version": _VERSION,
-            "command": self.command,
-            "settings": self.settings.to_json(),
-            "inputs": self.inputs,
-            "result": self.result,
-            "versions": self.versions,
-        }
+        document = _Document(
+            format="ehr_course run",
+            version=1,
+            command=self.command,
+            settings=self.settings.model_dump(mode="json"),
+            inputs=self.inputs,
+            result=self.result,
+            versions=self.versions,
+        )
         unfinished = path.with_name(f".{path.name}.{os.getpid()}")
         try:
-            unfinished.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+            unfinished.write_text(
+                json.dumps(document.model_dump(), indent=1) + "\n", encoding="utf-8"
+            )
             unfinished.replace(path)
         finally:
             unfinished.unlink(missing_ok=True)
@@ -108,37 +126,36 @@ def read_run(path: str | Path) -> RunRecord:
     path = Path(path)
     if path.is_dir():
         path = path / RUN
-    remedy = "Name the run.json of a run, or the folder that it lies in."
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = _Document.model_validate_json(path.read_bytes())
     except FileNotFoundError:
-        raise InputError(path, "", "there is no such file", remedy) from None
-    except (UnicodeDecodeError, json.JSONDecodeError):
-        raise InputError(path, "", "this is not JSON", remedy) from None
-    if not isinstance(document, dict) or document.get("format") != _FORMAT:
-        raise InputError(path, "", "this is not the record of a run", remedy)
-    if document.get("version") != _VERSION:
-        raise InputError(
+        raise InputError(path, "", "there is no such file", _NAME_A_RECORD) from None
+    except ValidationError as error:
+        raise _refused(path, error) from None
+    try:
+        settings = OF_COMMAND[document.command].model_validate(document.settings)
+    except ValidationError as error:
+        raise settings_error(error, path, "settings") from None
+    return RunRecord(
+        document.command, settings, document.inputs, document.result, document.versions
+    )
+
+
+def _refused(path: Path, error: ValidationError) -> InputError:
+    """Say what is wrong with a record, apart from its settings."""
+    first = error.errors()[0]
+    if first["type"] == "json_invalid":
+        return InputError(path, "", "this is not JSON", _NAME_A_RECORD)
+    if first["loc"] in ((), ("format",)):
+        return InputError(path, "", "this is not the record of a run", _NAME_A_RECORD)
+    if first["loc"] == ("version",) and first["type"] == "literal_error":
+        return InputError(
             path,
             "version",
-            f"it is {document.get('version')!r}, and this course reads {_VERSION}",
+            f"it is {first['input']!r}, and this course reads {first['ctx']['expected']}",
             "Read it with the version of ehr_course that it names.",
         )
-    for name, kind in (("settings", dict), ("inputs", dict), ("result", dict), ("versions", dict)):
-        if not isinstance(document.get(name), kind):
-            raise InputError(path, name, "it is missing or damaged", "Give the command itself.")
-    command = document.get("command")
-    if not isinstance(command, str) or command not in OF_COMMAND:
-        raise InputError(
-            path, "command", f"{command!r} is none", f"Use one of {', '.join(OF_COMMAND)}."
-        )
-    return RunRecord(
-        command,
-        OF_COMMAND[command].from_json(document["settings"], path),
-        document["inputs"],
-        document["result"],
-        document["versions"],
-    )
+    return settings_error(error, path)
 
 
 def was_written_here(folder: Path) -> bool:

@@ -1,72 +1,30 @@
 """The settings of each command: all that a run depends on but its inputs' content.
 
-They are what ``run.json`` holds, so that a run can be repeated from it.
+They are what ``run.json`` holds, so that a run can be repeated from it. A name that is not among
+them, a value of another type or one out of its range raises pydantic's ``ValidationError``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any, Self, get_args, get_type_hints
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError
 
 from ehr_course.errors import InputError
 
+Count = Annotated[int, Field(ge=1)]
+CountOrZero = Annotated[int, Field(ge=0)]
+Share = Annotated[float, Field(ge=0, le=1)]
 
-@dataclass(frozen=True, kw_only=True)
-class Settings:
+
+class Settings(BaseModel):
     """What the settings of all commands have in common."""
 
-    seed: int = 0
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    def __post_init__(self) -> None:
-        if not 0 <= self.seed < 2**32:
-            raise InputError(
-                "settings", "seed", f"{self.seed} is out of range", "Use 0 to 2**32 - 1."
-            )
-
-    @classmethod
-    def from_json(cls, found: Mapping[str, Any], place: object) -> Self:
-        """Read settings back that ``to_json`` gave.
-
-        Args:
-            found: the settings by name; those that are missing have their defaults.
-            place: the file that they stand in, for the message.
-
-        Raises:
-            InputError: if a name is unknown, one without a default is missing, or a value is of
-                another type.
-        """
-        hints = get_type_hints(cls)
-        for name, value in found.items():
-            if name not in hints:
-                raise InputError(
-                    place,
-                    f"settings, {name}",
-                    "this version has no such setting",
-                    "Repeat the run with the version of ehr_course that the file names.",
-                )
-            if not _fits(value, hints[name]):
-                raise InputError(
-                    place, f"settings, {name}", f"{value!r} is of another type", "Correct it."
-                )
-        values = {n: tuple(v) if isinstance(v, list) else v for n, v in found.items()}
-        try:
-            return cls(**values)
-        except TypeError:
-            missing = [field.name for field in fields(cls) if field.name not in found]
-            raise InputError(
-                place,
-                "settings",
-                f"some are missing (perhaps {', '.join(missing)})",
-                "Give the command itself.",
-            ) from None
-
-    def to_json(self) -> dict[str, Any]:
-        """Every setting by its name."""
-        return asdict(self)
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
 
 
-@dataclass(frozen=True, kw_only=True)
 class PrepareSettings(Settings):
     """Settings of ``ehr-course prepare``.
 
@@ -76,7 +34,7 @@ class PrepareSettings(Settings):
         patients: how many patients the embedded hospital has.
         hospital: "general" or "heart".
         malformed: "raise" or "drop".
-        validation, test: shares of the patients, 0 to below 1.
+        validation, test: shares of the patients, 0 to 1.
         note_column, summary_column, patient_column: of the file with notes.
         tokenizer: of notes: "words" or "pieces".
         min_count: how often a word must come to be in the vocabulary of words.
@@ -86,22 +44,21 @@ class PrepareSettings(Settings):
 
     data: str | None = None
     notes: str | None = None
-    patients: int = 5_000
-    hospital: str = "general"
-    malformed: str = "raise"
-    validation: float = 0.1
-    test: float = 0.1
+    patients: Count = 5_000
+    hospital: Literal["general", "heart"] = "general"
+    malformed: Literal["raise", "drop"] = "raise"
+    validation: Share = 0.1
+    test: Share = 0.1
     note_column: str | None = None
     summary_column: str | None = None
     patient_column: str | None = None
-    tokenizer: str = "words"
-    min_count: int = 2
-    vocabulary: int = 16_000
-    max_source: int = 768
-    max_target: int = 192
+    tokenizer: Literal["words", "pieces"] = "words"
+    min_count: Count = 2
+    vocabulary: Count = 16_000
+    max_source: Count = 768
+    max_target: Count = 192
 
 
-@dataclass(frozen=True, kw_only=True)
 class TrainSettings(Settings):
     """Settings of ``ehr-course train``; see TrainingConfig.
 
@@ -111,28 +68,28 @@ class TrainSettings(Settings):
         adapt: the folder of a run whose model gets a prefix, or None for a new model.
         prefix: how many tokens the prefix has.
         coverage: whether the summariser has coverage.
-        by_length: whether records of similar length share a batch. Each batch is a mean over its
-            own tokens, so a short record then weighs more than a long one.
+        gradient_accumulation_steps: into how many parts a batch is cut, to fit into memory.
+        group_by_length: whether records of similar length share a batch. Each batch is a mean over
+            its own tokens, so a short record then weighs more than a long one.
         lr: the peak learning rate, or None: 0.002, a summariser's 0.004, a prefix's 0.03.
         evaluate_every: steps between evaluations; the model that is kept is then the best.
     """
 
     prepared: str
-    profile: str = "tiny"
+    profile: Literal["narrow", "tiny", "small", "full"] = "tiny"
     adapt: str | None = None
-    prefix: int = 8
+    prefix: Count = 8
     coverage: bool = False
-    steps: int = 2_000
-    batch_size: int = 32
-    accumulation: int = 1
-    by_length: bool = False
+    steps: Count = 2_000
+    batch_size: Count = 32
+    gradient_accumulation_steps: Count = 1
+    group_by_length: bool = False
     lr: float | None = None
-    precision: str = "float32"
-    evaluate_every: int = 0
-    checkpoint_every: int = 200
+    precision: Literal["float32", "float16", "bfloat16"] = "float32"
+    evaluate_every: CountOrZero = 0
+    checkpoint_every: CountOrZero = 200
 
 
-@dataclass(frozen=True, kw_only=True)
 class GenerateSettings(Settings):
     """Settings of ``ehr-course generate``; see Sampling.
 
@@ -144,15 +101,17 @@ class GenerateSettings(Settings):
     """
 
     run: str
-    patients: int = 1_000
-    formats: tuple[str, ...] = ("meds",)
+    patients: Count = 1_000
+    # JSON has lists and no tuples.
+    formats: Annotated[
+        tuple[Literal["meds", "mimic3", "parquet"], ...], Field(min_length=1), Strict(False)
+    ] = ("meds",)
     temperature: float = 1.0
-    top_k: int = 0
+    top_k: CountOrZero = 0
     top_p: float = 1.0
-    batch_size: int = 64
+    batch_size: Count = 64
 
 
-@dataclass(frozen=True, kw_only=True)
 class EvaluateSettings(Settings):
     """Settings of ``ehr-course evaluate``.
 
@@ -167,11 +126,10 @@ class EvaluateSettings(Settings):
     real: str
     synthetic: str
     model: str | None = None
-    limit: int | None = None
+    limit: Annotated[int, Field(ge=2)] | None = None
     title: str = "A synthetic cohort beside the real one"
 
 
-@dataclass(frozen=True, kw_only=True)
 class SummarizeSettings(Settings):
     """Settings of ``ehr-course summarize``; see BeamSettings.
 
@@ -187,11 +145,11 @@ class SummarizeSettings(Settings):
     note_column: str | None = None
     summary_column: str | None = None
     beams: int = 4
-    alpha: float = 1.0
+    length_penalty: float = 1.0
     min_length: int = 2
     max_length: int = 128
-    block_ngrams: int = 3
-    batch_size: int = 8
+    no_repeat_ngram_size: int = 3
+    batch_size: Count = 8
 
 
 OF_COMMAND: dict[str, type[Settings]] = {
@@ -203,11 +161,24 @@ OF_COMMAND: dict[str, type[Settings]] = {
 }
 
 
-def _fits(value: Any, hint: Any) -> bool:
-    """Whether JSON gave what the hint asks for: a plain type, one or None, or tuple[str, ...]."""
-    if hint == tuple[str, ...]:
-        return isinstance(value, list) and all(isinstance(item, str) for item in value)
-    kinds = get_args(hint) or (hint,)
-    if isinstance(value, bool):
-        return bool in kinds
-    return isinstance(value, kinds) or (float in kinds and isinstance(value, int))
+def settings_error(error: ValidationError, thing: object, *place: str) -> InputError:
+    """Say which setting is wrong, why, and what to do about it.
+
+    Args:
+        error: the first of its complaints is told.
+        thing: the file that the settings stand in.
+        place: the part of the file that was checked.
+    """
+    first = error.errors()[0]
+    where = ", ".join((*place, *map(str, first["loc"])))
+    if first["type"] == "missing":
+        return InputError(thing, where, "it is missing", "Give the command itself.")
+    if first["type"] == "extra_forbidden":
+        return InputError(
+            thing,
+            where,
+            "this version has no such setting",
+            "Repeat the run with the version of ehr_course that the file names.",
+        )
+    problem = f"{first['msg'][:1].lower()}{first['msg'][1:]}, and it is {first['input']!r}"
+    return InputError(thing, where, problem, "Correct it.")

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 from tqdm import tqdm
 
-from ehr_course.cli.note_table import read_note_table
 from ehr_course.cli.output import result_file, say, warn
+from ehr_course.cli.result_folders import fingerprint_of_model, open_run
 from ehr_course.cli.run_record import RUN, RunRecord, check_inputs, fingerprint_of_files
 from ehr_course.cli.settings import SummarizeSettings
-from ehr_course.cli.trained import fingerprint_of_model, open_run
 from ehr_course.errors import InputError
 from ehr_course.evaluation.summaries import rouge
-from ehr_course.generation.beam_settings import BeamSettings
+from ehr_course.generation.search_settings import BeamSettings
 from ehr_course.generation.summaries import summarize as write_summaries
 from ehr_course.models.pointer_generator import PointerGenerator
+from ehr_course.sources.notes import LAYOUTS
+from ehr_course.sources.tables import Table, read_header
 
 _AT_ONCE = 16
 """Batches between two steps of the bar; notes of similar length among them share a batch."""
@@ -48,10 +50,10 @@ def summarize(
         raise InputError(out, "", "its name does not end in .csv", "Name a CSV file.")
     beams = BeamSettings(
         beams=settings.beams,
-        alpha=settings.alpha,
+        length_penalty=settings.length_penalty,
         min_length=settings.min_length,
         max_length=settings.max_length,
-        block_ngrams=settings.block_ngrams,
+        no_repeat_ngram_size=settings.no_repeat_ngram_size,
     )
     run, notes = Path(settings.run), Path(settings.notes)
     with result_file(out, overwrite=overwrite, inputs=[run, notes]) as unfinished:
@@ -110,3 +112,131 @@ def _placed(error: InputError, notes: Path, ids: dict[str, list], first: int) ->
     name, places = next(iter(ids.items()))
     place = f"{name} {places[first + int(number)]}"
     return InputError(notes.name, place, error.problem, error.remedy)
+
+
+# ------------------------------------------------------------------ the file with the notes
+
+
+ID_COLUMNS = ("note_id", "subject_id")
+"""Columns that are carried over to the summaries, where the file has them."""
+
+
+@dataclass(frozen=True)
+class NoteTable:
+    """Notes as a file has them.
+
+    Attributes:
+        notes: the texts.
+        references: the summary that somebody wrote of each, "" where there is none; None when
+            the file has no such column.
+        ids: "line" (of a CSV) or "row" (of a parquet file, from 1) of each note, and the columns
+            of ID_COLUMNS that the file has.
+        blank: how many rows were left out because they have no note.
+    """
+
+    notes: list[str]
+    references: list[str] | None
+    ids: dict[str, list]
+    blank: int
+
+
+def read_note_table(
+    path: str | Path, *, note: str | None = None, summary: str | None = None
+) -> NoteTable:
+    """Read the notes of a CSV (.csv, .csv.gz) or parquet file, with summaries or without.
+
+    Args:
+        path: the file.
+        note: the column of the notes; without it, the first of sources.notes.LAYOUTS that is
+            there.
+        summary: the column of reference summaries; without it, the one that belongs to the notes'
+            column in LAYOUTS, where it is there.
+
+    Raises:
+        InputError: if the file is missing or malformed, lacks a column, or has no note.
+    """
+    path = Path(path)
+    if not path.is_file():
+        problem = "this is a folder" if path.is_dir() else "there is no such file"
+        raise InputError(path, "", problem, "Name a CSV or parquet file with notes.")
+    is_parquet = path.name.lower().endswith(".parquet")
+    spelling = _parquet_columns(path) if is_parquet else {n: n for n in read_header(path)}
+    note, summary = _columns(path, list(spelling), note, summary)
+    ids = [name for name in ID_COLUMNS if name in spelling]
+    wanted = [note, *([summary] if summary else []), *ids]
+    frame = _read_parquet(path, spelling, wanted) if is_parquet else _read_csv(path, wanted)
+    rows_read = frame.height
+    frame = frame.filter(pl.col(note) != "")
+    if frame.is_empty():
+        raise InputError(
+            path.name, f"column {note!r}", f"all {rows_read} notes are blank", "Name another one."
+        )
+    place = "row" if is_parquet else "line"
+    return NoteTable(
+        frame[note].to_list(),
+        frame[summary].to_list() if summary else None,
+        {place: frame["line"].to_list()} | {name: frame[name].to_list() for name in ids},
+        rows_read - frame.height,
+    )
+
+
+def _columns(
+    path: Path, found: list[str], note: str | None, summary: str | None
+) -> tuple[str, str | None]:
+    if note is None:
+        note, belongs = next(
+            ((first, second) for first, second in LAYOUTS if first in found), (None, None)
+        )
+        if note is None:
+            raise InputError(
+                path.name,
+                "",
+                f"none of its columns is known to hold notes (found: {', '.join(found)})",
+                "Name it with --note-column.",
+            )
+    else:
+        note = note.strip().lower()
+        belongs = dict(LAYOUTS).get(note)
+    if summary is None and belongs in found:
+        summary = belongs
+    elif summary is not None:
+        summary = summary.strip().lower()
+    for name in (note, summary):
+        if name is not None and name not in found:
+            raise InputError(
+                path.name,
+                "",
+                f"column {name!r} is missing (found: {', '.join(found)})",
+                "Name the columns with --note-column and --summary-column, in either case.",
+            )
+    return note, summary
+
+
+def _read_csv(path: Path, columns: list[str]) -> pl.DataFrame:
+    return Table(path.name, path, text=columns, malformed="raise").frame
+
+
+def _parquet_columns(path: Path) -> dict[str, str]:
+    try:
+        return {name.strip().lower(): name for name in pl.read_parquet_schema(path)}
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise InputError(
+            path.name, "", f"it cannot be read ({str(error).splitlines()[0]})", "Write it again."
+        ) from None
+
+
+def _read_parquet(path: Path, spelling: dict[str, str], columns: list[str]) -> pl.DataFrame:
+    try:
+        frame = pl.read_parquet(path, columns=[spelling[name] for name in columns])
+        return (
+            frame.rename({spelling[name]: name for name in columns})
+            .with_columns(pl.all().cast(pl.String).fill_null("").str.strip_chars())
+            .with_row_index("line", offset=1)
+        )
+    except pl.exceptions.PolarsError as error:
+        raise InputError(
+            path.name,
+            "",
+            f"its columns cannot be read as text ({str(error).splitlines()[0]})",
+            "Name the columns that hold text.",
+        ) from None

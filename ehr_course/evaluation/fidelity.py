@@ -32,7 +32,7 @@ import numpy as np
 
 from ehr_course.errors import InputError
 from ehr_course.evaluation.code_table import CodeTable, code_tables
-from ehr_course.evaluation.counted import Counted, everything_counted
+from ehr_course.evaluation.fidelity_statistics import Counted, everything_counted
 from ehr_course.evaluation.measure import (
     FEWEST,
     RESAMPLES,

@@ -17,9 +17,8 @@ from sklearn.metrics import roc_auc_score
 from ehr_course.errors import InputError
 from ehr_course.evaluation.code_table import CodeTable
 from ehr_course.evaluation.likelihood import record_log_likelihood
-from ehr_course.evaluation.measure import FEWEST, drawn_counts, interval
-from ehr_course.evaluation.nearest import Metric, nearest_distances
-from ehr_course.evaluation.ranking import weighted_ranking
+from ehr_course.evaluation.measure import FEWEST, drawn_counts, interval, weighted_ranking
+from ehr_course.evaluation.nearest_neighbours import Metric, nearest_distances
 from ehr_course.records import PatientRecord
 
 if TYPE_CHECKING:

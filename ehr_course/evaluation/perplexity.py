@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from ehr_course.batches.well_formed import FIRST_CODE
+from ehr_course.batches.record_checks import FIRST_CODE
 from ehr_course.errors import InputError
 from ehr_course.evaluation.likelihood import ScoredRecords, record_log_likelihood
 from ehr_course.evaluation.measure import (

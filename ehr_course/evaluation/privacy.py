@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING
 from tqdm import tqdm
 
 from ehr_course.errors import InputError
-from ehr_course.evaluation import attacks
+from ehr_course.evaluation import privacy_attacks
 from ehr_course.evaluation.measure import Measure, measure_named
 from ehr_course.records import PatientRecord
 
@@ -118,17 +118,17 @@ def privacy(
             "it is missing",
             "Give a model and its tokenizer, or neither.",
         )
-    case = attacks.Case(train, held_out, synthetic, seed)
+    case = privacy_attacks.Case(train, held_out, synthetic, seed)
     chosen: list[Callable[[], list[Measure]]] = [
-        lambda: attacks.adversarial(case),
-        lambda: attacks.by_distance(case),
+        lambda: privacy_attacks.adversarial(case),
+        lambda: privacy_attacks.by_distance(case),
     ]
     if model is not None and tokenizer is not None:
-        chosen.append(lambda: attacks.by_likelihood(case, model, tokenizer))
+        chosen.append(lambda: privacy_attacks.by_likelihood(case, model, tokenizer))
     chosen += [
-        lambda: attacks.attributes(case),
-        lambda: attacks.copies(case),
-        lambda: attacks.rare_codes(case),
+        lambda: privacy_attacks.attributes(case),
+        lambda: privacy_attacks.copies(case),
+        lambda: privacy_attacks.rare_codes(case),
     ]
     measures: list[Measure] = []
     hidden = {} if progress else {"disable": True}

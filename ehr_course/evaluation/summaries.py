@@ -1,4 +1,4 @@
-"""How good is a summary? Overlap with a reference, repetition, copying, names kept or invented.
+"""How good is a summary? Overlap with a reference, repetition, and names kept.
 
 Every function takes lists of texts, one of each for a pair. Shares are of all words of all
 texts together, so a long summary counts for more than a short one; ROUGE is a mean over pairs.
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ehr_course.errors import InputError
-from ehr_course.tokenizers.words import join_words, split_words
+from ehr_course.tokenizers.words import split_words
 
 ROUGE = ("rouge1", "rouge2", "rougeL")
 """The names of the scores: single words, pairs of words, longest common subsequence."""
@@ -74,7 +74,8 @@ def repetition(summaries: Sequence[str], *, n: int = 3) -> float:
     >>> repetition(["no fever no fever no cough"], n=2)  # no fever, fever no: twice each
     0.4
     """
-    _check_n("repetition", n)
+    if not isinstance(n, int) or n < 1:
+        raise InputError("repetition", "n", f"{n!r} is no number of words", "Use 1 or more.")
     _check_texts("repetition", "summaries", summaries)
     total = repeated = 0
     for summary in summaries:
@@ -82,35 +83,6 @@ def repetition(summaries: Sequence[str], *, n: int = 3) -> float:
         total += len(grams)
         repeated += len(grams) - len(set(grams))
     return repeated / total if total else float("nan")
-
-
-def copied_share(summaries: Sequence[str], notes: Sequence[str], *, n: int = 1) -> float:
-    """The share of n-grams of summaries that are in their notes too.
-
-    With n=1 nearly every good summary copies much. With n=3 it tells whether phrases were copied.
-
-    Args:
-        summaries: what was written.
-        notes: what was read, one for each.
-        n: how many words in a row; 1 or more.
-
-    Returns:
-        0 to 1; ``nan`` when no summary has n words.
-
-    Raises:
-        InputError: if n is less than 1, there are no summaries, or not as many notes.
-
-    >>> copied_share(["fever and cough"], ["cough, no fever"])
-    0.6666666666666666
-    """
-    _check_n("copied_share", n)
-    _check_pairs("copied_share", summaries, "notes", notes)
-    total = copied = 0
-    for summary, note in zip(summaries, notes, strict=True):
-        grams, of_note = _ngrams(summary, n), set(_ngrams(note, n))
-        total += len(grams)
-        copied += sum(gram in of_note for gram in grams)
-    return copied / total if total else float("nan")
 
 
 def names_in(text: str, names: Iterable[str]) -> list[str]:
@@ -155,57 +127,12 @@ def names_recovered(
     0.5
     """
     _check_pairs("names_recovered", summaries, "references", references)
-    return _share_of_names(references, summaries, names)
-
-
-def names_invented(summaries: Sequence[str], notes: Sequence[str], names: Iterable[str]) -> float:
-    """The share of the names in the summaries that their notes do not hold.
-
-    A name counts once for each summary that holds it.
-
-    Args:
-        summaries: what was written.
-        notes: what was read, one for each.
-        names: the names that count; see names_in. A name that is not among them is not noticed.
-
-    Returns:
-        0 to 1; ``nan`` when no summary holds a name.
-
-    Raises:
-        InputError: if there are no summaries, not as many notes, or no names.
-
-    >>> names_invented(["given digoxin"], ["he takes quinapril"], ["quinapril", "digoxin"])
-    1.0
-    """
-    _check_pairs("names_invented", summaries, "notes", notes)
-    return 1 - _share_of_names(summaries, notes, names)
-
-
-def first_words(note: str, k: int) -> str:
-    """The first k words of a note: a summary that needs no model, to compare one with.
-
-    Args:
-        note: any text.
-        k: 1 or more; the mean length of the training summaries makes a fair comparison.
-
-    Raises:
-        InputError: if k is less than 1.
-
-    >>> first_words("Admitted with fever (38.5 °C), no cough.", 4)
-    'admitted with fever ('
-    """
-    _check_n("first_words", k, name="k")
-    return join_words(split_words(note)[:k])
-
-
-def _share_of_names(holders: Sequence[str], others: Sequence[str], names: Iterable[str]) -> float:
-    """The share of the holders' names that the others hold."""
     known = _known_names(names)
     total = held = 0
-    for holder, other in zip(holders, others, strict=True):
-        found = set(_found(holder, known))
+    for summary, reference in zip(summaries, references, strict=True):
+        found = set(_found(reference, known))
         total += len(found)
-        held += len(found & set(_found(other, known)))
+        held += len(found & set(_found(summary, known)))
     return held / total if total else float("nan")
 
 
@@ -240,11 +167,6 @@ def _ngrams(text: str, n: int) -> list[tuple[str, ...]]:
     for number, part in enumerate(text.split(UNKNOWN)):
         words += [UNKNOWN] * bool(number) + split_words(part)
     return [tuple(words[i : i + n]) for i in range(len(words) - n + 1)]
-
-
-def _check_n(thing: str, n: int, *, name: str = "n") -> None:
-    if not isinstance(n, int) or n < 1:
-        raise InputError(thing, name, f"{n!r} is no number of words", "Use 1 or more.")
 
 
 def _check_texts(thing: str, name: str, texts: Sequence[str]) -> None:

@@ -19,15 +19,19 @@ import numpy as np
 
 from ehr_course.errors import InputError
 from ehr_course.evaluation.code_table import CodeTable, code_tables
-from ehr_course.evaluation.jackknife import (
+from ehr_course.evaluation.measure import (
+    FEWEST,
     GROUPS,
+    RESAMPLES,
+    Measure,
+    drawn_counts,
     interval_around,
     jackknife_error,
+    measure_named,
     random_groups,
+    weighted_ranking,
 )
-from ehr_course.evaluation.measure import FEWEST, RESAMPLES, Measure, drawn_counts, measure_named
 from ehr_course.evaluation.next_visit import NextVisits, frequencies, next_visits, predict
-from ehr_course.evaluation.ranking import weighted_ranking
 from ehr_course.records import PatientRecord
 
 CODES = 25

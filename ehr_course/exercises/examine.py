@@ -33,7 +33,10 @@ from ehr_course.exercises.learner_code import (
 )
 from ehr_course.exercises.remarks import in_other_containers, remarks_on
 from ehr_course.exercises.result import Outcome, Result
-from ehr_course.exercises.visible import visible
+from ehr_course.exercises.visible import visible, visible_in_all
+
+INPUTS_LOOKED_AT = 8
+"""On how many of the failing inputs something visible is looked for."""
 
 
 @dataclass(frozen=True)
@@ -186,16 +189,17 @@ def _judge(trial: Trial) -> Result:
             return _right(converted, remarks)
         if _remembers(trial):
             return _remembering(trial, smallest)
+    shown = smallest
     if known is not None:
         message = known.text
     elif made.error is not None:
         message = "Your function raised an exception."
     else:
-        message = _describe(trial, smallest)
+        message, shown = _describe(trial, failing)
     return trial.result(
         Outcome.ERROR if made.error is not None else Outcome.NOT_YET,
         message,
-        details=trial.details(smallest),
+        details=trial.details(shown),
         misconception=" + ".join(known.names) if known is not None else None,
     )
 
@@ -280,7 +284,30 @@ def _remembering(trial: Trial, index: int) -> Result:
     )
 
 
-def _describe(trial: Trial, index: int) -> str:
+def _describe(trial: Trial, failing: Sequence[int]) -> tuple[str, int]:
+    """Say how a value is wrong, on the smallest input on which anything can be seen."""
+    smallest = failing[0]
+    plain = _plainly(trial, smallest)
+    difference = trial.difference(smallest)
+    if difference.kind == "type" and not difference.place:
+        return plain, smallest
+    for index in failing[:INPUTS_LOOKED_AT]:
+        seen = visible(
+            trial.exercise,
+            trial.answer,
+            trial.probes[index],
+            trial.expected[index],
+            trial.calls[index],
+            trial.expected,
+        )
+        if seen is not None:
+            return f"{seen} {_plainly(trial, index)}", index
+    seen = visible_in_all(trial.expected, trial.calls)
+    return (f"{seen} {plain}" if seen else plain), smallest
+
+
+def _plainly(trial: Trial, index: int) -> str:
+    """Say where a value first differs from the expected one."""
     made, difference = trial.calls[index], trial.difference(index)
     if made.value is None and difference.kind == "type" and not difference.place:
         if made.printed:
@@ -295,9 +322,7 @@ def _describe(trial: Trial, index: int) -> str:
     if difference.kind == "type" and not difference.place:
         return f"The value has the wrong type: {difference.text}."
     where = f" at {difference.place}" if difference.place else ""
-    plain = f"The value differs{where}: {difference.text}."
-    seen = visible(trial.exercise, trial.answer, trial.probes[index], trial.expected[index], made)
-    return f"{seen} {plain}" if seen else plain
+    return f"The value differs{where}: {difference.text}."
 
 
 def _exception(error: BaseException) -> str:

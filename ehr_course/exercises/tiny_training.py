@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ehr_course.errors import InputError
-from ehr_course.training.schedule import warmup_cosine
+from ehr_course.training.optimization import warmup_cosine
 
 ROWS, BATCHES = 24, 4
 """How many rows the training learns from, and in how many batches they come in each epoch."""

@@ -33,7 +33,12 @@ class Pair:
 
 
 def visible(
-    exercise: Exercise, answer: Callable[..., Any], probe: Arguments, expected: Call, made: Call
+    exercise: Exercise,
+    answer: Callable[..., Any],
+    probe: Arguments,
+    expected: Call,
+    made: Call,
+    all_expected: Sequence[Call],
 ) -> str | None:
     """Return a sentence on what is plainly wrong with a value, or None.
 
@@ -43,15 +48,21 @@ def visible(
         probe: the input.
         expected: what the right answer does with it.
         made: what the learner's did.
+        all_expected: what the right answer does with all inputs of the check. Only where each of
+            them is a distribution is it no accident that one is.
     """
     if expected.error is not None or made.error is not None:
         return None
     try:
         pairs = list(_pairs(expected.value, made.value))
-        for look in (_not_finite, _without_gradient, _rows_without_sum_one):
+        for look in (_not_finite, _without_gradient):
             for pair in pairs:
                 if (seen := look(pair)) is not None:
                     return seen
+        for pair in pairs:
+            seen = _rows_without_sum_one(pair)
+            if seen is not None and _always_a_distribution(pair.place, all_expected):
+                return seen
         if (seen := _uses_padding(exercise, answer, probe, made)) is not None:
             return seen
         for look in (_in_another_shape, _in_another_order, _zero_everywhere, _off_by_a_constant):
@@ -63,6 +74,30 @@ def visible(
         )
     except Exception:
         return None  # an answer's value may be anything, and the comparison must go on
+
+
+def visible_in_all(expected: Sequence[Call], calls: Sequence[Call]) -> str | None:
+    """Return a sentence on answers of one number each that are all off by the same factor or sum.
+
+    Args:
+        expected: what the right answer does with each input.
+        calls: what the learner's did.
+    """
+    values = [(right.value, made.value) for right, made in zip(expected, calls, strict=True)]
+    if not all(_is_number(right) and _is_number(made) for right, made in values):
+        return None
+    try:
+        wanted, given = torch.tensor(values, dtype=torch.float64).T
+    except OverflowError:  # a whole number may be larger than any float
+        return None
+    seen = _off_by_a_constant(Pair("", wanted, given))
+    return seen and seen.replace("Each value of your result", "On every input, your value")
+
+
+def _is_number(value: Any) -> bool:
+    if type(value) in (Tensor, np.ndarray) and value.ndim == 0:
+        value = value.item()
+    return isinstance(value, Number) and not isinstance(value, bool | complex)
 
 
 def _pairs(expected: Any, actual: Any, place: str = "") -> Iterator[Pair]:
@@ -133,23 +168,12 @@ def _without_gradient(pair: Pair) -> str | None:
 
 
 def _rows_without_sum_one(pair: Pair) -> str | None:
-    if not _same_shape(pair) or pair.expected.ndim == 0 or pair.expected.shape[-1] < 2:
+    if not _same_shape(pair) or not _is_distribution(pair.expected):
         return None
-    if not pair.expected.is_floating_point() or bool((pair.expected < -NEAR).any()):
+    found = _sums(pair.actual, -1)
+    if _are_one(found).all():
         return None
-
-    def sums(values: Tensor, dim: int) -> Tensor:
-        return values.detach().double().sum(dim)
-
-    def are_one(totals: Tensor) -> Tensor:
-        return (totals - 1).abs() < 1e-3
-
-    if not are_one(sums(pair.expected, -1)).all():
-        return None
-    found = sums(pair.actual, -1)
-    if are_one(found).all():
-        return None
-    index = (~are_one(found)).nonzero()[0].tolist()
+    index = (~_are_one(found)).nonzero()[0].tolist()
     row = "".join(f"[{i}]" for i in index)
     total = float(found[tuple(index)])
     text = (
@@ -158,11 +182,35 @@ def _rows_without_sum_one(pair: Pair) -> str | None:
         if row
         else f"The values of {pair.name} are to sum to 1, and they sum to {total:.4g}."
     )
-    if pair.actual.ndim > 1 and any(
-        are_one(sums(pair.actual, dim)).all() for dim in range(pair.actual.ndim - 1)
-    ):
+    dims = range(pair.actual.ndim - 1)
+    if any(_are_one(_sums(pair.actual, dim)).all() for dim in dims):
         text += " The sums over another dimension are 1."
     return text
+
+
+def _is_distribution(values: Tensor) -> bool:
+    """Whether the last dimension holds probabilities that sum to 1."""
+    if not values.is_floating_point() or values.ndim == 0 or bool((values < -NEAR).any()):
+        return False
+    return bool(_are_one(_sums(values, -1)).all())
+
+
+def _always_a_distribution(place: str, expected: Sequence[Call]) -> bool:
+    parts = [
+        pair.expected
+        for call_ in expected
+        for pair in _pairs(call_.value, call_.value)
+        if pair.place == place
+    ]
+    return len(parts) > 5 and all(map(_is_distribution, parts))
+
+
+def _sums(values: Tensor, dim: int) -> Tensor:
+    return values.detach().double().sum(dim)
+
+
+def _are_one(totals: Tensor) -> Tensor:
+    return (totals - 1).abs() < 1e-3
 
 
 def _uses_padding(
@@ -255,7 +303,7 @@ def _off_by_a_constant(pair: Pair) -> str | None:
     ratio = (right[nonzero] / left[nonzero])[:1]
     if nonzero.sum() > 2 and _near(left * ratio, right):
         if _near(ratio, -torch.ones(1)):
-            return f"The values of {pair.name} have the opposite sign."
+            return f"Each value of {pair.name} has the opposite sign."
         return f"Each value of {pair.name} is {float(ratio):.4g} times the right one."
     shift = (right - left).flatten()[:1]
     if _near(left + shift, right) and not _near(left, right):

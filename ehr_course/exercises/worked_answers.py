@@ -14,9 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ehr_course.course_files import solutions_folder
 from ehr_course.errors import InputError
-
-SOLUTIONS = Path(__file__).resolve().parents[2] / "solutions"
 
 _CELL = re.compile(r"^# %%(.*)$", re.MULTILINE)
 
@@ -130,8 +129,9 @@ def _cells(path: Path) -> tuple[tuple[str, str], ...]:
 
 @cache
 def _solutions_file(lesson: str) -> Path:
-    found = list(SOLUTIONS.glob(f"{lesson}_*.py"))
+    folder = solutions_folder()
+    found = list(folder.glob(f"{lesson}_*.py"))
     if len(found) != 1:
         problem = f"it has {len(found)} files {lesson}_*.py"
-        raise InputError(SOLUTIONS, "", problem, "It has to have one for each lesson.")
+        raise InputError(folder, "", problem, "It has to have one for each lesson.")
     return found[0]

@@ -28,17 +28,25 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ehr_course.generation.beam_settings import BeamSettings
 from ehr_course.generation.search_model import (
     SearchModel,
+    check_notes,
+    encode,
     evaluating,
+    not_a_number,
     of_beams,
     of_notes,
     spread,
 )
-from ehr_course.generation.search_record import Ending, StepRecord
-from ehr_course.generation.search_results import BeamResult, Candidate, Fate, SearchTrace
-from ehr_course.generation.search_rules import check_notes, encode, forbid, not_a_number
+from ehr_course.generation.search_results import (
+    BeamResult,
+    Candidate,
+    Ending,
+    Fate,
+    SearchTrace,
+    StepRecord,
+)
+from ehr_course.generation.search_settings import BeamSettings, forbid
 
 DEFAULT_SETTINGS = BeamSettings()
 
@@ -193,7 +201,7 @@ class _BeamSearch:
             self._end(done, before, length)
             state, parents = self._leave_out(done, state, parents)
         self.state = of_beams(state, parents)
-        if self.settings.block_ngrams:
+        if self.settings.no_repeat_ngram_size:
             (history,) = of_beams((self.history,), parents)
             self.history = torch.cat([history, self.last[..., None]], dim=-1)
 

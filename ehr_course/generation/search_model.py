@@ -14,6 +14,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from ehr_course.errors import InputError
+
 
 class SearchConfig(Protocol):
     """The special ids that a search must know."""
@@ -70,7 +72,7 @@ class SearchModel(Protocol):
 
     >>> from types import SimpleNamespace
     >>> from typing import NamedTuple
-    >>> from ehr_course.generation.beam_search import BeamSettings, beam_search
+    >>> from ehr_course.generation.beam_search import beam_search
     >>> class Source(NamedTuple):
     ...     table: Tensor  # (batch, ids, ids): the log-probability of a token after another
     >>> class Said(NamedTuple):
@@ -94,8 +96,8 @@ class SearchModel(Protocol):
     (4, 5, 2)
     """
 
-    config: Any
-    """A :class:`SearchConfig`."""
+    config: SearchConfig
+    """The special ids."""
 
     def encode(self, input_ids: Tensor, attention_mask: Tensor | None) -> Any:
         """Read a batch of notes, once.
@@ -189,3 +191,39 @@ def evaluating(model: Any) -> Iterator[None]:
     finally:
         if was_training:
             model.train()
+
+
+def encode(model: SearchModel, input_ids: Tensor, attention_mask: Tensor | None) -> Any:
+    """Let the model read the notes; without a mask, all but padding."""
+    if attention_mask is None:
+        attention_mask = (input_ids != model.config.pad_token_id).long()
+    return model.encode(input_ids, attention_mask)
+
+
+def check_notes(input_ids: Tensor, attention_mask: Tensor | None) -> None:
+    """Raise an InputError unless these are a batch of notes and their mask."""
+    if input_ids.ndim != 2:
+        raise InputError(
+            "input_ids",
+            "",
+            f"its shape is {tuple(input_ids.shape)}, not (batch, source)",
+            "Give a batch of notes: one note is a batch of one.",
+        )
+    if attention_mask is not None and attention_mask.shape != input_ids.shape:
+        raise InputError(
+            "attention_mask",
+            "",
+            f"its shape is {tuple(attention_mask.shape)}, that of input_ids is "
+            f"{tuple(input_ids.shape)}",
+            "Give 1 for each token of a note and 0 for padding.",
+        )
+
+
+def not_a_number() -> InputError:
+    """What is raised where the model says nan."""
+    return InputError(
+        "the model",
+        "log_probs",
+        "some are not a number (nan)",
+        "Did its training diverge? Look at its loss and its weights.",
+    )

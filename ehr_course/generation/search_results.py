@@ -1,11 +1,15 @@
-"""What a search finds: hypotheses, and the trace of how it came to them."""
+"""What a search finds: hypotheses, the trace of how it came to them, and what its steps left."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
+import torch
 from torch import Tensor
+
+from ehr_course.generation.search_model import SearchStep
 
 Fate = Literal["alive", "finished", "pruned"]
 
@@ -74,23 +78,6 @@ class SearchTrace:
 
     steps: tuple[tuple[Candidate, ...], ...]
 
-    def ancestors(self, step: int, candidate: Candidate) -> tuple[Candidate, ...]:
-        """The candidates from the first step to this one, which is the last of them.
-
-        Args:
-            step: the place of its step in ``steps``.
-            candidate: one of that step.
-
-        >>> first = Candidate(0, 7, -0.1, -0.1, "alive", 1)
-        >>> second = Candidate(1, 2, -0.2, -0.2, "finished", None)
-        >>> SearchTrace(((first,), (second,))).ancestors(1, second) == (first, second)
-        True
-        """
-        path = [candidate]
-        for earlier in reversed(self.steps[:step]):
-            path.append(next(c for c in earlier if c.beam == path[-1].parent))
-        return tuple(reversed(path))
-
 
 @dataclass(frozen=True)
 class BeamResult:
@@ -122,3 +109,83 @@ def coverage_before(attention: Tensor | None) -> Tensor | None:
     if attention is None:
         return None
     return attention.cumsum(dim=0) - attention
+
+
+class Ending(NamedTuple):
+    """A hypothesis that is given back, and the beams that it went through.
+
+    Attributes:
+        note: its place in the batch.
+        tokens: without <s>.
+        beams: for each token, the beam in which the hypothesis stood when it was chosen.
+        log_prob, score, finished: as in Hypothesis.
+    """
+
+    note: int
+    tokens: Sequence[int]
+    beams: Sequence[int]
+    log_prob: float
+    score: float
+    finished: bool
+
+
+class StepRecord:
+    """Where the model looked at each step, in all beams of the notes that were left.
+
+    A search re-orders its beams at each step. Nothing here is re-ordered with them: at the end
+    the beams of a hypothesis say what to pick.
+    """
+
+    def __init__(self) -> None:
+        self.row_of: list[dict[int, int]] = []
+        """For each step, the row of each note that was left, by its place in the batch."""
+        self._log_attention: list[Tensor | None] = []
+        self._p_gen: list[Tensor | None] = []
+
+    def add(self, notes: list[int], said: SearchStep) -> None:
+        """Keep what a step said.
+
+        Args:
+            notes: the notes of its rows, by their place in the batch.
+            said: the step.
+        """
+        self.row_of.append({note: row for row, note in enumerate(notes)})
+        self._log_attention.append(said.log_attention)
+        self._p_gen.append(said.p_gen)
+
+    def hypotheses(self, endings: Sequence[Ending]) -> list[Hypothesis]:
+        """A hypothesis for each ending, with its own attention and p_gen, on the CPU."""
+        attention = self._picked(self._log_attention, endings)
+        p_gen = self._picked(self._p_gen, endings)
+        return [
+            Hypothesis(
+                tokens=tuple(ending.tokens),
+                log_prob=ending.log_prob,
+                score=ending.score,
+                finished=ending.finished,
+                attention=None if attention is None else looks.exp(),
+                p_gen=None if p_gen is None else weights.clone(),
+            )
+            for ending, looks, weights in zip(
+                endings,
+                attention or [torch.empty(0)] * len(endings),
+                p_gen or [torch.empty(0)] * len(endings),
+                strict=True,
+            )
+        ]
+
+    def _picked(
+        self, steps: list[Tensor | None], endings: Sequence[Ending]
+    ) -> list[Tensor] | None:
+        """What a hypothesis met on its way: (tokens, ...) for each ending."""
+        if not steps or steps[0] is None:
+            return None
+        longest = max(1, *(len(ending.tokens) for ending in endings))
+        first = steps[0]
+        met = first.new_empty(longest, len(endings), *first.shape[2:])
+        for t in range(min(longest, len(steps))):
+            going = [i for i, ending in enumerate(endings) if t < len(ending.tokens)]
+            rows = [self.row_of[t][endings[i].note] for i in going]
+            met[t, going] = steps[t][rows, [endings[i].beams[t] for i in going]]
+        met = met.cpu()
+        return [met[: len(ending.tokens), i] for i, ending in enumerate(endings)]

@@ -11,8 +11,8 @@ from torch import Tensor
 from ehr_course.batches.notes import SHORTEST_SOURCE, collate_notes
 from ehr_course.errors import InputError
 from ehr_course.generation.beam_search import DEFAULT_SETTINGS, beam_search
-from ehr_course.generation.beam_settings import BeamSettings
 from ehr_course.generation.search_results import coverage_before
+from ehr_course.generation.search_settings import BeamSettings
 from ehr_course.models.pointer_generator import N_SPECIAL, PointerGenerator
 from ehr_course.tokenizers.encoded_note import EncodedNote
 from ehr_course.tokenizers.notes import NoteTokenizer
@@ -103,12 +103,12 @@ def summarize(
             settings=settings,
         )
         for number, result in zip(some, results, strict=True):
-            best, (ids, outside) = result.best, read[number]
+            best, (ids, oov) = result.best, read[number]
             summaries[number] = Summary(
-                text=tokenizer.decode(best.tokens, outside),
+                text=tokenizer.decode(best.tokens, oov),
                 ids=best.tokens,
-                pieces=tuple(tokenizer.piece(token, outside) for token in best.tokens),
-                source_pieces=tuple(tokenizer.piece(token, outside) for token in ids),
+                pieces=tuple(tokenizer.piece(token, oov) for token in best.tokens),
+                source_pieces=tuple(tokenizer.piece(token, oov) for token in ids),
                 attention=best.attention[:, : len(ids)],
                 p_gen=best.p_gen,
                 score=best.score,

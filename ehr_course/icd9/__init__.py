@@ -14,7 +14,7 @@ loaded at the first question that needs it, in about a second.
 """
 
 from ehr_course.icd9.chapters import CHAPTERS, Chapter, chapter
-from ehr_course.icd9.codes import UNDOTTED, WRITTEN, category, dotted, is_code, normalize
+from ehr_course.icd9.codes import UNDOTTED, WRITTEN, category, dotted, is_code, normalize, written
 from ehr_course.icd9.eligibility import Eligibility, who_can_have, why_impossible
 from ehr_course.icd9.titles import parents, short_title, title
 
@@ -34,4 +34,5 @@ __all__ = [
     "title",
     "who_can_have",
     "why_impossible",
+    "written",
 ]

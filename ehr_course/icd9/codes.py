@@ -88,3 +88,12 @@ def dotted(code: str) -> str:
     head = category(code)
     detail = code[len(head) :]
     return f"{head}.{detail}" if detail else head
+
+
+def written(token: str) -> str:
+    """A code as clinicians write it, with its dot; any other token as it is.
+
+    >>> written("4280"), written("<mask>")
+    ('428.0', '<mask>')
+    """
+    return dotted(token) if is_code(token) else token

@@ -16,8 +16,9 @@ import torch
 from torch import Tensor, nn
 
 from ehr_course.errors import InputError
+from ehr_course.records import MAX_AGE
 
-AGE_SCALE = 90.0
+AGE_SCALE = float(MAX_AGE)
 """Ages are divided by this before a prompt sees them: 0 to 1 instead of 0 to 90 years."""
 
 D_PROMPT = 128

@@ -10,14 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, Protocol, Self
+from typing import NamedTuple
 
 import torch
-from huggingface_hub.dataclasses import strict
 from torch import Tensor, nn
-from torch.nn.functional import pad
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
-from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedModel
 from transformers import initialization as init
 from transformers.modeling_outputs import ModelOutput
 
@@ -27,168 +24,38 @@ from ehr_course.losses import (
     LossTerm,
     coverage_loss,
     log_copy_probability,
-    log_mixture,
     loss_counts,
     weighted_total,
 )
+from ehr_course.models.pointer_generator_config import N_SPECIAL, PointerGeneratorConfig
+from ehr_course.models.pointer_generator_fast import fast_loop, fits
+from ehr_course.models.pointer_generator_layers import (
+    AdditiveAttention,
+    Attend,
+    DecoderPath,
+    DecoderState,
+    EncodedSource,
+    NoteEncoder,
+    PointerDecoder,
+    log_mixture_everywhere,
+    plain_loop,
+    wide,
+)
+from ehr_course.models.pointer_generator_step import (
+    log_attention_by_note,
+    log_mixture_at_words,
+)
 from ehr_course.models.scored_vocabulary import scored_likelihood
 
-N_SPECIAL = 4
-"""Ids 0 to 3 are <unk>, <s>, </s> and <pad>: no words, so nothing to look at and copy."""
-
-PROFILES: dict[str, dict[str, Any]] = {
-    "tiny": {"d_embedding": 32, "d_hidden": 64, "layers": 1, "dropout": 0.0},
-    "small": {"d_embedding": 64, "d_hidden": 128, "layers": 1, "dropout": 0.1},
-    "full": {"d_embedding": 128, "d_hidden": 256, "layers": 2, "dropout": 0.3},
-}
-"""Three sizes: seconds, minutes, and the configuration of the summariser's source note."""
-
-
-class AnyTokenizer(Protocol):
-    """What the model has to know of a tokenizer: how many ids it has."""
-
-    def __len__(self) -> int:
-        """The number of tokens, the special ones included."""
-
-
-@strict
-class PointerGeneratorConfig(PreTrainedConfig):
-    """The sizes and options of a pointer-generator.
-
-    Attributes:
-        vocab_size: how many tokens the model can write of its own, the 4 special ones included.
-        d_embedding: the width of a token's embedding.
-        d_hidden: the width of the decoder's LSTM, and of each direction of the encoder's.
-        layers: of both LSTMs.
-        dropout: between the layers of an LSTM, while training; 0 to below 1.
-        max_source, max_target: the longest note and summary, in tokens, that data is prepared
-            for. The model itself has no limit.
-        chunk_length: the encoder reads the note whole (None), or in chunks of so many tokens that
-            know nothing of each other. Both have the same parameters.
-        pointer: whether the model can copy. Without it p_gen is 1.
-        coverage: whether attention knows where it has been: it then has d_hidden parameters more.
-        coverage_weight: of the coverage loss beside the log-likelihood, 0 or more.
-        decoder_loop: "plain", the loop that can be read; "fast", the same with its own backward
-            pass; "auto", fast wherever it can be.
-        vocabulary: the fingerprint of the tokenizer, or None when unknown.
-
-    >>> PointerGeneratorConfig(vocab_size=16_000).d_hidden
-    256
-    """
-
-    model_type = "pointer_generator"
-
-    vocab_size: int = 16_000
-    d_embedding: int = 128
-    d_hidden: int = 256
-    layers: int = 2
-    dropout: float = 0.3
-    max_source: int = 768
-    max_target: int = 192
-    chunk_length: int | None = None
-    pointer: bool = True
-    coverage: bool = False
-    coverage_weight: float = 1.0
-    decoder_loop: str = "auto"
-    vocabulary: str | None = None
-    unk_token_id: int = 0
-    bos_token_id: int | None = 1
-    eos_token_id: int | list[int] | None = 2
-    pad_token_id: int | None = 3
-    is_encoder_decoder: bool = True
-
-    def __post_init__(self, **kwargs: Any) -> None:
-        for name, fits, remedy in (
-            ("vocab_size", self.vocab_size > N_SPECIAL, f"Use more than {N_SPECIAL}."),
-            ("d_embedding", self.d_embedding >= 1, "Use 1 or more."),
-            ("d_hidden", self.d_hidden >= 1, "Use 1 or more."),
-            ("layers", self.layers >= 1, "Use 1 or more."),
-            ("dropout", 0 <= self.dropout < 1, "Use 0 or more, below 1."),
-            ("max_source", self.max_source >= 3, "Use 3 or more: <s>, a word and </s>."),
-            ("max_target", self.max_target >= 2, "Use 2 or more: a word and </s>."),
-            (
-                "chunk_length",
-                self.chunk_length is None or self.chunk_length >= 1,
-                "Use 1 or more, or None to read a note whole.",
-            ),
-            ("coverage_weight", self.coverage_weight >= 0, "Use 0 or more."),
-            (
-                "decoder_loop",
-                self.decoder_loop in ("auto", "plain", "fast"),
-                'Use "auto", "plain" or "fast".',
-            ),
-        ):
-            if not fits:
-                raise InputError(
-                    "PointerGeneratorConfig",
-                    name,
-                    f"{getattr(self, name)!r} is out of range",
-                    remedy,
-                )
-        super().__post_init__(**kwargs)
-
-    @classmethod
-    def for_tokenizer(cls, tokenizer: AnyTokenizer, profile: str = "tiny", **changes: Any) -> Self:
-        """The configuration of a size for a vocabulary.
-
-        Args:
-            tokenizer: a NoteTokenizer or a WordTokenizer; its length is the vocabulary's.
-            profile: "tiny", "small" or "full".
-            changes: any field of the configuration, in place of the profile's.
-        """
-        if profile not in PROFILES:
-            raise InputError(
-                "PointerGeneratorConfig",
-                "profile",
-                f"{profile!r} is none",
-                f"Use one of {', '.join(map(repr, PROFILES))}.",
-            )
-        fields = {
-            "vocab_size": len(tokenizer),
-            "vocabulary": getattr(tokenizer, "fingerprint", None),
-        }
-        return cls(**(fields | PROFILES[profile] | changes))
-
-
-class EncodedSource(NamedTuple):
-    """A batch of notes that were read: everything the decoder needs of them.
-
-    Attributes:
-        states: float (batch, source, 2 hidden): what the encoder made of each token.
-        keys: float (batch, source, hidden): the same, projected for attention.
-        ids: int64 (batch, source): the tokens themselves, extended ids included.
-        copyable: bool (batch, source): words; neither padding nor special tokens.
-        hidden, cell: float (batch, layers, hidden): where the decoder's LSTM begins.
-    """
-
-    states: Tensor
-    keys: Tensor
-    ids: Tensor
-    copyable: Tensor
-    hidden: Tensor
-    cell: Tensor
-
-
-class DecoderState(NamedTuple):
-    """Where the decoder is, for a batch of notes and some beams of each.
-
-    Attributes:
-        hidden, cell: float (batch, beams, layers, hidden).
-        context: float (batch, beams, 2 hidden): what it last saw in the note.
-        coverage: float (batch, beams, source): the attention spent on each token so far.
-    """
-
-    hidden: Tensor
-    cell: Tensor
-    context: Tensor
-    coverage: Tensor
+Loop = Callable[[PointerDecoder, Tensor, EncodedSource, DecoderState, Tensor | None], DecoderPath]
+Mix = Callable[[Tensor, Tensor, Tensor, Tensor, int], Tensor]
 
 
 class Step(NamedTuple):
     """What the decoder says after one more token.
 
     Attributes:
-        log_probs: float (batch, beams, vocabulary + outside): of each next token in nats;
+        log_probs: float (batch, beams, vocabulary + n_oov): of each next token in nats;
             extended ids stand after the vocabulary.
         state: DecoderState.
         log_attention: float (batch, beams, source): minus infinity where nothing can be copied.
@@ -203,244 +70,6 @@ class Step(NamedTuple):
     log_vocabulary: Tensor
 
 
-class DecoderPath(NamedTuple):
-    """What the decoder's loop leaves behind at every step.
-
-    Attributes:
-        states: float (batch, target, hidden): of the LSTM's last layer.
-        contexts: float (batch, target, 2 hidden).
-        log_attention: float32 (batch, target, source).
-    """
-
-    states: Tensor
-    contexts: Tensor
-    log_attention: Tensor
-
-
-class NoteEncoder(nn.Module):
-    """A bidirectional LSTM over the note, whole or in chunks."""
-
-    def __init__(self, config: PointerGeneratorConfig) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(
-            config.vocab_size, config.d_embedding, padding_idx=config.pad_token_id
-        )
-        self.lstm = nn.LSTM(
-            config.d_embedding,
-            config.d_hidden,
-            config.layers,
-            batch_first=True,
-            bidirectional=True,
-            dropout=config.dropout if config.layers > 1 else 0.0,
-        )
-        self.chunk_length = config.chunk_length
-
-    def forward(self, ids: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Read notes.
-
-        Args:
-            ids: int64 (batch, source), of the vocabulary.
-            lengths: int64 (batch,): how many of them are tokens, 1 or more.
-
-        Returns:
-            The states (batch, source, 2 hidden), 0 on padding, and the last hidden and cell state
-            of both directions, averaged: each (batch, layers, hidden).
-        """
-        embedded = self.embedding(ids)  # (batch, source, embedding)
-        if self.chunk_length is None:
-            states, hidden, cell = self._read(embedded, lengths)
-        else:
-            states, hidden, cell = self._read_chunks(embedded, lengths, self.chunk_length)
-        # Two directions end, one decoder begins: the mean of both costs no parameters.
-        return states, *(end.mean(dim=2).transpose(0, 1) for end in (hidden, cell))
-
-    def _read(self, embedded: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """States (batch, source, 2 hidden) and last states (layers, batch, 2, hidden)."""
-        width = embedded.shape[1]
-        if bool((lengths == width).all()):  # nothing to pack: the fused LSTM is faster
-            states, ends = self.lstm(embedded)
-        else:
-            packed = pack_padded_sequence(
-                embedded, lengths.cpu(), batch_first=True, enforce_sorted=False
-            )
-            packed, ends = self.lstm(packed)
-            states, _ = pad_packed_sequence(packed, batch_first=True, total_length=width)
-        hidden, cell = (end.unflatten(0, (-1, 2)).transpose(1, 2) for end in ends)
-        return states, hidden, cell
-
-    def _read_chunks(
-        self, embedded: Tensor, lengths: Tensor, chunk: int
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """The same from chunks that are read as if each were a note of its own."""
-        batch, width, _ = embedded.shape
-        n_chunks = -(-width // chunk)
-        folded = pad(embedded, (0, 0, 0, n_chunks * chunk - width)).unflatten(1, (n_chunks, chunk))
-        starts = torch.arange(n_chunks, device=lengths.device) * chunk
-        inside = (lengths[:, None] - starts).clamp(0, chunk)  # (batch, n_chunks)
-        real = inside > 0
-        states, hidden, cell = self._read(folded[real], inside[real])
-        unfolded = states.new_zeros(batch, n_chunks, chunk, states.shape[-1])
-        unfolded[real] = states
-        # Forwards the note ends in its last chunk, backwards in its first.
-        places = real.flatten().cumsum(0).view_as(real) - 1
-        last, first = places.amax(dim=1), places[:, 0]
-        hidden, cell = (
-            torch.stack([end[:, last, 0], end[:, first, 1]], dim=2) for end in (hidden, cell)
-        )
-        return unfolded.flatten(1, 2)[:, :width], hidden, cell
-
-
-class AdditiveAttention(nn.Module):
-    """Scores v . tanh(W_h state + W_d query + W_c coverage), after Bahdanau et al. (2015).
-
-    See https://arxiv.org/abs/1409.0473. The part with W_c is there with coverage only.
-    """
-
-    def __init__(self, config: PointerGeneratorConfig) -> None:
-        super().__init__()
-        hidden = config.d_hidden
-        self.key = nn.Linear(2 * hidden, hidden, bias=False)  # W_h
-        self.query = nn.Linear(hidden, hidden, bias=False)  # W_d
-        self.score = nn.Linear(hidden, 1, bias=False)  # v
-        self.cover: nn.Parameter | None = None  # W_c
-        if config.coverage:
-            self.add_coverage()
-
-    def add_coverage(self) -> None:
-        """Begin to look at coverage, with a weight of 0: at first it changes nothing."""
-        self.cover = nn.Parameter(torch.zeros_like(self.score.weight[0]))
-
-    def forward(self, query: Tensor, source: EncodedSource, coverage: Tensor) -> Tensor:
-        """The logarithm of the attention, float32 (batch, beams, source).
-
-        Args:
-            query: float (batch, beams, hidden).
-            source: the notes.
-            coverage: float (batch, beams, source): the attention of all steps before.
-        """
-        energy = source.keys[:, None] + self.query(query)[:, :, None]
-        if self.cover is not None:
-            energy = energy + coverage[..., None] * self.cover
-        scores = wide(self.score(energy.tanh()).squeeze(-1))  # (batch, beams, source)
-        return scores.masked_fill(~source.copyable[:, None], -torch.inf).log_softmax(dim=-1)
-
-
-Attend = Callable[[Tensor, EncodedSource, Tensor], Tensor]
-
-
-class PointerDecoder(nn.Module):
-    """An LSTM that reads the last token and what it last saw in the note."""
-
-    def __init__(self, config: PointerGeneratorConfig) -> None:
-        super().__init__()
-        hidden = config.d_hidden
-        self.embedding = nn.Embedding(
-            config.vocab_size, config.d_embedding, padding_idx=config.pad_token_id
-        )
-        self.cells = nn.ModuleList(
-            nn.LSTMCell(config.d_embedding + 2 * hidden if layer == 0 else hidden, hidden)
-            for layer in range(config.layers)
-        )
-        self.attention = AdditiveAttention(config)
-        features = 3 * hidden + config.d_embedding
-        self.vocabulary = nn.Linear(features, config.vocab_size)
-        self.p_gen = nn.Linear(features, 1) if config.pointer else None
-        self.dropout = config.dropout
-
-    def advance(
-        self,
-        embedded: Tensor,
-        state: DecoderState,
-        source: EncodedSource,
-        kept: Tensor | None = None,
-        attend: Attend | None = None,
-    ) -> tuple[DecoderState, Tensor]:
-        """One step: the LSTM moves, then it looks at the note.
-
-        Args:
-            embedded: float (batch, beams, embedding): the last token.
-            state: where the decoder is.
-            source: the notes.
-            kept: float (layers - 1, batch, hidden): what dropout keeps between the layers, scaled;
-                None drops nothing.
-            attend: what looks at the note in place of the attention, and says the same.
-
-        Returns:
-            Where it is then, and the logarithm of its attention (batch, beams, source).
-        """
-        shape = embedded.shape[:2]
-        x = torch.cat([embedded, state.context], dim=-1).flatten(0, 1)
-        hidden, cell = [], []
-        for layer, lstm in enumerate(self.cells):
-            before = state.hidden[:, :, layer].flatten(0, 1), state.cell[:, :, layer].flatten(0, 1)
-            h, c = lstm(x, before)  # (batch * beams, hidden)
-            hidden.append(h.unflatten(0, shape))
-            cell.append(c.unflatten(0, shape))
-            x = h if kept is None or layer == len(self.cells) - 1 else h * kept[layer]
-        log_attention = (attend or self.attention)(hidden[-1], source, state.coverage)
-        attention = log_attention.exp()
-        context = attention.to(source.states.dtype) @ source.states  # (batch, beams, 2 hidden)
-        after = DecoderState(
-            torch.stack(hidden, dim=2),
-            torch.stack(cell, dim=2),
-            context,
-            state.coverage + attention,
-        )
-        return after, log_attention
-
-
-def plain_loop(
-    decoder: PointerDecoder,
-    embedded: Tensor,
-    source: EncodedSource,
-    start: DecoderState,
-    kept: Tensor | None = None,
-) -> DecoderPath:
-    """Run the decoder over a summary, token by token: what a step needs, the last one made.
-
-    Args:
-        decoder: the decoder.
-        embedded: float (batch, target, embedding): the summary, as it is fed.
-        source: the notes.
-        start: where the decoder begins, with one beam.
-        kept: float (target, layers - 1, batch, hidden): what dropout keeps, scaled, or None.
-    """
-    state, states, contexts, looks = start, [], [], []
-    for t in range(embedded.shape[1]):
-        state, log_attention = decoder.advance(
-            embedded[:, t, None], state, source, None if kept is None else kept[t]
-        )
-        states.append(state.hidden[:, :, -1])
-        contexts.append(state.context)
-        looks.append(log_attention)
-    return DecoderPath(*(torch.cat(steps, dim=1) for steps in (states, contexts, looks)))
-
-
-def log_mixture_everywhere(
-    log_vocabulary: Tensor, log_attention: Tensor, p_gen_logit: Tensor, ids: Tensor, outside: int
-) -> Tensor:
-    """log(p_gen P_vocab + (1 - p_gen) P_copy) of every word, known or outside.
-
-    Args:
-        log_vocabulary: float (batch, steps, vocabulary).
-        log_attention: float (batch, steps, source).
-        p_gen_logit: float (batch, steps).
-        ids: int64 (batch, source): the notes.
-        outside: how many extended ids there are.
-
-    Returns:
-        float (batch, steps, vocabulary + outside).
-    """
-    generated = pad(log_vocabulary, (0, outside), value=-torch.inf)
-    copied = torch.zeros_like(generated)
-    copied.scatter_add_(-1, ids[:, None].expand_as(log_attention), log_attention.exp())
-    return log_mixture(generated, copied.log(), p_gen_logit[..., None])
-
-
-Loop = Callable[[PointerDecoder, Tensor, EncodedSource, DecoderState, Tensor | None], DecoderPath]
-Mix = Callable[[Tensor, Tensor, Tensor, Tensor, int], Tensor]
-
-
 @dataclass
 class PointerGeneratorOutput(ModelOutput):
     """What a forward pass returns.
@@ -451,7 +80,7 @@ class PointerGeneratorOutput(ModelOutput):
         terms: its parts, for the trainer.
         loss_sum: the negative log-likelihood of all scored tokens in nats, float32.
         loss_count: how many tokens are scored.
-        log_probs: float (batch, target, vocabulary + outside): of each next token in nats; None
+        log_probs: float (batch, target, vocabulary + n_oov): of each next token in nats; None
             with labels, because only their probabilities are computed then.
         log_attention: float32 (batch, target, source): minus infinity where nothing can be copied.
         p_gen: float32 (batch, target).
@@ -615,21 +244,11 @@ class PointerGenerator(PreTrainedModel):
     def _embed(self, ids: Tensor) -> Tensor:
         return self.decoder.embedding(self._known(ids))
 
-    # The fast twins of the parts that can be read stand in files of their own, which import this
-    # one: so they are imported where they are chosen.
-
     def _loop(self) -> Loop:
-        from ehr_course.models.pointer_generator_fast import fast_loop
-
         return fast_loop if self._is_fast() else plain_loop
 
     def _step_parts(self) -> tuple[Attend, Mix]:
         """What looks at the note in a step, and what mixes the two distributions."""
-        from ehr_course.models.pointer_generator_step import (
-            log_attention_by_note,
-            log_mixture_at_words,
-        )
-
         attention = self.decoder.attention
         if self._is_fast():
             return partial(log_attention_by_note, attention), log_mixture_at_words
@@ -637,8 +256,6 @@ class PointerGenerator(PreTrainedModel):
 
     def _is_fast(self) -> bool:
         """Whether the fast twins can be used, and may."""
-        from ehr_course.models.pointer_generator_fast import fits
-
         if self.config.decoder_loop == "plain" or fits(self.decoder):
             return self.config.decoder_loop != "plain"
         if self.config.decoder_loop == "auto":
@@ -677,8 +294,8 @@ class PointerGenerator(PreTrainedModel):
         log_vocabulary = wide(self.decoder.vocabulary(features)).log_softmax(-1)
         if self.decoder.p_gen is None:
             return log_vocabulary, log_vocabulary
-        outside = max(0, int(ids.max()) + 1 - self.config.vocab_size)
-        return mix(log_vocabulary, log_attention, p_gen_logit, ids, outside), log_vocabulary
+        n_oov = max(0, int(ids.max()) + 1 - self.config.vocab_size)
+        return mix(log_vocabulary, log_attention, p_gen_logit, ids, n_oov), log_vocabulary
 
     def _likelihood(
         self,
@@ -718,11 +335,6 @@ class PointerGenerator(PreTrainedModel):
             init.zeros_(module.weight[module.padding_idx])
         if isinstance(module, AdditiveAttention) and module.cover is not None:
             init.zeros_(module.cover)
-
-
-def wide(tensor: Tensor) -> Tensor:
-    """A tensor in which probabilities can be added up: float32 at least, float64 stays."""
-    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
 
 
 def _check_notes(ids: Tensor, mask: Tensor, copyable: Tensor) -> None:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from ehr_course.models.pointer_generator import (
+from ehr_course.models.pointer_generator_layers import (
     AdditiveAttention,
     DecoderPath,
     DecoderState,

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid, pad
 
-from ehr_course.models.pointer_generator import AdditiveAttention, EncodedSource, wide
+from ehr_course.models.pointer_generator_layers import AdditiveAttention, EncodedSource, wide
 
 
 def log_attention_by_note(
@@ -40,19 +40,19 @@ def log_attention_by_note(
 
 
 def log_mixture_at_words(
-    log_vocabulary: Tensor, log_attention: Tensor, p_gen_logit: Tensor, ids: Tensor, outside: int
+    log_vocabulary: Tensor, log_attention: Tensor, p_gen_logit: Tensor, ids: Tensor, n_oov: int
 ) -> Tensor:
     """What ``log_mixture_everywhere`` says: what no word of the note touches is generated.
 
     Args:
-        log_vocabulary, log_attention, p_gen_logit, ids, outside: as there.
+        log_vocabulary, log_attention, p_gen_logit, ids, n_oov: as there.
 
     Returns:
-        float (batch, beams, vocabulary + outside). It has no right gradient: a word that stands
+        float (batch, beams, vocabulary + n_oov). It has no right gradient: a word that stands
         twice in the note would count twice.
     """
     gate = p_gen_logit[..., None]
-    mixed = pad(log_vocabulary + logsigmoid(gate), (0, outside), value=-torch.inf)
+    mixed = pad(log_vocabulary + logsigmoid(gate), (0, n_oov), value=-torch.inf)
     places = ids[:, None].expand_as(log_attention)
     copied = torch.zeros_like(mixed).scatter_add_(-1, places, log_attention.exp())
     at_words = copied.gather(-1, places).log_().add_(logsigmoid(-gate))

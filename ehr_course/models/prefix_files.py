@@ -77,7 +77,7 @@ def read_prefix(folder: str | Path, *, base: str) -> SavedPrefix:
         InputError: if a file is missing or damaged, or the prefix belongs to another model.
     """
     path = Path(folder) / CONFIG
-    fields = read_json(path)
+    fields = _read_json(path)
     trained_for = fields.pop("base", None)
     try:
         config = PrefixConfig(**fields)
@@ -85,11 +85,11 @@ def read_prefix(folder: str | Path, *, base: str) -> SavedPrefix:
         raise InputError(
             path, "", "these are not the settings of a prefix", "Save the prefix again."
         ) from None
-    check_base(folder, trained_for, base)
-    return SavedPrefix(config, read_tensors(Path(folder) / WEIGHTS)[0])
+    _check_base(folder, trained_for, base)
+    return SavedPrefix(config, _read_tensors(Path(folder) / WEIGHTS))
 
 
-def check_base(place: object, trained_for: str | None, base: str) -> None:
+def _check_base(place: object, trained_for: str | None, base: str) -> None:
     """Refuse a prefix that was trained for another model.
 
     Raises:
@@ -142,7 +142,7 @@ def write_json(path: Path, fields: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(dict(fields), indent=1) + "\n", encoding="utf-8")
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def _read_json(path: Path) -> dict[str, Any]:
     """Read the fields of a JSON file.
 
     Raises:
@@ -158,20 +158,18 @@ def read_json(path: Path) -> dict[str, Any]:
     return fields
 
 
-def write_tensors(
-    path: Path, tensors: Mapping[str, Tensor], *, metadata: Mapping[str, str] | None = None
-) -> None:
+def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     """Write tensors to a safetensors file, readable by whoever may read its folder's others."""
     whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    save_file(whole, path, metadata={"format": "pt"} | dict(metadata or {}))
+    save_file(whole, path, metadata={"format": "pt"})
     # safetensors lets nobody but its writer read the file.
     beside = next((other for other in path.parent.iterdir() if other != path), None)
     if beside is not None:
         path.chmod(beside.stat().st_mode)
 
 
-def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Read the tensors and the metadata of a safetensors file.
+def _read_tensors(path: Path) -> dict[str, Tensor]:
+    """Read the tensors of a safetensors file.
 
     Raises:
         InputError: if it is missing or damaged.
@@ -179,8 +177,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     _check_there(path)
     try:
         with safe_open(path, framework="pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            return tensors, file.metadata() or {}
+            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError) as error:
         raise InputError(
             path, "", f"the file is truncated or damaged ({error})", "Copy or save it again."

@@ -17,17 +17,12 @@ what is written here; the vectors that peft throws away are zero.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from ehr_course.errors import InputError
 from ehr_course.models.prefix import Prefix
 from ehr_course.models.prefix_files import (
-    check_base,
-    read_json,
-    read_tensors,
     write_json,
     write_tensors,
     written_whole,
@@ -55,13 +50,12 @@ def peft_vectors(n_layers: int, peft_layers: int) -> Tensor:
     return torch.stack([first, first + 1], dim=1)
 
 
-def write_peft(folder: str | Path, prefix: Prefix, *, base: str) -> None:
+def write_peft(folder: str | Path, prefix: Prefix) -> None:
     """Write a direct prefix as an adapter of peft, whole or not at all.
 
     Args:
         folder: one that is there is replaced if it holds an adapter.
         prefix: of the decoder.
-        base: the fingerprint of the model that it belongs to.
 
     Raises:
         InputError: if the folder cannot be written or holds something else.
@@ -86,70 +80,4 @@ def write_peft(folder: str | Path, prefix: Prefix, *, base: str) -> None:
     }
     with written_whole(folder, {CONFIG, WEIGHTS, _README}) as unfinished:
         write_json(unfinished / CONFIG, fields)
-        write_tensors(
-            unfinished / WEIGHTS, {ROWS: dealt.flatten(1)}, metadata={"ehr_course_base": base}
-        )
-
-
-def read_peft(
-    folder: str | Path, *, n_layers: int, n_heads: int, d_model: int, base: str
-) -> Tensor:
-    """Read an adapter of peft as the rows of a direct prefix.
-
-    Args:
-        folder: with adapter_config.json and adapter_model.safetensors. A projected prefix is
-            there already folded: peft saves nothing else.
-        n_layers, n_heads, d_model: of the model's decoder.
-        base: the model's fingerprint, compared where the adapter was written by ``write_peft``.
-
-    Returns:
-        float (n_tokens, n_layers * 2 * d_model).
-
-    Raises:
-        InputError: if a file is missing or damaged, or the adapter is of another kind or was
-            made for another model.
-    """
-    folder = Path(folder)
-    fields = read_json(folder / CONFIG)
-    peft_layers = fields.get("num_layers")
-    for name, fits, problem in (
-        ("peft_type", fields.get("peft_type") == "PREFIX_TUNING", "that is no prefix tuning"),
-        (
-            "num_transformer_submodules",
-            fields.get("num_transformer_submodules") == 2,
-            "with anything but 2, peft mixes the keys of encoder and decoder in one cache",
-        ),
-        ("token_dim", fields.get("token_dim") == d_model, f"the model is {d_model} wide"),
-        (
-            "num_attention_heads",
-            fields.get("num_attention_heads") == n_heads,
-            f"the decoder has {n_heads} heads",
-        ),
-        (
-            "num_layers",
-            isinstance(peft_layers, int) and peft_layers >= n_layers,
-            f"the decoder has {n_layers} layers",
-        ),
-    ):
-        if not fits:
-            raise _other(folder, name, fields.get(name), problem)
-    tensors, metadata = read_tensors(folder / WEIGHTS)
-    if "ehr_course_base" in metadata:
-        check_base(folder, metadata["ehr_course_base"], base)
-    rows = tensors.get(ROWS)
-    shape = (fields.get("num_virtual_tokens"), 2 * peft_layers * d_model)
-    if rows is None or tuple(rows.shape) != shape:
-        found = None if rows is None else tuple(rows.shape)
-        raise _other(folder / WEIGHTS, ROWS, found, f"{CONFIG} asks for the shape {shape}")
-    vectors = rows.view(shape[0], 2 * peft_layers, d_model)
-    return vectors[:, peft_vectors(n_layers, peft_layers)].flatten(1)
-
-
-def _other(place: Path, name: str, value: Any, problem: str) -> InputError:
-    return InputError(
-        place,
-        name,
-        f"it is {value!r}, and {problem}",
-        "Use an adapter that peft trained for this model, with PrefixTuningConfig("
-        'task_type="SEQ_2_SEQ_LM").',
-    )
+        write_tensors(unfinished / WEIGHTS, {ROWS: dealt.flatten(1)})

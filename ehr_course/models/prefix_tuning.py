@@ -24,7 +24,7 @@ from ehr_course.models.prefix import PrefixConfig
 from ehr_course.models.prefix import prefix_parameters as prefix_parameters
 from ehr_course.models.prefix_files import fingerprint, read_prefix, write_prefix
 from ehr_course.models.prefix_injection import prefixes_in
-from ehr_course.models.prefix_peft import read_peft, write_peft
+from ehr_course.models.prefix_peft import write_peft
 
 
 class PrefixTuned(nn.Module):
@@ -207,20 +207,7 @@ class PrefixTuned(nn.Module):
                 f"peft has a prefix for the decoder only; these are for: {sides}",
                 "Train with PrefixConfig(decoder=True) alone, or use save.",
             )
-        write_peft(folder, self.prefixes["decoder"].folded(), base=fingerprint(self.base))
-
-    @classmethod
-    def load_peft(cls, folder: str | Path, base: BartForConditionalGeneration) -> Self:
-        """Read a prefix-tuning adapter of peft, trained with or without projection.
-
-        Raises:
-            InputError: if a file is missing or damaged, or the adapter is of another kind or was
-                made for another model.
-        """
-        rows = read_peft(folder, **_stack(base.config, "decoder"), base=fingerprint(base))
-        model = cls(base, PrefixConfig(n_tokens=rows.shape[0], shift_positions=True))
-        _take(model.prefixes, {"decoder.embedding": rows}, folder)
-        return model
+        write_peft(folder, self.prefixes["decoder"].folded())
 
 
 def _stack(config: BartConfig, side: str) -> dict[str, int]:

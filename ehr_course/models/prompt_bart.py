@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import torch
-from huggingface_hub.dataclasses import strict
 from torch import Tensor, nn
-from transformers import BartConfig, BartForConditionalGeneration
+from transformers import BartForConditionalGeneration
 from transformers import initialization as init
 from transformers.cache_utils import Cache
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
@@ -29,8 +28,6 @@ from ehr_course.losses import (
     weighted_total,
 )
 from ehr_course.models.conditional_prompt import (
-    AGE_SCALE,
-    D_PROMPT,
     CategoricalPrompt,
     ConditionalPrompt,
     FourierPrompt,
@@ -43,143 +40,7 @@ from ehr_course.models.demographic_heads import (
     TokenSex,
     codes_read,
 )
-from ehr_course.tokenizers.codes import CodeTokenizer
-
-AGE_ENCODERS = {"affine": NumericalPrompt, "fourier": FourierPrompt}
-
-PROFILES: dict[str, dict[str, Any]] = {
-    # BART's own init_std of 0.02 is too small for models so narrow: their decoder never learns to
-    # read the encoder, and the loss falls all the same.
-    "narrow": {"d_model": 64, "layers": 1, "heads": 4, "ffn": 128, "positions": 256, "std": 0.08},
-    "tiny": {"d_model": 96, "layers": 2, "heads": 4, "ffn": 192, "positions": 256, "std": 0.08},
-    "small": {"d_model": 256, "layers": 4, "heads": 8, "ffn": 1024, "positions": 512, "std": 0.04},
-    "full": {"d_model": 768, "layers": 6, "heads": 12, "ffn": 3072, "positions": 512, "std": 0.02},
-}
-"""Four sizes: some seconds, some minutes, a laptop's evening, and the sources' configuration."""
-
-
-@strict
-class PromptBartConfig(BartConfig):
-    """A BartConfig with prompts, and with the special tokens of CodeTokenizer.
-
-    Attributes:
-        num_scales: one number for each numerical feature, by which it is divided; [90.0] is one
-            feature, age, scaled to 0..1. [1.0] takes the age as it is, [] takes none.
-        cat_cardinalities: how many categories each categorical feature has; [2] is sex.
-        d_prompt: the width between a feature and the model.
-        prompt_combination: "concat", one prompt a feature, or "sum", one prompt in all.
-        age_encoder: "affine" (NumericalPrompt) or "fourier" (FourierPrompt).
-        prompt_encoder, prompt_decoder: whether that side reads prompts. With neither, the model
-            is plain BART and leaves x_num and x_cat unread.
-        demographics: "required", or "optional": then a batch without any gives plain BART.
-        age_weight, sex_weight: how much the losses of the heads count beside the language model's.
-            A head of weight 0 is not made.
-        age_head: "brackets", a guess at each token, or "years", one at the last token.
-        head_reads: "states", what the decoder makes of codes and prompts, or "codes", running
-            means of token embeddings, which have not seen a prompt.
-        d_head: the width inside a head; 0 makes it linear.
-        label_smoothing: of the language model's loss while it trains, 0 to 1.
-        vocabulary: the fingerprint of the tokenizer's codes, so that a model is never used with
-            another vocabulary of the same size; None when unknown.
-    """
-
-    model_type = "prompt_bart"
-
-    num_scales: list[float] | None = None
-    cat_cardinalities: list[int] | None = None
-    d_prompt: int = D_PROMPT
-    prompt_combination: str = "concat"
-    age_encoder: str = "affine"
-    prompt_encoder: bool = True
-    prompt_decoder: bool = True
-    demographics: str = "required"
-    age_weight: float = 0.0
-    sex_weight: float = 0.0
-    age_head: str = "brackets"
-    head_reads: str = "states"
-    d_head: int = 256
-    label_smoothing: float = 0.0
-    vocabulary: str | None = None
-    pad_token_id: int | None = CodeTokenizer.pad_id
-    bos_token_id: int | None = CodeTokenizer.bos_id
-    eos_token_id: int | list[int] | None = CodeTokenizer.eos_id
-    decoder_start_token_id: int | None = CodeTokenizer.eos_id
-    # BART's default would write an end onto records that were cut off at the longest length.
-    forced_eos_token_id: int | list[int] | None = None
-
-    def __post_init__(self, **kwargs: Any) -> None:
-        if self.num_scales is None:
-            self.num_scales = [AGE_SCALE]
-        if self.cat_cardinalities is None:
-            self.cat_cardinalities = [2]
-        for name, known in (
-            ("prompt_combination", ("concat", "sum")),
-            ("age_encoder", tuple(AGE_ENCODERS)),
-            ("demographics", ("required", "optional")),
-            ("age_head", tuple(AGE_HEADS)),
-            ("head_reads", ("states", "codes")),
-        ):
-            if getattr(self, name) not in known:
-                raise InputError(
-                    "PromptBartConfig",
-                    name,
-                    f"{getattr(self, name)!r} is none",
-                    f"Use one of {', '.join(map(repr, known))}.",
-                )
-        for name, fits, remedy in (
-            ("age_weight", self.age_weight >= 0, "Use 0 or more; 0 makes no head."),
-            ("sex_weight", self.sex_weight >= 0, "Use 0 or more; 0 makes no head."),
-            ("d_head", self.d_head >= 0, "Use 0 for a linear head, or its width."),
-            ("label_smoothing", 0 <= self.label_smoothing < 1, "Use 0 or more, below 1."),
-        ):
-            if not fits:
-                raise InputError(
-                    "PromptBartConfig", name, f"{getattr(self, name)!r} is out of range", remedy
-                )
-        super().__post_init__(**kwargs)
-
-    @classmethod
-    def for_tokenizer(
-        cls, tokenizer: CodeTokenizer, profile: str = "tiny", **changes: Any
-    ) -> Self:
-        """The configuration of a size for a vocabulary.
-
-        Args:
-            tokenizer: its length is the size of the vocabulary.
-            profile: "narrow", "tiny", "small" or "full".
-            changes: any field of the configuration, in place of the profile's.
-
-        >>> config = PromptBartConfig.for_tokenizer(CodeTokenizer(["4280", "0389"]))
-        >>> config.vocab_size, config.d_model, config.init_std
-        (9, 96, 0.08)
-        """
-        if profile not in PROFILES:
-            raise InputError(
-                "PromptBartConfig",
-                "profile",
-                f"{profile!r} is none",
-                f"Use one of {', '.join(map(repr, PROFILES))}.",
-            )
-        size = PROFILES[profile]
-        fields: dict[str, Any] = {
-            "vocab_size": len(tokenizer),
-            "vocabulary": tokenizer.fingerprint,
-            "d_model": size["d_model"],
-            "max_position_embeddings": size["positions"],
-            "init_std": size["std"],
-            "d_head": max(32, size["d_model"] // 3),  # 256, as in the sources, at their size
-        }
-        for side in ("encoder", "decoder"):
-            fields[f"{side}_layers"] = size["layers"]
-            fields[f"{side}_attention_heads"] = size["heads"]
-            fields[f"{side}_ffn_dim"] = size["ffn"]
-        return cls(**(fields | changes))
-
-    @property
-    def n_prompts(self) -> int:
-        """How many prompts stand before a sequence on each side that reads them."""
-        features = len(self.num_scales) + len(self.cat_cardinalities)
-        return min(features, 1) if self.prompt_combination == "sum" else features
+from ehr_course.models.prompt_bart_config import AGE_ENCODERS, PromptBartConfig
 
 
 @dataclass
@@ -215,6 +76,7 @@ class PromptBart(BartForConditionalGeneration):
             same forward may take their place.
         heads: a ModuleDict with "age" and "sex", each where its weight is above 0.
 
+    >>> from ehr_course.tokenizers.codes import CodeTokenizer
     >>> config = PromptBartConfig.for_tokenizer(CodeTokenizer(["4280", "0389"]))
     >>> model = PromptBart(config).eval()
     >>> patient = {"x_num": torch.tensor([[64.0]]), "x_cat": torch.tensor([[1]])}
@@ -256,9 +118,11 @@ class PromptBart(BartForConditionalGeneration):
 
         Args:
             input_ids: int64 (batch, source).
-            attention_mask: 0 or 1 (batch, source); 1 for tokens, 0 for padding.
+            attention_mask: 0 or 1 (batch, source); 1 for tokens, 0 for padding. The columns of
+                the prompts may stand before it, (batch, n_prompts + source).
             decoder_input_ids: int64 (batch, target): the clean record, shifted right.
-            decoder_attention_mask: 0 or 1 (batch, target); needed only for padding on the left.
+            decoder_attention_mask: 0 or 1 (batch, target), of cached tokens and new ones, with or
+                without the prompts; needed only for padding on the left.
             encoder_outputs: what ``encode`` returned, in place of input_ids.
             past_key_values: the cache of the tokens before; prompts are in it.
             labels: int64 (batch, target), -100 where a position is not scored.
@@ -268,8 +132,9 @@ class PromptBart(BartForConditionalGeneration):
             kwargs: handed to BART, such as output_attentions=True.
 
         Raises:
-            InputError: if demographics are missing or impossible, or the sequence and its prompts
-                have more positions than the model.
+            InputError: if demographics are missing or impossible, a mask is of another length
+                than the tokens and than prompts and tokens together, or there are more positions
+                than the model has.
         """
         if labels is not None:
             use_cache = False
@@ -286,23 +151,29 @@ class PromptBart(BartForConditionalGeneration):
                     input_ids, attention_mask, x_num, x_cat, **kwargs
                 )
             elif attention_mask is not None:
-                encoded = encoder_outputs[0].shape[1]
-                attention_mask = _extended(attention_mask, encoded - attention_mask.shape[1])
+                shape = encoder_outputs[0].shape[:2]
+                if attention_mask.shape != shape:
+                    prompts = self._prompts(self.encoder_prompt, x_num, x_cat)
+                    attention_mask = _extended(
+                        attention_mask, "attention_mask", shape, _count(prompts)
+                    )
 
             cached = past_key_values.get_seq_length() if past_key_values is not None else 0
             # generate always passes a cache, an empty one at first: prompts enter with the first
             # token, and are in the cache from then on.
             prompts = self._prompts(self.decoder_prompt, x_num, x_cat) if cached == 0 else None
             tokens: dict[str, Tensor] = {"decoder_input_ids": decoder_input_ids}
-            n_prompts = 0
+            n_prompts = _count(prompts)
             if prompts is not None:
                 tokens = {"decoder_inputs_embeds": self._joined(prompts, decoder_input_ids)}
-                n_prompts = prompts.shape[1]
             self._check_positions(decoder_input_ids, n_prompts, cached)
-            if decoder_attention_mask is not None:
-                positions = cached + n_prompts + decoder_input_ids.shape[1]
+            rows, length = decoder_input_ids.shape
+            shape = torch.Size((rows, cached + n_prompts + length))
+            if decoder_attention_mask is not None and decoder_attention_mask.shape != shape:
+                if cached > 0:  # the mask may lack the prompts that the cache holds
+                    prompts = self._prompts(self.decoder_prompt, x_num, x_cat)
                 decoder_attention_mask = _extended(
-                    decoder_attention_mask, positions - decoder_attention_mask.shape[1]
+                    decoder_attention_mask, "decoder_attention_mask", shape, _count(prompts)
                 )
             outputs = self.model(
                 attention_mask=attention_mask,
@@ -396,13 +267,15 @@ class PromptBart(BartForConditionalGeneration):
         """
         prompts = self._prompts(self.encoder_prompt, x_num, x_cat)
         tokens: dict[str, Tensor] = {"input_ids": input_ids}
-        n_prompts = 0
+        n_prompts = _count(prompts)
         if prompts is not None:
-            n_prompts = prompts.shape[1]
             tokens = {"inputs_embeds": self._joined(prompts, input_ids)}
         self._check_positions(input_ids, n_prompts, 0)
         if attention_mask is not None:
-            attention_mask = _extended(attention_mask, n_prompts)
+            rows, length = input_ids.shape
+            attention_mask = _extended(
+                attention_mask, "attention_mask", (rows, n_prompts + length), n_prompts
+            )
         return self.model.encoder(
             attention_mask=attention_mask, **tokens, **kwargs
         ), attention_mask
@@ -528,7 +401,34 @@ def _heads(config: PromptBartConfig) -> nn.ModuleDict:
     return nn.ModuleDict(made)
 
 
-def _extended(attention_mask: Tensor, count: int) -> Tensor:
-    """Put `count` ones before each row: prompts are always seen."""
-    ones = attention_mask.new_ones(attention_mask.shape[0], max(count, 0))
-    return torch.cat([ones, attention_mask], dim=1)
+def _count(prompts: Tensor | None) -> int:
+    return 0 if prompts is None else prompts.shape[1]
+
+
+def _extended(mask: Tensor, name: str, shape: tuple[int, int], n_prompts: int) -> Tensor:
+    """A mask of all positions: prompts are always seen, so their columns may be left out.
+
+    Args:
+        mask: 0 or 1 (batch, positions) or (batch, positions - n_prompts).
+        name: what an error calls it.
+        shape: (batch, positions), prompts included.
+        n_prompts: how many of the positions are prompts.
+    """
+    rows, positions = shape
+    if mask.shape == shape:
+        return mask
+    if mask.shape == (rows, positions - n_prompts):
+        return torch.cat([mask.new_ones(rows, n_prompts), mask], dim=1)
+    if mask.ndim == 2 and len(mask) == rows:
+        has = f"its length is {mask.shape[1]}"
+    else:
+        has = f"its shape is {tuple(mask.shape)}, for a batch of {rows}"
+    allowed = f"{positions - n_prompts} (tokens)"
+    if n_prompts:
+        allowed += f" or {positions} (prompts and tokens)"
+    raise InputError(
+        name,
+        "",
+        f"{has}, and the allowed lengths are {allowed}",
+        "Give (batch, length) with 1 for each token and 0 for padding.",
+    )

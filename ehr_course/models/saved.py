@@ -18,6 +18,7 @@ from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError, safe_open
 from transformers.utils import logging
 
+from ehr_course.course_files import checkpoint_folder
 from ehr_course.errors import InputError
 from ehr_course.models.pointer_generator import PointerGenerator, PointerGeneratorConfig
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
@@ -25,9 +26,6 @@ from ehr_course.new_folder import new_folder
 from ehr_course.tokenizers.codes import CodeTokenizer
 from ehr_course.tokenizers.notes import NoteTokenizer
 from ehr_course.tokenizers.words import WordTokenizer
-
-CHECKPOINTS = Path(__file__).resolve().parents[2] / "course" / "checkpoints"
-"""Where the trained models of the course lie."""
 
 _CONFIG, _WEIGHTS, _TOKENIZER, _METRICS = (
     "config.json",
@@ -151,15 +149,7 @@ def load_checkpoint(name: str) -> LoadedModel:
     Raises:
         InputError: if there is none of this name; the message lists those there are.
     """
-    if not (CHECKPOINTS / name / _CONFIG).is_file():
-        known = sorted(path.parent.name for path in CHECKPOINTS.glob(f"*/{_CONFIG}"))
-        raise InputError(
-            "checkpoint",
-            name,
-            f"the course has no such model (it has: {', '.join(known) or 'none'})",
-            f"Check the name, or make it: python3 -m course checkpoint {name}",
-        )
-    return load_model(CHECKPOINTS / name)
+    return load_model(checkpoint_folder(name))
 
 
 def _read_config(path: Path) -> Config:

@@ -1,31 +1,21 @@
-"""Who looks at whom: a model's attention weights on one record, and their picture."""
+"""The picture of a model's attention on one record, and its words."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
 
 import matplotlib
 import numpy as np
-import torch
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import PowerNorm
 from matplotlib.patches import Rectangle
 
-from ehr_course.batches.collate import SEXES
 from ehr_course.errors import InputError
+from ehr_course.evaluation.attention import AttentionMap, Kind
 from ehr_course.plots import style
 from ehr_course.plots.style import Picture, count
-from ehr_course.records import PatientRecord
-from ehr_course.tokenizers.codes import CodeTokenizer
-
-Kind = Literal["encoder", "decoder", "cross"]
-
-KINDS: tuple[Kind, ...] = ("encoder", "decoder", "cross")
-"""The three attentions of an encoder-decoder model."""
 
 KIND_NAMES: dict[Kind, str] = {
     "encoder": "Encoder attention",
@@ -51,176 +41,6 @@ GAMMA = 0.5
 A square root: a row that sees one column alone has the weight 1, and would leave a scale in
 proportion nothing but its darkest end for the rows that share theirs among fifty.
 """
-
-
-# ---------------------------------------------------------------------- the weights
-
-
-def attention_of(model: Any, batch: Mapping[str, torch.Tensor]) -> dict[Kind, np.ndarray]:
-    """Run a model on a batch and return every attention weight.
-
-    Prompts stand before the tokens, on either side that has them. The weights of a row sum to 1,
-    over columns that are neither padding nor, in the decoder, later than the row. The rows of
-    padded positions are there too and mean nothing.
-
-    Args:
-        model: a PromptBart, on any device. Dropout is off while it runs; its mode is as before
-            afterwards.
-        batch: its inputs; labels are passed over.
-
-    Returns:
-        float32 arrays by kind, where source and target count the prompts:
-        ``encoder`` of shape (batch, layers, heads, source, source),
-        ``decoder`` of shape (batch, layers, heads, target, target), and
-        ``cross`` of shape (batch, layers, heads, target, source).
-    """
-    device = next(model.parameters()).device
-    inputs = {name: tensor.to(device) for name, tensor in batch.items() if name != "labels"}
-    training = model.training
-    model.eval()
-    try:
-        with torch.no_grad():
-            output = model(**inputs, output_attentions=True, use_cache=False)
-    finally:
-        model.train(training)
-    of_kind = {
-        "encoder": output.encoder_attentions,
-        "decoder": output.decoder_attentions,
-        "cross": output.cross_attentions,
-    }
-    return {
-        kind: torch.stack(layers, dim=1).float().cpu().numpy() for kind, layers in of_kind.items()
-    }
-
-
-@dataclass(frozen=True)
-class AttentionMap:
-    """The attention of one kind on one record, with what its rows and columns stand for.
-
-    Attributes:
-        kind: "encoder", "decoder" or "cross".
-        weights: float array of shape (layers, heads, rows, columns); each row sums to 1.
-        rows: what each row is, in few characters: "428.0", "<v>", "age 64".
-        columns: the same for the columns.
-        row_names: the rows so that no two of one record have the same name: "428.0 of visit 2".
-        column_names: the same for the columns.
-    """
-
-    kind: Kind
-    weights: np.ndarray
-    rows: tuple[str, ...]
-    columns: tuple[str, ...]
-    row_names: tuple[str, ...]
-    column_names: tuple[str, ...]
-
-    @property
-    def causal(self) -> bool:
-        """Whether a row sees nothing to the right of itself."""
-        return self.kind == "decoder"
-
-    def hidden(self) -> np.ndarray:
-        """Where a row cannot look: a boolean array of shape (rows, columns)."""
-        everywhere = np.ones(self.weights.shape[-2:], dtype=bool)
-        return np.triu(everywhere, 1) if self.causal else ~everywhere
-
-    def strongest(self, layer: int, head: int, row: int) -> int:
-        """The column that a row looks at most."""
-        return int(self.weights[layer, head, row].argmax())
-
-    @property
-    def first_code(self) -> int:
-        """The row of the first code, or row 0 where there is none."""
-        return self.rows.index("<v>") + 1 if "<v>" in self.rows else 0
-
-
-def record_attention(
-    model: Any, tokenizer: CodeTokenizer, record: PatientRecord, *, most_tokens: int = 60
-) -> dict[Kind, AttentionMap]:
-    """The three attentions of a model that reads a record and writes the same record.
-
-    The encoder reads the record as it is, nothing corrupted. The decoder reads it shifted to the
-    right, so that the row of a token shows where the model looks before it writes the next one.
-
-    Args:
-        model: a PromptBart.
-        tokenizer: the one that the model was trained with.
-        record: the patient.
-        most_tokens: later visits that would make the sequence longer than this are left out,
-            for the model too; the first visit always stays.
-
-    Raises:
-        InputError: if a code is not in the vocabulary and the tokenizer's policy is "raise", or
-            the first visit alone is longer than the model's positions.
-    """
-    ids, visit_of = _encoded(tokenizer, record, most_tokens)
-    ages = torch.tensor([[float(record.age)]])
-    sexes = torch.tensor([[SEXES.index(record.sex)]])
-    source = torch.tensor([ids])
-    start = [tokenizer.eos_id]  # BART starts its decoder with the token that ends a sequence
-    target = torch.tensor([start + ids[:-1]])
-    weights = attention_of(
-        model,
-        {
-            "input_ids": source,
-            "attention_mask": torch.ones_like(source),
-            "decoder_input_ids": target,
-            "x_num": ages,
-            "x_cat": sexes,
-        },
-    )
-    labels = [style.written(token) for token in tokenizer.tokens(ids)]
-    names = [
-        label if visit is None else f"{label} of visit {visit}"
-        for label, visit in zip(labels, visit_of, strict=True)
-    ]
-    decoded, decoded_names = ["<EOS>", *labels[:-1]], ["<EOS> at the start", *names[:-1]]
-
-    def made(kind: Kind, rows: tuple[list, list], columns: tuple[list, list]) -> AttentionMap:
-        array = weights[kind][0]  # (layers, heads, rows, columns)
-        row_prompts = _prompt_labels(record, array.shape[2] - len(rows[0]))
-        column_prompts = _prompt_labels(record, array.shape[3] - len(columns[0]))
-        return AttentionMap(
-            kind,
-            array,
-            *((*row_prompts, *rows[0]), (*column_prompts, *columns[0])),
-            *((*row_prompts, *rows[1]), (*column_prompts, *columns[1])),
-        )
-
-    encoder_side, decoder_side = (labels, names), (decoded, decoded_names)
-    return {
-        "encoder": made("encoder", encoder_side, encoder_side),
-        "decoder": made("decoder", decoder_side, decoder_side),
-        "cross": made("cross", decoder_side, encoder_side),
-    }
-
-
-def visits_shown(tokenizer: CodeTokenizer, record: PatientRecord, *, most_tokens: int = 60) -> int:
-    """How many visits :func:`record_attention` keeps, counted from the first."""
-    length = 2  # <BOS> and <EOS>
-    for place, visit in enumerate(record.visits):
-        length += len(tokenizer.encode_visit(visit))
-        if length > most_tokens and place > 0:
-            return place
-    return len(record.visits)
-
-
-def _encoded(
-    tokenizer: CodeTokenizer, record: PatientRecord, most_tokens: int
-) -> tuple[list[int], list[int | None]]:
-    """Token ids, and the number of the visit of each: None outside, or where one visit is all."""
-    visits = record.visits[: visits_shown(tokenizer, record, most_tokens=most_tokens)]
-    ids, visit_of = [tokenizer.bos_id], [None]
-    for number, visit in enumerate(visits, start=1):
-        tokens = tokenizer.encode_visit(visit)
-        ids += tokens
-        visit_of += [number if len(visits) > 1 else None] * len(tokens)
-    return [*ids, tokenizer.eos_id], [*visit_of, None]
-
-
-def _prompt_labels(record: PatientRecord, n_prompts: int) -> list[str]:
-    age, sex = f"age {record.age}", f"sex {record.sex}"
-    known = {0: [], 1: [f"{age}, sex {record.sex}"], 2: [age, sex]}
-    return known.get(n_prompts) or [f"prompt {i}" for i in range(n_prompts)]
 
 
 # ---------------------------------------------------------------------- words

@@ -12,7 +12,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from ehr_course.batches.collate import Batch
-from ehr_course.batches.well_formed import FIRST_CODE
+from ehr_course.batches.record_checks import FIRST_CODE
 from ehr_course.plots import style
 from ehr_course.plots.style import Picture, count
 from ehr_course.tokenizers.codes import CodeTokenizer

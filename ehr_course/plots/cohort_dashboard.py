@@ -11,6 +11,7 @@ from matplotlib.axis import Axis
 from matplotlib.ticker import MaxNLocator, NullLocator
 from sklearn.metrics import r2_score
 
+from ehr_course import icd9
 from ehr_course.errors import InputError
 from ehr_course.evaluation.code_table import CodeTable, code_tables
 from ehr_course.plots import style
@@ -126,7 +127,7 @@ def describe_dashboard(
     whose = f"{name}: " if name else ""
     which = "all codes" if chapter is None else f"codes of {style.chapter_name(chapter)}"
     top = ", ".join(
-        f"{style.written(code)} {_percent(a)} real and {_percent(b)} synthetic"
+        f"{icd9.written(code)} {_percent(a)} real and {_percent(b)} synthetic"
         for code, a, b in _top(real, synthetic, chapter)[:3]
     )
     old = [look.ages[:, 6:].sum() for look in (real, synthetic)]
@@ -283,7 +284,7 @@ def _draw_top(axes: Axes, real: CohortLook, synthetic: CohortLook, chapter: int 
     places = np.arange(len(rows))
     axes.barh(places - _BAR / 2, [row[1] for row in rows], height=_BAR, color=REAL)
     axes.barh(places + _BAR / 2, [row[2] for row in rows], height=_BAR, color=SYNTHETIC)
-    axes.set_yticks(places, [style.written(row[0]) for row in rows], size=style.SMALL)
+    axes.set_yticks(places, [icd9.written(row[0]) for row in rows], size=style.SMALL)
     axes.set_ylim(TOP - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
     axes.tick_params(axis="x", labelsize=style.SMALL)

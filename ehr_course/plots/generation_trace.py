@@ -1,135 +1,17 @@
-"""How a summary came about, word by word: where the model looked, what it could have said."""
+"""The picture of how a summary came about: one word, and what it was chosen from."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import matplotlib
-import torch
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch, Rectangle
 
-from ehr_course.batches.notes import collate_notes
 from ehr_course.errors import InputError
-from ehr_course.generation.search_model import evaluating
-from ehr_course.models.pointer_generator import PointerGenerator
+from ehr_course.generation.summary_trace import MOST_WORDS, GenerationTrace, TraceStep, Words
 from ehr_course.plots import style
 from ehr_course.plots.style import Picture
-from ehr_course.tokenizers.notes import NoteTokenizer
-from ehr_course.tokenizers.words import WordTokenizer
-
-MOST_WORDS = 5
-"""How many words of each distribution a step keeps."""
-
-Words = tuple[tuple[str, float], ...]
-"""The most probable words and their probabilities, greatest first."""
-
-# ---------------------------------------------------------------------- what is traced
-
-
-@dataclass(frozen=True)
-class TraceStep:
-    """One word of a summary, and how it was chosen.
-
-    Attributes:
-        written: the word.
-        attention: for each token of the note, from 0 to 1; they sum to 1.
-        p_gen: the weight of the vocabulary, from 0 to 1; 1 in a model that cannot copy.
-        generated: the likeliest words of P_vocab, five at most.
-        copied: those of P_copy, the attention of a word's places added up; none in a model that
-            cannot copy.
-        mixed: those of the mixture of both.
-        from_copying: the share of the written word's probability that comes from copying.
-    """
-
-    written: str
-    attention: tuple[float, ...]
-    p_gen: float
-    generated: Words
-    copied: Words
-    mixed: Words
-    from_copying: float
-
-
-@dataclass(frozen=True)
-class GenerationTrace:
-    """A note, and the summary that a model wrote of it by taking the likeliest word each time.
-
-    Attributes:
-        note: the tokens of the note as text, <s> and </s> included.
-        outside: those words of it that the vocabulary lacks.
-        steps: one for each word of the summary; the last one wrote </s>, if it was reached.
-    """
-
-    note: tuple[str, ...]
-    outside: tuple[str, ...]
-    steps: tuple[TraceStep, ...]
-
-
-def trace_summary(
-    model: PointerGenerator,
-    tokenizer: NoteTokenizer | WordTokenizer,
-    note: str,
-    *,
-    max_length: int = 40,
-) -> GenerationTrace:
-    """Let a model write a summary, and keep what it says at each word.
-
-    Args:
-        model: a trained one; it is used in evaluation mode and left as it was.
-        tokenizer: the one that it was trained with.
-        note: a text.
-        max_length: the most tokens of the summary, 1 or more.
-
-    Raises:
-        InputError: if the note has no word, or max_length is less than 1.
-    """
-    if max_length < 1:
-        raise InputError(
-            "trace_summary", "max_length", f"{max_length!r} is no length", "Use 1 or more."
-        )
-    ids, outside = tokenizer.encode_note(note)
-    # A batch for training holds summaries; this is none.
-    batch = collate_notes([(ids, [tokenizer.bos_id, tokenizer.eos_id])])
-    here = torch.tensor(ids)
-    steps: list[TraceStep] = []
-
-    def likeliest(probabilities: torch.Tensor) -> Words:
-        values, places = probabilities.topk(min(MOST_WORDS, len(probabilities)))
-        pairs = zip(places.tolist(), values.tolist(), strict=True)
-        return tuple((tokenizer.piece(i, outside), p) for i, p in pairs if p > 0)
-
-    with evaluating(model):
-        source = model.encode(
-            batch["input_ids"].to(model.device), batch["attention_mask"].to(model.device)
-        )
-        state = model.first_state(source)
-        token = tokenizer.bos_id
-        while len(steps) < max_length and token != tokenizer.eos_id:
-            said = model.step(torch.tensor([[token]], device=model.device), state, source)
-            state = said.state
-            mixed = said.log_probs[0, 0].double().exp().cpu()
-            attention = said.log_attention[0, 0].double().exp().cpu()
-            p_gen = said.p_gen[0, 0].item() if model.config.pointer else 1.0
-            copied = torch.zeros_like(mixed)
-            if model.config.pointer:
-                copied.scatter_add_(0, here, attention)
-            token = int(mixed.argmax())
-            steps.append(
-                TraceStep(
-                    tokenizer.piece(token, outside),
-                    tuple(attention.tolist()),
-                    p_gen,
-                    likeliest(said.log_vocabulary[0, 0].double().exp().cpu()),
-                    likeliest(copied),
-                    likeliest(mixed),
-                    min(1.0, (1 - p_gen) * copied[token].item() / mixed[token].item()),
-                )
-            )
-    pieces = tuple(tokenizer.piece(i, outside) for i in ids)
-    return GenerationTrace(pieces, tuple(outside), tuple(steps))
-
 
 # ---------------------------------------------------------------------- words
 
@@ -305,9 +187,9 @@ def _draw_note(
             colour = style.PAPER
             if spent >= _LEAST:
                 colour = matplotlib.colors.to_hex(_COLOURS(min(1.0, spent)))
-            outside = trace.note[place] in trace.outside
-            edge = style.INK if outside else colour
-            _box(axes, x, y, trace.note[place], colour=colour, edge=edge, dashed=outside)
+            oov = trace.note[place] in trace.oov
+            edge = style.INK if oov else colour
+            _box(axes, x, y, trace.note[place], colour=colour, edge=edge, dashed=oov)
         y += _LINE
     return y
 

@@ -1,9 +1,6 @@
-"""How much attention a model pays to its prefix: by layer, head and token."""
+"""The picture of the attention that a model pays to its prefix: by layer, head and token."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 import matplotlib
 import numpy as np
@@ -11,103 +8,16 @@ from matplotlib.axes import Axes
 from matplotlib.colors import Normalize, to_hex
 from matplotlib.patches import Rectangle
 
-from ehr_course.batches.corruption import Corruption
-from ehr_course.batches.datasets import RecordDataset
 from ehr_course.errors import InputError
-from ehr_course.losses import NOT_SCORED
-from ehr_course.models.prefix_tuning import PrefixTuned
+from ehr_course.evaluation.attention import PrefixAttention
 from ehr_course.plots import style
-from ehr_course.plots.attention import attention_of
 from ehr_course.plots.style import Picture
-from ehr_course.records import PatientRecord
-from ehr_course.tokenizers.codes import CodeTokenizer
 
 COLOUR_MAP = "viridis"
 COLOURS = Normalize(0, 1)
 
 MOST_TOKENS = 60
 """How many tokens of a record have room in the picture."""
-
-
-@dataclass(frozen=True)
-class PrefixAttention:
-    """The attention that the decoder pays to its prefix while it writes one record.
-
-    Attributes:
-        title: whose record it is.
-        tokens: what the decoder has read last at each position, and after which it writes.
-        shares: float64 (layers, heads, tokens): the part of a position's attention that goes to
-            the prefix, 0 to 1. The rest goes to prompts and tokens, itself included.
-        n_prefix: how many tokens the prefix has.
-        n_prompts: how many prompts stand between the prefix and the first token.
-    """
-
-    title: str
-    tokens: tuple[str, ...]
-    shares: np.ndarray
-    n_prefix: int
-    n_prompts: int = 0
-
-    def __post_init__(self) -> None:
-        if self.shares.ndim != 3 or 0 in self.shares.shape:
-            problem = f"their shape is {self.shares.shape}, not (layers, heads, tokens)"
-        elif self.shares.shape[2] != len(self.tokens):
-            problem = f"they have {self.shares.shape[2]} positions for {len(self.tokens)} tokens"
-        else:
-            return
-        raise InputError("PrefixAttention", "shares", problem, "Give a share for each token.")
-
-    def of_equals(self, position: int) -> float:
-        """The share that the prefix would have if all that a position can see got the same.
-
-        >>> paid = PrefixAttention("", ("<v>", "428.0"), np.zeros((1, 1, 2)), n_prefix=2)
-        >>> round(paid.of_equals(0), 3), paid.of_equals(1)
-        (0.667, 0.5)
-        """
-        return self.n_prefix / (self.n_prefix + self.n_prompts + position + 1)
-
-
-def prefix_attention(
-    model: PrefixTuned, tokenizer: CodeTokenizer, records: Sequence[PatientRecord]
-) -> list[PrefixAttention]:
-    """Let a model write records that exist, from age and sex, and see what the prefix gets.
-
-    Args:
-        model: with a prefix in the decoder. Its mode is as before afterwards.
-        tokenizer: the one that the base was trained with.
-        records: the patients. Those whose codes are all unseen are left out, where the
-            tokenizer skips such codes; what comes after the first MOST_TOKENS is too.
-
-    Raises:
-        InputError: if the decoder has no prefix.
-    """
-    if "decoder" not in model.prefixes:
-        raise InputError(
-            "prefix_attention",
-            "model",
-            "there is no prefix in its decoder",
-            "Train one with PrefixConfig(decoder=True).",
-        )
-    dataset = RecordDataset(
-        list(records),
-        tokenizer,
-        corruption=Corruption(p_empty=1.0),
-        max_tokens=min(MOST_TOKENS, model.max_tokens),
-        too_long="cut",
-    )
-    batch = dataset.batch(range(len(dataset)))
-    n_prefix = model.prefixes["decoder"].n_tokens
-    weights = attention_of(model, batch)["decoder"]  # (batch, layers, heads, target, columns)
-    to_prefix = weights[..., :n_prefix].astype(np.float64).sum(-1)
-    n_prompts = weights.shape[-2] - batch["labels"].shape[1]
-    lengths = (batch["labels"] != NOT_SCORED).sum(1).tolist()
-    made = []
-    for row, (record, length) in enumerate(zip(dataset.records, lengths, strict=True)):
-        ids = batch["decoder_input_ids"][row, :length].tolist()
-        tokens = tuple(style.written(token) for token in tokenizer.tokens(ids))
-        shares = to_prefix[row, :, :, n_prompts : n_prompts + length]
-        made.append(PrefixAttention(style.who(record), tokens, shares, n_prefix, n_prompts))
-    return made
 
 
 # ---------------------------------------------------------------------- words
@@ -117,7 +27,7 @@ def prefix_title(paid: PrefixAttention, position: int) -> str:
     """Which layer and head pays most to the prefix at a position.
 
     >>> shares = np.array([[[0.2, 0.5], [0.1, 0.6]]])
-    >>> prefix_title(PrefixAttention("Man, 64", ("<v>", "428.0"), shares, n_prefix=2), 1)
+    >>> prefix_title(PrefixAttention(64, "M", ("<v>", "428.0"), shares, n_prefix=2), 1)
     'After 428.0, layer 0, head 1 pays 60% of its attention to the prefix'
     """
     here = paid.shares[:, :, position]
@@ -136,7 +46,7 @@ def describe_prefix_attention(paid: PrefixAttention, position: int) -> str:
         f"layer {number} {share:.0%}" for number, share in enumerate(paid.shares.mean((1, 2)))
     )
     return (
-        f"{paid.title}. {prefix_title(paid, position)}, and layer {layer}, head {head} pays "
+        f"{style.who(paid)}. {prefix_title(paid, position)}, and layer {layer}, head {head} pays "
         f"{here[layer, head]:.0%}, the least; {paid.of_equals(position):.0%} would be equal "
         f"shares. Over all tokens and heads: {layers}."
     )
@@ -185,7 +95,8 @@ def draw_prefix_attention(paid: PrefixAttention, position: int) -> Picture:
         picture.text(
             0.012,
             1 - 0.45 / height,
-            f"{paid.title}. Equal shares would give the prefix {paid.of_equals(position):.0%}",
+            f"{style.who(paid)}. Equal shares would give the prefix "
+            f"{paid.of_equals(position):.0%}",
             size=style.SMALL,
             color=style.MUTED,
         )

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch
 
+from ehr_course import icd9
 from ehr_course.plots import style
 from ehr_course.plots.style import Picture, count
 from ehr_course.records import PatientRecord, Visit
@@ -150,7 +151,7 @@ class _Layout(NamedTuple):
         card_width = (style.WIDTH - 2 * _MARGIN - (columns - 1) * _GAP) / columns
         narrow = columns == _COLUMNS
         size = style.SMALL if narrow else style.TEXT
-        widest = max(len(style.written(code)) for visit in visits for code in visit.codes)
+        widest = max(len(icd9.written(code)) for visit in visits for code in visit.codes)
         character = style.text_width("0" * 100, size, family="DejaVu Sans Mono") / 100
         number = style.text_width(f"visit {len(visits)}", size, weight="bold")
         month = style.text_width(" · September 2174", size)
@@ -276,7 +277,7 @@ def _draw_card(
         axes.text(
             left + layout.code_width / 2,
             middle,
-            style.written(line.code),
+            icd9.written(line.code),
             size=layout.size,
             family="DejaVu Sans Mono",
             color=style.MUTED if line.again else style.ink_on(colour),

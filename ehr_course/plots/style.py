@@ -132,15 +132,6 @@ def chapter_of(code: str) -> int | None:
         return None
 
 
-def written(token: str) -> str:
-    """A code as clinicians write it, with its dot; any other token as it is.
-
-    >>> written("4280"), written("<mask>")
-    ('428.0', '<mask>')
-    """
-    return icd9.dotted(token) if icd9.is_code(token) else token
-
-
 def code_title(token: str) -> str:
     """The title of a code, or "" for what has none in ICD-9-CM.
 
@@ -159,7 +150,7 @@ def code_in_words(code: str) -> str:
     >>> code_in_words("4280")
     '428.0 Congestive heart failure, unspecified'
     """
-    return f"{written(code)} {code_title(code)}".rstrip()
+    return f"{icd9.written(code)} {code_title(code)}".rstrip()
 
 
 def chapter_name(number: int | None) -> str:

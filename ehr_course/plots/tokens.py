@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch
 
+from ehr_course import icd9
 from ehr_course.plots import style
 from ehr_course.plots.style import Picture, count
 from ehr_course.records import PatientRecord, Visit
@@ -267,7 +268,7 @@ def pieces_by_word(text: str, tokenizer: Pieces) -> list[list[str]]:
 
 
 def _written(code: str, *, dotted: bool) -> str:
-    return style.written(code) if dotted else code
+    return icd9.written(code) if dotted else code
 
 
 def _wrapped(rows: Iterator[tuple[str, list[_Group]]]) -> list[_Line]:

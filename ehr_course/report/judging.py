@@ -20,8 +20,7 @@ from ehr_course.evaluation.utility import utility
 from ehr_course.evaluation.validity import WorstCode, validity
 from ehr_course.models.prompt_bart import PromptBart
 from ehr_course.records import PatientRecord
-from ehr_course.report.limits import limits_of_use
-from ehr_course.report.verdicts import verdict
+from ehr_course.report.verdicts import limits_of_use, verdict
 from ehr_course.tokenizers.codes import CodeTokenizer
 
 MOST_PREDICTED = 500

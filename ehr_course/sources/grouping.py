@@ -9,10 +9,10 @@ import polars as pl
 
 from ehr_course.records import PatientRecord, Visit
 from ehr_course.sources.cohort import Reason
-from ehr_course.sources.sieve import Sieve
+from ehr_course.sources.row_filter import RowFilter
 
 
-def drop_repeated_codes(diagnoses: Sieve, *, same_row: str, n_codes: int) -> None:
+def drop_repeated_codes(diagnoses: RowFilter, *, same_row: str, n_codes: int) -> None:
     """Keep each code of a visit once, where it stands first.
 
     Args:

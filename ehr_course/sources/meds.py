@@ -40,7 +40,7 @@ from ehr_course.new_folder import new_folder
 from ehr_course.records import MAX_AGE, PatientRecord
 from ehr_course.sources.cohort import Change, Cohort, LoadReport, Reason
 from ehr_course.sources.grouping import build_records, completed_years, drop_repeated_codes
-from ehr_course.sources.sieve import Malformed, Sieve, check_malformed
+from ehr_course.sources.row_filter import Malformed, RowFilter, check_malformed
 from ehr_course.sources.splits import Split
 
 PATIENTS_PER_SHARD = 1000
@@ -175,7 +175,7 @@ def load_meds(
     return Cohort(records, _report(events, changed))
 
 
-def _report(events: Sieve, changed: dict[str, int] | None = None) -> LoadReport:
+def _report(events: RowFilter, changed: dict[str, int] | None = None) -> LoadReport:
     return LoadReport(
         (events.account(),), {what: count for what, count in (changed or {}).items() if count}
     )
@@ -307,7 +307,7 @@ def _kind(code: str | None) -> tuple[str, str | None]:
     return ("admission" if _ADMISSION.fullmatch(code) else "other"), None
 
 
-def _read_events(folder: Path, malformed: Malformed) -> Sieve:
+def _read_events(folder: Path, malformed: Malformed) -> RowFilter:
     data = folder / meds.data_subdirectory
     if not data.is_dir():
         found = ", ".join(sorted(path.name for path in folder.glob("*"))) or "nothing"
@@ -337,7 +337,7 @@ def _read_events(folder: Path, malformed: Malformed) -> Sieve:
         is_needed = ~pl.col("kind").is_in(["other", "no code"])
         needed.append(frame.filter(is_needed).drop("code"))
         unread.append(frame.filter(~is_needed).select("line", "kind"))
-    events = Sieve(
+    events = RowFilter(
         "data",
         pl.concat(needed),
         file=meds.data_subdirectory,
@@ -398,7 +398,7 @@ def _read_shard(path: Path, name: str) -> pl.DataFrame:
     return frame.join(lexicon, on="code", how="left", nulls_equal=True, maintain_order="left")
 
 
-def _keep_split(events: Sieve, folder: Path, split: str) -> None:
+def _keep_split(events: RowFilter, folder: Path, split: str) -> None:
     path = folder / meds.subject_splits_filepath
     if not path.is_file():
         raise InputError(
@@ -425,7 +425,7 @@ def _keep_split(events: Sieve, folder: Path, split: str) -> None:
     events.drop(~pl.col("subject_id").is_in(ids.implode()), Reason.OTHER_SPLIT)
 
 
-def _normalise_codes(events: Sieve) -> list[str]:
+def _normalise_codes(events: RowFilter) -> list[str]:
     """Give diagnoses their positions in the list that is returned, each code once."""
     spellings = events.frame.filter(_IS_DIAGNOSIS)["value"].unique().sort()
     normal = [icd9.normalize(text) if icd9.is_code(text) else None for text in spellings]
@@ -453,7 +453,7 @@ def _normalise_codes(events: Sieve) -> list[str]:
     return codes
 
 
-def _refuse_bad_values(events: Sieve) -> None:
+def _refuse_bad_values(events: RowFilter) -> None:
     events.refuse(
         pl.col("subject_id").is_null(),
         Reason.BAD_ID,
@@ -483,7 +483,7 @@ def _refuse_bad_values(events: Sieve) -> None:
     )
 
 
-def _add_birth_and_sex(events: Sieve) -> None:
+def _add_birth_and_sex(events: RowFilter) -> None:
     """Give every event its patient's birth and sex; drop patients who lack one."""
     value = pl.coalesce("value", pl.col("time").cast(pl.String))
     fact = pl.struct("subject_id", "kind", value)
@@ -504,7 +504,7 @@ def _add_birth_and_sex(events: Sieve) -> None:
     events.drop(pl.col("sex").is_null(), Reason.NO_SEX)
 
 
-def _number_visits(events: Sieve) -> None:
+def _number_visits(events: RowFilter) -> None:
     """Tell visits apart, give each its time, and bring events into the order of the records."""
     # The latest admission event begins a stay; the stay gives its hadm_id to events without one.
     events.frame = (

@@ -17,7 +17,7 @@ from ehr_course.errors import InputError
 from ehr_course.records import MAX_AGE
 from ehr_course.sources.cohort import Change, Cohort, LoadReport, Reason
 from ehr_course.sources.grouping import build_records, completed_years, drop_repeated_codes
-from ehr_course.sources.sieve import Malformed, check_malformed
+from ehr_course.sources.row_filter import Malformed, check_malformed
 from ehr_course.sources.tables import Table, find_tables, read_header
 
 ABOVE_89 = 91

@@ -21,7 +21,7 @@ import polars as pl
 from ehr_course.errors import InputError
 from ehr_course.records import NotePair
 from ehr_course.sources.cohort import LoadReport, Reason
-from ehr_course.sources.sieve import Sieve
+from ehr_course.sources.row_filter import RowFilter
 from ehr_course.sources.splits import check_fractions
 from ehr_course.sources.synthetic import make_cohort, make_notes
 from ehr_course.sources.tables import Table, read_header
@@ -114,19 +114,19 @@ def read_notes(
     is_parquet = path.name.lower().endswith(".parquet")
     header = list(_parquet_columns(path)) if is_parquet else read_header(path)
     columns = _choose_columns(path.name, header, note, summary, patient)
-    sieve = _sieve_of_parquet(path, columns) if is_parquet else _sieve_of_csv(path, columns)
-    _sift(sieve, columns, min_note=min_note, min_summary=min_summary)
-    report = LoadReport((sieve.account(),))
-    if sieve.frame.is_empty():
+    rows = _rows_of_parquet(path, columns) if is_parquet else _rows_of_csv(path, columns)
+    _drop_unusable(rows, columns, min_note=min_note, min_summary=min_summary)
+    report = LoadReport((rows.account(),))
+    if rows.frame.is_empty():
         why = "; ".join(f"{count} {reason}" for (_, reason), count in report.dropped.items())
         raise InputError(
             path.name,
             "",
-            f"no note is left of {sieve.rows_read} rows ({why})",
+            f"no note is left of {rows.rows_read} rows ({why})",
             "Lower min_note and min_summary, or name other columns.",
         )
-    texts = sieve.frame.select(columns.note, columns.summary).rows()
-    whose = _patients(sieve.frame, columns.patient)
+    texts = rows.frame.select(columns.note, columns.summary).rows()
+    whose = _patients(rows.frame, columns.patient)
     pairs = tuple(NotePair(*text, owner) for text, owner in zip(texts, whose, strict=True))
     return NoteCorpus(pairs, report)
 
@@ -312,7 +312,7 @@ def _shown(header: Sequence[str]) -> str:
     return ", ".join(names) + more
 
 
-def _sieve_of_csv(path: Path, columns: _Columns) -> Sieve:
+def _rows_of_csv(path: Path, columns: _Columns) -> RowFilter:
     text = list(dict.fromkeys(column for column in columns if column))
     return Table(path.name, path, text=text, malformed="drop")
 
@@ -331,7 +331,7 @@ def _parquet_columns(path: Path) -> dict[str, str]:
     return columns
 
 
-def _sieve_of_parquet(path: Path, columns: _Columns) -> Sieve:
+def _rows_of_parquet(path: Path, columns: _Columns) -> RowFilter:
     spelling = _parquet_columns(path)
     wanted = list(dict.fromkeys(column for column in columns if column))
     frame = _parquet(
@@ -351,7 +351,7 @@ def _sieve_of_parquet(path: Path, columns: _Columns) -> Sieve:
     frame = frame.with_columns(
         pl.col(name).cast(pl.String).fill_null("").str.strip_chars() for name in wanted
     ).with_row_index("line", offset=1)
-    return Sieve(path.name, frame, file=path.name, place="row {}".format, malformed="drop")
+    return RowFilter(path.name, frame, file=path.name, place="row {}".format, malformed="drop")
 
 
 def _parquet(file: str, read: Callable[[], Any]) -> Any:
@@ -366,15 +366,15 @@ def _parquet(file: str, read: Callable[[], Any]) -> Any:
         ) from error
 
 
-def _sift(sieve: Sieve, columns: _Columns, *, min_note: int, min_summary: int) -> None:
+def _drop_unusable(rows: RowFilter, columns: _Columns, *, min_note: int, min_summary: int) -> None:
     note, summary = pl.col(columns.note), pl.col(columns.summary)
     no_note, no_summary = ~note.str.contains(_VISIBLE), ~summary.str.contains(_VISIBLE)
-    sieve.drop(no_note & no_summary, Reason.NO_TEXT)
-    sieve.drop(no_note, Reason.NO_NOTE)
-    sieve.drop(no_summary, Reason.NO_SUMMARY)
-    sieve.drop(note.str.len_chars() < min_note, Reason.SHORT_NOTE)
-    sieve.drop(summary.str.len_chars() < min_summary, Reason.SHORT_SUMMARY)
-    sieve.drop_repeated_rows(column for column in columns if column)
+    rows.drop(no_note & no_summary, Reason.NO_TEXT)
+    rows.drop(no_note, Reason.NO_NOTE)
+    rows.drop(no_summary, Reason.NO_SUMMARY)
+    rows.drop(note.str.len_chars() < min_note, Reason.SHORT_NOTE)
+    rows.drop(summary.str.len_chars() < min_summary, Reason.SHORT_SUMMARY)
+    rows.drop_repeated_rows(column for column in columns if column)
 
 
 def _patients(frame: pl.DataFrame, column: str | None) -> list[int | str | None]:

@@ -18,7 +18,7 @@ import polars as pl
 
 from ehr_course.errors import InputError
 from ehr_course.sources.cohort import Reason
-from ehr_course.sources.sieve import Malformed, Sieve
+from ehr_course.sources.row_filter import Malformed, RowFilter
 
 # Bytes that are looked at together: bounds the memory of counting commas.
 _CHUNK = 1 << 20
@@ -86,7 +86,7 @@ def read_header(path: Path) -> list[str]:
     return [name.strip().lower() for name in _split_header(_read_bytes(path), path.name)]
 
 
-class Table(Sieve):
+class Table(RowFilter):
     """The rows of one CSV file while they are sifted; a place is "line 17".
 
     Attributes:

@@ -12,16 +12,16 @@ class EncodedNote(NamedTuple):
     """A note as a model reads it that can copy: See et al. (2017), https://arxiv.org/abs/1704.04368.
 
     A word that is not in the vocabulary gets an *extended* id, which means something in this note
-    alone: the size of the vocabulary plus the word's place in ``outside``.
+    alone: the size of the vocabulary plus the word's place in ``oov``.
 
     Attributes:
         ids: ``<s>``, the tokens of the note, ``</s>``; extended ids are len(tokenizer) or more.
-        outside: the words of the note that are outside the vocabulary, each once, in the order
+        oov: the words of the note that are outside the vocabulary, each once, in the order
             in which the note first has them.
     """
 
     ids: list[int]
-    outside: tuple[str, ...]
+    oov: tuple[str, ...]
 
     def cut(self, most: int, *, size: int, eos_id: int) -> EncodedNote:
         """The beginning of the note, ``</s>`` included, and the words outside that are in it.
@@ -32,30 +32,30 @@ class EncodedNote(NamedTuple):
             eos_id: of ``</s>``.
 
         >>> EncodedNote([1, 9, 8, 10, 2], ("one", "two", "three")).cut(4, size=8, eos_id=2)
-        EncodedNote(ids=[1, 9, 8, 2], outside=('one', 'two'))
+        EncodedNote(ids=[1, 9, 8, 2], oov=('one', 'two'))
         """
         if len(self.ids) <= most:
             return self
         ids = [*self.ids[: most - 1], eos_id]
         # Words are numbered as the note first has them: what is left is the first few.
-        return EncodedNote(ids, self.outside[: max(0, max(ids) + 1 - size)])
+        return EncodedNote(ids, self.oov[: max(0, max(ids) + 1 - size)])
 
 
 def listed_ids(
-    ids: Any, *, size: int, outside: tuple[str, ...] = (), noun: str = "token"
+    ids: Any, *, size: int, oov: tuple[str, ...] = (), noun: str = "token"
 ) -> list[int]:
     """Ids as plain whole numbers, each of them in the vocabulary or the id of a word outside it.
 
     Args:
         ids: a list, a NumPy array or a torch tensor of shape (length,).
         size: the number of tokens in the vocabulary.
-        outside: the words outside it, which have the ids from size on.
+        oov: the words outside it, which have the ids from size on.
         noun: what an id stands for, as an error calls it.
 
     Raises:
         InputError: if an id is not a whole number or stands for nothing, with its place.
 
-    >>> listed_ids([1, 5, 2], size=5, outside=("quinapril",))
+    >>> listed_ids([1, 5, 2], size=5, oov=("quinapril",))
     [1, 5, 2]
     """
     # NumPy arrays and torch tensors both have tolist, so torch need not be imported here.
@@ -63,21 +63,21 @@ def listed_ids(
     if not isinstance(given, list):
         raise InputError("ids", "", f"{given!r} is one number", "Give a sequence of ids.")
     return [
-        checked_id(token_id, f"place {place}", size=size, outside=outside, noun=noun)
+        checked_id(token_id, f"place {place}", size=size, oov=oov, noun=noun)
         for place, token_id in enumerate(given)
     ]
 
 
 def checked_id(
-    token_id: Any, place: str, *, size: int, outside: tuple[str, ...] = (), noun: str = "token"
+    token_id: Any, place: str, *, size: int, oov: tuple[str, ...] = (), noun: str = "token"
 ) -> int:
     """One id as a plain whole number; see :func:`listed_ids`."""
     try:
         number = operator.index(token_id)
     except (TypeError, ValueError):
         number = -1
-    if isinstance(token_id, bool) or not 0 <= number < size + len(outside):
-        also = f", and to {size + len(outside) - 1} for the words outside" if outside else ""
+    if isinstance(token_id, bool) or not 0 <= number < size + len(oov):
+        also = f", and to {size + len(oov) - 1} for the words outside" if oov else ""
         raise InputError(
             "ids",
             place,

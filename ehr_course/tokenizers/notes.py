@@ -134,7 +134,7 @@ class NoteTokenizer:
     def encode_note(self, text: str) -> EncodedNote:
         """A note between ``<s>`` and ``</s>``.
 
-        Pieces can spell any word, so no word is outside the vocabulary, and ``outside`` is empty.
+        Pieces can spell any word, so no word is outside the vocabulary, and ``oov`` is empty.
         It is there because a model reads the notes of a WordTokenizer in the same way. What
         pieces cannot spell are characters that training left out: they become ``<unk>``.
 
@@ -156,40 +156,40 @@ class NoteTokenizer:
             )
         return EncodedNote([self.bos_id, *ids, self.eos_id], ())
 
-    def encode_summary(self, text: str, outside: Sequence[str] = ()) -> list[int]:
+    def encode_summary(self, text: str, oov: Sequence[str] = ()) -> list[int]:
         """A summary between ``<s>`` and ``</s>``.
 
         Args:
             text: the summary.
-            outside: of its note, which is empty; see ``encode_note``.
+            oov: of its note, which is empty; see ``encode_note``.
         """
-        _refuse_outside(outside)
+        _refuse_oov(oov)
         return self.encode(text, add_bos=True, add_eos=True)
 
-    def decode(self, ids: Any, outside: Sequence[str] = ()) -> str:
+    def decode(self, ids: Any, oov: Sequence[str] = ()) -> str:
         """The text that ids stand for; ``<s>``, ``</s>`` and ``<pad>`` stand for nothing.
 
         ``<unk>`` is shown as that.
 
         Args:
             ids: a list, a NumPy array or a torch tensor of shape (length,).
-            outside: of the note, which is empty; see ``encode_note``.
+            oov: of the note, which is empty; see ``encode_note``.
 
         Raises:
             InputError: if an id is not in the vocabulary, with its place.
         """
-        _refuse_outside(outside)
+        _refuse_oov(oov)
         text = self._processor.decode(listed_ids(ids, size=len(self), noun="piece"))
         return text.replace(_UNKNOWN_DECODED, "<unk>")
 
-    def piece(self, token_id: int, outside: Sequence[str] = ()) -> str:
+    def piece(self, token_id: int, oov: Sequence[str] = ()) -> str:
         """One token as text, ``▁`` for a space, the special ones as ``<s>`` and the like.
 
         Args:
             token_id: an id of the vocabulary.
-            outside: of the note, which is empty; see ``encode_note``.
+            oov: of the note, which is empty; see ``encode_note``.
         """
-        _refuse_outside(outside)
+        _refuse_oov(oov)
         return self._processor.id_to_piece(checked_id(token_id, "", size=len(self), noun="piece"))
 
     def pieces(self, text: str) -> list[str]:
@@ -295,12 +295,12 @@ def _text(text: str) -> str:
     return text
 
 
-def _refuse_outside(outside: Sequence[str]) -> None:
-    if len(outside):
+def _refuse_oov(oov: Sequence[str]) -> None:
+    if len(oov):
         raise InputError(
             "NoteTokenizer",
-            "outside",
-            f"it holds {len(outside)} words, and pieces have no word outside the vocabulary",
+            "oov",
+            f"it holds {len(oov)} words, and pieces have no word outside the vocabulary",
             "Give what encode_note gave, which is empty, or use the WordTokenizer of these ids.",
         )
 

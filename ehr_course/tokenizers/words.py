@@ -52,8 +52,8 @@ class WordTokenizer:
     [6, 7, 5, 0, 4]
     >>> note = tokenizer.encode_note("Patient was given quinapril.")
     >>> note
-    EncodedNote(ids=[1, 6, 7, 5, 8, 4, 2], outside=('quinapril',))
-    >>> tokenizer.decode(note.ids, note.outside)
+    EncodedNote(ids=[1, 6, 7, 5, 8, 4, 2], oov=('quinapril',))
+    >>> tokenizer.decode(note.ids, note.oov)
     'patient was given quinapril.'
     """
 
@@ -177,7 +177,7 @@ class WordTokenizer:
             InputError: if the text has no word.
 
         >>> WordTokenizer(["fever", "no"]).encode_note("no rales, no fever, no rales")
-        EncodedNote(ids=[1, 5, 6, 7, 5, 4, 7, 5, 6, 2], outside=('rales', ','))
+        EncodedNote(ids=[1, 5, 6, 7, 5, 4, 7, 5, 6, 2], oov=('rales', ','))
         """
         words = self.words(text)
         if not words:
@@ -192,7 +192,7 @@ class WordTokenizer:
         ids = [self._ids[word] if word in self._ids else places[word] for word in words]
         return EncodedNote([self.bos_id, *ids, self.eos_id], tuple(places))
 
-    def encode_summary(self, text: str, outside: Sequence[str] = ()) -> list[int]:
+    def encode_summary(self, text: str, oov: Sequence[str] = ()) -> list[int]:
         """A summary between ``<s>`` and ``</s>``, in the ids of the note that it sums up.
 
         A word outside the vocabulary has its extended id if the note has it, and else is
@@ -200,12 +200,12 @@ class WordTokenizer:
 
         Args:
             text: the summary.
-            outside: of the note, as ``encode_note`` gives it.
+            oov: of the note, as ``encode_note`` gives it.
 
         >>> WordTokenizer(["fever", "no"]).encode_summary("no rales, cough", ("rales", ","))
         [1, 5, 6, 7, 0, 2]
         """
-        places = {word: i for i, word in enumerate(_words_outside(outside), len(self))}
+        places = {word: i for i, word in enumerate(_checked_oov(oov), len(self))}
         known = self._ids
         ids = [known.get(word, places.get(word, self.unk_id)) for word in self.words(text)]
         return [self.bos_id, *ids, self.eos_id]
@@ -215,7 +215,7 @@ class WordTokenizer:
 
     # ------------------------------------------------------------------ decoding
 
-    def decode(self, ids: Any, outside: Sequence[str] = ()) -> str:
+    def decode(self, ids: Any, oov: Sequence[str] = ()) -> str:
         """The text that ids stand for; ``<s>``, ``</s>`` and ``<pad>`` stand for nothing.
 
         What comes back is the normalised text: ``decode(*encode_note(text))`` equals
@@ -223,7 +223,7 @@ class WordTokenizer:
 
         Args:
             ids: a list, a NumPy array or a torch tensor of shape (length,).
-            outside: of the note whose extended ids these are.
+            oov: of the note whose extended ids these are.
 
         Raises:
             InputError: if an id is not in the vocabulary, nor that of a word outside it.
@@ -231,24 +231,24 @@ class WordTokenizer:
         >>> WordTokenizer(["fever", "no", "."]).decode([1, 6, 5, 0, 4, 7, 2, 3], ("rales",))
         'no fever <unk>. rales'
         """
-        outside = _words_outside(outside)
+        oov = _checked_oov(oov)
         silent = (self.bos_id, self.eos_id, self.pad_id)
-        listed = listed_ids(ids, size=len(self), outside=outside)
-        return join_words(self._piece(i, outside) for i in listed if i not in silent)
+        listed = listed_ids(ids, size=len(self), oov=oov)
+        return join_words(self._piece(i, oov) for i in listed if i not in silent)
 
-    def piece(self, token_id: int, outside: Sequence[str] = ()) -> str:
+    def piece(self, token_id: int, oov: Sequence[str] = ()) -> str:
         """One token as text, the special ones as ``<s>`` and the like.
 
         >>> WordTokenizer(["fever", "no"]).piece(4), WordTokenizer(["fever", "no"]).piece(2)
         ('fever', '</s>')
         """
-        outside = _words_outside(outside)
-        return self._piece(checked_id(token_id, "", size=len(self), outside=outside), outside)
+        oov = _checked_oov(oov)
+        return self._piece(checked_id(token_id, "", size=len(self), oov=oov), oov)
 
-    def _piece(self, token_id: int, outside: tuple[str, ...]) -> str:
+    def _piece(self, token_id: int, oov: tuple[str, ...]) -> str:
         if token_id < len(self):
             return self._pieces[token_id]
-        return outside[token_id - len(self)]
+        return oov[token_id - len(self)]
 
     # ------------------------------------------------------------------ files
 
@@ -344,13 +344,11 @@ def _text(text: str) -> str:
     return text
 
 
-def _words_outside(outside: Sequence[str]) -> tuple[str, ...]:
+def _checked_oov(oov: Sequence[str]) -> tuple[str, ...]:
     # One text would be taken for its letters.
-    if isinstance(outside, str):
-        raise InputError(
-            "WordTokenizer", "outside", f"{outside!r} is one text", f"Write ({outside!r},)."
-        )
-    return tuple(outside)
+    if isinstance(oov, str):
+        raise InputError("WordTokenizer", "oov", f"{oov!r} is one text", f"Write ({oov!r},).")
+    return tuple(oov)
 
 
 def _short(text: str) -> str:

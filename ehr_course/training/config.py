@@ -1,11 +1,17 @@
-"""How a model is trained: one frozen dataclass, written beside every checkpoint."""
+"""How a model is trained: one frozen dataclass, and what makes two trainings the same."""
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
+from torch import nn
+
+from ehr_course.batches.datasets import BatchDataset
 from ehr_course.errors import InputError
 
 Precision = Literal["float32", "float16", "bfloat16"]
@@ -19,15 +25,15 @@ class TrainingConfig:
         steps: how many times the weights change.
         batch_size: examples (patients, notes) that one step learns from, over all processes and
             parts together.
-        accumulation: into how many parts a batch is cut, so that it fits into memory. The
-            gradient is that of the whole batch.
+        gradient_accumulation_steps: into how many parts a batch is cut, so that it fits into
+            memory. The gradient is that of the whole batch.
         lr: the peak learning rate.
         warmup_steps: over how many steps it rises; then it falls along half a cosine.
         weight_decay: of weight matrices and embeddings; biases and layer norms have none.
         betas: of AdamW.
-        max_norm: the norm that the gradient is clipped to.
+        max_grad_norm: the norm that the gradient is clipped to.
         precision: "float16" (autocast and loss scaling), "bfloat16" (autocast) or "float32".
-        initial_scale: of the loss, in float16.
+        init_scale: of the loss, in float16.
         growth_interval: after how many good steps in a row the scale doubles.
         evaluate_every: steps between evaluations; 0 evaluates at the end only.
         metric: the number that says which model is best; the smallest is. A name that the
@@ -35,9 +41,9 @@ class TrainingConfig:
         patience: stop after so many evaluations in a row without a better one; 0 never stops.
         checkpoint_every: steps between checkpoints; 0 writes one at the end only.
         seed: orders the batches, corrupts them and drops out units.
-        bucketed: whether examples of similar length share a batch. That saves padding. But every
-            step is a mean over its own tokens, so an example in a batch of short ones weighs more
-            than its tokens do in all of the data: see lesson 19.
+        group_by_length: whether examples of similar length share a batch. That saves padding. But
+            every step is a mean over its own tokens, so an example in a batch of short ones weighs
+            more than its tokens do in all of the data: see lesson 19.
 
     Raises:
         InputError: if a number is out of its range.
@@ -45,42 +51,42 @@ class TrainingConfig:
 
     steps: int
     batch_size: int = 32
-    accumulation: int = 1
+    gradient_accumulation_steps: int = 1
     lr: float = 1e-3
     warmup_steps: int = 0
     weight_decay: float = 0.01
     betas: tuple[float, float] = (0.9, 0.999)
-    max_norm: float = 1.0
+    max_grad_norm: float = 1.0
     precision: Precision = "float32"
-    initial_scale: float = 65_536.0
+    init_scale: float = 65_536.0
     growth_interval: int = 2_000
     evaluate_every: int = 0
     metric: str = "loss"
     patience: int = 0
     checkpoint_every: int = 0
     seed: int = 0
-    bucketed: bool = True
+    group_by_length: bool = True
 
     def __post_init__(self) -> None:
         for name, fits, remedy in (
             ("steps", self.steps >= 1, "Use 1 or more."),
             ("batch_size", self.batch_size >= 1, "Use 1 or more."),
             (
-                "accumulation",
-                1 <= self.accumulation <= self.batch_size,
+                "gradient_accumulation_steps",
+                1 <= self.gradient_accumulation_steps <= self.batch_size,
                 "Cut a batch into 1 to batch_size parts.",
             ),
             ("lr", 0 < self.lr < math.inf, "Use a number above 0, such as 0.001."),
             ("warmup_steps", 0 <= self.warmup_steps <= self.steps, "Use 0 to steps."),
             ("weight_decay", self.weight_decay >= 0, "Use 0 or more."),
             ("betas", all(0 <= b < 1 for b in self.betas), "Use two numbers from 0 to below 1."),
-            ("max_norm", self.max_norm > 0, "Use a number above 0, such as 1.0."),
+            ("max_grad_norm", self.max_grad_norm > 0, "Use a number above 0, such as 1.0."),
             (
                 "precision",
                 self.precision in ("float32", "float16", "bfloat16"),
                 'Use "float32", "float16" or "bfloat16".',
             ),
-            ("initial_scale", self.initial_scale >= 1, "Use 1 or more; 65536 is usual."),
+            ("init_scale", self.init_scale >= 1, "Use 1 or more; 65536 is usual."),
             ("growth_interval", self.growth_interval >= 1, "Use 1 or more."),
             ("evaluate_every", self.evaluate_every >= 0, "Use 0 or more."),
             (
@@ -95,3 +101,47 @@ class TrainingConfig:
                 raise InputError(
                     "TrainingConfig", name, f"{getattr(self, name)!r} is out of range", remedy
                 )
+
+
+# ------------------------------------------------------------------ the same training
+
+
+MAY_CHANGE = {"evaluate_every", "metric", "patience", "checkpoint_every"}
+"""What may be other when a training is resumed: it changes nothing in the weights."""
+
+_NOT_THE_MODEL = {"architectures", "dtype", "transformers_version", "_name_or_path"}
+
+
+def training_identity(
+    model: nn.Module, dataset: BatchDataset, config: TrainingConfig, processes: int
+) -> dict[str, Any]:
+    """Everything that the weights of a training depend on, by name, as JSON gives it back.
+
+    Args:
+        model: where it has a ``config`` as those of transformers do, its settings are in.
+        dataset: what it learns from.
+        config: the settings of the training.
+        processes: how many share it.
+    """
+    settings = dataclasses.asdict(config)
+    settings |= {"data": dataset.fingerprint, "processes": processes}
+    of_model = model.config.to_dict() if hasattr(model, "config") else {}
+    settings |= {f"model.{n}": v for n, v in of_model.items() if n not in _NOT_THE_MODEL}
+    return json.loads(json.dumps(settings, default=str))
+
+
+def check_same_training(place: object, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Refuse the checkpoint of another training.
+
+    Raises:
+        InputError: it names the first setting that is other.
+    """
+    for name in [*now, *(then.keys() - now.keys())]:
+        if name not in MAY_CHANGE and then.get(name) != now.get(name):
+            raise InputError(
+                place,
+                name,
+                f"it was {then.get(name)!r} in the training that wrote this, and is "
+                f"{now.get(name)!r} now",
+                "Resume with the same settings and data, or train into another folder.",
+            )

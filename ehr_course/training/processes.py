@@ -1,9 +1,12 @@
-"""One process or several: who this one is, and what all of them must agree on."""
+"""One process or several: what all of them must agree on, and Ctrl-C that waits for a step."""
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable, Mapping
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,3 +70,41 @@ class Processes:
                     f"the {self.world} processes have different ones",
                     "Give every process the same; each takes its own part of every batch.",
                 )
+
+
+# ------------------------------------------------------------------ interrupts
+
+
+@contextlib.contextmanager
+def deferred_interrupt() -> Iterator[threading.Event]:
+    """Note an interrupt in place of raising it, so that a step is whole or not begun.
+
+    A second one is raised at once. Outside the main thread interrupts do not arrive anyway.
+    """
+    noted = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield noted
+        return
+    before = signal.getsignal(signal.SIGINT)
+    if not callable(before):
+        yield noted
+        return
+
+    def note(number: int, frame: Any) -> None:
+        if noted.is_set():
+            before(number, frame)
+        noted.set()
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield noted
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def ignore_interrupts(worker: int) -> None:
+    """Leave Ctrl-C to the process that started this one: a worker of a DataLoader.
+
+    A worker that stops at once would leave the step without its batch.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

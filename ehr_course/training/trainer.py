@@ -19,7 +19,6 @@ from torch import Tensor, nn
 from ehr_course.batches.datasets import BatchDataset
 from ehr_course.batches.plan import data_loader
 from ehr_course.errors import InputError
-from ehr_course.training.best import BestModel, read_best, write_best
 from ehr_course.training.checkpoints import (
     TrainingState,
     checkpoints,
@@ -27,20 +26,16 @@ from ehr_course.training.checkpoints import (
     load_optimizer_tensors,
     model_tensors,
     optimizer_tensors,
+    random_states,
     read_checkpoint,
+    set_random_states,
     write_checkpoint,
 )
-from ehr_course.training.config import TrainingConfig
-from ehr_course.training.gradient_step import GradientStep
-from ehr_course.training.history import TrainingHistory
-from ehr_course.training.identity import check_same_training, training_identity
-from ehr_course.training.interrupts import deferred_interrupt, ignore_interrupts
-from ehr_course.training.processes import Processes
-from ehr_course.training.progress import Progress
-from ehr_course.training.randomness import random_states, set_random_states
-from ehr_course.training.schedule import warmup_cosine_factor
-from ehr_course.training.validation import validation_loss
-from ehr_course.training.weight_decay import decay_groups as decay_groups
+from ehr_course.training.config import TrainingConfig, check_same_training, training_identity
+from ehr_course.training.history import Progress, TrainingHistory
+from ehr_course.training.optimization import GradientStep, warmup_cosine_factor
+from ehr_course.training.processes import Processes, deferred_interrupt, ignore_interrupts
+from ehr_course.training.validation import BestModel, read_best, validation_loss, write_best
 
 
 class Trainer:
@@ -127,7 +122,7 @@ class Trainer:
             config.batch_size,
             seed=config.seed,
             num_workers=num_workers,
-            bucketed=config.bucketed,
+            bucketed=config.group_by_length,
         )
         self._loader.worker_init_fn = ignore_interrupts
         self._progress = (
@@ -359,3 +354,50 @@ def _best_device(processes: Processes) -> str:
     if not torch.cuda.is_available():
         return "cpu"
     return f"cuda:{processes.rank % torch.cuda.device_count()}"
+
+
+# ------------------------------------------------------------------ in one call
+
+
+def train(
+    model: nn.Module,
+    dataset: BatchDataset,
+    *,
+    steps: int,
+    batch_size: int = 32,
+    lr: float = 2e-3,
+    warmup_steps: int | None = None,
+    seed: int = 0,
+    max_grad_norm: float = 1.0,
+    progress: bool = True,
+) -> TrainingHistory:
+    """Train a model where it is, for some steps, and write nothing to disk.
+
+    This is ``Trainer`` with the settings that suit a small model; whoever wants float16,
+    checkpoints or several processes uses that.
+
+    Args:
+        model: its forward takes a batch as keywords and returns an output with ``terms``.
+        dataset: gives the batches; every epoch comes in another order.
+        steps: how many batches to learn from.
+        batch_size: examples in a batch.
+        lr: the peak learning rate.
+        warmup_steps: over how many steps it rises; a tenth of the steps by default. Then it falls
+            along half a cosine.
+        seed: orders the batches and drops out units.
+        max_grad_norm: the norm that the gradient is clipped to.
+        progress: whether to show a bar.
+
+    Raises:
+        InputError: if a setting is out of its range, or the loss is no longer a number.
+    """
+    config = TrainingConfig(
+        steps=steps,
+        batch_size=batch_size,
+        lr=lr,
+        warmup_steps=steps // 10 if warmup_steps is None else warmup_steps,
+        seed=seed,
+        max_grad_norm=max_grad_norm,
+    )
+    device = next(model.parameters()).device
+    return Trainer(model, dataset, config, device=device, progress=progress).run()

@@ -10,20 +10,22 @@ import matplotlib
 import numpy as np
 import traitlets
 
+from ehr_course.evaluation.attention import (
+    KINDS,
+    AttentionMap,
+    Kind,
+    record_attention,
+    visits_shown,
+)
 from ehr_course.plots.attention import (
     COLOUR_MAP,
     GAMMA,
     KIND_NAMES,
-    KINDS,
     READING,
-    AttentionMap,
-    Kind,
     attention_title,
     describe_attention,
     draw_attention,
     favourite,
-    record_attention,
-    visits_shown,
 )
 from ehr_course.plots.style import Picture, code_title, count
 from ehr_course.records import PatientRecord

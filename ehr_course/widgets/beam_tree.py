@@ -8,9 +8,10 @@ from typing import Any
 import ipywidgets
 import torch
 
-from ehr_course.generation.beam_search import BeamSettings, beam_search
+from ehr_course.generation.beam_search import beam_search
 from ehr_course.generation.search_model import SearchModel
 from ehr_course.generation.search_results import BeamResult
+from ehr_course.generation.search_settings import BeamSettings
 from ehr_course.plots.beam_tree import MOST_STEPS, draw_beam_tree
 from ehr_course.plots.style import Picture
 from ehr_course.widgets.static import PictureWidget
@@ -24,7 +25,7 @@ def beam_tree(
     note: str,
     *,
     max_length: int = 24,
-    block_ngrams: int = 0,
+    no_repeat_ngram_size: int = 0,
 ) -> PictureWidget:
     """Search for the summary of a note with other beams and another penalty.
 
@@ -32,30 +33,33 @@ def beam_tree(
         model: any SearchModel, such as PointerGenerator.
         tokenizer: its tokenizer, of words or of pieces.
         note: the text of the note.
-        max_length, block_ngrams: as in BeamSettings.
+        max_length, no_repeat_ngram_size: as in BeamSettings.
 
     Returns:
-        A widget with the controls ``beams`` (1 to MOST_BEAMS), ``alpha`` (of the length penalty)
-        and ``step``, the first step that is drawn, counted from 1. Where a search has fewer
-        steps, its last ones are drawn.
+        A widget with the controls ``beams`` (1 to MOST_BEAMS), ``length_penalty`` (its
+        exponent) and ``step``, the first step that is drawn, counted from 1. Where a search has
+        fewer steps, its last ones are drawn.
 
     Raises:
         InputError: if the note has no word, or a setting is out of its range.
     """
-    ids, outside = tokenizer.encode_note(note)
+    ids, oov = tokenizer.encode_note(note)
 
     @cache
-    def searched(beams: int, alpha: float) -> BeamResult:
+    def searched(beams: int, length_penalty: float) -> BeamResult:
         settings = BeamSettings(
-            beams=beams, alpha=alpha, max_length=max_length, block_ngrams=block_ngrams
+            beams=beams,
+            length_penalty=length_penalty,
+            max_length=max_length,
+            no_repeat_ngram_size=no_repeat_ngram_size,
         )
         return beam_search(model, torch.tensor([ids]), settings=settings, trace=True)[0]
 
-    def draw(beams: int, alpha: float, step: int) -> Picture:
-        result = searched(beams, alpha)
+    def draw(beams: int, length_penalty: float, step: int) -> Picture:
+        result = searched(beams, length_penalty)
         last = max(0, len(result.trace.steps) - MOST_STEPS) if result.trace else 0
         return draw_beam_tree(
-            result, lambda token: tokenizer.piece(token, outside), first=min(step - 1, last)
+            result, lambda token: tokenizer.piece(token, oov), first=min(step - 1, last)
         )
 
     label = {"description_width": "initial"}
@@ -68,7 +72,7 @@ def beam_tree(
         continuous_update=False,
         style=label,
     )
-    alpha = ipywidgets.FloatSlider(
+    length_penalty = ipywidgets.FloatSlider(
         value=1.0,
         min=0.0,
         max=3.0,
@@ -85,4 +89,4 @@ def beam_tree(
         continuous_update=False,
         style=label,
     )
-    return PictureWidget(draw, {"beams": beams, "alpha": alpha, "step": step})
+    return PictureWidget(draw, {"beams": beams, "length_penalty": length_penalty, "step": step})

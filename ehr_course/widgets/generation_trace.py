@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import ipywidgets
 
 from ehr_course.errors import InputError
-from ehr_course.plots.generation_trace import GenerationTrace, draw_trace_step
+from ehr_course.generation.summary_trace import GenerationTrace
+from ehr_course.plots.generation_trace import draw_trace_step
 from ehr_course.plots.style import Picture
 from ehr_course.widgets.static import PictureWidget
 

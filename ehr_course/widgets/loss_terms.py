@@ -8,7 +8,8 @@ import ipywidgets
 from torch import Tensor
 
 from ehr_course.batches.collate import Batch
-from ehr_course.plots.loss_terms import contributions, draw_loss_terms, measure_terms
+from ehr_course.evaluation.loss_terms import contributions, measure_terms
+from ehr_course.plots.loss_terms import draw_loss_terms
 from ehr_course.plots.style import Picture
 from ehr_course.widgets.static import PictureWidget
 

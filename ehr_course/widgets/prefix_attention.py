@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import ipywidgets
 
 from ehr_course.errors import InputError
+from ehr_course.evaluation.attention import prefix_attention
 from ehr_course.models.prefix_tuning import PrefixTuned
-from ehr_course.plots.prefix_attention import draw_prefix_attention, prefix_attention
+from ehr_course.plots.prefix_attention import MOST_TOKENS, draw_prefix_attention
 from ehr_course.plots.style import Picture
 from ehr_course.records import PatientRecord
 from ehr_course.tokenizers.codes import CodeTokenizer
@@ -42,7 +43,7 @@ def prefix_attention_explorer(
         raise InputError(
             "prefix_attention_explorer", "records", "there are none", "Give one or more."
         )
-    paid = prefix_attention(model, tokenizer, records)
+    paid = prefix_attention(model, tokenizer, records, most_tokens=MOST_TOKENS)
     last = max(len(one.tokens) for one in paid) - 1
     if not 0 <= token <= last:
         raise InputError(

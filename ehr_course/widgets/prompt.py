@@ -6,7 +6,8 @@ from typing import Any
 
 import ipywidgets
 
-from ehr_course.plots.prompt import draw_next_codes, next_codes
+from ehr_course.evaluation.next_codes import next_codes
+from ehr_course.plots.prompt import draw_next_codes
 from ehr_course.plots.style import Picture
 from ehr_course.records import MAX_AGE, Sex
 from ehr_course.tokenizers.codes import CodeTokenizer

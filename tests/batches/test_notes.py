@@ -60,7 +60,7 @@ def test_a_note_is_read_and_its_summary_written_in_extended_ids():
     assert batch["attention_mask"].tolist() == [[1] * 9]
     assert batch["decoder_input_ids"].tolist() == [[1, GIVEN, 10, 8]]
     assert batch["labels"].tolist() == [[GIVEN, 10, 8, 2]]
-    assert dataset.outside == [("quinapril", "rales", "digoxin")]
+    assert dataset.oov == [("quinapril", "rales", "digoxin")]
 
 
 def test_shorter_rows_are_padded_on_the_right():
@@ -85,7 +85,7 @@ def test_a_batch_holds_what_the_tokenizer_gives_for_the_pairs_asked_for(indices)
     batch = dataset.batch(indices)
     notes = [WORDS.encode_note(pairs[i].note) for i in indices]
     summaries = [
-        WORDS.encode_summary(pairs[i].summary, note.outside)
+        WORDS.encode_summary(pairs[i].summary, note.oov)
         for i, note in zip(indices, notes, strict=True)
     ]
     assert read(batch) == [note.ids for note in notes]
@@ -93,14 +93,14 @@ def test_a_batch_holds_what_the_tokenizer_gives_for_the_pairs_asked_for(indices)
     rows = batch["decoder_input_ids"].tolist()
     width = max(map(len, summaries)) - 1
     assert rows == [ids[:-1] + [3] * (width - len(ids) + 1) for ids in summaries]
-    assert [dataset.outside[i] for i in indices] == [note.outside for note in notes]
+    assert [dataset.oov[i] for i in indices] == [note.oov for note in notes]
 
 
 def test_collating_encoded_pairs_gives_the_batch_of_the_dataset():
     pairs = made_up_pairs()
     notes = [WORDS.encode_note(pair.note) for pair in pairs]
     rows = [
-        (note.ids, WORDS.encode_summary(pair.summary, note.outside))
+        (note.ids, WORDS.encode_summary(pair.summary, note.oov))
         for pair, note in zip(pairs, notes, strict=True)
     ]
     assert same(collate_notes(rows), NoteDataset(pairs, WORDS).batch(range(30)))
@@ -115,7 +115,7 @@ def test_pieces_make_batches_too():
     dataset = NoteDataset([NotePair("no fever", "fever")], pieces)
     assert read(dataset.batch([0])) == [[1, *pieces.encode("no fever"), 2]]
     assert written(dataset.batch([0])) == [[*pieces.encode("fever"), 2]]
-    assert dataset.outside == [()]
+    assert dataset.oov == [()]
 
 
 def test_a_key_gives_the_batch_that_it_names():
@@ -163,12 +163,12 @@ def test_the_fingerprint_is_that_of_what_is_trained_on():
 
 def test_the_fingerprint_is_that_of_words_too_where_the_ids_are_the_same():
     first = NoteDataset([PAIR], WORDS)
-    other_outside = NotePair(
+    other_oov = NotePair(
         PAIR.note.replace("digoxin", "warfarin"), PAIR.summary.replace("digoxin", "warfarin")
     )
     other_word = NotePair(PAIR.note.replace("was", "wax"), PAIR.summary)
     others = [
-        NoteDataset([other_outside], WORDS),
+        NoteDataset([other_oov], WORDS),
         NoteDataset([other_word], WordTokenizer(["fever", "given", "no", "wax"])),
     ]
     for other in others:
@@ -198,24 +198,24 @@ def test_a_cut_note_keeps_its_first_tokens_and_ends():
 
 def test_a_word_of_the_part_cut_off_cannot_be_copied():
     dataset = NoteDataset([PAIR], WORDS, max_source=7)
-    assert dataset.outside == [("quinapril", "rales")]
+    assert dataset.oov == [("quinapril", "rales")]
     assert written(dataset.batch([0])) == [[GIVEN, 0, 8, 2]]
 
 
 def test_a_note_cut_before_its_first_word_outside_has_none():
     dataset = NoteDataset([PAIR], WORDS, max_source=4)
-    assert dataset.outside == [()]
+    assert dataset.oov == [()]
     assert written(dataset.batch([0])) == [[GIVEN, 0, 0, 2]]
 
 
 @pytest.mark.parametrize("max_source", range(3, 18))
 def test_extended_ids_of_cut_notes_are_the_words_that_are_left(max_source):
     dataset = NoteDataset(made_up_pairs(), WORDS, max_source=max_source)
-    rows = zip(dataset.pairs, dataset.sources.to_lists(), dataset.outside, strict=True)
-    for pair, ids, outside in rows:
+    rows = zip(dataset.pairs, dataset.sources.to_lists(), dataset.oov, strict=True)
+    for pair, ids, oov in rows:
         words = WORDS.words(pair.note)[: max_source - 2]
-        assert WORDS.decode(ids, outside) == " ".join(words)
-        assert set(outside) == set(words) - set(WORDS.vocabulary)
+        assert WORDS.decode(ids, oov) == " ".join(words)
+        assert set(oov) == set(words) - set(WORDS.vocabulary)
     assert dataset.lengths.max() <= max_source
     assert dataset.cut_notes == sum(
         len(WORDS.words(pair.note)) + 2 > max_source for pair in dataset.pairs

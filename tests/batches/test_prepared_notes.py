@@ -48,7 +48,7 @@ def test_what_is_read_is_what_was_written(tmp_path, part, limits):
     everything = range(len(expected))
     assert same(dataset.batch(everything), expected.batch(everything))
     assert dataset.pairs == expected.pairs
-    assert dataset.outside == expected.outside
+    assert dataset.oov == expected.oov
     assert dataset.lengths.tolist() == expected.lengths.tolist()
     assert dataset.tokenizer == WORDS
     assert (dataset.cut_notes, dataset.cut_summaries) == (
@@ -73,7 +73,7 @@ def test_other_programs_can_read_the_files(folder):
     assert frame["tgt_ids"].to_list()[0] == summary
     assert frame["src_len"].to_list() == [9, 4, 5]
     assert frame["tgt_len"].to_list() == [4, 7, 3]
-    assert frame["outside"].to_list() == [['"', "quinapril", "rales"], [], []]
+    assert frame["oov"].to_list() == [['"', "quinapril", "rales"], [], []]
     assert frame["note"].to_list() == [pair.note for pair in SPLIT.train]
     assert frame["subject_id"].to_list() == [3, 1, None]
 
@@ -113,7 +113,7 @@ def test_the_report_counts(tmp_path):
         "cut_summaries": 1,  # <s> no fever , no
         "source_tokens": 6 + 4 + 5,
         "target_tokens": 4 + 5 + 3,
-        "outside": 2,
+        "oov": 2,
         "unknown": 1,  # the comma, which is not in its note
     }
 

@@ -11,7 +11,7 @@ import pytest
 
 from ehr_course.cli import evaluate as module
 from ehr_course.cli.formats import read_cohort, write_formats
-from ehr_course.cli.prepared import open_prepared
+from ehr_course.cli.result_folders import open_prepared
 from ehr_course.records import PatientRecord
 from ehr_course.report import judge
 from ehr_course.sources.synthetic import make_cohort

@@ -122,8 +122,3 @@ def test_a_cut_parquet_file_is_refused(tmp_path):
 def test_a_folder_without_any_format_is_refused(tmp_path):
     with pytest.raises(InputError, match="no file for PATIENTS"):
         read_cohort(tmp_path)
-
-
-def test_a_format_that_is_none_is_refused(tmp_path):
-    with pytest.raises(InputError, match="'xlsx' is none"):
-        write_formats(WRITTEN, tmp_path, ["xlsx"], seed=0)

@@ -11,7 +11,7 @@ import torch
 
 from ehr_course.cli import generate as module
 from ehr_course.cli.formats import read_cohort
-from ehr_course.cli.prepared import open_prepared
+from ehr_course.cli.result_folders import open_prepared
 from ehr_course.generation.patients import generate_patients
 from ehr_course.generation.sampling import Sampling
 from ehr_course.models.saved import load_model
@@ -217,7 +217,8 @@ def test_too_little_memory_is_said_in_one_line(ehr_course, run, tmp_path, monkey
     said = refused(ehr_course, run, "--out", tmp_path / "s", "-q")
     assert said.startswith("memory: Unable to allocate 745. GiB")
     assert said.endswith(
-        "Take fewer patients or a smaller --batch-size; train has --accumulation too.\n"
+        "Take fewer patients or a smaller --batch-size; "
+        "train has --gradient-accumulation-steps too.\n"
     )
     assert list(tmp_path.iterdir()) == []
 

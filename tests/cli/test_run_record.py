@@ -129,18 +129,35 @@ def test_other_versions_are_a_warning(ehr_course, synthetic, tmp_path):
     )
 
 
+INTEGER = "input should be a valid integer, and it is"
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
         ({"format": "other"}, "this is not the record of a run"),
         ({"version": 2}, "version: it is 2, and this course reads 1"),
-        ({"command": "destroy"}, "command: 'destroy' is none"),
-        ({"command": ["prepare"]}, "command: ['prepare'] is none"),
-        ({"inputs": None}, "inputs: it is missing or damaged"),
+        (
+            {"command": "destroy"},
+            "command: input should be 'prepare', 'train', 'generate', "
+            "'evaluate' or 'summarize', and it is 'destroy'. Correct it.",
+        ),
+        ({"command": ["prepare"]}, "and it is ['prepare']"),
+        ({"inputs": None}, "inputs: input should be an object, and it is None"),
+        ({"inputs": {"train": 7}}, "inputs, train: input should be a valid string, and it is 7"),
         ({"settings": {"speed": 9}}, "settings, speed: this version has no such setting"),
-        ({"settings": {"patients": "many"}}, "settings, patients: 'many' is of another type"),
-        ({"settings": {"patients": True}}, "settings, patients: True is of another type"),
-        ({"settings": {"seed": -1}}, "settings, seed: -1 is out of range"),
+        (
+            {"settings": {"patients": "many"}},
+            "settings, patients: input should be a valid integer, and it is 'many'",
+        ),
+        (
+            {"settings": {"patients": True}},
+            "settings, patients: input should be a valid integer, and it is True",
+        ),
+        (
+            {"settings": {"seed": -1}},
+            "settings, seed: input should be greater than or equal to 0, and it is -1",
+        ),
     ],
 )
 def test_a_damaged_record_is_refused(ehr_course, prepared, tmp_path, changes, said):
@@ -150,12 +167,18 @@ def test_a_damaged_record_is_refused(ehr_course, prepared, tmp_path, changes, sa
     assert said in refused(ehr_course, tmp_path / "old", tmp_path / "again")
 
 
-def test_a_record_of_no_format_writes_nothing(ehr_course, synthetic, tmp_path):
+@pytest.mark.parametrize(
+    ("formats", "said"),
+    [
+        ([], "settings, formats: tuple should have at least 1 item"),
+        (["meds", "xlsx"], "settings, formats, 1: input should be 'meds', 'mimic3' or 'parquet'"),
+    ],
+)
+def test_a_record_of_no_format_writes_nothing(ehr_course, synthetic, tmp_path, formats, said):
     (tmp_path / "old").mkdir()
     shutil.copy(synthetic / "run.json", tmp_path / "old")
-    change(tmp_path / "old", settings={**about(synthetic)["settings"], "formats": []})
-    said = refused(ehr_course, tmp_path / "old", tmp_path / "again")
-    assert "format: '' is none. Use meds, mimic3, parquet." in said
+    change(tmp_path / "old", settings={**about(synthetic)["settings"], "formats": formats})
+    assert said in refused(ehr_course, tmp_path / "old", tmp_path / "again")
 
 
 def test_a_record_that_lacks_a_setting_is_refused(ehr_course, run, tmp_path):
@@ -165,7 +188,7 @@ def test_a_record_that_lacks_a_setting_is_refused(ehr_course, run, tmp_path):
     del settings["prepared"]
     change(tmp_path / "old", settings=settings)
     said = refused(ehr_course, tmp_path / "old", tmp_path / "again")
-    assert "settings: some are missing (perhaps prepared)" in said
+    assert "settings, prepared: it is missing. Give the command itself." in said
 
 
 def test_a_file_that_is_no_record(ehr_course, tmp_path):

@@ -15,13 +15,13 @@ from safetensors.torch import load_file
 
 from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.datasets import RecordDataset
-from ehr_course.cli.prepared import open_prepared
+from ehr_course.cli.result_folders import open_prepared
 from ehr_course.models.pointer_generator import PointerGenerator
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.models.saved import load_model
 from ehr_course.tokenizers.codes import CodeTokenizer
 from ehr_course.training.config import TrainingConfig
-from ehr_course.training.progress import Progress
+from ehr_course.training.history import Progress
 from ehr_course.training.trainer import Trainer
 
 TINY = ("--steps", 12, "--batch-size", 16, "--profile", "narrow", "--checkpoint-every", 4)
@@ -47,7 +47,9 @@ def test_the_model_is_what_the_trainer_makes(prepared, run):
     torch.manual_seed(0)
     model = PromptBart(PromptBartConfig.for_tokenizer(tokenizer, "narrow"))
     dataset = RecordDataset(split.train, tokenizer, corruption=Corruption(p_empty=0.5))
-    config = TrainingConfig(steps=12, batch_size=16, lr=2e-3, warmup_steps=1, bucketed=False)
+    config = TrainingConfig(
+        steps=12, batch_size=16, lr=2e-3, warmup_steps=1, group_by_length=False
+    )
     Trainer(model, dataset, config).run()
     made = load_model(run / "model").model.state_dict()
     for name, weight in model.cpu().state_dict().items():
@@ -245,9 +247,16 @@ def test_a_size_that_summarisers_do_not_have(ehr_course, prepared_notes, tmp_pat
 
 def test_settings_out_of_range(ehr_course, prepared, tmp_path):
     said = refused(
-        ehr_course, prepared, "--out", tmp_path / "out", "--batch-size", 4, "--accumulation", 5
+        ehr_course,
+        prepared,
+        "--out",
+        tmp_path / "out",
+        "--batch-size",
+        4,
+        "--gradient-accumulation-steps",
+        5,
     )
-    assert "TrainingConfig, accumulation: 5 is out of range" in said
+    assert "TrainingConfig, gradient_accumulation_steps: 5 is out of range" in said
     said = refused(ehr_course, prepared, "--out", tmp_path / "out", "--lr", 0)
     assert "TrainingConfig, lr: 0.0 is out of range" in said
 

@@ -10,12 +10,12 @@ import pytest
 
 from course import auxiliary_weights
 from course.auxiliary_weights import HEAD_SCORES, SEEDS, SETTINGS, divergence, sweep
-from ehr_course.models.saved import CHECKPOINTS
+from ehr_course.course_files import checkpoint_folder
 from ehr_course.records import PatientRecord, Visit
 from ehr_course.sources.splits import split_by_patient
 from ehr_course.sources.synthetic import make_cohort
 
-STORED = CHECKPOINTS / "auxiliary_weights" / "sweep.csv"
+STORED = checkpoint_folder("auxiliary_weights") / "sweep.csv"
 
 
 def settings_of(table: pl.DataFrame) -> list[tuple[float, float, str, int]]:

@@ -8,19 +8,21 @@ import pytest
 
 from course import checkpoint
 from course.command_error import CommandError
-from ehr_course.models.saved import CHECKPOINTS, load_checkpoint
+from ehr_course.models.saved import load_checkpoint
 
 NAMES = sorted(checkpoint.RECIPES)
-MODELS = [name for name in NAMES if (CHECKPOINTS / name / "config.json").exists()]
+MODELS = [name for name in NAMES if (checkpoint.CHECKPOINTS / name / "config.json").exists()]
 
 
 def test_every_checkpoint_has_a_recipe_and_every_recipe_its_checkpoint() -> None:
-    assert [path.name for path in sorted(CHECKPOINTS.iterdir())] == NAMES
+    assert [path.name for path in sorted(checkpoint.CHECKPOINTS.iterdir())] == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_checkpoint_is_small_enough_to_be_cloned(name: str) -> None:
-    assert sum(file.stat().st_size for file in (CHECKPOINTS / name).iterdir()) < 3_000_000
+    assert (
+        sum(file.stat().st_size for file in (checkpoint.CHECKPOINTS / name).iterdir()) < 3_000_000
+    )
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMANDS = ("lab", "test", "progress", "doctor", "build", "book", "checkpoint")
+COMMANDS = ("lab", "test", "progress", "doctor", "new", "build", "book", "checkpoint")
 
 
 @pytest.mark.parametrize("arguments", [(), ("--help",), ("-h",), ("help",)])

@@ -14,12 +14,13 @@ from course import second_hospital
 from course.second_hospital import METHODS, SEEDS, sweep, token_loss
 from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.datasets import RecordDataset
+from ehr_course.course_files import checkpoint_folder
 from ehr_course.models.prefix_tuning import PrefixTuned
-from ehr_course.models.saved import CHECKPOINTS, load_checkpoint
+from ehr_course.models.saved import load_checkpoint
 from ehr_course.sources.synthetic import make_cohort
 from ehr_course.tokenizers.codes import CodeTokenizer
 
-STORED = CHECKPOINTS / "second_hospital" / "sweep.csv"
+STORED = checkpoint_folder("second_hospital") / "sweep.csv"
 TRAINED = [name for name, method in METHODS.items() if method.rates]
 
 

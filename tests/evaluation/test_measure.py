@@ -8,16 +8,22 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn.metrics import average_precision_score, roc_auc_score
 
 from ehr_course.errors import InputError
 from ehr_course.evaluation.measure import (
+    GROUPS,
     Measure,
     drawn_counts,
     generator,
     interval,
+    interval_around,
+    jackknife_error,
     measure_named,
+    random_groups,
     share_interval,
     too_few,
+    weighted_ranking,
 )
 
 
@@ -150,3 +156,80 @@ def test_with_too_few_patients_there_is_no_interval() -> None:
     rng = np.random.default_rng(0)
     assert np.isnan(share_interval([1] * 29, [2] * 29, rng=rng)).all()
     assert not np.isnan(share_interval([1] * 30, [2] * 30, rng=rng)).any()
+
+
+# ------------------------------------------------------------------ the jackknife
+
+
+def test_groups_are_equal_but_for_one_patient():
+    sizes = np.bincount(random_groups(57, np.random.default_rng(0)))
+    assert len(sizes) == GROUPS and sizes.max() - sizes.min() == 1
+
+
+def test_groups_are_drawn():
+    one, other = (random_groups(100, np.random.default_rng(seed)) for seed in (0, 1))
+    assert (one != other).any()
+
+
+def test_of_a_mean_it_is_the_standard_error():
+    values = np.random.default_rng(0).normal(size=GROUPS)
+    left_out = [np.delete(values, place).mean() for place in range(GROUPS)]
+    assert jackknife_error(left_out) == pytest.approx(stats.sem(values))
+
+
+def test_the_interval_holds_the_truth_as_often_as_it_says():
+    rng = np.random.default_rng(5)
+    held = 0
+    for _ in range(400):
+        values = rng.normal(loc=3.0, size=200)
+        groups = random_groups(200, rng)
+        left_out = [values[groups != group].mean() for group in range(GROUPS)]
+        low, high = interval_around(values.mean(), jackknife_error(left_out))
+        held += low <= 3.0 <= high
+    assert held / 400 == pytest.approx(0.95, abs=0.03)
+
+
+def test_errors_add_up_as_squares():
+    low, high = interval_around(1.0, 0.3, 0.4)
+    assert high - 1.0 == pytest.approx(stats.t.ppf(0.975, GROUPS - 1) * 0.5)
+    assert 1.0 - low == pytest.approx(high - 1.0)
+
+
+def test_an_unknown_error_gives_no_interval():
+    assert all(map(math.isnan, interval_around(1.0, 0.3, math.nan)))
+
+
+# ------------------------------------------------------------------ rankings under weights
+
+
+@pytest.mark.parametrize("decimals", [0, 1, 9])
+@pytest.mark.parametrize("share", [0.05, 0.5, 0.95])
+def test_both_are_those_of_scikit_learn_with_and_without_equal_scores(
+    decimals: int, share: float
+) -> None:
+    rng = np.random.default_rng(0)
+    labels = rng.random(300) < share
+    scores = (rng.normal(size=300) + labels).round(decimals)
+    weights = rng.integers(0, 4, size=(300, 7)).astype(np.float32)
+    auroc, precision = weighted_ranking(scores, labels, weights)
+    for drawn, area, average in zip(weights.T, auroc, precision, strict=True):
+        assert area == pytest.approx(roc_auc_score(labels, scores, sample_weight=drawn))
+        assert average == pytest.approx(
+            average_precision_score(labels, scores, sample_weight=drawn)
+        )
+
+
+def test_one_score_for_all_is_a_guess() -> None:
+    labels = np.arange(10) < 3
+    auroc, precision = weighted_ranking(np.zeros(10), labels, np.ones((10, 1)))
+    assert (auroc[0], precision[0]) == (0.5, pytest.approx(0.3))
+
+
+def test_without_zeros_or_without_ones_there_is_no_area() -> None:
+    scores, labels = np.array([0.3, 0.7]), np.array([True, False])
+    weights = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+    auroc, precision = weighted_ranking(scores, labels, weights)
+    assert np.isnan(auroc).all()
+    np.testing.assert_array_equal(np.isnan(precision), [False, True, True])
+    nobody = weighted_ranking(scores, np.zeros(2, dtype=bool), weights)
+    assert np.isnan(nobody).all()

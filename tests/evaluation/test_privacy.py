@@ -15,19 +15,16 @@ from sklearn.metrics import f1_score, recall_score, roc_auc_score
 from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.datasets import RecordDataset
 from ehr_course.errors import InputError
-from ehr_course.evaluation.adversarial_accuracy import (
-    adversarial_accuracies,
-    adversarial_accuracy,
-)
-from ehr_course.evaluation.attribute_disclosure import attribute_disclosure, common_columns
-from ehr_course.evaluation.code_table import CodeTable, code_tables
-from ehr_course.evaluation.copies import (
+from ehr_course.evaluation.code_table import code_tables
+from ehr_course.evaluation.disclosure import (
+    attribute_disclosure,
     chance_of_absence,
+    common_columns,
     copies_by_group,
     rare_columns,
 )
-from ehr_course.evaluation.jackknife import random_groups
 from ehr_course.evaluation.likelihood import record_log_likelihood
+from ehr_course.evaluation.measure import random_groups
 from ehr_course.evaluation.membership import (
     distance_scores,
     likelihood_scores,
@@ -39,7 +36,7 @@ from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.records import PatientRecord, Visit
 from ehr_course.sources.synthetic import make_cohort
 from ehr_course.tokenizers.codes import CodeTokenizer
-from ehr_course.training.one_call import train as train_model
+from ehr_course.training.trainer import train as train_model
 
 HOSPITAL = make_cohort(2_400, seed=4)
 TRAIN, HELD_OUT, INDEPENDENT = HOSPITAL[:800], HOSPITAL[800:1_600], HOSPITAL[1_600:]
@@ -127,54 +124,6 @@ def test_the_seed_decides_what_is_drawn() -> None:
 # ------------------------------------------------------------------ each attack by an oracle
 
 
-def slow_accuracy(real: CodeTable, synthetic: CodeTable) -> float:
-    x, y = (table.patients.toarray().astype(bool) for table in (real, synthetic))
-    scores = []
-    for own, other in ((x, y), (y, x)):
-        score = 0.0
-        for i in range(len(own)):
-            among = cdist(own[i : i + 1], np.delete(own, i, axis=0), "jaccard").min()
-            across = cdist(own[i : i + 1], other, "jaccard").min()
-            score += 0.5 if math.isclose(among, across) else float(among < across)
-        scores.append(score / len(own))
-    return sum(scores) / 2
-
-
-def test_adversarial_accuracy_is_that_of_a_slow_loop() -> None:
-    real, synthetic = code_tables(TRAIN[:90], [*INDEPENDENT[:60], *TRAIN[:30]])
-    result = adversarial_accuracy(real, synthetic)
-    assert result.value == pytest.approx(slow_accuracy(real, synthetic))
-
-
-def test_the_accuracy_without_a_group_is_that_of_the_other_patients() -> None:
-    real, synthetic = code_tables(TRAIN[:60], INDEPENDENT[:60])
-    groups = random_groups(60, np.random.default_rng(3))
-    (result,) = adversarial_accuracies((real,), synthetic, groups=groups)
-    for group, value in enumerate(result.left_out):
-        kept = np.flatnonzero(groups != group)
-        alone = adversarial_accuracy(real.select(kept), synthetic.select(kept))
-        assert value == pytest.approx(alone.value)
-
-
-def test_a_twin_is_found_in_the_groups_that_it_stands_in() -> None:
-    groups = random_groups(len(TRAIN), np.random.default_rng(1))
-    found = copies_by_group(INDEPENDENT, TRAIN, groups)
-    for record, in_groups in zip(INDEPENDENT[:100], found, strict=False):
-        codes = [set(visit.codes) for visit in record.visits]
-        expected = {
-            group
-            for other, group in zip(TRAIN, groups.tolist(), strict=True)
-            if [set(visit.codes) for visit in other.visits] == codes
-        }
-        assert set(np.flatnonzero(in_groups).tolist()) == expected
-    assert found.any() and not found.any(axis=1).all()
-
-
-def test_adversarial_accuracy_refuses_cohorts_of_other_sizes() -> None:
-    with pytest.raises(InputError, match="50 and 40 patients"):
-        adversarial_accuracy(*code_tables(TRAIN[:50], INDEPENDENT[:40]))
-
-
 def test_membership_is_scored_as_scikit_learn_does_with_scipys_distances() -> None:
     tables = code_tables(TRAIN[:70], HELD_OUT[:50], [*TRAIN[:20], *INDEPENDENT[:40]])
     members, others, synthetic = (table.patients.toarray().astype(bool) for table in tables)
@@ -219,6 +168,20 @@ def test_a_rare_code_has_a_patient_and_not_more_than_the_limit() -> None:
     table, _ = code_tables([*rows, patient(("V3001",))], [patient(("4280",))])
     rare = [table.codes[column] for column in rare_columns(table, most=2)]
     assert rare == ["486", "V3001"]
+
+
+def test_a_twin_is_found_in_the_groups_that_it_stands_in() -> None:
+    groups = random_groups(len(TRAIN), np.random.default_rng(1))
+    found = copies_by_group(INDEPENDENT, TRAIN, groups)
+    for record, in_groups in zip(INDEPENDENT[:100], found, strict=False):
+        codes = [set(visit.codes) for visit in record.visits]
+        expected = {
+            group
+            for other, group in zip(TRAIN, groups.tolist(), strict=True)
+            if [set(visit.codes) for visit in other.visits] == codes
+        }
+        assert set(np.flatnonzero(in_groups).tolist()) == expected
+    assert found.any() and not found.any(axis=1).all()
 
 
 def test_a_copy_has_the_same_visits_in_the_same_order() -> None:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from ehr_course.generation.beam_settings import BeamSettings
 from ehr_course.generation.search_model import SearchModel, SearchStep
+from ehr_course.generation.search_settings import BeamSettings
 
 BOS, EOS, PAD, UNK = 1, 2, 3, 0
 
@@ -39,7 +39,7 @@ def allowed(tokens: Sequence[int], token: int, settings: BeamSettings) -> bool:
         return False
     if token == EOS:
         return len(tokens) + 1 >= settings.min_length
-    n = settings.block_ngrams
+    n = settings.no_repeat_ngram_size
     if n == 0:
         return True
     longer = [*tokens, token]
@@ -57,7 +57,7 @@ def literal_beam_search(
         settings: of the search.
         to_the_end: whether to go on to the maximum length whatever has finished.
     """
-    k, alpha = settings.beams, settings.alpha
+    k, alpha = settings.beams, settings.length_penalty
 
     def penalty(n: int) -> float:
         return ((5 + n) / 6) ** alpha
@@ -115,7 +115,7 @@ def literal_greedy(following: Next, settings: BeamSettings) -> Literal:
         cost, token = min(choices)
         tokens.append(token)
         total -= cost
-    score = total / ((5 + len(tokens)) / 6) ** settings.alpha
+    score = total / ((5 + len(tokens)) / 6) ** settings.length_penalty
     return Literal(tokens, total, score, EOS in tokens)
 
 
@@ -126,7 +126,9 @@ def every_summary(following: Next, settings: BeamSettings) -> list[Literal]:
     def extend(tokens: list[int], total: float) -> None:
         n = len(tokens)
         if EOS in tokens:
-            found.append(Literal(tokens, total, total / ((5 + n) / 6) ** settings.alpha, True))
+            found.append(
+                Literal(tokens, total, total / ((5 + n) / 6) ** settings.length_penalty, True)
+            )
             return
         if n < settings.max_length:
             for token, log_prob in enumerate(following(tokens)[0]):

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 import random
-from collections import Counter
 from typing import Any
 
 import pytest
 import torch
 from literal_search import (
     Literal,
-    allowed,
     every_summary,
     following_of,
     literal_beam_search,
@@ -21,15 +19,9 @@ from table_model import TableModel, TableStep
 from torch import Tensor
 
 from ehr_course.errors import InputError
-from ehr_course.generation.beam_search import (
-    BeamResult,
-    BeamSettings,
-    beam_search,
-    best_places,
-)
-from ehr_course.generation.beam_settings import length_penalty
-from ehr_course.generation.sampling import Sampling
-from ehr_course.generation.token_by_token import greedy_search, sample_search
+from ehr_course.generation.beam_search import BeamResult, beam_search, best_places
+from ehr_course.generation.greedy_search import greedy_search
+from ehr_course.generation.search_settings import BeamSettings
 from ehr_course.models.pointer_generator import PointerGenerator, PointerGeneratorConfig
 
 EOS = 2
@@ -55,10 +47,10 @@ def random_case(seed: int) -> tuple[TableModel, tuple[Tensor, Tensor], BeamSetti
     )
     settings = BeamSettings(
         beams=chosen.randint(1, 6),
-        alpha=chosen.choice([0.0, 0.5, 1.0, 2.0]),
+        length_penalty=chosen.choice([0.0, 0.5, 1.0, 2.0]),
         min_length=least,
         max_length=least + chosen.randint(0, 9),
-        block_ngrams=chosen.randint(0, 4),
+        no_repeat_ngram_size=chosen.randint(0, 4),
         stop=chosen.choice(["exact", "first"]),
         ban_unk=chosen.random() < 0.5,
     )
@@ -138,12 +130,14 @@ def test_attention_and_p_gen_follow_the_beams_of_their_hypothesis(seed: int) -> 
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0])
-@pytest.mark.parametrize("block_ngrams", [0, 1, 2])
+@pytest.mark.parametrize("no_repeat_ngram_size", [0, 1, 2])
 def test_with_a_beam_for_every_hypothesis_it_is_exhaustive_search(
-    alpha: float, block_ngrams: int
+    alpha: float, no_repeat_ngram_size: int
 ) -> None:
     # Four tokens can be written: at the last step 64 hypotheses have 320 candidates.
-    settings = BeamSettings(beams=320, alpha=alpha, max_length=4, block_ngrams=block_ngrams)
+    settings = BeamSettings(
+        beams=320, length_penalty=alpha, max_length=4, no_repeat_ngram_size=no_repeat_ngram_size
+    )
     model, batch = TableModel(7), notes(3, seed=5)
     for result, ids, mask in zip(
         beam_search(model, *batch, settings=settings), *batch, strict=True
@@ -184,7 +178,7 @@ def test_neighbours_in_the_batch_change_nothing(search: Any) -> None:
 
 @pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0, 2.0])
 def test_exact_stopping_finds_what_searching_to_the_end_finds(alpha: float) -> None:
-    settings = BeamSettings(beams=3, alpha=alpha, max_length=14)
+    settings = BeamSettings(beams=3, length_penalty=alpha, max_length=14)
     batch, steps = notes(4, seed=9), []
     for ids in (6, 9, 12):
         model = TableModel(ids, ends=2.0)
@@ -197,7 +191,9 @@ def test_exact_stopping_finds_what_searching_to_the_end_finds(alpha: float) -> N
 def test_stopping_at_the_first_never_finds_better_and_sometimes_worse() -> None:
     model, batch = TableModel(12, ends=1.0), notes(40, seed=1)
     exact, first = (
-        beam_search(model, *batch, settings=BeamSettings(stop=stop, max_length=20, alpha=2.0))
+        beam_search(
+            model, *batch, settings=BeamSettings(stop=stop, max_length=20, length_penalty=2.0)
+        )
         for stop in ("exact", "first")
     )
     gains = [a.best.score - b.best.score for a, b in zip(exact, first, strict=True)]
@@ -212,8 +208,10 @@ def test_the_hypotheses_of_a_note_differ_from_each_other() -> None:
 
 
 def test_no_n_gram_stands_twice_and_without_blocking_some_do() -> None:
-    def repeats(block_ngrams: int) -> int:
-        settings = BeamSettings(block_ngrams=block_ngrams, min_length=20, max_length=25)
+    def repeats(no_repeat_ngram_size: int) -> int:
+        settings = BeamSettings(
+            no_repeat_ngram_size=no_repeat_ngram_size, min_length=20, max_length=25
+        )
         found = beam_search(TableModel(9), *notes(5), settings=settings)
         texts = [hypothesis.tokens for result in found for hypothesis in result.hypotheses]
         runs = [[text[i : i + 2] for i in range(len(text) - 1)] for text in texts]
@@ -231,7 +229,6 @@ def test_lengths_stay_between_their_limits(min_length: int, max_length: int) -> 
     for results in (
         beam_search(model, *batch, settings=settings),
         greedy_search(model, *batch, settings=settings),
-        sample_search(model, *batch, settings=settings, generator=torch.Generator()),
     ):
         found = [hypothesis for result in results for hypothesis in result.hypotheses]
         assert all(min_length <= len(hypothesis.tokens) <= max_length for hypothesis in found)
@@ -252,20 +249,18 @@ def test_begin_and_padding_are_never_written_and_unknown_only_where_it_may() -> 
 @pytest.mark.parametrize("beams", [4, 5, 9, 50])
 def test_more_beams_than_tokens_is_allowed(beams: int) -> None:
     model, batch = TableModel(4, ends=-1.0), notes(3)  # <unk> and </s> alone can be written
-    settings = BeamSettings(beams=beams, max_length=6, block_ngrams=0)
+    settings = BeamSettings(beams=beams, max_length=6, no_repeat_ngram_size=0)
     assert_same(
         beam_search(model, *batch, settings=settings), literal_searches(model, batch, settings)
     )
 
 
 def test_a_hypothesis_that_nothing_may_follow_ends_unfinished() -> None:
-    settings = BeamSettings(min_length=8, max_length=9, block_ngrams=1)
+    settings = BeamSettings(min_length=8, max_length=9, no_repeat_ngram_size=1)
     model, batch = TableModel(7), notes(2)  # four tokens, each of them once, and no </s> so soon
     for search in (beam_search, greedy_search):
         for result in search(model, *batch, settings=settings):
             assert all(len(h.tokens) == 4 and not h.finished for h in result.hypotheses)
-    drawn = sample_search(model, *batch, settings=settings, generator=torch.Generator(), samples=5)
-    assert all(len(h.tokens) == 4 for result in drawn for h in result.hypotheses)
 
 
 def test_a_model_in_which_nothing_is_possible_gives_an_empty_summary() -> None:
@@ -318,10 +313,8 @@ def test_the_trace_tells_the_whole_search(seed: int) -> None:
             assert all((c.fate == "finished") <= (c.token == EOS) for c in step)
             for c in step:
                 assert c.score == pytest.approx(c.log_prob / settings.penalty(length))
-                path = tuple(a.token for a in result.trace.ancestors(length - 1, c))
-                assert path == (*live[c.parent], c.token)
                 if c.fate == "finished":
-                    ended[path] = c.score
+                    ended[(*live[c.parent], c.token)] = c.score
             live = {c.beam: (*live[c.parent], c.token) for c in alive} or live
         best = sorted(ended.values(), reverse=True)[: settings.beams]
         found = {h.tokens: h.score for h in result.hypotheses}
@@ -334,80 +327,6 @@ def test_the_trace_tells_the_whole_search(seed: int) -> None:
 
 def test_a_trace_that_nobody_asked_for_is_not_made() -> None:
     assert beam_search(TableModel(9), *notes(2))[0].trace is None
-
-
-# ---------------------------------------------------------------------- drawing
-
-
-def test_samples_come_as_often_as_the_model_says() -> None:
-    model, batch = TableModel(6), notes(2, seed=4)
-    settings = BeamSettings(max_length=3, block_ngrams=2)
-    draws = 4000
-    results = sample_search(
-        model,
-        *batch,
-        generator=torch.Generator().manual_seed(0),
-        samples=draws,
-        settings=settings,
-    )
-    for result, ids, mask in zip(results, *batch, strict=True):
-        following = following_of(model, ids[mask.bool()], mask[mask.bool()])
-        expected = probabilities_of_samples(following, settings)
-        counts = Counter(hypothesis.tokens for hypothesis in result.hypotheses)
-        assert set(counts) <= set(expected)
-        for tokens, probability in expected.items():
-            # Five standard deviations of a share of so many draws, and what is rare may come once.
-            margin = 5 * math.sqrt(probability * (1 - probability) / draws) + 2 / draws
-            assert abs(counts[tokens] / draws - probability) < margin
-
-
-def probabilities_of_samples(following: Any, settings: BeamSettings) -> dict[tuple, float]:
-    """How probable each sample is: at each step what is allowed is renormalised."""
-    found: dict[tuple, float] = {}
-
-    def extend(tokens: list[int], probability: float) -> None:
-        if EOS in tokens or len(tokens) == settings.max_length:
-            found[tuple(tokens)] = probability
-            return
-        weights = {
-            token: math.exp(log_prob)
-            for token, log_prob in enumerate(following(tokens)[0])
-            if allowed(tokens, token, settings)
-        }
-        for token, weight in weights.items():
-            extend([*tokens, token], probability * weight / sum(weights.values()))
-
-    extend([], 1.0)
-    return found
-
-
-def test_the_log_probability_of_a_sample_is_that_of_the_model() -> None:
-    model, (ids, mask) = TableModel(8), notes(1)
-    sampling = Sampling(temperature=2.0, top_k=3)
-    generator = torch.Generator().manual_seed(0)
-    (result,) = sample_search(model, ids, generator=generator, samples=20, sampling=sampling)
-    following = following_of(model, ids[0], mask[0])
-    for hypothesis in result.hypotheses:
-        tokens = list(hypothesis.tokens)
-        log_prob = sum(following(tokens[:t])[0][token] for t, token in enumerate(tokens))
-        assert hypothesis.log_prob == pytest.approx(log_prob, abs=1e-9)
-        penalty = length_penalty(len(tokens), 1.0)
-        assert hypothesis.score == pytest.approx(log_prob / penalty, abs=1e-9)
-
-
-def test_drawing_the_likeliest_of_one_is_greedy() -> None:
-    model, batch = TableModel(12), notes(4)
-    drawn = sample_search(model, *batch, generator=torch.Generator(), sampling=Sampling(top_k=1))
-    assert drawn == greedy_search(model, *batch)
-
-
-def test_a_generator_gives_the_same_samples_from_the_same_state() -> None:
-    def drawn(seed: int) -> list[BeamResult]:
-        generator = torch.Generator().manual_seed(seed)
-        return sample_search(TableModel(12), *notes(3), generator=generator, samples=3)
-
-    assert drawn(1) == drawn(1)
-    assert drawn(1) != drawn(2)
 
 
 # ---------------------------------------------------------------------- the pointer-generator
@@ -540,13 +459,13 @@ def test_what_a_model_said_is_left_as_it_was() -> None:
     [
         ("beams", {"beams": 0}),
         ("beams", {"beams": 2.5}),
-        ("alpha", {"alpha": -0.1}),
-        ("alpha", {"alpha": math.nan}),
-        ("alpha", {"alpha": math.inf}),
+        ("length_penalty", {"length_penalty": -0.1}),
+        ("length_penalty", {"length_penalty": math.nan}),
+        ("length_penalty", {"length_penalty": math.inf}),
         ("min_length", {"min_length": 0}),
         ("max_length", {"max_length": 0}),
         ("max_length", {"min_length": 9, "max_length": 8}),
-        ("block_ngrams", {"block_ngrams": -1}),
+        ("no_repeat_ngram_size", {"no_repeat_ngram_size": -1}),
         ("stop", {"stop": "soon"}),
     ],
 )
@@ -576,8 +495,3 @@ def test_input_of_another_shape_is_refused(search: Any) -> None:
         search(TableModel(9), ids[0])
     with pytest.raises(InputError, match="attention_mask: its shape is"):
         search(TableModel(9), ids, mask[:1])
-
-
-def test_no_sample_is_refused() -> None:
-    with pytest.raises(InputError, match="sample_search, samples: 0 is too few"):
-        sample_search(TableModel(9), *notes(2), generator=torch.Generator(), samples=0)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
 import torch
 
 from ehr_course.errors import InputError
-from ehr_course.generation.patients import Wanted, generate_patients
+from ehr_course.generation.patients import Wanted, generate_patients, wanted_like
 from ehr_course.generation.sampling import Sampling
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.models.saved import load_checkpoint
-from ehr_course.records import PatientRecord
+from ehr_course.records import PatientRecord, Visit
 from ehr_course.tokenizers.codes import CodeTokenizer
 
 TOKENIZER = CodeTokenizer([f"{number:03}" for number in range(1, 13)])
@@ -188,3 +189,39 @@ def test_what_cannot_be_written_is_refused(wanted: Wanted, settings: dict, probl
 def test_a_tokenizer_of_another_vocabulary_is_refused() -> None:
     with pytest.raises(InputError, match="it has 8 tokens, the model 19"):
         generate_patients(untrained(), CodeTokenizer(["001"]), WANTED)
+
+
+# ------------------------------------------------------------------ ages and sexes of a cohort
+
+
+def patient(number, sex, age):
+    return PatientRecord(number, sex, age, (Visit(("4280",)),))
+
+
+COHORT = [patient(1, "F", 30), patient(2, "F", 30), patient(3, "F", 30), patient(4, "M", 80)]
+
+
+def test_ages_and_sexes_come_together_as_often_as_in_the_cohort():
+    drawn = Counter((w.sex, w.age) for w in wanted_like(COHORT, 10_000, seed=1))
+    assert set(drawn) == {("F", 30), ("M", 80)}
+    assert drawn["F", 30] == pytest.approx(7_500, abs=200)
+
+
+def test_nothing_of_a_visit_is_taken():
+    assert set(wanted_like(COHORT, 50)) <= {Wanted(30, "F"), Wanted(80, "M")}
+
+
+def test_the_seed_decides():
+    assert wanted_like(COHORT, 50, seed=1) == wanted_like(COHORT, 50, seed=1)
+    assert wanted_like(COHORT, 50, seed=1) != wanted_like(COHORT, 50, seed=2)
+
+
+def test_no_cohort_is_refused():
+    with pytest.raises(InputError, match="there are none"):
+        wanted_like([], 5)
+
+
+@pytest.mark.parametrize("n", [0, -1])
+def test_no_patients_to_draw_are_refused(n):
+    with pytest.raises(InputError, match="no number of patients"):
+        wanted_like(COHORT, n)

@@ -10,7 +10,7 @@ from literal_search import following_of, literal_beam_search
 
 from ehr_course.batches.notes import NoteDataset
 from ehr_course.errors import InputError
-from ehr_course.generation.beam_search import BeamSettings
+from ehr_course.generation.search_settings import BeamSettings
 from ehr_course.generation.summaries import Summary, summarize
 from ehr_course.models.pointer_generator import PointerGenerator, PointerGeneratorConfig
 from ehr_course.records import NotePair
@@ -57,13 +57,13 @@ def test_each_summary_is_that_of_a_literal_search_of_its_own_note(tokenizer: Any
     model = untrained(tokenizer)
     made = summarize(model, tokenizer, NOTES, settings=SETTINGS)
     for note, summary in zip(NOTES, made, strict=True):
-        ids, outside = tokenizer.encode_note(note)
+        ids, oov = tokenizer.encode_note(note)
         following = following_of(model, torch.tensor(ids), torch.ones(len(ids)))
         best = literal_beam_search(following, SETTINGS)[0]
         assert summary.ids == tuple(best.tokens)
         assert summary.score == pytest.approx(best.score, abs=1e-5)
         assert summary.finished == best.finished
-        assert summary.text == tokenizer.decode(best.tokens, outside)
+        assert summary.text == tokenizer.decode(best.tokens, oov)
         looks = torch.stack([log_attention.exp() for log_attention, _ in best.rows])
         torch.testing.assert_close(summary.attention, looks, atol=1e-5, rtol=1e-4)
 
@@ -93,8 +93,8 @@ def test_words_outside_the_vocabulary_are_copied_as_words() -> None:
         written = summary.text.split()
         assert len(written) >= SETTINGS.min_length - 1
         assert set(written) <= set(note.split())
-        outside = WORDS.encode_note(note).outside
-        assert [len(WORDS) + outside.index(word) for word in written] == [
+        oov = WORDS.encode_note(note).oov
+        assert [len(WORDS) + oov.index(word) for word in written] == [
             token for token in summary.ids if token != WORDS.eos_id
         ]
 
@@ -141,8 +141,8 @@ def test_a_long_note_is_cut_as_it_is_for_training(tokenizer: Any) -> None:
     dataset = NoteDataset(pairs, tokenizer, max_source=9)
     for row, summary in enumerate(made):
         ids = dataset.batch([row])["input_ids"][0].tolist()
-        outside = dataset.outside[row]
-        assert summary.source_pieces == tuple(tokenizer.piece(i, outside) for i in ids)
+        oov = dataset.oov[row]
+        assert summary.source_pieces == tuple(tokenizer.piece(i, oov) for i in ids)
     assert max(len(summary.source_pieces) for summary in made) == 9
 
 

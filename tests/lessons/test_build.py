@@ -8,7 +8,8 @@ import textwrap
 import nbformat
 import pytest
 
-from course.build import build_notebook, main
+from course.build import main
+from course.notebook import build_notebook
 from course.outputs import first_difference, steady
 
 LESSON = textwrap.dedent(

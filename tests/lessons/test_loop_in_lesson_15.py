@@ -52,10 +52,10 @@ def assert_same_bits(trainer: Trainer, model: torch.nn.Module) -> None:
     "changes",
     [
         {},  # with the dropout and the overflows that the lesson shows
-        {"accumulation": 1},
-        {"accumulation": 3, "batch_size": 10, "seed": 5},
-        {"initial_scale": 1.0, "growth_interval": 1},
-        {"max_norm": 0.01, "weight_decay": 0.5, "betas": (0.8, 0.9), "warmup_steps": 0},
+        {"gradient_accumulation_steps": 1},
+        {"gradient_accumulation_steps": 3, "batch_size": 10, "seed": 5},
+        {"init_scale": 1.0, "growth_interval": 1},
+        {"max_grad_norm": 0.01, "weight_decay": 0.5, "betas": (0.8, 0.9), "warmup_steps": 0},
     ],
     ids=["the lesson's own", "whole batches", "three parts", "a growing scale", "other settings"],
 )
@@ -80,7 +80,7 @@ def test_the_lessons_own_training_skips_steps_and_reads_more_than_one_epoch(
 
 
 def test_weights_of_another_seed_are_others(lesson: dict[str, Any]) -> None:
-    _, trainer, _ = trained_by_both(lesson, steps=4, initial_scale=65_536.0)
-    _, _, other = trained_by_both(lesson, steps=4, initial_scale=65_536.0, seed=3)
+    _, trainer, _ = trained_by_both(lesson, steps=4, init_scale=65_536.0)
+    _, _, other = trained_by_both(lesson, steps=4, init_scale=65_536.0, seed=3)
     theirs = dict(trainer.model.named_parameters())
     assert not all(torch.equal(p, theirs[name]) for name, p in other.named_parameters())

@@ -17,7 +17,8 @@ from lesson_files import (
     tags,
 )
 
-from course.build import README_PICTURE, README_PICTURE_LESSON, as_saved, widget_picture
+from course.build import README_PICTURE, README_PICTURE_LESSON, widget_picture
+from course.notebook import as_saved
 
 each_pair = pytest.mark.parametrize("source", LESSONS + SOLUTIONS, ids=name)
 

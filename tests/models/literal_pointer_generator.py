@@ -27,7 +27,7 @@ class LiteralOutput(NamedTuple):
     loss: Tensor
     nll_sum: Tensor
     coverage_sum: Tensor
-    distributions: Tensor  # (batch, target, vocabulary + outside)
+    distributions: Tensor  # (batch, target, vocabulary + n_oov)
     attentions: Tensor  # (batch, target, source)
     coverages: Tensor  # (batch, target, source): before each step
     p_gens: Tensor  # (batch, target)
@@ -77,7 +77,7 @@ class LiteralPointerGenerator(nn.Module):
         encoder_outputs, decoder_hidden = self.encode(self.known(src_ids), lengths)
         batch, src_len, _ = encoder_outputs.shape
         mask = src_ids >= 4
-        outside = max(0, int(src_ids.max()) + 1 - config.vocab_size)
+        n_oov = max(0, int(src_ids.max()) + 1 - config.vocab_size)
         context = encoder_outputs.new_zeros(batch, 2 * config.d_hidden)
         coverage = encoder_outputs.new_zeros(batch, src_len)
         state = LiteralState(decoder_hidden, context, coverage)
@@ -85,7 +85,7 @@ class LiteralPointerGenerator(nn.Module):
         for t in range(tgt_ids.shape[1]):
             coverages.append(state.coverage)
             final, attention, p_gen, state = self.step(
-                tgt_ids[:, t], state, encoder_outputs, mask, src_ids, outside
+                tgt_ids[:, t], state, encoder_outputs, mask, src_ids, n_oov
             )
             outputs.append(final)
             attentions.append(attention)
@@ -114,7 +114,7 @@ class LiteralPointerGenerator(nn.Module):
         encoder_outputs: Tensor,
         mask: Tensor,
         src_ids: Tensor,
-        outside: int,
+        n_oov: int,
     ) -> tuple[Tensor, Tensor, Tensor, LiteralState]:
         """One word further: its distribution, the attention, p_gen, and where the decoder is."""
         embedded = self.embedding(self.known(tokens)).unsqueeze(1)
@@ -128,8 +128,8 @@ class LiteralPointerGenerator(nn.Module):
         if self.p_gen_linear is not None:
             p_gen = torch.sigmoid(self.p_gen_linear(features))
             final = p_gen * final
-            if outside:
-                final = torch.cat([final, final.new_zeros(len(final), outside)], dim=1)
+            if n_oov:
+                final = torch.cat([final, final.new_zeros(len(final), n_oov)], dim=1)
             final = final.scatter_add(1, src_ids, (1 - p_gen) * attention)
         state = LiteralState(hidden, context, state.coverage + attention)
         return final, attention, p_gen, state

@@ -13,17 +13,15 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ehr_course.errors import InputError
 from ehr_course.models import pointer_generator
-from ehr_course.models.pointer_generator import (
+from ehr_course.models.pointer_generator import Loop, PointerGenerator, PointerGeneratorConfig
+from ehr_course.models.pointer_generator_fast import fast_loop, fits
+from ehr_course.models.pointer_generator_layers import (
     AdditiveAttention,
     DecoderPath,
     DecoderState,
     EncodedSource,
-    Loop,
-    PointerGenerator,
-    PointerGeneratorConfig,
     plain_loop,
 )
-from ehr_course.models.pointer_generator_fast import fast_loop, fits
 
 D_EMBEDDING, D_HIDDEN, TARGET = 5, 6, 4
 LOOPS = plain_loop, fast_loop

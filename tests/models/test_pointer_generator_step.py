@@ -6,12 +6,8 @@ import pytest
 import torch
 
 from ehr_course.generation.search_model import of_beams, spread
-from ehr_course.models.pointer_generator import (
-    AdditiveAttention,
-    PointerGenerator,
-    PointerGeneratorConfig,
-    Step,
-)
+from ehr_course.models.pointer_generator import PointerGenerator, PointerGeneratorConfig, Step
+from ehr_course.models.pointer_generator_layers import AdditiveAttention
 
 VOCABULARY = 40
 

@@ -13,8 +13,7 @@ from prefix_models import assert_same, weights
 from ehr_course.errors import InputError
 from ehr_course.models.prefix_tuning import PrefixConfig, PrefixTuned
 from ehr_course.training.config import TrainingConfig
-from ehr_course.training.one_call import train
-from ehr_course.training.trainer import Trainer
+from ehr_course.training.trainer import Trainer, train
 
 
 def trainer(folder: Path | None = None, **changes: Any) -> Trainer:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 from transformers import BartConfig, BartForConditionalGeneration
+from transformers.modeling_outputs import BaseModelOutput
 
 from ehr_course.errors import InputError
 from ehr_course.models.conditional_prompt import ConditionalPrompt
@@ -215,6 +216,102 @@ def test_padding_on_the_left_of_the_decoder_can_be_masked() -> None:
     second = run(model, decoder_input_ids=padded, decoder_attention_mask=mask).logits
     assert torch.equal(first[:, 1:], second[:, 1:])
     assert first.shape[1] == positions + 1
+
+
+@pytest.mark.parametrize("combination", ["concat", "sum"])
+@pytest.mark.parametrize("side", ["encoder", "encoder outputs", "decoder"])
+def test_a_mask_lacks_no_column_or_exactly_those_of_the_prompts(
+    side: str, combination: str
+) -> None:
+    model = tiny(prompt_combination=combination)
+    n_prompts = model.config.n_prompts
+    positions = n_prompts + IDS.shape[1]
+    whole = torch.ones(2, positions, dtype=torch.long)
+    whole[1, -1] = 0
+    name, given = "attention_mask", {}
+    if side == "encoder outputs":
+        given = {"encoder_outputs": model.encode(IDS, MASK, **PATIENTS)[0], "input_ids": None}
+    if side == "decoder":
+        name = "decoder_attention_mask"
+    expected = run(model, **given, **{name: whole}).logits
+    assert not expected.equal(run(model, **given, **{name: torch.ones_like(whole)}).logits)
+    allowed = {IDS.shape[1], positions}
+    for length in range(positions + 4):
+        # Longer masks are whole at their end, so that only their length is wrong.
+        mask = torch.cat([whole.new_ones(2, 3), whole], dim=1)[:, positions + 3 - length :]
+        if length in allowed:
+            assert run(model, **given, **{name: mask}).logits.equal(expected)
+            continue
+        with pytest.raises(InputError) as error:
+            run(model, **given, **{name: mask})
+        assert error.value.thing == name
+        assert f"its length is {length}," in error.value.problem
+        assert f" {IDS.shape[1]} (tokens) or {positions} (prompts" in error.value.problem
+
+
+def test_a_mask_of_plain_bart_is_as_long_as_its_tokens() -> None:
+    model = tiny(demographics="optional")
+    plain = {"x_num": None, "x_cat": None}
+    for length in range(IDS.shape[1] + 4):
+        mask = torch.ones(2, length, dtype=torch.long)
+        for name in ("attention_mask", "decoder_attention_mask"):
+            if length == IDS.shape[1]:
+                run(model, **plain, **{name: mask})
+                continue
+            with pytest.raises(InputError, match=f"{name}: its length is {length}, .* 6 .tokens"):
+                run(model, **plain, **{name: mask})
+
+
+@pytest.mark.parametrize("mask", [MASK[:, None, None], MASK[:1], MASK[[0, 1, 1]]])
+@pytest.mark.parametrize("name", ["attention_mask", "decoder_attention_mask"])
+def test_a_mask_that_is_not_one_row_for_each_record_is_refused(name: str, mask: Tensor) -> None:
+    with pytest.raises(InputError, match=f"{name}: its shape is .*, for a batch of 2, and the"):
+        run(tiny(), **{name: mask})
+
+
+@pytest.mark.parametrize("use_cache", [True, False])
+def test_generation_takes_masks_of_tokens_or_of_prompts_and_tokens(use_cache: bool) -> None:
+    model = tiny()
+    encoded, _ = model.encode(IDS, MASK, **PATIENTS)
+    settings = {"max_new_tokens": 5, "suppress_tokens": [TOKENIZER.eos_id], **PATIENTS}
+    settings |= {"use_cache": use_cache, "do_sample": False}
+    # Padding on the left of the decoder, which a mask must hide at every step.
+    start = torch.tensor([[0, 2], [2, 1]])
+    start_mask = torch.tensor([[0, 1], [1, 1]])
+    settings |= {"decoder_input_ids": start}
+    n_prompts = model.config.n_prompts
+    ones = MASK.new_ones(2, n_prompts)
+
+    def written(mask: Tensor, decoder_mask: Tensor) -> Tensor:
+        return model.generate(
+            attention_mask=mask,
+            encoder_outputs=BaseModelOutput(encoded[0]),
+            decoder_attention_mask=decoder_mask,
+            **settings,
+        )
+
+    # The oracle feeds every prefix anew.
+    expected = start
+    for step in range(5):
+        mask = torch.cat([start_mask, start_mask.new_ones(2, step)], dim=1)
+        logits = run(model, decoder_input_ids=expected, decoder_attention_mask=mask).logits
+        logits[..., TOKENIZER.eos_id] = -torch.inf
+        expected = torch.cat([expected, logits[:, -1].argmax(-1, keepdim=True)], dim=1)
+    whole = torch.cat([ones, MASK], dim=1)
+    whole_start = torch.cat([ones, start_mask], dim=1)
+    for mask in (MASK, whole):
+        for decoder_mask in (start_mask, whole_start):
+            assert written(mask, decoder_mask).equal(expected)
+    for length in range(n_prompts + IDS.shape[1] + 4):
+        if length not in (IDS.shape[1], n_prompts + IDS.shape[1]):
+            with pytest.raises(InputError, match=f"^attention_mask: its length is {length},"):
+                written(MASK.new_ones(2, length), start_mask)
+    for length in range(n_prompts + start.shape[1] + 4):
+        if length not in (start.shape[1], n_prompts + start.shape[1]):
+            with pytest.raises(
+                InputError, match=f"decoder_attention_mask: its length is {length},"
+            ):
+                written(MASK, MASK.new_ones(2, length))
 
 
 # ------------------------------------------------------------------ generation

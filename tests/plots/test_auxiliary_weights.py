@@ -6,8 +6,8 @@ import polars as pl
 import pytest
 from matplotlib.collections import PathCollection
 
+from ehr_course.course_files import checkpoint_folder
 from ehr_course.errors import InputError
-from ehr_course.models.saved import CHECKPOINTS
 from ehr_course.plots.auxiliary_weights import (
     MEASURES,
     NO_HEADS,
@@ -53,7 +53,7 @@ SWEEP = sweep_of(
 
 @pytest.fixture(scope="module")
 def of_the_course():
-    return pl.read_csv(CHECKPOINTS / "auxiliary_weights" / "sweep.csv")
+    return pl.read_csv(checkpoint_folder("auxiliary_weights") / "sweep.csv")
 
 
 def texts(picture):

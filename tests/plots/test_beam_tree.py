@@ -9,7 +9,8 @@ import torch
 from matplotlib.patches import FancyBboxPatch
 
 from ehr_course.errors import InputError
-from ehr_course.generation.beam_search import BeamSettings, beam_search
+from ehr_course.generation.beam_search import beam_search
+from ehr_course.generation.search_settings import BeamSettings
 from ehr_course.plots.beam_tree import (
     FILL,
     MOST_STEPS,
@@ -54,7 +55,12 @@ class Table:
 
 
 def search(seed=0, *, trace=True, **settings):
-    fields = {"beams": 3, "alpha": 1.0, "max_length": 8, "block_ngrams": 0} | settings
+    fields = {
+        "beams": 3,
+        "length_penalty": 1.0,
+        "max_length": 8,
+        "no_repeat_ngram_size": 0,
+    } | settings
     result = beam_search(
         Table(seed), torch.tensor([[4]]), settings=BeamSettings(**fields), trace=trace
     )
@@ -154,6 +160,6 @@ def test_a_step_that_is_not_there_is_refused():
 
 
 def test_scores_are_log_probabilities_over_the_penalty():
-    for node in nodes_of(search(alpha=2.0)):
+    for node in nodes_of(search(length_penalty=2.0)):
         expected = node.candidate.log_prob / math.pow((5 + node.step + 1) / 6, 2.0)
         assert node.candidate.score == pytest.approx(expected)

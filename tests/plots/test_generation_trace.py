@@ -1,26 +1,17 @@
-"""The generation trace: what is kept of each step, the words and the picture."""
-
-import copy
+"""The generation trace: the words and the picture."""
 
 import pytest
 import torch
 from matplotlib.patches import Rectangle
 
 from ehr_course.errors import InputError
+from ehr_course.generation.summary_trace import GenerationTrace, TraceStep, trace_summary
 from ehr_course.models.pointer_generator import PointerGenerator, PointerGeneratorConfig
-from ehr_course.plots.generation_trace import (
-    GenerationTrace,
-    TraceStep,
-    describe_trace_step,
-    draw_trace_step,
-    trace_summary,
-    trace_title,
-)
+from ehr_course.plots.generation_trace import describe_trace_step, draw_trace_step, trace_title
 from ehr_course.tokenizers.words import WordTokenizer
 
 NOTE = "She was given quinapril for pain, then quinapril and senna for pain."
 TOKENIZER = WordTokenizer(["she", "was", "given", "for", "pain", "and", "then", ",", "."])
-EPS = 1e-5
 
 
 def model(**changes):
@@ -50,82 +41,8 @@ def step_of(**changes):
     return TraceStep(**fields | changes)
 
 
-def made(*steps, note=("<s>", "given", "senna"), outside=("senna",)):
-    return GenerationTrace(note, outside, steps)
-
-
-# ---------------------------------------------------------------------- what is traced
-
-
-def test_a_step_holds_what_the_model_says_when_fed_the_words_before(trace):
-    ids, outside = TOKENIZER.encode_note(NOTE)
-    size = len(TOKENIZER)
-    known = {TOKENIZER.piece(i, outside): i for i in range(size + len(outside))}
-    written = [known[step.written] for step in trace.steps]
-    fed = torch.tensor([[TOKENIZER.bos_id, *written[:-1]]])
-    with torch.no_grad():
-        output = model()(torch.tensor([ids]), None, fed)
-    for place, step in enumerate(trace.steps):
-        p = output.log_probs[0, place].exp()
-        assert step.p_gen == pytest.approx(output.p_gen[0, place].item(), abs=EPS)
-        expected = output.log_attention[0, place].exp().tolist()
-        assert step.attention == pytest.approx(expected, abs=EPS)
-        assert int(p.argmax()) == written[place]
-        for word, probability in step.mixed:
-            assert probability == pytest.approx(p[known[word]].item(), abs=EPS)
-
-
-def test_a_words_places_add_up_in_what_is_copied(trace):
-    for step in trace.steps:
-        for word, probability in step.copied:
-            places = [i for i, piece in enumerate(trace.note) if piece == word]
-            expected = sum(step.attention[i] for i in places)
-            assert probability == pytest.approx(expected, abs=EPS)
-    assert trace.note.count("quinapril") == 2
-
-
-def test_the_mixture_is_that_of_the_two_parts(trace):
-    for step in trace.steps:
-        generated, copied = dict(step.generated), dict(step.copied)
-        for word, probability in step.mixed:
-            if word in generated and word in copied:
-                expected = step.p_gen * generated[word] + (1 - step.p_gen) * copied[word]
-                assert probability == pytest.approx(expected, abs=EPS)
-
-
-def test_the_words_outside_the_vocabulary_are_named(trace):
-    assert trace.outside == ("quinapril", "senna")
-    assert trace.note[:4] == ("<s>", "she", "was", "given")
-
-
-def test_a_model_that_cannot_copy_copies_nothing():
-    trace = trace_summary(model(pointer=False), TOKENIZER, NOTE, max_length=3)
-    assert {(step.p_gen, step.copied, step.from_copying) for step in trace.steps} == {(1.0, (), 0)}
-
-
-def test_the_summary_ends_at_its_end_or_at_the_limit():
-    ends = model()
-    with torch.no_grad():
-        ends.decoder.p_gen.weight.zero_()
-        ends.decoder.p_gen.bias.fill_(50.0)  # generates always
-        ends.decoder.vocabulary.bias[TOKENIZER.eos_id] = 1e3
-    assert [step.written for step in trace_summary(ends, TOKENIZER, NOTE).steps] == ["</s>"]
-    assert len(trace_summary(model(), TOKENIZER, NOTE, max_length=2).steps) == 2
-
-
-def test_tracing_leaves_the_model_as_it_was():
-    traced = model().train()
-    before = copy.deepcopy(traced.state_dict())
-    trace_summary(traced, TOKENIZER, NOTE, max_length=2)
-    assert traced.training
-    assert all(torch.equal(before[name], value) for name, value in traced.state_dict().items())
-
-
-def test_a_note_without_a_word_and_a_length_of_0_are_refused():
-    with pytest.raises(InputError, match="has no word"):
-        trace_summary(model(), TOKENIZER, "  ")
-    with pytest.raises(InputError, match="max_length"):
-        trace_summary(model(), TOKENIZER, NOTE, max_length=0)
+def made(*steps, note=("<s>", "given", "senna"), oov=("senna",)):
+    return GenerationTrace(note, oov, steps)
 
 
 # ---------------------------------------------------------------------- words and picture
@@ -198,7 +115,7 @@ def test_long_words_and_signs_of_mathematics_fit(drawn, p_gen):
     word = "pseudopseudohypoparathyroidism$x$"
     words = ((word, 0.999), (word, 0.5), ("_", 1e-9), ("a", 1e-9), ("$b", 1e-9))
     step = step_of(written=word, generated=words, copied=words, mixed=words, p_gen=p_gen)
-    result = drawn(draw_trace_step(made(step, note=(word,) * 3, outside=(word,)), 0))
+    result = drawn(draw_trace_step(made(step, note=(word,) * 3, oov=(word,)), 0))
     assert result.cut_off() == []
     assert result.overlapping() == []
 

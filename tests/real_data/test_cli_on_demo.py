@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from ehr_course.cli.app import app
 from ehr_course.cli.formats import read_cohort
-from ehr_course.cli.prepared import open_prepared
+from ehr_course.cli.result_folders import open_prepared
 from ehr_course.sources.mimic import load_mimic3
 from ehr_course.sources.splits import split_by_patient
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from nbformat import NotebookNode
 
-from course.build import ROOT, read_source, run
+from course.build import ROOT
 from course.kernels import kernel_environment
+from course.notebook import read_source, run
 
 DEMO = Path(__file__).resolve().parents[3] / "shared" / "data" / "mimic3-demo"
 
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture(scope="module")
-def lesson(tmp_path_factory: pytest.TempPathFactory) -> NotebookNode:
+def lesson(tmp_path_factory: pytest.TempPathFactory, quick_kernels: None) -> NotebookNode:
     notebook = read_source(ROOT / "lessons" / "08_data_loading.py")
     home = tmp_path_factory.mktemp("home")
     run(notebook, home, kernel_environment(home, EHR_COURSE_DATA=str(DEMO)))

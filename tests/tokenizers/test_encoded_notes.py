@@ -14,9 +14,9 @@ def tokenizer():
 
 
 def test_a_note_is_its_pieces_between_bos_and_eos_and_nothing_is_outside(tokenizer):
-    ids, outside = tokenizer.encode_note("no fever")
+    ids, oov = tokenizer.encode_note("no fever")
     assert ids == [1, *tokenizer.encode("no fever"), 2]
-    assert outside == ()
+    assert oov == ()
 
 
 def test_a_summary_is_its_pieces_between_bos_and_eos(tokenizer):

@@ -156,20 +156,20 @@ def test_bos_and_eos_are_added_on_request():
 
 def slow_encode_note(tokenizer, text):
     """Extended ids by a search from the front for every word."""
-    ids, outside = [1], []
+    ids, oov = [1], []
     for word in tokenizer.words(text):
         if word in tokenizer.vocabulary:
             ids.append(4 + tokenizer.vocabulary.index(word))
         else:
-            if word not in outside:
-                outside.append(word)
-            ids.append(len(tokenizer) + outside.index(word))
-    return [*ids, 2], tuple(outside)
+            if word not in oov:
+                oov.append(word)
+            ids.append(len(tokenizer) + oov.index(word))
+    return [*ids, 2], tuple(oov)
 
 
 def test_a_word_outside_has_one_extended_id_wherever_the_note_has_it():
-    ids, outside = TOKENIZER.encode_note(NOTE)
-    assert outside == ("quinapril", "rales")
+    ids, oov = TOKENIZER.encode_note(NOTE)
+    assert oov == ("quinapril", "rales")
     assert ids.count(SIZE) == 2
     assert ids.count(SIZE + 1) == 1
     assert TOKENIZER.unk_id not in ids
@@ -189,9 +189,9 @@ def test_a_note_without_a_word_is_refused(text):
 
 
 def test_a_summary_has_the_ids_of_its_note():
-    outside = TOKENIZER.encode_note(NOTE).outside
+    oov = TOKENIZER.encode_note(NOTE).oov
     given, dot = TOKENIZER.encode("given .")
-    ids = TOKENIZER.encode_summary("Given rales, quinapril; given warfarin.", outside)
+    ids = TOKENIZER.encode_summary("Given rales, quinapril; given warfarin.", oov)
     comma, semicolon = TOKENIZER.encode(", ;")
     assert ids == [1, given, SIZE + 1, comma, SIZE, semicolon, given, 0, dot, 2]
 

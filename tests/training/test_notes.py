@@ -72,7 +72,7 @@ def test_a_batch_in_parts_gives_the_gradient_of_the_whole(
 ) -> None:
     of = {"dropout": 0.0, "decoder_loop": decoder_loop}
     whole = small_notes.trainer(of=of)
-    parts = small_notes.trainer(of=of, accumulation=accumulation)
+    parts = small_notes.trainer(of=of, gradient_accumulation_steps=accumulation)
     whole.run()
     parts.run()
     assert distance(weights(parts), weights(whole)) < 2e-4

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from ehr_course.errors import InputError
-from ehr_course.generation.beam_search import BeamSettings, beam_search
+from ehr_course.generation.beam_search import beam_search
+from ehr_course.generation.search_settings import BeamSettings
 from ehr_course.models.pointer_generator import PointerGenerator, PointerGeneratorConfig
 from ehr_course.plots.beam_tree import MOST_STEPS, draw_beam_tree
 from ehr_course.tokenizers.words import WordTokenizer
@@ -26,11 +27,13 @@ def tree(model):
     return beam_tree(model, TOKENIZER, NOTE, max_length=LENGTH)
 
 
-def drawn(model, *, beams=3, alpha=1.0, first=0):
-    ids, outside = TOKENIZER.encode_note(NOTE)
-    settings = BeamSettings(beams=beams, alpha=alpha, max_length=LENGTH, block_ngrams=0)
+def drawn(model, *, beams=3, length_penalty=1.0, first=0):
+    ids, oov = TOKENIZER.encode_note(NOTE)
+    settings = BeamSettings(
+        beams=beams, length_penalty=length_penalty, max_length=LENGTH, no_repeat_ngram_size=0
+    )
     result = beam_search(model, torch.tensor([ids]), settings=settings, trace=True)[0]
-    return draw_beam_tree(result, lambda token: TOKENIZER.piece(token, outside), first=first)
+    return draw_beam_tree(result, lambda token: TOKENIZER.piece(token, oov), first=first)
 
 
 def test_it_starts_with_three_beams_at_the_first_step(tree, model):
@@ -45,8 +48,8 @@ def test_the_number_of_beams_is_that_of_the_search(tree, model, beams):
 
 
 def test_the_length_penalty_is_that_of_the_search(tree, model):
-    tree.controls["alpha"].value = 3.0
-    assert tree.image.value == drawn(model, alpha=3.0).png() != drawn(model).png()
+    tree.controls["length_penalty"].value = 3.0
+    assert tree.image.value == drawn(model, length_penalty=3.0).png() != drawn(model).png()
 
 
 def test_the_slider_moves_along_the_steps_and_stops_at_the_last(tree, model):

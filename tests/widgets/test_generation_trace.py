@@ -3,7 +3,8 @@
 import pytest
 
 from ehr_course.errors import InputError
-from ehr_course.plots.generation_trace import GenerationTrace, TraceStep, draw_trace_step
+from ehr_course.generation.summary_trace import GenerationTrace, TraceStep
+from ehr_course.plots.generation_trace import draw_trace_step
 from ehr_course.widgets.generation_trace import generation_trace_player
 
 

@@ -5,8 +5,9 @@ import pytest
 import torch
 
 from ehr_course.errors import InputError
+from ehr_course.evaluation.next_codes import next_codes
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
-from ehr_course.plots.prompt import describe_next_codes, draw_next_codes, next_codes
+from ehr_course.plots.prompt import describe_next_codes, draw_next_codes
 from ehr_course.tokenizers.codes import CodeTokenizer
 from ehr_course.widgets.prompt import prompt_explorer
 

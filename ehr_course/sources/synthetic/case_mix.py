@@ -41,6 +41,7 @@ from importlib import resources
 import numpy as np
 
 from ehr_course import icd9
+from ehr_course.icd9.eligibility import OLDEST
 
 SEXES = ("F", "M")
 
@@ -195,9 +196,9 @@ def load_case_mix(hospital: str = "general") -> CaseMix:
         principal=principal,
         chronic=np.array([kinds[index[row["cluster"]]] == "condition" for row in rows]),
         first_age=np.array([int(row["first_age"] or 0) for row in rows]),
-        last_age=np.array([int(row["last_age"] or 124) for row in rows]),
+        last_age=np.array([int(row["last_age"] or OLDEST) for row in rows]),
         min_age=np.array([rule.min_age if rule else 0 for rule in rules]),
-        max_age=np.array([rule.max_age if rule else 124 for rule in rules]),
+        max_age=np.array([rule.max_age if rule else OLDEST for rule in rules]),
         sexes=np.array([_sexes(row, rule) for row, rule in zip(rows, rules, strict=True)]),
         rank=ranks,
         redundant=exclusive + _redundant(rows, codes),

@@ -1,0 +1,215 @@
+"""The folders that ``prepare`` and ``train`` write, as the other commands read them.
+
+``prepare`` writes three parts that share no patient: ``records/`` is a MEDS dataset with splits
+beside the ``tokenizer.json`` of its training part; ``notes/`` is a folder of encoded notes, its
+tokenizer in it. A prepared folder has one of the two. ``train`` writes the model, a prefix where
+one was trained, and how many patients there were of each age and sex.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ehr_course.cli.run_record import RUN, RunRecord, fingerprint_of_files, open_result
+from ehr_course.errors import InputError
+from ehr_course.generation.patients import Wanted
+from ehr_course.models.pointer_generator import PointerGenerator
+from ehr_course.models.prefix_tuning import PrefixTuned
+from ehr_course.models.prompt_bart import PromptBart
+from ehr_course.models.saved import LoadedModel, load_model
+from ehr_course.records import MAX_AGE, PatientRecord
+from ehr_course.sources.meds import load_meds
+from ehr_course.sources.splits import Split
+from ehr_course.tokenizers.codes import CodeTokenizer
+
+RECORDS, NOTES, TOKENIZER, LOAD_REPORT = "records", "notes", "tokenizer.json", "load_report.txt"
+
+_MEDS_NAMES = {"train": "train", "validation": "tuning", "test": "held_out"}
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A prepared folder.
+
+    Attributes:
+        folder: where it is.
+        kind: "records" or "notes".
+        sizes: how many patients or notes each of "train", "validation" and "test" has.
+        is_embedded: whether all of it is invented.
+    """
+
+    folder: Path
+    kind: str
+    sizes: dict[str, int]
+    is_embedded: bool
+
+    def split(self) -> Split:
+        """The patient records of the three parts; a part that was left out is empty."""
+        return Split(*(self._part(part) for part in _MEDS_NAMES))
+
+    def _part(self, part: str) -> list[PatientRecord]:
+        if not self.sizes.get(part):
+            return []
+        return list(load_meds(self.folder / RECORDS, split=_MEDS_NAMES[part]).records)
+
+    def tokenizer(self) -> CodeTokenizer:
+        """The tokenizer of codes that was made from the training part."""
+        return CodeTokenizer.load(self.folder / TOKENIZER)
+
+
+def open_prepared(folder: str | Path, *, wanted: str | None = None) -> Prepared:
+    """Open a folder that ``prepare`` wrote, reading nothing but its run.json.
+
+    Args:
+        folder: the folder.
+        wanted: "records" or "notes", or None when both will do.
+
+    Raises:
+        InputError: if it is none, or holds the other kind.
+    """
+    remedy = "Make it with: ehr-course prepare --out FOLDER"
+    folder, run = open_result(
+        folder, "prepare", nothing="no prepared data are in it", remedy=remedy
+    )
+    kind = NOTES if run.settings.notes else RECORDS
+    if wanted not in (None, kind):
+        raise InputError(folder, "", f"it holds {kind}, and this needs {wanted}", remedy)
+    if not (folder / kind).is_dir():
+        raise InputError(folder, kind, "the folder is missing", remedy)
+    is_embedded = run.settings.data is None and run.settings.notes in (None, "embedded")
+    return Prepared(folder, kind, _sizes(folder, run.result.get("parts")), is_embedded)
+
+
+class _Parts(BaseModel):
+    """How many patients or notes each part has; there is somebody to learn from."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    train: Annotated[int, Field(ge=1)]
+    validation: Annotated[int, Field(ge=0)]
+    test: Annotated[int, Field(ge=0)]
+
+
+def _sizes(folder: Path, parts: object) -> dict[str, int]:
+    """How many each part has, as run.json says."""
+    try:
+        return _Parts.model_validate(parts).model_dump()
+    except ValidationError:
+        raise InputError(
+            folder / RUN, "result, parts", f"{parts!r} are no sizes", "Prepare the data again."
+        ) from None
+
+
+# ------------------------------------------------------------------ what train writes
+
+
+MODEL, PREFIX, CHECKPOINTS = "model", "prefix", "checkpoints"
+"""What is in the folder of a run; a prefix is there where one was trained, for the model."""
+
+_MADE_FOR = {PromptBart: ("patients", "generate"), PointerGenerator: ("summaries", "summarize")}
+
+
+def open_run(folder: str | Path, *, wanted: type) -> tuple[LoadedModel, RunRecord]:
+    """Load the model of a run, on the GPU if there is one.
+
+    Args:
+        folder: what ``train`` wrote.
+        wanted: PromptBart or PointerGenerator. A PromptBart that was adapted comes as a
+            PrefixTuned.
+
+    Raises:
+        InputError: if there is no such run, its training is not finished, or its model is of the
+            other kind.
+    """
+    remedy = "Make it with: ehr-course train PREPARED --out RUN"
+    folder, run = open_result(folder, "train", nothing="no training is in it", remedy=remedy)
+    if not (folder / MODEL).is_dir():
+        raise InputError(
+            folder,
+            MODEL,
+            "there is no model: the training is not finished",
+            "Run the same 'ehr-course train' again: it goes on from the last checkpoint.",
+        )
+    loaded = load_model(folder / MODEL)
+    if not isinstance(loaded.model, wanted):
+        what, command = _MADE_FOR[type(loaded.model)]
+        raise InputError(
+            folder, MODEL, f"this model writes {what}", f"Use it with: ehr-course {command}"
+        )
+    if torch.cuda.is_available():
+        loaded.model.to("cuda")
+    if (folder / PREFIX).is_dir():
+        tuned = PrefixTuned.load(folder / PREFIX, loaded.model).eval()
+        loaded = replace(loaded, model=tuned)
+    return loaded, run
+
+
+def fingerprint_of_model(folder: Path) -> str:
+    """A short text that differs when a weight of a run's model or prefix does."""
+    weights = [folder / MODEL / "model.safetensors", folder / PREFIX / "prefix.safetensors"]
+    return fingerprint_of_files(*(path for path in weights if path.is_file()))
+
+
+# ------------------------------------------------------------------ ages and sexes
+
+
+DEMOGRAPHICS = "demographics.csv"
+"""The name of the file in a run's folder."""
+
+_COLUMNS = ["age", "sex", "count"]
+
+
+def write_demographics(records: Iterable[PatientRecord], path: Path) -> None:
+    """Write how many patients there are of each age and sex."""
+    counts = Counter((record.age, record.sex) for record in records)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(_COLUMNS)
+        writer.writerows((age, sex, count) for (age, sex), count in sorted(counts.items()))
+
+
+def read_demographics(path: Path) -> list[Wanted]:
+    """One patient to write for each that was counted; to be drawn from.
+
+    Raises:
+        InputError: if the file is missing or something in it is no age, sex or count.
+    """
+    if not path.is_file():
+        raise InputError(
+            path, "", "there is no such file", "Train again, or put back the file of this run."
+        )
+    wanted: list[Wanted] = []
+    # What is no UTF-8 is no number either: the line is named below.
+    with path.open(encoding="utf-8", errors="replace", newline="") as file:
+        rows = csv.DictReader(file)
+        if rows.fieldnames != _COLUMNS:
+            raise InputError(
+                path, "line 1", f"the columns are {rows.fieldnames}", "Write age,sex,count."
+            )
+        for row in rows:
+            place, age, count = f"line {rows.line_num}", _number(row["age"]), _number(row["count"])
+            if age is None or age > MAX_AGE or row["sex"] not in ("F", "M") or count is None:
+                raise InputError(
+                    path,
+                    place,
+                    "this is no age, sex and count",
+                    f"Write completed years from 0 to {MAX_AGE}, F or M, and a whole number.",
+                )
+            wanted += [Wanted(age, row["sex"])] * count
+    if not wanted:
+        raise InputError(path, "", "nobody is counted in it", "Write at least one line.")
+    return wanted
+
+
+def _number(text: str | None) -> int | None:
+    """A whole number of at most eight digits: more than anybody trains on."""
+    is_number = text is not None and text.isascii() and text.isdigit() and len(text) <= 8
+    return int(text) if is_number else None

@@ -1,0 +1,203 @@
+"""The options of ``prepare`` and ``train``, and what their help says."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+from ehr_course.cli.options import (
+    MOST_PATIENTS,
+    NoteColumn,
+    OutFolder,
+    Overwrite,
+    Quiet,
+    Seed,
+    SummaryColumn,
+    run_command,
+)
+from ehr_course.cli.settings import PrepareSettings, TrainSettings
+
+
+def prepare(
+    out: OutFolder,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Tables of MIMIC-III or MIMIC-IV, or a MEDS dataset; which of them it is, is "
+            "recognised. By default the embedded hospital, whose patients are invented.",
+        ),
+    ] = None,
+    notes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Notes with summaries for the summariser, in place of patient records: a .csv or "
+            ".parquet file, or 'embedded' for invented ones.",
+        ),
+    ] = None,
+    patients: Annotated[
+        int,
+        typer.Option(
+            min=1, max=MOST_PATIENTS, help="How many patients the embedded hospital has."
+        ),
+    ] = 5_000,
+    hospital: Annotated[
+        Literal["general", "heart"],
+        typer.Option(help="Which embedded hospital: every age, or old people's hearts."),
+    ] = "general",
+    malformed: Annotated[
+        Literal["raise", "drop"],
+        typer.Option(help="Stop at the first malformed row, or drop such rows and count them."),
+    ] = "raise",
+    validation: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of the patients to choose a model by.")
+    ] = 0.1,
+    test: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of the patients that no model sees.")
+    ] = 0.1,
+    note_column: NoteColumn = None,
+    summary_column: SummaryColumn = None,
+    patient_column: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Column that says whose note it is, as subject_id."),
+    ] = None,
+    tokenizer: Annotated[
+        Literal["words", "pieces"], typer.Option(help="Of notes: words, or pieces of words.")
+    ] = "words",
+    min_count: Annotated[
+        int, typer.Option(min=1, help="Words that come less often are outside the vocabulary.")
+    ] = 2,
+    vocabulary: Annotated[int, typer.Option(min=5, help="How many pieces there are.")] = 16_000,
+    max_source: Annotated[int, typer.Option(min=3, help="Longest note, in tokens.")] = 768,
+    max_target: Annotated[int, typer.Option(min=2, help="Longest summary, in tokens.")] = 192,
+    seed: Seed = 0,
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
+) -> None:
+    """Read patients or notes, and split them into parts that share no patient.
+
+    \b
+    Examples:
+      ehr-course prepare --out prepared
+      ehr-course prepare --data mimic-iii/ --malformed drop --out prepared
+      ehr-course prepare --notes discharge.csv --out prepared-notes
+
+    The folder holds the three parts in the open format MEDS, the tokenizer of
+    the training part, and a report of every row that was read, used or
+    dropped. It holds patients' data: keep it as you keep them.
+    """
+    if data is not None and notes is not None:
+        raise typer.BadParameter("give --data or --notes, not both")
+    settings = PrepareSettings(
+        data=data,
+        notes=notes,
+        patients=patients,
+        hospital=hospital,
+        malformed=malformed,
+        validation=validation,
+        test=test,
+        note_column=note_column,
+        summary_column=summary_column,
+        patient_column=patient_column,
+        tokenizer=tokenizer,
+        min_count=min_count,
+        vocabulary=vocabulary,
+        max_source=max_source,
+        max_target=max_target,
+        seed=seed,
+    )
+    run_command("prepare", settings, out, overwrite=overwrite, quiet=quiet)
+
+
+def train(
+    prepared: Annotated[
+        str, typer.Argument(metavar="PREPARED", help="What 'prepare' wrote.", show_default=False)
+    ],
+    out: OutFolder,
+    profile: Annotated[
+        Literal["narrow", "tiny", "small", "full"],
+        typer.Option(
+            help="Size of the model: seconds, minutes, a laptop's evening, the sources' own."
+        ),
+    ] = "tiny",
+    adapt: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RUN",
+            help="Train a prefix for the model of this run, in place of a new model: to adapt it "
+            "to another hospital, with few patients.",
+        ),
+    ] = None,
+    prefix: Annotated[int, typer.Option(min=1, help="Tokens of the prefix.")] = 8,
+    coverage: Annotated[
+        bool, typer.Option("--coverage", help="Of a summariser: attend where it has not yet been.")
+    ] = False,
+    steps: Annotated[int, typer.Option(min=1, help="How often the weights change.")] = 2_000,
+    batch_size: Annotated[
+        int, typer.Option(min=1, help="Patients or notes a step, over all processes together.")
+    ] = 32,
+    gradient_accumulation_steps: Annotated[
+        int, typer.Option(min=1, help="Parts that a batch is cut into, to fit into memory.")
+    ] = 1,
+    group_by_length: Annotated[
+        bool,
+        typer.Option(
+            "--group-by-length",
+            help="Put records of similar length into a batch: faster, but short records then "
+            "weigh more, and the model writes too few visits.",
+        ),
+    ] = False,
+    lr: Annotated[
+        float | None,
+        typer.Option(
+            help="Peak learning rate.", show_default="0.002; a summariser 0.004; a prefix 0.03"
+        ),
+    ] = None,
+    precision: Annotated[
+        Literal["float32", "float16", "bfloat16"],
+        typer.Option(help="float16 (with loss scaling) and bfloat16 pay on a GPU."),
+    ] = "float32",
+    evaluate_every: Annotated[
+        int,
+        typer.Option(
+            min=0, help="Steps between evaluations; the best model is kept. 0: the last one."
+        ),
+    ] = 0,
+    checkpoint_every: Annotated[
+        int, typer.Option(min=0, help="Steps between checkpoints; 0: only one at the end.")
+    ] = 200,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Train a model that writes patients, or one that summarises notes.
+
+    \b
+    Examples:
+      ehr-course train prepared --out run
+      ehr-course train prepared --out run --profile small --steps 20000
+      ehr-course train elsewhere --adapt run --steps 80 --out adapted
+      torchrun --nproc-per-node 2 -m ehr_course.cli train prepared --out run
+
+    Patient records give a PromptBart, notes a pointer-generator. A training
+    that was stopped goes on when the same command is run again. The model may
+    repeat what it learned: keep it as you keep the data.
+    """
+    settings = TrainSettings(
+        prepared=prepared,
+        profile=profile,
+        adapt=adapt,
+        prefix=prefix,
+        coverage=coverage,
+        steps=steps,
+        batch_size=batch_size,
+        gradient_accumulation_steps=gradient_accumulation_steps,
+        group_by_length=group_by_length,
+        lr=lr,
+        precision=precision,
+        evaluate_every=evaluate_every,
+        checkpoint_every=checkpoint_every,
+        seed=seed,
+    )
+    run_command("train", settings, out, quiet=quiet)

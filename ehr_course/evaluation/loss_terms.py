@@ -1,0 +1,170 @@
+"""What each term of a loss contributes: to the number, and to the gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from ehr_course.batches.collate import Batch
+from ehr_course.errors import InputError
+from ehr_course.losses import NOT_SCORED, co_occurrence_penalty, loss_counts
+
+RIGHT_TOKEN, ALL_TOKENS, AGE, SEX, CO_OCCURRENCE = range(5)
+"""The five losses that are measured; label smoothing mixes the first two."""
+
+
+LABELS = ("language model", "age", "sex", "co-occurrence")
+
+
+@dataclass(frozen=True)
+class MeasuredTerms:
+    """Five losses of one batch and their gradients, from which every weighting follows.
+
+    A cross-entropy is linear in its target. So the smoothed one is a mixture of two losses that
+    are measured once: that of the right token, and the mean over all tokens.
+
+    Attributes:
+        means: float64 (5,): the loss of the right token and the mean over all tokens, in nats a
+            scored token; the losses of the age head and of the sex head, unweighted; the
+            co-occurrence penalty, a probability.
+        products: float64 (5, 5): the inner product of each pair of gradients, over the weights
+            that all terms share. The heads' own weights are left out.
+    """
+
+    means: np.ndarray
+    products: np.ndarray
+
+
+def measure_terms(model: Any, batch: Batch, never: Tensor) -> MeasuredTerms:
+    """Measure the five losses of a batch and their gradients. Dropout is off meanwhile.
+
+    Args:
+        model: a PromptBart with an age head and a sex head, on any device; it is left as it was.
+        batch: what collate makes.
+        never: bool (vocabulary, vocabulary), as ``never_together`` gives it.
+
+    Raises:
+        InputError: if a head is missing, no position is scored, or the table is not that of the
+            vocabulary.
+    """
+    missing = [name for name in ("age", "sex") if name not in model.heads]
+    if missing:
+        raise InputError(
+            "measure_terms",
+            "model",
+            f"it has no {' and no '.join(missing)} head",
+            "Make it with an age_weight and a sex_weight above 0.",
+        )
+    device = next(model.parameters()).device
+    batch = {name: tensor.to(device) for name, tensor in batch.items()}
+    never, labels = never.to(device), batch["labels"]
+    counts = loss_counts(labels)
+    if not counts["token"]:
+        raise InputError(
+            "measure_terms", "labels", "no position is scored", "Give a batch with labels."
+        )
+    shared = [p for name, p in model.named_parameters() if not name.startswith("heads.")]
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.enable_grad():
+            heads = {term.name: term for term in model(**batch).terms}
+            inputs = {name: tensor for name, tensor in batch.items() if name != "labels"}
+            logits = model(**inputs).logits  # (batch, target, vocabulary)
+            scored = labels != NOT_SCORED
+            penalty, _ = co_occurrence_penalty(logits, batch["decoder_input_ids"], never, scored)
+            losses = [
+                cross_entropy(logits[scored].float(), labels[scored]),
+                -logits[scored].float().log_softmax(-1).mean(),
+                *(heads[name].total / counts[heads[name].per] for name in ("age", "sex")),
+                penalty / counts["token"],
+            ]
+            gradients = torch.stack([_gradient(loss, shared) for loss in losses])
+    finally:
+        model.train(was_training)
+    return MeasuredTerms(
+        np.array([loss.item() for loss in losses]), (gradients @ gradients.T).cpu().numpy()
+    )
+
+
+def _gradient(loss: Tensor, weights: Sequence[Tensor]) -> Tensor:
+    """The gradient of a loss as one vector, float64."""
+    parts = torch.autograd.grad(
+        loss, weights, retain_graph=True, allow_unused=True, materialize_grads=True
+    )
+    return torch.cat([part.flatten() for part in parts]).double()
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """What one term contributes.
+
+    Attributes:
+        label: which term.
+        amount: its weight times its mean: what it adds to the total.
+        of_total: that as a share of the total.
+        of_gradient: its share of the gradient: how far its weighted gradient goes along the
+            total gradient. The shares sum to 1; one below 0 pulls the other way.
+    """
+
+    label: str
+    amount: float
+    of_total: float
+    of_gradient: float
+
+
+def contributions(
+    measured: MeasuredTerms,
+    *,
+    age_weight: float,
+    sex_weight: float,
+    co_occurrence_weight: float,
+    label_smoothing: float = 0.0,
+) -> list[Contribution]:
+    """What the four terms contribute at some weights; the language model's is 1.
+
+    Args:
+        measured: as measure_terms gives it.
+        age_weight, sex_weight, co_occurrence_weight: 0 or more.
+        label_smoothing: 0 to 1.
+
+    Raises:
+        InputError: if a number is out of its range.
+
+    >>> same = MeasuredTerms(np.array([2.0, 4.0, 1.0, 1.0, 1.0]), np.eye(5))
+    >>> for c in contributions(same, age_weight=1, sex_weight=0, co_occurrence_weight=0):
+    ...     print(c.label, c.amount, round(c.of_total, 2), c.of_gradient)
+    language model 2.0 0.67 0.5
+    age 1.0 0.33 0.5
+    sex 0.0 0.0 0.0
+    co-occurrence 0.0 0.0 0.0
+    """
+    given = {
+        "age_weight": age_weight,
+        "sex_weight": sex_weight,
+        "co_occurrence_weight": co_occurrence_weight,
+    }
+    for name, weight in given.items():
+        if not weight >= 0:
+            raise InputError("contributions", name, f"{weight!r} is no weight", "Use 0 or more.")
+    if not 0 <= label_smoothing <= 1:
+        raise InputError(
+            "contributions", "label_smoothing", f"{label_smoothing!r} is no share", "Use 0 to 1."
+        )
+    mix = np.zeros((4, 5))  # each term as a combination of what was measured
+    mix[0, RIGHT_TOKEN], mix[0, ALL_TOKENS] = 1 - label_smoothing, label_smoothing
+    mix[1, AGE], mix[2, SEX], mix[3, CO_OCCURRENCE] = given.values()
+    amounts = mix @ measured.means
+    along = mix @ measured.products @ mix.sum(0)  # of each term's gradient, on the total one
+    of_gradient = along / along.sum() if along.sum() > 0 else np.zeros(4)
+    of_total = amounts / amounts.sum() if amounts.sum() > 0 else np.zeros(4)
+    return [
+        Contribution(label, float(amount), float(share), float(pull))
+        for label, amount, share, pull in zip(LABELS, amounts, of_total, of_gradient, strict=True)
+    ]
