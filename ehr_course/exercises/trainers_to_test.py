@@ -20,6 +20,7 @@ FAULTS = {
     "place": "begin the data again",
     "dropout": "draw other random numbers",
     "weights": "lose the weights of the first layer",
+    "head": "end without the weights of the last layer",
     "last bit": "end with another last bit in one weight",
     "exchanged": "end with two weights exchanged",
     "starts again": "find no checkpoint and start again",
@@ -197,7 +198,9 @@ def _spoil(training: TinyTraining, fault: str | None) -> None:
 @torch.no_grad()
 def _spoil_at_the_end(training: TinyTraining, fault: str | None) -> None:
     parameters = list(training.model.parameters())
-    if fault == "last bit":
+    if fault == "head":
+        training.model[2].weight.zero_()
+    elif fault == "last bit":
         values = parameters[training.seed % 4].view(-1)
         smallest = values.abs().argmin()
         values[smallest] = values[smallest].nextafter(torch.tensor(torch.inf))

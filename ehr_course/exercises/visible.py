@@ -153,7 +153,7 @@ def _not_finite(pair: Pair) -> str | None:
     cause = (
         "It comes from 0 / 0, from infinity minus infinity, or from an earlier nan."
         if kind == "nan"
-        else "It comes from a division by 0, a logarithm of 0, or too large an exponential."
+        else "It comes from a division by 0, a logarithm of 0, or a number too large for its type."
     )
     return f"Your value is {kind}{at}, where an ordinary number is expected. {cause}"
 
@@ -299,6 +299,8 @@ def _off_by_a_constant(pair: Pair) -> str | None:
     left, right = pair.expected.detach().double(), pair.actual.detach().double()
     if not _same_shape(pair) or not _telling(pair.expected) or not left.isfinite().all():
         return None
+    if _near(left, right):
+        return None
     nonzero = left.abs() > NEAR
     ratio = (right[nonzero] / left[nonzero])[:1]
     if nonzero.sum() > 2 and _near(left * ratio, right):
@@ -306,7 +308,7 @@ def _off_by_a_constant(pair: Pair) -> str | None:
             return f"Each value of {pair.name} has the opposite sign."
         return f"Each value of {pair.name} is {float(ratio):.4g} times the right one."
     shift = (right - left).flatten()[:1]
-    if _near(left + shift, right) and not _near(left, right):
+    if _near(left + shift, right):
         side = "above" if float(shift) > 0 else "below"
         return f"Each value of {pair.name} is {abs(float(shift)):.4g} {side} the right one."
     return None

@@ -51,6 +51,7 @@ SCHEDULE = Exercise(
         (3, 0.5, 0, 5),
         (0, 2.0, 1, 6),
         (2, 2.0, 6, 6),
+        (6, 2.0, 6, 6),
         (5, 0.003, 5, 25),
         (10_000, 0.5, 1_000, 45_000),
         (400, 0.5, 1_000, 45_000),
@@ -184,6 +185,7 @@ LOSS_SCALING = Exercise(
         (_column(-3.0, 0.3), 65536.0, 2),
         (_column(2e-6, 3e-7, 1e-9), 1024.0, 2),
         (_column(100_000.0, 3.0), 0.0625, 2),
+        (_column(100_000.0, 100_000.0, 3.0), 1.0, 2),
         (_column(0.3, 0.9999, 0.3), 65536.0, 2),  # 65,529 is rounded to infinity
         (_column(0.3, 65_510 / 65_536, 0.3), 65536.0, 2),  # and 65,510 to 65,504
     ),
@@ -264,7 +266,7 @@ RESUME = Exercise(
     chosen=((0, 9, 13), (1, 6, 10), (2, 7, 11), (3, 10, 13), (4, 8, 12), (5, 3, 9)),
     fresh=_fresh_stop,
     tolerance=BITWISE,
-    fresh_inputs=3,
+    fresh_inputs=2,
 )
 
 
@@ -293,6 +295,7 @@ CAPSTONE = Exercise(
         (Trainers("place"), 2),
         (Trainers("dropout", seed=2), STEPS - 1),
         (Trainers("weights"), 4),
+        (Trainers("head"), 1),
         (Trainers("starts again"), 3),
         *((Trainers("last bit", seed=seed), 3) for seed in range(4)),  # in each of the tensors
         (Trainers("exchanged", seed=0), 2),
@@ -300,7 +303,7 @@ CAPSTONE = Exercise(
     ),
     fresh=_fresh_trainers,
     tolerance=BITWISE,
-    fresh_inputs=3,
+    fresh_inputs=2,
 )
 
 EXERCISES = (SCHEDULE, ACCUMULATE, LOSS_SCALING, UNSCALE, RESUME, CAPSTONE)
