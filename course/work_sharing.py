@@ -1,7 +1,8 @@
 """How `course test` shares its tests out to two processes: what stays together, what comes first.
 
 Tests of one file stay together, because they share what is slow to make. But what makes a run of
-one lesson needs no other lesson, and the browser tests of all lessons share one JupyterLab.
+one lesson needs no other lesson, nor do its exercises, and the browser tests of all lessons share
+one JupyterLab.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ LESSON_BY_LESSON = (
     "tests/real_data/test_lessons_on_demo.py",
     "tests/real_data/test_lessons_on_mts_dialog.py",
 )
+EVERY_EXERCISE = "tests/exercises/test_every_exercise.py"
 BROWSER = "tests/browser/"
 
 # A process that takes one of these up last would be waited for by the other.
@@ -38,10 +40,14 @@ def scope_of(nodeid: str) -> str:
     'tests/test_losses.py'
     >>> scope_of("tests/lessons/test_solved.py::test_it_runs[lessons/07_tokenization]")
     'tests/lessons/test_solved.py[lessons/07_tokenization]'
+    >>> scope_of("tests/exercises/test_every_exercise.py::test_it_is_solved[07.1-sorts_codes]")
+    'tests/exercises/test_every_exercise.py[07]'
     """
     file, _, test = nodeid.partition("::")
     if file.startswith(BROWSER):
         return BROWSER
+    if file == EVERY_EXERCISE and "[" in test:
+        return f"{file}[{test.partition('[')[2].partition('.')[0]}]"
     if file in LESSON_BY_LESSON:
         return f"{file}[{test.partition('[')[2]}"
     return file

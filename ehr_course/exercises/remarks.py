@@ -76,7 +76,8 @@ def _has_rows(value: Any) -> bool:
 def names_used(function: Callable[..., Any]) -> set[str]:
     """Return every name and attribute that a function's code uses, its helpers' included.
 
-    A helper is a function that stands in the same file, or in another cell of the notebook.
+    A helper is a function that stands in the same file, or in another cell of the notebook. Its
+    own name is left out: it may be that of a library's function.
 
     >>> def loss(logits, labels):
     ...     return torch.nn.functional.cross_entropy(logits, labels)
@@ -90,7 +91,6 @@ def names_used(function: Callable[..., Any]) -> set[str]:
         if code in seen:
             return
         seen.add(code)
-        names.update(code.co_names)
         for constant in code.co_consts:
             if isinstance(constant, types.CodeType):
                 walk(constant, scope)
@@ -98,6 +98,8 @@ def names_used(function: Callable[..., Any]) -> set[str]:
             helper = scope.get(name)
             if isinstance(helper, types.FunctionType) and helper.__globals__ is scope:
                 walk(helper.__code__, scope)
+            else:
+                names.add(name)
 
     for own in _functions_of(function):
         walk(own.__code__, own.__globals__)
