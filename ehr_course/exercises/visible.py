@@ -155,7 +155,7 @@ def _not_finite(pair: Pair) -> str | None:
     cause = (
         "It comes from 0 / 0, from infinity minus infinity, or from an earlier nan."
         if kind == "nan"
-        else "It comes from a division by 0, a logarithm of 0, or too large an exponential."
+        else "It comes from a division by 0, a logarithm of 0, or a number too large for its type."
     )
     return f"Your value is {kind}{at}, where an ordinary number is expected. {cause}"
 
