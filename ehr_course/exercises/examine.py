@@ -48,6 +48,7 @@ class Trial:
         answer: the learner's function.
         seed: makes the random inputs.
         probes: the inputs.
+        sizes: how many characters each takes in a message.
         expected: what the right answer does with each.
         calls: what the learner's did.
     """
@@ -56,6 +57,7 @@ class Trial:
     answer: Callable[..., Any]
     seed: int
     probes: Sequence[Arguments]
+    sizes: Sequence[int]
     expected: Sequence[Call]
     calls: Sequence[Call]
 
@@ -70,7 +72,7 @@ class Trial:
     def failing(self) -> list[int]:
         """The indices of the inputs on which the answer is wrong, the smallest input first."""
         indices = [i for i in range(len(self.probes)) if self.difference(i) is not None]
-        return sorted(indices, key=lambda i: len(repr(self.probes[i])))
+        return sorted(indices, key=self.sizes.__getitem__)
 
     def difference(self, index: int) -> Difference | None:
         """How what the answer did differs from what the right one does with one input."""
@@ -105,11 +107,17 @@ class Trial:
 
 
 @lru_cache(maxsize=256)
-def _inputs(exercise_id: str, seed: int) -> tuple[list[Arguments], list[Call]]:
-    """The inputs of a check and what is expected of each: the same for every answer."""
+def _inputs(exercise_id: str, seed: int) -> tuple[list[Arguments], list[int], list[Call]]:
+    """The inputs of a check, their sizes, and what is expected: the same for every answer."""
     exercise = find_exercise(exercise_id)
-    probes = exercise.probes(seed)
-    return probes, [call(exercise.reference, probe) for probe in probes]
+    return _with_expected(exercise, exercise.probes(seed))
+
+
+def _with_expected(
+    exercise: Exercise, probes: Sequence[Arguments]
+) -> tuple[list[Arguments], list[int], list[Call]]:
+    expected = [call(exercise.reference, probe) for probe in probes]
+    return list(probes), [len(repr(probe)) for probe in probes], expected
 
 
 def examine(exercise_id: str, answer: Callable[..., Any], *, seed: int | None = None) -> Result:
@@ -134,12 +142,12 @@ def examine(exercise_id: str, answer: Callable[..., Any], *, seed: int | None = 
         seed = int(fixed) if fixed else secrets.randbelow(100_000)
     if not callable(answer):
         return _not_a_function(exercise, answer)
-    probes, expected = _inputs(exercise_id, seed)
+    probes, sizes, expected = _inputs(exercise_id, seed)
     calls: list[Call] = []
     for probe in probes:
         calls.append(call(answer, probe, seconds=SECONDS_A_CALL))
         if isinstance(calls[-1].error, NotFinishedError):
-            return _judge_unfinished(Trial(exercise, answer, seed, probes, expected, calls))
+            return _judge_unfinished(Trial(exercise, answer, seed, probes, sizes, expected, calls))
     if is_untouched_stub(answer, calls[0].error):
         return Result(
             exercise.id,
@@ -147,7 +155,7 @@ def examine(exercise_id: str, answer: Callable[..., Any], *, seed: int | None = 
             Outcome.NOT_ATTEMPTED,
             f'Replace the line that raises NotImplementedError. hint("{exercise.id}") helps.',
         )
-    return _judge(Trial(exercise, answer, seed, probes, expected, calls))
+    return _judge(Trial(exercise, answer, seed, probes, sizes, expected, calls))
 
 
 def _judge_unfinished(trial: Trial) -> Result:
@@ -159,6 +167,7 @@ def _judge_unfinished(trial: Trial) -> Result:
             replace(
                 trial,
                 probes=trial.probes[:count],
+                sizes=trial.sizes[:count],
                 expected=trial.expected[:count],
                 calls=finished,
             )
@@ -218,7 +227,7 @@ def _right(trial: Trial, remarks: Sequence[str]) -> Result:
     exercise = trial.exercise
     changed = [i for i, made in enumerate(trial.calls) if made.changed_input]
     if changed:
-        smallest = min(changed, key=lambda i: len(repr(trial.probes[i])))
+        smallest = min(changed, key=trial.sizes.__getitem__)
         return trial.result(
             Outcome.NOT_YET,
             "The value is right, but your function changed its input. Work on a copy: the caller "
@@ -226,10 +235,12 @@ def _right(trial: Trial, remarks: Sequence[str]) -> Result:
             details=(("input", _arguments(exercise, trial.probes[smallest])),),
             misconception="changes_input",
         )
+    probes, sizes, expected = _with_expected(exercise, exercise.extreme)
     extreme = replace(
         trial,
-        probes=exercise.extreme,
-        expected=[call(exercise.reference, probe) for probe in exercise.extreme],
+        probes=probes,
+        sizes=sizes,
+        expected=expected,
         calls=[call(trial.answer, probe, seconds=SECONDS_A_CALL) for probe in exercise.extreme],
     )
     if remarks:
