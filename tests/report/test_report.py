@@ -93,7 +93,15 @@ def test_with_its_model_the_report_tells_its_perplexity(cohorts):
         "privacy",
         "utility",
     ]
-    assert all(m.value > 1 for m in of_kind(report, "perplexity"))
+    found = report.measures
+    relative = found.pop("perplexity per code relative to the unigram")
+    assert all(found[m.name].value > 1 for m in of_kind(report, "perplexity") if m != relative)
+    assert relative.value == pytest.approx(
+        found["longitudinal perplexity per code"].value
+        / found["unigram perplexity per code"].value
+    )
+    # A model that learned from this hospital beats a table of its frequencies.
+    assert relative.high < 1
 
 
 class Page(HTMLParser):
