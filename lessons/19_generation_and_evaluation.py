@@ -706,8 +706,8 @@ if not real:
 # %% tags=["nbval-ignore-output"]
 for things in ("codes", "chronic categories"):
     m = report.measures[f"carry-over of {things}"]
-    print(f"{m.floor:.0%} of the {things} of a real visit stood in the one")
-    print(f"before, and {m.value:.0%} of those of a synthetic visit")
+    print(f"{things} that stood in the visit before: real patients", end=" ")
+    print(f"{m.floor:.0%}, synthetic patients {m.value:.0%}")
     assert real or m.value < 0.7 * m.floor
 
 # %% [markdown]
