@@ -706,8 +706,8 @@ if not real:
 # %% tags=["nbval-ignore-output"]
 for things in ("codes", "chronic categories"):
     m = report.measures[f"carry-over of {things}"]
-    print(f"{things} that stood in the visit before: real patients", end=" ")
-    print(f"{m.floor:.0%}, synthetic patients {m.value:.0%}")
+    print(f"{things} that stood in the visit before: real", end=" ")
+    print(f"{m.floor:.0%}, synthetic {m.value:.0%}")
     assert real or m.value < 0.7 * m.floor
 
 # %% [markdown]
