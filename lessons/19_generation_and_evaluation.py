@@ -712,9 +712,9 @@ for things in ("codes", "chronic categories"):
 
 # %% [markdown]
 # Each visit looks right, and its patient is a stranger to the visit
-# before. The prevalences do not see that: they would be the same if all
-# visits were dealt out to the patients anew. A measure sees what it
-# counts, and this one counts inside each patient.
+# before. The share of visits with a code does not show that: it would be
+# the same if all visits were dealt out to the patients anew. Carry-over
+# looks at one patient at a time.
 #
 # ### Too few visits
 #
