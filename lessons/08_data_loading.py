@@ -539,7 +539,6 @@ for code in sorted(only_held_out)[:3]:
 unseen = of_train.unseen_codes(r for part in held_out for r in part)
 assert only_held_out and set(unseen) == only_held_out
 
-
 # %% [markdown]
 # With the vocabulary of all patients, each of these codes gets an
 # embedding that training never touches, and the test was looked at
