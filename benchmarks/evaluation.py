@@ -35,6 +35,7 @@ from collections.abc import Callable, Iterable
 from itertools import combinations, pairwise, product
 from typing import Any
 
+from ehr_course import icd9
 from ehr_course.records import PatientRecord
 
 RESAMPLES = 200
@@ -49,10 +50,8 @@ Cohort = list[PatientRecord]
 
 def counted(cohort: Iterable[PatientRecord]) -> dict[str, Any]:
     """Count everything in a cohort that fidelity compares."""
-    found: dict[str, Any] = {
-        name: Counter()
-        for name in ("patient", "visit", "pairs", "turns", "n_visits", "n_codes", "ages")
-    }
+    kinds = "patient visit first later pairs turns n_visits n_codes ages carried carried_of"
+    found: dict[str, Any] = {kind: Counter() for kind in kinds.split()}
     patients = visits = turns = women = 0
     for record in cohort:
         patients += 1
@@ -65,10 +64,33 @@ def counted(cohort: Iterable[PatientRecord]) -> dict[str, Any]:
             found["visit"].update(visit.codes)
             found["n_codes"][len(visit.codes)] += 1
             found["pairs"].update(combinations(sorted(visit.codes), 2))
+        found["first"].update(record.visits[0].codes)
         for visit, following in pairwise(record.visits):
             turns += 1
             found["turns"].update(product(visit.codes, following.codes))
-    return found | {"of": {"patient": patients, "visit": visits, "turns": turns}, "women": women}
+            found["later"].update(following.codes)
+        count_coming_back(record, found["carried"], found["carried_of"])
+    of = {"patient": patients, "visit": visits, "turns": turns, "first": patients, "later": turns}
+    return found | {"of": of, "women": women}
+
+
+def count_coming_back(record: PatientRecord, carried: Counter, of: Counter) -> None:
+    """Count what stood in an earlier visit of the same patient, and of how many, by measure."""
+    codes = [set(visit.codes) for visit in record.visits]
+    chronic = [
+        {icd9.category(code) for code in visit if icd9.in_chronic_category(code)}
+        for visit in codes
+    ]
+    for things, sets in (("codes", codes), ("chronic categories", chronic)):
+        for gap in (1, 2, 3):
+            name = f"carry-over of {things}" + (f" across {gap} visits" if gap > 1 else "")
+            for before, after in zip(sets, sets[gap:], strict=False):
+                carried[name] += len(after & before)
+                of[name] += len(after)
+    if len(codes) > 1:
+        times = Counter(code for visit in codes for code in visit)
+        carried["recurrent codes"] += sum(n > 1 for n in times.values())
+        of["recurrent codes"] += len(times)
 
 
 def compared(real: dict, synthetic: dict, keys: dict[str, list]) -> dict[str, float]:
@@ -76,6 +98,8 @@ def compared(real: dict, synthetic: dict, keys: dict[str, list]) -> dict[str, fl
     names = {
         "patient": ("patient prevalence", "patient", None),
         "visit": ("visit prevalence", "visit", "code distribution"),
+        "first": ("first visit prevalence", "first", None),
+        "later": ("later visit prevalence", "later", None),
         "pairs": ("code pairs", "visit", "code pairs"),
         "turns": ("sequential pairs", "turns", "sequential pairs"),
     }
@@ -88,7 +112,8 @@ def compared(real: dict, synthetic: dict, keys: dict[str, list]) -> dict[str, fl
         mean = sum(p) / len(p)
         squares = sum((a - b) ** 2 for a, b in zip(p, q, strict=True))
         measures[f"{name} R2"] = 1 - squares / sum((a - mean) ** 2 for a in p)
-        measures[f"{name} RMSE"] = 100 * math.sqrt(squares / len(p))
+        if kind not in ("first", "later"):
+            measures[f"{name} RMSE"] = math.sqrt(squares / len(p))
         if distribution:
             divergence = bits(pooled(real[kind], own), pooled(synthetic[kind], own))
             measures[f"{distribution} JS divergence"] = divergence
@@ -103,7 +128,11 @@ def compared(real: dict, synthetic: dict, keys: dict[str, list]) -> dict[str, fl
         measures[f"{name} difference"] = abs(means[0] - means[1])
         measures[f"{name} JS divergence"] = bits(one, other)
     shares = [each["women"] / each["of"]["patient"] for each in (real, synthetic)]
-    measures["sex difference"] = 100 * abs(shares[0] - shares[1])
+    measures["sex difference"] = abs(shares[0] - shares[1])
+    many = sum(n for n_visits, n in synthetic["n_visits"].items() if n_visits >= 4)
+    measures["patients with 4 visits or more"] = many / synthetic["of"]["patient"]
+    for name, n in synthetic["carried_of"].items():
+        measures[name] = synthetic["carried"][name] / n
     return measures
 
 
@@ -126,7 +155,7 @@ def bits(one: Counter, other: Counter) -> float:
 
 
 def impossible(cohort: Cohort) -> list[float]:
-    """The shares of codes, visits and patients with something impossible, in percent."""
+    """The shares of codes, visits and patients with something impossible."""
     from ehr_course.icd9 import why_impossible
 
     n, bad = [0, 0, 0], [0, 0, 0]
@@ -143,7 +172,7 @@ def impossible(cohort: Cohort) -> list[float]:
                 n[place] += of
         bad[2] += of_patient > 0
         n[2] += 1
-    return [100 * b / of for b, of in zip(bad, n, strict=True)]
+    return [b / of for b, of in zip(bad, n, strict=True)]
 
 
 def plain(real: Cohort, synthetic: Cohort) -> dict[str, Any]:
@@ -159,6 +188,7 @@ def plain(real: Cohort, synthetic: Cohort) -> dict[str, Any]:
     for kind in ("patient", "visit", "pairs", "turns"):
         both = everybody[0][kind] + everybody[1][kind]
         keys[kind] = sorted(both, key=lambda key: (-both[key], key))[:MOST_PAIRS]
+    keys["first"] = keys["later"] = keys["visit"]
     size = min(len(real) // 2, len(synthetic))
     rng = np.random.default_rng(0)
     values, floors = Counter(), Counter()

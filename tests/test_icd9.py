@@ -285,3 +285,38 @@ def test_looking_up_a_title_leaves_the_logging_of_the_process_alone():
         "print(logging.getLogger().handlers, logging.getLogger().level)"
     )
     assert run(program) == "[] 30"
+
+
+# ---------------------------------------------------------------------- chronic categories
+
+
+@pytest.mark.parametrize(
+    ("code", "chronic"),
+    [
+        ("25000", True),  # diabetes
+        ("272.4", True),  # hyperlipidemia
+        ("40390", True),  # hypertensive kidney disease
+        ("4280", True),  # heart failure
+        ("496", True),  # chronic airway obstruction
+        ("5856", True),  # end stage renal disease
+        ("V42.0", True),  # a transplanted kidney
+        ("0389", False),  # septicemia
+        ("486", False),  # pneumonia
+        ("5849", False),  # acute kidney failure
+        ("53081", False),  # reflux, in a category with acute bleeding
+        ("650", False),  # delivery
+        ("V3000", False),  # birth
+        ("E8497", False),  # a place
+    ],
+)
+def test_a_category_is_chronic_if_all_of_its_codes_are(code: str, chronic: bool) -> None:
+    assert icd9.in_chronic_category(code) is chronic
+
+
+def test_the_table_of_chronic_categories_is_in_order_without_overlap() -> None:
+    text = (resources.files("ehr_course.icd9") / "chronic.csv").read_text(encoding="utf-8")
+    rows = [(row["first"], row["last"]) for row in csv.DictReader(text.splitlines())]
+    ends = [end for row in rows for end in row]
+    assert ends == sorted(ends)
+    assert len({first for first, _ in rows}) == len(rows) == 72
+    assert all(icd9.category(end) == end for end in ends)

@@ -86,6 +86,8 @@ def evaluate(
                 ("synthetic", synthetic),
             )
         }
+        judged = {r.subject_id for name in ("train", "held_out") for r in cohorts[name]}
+        other_real = [r for part in split for r in part if r.subject_id not in judged]
         counts = ", ".join(
             f"{len(records):,} {name.replace('_', ' ')}" for name, records in cohorts.items()
         )
@@ -93,6 +95,7 @@ def evaluate(
         report = write_report(
             unfinished,
             **cohorts,
+            other_real=other_real,
             model=model,
             tokenizer=tokenizer,
             title=settings.title,

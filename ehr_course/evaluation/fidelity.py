@@ -16,6 +16,10 @@ synthetic patients are drawn with replacement, again and again. Drawing adds noi
 distance only grows; so the interval has the spread of the resamples, moved to the value. The
 value, as a mean of 20 comparisons, moves less: the interval is on the careful side.
 
+A share such as the carry-over of codes is a number of each cohort by itself. There the value is
+the share of the synthetic patients, the floor that of the real ones, and the interval has the
+spread of the difference between both.
+
 **R2** is the coefficient of determination of the line synthetic = real, with one point for each
 code: ``sklearn.metrics.r2_score(real, synthetic)``. It is 1 where all prevalences are equal, 0
 where the mean of the real ones would do as well for every code, and can be below. It is not the
@@ -73,42 +77,55 @@ def fidelity(
     real: Sequence[PatientRecord],
     synthetic: Sequence[PatientRecord],
     *,
+    other_real: Sequence[PatientRecord] = (),
     seed: int = 0,
     resamples: int = RESAMPLES,
     confidence: float = 0.95,
 ) -> Fidelity:
     """Compare a synthetic cohort with a real one; see the head of this module for the method.
 
-    ========================================= =================== =======
-    name                                      unit                better
-    ========================================= =================== =======
-    patient prevalence R2                                         high
-    patient prevalence RMSE                   percentage points   low
-    distinct codes                            codes               near
-    visit prevalence R2                                           high
-    visit prevalence RMSE                     percentage points   low
-    code distribution JS divergence           bits                low
-    code distribution JS distance             sqrt(bits)          low
-    code pairs R2                                                 high
-    code pairs RMSE                           percentage points   low
-    code pairs JS divergence                  bits                low
-    code pairs JS distance                    sqrt(bits)          low
-    sequential pairs R2                                           high
-    sequential pairs RMSE                     percentage points   low
-    sequential pairs JS divergence            bits                low
-    sequential pairs JS distance              sqrt(bits)          low
-    visits per patient JS divergence          bits                low
-    visits per patient difference             visits              low
-    codes per visit JS divergence             bits                low
-    codes per visit difference                codes               low
-    age JS divergence                         bits                low
-    age difference                            years               low
-    sex difference                            percentage points   low
-    ========================================= =================== =======
+    ================================================ ========== ======
+    name                                             unit       better
+    ================================================ ========== ======
+    patient prevalence R2                                       high
+    patient prevalence RMSE                          share      low
+    distinct codes                                   codes      near
+    visit prevalence R2                                         high
+    visit prevalence RMSE                            share      low
+    code distribution JS divergence                  bits       low
+    code distribution JS distance                    sqrt(bits) low
+    first visit prevalence R2                                   high
+    later visit prevalence R2                                   high
+    code pairs R2                                               high
+    code pairs RMSE                                  share      low
+    code pairs JS divergence                         bits       low
+    code pairs JS distance                           sqrt(bits) low
+    sequential pairs R2                                         high
+    sequential pairs RMSE                            share      low
+    sequential pairs JS divergence                   bits       low
+    sequential pairs JS distance                     sqrt(bits) low
+    carry-over of codes                              share      near
+    carry-over of codes across 2 visits              share      near
+    carry-over of codes across 3 visits              share      near
+    carry-over of chronic categories                 share      near
+    carry-over of chronic categories across 2 visits share      near
+    carry-over of chronic categories across 3 visits share      near
+    recurrent codes                                  share      near
+    visits per patient JS divergence                 bits       low
+    visits per patient difference                    visits     low
+    patients with 4 visits or more                   share      near
+    codes per visit JS divergence                    bits       low
+    codes per visit difference                       codes      low
+    age JS divergence                                bits       low
+    age difference                                   years      low
+    sex difference                                   share      low
+    ================================================ ========== ======
 
     Args:
         real: the patients to be like; those the model was trained on, or better, others.
         synthetic: the patients to judge.
+        other_real: further real patients. They are compared with nobody; but a code that one of
+            them has is not reported as a code that no real patient has.
         seed: of the splits and of the bootstrap, 0 or more.
         resamples: how often patients are drawn for the intervals.
         confidence: of the intervals, above 0 and below 1.
@@ -128,10 +145,19 @@ def fidelity(
     tables = code_tables(real, synthetic)
     rng = generator(seed)
     comparison = _Comparison(len(real), len(synthetic), resamples, rng)
-    warnings = _warnings(*tables)
+    warnings = _warnings(*tables, other_real)
     measures = []
+    without_interval: dict[tuple[int, str], list[str]] = {}
     for kind in everything_counted(*tables):
-        measures += comparison.measures(kind, confidence, warnings)
+        measures += comparison.measures(kind, confidence)
+        if kind.needs and kind.fewest < FEWEST:
+            without_interval.setdefault((kind.fewest, kind.needs), []).append(kind.name)
+    if without_interval:
+        listed = "; ".join(
+            f"only {n} patients have {needs} ({', '.join(names)})"
+            for (n, needs), names in without_interval.items()
+        )
+        warnings.append(f"No interval is given below {FEWEST} patients. In one cohort {listed}.")
     return Fidelity(tuple(measures), comparison.size, tuple(warnings))
 
 
@@ -156,19 +182,13 @@ class _Comparison:
         self.of_real = np.ascontiguousarray(np.concatenate([chosen, others, drawn[0]]).T)
         self.of_synthetic = np.ascontiguousarray(np.concatenate([of_synthetic, drawn[1]]).T)
 
-    def measures(self, kind: Counted, confidence: float, warnings: list[str]) -> list[Measure]:
+    def measures(self, kind: Counted, confidence: float) -> list[Measure]:
         """The measures of one kind of count."""
         real, synthetic = kind.sums(self.of_real, self.of_synthetic)
         first, second, drawn = slice(SPLITS), slice(SPLITS, 2 * SPLITS), slice(2 * SPLITS, None)
         of_synthetic = synthetic.some(first)
         synthetic_drawn = synthetic.some(slice(SPLITS, None))
         enough = kind.fewest >= FEWEST
-        if kind.needs and not enough:
-            name = kind.statistics[0].name.rpartition(" ")[0]
-            warnings.append(
-                f"In one cohort only {kind.fewest} patients have {kind.needs}: no interval is "
-                f"given for {name} below {FEWEST}."
-            )
         found = []
         for statistic in kind.statistics:
             value = _mean(statistic(real.some(first), of_synthetic))
@@ -178,6 +198,9 @@ class _Comparison:
             low = high = math.nan
             if enough and not math.isnan(value):
                 values = statistic(real.some(drawn), synthetic_drawn)
+                if statistic.better == "near":
+                    # It looks at one cohort alone; the floor moves with the other one.
+                    values = values - statistic(synthetic_drawn, real.some(drawn))
                 low, high = interval(values, confidence=confidence, centre=value)
                 # Moved to the value, an interval can pass what the number cannot.
                 low, high = np.clip([low, high], statistic.lowest, statistic.highest)
@@ -202,7 +225,9 @@ def _mean(values: np.ndarray) -> float:
     return float(finite.mean()) if len(finite) else math.nan
 
 
-def _warnings(real: CodeTable, synthetic: CodeTable) -> list[str]:
+def _warnings(
+    real: CodeTable, synthetic: CodeTable, other_real: Sequence[PatientRecord]
+) -> list[str]:
     """What to know about two cohorts before they are compared."""
     warnings = [
         *too_few("real cohort", len(real)),
@@ -218,15 +243,18 @@ def _warnings(real: CodeTable, synthetic: CodeTable) -> list[str]:
             f"{ours!r}, a synthetic one {theirs!r}; are the codes written in the same way?"
         )
         return warnings
-    new = np.flatnonzero((n_real == 0) & (n_synthetic > 0))
+    known = {code for record in other_real for code in record.codes}
+    unknown = np.array([code not in known for code in real.codes])
+    new = np.flatnonzero((n_real == 0) & (n_synthetic > 0) & unknown)
     if len(new):
         example = new[n_synthetic[new].argmax()]
         codes = "1 code" if len(new) == 1 else f"{len(new)} codes"
         of = int(n_synthetic[example])
-        share = 100 * synthetic.visits[:, new].sum() / synthetic.visits.sum()
+        share = synthetic.visits[:, new].sum() / synthetic.visits.sum()
         warnings.append(
-            f"{codes} of the synthetic patients no real patient has, such as "
-            f"{real.codes[example]!r} ({of} synthetic patient{'s' * (of > 1)}); they are "
-            f"{share:.1f} percent of the codes written."
+            f"The synthetic patients have {codes} that none of the "
+            f"{len(real) + len(other_real):,} real patients has, such as "
+            f"{real.codes[example]!r} ({of} synthetic patient{'s' * (of > 1)}); their share "
+            f"of all codes written is {share:.3g}."
         )
     return warnings

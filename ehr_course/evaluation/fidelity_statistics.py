@@ -15,9 +15,26 @@ from typing import Literal, NamedTuple
 import numpy as np
 from scipy.sparse import csr_array
 
+from ehr_course.evaluation.carry_over import (
+    carried_over,
+    chronic_categories,
+    recurrent,
+    sum_over_visits,
+)
 from ehr_course.evaluation.code_pairs import followed, pairs_in_turn, pairs_in_visits
 from ehr_course.evaluation.code_table import CodeTable
 from ehr_course.evaluation.distances import js_divergence
+from ehr_course.evaluation.measure import SHARE
+
+MANY_VISITS = 4
+"""A patient with so many visits or more has a history; how many do is counted."""
+
+_GAPS = (
+    (1, "", "the visit before", "a second visit"),
+    (2, " across 2 visits", "the visit but one before", "a third visit"),
+    (3, " across 3 visits", "the third visit before", "a fourth visit"),
+)
+"""How far carry-over looks back: visits, part of the name, in words, and what it needs."""
 
 
 class Sums(NamedTuple):
@@ -41,7 +58,8 @@ class Statistic:
     """One number for the sums of two sides.
 
     Attributes:
-        name, unit, better, meaning: as in Measure.
+        name, unit, better, meaning: as in Measure. A number that is better "near" depends on
+            the synthetic sums alone; its floor is the same number of real patients.
         function: takes the real Sums and the synthetic ones, and returns float (choices,).
         lowest, highest: what the number cannot pass.
     """
@@ -68,12 +86,14 @@ class Counted:
         matrices: of each cohort, float32 (patients, things).
         of: of each cohort, float32 (patients,): what counts are divided by to make shares.
         statistics: what is made of the sums.
+        name: what is counted, in the words of the report.
         needs: what a patient needs to be counted; "" where every patient is.
     """
 
     matrices: tuple[csr_array, csr_array]
     of: tuple[np.ndarray, np.ndarray]
     statistics: tuple[Statistic, ...]
+    name: str = ""
     needs: str = ""
 
     @property
@@ -97,7 +117,7 @@ def everything_counted(real: CodeTable, synthetic: CodeTable) -> Iterator[Counte
     """Each kind of thing in turn, with what is made of it; one at a time, to save memory."""
     tables = (real, synthetic)
     patients = tuple(np.ones(len(table), dtype=np.float32) for table in tables)
-    visits_of = tuple(_sum_over_visits(table) for table in tables)
+    visits_of = tuple(sum_over_visits(table) for table in tables)
     n_visits = tuple(
         of_patient @ np.ones(of_patient.shape[1], dtype=np.float32) for of_patient in visits_of
     )
@@ -116,17 +136,19 @@ def everything_counted(real: CodeTable, synthetic: CodeTable) -> Iterator[Counte
             ),
         ),
     )
+    at_visits = tuple(
+        csr_array(of_patient @ table.visits)
+        for of_patient, table in zip(visits_of, tables, strict=True)
+    )
     yield Counted(
-        tuple(
-            csr_array(of_patient @ table.visits)
-            for of_patient, table in zip(visits_of, tables, strict=True)
-        ),
+        at_visits,
         n_visits,
         (
             *_prevalence("visit prevalence", "the share of visits that have a code", "code"),
             *_distances("code distribution", "codes, each by its share of all codes written"),
         ),
     )
+    yield from _first_and_later(tables, at_visits, n_visits)
     yield Counted(
         pairs_in_visits(*tables),
         n_visits,
@@ -153,9 +175,16 @@ def everything_counted(real: CodeTable, synthetic: CodeTable) -> Iterator[Counte
             ),
             *_distances("sequential pairs", "pairs of a code and a code of the next visit"),
         ),
+        name="sequential pairs",
         needs="a second visit",
     )
+    yield from _coming_back(tables)
     yield _numbers("visits per patient", "visits", "visits a patient has", n_visits)
+    yield _one_share(
+        f"patients with {MANY_VISITS} visits or more",
+        f"The share of patients who have {MANY_VISITS} visits or more.",
+        tuple(((n >= MANY_VISITS).astype(np.float32), np.ones_like(n)) for n in n_visits),
+    )
     codes_per_visit = tuple(np.diff(table.visits.indptr) for table in tables)
     owners = tuple(table.owner for table in tables)
     yield _numbers("codes per visit", "codes", "codes a visit has", codes_per_visit, owners)
@@ -167,13 +196,65 @@ def everything_counted(real: CodeTable, synthetic: CodeTable) -> Iterator[Counte
         (
             Statistic(
                 "sex difference",
-                "percentage points",
+                SHARE,
                 "low",
                 "How far apart the shares of women are, whichever is larger.",
-                lambda real, synthetic: 100 * np.abs(_share(real) - _share(synthetic))[:, 0],
-                highest=100,
+                lambda real, synthetic: np.abs(_share(real) - _share(synthetic))[:, 0],
+                highest=1,
             ),
         ),
+    )
+
+
+def _first_and_later(
+    tables: tuple[CodeTable, ...],
+    at_visits: tuple[csr_array, ...],
+    n_visits: tuple[np.ndarray, ...],
+) -> Iterator[Counted]:
+    """Prevalence among the first visits of patients, and among all visits after them."""
+    firsts = tuple(
+        table.visits[np.searchsorted(table.owner, np.arange(len(table)))] for table in tables
+    )
+    yield Counted(
+        firsts,
+        tuple(np.ones_like(n) for n in n_visits),
+        _prevalence("first visit prevalence", "the share of first visits with a code", "code")[:1],
+    )
+    yield Counted(
+        tuple(csr_array(all_of - first) for all_of, first in zip(at_visits, firsts, strict=True)),
+        tuple(n - 1 for n in n_visits),
+        _prevalence(
+            "later visit prevalence",
+            "the share of visits after a patient's first one with a code",
+            "code",
+        )[:1],
+        name="later visit prevalence",
+        needs="a second visit",
+    )
+
+
+def _coming_back(tables: tuple[CodeTable, ...]) -> Iterator[Counted]:
+    """Which codes, and which chronic categories, were there at an earlier visit."""
+    chronic = tuple(chronic_categories(table) for table in tables)
+    for things, cohorts in (("codes", tables), ("chronic categories", chronic)):
+        for gap, how, where, needs in _GAPS:
+            yield _one_share(
+                f"carry-over of {things}{how}",
+                f"The share of a visit's {things} that stood in {where} of the same patient."
+                + (
+                    " Categories are those of three digits that hold chronic codes alone."
+                    if cohorts is chronic
+                    else ""
+                ),
+                tuple(carried_over(cohort, gap=gap) for cohort in cohorts),
+                needs=f"a chronic code at {needs}" if cohorts is chronic else needs,
+            )
+    yield _one_share(
+        "recurrent codes",
+        "The share of a patient's different codes that stand in more than one visit, among "
+        "patients with two visits or more.",
+        tuple(recurrent(table) for table in tables),
+        needs="a second visit",
     )
 
 
@@ -205,7 +286,7 @@ def _prevalence(
         _, error = errors(real, synthetic)
         if not error.shape[1]:
             return np.full(len(error), np.nan)
-        return 100 * np.sqrt((error**2).mean(axis=1))
+        return np.sqrt((error**2).mean(axis=1))
 
     return (
         Statistic(
@@ -220,13 +301,32 @@ def _prevalence(
         ),
         Statistic(
             f"{name} RMSE",
-            "percentage points",
+            SHARE,
             "low",
             f"How far off {share} is: the root of the mean square over every {thing}.",
             rmse,
-            highest=100,
+            highest=1,
         ),
     )
+
+
+def _one_share(
+    name: str,
+    meaning: str,
+    parts: tuple[tuple[np.ndarray, np.ndarray], ...],
+    needs: str = "",
+) -> Counted:
+    """A share of each cohort by itself: of each cohort what is counted, and of how many."""
+    matrices = tuple(csr_array(found[:, None]) for found, _ in parts)
+    statistic = Statistic(
+        name,
+        SHARE,
+        "near",
+        f"{meaning} The floor is that of real patients.",
+        lambda real, synthetic: _share(synthetic)[:, 0],
+        highest=1,
+    )
+    return Counted(matrices, tuple(of for _, of in parts), (statistic,), name=name, needs=needs)
 
 
 def _distances(name: str, things: str) -> tuple[Statistic, ...]:
@@ -289,10 +389,3 @@ def _numbers(
             ),
         ),
     )
-
-
-def _sum_over_visits(table: CodeTable) -> csr_array:
-    """float32 (patients, visits): 1 where the visit is the patient's."""
-    n = len(table.owner)
-    ones = np.ones(n, dtype=np.float32)
-    return csr_array((ones, (table.owner, np.arange(n))), shape=(len(table), n))

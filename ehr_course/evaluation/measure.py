@@ -28,6 +28,9 @@ from ehr_course.errors import InputError
 FEWEST = 30
 """With fewer patients than this no interval is given: it would say more than is known."""
 
+SHARE = "share"
+"""The unit of a share, from 0 to 1, and of a difference of two; no measure is in percent."""
+
 RESAMPLES = 200
 """How often patients are drawn again, unless another number is asked for."""
 
@@ -41,7 +44,7 @@ class Measure:
         value: what was measured; ``nan`` where there was nothing to measure.
         low, high: the bootstrap interval; both ``nan`` where there are too few patients.
         floor: what real patients score in place of synthetic ones; ``nan`` when unknown.
-        unit: such as "bits" or "percentage points"; "" for a plain number.
+        unit: such as "bits" or "share", which is a number from 0 to 1; "" for a plain number.
         better: "low", "high", or "near", where the best value is the floor itself.
         meaning: one or two sentences: what the number says and how it was made.
 

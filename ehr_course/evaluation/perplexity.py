@@ -14,7 +14,9 @@ With p(x | given) the softmax over the whole vocabulary and K codes in V visits:
   pseudo-likelihood (Besag 1975), and not to be compared with the longitudinal one;
 * **unigram**, for comparison: every code and every ``<\v>`` by its frequency in the training
   records, each counted once more than it is there (add-one). A model that has learned anything
-  is below it.
+  is below it;
+* **relative to the unigram**: the longitudinal perplexity per code over the unigram's. 1 is no
+  better than a table of frequencies; at 0.1 the model chooses between a tenth as many codes.
 
 Nothing that is scored is read: see evaluation.likelihood.
 """
@@ -41,7 +43,16 @@ from ehr_course.evaluation.measure import (
 from ehr_course.records import PatientRecord
 from ehr_course.tokenizers.codes import CodeTokenizer
 
-__all__ = ["Perplexity", "perplexity", "record_log_likelihood"]
+__all__ = ["RELATIVE", "Perplexity", "perplexity", "record_log_likelihood"]
+
+RELATIVE = "perplexity per code relative to the unigram"
+"""The name of the measure that says whether a model beats a table of frequencies."""
+
+_RELATIVE_MEANING = (
+    "The longitudinal perplexity per code over that of a unigram, which draws each code by its "
+    "frequency in the training records; on the same patients. Below 1 the model beats a table of "
+    "frequencies."
+)
 
 _GIVEN = {
     "longitudinal": "given age, sex, the visits before and the codes before it",
@@ -55,8 +66,9 @@ class Perplexity:
     """How well a model predicts records that it does not read.
 
     Attributes:
-        measures: "longitudinal perplexity per code" and "... per visit", the same two for
-            "cross-sectional" and, where training records were given, for "unigram".
+        measures: "longitudinal perplexity per code" and "... per visit"; where training records
+            were given the same two for "unigram", and "perplexity per code relative to the
+            unigram"; then the same two for "cross-sectional".
         warnings: what the reader must know before the numbers are used; empty if nothing.
     """
 
@@ -112,40 +124,34 @@ def perplexity(
             f"none of the codes of these {len(records)} patients is in the vocabulary",
             "Use the tokenizer and the patients of one hospital.",
         )
-    nats = {
-        "longitudinal": scored.nats_in_order(),
-        "cross-sectional": scored.nats_in_visits(),
-    }
+    nats = {"longitudinal": scored.nats_in_order()}
     if train is not None:
         if not len(train):
             raise InputError(
                 "perplexity", "train", "there are none", "Leave it out, or give some."
             )
         nats["unigram"] = _unigram_nats(tokenizer, train)[ids]
+    nats["cross-sectional"] = scored.nats_in_visits()
     codes, ends = ids >= FIRST_CODE, ids == CodeTokenizer.visit_end_id
-
-    def by_patient(each: np.ndarray) -> np.ndarray:
-        return np.add.reduceat(each.astype(np.float64), offsets[:-1])
-
     rng = generator(seed)
+
+    def measured(name: str, costs: np.ndarray, of: np.ndarray, meaning: str) -> Measure:
+        """exp of the mean of what tokens cost: (tokens,), of as many as ``of`` says."""
+        costs, of = (np.add.reduceat(x.astype(np.float64), offsets[:-1]) for x in (costs, of))
+        bounds = share_interval(costs, of, rng=rng, resamples=resamples, confidence=confidence)
+        with np.errstate(over="ignore"):  # a long visit of a poor model comes to infinity
+            value, low, high = np.exp([costs.sum() / of.sum(), *bounds])
+        return Measure(name, value, low=low, high=high, better="low", meaning=meaning)
+
     measures = []
     for kind, each in nats.items():
         in_visit = codes if kind == "cross-sectional" else codes | ends
         for unit, costs, of in (("code", each * codes, codes), ("visit", each * in_visit, ends)):
-            costs, of = by_patient(costs), by_patient(of)
-            bounds = share_interval(costs, of, rng=rng, resamples=resamples, confidence=confidence)
-            with np.errstate(over="ignore"):  # a long visit of a poor model comes to infinity
-                value, low, high = np.exp([costs.sum() / of.sum(), *bounds])
-            measures.append(
-                Measure(
-                    f"{kind} perplexity per {unit}",
-                    value,
-                    low=low,
-                    high=high,
-                    better="low",
-                    meaning=_meaning(kind, unit),
-                )
-            )
+            name = f"{kind} perplexity per {unit}"
+            measures.append(measured(name, costs, of, _meaning(kind, unit)))
+        if kind == "unigram":
+            saved = (nats["longitudinal"] - each) * codes
+            measures.append(measured(RELATIVE, saved, codes, _RELATIVE_MEANING))
     return Perplexity(tuple(measures), tuple(_warnings(scored, tokenizer, records)))
 
 

@@ -23,6 +23,7 @@ from ehr_course.evaluation.measure import (
     FEWEST,
     GROUPS,
     RESAMPLES,
+    SHARE,
     Measure,
     drawn_counts,
     interval_around,
@@ -104,7 +105,8 @@ def _measure(
     floor: float = math.nan,
 ) -> Measure:
     better, meaning = MEANINGS[name]
-    return Measure(name, value, *span, floor=floor, better=better, meaning=meaning)
+    unit = SHARE if name in SHARES else ""
+    return Measure(name, value, *span, floor=floor, unit=unit, better=better, meaning=meaning)
 
 
 def _some(table: CodeTable, n: int, rng: np.random.Generator) -> CodeTable:
@@ -311,6 +313,14 @@ def _mean(values: np.ndarray) -> float:
 
 # ------------------------------------------------------------------ meanings
 
+
+SHARES = (
+    "attribute disclosure sensitivity",
+    "exact copies",
+    "exact copies of long records",
+    "rare codes absent",
+)
+"""The measures that are shares of patients or of codes; the others are scores without a unit."""
 
 MEANINGS: dict[str, tuple[Literal["low", "high", "near"], str]] = {
     "adversarial accuracy, train": (

@@ -23,6 +23,7 @@ from ehr_course.evaluation.measure import (
     FEWEST,
     GROUPS,
     RESAMPLES,
+    SHARE,
     Measure,
     drawn_counts,
     interval_around,
@@ -281,6 +282,7 @@ def _measure(
         low,
         high,
         floor=floor[0],
+        unit=SHARE if score == "recall at 10" else "",
         better="high",
         meaning=meaning,
     )

@@ -22,6 +22,7 @@ from ehr_course.errors import InputError
 from ehr_course.evaluation.code_table import CodeTable, code_tables
 from ehr_course.evaluation.measure import (
     RESAMPLES,
+    SHARE,
     Measure,
     generator,
     measure_named,
@@ -93,7 +94,7 @@ class Validity:
 
     Attributes:
         measures: "impossible codes", "visits with an impossible code" and "patients with an
-            impossible code", each in percent.
+            impossible code", each a share from 0 to 1.
         worst: the codes that are impossible most often, most often first.
         warnings: what the reader must know before the numbers are used; empty if nothing.
     """
@@ -137,8 +138,8 @@ def validity(
 
     >>> from ehr_course.records import Visit
     >>> found = validity([PatientRecord(1, "M", 30, (Visit(("650", "4019")), Visit(("4019",))))])
-    >>> [round(measure.value, 1) for measure in found.measures]
-    [33.3, 50.0, 100.0]
+    >>> [round(measure.value, 2) for measure in found.measures]
+    [0.33, 0.5, 1.0]
     >>> found.worst[0].code, found.worst[0].title, found.worst[0].count
     ('650', 'Normal delivery', 1)
     >>> found.worst[0].reason
@@ -166,10 +167,10 @@ def validity(
             Measure(
                 what,
                 share,
-                100 * low,
-                100 * high,
+                low,
+                high,
                 floor,
-                "percent",
+                SHARE,
                 "low",
                 f"The share of all {name} "
                 + ("that are" if name == "codes" else "with at least one code that is")
@@ -221,8 +222,8 @@ class _Counts:
         ]
 
     def shares(self) -> list[float]:
-        """The three shares in percent."""
-        return [100 * float(found.sum() / of.sum()) for found, of in self.by_patient()]
+        """The three shares."""
+        return [float(found.sum() / of.sum()) for found, of in self.by_patient()]
 
     def worst(self, most: int) -> list[WorstCode]:
         """The codes that are impossible most often."""

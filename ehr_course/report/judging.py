@@ -99,6 +99,7 @@ def judge(
     train: Sequence[PatientRecord],
     held_out: Sequence[PatientRecord],
     synthetic: Sequence[PatientRecord],
+    other_real: Sequence[PatientRecord] = (),
     model: PromptBart | None = None,
     tokenizer: CodeTokenizer | None = None,
     title: str = "A synthetic cohort",
@@ -115,6 +116,8 @@ def judge(
         train: real patients that the model learned from.
         held_out: real patients that it did not learn from.
         synthetic: the cohort.
+        other_real: the rest of the real patients, where train and held_out are some of them.
+            They are looked at only to say which synthetic codes no real patient has.
         model, tokenizer: the model that wrote it, if it is there: then its perplexity on at most
             500 of the held-out patients is measured, and whether its likelihood gives away those
             that it learned from.
@@ -130,7 +133,7 @@ def judge(
     judgements: dict[str, tuple[str, Callable[[], Any]]] = {
         "fidelity": (
             "Is everything as frequent as in real patients?",
-            lambda: fidelity(train, synthetic, seed=seed),
+            lambda: fidelity(train, synthetic, other_real=[*held_out, *other_real], seed=seed),
         ),
         "validity": (
             "Are its patients possible?",

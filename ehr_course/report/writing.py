@@ -33,6 +33,7 @@ def write_report(
     train: Sequence[PatientRecord],
     held_out: Sequence[PatientRecord],
     synthetic: Sequence[PatientRecord],
+    other_real: Sequence[PatientRecord] = (),
     model: PromptBart | None = None,
     tokenizer: CodeTokenizer | None = None,
     title: str = "A synthetic cohort",
@@ -48,8 +49,8 @@ def write_report(
     Args:
         folder: where to write; one that is not there yet, or empty. It is there whole or not
             at all.
-        train, held_out, synthetic, model, tokenizer, title, seed, progress: as ``judge`` takes
-            them.
+        train, held_out, synthetic, other_real, model, tokenizer, title, seed, progress: as
+            ``judge`` takes them.
         overwrite: whether a folder with something in it is replaced.
 
     Returns:
@@ -63,6 +64,7 @@ def write_report(
         train=train,
         held_out=held_out,
         synthetic=synthetic,
+        other_real=other_real,
         model=model,
         tokenizer=tokenizer,
         title=title,

@@ -95,6 +95,10 @@ def test_the_limit_draws_some_of_each_cohort(ehr_course, asked, prepared, synthe
     for name, whole in (("train", split.train), ("held_out", split.test)):
         assert len(cohorts[name]) == 15
         assert set(content(cohorts[name])) <= set(content(whole))
+    everybody = [*cohorts["train"], *cohorts["held_out"], *cohorts["other_real"]]
+    assert sorted(r.subject_id for r in everybody) == sorted(
+        r.subject_id for part in split for r in part
+    )
     assert "15 train, 15 held out, 15 synthetic" in done.stdout
 
 

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 from torch import nn
 
 from ehr_course.batches.corruption import EMPTY_RECORD
 from ehr_course.errors import InputError
 from ehr_course.evaluation import likelihood
 from ehr_course.evaluation.likelihood import ScoredRecords, record_log_likelihood
-from ehr_course.evaluation.perplexity import perplexity
+from ehr_course.evaluation.perplexity import RELATIVE, perplexity
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.models.saved import load_checkpoint
 from ehr_course.records import PatientRecord, Visit
@@ -206,6 +207,54 @@ def test_unigram_perplexity_is_counted_by_hand() -> None:
     assert found["unigram perplexity per code"].value == pytest.approx(math.exp(np.mean(codes)))
     per_visit = math.exp((sum(codes) + ends) / n_visits)
     assert found["unigram perplexity per visit"].value == pytest.approx(per_visit)
+
+
+def test_the_perplexity_relative_to_the_unigram_is_counted_patient_by_patient() -> None:
+    train, test = COHORT[:8], COHORT[8:]
+    found = perplexity(random_model(), TOKENIZER, test, train=train, resamples=3000)
+    counts = Counter(dict.fromkeys([*TOKENIZER.codes, "end"], 1))
+    counts.update(code for record in train for code in record.codes)
+    counts["end"] += sum(len(record.visits) for record in train)
+    scored = ScoredRecords(random_model(), TOKENIZER, test)
+    costs, row = scored.nats_in_order(), 0
+    sums = []
+    for record in test:
+        saved = n = 0
+        for token in TOKENIZER.encode(record):
+            if token > MASK:
+                saved += costs[row] + math.log(counts[TOKENIZER.id_to_token(token)])
+                n += 1
+            row += 1
+        sums.append((saved - n * math.log(counts.total()), n))
+    measure = found[RELATIVE]
+    value = math.exp(sum(saved for saved, _ in sums) / sum(n for _, n in sums))
+    assert measure.value == pytest.approx(value)
+    oracle = stats.bootstrap(
+        np.array(sums, dtype=float).T,
+        lambda saved, n, axis: np.exp(saved.sum(axis=axis) / n.sum(axis=axis)),
+        paired=True,
+        n_resamples=3000,
+        method="percentile",
+        rng=0,
+    ).confidence_interval
+    assert (measure.low, measure.high) == pytest.approx(tuple(oracle), rel=0.03)
+    # A model of random weights that is sure of itself is worse than a table.
+    assert measure.low > 1
+
+
+def test_the_unigram_stands_beside_the_model_and_only_with_training_records() -> None:
+    names = [m.name for m in perplexity(random_model(), TOKENIZER, COHORT, train=COHORT).measures]
+    assert names == [
+        "longitudinal perplexity per code",
+        "longitudinal perplexity per visit",
+        "unigram perplexity per code",
+        "unigram perplexity per visit",
+        RELATIVE,
+        "cross-sectional perplexity per code",
+        "cross-sectional perplexity per visit",
+    ]
+    without = [m.name for m in perplexity(random_model(), TOKENIZER, COHORT).measures]
+    assert without == names[:2] + names[5:]
 
 
 def test_the_checkpoint_is_far_better_than_frequencies_on_patients_it_never_saw() -> None:

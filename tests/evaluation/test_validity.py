@@ -79,20 +79,20 @@ def test_codes_visits_and_patients_are_counted_by_hand() -> None:
         "visits with an impossible code",
         "patients with an impossible code",
     ]
-    assert np.allclose(shares(found), [100 * 4 / 9, 100 * 3 / 6, 100 * 2 / 3])
-    assert {measure.unit for measure in found.measures} == {"percent"}
+    assert np.allclose(shares(found), [4 / 9, 3 / 6, 2 / 3])
+    assert {measure.unit for measure in found.measures} == {"share"}
 
 
 def test_the_share_of_codes_is_that_of_the_slow_loop() -> None:
     mixed = with_other_patients_codes(300, seed=0)
     slow = impossible_share_of(mixed)
     assert slow > 0.05
-    assert validity(mixed)["impossible codes"].value == pytest.approx(100 * slow)
+    assert validity(mixed)["impossible codes"].value == pytest.approx(slow)
 
 
 def test_the_age_at_the_first_visit_counts_at_all_visits() -> None:
     found = validity([patient(11, "F", ("4019",), ("650",))])
-    assert found["impossible codes"].value == 50
+    assert found["impossible codes"].value == 0.5
 
 
 def test_the_worst_codes_come_with_title_count_and_rule() -> None:
@@ -149,7 +149,7 @@ def test_the_floor_is_the_share_of_real_patients() -> None:
     real = [patient(30, "F", ("650",))] * 9 + [patient(30, "M", ("650", "4019"))]
     found = validity([patient(30, "F", ("650",))], real=real)
     floors = [measure.floor for measure in found.measures]
-    assert np.allclose(floors, [100 / 11, 10, 10])
+    assert np.allclose(floors, [1 / 11, 0.1, 0.1])
     assert all(math.isnan(measure.floor) for measure in validity(real).measures)
 
 
@@ -171,20 +171,20 @@ def test_intervals_are_those_of_scipys_bootstrap_over_patients() -> None:
     for measure, sums in zip(found.measures, pairs, strict=True):
         oracle = stats.bootstrap(
             np.array(sums, dtype=float).T,
-            lambda a, b, axis: 100 * a.sum(axis=axis) / b.sum(axis=axis),
+            lambda a, b, axis: a.sum(axis=axis) / b.sum(axis=axis),
             paired=True,
             n_resamples=3000,
             method="percentile",
             rng=0,
         ).confidence_interval
-        assert (measure.low, measure.high) == pytest.approx(tuple(oracle), abs=0.5)
+        assert (measure.low, measure.high) == pytest.approx(tuple(oracle), abs=0.006)
 
 
 def test_nothing_found_in_100_patients_leaves_room_for_some() -> None:
     for measure in validity(make_cohort(100, seed=0)).measures:
         assert (measure.value, measure.low) == (0, 0)
         # Clopper and Pearson: the share at which nothing in 100 has a chance of 2.5 percent.
-        assert (1 - measure.high / 100) ** 100 == pytest.approx(0.025)
+        assert (1 - measure.high) ** 100 == pytest.approx(0.025)
 
 
 def test_with_too_few_patients_there_is_no_interval_and_a_warning() -> None:

@@ -93,7 +93,15 @@ def test_with_its_model_the_report_tells_its_perplexity(cohorts):
         "privacy",
         "utility",
     ]
-    assert all(m.value > 1 for m in of_kind(report, "perplexity"))
+    found = report.measures
+    relative = found.pop("perplexity per code relative to the unigram")
+    assert all(found[m.name].value > 1 for m in of_kind(report, "perplexity") if m != relative)
+    assert relative.value == pytest.approx(
+        found["longitudinal perplexity per code"].value
+        / found["unigram perplexity per code"].value
+    )
+    # A model that learned from this hospital beats a table of its frequencies.
+    assert relative.high < 1
 
 
 class Page(HTMLParser):
@@ -185,6 +193,31 @@ def test_one_patient_is_a_report_that_says_nothing(cohorts):
     one = {name: cohort[:1] for name, cohort in cohorts.items()}
     report = judge(**one)
     assert any(sentence.startswith("Nothing shows") for sentence in report.limits)
+
+
+def test_a_code_of_any_real_patient_is_not_said_to_be_new(cohorts):
+    few = {name: cohort[:80] for name, cohort in cohorts.items()}
+    visits = (Visit(("99999", "99998", "99997")),)
+    few["synthetic"] = few["synthetic"] + [PatientRecord(1, "F", 50, visits)]
+    few["held_out"] = few["held_out"] + [PatientRecord(2, "F", 50, (Visit(("99999",)),))]
+    rest = [PatientRecord(3, "F", 50, (Visit(("99998",)),)), *cohorts["train"][80:]]
+    real = few["train"] + few["held_out"] + rest
+    known = {code for record in real for code in record.codes}
+    new = {code for record in few["synthetic"] for code in record.codes} - known
+    (said,) = [w for w in judge(**few, other_real=rest).warnings if "none of the" in w]
+    assert f"have {len(new)} code" in said and f"none of the {len(real)} real patients" in said
+    assert "99997" in new and "99998" not in new
+
+
+def test_every_share_is_from_0_to_1_and_has_that_unit(halves):
+    shares = [m for m in halves.measures.values() if m.unit == "share"]
+    assert {"impossible codes", "sex difference", "exact copies", "carry-over of codes"} <= {
+        m.name for m in shares
+    }
+    for measure in shares:
+        known = [x for x in (measure.value, measure.floor) if not math.isnan(x)]
+        assert all(0 <= x <= 1 for x in known), measure.name
+    assert not {m.unit for m in halves.measures.values()} & {"percent", "percentage points", "%"}
 
 
 def test_cohorts_without_a_common_code_are_reported(cohorts):
