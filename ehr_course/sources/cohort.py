@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from html import escape
 
-from ehr_course.records import PatientRecord
+from ehr_course.records import AnyRecord
 
 
 class Reason(StrEnum):
@@ -28,11 +28,16 @@ class Reason(StrEnum):
     DIAGNOSES_DROPPED = "all its diagnoses were dropped"
     NO_ADMISSION = "no admission"
     ADMISSIONS_DROPPED = "all admissions were dropped"
+    NO_VISIT = "no visit"
+    NO_PATIENT = "no patient"
+    CODES_DROPPED = "all its codes were dropped"
+    UNMAPPED = "a code that the code map does not have"
     BAD_ID = "an id that is no whole number"
     BAD_SEQ_NUM = "a sequence number that is no whole number"
     BAD_DATE = "a date that cannot be read"
     BAD_SEX = "a sex other than F or M"
     BAD_AGE = "an age or year that is no whole number"
+    NO_AGE = "an age that is missing or is none"
     BAD_CODE = "a code of the wrong shape"
     BAD_VERSION = "an ICD version other than 9 or 10"
     BEFORE_BIRTH = "admitted before birth"
@@ -54,6 +59,8 @@ class Change(StrEnum):
     """What a loader rewrote without dropping anything, in the words of the report."""
 
     AGE_90 = "ages above 89 recorded as 90"
+    AGE_ROUNDED = "fractional ages rounded down to completed years"
+    CODE_MAPPED = "codes replaced by those of the code map"
     CODE_RESPELLED = "codes respelled (dot, spaces or lower case removed)"
 
 
@@ -184,7 +191,7 @@ class Cohort:
         report: every row that was read, used or dropped.
     """
 
-    records: tuple[PatientRecord, ...]
+    records: tuple[AnyRecord, ...]
     report: LoadReport
 
     def __repr__(self) -> str:
