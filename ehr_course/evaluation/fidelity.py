@@ -31,11 +31,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ehr_course.errors import InputError
-from ehr_course.evaluation.code_table import CodeTable, code_tables
-from ehr_course.evaluation.fidelity_statistics import Counted, everything_counted
+from ehr_course.evaluation.code_table import CodeTable, code_tables, unknown_in
+from ehr_course.evaluation.fidelity_statistics import NEEDED_BY, Counted, everything_counted
 from ehr_course.evaluation.measure import (
     FEWEST,
     RESAMPLES,
+    LeftOut,
     Measure,
     drawn_counts,
     generator,
@@ -43,7 +44,7 @@ from ehr_course.evaluation.measure import (
     measure_named,
     too_few,
 )
-from ehr_course.records import PatientRecord
+from ehr_course.records import AnyRecord
 
 SPLITS = 20
 """How often the cohorts are split at random, to compare m patients with m others."""
@@ -58,11 +59,13 @@ class Fidelity:
             fidelity's docstring, in its order.
         size: m, how many patients were compared with how many others.
         warnings: what the reader must know before the numbers are used; empty if nothing.
+        left_out: the measures of age or sex, where a cohort has none.
     """
 
     measures: tuple[Measure, ...]
     size: int
     warnings: tuple[str, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
 
     def __getitem__(self, name: str) -> Measure:
         """The measure of a name."""
@@ -70,8 +73,8 @@ class Fidelity:
 
 
 def fidelity(
-    real: Sequence[PatientRecord],
-    synthetic: Sequence[PatientRecord],
+    real: Sequence[AnyRecord],
+    synthetic: Sequence[AnyRecord],
     *,
     seed: int = 0,
     resamples: int = RESAMPLES,
@@ -132,7 +135,12 @@ def fidelity(
     measures = []
     for kind in everything_counted(*tables):
         measures += comparison.measures(kind, confidence, warnings)
-    return Fidelity(tuple(measures), comparison.size, tuple(warnings))
+    left_out = tuple(
+        LeftOut(name, reason)
+        for what, reason in unknown_in({"real": tables[0], "synthetic": tables[1]}).items()
+        for name in NEEDED_BY[what]
+    )
+    return Fidelity(tuple(measures), comparison.size, tuple(warnings), left_out)
 
 
 class _Comparison:

@@ -41,7 +41,7 @@ from tqdm import tqdm
 from ehr_course.errors import InputError
 from ehr_course.evaluation import privacy_attacks
 from ehr_course.evaluation.measure import Measure, measure_named
-from ehr_course.records import PatientRecord
+from ehr_course.records import AnyRecord
 
 if TYPE_CHECKING:
     from ehr_course.models.prompt_bart import PromptBart
@@ -66,9 +66,9 @@ class Privacy:
 
 
 def privacy(
-    train: Sequence[PatientRecord],
-    held_out: Sequence[PatientRecord],
-    synthetic: Sequence[PatientRecord],
+    train: Sequence[AnyRecord],
+    held_out: Sequence[AnyRecord],
+    synthetic: Sequence[AnyRecord],
     *,
     model: PromptBart | None = None,
     tokenizer: CodeTokenizer | None = None,

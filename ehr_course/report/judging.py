@@ -13,13 +13,13 @@ from tqdm import tqdm
 
 from ehr_course.errors import InputError
 from ehr_course.evaluation.fidelity import fidelity
-from ehr_course.evaluation.measure import FEWEST, Measure
+from ehr_course.evaluation.measure import FEWEST, LeftOut, Measure
 from ehr_course.evaluation.perplexity import perplexity
 from ehr_course.evaluation.privacy import privacy
 from ehr_course.evaluation.utility import utility
 from ehr_course.evaluation.validity import WorstCode, validity
 from ehr_course.models.prompt_bart import PromptBart
-from ehr_course.records import PatientRecord
+from ehr_course.records import AnyRecord
 from ehr_course.report.verdicts import limits_of_use, verdict
 from ehr_course.tokenizers.codes import CodeTokenizer
 
@@ -37,11 +37,32 @@ class Section:
         key: "fidelity", "validity", "perplexity", "privacy" or "utility".
         title: the question.
         measures: the answers.
+        left_out: the measures that the cohorts lack something for.
     """
 
     key: str
     title: str
     measures: tuple[Measure, ...]
+    left_out: tuple[LeftOut, ...] = ()
+
+    @property
+    def left_out_in_words(self) -> tuple[str, ...]:
+        """Which measures were left out, a sentence for each reason.
+
+        >>> from ehr_course.evaluation.measure import LeftOut
+        >>> missing = "the synthetic cohort has no age"
+        >>> left_out = tuple(LeftOut(f"age {n}", missing) for n in ("mean", "spread"))
+        >>> Section("fidelity", "?", (), left_out).left_out_in_words
+        ('Left out: age mean and age spread, because the synthetic cohort has no age.',)
+        """
+        names: dict[str, list[str]] = {}
+        for name, reason in self.left_out:
+            names.setdefault(reason, []).append(name)
+        return tuple(
+            f"Left out: {' and '.join(filter(None, (', '.join(of[:-1]), of[-1])))}, because "
+            f"{reason}."
+            for reason, of in names.items()
+        )
 
 
 @dataclass(frozen=True)
@@ -72,6 +93,11 @@ class Report:
         """Every measure by its name."""
         return {m.name: m for section in self.sections for m in section.measures}
 
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Which measures were left out and why, in sentences."""
+        return tuple(text for section in self.sections for text in section.left_out_in_words)
+
     def to_json(self) -> dict[str, Any]:
         """The report as JSON holds it; a number that is not finite is None."""
         return {
@@ -84,6 +110,7 @@ class Report:
                     "measures": [
                         m.to_json() | {"verdict": verdict(m).value} for m in section.measures
                     ],
+                    "left_out": [measure._asdict() for measure in section.left_out],
                 }
                 for section in self.sections
             ],
@@ -96,9 +123,9 @@ class Report:
 
 def judge(
     *,
-    train: Sequence[PatientRecord],
-    held_out: Sequence[PatientRecord],
-    synthetic: Sequence[PatientRecord],
+    train: Sequence[AnyRecord],
+    held_out: Sequence[AnyRecord],
+    synthetic: Sequence[AnyRecord],
     model: PromptBart | None = None,
     tokenizer: CodeTokenizer | None = None,
     title: str = "A synthetic cohort",
@@ -165,7 +192,10 @@ def judge(
         for key, (question, measured) in bar:
             bar.set_description(key)
             parts.append((key, question, measured()))
-    sections = tuple(Section(key, question, part.measures) for key, question, part in parts)
+    sections = tuple(
+        Section(key, question, part.measures, getattr(part, "left_out", ()))
+        for key, question, part in parts
+    )
     warnings = [w for _, _, part in parts for w in getattr(part, "warnings", ())]
     sizes = {
         name: _size(cohort)
@@ -191,13 +221,13 @@ def judge(
     )
 
 
-def _some(cohort: Sequence[PatientRecord], most: int, seed: int) -> list[PatientRecord]:
+def _some(cohort: Sequence[AnyRecord], most: int, seed: int) -> list[PatientRecord]:
     """The cohort, or so many of it, drawn without replacement."""
     rows = np.sort(np.random.default_rng(seed).permutation(len(cohort))[:most])
     return [cohort[row] for row in rows.tolist()]
 
 
-def _size(cohort: Sequence[PatientRecord]) -> dict[str, int]:
+def _size(cohort: Sequence[AnyRecord]) -> dict[str, int]:
     return {
         "patients": len(cohort),
         "visits": sum(len(record.visits) for record in cohort),
@@ -211,9 +241,9 @@ def _is_small(size: dict[str, int]) -> bool:
 
 
 def _check(
-    train: Sequence[PatientRecord],
-    held_out: Sequence[PatientRecord],
-    synthetic: Sequence[PatientRecord],
+    train: Sequence[AnyRecord],
+    held_out: Sequence[AnyRecord],
+    synthetic: Sequence[AnyRecord],
     model: PromptBart | None,
     tokenizer: CodeTokenizer | None,
 ) -> None:

@@ -18,7 +18,7 @@ from ehr_course.new_folder import check_new_folder, new_folder
 from ehr_course.plots.cohort_dashboard import draw_dashboard
 from ehr_course.plots.measures import draw_measures
 from ehr_course.plots.style import Picture
-from ehr_course.records import PatientRecord
+from ehr_course.records import AnyRecord
 from ehr_course.report.judging import Report, judge
 from ehr_course.report.verdicts import Verdict, verdict
 from ehr_course.tokenizers.codes import CodeTokenizer
@@ -30,9 +30,9 @@ PAGE, NUMBERS = "report.html", "report.json"
 def write_report(
     folder: str | Path,
     *,
-    train: Sequence[PatientRecord],
-    held_out: Sequence[PatientRecord],
-    synthetic: Sequence[PatientRecord],
+    train: Sequence[AnyRecord],
+    held_out: Sequence[AnyRecord],
+    synthetic: Sequence[AnyRecord],
     model: PromptBart | None = None,
     tokenizer: CodeTokenizer | None = None,
     title: str = "A synthetic cohort",

@@ -33,6 +33,7 @@ class RowFilter:
         file: what errors call the table.
         frame: the kept rows; its column "line" says where each stands.
         rows_read: how many rows there were.
+        place: turns a number of the column "line" into words.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class RowFilter:
         self.frame = frame
         self.rows_read = frame.height
         self.file = file
-        self._place = place
+        self.place = place
         self._malformed = malformed
         self._spelling = spelling or {}
         self._drops: dict[Reason, Drop] = {}
@@ -80,7 +81,7 @@ class RowFilter:
 
     def _count(self, reason: Reason, count: int, lines: Iterable[int]) -> None:
         before = self._drops.get(reason, Drop(reason, 0, ()))
-        examples = before.examples + tuple(self._place(line) for line in lines)
+        examples = before.examples + tuple(self.place(line) for line in lines)
         self._drops[reason] = Drop(reason, before.count + count, examples[:EXAMPLES])
 
     def refuse(
@@ -103,7 +104,7 @@ class RowFilter:
                 shown = "an empty value" if value in (None, "") else repr(str(value))
                 raise InputError(
                     self.file,
-                    f"{self._place(first['line'])}, column {self._spelling.get(column, column)!r}",
+                    f"{self.place(first['line'])}, column {self._spelling.get(column, column)!r}",
                     f"{shown} {problem}",
                     f'{remedy} Or load with malformed="drop" to leave such rows out.',
                 )
@@ -166,7 +167,7 @@ class RowFilter:
         rows = self.frame.filter(bad).sort("line")
         if not rows.is_empty():
             same = rows.filter(pl.col(column) == rows[column][0])["line"]
-            problem += f" ({' and '.join(self._place(line) for line in same.head(EXAMPLES))})"
+            problem += f" ({' and '.join(self.place(line) for line in same.head(EXAMPLES))})"
         self.refuse(
             bad,
             Reason.ROWS_DIFFER,
