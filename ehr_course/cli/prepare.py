@@ -167,4 +167,4 @@ def _dropped(report: LoadReport | None) -> dict[str, int]:
     """Rows that were read and are in no record, by table and reason."""
     if report is None:
         return {}
-    return {f"{table}: {reason}": count for (table, reason), count in report.dropped.items()}
+    return report.dropped_by_name

@@ -117,7 +117,10 @@ class EvaluateSettings(Settings):
 
     Attributes:
         real: the folder that ``prepare`` wrote.
-        synthetic: what ``generate`` wrote, or any folder or file in one of its formats.
+        synthetic: what ``generate`` wrote, or a cohort of another tool; see load_cohort.
+        columns: of a .csv or .parquet file: which of them says what.
+        malformed: "raise" or "drop".
+        code_map: a .csv file with ICD-9-CM codes for those of the synthetic cohort, or None.
         model: the folder that ``train`` wrote, or None.
         limit: at most so many patients of each cohort, or None for all.
         title: of the report.
@@ -125,6 +128,9 @@ class EvaluateSettings(Settings):
 
     real: str
     synthetic: str
+    columns: dict[str, str] | None = None
+    malformed: Literal["raise", "drop"] = "raise"
+    code_map: str | None = None
     model: str | None = None
     limit: Annotated[int, Field(ge=2)] | None = None
     title: str = "A synthetic cohort beside the real one"

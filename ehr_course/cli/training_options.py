@@ -9,6 +9,7 @@ import typer
 from ehr_course.cli.options import (
     MOST_PATIENTS,
     NoteColumn,
+    OnMalformed,
     OutFolder,
     Overwrite,
     Quiet,
@@ -47,10 +48,7 @@ def prepare(
         Literal["general", "heart"],
         typer.Option(help="Which embedded hospital: every age, or old people's hearts."),
     ] = "general",
-    malformed: Annotated[
-        Literal["raise", "drop"],
-        typer.Option(help="Stop at the first malformed row, or drop such rows and count them."),
-    ] = "raise",
+    malformed: OnMalformed = "raise",
     validation: Annotated[
         float, typer.Option(min=0, max=1, help="Share of the patients to choose a model by.")
     ] = 0.1,

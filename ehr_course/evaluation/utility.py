@@ -5,7 +5,8 @@ codes of the visits before. Where a cohort has no age or no sex, nobody's is use
 a measure is what a model that learned from synthetic patients reaches on real test patients; the
 **floor** is what the same model reaches there when it learned from as many real patients. The last
 two measures need no model: everyone gets each code's frequency, of which the AUROC is 0.5 by
-definition. A synthetic cohort that does not beat them has taught nothing about individual patients.
+definition. A synthetic cohort that does not beat them has taught nothing about individual
+patients.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from ehr_course.evaluation.measure import (
     FEWEST,
     GROUPS,
     RESAMPLES,
+    LeftOut,
     Measure,
     drawn_counts,
     interval_around,
@@ -62,6 +64,17 @@ _MEANINGS: dict[Score, str] = {
 }
 
 
+BY_FREQUENCY = " by frequency alone"
+
+NAMES = tuple(
+    f"next visit {score}{how}"
+    for how in ("", BY_FREQUENCY)
+    for score in _MEANINGS
+    if not (how and score == "AUROC")
+)
+"""The measures, in their order."""
+
+
 @dataclass(frozen=True)
 class Utility:
     """What can be learned from a synthetic cohort.
@@ -70,11 +83,13 @@ class Utility:
         measures: each with its interval and its floor; none where there is no next visit.
         warnings: what the reader must know before the numbers are used; empty if nothing.
         codes: the codes that are predicted, the most frequent first.
+        left_out: the measures that nothing could be said about.
     """
 
     measures: tuple[Measure, ...]
     warnings: tuple[str, ...] = ()
     codes: tuple[str, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
 
     def __getitem__(self, name: str) -> Measure:
         """The measure of a name."""
@@ -151,7 +166,7 @@ def utility(
         return Utility((), (why,))
     judge = _Judge(asked, columns, rng)
     measures = []
-    for learn, how in ((predict, ""), (frequencies, " by frequency alone")):
+    for learn, how in ((predict, ""), (frequencies, BY_FREQUENCY)):
         ours, floor = (judge.scores(learn(pairs, asked, columns)) for pairs in (written, real))
         errors = judge.errors_of_learning(learn, written, real, rng)
         measures += [

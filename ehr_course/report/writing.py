@@ -31,11 +31,12 @@ def write_report(
     folder: str | Path,
     *,
     train: Sequence[AnyRecord],
-    held_out: Sequence[AnyRecord],
+    held_out: Sequence[AnyRecord] | None,
     synthetic: Sequence[AnyRecord],
     model: PromptBart | None = None,
     tokenizer: CodeTokenizer | None = None,
     title: str = "A synthetic cohort",
+    reading: Sequence[str] = (),
     seed: int = 0,
     overwrite: bool = False,
     progress: bool = False,
@@ -48,8 +49,8 @@ def write_report(
     Args:
         folder: where to write; one that is not there yet, or empty. It is there whole or not
             at all.
-        train, held_out, synthetic, model, tokenizer, title, seed, progress: as ``judge`` takes
-            them.
+        train, held_out, synthetic, model, tokenizer, title, reading, seed, progress: as ``judge``
+            takes them.
         overwrite: whether a folder with something in it is replaced.
 
     Returns:
@@ -66,6 +67,7 @@ def write_report(
         model=model,
         tokenizer=tokenizer,
         title=title,
+        reading=reading,
         seed=seed,
         progress=progress,
     )

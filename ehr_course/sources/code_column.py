@@ -15,7 +15,13 @@ from ehr_course.sources.row_filter import RowFilter
 _ICD10_SHAPE = re.compile(r"[A-Z][0-9][0-9A-Z]{1,5}")
 
 
-def normalise_codes(diagnoses: RowFilter, column: str, *, version: int) -> list[str]:
+def normalise_codes(
+    diagnoses: RowFilter,
+    column: str,
+    *,
+    version: int,
+    remedy: str = "Keep codes as text, with their leading zeros.",
+) -> list[str]:
     """Replace the codes by their positions in the list that is returned, each code once.
 
     Args:
@@ -23,6 +29,7 @@ def normalise_codes(diagnoses: RowFilter, column: str, *, version: int) -> list[
             whether it was written in another way. Rows with no code of this version are refused.
         column: text, as it was written.
         version: of ICD: 9, or 10, of which the shape alone is looked at.
+        remedy: what to say of a code that has another shape.
     """
     # A full MIMIC-III has 651,047 rows and fewer than 7,000 spellings: each is looked at once.
     spellings = diagnoses.frame[column].unique().sort()
@@ -40,7 +47,7 @@ def normalise_codes(diagnoses: RowFilter, column: str, *, version: int) -> list[
         Reason.BAD_CODE,
         column=column,
         problem=f"has not the shape of an ICD-{version} diagnosis code",
-        remedy="Keep codes as text, with their leading zeros.",
+        remedy=remedy,
     )
     diagnoses.frame = diagnoses.frame.drop(column).rename({"position": "code"})
     return codes

@@ -23,6 +23,10 @@ from ehr_course.sources.row_filter import EXAMPLES, RowFilter
 OLDEST = 130
 """A larger age is none: many tables write 999 where an age is not known."""
 
+_OTHER_CODES = (
+    "Keep codes as text, with their leading zeros; codes of another vocabulary need a code map."
+)
+
 SEXES = {"F": "F", "FEMALE": "F", "M": "M", "MALE": "M"}
 """How sexes are written, in either case."""
 
@@ -64,7 +68,7 @@ def cohort_of_rows(
     _refuse_missing(rows)
     if code_map is not None:
         counts[Change.CODE_MAPPED.value] = map_codes(rows, "code", code_map)
-    codes = normalise_codes(rows, "code", version=9)
+    codes = normalise_codes(rows, "code", version=9, remedy=_OTHER_CODES)
     _read_sexes(rows)
     _read_ages(rows)
     _read_times(rows)
@@ -159,7 +163,7 @@ def _read_ages(rows: RowFilter) -> None:
     rows.frame = rows.frame.with_columns(
         whole.clip(upper_bound=MAX_AGE).alias("age"),
         (years != years.floor()).alias("rounded"),
-        (whole > MAX_AGE - 1).alias("above"),
+        (whole > MAX_AGE).alias("above"),
     )
     rows.refuse(
         pl.col("age").n_unique().over("patient", "visit") > 1,
@@ -239,4 +243,4 @@ def _account(
     alive = named.filter(pl.col("line").is_in(rows.frame["line"].implode()))
     lost = firsts.join(alive, on=key, how="anti")["line"].sort()
     places = tuple(map(rows.place, lost.head(EXAMPLES)))
-    return TableReport(name, firsts.height, used, (Drop(Reason.CODES_DROPPED, len(lost), places),))
+    return TableReport(name, firsts.height, used, (Drop(Reason.ROWS_DROPPED, len(lost), places),))

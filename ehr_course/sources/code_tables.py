@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,49 +11,9 @@ import polars as pl
 from ehr_course.errors import InputError
 from ehr_course.sources.code_rows import cohort_of_rows
 from ehr_course.sources.cohort import Cohort
+from ehr_course.sources.column_names import choose_columns
 from ehr_course.sources.row_filter import Malformed, RowFilter, check_malformed
 from ehr_course.sources.tables import Table, read_header
-
-KNOWN_COLUMNS = {
-    "patient": ("patient", "patient_id", "subject_id", "person_id"),
-    "visit": ("visit", "visit_id", "hadm_id", "encounter", "encounter_id", "visit_occurrence_id"),
-    "code": ("code", "icd9_code", "icd_code"),
-    "age": ("age",),
-    "sex": ("sex", "gender"),
-    "time": ("time", "admittime"),
-    "sequence": ("sequence", "seq_num"),
-}
-"""What a table can say, and under which column names it is recognised, in either case."""
-
-_NEEDED = ("patient", "visit", "code")
-
-
-def parse_columns(text: str) -> dict[str, str]:
-    """Read which column holds what, as a command line says it.
-
-    Args:
-        text: such as "patient=subject,visit=encounter".
-
-    Raises:
-        InputError: if a part is not of this form, or names something that no table can say.
-
-    >>> parse_columns("patient=subject, code=icd")
-    {'patient': 'subject', 'code': 'icd'}
-    """
-    columns: dict[str, str] = {}
-    for part in text.split(","):
-        role, equals, name = (piece.strip() for piece in part.partition("="))
-        if not (equals and name) or role not in KNOWN_COLUMNS or role in columns:
-            again = "is named twice" if role in columns else "does not say which column holds what"
-            raise InputError(
-                "--columns",
-                "",
-                f"{part.strip()!r} {again}",
-                "Write patient=NAME,visit=NAME,code=NAME; besides these there are "
-                f"{', '.join(list(KNOWN_COLUMNS)[3:])}.",
-            )
-        columns[role] = name
-    return columns
 
 
 def load_code_table(
@@ -111,19 +71,33 @@ def load_frame(
     ('4280', '4019')
     """
     check_malformed(malformed)
+    chosen = _columns_of(frame, name, columns)
+    table = pl.DataFrame({role: _series(frame, role, column) for role, column in chosen.items()})
+    rows = _rows(table, chosen, name=name, malformed=malformed)
+    return cohort_of_rows(rows, code_map=code_map)
+
+
+def patients_of(frame: Any, *, columns: Mapping[str, str] | None = None) -> set[str]:
+    """The names of the patients in a data frame, as text; arguments as in load_frame.
+
+    >>> sorted(patients_of({"patient": [7, 8, 7], "visit": [1, 1, 2], "code": ["486"] * 3}))
+    ['7', '8']
+    """
+    chosen = _columns_of(frame, "data frame", columns)
+    return set(_series(frame, "patient", chosen["patient"]).cast(pl.String).drop_nulls())
+
+
+def _columns_of(frame: Any, name: str, columns: Mapping[str, str] | None) -> dict[str, str]:
     try:
         names = [str(column) for column in getattr(frame, "columns", frame)]
     except TypeError:
         raise InputError(
             name,
             "",
-            f"a {type(frame).__name__} has no columns",
+            f"it is of type {type(frame).__name__}, which has no columns",
             "Give a data frame of polars or pandas.",
         ) from None
-    chosen = choose_columns(name, "", names, columns)
-    table = pl.DataFrame({role: _series(frame, role, column) for role, column in chosen.items()})
-    rows = _rows(table, chosen, name=name, malformed=malformed)
-    return cohort_of_rows(rows, code_map=code_map)
+    return choose_columns(name, "", names, columns)
 
 
 def open_table(
@@ -161,35 +135,6 @@ def _open_parquet(
         ) from None
     table = table.select(pl.col(column).alias(role) for role, column in chosen.items())
     return _rows(table, chosen, name=path.name, malformed=malformed)
-
-
-def choose_columns(
-    file: str, place: str, names: Iterable[str], columns: Mapping[str, str] | None
-) -> dict[str, str]:
-    """Which column says what, as the table spells it.
-
-    Args:
-        file, place: what errors name.
-        names: the table's columns.
-        columns: those that were asked for, by what they say; others are recognised.
-
-    Raises:
-        InputError: if one that was asked for, or is needed, is missing or stands there twice.
-    """
-    names, columns = list(names), dict(columns or {})
-    found: dict[str, str] = {}
-    for role, known in KNOWN_COLUMNS.items():
-        wanted = (columns[role],) if role in columns else known
-        matches = [n for want in wanted for n in names if n.strip().lower() == want.lower()]
-        if len(matches) > 1 and matches[0].strip().lower() == matches[1].strip().lower():
-            raise InputError(file, place, f"there are two columns {matches[0]!r}", "Keep one.")
-        if matches:
-            found[role] = matches[0]
-        elif role in columns or role in _NEEDED:
-            remedy = f"Name the right one: --columns {role}=NAME."
-            problem = f"there is no column {wanted[0]!r} for the {role}"
-            raise InputError(file, place, f"{problem} (found: {', '.join(names)})", remedy)
-    return found
 
 
 def _rows(

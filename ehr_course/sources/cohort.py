@@ -30,7 +30,7 @@ class Reason(StrEnum):
     ADMISSIONS_DROPPED = "all admissions were dropped"
     NO_VISIT = "no visit"
     NO_PATIENT = "no patient"
-    CODES_DROPPED = "all its codes were dropped"
+    ROWS_DROPPED = "all its rows were dropped"
     UNMAPPED = "a code that the code map does not have"
     BAD_ID = "an id that is no whole number"
     BAD_SEQ_NUM = "a sequence number that is no whole number"
@@ -133,6 +133,11 @@ class LoadReport:
         }
 
     @property
+    def dropped_by_name(self) -> dict[str, int]:
+        """Rows dropped, by "table: reason", as JSON can hold them."""
+        return {f"{table}: {reason}": count for (table, reason), count in self.dropped.items()}
+
+    @property
     def rows_read(self) -> dict[str, int]:
         """Rows read, by table."""
         return {table.name: table.rows_read for table in self.tables}
@@ -141,6 +146,21 @@ class LoadReport:
     def rows_used(self) -> dict[str, int]:
         """Rows that a record stands on, by table."""
         return {table.name: table.rows_used for table in self.tables}
+
+    @property
+    def losses(self) -> tuple[str, ...]:
+        """What was dropped or rewritten, a line for each table and reason.
+
+        >>> drop = Drop(Reason.NO_CODE, 2, ("line 4", "line 9"))
+        >>> LoadReport((TableReport("codes.csv", 9, 7, (drop,)),), {"ages cut": 3}).losses
+        ('codes.csv: 2 of 9 dropped (no code)', 'ages cut: 3')
+        """
+        dropped = (
+            f"{table.name}: {drop.count:,} of {table.rows_read:,} dropped ({drop.reason.value})"
+            for table in self.tables
+            for drop in table.drops
+        )
+        return (*dropped, *(f"{what}: {count:,}" for what, count in self.changed.items()))
 
     def _rows(self) -> Iterator[tuple[str, str, str, str, str]]:
         for table in self.tables:
