@@ -29,7 +29,10 @@ class PrepareSettings(Settings):
     """Settings of ``ehr-course prepare``.
 
     Attributes:
-        data: folder of MIMIC-III, MIMIC-IV or MEDS, or None for the embedded hospital.
+        data: folder of MIMIC-III, MIMIC-IV, MEDS, OMOP or Synthea, a table with a row for each
+            code, or None for the embedded hospital.
+        columns: of such a table: which column says what.
+        code_map: a .csv file with ICD-9-CM codes for those of the data, or None.
         notes: file with notes and summaries, "embedded", or None for patient records.
         patients: how many patients the embedded hospital has.
         hospital: "general" or "heart".
@@ -43,6 +46,8 @@ class PrepareSettings(Settings):
     """
 
     data: str | None = None
+    columns: dict[str, str] | None = None
+    code_map: str | None = None
     notes: str | None = None
     patients: Count = 5_000
     hospital: Literal["general", "heart"] = "general"

@@ -8,6 +8,8 @@ import typer
 
 from ehr_course.cli.options import (
     MOST_PATIENTS,
+    CodeMap,
+    Columns,
     NoteColumn,
     OnMalformed,
     OutFolder,
@@ -18,6 +20,7 @@ from ehr_course.cli.options import (
     run_command,
 )
 from ehr_course.cli.settings import PrepareSettings, TrainSettings
+from ehr_course.sources.column_names import parse_columns
 
 
 def prepare(
@@ -26,10 +29,13 @@ def prepare(
         str | None,
         typer.Option(
             metavar="FOLDER",
-            help="Tables of MIMIC-III or MIMIC-IV, or a MEDS dataset; which of them it is, is "
+            help="Tables of MIMIC, OMOP or Synthea, a MEDS dataset, or a .csv or .parquet file "
+            "with a row for each code; which of them it is, is "
             "recognised. By default the embedded hospital, whose patients are invented.",
         ),
     ] = None,
+    columns: Columns = None,
+    code_map: CodeMap = None,
     notes: Annotated[
         str | None,
         typer.Option(
@@ -90,6 +96,8 @@ def prepare(
         raise typer.BadParameter("give --data or --notes, not both")
     settings = PrepareSettings(
         data=data,
+        columns=None if columns is None else parse_columns(columns),
+        code_map=code_map,
         notes=notes,
         patients=patients,
         hospital=hospital,

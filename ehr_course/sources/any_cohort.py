@@ -90,7 +90,8 @@ def _kind_of(path: Path) -> tuple[str, Path]:
             return "lists", path
         raise InputError(path, "", "this kind of file is not read", _FORMATS)
     if not path.exists():
-        raise InputError(path, "", "there is no such file or folder", "Check the path.")
+        what = "file" if path.suffix else "folder"
+        raise InputError(path, "", f"there is no such {what}", "Check the path.")
     for part in ("meds", "mimic3"):
         if (path / part).is_dir():
             return "known", path / part
