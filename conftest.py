@@ -3,6 +3,7 @@
 Every run of pytest keeps its progress in a temporary folder. With ``--nbval``, cells run in the
 environment that the build uses, with fresh exercise probes; a wrong answer fails with its
 diagnosis; outputs are compared with a tolerance; and the run ends with a table of exercises.
+With pytest-xdist, each process forks the kernels of its notebooks, and begins with the slowest.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import re
 import shutil
 import tempfile
 from collections import Counter, defaultdict
+from contextlib import ExitStack
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
@@ -34,6 +36,7 @@ NOT_COMPARED = {
 }
 
 _TEMPORARY = pytest.StashKey[Path]()
+_KERNELS = pytest.StashKey[ExitStack]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -42,11 +45,17 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_TEMPORARY] = temporary
     environment = kernel_environment(temporary / "home")
     if _runs_notebooks(config):
-        config.option.nbval_current_env = True
+        config.option.nbval_current_env = not _is_worker(config)
         environment["EHR_COURSE_RAISE"] = "1"
         # A worker of pytest-xdist writes into the log of the run that started it.
-        own = not hasattr(config, "workerinput")
-        log = temporary / "exercises.jsonl" if own else os.environ["EHR_COURSE_RUN_LOG"]
+        log = temporary / "exercises.jsonl"
+        if _is_worker(config):
+            log = os.environ["EHR_COURSE_RUN_LOG"]
+            from course.forked_kernels import forked_kernels
+
+            config.stash[_KERNELS] = ExitStack()
+            folder = config.stash[_KERNELS].enter_context(forked_kernels(environment))
+            environment["JUPYTER_PATH"] = str(folder)
         environment["EHR_COURSE_RUN_LOG"] = str(log)
         import matplotlib.font_manager  # noqa: F401  its first import may warn
     else:
@@ -56,9 +65,32 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Remove the run's temporary folder."""
+    """End what the run started, and remove its temporary folder."""
+    if _KERNELS in config.stash:
+        config.stash[_KERNELS].close()
     if _TEMPORARY in config.stash:
         shutil.rmtree(config.stash[_TEMPORARY], ignore_errors=True)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log):
+    """Share tests out as `course test` does, where they are shared out by files."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from course.work_sharing import TwoProcesses
+
+    config.option.loadscopereorder = False  # the order is that of pytest_collection_modifyitems
+    return TwoProcesses(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let a process of pytest-xdist begin with the slowest tests."""
+    if not _is_worker(config):
+        return
+    from course.work_sharing import read_lesson_times, slowness
+
+    times = read_lesson_times(config.rootpath)
+    items.sort(key=lambda item: slowness(item.nodeid, times))
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -99,6 +131,10 @@ def pytest_terminal_summary(terminalreporter, config: pytest.Config) -> None:
 
 def _runs_notebooks(config: pytest.Config) -> bool:
     return bool(config.getoption("nbval", default=False))
+
+
+def _is_worker(config: pytest.Config) -> bool:
+    return hasattr(config, "workerinput")
 
 
 def _outputs_agree(item, now: list, stored: list) -> bool:

@@ -37,7 +37,7 @@ class Outcome:
     seconds: float
 
 
-# On two processes. A file's tests stay together: they share what is slow to make.
+# On two processes, as course/work_sharing.py shares the tests out.
 PYTEST = ("-m", "pytest", "-n", "2", "--dist", "loadfile", "--max-worker-restart=0")
 LIBRARY = Step(
     "pytest ehr_course course tests",

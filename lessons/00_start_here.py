@@ -8,7 +8,7 @@
 # - Describe a patient as visits and a visit as ICD-9 codes.
 # - Name the category and the chapter of a code.
 # - Count the pieces into which a text tokenizer breaks a code.
-# - Name the four outcomes of a check, after seeing each of them.
+# - Name the outcomes of a check, after seeing four of them.
 # - Verify that this machine can run the lessons.
 
 # %% [markdown]
@@ -139,7 +139,7 @@ assert sum(pieces) / len(codes) > 3
 #
 # Every exercise is a function to complete, with a call of `check` below
 # it. A check tries your function on chosen inputs and on fresh random
-# ones, and has four things to say:
+# ones, and has five things to say:
 #
 # | outcome | what it means |
 # |---|---|
@@ -147,8 +147,9 @@ assert sum(pieces) / len(codes) > 3
 # | ✘ not yet | your function is wrong; you see where and why |
 # | ⚠ error in your code | your function raised; you see your own line |
 # | ✔ solved | right on every input |
+# | ✔ solved, with a remark | right, and there is one thing to know |
 #
-# Meet all four. Run the next cell as it is. Then replace the line that
+# Meet the first four. Run the next cell as it is. Then replace the line that
 # raises by each of these, and run the cell again each time:
 #
 # 1. `return len(visits)`
@@ -166,7 +167,7 @@ assert sum(pieces) / len(codes) > 3
 # Example: `count_codes([["4280", "42731"], ["4280"]])` is `2`.
 
 # %% tags=["exercise:00.1", "nbval-ignore-output"]
-def count_codes(visits):
+def count_codes(visits: list[list[str]]) -> int:
     raise NotImplementedError("00.1: replace this line")
 
 
@@ -244,8 +245,8 @@ assert sys.version_info >= (3, 11)
 # - **A code** is text: a category of three characters (four for E codes),
 #   further digits, and a place in one of 19 chapters.
 # - **A text tokenizer** cuts a code into several pieces of digits.
-# - **A check** says not attempted, not yet, error in your code, or
-#   solved.
+# - **A check** says not attempted, not yet, error in your code, solved,
+#   or solved with a remark.
 # - **Your machine** is ready if the cell above did not raise.
 #
 # ## Test yourself

@@ -35,6 +35,7 @@ import math
 from collections import Counter
 
 import torch
+from torch import Tensor
 from transformers import BartConfig
 
 from ehr_course import icd9
@@ -198,7 +199,7 @@ assert tokenizer.code_to_id(tokenizer.id_to_token(last)) == last
 # Run `hint("07.1")` in a new cell if you are stuck.
 
 # %% tags=["exercise:07.1", "nbval-ignore-output"]
-def token_id(code, vocabulary):
+def token_id(code: str, vocabulary: list[str]) -> int:
     raise NotImplementedError("07.1: replace this line")
 
 
@@ -281,14 +282,17 @@ print(" ".join(tokenizer.tokens(ids)))
 #
 # Try It Yourself · ★ · 4 minutes
 #
-# `codes` is a list of codes, and `code_ids` a dictionary from code to
-# token id, perhaps with gaps. Return the visit as a list of token ids.
+# `codes` is a list of codes, of which one may stand there twice, and
+# `code_ids` a dictionary from code to token id, perhaps with gaps. Return
+# the visit as a list of token ids.
 #
 # Example: `encode_visit(["4280", "25000"], {"25000": 8, "4280": 10})` is
 # `[3, 10, 8, 4]`.
 
 # %% tags=["exercise:07.2", "nbval-ignore-output"]
-def encode_visit(codes, code_ids):
+def encode_visit(
+    codes: list[str], code_ids: dict[str, int]
+) -> list[int]:
     raise NotImplementedError("07.2: replace this line")
 
 
@@ -300,14 +304,16 @@ check("07.2", encode_visit)
 #
 # Try It Yourself · ★ · 5 minutes
 #
-# `visits` is a list of visits, each a list of codes. Return the whole
-# patient as one list of token ids.
+# `visits` is a list of visits, each a list of codes; two visits may have
+# the same codes. Return the whole patient as one list of token ids.
 #
 # Example: with `code_ids = {"25000": 8, "4280": 10}` the patient
 # `[["4280", "25000"], ["4280"]]` is `[1, 3, 10, 8, 4, 3, 10, 4, 2]`.
 
 # %% tags=["exercise:07.3", "nbval-ignore-output"]
-def encode_patient(visits, code_ids):
+def encode_patient(
+    visits: list[list[str]], code_ids: dict[str, int]
+) -> list[int]:
     raise NotImplementedError("07.3: replace this line")
 
 
@@ -358,16 +364,16 @@ for record in train:
 #
 # Try It Yourself · ★★ · 8 minutes
 #
-# `ids` is a list of token ids that contains `<EOS>`; `vocabulary` is the
-# list of codes, the first of which has id 7. Return a list of visits,
-# each a list of codes. Keep empty visits. Pass over every other special
-# token, `<mask>` too.
+# `ids` is a list of token ids that contains `<EOS>`; what stands behind
+# it does not count. `vocabulary` is the list of codes, the first of which
+# has id 7. Return a list of visits, each a list of codes. Keep empty
+# visits. Pass over every other special token, `<mask>` too.
 #
 # Example: with `vocabulary = ["0389", "25000"]` the ids
 # `[1, 3, 8, 4, 3, 4, 2]` give `[["25000"], []]`.
 
 # %% tags=["exercise:07.4", "nbval-ignore-output"]
-def decode(ids, vocabulary):
+def decode(ids: list[int], vocabulary: list[str]) -> list[list[str]]:
     raise NotImplementedError("07.4: replace this line")
 
 
@@ -404,7 +410,7 @@ assert filling > 0.2
 # `tensor([[1, 1, 0, 0], [1, 1, 1, 1]])`.
 
 # %% tags=["exercise:07.5", "nbval-ignore-output"]
-def pad_batch(sequences):
+def pad_batch(sequences: list[list[int]]) -> tuple[Tensor, Tensor]:
     raise NotImplementedError("07.5: replace this line")
 
 
@@ -496,7 +502,7 @@ assert product == 0.0
 # that of `["ab", "c"]` is -12.
 
 # %% tags=["exercise:07.6", "nbval-ignore-output"]
-def segment(text, scores):
+def segment(text: str, scores: dict[str, float]) -> list[str]:
     raise NotImplementedError("07.6: replace this line")
 
 

@@ -279,7 +279,7 @@ assert above["exact"].max() > 150 and days < 0
 # is `56`.
 
 # %% tags=["exercise:08.1", "nbval-ignore-output"]
-def age_at_admission(born, admitted):
+def age_at_admission(born: datetime, admitted: datetime) -> int:
     raise NotImplementedError("08.1: replace this line")
 
 
@@ -351,7 +351,7 @@ for sign in (r"\.", "[a-z]", r"^\s|\s$"):
 # Example: `normalize_code(" e849.7 ")` is `"E8497"`.
 
 # %% tags=["exercise:08.2", "nbval-ignore-output"]
-def normalize_code(text):
+def normalize_code(text: str | None) -> str | None:
     raise NotImplementedError("08.2: replace this line")
 
 
@@ -404,17 +404,20 @@ print(f"stays with ten rows or more: {long_stays.height}")
 # Rows of one patient, saved by a spreadsheet; everything is text.
 # `admissions` holds rows `(HADM_ID, ADMITTIME)`, with times like
 # `"9/14/2101 17:05"`: month, day, year. `diagnoses` holds rows
-# `(HADM_ID, SEQ_NUM, ICD9_CODE)`. Both come in any order. Return the
-# visits in time order, each a list of codes by rising `SEQ_NUM`. Leave
-# out admissions without a diagnosis. `datetime.strptime` reads such a
-# time.
+# `(HADM_ID, SEQ_NUM, ICD9_CODE)`. Both come in any order, and two
+# admissions can have the same time. Return the visits in time order, each
+# a list of codes by rising `SEQ_NUM`. Leave out admissions without a
+# diagnosis. `datetime.strptime` reads such a time.
 #
 # Example: `rows_to_visits([("118", "10/2/2101 9:30"), ("105",
 # "9/14/2101 17:05")], [("118", "1", "5849"), ("105", "2", "4019"),
 # ("105", "1", "4280")])` is `[["4280", "4019"], ["5849"]]`.
 
 # %% tags=["exercise:08.3", "nbval-ignore-output"]
-def rows_to_visits(admissions, diagnoses):
+def rows_to_visits(
+    admissions: list[tuple[str, str]],
+    diagnoses: list[tuple[str, str, str]],
+) -> list[list[str]]:
     raise NotImplementedError("08.3: replace this line")
 
 
@@ -485,7 +488,7 @@ for member in next(iter(lumped.values()))[:3]:
 # Example: `category("E8497")` is `"E849"`.
 
 # %% tags=["exercise:08.4", "nbval-ignore-output"]
-def category(code):
+def category(code: str) -> str:
     raise NotImplementedError("08.4: replace this line")
 
 
@@ -536,7 +539,6 @@ for code in sorted(only_held_out)[:3]:
 unseen = of_train.unseen_codes(r for part in held_out for r in part)
 assert only_held_out and set(unseen) == only_held_out
 
-
 # %% [markdown]
 # With the vocabulary of all patients, each of these codes gets an
 # embedding that training never touches, and the test was looked at
@@ -549,18 +551,23 @@ assert only_held_out and set(unseen) == only_held_out
 #
 # Try It Yourself · ★★ · 7 minutes
 #
-# `rows` is a list of `(subject_id, hadm_id, code)` in random order. The
-# test patients are the first `n_test` different patients that the rows
-# name. Return three lists: the training rows and the test rows, each in
-# the order of `rows`, and the vocabulary of the training rows, each code
-# once and sorted.
+# `rows` is a list of `(subject_id, hadm_id, code)` in random order; a row
+# can come twice. The test patients are the first `n_test` different
+# patients that the rows name. Return three lists: the training rows and
+# the test rows, each in the order of `rows` and with every row, and the
+# vocabulary of the training rows, each code once and sorted.
 #
 # Example: `split_patients([(7, 1, "4280"), (3, 2, "486"), (7, 4,
 # "0389")], 1)` gives `[(3, 2, "486")]`, then `[(7, 1, "4280"), (7, 4,
 # "0389")]`, then `["486"]`.
 
 # %% tags=["exercise:08.5", "nbval-ignore-output"]
-def split_patients(rows, n_test):
+Row = tuple[int, int, str]  # subject_id, hadm_id, code
+
+
+def split_patients(
+    rows: list[Row], n_test: int
+) -> tuple[list[Row], list[Row], list[str]]:
     raise NotImplementedError("08.5: replace this line")
 
 
@@ -646,7 +653,9 @@ else:
 # `{"no code": 1, "unknown admission": 0, "repeated": 1}`.
 
 # %% tags=["exercise:08.6", "nbval-ignore-output"]
-def count_dropped(rows, known_admissions):
+def count_dropped(
+    rows: list[tuple[int, str | None]], known_admissions: list[int]
+) -> tuple[list[tuple[int, str]], dict[str, int]]:
     raise NotImplementedError("08.6: replace this line")
 
 

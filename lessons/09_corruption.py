@@ -30,6 +30,7 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers.models.bart.modeling_bart import shift_tokens_right
 
@@ -282,7 +283,7 @@ print(f"spans cut   {(spans > longest).mean():.2f} of them")
 # `[0.1991, 0.2240, 0.2240, 0.1680, 0.1847]`.
 
 # %% tags=["exercise:09.1", "nbval-ignore-output"]
-def span_length_probabilities(mean, longest):
+def span_length_probabilities(mean: float, longest: int) -> list[float]:
     raise NotImplementedError("09.1: replace this line")
 
 
@@ -328,7 +329,7 @@ for out in infill_masks(codes, rng=rng).to_lists():
 # Example: `infill([3, 12, 9, 30, 8, 4], 1, 2)` is `[3, 12, 6, 8, 4]`.
 
 # %% tags=["exercise:09.2", "nbval-ignore-output"]
-def infill(visit, start, length):
+def infill(visit: list[int], start: int, length: int) -> list[int]:
     raise NotImplementedError("09.2: replace this line")
 
 
@@ -371,7 +372,9 @@ print(f"share of those with one code: {share:.2f}")
 # `[3, 12, 30, 4]`.
 
 # %% tags=["exercise:09.3", "nbval-ignore-output"]
-def delete_from(visit, draws, p, spare):
+def delete_from(
+    visit: list[int], draws: list[float], p: float, spare: int
+) -> list[int]:
     raise NotImplementedError("09.3: replace this line")
 
 
@@ -416,7 +419,13 @@ assert drawn.min() == 7 and (out.values != many.values).all()
 # is `[3, 9, 9, 4]`: the others of 7 are 8, 9, 10 and 11.
 
 # %% tags=["exercise:09.4", "nbval-ignore-output"]
-def replace_in(visit, draws, p, picks, n_tokens):
+def replace_in(
+    visit: list[int],
+    draws: list[float],
+    p: float,
+    picks: list[float],
+    n_tokens: int,
+) -> list[int]:
     raise NotImplementedError("09.4: replace this line")
 
 
@@ -533,7 +542,9 @@ assert len(is_mask) == record.shape[1] - 1 and marked == [9, 3]
 # `[[1, 3, 9, 8, 4, 2]]` and `[[2, 1, 3, 9, 8, 4]]`.
 
 # %% tags=["exercise:09.5", "nbval-ignore-output"]
-def make_targets(clean, corrupted, scored):
+def make_targets(
+    clean: Tensor, corrupted: Tensor, scored: Tensor
+) -> tuple[Tensor, Tensor]:
     raise NotImplementedError("09.5: replace this line")
 
 

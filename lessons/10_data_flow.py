@@ -34,6 +34,7 @@ import numpy as np
 import polars as pl
 import torch
 from jaxtyping import jaxtyped
+from torch import Tensor
 from torch.utils.data import DataLoader
 
 from ehr_course.batches.collate import Batch, check_batch, collate
@@ -198,7 +199,9 @@ assert last[last != -100].tolist() == tokenizer.encode(other)
 # and the labels `[[1, 8, 9, 2], [1, 2, -100, -100]]`.
 
 # %% tags=["exercise:10.1", "nbval-ignore-output"]
-def pad_batch(inputs, targets):
+def pad_batch(
+    inputs: list[list[int]], targets: list[list[int]]
+) -> dict[str, Tensor]:
     raise NotImplementedError("10.1: replace this line")
 
 
@@ -261,7 +264,9 @@ assert everyone == list(range(len(lengths)))
 # with 2 · 5 + 2 · 10 + 8 = 38 places, 2 of them padding: 2/38.
 
 # %% tags=["exercise:10.2", "nbval-ignore-output"]
-def padding_share(lengths, batch_size, pool_batches):
+def padding_share(
+    lengths: list[int], batch_size: int, pool_batches: int
+) -> float:
     raise NotImplementedError("10.2: replace this line")
 
 
@@ -366,7 +371,9 @@ assert not equal(whole, following)
 # `loader_noise(7, 0, 2, 4, 3)` is `[973, 414]`.
 
 # %% tags=["exercise:10.3", "nbval-ignore-output"]
-def loader_noise(seed, epoch, start, n_batches, n_workers):
+def loader_noise(
+    seed: int, epoch: int, start: int, n_batches: int, n_workers: int
+) -> list[int]:
     raise NotImplementedError("10.3: replace this line")
 
 
@@ -453,8 +460,13 @@ check_batch(batch, n_tokens=len(tokenizer))
 
 # %% tags=["exercise:10.4", "nbval-ignore-output"]
 def problems(
-    input_ids, attention_mask, decoder_input_ids, labels, x_num, x_cat
-):
+    input_ids: Tensor,
+    attention_mask: Tensor,
+    decoder_input_ids: Tensor,
+    labels: Tensor,
+    x_num: Tensor,
+    x_cat: Tensor,
+) -> list[str]:
     raise NotImplementedError("10.4: replace this line")
 
 
@@ -575,7 +587,7 @@ assert min(stepped) > 3 * min(made)
 # Example: `batch_bytes(2, 3, 5)` is `280`.
 
 # %% tags=["exercise:10.5", "nbval-ignore-output"]
-def batch_bytes(batch_size, source, target):
+def batch_bytes(batch_size: int, source: int, target: int) -> int:
     raise NotImplementedError("10.5: replace this line")
 
 

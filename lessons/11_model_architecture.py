@@ -33,7 +33,7 @@ import copy
 import math
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional
 from transformers import BartConfig, BartForConditionalGeneration
 from transformers.models.bart.modeling_bart import BartAttention
@@ -226,7 +226,9 @@ print("without a third", hidden.softmax(-1))
 # so both weights are 0.5.
 
 # %% tags=["exercise:11.1", "nbval-ignore-output"]
-def attention(query, key, value, mask):
+def attention(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
+) -> Tensor:
     raise NotImplementedError("11.1: replace this line")
 
 
@@ -416,7 +418,7 @@ assert lengths["sum"] == ids.shape[1] + 1
 # `[[True, False, False], [True, True, False], [True, True, False]]`.
 
 # %% tags=["exercise:11.2", "nbval-ignore-output"]
-def decoder_mask(n_prompts, attention_mask):
+def decoder_mask(n_prompts: int, attention_mask: Tensor) -> Tensor:
     raise NotImplementedError("11.2: replace this line")
 
 
@@ -458,7 +460,7 @@ for name in ("labels", "decoder_input_ids"):
 # skip them, this loses those tokens. Lesson 09 shows what comes of that.
 
 # %% tags=["exercise:11.3", "nbval-ignore-output"]
-def shift_right(labels):
+def shift_right(labels: Tensor) -> Tensor:
     raise NotImplementedError("11.3: replace this line")
 
 
@@ -543,14 +545,14 @@ for side in (small.encoder, small.decoder):
 
 # %% tags=["exercise:11.4", "nbval-ignore-output"]
 def count_parameters(
-    vocab_size,
-    d_model,
-    encoder_layers,
-    decoder_layers,
-    heads,
-    ffn_dim,
-    positions,
-):
+    vocab_size: int,
+    d_model: int,
+    encoder_layers: int,
+    decoder_layers: int,
+    heads: int,
+    ffn_dim: int,
+    positions: int,
+) -> int:
     raise NotImplementedError("11.4: replace this line")
 
 
@@ -598,8 +600,13 @@ assert not torch.allclose(crossed, own) and torch.equal(misnamed, own)
 
 # %% tags=["exercise:11.5", "nbval-ignore-output"]
 def cross_attention(
-    decoder_states, encoder_states, w_query, w_key, w_value, encoder_mask
-):
+    decoder_states: Tensor,
+    encoder_states: Tensor,
+    w_query: Tensor,
+    w_key: Tensor,
+    w_value: Tensor,
+    encoder_mask: Tensor,
+) -> Tensor:
     raise NotImplementedError("11.5: replace this line")
 
 
@@ -793,7 +800,12 @@ assert model.max_tokens == 254
 # `token_table[token_ids[0]] + position_table[2]`.
 
 # %% tags=["exercise:11.6", "nbval-ignore-output"]
-def embed(token_ids, prompts, token_table, position_table):
+def embed(
+    token_ids: Tensor,
+    prompts: Tensor,
+    token_table: Tensor,
+    position_table: Tensor,
+) -> Tensor:
     raise NotImplementedError("11.6: replace this line")
 
 

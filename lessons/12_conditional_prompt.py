@@ -32,7 +32,7 @@ import textwrap
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity, layer_norm
 
 from ehr_course import icd9
@@ -111,7 +111,9 @@ first_codes(loaded.model, loaded.tokenizer, three_people)
 # `bias = [[0.5, 0.0]]`, as tensors, the result is `[[[65.5, 130.0]]]`.
 
 # %% tags=["exercise:12.1", "nbval-ignore-output"]
-def numerical_vectors(x_num, weight, bias):
+def numerical_vectors(
+    x_num: Tensor, weight: Tensor, bias: Tensor
+) -> Tensor:
     raise NotImplementedError("12.1: replace this line")
 
 
@@ -133,7 +135,7 @@ check("12.1", numerical_vectors)
 # is `[[[1.0, 2.0, 3.0]]]`.
 
 # %% tags=["exercise:12.2", "nbval-ignore-output"]
-def project(vectors, matrix):
+def project(vectors: Tensor, matrix: Tensor) -> Tensor:
     raise NotImplementedError("12.2: replace this line")
 
 
@@ -368,7 +370,7 @@ assert alike[1.0, "tutorial"] > 0.99 and alike[90.0, "tutorial"] < 0.95
 # `cardinalities = [2, 6, 3]` the rows are `[[1, 7, 8]]`.
 
 # %% tags=["exercise:12.3", "nbval-ignore-output"]
-def table_rows(x_cat, cardinalities):
+def table_rows(x_cat: Tensor, cardinalities: list[int]) -> Tensor:
     raise NotImplementedError("12.3: replace this line")
 
 
@@ -427,7 +429,9 @@ assert separate.equal(with_offsets) and used == [8, 8, 6]
 # `[[[1.0, 2.0], [10.0, 20.0]]]` and `"sum"` gives `[[[11.0, 22.0]]]`.
 
 # %% tags=["exercise:12.4", "nbval-ignore-output"]
-def combine(numerical, categorical, combination):
+def combine(
+    numerical: Tensor | None, categorical: Tensor | None, combination: str
+) -> Tensor:
     raise NotImplementedError("12.4: replace this line")
 
 
@@ -450,7 +454,9 @@ check("12.4", combine)
 # `[[[9.0], [1.0], [2.0]]]` and the mask is `[[1, 1, 0]]`.
 
 # %% tags=["exercise:12.5", "nbval-ignore-output"]
-def prepend(prompts, embeddings, attention_mask):
+def prepend(
+    prompts: Tensor, embeddings: Tensor, attention_mask: Tensor
+) -> tuple[Tensor, Tensor]:
     raise NotImplementedError("12.5: replace this line")
 
 
@@ -507,7 +513,7 @@ assert loaded.model.max_tokens == positions - 2
 # second differences `[[-2.0, 0.0]]`.
 
 # %% tags=["exercise:12.6", "nbval-ignore-output"]
-def fourier(ages, frequencies):
+def fourier(ages: Tensor, frequencies: Tensor) -> tuple[Tensor, Tensor]:
     raise NotImplementedError("12.6: replace this line")
 
 
@@ -582,30 +588,41 @@ assert max(explained["affine"]) < 0.5 < min(explained["Fourier"][1:])
 # values. `torch.empty` gives none: it leaves in memory what was there.
 #
 # `prompts_with` is complete: it makes your module, gives it known weights
-# and runs it, so that the check can compare values.
+# and runs it. It returns the four things that the check compares: the
+# shapes of your parameters; for age and for categories, whether your
+# initial values vary along `d_hidden` (units that begin alike and get the
+# same gradient stay alike); the prompts; and which parameters a gradient
+# reaches.
 
 # %% tags=["exercise:12.7", "nbval-ignore-output"]
 def prompts_with(weights, cardinalities, x_num, x_cat):
     d_model, d_hidden = weights["num_project.weight"].shape
     prompt = MyPrompt(cardinalities, d_model, d_hidden)
-    mine = sorted(name for name, _ in prompt.named_parameters())
-    if mine != sorted(weights):
-        missing = sorted(set(weights) - set(mine))
-        extra = sorted(set(mine) - set(weights))
-        raise ValueError(f"missing: {missing}, too many: {extra}")
+    mine = dict(prompt.named_parameters())
+    shapes = {name: tuple(p.shape) for name, p in mine.items()}
+    if shapes != {name: tuple(w.shape) for name, w in weights.items()}:
+        return shapes, None, None, None
+    ages = ["num_weight", "num_bias", "num_project.weight"]
+    rest = ["table.weight", "cat_bias", "cat_project.weight"]
+    units = [torch.cat([mine[n] for n in part]) for part in (ages, rest)]
+    varied = [bool(part.diff(dim=1).any()) for part in units]
     prompt.load_state_dict(prompt.state_dict() | weights)
     prompts = prompt(x_num, x_cat)
-    if not prompts.requires_grad:
-        raise ValueError("no gradient reaches the parameters of MyPrompt")
-    return prompts
+    if getattr(prompts, "requires_grad", False):
+        prompts.sum().backward()
+        prompts = prompts.detach()
+    learns = {name: p.grad is not None for name, p in mine.items()}
+    return shapes, varied, prompts, learns
 
 
 class MyPrompt(nn.Module):
-    def __init__(self, cardinalities, d_model, d_hidden=128):
+    def __init__(
+        self, cardinalities: list[int], d_model: int, d_hidden: int = 128
+    ) -> None:
         super().__init__()
         raise NotImplementedError("12.7: replace this line")
 
-    def forward(self, x_num, x_cat):
+    def forward(self, x_num: Tensor, x_cat: Tensor) -> Tensor:
         raise NotImplementedError("12.7: replace this line")
 
 
@@ -695,7 +712,7 @@ def impossible(model):
 # solved, and trains. Otherwise it trains with the course's own prompts.
 
 # %% tags=["nbval-ignore-output"]
-solved = examine("12.7", prompts_with).outcome == "solved"
+solved = examine("12.7", prompts_with).outcome.is_solved
 model = small_model()
 if solved:
     model.encoder_prompt = MyPrompt([2], model.config.d_model)

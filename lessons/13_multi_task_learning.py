@@ -27,11 +27,12 @@ SEED = 0
 
 # %%
 import statistics
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import polars as pl
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from ehr_course import icd9
@@ -183,7 +184,7 @@ assert real or share < 0.6
 # result is `[[2.0], [6.0]]`.
 
 # %% tags=["exercise:13.1", "nbval-ignore-output"]
-def last_states(states, real):
+def last_states(states: Tensor, real: Tensor) -> Tensor:
     raise NotImplementedError("13.1: replace this line")
 
 
@@ -205,7 +206,7 @@ check("13.1", last_states)
 # `bounds = [18, 65]` the result is `[0, 1, 2]`.
 
 # %% tags=["exercise:13.2", "nbval-ignore-output"]
-def age_brackets(ages, bounds):
+def age_brackets(ages: Tensor, bounds: list[int]) -> Tensor:
     raise NotImplementedError("13.2: replace this line")
 
 
@@ -363,7 +364,9 @@ assert in_years > 1 and in_units < 0.001
 # logarithm of 2) and 1.
 
 # %% tags=["exercise:13.3", "nbval-ignore-output"]
-def token_loss(logits, labels, classes, n_prompts):
+def token_loss(
+    logits: Tensor, labels: Tensor, classes: Tensor, n_prompts: int
+) -> tuple[Tensor, int]:
     raise NotImplementedError("13.3: replace this line")
 
 
@@ -434,7 +437,7 @@ assert real or (random_loss < 0.35 and start_loss < 0.1)
 #    are replaced by `other_prompts`, as the norm of the difference.
 # 2. Features for the head, (batch, length, d_model), that have not seen a
 #    prompt: at each token, the mean of the embeddings up to and including
-#    it.
+#    it. The head's gradient must reach the embeddings through them.
 #
 # Example: `read` adds the prompt to each embedding,
 # `lambda prompts, embeddings: embeddings + prompts`. For
@@ -445,7 +448,12 @@ assert real or (random_loss < 0.35 and start_loss < 0.1)
 # the prompts at the first token and not at the second.)
 
 # %% tags=["exercise:13.4", "nbval-ignore-output"]
-def find_and_close(read, prompts, other_prompts, embeddings):
+def find_and_close(
+    read: Callable[[Tensor, Tensor], Tensor],
+    prompts: Tensor,
+    other_prompts: Tensor,
+    embeddings: Tensor,
+) -> tuple[Tensor, Tensor]:
     raise NotImplementedError("13.4: replace this line")
 
 
@@ -664,7 +672,9 @@ print(*sweep.columns[8:])
 # 0.5: (9.0, 0.0, True)}` (here with four digits; do not round).
 
 # %% tags=["exercise:13.5", "nbval-ignore-output"]
-def read_sweep(runs):
+def read_sweep(
+    runs: list[tuple[float, int, float]],
+) -> dict[float, tuple[float, float, bool]]:
     raise NotImplementedError("13.5: replace this line")
 
 

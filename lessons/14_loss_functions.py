@@ -32,7 +32,7 @@ from types import SimpleNamespace
 import numpy as np
 import torch
 from scipy.spatial.distance import jensenshannon
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from ehr_course.batches.collate import SEXES
@@ -141,7 +141,9 @@ assert large.exp()[0].isinf() and safe.isfinite().all()
 # of 2.
 
 # %% tags=["exercise:14.1", "nbval-ignore-output"]
-def masked_cross_entropy(logits, labels):
+def masked_cross_entropy(
+    logits: Tensor, labels: Tensor
+) -> Tensor | float:
     raise NotImplementedError("14.1: replace this line")
 
 
@@ -198,14 +200,17 @@ assert torch.isclose(right, losses[scored].mean())
 # `logits` has the shape (n, vocab), float32. `labels` has the shape (n,):
 # the right token at each position, or -100. `smoothing` is the share
 # that is spread, 0 to 1. Return the mean of the smoothed loss over the
-# positions that are scored, in nats. Logits may be large.
+# positions that are scored, in nats. Logits may be large. Do it without
+# the option `label_smoothing` of PyTorch's `cross_entropy`.
 #
 # Example: for `logits = [[0.0, 1.0986]]` (probabilities 0.25 and 0.75),
 # as a tensor, `labels = [1]` and `smoothing = 0.2`, the target is
 # `[0.1, 0.9]` and the result is 0.3975.
 
 # %% tags=["exercise:14.2", "nbval-ignore-output"]
-def smoothed_cross_entropy(logits, labels, smoothing):
+def smoothed_cross_entropy(
+    logits: Tensor, labels: Tensor, smoothing: float
+) -> Tensor | float:
     raise NotImplementedError("14.2: replace this line")
 
 
@@ -369,7 +374,9 @@ assert judged["smoothed"][1] < judged["plain"][1] - 0.05
 # their mean is 2.
 
 # %% tags=["exercise:14.3", "nbval-ignore-output"]
-def losses_of_parts(parts):
+def losses_of_parts(
+    parts: list[tuple[Tensor, Tensor]],
+) -> list[Tensor] | list[float]:
     raise NotImplementedError("14.3: replace this line")
 
 
@@ -568,7 +575,9 @@ def value_and_gradient(logits, read, never, labels):
     return value.detach(), nothing if logits.grad is None else logits.grad
 
 
-def penalty(logits, read, never, labels):
+def penalty(
+    logits: Tensor, read: Tensor, never: Tensor, labels: Tensor
+) -> Tensor:
     raise NotImplementedError("14.4: replace this line")
 
 
@@ -808,19 +817,19 @@ assert adds["squared error, years"] > 100 * adds["six brackets"]
 # Try It Yourself · ★★ · 7 minutes
 #
 # `terms` is a list of `LossTerm`, each with `name`, `total` (the sum of
-# its losses in this part of the batch), `count` (how many they are, in
-# this part), `weight`, and `per`: "token" or "row", what its losses are
-# counted by. `counts` holds how many tokens and rows the *whole* batch
-# has, such as `{"token": 20, "row": 4}`. Return what this part adds to
-# the total loss: for each term its weight, times its sum over the count of
-# the whole batch.
+# its losses in this part of the batch, a scalar tensor), `count` (how
+# many they are, in this part), `weight`, and `per`: "token" or "row", what
+# its losses are counted by. `counts` holds how many tokens and rows the
+# *whole* batch has, such as `{"token": 20, "row": 4}`. Return what this
+# part adds to the total loss, for each term its weight, times its sum over
+# the count of the whole batch: a scalar tensor, with a gradient.
 #
 # Example: a term with total 30 and weight 1 by "token" and one with total
 # 2 and weight 0.5 by "row" give, with the counts above, 1.5 + 0.25 =
 # 1.75.
 
 # %% tags=["exercise:14.5", "nbval-ignore-output"]
-def total_loss(terms, counts):
+def total_loss(terms: list[LossTerm], counts: dict[str, int]) -> Tensor:
     raise NotImplementedError("14.5: replace this line")
 
 

@@ -36,10 +36,11 @@ import tempfile
 import warnings
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import load_file
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from ehr_course.batches.corruption import Corruption
@@ -143,7 +144,9 @@ assert found[32].overflow > 0.5 * len(sizes)
 # steps 0 to 6 have the rates 0.5, 1, 1, 0.854, 0.5, 0.146 and 0.
 
 # %% tags=["exercise:15.1", "nbval-ignore-output"]
-def learning_rate(step, peak, warmup_steps, total_steps):
+def learning_rate(
+    step: int, peak: float, warmup_steps: int, total_steps: int
+) -> float:
     raise NotImplementedError("15.1: replace this line")
 
 
@@ -327,7 +330,9 @@ for divide in (mean_of_means, count_of_the_batch):
 # `[[-1.0, 1.0], [0.5, -0.5]]`.
 
 # %% tags=["exercise:15.2", "nbval-ignore-output"]
-def trained_in_parts(table, batches, lr):
+def trained_in_parts(
+    table: Tensor, batches: list[list[tuple[Tensor, Tensor]]], lr: float
+) -> Tensor:
     raise NotImplementedError("15.2: replace this line")
 
 
@@ -413,7 +418,9 @@ assert scaled < 0.01
 # results are `[[0.0], [0.5], [0.5]]` and `[32768.0, 32768.0, 65536.0]`.
 
 # %% tags=["exercise:15.3", "nbval-ignore-output"]
-def loss_scaling(gradients, scale, growth_interval):
+def loss_scaling(
+    gradients: Tensor, scale: float, growth_interval: int
+) -> tuple[Tensor, list[float]]:
     raise NotImplementedError("15.3: replace this line")
 
 
@@ -529,7 +536,9 @@ assert [one.category for one in caught] == [FutureWarning] * 2
 # `[[0.6], [0.8]]`.
 
 # %% tags=["exercise:15.4", "nbval-ignore-output"]
-def unscaled_and_clipped(gradients, scale, max_norm):
+def unscaled_and_clipped(
+    gradients: list[Tensor], scale: float, max_norm: float
+) -> list[Tensor] | None:
     raise NotImplementedError("15.4: replace this line")
 
 
@@ -761,15 +770,15 @@ home.cleanup()
 # after 13 calls of `step()`.
 
 # %% tags=["exercise:15.5", "nbval-ignore-output"]
-def save(training):
+def save(training: TinyTraining) -> dict[str, Any]:
     raise NotImplementedError("15.5: replace this line")
 
 
-def load(training, saved):
+def load(training: TinyTraining, saved: dict[str, Any]) -> None:
     raise NotImplementedError("15.5: replace this line")
 
 
-def resumed(seed, stop, steps):
+def resumed(seed: int, stop: int, steps: int) -> Tensor:
     training = TinyTraining(seed)
     for _ in range(stop):
         training.step()
@@ -870,11 +879,12 @@ assert share < 1e-3
 # You are given a trainer that you do not know. Write the test that shows
 # whether it resumes as it should.
 #
-# `make("name")` makes a `Trainer` of six steps that works in the folder
-# `name`. If there is a checkpoint in it, the trainer has read it once it
-# is made. `make("name", stop=2)` makes one that writes a checkpoint after
-# step 2 and dies in step 3: its `run()` raises `Stopped`. All trainers
-# that one `make` makes are of the same training.
+# `make("name")` makes a trainer of six steps that works in the folder
+# `name`. Like the library's `Trainer` it has `run()`, `step` and `model`.
+# If there is a checkpoint in its folder, it has read it once it is made.
+# `make("name", stop=2)` makes one that writes a checkpoint after step 2
+# and dies in step 3: its `run()` raises `Stopped`. All trainers that one
+# `make` makes are of the same training, that of the 49 weights.
 #
 # Train once without an interruption; train once with one, after `stop`
 # steps; resume. Return two things: the `step` at which the resumed trainer
@@ -889,15 +899,15 @@ assert share < 1e-3
 # result is `(2, True)`.
 
 # %% tags=["exercise:15.6", "nbval-ignore-output"]
-def resume_report(make, stop):
+def resume_report(make: Trainers, stop: int) -> tuple[int, bool]:
     raise NotImplementedError("15.6: replace this line")
 
 
 check("15.6", resume_report)
 
 # %% [markdown]
-# If it is solved, the next cell tries your test on the model of this
-# lesson, in float16.
+# If it is solved, the next cell tries your test on the library's trainer
+# and the model of this lesson, in float16.
 
 # %% tags=["nbval-ignore-output"]
 home = tempfile.TemporaryDirectory(prefix="ehr-course-lesson-15-")

@@ -27,9 +27,11 @@ SEED = 0
 
 # %%
 from collections import defaultdict
+from collections.abc import Callable
 from itertools import pairwise
 
 import torch
+from torch import Tensor
 from torch.nn.functional import logsigmoid, pad
 
 from ehr_course.batches.notes import NoteDataset
@@ -227,7 +229,7 @@ assert real or could == 0
 # `w_d` (hidden, hidden) and `v` (hidden,); like the weights of
 # `nn.Linear` they are (output, input). Return the pair `weights` (batch,
 # source) and `context` (batch, width). Padding gets the weight 0,
-# whatever the scores are: they may be as large as float32 allows, of
+# whatever the scores are: those of a model may be some hundreds, of
 # either sign.
 #
 # Example: for `query = [[0.0]]`, `states = [[[1.0], [1.0], [5.0]]]`,
@@ -235,7 +237,14 @@ assert real or could == 0
 # as tensors, the result is `[[0.5, 0.5, 0.0]]` and `[[1.0]]`.
 
 # %% tags=["exercise:16.1", "nbval-ignore-output"]
-def additive_attention(query, states, mask, w_h, w_d, v):
+def additive_attention(
+    query: Tensor,
+    states: Tensor,
+    mask: Tensor,
+    w_h: Tensor,
+    w_d: Tensor,
+    v: Tensor,
+) -> tuple[Tensor, Tensor]:
     raise NotImplementedError("16.1: replace this line")
 
 
@@ -303,7 +312,13 @@ except InputError as error:
 # Either works, as long as the weights were trained with it.)
 
 # %% tags=["exercise:16.2", "nbval-ignore-output"]
-def generation_probability(context, state, embedded, weight, bias):
+def generation_probability(
+    context: Tensor,
+    state: Tensor,
+    embedded: Tensor,
+    weight: Tensor,
+    bias: float,
+) -> Tensor:
     raise NotImplementedError("16.2: replace this line")
 
 
@@ -327,7 +342,13 @@ check("16.2", generation_probability)
 # the result is `[[0.25, 0.4, 0.35]]`: word 2 stands at two places.
 
 # %% tags=["exercise:16.3", "nbval-ignore-output"]
-def mixed_distribution(p_vocab, attention, p_gen, ids, n_outside):
+def mixed_distribution(
+    p_vocab: Tensor,
+    attention: Tensor,
+    p_gen: Tensor,
+    ids: Tensor,
+    n_outside: int,
+) -> Tensor:
     raise NotImplementedError("16.3: replace this line")
 
 
@@ -410,7 +431,9 @@ assert p_end["everything"] > 3 * p_end["words"]
 # and `["senna", "mesna"]`.
 
 # %% tags=["exercise:16.4", "nbval-ignore-output"]
-def extended_ids(note, summary, vocabulary):
+def extended_ids(
+    note: list[str], summary: list[str], vocabulary: list[str]
+) -> tuple[list[int], list[int], list[str]]:
     raise NotImplementedError("16.4: replace this line")
 
 
@@ -519,7 +542,13 @@ def value_and_gradients(logits, scores, gate, ids, targets):
     return value.detach(), *grads
 
 
-def pointer_loss(logits, scores, gate, ids, targets):
+def pointer_loss(
+    logits: Tensor,
+    scores: Tensor,
+    gate: Tensor,
+    ids: Tensor,
+    targets: Tensor,
+) -> Tensor:
     raise NotImplementedError("16.5: replace this line")
 
 
@@ -593,7 +622,12 @@ assert (counted["vocabulary"], counted["p_gen"]) == (14_352_000, 897)
 # the backward states 2, 2 and 3, and the end `[[3.0, 2.0]]`.
 
 # %% tags=["exercise:16.6", "nbval-ignore-output"]
-def read_in_chunks(read, tokens, lengths, chunk):
+def read_in_chunks(
+    read: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]],
+    tokens: Tensor,
+    lengths: Tensor,
+    chunk: int,
+) -> tuple[Tensor, Tensor]:
     raise NotImplementedError("16.6: replace this line")
 
 

@@ -30,7 +30,7 @@ from collections import Counter
 from statistics import mean
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ehr_course.batches.notes import NoteDataset
 from ehr_course.evaluation.summaries import (
@@ -179,7 +179,7 @@ assert len(ways) < 0.5 * len(long)
 # tensor, the result is `[[0.0, 0.0], [0.9, 0.1], [1.1, 0.9]]`.
 
 # %% tags=["exercise:17.1", "nbval-ignore-output"]
-def coverage_before(attention):
+def coverage_before(attention: Tensor) -> Tensor:
     raise NotImplementedError("17.1: replace this line")
 
 
@@ -217,7 +217,9 @@ check("17.1", coverage_before)
 # and the result is `(0.75, 2)`.
 
 # %% tags=["exercise:17.2", "nbval-ignore-output"]
-def loss_of_coverage(attention, scored):
+def loss_of_coverage(
+    attention: Tensor, scored: Tensor
+) -> tuple[Tensor | float, Tensor | int]:
     raise NotImplementedError("17.2: replace this line")
 
 
@@ -409,7 +411,9 @@ assert moved < 0.5 and exact > 0.8
 # less probable, and wins.
 
 # %% tags=["exercise:17.3", "nbval-ignore-output"]
-def best_hypothesis(hypotheses, alpha):
+def best_hypothesis(
+    hypotheses: list[list[float]], alpha: float
+) -> tuple[list[float], int]:
     raise NotImplementedError("17.3: replace this line")
 
 
@@ -504,7 +508,7 @@ assert repeated > 0.3
 # 5, 6, 7 has been written; for `[5, 6]` it is `set()`.
 
 # %% tags=["exercise:17.4", "nbval-ignore-output"]
-def blocked_tokens(tokens):
+def blocked_tokens(tokens: list[int]) -> set[int]:
     raise NotImplementedError("17.4: replace this line")
 
 
@@ -571,7 +575,9 @@ print(f"a word: {again:.0%}")
 # `[[0, 1]]` and `[[0, 0]]`.
 
 # %% tags=["exercise:17.5", "nbval-ignore-output"]
-def beam_step(log_probs, scores):
+def beam_step(
+    log_probs: Tensor, scores: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
     raise NotImplementedError("17.5: replace this line")
 
 
@@ -668,7 +674,7 @@ assert abs(found[4][1] - found[1][1]) < 0.05
 # fever`. Precision is 2/3 and recall 2/4, and the result is 0.5714.
 
 # %% tags=["exercise:17.6", "nbval-ignore-output"]
-def rouge_l(summary, reference):
+def rouge_l(summary: list[str], reference: list[str]) -> float:
     raise NotImplementedError("17.6: replace this line")
 
 

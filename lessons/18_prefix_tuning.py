@@ -35,7 +35,7 @@ from statistics import mean, median
 import polars as pl
 import torch
 from peft import PeftModel, PrefixTuningConfig, get_peft_model
-from torch import nn
+from torch import Tensor, nn
 from transformers import BartConfig, BartForConditionalGeneration
 
 from ehr_course.batches.corruption import Corruption
@@ -91,7 +91,7 @@ assert n_base > 100 * int(few.lengths.sum())
 
 # %% [markdown]
 # It is worse there. That alone proves little: records of these patients
-# may be harder to foretell for any model. But the codes are known and
+# may be harder to predict for any model. But the codes are known and
 # their mix is new, so there may be something to learn. To train all of it
 # again is possible. But the model has more than a hundred times as many
 # parameters as the hospital has tokens, and every hospital would keep a
@@ -135,7 +135,14 @@ assert n_base > 100 * int(few.lengths.sum())
 # tensors, both scores are 0 and the result is `[[[[7.0]]]]`.
 
 # %% tags=["exercise:18.1", "nbval-ignore-output"]
-def prefix_attention(q, k, v, prefix_k, prefix_v, mask):
+def prefix_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    prefix_k: Tensor,
+    prefix_v: Tensor,
+    mask: Tensor,
+) -> Tensor:
     raise NotImplementedError("18.1: replace this line")
 
 
@@ -201,7 +208,7 @@ assert not any(p.requires_grad for p in base.parameters())
 # `[[3, 4], [7, 8]]`; the result has the shape (1, 2, 1, 1, 2, 2).
 
 # %% tags=["exercise:18.2", "nbval-ignore-output"]
-def per_layer(table, n_layers, n_heads):
+def per_layer(table: Tensor, n_layers: int, n_heads: int) -> Tensor:
     raise NotImplementedError("18.2: replace this line")
 
 
@@ -254,7 +261,9 @@ assert kept < 0.02 * table.numel() and token[0].unique().tolist() == [0]
 # result is `(8, 48, 177)`.
 
 # %% tags=["exercise:18.3", "nbval-ignore-output"]
-def count_trained(n_tokens, n_layers, d_model, d_hidden):
+def count_trained(
+    n_tokens: int, n_layers: int, d_model: int, d_hidden: int
+) -> tuple[int, int, int]:
     raise NotImplementedError("18.3: replace this line")
 
 
@@ -312,7 +321,9 @@ assert widest < 20
 # `[[1.5232, 1.7616], [0.0, 1.0]]` and 4.
 
 # %% tags=["exercise:18.4", "nbval-ignore-output"]
-def fold(table, w1, b1, w2, b2):
+def fold(
+    table: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor
+) -> tuple[Tensor, int]:
     raise NotImplementedError("18.4: replace this line")
 
 
@@ -457,7 +468,9 @@ assert max(losses.values()) < there - 0.004
 # with each seed another one is better.
 
 # %% tags=["exercise:18.5", "nbval-ignore-output"]
-def compare_methods(rows):
+def compare_methods(
+    rows: list[tuple[str, int, int, float]],
+) -> tuple[dict[str, tuple[float, float, float]], list[str]]:
     raise NotImplementedError("18.5: replace this line")
 
 

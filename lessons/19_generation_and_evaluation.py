@@ -33,11 +33,13 @@ SEED = 0
 import math
 import tempfile
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from ehr_course import icd9
@@ -168,7 +170,9 @@ for record in cohort[:3]:
 # is `[[0.7311, 0.0, 0.2689]]`. With `p = 0.7` it is `[[1.0, 0.0, 0.0]]`.
 
 # %% tags=["exercise:19.1", "nbval-ignore-output"]
-def to_draw_from(logits, temperature, k, p):
+def to_draw_from(
+    logits: Tensor, temperature: float, k: int, p: float
+) -> Tensor:
     raise NotImplementedError("19.1: replace this line")
 
 
@@ -203,7 +207,7 @@ check("19.1", to_draw_from)
 # divergence is 0.3113 bits, and the result is 0.5579.
 
 # %% tags=["exercise:19.2", "nbval-ignore-output"]
-def distance_of_codes(real, synthetic):
+def distance_of_codes(real: np.ndarray, synthetic: np.ndarray) -> float:
     raise NotImplementedError("19.2: replace this line")
 
 
@@ -354,7 +358,9 @@ if not real:
 # where 650 is a delivery, the result is `(0.3333, 0.5, 1.0)`.
 
 # %% tags=["exercise:19.3", "nbval-ignore-output"]
-def impossible_shares(patients):
+def impossible_shares(
+    patients: list[tuple[int, str, list[list[str]]]],
+) -> tuple[float, float, float]:
     raise NotImplementedError("19.3: replace this line")
 
 
@@ -385,7 +391,7 @@ if not real:
 # is misled. The real patients of the embedded hospital have none, so the
 # cohort is worse than its floor here.
 #
-# ## How well does the model foretell?
+# ## How well does the model predict?
 #
 # A model that writes patients also gives a probability to those that
 # exist. The *perplexity* of a code is
@@ -441,7 +447,7 @@ assert real or (leaks < 3 and empty > 10)
 # logarithms, one more than the visit has codes: for each code, and last
 # for the end of the visit. Return two numbers: the perplexity of a code,
 # and the perplexity of a visit, its end included, each from one mean over
-# all codes, or all visits, of all patients. Each visit is foretold from
+# all codes, or all visits, of all patients. Each visit is predicted from
 # all visits before it.
 #
 # Example: a model that gives each code 1/4 and each end 1/2, whatever it
@@ -451,7 +457,10 @@ assert real or (leaks < 3 and empty > 10)
 # read: see the next cell.)
 
 # %% tags=["exercise:19.4", "nbval-ignore-output"]
-def perplexities(log_probs, patients):
+def perplexities(
+    log_probs: Callable[[list[list[str]], list[str]], list[float]],
+    patients: list[list[list[str]]],
+) -> tuple[float, float]:
     raise NotImplementedError("19.4: replace this line")
 
 
@@ -533,7 +542,9 @@ assert real or honest < 0.3 * unigram
 # at 0.6667 and 0.5 from the others, and the result is `(0.25, 0.875)`.
 
 # %% tags=["exercise:19.5", "nbval-ignore-output"]
-def nearest_and_membership(train, held_out, synthetic):
+def nearest_and_membership(
+    train: np.ndarray, held_out: np.ndarray, synthetic: np.ndarray
+) -> tuple[float, float]:
     raise NotImplementedError("19.5: replace this line")
 
 
@@ -606,7 +617,10 @@ if not real:
 # `({"codes": "worse than the floor"}, ["counting", "treating"])`.
 
 # %% tags=["exercise:19.6", "nbval-ignore-output"]
-def report_on(measures, uses):
+def report_on(
+    measures: list[tuple[str, float, float, float, float, str]],
+    uses: dict[str, list[str]],
+) -> tuple[dict[str, str], list[str]]:
     raise NotImplementedError("19.6: replace this line")
 
 

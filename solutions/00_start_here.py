@@ -38,7 +38,7 @@ check("00.1", count_codes)
 
 
 # %% [markdown]
-# ### The four outcomes, side by side
+# ### Four outcomes, side by side
 #
 # `examine` does what `check` does and leaves your progress alone. Here
 # it meets a stub, a wrong answer, a mistake in the code, and a right

@@ -203,16 +203,21 @@ check("12.6", fourier)
 def prompts_with(weights, cardinalities, x_num, x_cat):
     d_model, d_hidden = weights["num_project.weight"].shape
     prompt = MyPrompt(cardinalities, d_model, d_hidden)
-    mine = sorted(name for name, _ in prompt.named_parameters())
-    if mine != sorted(weights):
-        missing = sorted(set(weights) - set(mine))
-        extra = sorted(set(mine) - set(weights))
-        raise ValueError(f"missing: {missing}, too many: {extra}")
+    mine = dict(prompt.named_parameters())
+    shapes = {name: tuple(p.shape) for name, p in mine.items()}
+    if shapes != {name: tuple(w.shape) for name, w in weights.items()}:
+        return shapes, None, None, None
+    ages = ["num_weight", "num_bias", "num_project.weight"]
+    rest = ["table.weight", "cat_bias", "cat_project.weight"]
+    units = [torch.cat([mine[n] for n in part]) for part in (ages, rest)]
+    varied = [bool(part.diff(dim=1).any()) for part in units]
     prompt.load_state_dict(prompt.state_dict() | weights)
     prompts = prompt(x_num, x_cat)
-    if not prompts.requires_grad:
-        raise ValueError("no gradient reaches the parameters of MyPrompt")
-    return prompts
+    if getattr(prompts, "requires_grad", False):
+        prompts.sum().backward()
+        prompts = prompts.detach()
+    learns = {name: p.grad is not None for name, p in mine.items()}
+    return shapes, varied, prompts, learns
 
 
 class MyPrompt(nn.Module):
@@ -249,13 +254,21 @@ check("12.7", prompts_with)
 def prompts_with(weights, cardinalities, x_num, x_cat):
     d_model, d_hidden = weights["num_project.weight"].shape
     prompt = MyPrompt(cardinalities, d_model, d_hidden)
-    with torch.no_grad():
-        for name, values in weights.items():
-            prompt.get_parameter(name).copy_(values)
+    mine = dict(prompt.named_parameters())
+    shapes = {name: tuple(p.shape) for name, p in mine.items()}
+    if shapes != {name: tuple(w.shape) for name, w in weights.items()}:
+        return shapes, None, None, None
+    ages = ["num_weight", "num_bias", "num_project.weight"]
+    rest = ["table.weight", "cat_bias", "cat_project.weight"]
+    units = [torch.cat([mine[n] for n in part]) for part in (ages, rest)]
+    varied = [bool(part.diff(dim=1).any()) for part in units]
+    prompt.load_state_dict(prompt.state_dict() | weights)
     prompts = prompt(x_num, x_cat)
-    if not prompts.requires_grad:
-        raise ValueError("no gradient reaches the parameters of MyPrompt")
-    return prompts
+    if getattr(prompts, "requires_grad", False):
+        prompts.sum().backward()
+        prompts = prompts.detach()
+    learns = {name: p.grad is not None for name, p in mine.items()}
+    return shapes, varied, prompts, learns
 
 
 class MyPrompt(nn.Module):

@@ -205,7 +205,7 @@ check("14.5", total_loss)
 def total_loss(terms, counts):
     _, totals, _, weights, kinds = zip(*terms, strict=True)
     means = [t / counts[k] for t, k in zip(totals, kinds, strict=True)]
-    return float(torch.tensor(weights) @ torch.tensor(means))
+    return torch.tensor(weights) @ torch.stack(means)
 
 
 check("14.5", total_loss)

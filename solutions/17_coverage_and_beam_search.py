@@ -9,6 +9,7 @@ from collections import defaultdict
 from functools import cache
 
 import torch
+from torch import Tensor
 
 from ehr_course.exercises import check
 
@@ -21,7 +22,7 @@ from ehr_course.exercises import check
 # away again.
 
 # %% tags=["answer:17.1", "nbval-ignore-output"]
-def coverage_before(attention):
+def coverage_before(attention: Tensor) -> Tensor:
     return attention.cumsum(dim=0) - attention
 
 
@@ -33,7 +34,7 @@ check("17.1", coverage_before)
 # the look.
 
 # %% tags=["alternative:17.1", "nbval-ignore-output"]
-def coverage_before(attention):
+def coverage_before(attention: Tensor) -> Tensor:
     spent = torch.zeros(attention.shape[1])
     rows = []
     for look in attention:
@@ -54,7 +55,9 @@ check("17.1", coverage_before)
 # not in the count.
 
 # %% tags=["answer:17.2", "nbval-ignore-output"]
-def loss_of_coverage(attention, scored):
+def loss_of_coverage(
+    attention: Tensor, scored: Tensor
+) -> tuple[Tensor | float, Tensor | int]:
     before = attention.cumsum(dim=1) - attention
     overlap = torch.minimum(attention, before).sum(dim=-1)
     return (overlap * scored).sum(), scored.sum()
@@ -67,7 +70,9 @@ check("17.2", loss_of_coverage)
 # The same with the steps in a loop, and padding left out by indexing.
 
 # %% tags=["alternative:17.2", "nbval-ignore-output"]
-def loss_of_coverage(attention, scored):
+def loss_of_coverage(
+    attention: Tensor, scored: Tensor
+) -> tuple[Tensor | float, Tensor | int]:
     spent = torch.zeros_like(attention[:, 0])  # (batch, source)
     total = 0.0
     for t in range(attention.shape[1]):
@@ -89,7 +94,9 @@ check("17.2", loss_of_coverage)
 # for its length. The best score is the largest.
 
 # %% tags=["answer:17.3", "nbval-ignore-output"]
-def best_hypothesis(hypotheses, alpha):
+def best_hypothesis(
+    hypotheses: list[list[float]], alpha: float
+) -> tuple[list[float], int]:
     scores = []
     for tokens in hypotheses:
         log_p, n = sum(tokens), len(tokens)
@@ -105,7 +112,9 @@ check("17.3", best_hypothesis)
 # With tensors the penalties of all hypotheses are one line.
 
 # %% tags=["alternative:17.3", "nbval-ignore-output"]
-def best_hypothesis(hypotheses, alpha):
+def best_hypothesis(
+    hypotheses: list[list[float]], alpha: float
+) -> tuple[list[float], int]:
     sums = [(sum(tokens), len(tokens)) for tokens in hypotheses]
     log_p, n = torch.tensor(sums, dtype=torch.float64).T
     scores = log_p * (6 / (5 + n)) ** alpha
@@ -123,7 +132,7 @@ check("17.3", best_hypothesis)
 # something is forbidden. With fewer than three tokens the range is empty.
 
 # %% tags=["answer:17.4", "nbval-ignore-output"]
-def blocked_tokens(tokens):
+def blocked_tokens(tokens: list[int]) -> set[int]:
     blocked = set()
     for i in range(len(tokens) - 2):
         if tokens[i : i + 2] == tokens[-2:]:
@@ -139,7 +148,7 @@ check("17.4", blocked_tokens)
 # and adds one entry at each step.
 
 # %% tags=["alternative:17.4", "nbval-ignore-output"]
-def blocked_tokens(tokens):
+def blocked_tokens(tokens: list[int]) -> set[int]:
     followed = defaultdict(set)
     for *pair, third in zip(tokens, tokens[1:], tokens[2:], strict=False):
         followed[tuple(pair)].add(third)
@@ -158,7 +167,9 @@ check("17.4", blocked_tokens)
 # tokens, so a division by that gives the beam and leaves the token.
 
 # %% tags=["answer:17.5", "nbval-ignore-output"]
-def beam_step(log_probs, scores):
+def beam_step(
+    log_probs: Tensor, scores: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
     _, beams, vocab = log_probs.shape
     totals = scores[:, :, None] + log_probs
     best, places = totals.flatten(1).topk(beams, dim=1)
@@ -174,7 +185,9 @@ check("17.5", beam_step)
 # with a large vocabulary and several machines that saves much.
 
 # %% tags=["alternative:17.5", "nbval-ignore-output"]
-def beam_step(log_probs, scores):
+def beam_step(
+    log_probs: Tensor, scores: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
     batch, beams, vocab = log_probs.shape
     n = min(beams, vocab)
     more, tokens = log_probs.topk(n, dim=-1)  # (batch, beams, n)
@@ -197,7 +210,7 @@ check("17.5", beam_step)
 # last in it, so one of them is left out.
 
 # %% tags=["answer:17.6", "nbval-ignore-output"]
-def rouge_l(summary, reference):
+def rouge_l(summary: list[str], reference: list[str]) -> float:
     n, m = len(summary), len(reference)
     best = [[0] * (m + 1) for _ in range(n + 1)]
     for i in range(n):
@@ -221,7 +234,7 @@ check("17.6", rouge_l)
 # written with the lengths needs no precision and no recall.
 
 # %% tags=["alternative:17.6", "nbval-ignore-output"]
-def rouge_l(summary, reference):
+def rouge_l(summary: list[str], reference: list[str]) -> float:
     @cache
     def longest(i, j):
         if i == len(summary) or j == len(reference):

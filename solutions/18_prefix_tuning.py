@@ -8,7 +8,7 @@
 from statistics import median
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ehr_course.exercises import check
 
@@ -21,7 +21,14 @@ from ehr_course.exercises import check
 # the mask says of the others. After that it is attention as always.
 
 # %% tags=["answer:18.1", "nbval-ignore-output"]
-def prefix_attention(q, k, v, prefix_k, prefix_v, mask):
+def prefix_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    prefix_k: Tensor,
+    prefix_v: Tensor,
+    mask: Tensor,
+) -> Tensor:
     batch, target = len(q), len(mask)
     n, head_dim = prefix_k.shape[1:]
     before_k = prefix_k.expand(batch, -1, -1, -1)
@@ -44,7 +51,14 @@ check("18.1", prefix_attention)
 # output of each head, and the query decides how much of it.
 
 # %% tags=["alternative:18.1", "nbval-ignore-output"]
-def prefix_attention(q, k, v, prefix_k, prefix_v, mask):
+def prefix_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    prefix_k: Tensor,
+    prefix_v: Tensor,
+    mask: Tensor,
+) -> Tensor:
     scale = q.shape[-1] ** 0.5
     on_prefix = q @ prefix_k.mT / scale  # (batch, heads, target, n)
     on_others = (q @ k.mT / scale).masked_fill(~mask, float("-inf"))
@@ -68,7 +82,7 @@ check("18.1", prefix_attention)
 # the axes, and the numbers with them, into the order that is wanted.
 
 # %% tags=["answer:18.2", "nbval-ignore-output"]
-def per_layer(table, n_layers, n_heads):
+def per_layer(table: Tensor, n_layers: int, n_heads: int) -> Tensor:
     batch, n, width = table.shape
     head_dim = width // (n_layers * 2 * n_heads)
     parts = table.reshape(batch, n, n_layers, 2, n_heads, head_dim)
@@ -83,7 +97,7 @@ check("18.2", per_layer)
 # and each of these into heads.
 
 # %% tags=["alternative:18.2", "nbval-ignore-output"]
-def per_layer(table, n_layers, n_heads):
+def per_layer(table: Tensor, n_layers: int, n_heads: int) -> Tensor:
     layers = []
     for of_layer in table.chunk(n_layers, dim=-1):
         sides = [
@@ -106,7 +120,9 @@ check("18.2", per_layer)
 # biases.
 
 # %% tags=["answer:18.3", "nbval-ignore-output"]
-def count_trained(n_tokens, n_layers, d_model, d_hidden):
+def count_trained(
+    n_tokens: int, n_layers: int, d_model: int, d_hidden: int
+) -> tuple[int, int, int]:
     width = n_layers * 2 * d_model
     prompt = n_tokens * d_model
     prefix = n_tokens * width
@@ -123,7 +139,9 @@ check("18.3", count_trained)
 # memory, so that it can be as large as you like.
 
 # %% tags=["alternative:18.3", "nbval-ignore-output"]
-def count_trained(n_tokens, n_layers, d_model, d_hidden):
+def count_trained(
+    n_tokens: int, n_layers: int, d_model: int, d_hidden: int
+) -> tuple[int, int, int]:
     width = n_layers * 2 * d_model
     with torch.device("meta"):
         table = nn.Embedding(n_tokens, d_model)
@@ -149,7 +167,9 @@ check("18.3", count_trained)
 # multiplied into one.)
 
 # %% tags=["answer:18.4", "nbval-ignore-output"]
-def fold(table, w1, b1, w2, b2):
+def fold(
+    table: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor
+) -> tuple[Tensor, int]:
     hidden = torch.tanh(table @ w1.T + b1)  # (n, d_hidden)
     folded = hidden @ w2.T + b2  # (n, n_layers * 2 * d_model)
     return folded, folded.numel()
@@ -163,7 +183,9 @@ check("18.4", fold)
 # gradient.
 
 # %% tags=["alternative:18.4", "nbval-ignore-output"]
-def fold(table, w1, b1, w2, b2):
+def fold(
+    table: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor
+) -> tuple[Tensor, int]:
     first, second = nn.Linear(*w1.T.shape), nn.Linear(*w2.T.shape)
     first.load_state_dict({"weight": w1, "bias": b1})
     second.load_state_dict({"weight": w2, "bias": b2})
@@ -184,7 +206,9 @@ check("18.4", fold)
 # one that trains least comes first.
 
 # %% tags=["answer:18.5", "nbval-ignore-output"]
-def compare_methods(rows):
+def compare_methods(
+    rows: list[tuple[str, int, int, float]],
+) -> tuple[dict[str, tuple[float, float, float]], list[str]]:
     losses, trained = {}, {}
     for method, n_trained, seed, loss in rows:
         losses.setdefault(method, {})[seed] = loss
@@ -214,7 +238,9 @@ check("18.5", compare_methods)
 # of the paired differences is below 0.
 
 # %% tags=["alternative:18.5", "nbval-ignore-output"]
-def compare_methods(rows):
+def compare_methods(
+    rows: list[tuple[str, int, int, float]],
+) -> tuple[dict[str, tuple[float, float, float]], list[str]]:
     methods = sorted({(row[1], row[0]) for row in rows})  # least first
     names = [name for _, name in methods]
     seeds = sorted({row[2] for row in rows})

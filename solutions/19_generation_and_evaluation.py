@@ -6,10 +6,12 @@
 
 # %%
 import math
+from collections.abc import Callable
 from statistics import fmean
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ehr_course import icd9
 from ehr_course.exercises import check
@@ -24,7 +26,9 @@ from ehr_course.exercises import check
 # before it, the likelier ones, have p together without it.
 
 # %% tags=["answer:19.1", "nbval-ignore-output"]
-def to_draw_from(logits, temperature, k, p):
+def to_draw_from(
+    logits: Tensor, temperature: float, k: int, p: float
+) -> Tensor:
     logits = logits / temperature
     if k > 0:
         smallest = logits.topk(k, dim=-1).values[:, -1:]
@@ -45,7 +49,9 @@ check("19.1", to_draw_from)
 # of the task.
 
 # %% tags=["alternative:19.1", "nbval-ignore-output"]
-def to_draw_from(logits, temperature, k, p):
+def to_draw_from(
+    logits: Tensor, temperature: float, k: int, p: float
+) -> Tensor:
     rows = []
     for row in logits.double() / temperature:
         ids = row.argsort(descending=True).tolist()
@@ -72,7 +78,7 @@ check("19.1", to_draw_from)
 # times its logarithm goes to 0 with the share.
 
 # %% tags=["answer:19.2", "nbval-ignore-output"]
-def distance_of_codes(real, synthetic):
+def distance_of_codes(real: np.ndarray, synthetic: np.ndarray) -> float:
     p, q = real / real.sum(), synthetic / synthetic.sum()
     m = (p + q) / 2
     divergence = 0.0
@@ -91,7 +97,7 @@ check("19.2", distance_of_codes)
 # is how many bits a code tells of the cohort that it comes from.
 
 # %% tags=["alternative:19.2", "nbval-ignore-output"]
-def distance_of_codes(real, synthetic):
+def distance_of_codes(real: np.ndarray, synthetic: np.ndarray) -> float:
     def entropy(shares):
         return -sum(s * math.log2(s) for s in shares if s > 0)
 
@@ -111,7 +117,9 @@ check("19.2", distance_of_codes)
 # matter how many impossible codes they have.
 
 # %% tags=["answer:19.3", "nbval-ignore-output"]
-def impossible_shares(patients):
+def impossible_shares(
+    patients: list[tuple[int, str, list[list[str]]]],
+) -> tuple[float, float, float]:
     codes, visits, people = [], [], []
     for age, sex, history in patients:
         mine = []
@@ -134,7 +142,9 @@ check("19.3", impossible_shares)
 # The rules themselves can be asked as well: who can have this code?
 
 # %% tags=["alternative:19.3", "nbval-ignore-output"]
-def impossible_shares(patients):
+def impossible_shares(
+    patients: list[tuple[int, str, list[list[str]]]],
+) -> tuple[float, float, float]:
     def ruled_out(code, age, sex):
         who = icd9.who_can_have(code)
         if who is None:
@@ -162,12 +172,15 @@ check("19.3", impossible_shares)
 # %% [markdown]
 # ## 19.4 Perplexity without a leak
 #
-# Visit t is foretold from the visits before it, `visits[:t]`, and for the
+# Visit t is predicted from the visits before it, `visits[:t]`, and for the
 # first one that is nothing. The values of codes and of whole visits are
 # collected over all patients, and one mean is taken of each.
 
 # %% tags=["answer:19.4", "nbval-ignore-output"]
-def perplexities(log_probs, patients):
+def perplexities(
+    log_probs: Callable[[list[list[str]], list[str]], list[float]],
+    patients: list[list[list[str]]],
+) -> tuple[float, float]:
     of_codes, of_visits = [], []
     for visits in patients:
         for t, visit in enumerate(visits):
@@ -186,7 +199,10 @@ check("19.4", perplexities)
 # Sums and counts do as well, and need no lists.
 
 # %% tags=["alternative:19.4", "nbval-ignore-output"]
-def perplexities(log_probs, patients):
+def perplexities(
+    log_probs: Callable[[list[list[str]], list[str]], list[float]],
+    patients: list[list[list[str]]],
+) -> tuple[float, float]:
     nats = {"codes": 0.0, "visits": 0.0}
     count = {"codes": 0, "visits": 0}
     for visits in patients:
@@ -213,7 +229,9 @@ check("19.4", perplexities)
 # of pairs, so it needs no curve.
 
 # %% tags=["answer:19.5", "nbval-ignore-output"]
-def nearest_and_membership(train, held_out, synthetic):
+def nearest_and_membership(
+    train: np.ndarray, held_out: np.ndarray, synthetic: np.ndarray
+) -> tuple[float, float]:
     def nearest(a, b, alone=False):
         shared = a @ b.T  # codes in common, (patients of a, of b)
         either = a.sum(axis=1)[:, None] + b.sum(axis=1) - shared
@@ -242,7 +260,9 @@ check("19.5", nearest_and_membership)
 # With sets and loops, one patient at a time.
 
 # %% tags=["alternative:19.5", "nbval-ignore-output"]
-def nearest_and_membership(train, held_out, synthetic):
+def nearest_and_membership(
+    train: np.ndarray, held_out: np.ndarray, synthetic: np.ndarray
+) -> tuple[float, float]:
     train, held_out, synthetic = (
         [set(np.flatnonzero(row).tolist()) for row in part]
         for part in (train, held_out, synthetic)
@@ -280,7 +300,10 @@ check("19.5", nearest_and_membership)
 # measure at least, and a good verdict for each that it names.
 
 # %% tags=["answer:19.6", "nbval-ignore-output"]
-def report_on(measures, uses):
+def report_on(
+    measures: list[tuple[str, float, float, float, float, str]],
+    uses: dict[str, list[str]],
+) -> tuple[dict[str, str], list[str]]:
     verdicts = {}
     for name, value, low, high, floor, better in measures:
         above = low > floor
@@ -309,7 +332,10 @@ check("19.6", report_on)
 # The same with a table of what each side of the floor means.
 
 # %% tags=["alternative:19.6", "nbval-ignore-output"]
-def report_on(measures, uses):
+def report_on(
+    measures: list[tuple[str, float, float, float, float, str]],
+    uses: dict[str, list[str]],
+) -> tuple[dict[str, str], list[str]]:
     sides = {  # an interval above the floor, and one below
         "low": ("worse", "better"),
         "high": ("better", "worse"),

@@ -37,6 +37,7 @@ def first_difference(
     number is expected, a float is none: nothing can be looked up under 8.0. A tensor is compared
     by shape and values, on whatever device it is. One of only zeros and ones is a mask, and may
     hold booleans, whole numbers or floats; any other tensor of whole numbers must hold such.
+    Where the expected tensor requires a gradient, so must the other.
 
     >>> first_difference([1, 2], (1, 2), 1e-6) is None
     True
@@ -50,6 +51,7 @@ def first_difference(
     if isinstance(expected, Mapping):
         return _mappings(expected, actual, tolerance, place)
     if isinstance(expected, bool | np.bool_):
+        actual = _as_number(actual)
         same = isinstance(actual, bool | np.bool_) and bool(actual) == bool(expected)
         kind = "value" if isinstance(actual, bool | np.bool_) else "type"
         return None if same else _unlike(expected, actual, place, kind)
@@ -65,10 +67,13 @@ def alike(left: Any, right: Any, tolerance: float) -> bool:
 
     Neither is the expected one, so a number may stand for a tensor without dimensions on both
     sides. The comparison of values that may be anything can raise: then they are not alike.
+    Where the left one has a gradient, the right one must have one.
 
     >>> alike((torch.tensor(2.0), 1), (2.0, np.int64(1)), 1e-6)
     True
     """
+    if _has_gradient(left) and not _has_gradient(right):
+        return False
     left, right = _with(_as_number, left), _with(_as_number, right)
     try:
         return (
@@ -77,6 +82,12 @@ def alike(left: Any, right: Any, tolerance: float) -> bool:
         )
     except Exception:
         return False
+
+
+def _has_gradient(value: Any) -> bool:
+    found: list[bool] = []
+    _with(lambda part: found.append(getattr(part, "requires_grad", False) is True), value)
+    return any(found)
 
 
 def _as_number(part: Any) -> Any:
@@ -177,13 +188,16 @@ def _arrays(expected: Any, actual: Any, tolerance: float, place: str) -> Differe
     if left.dtype == torch.bool and right.is_floating_point():
         # Attention adds a mask of floats to its scores, and hides nothing.
         return Difference("type", place, f"expected booleans, got {right.dtype}")
-    if left.dtype in _IDS and right.dtype not in _IDS and not _is_mask(left):
+    is_whole = not left.is_floating_point() and left.dtype != torch.bool
+    if is_whole and right.dtype not in _IDS and not _is_mask(left):
         text = f"expected whole numbers ({left.dtype}), got {right.dtype}"
         return Difference("type", place, text)
     unequal = ~torch.isclose(
         left.double(), right.double(), rtol=tolerance, atol=tolerance, equal_nan=True
     )
     if not unequal.any():
+        if left.requires_grad and not torch.as_tensor(actual).requires_grad:
+            return Difference("value", place, "expected a tensor with a gradient, got one without")
         return None
     index = tuple(unequal.nonzero()[0].tolist())
     where = place + "".join(f"[{i}]" for i in index)

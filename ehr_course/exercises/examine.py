@@ -183,11 +183,11 @@ def _judge(trial: Trial) -> Result:
     smallest = failing[0]
     made = trial.calls[smallest]
     known = diagnose(trial.exercise, trial.probes, trial.calls, failing)
-    if known is None:
+    if known is None or len(known.names) > 1:  # two mistakes may undo one another
         converted, remarks = _in_expected_containers(trial)
         if remarks and not converted.failing():
             return _right(converted, remarks)
-        if _remembers(trial):
+        if known is None and _remembers(trial):
             return _remembering(trial, smallest)
     shown = smallest
     if known is not None:

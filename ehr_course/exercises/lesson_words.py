@@ -21,7 +21,7 @@ from ehr_course.exercises.worked_answers import (
     changed,
     worked_answer,
 )
-from ehr_course.yaml_file import RuleError, YamlFile
+from ehr_course.yaml_file import RuleError, YamlFile, read_yaml
 
 FOLDER = Path(__file__).resolve().parent / "lessons"
 OWN_FOLDER = "EHR_COURSE_MISCONCEPTIONS"
@@ -118,8 +118,7 @@ def words_of_lesson(lesson: str) -> dict[str, ExerciseWords]:
     Raises:
         InputError: if the file is not of that form; it names the line.
     """
-    file = YamlFile.open(FOLDER / f"lesson_{lesson}.yml")
-    return file.read_as(dict[str, ExerciseWords])
+    return read_yaml(FOLDER / f"lesson_{lesson}.yml", dict[str, ExerciseWords])
 
 
 def words_of(exercise_id: str) -> ExerciseWords:

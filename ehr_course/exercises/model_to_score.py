@@ -11,11 +11,13 @@ Visits = Sequence[Sequence[str]]
 class Remembering:
     """Stands in for a trained model: codes that it was given are likelier than others.
 
+    It writes no code twice, so each code of a visit makes those after it a little likelier.
+
     >>> log_probs = Remembering()
     >>> [round(math.exp(value), 3) for value in log_probs([], ["4280", "4019"])]
-    [0.05, 0.05, 0.65]
+    [0.05, 0.053, 0.65]
     >>> [round(math.exp(value), 3) for value in log_probs([["4280"]], ["4280", "4019"])]
-    [0.269, 0.038, 0.65]
+    [0.269, 0.053, 0.65]
     """
 
     def __call__(self, given: Visits, visit: Sequence[str]) -> list[float]:
@@ -24,7 +26,7 @@ class Remembering:
         Args:
             given: the visits that the encoder reads, the latest one last. A later one counts
                 more than an earlier one.
-            visit: the codes to score, at least one.
+            visit: the codes to score, 1 to 20 different ones.
 
         Returns:
             The natural logarithm of the probability of each code, in order, and of the visit's
@@ -35,7 +37,11 @@ class Remembering:
             for code in codes:
                 weight[code] = weight.get(code, 0.0) + 6 / distance
         total = 20 + sum(weight.values())
-        scores = [math.log((1 + weight.get(code, 0.0)) / total) for code in visit]
+        scores = []
+        for place, code in enumerate(visit):
+            likely = 1 + weight.get(code, 0.0)
+            scores.append(math.log(likely / total))
+            total -= likely if code not in visit[:place] else 0.0
         return [*scores, math.log(0.8 - 0.3 / len(visit))]
 
     def __repr__(self) -> str:

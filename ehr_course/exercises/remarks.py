@@ -20,6 +20,10 @@ ARRAY_FOR_TENSOR = (
 TENSOR_FOR_ARRAY = (
     "You returned a tensor where the task asks for a NumPy array. Its numpy() method makes one."
 )
+NARROW_NUMBERS = (
+    "You returned whole numbers of a narrow type, such as uint8. An embedding takes int32 and "
+    "int64 only, and as an index uint8 is read as a mask. The tensor's long() method makes int64."
+)
 ARRAY_FOR_LIST = (
     "You returned an array or a tensor where the task asks for a list. Its tolist() method makes "
     "one, of Python's own numbers."
@@ -51,6 +55,10 @@ def in_other_containers(expected: Any, actual: Any) -> tuple[Any, list[str]]:
             if right.dtype.kind in "biuf":
                 remarks[ARRAY_FOR_TENSOR] = None
                 return torch.tensor(right)
+        elif isinstance(left, torch.Tensor) and type(right) is torch.Tensor:
+            if left.dtype == torch.int64 and right.dtype in _NARROW:
+                remarks[NARROW_NUMBERS] = None
+                return right.long()
         elif isinstance(left, np.ndarray) and type(right) is torch.Tensor:
             remarks[TENSOR_FOR_ARRAY] = None
             return right.detach().cpu().numpy()
@@ -69,14 +77,18 @@ def in_other_containers(expected: Any, actual: Any) -> tuple[Any, list[str]]:
     return convert(expected, actual), list(remarks)
 
 
+_NARROW = (torch.uint8, torch.int8, torch.int16)
+
+
 def _has_rows(value: Any) -> bool:
     return type(value) in (torch.Tensor, np.ndarray) and value.ndim > 0
 
 
 def names_used(function: Callable[..., Any]) -> set[str]:
-    """Return every name and attribute that a function's code uses, its helpers' included.
+    """Return every name, attribute and keyword that a function's code uses, its helpers' included.
 
-    A helper is a function that stands in the same file, or in another cell of the notebook.
+    A helper is a function that stands in the same file, or in another cell of the notebook. Its
+    own name is left out: it may be that of a library's function.
 
     >>> def loss(logits, labels):
     ...     return torch.nn.functional.cross_entropy(logits, labels)
@@ -90,14 +102,17 @@ def names_used(function: Callable[..., Any]) -> set[str]:
         if code in seen:
             return
         seen.add(code)
-        names.update(code.co_names)
         for constant in code.co_consts:
             if isinstance(constant, types.CodeType):
                 walk(constant, scope)
+            elif isinstance(constant, tuple):  # the keywords of a call
+                names.update(item for item in constant if isinstance(item, str))
         for name in code.co_names:
             helper = scope.get(name)
             if isinstance(helper, types.FunctionType) and helper.__globals__ is scope:
                 walk(helper.__code__, scope)
+            else:
+                names.add(name)
 
     for own in _functions_of(function):
         walk(own.__code__, own.__globals__)

@@ -23,12 +23,14 @@ class TinyTraining:
 
     Args:
         seed: of the weights, the dropout and the order of the rows.
+        scale: the first loss scale. That of the default is too large, so that the first steps
+            are skipped.
 
     Attributes:
         model: two linear layers with dropout between them.
         optimizer: AdamW.
         schedule: a LambdaLR, warm-up and cosine over 16 steps.
-        scaler: a GradScaler. Its first scale is too large, so that the first steps are skipped.
+        scaler: a GradScaler.
         epoch: how often all rows have been read.
         batch: how many batches of this epoch have been read.
 
@@ -39,13 +41,13 @@ class TinyTraining:
     (1, 2)
     """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, scale: float = 2.0**16) -> None:
         self.seed = seed
         torch.manual_seed(seed)
         self.model = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.3), nn.Linear(8, 1))
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=0.05, fused=True)
         self.schedule = warmup_cosine(self.optimizer, warmup_steps=3, total_steps=16)
-        self.scaler = torch.amp.GradScaler("cpu", init_scale=2.0**16, growth_interval=2)
+        self.scaler = torch.amp.GradScaler("cpu", init_scale=scale, growth_interval=2)
         self.epoch, self.batch = 0, 0
         rows = torch.Generator().manual_seed(seed)
         self._inputs = torch.randn(ROWS, 4, generator=rows)

@@ -69,8 +69,10 @@ def visible(
             for pair in pairs:
                 if (seen := look(pair)) is not None:
                     return seen
-        return _of_lists(expected.value, made.value) or _unknown_key(
-            exercise, probe, expected, made
+        return (
+            _of_lists(expected.value, made.value)
+            or _unknown_key(exercise, probe, expected, made)
+            or _names_missing_or_besides(expected.value, made.value)
         )
     except Exception:
         return None  # an answer's value may be anything, and the comparison must go on
@@ -153,7 +155,7 @@ def _not_finite(pair: Pair) -> str | None:
     cause = (
         "It comes from 0 / 0, from infinity minus infinity, or from an earlier nan."
         if kind == "nan"
-        else "It comes from a division by 0, a logarithm of 0, or too large an exponential."
+        else "It comes from a division by 0, a logarithm of 0, or a number too large for its type."
     )
     return f"Your value is {kind}{at}, where an ordinary number is expected. {cause}"
 
@@ -227,6 +229,7 @@ def _uses_padding(
             if (
                 not isinstance(values, Tensor)
                 or not values.is_floating_point()
+                or values.ndim != 3
                 or values.shape[:2] != mask.shape
             ):
                 continue
@@ -299,6 +302,8 @@ def _off_by_a_constant(pair: Pair) -> str | None:
     left, right = pair.expected.detach().double(), pair.actual.detach().double()
     if not _same_shape(pair) or not _telling(pair.expected) or not left.isfinite().all():
         return None
+    if _near(left, right):
+        return None
     nonzero = left.abs() > NEAR
     ratio = (right[nonzero] / left[nonzero])[:1]
     if nonzero.sum() > 2 and _near(left * ratio, right):
@@ -306,7 +311,7 @@ def _off_by_a_constant(pair: Pair) -> str | None:
             return f"Each value of {pair.name} has the opposite sign."
         return f"Each value of {pair.name} is {float(ratio):.4g} times the right one."
     shift = (right - left).flatten()[:1]
-    if _near(left + shift, right) and not _near(left, right):
+    if _near(left + shift, right):
         side = "above" if float(shift) > 0 else "below"
         return f"Each value of {pair.name} is {abs(float(shift)):.4g} {side} the right one."
     return None
@@ -335,6 +340,20 @@ def _unknown_key(exercise: Exercise, probe: Arguments, expected: Call, made: Cal
         unknown = [text for text in given if text not in _keys(table)]
         if unknown:
             return f"{shorten(unknown[0], 40)} is in your result, and {name} does not have it."
+    return None
+
+
+def _names_missing_or_besides(expected: Any, actual: Any) -> str | None:
+    """A list of names, some of which are missing, or which has some besides."""
+    if not isinstance(expected, list) or not isinstance(actual, list):
+        return None
+    if not all(isinstance(item, str) for item in [*expected, *actual]):
+        return None
+    missing, besides = set(expected) - set(actual), set(actual) - set(expected)
+    if missing and not besides:
+        return f"Your result lacks {', '.join(map(shorten, sorted(missing)))}."
+    if besides and not missing:
+        return f"Your result has {', '.join(map(shorten, sorted(besides)))} besides."
     return None
 
 

@@ -15,9 +15,6 @@ from ehr_course.errors import InputError
 from ehr_course.plots import style
 from ehr_course.plots.style import Picture
 
-SMALLEST_SUBNORMAL = 2.0**-24
-"""Half of it and less rounds to 0."""
-
 SMALLEST_NORMAL = torch.finfo(torch.float16).smallest_normal
 """2**-14. Below it there are fewer than 11 significant bits."""
 

@@ -60,7 +60,9 @@ def browser(chromium: str) -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-def lab(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def lab(
+    chromium: str, tmp_path_factory: pytest.TempPathFactory, kernel_server: Path
+) -> Iterator[str]:
     """The address of a JupyterLab that serves a copy of the lessons."""
     folder = tmp_path_factory.mktemp("a clone with spaces")
     shutil.copytree(ROOT / "lessons", folder / "lessons")
@@ -75,6 +77,7 @@ def lab(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str
         "EHR_COURSE_HOME": str(folder / "home"),
         "JUPYTER_CONFIG_DIR": str(folder / "config"),
         "JUPYTER_DATA_DIR": str(folder / "data"),
+        "JUPYTER_PATH": str(kernel_server),
         "JUPYTERLAB_SETTINGS_DIR": str(folder / "user-settings"),
         "JUPYTERLAB_WORKSPACES_DIR": str(folder / "workspaces"),
     }

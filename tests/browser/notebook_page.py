@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from playwright.sync_api import Browser, Locator, Page
@@ -46,24 +46,31 @@ class NotebookPage:
         self._do("notebook:run-all-cells")
         self.page.wait_for_function(f"() => {PROMPTS}.every(prompt => /^.\\d+.:$/.test(prompt))")
 
-    def run_cells(self, *texts: str) -> None:
-        """Run the first cell with each of these texts, and no other; wait for the last."""
+    def run_cells(self, *texts: str, instead: Mapping[str, str]) -> None:
+        """Run the first cell with each of these texts, and no other; wait for the last.
+
+        Args:
+            texts: each stands in the cell that is meant.
+            instead: by text, what is run in place of the cell's own source.
+        """
         self.page.evaluate(
-            """texts => {
+            """([texts, instead]) => {
                 const { content } = window.jupyterapp.shell.currentWidget;
                 const cells = content.widgets.map(cell => cell.model.sharedModel.getSource());
                 const places = texts.map(text => cells.findIndex(cell => cell.includes(text)));
                 window.ranWhatIsNeeded = false;
                 (async () => {
-                    for (const place of places) {
-                        if (place < 0) throw new Error(`no cell has one of ${texts}`);
+                    for (const [i, place] of places.entries()) {
+                        if (place < 0) throw new Error(`no cell has the text ${texts[i]}`);
+                        if (texts[i] in instead)
+                            content.widgets[place].model.sharedModel.setSource(instead[texts[i]]);
                         content.activeCellIndex = place;
                         await window.jupyterapp.commands.execute("notebook:run-cell");
                     }
                     window.ranWhatIsNeeded = true;
                 })();
             }""",
-            list(texts),
+            [list(texts), dict(instead)],
         )
         self.page.wait_for_function("() => window.ranWhatIsNeeded")
 
@@ -100,11 +107,13 @@ class NotebookPage:
 
 
 @contextmanager
-def opened(browser: Browser, lab: str, lesson: str, *texts: str) -> Iterator[NotebookPage]:
-    """A lesson in a page of its own, with the first cell with each of these texts run."""
+def opened(
+    browser: Browser, lab: str, lesson: str, *texts: str, instead: Mapping[str, str] | None = None
+) -> Iterator[NotebookPage]:
+    """A lesson in a page of its own, with cells run as `NotebookPage.run_cells` runs them."""
     page = browser.new_page(viewport={"width": 1300, "height": 1000})
     notebook = NotebookPage(page, lab, f"lessons/{lesson}.ipynb")
-    notebook.run_cells(*texts)
+    notebook.run_cells(*texts, instead=instead or {})
     yield notebook
     page.close()
 

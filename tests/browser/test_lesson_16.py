@@ -1,6 +1,7 @@
 """Lesson 16 in a real JupyterLab: the generation trace, as a learner steps through it.
 
-Only the cells that its two models need are run, and the player's.
+Only the cells that its two models need are run, and the player's. The models learn for a
+few steps: the player shows what they look at, whatever they write.
 """
 
 from collections.abc import Iterator
@@ -8,6 +9,11 @@ from collections.abc import Iterator
 import pytest
 from notebook_page import NotebookPage, opened, picture, words
 from playwright.sync_api import Browser, Locator, expect
+
+TRAINING = "pointing = trained(tokenizer, pointer=True)"
+QUICK_TRAINING = """\
+pointing = trained(tokenizer, pointer=True, steps=25)
+generating = trained(tokenizer, pointer=False, steps=25)"""
 
 
 @pytest.fixture(scope="module")
@@ -18,11 +24,12 @@ def notebook(browser: Browser, lab: str) -> Iterator[NotebookPage]:
         "real = real_notes() is not None",
         "tokenizer = WordTokenizer.from_texts",
         "def trained(tokenizer, pointer, ",
-        "pointing = trained(tokenizer, pointer=True)",
+        TRAINING,
         "traces = {",
         "generation_trace_player(traces, word",
     )
-    with opened(browser, lab, "16_pointer_generator", *cells) as notebook:
+    options = {"instead": {TRAINING: QUICK_TRAINING}}
+    with opened(browser, lab, "16_pointer_generator", *cells, **options) as notebook:
         yield notebook
 
 

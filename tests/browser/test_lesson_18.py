@@ -1,4 +1,7 @@
-"""Lesson 18 in a real JupyterLab: the attention that a prefix gets, as a learner looks at it."""
+"""Lesson 18 in a real JupyterLab: the attention that a prefix gets, as a learner looks at it.
+
+The lesson tunes many prefixes. The explorer shows one at its start, before it is tuned.
+"""
 
 from collections.abc import Iterator
 
@@ -7,6 +10,8 @@ from notebook_page import NotebookPage, opened, picture, words
 from playwright.sync_api import Browser, Locator, expect
 
 EXPLORER = "prefix_attention_explorer(tuned"
+TUNING = "tuned, losses = {}, {}"
+NO_TUNING = 'tuned = {"prefix": PrefixTuned(base, PrefixConfig(8), seed=SEED).eval()}'
 
 
 @pytest.fixture(scope="module")
@@ -15,13 +20,11 @@ def notebook(browser: Browser, lab: str) -> Iterator[NotebookPage]:
         "SEED = 0",
         "import copy",
         "loaded = load_checkpoint",
-        "patients = make_cohort",
-        "class SoftPrompt",
-        "learning = dataset",
-        "tuned, losses",
+        TUNING,
         EXPLORER,
     )
-    with opened(browser, lab, "18_prefix_tuning", *cells) as notebook:
+    options = {"instead": {TUNING: NO_TUNING}}
+    with opened(browser, lab, "18_prefix_tuning", *cells, **options) as notebook:
         yield notebook
 
 

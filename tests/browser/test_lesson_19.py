@@ -1,4 +1,7 @@
-"""Lesson 19 in a real JupyterLab: the cohort dashboard, as a learner uses it."""
+"""Lesson 19 in a real JupyterLab: the cohort dashboard, as a learner uses it.
+
+The lesson writes 10,000 patients. The dashboard is shown 1,200 of them.
+"""
 
 from collections.abc import Iterator
 
@@ -7,6 +10,15 @@ from notebook_page import NotebookPage, opened, picture, words
 from playwright.sync_api import Browser, Locator, expect
 
 DASHBOARD = "cohort_dashboard(learned_from"
+WRITING = "AS_IT_IS = Sampling()"
+FEWER = """\
+def write(n, sampling=Sampling()):
+    wanted = wanted_like(learned_from, n, seed=SEED)
+    options = {"seed": SEED, "sampling": sampling, "batch_size": 512}
+    return generate_patients(model, tokenizer, wanted, **options)
+
+
+cohort = write(1_200)"""
 
 
 @pytest.fixture(scope="module")
@@ -16,11 +28,12 @@ def notebook(browser: Browser, lab: str) -> Iterator[NotebookPage]:
         "import torch",
         "real = real_data()",
         "if real:",
-        "sizes = {",
+        WRITING,
         "drawn = {",
         DASHBOARD,
     )
-    with opened(browser, lab, "19_generation_and_evaluation", *cells) as notebook:
+    options = {"instead": {WRITING: FEWER}}
+    with opened(browser, lab, "19_generation_and_evaluation", *cells, **options) as notebook:
         yield notebook
 
 

@@ -80,11 +80,10 @@ def test_143_and_nothing_left_when_another_process_ends_it(tmp_path):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for another process")
-def test_130_when_it_is_interrupted(tmp_path):
-    run("prepare", "--patients", 40, "--out", tmp_path / "prepared")
+def test_130_when_it_is_interrupted(prepared, tmp_path):
     process = subprocess.Popen(
         [
-            *(*COMMAND, "train", tmp_path / "prepared", "--out", tmp_path / "run"),
+            *(*COMMAND, "train", prepared, "--out", tmp_path / "run"),
             *("--steps", "100000", "--checkpoint-every", "2", "--profile", "narrow"),
         ],
         env=ENVIRONMENT,

@@ -93,7 +93,8 @@ def test_the_stub_says_which_types_are_asked_for(exercise_id: str) -> None:
     for node in unfinished:
         arguments = [*node.args.args, *node.args.kwonlyargs]
         assert node.returns is not None, node.name
-        assert all(argument.annotation is not None for argument in arguments), node.name
+        named = [argument for argument in arguments if argument.arg != "self"]
+        assert all(argument.annotation is not None for argument in named), node.name
 
 
 @each_exercise

@@ -50,7 +50,9 @@ class SolvedRun:
 
 
 @pytest.fixture(scope="module")
-def solved_run(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], SolvedRun]:
+def solved_run(
+    tmp_path_factory: pytest.TempPathFactory, quick_kernels: None
+) -> Callable[[Path], SolvedRun]:
     """Return a function that runs a lesson solved; each lesson is run once."""
     runs: dict[Path, SolvedRun] = {}
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture(scope="module")
-def lesson(tmp_path_factory: pytest.TempPathFactory) -> NotebookNode:
+def lesson(tmp_path_factory: pytest.TempPathFactory, quick_kernels: None) -> NotebookNode:
     notebook = read_source(ROOT / "lessons" / "08_data_loading.py")
     home = tmp_path_factory.mktemp("home")
     run(notebook, home, kernel_environment(home, EHR_COURSE_DATA=str(DEMO)))

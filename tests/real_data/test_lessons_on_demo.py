@@ -31,7 +31,7 @@ pytestmark = pytest.mark.skipif(
     ],
 )
 def test_every_cell_runs_and_every_claim_holds_on_the_demo(
-    name: str, patients: int, tmp_path: Path
+    name: str, patients: int, tmp_path: Path, quick_kernels: None
 ) -> None:
     notebook = read_source(ROOT / "lessons" / f"{name}.py")
     run(notebook, tmp_path, kernel_environment(tmp_path, EHR_COURSE_DATA=str(DEMO)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -94,11 +93,26 @@ def train_judged(folder: Path, **settings: Any) -> None:
     train_into(folder, validation=dataset(seed=5), evaluate=evaluate, **settings)
 
 
-def train_as(rank: int, port: int, folder: Path, judged: bool = False, **settings: Any) -> None:
-    """Be one of two processes, as torchrun makes them."""
+def be_one_of_two(rank: int, port: int) -> None:
+    """Have the environment variables that torchrun gives to one of two processes."""
     address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     os.environ.update(address, RANK=str(rank), WORLD_SIZE="2")
+
+
+def train_as(rank: int, port: int, folder: Path, judged: bool = False, **settings: Any) -> None:
+    """Be one of two processes that train."""
+    be_one_of_two(rank, port)
     (train_judged if judged else train_into)(folder, **settings)
+
+
+def train_unequally_then_equally(rank: int, port: int, place: Path) -> None:
+    """Be one of two processes that have different data first, and the same after that."""
+    be_one_of_two(rank, port)
+    try:
+        trainer(place / "unequal", data_seed=rank).run()
+    except InputError as error:
+        (place / f"error-{rank}").write_text(str(error), encoding="utf-8")
+    train_judged(place / "equal", dropout=0.0, heads=True, evaluate_every=5)
 
 
 def train_in_a_group(folder: Path, **settings: Any) -> None:
@@ -119,12 +133,3 @@ def train_until_the_disk_is_full(folder: Path) -> None:
         train_into(folder, checkpoint_every=4, evaluate_every=6, evaluate=evaluate)
     except InputError as error:
         (folder / "error").write_text(str(error), encoding="utf-8")
-
-
-if __name__ == "__main__":  # under torchrun: python small.py FOLDER
-    place, process = Path(sys.argv[1]), int(os.environ["RANK"])
-    try:
-        trainer(place / "unequal", data_seed=process).run()
-    except InputError as error:
-        (place / f"error-{process}").write_text(str(error), encoding="utf-8")
-    train_judged(place / "equal", dropout=0.0, heads=True, evaluate_every=5)

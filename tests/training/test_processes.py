@@ -7,10 +7,8 @@ import os
 import random
 import signal
 import socket
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -51,7 +49,7 @@ def last_step(folder: Path) -> int:
 def test_a_training_killed_twenty_times_ends_with_the_same_weights(
     tmp_path: Path, processes: BaseContext
 ) -> None:
-    settings = {"steps": 400, "checkpoint_every": 1}
+    settings = {"steps": 200, "checkpoint_every": 1}
     whole, folder = tmp_path / "whole", tmp_path / "killed"
     rng = random.Random(0)
     killed = 0
@@ -62,7 +60,7 @@ def test_a_training_killed_twenty_times_ends_with_the_same_weights(
         if killed < 20:
             while process.is_alive() and last_step(folder) == before:
                 time.sleep(0.002)
-            time.sleep(rng.uniform(0, 0.08))  # anywhere in a step, or in a checkpoint
+            time.sleep(rng.uniform(0, 0.04))  # anywhere in a step, or in a checkpoint
             process.kill()
         process.join()
         if process.exitcode == 0:
@@ -72,7 +70,7 @@ def test_a_training_killed_twenty_times_ends_with_the_same_weights(
         for path in checkpoints(folder):
             read_checkpoint(path)  # raises where it cannot be read
     assert killed == 20
-    small.train_into(whole, **settings)
+    small.train_into(whole, steps=200)
     expected, made = final_weights(whole), final_weights(folder)
     assert expected.keys() == made.keys()
     for name, weight in expected.items():
@@ -83,26 +81,32 @@ def test_a_training_killed_twenty_times_ends_with_the_same_weights(
 
 
 @pytest.fixture(scope="module")
-def torchrun(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder in which two processes under torchrun train on unequal data, then on equal."""
-    folder = tmp_path_factory.mktemp("torchrun")
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2"]
-    command += ["--standalone", str(SMALL), str(folder)]
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, env=environment, capture_output=True, timeout=240, text=True)
-    assert done.returncode == 0, done.stderr
+def two_trained(tmp_path_factory: pytest.TempPathFactory, processes: BaseContext) -> Path:
+    """The folder in which two processes train on unequal data, then on equal.
+
+    They find each other as under torchrun; tests/cli/test_processes.py starts torchrun itself.
+    """
+    folder = tmp_path_factory.mktemp("two")
+    two = start_two(processes, folder, target=small.train_unequally_then_equally)
+    for process in two:
+        process.join(timeout=240)
+    assert [process.exitcode for process in two] == [0, 0]
     return folder
 
 
-def start_two(context: BaseContext, folder: Path, **settings: object) -> list[BaseProcess]:
+def start_two(
+    context: BaseContext,
+    folder: Path,
+    *,
+    target: Callable[..., None] = small.train_as,
+    **settings: object,
+) -> list[BaseProcess]:
     """Two processes as torchrun makes them, which have imported everything already."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     both = [
-        context.Process(
-            target=small.train_as, args=(rank, port, folder), kwargs=settings, daemon=True
-        )
+        context.Process(target=target, args=(rank, port, folder), kwargs=settings, daemon=True)
         for rank in (0, 1)
     ]
     for process in both:
@@ -127,15 +131,15 @@ def check_same_training(one: Path, two: Path, *, rel: float, **model_settings: o
     assert difference < 100 * rel * moved
 
 
-def test_processes_with_unequal_data_all_say_so(torchrun: Path) -> None:
+def test_processes_with_unequal_data_all_say_so(two_trained: Path) -> None:
     for rank in (0, 1):
-        said = (torchrun / f"error-{rank}").read_text(encoding="utf-8")
+        said = (two_trained / f"error-{rank}").read_text(encoding="utf-8")
         assert said.startswith("training, data: the 2 processes have different ones. Give every")
 
 
-def test_two_processes_do_what_one_does(tmp_path: Path, torchrun: Path) -> None:
+def test_two_processes_do_what_one_does(tmp_path: Path, two_trained: Path) -> None:
     # 70 patients in batches of 16: the last batch of an epoch has 6. Heads count rows and tokens.
-    one, two = tmp_path, torchrun / "equal"
+    one, two = tmp_path, two_trained / "equal"
     small.train_judged(one, dropout=0.0, heads=True, evaluate_every=5)
     check_same_training(one, two, rel=1e-5, **small.HEADS)
     assert [path.name for path in two.glob("judged-by-*")] == ["judged-by-0"]

@@ -7,9 +7,8 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 
-import torch
-
 from ehr_course.exercises.exercise import Arguments, Exercise
+from ehr_course.exercises.lessons.padding import mask_of, padded
 
 Ids = list[int]
 CODES = ("4280", "42731", "25000", "4019", "5849", "2724", "0389", "V3001", "E8497", "486")
@@ -40,17 +39,19 @@ def _fresh_code(rng: random.Random) -> Arguments:
     return rng.choice(vocabulary), vocabulary
 
 
+# What a comparison of beginnings, of numbers or of digits takes for the same.
+_ALIKE = ["0389", "389", "4280", "428", "401", "4019", "42731", "42732", "V3001", "3001"]
+
 TOKEN_ID = Exercise(
     id="07.1",
     reference=lambda code, vocabulary: _code_ids(vocabulary)[code],
     chosen=(
         ("4280", ["25000", "4280", "0389"]),
-        ("25000", ["25000", "4280", "0389"]),
         ("0389", ["4280", "25000", "0389"]),
         ("486", ["486"]),
         ("490", ["E8490", "4281", "4280", "490"]),
-        ("E8490", ["490", "E8490", "4281", "4280"]),
         ("4280", ["4281", "4280"]),
+        *((code, _ALIKE) for code in _ALIKE),
     ),
     fresh=_fresh_code,
 )
@@ -82,9 +83,9 @@ ENCODE_VISIT = Exercise(
         (["4280", "25000"], _SMALL),
         (["0389"], _SMALL),
         (["4280", "0389", "4019"], _SMALL),
-        (["4280", "25000"], {"25000": 8, "4280": 10}),
         (["25000", "4280"], _WITH_GAPS),
         (["4280", "0389"], _WITH_GAPS),
+        (["4280", "0389", "4280"], _SMALL),
     ),
     fresh=_fresh_visit,
 )
@@ -113,8 +114,9 @@ ENCODE_PATIENT = Exercise(
         ([["4280", "25000"], ["4280"]], _SMALL),
         ([["0389"]], _SMALL),
         ([["4019"], ["4280", "0389"], ["25000", "4019"]], _SMALL),
-        ([["4280", "25000"], ["4280"]], {"25000": 8, "4280": 10}),
         ([["25000", "4280"], ["0389", "25000"]], _WITH_GAPS),
+        ([["4280"], ["4280"], ["0389"], ["4280"]], _SMALL),
+        ([["4280", "0389", "4280"], ["0389"]], _SMALL),
     ),
     fresh=_fresh_patient,
 )
@@ -157,24 +159,16 @@ DECODE = Exercise(
         ([1, 3, 8, 6, 4, 2], _SEVEN),
         ([1, 3, 7, 4, 3, 9, 4, 2], _TEN),
         ([1, 3, 16, 14, 4, 2], _TEN),
+        ([1, 3, 8, 9, 8, 4, 2], _SEVEN),
+        ([1, 3, 8, 5, 9, 0, 8, 4, 2], _SEVEN),
+        ([1, 3, 8, 4, 2, 3, 9, 4], _SEVEN),
+        ([1, 3, 8, 4, 2, 3, 9, 4, 2, 7, 0], _SEVEN),
     ),
     fresh=_fresh_ids,
 )
 
 
 # 07.5 Pad a batch and build the attention mask
-
-
-def _pad(sequences: Sequence[Ids], *, pad_id: int = 0) -> torch.Tensor:
-    return torch.nn.utils.rnn.pad_sequence(
-        [torch.tensor(ids) for ids in sequences], batch_first=True, padding_value=pad_id
-    )
-
-
-def _mask(sequences: Sequence[Ids]) -> torch.Tensor:
-    return torch.nn.utils.rnn.pad_sequence(
-        [torch.ones(len(ids), dtype=torch.long) for ids in sequences], batch_first=True
-    )
 
 
 def _fresh_batch(rng: random.Random) -> Arguments:
@@ -184,7 +178,7 @@ def _fresh_batch(rng: random.Random) -> Arguments:
 
 PAD_BATCH = Exercise(
     id="07.5",
-    reference=lambda sequences: (_pad(sequences), _mask(sequences)),
+    reference=lambda sequences: (padded(sequences, 0), mask_of(sequences)),
     chosen=(
         ([[1, 3, 8, 4, 2], [1, 2]],),
         ([[5, 6], [7, 8, 9]],),
@@ -250,8 +244,11 @@ _LETTERS = {"a": -5.0, "b": -5.5, "c": -6.0, "d": -6.5}
 _RARE_LETTERS = {letter: 10 * score for letter, score in _LETTERS.items()}
 
 # The product of the probabilities of this text's pieces is 0.0 after half of it. The text is short
-# enough to be shown, and for an answer that recurses from letter to letter.
+# enough to be shown, and for an answer that recurses from letter to letter. The best sums of its
+# first 20, 24 and 31 letters are -675, -810 and -1015. So a start of -100, one of -999, and a
+# product of probabilities, which is 0.0 below -745, are wrong on different ones.
 _LONG = "abcd" * 13
+_LONG_SCORES = _RARE_LETTERS | {"abc": -70.0, "ab": -70.0, "cd": -75.0}
 
 SEGMENT = Exercise(
     id="07.6",
@@ -265,8 +262,9 @@ SEGMENT = Exercise(
         ("abcd", {"a": -2.9, "b": -2.9, "ab": -5.4, "c": -2.4, "d": -2.4, "cd": -4.6}),
         _word("▁heart▁failure", {"▁heart": -9.0, "▁failure": -11.0}),
         _word("▁hypertension", {"▁hyper": -8.0, "▁hypertension": -11.0}),
-        (_LONG, _RARE_LETTERS | {"abc": -70.0, "ab": -70.0, "cd": -75.0}),
+        *((_LONG[:length], _LONG_SCORES) for length in (20, 24, 31, 52)),
     ),
+    extreme=(("ab", {"a": -30_000.0, "b": -30_000.0}),),
     fresh=_fresh_text,
 )
 

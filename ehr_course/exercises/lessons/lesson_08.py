@@ -6,27 +6,13 @@ import itertools
 import random
 import re
 from calendar import isleap
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 
 from ehr_course.exercises.exercise import Arguments, Exercise
 
-CODES = (
-    "4280",
-    "42731",
-    "25000",
-    "4019",
-    "5849",
-    "2724",
-    "0389",
-    "486",
-    "51881",
-    "5990",
-    "V3001",
-    "V5861",
-    "E8497",
-    "E9342",
-)
+_CODES = "4280 42731 25000 4019 5849 2724 0389 486 51881 5990 V3001 V5861 E8497 E9342"
+CODES = _CODES.split()
 
 
 # 08.1 Age at the first admission
@@ -58,31 +44,34 @@ def _fresh_birth(rng: random.Random) -> Arguments:
 AGE = Exercise(
     id="08.1",
     reference=lambda born, admitted: min(_years(born, admitted), 90),
-    chosen=(
-        (datetime(2044, 10, 9), datetime(2101, 3, 5, 14, 20)),
-        (datetime(2044, 3, 5), datetime(2101, 3, 5, 2, 10)),
-        (datetime(2044, 3, 5), datetime(2101, 3, 4, 23, 50)),
-        (datetime(2044, 10, 9), datetime(2101, 10, 5, 8, 0)),
-        (datetime(2044, 5, 20), datetime(2101, 5, 3, 8, 0)),
-        (datetime(2044, 10, 9), datetime(2101, 3, 20, 8, 0)),
-        (datetime(2044, 4, 1), datetime(2101, 3, 31, 8, 0)),
-        (datetime(2044, 10, 20), datetime(2101, 11, 5, 8, 0)),
-        (datetime(2044, 3, 5), datetime(2101, 10, 20, 8, 0)),
-        (datetime(2110, 3, 1), datetime(2111, 3, 1, 9, 15)),
-        (datetime(2062, 1, 1), datetime(2103, 1, 1, 9, 15)),
-        (datetime(2096, 3, 10), datetime(2101, 3, 10, 11, 0)),
-        (datetime(2104, 2, 29), datetime(2107, 2, 28, 18, 30)),
-        (datetime(2104, 2, 29), datetime(2107, 3, 1, 6, 45)),
-        (datetime(2104, 2, 29), datetime(2108, 2, 29, 6, 45)),
-        (datetime(2096, 2, 29), datetime(2100, 3, 1, 6, 45)),
-        (datetime(2047, 2, 10), datetime(2108, 2, 29, 6, 45)),
-        (datetime(2101, 7, 1), datetime(2101, 7, 1, 5, 5)),
-        (datetime(2011, 1, 15), datetime(2101, 1, 14, 12, 0)),
-        (datetime(2011, 1, 15), datetime(2101, 1, 15, 12, 0)),
-        (datetime(2009, 12, 1), datetime(2101, 3, 1, 12, 0)),
-        (datetime(1801, 6, 1), datetime(2101, 6, 1, 12, 0)),
-        (datetime(1801, 6, 1), datetime(2105, 2, 1, 12, 0)),
-    ),
+    chosen=[
+        tuple(map(datetime.fromisoformat, dates.split()))
+        for dates in (
+            "2044-10-09 2101-03-05T14:20",
+            "2044-03-05 2101-03-05T02:10",
+            "2044-03-05 2101-03-04T23:50",
+            "2044-10-09 2101-10-05T08:00",
+            "2044-05-20 2101-05-03T08:00",
+            "2044-10-09 2101-03-20T08:00",
+            "2044-04-01 2101-03-31T08:00",
+            "2044-10-20 2101-11-05T08:00",
+            "2044-03-05 2101-10-20T08:00",
+            "2110-03-01 2111-03-01T09:15",
+            "2062-01-01 2103-01-01T09:15",
+            "2096-03-10 2101-03-10T11:00",
+            "2104-02-29 2107-02-28T18:30",
+            "2104-02-29 2107-03-01T06:45",
+            "2104-02-29 2108-02-29T06:45",
+            "2096-02-29 2100-03-01T06:45",
+            "2047-02-10 2108-02-29T06:45",
+            "2101-07-01 2101-07-01T05:05",
+            "2011-01-15 2101-01-14T12:00",
+            "2011-01-15 2101-01-15T12:00",
+            "2009-12-01 2101-03-01T12:00",
+            "1801-06-01 2101-06-01T12:00",
+            "1801-06-01 2105-02-01T12:00",
+        )
+    ],
     fresh=_fresh_birth,
 )
 
@@ -107,24 +96,12 @@ def _plain(text: str | None) -> str | None:
     return None if text is None else re.sub(r"[^0-9A-Z]", "", text.upper())
 
 
+_TEXTS = "428.0|0389|038.9|042|486|250.00| 4019 |V30.01|v5861|E8497|e849.7| e849.7 "
+
 NORMALIZE = Exercise(
     id="08.2",
     reference=_plain,
-    chosen=(
-        ("428.0",),
-        ("0389",),
-        ("038.9",),
-        ("042",),
-        ("486",),
-        ("250.00",),
-        (" 4019 ",),
-        ("V30.01",),
-        ("v5861",),
-        ("E8497",),
-        ("e849.7",),
-        (" e849.7 ",),
-        (None,),
-    ),
+    chosen=[*((text,) for text in _TEXTS.split("|")), (None,)],
     fresh=_fresh_text,
 )
 
@@ -137,26 +114,13 @@ Visits = list[list[str]]
 _MONTH_FIRST = "%m/%d/%Y %H:%M"
 
 
-def _visits(
-    admissions: AdmissionRows,
-    diagnoses: DiagnosisRows,
-    *,
-    admission_order: Callable[[tuple[str, str]], object] | None = None,
-    seq_order: Callable[[str], object] | None = int,
-    keep_empty: bool = False,
-) -> Visits:
-    """Put the rows in order, admission by admission; None as an order leaves the file's own.
-
-    Without an admission_order the admissions come by time.
-    """
-    by_time = admission_order or (lambda row: datetime.strptime(row[1], _MONTH_FIRST))
+def _visits(admissions: AdmissionRows, diagnoses: DiagnosisRows) -> Visits:
+    """Put the rows in order, admission by admission."""
     visits = []
-    for hadm_id, _ in sorted(admissions, key=by_time):
+    for hadm_id, _ in sorted(admissions, key=lambda row: datetime.strptime(row[1], _MONTH_FIRST)):
         rows = [row for row in diagnoses if row[0] == hadm_id]
-        if seq_order is not None:
-            rows = sorted(rows, key=lambda row: seq_order(row[1]))
-        visits.append([code for _, _, code in rows])
-    return [codes for codes in visits if codes or keep_empty]
+        visits.append([code for _, _, code in sorted(rows, key=lambda row: int(row[1]))])
+    return [codes for codes in visits if codes]
 
 
 def _fresh_admissions(rng: random.Random) -> Arguments:
@@ -206,6 +170,15 @@ ROWS_TO_VISITS = Exercise(
             [("161", "7/4/2106 1:00"), ("160", "7/25/2106 1:00")],
             [("161", "1", "51881"), ("160", "1", "486")],
         ),
+        # One minute, and the same codes: the order of the two visits says nothing.
+        (
+            [("170", "2/8/2107 4:15"), ("171", "2/8/2107 4:15")],
+            [(hadm_id, str(n), CODES[n]) for hadm_id in ("170", "171") for n in (1, 2)],
+        ),
+        (
+            [("180", "8/2/2108 7:00")],
+            [("180", str(n), c) for n, c in enumerate(("486", "4019", "486"), 1)],
+        ),
     ),
     fresh=_fresh_admissions,
 )
@@ -221,17 +194,7 @@ def _category(code: str) -> str:
 CATEGORY = Exercise(
     id="08.4",
     reference=_category,
-    chosen=(
-        ("4280",),
-        ("42731",),
-        ("0389",),
-        ("486",),
-        ("V3001",),
-        ("V502",),
-        ("E8497",),
-        ("E9342",),
-        ("E849",),
-    ),
+    chosen=[(code,) for code in (*CODES, "V502", "E849")],
     fresh=lambda rng: (rng.choice(CODES),),
 )
 
@@ -242,28 +205,16 @@ Row = tuple[int, int, str]
 Split = tuple[list[Row], list[Row], list[str]]
 
 
-def _split_at(rows: Sequence[Row], is_test: Callable[[Row], bool]) -> Split:
-    train = [row for row in rows if not is_test(row)]
-    test = [row for row in rows if is_test(row)]
-    return train, test, _vocabulary(train)
-
-
-def _vocabulary(rows: Sequence[Row]) -> list[str]:
-    return sorted({code for _, _, code in rows})
-
-
-def _first(rows: Sequence[Row], n: int, column: int) -> list[int]:
-    """The first n different values of a column, as the rows name them."""
-    found: list[int] = []
-    for row in rows:
-        if row[column] not in found:
-            found.append(row[column])
-    return found[:n]
-
-
 def _split_patients(rows: Sequence[Row], n_test: int) -> Split:
-    subjects = _first(rows, n_test, 0)
-    return _split_at(rows, lambda row: row[0] in subjects)
+    """Number the patients in the order in which the rows name them."""
+    number: dict[int, int] = {}
+    for subject, _, _ in rows:
+        number.setdefault(subject, len(number))
+    parts: tuple[list[Row], list[Row]] = ([], [])
+    for row in rows:
+        parts[number[row[0]] < n_test].append(row)
+    train, test = parts
+    return train, test, sorted({code for _, _, code in train})
 
 
 def _fresh_rows(rng: random.Random) -> Arguments:
@@ -276,47 +227,24 @@ def _fresh_rows(rng: random.Random) -> Arguments:
     return rows, rng.randint(1, len(subjects) - 1)
 
 
+def _rows(text: str) -> list[Row]:
+    """Read rows from "subject hadm code, ..."."""
+    parts = (row.split() for row in text.split(","))
+    return [(int(subject), int(hadm_id), code) for subject, hadm_id, code in parts]
+
+
 SPLIT = Exercise(
     id="08.5",
     reference=_split_patients,
     chosen=(
-        (
-            [
-                (7, 104, "4280"),
-                (3, 101, "4019"),
-                (7, 109, "0389"),
-                (3, 101, "25000"),
-                (5, 102, "486"),
-                (7, 104, "4019"),
-            ],
-            1,
-        ),
-        (
-            [
-                (9, 120, "5849"),
-                (2, 121, "4280"),
-                (9, 122, "4019"),
-                (4, 123, "4280"),
-                (2, 124, "V5861"),
-                (4, 125, "2724"),
-                (4, 123, "0389"),
-            ],
-            2,
-        ),
-        ([(1, 130, "486"), (2, 131, "486"), (2, 132, "4280")], 1),
-        ([(5, 150, "486"), (5, 151, "2724"), (3, 152, "4280"), (1, 153, "0389")], 2),
-        ([(8, 140, "4019"), (6, 141, "4280"), (6, 142, "4280"), (8, 143, "0389")], 1),
-        ([(3, 160, "4280"), (16, 161, "0389"), (3, 162, "V5861")], 1),
-        (
-            [
-                (4, 170, "486"),
-                (6, 171, "4019"),
-                (4, 172, "486"),
-                (2, 173, "4280"),
-                (9, 174, "0389"),
-            ],
-            3,
-        ),
+        (_rows("7 104 4280, 3 101 4019, 7 109 0389, 3 101 25000, 5 102 486, 7 104 4019"), 1),
+        (_rows("9 120 5849, 2 121 4280, 9 122 4019, 4 123 486, 2 124 V5861, 4 123 0389"), 2),
+        (_rows("1 130 486, 2 131 486, 2 132 4280"), 1),
+        (_rows("5 150 486, 5 151 2724, 3 152 4280, 1 153 0389"), 2),
+        (_rows("8 140 4019, 6 141 4280, 6 142 4280, 8 143 0389"), 1),
+        (_rows("3 160 4280, 16 161 0389, 3 162 V5861"), 1),
+        (_rows("4 170 486, 6 171 4019, 4 172 486, 2 173 4280, 9 174 0389"), 3),
+        (_rows("5 150 486, 5 150 486, 3 152 4280, 3 152 4280, 1 153 0389, 1 153 0389"), 2),
     ),
     fresh=_fresh_rows,
 )
@@ -329,14 +257,7 @@ Sifted = tuple[list[CodeRow], dict[str, int]]
 _REASONS = ("no code", "unknown admission", "repeated")
 
 
-def _sift(
-    rows: Sequence[CodeRow],
-    known_admissions: Sequence[int],
-    *,
-    order: Sequence[str] = _REASONS,
-    missing: Callable[[str | None], bool] = lambda code: code in (None, ""),
-    every_reason: bool = False,
-) -> Sifted:
+def _sift(rows: Sequence[CodeRow], known_admissions: Sequence[int]) -> Sifted:
     """Go through the rows and drop each for the first of its reasons.
 
     A row that repeats an earlier one has the same reasons as that one, so it does not matter
@@ -344,15 +265,10 @@ def _sift(
     """
     kept, dropped = [], dict.fromkeys(_REASONS, 0)
     for i, (hadm_id, code) in enumerate(rows):
-        applies = {
-            "no code": missing(code),
-            "unknown admission": hadm_id not in known_admissions,
-            "repeated": rows[i] in rows[:i],
-        }
-        reasons = [reason for reason in order if applies[reason]]
-        for reason in reasons if every_reason else reasons[:1]:
-            dropped[reason] += 1
-        if not reasons:
+        applies = (not code, hadm_id not in known_admissions, rows[i] in rows[:i])
+        if any(applies):
+            dropped[_REASONS[applies.index(True)]] += 1
+        else:
             kept.append((hadm_id, code))
     return kept, dropped
 
@@ -373,7 +289,7 @@ COUNT_DROPPED = Exercise(
         ([(101, "4280"), (101, "4019"), (101, "4280")], [101]),
         ([(101, "486"), (101, "486"), (101, "486"), (101, "4019"), (101, "4019")], [101]),
         ([(101, ""), (101, "V3001")], [101]),
-        ([(101, "486"), (101, None)], [101]),
+        ([(101, "486"), (101, None), (101, "486")], [101]),
         ([(999, None), (999, "486"), (999, "486")], [101]),
         ([(102, "5849"), (101, "4280"), (101, "4280"), (102, "0389")], [101, 102]),
         ([(101, None), (101, None), (101, ""), (101, "")], [101]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -88,21 +88,12 @@ INFILL = Exercise(
 
 # 09.3 Deletion
 
-Deleted = Callable[[float, float], bool]
 
-
-def _delete(
-    visit: Ids,
-    draws: Sequence[float],
-    p: float,
-    spare: int,
-    *,
-    deleted: Deleted = lambda draw, p: draw < p,
-) -> Ids:
+def _delete(visit: Ids, draws: Sequence[float], p: float, spare: int) -> Ids:
     """Walk backwards through the codes and take them out one by one."""
     codes = list(visit[1:-1])
     for place in reversed(range(len(codes))):
-        if deleted(draws[place], p):
+        if draws[place] < p:
             del codes[place]
     return _visit(codes or [visit[1 + spare]])
 
@@ -142,25 +133,13 @@ DELETE = Exercise(
 
 
 def _replace(
-    visit: Ids,
-    draws: Sequence[float],
-    p: float,
-    picks: Sequence[float],
-    n_tokens: int,
-    *,
-    candidates: Callable[[int], Sequence[int]] | None = None,
-    replaced: Deleted = lambda draw, p: draw < p,
+    visit: Ids, draws: Sequence[float], p: float, picks: Sequence[float], n_tokens: int
 ) -> Ids:
     """Write down all the candidates for a code, and choose one."""
-    if candidates is None:
-
-        def candidates(code: int) -> Sequence[int]:
-            return [token for token in range(FIRST_CODE, n_tokens) if token != code]
-
     out = []
     for code, draw, pick in zip(visit[1:-1], draws, picks, strict=True):
-        others = candidates(code)
-        out.append(others[int(pick * len(others))] if replaced(draw, p) else code)
+        others = [*range(FIRST_CODE, code), *range(code + 1, n_tokens)]
+        out.append(others[int(pick * len(others))] if draw < p else code)
     return _visit(out)
 
 
@@ -185,13 +164,8 @@ def _fresh_replacement(rng: random.Random) -> Arguments:
     n = rng.randint(1, 4)
     visit = _visit(rng.sample(range(FIRST_CODE, n_tokens), n))
     draws = [round(rng.random() * 0.99, 2) for _ in range(n)]
-    return (
-        visit,
-        draws,
-        rng.choice([0.15, 0.5, 0.8, 1.0]),
-        _clear_picks(rng, n, n_tokens),
-        n_tokens,
-    )
+    p = rng.choice([0.15, 0.5, 0.8, 1.0])
+    return visit, draws, p, _clear_picks(rng, n, n_tokens), n_tokens
 
 
 REPLACE = Exercise(
@@ -217,20 +191,13 @@ REPLACE = Exercise(
 
 # 09.5 Labels and decoder input
 
-IGNORED = -100
-Targets = tuple[Tensor, Tensor]
 
-
-def _targets(clean: Tensor, corrupted: Tensor, scored: Tensor) -> Targets:
-    return _labels(clean, scored), shift_tokens_right(clean, PAD, EOS)
-
-
-def _labels(ids: Tensor, scored: Tensor, ignored: int = IGNORED) -> Tensor:
+def _targets(clean: Tensor, corrupted: Tensor, scored: Tensor) -> tuple[Tensor, Tensor]:
     """Go through every position; a padding position never counts."""
-    labels = torch.full_like(ids, ignored)
-    for row, position in (scored & (ids != PAD)).nonzero().tolist():
-        labels[row, position] = ids[row, position]
-    return labels
+    labels = torch.full_like(clean, -100)
+    for row, position in (scored & (clean != PAD)).nonzero().tolist():
+        labels[row, position] = clean[row, position]
+    return labels, shift_tokens_right(clean, PAD, EOS)
 
 
 def _padded(rows: Sequence[Ids], width: int) -> Tensor:

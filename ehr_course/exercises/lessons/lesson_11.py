@@ -6,7 +6,7 @@ import random
 from functools import cache
 
 import torch
-from torch import Tensor
+from torch import Tensor, tensor
 from torch.nn import functional
 from transformers import BartConfig, BartForConditionalGeneration
 from transformers.models.bart.modeling_bart import (
@@ -15,27 +15,24 @@ from transformers.models.bart.modeling_bart import (
 )
 
 from ehr_course.exercises.exercise import Arguments, Exercise
-
-
-def _numbers(rng: random.Random, rows: int, columns: int) -> Tensor:
-    """A small matrix that reads well in a message."""
-    return torch.tensor(
-        [[round(rng.uniform(-2, 2), 1) for _ in range(columns)] for _ in range(rows)]
-    )
+from ehr_course.exercises.lessons.small_tensors import numbers
 
 
 def _right_padded(rng: random.Random, length: int) -> Tensor:
     real = rng.randint(1, length)
-    return torch.tensor([1] * real + [0] * (length - real))
+    return tensor([1] * real + [0] * (length - real))
 
 
 # 11.1 Scaled dot-product attention
 
 
-_QUERY = torch.tensor([[1.0, 0.5], [-0.5, 2.0]])
-_KEY = torch.tensor([[2.0, 0.0], [0.0, 1.0], [-1.0, 1.5]])
-_VALUE = torch.tensor([[1.0, 3.0], [0.0, -2.0], [5.0, 0.5]])
-_STATES = torch.tensor([[0.4, -1.2], [1.5, 0.3], [-0.7, 0.9]])
+_QUERY = tensor([[1.0, 0.5], [-0.5, 2.0]])
+_KEY = tensor([[2.0, 0.0], [0.0, 1.0], [-1.0, 1.5]])
+_VALUE = tensor([[1.0, 3.0], [0.0, -2.0], [5.0, 0.5]])
+_FAR = tensor([[12.0, 0.0], [11.9, 0.5]])
+_FAR_KEY = tensor([[-14.0, 1.0], [-14.1, 0.0], [20.0, 1.0]])
+_NOT_THE_LAST = tensor([[True, True, False]] * 2)
+_STATES = tensor([[0.4, -1.2], [1.5, 0.3], [-0.7, 0.9]])
 
 
 def _fresh_attention(rng: random.Random) -> Arguments:
@@ -45,11 +42,11 @@ def _fresh_attention(rng: random.Random) -> Arguments:
         rows = [[rng.random() < 0.5 for _ in range(source)] for _ in range(target)]
         for row in rows:
             row[rng.randrange(source)] = True
-        mask = torch.tensor(rows)
+        mask = tensor(rows)
     return (
-        _numbers(rng, target, width),
-        _numbers(rng, source, width),
-        _numbers(rng, source, rng.choice((width, 1, 3))),
+        numbers(rng, target, width),
+        numbers(rng, source, width),
+        numbers(rng, source, rng.choice((width, 1, 3))),
         mask,
     )
 
@@ -61,36 +58,29 @@ ATTENTION = Exercise(
     ),
     chosen=(
         (_QUERY, _KEY, _VALUE, None),
-        (_QUERY, _KEY, _VALUE, torch.tensor([[True, True, False], [True, True, False]])),
+        (_QUERY, _KEY, _VALUE, tensor([[True, True, False], [True, True, False]])),
         (_STATES, _KEY, _VALUE, torch.ones(3, 3, dtype=torch.bool).tril()),
+        (_QUERY, _KEY, tensor([[1.0], [2.0], [4.0]]), tensor([[True, False, True]] * 2)),
         (
-            _QUERY,
-            _KEY,
-            torch.tensor([[1.0], [2.0], [4.0]]),
-            torch.tensor([[True, False, True]] * 2),
-        ),
-        (
-            torch.tensor([[1.0, -1.0, 0.5, 2.0], [0.5, 0.5, -1.0, 1.0]]),
-            torch.tensor([[0.5, 1.0, 1.0, 1.0], [2.0, -0.5, 0.0, 0.5]]),
-            torch.tensor([[1.0, 0.0, 2.0, 0.0], [0.0, 1.0, 3.0, -1.0]]),
+            tensor([[1.0, -1.0, 0.5, 2.0], [0.5, 0.5, -1.0, 1.0]]),
+            tensor([[0.5, 1.0, 1.0, 1.0], [2.0, -0.5, 0.0, 0.5]]),
+            tensor([[1.0, 0.0, 2.0, 0.0], [0.0, 1.0, 3.0, -1.0]]),
             None,
         ),
         # A visible score of 0 is a score like any other.
         (
-            torch.tensor([[1.0, 0.0], [0.0, 1.0]]),
-            torch.tensor([[0.0, 1.0], [2.0, 0.0], [1.0, 1.0]]),
+            tensor([[1.0, 0.0], [0.0, 1.0]]),
+            tensor([[0.0, 1.0], [2.0, 0.0], [1.0, 1.0]]),
             _VALUE,
-            torch.tensor([[True, True, False], [True, True, True]]),
+            tensor([[True, True, False], [True, True, True]]),
         ),
-        # Scores near -120: a hidden key must score less than any number that a visible one has.
-        # Its own is 85 above theirs and its value large, so -100 added to it hides too little.
-        (
-            torch.tensor([[12.0, 0.0], [11.9, 0.5]]),
-            torch.tensor([[-14.0, 1.0], [-14.1, 0.0], [-4.0, 1.0], [-14.0, 0.5]]),
-            torch.tensor([[1.0, 0.0], [0.0, 1.0], [900.0, 900.0], [2.0, -1.0]]),
-            torch.tensor([[True, True, False, True]] * 2),
-        ),
+        # Scores near -120, and a hidden key that scores 170: it must score less than any number
+        # that a visible one has, and what a softmax over all keys leaves to the others is 0.
+        (_FAR, _FAR_KEY, tensor([[1.0, 0.0], [0.0, 1.0], [2.0, -1.0]]), _NOT_THE_LAST),
+        # The scores of one query lie near 120, those of the other near -120.
+        (_FAR * tensor([[1.0], [-1.0]]), _FAR_KEY[:2], _VALUE[:2], None),
     ),
+    extreme=((_FAR * 1e4, _FAR_KEY * 1e4, _VALUE, _NOT_THE_LAST),),
     fresh=_fresh_attention,
     tolerance=1e-5,
 )
@@ -102,7 +92,7 @@ ATTENTION = Exercise(
 def _may_read(n_prompts: int, attention_mask: Tensor) -> Tensor:
     """The slow and obvious loop: one decision for each pair of positions."""
     real = [True] * n_prompts + [bool(one) for one in attention_mask]
-    return torch.tensor(
+    return tensor(
         [[key <= query and real[key] for key in range(len(real))] for query in range(len(real))]
     )
 
@@ -115,11 +105,11 @@ DECODER_MASK = Exercise(
     id="11.2",
     reference=_may_read,
     chosen=(
-        (2, torch.tensor([1, 1, 0])),
-        (1, torch.tensor([1, 1])),
-        (0, torch.tensor([1, 1, 1])),
-        (3, torch.tensor([1, 1])),
-        (2, torch.tensor([1, 0, 0, 0])),
+        (2, tensor([1, 1, 0])),
+        (1, tensor([1, 1])),
+        (0, tensor([1, 1, 1])),
+        (3, tensor([1, 1])),
+        (2, tensor([1, 0, 0, 0])),
     ),
     fresh=_fresh_mask,
 )
@@ -134,19 +124,19 @@ def _fresh_labels(rng: random.Random) -> Arguments:
         for _ in range(rng.randint(1, 3))
     ]
     longest = max(map(len, records)) + rng.randint(0, 1)
-    return (torch.tensor([ids + [-100] * (longest - len(ids)) for ids in records]),)
+    return (tensor([ids + [-100] * (longest - len(ids)) for ids in records]),)
 
 
 SHIFT_RIGHT = Exercise(
     id="11.3",
     reference=lambda labels: shift_tokens_right(labels, 0, 2),
     chosen=(
-        (torch.tensor([[1, 3, 7, 8, 4, 2]]),),
-        (torch.tensor([[1, 3, 9, 4, 2, -100, -100]]),),
-        (torch.tensor([[1, 3, 7, 8, 4, 2], [1, 3, 9, 4, 2, -100]]),),
-        (torch.tensor([[1, 3, 7, 4, 3, 8, 9, 4, 2, -100], [1, 2] + [-100] * 8]),),
+        (tensor([[1, 3, 7, 8, 4, 2]]),),
+        (tensor([[1, 3, 9, 4, 2, -100, -100]]),),
+        (tensor([[1, 3, 7, 8, 4, 2], [1, 3, 9, 4, 2, -100]]),),
+        (tensor([[1, 3, 7, 4, 3, 8, 9, 4, 2, -100], [1, 2] + [-100] * 8]),),
         # A record that was cut ends in a code.
-        (torch.tensor([[1, 3, 7, 8], [1, 3, 9, -100]]),),
+        (tensor([[1, 3, 7, 8], [1, 3, 9, -100]]),),
     ),
     fresh=_fresh_labels,
 )
@@ -240,38 +230,35 @@ def _cross(
 def _fresh_cross(rng: random.Random) -> Arguments:
     target, source, width = rng.randint(1, 3), rng.randint(2, 4), rng.randint(2, 3)
     return (
-        _numbers(rng, target, width),
-        _numbers(rng, source, width),
-        *(_numbers(rng, width, width) for _ in range(3)),
+        numbers(rng, target, width),
+        numbers(rng, source, width),
+        *(numbers(rng, width, width) for _ in range(3)),
         _right_padded(rng, source),
     )
 
 
 _W = (
-    torch.tensor([[1.0, 0.5], [0.0, -1.0]]),
-    torch.tensor([[0.5, 1.0], [-0.5, 1.5]]),
-    torch.tensor([[2.0, 0.0], [1.0, -1.0]]),
+    tensor([[1.0, 0.5], [0.0, -1.0]]),
+    tensor([[0.5, 1.0], [-0.5, 1.5]]),
+    tensor([[2.0, 0.0], [1.0, -1.0]]),
 )
+
+_EYES = (torch.eye(2), torch.eye(2), _W[2])
 
 CROSS_ATTENTION = Exercise(
     id="11.5",
     reference=_cross,
     chosen=(
-        (_QUERY, _KEY, *_W, torch.tensor([1, 1, 1])),
-        (_QUERY, _KEY, *_W, torch.tensor([1, 1, 0])),
-        (_STATES, _KEY, *_W, torch.tensor([1, 1, 1])),
-        (_STATES, _KEY, *_W, torch.tensor([1, 1, 0])),
-        (_KEY[:2], _STATES[:2], *_W, torch.tensor([1, 0])),
-        # Scores near -120, as in 11.1, and one near -34 that is hidden.
-        (
-            torch.tensor([[12.0, 0.0], [11.9, 0.5]]),
-            torch.tensor([[-14.0, 1.0], [-14.1, 0.0], [-14.0, 0.5], [-4.0, 1.0]]),
-            torch.eye(2),
-            torch.eye(2),
-            _W[2],
-            torch.tensor([1, 1, 1, 0]),
-        ),
+        (_QUERY, _KEY, *_W, tensor([1, 1, 1])),
+        (_QUERY, _KEY, *_W, tensor([1, 1, 0])),
+        (_STATES, _KEY, *_W, tensor([1, 1, 1])),
+        (_STATES, _KEY, *_W, tensor([1, 1, 0])),
+        (_KEY[:2], _STATES[:2], *_W, tensor([1, 0])),
+        # Large scores, as in 11.1.
+        (_FAR, _FAR_KEY, *_EYES, tensor([1, 1, 0])),
+        (_FAR * tensor([[1.0], [-1.0]]), _FAR_KEY[:2], *_EYES, tensor([1, 1])),
     ),
+    extreme=((_FAR * 1e4, _FAR_KEY * 1e4, *_EYES, tensor([1, 1, 0])),),
     fresh=_fresh_cross,
     tolerance=1e-5,
 )
@@ -293,13 +280,13 @@ def _embedded(
     return (joined + table(joined[:, :, -1])).squeeze(0)
 
 
-_TOKENS = torch.tensor(
+_TOKENS = tensor(
     [[0.1, -0.1], [1.0, 1.5], [-1.0, 2.0], [0.5, 0.5], [2.0, -0.5], [0.7, 0.3], [1.2, -2.0]]
 )
-_POSITIONS = torch.tensor(
+_POSITIONS = tensor(
     [[10.0, 20.0], [30.0, 50.0], [70.0, 110.0], [130.0, 170.0], [190.0, 230.0], [290.0, 310.0]]
 )
-_PROMPTS = torch.tensor([[0.25, 0.75], [-0.25, 0.35]])
+_PROMPTS = tensor([[0.25, 0.75], [-0.25, 0.35]])
 
 
 def _fresh_embedding(rng: random.Random) -> Arguments:
@@ -307,10 +294,10 @@ def _fresh_embedding(rng: random.Random) -> Arguments:
     ids = [rng.randint(1, 6) for _ in range(real)] + [0] * rng.randint(0, 2)
     n_prompts = rng.randint(1, 2)
     return (
-        torch.tensor(ids),
-        _numbers(rng, n_prompts, width),
-        _numbers(rng, 7, width),
-        _numbers(rng, n_prompts + len(ids) + 2, width),
+        tensor(ids),
+        numbers(rng, n_prompts, width),
+        numbers(rng, 7, width),
+        numbers(rng, n_prompts + len(ids) + 2, width),
     )
 
 
@@ -318,11 +305,11 @@ EMBED = Exercise(
     id="11.6",
     reference=_embedded,
     chosen=(
-        (torch.tensor([3, 2]), _PROMPTS, _TOKENS, _POSITIONS),
-        (torch.tensor([5, 0]), _PROMPTS, _TOKENS, _POSITIONS),
-        (torch.tensor([5, 2, 0]), _PROMPTS[1:], _TOKENS, _POSITIONS),
-        (torch.tensor([1, 6, 2]), _PROMPTS[:0], _TOKENS, _POSITIONS),
-        (torch.tensor([4]), _PROMPTS[:1], _TOKENS, _POSITIONS),
+        (tensor([3, 2]), _PROMPTS, _TOKENS, _POSITIONS),
+        (tensor([5, 0]), _PROMPTS, _TOKENS, _POSITIONS),
+        (tensor([5, 2, 0]), _PROMPTS[1:], _TOKENS, _POSITIONS),
+        (tensor([1, 6, 2]), _PROMPTS[:0], _TOKENS, _POSITIONS),
+        (tensor([4]), _PROMPTS[:1], _TOKENS, _POSITIONS),
     ),
     fresh=_fresh_embedding,
     tolerance=1e-5,

@@ -4,27 +4,18 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, tensor
 
 from ehr_course.exercises.exercise import Arguments, Exercise
+from ehr_course.exercises.lessons.small_tensors import FLOAT32, numbers
 from ehr_course.models.conditional_prompt import (
     CategoricalPrompt,
     ConditionalPrompt,
     NumericalPrompt,
 )
-
-FLOAT32 = 1e-4
-"""The tolerance of values that come from a few products in float32."""
-
-
-def _numbers(rng: random.Random, *shape: int) -> Tensor:
-    """Numbers from -2 to 2 with one decimal, none of them 0: short in a message."""
-    values = [rng.choice((-1, 1)) * rng.randint(1, 20) / 10 for _ in range(math.prod(shape))]
-    return torch.tensor(values).reshape(shape)
-
 
 # 12.1 Weight times age plus bias
 
@@ -42,29 +33,25 @@ def _vectors(x_num: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 def _fresh_numerical(rng: random.Random) -> Arguments:
     batch, n_num, d_hidden = rng.randint(1, 3), rng.randint(1, 3), rng.randint(2, 4)
-    x_num = torch.tensor([[rng.randint(1, 180) / 2 for _ in range(n_num)] for _ in range(batch)])
-    return x_num, _numbers(rng, n_num, d_hidden), _numbers(rng, n_num, d_hidden)
+    x_num = tensor([[rng.randint(1, 180) / 2 for _ in range(n_num)] for _ in range(batch)])
+    return x_num, numbers(rng, n_num, d_hidden), numbers(rng, n_num, d_hidden)
 
 
-_W2 = torch.tensor([[1.0, 0.5], [-2.0, 0.1]])
-_B2 = torch.tensor([[0.2, -1.0], [3.0, 0.4]])
-_W3 = torch.tensor([[1.0, 0.5, -1.0], [-2.0, 0.1, 0.3]])
-_B3 = torch.tensor([[0.2, -1.0, 2.0], [3.0, 0.4, -0.5]])
+_W2 = tensor([[1.0, 0.5], [-2.0, 0.1]])
+_B2 = tensor([[0.2, -1.0], [3.0, 0.4]])
+_W3 = tensor([[1.0, 0.5, -1.0], [-2.0, 0.1, 0.3]])
+_B3 = tensor([[0.2, -1.0, 2.0], [3.0, 0.4, -0.5]])
 
 NUMERICAL = Exercise(
     id="12.1",
     reference=_vectors,
     chosen=(
-        (
-            torch.tensor([[65.0], [20.0]]),
-            torch.tensor([[1.0, -0.5, 0.2]]),
-            torch.tensor([[0.0, 3.0, 1.0]]),
-        ),
-        (torch.tensor([[65.0, 2.0], [20.0, 7.0]]), _W2, _B2),
-        (torch.tensor([[65.0, 2.0], [20.0, 7.0], [40.0, 1.0]]), _W3, _B3),
-        (torch.tensor([[65.0, 2.0], [20.0, 7.0]]), _W3, _B3),
-        (torch.tensor([[65.0, 2.0]]), _W3, _B3),
-        (torch.tensor([[30.5]]), torch.tensor([[2.0, 1.0]]), torch.tensor([[1.0, -1.0]])),
+        (tensor([[65.0], [20.0]]), tensor([[1.0, -0.5, 0.2]]), tensor([[0.0, 3.0, 1.0]])),
+        (tensor([[65.0, 2.0], [20.0, 7.0]]), _W2, _B2),
+        (tensor([[65.0, 2.0], [20.0, 7.0], [40.0, 1.0]]), _W3, _B3),
+        (tensor([[65.0, 2.0], [20.0, 7.0]]), _W3, _B3),
+        (tensor([[65.0, 2.0]]), _W3, _B3),
+        (tensor([[30.5]]), tensor([[2.0, 1.0]]), tensor([[1.0, -1.0]])),
     ),
     fresh=_fresh_numerical,
     tolerance=FLOAT32,
@@ -76,25 +63,20 @@ NUMERICAL = Exercise(
 
 def _fresh_projection(rng: random.Random) -> Arguments:
     batch, n, d_hidden, d_model = (rng.randint(1, 3) for _ in range(4))
-    return _numbers(rng, batch, n, d_hidden), _numbers(rng, d_model, d_hidden)
+    return numbers(rng, batch, n, d_hidden), numbers(rng, d_model, d_hidden)
 
 
 PROJECT = Exercise(
     id="12.2",
     reference=torch.nn.functional.linear,
     chosen=(
+        (tensor([[[1.0, 2.0]], [[3.0, -1.0]]]), tensor([[1.0, 0.0], [0.5, -1.0], [2.0, 1.0]])),
+        (tensor([[[1.0, 2.0], [0.0, 1.0]]]), tensor([[1.0, 3.0], [-2.0, 0.5]])),
         (
-            torch.tensor([[[1.0, 2.0]], [[3.0, -1.0]]]),
-            torch.tensor([[1.0, 0.0], [0.5, -1.0], [2.0, 1.0]]),
+            tensor([[[1.0, 2.0, 3.0], [0.5, -1.0, 1.0]], [[2.0, 0.0, 1.0], [1.0, 1.0, 1.0]]]),
+            tensor([[1.0, -2.0, 0.5], [3.0, 0.0, 1.0]]),
         ),
-        (torch.tensor([[[1.0, 2.0], [0.0, 1.0]]]), torch.tensor([[1.0, 3.0], [-2.0, 0.5]])),
-        (
-            torch.tensor(
-                [[[1.0, 2.0, 3.0], [0.5, -1.0, 1.0]], [[2.0, 0.0, 1.0], [1.0, 1.0, 1.0]]]
-            ),
-            torch.tensor([[1.0, -2.0, 0.5], [3.0, 0.0, 1.0]]),
-        ),
-        (torch.tensor([[[2.0, -3.0]]]), torch.tensor([[1.0, 4.0], [0.0, 1.0], [1.0, 1.0]])),
+        (tensor([[[2.0, -3.0]]]), tensor([[1.0, 4.0], [0.0, 1.0], [1.0, 1.0]])),
     ),
     fresh=_fresh_projection,
     tolerance=FLOAT32,
@@ -108,25 +90,25 @@ def _table_rows(x_cat: Tensor, cardinalities: Sequence[int]) -> Tensor:
     """The reference: number all pairs of feature and category, then look them up."""
     pairs = [(f, c) for f, count in enumerate(cardinalities) for c in range(count)]
     rows = [[pairs.index((f, c)) for f, c in enumerate(row)] for row in x_cat.tolist()]
-    return torch.tensor(rows)
+    return tensor(rows)
 
 
 def _fresh_categories(rng: random.Random) -> Arguments:
     cardinalities = [rng.randint(2, 6) for _ in range(rng.randint(2, 4))]
     rows = [[rng.randrange(count) for count in cardinalities] for _ in range(rng.randint(1, 3))]
-    return torch.tensor(rows), cardinalities
+    return tensor(rows), cardinalities
 
 
 OFFSETS = Exercise(
     id="12.3",
     reference=_table_rows,
     chosen=(
-        (torch.tensor([[0, 0, 0], [1, 5, 2]]), [2, 6, 3]),
-        (torch.tensor([[1], [0]]), [2]),
-        (torch.tensor([[1, 0], [0, 3]]), [2, 4]),
-        (torch.tensor([[3, 1, 0, 1]]), [4, 2, 3, 2]),
-        (torch.tensor([[0, 1, 2], [1, 1, 0], [1, 0, 1]]), [2, 2, 3]),
-        (torch.tensor([[2, 1, 1]]), [3, 3, 2]),
+        (tensor([[0, 0, 0], [1, 5, 2]]), [2, 6, 3]),
+        (tensor([[1], [0]]), [2]),
+        (tensor([[1, 0], [0, 3]]), [2, 4]),
+        (tensor([[3, 1, 0, 1]]), [4, 2, 3, 2]),
+        (tensor([[0, 1, 2], [1, 1, 0], [1, 0, 1]]), [2, 2, 3]),
+        (tensor([[2, 1, 1]]), [3, 3, 2]),
     ),
     fresh=_fresh_categories,
 )
@@ -134,16 +116,10 @@ OFFSETS = Exercise(
 
 # 12.4 Combine the prompts
 
-Prompts = Tensor | None
 
-
-def _parts(numerical: Prompts, categorical: Prompts) -> list[Tensor]:
-    return [part for part in (numerical, categorical) if part is not None]
-
-
-def _combined(numerical: Prompts, categorical: Prompts, combination: str) -> Tensor:
+def _combined(numerical: Tensor | None, categorical: Tensor | None, combination: str) -> Tensor:
     """The reference, patient by patient."""
-    parts = _parts(numerical, categorical)
+    parts = [part for part in (numerical, categorical) if part is not None]
     patients = []
     for row in range(len(parts[0])):
         vectors = [vector for part in parts for vector in part[row]]
@@ -155,20 +131,16 @@ def _combined(numerical: Prompts, categorical: Prompts, combination: str) -> Ten
 
 def _fresh_prompts(rng: random.Random) -> Arguments:
     batch, d_model = rng.randint(1, 3), rng.randint(2, 3)
-    numerical = _numbers(rng, batch, rng.randint(1, 2), d_model)
-    categorical = _numbers(rng, batch, rng.randint(1, 2), d_model)
-    missing = rng.random()
-    if missing < 0.15:
-        return None, categorical, rng.choice(("concat", "sum"))
-    if missing < 0.3:
-        return numerical, None, rng.choice(("concat", "sum"))
-    return numerical, categorical, rng.choice(("concat", "sum"))
+    numerical = numbers(rng, batch, rng.randint(1, 2), d_model)
+    categorical = numbers(rng, batch, rng.randint(1, 2), d_model)
+    parts = rng.choice([(numerical, categorical)] * 3 + [(None, categorical), (numerical, None)])
+    return *parts, rng.choice(("concat", "sum"))
 
 
-_AGE = torch.tensor([[[1.0, 2.0]], [[3.0, 4.0]]])
-_SEX = torch.tensor([[[0.1, 0.2]], [[0.3, 0.4]]])
-_TWO = torch.tensor([[[0.1, 0.2], [5.0, 6.0]], [[0.3, 0.4], [7.0, 8.0]]])
-_TWO_MORE = torch.tensor([[[1.0, 2.0], [-1.0, 3.0]], [[3.0, 4.0], [-2.0, 5.0]]])
+_AGE = tensor([[[1.0, 2.0]], [[3.0, 4.0]]])
+_SEX = tensor([[[0.1, 0.2]], [[0.3, 0.4]]])
+_TWO = tensor([[[0.1, 0.2], [5.0, 6.0]], [[0.3, 0.4], [7.0, 8.0]]])
+_TWO_MORE = tensor([[[1.0, 2.0], [-1.0, 3.0]], [[3.0, 4.0], [-2.0, 5.0]]])
 
 COMBINE = Exercise(
     id="12.4",
@@ -192,10 +164,10 @@ COMBINE = Exercise(
 
 # 12.5 Prepend, and extend the mask
 
-Prepended = tuple[Tensor, Tensor]
 
-
-def _prepended(prompts: Tensor, embeddings: Tensor, attention_mask: Tensor) -> Prepended:
+def _prepended(
+    prompts: Tensor, embeddings: Tensor, attention_mask: Tensor
+) -> tuple[Tensor, Tensor]:
     """The reference: fill in two empty tensors, prompts first."""
     batch, n_prompts, d_model = prompts.shape
     length = embeddings.shape[1]
@@ -210,39 +182,27 @@ def _prepended(prompts: Tensor, embeddings: Tensor, attention_mask: Tensor) -> P
 def _fresh_sequence(rng: random.Random) -> Arguments:
     batch, n_prompts, length = rng.randint(1, 3), rng.randint(1, 3), rng.randint(2, 3)
     lengths = [rng.randint(1, length - 1), *(rng.randint(1, length) for _ in range(batch - 1))]
-    mask = torch.tensor([[int(place < n) for place in range(length)] for n in lengths])
-    return _numbers(rng, batch, n_prompts, 2), _numbers(rng, batch, length, 2), mask
+    mask = tensor([[int(place < n) for place in range(length)] for n in lengths])
+    return numbers(rng, batch, n_prompts, 2), numbers(rng, batch, length, 2), mask
 
 
 PREPEND = Exercise(
     id="12.5",
     reference=_prepended,
     chosen=(
+        (tensor([[[9.0, 8.0]]]), tensor([[[1.0, 2.0], [3.0, 4.0]]]), tensor([[1, 0]])),
         (
-            torch.tensor([[[9.0, 8.0]]]),
-            torch.tensor([[[1.0, 2.0], [3.0, 4.0]]]),
-            torch.tensor([[1, 0]]),
+            tensor([[[9.0, 8.0], [7.0, 6.0]]]),
+            tensor([[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]]),
+            tensor([[1, 1, 0]]),
         ),
         (
-            torch.tensor([[[9.0, 8.0], [7.0, 6.0]]]),
-            torch.tensor([[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]]),
-            torch.tensor([[1, 1, 0]]),
+            tensor([[[9.0], [8.0]], [[7.0], [6.0]]]),
+            tensor([[[1.0], [2.0]], [[3.0], [4.0]]]),
+            tensor([[1, 1], [1, 0]]),
         ),
-        (
-            torch.tensor([[[9.0], [8.0]], [[7.0], [6.0]]]),
-            torch.tensor([[[1.0], [2.0]], [[3.0], [4.0]]]),
-            torch.tensor([[1, 1], [1, 0]]),
-        ),
-        (
-            torch.tensor([[[9.0], [8.0]]]),
-            torch.tensor([[[1.0], [2.0], [3.0]]]),
-            torch.tensor([[1, 1, 1]]),
-        ),
-        (
-            torch.tensor([[[9.0]]]),
-            torch.tensor([[[1.0], [2.0], [3.0]]]),
-            torch.tensor([[0, 1, 1]]),
-        ),
+        (tensor([[[9.0], [8.0]]]), tensor([[[1.0], [2.0], [3.0]]]), tensor([[1, 1, 1]])),
+        (tensor([[[9.0]]]), tensor([[[1.0], [2.0], [3.0]]]), tensor([[0, 1, 1]])),
     ),
     fresh=_fresh_sequence,
     tolerance=FLOAT32,
@@ -251,45 +211,21 @@ PREPEND = Exercise(
 
 # 12.6 An age encoder that is not affine
 
-Curve = tuple[Tensor, Tensor]
-Wave = Callable[[float], float]
 
-
-def _angle(age: float, frequency: float) -> float:
-    return 2 * math.pi * frequency * age / 90
-
-
-def _features(
-    ages: Tensor,
-    frequencies: Tensor,
-    *,
-    angle: Callable[[float, float], float] = _angle,
-    waves: Sequence[Wave] = (math.sin, math.cos),
-    interleaved: bool = False,
-) -> Tensor:
+def _curve(ages: Tensor, frequencies: Tensor) -> tuple[Tensor, Tensor]:
+    """The reference, age by age, with PyTorch's own differences."""
     rows = []
     for age in ages.tolist():
-        turns = [angle(age, frequency) for frequency in frequencies.tolist()]
-        if interleaved:
-            rows.append([wave(turn) for turn in turns for wave in waves])
-        else:
-            rows.append([wave(turn) for wave in waves for turn in turns])
-    return torch.tensor(rows)
-
-
-def _bend(features: Tensor) -> Tensor:
-    return torch.diff(features, n=2, dim=0)
-
-
-def _curve(ages: Tensor, frequencies: Tensor, **changes: object) -> Curve:
-    features = _features(ages, frequencies, **changes)
-    return features, _bend(features)
+        angles = [2 * math.pi * frequency * age / 90 for frequency in frequencies.tolist()]
+        rows.append([*map(math.sin, angles), *map(math.cos, angles)])
+    features = tensor(rows)
+    return features, torch.diff(features, n=2, dim=0)
 
 
 def _fresh_ages(rng: random.Random) -> Arguments:
     first, step, count = rng.randint(0, 20), rng.randint(3, 15), rng.randint(3, 5)
-    ages = torch.tensor([float(first + step * i) for i in range(count)])
-    frequencies = torch.tensor(sorted(rng.sample((0.25, 0.5, 0.75, 1.25, 1.5), rng.randint(2, 3))))
+    ages = tensor([float(first + step * i) for i in range(count)])
+    frequencies = tensor(sorted(rng.sample((0.25, 0.5, 0.75, 1.25, 1.5), rng.randint(2, 3))))
     return ages, frequencies
 
 
@@ -297,10 +233,10 @@ FOURIER = Exercise(
     id="12.6",
     reference=_curve,
     chosen=(
-        (torch.tensor([40.0, 50.0, 60.0]), torch.tensor([0.5, 1.0])),
-        (torch.tensor([0.0, 22.5, 45.0, 67.5, 90.0]), torch.tensor([0.5, 1.0, 2.0])),
-        (torch.tensor([7.0, 10.0, 13.0, 16.0]), torch.tensor([0.25, 1.5])),
-        (torch.tensor([1.0, 31.0, 61.0]), torch.tensor([0.75])),
+        (tensor([40.0, 50.0, 60.0]), tensor([0.5, 1.0])),
+        (tensor([0.0, 22.5, 45.0, 67.5, 90.0]), tensor([0.5, 1.0, 2.0])),
+        (tensor([7.0, 10.0, 13.0, 16.0]), tensor([0.25, 1.5])),
+        (tensor([1.0, 31.0, 61.0]), tensor([0.75])),
     ),
     fresh=_fresh_ages,
     tolerance=FLOAT32,
@@ -314,7 +250,7 @@ Weights = Mapping[str, Tensor]
 
 def _by_the_library(
     weights: Weights, cardinalities: Sequence[int], x_num: Tensor, x_cat: Tensor
-) -> Tensor:
+) -> tuple[dict[str, tuple[int, ...]], list[bool], Tensor, dict[str, bool]]:
     """The reference: the course's own module with these weights."""
     d_model, d_hidden = weights["num_project.weight"].shape
     module = ConditionalPrompt(
@@ -332,19 +268,21 @@ def _by_the_library(
     given = {theirs: weights[ours] for theirs, ours in names.items()}
     module.load_state_dict(module.state_dict() | given)
     with torch.no_grad():
-        return module(x_num, x_cat)
+        prompts = module(x_num, x_cat)
+    shapes = {name: tuple(values.shape) for name, values in weights.items()}
+    return shapes, [True, True], prompts, dict.fromkeys(weights, True)
 
 
 def _some_weights(
     rng: random.Random, cardinalities: Sequence[int], d_hidden: int, d_model: int
 ) -> dict[str, Tensor]:
     return {
-        "num_weight": _numbers(rng, 1, d_hidden),
-        "num_bias": _numbers(rng, 1, d_hidden),
-        "num_project.weight": _numbers(rng, d_model, d_hidden),
-        "table.weight": _numbers(rng, sum(cardinalities), d_hidden),
-        "cat_bias": _numbers(rng, len(cardinalities), d_hidden),
-        "cat_project.weight": _numbers(rng, d_model, d_hidden),
+        "num_weight": numbers(rng, 1, d_hidden),
+        "num_bias": numbers(rng, 1, d_hidden),
+        "num_project.weight": numbers(rng, d_model, d_hidden),
+        "table.weight": numbers(rng, sum(cardinalities), d_hidden),
+        "cat_bias": numbers(rng, len(cardinalities), d_hidden),
+        "cat_project.weight": numbers(rng, d_model, d_hidden),
     }
 
 
@@ -353,15 +291,15 @@ def _fresh_patients(rng: random.Random) -> Arguments:
     batch = rng.randint(1, 3)
     ages = [[rng.randint(0, 180) / 2] for _ in range(batch)]
     rows = [[rng.randrange(count) for count in cardinalities] for _ in range(batch)]
-    weights = _some_weights(rng, cardinalities, rng.randint(1, 2), rng.randint(1, 3))
-    return weights, cardinalities, torch.tensor(ages), torch.tensor(rows)
+    weights = _some_weights(rng, cardinalities, rng.randint(2, 3), rng.randint(1, 3))
+    return weights, cardinalities, tensor(ages), tensor(rows)
 
 
 def _chosen_patients(
     cardinalities: list[int], ages: list[list[float]], rows: list[list[int]], seed: int
 ) -> Arguments:
     weights = _some_weights(random.Random(seed), cardinalities, 2, 3)
-    return weights, cardinalities, torch.tensor(ages), torch.tensor(rows)
+    return weights, cardinalities, tensor(ages), tensor(rows)
 
 
 CONDITIONAL_PROMPT = Exercise(
@@ -374,6 +312,7 @@ CONDITIONAL_PROMPT = Exercise(
         _chosen_patients([3, 2, 2], [[12.0], [81.0]], [[2, 1, 0], [0, 1, 1]], 3),
     ),
     fresh=_fresh_patients,
+    fresh_inputs=12,
     tolerance=FLOAT32,
 )
 

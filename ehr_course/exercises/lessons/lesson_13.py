@@ -6,26 +6,18 @@ import math
 import random
 import statistics
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, tensor
 
 from ehr_course.exercises.exercise import Arguments, Exercise
-
-FLOAT32 = 1e-4
-"""The tolerance of values that come from a few sums and products in float32."""
-
-
-def _numbers(rng: random.Random, *shape: int) -> Tensor:
-    """Numbers from -2 to 2 with one decimal, none of them 0: short in a message."""
-    values = [rng.choice((-1, 1)) * rng.randint(1, 20) / 10 for _ in range(math.prod(shape))]
-    return torch.tensor(values).reshape(shape)
+from ehr_course.exercises.lessons.small_tensors import FLOAT32, numbers
 
 
 def _rows(lengths: Sequence[int], width: int) -> Tensor:
     """Rows of so many tokens, padded on the right: bool (rows, width)."""
-    return torch.tensor([[place < length for place in range(width)] for length in lengths])
+    return tensor([[place < length for place in range(width)] for length in lengths])
 
 
 # 13.1 The last real token
@@ -45,10 +37,10 @@ def _last_states(states: Tensor, real: Tensor) -> Tensor:
 def _fresh_states(rng: random.Random) -> Arguments:
     batch, length = rng.randint(2, 3), rng.randint(3, 4)
     lengths = [rng.randint(1, length) for _ in range(batch)]
-    return _numbers(rng, batch, length, 2), _rows(lengths, length)
+    return numbers(rng, batch, length, 2), _rows(lengths, length)
 
 
-_STATES = torch.tensor(
+_STATES = tensor(
     [
         [[0.1, 1.0], [0.2, 2.0], [0.3, 3.0], [0.4, 4.0]],
         [[1.1, 5.0], [1.2, 6.0], [1.3, 7.0], [1.4, 8.0]],
@@ -74,12 +66,10 @@ LAST_REAL = Exercise(
 
 # 13.2 Age brackets
 
-Bounds = Sequence[int]
-Number = Callable[[float, Bounds], int]
 
-
-def _numbered(number: Number) -> Callable[[Tensor, Bounds], Tensor]:
-    return lambda ages, bounds: torch.tensor([number(age, bounds) for age in ages.tolist()])
+def _brackets(ages: Tensor, bounds: Sequence[int]) -> Tensor:
+    """The reference, with Python's own bisection."""
+    return tensor([bisect_right(bounds, age) for age in ages.tolist()])
 
 
 def _fresh_ages(rng: random.Random) -> Arguments:
@@ -87,22 +77,22 @@ def _fresh_ages(rng: random.Random) -> Arguments:
     ages = [float(rng.choice(bounds)), rng.choice(bounds) - 0.3, rng.choice((0.0, 90.0))]
     ages += [rng.randint(0, 180) / 2 for _ in range(2)]
     rng.shuffle(ages)
-    return torch.tensor(ages), bounds
+    return tensor(ages), bounds
 
 
 _SIX = [18, 30, 50, 65, 80]
 
 BRACKETS = Exercise(
     id="13.2",
-    reference=_numbered(lambda age, bounds: bisect_right(bounds, age)),
+    reference=_brackets,
     chosen=(
-        (torch.tensor([0.0, 17.0, 18.0, 29.0, 30.0]), _SIX),
-        (torch.tensor([90.0, 80.0, 79.0, 65.0, 50.0]), _SIX),
+        (tensor([0.0, 17.0, 18.0, 29.0, 30.0]), _SIX),
+        (tensor([90.0, 80.0, 79.0, 65.0, 50.0]), _SIX),
         # 79.2 tells rounding from rounding up, 18.4 a bound that is passed from one passed by 1.
-        (torch.tensor([17.7, 29.5, 64.9, 79.2, 18.4]), _SIX),
-        (torch.tensor([0.0, 40.0, 89.0, 90.0]), [1, 40]),
-        (torch.tensor([12.0, 60.0]), [60]),
-        (torch.tensor([44.0, 89.5, 90.0]), [45, 90]),
+        (tensor([17.7, 29.5, 64.9, 79.2, 18.4, 18.7]), _SIX),
+        (tensor([0.0, 40.0, 89.0, 90.0]), [1, 40]),
+        (tensor([12.0, 60.0]), [60]),
+        (tensor([44.0, 89.5, 90.0]), [45, 90]),
     ),
     fresh=_fresh_ages,
 )
@@ -110,33 +100,22 @@ BRACKETS = Exercise(
 
 # 13.3 A loss at each token
 
-Loss = tuple[float, int]
 NOT_SCORED = -100
 
 
-def _one_loss(logits: Sequence[float], right: int) -> float:
-    """Cross-entropy in nats, with the largest logit taken off first."""
-    largest = max(logits)
-    return math.log(sum(math.exp(logit - largest) for logit in logits)) + largest - logits[right]
-
-
 def _token_loss(
-    logits: Tensor,
-    labels: Tensor,
-    classes: Tensor,
-    n_prompts: int,
-    *,
-    one: Callable[[Sequence[float], int], float] = _one_loss,
-    is_scored: Callable[[int], bool] = lambda label: label != NOT_SCORED,
-) -> Loss:
-    """The reference, token by token."""
+    logits: Tensor, labels: Tensor, classes: Tensor, n_prompts: int
+) -> tuple[float, int]:
+    """The reference, token by token, with the largest logit taken off first."""
     total, count = 0.0, 0
     for row, row_labels, right in zip(
         logits.tolist(), labels.tolist(), classes.tolist(), strict=True
     ):
-        for place, label in enumerate(row_labels):
-            if is_scored(label):
-                total += one(row[n_prompts + place], right)
+        for answers, label in zip(row[n_prompts:], row_labels, strict=True):
+            if label != NOT_SCORED:
+                largest = max(answers)
+                total += math.log(sum(math.exp(a - largest) for a in answers))
+                total += largest - answers[right]
                 count += 1
     return total, count
 
@@ -145,44 +124,40 @@ def _fresh_answers(rng: random.Random) -> Arguments:
     batch, n_prompts, length, n_classes = 2, rng.randint(1, 2), rng.randint(2, 3), 2
     # The first row is shorter than the second, so that a mean of means is not the mean.
     lengths = [rng.randint(1, length - 1), length]
-    labels = torch.tensor(
+    labels = tensor(
         [
             [rng.choice((1, 3, 7, 8, 9)) if place < n else NOT_SCORED for place in range(length)]
             for n in lengths
         ]
     )
-    logits = _numbers(rng, batch, n_prompts + length, n_classes)
-    return logits, labels, torch.tensor(rng.choice(([0, 1], [1, 0]))), n_prompts
+    logits = numbers(rng, batch, n_prompts + length, n_classes)
+    return logits, labels, tensor(rng.choice(([0, 1], [1, 0]))), n_prompts
 
 
-_TWO_ROWS = torch.tensor(
+_TWO_ROWS = tensor(
     [
         [[0.5, -1.0], [2.0, 0.3], [0.1, 1.0], [-0.4, 0.9]],
         [[1.5, 0.2], [-0.6, 0.8], [0.7, -2.0], [1.2, 1.1]],
     ]
 )
-_LABELS = torch.tensor([[1, 7, NOT_SCORED], [3, 8, 9]])
+_LABELS = tensor([[1, 7, NOT_SCORED], [3, 8, 9]])
 
 TOKEN_LOSS = Exercise(
     id="13.3",
     reference=_token_loss,
     chosen=(
-        (torch.tensor([[[0.5, -1.0], [2.0, 0.3]]]), torch.tensor([[7]]), torch.tensor([1]), 1),
-        (_TWO_ROWS, _LABELS, torch.tensor([0, 1]), 1),
-        (_TWO_ROWS, _LABELS, torch.tensor([1, 0]), 1),
-        (_TWO_ROWS, torch.tensor([[7, NOT_SCORED], [8, 9]]), torch.tensor([1, 0]), 2),
-        (_TWO_ROWS[:, 1:], _LABELS, torch.tensor([1, 1]), 0),
-        (_TWO_ROWS[:1], torch.tensor([[0, 7, NOT_SCORED]]), torch.tensor([1]), 1),
+        (tensor([[[0.5, -1.0], [2.0, 0.3]]]), tensor([[7]]), tensor([1]), 1),
+        (_TWO_ROWS, _LABELS, tensor([0, 1]), 1),
+        (_TWO_ROWS, _LABELS, tensor([1, 0]), 1),
+        (_TWO_ROWS, tensor([[7, NOT_SCORED], [8, 9]]), tensor([1, 0]), 2),
+        (_TWO_ROWS[:, 1:], _LABELS, tensor([1, 1]), 0),
+        # Labels that could be classes: to score them as such is wrong and does not raise.
+        (_TWO_ROWS[:1], tensor([[0, 1, NOT_SCORED]]), tensor([1]), 1),
+        (tensor([[[9.0, -9.0], [200.0, -200.0], [-1.0, 1.0]]]), tensor([[7, 2]]), tensor([1]), 1),
         (
-            torch.tensor([[[9.0, -9.0], [200.0, -200.0], [-1.0, 1.0]]]),
-            torch.tensor([[7, 2]]),
-            torch.tensor([1]),
-            1,
-        ),
-        (
-            torch.tensor([[[0.0, 0.0, 0.0], [1.0, 2.0, 3.0], [3.0, 0.5, -1.0], [0.2, 0.1, 2.0]]]),
-            torch.tensor([[3, 7, NOT_SCORED]]),
-            torch.tensor([2]),
+            tensor([[[0.0, 0.0, 0.0], [1.0, 2.0, 3.0], [3.0, 0.5, -1.0], [0.2, 0.1, 2.0]]]),
+            tensor([[3, 7, NOT_SCORED]]),
+            tensor([2]),
             1,
         ),
     ),
@@ -209,7 +184,7 @@ class ToyDecoder:
 
     def __call__(self, prompts: Tensor, embeddings: Tensor) -> Tensor:
         """(batch, n_prompts, d_model) and (batch, length, d_model) to (batch, length, d_model)."""
-        weights = torch.tensor(self.weights)[: embeddings.shape[1], None]
+        weights = tensor(self.weights)[: embeddings.shape[1], None]
         counts = torch.arange(1.0, embeddings.shape[1] + 1)[:, None]
         read = embeddings.cumsum(dim=1) / counts
         mean = prompts.sum(dim=1, keepdim=True) / max(1, prompts.shape[1])
@@ -220,56 +195,43 @@ class ToyDecoder:
         return f"ToyDecoder({self.weights})"
 
 
-Read = Callable[[Tensor, Tensor], Tensor]
-Found = tuple[Tensor, Tensor]
-
-
-def _leak(read: Read, prompts: Tensor, other_prompts: Tensor, embeddings: Tensor) -> Tensor:
+def _found(
+    read: Callable[[Tensor, Tensor], Tensor],
+    prompts: Tensor,
+    other_prompts: Tensor,
+    embeddings: Tensor,
+) -> tuple[Tensor, Tensor]:
     """The reference, state by state."""
     own, other = read(prompts, embeddings).tolist(), read(other_prompts, embeddings).tolist()
-    return torch.tensor(
-        [
-            [math.dist(*states) for states in zip(*rows, strict=True)]
-            for rows in zip(own, other, strict=True)
-        ]
-    )
-
-
-def _features(embeddings: Tensor) -> Tensor:
-    batch, length, _ = embeddings.shape
-    return torch.stack(
-        [
-            torch.stack([embeddings[row, : place + 1].mean(dim=0) for place in range(length)])
-            for row in range(batch)
-        ]
-    )
-
-
-def _found(read: Read, prompts: Tensor, other_prompts: Tensor, embeddings: Tensor) -> Found:
-    return _leak(read, prompts, other_prompts, embeddings), _features(embeddings)
+    leak = [
+        [math.dist(*states) for states in zip(*rows, strict=True)]
+        for rows in zip(own, other, strict=True)
+    ]
+    places = range(1, embeddings.shape[1] + 1)
+    return tensor(leak), torch.stack([embeddings[:, :n].mean(dim=1) for n in places], dim=1)
 
 
 def _fresh_decoder(rng: random.Random) -> Arguments:
     batch, length, n_prompts = rng.randint(2, 3), rng.randint(2, 3), rng.randint(1, 2)
     weights = [rng.choice((0.0, 0.5, 1.0, 1.5)) for _ in range(length)]
-    prompts, other_prompts = (_numbers(rng, batch, n_prompts, 2) for _ in range(2))
-    return ToyDecoder(weights), prompts, other_prompts, _numbers(rng, batch, length, 2)
+    prompts, other_prompts = (numbers(rng, batch, n_prompts, 2) for _ in range(2))
+    return ToyDecoder(weights), prompts, other_prompts, numbers(rng, batch, length, 2)
 
 
 _MALE, _FEMALE = [[0.5, -1.0]], [[-0.8, 0.4]]
-_PROMPTS = torch.tensor([_MALE, _FEMALE])
-_OTHERS = torch.tensor([_FEMALE, _MALE])
-_EMBEDDINGS = torch.tensor(
+_PROMPTS = tensor([_MALE, _FEMALE])
+_OTHERS = tensor([_FEMALE, _MALE])
+_EMBEDDINGS = tensor(
     [[[1.0, 0.2], [-0.5, 0.6], [0.3, -1.0]], [[0.4, -0.7], [0.9, 0.1], [-1.2, 0.8]]]
 )
-_TWO_PROMPTS = torch.cat([_PROMPTS, torch.tensor([[[0.3, 0.2]], [[0.7, 1.1]]])], dim=1)
-_TWO_OTHERS = torch.cat([_OTHERS, torch.tensor([[[0.7, 1.1]], [[0.3, 0.2]]])], dim=1)
+_TWO_PROMPTS = torch.cat([_PROMPTS, tensor([[[0.3, 0.2]], [[0.7, 1.1]]])], dim=1)
+_TWO_OTHERS = torch.cat([_OTHERS, tensor([[[0.7, 1.1]], [[0.3, 0.2]]])], dim=1)
 
 LEAK = Exercise(
     id="13.4",
     reference=_found,
     chosen=(
-        (ToyDecoder([1.0, 1.0, 1.0]), _PROMPTS, _OTHERS, _EMBEDDINGS),
+        (ToyDecoder([1.0, 1.0, 1.0]), _PROMPTS, _OTHERS, _EMBEDDINGS.clone().requires_grad_()),
         (ToyDecoder([1.0, 0.5, 0.0]), _TWO_PROMPTS, _TWO_OTHERS, _EMBEDDINGS),
         (ToyDecoder([0.0, 0.0, 0.0]), _PROMPTS, _OTHERS, _EMBEDDINGS),
         (ToyDecoder([0.0, 2.0]), _PROMPTS, _OTHERS, _EMBEDDINGS[:, :2]),
@@ -283,30 +245,25 @@ LEAK = Exercise(
 # 13.5 Read the weight sweep
 
 Run = tuple[float, int, float]
-Reading = dict[float, tuple[float, float, bool]]
-Average = Callable[[Sequence[float]], float]
-Judge = Callable[[float, Mapping[float, float], Mapping[float, float]], bool]
 
 
-def _larger_than_both(weight: float, means: Mapping, spreads: Mapping) -> bool:
-    return abs(means[weight] - means[0.0]) > spreads[weight] + spreads[0.0]
-
-
-def _read_sweep(
-    runs: Sequence[Run],
-    *,
-    average: Average = statistics.mean,
-    spread: Average = statistics.stdev,
-    differs: Judge = _larger_than_both,
-) -> Reading:
+def _read_sweep(runs: Sequence[Run]) -> dict[float, tuple[float, float, bool]]:
     """The reference, with the functions of Python's own statistics."""
     values = {weight: [v for w, _, v in runs if w == weight] for weight, _, _ in runs}
-    means = {weight: average(found) for weight, found in values.items()}
-    spreads = {weight: spread(found) for weight, found in values.items()}
+    means = {weight: statistics.mean(found) for weight, found in values.items()}
+    spreads = {weight: statistics.stdev(found) for weight, found in values.items()}
     return {
-        weight: (means[weight], spreads[weight], bool(differs(weight, means, spreads)))
-        for weight in values
+        w: (means[w], spreads[w], abs(means[w] - means[0.0]) > spreads[w] + spreads[0.0])
+        for w in values
     }
+
+
+def _runs(**values: list[float]) -> Arguments:
+    """Runs of weight 0 and weight 1, with the seeds 0, 1 and so on."""
+    weights = {"zero": 0.0, "one": 1.0}
+    return (
+        [(weights[name], seed, v) for name, of in values.items() for seed, v in enumerate(of)],
+    )
 
 
 def _on_the_edge(runs: Sequence[Run]) -> bool:
@@ -335,8 +292,8 @@ SWEEP = Exercise(
     id="13.5",
     reference=_read_sweep,
     chosen=(
-        ([(0.0, 0, 3.0), (0.0, 1, 3.4), (1.0, 0, 5.0), (1.0, 1, 5.2)],),
-        ([(1.0, 0, 2.0), (1.0, 1, 3.5), (0.0, 0, 3.0), (0.0, 1, 3.4)],),
+        _runs(zero=[3.0, 3.4], one=[5.0, 5.2]),
+        _runs(one=[2.0, 3.5], zero=[3.0, 3.4]),
         ([(0.3, 0, 1.0), (0.0, 0, 3.0), (0.3, 1, 1.4), (0.0, 1, 3.2), (0.3, 2, 1.1)],),
         (
             [
@@ -344,28 +301,18 @@ SWEEP = Exercise(
                 (1.0, 1, 4.0),
                 (0.1, 0, 3.9),
                 (0.1, 1, 4.2),
-                (0.0, 0, 3.0),
-                (0.0, 1, 3.1),
+                *_runs(zero=[3.0, 3.1])[0],
             ],
         ),
         # Wide at weight 0 and narrow at weight 1; and the other way round.
-        ([(0.0, 0, 2.0), (0.0, 1, 4.0), (1.0, 0, 4.2), (1.0, 1, 4.3)],),
-        ([(0.0, 0, 4.2), (0.0, 1, 4.3), (1.0, 0, 2.0), (1.0, 1, 4.0)],),
+        _runs(zero=[2.0, 4.0], one=[4.2, 4.3]),
+        _runs(zero=[4.2, 4.3], one=[2.0, 4.0]),
         # Between the root of the sum of the squares and the sum of the two spreads; and between
         # the larger of them and that root.
-        ([(0.0, 0, 2.0), (0.0, 1, 3.0), (1.0, 0, 3.2), (1.0, 1, 4.2)],),
-        ([(0.0, 0, 2.0), (0.0, 1, 3.0), (1.0, 0, 2.85), (1.0, 1, 3.85)],),
-        ([(0.0, 0, 0.5), (0.0, 1, 0.5), (1.0, 0, 0.5), (1.0, 1, 0.5)],),
-        (
-            [
-                (0.0, 0, 1.0),
-                (0.0, 1, 1.2),
-                (0.0, 2, 3.0),
-                (1.0, 0, 4.0),
-                (1.0, 1, 4.1),
-                (1.0, 2, 4.2),
-            ],
-        ),
+        _runs(zero=[2.0, 3.0], one=[3.2, 4.2]),
+        _runs(zero=[2.0, 3.0], one=[2.85, 3.85]),
+        _runs(zero=[0.5, 0.5], one=[0.5, 0.5]),
+        _runs(zero=[1.0, 1.2, 3.0], one=[4.0, 4.1, 4.2]),
     ),
     fresh=_fresh_runs,
 )

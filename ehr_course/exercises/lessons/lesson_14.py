@@ -7,22 +7,14 @@ import random
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, tensor
 from torch.nn.functional import cross_entropy
 
 from ehr_course.exercises.exercise import Arguments, Exercise
+from ehr_course.exercises.lessons.small_tensors import FLOAT32, numbers
 from ehr_course.losses import LossTerm
 
-FLOAT32 = 1e-4
-"""The tolerance of values that come from a few products in float32."""
-
 NOT_SCORED = -100
-
-
-def _numbers(rng: random.Random, *shape: int, up_to: int = 30) -> Tensor:
-    """Numbers with one decimal, from minus to plus up_to tenths: short in a message."""
-    values = [rng.randint(-up_to, up_to) / 10 for _ in range(math.prod(shape))]
-    return torch.tensor(values).reshape(shape)
 
 
 def _labels(rng: random.Random, batch: int, length: int, vocab: int) -> Tensor:
@@ -30,7 +22,7 @@ def _labels(rng: random.Random, batch: int, length: int, vocab: int) -> Tensor:
     labels = torch.full((batch, length), NOT_SCORED)
     for row in labels:
         n_scored = rng.randint(1, length)
-        row[:n_scored] = torch.tensor([rng.randrange(vocab) for _ in range(n_scored)])
+        row[:n_scored] = tensor([rng.randrange(vocab) for _ in range(n_scored)])
     return labels
 
 
@@ -47,31 +39,27 @@ def _fresh_logits(rng: random.Random) -> Arguments:
     batch, length, vocab = rng.randint(2, 3), rng.randint(2, 4), rng.randint(3, 4)
     labels = _labels(rng, batch, length, vocab)
     labels[rng.randrange(batch), 0] = rng.randrange(vocab)
-    return _numbers(rng, batch, length, vocab), labels
+    return numbers(rng, batch, length, vocab, up_to=30), labels
 
+
+_S22 = tensor([[[1.0, 0.0], [0.0, 2.0]], [[0.5, 1.0], [3.0, 0.0]]])
 
 MASKED = Exercise(
     id="14.1",
     reference=_cross_entropy,
     chosen=(
-        (torch.tensor([[[2.0, 0.0, 1.0]]]), torch.tensor([[0]])),
-        (torch.tensor([[[1.0, 0.0], [0.0, 2.0]]]), torch.tensor([[0, -100]])),
+        (tensor([[[2.0, 0.0, 1.0]]]), tensor([[0]])),
+        (tensor([[[1.0, 0.0], [0.0, 2.0]]]), tensor([[0, -100]])),
+        (_S22, tensor([[1, 0], [1, -100]])),
+        (_S22, tensor([[1, 1], [-100, -100]])),
+        (tensor([[[120.0, 118.0], [-120.0, -121.0]]]), tensor([[1, 0]])),
+        (tensor([[[120.0, 118.0], [121.0, 119.0]]]), tensor([[1, 0]])),
+        (tensor([[[150.0, 0.0], [0.0, 1.0]]]), tensor([[1, 0]])),
+        (tensor([[[40.0, 0.0], [0.0, 1.0]]]), tensor([[0, 0]])),
+        (tensor([[[0.0, 1.0], [2.0, 0.0], [1.0, 1.5]]]), tensor([[-100, 1, 0]])),
         (
-            torch.tensor([[[1.0, 0.0], [0.0, 2.0]], [[0.5, 1.0], [3.0, 0.0]]]),
-            torch.tensor([[1, 0], [1, -100]]),
-        ),
-        (
-            torch.tensor([[[1.0, 0.0], [0.0, 2.0]], [[0.5, 1.0], [3.0, 0.0]]]),
-            torch.tensor([[1, 1], [-100, -100]]),
-        ),
-        (torch.tensor([[[120.0, 118.0], [-120.0, -121.0]]]), torch.tensor([[1, 0]])),
-        (torch.tensor([[[120.0, 118.0], [121.0, 119.0]]]), torch.tensor([[1, 0]])),
-        (torch.tensor([[[150.0, 0.0], [0.0, 1.0]]]), torch.tensor([[1, 0]])),
-        (torch.tensor([[[40.0, 0.0], [0.0, 1.0]]]), torch.tensor([[0, 0]])),
-        (torch.tensor([[[0.0, 1.0], [2.0, 0.0], [1.0, 1.5]]]), torch.tensor([[-100, 1, 0]])),
-        (
-            torch.tensor([[[0.5, 1.0, 2.0]] * 3, [[1.0, -1.0, 0.5]] * 3]),
-            torch.tensor([[2, 1, 0], [1, -100, -100]]),
+            tensor([[[0.5, 1.0, 2.0]] * 3, [[1.0, -1.0, 0.5]] * 3]),
+            tensor([[2, 1, 0], [1, -100, -100]]),
         ),
     ),
     fresh=_fresh_logits,
@@ -89,28 +77,28 @@ def _smoothed(logits: Tensor, labels: Tensor, smoothing: float) -> float:
 
 def _fresh_smoothing(rng: random.Random) -> Arguments:
     n, vocab = rng.randint(2, 4), rng.randint(3, 4)
-    labels = torch.tensor([rng.randrange(vocab) for _ in range(n)])
+    labels = tensor([rng.randrange(vocab) for _ in range(n)])
     if rng.random() < 0.5:
         labels[rng.randrange(1, n)] = NOT_SCORED
-    return _numbers(rng, n, vocab), labels, rng.choice((0.05, 0.1, 0.2, 0.3, 0.6))
+    return numbers(rng, n, vocab, up_to=30), labels, rng.choice((0.05, 0.1, 0.2, 0.3, 0.6))
 
 
-_S3 = torch.tensor([[2.0, 0.0, 1.0], [0.0, 0.5, -1.0], [1.0, 3.0, 0.0]])
+_S3 = tensor([[2.0, 0.0, 1.0], [0.0, 0.5, -1.0], [1.0, 3.0, 0.0]])
 
 SMOOTHED = Exercise(
     id="14.2",
     reference=_smoothed,
     chosen=(
-        (torch.tensor([[2.0, 0.0]]), torch.tensor([0]), 0.1),
-        (torch.tensor([[2.0, 0.0]]), torch.tensor([1]), 0.4),
-        (_S3, torch.tensor([0, 1, 2]), 0.0),
-        (_S3, torch.tensor([0, 1, 2]), 0.1),
-        (_S3, torch.tensor([0, -100, 2]), 0.1),
-        (_S3, torch.tensor([1, -100, -100]), 0.3),
-        (_S3, torch.tensor([-100, 2, 1]), 1.0),
-        (torch.tensor([[90.0, 0.0, -90.0], [-1.0, 0.0, 1.0]]), torch.tensor([0, 1]), 0.2),
-        (torch.tensor([[120.0, 118.0, 119.0]]), torch.tensor([1]), 0.2),
-        (torch.tensor([[40.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0]), 0.0),
+        (tensor([[2.0, 0.0]]), tensor([0]), 0.1),
+        (tensor([[2.0, 0.0]]), tensor([1]), 0.4),
+        (_S3, tensor([0, 1, 2]), 0.0),
+        (_S3, tensor([0, 1, 2]), 0.1),
+        (_S3, tensor([0, -100, 2]), 0.1),
+        (_S3, tensor([1, -100, -100]), 0.3),
+        (_S3, tensor([-100, 2, 1]), 1.0),
+        (tensor([[90.0, 0.0, -90.0], [-1.0, 0.0, 1.0]]), tensor([0, 1]), 0.2),
+        (tensor([[120.0, 118.0, 119.0]]), tensor([1]), 0.2),
+        (tensor([[40.0, 0.0], [0.0, 1.0]]), tensor([0, 0]), 0.0),
     ),
     fresh=_fresh_smoothing,
     tolerance=FLOAT32,
@@ -119,10 +107,8 @@ SMOOTHED = Exercise(
 
 # 14.3 One loss over unequal parts
 
-Parts = Sequence[tuple[Tensor, Tensor]]
 
-
-def _whole(parts: Parts) -> list[float]:
+def _whole(parts: Sequence[tuple[Tensor, Tensor]]) -> list[float]:
     """The reference, number by number."""
     sums, count = [], 0
     for losses, labels in parts:
@@ -139,13 +125,13 @@ def _fresh_parts(rng: random.Random) -> Arguments:
     parts = []
     for _ in range(rng.randint(2, 3)):
         rows, length = rng.randint(1, 2), rng.randint(1, 3)
-        losses = torch.tensor([rng.randint(1, 60) / 10 for _ in range(rows * length)])
+        losses = tensor([rng.randint(1, 60) / 10 for _ in range(rows * length)])
         parts.append((losses.reshape(rows, length), _labels(rng, rows, length, 30)))
     return (parts,)
 
 
 def _part(losses: list[list[float]], labels: list[list[int]]) -> tuple[Tensor, Tensor]:
-    return torch.tensor(losses), torch.tensor(labels)
+    return tensor(losses), tensor(labels)
 
 
 PARTS = Exercise(
@@ -169,6 +155,8 @@ PARTS = Exercise(
         ),
         ([_part([[3.0, 7.0]], [[-100, -100]]), _part([[2.0, 5.0]], [[1, 2]])],),
         ([_part([[0.0, 3.0]], [[4, 1]]), _part([[2.0]], [[5]])],),
+        # What stands on padding means nothing, and may be no number at all.
+        ([_part([[2.0, math.nan]], [[4, -100]]), _part([[2.0, math.inf]], [[5, -100]])],),
     ),
     fresh=_fresh_parts,
     tolerance=FLOAT32,
@@ -209,9 +197,9 @@ def _fresh_penalty(rng: random.Random) -> Arguments:
     labels = _labels(rng, batch, length, vocab - 1)
     labels[labels >= 0] += 1
     read = torch.zeros(batch, length, dtype=torch.long)
-    read[:, 0] = torch.tensor([rng.randrange(1, vocab) for _ in range(batch)])
+    read[:, 0] = tensor([rng.randrange(1, vocab) for _ in range(batch)])
     read[:, 1:] = labels[:, :-1].clamp(min=0)
-    return _numbers(rng, batch, length, vocab, up_to=20), read, _symmetric(rng, vocab), labels
+    return numbers(rng, batch, length, vocab), read, _symmetric(rng, vocab), labels
 
 
 def _pairs(vocab: int, *pairs: tuple[int, int]) -> Tensor:
@@ -221,8 +209,8 @@ def _pairs(vocab: int, *pairs: tuple[int, int]) -> Tensor:
     return never
 
 
-_L3 = torch.tensor([[[0.0, 1.0, 0.5, -0.5], [1.0, 0.0, 2.0, 0.5], [0.5, 0.5, 0.0, 1.0]]])
-_TWO = torch.tensor(
+_L3 = tensor([[[0.0, 1.0, 0.5, -0.5], [1.0, 0.0, 2.0, 0.5], [0.5, 0.5, 0.0, 1.0]]])
+_TWO = tensor(
     [
         [[0.0, 2.0, 1.0, 0.0], [1.0, 0.0, -1.0, 2.0], [0.0, 1.0, 0.0, 0.5]],
         [[0.5, 0.0, 1.0, 1.0], [2.0, 0.0, 1.0, 0.0], [0.0, 3.0, 0.0, 1.0]],
@@ -233,23 +221,18 @@ PENALTY = Exercise(
     id="14.4",
     reference=_penalty,
     chosen=(
-        (
-            torch.tensor([[[0.0, 1.0, 2.0]]]),
-            torch.tensor([[1]]),
-            _pairs(3, (1, 2)),
-            torch.tensor([[1]]),
-        ),
-        (_L3, torch.tensor([[1, 2, 3]]), _pairs(4, (1, 3)), torch.tensor([[2, 3, 3]])),
-        (_L3, torch.tensor([[1, 2, 2]]), _pairs(4, (1, 3), (2, 3)), torch.tensor([[2, 2, 1]])),
-        (_L3, torch.tensor([[2, 1, 0]]), _pairs(4, (1, 3)), torch.tensor([[1, 2, -100]])),
+        (tensor([[[0.0, 1.0, 2.0]]]), tensor([[1]]), _pairs(3, (1, 2)), tensor([[1]])),
+        (_L3, tensor([[1, 2, 3]]), _pairs(4, (1, 3)), tensor([[2, 3, 3]])),
+        (_L3, tensor([[1, 2, 2]]), _pairs(4, (1, 3), (2, 3)), tensor([[2, 2, 1]])),
+        (_L3, tensor([[2, 1, 0]]), _pairs(4, (1, 3)), tensor([[1, 2, -100]])),
         (
             _TWO,
-            torch.tensor([[1, 3, 2], [2, 1, 0]]),
+            tensor([[1, 3, 2], [2, 1, 0]]),
             _pairs(4, (1, 3), (1, 2)),
-            torch.tensor([[3, 2, 3], [1, -100, -100]]),
+            tensor([[3, 2, 3], [1, -100, -100]]),
         ),
-        (_L3, torch.tensor([[1, 2, 3]]), _pairs(4), torch.tensor([[2, 3, 3]])),
-        (_L3, torch.tensor([[1, 2, 3]]), _pairs(4, (1, 3)), torch.tensor([[2, 0, 3]])),
+        (_L3, tensor([[1, 2, 3]]), _pairs(4), tensor([[2, 3, 3]])),
+        (_L3, tensor([[1, 2, 3]]), _pairs(4, (1, 3)), tensor([[2, 0, 3]])),
     ),
     fresh=_fresh_penalty,
     tolerance=FLOAT32,
@@ -258,14 +241,16 @@ PENALTY = Exercise(
 
 # 14.5 The total loss
 
-Terms = Sequence[LossTerm]
 
-
-def _total(terms: Terms, counts: dict[str, int]) -> float:
+def _total(terms: Sequence[LossTerm], counts: dict[str, int]) -> Tensor:
     """The reference, kind by kind."""
     of_tokens = sum(term.weight * term.total for term in terms if term.per == "token")
     of_rows = sum(term.weight * term.total for term in terms if term.per == "row")
     return of_tokens / counts["token"] + of_rows / counts["row"]
+
+
+def _term(name: str, total: float, n: int, weight: float = 1.0, per: str = "token") -> LossTerm:
+    return LossTerm(name, tensor(total, requires_grad=True), tensor(n), weight, per)
 
 
 def _fresh_terms(rng: random.Random) -> Arguments:
@@ -274,43 +259,43 @@ def _fresh_terms(rng: random.Random) -> Arguments:
     own = rng.randint(2, tokens - 3)
     names = rng.sample(("age", "sex", "co_occurrence"), 2)
     kinds = zip(names, rng.sample(("token", "row"), 2), strict=True)
-    terms = [LossTerm("language_model", rng.randint(10, 90) / 2, own, rng.choice((1.0, 2.0)))]
+    terms = [_term("language_model", rng.randint(10, 90) / 2, own, rng.choice((1.0, 2.0)))]
     for name, per in kinds:
         count = own if per == "token" else 1
         weight = rng.choice((0.1, 0.2, 0.5, 3.0))
-        terms.append(LossTerm(name, rng.randint(4, 40) / 2, count, weight, per))
+        terms.append(_term(name, rng.randint(4, 40) / 2, count, weight, per))
     return terms, {"token": tokens, "row": rows}
 
 
-_LM = LossTerm("language_model", 30.0, 10)
+_LM = _term("language_model", 30.0, 10)
 
 TOTAL = Exercise(
     id="14.5",
     reference=_total,
     chosen=(
         ([_LM], {"token": 10, "row": 2}),
-        ([_LM, LossTerm("age", 0.8, 2, 0.5, "row")], {"token": 10, "row": 2}),
+        # One term alone has a gradient: first the second, then the first.
+        ([_LM._replace(total=tensor(30.0)), _term("age", 0.8, 2, 0.5)], {"token": 10, "row": 2}),
+        ([_LM, LossTerm("age", tensor(0.8), tensor(2), 0.5)], {"token": 10, "row": 2}),
+        ([_LM, _term("age", 0.8, 2, 0.5, "row")], {"token": 10, "row": 2}),
         (
-            [LossTerm("language_model", 30.0, 10, 0.5), LossTerm("sex", 8.0, 10, 0.2)],
+            [_term("language_model", 30.0, 10, 0.5), _term("sex", 8.0, 10, 0.2)],
             {"token": 20, "row": 5},
         ),
         (
             [
-                LossTerm("language_model", 18.0, 6),
-                LossTerm("age", 3.0, 1, 2.0, "row"),
-                LossTerm("sex", 4.0, 6, 0.25),
+                _term("language_model", 18.0, 6),
+                _term("age", 3.0, 1, 2.0, "row"),
+                _term("sex", 4.0, 6, 0.25),
             ],
             {"token": 24, "row": 3},
         ),
+        ([_term("age", 3.0, 2, 0.5, "row"), _term("sex", 4.0, 8, 3.0)], {"token": 16, "row": 4}),
         (
-            [LossTerm("age", 3.0, 2, 0.5, "row"), LossTerm("sex", 4.0, 8, 3.0)],
-            {"token": 16, "row": 4},
-        ),
-        (
-            [_LM, LossTerm("age", 6.0, 10, 0.5), LossTerm("sex", 2.0, 2, 0.2, "row")],
+            [_LM, _term("age", 6.0, 10, 0.5), _term("sex", 2.0, 2, 0.2, "row")],
             {"token": 20, "row": 4},
         ),
-        ([_LM, LossTerm("age", 6.0, 2, 0.0, "row")], {"token": 20, "row": 4}),
+        ([_LM, _term("age", 6.0, 2, 0.0, "row")], {"token": 20, "row": 4}),
     ),
     fresh=_fresh_terms,
     tolerance=FLOAT32,

@@ -13,7 +13,7 @@ from transformers import get_cosine_schedule_with_warmup
 
 from ehr_course.exercises.exercise import Arguments, Exercise
 from ehr_course.exercises.tiny_training import TinyTraining
-from ehr_course.exercises.trainers_to_test import FAULTS, STEPS, Trainers
+from ehr_course.exercises.trainers_to_test import FAULTS, STEPS, Trainers, fault_of
 
 FLOAT32 = 1e-5
 """The tolerance of values that come from a few products in float32."""
@@ -51,6 +51,7 @@ SCHEDULE = Exercise(
         (3, 0.5, 0, 5),
         (0, 2.0, 1, 6),
         (2, 2.0, 6, 6),
+        (6, 2.0, 6, 6),
         (5, 0.003, 5, 25),
         (10_000, 0.5, 1_000, 45_000),
         (400, 0.5, 1_000, 45_000),
@@ -184,7 +185,9 @@ LOSS_SCALING = Exercise(
         (_column(-3.0, 0.3), 65536.0, 2),
         (_column(2e-6, 3e-7, 1e-9), 1024.0, 2),
         (_column(100_000.0, 3.0), 0.0625, 2),
+        (_column(100_000.0, 100_000.0, 3.0), 1.0, 2),
         (_column(0.3, 0.9999, 0.3), 65536.0, 2),  # 65,529 is rounded to infinity
+        (_column(0.3, 65_510 / 65_536, 0.3), 65536.0, 2),  # and 65,510 to 65,504
     ),
     fresh=_fresh_gradients,
     tolerance=BITWISE,  # a power of two changes no digit
@@ -263,6 +266,7 @@ RESUME = Exercise(
     chosen=((0, 9, 13), (1, 6, 10), (2, 7, 11), (3, 10, 13), (4, 8, 12), (5, 3, 9)),
     fresh=_fresh_stop,
     tolerance=BITWISE,
+    fresh_inputs=2,
 )
 
 
@@ -273,9 +277,8 @@ Report = tuple[int, bool]
 
 def _truth(make: Trainers, stop: int) -> Report:
     """The reference knows what is wrong with the trainers, and trains nothing."""
-    if make.fault == "starts again":
-        return 0, True
-    return stop, make.fault is None
+    fault = fault_of(make)
+    return (0, True) if fault == "starts again" else (stop, fault is None)
 
 
 def _fresh_trainers(rng: random.Random) -> Arguments:
@@ -287,18 +290,20 @@ CAPSTONE = Exercise(
     reference=_truth,
     chosen=(
         (Trainers(), 2),
-        (Trainers(seed=1), 5),
-        (Trainers("adamw"), 3),
-        (Trainers("adamw", seed=2), STEPS - 1),
+        (Trainers(seed=1), STEPS - 1),
+        (Trainers("optimizer"), 3),
         (Trainers("place"), 2),
-        (Trainers("tokens"), 2),
-        (Trainers("head"), 4),
-        (Trainers("last bits"), 3),
-        (Trainers("last bits", seed=3), STEPS - 1),
+        (Trainers("dropout", seed=2), STEPS - 1),
+        (Trainers("weights"), 4),
+        (Trainers("head"), 1),
         (Trainers("starts again"), 3),
+        *((Trainers("last bit", seed=seed), 3) for seed in range(4)),  # in each of the tensors
+        (Trainers("exchanged", seed=0), 2),
+        (Trainers("exchanged", seed=1), 4),
     ),
     fresh=_fresh_trainers,
     tolerance=BITWISE,
+    fresh_inputs=2,
 )
 
 EXERCISES = (SCHEDULE, ACCUMULATE, LOSS_SCALING, UNSCALE, RESUME, CAPSTONE)

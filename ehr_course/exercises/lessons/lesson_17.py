@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -46,11 +46,10 @@ COVERAGE = Exercise(
     reference=_coverage,
     chosen=(
         (torch.tensor([[0.9, 0.1], [0.2, 0.8], [0.5, 0.5]]),),
-        (torch.tensor([[0.3, 0.7]]),),
         (torch.tensor([[0.8, 0.2, 0.0], [0.7, 0.1, 0.2], [0.6, 0.0, 0.4], [0.1, 0.3, 0.6]]),),
-        (torch.tensor([[0.25, 0.75], [0.5, 0.5]]),),
     ),
     fresh=_fresh_attention,
+    extreme=((torch.tensor([[0.3, 0.7]]),),),  # a summary that is over with its first token
     tolerance=FLOAT32,
 )
 
@@ -98,7 +97,6 @@ LOSS = Exercise(
         (torch.tensor([[[0.75, 0.25], [0.5, 0.5]]]), torch.tensor([[True, False]])),
         (_TWO, torch.tensor([[True, True, True, False], [True, True, False, False]])),
         (_TWO, torch.tensor([[True] * 4] * 2)),
-        (_TWO[:1, :3], torch.tensor([[True] * 3])),
         (_TWO[1:, :3], torch.tensor([[True, True, False]])),
         # A second step that costs nothing.
         (torch.tensor([[[1.0, 0.0], [0.0, 1.0]]]), torch.tensor([[True, True]])),
@@ -111,31 +109,15 @@ LOSS = Exercise(
 # 17.3 The length penalty
 
 Hypotheses = Sequence[Sequence[float]]
-Ranked = tuple[list[float], int]
 
 
-def _scored(
-    score: Callable[[float, int, float], float], choose: Callable[[Sequence[float]], float] = max
-) -> Callable[[Hypotheses, float], Ranked]:
-    """The scores from log P, the length and alpha, and the place of the chosen one."""
-
-    def ranked(hypotheses: Hypotheses, alpha: float) -> Ranked:
-        scores = [score(math.fsum(tokens), len(tokens), alpha) for tokens in hypotheses]
-        return scores, scores.index(choose(scores))
-
-    return ranked
-
-
-_rank = _scored(lambda log_p, n, alpha: log_p / math.exp(alpha * math.log((5 + n) / 6)))
-"""The reference: the penalty by way of its logarithm."""
-
-
-def _undivided(log_p: float, n: int, alpha: float) -> float:
-    return log_p
-
-
-def _rounded_down(log_p: float, n: int, alpha: float) -> float:
-    return log_p / ((5 + n) // 6) ** alpha
+def _rank(hypotheses: Hypotheses, alpha: float) -> tuple[list[float], int]:
+    """The reference: the penalty by way of its logarithm."""
+    scores = [
+        math.fsum(tokens) / math.exp(alpha * math.log((5 + len(tokens)) / 6))
+        for tokens in hypotheses
+    ]
+    return scores, scores.index(max(scores))
 
 
 def _fresh_hypotheses(rng: random.Random) -> Arguments:
@@ -145,8 +127,9 @@ def _fresh_hypotheses(rng: random.Random) -> Arguments:
         alpha = rng.choice([0.6, 1.0, 1.4, 2.0])
         # Equal log-probabilities, or scores that rounding down makes equal, would leave it to
         # the order of additions which hypothesis a wrong idea chooses.
-        rankings = (_rank, _scored(_undivided), _scored(_rounded_down))
-        if all(_apart(ranking(hypotheses, alpha)[0]) for ranking in rankings):
+        sums = [math.fsum(tokens) for tokens in hypotheses]
+        rounded = [p / ((5 + n) // 6) ** alpha for p, n in zip(sums, lengths, strict=True)]
+        if all(map(_apart, (sums, rounded, _rank(hypotheses, alpha)[0]))):
             return hypotheses, alpha
 
 
@@ -162,7 +145,6 @@ LENGTH_PENALTY = Exercise(
         ([[-0.9, -0.3], [-0.4, -0.4, -0.4, -0.2]], 0.0),
         ([[-0.5], [-0.2, -0.3, -0.2, -0.1, -0.1]], 2.0),
         ([[-0.5, -0.7], [-0.4, -0.8, -0.6], [-0.3, -0.4, -0.5, -0.2, -0.1]], 0.5),
-        ([[-1.2], [-0.1, -0.4, -1.0]], 1.5),
         ([[-0.9, -0.2], [-0.2, -0.1, -0.2, -0.1, -0.2, -0.1, -0.3, -0.2]], 1.0),
         # The longer one is the more probable one too.
         ([[-1.3], [-0.2, -0.1, -0.2, -0.1, -0.2, -0.1, -0.3]], 1.0),
@@ -206,20 +188,14 @@ BLOCKING = Exercise(
         ([5, 5],),
         ([5, 5, 5],),
         ([5, 6, 7, 5, 6, 8, 5, 6],),
-        ([8, 5, 6, 7, 9, 5, 6],),
         ([6, 5, 7, 5, 6],),
         ([5, 6, 7, 5, 6, 7],),
         ([5, 6, 7, 8, 9, 7],),
-        ([4, 5, 6, 7, 9, 4, 5, 6],),
         ([5, 6, 2, 2, 2],),
-        ([5, 6, 9, 8, 7, 6],),
-        ([5, 6, 7, 5, 6, 7, 5, 6],),
-        ([5, 6, 5, 6, 5],),
         ([5, 6, 7, 5, 6, 2, 2],),
         ([0, 5, 0, 7, 0, 5],),
         ([15, 6, 7, 5, 6],),
         ([5, 16, 7, 51, 6],),
-        ([5, 5, 5, 5],),
         ([5, 5, 5, 6, 5, 5],),
         ([5, 6, 7, 8, 9, 4, 8, 7, 9, 8, 5, 6],),
     ),
@@ -301,7 +277,12 @@ BEAM_STEP = Exercise(
         # A long hypothesis, and a beam that is not there: no number is as low as minus infinity.
         (_OTHER, torch.tensor([[-300.0, -math.inf]])),
         (_STEP, torch.tensor([[-math.inf, -12_000.0]])),
+        # As many beams as the vocabulary has tokens, and more.
         (torch.tensor([[[-0.3, -1.4], [-0.9, -0.6]]]), torch.tensor([[-0.9, -0.2]])),
+        (
+            torch.tensor([[[-0.3, -1.4], [-0.9, -0.7], [-0.2, -2.0]]]),
+            torch.tensor([[-0.9, -0.25, -1.6]]),
+        ),
         (
             torch.tensor([[[-3.0, -0.5, -2.1, -1.8], [-0.7, -2.9, -2.3, -1.15]]]),
             torch.tensor([[-1.0, -0.9]]),
@@ -316,26 +297,17 @@ BEAM_STEP = Exercise(
 
 
 def _rouge_l(summary: Sequence[str], reference: Sequence[str]) -> float:
-    """The reference: the package rouge-score."""
-    # It imports nltk, which takes seconds: only where it is needed.
-    from rouge_score.rouge_scorer import RougeScorer
-
-    scores = RougeScorer(["rougeL"]).score(" ".join(reference), " ".join(summary))
-    return float(scores["rougeL"].fmeasure)
-
-
-def _subsequence(left: Sequence[str], right: Sequence[str]) -> int:
-    """The length of the longest common subsequence: every choice of words, tried."""
-    short, long = sorted((list(left), list(right)), key=len)
+    """The reference: every choice of words tried, the longest first."""
+    short, long = sorted((list(summary), list(reference)), key=len)
     for n in range(len(short), 0, -1):
         for words in itertools.combinations(short, n):
             rest = iter(long)
             if all(word in rest for word in words):
-                return n
-    return 0
+                return 2 * n / (len(short) + len(long))
+    return 0.0
 
 
-_WORDS = ("pain", "fever", "no", "home", "and")
+_WORDS = ("pain", "painless", "fever", "no", "home", "and")
 
 
 def _fresh_texts(rng: random.Random) -> Arguments:
@@ -352,11 +324,11 @@ ROUGE_L = Exercise(
         ([], ["fever"]),
         (["fever"], []),
         ([], []),
-        (["fever"], ["pain", "home"]),
         (["no", "pain", "and", "fever", "no"], ["pain", "and", "no", "fever", "no", "home"]),
-        (["home", "pain", "fever", "no"], ["pain", "fever", "no", "home"]),
-        (["pain", "fever", "no"], ["fever", "no", "pain"]),
         (["pain", "home"], ["pain", "home"]),
+        # Words that begin and end alike, and words that are a part of another.
+        (["pain", "fever", "no"], ["painless", "fewer", "to"]),
+        (["nothing", "painful"], ["no", "pain"]),
         (["no", "fever", "no", "pain"], ["no", "pain", "no", "fever"]),
         (["pain", "and", "fever"], ["fever", "and", "fever", "and", "pain"]),
         # The longest run is not a part of the longest subsequence, nor is any first choice.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 
 import torch
@@ -39,9 +40,8 @@ def _attention(
     )
 
 
-def _longer(prefix: Tensor, sequence: Tensor, *, first: bool = True) -> Tensor:
-    prefix = prefix.expand(len(sequence), *prefix.shape)
-    return torch.cat([prefix, sequence] if first else [sequence, prefix], dim=2)
+def _longer(prefix: Tensor, sequence: Tensor) -> Tensor:
+    return torch.cat([prefix.expand(len(sequence), *prefix.shape), sequence], dim=2)
 
 
 def _causal(target: int, source: int) -> Tensor:
@@ -49,84 +49,71 @@ def _causal(target: int, source: int) -> Tensor:
 
 
 def _fresh_attention(rng: random.Random) -> Arguments:
-    batch, heads, n = rng.randint(1, 2), 2, rng.randint(1, 2)
-    target, source, width = rng.randint(2, 3), rng.randint(2, 3), 2
+    target, source = rng.randint(2, 3), rng.randint(2, 3)
     mask = torch.tensor([[rng.random() < 0.6 for _ in range(source)] for _ in range(target)])
     for row in mask:
         row[rng.randrange(source)] = True
-    return (
-        _numbers(rng, batch, heads, target, width),
-        _numbers(rng, batch, heads, source, width),
-        _numbers(rng, batch, heads, source, width),
-        _numbers(rng, heads, n, width),
-        _numbers(rng, heads, n, width),
-        mask,
-    )
+    return _heads(rng, rng.randint(1, 2), 2, rng.randint(1, 2), mask)
 
 
-def _chosen_attention(
+def _heads(
+    rng: random.Random,
     batch: int,
     heads: int,
-    target: int,
-    source: int,
     n: int,
     mask: Tensor,
-    scale: float = 2.0,
+    *,
+    largest: float = 2.0,
     width: int = 2,
 ) -> Arguments:
-    rng = random.Random(1000 * batch + 100 * heads + 10 * target + source + n)
-    return (
-        _numbers(rng, batch, heads, target, width, largest=scale),
-        _numbers(rng, batch, heads, source, width, largest=scale),
-        _numbers(rng, batch, heads, source, width),
-        _numbers(rng, heads, n, width, largest=scale),
-        _numbers(rng, heads, n, width),
-        mask,
-    )
-
-
-_ONE_HEAD = (
-    torch.tensor([[[[0.0]]]]),
-    torch.tensor([[[[5.0]]]]),
-    torch.tensor([[[[4.0]]]]),
-    torch.tensor([[[1.0]]]),
-    torch.tensor([[[10.0]]]),
-    torch.tensor([[True]]),
-)
+    """Queries, keys and values of these shapes, and those of a prefix."""
+    target, source = mask.shape
+    q = _numbers(rng, batch, heads, target, width, largest=largest)
+    k = _numbers(rng, batch, heads, source, width, largest=largest)
+    v = _numbers(rng, batch, heads, source, width)
+    prefix_k = _numbers(rng, heads, n, width, largest=largest)
+    return q, k, v, prefix_k, _numbers(rng, heads, n, width), mask
 
 
 def _far_below_0(query: float, hidden: float) -> Arguments:
-    """The first query sees two keys whose scores are -14 times itself, and not the hidden one."""
-    return (
-        torch.tensor([[[[query], [10.0]]]]),
-        torch.tensor([[[[-14.0], [hidden]]]]),
-        torch.tensor([[[[4.0], [7.0]]]]),
-        torch.tensor([[[-14.0]]]),
-        torch.tensor([[[9.0]]]),
-        _causal(2, 2),
-    )
+    """The first query sees two keys whose scores are minus itself, and not the hidden one."""
+    numbers = [[query], [10.0]], [[-1.0], [hidden]], [[4.0], [7.0]], [[-1.0]], [[9.0]]
+    q, k, v, prefix_k, prefix_v = (torch.tensor([part]) for part in numbers)
+    return q[None], k[None], v[None], prefix_k, prefix_v, _causal(2, 2)
 
+
+_LARGEST = torch.finfo(torch.float32).max
 
 PREFIX_ATTENTION = Exercise(
     id="18.1",
     reference=_attention,
     chosen=(
-        _ONE_HEAD,
-        _chosen_attention(1, 2, 3, 3, 1, _causal(3, 3)),
-        _chosen_attention(2, 2, 3, 3, 2, _causal(3, 3)),
+        tuple(
+            map(
+                torch.tensor,
+                ([[[[0.0]]]], [[[[5.0]]]], [[[[4.0]]]], [[[1.0]]], [[[10.0]]], [[True]]),
+            )
+        ),
+        _heads(random.Random(1), 1, 2, 1, _causal(3, 3)),
+        _heads(random.Random(2), 2, 2, 2, _causal(3, 3)),
         # Cross-attention: other lengths, and a source that is padded.
-        _chosen_attention(1, 2, 2, 3, 1, torch.tensor([[True, True, False]] * 2)),
-        _chosen_attention(1, 2, 2, 3, 2, torch.tensor([[False, True, True], [True, False, True]])),
-        _chosen_attention(1, 1, 3, 2, 2, torch.tensor([[True, False], [False, True], [True] * 2])),
+        _heads(random.Random(3), 1, 2, 1, torch.tensor([[True, True, False]] * 2)),
+        _heads(
+            random.Random(4), 1, 2, 2, torch.tensor([[False, True, True], [True, False, True]])
+        ),
+        _heads(
+            random.Random(5), 1, 1, 2, torch.tensor([[True, False], [False, True], [True] * 2])
+        ),
         # Scores so large that e to their power is no number of float32.
-        _chosen_attention(1, 2, 2, 2, 1, _causal(2, 2), scale=20.0),
+        _heads(random.Random(6), 1, 2, 1, _causal(2, 2), largest=20.0),
         # Heads that are not as wide as they are many.
-        _chosen_attention(1, 2, 2, 2, 1, _causal(2, 2), width=3),
+        _heads(random.Random(7), 1, 2, 1, _causal(2, 2), width=3),
         # The hidden key has a score a little lower than the others, or by far the largest.
-        *(_far_below_0(query, hidden=-15.0) for query in (20.0, 200.0, 2e3, 2e4, 2e5)),
-        *(_far_below_0(query, hidden=15.0) for query in (20.0, 200.0, 2e3, 2e4, 2e5)),
+        _far_below_0(280.0, hidden=-1.1),
+        _far_below_0(280.0, hidden=1.1),
     ),
     fresh=_fresh_attention,
+    extreme=(_far_below_0(_LARGEST, hidden=-1.0), _far_below_0(_LARGEST, hidden=1.0)),
     tolerance=FLOAT32,
 )
 
@@ -170,7 +157,6 @@ PER_LAYER = Exercise(
         _counted(2, 3, 2, 2, 1),
         _counted(2, 2, 2, 2, 2),
         _counted(1, 3, 3, 1, 2),
-        _counted(1, 1, 2, 2, 2),
     ),
     fresh=_fresh_table,
 )
@@ -205,10 +191,7 @@ COUNTS = Exercise(
     chosen=(
         (2, 3, 4, 5),
         (20, 32, 4096, 512),
-        (20, 32, 4096, 19),
         (1, 1, 1, 1),
-        (20, 2, 96, 32),
-        (5, 6, 7, 8),
         # An odd number that float32 does not have.
         (21, 32, 4097, 511),
     ),
@@ -257,10 +240,8 @@ FOLD = Exercise(
     chosen=(
         _EXAMPLE,
         _projection(random.Random(1), 2, 3, 2, 4),
-        _projection(random.Random(2), 3, 2, 2, 4),
         _projection(random.Random(3), 2, 2, 2, 2),
         _projection(random.Random(4), 1, 2, 3, 4),
-        _projection(random.Random(5), 3, 1, 3, 2),
     ),
     fresh=_fresh_projection,
     tolerance=1e-5,
@@ -273,65 +254,20 @@ Row = tuple[str, int, int, float]
 Comparison = tuple[dict[str, tuple[float, float, float]], list[str]]
 
 
-def _losses(rows: Sequence[Row]) -> dict[str, dict[int, float]]:
-    """The loss of each method by its seed, methods in the order of their first row."""
-    found: dict[str, dict[int, float]] = {}
-    for method, _, seed, loss in rows:
-        found.setdefault(method, {})[seed] = loss
-    return found
-
-
-def _trained(rows: Sequence[Row]) -> dict[str, int]:
-    return {method: trained for method, trained, _, _ in rows}
-
-
-def _spread(rows: Sequence[Row]) -> dict[str, tuple[float, float, float]]:
-    return {
-        method: (min(losses.values()), statistics.median(losses.values()), max(losses.values()))
-        for method, losses in _losses(rows).items()
+def _compare(rows: Sequence[Row]) -> Comparison:
+    """The reference: the losses as lists, methods and seeds in order."""
+    rows = sorted(rows, key=lambda row: (row[1], row[2]))  # fewest parameters first, then seeds
+    losses = {
+        method: [loss for _, _, _, loss in group]
+        for method, group in itertools.groupby(rows, key=lambda row: row[0])
     }
-
-
-Beats = Callable[[dict[int, float], dict[int, float]], bool]
-
-
-def _lower_everywhere(one: dict[int, float], other: dict[int, float]) -> bool:
-    return all(one[seed] < other[seed] for seed in other)
-
-
-def _comparing(
-    beats: Beats,
-    *,
-    spread: Callable[[Sequence[Row]], dict] = _spread,
-    order: Callable[[Sequence[Row], str], float] | None = None,
-    keep: Callable[[bool, bool], bool] = lambda is_beaten, beats_all: not is_beaten,
-) -> Callable[[Sequence[Row]], Comparison]:
-    """The methods that are kept when two are compared by `beats`.
-
-    Args:
-        beats: whether the first beats the second.
-        spread: what is said of each method.
-        order: the key by which the methods are sorted; trained parameters by default.
-        keep: from whether a method is beaten by one, and beats all others, whether it stays.
-    """
-
-    def compare(rows: Sequence[Row]) -> Comparison:
-        losses, trained = _losses(rows), _trained(rows)
-        kept = [
-            method
-            for method in losses
-            if keep(
-                any(beats(losses[o], losses[method]) for o in losses if o != method),
-                all(beats(losses[method], losses[o]) for o in losses if o != method),
-            )
-        ]
-        key = (lambda m: trained[m]) if order is None else (lambda m: order(rows, m))
-        return spread(rows), sorted(kept, key=key)
-
-    return compare
-
-
-_compare = _comparing(_lower_everywhere)
+    spread = {m: (min(of), statistics.median(of), max(of)) for m, of in losses.items()}
+    beaten = {
+        method
+        for method, other in itertools.permutations(losses, 2)
+        if all(a > b for a, b in zip(losses[method], losses[other], strict=True))
+    }
+    return spread, [method for method in losses if method not in beaten]
 
 
 _METHODS = {"nothing": 0, "prompt": 40, "prefix": 160, "projected": 900, "full": 5000}

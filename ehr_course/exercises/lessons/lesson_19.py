@@ -2,14 +2,389 @@
 
 from __future__ import annotations
 
-from ehr_course.exercises.lessons import (
-    drawing_and_distance,
-    privacy_and_report,
-    validity_and_perplexity,
+import math
+import random
+from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
+
+import numpy as np
+import torch
+from scipy.spatial.distance import jensenshannon
+from torch import Tensor
+
+from ehr_course import icd9
+from ehr_course.exercises.exercise import Arguments, Exercise
+from ehr_course.exercises.model_to_score import Remembering
+
+# 19.1 Top-k and top-p
+
+
+def _warped(logits: Tensor, temperature: float, k: int, p: float) -> Tensor:
+    """The reference: the three warpers of transformers, one after the other."""
+    from transformers.generation.logits_process import (  # half a second, so only here
+        TemperatureLogitsWarper,
+        TopKLogitsWarper,
+        TopPLogitsWarper,
+    )
+
+    warpers = [TemperatureLogitsWarper(float(temperature))]
+    warpers += [TopKLogitsWarper(k)] if k else []
+    warpers.append(TopPLogitsWarper(float(p)))
+    scores = logits.double()
+    for warper in warpers:
+        scores = warper(None, scores)
+    return scores.softmax(-1)
+
+
+def _clear_of_a_sum(logits: Tensor, k: int, p: float) -> bool:
+    """Whether no sum of the likeliest tokens is nearly p: rounding must not decide."""
+    likeliest = logits.sort(-1, descending=True).values[:, : k or None].softmax(-1)
+    return bool(((likeliest.cumsum(-1) - p).abs() > 5e-3).all())
+
+
+def _fresh_logits(rng: random.Random) -> Arguments:
+    while True:
+        rows, vocab = rng.randint(1, 3), rng.randint(4, 6)
+        values = [[tenth / 10 for tenth in rng.sample(range(-25, 26), vocab)] for _ in range(rows)]
+        logits = torch.tensor(values)
+        if rng.random() < 0.3:
+            logits[rng.randrange(rows), rng.randrange(vocab)] = -math.inf
+        temperature = rng.choice((0.5, 0.7, 1.0, 1.5, 2.0))
+        k = rng.choice((0, *range(1, vocab)))
+        p = rng.choice((0.3, 0.5, 0.6, 0.8, 0.9, 0.95))
+        if _clear_of_a_sum(logits.double() / temperature, k, p):
+            return logits, temperature, k, p
+
+
+SAMPLING = Exercise(
+    id="19.1",
+    reference=_warped,
+    chosen=(
+        (torch.tensor([[0.0, 2.0, 1.0]]), 1.0, 2, 0.95),
+        (torch.tensor([[1.0, 3.0, 0.0, 2.0]]), 1.0, 0, 0.7),
+        (torch.tensor([[0.0, 4.0, 1.0]]), 1.0, 0, 0.5),
+        (torch.tensor([[0.4, 1.0, 0.8, 0.0]]), 2.0, 0, 0.6),
+        (torch.tensor([[0.5, 1.5, 1.0, 0.0]]), 0.5, 3, 0.8),
+        (torch.tensor([[1.0, 0.8, 0.6, 0.4]]), 1.0, 2, 0.5),
+        (torch.tensor([[1.0, 0.8, 0.6, 0.4, 0.2]]), 1.0, 3, 0.6),
+        (torch.tensor([[0.0, 1.0, 3.0], [5.0, 4.0, 4.5]]), 1.0, 1, 0.95),
+        (torch.tensor([[-1.0, -2.0, -0.5], [0.3, -math.inf, 1.3]]), 1.0, 2, 0.95),
+        (torch.tensor([[-1.0, -2.0, -0.5, -1.5]]), 2.0, 0, 0.95),
+        (torch.tensor([[-300.0, -302.0, -301.0]]), 1.0, 2, 0.95),
+        (torch.tensor([[-300.0, -math.inf, -301.0]]), 1.0, 0, 0.95),
+    ),
+    fresh=_fresh_logits,
+    extreme=(
+        (torch.tensor([[torch.finfo(torch.float32).min, -math.inf, -math.inf]]), 1.0, 1, 0.95),
+    ),
+    tolerance=1e-4,
 )
 
-EXERCISES = (
-    *drawing_and_distance.EXERCISES,
-    *validity_and_perplexity.EXERCISES,
-    *privacy_and_report.EXERCISES,
+
+# 19.2 The distance between code distributions
+
+
+def _distance(real: np.ndarray, synthetic: np.ndarray) -> float:
+    """The reference: SciPy's, which divides each by its sum."""
+    return float(jensenshannon(real.astype(float), synthetic.astype(float), base=2))
+
+
+def _counts(rng: random.Random, n: int) -> np.ndarray:
+    counts = [rng.choice((0, 0, 1, 2, 3, 5, 8, 13)) for _ in range(n)]
+    counts[rng.randrange(n)] += 1
+    return np.array(counts)
+
+
+def _fresh_counts(rng: random.Random) -> Arguments:
+    n = rng.randint(3, 6)
+    while True:
+        real, synthetic = _counts(rng, n), _counts(rng, n)
+        if _distance(real, synthetic) > 0.05:
+            return real, synthetic
+
+
+DISTANCE = Exercise(
+    id="19.2",
+    reference=_distance,
+    chosen=(
+        (np.array([3, 1]), np.array([1, 3])),
+        (np.array([2, 2]), np.array([6, 2])),
+        (np.array([1, 0]), np.array([0, 4])),
+        (np.array([1, 3, 0]), np.array([2, 6, 0])),
+        (np.array([4, 4, 0]), np.array([4, 0, 4])),
+        (np.array([6, 3, 0, 1]), np.array([1, 2, 0, 3])),
+        (np.array([6, 3, 1, 0, 2]), np.array([30, 9, 0, 4, 7])),
+    ),
+    fresh=_fresh_counts,
+    tolerance=1e-6,
 )
+
+
+# 19.3 Medical validity
+
+Patients = Sequence[tuple[int, str, Sequence[Sequence[str]]]]
+Shares = tuple[float, float, float]
+
+
+def _shares(patients: Patients) -> Shares:
+    """The reference: every code asked one after the other, then three plain means."""
+    flags = [
+        [[_excluded(code, age, sex) for code in visit] for visit in visits]
+        for age, sex, visits in patients
+    ]
+    return (
+        fmean(flag for visits in flags for visit in visits for flag in visit),
+        fmean(any(visit) for visits in flags for visit in visits),
+        fmean(any(map(any, visits)) for visits in flags),
+    )
+
+
+def _excluded(code: str, age: int, sex: str) -> bool:
+    who = icd9.who_can_have(code)
+    return who is not None and (
+        not who.min_age <= age <= who.max_age or who.sex not in (None, sex)
+    )
+
+
+_RULED = ("V3001", "7742", "650", "64421", "185", "6000", "2900", "1830")
+_FREE = ("4280", "4019", "25000", "486", "5990", "2724")
+
+
+def _fresh_patients(rng: random.Random) -> Arguments:
+    patients = []
+    for _ in range(rng.randint(2, 4)):
+        visits = []
+        for _ in range(rng.randint(1, 3)):
+            codes = rng.sample(_FREE, rng.randint(0, 2)) + rng.sample(_RULED, rng.randint(0, 2))
+            rng.shuffle(codes)
+            visits.append(codes or ["4280"])
+        patients.append((rng.choice((0, 8, 30, 64, 85)), rng.choice("FM"), visits))
+    return (patients,)
+
+
+VALIDITY = Exercise(
+    id="19.3",
+    reference=_shares,
+    chosen=(
+        ([(64, "M", [["4280", "185"], ["650"]])],),
+        ([(64, "F", [["4280", "185"]]), (30, "F", [["650"], ["V3001", "4019", "486"]])],),
+        ([(0, "M", [["V3001", "7742"]]), (30, "M", [["V3001", "7742"], ["4280"]])],),
+        ([(30, "M", [["650", "V3001"], ["4280", "650"], ["650"]]), (64, "F", [["486"]])],),
+        ([(70, "F", [["4280"], ["650", "4280", "4019"]]), (70, "F", [["4280"], ["4019"]])],),
+        ([(30, "F", [["650"], ["650"]]), (30, "M", [["486", "4280"], ["486"], ["185"]])],),
+        ([(8, "F", [["2900"], ["4280", "2900"]]), (85, "F", [["2900", "185", "650"]])],),
+    ),
+    fresh=_fresh_patients,
+)
+
+
+# 19.4 Perplexity without a leak
+
+History = Sequence[Sequence[str]]
+LogProbs = Callable[[History, Sequence[str]], list[float]]
+
+
+def _perplexities(log_probs: LogProbs, patients: Sequence[History]) -> tuple[float, float]:
+    """The reference: products of probabilities, and roots of them."""
+    n_codes, n_visits = 0, 0
+    codes, visits = 1.0, 1.0
+    for patient in patients:
+        past: list[Sequence[str]] = []
+        for visit in patient:
+            *of_codes, end = map(math.exp, log_probs(list(past), visit))
+            for probability in of_codes:
+                codes, visits, n_codes = codes * probability, visits * probability, n_codes + 1
+            visits, n_visits = visits * end, n_visits + 1
+            past.append(visit)
+    return codes ** (-1 / n_codes), visits ** (-1 / n_visits)
+
+
+_CODES = ("4280", "4019", "486", "25000", "5990")
+
+
+def _fresh_histories(rng: random.Random) -> Arguments:
+    patients = [
+        [rng.sample(_CODES, rng.randint(1, 3)) for _ in range(n)]
+        for n in (rng.randint(2, 4), *(rng.randint(1, 3) for _ in range(rng.randint(1, 2))))
+    ]
+    rng.shuffle(patients)
+    return Remembering(), patients
+
+
+PERPLEXITY = Exercise(
+    id="19.4",
+    reference=_perplexities,
+    chosen=(
+        (Remembering(), [[["4280"], ["4280", "4019"]]]),
+        (Remembering(), [[["4280", "4019"], ["4019"], ["486", "4019"]]]),
+        (Remembering(), [[["4280"], ["486"], ["4280"]], [["4019", "25000", "486"]]]),
+        (Remembering(), [[["4280", "486", "4019"]], [["4019"], ["4019"], ["4019", "4280"]]]),
+        (Remembering(), [[["4280"], ["486"], ["4019"], ["4280", "486"]]]),
+    ),
+    fresh=_fresh_histories,
+    tolerance=1e-5,  # a mean in float32 is right too, and exp makes its rounding ten times larger
+)
+
+
+# 19.5 Nearest neighbours and membership
+
+
+def _privacy(
+    train: np.ndarray, held_out: np.ndarray, synthetic: np.ndarray
+) -> tuple[float, float]:
+    """The reference: scikit-learn's neighbours and its area under the curve."""
+    from sklearn.metrics import roc_auc_score  # a second, so only here
+    from sklearn.neighbors import NearestNeighbors
+
+    train, held_out, synthetic = (part.astype(bool) for part in (train, held_out, synthetic))
+    trees = [
+        NearestNeighbors(n_neighbors=1, metric="jaccard", algorithm="brute").fit(part)
+        for part in (train, synthetic)
+    ]
+    of_train, of_synthetic = [tree.kneighbors()[0][:, 0] for tree in trees]  # not itself
+    to_synthetic = trees[1].kneighbors(train)[0][:, 0]
+    to_train = trees[0].kneighbors(synthetic)[0][:, 0]
+    sides = [
+        np.heaviside(other - own, 0.5).mean()
+        for own, other in ((of_train, to_synthetic), (of_synthetic, to_train))
+    ]
+    others = trees[1].kneighbors(held_out)[0][:, 0]
+    labels = [1] * len(train) + [0] * len(held_out)
+    auroc = roc_auc_score(labels, -np.concatenate([to_synthetic, others]))
+    return float(np.mean(sides)), float(auroc)
+
+
+def _patients(rng: random.Random, n: int, n_codes: int) -> np.ndarray:
+    """Patients with at least one code each."""
+    patients = np.array([[int(rng.random() < 0.5) for _ in range(n_codes)] for _ in range(n)])
+    for row in patients:
+        row[rng.randrange(n_codes)] = 1
+    return patients
+
+
+def _fresh_cohorts(rng: random.Random) -> Arguments:
+    n, n_codes = rng.randint(2, 4), rng.randint(4, 6)
+    train, synthetic = _patients(rng, n, n_codes), _patients(rng, n, n_codes)
+    if rng.random() < 0.5:
+        synthetic[rng.randrange(n)] = train[rng.randrange(n)]
+    return train, _patients(rng, rng.randint(2, 4), n_codes), synthetic
+
+
+def _cohorts(*cohorts: str) -> Arguments:
+    """Training, held-out and synthetic patients, each a word of zeros and ones."""
+    return tuple(np.array([list(map(int, row)) for row in cohort.split()]) for cohort in cohorts)
+
+
+PRIVACY = Exercise(
+    id="19.5",
+    reference=_privacy,
+    chosen=(
+        _cohorts("1100 0011", "1010 0101", "1100 0011"),
+        _cohorts("11000 11100", "00011 11111", "00011 00111"),
+        _cohorts("1110 0011", "0111 0111", "1111 1110"),
+        _cohorts("1110 1100 0011", "1000 0001", "1110 0111 1001"),
+        _cohorts("1100 1100 0110", "1111 0001", "1100 0011 1010"),
+        _cohorts("100000 111110 111000", "011111 000010", "110000 011111 000011"),
+        # 4/7 is nearer than 3/5, and rounding to a tenth hides it
+        _cohorts("1111100 1100000", "0011000 1000000", "0011111 0000011"),
+    ),
+    fresh=_fresh_cohorts,
+    tolerance=1e-6,
+)
+
+
+# 19.6 A report on a synthetic cohort
+
+MeasureRow = tuple[str, float, float, float, float, str]
+Uses = Mapping[str, Sequence[str]]
+Said = tuple[dict[str, str], list[str]]
+
+_AT, _WORSE, _BETTER = "at the floor", "worse than the floor", "better than the floor"
+
+
+def _report(measures: Sequence[MeasureRow], uses: Uses) -> Said:
+    """The reference: look for one reason against each use."""
+    verdicts = {name: _verdict(*row) for name, *row in measures}
+    forbidden = []
+    for use, names in uses.items():
+        reasons = [name for name in names if verdicts.get(name) not in (_AT, _BETTER)]
+        if reasons or len(names) == 0:
+            forbidden.append(use)
+    return verdicts, forbidden
+
+
+def _verdict(value: float, low: float, high: float, floor: float, better: str) -> str:
+    if any(number != number for number in (value, low, high, floor)):
+        return "too few to say"
+    if low > floor:
+        return {"low": _WORSE, "high": _BETTER, "near": _WORSE}[better]
+    if high < floor:
+        return {"low": _BETTER, "high": _WORSE, "near": _WORSE}[better]
+    return _AT
+
+
+def _nan() -> float:
+    """A nan that is no other object, so that asking with ``in`` does not find it."""
+    return float("nan")
+
+
+def _fresh_measures(rng: random.Random) -> Arguments:
+    names = rng.sample(("codes", "pairs", "visits", "copies", "age", "sex"), rng.randint(2, 4))
+    measures = []
+    for name in names:
+        low, value, high = sorted(rng.sample(range(1, 20), 3))
+        floor = rng.choice((low, high, rng.randint(0, 21)))
+        numbers = [number / 10 for number in (value, low, high, floor)]
+        if rng.random() < 0.2:
+            for place in rng.choice(((0,), (1,), (2,), (1, 2), (3,))):
+                numbers[place] = _nan()
+        measures.append((name, *numbers, rng.choice(("low", "high", "near"))))
+    known = (*names, "utility")
+    uses = {
+        use: rng.sample(known, rng.randint(0, 2))
+        for use in ("teaching", "counting", "training", "sharing")
+    }
+    return measures, uses
+
+
+REPORT = Exercise(
+    id="19.6",
+    reference=_report,
+    chosen=(
+        ([("codes", 0.2, 0.1, 0.3, 0.2, "low")], {"counting": ["codes"]}),
+        ([("codes", 0.2, 0.1, 0.3, 0.05, "low")], {"counting": ["codes"]}),
+        ([("codes", 0.2, 0.1, 0.3, 0.1, "low")], {"counting": ["codes"]}),
+        ([("hits", 0.7, 0.6, 0.8, 0.6, "high")], {"training": ["hits"]}),
+        ([("hits", 0.7, 0.6, 0.8, 0.9, "high")], {"training": ["hits"]}),
+        ([("hits", 0.7, 0.6, 0.8, 0.5, "high")], {"training": ["hits"]}),
+        ([("members", 0.4, 0.3, 0.45, 0.5, "near")], {"sharing": ["members"]}),
+        ([("members", 0.6, 0.55, 0.7, 0.5, "near")], {"sharing": ["members"]}),
+        ([("codes", 0.2, _nan(), _nan(), 0.1, "low")], {"counting": ["codes"]}),
+        ([("codes", 0.2, 0.1, 0.3, _nan(), "low")], {"counting": ["codes"]}),
+        ([("codes", _nan(), 0.1, 0.3, 0.05, "low")], {"counting": ["codes"]}),
+        ([("codes", _nan(), 0.1, 0.3, 0.2, "low")], {"counting": ["codes"]}),
+        ([("hits", 0.7, 0.6, 0.8, _nan(), "high")], {"training": ["hits"]}),
+        ([("hits", 0.7, _nan(), 0.8, 0.7, "high")], {"training": ["hits"]}),
+        ([("hits", 0.7, 0.6, _nan(), 0.7, "high")], {"training": ["hits"]}),
+        ([("copies", 0.0, 0.0, 0.0, 0.0, "low")], {"sharing": ["copies"]}),
+        ([("members", 0.52, 0.51, 0.53, 0.5, "near")], {"sharing": ["members"]}),
+        # An interval need not contain its value: a bootstrap moves a divergence upwards.
+        ([("codes", 0.25, 0.3, 0.4, 0.28, "low")], {"counting": ["codes"]}),
+        (
+            [("codes", 0.2, 0.1, 0.3, 0.2, "low"), ("copies", 0.5, 0.4, 0.6, 0.1, "low")],
+            {"counting": ["codes"], "sharing": ["codes", "copies"], "treating": []},
+        ),
+        (
+            [("codes", 0.2, 0.1, 0.3, 0.2, "low"), ("pairs", 0.5, 0.4, 0.6, 0.1, "low")],
+            {"sharing": ["copies"], "training": ["codes", "hits"], "counting": ["codes"]},
+        ),
+        (
+            [("pairs", 0.5, 0.4, 0.6, 0.1, "low")],
+            {"sharing": ["pairs", "copies"]},
+        ),
+    ),
+    fresh=_fresh_measures,
+)
+
+
+EXERCISES = (SAMPLING, DISTANCE, VALIDITY, PERPLEXITY, PRIVACY, REPORT)
