@@ -163,7 +163,7 @@ def validity(
     warnings = tuple(too_few("cohort", len(records)))
     unknown = unknown_in({"synthetic": table})
     if unknown:
-        reason = " and ".join(unknown.values())
+        reason = f"the synthetic cohort has {' and '.join(f'no {what}' for what in unknown)}"
         return Validity((), [], warnings, tuple(LeftOut(name, reason) for name in NAMES.values()))
     counts = _Counts(table)
     floors = _floors(real)

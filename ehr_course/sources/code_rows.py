@@ -36,7 +36,6 @@ def cohort_of_rows(
     *,
     code_map: Mapping[str, str] | None = None,
     other_tables: Sequence[TableReport] = (),
-    changed: Mapping[str, int] | None = None,
 ) -> Cohort:
     """Make records of rows, one for each code of a visit.
 
@@ -51,7 +50,6 @@ def cohort_of_rows(
             numbers). An age is taken from a patient's first visit.
         code_map: ICD-9-CM codes by the codes that the rows have.
         other_tables: what became of the rows of the tables that were joined to these.
-        changed: what was rewritten before, by what was done.
 
     Returns:
         the records, without an age or a sex where the rows have no such column or nothing in it.
@@ -61,7 +59,7 @@ def cohort_of_rows(
         InputError: naming place and remedy, if a row is malformed and such rows are not to be
             dropped, or if no row can be used.
     """
-    counts = dict(changed or {})
+    counts: dict[str, int] = {}
     for column in ("patient", "visit", "code"):
         rows.frame = rows.frame.with_columns(pl.col(column).fill_null("").str.strip_chars())
     everyone = rows.frame.select("patient", "visit", "line")

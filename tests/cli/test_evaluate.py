@@ -174,6 +174,7 @@ def test_visit_lists_are_judged_without_what_they_lack(ehr_course, prepared, tmp
     for words in (
         "Left out: sex difference, because the synthetic cohort has no sex.",
         "Left out: impossible codes, visits with an impossible code and patients with an",
+        "an impossible code, because the synthetic cohort has no age and no sex.",
         "Synthetic cohort, lists.json: 1 of",
     ):
         assert words in page
