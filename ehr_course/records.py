@@ -81,21 +81,67 @@ class PatientRecord:
     visits: tuple[Visit, ...]
 
     def __post_init__(self) -> None:
-        who = f"patient {self.subject_id}"
-        if self.sex not in ("F", "M"):
-            raise ValueError(f"{who}: sex is 'F' or 'M', not {self.sex!r}")
-        if not isinstance(self.age, int) or not 0 <= self.age <= MAX_AGE:
-            raise ValueError(f"{who}: age is a whole number from 0 to {MAX_AGE}, not {self.age!r}")
-        if not isinstance(self.visits, tuple) or not self.visits:
-            raise ValueError(f"{who}: visits is a tuple of at least one Visit")
-        times = [visit.admitted for visit in self.visits if visit.admitted is not None]
-        if any(later < earlier for earlier, later in pairwise(times)):
-            raise ValueError(f"{who}: visits are not in the order of their admission times")
+        _check_patient(self.subject_id, self.sex, self.age, self.visits)
 
     @property
     def codes(self) -> tuple[str, ...]:
         """All codes of all visits, in order; a code of two visits stands twice."""
-        return tuple(code for visit in self.visits for code in visit.codes)
+        return _codes_of(self.visits)
+
+
+@dataclass(frozen=True, slots=True)
+class PartialRecord:
+    """One patient of whom the sex or the age is not known.
+
+    Cohorts of other tools are often codes alone. They can be judged, but no model of the course
+    learns from them: the models ask for both.
+
+    Attributes:
+        subject_id, visits: as in PatientRecord.
+        sex, age: as in PatientRecord, or None where it is not known.
+
+    Raises:
+        ValueError: if any of these does not hold.
+
+    >>> PartialRecord(7, None, 64, (Visit(("4280", "42731")),)).codes
+    ('4280', '42731')
+    """
+
+    subject_id: int
+    sex: Sex | None
+    age: int | None
+    visits: tuple[Visit, ...]
+
+    def __post_init__(self) -> None:
+        # What is not known is replaced by a value that passes, so that the rest is checked.
+        sex, age = ("F" if self.sex is None else self.sex), (0 if self.age is None else self.age)
+        _check_patient(self.subject_id, sex, age, self.visits)
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """All codes of all visits, in order; a code of two visits stands twice."""
+        return _codes_of(self.visits)
+
+
+AnyRecord = PatientRecord | PartialRecord
+"""A patient to be judged: with sex and age, or without."""
+
+
+def _check_patient(subject_id: int, sex: str, age: int, visits: tuple[Visit, ...]) -> None:
+    who = f"patient {subject_id}"
+    if sex not in ("F", "M"):
+        raise ValueError(f"{who}: sex is 'F' or 'M', not {sex!r}")
+    if not isinstance(age, int) or not 0 <= age <= MAX_AGE:
+        raise ValueError(f"{who}: age is a whole number from 0 to {MAX_AGE}, not {age!r}")
+    if not isinstance(visits, tuple) or not visits:
+        raise ValueError(f"{who}: visits is a tuple of at least one Visit")
+    times = [visit.admitted for visit in visits if visit.admitted is not None]
+    if any(later < earlier for earlier, later in pairwise(times)):
+        raise ValueError(f"{who}: visits are not in the order of their admission times")
+
+
+def _codes_of(visits: tuple[Visit, ...]) -> tuple[str, ...]:
+    return tuple(code for visit in visits for code in visit.codes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,14 @@ from pathlib import Path
 
 import numpy as np
 
-from ehr_course.cli.formats import read_cohort
 from ehr_course.cli.output import result_folder, say
-from ehr_course.cli.result_folders import RECORDS, fingerprint_of_model, open_prepared, open_run
+from ehr_course.cli.result_folders import (
+    LOAD_REPORT,
+    RECORDS,
+    fingerprint_of_model,
+    open_prepared,
+    open_run,
+)
 from ehr_course.cli.run_record import (
     RUN,
     RunRecord,
@@ -19,8 +24,9 @@ from ehr_course.cli.run_record import (
 from ehr_course.cli.settings import EvaluateSettings
 from ehr_course.errors import InputError
 from ehr_course.models.prompt_bart import PromptBart
-from ehr_course.records import PatientRecord
+from ehr_course.records import AnyRecord
 from ehr_course.report import write_report
+from ehr_course.sources.any_cohort import load_cohort, read_code_map
 from ehr_course.tokenizers.codes import CodeTokenizer
 
 
@@ -36,7 +42,7 @@ def evaluate(
 
     Args:
         settings: which cohorts, and which model.
-        out: the folder to write: report.html, report.json.
+        out: the folder to write: report.html, report.json, load_report.txt.
         overwrite: whether to replace one that is there.
         quiet: whether to print nothing.
         expected: the fingerprints that the cohorts must have, or None.
@@ -46,8 +52,17 @@ def evaluate(
             cohort, or out may not be written.
     """
     sources = [settings.real, settings.synthetic]
-    sources += [settings.model] if settings.model is not None else []
+    sources += [path for path in (settings.model, settings.code_map) if path is not None]
     with result_folder(out, overwrite=overwrite, inputs=map(Path, sources)) as unfinished:
+        # First of all, so that a column that is missing is named before any work.
+        code_map = None if settings.code_map is None else read_code_map(settings.code_map)
+        loaded_cohort = load_cohort(
+            settings.synthetic,
+            columns=settings.columns,
+            malformed=settings.malformed,
+            code_map=code_map,
+        )
+        synthetic, reading = list(loaded_cohort.records), loaded_cohort.report
         prepared = open_prepared(settings.real, wanted=RECORDS)
         split = prepared.split()
         if not split.test:
@@ -57,7 +72,6 @@ def evaluate(
                 "no patients were held out",
                 "Prepare it again with --test 0.1, and train on that.",
             )
-        synthetic = read_cohort(settings.synthetic)
         inputs = {
             "train": fingerprint_of_records(split.train),
             "held_out": fingerprint_of_records(split.test),
@@ -91,6 +105,7 @@ def evaluate(
         counts = ", ".join(
             f"{len(records):,} {name.replace('_', ' ')}" for name, records in cohorts.items()
         )
+        say(str(reading), quiet=quiet)
         say(f"Judging {counts} patients.", quiet=quiet)
         report = write_report(
             unfinished,
@@ -99,19 +114,22 @@ def evaluate(
             model=model,
             tokenizer=tokenizer,
             title=settings.title,
+            reading=[f"Synthetic cohort, {line}." for line in reading.losses],
             seed=settings.seed,
             progress=not quiet,
         )
         result = {name: len(records) for name, records in cohorts.items()}
+        result["dropped"], result["changed"] = reading.dropped_by_name, reading.changed
+        (unfinished / LOAD_REPORT).write_text(f"{reading}\n", encoding="utf-8")
         RunRecord("evaluate", settings, inputs, result).write(unfinished / RUN)
     for text in report.warnings:
         say(f"Note: {text}", quiet=quiet)
+    for text in report.left_out:
+        say(text, quiet=quiet)
     say(f"{out / 'report.html'}: the report, and {out / 'report.json'}.", quiet=quiet)
 
 
-def _at_most(
-    limit: int | None, records: Sequence[PatientRecord], seed: int
-) -> list[PatientRecord]:
+def _at_most(limit: int | None, records: Sequence[AnyRecord], seed: int) -> list[AnyRecord]:
     """So many of the records, drawn at random, in their order."""
     if limit is None or len(records) <= limit:
         return list(records)

@@ -9,17 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from itertools import groupby
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 
 from ehr_course.cli.options import Format
-from ehr_course.errors import InputError
 from ehr_course.records import PatientRecord, Visit
+from ehr_course.sources.any_cohort import PARQUET_FILE
 from ehr_course.sources.meds import write_meds
-from ehr_course.sources.mimic import load
 from ehr_course.sources.synthetic import write_mimic3
 
 DAYS_BETWEEN_VISITS = 180
@@ -33,9 +31,6 @@ _TABLE = {
     "seq_num": pl.Int64,
     "code": pl.String,
 }
-
-
-PARQUET_FILE = "patients.parquet"
 
 
 def with_invented_dates(records: Sequence[PatientRecord], *, seed: int) -> list[PatientRecord]:
@@ -94,78 +89,3 @@ _WRITERS: dict[str, Callable[[Sequence[PatientRecord], Path, int], object]] = {
     ),
     Format.PARQUET: _write_parquet,
 }
-
-
-# ------------------------------------------------------------------ reading
-
-
-def read_cohort(path: str | Path) -> list[PatientRecord]:
-    """Read synthetic patients in whichever format they are there.
-
-    Args:
-        path: what ``generate`` wrote (of several formats the first of MEDS, MIMIC-III and parquet
-            is read), any folder of MEDS, MIMIC-III or MIMIC-IV, or a parquet file as above.
-
-    Raises:
-        InputError: if there is nothing of the kind, or something in it is malformed.
-    """
-    path = Path(path)
-    if path.is_file() and path.suffix == ".parquet":
-        return _read_parquet(path)
-    if path.is_file():
-        raise InputError(path, "", "this is a file", "Name a folder, or a .parquet file.")
-    for name in ("meds", "mimic3"):
-        if (path / name).is_dir():
-            return list(load(path / name).records)
-    if (path / PARQUET_FILE).is_file():
-        return _read_parquet(path / PARQUET_FILE)
-    return list(load(path).records)
-
-
-def _read_parquet(path: Path) -> list[PatientRecord]:
-    try:
-        table = pl.read_parquet(path)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise InputError(
-            path, "", f"it cannot be read ({str(error).splitlines()[0]})", "Write it again."
-        ) from None
-    missing = [name for name in _TABLE if name not in table.columns]
-    if missing:
-        raise InputError(
-            path,
-            f"column {missing[0]!r}",
-            f"it is missing (found: {', '.join(table.columns)})",
-            f"Write the columns {', '.join(_TABLE)}.",
-        )
-    try:
-        table = table.select(pl.col(name).cast(kind) for name, kind in _TABLE.items())
-    except pl.exceptions.PolarsError as error:
-        raise InputError(
-            path, "", f"a column is of another type ({str(error).splitlines()[0]})", _TYPES
-        ) from None
-    for name in _TABLE:
-        if table[name].has_nulls():
-            row = table[name].is_null().arg_max() + 1
-            raise InputError(path, f"row {row}, column {name!r}", "it is missing", "Write it.")
-    if table.is_empty():
-        raise InputError(path, "", "no patient is in it", "Write at least one row.")
-    rows = table.sort("subject_id", "visit", "seq_num", maintain_order=True).rows()
-    return [
-        _record(path, subject_id, list(rows))
-        for subject_id, rows in groupby(rows, key=lambda row: row[0])
-    ]
-
-
-_TYPES = "Write whole numbers, and sex and code as text."
-
-
-def _record(path: Path, subject_id: int, rows: list[tuple]) -> PatientRecord:
-    place = f"patient {subject_id}"
-    if len({row[1:3] for row in rows}) > 1:
-        raise InputError(path, place, "rows of one patient differ in sex or age", "Keep one.")
-    visits = groupby(rows, key=lambda row: row[3])
-    try:
-        each = tuple(Visit(tuple(row[5] for row in of)) for _, of in visits)
-        return PatientRecord(subject_id, rows[0][1], rows[0][2], each)
-    except ValueError as error:
-        raise InputError(path, place, str(error), "Correct the row.") from None

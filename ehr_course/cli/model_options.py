@@ -9,8 +9,11 @@ import typer
 
 from ehr_course.cli.options import (
     MOST_PATIENTS,
+    CodeMap,
+    Columns,
     Format,
     NoteColumn,
+    OnMalformed,
     OutFolder,
     Overwrite,
     Quiet,
@@ -19,6 +22,7 @@ from ehr_course.cli.options import (
     run_command,
 )
 from ehr_course.cli.settings import EvaluateSettings, GenerateSettings, SummarizeSettings
+from ehr_course.sources.column_names import parse_columns
 
 
 def generate(
@@ -77,12 +81,16 @@ def evaluate(
     synthetic: Annotated[
         str,
         typer.Option(
-            metavar="FOLDER",
-            help="What 'generate' wrote, or any MEDS or MIMIC folder or such a parquet file.",
+            metavar="COHORT",
+            help="What 'generate' wrote; a folder of MEDS, MIMIC, OMOP or Synthea; a .csv or "
+            ".parquet file with a row for each code; or a .json file with lists of visits.",
             show_default=False,
         ),
     ],
     out: OutFolder,
+    columns: Columns = None,
+    malformed: OnMalformed = "raise",
+    code_map: CodeMap = None,
     model: Annotated[
         str | None,
         typer.Option(
@@ -104,15 +112,21 @@ def evaluate(
     """Judge synthetic patients beside real ones: fidelity, validity, privacy, utility.
 
     \b
-    Example:
+    Examples:
       ehr-course evaluate --real prepared --synthetic synthetic --out report
+      ehr-course evaluate --real prepared --synthetic others.csv --out report \
+        --columns patient=subject,visit=encounter,code=icd
 
     Writes report.html, to be read, and report.json, to be computed with.
-    Neither holds a row of a patient.
+    Neither holds a row of a patient. What needs an age or a sex is left out
+    where the synthetic cohort has none.
     """
     settings = EvaluateSettings(
         real=real,
         synthetic=synthetic,
+        columns=None if columns is None else parse_columns(columns),
+        malformed=malformed,
+        code_map=code_map,
         model=model,
         limit=limit,
         title=title,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -37,6 +37,28 @@ SummaryColumn = Annotated[
     typer.Option(
         metavar="NAME", help="Column of the summaries; by default target, summary or section_text."
     ),
+]
+
+
+Columns = Annotated[
+    str | None,
+    typer.Option(
+        metavar="WHAT=NAME,...",
+        help="Columns of a .csv or .parquet file with a row for each code: patient, visit, code, "
+        "and perhaps age, sex, time, sequence.",
+    ),
+]
+CodeMap = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="A .csv file with the columns 'from' and 'to': ICD-9-CM codes for codes of another "
+        "vocabulary.",
+    ),
+]
+OnMalformed = Annotated[
+    Literal["raise", "drop"],
+    typer.Option(help="Stop at the first malformed row, or drop such rows and count them."),
 ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,10 @@ from ehr_course.cli.run_record import (
 )
 from ehr_course.cli.settings import PrepareSettings
 from ehr_course.errors import InputError
-from ehr_course.records import NotePair, PatientRecord
+from ehr_course.records import AnyRecord, NotePair, PatientRecord
+from ehr_course.sources.any_cohort import load_cohort, read_code_map
 from ehr_course.sources.cohort import LoadReport
 from ehr_course.sources.meds import write_meds
-from ehr_course.sources.mimic import load
 from ehr_course.sources.notes import NoteSplit, read_notes, split_notes
 from ehr_course.sources.splits import split_by_patient
 from ehr_course.sources.synthetic import make_cohort, make_notes
@@ -55,6 +55,10 @@ def prepare(
     """
     if settings.data is not None and settings.notes is not None:
         raise InputError("prepare", "", "both data and notes are named", "Name one of them.")
+    if settings.data is None and (settings.columns is not None or settings.code_map is not None):
+        raise InputError(
+            "prepare", "--columns and --code-map", "no data are named", "Give --data too."
+        )
     if settings.validation + settings.test >= 1:
         raise InputError(
             "prepare",
@@ -63,7 +67,8 @@ def prepare(
             "Name two shares that add up to less than 1.",
         )
     source = settings.data if settings.notes is None else settings.notes
-    inputs = [] if source in (None, EMBEDDED) else [Path(source)]
+    read = (None if source == EMBEDDED else source, settings.code_map)
+    inputs = [Path(path) for path in read if path is not None]
     with result_folder(out, overwrite=overwrite, inputs=inputs) as unfinished:
         write = _write_records if settings.notes is None else _write_notes
         inputs, result, report = write(settings, unfinished, expected)
@@ -107,8 +112,30 @@ def _records(settings: PrepareSettings) -> tuple[list[PatientRecord], LoadReport
     if settings.data is None:
         hospital = settings.hospital
         return make_cohort(settings.patients, seed=settings.seed, hospital=hospital), None
-    cohort = load(settings.data, malformed=settings.malformed)
+    cohort = load_cohort(
+        settings.data,
+        columns=settings.columns,
+        malformed=settings.malformed,
+        code_map=None if settings.code_map is None else read_code_map(settings.code_map),
+    )
+    _check_can_be_learned(settings.data, cohort.records)
     return list(cohort.records), cohort.report
+
+
+def _check_can_be_learned(data: str, records: Sequence[AnyRecord]) -> None:
+    """Models ask for an age and a sex, and the format of the folder for times."""
+    for what, lacking in (
+        ("sex", any(record.sex is None for record in records)),
+        ("age", any(record.age is None for record in records)),
+        ("time", any(v.admitted is None for record in records for v in record.visits)),
+    ):
+        if lacking:
+            raise InputError(
+                data,
+                "",
+                f"it has no {what}, and a model cannot be trained without it",
+                f"Add a column of it, and name it: --columns {what}=NAME.",
+            )
 
 
 def _write_notes(
@@ -167,4 +194,4 @@ def _dropped(report: LoadReport | None) -> dict[str, int]:
     """Rows that were read and are in no record, by table and reason."""
     if report is None:
         return {}
-    return {f"{table}: {reason}": count for (table, reason), count in report.dropped.items()}
+    return report.dropped_by_name

@@ -29,7 +29,10 @@ class PrepareSettings(Settings):
     """Settings of ``ehr-course prepare``.
 
     Attributes:
-        data: folder of MIMIC-III, MIMIC-IV or MEDS, or None for the embedded hospital.
+        data: folder of MIMIC-III, MIMIC-IV, MEDS, OMOP or Synthea, a table with a row for each
+            code, or None for the embedded hospital.
+        columns: of such a table: which column says what.
+        code_map: a .csv file with ICD-9-CM codes for those of the data, or None.
         notes: file with notes and summaries, "embedded", or None for patient records.
         patients: how many patients the embedded hospital has.
         hospital: "general" or "heart".
@@ -43,6 +46,8 @@ class PrepareSettings(Settings):
     """
 
     data: str | None = None
+    columns: dict[str, str] | None = None
+    code_map: str | None = None
     notes: str | None = None
     patients: Count = 5_000
     hospital: Literal["general", "heart"] = "general"
@@ -117,7 +122,10 @@ class EvaluateSettings(Settings):
 
     Attributes:
         real: the folder that ``prepare`` wrote.
-        synthetic: what ``generate`` wrote, or any folder or file in one of its formats.
+        synthetic: what ``generate`` wrote, or a cohort of another tool; see load_cohort.
+        columns: of a .csv or .parquet file: which of them says what.
+        malformed: "raise" or "drop".
+        code_map: a .csv file with ICD-9-CM codes for those of the synthetic cohort, or None.
         model: the folder that ``train`` wrote, or None.
         limit: at most so many patients of each cohort, or None for all.
         title: of the report.
@@ -125,6 +133,9 @@ class EvaluateSettings(Settings):
 
     real: str
     synthetic: str
+    columns: dict[str, str] | None = None
+    malformed: Literal["raise", "drop"] = "raise"
+    code_map: str | None = None
     model: str | None = None
     limit: Annotated[int, Field(ge=2)] | None = None
     title: str = "A synthetic cohort beside the real one"

@@ -8,7 +8,10 @@ import typer
 
 from ehr_course.cli.options import (
     MOST_PATIENTS,
+    CodeMap,
+    Columns,
     NoteColumn,
+    OnMalformed,
     OutFolder,
     Overwrite,
     Quiet,
@@ -17,6 +20,7 @@ from ehr_course.cli.options import (
     run_command,
 )
 from ehr_course.cli.settings import PrepareSettings, TrainSettings
+from ehr_course.sources.column_names import parse_columns
 
 
 def prepare(
@@ -25,10 +29,13 @@ def prepare(
         str | None,
         typer.Option(
             metavar="FOLDER",
-            help="Tables of MIMIC-III or MIMIC-IV, or a MEDS dataset; which of them it is, is "
+            help="Tables of MIMIC, OMOP or Synthea, a MEDS dataset, or a .csv or .parquet file "
+            "with a row for each code; which of them it is, is "
             "recognised. By default the embedded hospital, whose patients are invented.",
         ),
     ] = None,
+    columns: Columns = None,
+    code_map: CodeMap = None,
     notes: Annotated[
         str | None,
         typer.Option(
@@ -47,10 +54,7 @@ def prepare(
         Literal["general", "heart"],
         typer.Option(help="Which embedded hospital: every age, or old people's hearts."),
     ] = "general",
-    malformed: Annotated[
-        Literal["raise", "drop"],
-        typer.Option(help="Stop at the first malformed row, or drop such rows and count them."),
-    ] = "raise",
+    malformed: OnMalformed = "raise",
     validation: Annotated[
         float, typer.Option(min=0, max=1, help="Share of the patients to choose a model by.")
     ] = 0.1,
@@ -92,6 +96,8 @@ def prepare(
         raise typer.BadParameter("give --data or --notes, not both")
     settings = PrepareSettings(
         data=data,
+        columns=None if columns is None else parse_columns(columns),
+        code_map=code_map,
         notes=notes,
         patients=patients,
         hospital=hospital,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from ehr_course.errors import InputError
-from ehr_course.records import PatientRecord
+from ehr_course.records import AnyRecord
 
 
 @dataclass(frozen=True)
@@ -22,16 +22,17 @@ class CodeTable:
         visits: float32 (visits, codes): 1 where the visit has the code; visits of a patient
             stand together, in the order of time.
         owner: int64 (visits,): the row of each visit's patient.
-        ages: int64 (patients,): completed years at the first visit.
-        sexes: str (patients,): "F" or "M".
+        ages: int64 (patients,): completed years at the first visit; None where the age of a
+            patient is not known.
+        sexes: str (patients,): "F" or "M"; None where the sex of a patient is not known.
     """
 
     codes: tuple[str, ...]
     patients: csr_array
     visits: csr_array
     owner: np.ndarray
-    ages: np.ndarray
-    sexes: np.ndarray
+    ages: np.ndarray | None
+    sexes: np.ndarray | None
 
     def __len__(self) -> int:
         return self.patients.shape[0]
@@ -47,12 +48,12 @@ class CodeTable:
             self.patients[rows],
             self.visits[first[rows][owner] + within],
             owner,
-            self.ages[rows],
-            self.sexes[rows],
+            None if self.ages is None else self.ages[rows],
+            None if self.sexes is None else self.sexes[rows],
         )
 
 
-def code_tables(*cohorts: Sequence[PatientRecord]) -> tuple[CodeTable, ...]:
+def code_tables(*cohorts: Sequence[AnyRecord]) -> tuple[CodeTable, ...]:
     """The tables of cohorts that are to be compared: one list of columns for all of them.
 
     Args:
@@ -61,7 +62,7 @@ def code_tables(*cohorts: Sequence[PatientRecord]) -> tuple[CodeTable, ...]:
     Raises:
         InputError: if a cohort has no patients.
 
-    >>> from ehr_course.records import Visit
+    >>> from ehr_course.records import PatientRecord, Visit
     >>> one = [PatientRecord(1, "F", 50, (Visit(("4280", "4019")), Visit(("4280",))))]
     >>> table, other = code_tables(one, [PatientRecord(2, "M", 60, (Visit(("486",)),))])
     >>> table.codes
@@ -90,7 +91,7 @@ def code_tables(*cohorts: Sequence[PatientRecord]) -> tuple[CodeTable, ...]:
 
 
 def _table(
-    cohort: Sequence[PatientRecord], codes: tuple[str, ...], column: dict[str, int]
+    cohort: Sequence[AnyRecord], codes: tuple[str, ...], column: dict[str, int]
 ) -> CodeTable:
     visits = [visit for record in cohort for visit in record.visits]
     owner = np.repeat(np.arange(len(cohort)), [len(record.visits) for record in cohort])
@@ -103,9 +104,34 @@ def _table(
         of_patients,
         of_visits,
         owner,
-        np.array([record.age for record in cohort], dtype=np.int64),
-        np.array([record.sex for record in cohort]),
+        _known([record.age for record in cohort]),
+        _known([record.sex for record in cohort]),
     )
+
+
+def _known(values: list) -> np.ndarray | None:
+    """The values of all patients, or None where one of them is not known."""
+    return None if None in values else np.array(values)
+
+
+def unknown_in(tables: Mapping[str, CodeTable]) -> dict[str, str]:
+    """Which of "age" and "sex" not all cohorts have, and why, in the words of a report.
+
+    Args:
+        tables: of each cohort, by its name.
+
+    >>> from ehr_course.records import PartialRecord, Visit
+    >>> (table,) = code_tables([PartialRecord(1, "F", None, (Visit(("486",)),))])
+    >>> unknown_in({"synthetic": table})
+    {'age': 'the synthetic cohort has no age'}
+    """
+    found = {}
+    for what, attribute in (("age", "ages"), ("sex", "sexes")):
+        names = [name for name, table in tables.items() if getattr(table, attribute) is None]
+        if names:
+            cohorts = "cohort has" if len(names) == 1 else "cohorts have"
+            found[what] = f"the {' and the '.join(names)} {cohorts} no {what}"
+    return found
 
 
 def _ones(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> csr_array:

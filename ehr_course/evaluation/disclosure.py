@@ -25,7 +25,7 @@ from ehr_course.errors import InputError
 from ehr_course.evaluation.code_table import CodeTable
 from ehr_course.evaluation.measure import GROUPS
 from ehr_course.evaluation.nearest_neighbours import Metric, similarities
-from ehr_course.records import PatientRecord
+from ehr_course.records import AnyRecord
 
 
 @dataclass(frozen=True)
@@ -153,13 +153,13 @@ def _ratio(numerators: np.ndarray, denominators: np.ndarray) -> float:
 Visits = tuple[tuple[str, ...], ...]
 
 
-def visits_of(record: PatientRecord) -> Visits:
+def visits_of(record: AnyRecord) -> Visits:
     """What a copy is compared by: the codes of each visit, sorted, visits in their order."""
     return tuple(tuple(sorted(visit.codes)) for visit in record.visits)
 
 
 def copies_by_group(
-    written: Sequence[PatientRecord], train: Sequence[PatientRecord], groups: np.ndarray
+    written: Sequence[AnyRecord], train: Sequence[AnyRecord], groups: np.ndarray
 ) -> np.ndarray:
     """In which groups of the training patients each written patient has a twin.
 
@@ -174,7 +174,7 @@ def copies_by_group(
     Returns:
         bool (written, groups); any of a row says whether the patient is a copy.
 
-    >>> from ehr_course.records import Visit
+    >>> from ehr_course.records import PatientRecord, Visit
     >>> train = [PatientRecord(1, "F", 50, (Visit(("4280", "4019")),))]
     >>> written = [PatientRecord(0, "M", 70, (Visit(("4019", "4280")),))]
     >>> copies_by_group(written, train, np.array([2])).nonzero()
@@ -212,7 +212,7 @@ def chance_of_absence(table: CodeTable, columns: np.ndarray, n_patients: int) ->
         InputError: if more patients are drawn than there are.
 
     >>> from ehr_course.evaluation.code_table import code_tables
-    >>> from ehr_course.records import Visit
+    >>> from ehr_course.records import PatientRecord, Visit
     >>> cohort = [PatientRecord(i, "F", 50, (Visit((c,)),)) for i, c in enumerate(["486", "4019"])]
     >>> (table,) = code_tables(cohort)
     >>> chance_of_absence(table, np.array([0]), 1).round(6)

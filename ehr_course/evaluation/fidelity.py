@@ -35,11 +35,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ehr_course.errors import InputError
-from ehr_course.evaluation.code_table import CodeTable, code_tables
-from ehr_course.evaluation.fidelity_statistics import Counted, everything_counted
+from ehr_course.evaluation.code_table import CodeTable, code_tables, unknown_in
+from ehr_course.evaluation.fidelity_statistics import NEEDED_BY, Counted, everything_counted
 from ehr_course.evaluation.measure import (
     FEWEST,
     RESAMPLES,
+    LeftOut,
     Measure,
     drawn_counts,
     generator,
@@ -47,7 +48,7 @@ from ehr_course.evaluation.measure import (
     measure_named,
     too_few,
 )
-from ehr_course.records import PatientRecord
+from ehr_course.records import AnyRecord
 
 SPLITS = 20
 """How often the cohorts are split at random, to compare m patients with m others."""
@@ -62,11 +63,13 @@ class Fidelity:
             fidelity's docstring, in its order.
         size: m, how many patients were compared with how many others.
         warnings: what the reader must know before the numbers are used; empty if nothing.
+        left_out: the measures of age or sex, where a cohort has none.
     """
 
     measures: tuple[Measure, ...]
     size: int
     warnings: tuple[str, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
 
     def __getitem__(self, name: str) -> Measure:
         """The measure of a name."""
@@ -74,10 +77,10 @@ class Fidelity:
 
 
 def fidelity(
-    real: Sequence[PatientRecord],
-    synthetic: Sequence[PatientRecord],
+    real: Sequence[AnyRecord],
+    synthetic: Sequence[AnyRecord],
     *,
-    other_real: Sequence[PatientRecord] = (),
+    other_real: Sequence[AnyRecord] = (),
     seed: int = 0,
     resamples: int = RESAMPLES,
     confidence: float = 0.95,
@@ -158,7 +161,12 @@ def fidelity(
             for (n, needs), names in without_interval.items()
         )
         warnings.append(f"No interval is given below {FEWEST} patients. In one cohort {listed}.")
-    return Fidelity(tuple(measures), comparison.size, tuple(warnings))
+    left_out = tuple(
+        LeftOut(name, reason)
+        for what, reason in unknown_in({"real": tables[0], "synthetic": tables[1]}).items()
+        for name in NEEDED_BY[what]
+    )
+    return Fidelity(tuple(measures), comparison.size, tuple(warnings), left_out)
 
 
 class _Comparison:
@@ -225,9 +233,7 @@ def _mean(values: np.ndarray) -> float:
     return float(finite.mean()) if len(finite) else math.nan
 
 
-def _warnings(
-    real: CodeTable, synthetic: CodeTable, other_real: Sequence[PatientRecord]
-) -> list[str]:
+def _warnings(real: CodeTable, synthetic: CodeTable, other_real: Sequence[AnyRecord]) -> list[str]:
     """What to know about two cohorts before they are compared."""
     warnings = [
         *too_few("real cohort", len(real)),

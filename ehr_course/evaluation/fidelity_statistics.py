@@ -53,6 +53,10 @@ class Sums(NamedTuple):
         return Sums(self.counts[choices], self.of[choices])
 
 
+NEEDED_BY = {"age": ("age JS divergence", "age difference"), "sex": ("sex difference",)}
+"""The statistics that are left out where a cohort has no age, or no sex."""
+
+
 @dataclass(frozen=True)
 class Statistic:
     """One number for the sums of two sides.
@@ -114,7 +118,10 @@ class Counted:
 
 
 def everything_counted(real: CodeTable, synthetic: CodeTable) -> Iterator[Counted]:
-    """Each kind of thing in turn, with what is made of it; one at a time, to save memory."""
+    """Each kind of thing in turn, with what is made of it; one at a time, to save memory.
+
+    Ages and sexes are left out where a cohort has none; see NEEDED_BY.
+    """
     tables = (real, synthetic)
     patients = tuple(np.ones(len(table), dtype=np.float32) for table in tables)
     visits_of = tuple(sum_over_visits(table) for table in tables)
@@ -188,8 +195,11 @@ def everything_counted(real: CodeTable, synthetic: CodeTable) -> Iterator[Counte
     codes_per_visit = tuple(np.diff(table.visits.indptr) for table in tables)
     owners = tuple(table.owner for table in tables)
     yield _numbers("codes per visit", "codes", "codes a visit has", codes_per_visit, owners)
-    ages = tuple(table.ages for table in tables)
-    yield _numbers("age", "years", "ages at the first visit, in whole years", ages)
+    if real.ages is not None and synthetic.ages is not None:
+        ages = (real.ages, synthetic.ages)
+        yield _numbers("age", "years", "ages at the first visit, in whole years", ages)
+    if real.sexes is None or synthetic.sexes is None:
+        return
     yield Counted(
         tuple(csr_array((table.sexes == "F")[:, None].astype(np.float32)) for table in tables),
         patients,

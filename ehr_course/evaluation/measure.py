@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -90,6 +90,18 @@ class Measure:
             name: None if isinstance(field, float) and not math.isfinite(field) else field
             for name, field in asdict(self).items()
         }
+
+
+class LeftOut(NamedTuple):
+    """A measure that a cohort could not be judged by.
+
+    Attributes:
+        name: of the measure.
+        reason: what is missing, as in "the synthetic cohort has no sex".
+    """
+
+    name: str
+    reason: str
 
 
 def measure_named(measures: Sequence[Measure], name: str) -> Measure:

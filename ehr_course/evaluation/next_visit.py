@@ -19,15 +19,15 @@ class NextVisits:
         before: float32 (pairs, codes): 1 where an earlier visit of the patient has the code.
         next: float32 (pairs, codes): 1 where the visit has the code.
         owner: int64 (pairs,): the row of the patient.
-        ages: int64 (pairs,): years at the first visit.
-        sexes: str (pairs,): "F" or "M".
+        ages: int64 (pairs,): years at the first visit, or None.
+        sexes: str (pairs,): "F" or "M", or None.
     """
 
     before: csr_array
     next: csr_array
     owner: np.ndarray
-    ages: np.ndarray
-    sexes: np.ndarray
+    ages: np.ndarray | None
+    sexes: np.ndarray | None
 
     def __len__(self) -> int:
         return self.before.shape[0]
@@ -35,17 +35,22 @@ class NextVisits:
     def select(self, rows: np.ndarray) -> NextVisits:
         """Some of the pairs, in the order of ``rows``, int64 (chosen,)."""
         parts = (self.before, self.next, self.owner, self.ages, self.sexes)
-        return NextVisits(*(part[rows] for part in parts))
+        return NextVisits(*(None if part is None else part[rows] for part in parts))
 
     def features(self) -> csr_array:
         """What a prediction starts from: float64 (pairs, codes + 2).
 
-        The codes before, the age and the sex. The age is in units of 25 years from 50, about
-        its spread in a hospital: fixed numbers, so that cohorts are scaled alike.
+        The codes before, the age and the sex; what is None has no column. The age is in units of
+        25 years from 50, about its spread in a hospital: fixed numbers, so that cohorts are
+        scaled alike.
         """
-        age = (self.ages - 50) / 25
-        demographics = csr_array(np.stack([age, self.sexes == "F"], axis=1).astype(np.float64))
-        features = hstack([self.before.astype(np.float64), demographics], format="csr")
+        known = []
+        if self.ages is not None:
+            known.append((self.ages - 50) / 25)
+        if self.sexes is not None:
+            known.append(self.sexes == "F")
+        columns = [csr_array(column[:, None].astype(np.float64)) for column in known]
+        features = hstack([self.before.astype(np.float64), *columns], format="csr")
         # scikit-learn takes no others; SciPy chooses int64 for some products.
         features.indices = features.indices.astype(np.int32)
         features.indptr = features.indptr.astype(np.int32)
@@ -78,7 +83,10 @@ def next_visits(table: CodeTable) -> NextVisits:
     before = csr_array(among @ table.visits)
     before.data[:] = 1.0
     owner = table.owner[chosen]
-    return NextVisits(before, table.visits[chosen], owner, table.ages[owner], table.sexes[owner])
+    ages, sexes = (
+        None if values is None else values[owner] for values in (table.ages, table.sexes)
+    )
+    return NextVisits(before, table.visits[chosen], owner, ages, sexes)
 
 
 def predict(train: NextVisits, test: NextVisits, columns: np.ndarray) -> np.ndarray:

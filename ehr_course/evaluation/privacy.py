@@ -40,8 +40,8 @@ from tqdm import tqdm
 
 from ehr_course.errors import InputError
 from ehr_course.evaluation import privacy_attacks
-from ehr_course.evaluation.measure import Measure, measure_named
-from ehr_course.records import PatientRecord
+from ehr_course.evaluation.measure import LeftOut, Measure, measure_named
+from ehr_course.records import AnyRecord
 
 if TYPE_CHECKING:
     from ehr_course.models.prompt_bart import PromptBart
@@ -55,10 +55,12 @@ class Privacy:
     Attributes:
         measures: each with its interval and its floor, in the order of privacy's docstring.
         warnings: what the reader must know before the numbers are used; empty if nothing.
+        left_out: the attacks that nothing could be said about.
     """
 
     measures: tuple[Measure, ...]
     warnings: tuple[str, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
 
     def __getitem__(self, name: str) -> Measure:
         """The measure of a name."""
@@ -66,9 +68,9 @@ class Privacy:
 
 
 def privacy(
-    train: Sequence[PatientRecord],
-    held_out: Sequence[PatientRecord],
-    synthetic: Sequence[PatientRecord],
+    train: Sequence[AnyRecord],
+    held_out: Sequence[AnyRecord],
+    synthetic: Sequence[AnyRecord],
     *,
     model: PromptBart | None = None,
     tokenizer: CodeTokenizer | None = None,

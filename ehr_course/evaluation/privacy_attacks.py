@@ -37,7 +37,7 @@ from ehr_course.evaluation.membership import (
     membership_interval,
 )
 from ehr_course.evaluation.nearest_neighbours import adversarial_accuracies
-from ehr_course.records import PatientRecord
+from ehr_course.records import AnyRecord
 
 if TYPE_CHECKING:
     from ehr_course.models.prompt_bart import PromptBart
@@ -65,9 +65,9 @@ RARE = 5
 class Case:
     """The three cohorts, as records and as tables, and what is noticed on the way."""
 
-    train: Sequence[PatientRecord]
-    held_out: Sequence[PatientRecord]
-    synthetic: Sequence[PatientRecord]
+    train: Sequence[AnyRecord]
+    held_out: Sequence[AnyRecord]
+    synthetic: Sequence[AnyRecord]
     seed: int
     warnings: list[str] = field(default_factory=list)
 

@@ -1,29 +1,31 @@
 """Is a synthetic cohort of use? Learn from it, and predict real patients.
 
 The task is the next visit: which of the most frequent codes stand in it, from age, sex and the
-codes of the visits before. The **value** of a measure is what a model that learned from synthetic
-patients reaches on real test patients; the **floor** is what the same model reaches there when it
-learned from as many real patients. The last two measures need no model: everyone gets each code's
-frequency, of which the AUROC is 0.5 by definition. A synthetic cohort that does not beat them has
-taught nothing about individual patients.
+codes of the visits before. Where a cohort has no age or no sex, nobody's is used. The **value** of
+a measure is what a model that learned from synthetic patients reaches on real test patients; the
+**floor** is what the same model reaches there when it learned from as many real patients. The last
+two measures need no model: everyone gets each code's frequency, of which the AUROC is 0.5 by
+definition. A synthetic cohort that does not beat them has taught nothing about individual
+patients.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from ehr_course.errors import InputError
-from ehr_course.evaluation.code_table import CodeTable, code_tables
+from ehr_course.evaluation.code_table import CodeTable, code_tables, unknown_in
 from ehr_course.evaluation.measure import (
     FEWEST,
     GROUPS,
     RESAMPLES,
     SHARE,
+    LeftOut,
     Measure,
     drawn_counts,
     interval_around,
@@ -33,7 +35,7 @@ from ehr_course.evaluation.measure import (
     weighted_ranking,
 )
 from ehr_course.evaluation.next_visit import NextVisits, frequencies, next_visits, predict
-from ehr_course.records import PatientRecord
+from ehr_course.records import AnyRecord
 
 CODES = 25
 """At most so many codes are predicted: the most frequent of the training patients' next visits."""
@@ -63,6 +65,17 @@ _MEANINGS: dict[Score, str] = {
 }
 
 
+BY_FREQUENCY = " by frequency alone"
+
+NAMES = tuple(
+    f"next visit {score}{how}"
+    for how in ("", BY_FREQUENCY)
+    for score in _MEANINGS
+    if not (how and score == "AUROC")
+)
+"""The measures, in their order."""
+
+
 @dataclass(frozen=True)
 class Utility:
     """What can be learned from a synthetic cohort.
@@ -71,11 +84,13 @@ class Utility:
         measures: each with its interval and its floor; none where there is no next visit.
         warnings: what the reader must know before the numbers are used; empty if nothing.
         codes: the codes that are predicted, the most frequent first.
+        left_out: the measures that nothing could be said about.
     """
 
     measures: tuple[Measure, ...]
     warnings: tuple[str, ...] = ()
     codes: tuple[str, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
 
     def __getitem__(self, name: str) -> Measure:
         """The measure of a name."""
@@ -83,9 +98,9 @@ class Utility:
 
 
 def utility(
-    train: Sequence[PatientRecord],
-    synthetic: Sequence[PatientRecord],
-    test: Sequence[PatientRecord],
+    train: Sequence[AnyRecord],
+    synthetic: Sequence[AnyRecord],
+    test: Sequence[AnyRecord],
     *,
     seed: int = 0,
 ) -> Utility:
@@ -124,6 +139,17 @@ def utility(
             raise InputError("utility", name, "it has no patients", "Give at least one patient.")
     rng = np.random.default_rng(seed)
     tables = code_tables(train, synthetic, test)
+    named = dict(zip(("training", "synthetic", "held-out"), tables, strict=True))
+    unknown = unknown_in(named)
+    # All three must say the same of a patient, so what one of them lacks nobody has.
+    if "age" in unknown:
+        tables = tuple(replace(table, ages=None) for table in tables)
+    if "sex" in unknown:
+        tables = tuple(replace(table, sexes=None) for table in tables)
+    without = [
+        f"The next visit is predicted without the {what}, for the floor too: {reason}."
+        for what, reason in unknown.items()
+    ]
     size = min(len(train), len(synthetic))
     real, written = (_pairs(table, size, rng) for table in tables[:2])
     asked = _pairs(tables[2], len(test), rng)
@@ -141,7 +167,7 @@ def utility(
         return Utility((), (why,))
     judge = _Judge(asked, columns, rng)
     measures = []
-    for learn, how in ((predict, ""), (frequencies, " by frequency alone")):
+    for learn, how in ((predict, ""), (frequencies, BY_FREQUENCY)):
         ours, floor = (judge.scores(learn(pairs, asked, columns)) for pairs in (written, real))
         errors = judge.errors_of_learning(learn, written, real, rng)
         measures += [
@@ -150,7 +176,8 @@ def utility(
             if not (how and score == "AUROC")
         ]
     codes = tuple(tables[0].codes[column] for column in columns)
-    return Utility(tuple(measures), tuple(_warnings(written, asked, columns)), codes)
+    warnings = (*without, *_warnings(written, asked, columns))
+    return Utility(tuple(measures), warnings, codes)
 
 
 def _pairs(table: CodeTable, size: int, rng: np.random.Generator) -> NextVisits:

@@ -19,17 +19,18 @@ from scipy.stats import binomtest
 
 from ehr_course import icd9
 from ehr_course.errors import InputError
-from ehr_course.evaluation.code_table import CodeTable, code_tables
+from ehr_course.evaluation.code_table import CodeTable, code_tables, unknown_in
 from ehr_course.evaluation.measure import (
     RESAMPLES,
     SHARE,
+    LeftOut,
     Measure,
     generator,
     measure_named,
     share_interval,
     too_few,
 )
-from ehr_course.records import MAX_AGE, PatientRecord, Sex
+from ehr_course.records import MAX_AGE, AnyRecord, PatientRecord, Sex
 
 Visits = Iterable[Iterable[str]]
 """One patient's codes, visit by visit, as CodeTokenizer.decode returns them."""
@@ -72,6 +73,14 @@ def impossible_share_of(records: Sequence[PatientRecord]) -> float:
     )
 
 
+NAMES = {
+    "codes": "impossible codes",
+    "visits": "visits with an impossible code",
+    "patients": "patients with an impossible code",
+}
+"""The measures, by what is counted."""
+
+
 class WorstCode(NamedTuple):
     """A code that was written for patients who cannot have it.
 
@@ -97,11 +106,13 @@ class Validity:
             impossible code", each a share from 0 to 1.
         worst: the codes that are impossible most often, most often first.
         warnings: what the reader must know before the numbers are used; empty if nothing.
+        left_out: all three measures, where the patients have no age or no sex.
     """
 
     measures: tuple[Measure, ...]
     worst: list[WorstCode]
     warnings: tuple[str, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
 
     def __getitem__(self, name: str) -> Measure:
         """The measure of a name."""
@@ -109,9 +120,9 @@ class Validity:
 
 
 def validity(
-    records: Sequence[PatientRecord],
+    records: Sequence[AnyRecord],
     *,
-    real: Sequence[PatientRecord] | None = None,
+    real: Sequence[AnyRecord] | None = None,
     seed: int = 0,
     resamples: int = RESAMPLES,
     confidence: float = 0.95,
@@ -148,9 +159,15 @@ def validity(
     for name, cohort in (("records", records), ("real", real)):
         if cohort is not None and not len(cohort):
             raise InputError("validity", name, "it has no patients", "Give at least one patient.")
-    counts = _Counts(*code_tables(records))
-    floors = [math.nan] * 3 if real is None else _Counts(*code_tables(real)).shares()
+    (table,) = code_tables(records)
     rng = generator(seed)
+    warnings = tuple(too_few("cohort", len(records)))
+    unknown = unknown_in({"synthetic": table})
+    if unknown:
+        reason = f"the synthetic cohort has {' and '.join(f'no {what}' for what in unknown)}"
+        return Validity((), [], warnings, tuple(LeftOut(name, reason) for name in NAMES.values()))
+    counts = _Counts(table)
+    floors = _floors(real)
     measures = []
     for name, share, floor, (found, of) in zip(
         ("codes", "visits", "patients"),
@@ -162,10 +179,9 @@ def validity(
         low, high = share_interval(found, of, rng=rng, resamples=resamples, confidence=confidence)
         if share == 0 and not math.isnan(high):
             high = binomtest(0, len(records)).proportion_ci(confidence).high
-        what = "impossible codes" if name == "codes" else f"{name} with an impossible code"
         measures.append(
             Measure(
-                what,
+                NAMES[name],
                 share,
                 low,
                 high,
@@ -178,7 +194,15 @@ def validity(
                 "of real patients.",
             )
         )
-    return Validity(tuple(measures), counts.worst(most), tuple(too_few("cohort", len(records))))
+    return Validity(tuple(measures), counts.worst(most), warnings)
+
+
+def _floors(real: Sequence[AnyRecord] | None) -> list[float]:
+    """The shares of real patients; ``nan`` where there are none, or they lack age or sex."""
+    if real is None:
+        return [math.nan] * 3
+    (table,) = code_tables(real)
+    return [math.nan] * 3 if unknown_in({"real": table}) else _Counts(table).shares()
 
 
 class _Counts:

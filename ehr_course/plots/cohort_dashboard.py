@@ -16,7 +16,7 @@ from ehr_course.errors import InputError
 from ehr_course.evaluation.code_table import CodeTable, code_tables
 from ehr_course.plots import style
 from ehr_course.plots.style import Picture
-from ehr_course.records import PatientRecord
+from ehr_course.records import AnyRecord
 
 MOST_VISITS, MOST_CODES = 6, 12
 """More visits, or codes, than this are drawn as so many."""
@@ -26,6 +26,9 @@ DECADES = 10
 
 TOP = 8
 """How many codes are named."""
+
+NO_AGES = "Left out: ages by sex, which a cohort does not have"
+"""What stands in the place of the panel of ages where the age or the sex is not known."""
 
 # ---------------------------------------------------------------------- the numbers
 
@@ -39,7 +42,8 @@ class CohortLook:
         prevalence: float64 (codes,): the share of patients with the code at any visit.
         visits: float64 (6,): the share of patients with 1, 2, ... visits; the last: or more.
         codes_per_visit: float64 (12,): the share of visits with 1, 2, ... codes.
-        ages: float64 (2, 10): the share of all patients that is female, then male, by decade.
+        ages: float64 (2, 10): the share of all patients that is female, then male, by decade;
+            None where the age or the sex is not known.
         n_patients: how many there are.
         mean_visits: of a patient.
         mean_codes: of a visit.
@@ -49,19 +53,19 @@ class CohortLook:
     prevalence: np.ndarray
     visits: np.ndarray
     codes_per_visit: np.ndarray
-    ages: np.ndarray
+    ages: np.ndarray | None
     n_patients: int
     mean_visits: float
     mean_codes: float
 
 
-def looks_of(*cohorts: Sequence[PatientRecord]) -> tuple[CohortLook, ...]:
+def looks_of(*cohorts: Sequence[AnyRecord]) -> tuple[CohortLook, ...]:
     """Look at cohorts that are to be compared.
 
     Raises:
         InputError: if a cohort has no patients.
 
-    >>> from ehr_course.records import Visit
+    >>> from ehr_course.records import PatientRecord, Visit
     >>> one = [PatientRecord(1, "F", 64, (Visit(("4280", "4019")), Visit(("4280",))))]
     >>> look, other = looks_of(one, [PatientRecord(2, "M", 70, (Visit(("4019",)),))])
     >>> look.prevalence.tolist(), other.prevalence.tolist(), look.mean_codes
@@ -74,15 +78,16 @@ def _look(table: CodeTable) -> CohortLook:
     n = len(table)
     visits = np.bincount(table.owner, minlength=n)
     codes = np.asarray(table.visits.sum(axis=1)).ravel().astype(np.int64)
-    ages = [
-        np.bincount(table.ages[table.sexes == sex] // 10, minlength=DECADES) / n for sex in "FM"
-    ]
+    ages = None
+    if table.ages is not None and table.sexes is not None:
+        decades = [table.ages[table.sexes == sex] // 10 for sex in "FM"]
+        ages = np.stack([np.bincount(each, minlength=DECADES) / n for each in decades])
     return CohortLook(
         table.codes,
         np.asarray(table.patients.sum(axis=0, dtype=np.float64)).ravel() / n,
         _shares(visits, MOST_VISITS),
         _shares(codes, MOST_CODES),
-        np.stack(ages),
+        ages,
         n,
         float(visits.mean()),
         float(codes.mean()),
@@ -97,7 +102,7 @@ def _shares(counts: np.ndarray, most: int) -> np.ndarray:
 def chapters_of(look: CohortLook) -> list[int]:
     """The ICD-9-CM chapters that its codes lie in, in order.
 
-    >>> from ehr_course.records import Visit
+    >>> from ehr_course.records import PatientRecord, Visit
     >>> (look,) = looks_of([PatientRecord(1, "F", 64, (Visit(("4280", "V3001", "4019")),))])
     >>> chapters_of(look)
     [7, 18]
@@ -130,15 +135,20 @@ def describe_dashboard(
         f"{icd9.written(code)} {_percent(a)} real and {_percent(b)} synthetic"
         for code, a, b in _top(real, synthetic, chapter)[:3]
     )
-    old = [look.ages[:, 6:].sum() for look in (real, synthetic)]
-    female = [look.ages[0].sum() for look in (real, synthetic)]
     return (
         f"{whose}{dashboard_title(real, synthetic)}. {synthetic.n_patients:,} synthetic beside "
         f"{real.n_patients:,} real patients. Codes per visit: {synthetic.mean_codes:.2f}, real "
-        f"{real.mean_codes:.2f}. Most frequent of {which}: {top}. Aged 60 or more: "
-        f"{_percent(old[1])}, real {_percent(old[0])}. Female: {_percent(female[1])}, real "
-        f"{_percent(female[0])}."
+        f"{real.mean_codes:.2f}. Most frequent of {which}: {top}. "
+        f"{_ages_in_words(real, synthetic)}"
     )
+
+
+def _ages_in_words(real: CohortLook, synthetic: CohortLook) -> str:
+    if real.ages is None or synthetic.ages is None:
+        return f"{NO_AGES}."
+    old = [_percent(look.ages[:, 6:].sum()) for look in (real, synthetic)]
+    female = [_percent(look.ages[0].sum()) for look in (real, synthetic)]
+    return f"Aged 60 or more: {old[1]}, real {old[0]}. Female: {female[1]}, real {female[0]}."
 
 
 def _r2(real: CohortLook, synthetic: CohortLook) -> float:
@@ -171,8 +181,8 @@ _BAR = 0.38
 
 
 def draw_dashboard(
-    real: Sequence[PatientRecord],
-    synthetic: Sequence[PatientRecord],
+    real: Sequence[AnyRecord],
+    synthetic: Sequence[AnyRecord],
     *,
     name: str = "",
     chapter: int | None = None,
@@ -308,6 +318,11 @@ def _draw_shares(axes: Axes, real: np.ndarray, synthetic: np.ndarray, label: str
 
 
 def _draw_ages(axes: Axes, real: CohortLook, synthetic: CohortLook) -> None:
+    if real.ages is None or synthetic.ages is None:
+        axes.set_axis_off()
+        words = NO_AGES.replace(": ", ":\n").replace(", ", ",\n")
+        axes.text(0.5, 0.5, words, ha="center", va="center", size=style.SMALL, color=style.MUTED)
+        return
     places = np.arange(DECADES)
     for look, colour, offset in ((real, REAL, -_BAR / 2), (synthetic, SYNTHETIC, _BAR / 2)):
         for sign, shares in zip((-1, 1), look.ages, strict=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from typing import Any
@@ -12,14 +12,15 @@ import numpy as np
 from tqdm import tqdm
 
 from ehr_course.errors import InputError
+from ehr_course.evaluation import privacy_attacks
 from ehr_course.evaluation.fidelity import fidelity
-from ehr_course.evaluation.measure import FEWEST, Measure
+from ehr_course.evaluation.measure import FEWEST, LeftOut, Measure
 from ehr_course.evaluation.perplexity import perplexity
-from ehr_course.evaluation.privacy import privacy
-from ehr_course.evaluation.utility import utility
+from ehr_course.evaluation.privacy import Privacy, privacy
+from ehr_course.evaluation.utility import NAMES, Utility, utility
 from ehr_course.evaluation.validity import WorstCode, validity
 from ehr_course.models.prompt_bart import PromptBart
-from ehr_course.records import PatientRecord
+from ehr_course.records import AnyRecord
 from ehr_course.report.verdicts import limits_of_use, verdict
 from ehr_course.tokenizers.codes import CodeTokenizer
 
@@ -37,11 +38,32 @@ class Section:
         key: "fidelity", "validity", "perplexity", "privacy" or "utility".
         title: the question.
         measures: the answers.
+        left_out: the measures that the cohorts lack something for.
     """
 
     key: str
     title: str
     measures: tuple[Measure, ...]
+    left_out: tuple[LeftOut, ...] = ()
+
+    @property
+    def left_out_in_words(self) -> tuple[str, ...]:
+        """Which measures were left out, a sentence for each reason.
+
+        >>> from ehr_course.evaluation.measure import LeftOut
+        >>> missing = "the synthetic cohort has no age"
+        >>> left_out = tuple(LeftOut(f"age {n}", missing) for n in ("mean", "spread"))
+        >>> Section("fidelity", "?", (), left_out).left_out_in_words
+        ('Left out: age mean and age spread, because the synthetic cohort has no age.',)
+        """
+        names: dict[str, list[str]] = {}
+        for name, reason in self.left_out:
+            names.setdefault(reason, []).append(name)
+        return tuple(
+            f"Left out: {' and '.join(filter(None, (', '.join(of[:-1]), of[-1])))}, because "
+            f"{reason}."
+            for reason, of in names.items()
+        )
 
 
 @dataclass(frozen=True)
@@ -55,7 +77,8 @@ class Report:
         sections: the measures, question by question.
         worst: the impossible codes that the cohort has most often.
         limits: what the cohort must not be used for, a sentence each.
-        warnings: what was left out, and why.
+        warnings: what to know before the numbers are used.
+        reading: what was dropped or changed when the cohorts were read.
         settings: the seed and the versions of the packages that computed this.
     """
 
@@ -66,11 +89,17 @@ class Report:
     limits: tuple[str, ...]
     warnings: tuple[str, ...]
     settings: dict[str, Any] = field(default_factory=dict)
+    reading: tuple[str, ...] = ()
 
     @property
     def measures(self) -> dict[str, Measure]:
         """Every measure by its name."""
         return {m.name: m for section in self.sections for m in section.measures}
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Which measures were left out and why, in sentences."""
+        return tuple(text for section in self.sections for text in section.left_out_in_words)
 
     def to_json(self) -> dict[str, Any]:
         """The report as JSON holds it; a number that is not finite is None."""
@@ -84,25 +113,28 @@ class Report:
                     "measures": [
                         m.to_json() | {"verdict": verdict(m).value} for m in section.measures
                     ],
+                    "left_out": [measure._asdict() for measure in section.left_out],
                 }
                 for section in self.sections
             ],
             "impossible_codes": [code._asdict() for code in self.worst],
             "must_not_be_used_for": list(self.limits),
             "warnings": list(self.warnings),
+            "reading": list(self.reading),
             "settings": self.settings,
         }
 
 
 def judge(
     *,
-    train: Sequence[PatientRecord],
-    held_out: Sequence[PatientRecord],
-    synthetic: Sequence[PatientRecord],
-    other_real: Sequence[PatientRecord] = (),
+    train: Sequence[AnyRecord],
+    held_out: Sequence[AnyRecord] | None,
+    synthetic: Sequence[AnyRecord],
+    other_real: Sequence[AnyRecord] = (),
     model: PromptBart | None = None,
     tokenizer: CodeTokenizer | None = None,
     title: str = "A synthetic cohort",
+    reading: Sequence[str] = (),
     seed: int = 0,
     progress: bool = False,
 ) -> Report:
@@ -114,7 +146,8 @@ def judge(
 
     Args:
         train: real patients that the model learned from.
-        held_out: real patients that it did not learn from.
+        held_out: real patients that it did not learn from; without them, None, neither privacy
+            nor utility can be judged, and both are left out.
         synthetic: the cohort.
         other_real: the rest of the real patients, where train and held_out are some of them.
             They are looked at only to say which synthetic codes no real patient has.
@@ -122,6 +155,7 @@ def judge(
             500 of the held-out patients is measured, and whether its likelihood gives away those
             that it learned from.
         title: of the report.
+        reading: what was dropped or changed when the cohorts were read, a sentence each.
         seed: of every split and every bootstrap.
         progress: whether to show a bar.
 
@@ -133,7 +167,9 @@ def judge(
     judgements: dict[str, tuple[str, Callable[[], Any]]] = {
         "fidelity": (
             "Is everything as frequent as in real patients?",
-            lambda: fidelity(train, synthetic, other_real=[*held_out, *other_real], seed=seed),
+            lambda: fidelity(
+                train, synthetic, other_real=[*(held_out or ()), *other_real], seed=seed
+            ),
         ),
         "validity": (
             "Are its patients possible?",
@@ -151,13 +187,21 @@ def judge(
         ),
         "privacy": (
             "Does it give away the patients that its model learned from?",
-            lambda: privacy(
-                train, held_out, synthetic, model=model, tokenizer=tokenizer, seed=seed
+            lambda: (
+                Privacy((), (), _without_held_out(privacy_attacks.MEANINGS))
+                if held_out is None
+                else privacy(
+                    train, held_out, synthetic, model=model, tokenizer=tokenizer, seed=seed
+                )
             ),
         ),
         "utility": (
             "Can one learn from it what real patients teach?",
-            lambda: utility(train, synthetic, held_out, seed=seed),
+            lambda: (
+                Utility((), left_out=_without_held_out(NAMES))
+                if held_out is None
+                else utility(train, synthetic, held_out, seed=seed)
+            ),
         ),
     }
     if model is None:
@@ -168,11 +212,15 @@ def judge(
         for key, (question, measured) in bar:
             bar.set_description(key)
             parts.append((key, question, measured()))
-    sections = tuple(Section(key, question, part.measures) for key, question, part in parts)
+    sections = tuple(
+        Section(key, question, part.measures, getattr(part, "left_out", ()))
+        for key, question, part in parts
+    )
     warnings = [w for _, _, part in parts for w in getattr(part, "warnings", ())]
     sizes = {
         name: _size(cohort)
         for name, cohort in (("train", train), ("held out", held_out), ("synthetic", synthetic))
+        if cohort is not None
     }
     small = [f"{name} ({size['patients']})" for name, size in sizes.items() if _is_small(size)]
     if small:
@@ -191,16 +239,21 @@ def judge(
             "python": platform.python_version(),
             **{name: metadata.version(name) for name in _PACKAGES},
         },
+        tuple(reading),
     )
 
 
-def _some(cohort: Sequence[PatientRecord], most: int, seed: int) -> list[PatientRecord]:
+def _without_held_out(names: Iterable[str]) -> tuple[LeftOut, ...]:
+    return tuple(LeftOut(name, "there are no held-out patients") for name in names)
+
+
+def _some(cohort: Sequence[AnyRecord], most: int, seed: int) -> list[AnyRecord]:
     """The cohort, or so many of it, drawn without replacement."""
     rows = np.sort(np.random.default_rng(seed).permutation(len(cohort))[:most])
     return [cohort[row] for row in rows.tolist()]
 
 
-def _size(cohort: Sequence[PatientRecord]) -> dict[str, int]:
+def _size(cohort: Sequence[AnyRecord]) -> dict[str, int]:
     return {
         "patients": len(cohort),
         "visits": sum(len(record.visits) for record in cohort),
@@ -214,26 +267,30 @@ def _is_small(size: dict[str, int]) -> bool:
 
 
 def _check(
-    train: Sequence[PatientRecord],
-    held_out: Sequence[PatientRecord],
-    synthetic: Sequence[PatientRecord],
+    train: Sequence[AnyRecord],
+    held_out: Sequence[AnyRecord] | None,
+    synthetic: Sequence[AnyRecord],
     model: PromptBart | None,
     tokenizer: CodeTokenizer | None,
 ) -> None:
     for name, cohort in (("train", train), ("held_out", held_out), ("synthetic", synthetic)):
-        if not len(cohort):
+        if cohort is not None and not len(cohort):
             raise InputError(
                 "report", name, "there are no patients", "Give at least one; 30 for an interval."
             )
-    both = np.intersect1d([r.subject_id for r in train], [r.subject_id for r in held_out])
-    if len(both):
+    both = {r.subject_id for r in train} & {r.subject_id for r in held_out or ()}
+    if both:
         raise InputError(
             "report",
-            f"patient {both[0]}",
+            f"patient {min(both)}",
             "the same patient is in train and in held_out, so privacy could not be judged",
             "Split by patient: ehr_course.sources.splits.split_by_patient.",
         )
     if (model is None) != (tokenizer is None):
         raise InputError(
             "report", "model", "model and tokenizer belong together", "Give both, or neither."
+        )
+    if model is not None and held_out is None:
+        raise InputError(
+            "report", "held_out", "a model is judged by held-out patients", "Give some."
         )

@@ -18,7 +18,7 @@ from ehr_course.new_folder import check_new_folder, new_folder
 from ehr_course.plots.cohort_dashboard import draw_dashboard
 from ehr_course.plots.measures import draw_measures
 from ehr_course.plots.style import Picture
-from ehr_course.records import PatientRecord
+from ehr_course.records import AnyRecord
 from ehr_course.report.judging import Report, judge
 from ehr_course.report.verdicts import Verdict, verdict
 from ehr_course.tokenizers.codes import CodeTokenizer
@@ -30,13 +30,14 @@ PAGE, NUMBERS = "report.html", "report.json"
 def write_report(
     folder: str | Path,
     *,
-    train: Sequence[PatientRecord],
-    held_out: Sequence[PatientRecord],
-    synthetic: Sequence[PatientRecord],
-    other_real: Sequence[PatientRecord] = (),
+    train: Sequence[AnyRecord],
+    held_out: Sequence[AnyRecord] | None,
+    synthetic: Sequence[AnyRecord],
+    other_real: Sequence[AnyRecord] = (),
     model: PromptBart | None = None,
     tokenizer: CodeTokenizer | None = None,
     title: str = "A synthetic cohort",
+    reading: Sequence[str] = (),
     seed: int = 0,
     overwrite: bool = False,
     progress: bool = False,
@@ -49,8 +50,8 @@ def write_report(
     Args:
         folder: where to write; one that is not there yet, or empty. It is there whole or not
             at all.
-        train, held_out, synthetic, other_real, model, tokenizer, title, seed, progress: as
-            ``judge`` takes them.
+        train, held_out, synthetic, other_real, model, tokenizer, title, reading, seed, progress:
+            as ``judge`` takes them.
         overwrite: whether a folder with something in it is replaced.
 
     Returns:
@@ -68,6 +69,7 @@ def write_report(
         model=model,
         tokenizer=tokenizer,
         title=title,
+        reading=reading,
         seed=seed,
         progress=progress,
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from html import escape
 
-from ehr_course.records import PatientRecord
+from ehr_course.records import AnyRecord
 
 
 class Reason(StrEnum):
@@ -28,11 +28,16 @@ class Reason(StrEnum):
     DIAGNOSES_DROPPED = "all its diagnoses were dropped"
     NO_ADMISSION = "no admission"
     ADMISSIONS_DROPPED = "all admissions were dropped"
+    NO_VISIT = "no visit"
+    NO_PATIENT = "no patient"
+    ROWS_DROPPED = "all its rows were dropped"
+    UNMAPPED = "a code that the code map does not have"
     BAD_ID = "an id that is no whole number"
     BAD_SEQ_NUM = "a sequence number that is no whole number"
     BAD_DATE = "a date that cannot be read"
     BAD_SEX = "a sex other than F or M"
     BAD_AGE = "an age or year that is no whole number"
+    NO_AGE = "an age that is missing or is none"
     BAD_CODE = "a code of the wrong shape"
     BAD_VERSION = "an ICD version other than 9 or 10"
     BEFORE_BIRTH = "admitted before birth"
@@ -54,6 +59,8 @@ class Change(StrEnum):
     """What a loader rewrote without dropping anything, in the words of the report."""
 
     AGE_90 = "ages above 89 recorded as 90"
+    AGE_ROUNDED = "fractional ages rounded down to completed years"
+    CODE_MAPPED = "codes replaced by those of the code map"
     CODE_RESPELLED = "codes respelled (dot, spaces or lower case removed)"
 
 
@@ -126,6 +133,11 @@ class LoadReport:
         }
 
     @property
+    def dropped_by_name(self) -> dict[str, int]:
+        """Rows dropped, by "table: reason", as JSON can hold them."""
+        return {f"{table}: {reason}": count for (table, reason), count in self.dropped.items()}
+
+    @property
     def rows_read(self) -> dict[str, int]:
         """Rows read, by table."""
         return {table.name: table.rows_read for table in self.tables}
@@ -134,6 +146,21 @@ class LoadReport:
     def rows_used(self) -> dict[str, int]:
         """Rows that a record stands on, by table."""
         return {table.name: table.rows_used for table in self.tables}
+
+    @property
+    def losses(self) -> tuple[str, ...]:
+        """What was dropped or rewritten, a line for each table and reason.
+
+        >>> drop = Drop(Reason.NO_CODE, 2, ("line 4", "line 9"))
+        >>> LoadReport((TableReport("codes.csv", 9, 7, (drop,)),), {"ages cut": 3}).losses
+        ('codes.csv: 2 of 9 dropped (no code)', 'ages cut: 3')
+        """
+        dropped = (
+            f"{table.name}: {drop.count:,} of {table.rows_read:,} dropped ({drop.reason.value})"
+            for table in self.tables
+            for drop in table.drops
+        )
+        return (*dropped, *(f"{what}: {count:,}" for what, count in self.changed.items()))
 
     def _rows(self) -> Iterator[tuple[str, str, str, str, str]]:
         for table in self.tables:
@@ -184,7 +211,7 @@ class Cohort:
         report: every row that was read, used or dropped.
     """
 
-    records: tuple[PatientRecord, ...]
+    records: tuple[AnyRecord, ...]
     report: LoadReport
 
     def __repr__(self) -> str:

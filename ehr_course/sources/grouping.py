@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from ehr_course.records import PatientRecord, Visit
+from ehr_course.records import AnyRecord, PartialRecord, PatientRecord, Visit
 from ehr_course.sources.cohort import Reason
 from ehr_course.sources.row_filter import RowFilter
 
@@ -39,7 +39,7 @@ def drop_repeated_codes(diagnoses: RowFilter, *, same_row: str, n_codes: int) ->
 
 def build_records(
     visits: pl.DataFrame, diagnoses: pl.DataFrame, codes: Sequence[str]
-) -> tuple[PatientRecord, ...]:
+) -> tuple[AnyRecord, ...]:
     """Cut sorted columns into visits, and visits into patients.
 
     Grouping happens here and nowhere else, and without a dataframe operation per patient: rows
@@ -47,7 +47,7 @@ def build_records(
 
     Args:
         visits: one row per visit: subject_id, sex, age, hadm_id, admitted; a patient's rows are
-            neighbours, in time order.
+            neighbours, in time order. Where a sex or an age is null, PartialRecords are made.
         diagnoses: one row per code of a visit: visit (any number that orders visits as the rows
             of visits are ordered), code (position in codes); sorted by visit, then by
             importance. Every visit has at least one.
@@ -69,8 +69,10 @@ def build_records(
     ]
     starts = _run_starts(visits["subject_id"])
     patients = visits[starts]
+    known = not (patients["sex"].has_nulls() or patients["age"].has_nulls())
+    record = PatientRecord if known else PartialRecord
     return tuple(
-        PatientRecord(subject_id, sex, age, tuple(each_visit[start:end]))
+        record(subject_id, sex, age, tuple(each_visit[start:end]))
         for subject_id, sex, age, start, end in zip(
             patients["subject_id"].to_list(),
             patients["sex"].to_list(),

@@ -6,15 +6,14 @@ Tables: Johnson et al., MIMIC-III, Scientific Data 3, 160035 (2016); MIMIC-IV, S
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Literal
 
 import polars as pl
 
-from ehr_course import icd9
 from ehr_course.errors import InputError
 from ehr_course.records import MAX_AGE
+from ehr_course.sources.code_column import normalise_codes
 from ehr_course.sources.cohort import Change, Cohort, LoadReport, Reason
 from ehr_course.sources.grouping import build_records, completed_years, drop_repeated_codes
 from ehr_course.sources.row_filter import Malformed, check_malformed
@@ -24,8 +23,6 @@ ABOVE_89 = 91
 """The anchor_age that MIMIC-IV writes for everyone older than 89."""
 
 _TABLES = ("PATIENTS", "ADMISSIONS", "DIAGNOSES_ICD")
-# ICD-10-CM as far as its shape goes: letter, digit, then up to five letters or digits.
-_ICD10_SHAPE = re.compile(r"[A-Z][0-9][0-9A-Z]{1,5}")
 
 
 def load_mimic3(folder: str | Path, *, malformed: Malformed = "raise") -> Cohort:
@@ -276,43 +273,12 @@ def _read_diagnoses(
     return diagnoses
 
 
-def _normalise_codes(diagnoses: Table, column: str, *, version: int) -> list[str]:
-    """Replace the codes by their positions in the list that is returned, each code once."""
-    # A full MIMIC-III has 651,047 rows and fewer than 7,000 spellings: each is looked at once.
-    spellings = diagnoses.frame[column].unique().sort()
-    normal = [_normalised(text, version) for text in spellings]
-    codes = sorted({code for code in normal if code is not None})
-    position = {code: number for number, code in enumerate(codes)}
-    positions = pl.Series([position.get(code) for code in normal], dtype=pl.UInt32)
-    respelled = [text for text, code in zip(spellings, normal, strict=True) if text != code]
-    diagnoses.frame = diagnoses.frame.with_columns(
-        pl.col(column).replace_strict(spellings, positions).cast(pl.UInt32).alias("code"),
-        pl.col(column).is_in(respelled).alias("respelled"),
-    )
-    diagnoses.refuse(
-        pl.col("code").is_null(),
-        Reason.BAD_CODE,
-        column=column,
-        problem=f"has not the shape of an ICD-{version} diagnosis code",
-        remedy="Keep codes as text, with their leading zeros.",
-    )
-    diagnoses.frame = diagnoses.frame.drop(column)
-    return codes
-
-
-def _normalised(text: str, version: int) -> str | None:
-    if version == 9:
-        return icd9.normalize(text) if icd9.is_code(text) else None
-    code = text.strip().replace(".", "").upper()
-    return code if _ICD10_SHAPE.fullmatch(code) else None
-
-
 def _assemble(
     patients: Table, admissions: Table, diagnoses: Table, code_column: str, *, icd_version: int
 ) -> Cohort:
     """Put codes in order, drop what is left without a record, and build the records."""
     _check_something_is_left(patients, admissions, diagnoses)
-    codes = _normalise_codes(diagnoses, code_column, version=icd_version)
+    codes = normalise_codes(diagnoses, code_column, version=icd_version)
     _check_something_is_left(patients, admissions, diagnoses)
     diagnoses.frame = diagnoses.frame.sort("visit", "seq_num", maintain_order=True)
     drop_repeated_codes(diagnoses, same_row="seq_num", n_codes=len(codes))

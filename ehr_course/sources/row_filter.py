@@ -13,6 +13,8 @@ from ehr_course.sources.cohort import Drop, Reason, TableReport
 Malformed = Literal["raise", "drop"]
 """What to do with a row that holds a malformed value."""
 
+_DATE_FORMATS = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M")
+
 EXAMPLES = 3
 """How many places a report names for one reason."""
 
@@ -31,6 +33,7 @@ class RowFilter:
         file: what errors call the table.
         frame: the kept rows; its column "line" says where each stands.
         rows_read: how many rows there were.
+        place: turns a number of the column "line" into words.
     """
 
     def __init__(
@@ -57,7 +60,7 @@ class RowFilter:
         self.frame = frame
         self.rows_read = frame.height
         self.file = file
-        self._place = place
+        self.place = place
         self._malformed = malformed
         self._spelling = spelling or {}
         self._drops: dict[Reason, Drop] = {}
@@ -78,7 +81,7 @@ class RowFilter:
 
     def _count(self, reason: Reason, count: int, lines: Iterable[int]) -> None:
         before = self._drops.get(reason, Drop(reason, 0, ()))
-        examples = before.examples + tuple(self._place(line) for line in lines)
+        examples = before.examples + tuple(self.place(line) for line in lines)
         self._drops[reason] = Drop(reason, before.count + count, examples[:EXAMPLES])
 
     def refuse(
@@ -101,11 +104,58 @@ class RowFilter:
                 shown = "an empty value" if value in (None, "") else repr(str(value))
                 raise InputError(
                     self.file,
-                    f"{self._place(first['line'])}, column {self._spelling.get(column, column)!r}",
+                    f"{self.place(first['line'])}, column {self._spelling.get(column, column)!r}",
                     f"{shown} {problem}",
                     f'{remedy} Or load with malformed="drop" to leave such rows out.',
                 )
         self.drop(bad, reason)
+
+    def take(self, columns: Mapping[str, str]) -> None:
+        """Keep some columns under other names; errors spell them as the file does.
+
+        Args:
+            columns: the present name of each, by its new one; "line" is kept anyway.
+        """
+        self.frame = self.frame.select(
+            "line", *(pl.col(now).alias(new) for new, now in columns.items())
+        )
+        self._spelling = {new: self._spelling.get(now, now) for new, now in columns.items()}
+
+    def parse_numbers(self, column: str, reason: Reason) -> None:
+        """Turn a column of text into whole numbers."""
+        number = self._as_number(column)
+        self.refuse(
+            number.is_null(),
+            reason,
+            column=column,
+            problem="is not a whole number",
+            remedy="Write digits alone.",
+        )
+        self.frame = self.frame.with_columns(number)
+
+    def _as_number(self, column: str) -> pl.Expr:
+        number = pl.col(column)
+        if self.frame.schema[column] == pl.String:
+            number = number.str.strip_chars()
+        return number.cast(pl.Int64, strict=False)
+
+    def parse_dates(self, column: str) -> None:
+        """Turn a column of text into times of microsecond precision, years 1 to 9999."""
+        first, *others = (
+            pl.col(column).str.to_datetime(shape, strict=False, time_unit="us")
+            for shape in _DATE_FORMATS
+        )
+        self.frame = self.frame.with_columns(first.alias("parsed"))
+        if self.frame["parsed"].has_nulls():
+            self.frame = self.frame.with_columns(pl.coalesce("parsed", *others).alias("parsed"))
+        self.refuse(
+            pl.col("parsed").is_null(),
+            Reason.BAD_DATE,
+            column=column,
+            problem="is not a date",
+            remedy="Write it as 2101-01-31 17:05:00.",
+        )
+        self.frame = self.frame.drop(column).rename({"parsed": column})
 
     def drop_repeated_rows(self, columns: Iterable[str]) -> None:
         """Drop rows that say in these columns what an earlier row says."""
@@ -117,7 +167,7 @@ class RowFilter:
         rows = self.frame.filter(bad).sort("line")
         if not rows.is_empty():
             same = rows.filter(pl.col(column) == rows[column][0])["line"]
-            problem += f" ({' and '.join(self._place(line) for line in same.head(EXAMPLES))})"
+            problem += f" ({' and '.join(self.place(line) for line in same.head(EXAMPLES))})"
         self.refuse(
             bad,
             Reason.ROWS_DIFFER,

@@ -23,7 +23,6 @@ from ehr_course.sources.row_filter import Malformed, RowFilter
 # Bytes that are looked at together: bounds the memory of counting commas.
 _CHUNK = 1 << 20
 
-_DATE_FORMATS = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M")
 _UNCLOSED = "a quotation mark is opened and never closed"
 _OTHER_DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 
@@ -169,42 +168,6 @@ class Table(RowFilter):
             self.ids_read[column] = self.frame.select(self._as_number(column))[column]
         for column in columns:
             self.parse_numbers(column, Reason.BAD_ID)
-
-    def parse_numbers(self, column: str, reason: Reason) -> None:
-        """Turn a column of text into whole numbers."""
-        number = self._as_number(column)
-        self.refuse(
-            number.is_null(),
-            reason,
-            column=column,
-            problem="is not a whole number",
-            remedy="Write digits alone.",
-        )
-        self.frame = self.frame.with_columns(number)
-
-    def _as_number(self, column: str) -> pl.Expr:
-        number = pl.col(column)
-        if self.frame.schema[column] == pl.String:
-            number = number.str.strip_chars()
-        return number.cast(pl.Int64, strict=False)
-
-    def parse_dates(self, column: str) -> None:
-        """Turn a column of text into times of microsecond precision, years 1 to 9999."""
-        first, *others = (
-            pl.col(column).str.to_datetime(shape, strict=False, time_unit="us")
-            for shape in _DATE_FORMATS
-        )
-        self.frame = self.frame.with_columns(first.alias("parsed"))
-        if self.frame["parsed"].has_nulls():
-            self.frame = self.frame.with_columns(pl.coalesce("parsed", *others).alias("parsed"))
-        self.refuse(
-            pl.col("parsed").is_null(),
-            Reason.BAD_DATE,
-            column=column,
-            problem="is not a date",
-            remedy="Write it as 2101-01-31 17:05:00.",
-        )
-        self.frame = self.frame.drop(column).rename({"parsed": column})
 
 
 def _read_bytes(path: Path) -> bytes:

@@ -10,8 +10,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from ehr_course.cli.formats import read_cohort
 from ehr_course.models.prefix_tuning import prefix_parameters
+from ehr_course.sources.any_cohort import load_cohort
 
 SHORT = ("--steps", 6, "--batch-size", 16)
 
@@ -62,7 +62,9 @@ def test_it_writes_patients_of_its_own_without_the_first_run(ehr_course, adapted
             *("--out", tmp_path / f"of-{name}"),
         )
         assert done.exit_code == 0
-    ours, base = (read_cohort(tmp_path / f"of-{name}") for name in ("adapted", "plain"))
+    ours, base = (
+        list(load_cohort(tmp_path / f"of-{name}").records) for name in ("adapted", "plain")
+    )
     assert [(r.age, r.sex) for r in ours] == [(r.age, r.sex) for r in base]
     assert [r.codes for r in ours] != [r.codes for r in base]
 

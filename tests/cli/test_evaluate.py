@@ -7,13 +7,15 @@ import re
 import shutil
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from ehr_course.cli import evaluate as module
-from ehr_course.cli.formats import read_cohort, write_formats
+from ehr_course.cli.formats import write_formats
 from ehr_course.cli.result_folders import open_prepared
 from ehr_course.records import PatientRecord
 from ehr_course.report import judge
+from ehr_course.sources.any_cohort import load_cohort
 from ehr_course.sources.synthetic import make_cohort
 
 
@@ -28,6 +30,7 @@ def asked(monkeypatch) -> list[dict]:
 
     class Empty:
         warnings = ("few patients",)
+        left_out = ()
 
     def write(folder: Path, **cohorts: object) -> Empty:
         calls.append(cohorts)
@@ -51,6 +54,7 @@ def test_the_report_is_that_of_the_library(ehr_course, prepared, run, synthetic,
     )
     assert done.exit_code == 0
     assert sorted(path.name for path in out.iterdir()) == [
+        "load_report.txt",
         "report.html",
         "report.json",
         "run.json",
@@ -58,7 +62,7 @@ def test_the_report_is_that_of_the_library(ehr_course, prepared, run, synthetic,
     assert "Two hospitals" in (out / "report.html").read_text(encoding="utf-8")
     split = open_prepared(prepared).split()
     expected = judge(
-        train=split.train, held_out=split.test, synthetic=read_cohort(synthetic)
+        train=split.train, held_out=split.test, synthetic=list(load_cohort(synthetic).records)
     ).to_json()
     found = {section["key"]: section for section in numbers(out)["sections"]}
     for section in expected["sections"]:
@@ -80,7 +84,7 @@ def test_synthetic_patients_are_read_in_every_format(
     split = open_prepared(prepared).split()
     assert cohorts["train"] == split.train
     assert cohorts["held_out"] == split.test
-    assert content(cohorts["synthetic"]) == content(read_cohort(synthetic))
+    assert content(cohorts["synthetic"]) == content(list(load_cohort(synthetic).records))
     assert cohorts["model"] is None
 
 
@@ -152,6 +156,107 @@ def test_the_report_repeated_has_the_same_numbers(ehr_course, prepared, syntheti
     done = ehr_course("repeat", one, "--out", two)
     assert done.exit_code == 0
     assert numbers(one) == numbers(two)
+
+
+# ------------------------------------------------------------------ cohorts of other tools
+
+
+def test_visit_lists_are_judged_without_what_they_lack(ehr_course, prepared, tmp_path):
+    cohort = make_cohort(60, seed=9)
+    lists = [[list(visit.codes) for visit in record.visits] for record in cohort]
+    lists[0][0].append(lists[0][0][0])
+    path = tmp_path / "lists.json"
+    path.write_text(json.dumps(lists), encoding="utf-8")
+    out = tmp_path / "report"
+    done = ehr_course("evaluate", "--real", prepared, "--synthetic", path, "--out", out)
+    assert done.exit_code == 0, done.output
+    assert (
+        "Left out: age JS divergence and age difference, because the synthetic cohort has no age."
+    ) in done.stdout
+    assert "repeats a code of the same admission (patient 1, visit 1, code " in done.stdout
+    page = " ".join((out / "report.html").read_text(encoding="utf-8").split())
+    for words in (
+        "Left out: sex difference, because the synthetic cohort has no sex.",
+        "Left out: impossible codes, visits with an impossible code and patients with an",
+        "an impossible code, because the synthetic cohort has no age and no sex.",
+        "Synthetic cohort, lists.json: 1 of",
+    ):
+        assert words in page
+    found = {s["key"]: s for s in numbers(out)["sections"]}
+    assert not {"age difference", "sex difference"} & {
+        m["name"] for m in found["fidelity"]["measures"]
+    }
+    assert found["validity"]["measures"] == []
+    assert found["privacy"]["measures"]
+    assert found["privacy"]["left_out"] == found["utility"]["left_out"] == []
+    judged = {m["name"]: m for m in found["fidelity"]["measures"]}
+    split = open_prepared(prepared).split()
+    whole = judge(train=split.train, held_out=split.test, synthetic=cohort).to_json()
+    for measure in whole["sections"][0]["measures"]:
+        if measure["name"] in judged:  # what needs no age is what it is with ages
+            assert judged[measure["name"]] == measure
+    record = json.loads((out / "run.json").read_text(encoding="utf-8"))["result"]
+    assert record["dropped"] == {"lists.json: repeats a code of the same admission": 1}
+
+
+def test_a_table_of_other_columns_is_judged_and_repeated(
+    ehr_course, asked, prepared, synthetic, tmp_path
+):
+    table = pl.read_parquet(synthetic / "patients.parquet")
+    names = {"subject_id": "who", "visit": "stay", "code": "icd", "age": "years", "sex": "kind"}
+    table.rename(names).write_csv(tmp_path / "other.csv")
+    columns = "patient=who,visit=stay,code=icd,age=years,sex=kind"
+    done = ehr_course(
+        *("evaluate", "--real", prepared, "--synthetic", tmp_path / "other.csv"),
+        *("--columns", columns, "--out", tmp_path / "one"),
+    )
+    assert done.exit_code == 0, done.output
+    assert ehr_course("repeat", tmp_path / "one", "--out", tmp_path / "two").exit_code == 0
+    expected = content(list(load_cohort(synthetic / "patients.parquet").records))
+    assert [content(cohorts["synthetic"]) for cohorts in asked] == [expected, expected]
+
+
+def test_malformed_rows_stop_the_command_unless_they_are_to_be_dropped(
+    ehr_course, asked, prepared, tmp_path
+):
+    path = tmp_path / "a.csv"
+    path.write_text("patient,visit,code\na,1,486\nb,1,I10\n", encoding="utf-8")
+    said = refused(ehr_course, tmp_path, real=prepared, synthetic=path)
+    assert "a.csv, line 3, column 'code': 'I10' has not the shape" in said
+    done = ehr_course(
+        *("evaluate", "--real", prepared, "--synthetic", path, "--malformed", "drop"),
+        *("--out", tmp_path / "report"),
+    )
+    assert done.exit_code == 0
+    assert "a code of the wrong shape (line 3)" in done.stdout
+    [cohorts] = asked
+    assert (
+        "Synthetic cohort, a.csv: 1 of 2 dropped (a code of the wrong shape)."
+        in (cohorts["reading"])
+    )
+
+
+def test_a_missing_column_is_named_before_any_work(ehr_course, asked, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("patient,visit,diagnosis\na,1,486\n", encoding="utf-8")
+    said = refused(ehr_course, tmp_path, real=tmp_path / "not there", synthetic=path)
+    assert "hold the code (found: patient, visit, diagnosis)" in said
+    said = refused(
+        ehr_course, tmp_path, real=tmp_path, synthetic=path, columns="code=diagnosis,sexe=x"
+    )
+    assert "--columns: 'sexe=x' does not say which column holds what" in said
+    assert not asked
+
+
+def test_codes_of_another_vocabulary_are_mapped(ehr_course, asked, prepared, tmp_path):
+    (tmp_path / "a.csv").write_text("patient,visit,code\na,1,84114007\n", encoding="utf-8")
+    (tmp_path / "map.csv").write_text("from,to\n84114007,428.0\n", encoding="utf-8")
+    done = ehr_course(
+        *("evaluate", "--real", prepared, "--synthetic", tmp_path / "a.csv"),
+        *("--code-map", tmp_path / "map.csv", "--out", tmp_path / "report"),
+    )
+    assert done.exit_code == 0, done.output
+    assert [record.codes for record in asked[0]["synthetic"]] == [("4280",)]
 
 
 # ------------------------------------------------------------------ bad input

@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from ehr_course.cli import generate as module
-from ehr_course.cli.formats import read_cohort
 from ehr_course.cli.result_folders import open_prepared
 from ehr_course.generation.patients import generate_patients
 from ehr_course.generation.sampling import Sampling
 from ehr_course.models.saved import load_model
+from ehr_course.sources.any_cohort import load_cohort
 from ehr_course.sources.meds import load_meds
 from ehr_course.sources.mimic import load_mimic3
 
@@ -27,13 +27,13 @@ def test_every_format_holds_the_same_patients(synthetic):
     meds = list(load_meds(synthetic / "meds").records)
     assert len(meds) == 40
     assert list(load_mimic3(synthetic / "mimic3").records) == meds
-    table = read_cohort(synthetic / "patients.parquet")
+    table = list(load_cohort(synthetic / "patients.parquet").records)
     assert [(r.age, r.sex, r.codes) for r in table] == [(r.age, r.sex, r.codes) for r in meds]
 
 
 def test_ages_and_sexes_are_those_of_the_training_part(prepared, synthetic):
     pairs = {(record.age, record.sex) for record in open_prepared(prepared).split().train}
-    assert {(record.age, record.sex) for record in read_cohort(synthetic)} <= pairs
+    assert {(record.age, record.sex) for record in list(load_cohort(synthetic).records)} <= pairs
 
 
 def test_the_patients_are_those_that_the_library_writes(ehr_course, run, tmp_path, monkeypatch):
@@ -51,12 +51,12 @@ def test_the_patients_are_those_that_the_library_writes(ehr_course, run, tmp_pat
     assert sampling == Sampling(temperature=0.8, top_k=9, top_p=0.9)
     loaded = load_model(run / "model")
     expected = generate_patients(loaded.model, loaded.tokenizer, wanted, seed=5, sampling=sampling)
-    found = read_cohort(tmp_path / "s")
+    found = list(load_cohort(tmp_path / "s").records)
     assert [(r.age, r.sex, r.codes) for r in found] == [(r.age, r.sex, r.codes) for r in expected]
 
 
 def test_what_was_written_is_counted(synthetic):
-    records = read_cohort(synthetic)
+    records = list(load_cohort(synthetic).records)
     result = about(synthetic)["result"]
     assert result["patients"] == 40
     assert result["visits"] == sum(len(record.visits) for record in records)
@@ -65,7 +65,7 @@ def test_what_was_written_is_counted(synthetic):
 
 def test_the_terminal_says_that_dates_are_invented_and_shows_no_patient(ehr_course, run, tmp_path):
     done = ehr_course("generate", run, "--out", tmp_path / "s", "--patients", 3)
-    codes = {code for record in read_cohort(tmp_path / "s") for code in record.codes}
+    codes = {code for record in list(load_cohort(tmp_path / "s").records) for code in record.codes}
     assert done.exit_code == 0
     assert done.stdout.endswith("codes, as meds. Dates are invented.\n")
     assert not codes & set(done.stdout.split())
@@ -75,7 +75,7 @@ def test_another_seed_gives_other_patients(ehr_course, run, tmp_path):
     for seed in (1, 2):
         out = ("--out", tmp_path / str(seed))
         ehr_course("generate", run, *out, "--patients", 10, "--seed", seed)
-    one, two = (read_cohort(tmp_path / name) for name in "12")
+    one, two = (list(load_cohort(tmp_path / name).records) for name in "12")
     assert [record.codes for record in one] != [record.codes for record in two]
 
 

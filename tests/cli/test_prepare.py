@@ -29,6 +29,47 @@ def about(folder: Path) -> dict:
 # ------------------------------------------------------------------ patients
 
 
+EVENTS = "who,stay,icd,came,years,kind\n" + "".join(
+    f"p{n},{visit},{code},2101-0{visit}-01,{40 + n}.5,{'FM'[n % 2]}\n"
+    for n in range(20)
+    for visit, code in ((2, "428.0"), (1, "401.9"))
+)
+NAMES = "patient=who,visit=stay,code=icd,time=came,age=years,sex=kind"
+
+
+def test_a_table_of_events_is_prepared(ehr_course, tmp_path):
+    (tmp_path / "events.csv").write_text(EVENTS, encoding="utf-8")
+    arguments = ("prepare", "--data", tmp_path / "events.csv", "--columns", NAMES)
+    done = ehr_course(*arguments, "--out", tmp_path / "prepared")
+    assert done.exit_code == 0, done.output
+    split = open_prepared(tmp_path / "prepared").split()
+    found = sorted((r for part in split for r in part), key=lambda record: record.subject_id)
+    assert [(r.age, r.sex, r.codes) for r in found] == [
+        (40 + n, "FM"[n % 2], ("4019", "4280")) for n in range(20)
+    ]
+    changed = "fractional ages rounded down to completed years: 20"
+    assert changed in (tmp_path / "prepared" / "load_report.txt").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("lacking", ["age", "sex", "time"])
+def test_patients_that_no_model_can_learn_from_are_refused(ehr_course, tmp_path, lacking):
+    (tmp_path / "events.csv").write_text(EVENTS, encoding="utf-8")
+    columns = ",".join(part for part in NAMES.split(",") if not part.startswith(lacking))
+    done = ehr_course(
+        *("prepare", "--data", tmp_path / "events.csv", "--columns", columns),
+        *("--out", tmp_path / "prepared"),
+    )
+    assert done.exit_code == 1
+    assert f"events.csv: it has no {lacking}, and a model cannot" in done.stderr
+    assert f"--columns {lacking}=NAME" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["events.csv"]
+
+
+def test_columns_without_data_are_refused(ehr_course, tmp_path):
+    done = ehr_course("prepare", "--columns", NAMES, "--out", tmp_path / "prepared")
+    assert done.exit_code == 1 and "no data are named. Give --data too." in done.stderr
+
+
 def test_the_parts_are_those_of_split_by_patient(prepared):
     expected = split_by_patient(make_cohort(200, seed=0), seed=0)
     assert open_prepared(prepared).split() == expected

@@ -7,7 +7,7 @@ import pytest
 
 from ehr_course.errors import InputError
 from ehr_course.evaluation.code_table import CodeTable, code_tables
-from ehr_course.records import PatientRecord
+from ehr_course.records import PartialRecord, PatientRecord
 from ehr_course.sources.synthetic import make_cohort
 
 
@@ -60,3 +60,13 @@ def test_the_table_of_a_selection_can_be_selected_from() -> None:
 def test_an_empty_cohort_is_named() -> None:
     with pytest.raises(InputError, match="cohort 1: it has no patients"):
         code_tables(make_cohort(2), [])
+
+
+def test_what_is_not_known_of_one_patient_is_in_no_table() -> None:
+    cohort = make_cohort(20, seed=0)
+    last = cohort[-1]
+    unknown = PartialRecord(last.subject_id, last.sex, None, last.visits)
+    (table,) = code_tables([*cohort[:-1], unknown])
+    some = table.select(np.array([3, 1]))
+    assert table.ages is None and some.ages is None
+    assert some.sexes.tolist() == [cohort[3].sex, cohort[1].sex]

@@ -13,7 +13,7 @@ from ehr_course.errors import InputError
 from ehr_course.evaluation.code_table import code_tables
 from ehr_course.evaluation.next_visit import next_visits
 from ehr_course.evaluation.utility import Utility, utility
-from ehr_course.records import PatientRecord, Visit
+from ehr_course.records import PartialRecord, PatientRecord, Visit
 from ehr_course.sources.synthetic import make_cohort
 
 HOSPITAL = make_cohort(1_500, seed=2)
@@ -206,3 +206,37 @@ def test_few_test_patients_have_no_interval() -> None:
     assert any("recall at 10 needs more" in text for text in result.warnings)
     assert not result["next visit AUROC"].known
     assert np.isnan(result["next visit recall at 10"].value)
+
+
+@pytest.mark.parametrize("lacking", [{"age"}, {"sex"}, {"age", "sex"}])
+def test_without_an_age_or_a_sex_nobodys_is_predicted_from(lacking):
+    some = [TRAIN[:200], OTHERS[:200], TEST[:200]]
+    partial = [
+        PartialRecord(
+            r.subject_id,
+            None if "sex" in lacking else r.sex,
+            None if "age" in lacking else r.age,
+            r.visits,
+        )
+        for r in some[1]
+    ]
+    # A man of 50 has nothing but zeros where the age and the sex stand.
+    alike = [
+        [
+            PatientRecord(
+                r.subject_id,
+                "M" if "sex" in lacking else r.sex,
+                50 if "age" in lacking else r.age,
+                r.visits,
+            )
+            for r in cohort
+        ]
+        for cohort in some
+    ]
+    found, expected = utility(some[0], partial, some[2]), utility(*alike)
+    for ours, theirs in zip(found.measures, expected.measures, strict=True):
+        assert ours.value == pytest.approx(theirs.value, abs=1e-6, nan_ok=True)
+        assert ours.floor == pytest.approx(theirs.floor, abs=1e-6, nan_ok=True)
+    assert sum(np.isfinite(measure.value) for measure in found.measures) >= 3
+    said = [w for w in found.warnings if "the synthetic cohort has no" in w]
+    assert len(said) == len(lacking)

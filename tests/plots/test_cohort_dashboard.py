@@ -15,7 +15,7 @@ from ehr_course.plots.cohort_dashboard import (
     draw_looks,
     looks_of,
 )
-from ehr_course.records import PatientRecord, Visit
+from ehr_course.records import PartialRecord, PatientRecord, Visit
 from ehr_course.sources.synthetic import make_cohort
 
 REAL = make_cohort(300, seed=0)
@@ -167,3 +167,14 @@ def test_small_and_large_cohorts_fit(drawn, cohorts):
     result = drawn(draw_dashboard(*cohorts))
     assert result.cut_off() == []
     assert result.overlapping() == []
+
+
+def test_without_ages_their_panel_says_that_they_are_left_out():
+    partial = [PartialRecord(r.subject_id, None, r.age, r.visits) for r in SYNTHETIC]
+    picture = draw_dashboard(REAL, partial)
+    words = [text.get_text() for axes in picture.axes for text in axes.texts]
+    assert any(text.startswith("Left out:") for text in words)
+    assert "Left out: ages by sex" in picture.alternative_text
+    assert "Female" not in picture.alternative_text
+    whole = draw_dashboard(REAL, SYNTHETIC).alternative_text
+    assert picture.alternative_text.split(" Left out")[0] == whole.split(" Aged")[0]

@@ -1,0 +1,103 @@
+"""A report on data frames: cohorts as most programs hold them, a row for each code of a visit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ehr_course.errors import InputError
+from ehr_course.report.judging import Report, judge
+from ehr_course.report.writing import write_report
+from ehr_course.sources.code_tables import load_frame, patients_of
+from ehr_course.sources.row_filter import Malformed
+
+
+def report_on_frames(
+    real: Any,
+    synthetic: Any,
+    *,
+    held_out: Any = None,
+    folder: str | Path | None = None,
+    columns: Mapping[str, str] | None = None,
+    malformed: Malformed = "raise",
+    title: str = "A synthetic cohort",
+    seed: int = 0,
+    overwrite: bool = False,
+    progress: bool = False,
+) -> Report:
+    """Hold a synthetic cohort against real patients, each a data frame with a row for each code.
+
+    The frames have the columns patient, visit and code, and may have age (years at the first
+    visit), sex, time and sequence. What needs an age or a sex is left out where a frame has none.
+    Codes are ICD-9-CM, with their dots or without.
+
+    Args:
+        real: the patients that the generator learned from; a frame of polars or pandas, or a
+            mapping of columns to lists.
+        synthetic: those that it wrote.
+        held_out: real patients that it did not learn from. Without them privacy and utility are
+            left out: patients that it learned from cannot stand in for them. Patients are told
+            apart from those of ``real`` by their names.
+        folder: where report.html and report.json are written; None writes nothing.
+        columns: the column of each of these in all frames, where it has another name:
+            ``{"code": "icd"}``.
+        malformed: whether a malformed row raises, or is dropped and counted in
+            ``report.reading``.
+        title, seed, progress: as ``judge`` takes them.
+        overwrite: whether a folder with something in it is replaced.
+
+    Returns:
+        what was found; ``report.measures`` and ``report.left_out`` say it by name.
+
+    Raises:
+        InputError: if a frame lacks a column or has a malformed row, a cohort has no patients,
+            or the folder may not be written.
+
+    >>> real = {"patient": ["a", "a", "b"], "visit": [0, 1, 0], "code": ["428.0", "4019", "486"]}
+    >>> synthetic = {"patient": [1, 2], "visit": [1, 1], "code": ["4280", "486"]}
+    >>> report = report_on_frames(real, synthetic)
+    >>> report.sizes["synthetic"]["patients"], round(report.measures["distinct codes"].value)
+    (2, 1)
+    >>> report.left_out[0]
+    'Left out: age JS divergence and age difference, because the real and the synthetic cohorts
+     have no age.'
+    """
+    frames = {"real": real, "synthetic": synthetic, "held-out": held_out}
+    cohorts = {
+        name: load_frame(frame, name=f"{name} frame", columns=columns, malformed=malformed)
+        for name, frame in frames.items()
+        if frame is not None
+    }
+    what = {
+        "train": list(cohorts["real"].records),
+        "held_out": None,
+        "synthetic": list(cohorts["synthetic"].records),
+        "title": title,
+        "reading": [line for cohort in cohorts.values() for line in cohort.report.losses],
+        "seed": seed,
+        "progress": progress,
+    }
+    if held_out is not None:
+        _check_apart(real, held_out, columns)
+        # Each frame numbers its patients by itself; held-out ones go on where real ones end.
+        first = 1 + max(record.subject_id for record in what["train"])
+        what["held_out"] = [
+            replace(record, subject_id=number)
+            for number, record in enumerate(cohorts["held-out"].records, start=first)
+        ]
+    if folder is None:
+        return judge(**what)
+    return write_report(folder, overwrite=overwrite, **what)
+
+
+def _check_apart(real: Any, held_out: Any, columns: Mapping[str, str] | None) -> None:
+    both = patients_of(real, columns=columns) & patients_of(held_out, columns=columns)
+    if both:
+        raise InputError(
+            "held-out frame",
+            f"patient {min(both)!r}",
+            "the same patient is in the real frame, so privacy could not be judged",
+            "Split by patient, or give patients of the two frames other names.",
+        )

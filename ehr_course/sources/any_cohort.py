@@ -1,0 +1,130 @@
+"""A cohort in whichever format it is there, recognised by what the file or folder holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import polars as pl
+
+from ehr_course.errors import InputError
+from ehr_course.sources.code_tables import load_code_table
+from ehr_course.sources.cohort import Cohort
+from ehr_course.sources.mimic import load
+from ehr_course.sources.other_tools import is_table, load_omop, load_synthea, load_visit_lists
+from ehr_course.sources.row_filter import Malformed, check_malformed
+from ehr_course.sources.tables import Table, read_header
+
+PARQUET_FILE = "patients.parquet"
+"""The table that ``ehr-course generate --format parquet`` writes."""
+
+_PICKLES = (".pkl", ".pickle", ".p", ".joblib", ".npy", ".npz", ".pt", ".pth")
+_FORMATS = (
+    "Name a .csv, .parquet or .json file, or a folder of MEDS, MIMIC-III, MIMIC-IV, OMOP or "
+    "Synthea."
+)
+
+
+def load_cohort(
+    path: str | Path,
+    *,
+    columns: Mapping[str, str] | None = None,
+    malformed: Malformed = "raise",
+    code_map: Mapping[str, str] | None = None,
+) -> Cohort:
+    """Load patient records, with age and sex or without.
+
+    Args:
+        path: what ``generate`` wrote (of several formats the first of MEDS, MIMIC-III and parquet
+            is read); a folder of MEDS, MIMIC-III, MIMIC-IV, OMOP or Synthea; a .csv or .parquet
+            file with a row for each code; or a .json file with lists of visits.
+        columns: of a .csv or .parquet file; see load_code_table.
+        malformed: whether a malformed row raises, or is dropped and counted.
+        code_map: ICD-9-CM codes by the codes of the cohort, for every format but MEDS and MIMIC.
+
+    Returns:
+        the records, and a report of all rows. A pickle is never opened.
+
+    Raises:
+        InputError: if there is nothing of the kind, or something in it is malformed.
+    """
+    check_malformed(malformed)
+    path = Path(path)
+    kind, place = _kind_of(path)
+    if columns is not None and kind != "table":
+        raise InputError(
+            path,
+            "",
+            "its columns have fixed names, so --columns has nothing to say",
+            "Leave --columns out, or name a .csv or .parquet file.",
+        )
+    if kind == "known":
+        if code_map is not None:
+            raise InputError(
+                path,
+                "",
+                "MEDS and MIMIC name the vocabulary of their codes, and ICD-9-CM is read",
+                "Leave the code map out.",
+            )
+        return load(place, malformed=malformed)
+    if kind == "table":
+        return load_code_table(place, columns=columns, malformed=malformed, code_map=code_map)
+    loaders = {"lists": load_visit_lists, "omop": load_omop, "synthea": load_synthea}
+    return loaders[kind](place, malformed=malformed, code_map=code_map)
+
+
+def _kind_of(path: Path) -> tuple[str, Path]:
+    """Which loader a path is for, and where that one is to look."""
+    name = path.name.lower()
+    if name.endswith(_PICKLES):
+        raise InputError(
+            path,
+            "",
+            "reading a pickle can run any program that stands in it, so it is not opened",
+            "Write the visits as JSON: json.dump(visits, file).",
+        )
+    if path.is_file():
+        if name.endswith((".csv", ".csv.gz", ".parquet")):
+            return "table", path
+        if name.endswith(".json"):
+            return "lists", path
+        raise InputError(path, "", "this kind of file is not read", _FORMATS)
+    if not path.exists():
+        what = "file" if path.suffix else "folder"
+        raise InputError(path, "", f"there is no such {what}", "Check the path.")
+    for part in ("meds", "mimic3"):
+        if (path / part).is_dir():
+            return "known", path / part
+    if (path / PARQUET_FILE).is_file():
+        return "table", path / PARQUET_FILE
+    inside = list(path.iterdir())
+    for table, kind in (("condition_occurrence", "omop"), ("conditions", "synthea")):
+        if any(is_table(file, table) for file in inside):
+            return kind, path
+    return "known", path
+
+
+def read_code_map(path: str | Path) -> dict[str, str]:
+    """Read which ICD-9-CM code stands for each code of another vocabulary.
+
+    Args:
+        path: a .csv file with the columns "from" and "to". Each code of "from" stands there
+            once; "to" may repeat.
+
+    Raises:
+        InputError: if a column is missing, a value is empty, or a code of "from" is repeated
+            with another meaning.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(path, "", "there is no such file", "Name a .csv file.")
+    read_header(path)
+    table = Table(path.name, path, text=("from", "to"), malformed="raise")
+    table.drop_repeated_rows(("from", "to"))
+    table.refuse_differing_rows("from", problem="has two rows with other codes")
+    empty = table.frame.filter((pl.col("from") == "") | (pl.col("to") == ""))
+    if not empty.is_empty():
+        raise InputError(
+            path.name, f"line {empty['line'][0]}", "a code is missing", "Write both, or neither."
+        )
+    return dict(table.frame.select("from", "to").iter_rows())

@@ -1,0 +1,244 @@
+"""From rows of patient, visit and code, as most tools write them, to patient records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import polars as pl
+
+from ehr_course.errors import InputError
+from ehr_course.records import MAX_AGE
+from ehr_course.sources.code_column import map_codes, normalise_codes
+from ehr_course.sources.cohort import (
+    Change,
+    Cohort,
+    Drop,
+    LoadReport,
+    Reason,
+    TableReport,
+)
+from ehr_course.sources.grouping import build_records, drop_repeated_codes
+from ehr_course.sources.row_filter import EXAMPLES, RowFilter
+
+OLDEST = 130
+"""A larger age is none: many tables write 999 where an age is not known."""
+
+_OTHER_CODES = (
+    "Keep codes as text, with their leading zeros; codes of another vocabulary need a code map."
+)
+
+SEXES = {"F": "F", "FEMALE": "F", "M": "M", "MALE": "M"}
+"""How sexes are written, in either case."""
+
+
+def cohort_of_rows(
+    rows: RowFilter,
+    *,
+    code_map: Mapping[str, str] | None = None,
+    other_tables: Sequence[TableReport] = (),
+) -> Cohort:
+    """Make records of rows, one for each code of a visit.
+
+    Patients keep their numbers where all of them have whole ones, and are numbered from 1 in the
+    order of their first rows elsewhere. Visits of a patient stand in the order of their times,
+    else of their numbers, else of their first rows; codes of a visit in the order of "sequence",
+    else of the rows.
+
+    Args:
+        rows: with "line" and, as text, "patient", "visit" and "code". Optional are "age" (years,
+            text or numbers), "sex", "time" (text or datetimes) and "sequence" (text or whole
+            numbers). An age is taken from a patient's first visit.
+        code_map: ICD-9-CM codes by the codes that the rows have.
+        other_tables: what became of the rows of the tables that were joined to these.
+
+    Returns:
+        the records, without an age or a sex where the rows have no such column or nothing in it.
+        The report accounts for rows, visits and patients.
+
+    Raises:
+        InputError: naming place and remedy, if a row is malformed and such rows are not to be
+            dropped, or if no row can be used.
+    """
+    counts: dict[str, int] = {}
+    for column in ("patient", "visit", "code"):
+        rows.frame = rows.frame.with_columns(pl.col(column).fill_null("").str.strip_chars())
+    everyone = rows.frame.select("patient", "visit", "line")
+    _refuse_missing(rows)
+    if code_map is not None:
+        counts[Change.CODE_MAPPED.value] = map_codes(rows, "code", code_map)
+    codes = normalise_codes(rows, "code", version=9, remedy=_OTHER_CODES)
+    _read_sexes(rows)
+    _read_ages(rows)
+    _read_times(rows)
+    has_sequence = "sequence" in rows.frame.columns
+    if has_sequence:
+        rows.parse_numbers("sequence", Reason.BAD_SEQ_NUM)
+    if rows.frame.is_empty():
+        report = LoadReport((*other_tables, rows.account()))
+        raise InputError(rows.file, "", "no row of it can be used", f"What was dropped:\n{report}")
+    visits = _visits_of(rows.frame)
+    rows.frame = (
+        rows.frame.join(
+            visits.select("patient", visit="name", number="number"), on=["patient", "visit"]
+        )
+        .drop("visit")
+        .rename({"number": "visit"})
+        .sort("visit", "sequence" if has_sequence else "line", "line")
+    )
+    same_row = "sequence" if has_sequence else "line"
+    drop_repeated_codes(rows, same_row=same_row, n_codes=len(codes))
+    records = build_records(visits, rows.frame, codes)
+    first_visits = visits.unique("subject_id", keep="first")
+    counts |= {
+        Change.AGE_ROUNDED.value: first_visits["rounded"].sum(),
+        Change.AGE_90.value: first_visits["above"].sum(),
+        Change.CODE_RESPELLED.value: rows.frame["respelled"].sum(),
+    }
+    tables = (
+        *other_tables,
+        rows.account(),
+        _account("visits", everyone, ["patient", "visit"], rows, visits.height),
+        _account("patients", everyone, ["patient"], rows, len(records)),
+    )
+    return Cohort(records, LoadReport(tables, {what: n for what, n in counts.items() if n}))
+
+
+def _refuse_missing(rows: RowFilter) -> None:
+    for column, reason in (("patient", Reason.NO_PATIENT), ("visit", Reason.NO_VISIT)):
+        rows.refuse(
+            pl.col(column) == "",
+            reason,
+            column=column,
+            problem=f"stands where a row needs its {column}",
+            remedy=f"Write the {column} of every code.",
+        )
+    rows.drop(pl.col("code") == "", Reason.NO_CODE)
+
+
+def _read_sexes(rows: RowFilter) -> None:
+    """Write sexes as F and M, or nulls where the whole column is missing or empty."""
+    if not _has_values(rows, "sex"):
+        rows.frame = rows.frame.with_columns(sex=pl.lit(None, pl.String))
+        return
+    written = pl.col("sex").fill_null("").str.strip_chars().str.to_uppercase()
+    rows.refuse(
+        ~written.is_in(list(SEXES)),
+        Reason.BAD_SEX,
+        column="sex",
+        problem="is not a sex that the records know",
+        remedy="Write F or M, or leave the whole column out.",
+    )
+    rows.frame = rows.frame.with_columns(sex=written.replace_strict(SEXES, default=None))
+    several = pl.col("sex").n_unique().over("patient") > 1
+    rows.refuse(
+        several,
+        Reason.ROWS_DIFFER,
+        column="sex",
+        problem="is not the sex of all rows of this patient",
+        remedy="Keep the right one.",
+    )
+
+
+def _read_ages(rows: RowFilter) -> None:
+    """Turn ages into whole years, or nulls where the whole column is missing or empty."""
+    if not _has_values(rows, "age"):
+        rows.frame = rows.frame.with_columns(
+            age=pl.lit(None, pl.Int64), rounded=pl.lit(False), above=pl.lit(False)
+        )
+        return
+    years = pl.col("age")
+    if rows.frame.schema["age"] == pl.String:
+        years = years.str.strip_chars()
+    years = years.cast(pl.Float64, strict=False)
+    rows.refuse(
+        years.is_null() | years.is_nan() | ~years.is_between(0, OLDEST),
+        Reason.NO_AGE,
+        column="age",
+        problem="is not an age in years",
+        remedy=f"Write 0 to {OLDEST}, or leave the whole column out.",
+    )
+    whole = years.floor().cast(pl.Int64)
+    rows.frame = rows.frame.with_columns(
+        whole.clip(upper_bound=MAX_AGE).alias("age"),
+        (years != years.floor()).alias("rounded"),
+        (whole > MAX_AGE).alias("above"),
+    )
+    rows.refuse(
+        pl.col("age").n_unique().over("patient", "visit") > 1,
+        Reason.ROWS_DIFFER,
+        column="age",
+        problem="is not the age in all rows of this visit",
+        remedy="Keep the right one.",
+    )
+
+
+def _read_times(rows: RowFilter) -> None:
+    """Turn times into datetimes, or nulls where the whole column is missing or empty."""
+    if not _has_values(rows, "time"):
+        rows.frame = rows.frame.with_columns(time=pl.lit(None, pl.Datetime("us")))
+    elif rows.frame.schema["time"] == pl.String:
+        rows.frame = rows.frame.with_columns(pl.col("time").fill_null("").str.strip_chars())
+        rows.parse_dates("time")
+    else:
+        rows.frame = rows.frame.with_columns(pl.col("time").cast(pl.Datetime("us")))
+        rows.refuse(
+            pl.col("time").is_null(),
+            Reason.BAD_DATE,
+            column="time",
+            problem="stands where a row needs its time",
+            remedy="Write it, or leave the whole column out.",
+        )
+
+
+def _has_values(rows: RowFilter, column: str) -> bool:
+    if column not in rows.frame.columns:
+        return False
+    text = rows.frame[column].cast(pl.String).fill_null("").str.strip_chars()
+    return bool((text != "").any())
+
+
+def _visits_of(rows: pl.DataFrame) -> pl.DataFrame:
+    """One row for each visit, patients and visits in their order, numbered from 1.
+
+    Returns:
+        patient and name, as the rows call them; number, from 1; and what build_records wants:
+        subject_id, sex, age, hadm_id, admitted.
+    """
+    visits = rows.group_by("patient", "visit", maintain_order=True).agg(
+        pl.col("line").min(),
+        pl.col("time").min().alias("admitted"),
+        pl.col("sex", "age", "rounded", "above").first(),
+    )
+    visits = visits.with_columns(
+        visits["visit"].cast(pl.Float64, strict=False).alias("place"),
+        _numbers_of(visits["patient"]).alias("subject_id"),
+    )
+    if visits["place"].has_nulls():
+        visits = visits.with_columns(pl.lit(0.0).alias("place"))
+    visits = visits.sort("subject_id", "admitted", "place", "line").rename({"visit": "name"})
+    number = pl.int_range(1, pl.len() + 1, dtype=pl.Int64)
+    return visits.with_columns(number.alias("number"), number.alias("hadm_id"))
+
+
+def _numbers_of(patients: pl.Series) -> pl.Series:
+    """Whole numbers for patients: their own, or those of their first rows."""
+    numbers = patients.cast(pl.Int64, strict=False)
+    # "7" and "007" can be two patients.
+    if not numbers.has_nulls() and numbers.n_unique() == patients.n_unique():
+        return numbers
+    order = patients.unique(maintain_order=True)
+    return patients.replace_strict(order, range(1, len(order) + 1), return_dtype=pl.Int64)
+
+
+def _account(
+    name: str, read: pl.DataFrame, key: list[str], rows: RowFilter, used: int
+) -> TableReport:
+    """How many visits, or patients, were named in the rows, and how many have a record."""
+    named = read.filter(pl.all_horizontal(pl.col(*key) != ""))
+    firsts = named.group_by(key).agg(pl.col("line").min())
+    if used == firsts.height:
+        return TableReport(name, used, used)
+    alive = named.filter(pl.col("line").is_in(rows.frame["line"].implode()))
+    lost = firsts.join(alive, on=key, how="anti")["line"].sort()
+    places = tuple(map(rows.place, lost.head(EXAMPLES)))
+    return TableReport(name, firsts.height, used, (Drop(Reason.ROWS_DROPPED, len(lost), places),))
