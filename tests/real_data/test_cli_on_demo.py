@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from ehr_course.cli.app import app
-from ehr_course.cli.formats import read_cohort
 from ehr_course.cli.result_folders import open_prepared
+from ehr_course.sources.any_cohort import load_cohort
 from ehr_course.sources.mimic import load_mimic3
 from ehr_course.sources.splits import split_by_patient
 
@@ -59,7 +59,7 @@ def test_the_report_of_the_loader_is_kept(place):
 
 
 def test_sixty_patients_are_written_and_read_back(place):
-    records = read_cohort(place / "synthetic")
+    records, _ = load_cohort(place / "synthetic")
     assert len(records) == 60
     ages = {record.age for record in open_prepared(place / "prepared").split().train}
     assert {record.age for record in records} <= ages
