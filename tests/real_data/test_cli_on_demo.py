@@ -59,7 +59,7 @@ def test_the_report_of_the_loader_is_kept(place):
 
 
 def test_sixty_patients_are_written_and_read_back(place):
-    records, _ = load_cohort(place / "synthetic")
+    records = load_cohort(place / "synthetic").records
     assert len(records) == 60
     ages = {record.age for record in open_prepared(place / "prepared").split().train}
     assert {record.age for record in records} <= ages
