@@ -25,7 +25,7 @@ def check_folder(root: Path) -> None:
     venv = venv_folder(root)
     if venv.is_symlink() or (venv.exists() and not venv.is_dir()):
         raise CommandError(
-            ".venv is a link or a file, and this command replaces only a folder.",
+            ".venv is a link or a file, and it has to be made or updated here, as a folder.",
             "Move it away, then start again.",
         )
     try:

@@ -22,6 +22,8 @@ _REMEDIES = {
     "extra_forbidden": "Check its spelling, or remove it.",
     "string_type": 'Write text; numbers such as "07" stand in quotation marks.',
     "int_type": "Write a whole number.",
+    "too_short": "Add some.",
+    "too_long": "Leave some out.",
     "list_type": "Write a list.",
     "tuple_type": "Write a list.",
     "dict_type": "Write `key: value` lines.",
@@ -116,7 +118,13 @@ class YamlFile:
         if isinstance(broken, RuleError):
             raise self.error(keys, broken.problem, broken.remedy)
         problem = first["msg"][:1].lower() + first["msg"][1:]
-        if first["type"] != "missing":
+        if first["type"] in ("too_short", "too_long"):
+            limits = first["ctx"]
+            limit = "min_length" if first["type"] == "too_short" else "max_length"
+            words = "at least" if limit == "min_length" else "at most"
+            problem = f"there are {limits['actual_length']} here, and {words} "
+            problem += f"{limits[limit]} are asked for"
+        elif first["type"] != "missing":
             problem += f", and it is {_short(first['input'])}"
         raise self.error(keys, problem, _REMEDIES.get(first["type"], "Correct it."))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pydantic import BaseModel, ConfigDict, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from ehr_course.errors import InputError
 from ehr_course.yaml_file import RuleError, YamlFile, read_yaml
@@ -14,7 +14,7 @@ from ehr_course.yaml_file import RuleError, YamlFile, read_yaml
 class Room(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
     beds: int
-    nurses: list[str] = []
+    nurses: list[str] = Field(default=[], max_length=2)
 
     @field_validator("beds")
     @classmethod
@@ -52,6 +52,7 @@ def test_what_is_right_is_read(file) -> None:
         ("east:\n  beds: 0\n", "line 2, east > beds: a room with 0 beds. Write 1 or more."),
         ("east: {beds: 3}\neast: {beds: 4}\n", r"line 2: 'east' .* second time \(first in line 1"),
         ("east: [beds\n", "line 2: is not YAML"),
+        ("east: {beds: 1, nurses: [a, b, c]}", "line 1, .*there are 3 here, and at most 2 are"),
         ("", "line 1: input should be a valid dictionary, and it is None"),
         ("east: 3\n", "line 1, east: .* Write `key: value` lines"),
     ],

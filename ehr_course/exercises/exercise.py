@@ -93,5 +93,8 @@ def _changed_answer(
 ) -> Callable[..., Any]:
     source = worked_answers.worked_answer(exercise_id)
     for change in changes:
-        source = worked_answers.changed(source, dict(change))
+        try:
+            source = worked_answers.changed(source, dict(change))
+        except worked_answers.ChangeError as error:
+            raise worked_answers.ChangeError(error.old, error.count, exercise_id) from None
     return worked_answers.as_function(exercise_id, source, "changed answer")

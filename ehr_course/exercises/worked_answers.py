@@ -26,11 +26,18 @@ class ChangeError(ValueError):
     Attributes:
         old: that text.
         count: how often it stands there.
+
+    Args:
+        exercise_id: whose answer it is, where that is known.
     """
 
-    def __init__(self, old: str, count: int) -> None:
+    def __init__(self, old: str, count: int, exercise_id: str = "") -> None:
         self.old, self.count = old, count
-        super().__init__(f"{old!r} stands {count} times in the worked answer, not once")
+        whose = f"the worked answer of {exercise_id}" if exercise_id else "the worked answer"
+        super().__init__(
+            f"{old!r} stands {count} times in {whose}, not once. Copy a piece of the answer in "
+            "solutions/ that stands there once."
+        )
 
 
 def worked_answer(exercise_id: str, kind: str = "answer") -> str:

@@ -52,6 +52,16 @@ def test_each_exercise_has_a_heading_with_its_title(lesson):
     assert headings == [f"{exercise.id} {exercise.title}" for exercise in about(lesson).exercises]
 
 
+@each_lesson
+def test_each_exercise_says_its_difficulty_and_minutes(lesson):
+    prose = [cell.source for cell in read_source(lesson).cells if cell.cell_type == "markdown"]
+    lines = re.findall(r"^Try It Yourself · .+$", "\n".join(prose), re.MULTILINE)
+    assert lines == [
+        f"Try It Yourself · {'★' * exercise.difficulty} · {exercise.minutes} minutes"
+        for exercise in about(lesson).exercises
+    ]
+
+
 @pytest.mark.parametrize("solution", SOLUTIONS, ids=name)
 def test_the_solutions_answer_every_exercise(solution):
     ids = [exercise.id for exercise in about(solution).exercises]
