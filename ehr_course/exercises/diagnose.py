@@ -15,7 +15,7 @@ from ehr_course.exercises.exercise import Arguments, Exercise
 from ehr_course.exercises.learner_code import Call, call
 from ehr_course.exercises.worked_answers import ChangeError
 
-PAIR_SECONDS = 0.8
+PAIR_SECONDS = 0.5
 """How long two mistakes at once are looked for, in processor time."""
 
 PAIR_CALL_SECONDS = 0.5
