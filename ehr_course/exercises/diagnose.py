@@ -12,7 +12,7 @@ from typing import Any
 
 from ehr_course.exercises.compare import alike
 from ehr_course.exercises.exercise import Arguments, Exercise
-from ehr_course.exercises.learner_code import Call, call
+from ehr_course.exercises.learner_code import Call, call_own
 from ehr_course.exercises.worked_answers import ChangeError
 
 PAIR_SECONDS = 0.5
@@ -68,7 +68,7 @@ def diagnose(
 
     def fits(function: Callable[..., Any], seconds: float | None = None) -> bool:
         return all(
-            same(call(function, probes[i], seconds=seconds), calls[i], exercise.tolerance)
+            same(call_own(function, probes[i], seconds=seconds), calls[i], exercise.tolerance)
             for i in order
         )
 
@@ -113,7 +113,7 @@ def _pairs(
         if time.process_time() - began > PAIR_SECONDS / 4:
             break
         for name, function in functions.items():
-            made = call(function, probes[i], seconds=PAIR_CALL_SECONDS)
+            made = call_own(function, probes[i], seconds=PAIR_CALL_SECONDS)
             agrees[name] += same(made, calls[i], exercise.tolerance)
     pairs = sorted(combinations(changes, 2), key=lambda pair: -sum(agrees[name] for name in pair))
     for first, second in pairs:

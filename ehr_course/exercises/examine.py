@@ -28,6 +28,7 @@ from ehr_course.exercises.learner_code import (
     Call,
     NotFinishedError,
     call,
+    call_own,
     is_untouched_stub,
     own_line,
 )
@@ -116,7 +117,7 @@ def _inputs(exercise_id: str, seed: int) -> tuple[list[Arguments], list[int], li
 def _with_expected(
     exercise: Exercise, probes: Sequence[Arguments]
 ) -> tuple[list[Arguments], list[int], list[Call]]:
-    expected = [call(exercise.reference, probe) for probe in probes]
+    expected = [call_own(exercise.reference, probe) for probe in probes]
     return list(probes), [len(repr(probe)) for probe in probes], expected
 
 
