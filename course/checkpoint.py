@@ -112,7 +112,7 @@ def _losses(
     tokenizer = CodeTokenizer(loaded.tokenizer.codes, unseen="skip")
     dataset = RecordDataset(patients, tokenizer, corruption=corruption, seed=SEED)
     sums, count = np.zeros(2), 0
-    for key in BatchPlan(dataset.lengths, 64, shuffle=False, bucketed=False):
+    for key in BatchPlan(dataset.lengths, 64, shuffle=False):
         batch = dataset[key]
         own = loaded.model(**batch)
         batch["input_ids"] = batch["input_ids"].roll(1, 0)
