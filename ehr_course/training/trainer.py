@@ -387,8 +387,7 @@ def train(
             along half a cosine.
         seed: orders the batches and drops out units.
         max_grad_norm: the norm that the gradient is clipped to.
-        group_by_length: whether examples of similar length share a batch: faster, but those in
-            batches of short ones then weigh more.
+        group_by_length: see TrainingConfig.
         progress: whether to show a bar.
 
     Raises:
