@@ -36,7 +36,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("demo")
     prepared, run, synthetic = (place / name for name in ("prepared", "run", "synthetic"))
     commands = [
-        ("prepare", "--data", DEMO, "--validation", 0.2, "--test", 0.2, "--out", prepared),
+        ("prepare", "--data", DEMO, "--validation", 0.1, "--test", 0.3, "--out", prepared),
         ("train", prepared, "--profile", "narrow", "--out", run),
         ("generate", run, "--patients", 60, "--format", "mimic3", "--out", synthetic),
         ("evaluate", "--real", prepared, "--synthetic", synthetic, "--model", run),
@@ -49,7 +49,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_all_hundred_patients_are_in_the_prepared_folder_as_they_were(place):
     cohort = load_mimic3(DEMO)
-    expected = split_by_patient(cohort.records, fractions=(0.6, 0.2, 0.2), seed=0)
+    expected = split_by_patient(cohort.records, fractions=(0.6, 0.1, 0.3), seed=0)
     assert open_prepared(place / "prepared").split() == expected
     assert sum(map(len, expected)) == 100
 
@@ -69,7 +69,7 @@ def test_sixty_patients_are_written_and_read_back(place):
 def test_the_report_compares_the_three_cohorts(place):
     report = json.loads((place / "report" / "report.json").read_text(encoding="utf-8"))
     sizes = {name: size["patients"] for name, size in report["sizes"].items()}
-    assert sizes == {"train": 60, "held out": 20, "synthetic": 60}
+    assert sizes == {"train": 60, "held out": 30, "synthetic": 60}
     assert (place / "report" / "report.html").stat().st_size > 10_000
 
 
