@@ -154,7 +154,8 @@ class OurWay:
         self.dataset = RecordDataset(records, tokenizer, max_tokens=MAX_LENGTH, too_long="cut")
 
     def epoch(self, number: int, batch_size: int) -> Iterator[dict[str, torch.Tensor]]:
-        for key in BatchPlan(self.dataset.lengths, batch_size, epoch=number):
+        lengths = self.dataset.lengths
+        for key in BatchPlan(lengths, batch_size, epoch=number, group_by_length=True):
             yield self.dataset[key]
 
 

@@ -80,7 +80,10 @@ def held_out_loss(
     """Nats a token, from age and sex alone, or from nothing where the model has no prompts."""
     known = CodeTokenizer(tokenizer.codes, unseen="skip")
     dataset = RecordDataset(patients, known, corruption=Corruption(p_empty=1.0))
-    outputs = [model(**dataset[key]) for key in BatchPlan(dataset.lengths, 64, shuffle=False)]
+    outputs = [
+        model(**dataset[key])
+        for key in BatchPlan(dataset.lengths, 64, shuffle=False, group_by_length=True)
+    ]
     return float(sum(o.loss_sum for o in outputs) / sum(o.loss_count for o in outputs))
 
 

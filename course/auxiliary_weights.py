@@ -75,7 +75,8 @@ def _judged(
     )
     model = PromptBart(config)
     dataset = RecordDataset(split.train, tokenizer, corruption=Corruption(p_empty=0.5), seed=seed)
-    train(model, dataset, steps=STEPS, lr=2e-3, seed=seed, progress=False)
+    options = {"group_by_length": True, "progress": False}
+    train(model, dataset, steps=STEPS, lr=2e-3, seed=seed, **options)
     patients = [*split.validation, *split.test]
     written = generate_patients(
         model, tokenizer, [Wanted(patient.age, patient.sex) for patient in patients], seed=seed
@@ -120,7 +121,10 @@ def _loss(
 ) -> float:
     """The language model's mean loss, in nats a token."""
     dataset = RecordDataset(patients, tokenizer, corruption=corruption)
-    outputs = [model(**dataset[key]) for key in BatchPlan(dataset.lengths, 64, shuffle=False)]
+    outputs = [
+        model(**dataset[key])
+        for key in BatchPlan(dataset.lengths, 64, shuffle=False, group_by_length=True)
+    ]
     return float(sum(o.loss_sum for o in outputs) / sum(o.loss_count for o in outputs))
 
 
@@ -131,7 +135,7 @@ def _head_scores(
     """How often the heads are right at a token, and whom they follow when the prompt lies."""
     right, count = dict.fromkeys(HEAD_SCORES, 0), 0
     dataset = RecordDataset(patients, tokenizer, corruption=Corruption(p_empty=1.0))
-    for key in BatchPlan(dataset.lengths, 64, shuffle=False):
+    for key in BatchPlan(dataset.lengths, 64, shuffle=False, group_by_length=True):
         batch = dataset[key]
         scored = batch["labels"] != NOT_SCORED
         true = model(**batch).answers

@@ -200,6 +200,7 @@ def _train(
         warmup_steps=STEPS // 10,
         seed=seed,
         evaluate_every=EVALUATE_EVERY,
+        group_by_length=True,
     )
 
     def evaluate(model: nn.Module) -> dict[str, float]:
@@ -215,6 +216,6 @@ def _train(
 def token_loss(model: nn.Module, dataset: RecordDataset) -> float:
     """The mean loss, in nats a token, of a model that is in evaluation mode or put into it."""
     model.eval()
-    keys: Sequence = BatchPlan(dataset.lengths, 64, shuffle=False)
+    keys: Sequence = BatchPlan(dataset.lengths, 64, shuffle=False, group_by_length=True)
     outputs = [model(**dataset[key]) for key in keys]
     return float(sum(o.loss_sum for o in outputs) / sum(o.loss_count for o in outputs))

@@ -224,8 +224,8 @@ def wasted(plan, width=None):
     return 1 - lengths.sum() / n_places
 
 
-shuffled = BatchPlan(lengths, 32, seed=SEED, bucketed=False)
-bucketed = BatchPlan(lengths, 32, seed=SEED)
+shuffled = BatchPlan(lengths, 32, seed=SEED)
+bucketed = BatchPlan(lengths, 32, seed=SEED, group_by_length=True)
 shares = {
     "512 places": wasted(shuffled, width=512),
     "dynamic padding": wasted(shuffled),

@@ -38,6 +38,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
@@ -337,6 +338,69 @@ def trained_in_parts(
 
 
 check("15.2", trained_in_parts)
+
+# %% [markdown]
+# ### Who weighs how much
+#
+# Records of similar length need little padding when they share a batch,
+# as the length buckets of lesson 10 do. So it is tempting to train on such
+# batches. Here is how much a token of each patient then weighs in an epoch
+# of the embedded hospital, beside an even share, which is 1.
+
+# %%
+many = make_cohort(2_000, seed=SEED)
+n_visits = np.array([len(patient.visits) for patient in many])
+encode = CodeTokenizer.from_records(many).encode
+n_tokens = np.array([len(encode(patient)) for patient in many])
+
+
+def weight_of_a_token(group_by_length):
+    options = {"seed": SEED, "group_by_length": group_by_length}
+    plan = BatchPlan(n_tokens, 32, **options)
+    weights = np.zeros(len(many))
+    for key in plan:
+        rows = list(key.indices)
+        weights[rows] = 1 / n_tokens[rows].sum()  # a mean in each batch
+    return weights * n_tokens.sum() / len(plan)
+
+
+# %%
+by_length, mixed = weight_of_a_token(True), weight_of_a_token(False)
+print("visits  patients   by length   mixed")
+for n in range(1, 5):
+    chosen = n_visits == n
+    means = by_length[chosen].mean(), mixed[chosen].mean()
+    print(f"{n:6} {chosen.sum():9,}", end=" ")
+    print("{:11.2f} {:7.2f}".format(*means))
+    assert abs(means[1] - 1) < 0.1
+visits = {
+    "real": n_visits.mean(),
+    "as weighted by length": np.average(n_visits, weights=by_length),
+    "as weighted when mixed": np.average(n_visits, weights=mixed),
+}
+for name, mean in visits.items():
+    print(f"{mean:.2f} visits a patient: {name}")
+one, four = (by_length[n_visits == n].mean() for n in (1, 4))
+assert one > 2.5 * four
+real, shortened, nearly = visits.values()
+assert shortened < real - 0.2 and abs(nearly - real) < 0.05
+
+
+# %% [markdown]
+# In batches by length a token of a patient with one visit weighs about
+# three times as much as one of a patient with four. Each step takes the
+# mean over its own batch, and a batch of short records has few tokens to
+# share it. It is the mean of means once more, and this time no count of a
+# batch helps: each batch is right, and the epoch is not. The model learns
+# from a hospital whose patients have fewer visits, and will write such
+# patients. The loss falls as nicely as ever.
+#
+# Mixed batches all have about as many tokens, so hardly anything of that
+# is left, and they cost padding. The trainer mixes unless it is told
+# otherwise with `group_by_length=True`. Whoever adds up sums over all
+# batches and divides once, as an evaluation does, may group as they like.
+# [Lesson 19](19_generation_and_evaluation.ipynb) judges a model that was
+# trained on batches by length, and finds it out by its patients alone.
 
 # %% [markdown]
 # ## Half of the bits, really
@@ -948,6 +1012,8 @@ number_line_explorer(gradients)
 #   to 0. A schedule belongs to a number of steps.
 # - **Parts of a batch** have the gradient of the whole if each part's sum
 #   is divided by the count of the whole batch.
+# - **Batches of similar length** save padding, and let short records weigh
+#   more than long ones. Mixed batches do not.
 # - **float16** loses what is at most 2⁻²⁵ and makes infinite what is beyond
 #   65,504. The loss scale moves gradients between: an overflow skips the
 #   step and halves the scale, good steps in a row double it.

@@ -70,7 +70,7 @@ def dataset(records):
 @torch.no_grad()
 def loss_of(model, data):
     """Nats a token."""
-    keys = BatchPlan(data.lengths, 64, shuffle=False)
+    keys = BatchPlan(data.lengths, 64, shuffle=False, group_by_length=True)
     outputs = [model.eval()(**data[key]) for key in keys]
     total = sum(out.loss_sum for out in outputs)
     return (total / sum(out.loss_count for out in outputs)).item()

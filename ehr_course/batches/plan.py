@@ -19,9 +19,13 @@ POOL = 50
 class BatchPlan(Sampler[BatchKey]):
     """The batches of an epoch, in their order. Every patient comes once.
 
-    With ``bucketed``, patients of similar length share a batch, so that less of it is padding:
-    the shuffled patients are cut into pools of 50 batches, each pool is sorted by length and cut
-    into batches, and the batches of all pools are shuffled. The last batch cut may be smaller.
+    With ``group_by_length``, patients of similar length share a batch, so that less of it is
+    padding: the shuffled patients are cut into pools of 50 batches, each pool is sorted by length
+    and cut into batches, and the batches of all pools are shuffled. The last batch cut may be
+    smaller.
+
+    That is for whoever adds up sums over all batches. A training that takes a mean in each batch
+    lets short records weigh more than long ones then: see lesson 15.
 
     The order depends on seed and epoch alone, so that a plan with ``start`` gives exactly the
     batches that remain of an epoch that was interrupted.
@@ -33,12 +37,12 @@ class BatchPlan(Sampler[BatchKey]):
         epoch: from 0; another epoch, another order.
         start: how many batches of the epoch are done.
         shuffle: without it, patients (or the sorted pools) come in the order of the dataset.
-        bucketed: whether patients of similar length share a batch.
+        group_by_length: whether patients of similar length share a batch.
 
     Raises:
         InputError: if there is no patient, or a number is out of its range.
 
-    >>> for key in BatchPlan([9, 5, 8, 6, 7], 2, shuffle=False):
+    >>> for key in BatchPlan([9, 5, 8, 6, 7], 2, shuffle=False, group_by_length=True):
     ...     print(key)
     BatchKey(epoch=0, number=0, indices=(1, 3))
     BatchKey(epoch=0, number=1, indices=(4, 2))
@@ -54,7 +58,7 @@ class BatchPlan(Sampler[BatchKey]):
         epoch: int = 0,
         start: int = 0,
         shuffle: bool = True,
-        bucketed: bool = True,
+        group_by_length: bool = False,
     ) -> None:
         self.lengths = np.asarray(lengths, dtype=np.int64)
         if self.lengths.ndim != 1 or not len(self.lengths):
@@ -70,7 +74,7 @@ class BatchPlan(Sampler[BatchKey]):
         self.batch_size = batch_size
         self.seed = seed
         self.shuffle = shuffle
-        self.bucketed = bucketed
+        self.group_by_length = group_by_length
         self.set_epoch(epoch, start)
 
     def set_epoch(self, epoch: int, start: int = 0) -> None:
@@ -107,12 +111,12 @@ class BatchPlan(Sampler[BatchKey]):
         patients = np.arange(len(self.lengths))
         if self.shuffle:
             rng.shuffle(patients)
-        if self.bucketed:
+        if self.group_by_length:
             pool = np.arange(len(patients)) // (POOL * self.batch_size)
             patients = patients[np.lexsort((self.lengths[patients], pool))]
         size = self.batch_size
         batches = [patients[first : first + size] for first in range(0, len(patients), size)]
-        if self.shuffle and self.bucketed:
+        if self.shuffle and self.group_by_length:
             batches = [batches[i] for i in rng.permutation(len(batches))]
         return batches
 
@@ -126,7 +130,7 @@ def data_loader(
     start: int = 0,
     num_workers: int = 0,
     shuffle: bool = True,
-    bucketed: bool = True,
+    group_by_length: bool = False,
 ) -> DataLoader:
     """A DataLoader over the batches of an epoch. Any number of workers gives the same ones.
 
@@ -135,7 +139,7 @@ def data_loader(
     Args:
         dataset: makes the batches.
         batch_size: patients in a batch.
-        seed, epoch, start, shuffle, bucketed: see BatchPlan.
+        seed, epoch, start, shuffle, group_by_length: see BatchPlan.
         num_workers: processes that make batches beside this one; with 0 this one makes them.
             Each works on one thread.
 
@@ -154,7 +158,7 @@ def data_loader(
         epoch=epoch,
         start=start,
         shuffle=shuffle,
-        bucketed=bucketed,
+        group_by_length=group_by_length,
     )
     return DataLoader(
         dataset,

@@ -77,7 +77,12 @@ class TrainSettings(Settings):
         group_by_length: whether records of similar length share a batch. Each batch is a mean over
             its own tokens, so a short record then weighs more than a long one.
         lr: the peak learning rate, or None: 0.002, a summariser's 0.004, a prefix's 0.03.
-        evaluate_every: steps between evaluations; the model that is kept is then the best.
+        steps: how often the weights change, or None: until the loss on the validation part has
+            not fallen for some evaluations; see ``stopping``.
+        evaluate_every: steps between evaluations; the model that is kept is then the best. 0 for
+            none, None for what suits the data.
+        patience: how many evaluations in a row without a lower loss are too many, or 0 for never;
+            None is 0 where steps are given.
     """
 
     prepared: str
@@ -85,13 +90,14 @@ class TrainSettings(Settings):
     adapt: str | None = None
     prefix: Count = 8
     coverage: bool = False
-    steps: Count = 2_000
+    steps: Count | None = None
     batch_size: Count = 32
     gradient_accumulation_steps: Count = 1
     group_by_length: bool = False
     lr: float | None = None
     precision: Literal["float32", "float16", "bfloat16"] = "float32"
-    evaluate_every: CountOrZero = 0
+    evaluate_every: CountOrZero | None = None
+    patience: CountOrZero | None = None
     checkpoint_every: CountOrZero = 200
 
 

@@ -35,6 +35,7 @@ from ehr_course.cli.run_record import (
     read_run,
 )
 from ehr_course.cli.settings import TrainSettings
+from ehr_course.cli.stopping import why_it_stopped, with_stopping
 from ehr_course.errors import InputError
 from ehr_course.models.pointer_generator import PointerGenerator, PointerGeneratorConfig
 from ehr_course.models.prefix_tuning import PrefixConfig, PrefixTuned
@@ -84,6 +85,7 @@ def _train(
     prepared = open_prepared(settings.prepared)
     if settings.lr is None:
         settings = settings.model_copy(update={"lr": default_lr(settings, prepared)})
+    settings = with_stopping(settings, prepared)
     config = _config(settings)
     task = task_of(settings, prepared)
     check_inputs(expected, task.fingerprints)
@@ -104,16 +106,19 @@ def _train(
         progress=not quiet,
     )
     if trainer.step:
-        say(f"Going on after step {trainer.step:,} of {config.steps:,}.", quiet=quiet)
+        at_most = "at most " * bool(config.patience)
+        say(f"Going on after step {trainer.step:,} of {at_most}{config.steps:,}.", quiet=quiet)
     history = trainer.run()
-    evaluated = [row["validation_loss"] for row in history.rows if "validation_loss" in row]
-    if settings.evaluate_every and evaluated:
+    kept = history.rows[-1].get("validation_loss")
+    if settings.evaluate_every:
         trainer.load_best()
+        _, kept = history.best()
+    why = why_it_stopped(settings, prepared, history)
     if processes.is_first:
         result = {"steps": trainer.step, "loss": history.loss(), "processes": processes.world}
-        if evaluated:
-            kept = min(evaluated) if settings.evaluate_every else evaluated[-1]
+        if kept is not None:
             result["validation_loss"] = kept
+        result["stopped"] = why
         result |= {"kind": prepared.kind, "device": trainer.device.type}
         result["trained_parameters"] = task.n_trainable
         # Where patients are known: whom generate is to write.
@@ -127,8 +132,9 @@ def _train(
         replace(record, result=result).write(out / RUN)
     processes.wait()
     losses = f"last losses {history.loss():.3f}"
-    if evaluated:
-        losses += f", validation {evaluated[-1]:.3f}"
+    if kept is not None:
+        losses += f", validation {kept:.3f}"
+    say(why, quiet=quiet)
     say(f"{out / MODEL}: trained {trainer.step:,} steps; {losses} nats a token.", quiet=quiet)
     if not prepared.is_embedded:
         say("A model can repeat what it learned. Keep it as you keep the data.", quiet=quiet)
@@ -143,6 +149,7 @@ def _config(settings: TrainSettings) -> TrainingConfig:
         warmup_steps=settings.steps // 10,
         precision=settings.precision,
         evaluate_every=settings.evaluate_every,
+        patience=settings.patience,
         checkpoint_every=settings.checkpoint_every,
         seed=settings.seed,
         group_by_length=settings.group_by_length,

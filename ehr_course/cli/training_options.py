@@ -140,7 +140,16 @@ def train(
     coverage: Annotated[
         bool, typer.Option("--coverage", help="Of a summariser: attend where it has not yet been.")
     ] = False,
-    steps: Annotated[int, typer.Option(min=1, help="How often the weights change.")] = 2_000,
+    steps: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="How often the weights change. By default, for a prefix and for notes too, the "
+            "training stops when the loss on the validation part has not fallen for some "
+            "evaluations, at the latest after 20 epochs or 500 steps, whichever is more.",
+            show_default="until validation says so",
+        ),
+    ] = None,
     batch_size: Annotated[
         int, typer.Option(min=1, help="Patients or notes a step, over all processes together.")
     ] = 32,
@@ -166,11 +175,21 @@ def train(
         typer.Option(help="float16 (with loss scaling) and bfloat16 pay on a GPU."),
     ] = "float32",
     evaluate_every: Annotated[
-        int,
+        int | None,
         typer.Option(
-            min=0, help="Steps between evaluations; the best model is kept. 0: the last one."
+            min=0,
+            help="Steps between evaluations; the best model is kept. 0: the last one.",
+            show_default="an epoch, at least 10; with --steps 0",
         ),
-    ] = 0,
+    ] = None,
+    patience: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Evaluations without a lower loss after which the training stops; 0: never.",
+            show_default="5; with --steps 0",
+        ),
+    ] = None,
     checkpoint_every: Annotated[
         int, typer.Option(min=0, help="Steps between checkpoints; 0: only one at the end.")
     ] = 200,
@@ -183,7 +202,7 @@ def train(
     Examples:
       ehr-course train prepared --out run
       ehr-course train prepared --out run --profile small --steps 20000
-      ehr-course train elsewhere --adapt run --steps 80 --out adapted
+      ehr-course train elsewhere --adapt run --out adapted
       torchrun --nproc-per-node 2 -m ehr_course.cli train prepared --out run
 
     Patient records give a PromptBart, notes a pointer-generator. A training
@@ -203,6 +222,7 @@ def train(
         lr=lr,
         precision=precision,
         evaluate_every=evaluate_every,
+        patience=patience,
         checkpoint_every=checkpoint_every,
         seed=seed,
     )

@@ -98,11 +98,11 @@ def padding_share(lengths: np.ndarray, batches: Iterable[Sequence[int]]) -> floa
     return 1 - tokens / places
 
 
-def describe_batch(batch: Batch, waste: Waste, *, number: int, bucketed: bool) -> str:
+def describe_batch(batch: Batch, waste: Waste, *, number: int, group_by_length: bool) -> str:
     """The picture in words: what the batch holds, and what padding costs in the epoch."""
     kinds = count_kinds(batch["input_ids"])
     rows, width = batch["input_ids"].shape
-    order = "with" if bucketed else "without"
+    order = "with" if group_by_length else "without"
     return (
         f"Batch {number} {order} length buckets: {count(rows, 'patient')}, "
         f"{count(width, 'place')} each: {count(kinds.code, 'code')}, "
@@ -113,32 +113,32 @@ def describe_batch(batch: Batch, waste: Waste, *, number: int, bucketed: bool) -
     )
 
 
-def batch_title(batch: Batch, *, number: int, bucketed: bool) -> str:
+def batch_title(batch: Batch, *, number: int, group_by_length: bool) -> str:
     """The finding, for a title."""
     share = _percent(count_kinds(batch["input_ids"]).padding_share)
-    return f"Batch {number}, {_order(bucketed)}: {share} of its places are padding"
+    return f"Batch {number}, {_order(group_by_length)}: {share} of its places are padding"
 
 
-def draw_batch(batch: Batch, waste: Waste, *, number: int, bucketed: bool) -> Picture:
+def draw_batch(batch: Batch, waste: Waste, *, number: int, group_by_length: bool) -> Picture:
     """Draw a batch's input_ids, a row a patient, and the waste of the whole epoch under it.
 
     Args:
         batch: what a data loader gives.
         waste: of the epoch that it comes from.
         number: of the batch, within its epoch.
-        bucketed: whether it was made of patients of similar length.
+        group_by_length: whether it was made of patients of similar length.
     """
     kinds = kinds_of(batch["input_ids"])
     rows, _ = kinds.shape
     grid = min(max(rows * _ROW, _LEAST_GRID), _MOST_GRID)
     height = _TOP + grid + _AXIS + _LEGEND + _BARS + _MARGIN
     with style.course_style():
-        words = describe_batch(batch, waste, number=number, bucketed=bucketed)
+        words = describe_batch(batch, waste, number=number, group_by_length=group_by_length)
         picture = Picture(style.WIDTH, height, words)
         picture.text(
             _MARGIN / style.WIDTH,
             1 - 0.24 / height,
-            batch_title(batch, number=number, bucketed=bucketed),
+            batch_title(batch, number=number, group_by_length=group_by_length),
             size=style.TITLE,
             weight="bold",
             va="center",
@@ -147,7 +147,7 @@ def draw_batch(batch: Batch, waste: Waste, *, number: int, bucketed: bool) -> Pi
         counts = count_kinds(batch["input_ids"])
         _draw_legend(_axes(picture, _MARGIN, _TOP + grid + _AXIS, _LEGEND), counts)
         top = _TOP + grid + _AXIS + _LEGEND
-        _draw_waste(_axes(picture, _MARGIN, top, _BARS), waste, bucketed=bucketed)
+        _draw_waste(_axes(picture, _MARGIN, top, _BARS), waste, group_by_length=group_by_length)
     return picture
 
 
@@ -238,7 +238,7 @@ def _draw_legend(axes: Axes, counts: KindCounts) -> None:
         x += 0.2 + style.text_width(text, style.SMALL) + 0.28
 
 
-def _draw_waste(axes: Axes, waste: Waste, *, bucketed: bool) -> None:
+def _draw_waste(axes: Axes, waste: Waste, *, group_by_length: bool) -> None:
     _in_inches(axes)
     axes.text(
         0,
@@ -254,7 +254,7 @@ def _draw_waste(axes: Axes, waste: Waste, *, bucketed: bool) -> None:
         ((waste.shuffled, False), (waste.bucketed, True))
     ):
         y = 0.3 + place * (_BAR + 0.08)
-        shown = with_buckets == bucketed
+        shown = with_buckets == group_by_length
         weight = "bold" if shown else "normal"
         middle = y + _BAR / 2
         axes.text(0, middle, _order(with_buckets), size=style.SMALL, va="center", weight=weight)
@@ -295,8 +295,8 @@ def _in_inches(axes: Axes) -> None:
 _NOUNS = {"code": "code", "special": "special token", "mask": "mask"}
 
 
-def _order(bucketed: bool) -> str:
-    return "with buckets" if bucketed else "without buckets"
+def _order(group_by_length: bool) -> str:
+    return "with buckets" if group_by_length else "without buckets"
 
 
 def _percent(share: float) -> str:

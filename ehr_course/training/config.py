@@ -43,7 +43,7 @@ class TrainingConfig:
         seed: orders the batches, corrupts them and drops out units.
         group_by_length: whether examples of similar length share a batch. That saves padding. But
             every step is a mean over its own tokens, so an example in a batch of short ones weighs
-            more than its tokens do in all of the data: see lesson 19.
+            more than its tokens do in all of the data: see lesson 15.
 
     Raises:
         InputError: if a number is out of its range.
@@ -65,7 +65,7 @@ class TrainingConfig:
     patience: int = 0
     checkpoint_every: int = 0
     seed: int = 0
-    group_by_length: bool = True
+    group_by_length: bool = False
 
     def __post_init__(self) -> None:
         for name, fits, remedy in (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -35,6 +36,18 @@ class TrainingHistory:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def best(self, metric: str = "loss") -> tuple[int, float] | None:
+        """The step with the lowest value of an evaluation, the first of several, and that value.
+
+        Without an evaluation of that name it is None.
+        """
+        found = None
+        for row in self.rows:
+            value = row.get(f"validation_{metric}", math.nan)
+            if value < (math.inf if found is None else found[1]):  # what is no number is no better
+                found = row["step"], value
+        return found
 
     @property
     def losses(self) -> list[float]:

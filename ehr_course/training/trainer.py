@@ -122,7 +122,7 @@ class Trainer:
             config.batch_size,
             seed=config.seed,
             num_workers=num_workers,
-            bucketed=config.group_by_length,
+            group_by_length=config.group_by_length,
         )
         self._loader.worker_init_fn = ignore_interrupts
         self._progress = (
@@ -369,6 +369,7 @@ def train(
     warmup_steps: int | None = None,
     seed: int = 0,
     max_grad_norm: float = 1.0,
+    group_by_length: bool = False,
     progress: bool = True,
 ) -> TrainingHistory:
     """Train a model where it is, for some steps, and write nothing to disk.
@@ -386,6 +387,7 @@ def train(
             along half a cosine.
         seed: orders the batches and drops out units.
         max_grad_norm: the norm that the gradient is clipped to.
+        group_by_length: see TrainingConfig.
         progress: whether to show a bar.
 
     Raises:
@@ -398,6 +400,7 @@ def train(
         warmup_steps=steps // 10 if warmup_steps is None else warmup_steps,
         seed=seed,
         max_grad_norm=max_grad_norm,
+        group_by_length=group_by_length,
     )
     device = next(model.parameters()).device
     return Trainer(model, dataset, config, device=device, progress=progress).run()

@@ -48,7 +48,7 @@ def validation_loss(
         InputError: if no token of these examples is scored.
     """
     losses, counts = dict.fromkeys(KINDS, 0.0), dict.fromkeys(KINDS, 0)
-    keys = list(BatchPlan(dataset.lengths, batch_size, shuffle=False))
+    keys = list(BatchPlan(dataset.lengths, batch_size, shuffle=False, group_by_length=True))
     for key in keys[processes.rank :: processes.world]:
         batch = {name: tensor.to(device) for name, tensor in dataset[key].items()}
         with torch.no_grad(), autocast():

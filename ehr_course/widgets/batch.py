@@ -27,7 +27,7 @@ def batch_inspector(
 
     Returns:
         A widget with the controls ``number``, the batch within its epoch from 0,
-        ``batch_size`` and ``bucketed``.
+        ``batch_size`` and ``group_by_length``.
 
     Raises:
         InputError: if the batch size is not one of the four.
@@ -40,19 +40,25 @@ def batch_inspector(
             f"Use one of {', '.join(map(str, BATCH_SIZES))}.",
         )
 
-    def plan(batch_size: int, bucketed: bool) -> BatchPlan:
-        return BatchPlan(dataset.lengths, batch_size, seed=seed, epoch=epoch, bucketed=bucketed)
+    def plan(batch_size: int, group_by_length: bool) -> BatchPlan:
+        return BatchPlan(
+            dataset.lengths, batch_size, seed=seed, epoch=epoch, group_by_length=group_by_length
+        )
 
     def waste(batch_size: int) -> Waste:
         shares = (
-            padding_share(dataset.lengths, (key.indices for key in plan(batch_size, bucketed)))
-            for bucketed in (False, True)
+            padding_share(
+                dataset.lengths, (key.indices for key in plan(batch_size, group_by_length))
+            )
+            for group_by_length in (False, True)
         )
         return Waste(*shares)
 
-    def draw(number: int, batch_size: int, bucketed: bool) -> Picture:
-        key = list(plan(batch_size, bucketed))[number]
-        return draw_batch(dataset[key], waste(batch_size), number=number, bucketed=bucketed)
+    def draw(number: int, batch_size: int, group_by_length: bool) -> Picture:
+        key = list(plan(batch_size, group_by_length))[number]
+        return draw_batch(
+            dataset[key], waste(batch_size), number=number, group_by_length=group_by_length
+        )
 
     numbers = ipywidgets.IntSlider(
         value=0,
@@ -83,4 +89,6 @@ def batch_inspector(
 
     # Registered before the widget's own observer, so that no batch is drawn that is no more.
     sizes.observe(fit_the_batches, names="value")
-    return PictureWidget(draw, {"number": numbers, "batch_size": sizes, "bucketed": buckets})
+    return PictureWidget(
+        draw, {"number": numbers, "batch_size": sizes, "group_by_length": buckets}
+    )

@@ -3,6 +3,7 @@
 import pickle
 import random
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -41,18 +42,18 @@ def same(some, others):
 
 
 @pytest.mark.parametrize("shuffle", [True, False])
-@pytest.mark.parametrize("bucketed", [True, False])
+@pytest.mark.parametrize("group_by_length", [True, False])
 @pytest.mark.parametrize(("n", "size"), [(1, 1), (7, 3), (32, 32), (33, 32), (700, 4)])
-def test_every_patient_comes_once_an_epoch(n, size, bucketed, shuffle):
-    plan = BatchPlan(random_lengths(n), size, bucketed=bucketed, shuffle=shuffle)
+def test_every_patient_comes_once_an_epoch(n, size, group_by_length, shuffle):
+    plan = BatchPlan(random_lengths(n), size, group_by_length=group_by_length, shuffle=shuffle)
     keys = list(plan)
     assert sorted(i for key in keys for i in key.indices) == list(range(n))
     assert [key.number for key in keys] == list(range(len(plan)))
     assert sorted(len(key.indices) for key in keys)[1:] == [size] * (len(plan) - 1)
 
 
-def test_without_shuffle_and_buckets_patients_come_in_their_order():
-    keys = list(BatchPlan(random_lengths(7), 3, shuffle=False, bucketed=False))
+def test_without_shuffle_and_grouping_patients_come_in_their_order():
+    keys = list(BatchPlan(random_lengths(7), 3, shuffle=False))
     assert keys == [
         BatchKey(0, 0, (0, 1, 2)),
         BatchKey(0, 1, (3, 4, 5)),
@@ -60,40 +61,40 @@ def test_without_shuffle_and_buckets_patients_come_in_their_order():
     ]
 
 
-def test_without_shuffle_buckets_are_the_pools_sorted_by_length():
+def test_without_shuffle_batches_by_length_are_the_pools_sorted_by_length():
     size, n = 2, 2 * POOL * 2 + 5
     lengths = random_lengths(n).tolist()
     expected = []
     for first in range(0, n, POOL * size):
         pool = sorted(range(first, min(n, first + POOL * size)), key=lambda i: lengths[i])
         expected += [tuple(pool[i : i + size]) for i in range(0, len(pool), size)]
-    keys = list(BatchPlan(lengths, size, shuffle=False))
+    keys = list(BatchPlan(lengths, size, shuffle=False, group_by_length=True))
     assert [key.indices for key in keys] == expected
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_bucketed_batch_is_a_run_of_neighbours_by_length_in_its_pool(seed):
+def test_a_batch_by_length_is_a_run_of_neighbours_by_length_in_its_pool(seed):
     n, size = POOL * 4, 4  # one pool
     lengths = random_lengths(n, seed)
-    batches = sorted(
-        sorted(int(lengths[i]) for i in key.indices) for key in BatchPlan(lengths, size, seed=seed)
-    )
+    plan = BatchPlan(lengths, size, seed=seed, group_by_length=True)
+    batches = sorted(sorted(int(lengths[i]) for i in key.indices) for key in plan)
     assert [length for batch in batches for length in batch] == sorted(lengths.tolist())
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_buckets_leave_little_padding(seed):
+def test_batches_by_length_leave_little_padding(seed):
     lengths = random_lengths(5000, seed).tolist()
-    bucketed = waste(lengths, BatchPlan(lengths, 32, seed=seed))
-    mixed = waste(lengths, BatchPlan(lengths, 32, seed=seed, bucketed=False))
-    assert bucketed < 0.05
+    grouped = waste(lengths, BatchPlan(lengths, 32, seed=seed, group_by_length=True))
+    mixed = waste(lengths, BatchPlan(lengths, 32, seed=seed))
+    assert grouped < 0.05
     assert mixed > 0.4
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_bucketed_batches_do_not_come_in_the_order_of_their_lengths(seed):
+def test_batches_by_length_do_not_come_in_the_order_of_their_lengths(seed):
     lengths = random_lengths(POOL * 4)  # one pool: sorted, the correlation would be near 1
-    means = [np.mean(lengths[list(key.indices)]) for key in BatchPlan(lengths, 4, seed=seed)]
+    plan = BatchPlan(lengths, 4, seed=seed, group_by_length=True)
+    means = [np.mean(lengths[list(key.indices)]) for key in plan]
     assert abs(np.corrcoef(means, np.arange(POOL))[0, 1]) < 0.5
 
 
@@ -109,24 +110,25 @@ def test_patients_meet_others_in_every_epoch_and_with_every_seed():
     assert len(batches[0] & batches[2]) < 5
 
 
-@pytest.mark.parametrize("bucketed", [True, False])
-def test_the_same_seed_and_epoch_give_the_same_plan_whenever_it_is_asked(bucketed):
-    plan = BatchPlan(random_lengths(100), 8, seed=3, epoch=2, bucketed=bucketed)
+@pytest.mark.parametrize("group_by_length", [True, False])
+def test_the_same_seed_and_epoch_give_the_same_plan_whenever_it_is_asked(group_by_length):
+    plan = BatchPlan(random_lengths(100), 8, seed=3, epoch=2, group_by_length=group_by_length)
     first = list(plan)
     np.random.seed(0)  # the global states are none of its business
     random.seed(0)
     torch.manual_seed(0)
     assert list(plan) == first
-    other = BatchPlan(random_lengths(100), 8, seed=3, bucketed=bucketed)
+    other = BatchPlan(random_lengths(100), 8, seed=3, group_by_length=group_by_length)
     other.set_epoch(2)
     assert list(other) == first
 
 
+@pytest.mark.parametrize("group_by_length", [True, False])
 @pytest.mark.parametrize("start", [0, 1, 7, 13])
-def test_start_leaves_exactly_the_batches_that_remain(start):
+def test_start_leaves_exactly_the_batches_that_remain(start, group_by_length):
     lengths = random_lengths(100)
-    whole = list(BatchPlan(lengths, 8, epoch=5))
-    rest = BatchPlan(lengths, 8, epoch=5, start=start)
+    plan = partial(BatchPlan, lengths, 8, epoch=5, group_by_length=group_by_length)
+    whole, rest = list(plan()), plan(start=start)
     assert list(rest) == whole[start:]
     assert len(rest) == len(whole) - start
     rest.set_epoch(6)
@@ -136,7 +138,7 @@ def test_start_leaves_exactly_the_batches_that_remain(start):
 def test_the_order_is_not_drawn_from_the_stream_of_the_first_corruption():
     # NumPy makes the same stream of [seed, epoch] and of [seed, epoch, 0].
     lengths = [10] * 100
-    order = [i for key in BatchPlan(lengths, 4, bucketed=False) for i in key.indices]
+    order = [i for key in BatchPlan(lengths, 4) for i in key.indices]
     assert order != np.random.default_rng([0, 0, 0]).permutation(100).tolist()
 
 
@@ -216,6 +218,6 @@ def test_an_interrupted_epoch_can_be_left_and_resumed_by_the_same_loader():
 
 
 def test_the_loader_passes_on_order_and_buckets():
-    in_order = data_loader(DATASET, 8, shuffle=False, bucketed=False)
+    in_order = data_loader(DATASET, 8, shuffle=False)
     ages = [age for batch in in_order for age in batch["x_num"][:, 0].tolist()]
     assert ages == [record.age for record in COHORT]

@@ -47,9 +47,7 @@ def test_the_model_is_what_the_trainer_makes(prepared, run):
     torch.manual_seed(0)
     model = PromptBart(PromptBartConfig.for_tokenizer(tokenizer, "narrow"))
     dataset = RecordDataset(split.train, tokenizer, corruption=Corruption(p_empty=0.5))
-    config = TrainingConfig(
-        steps=12, batch_size=16, lr=2e-3, warmup_steps=1, group_by_length=False
-    )
+    config = TrainingConfig(steps=12, batch_size=16, lr=2e-3, warmup_steps=1)
     Trainer(model, dataset, config).run()
     made = load_model(run / "model").model.state_dict()
     for name, weight in model.cpu().state_dict().items():

@@ -71,9 +71,9 @@ def test_the_counts_of_a_small_batch():
     assert count_kinds(TWO_ROWS["input_ids"]) == KindCounts(padding=1, special=8, code=2, mask=1)
 
 
-@pytest.mark.parametrize("bucketed", [False, True])
-def test_the_share_of_padding_is_that_of_the_padded_labels(dataset, bucketed):
-    keys = list(BatchPlan(dataset.lengths, 16, seed=1, bucketed=bucketed))
+@pytest.mark.parametrize("group_by_length", [False, True])
+def test_the_share_of_padding_is_that_of_the_padded_labels(dataset, group_by_length):
+    keys = list(BatchPlan(dataset.lengths, 16, seed=1, group_by_length=group_by_length))
     labels = [dataset[key]["labels"] for key in keys]
     padded = sum(int((rows == -100).sum()) for rows in labels)
     places = sum(rows.numel() for rows in labels)
@@ -89,12 +89,12 @@ def test_records_of_one_length_need_no_padding():
 
 
 def test_the_title_states_the_share_of_padding():
-    title = batch_title(TWO_ROWS, number=4, bucketed=True)
+    title = batch_title(TWO_ROWS, number=4, group_by_length=True)
     assert title == "Batch 4, with buckets: 8% of its places are padding"
 
 
 def test_the_alternative_text():
-    assert describe_batch(TWO_ROWS, WASTE, number=4, bucketed=False) == (
+    assert describe_batch(TWO_ROWS, WASTE, number=4, group_by_length=False) == (
         "Batch 4 without length buckets: 2 patients, 6 places each: 2 codes, 8 special tokens, "
         "1 mask and 1 padding (8%). Before corruption, padding takes of the whole epoch 65% "
         "without buckets and 6% with them."
@@ -102,7 +102,7 @@ def test_the_alternative_text():
 
 
 def test_a_little_padding_is_not_called_none():
-    words = describe_batch(TWO_ROWS, Waste(0.65, 0.004), number=0, bucketed=True)
+    words = describe_batch(TWO_ROWS, Waste(0.65, 0.004), number=0, group_by_length=True)
     assert "0.4% with them" in words
 
 
@@ -111,12 +111,12 @@ def test_a_little_padding_is_not_called_none():
 
 def test_the_grid_shows_the_kind_of_every_place(dataset):
     batch = batch_of(dataset, 20)
-    (image,) = draw_batch(batch, WASTE, number=0, bucketed=True).findobj(AxesImage)
+    (image,) = draw_batch(batch, WASTE, number=0, group_by_length=True).findobj(AxesImage)
     assert np.array_equal(image.get_array(), kinds_of(batch["input_ids"]))
 
 
 def test_the_bars_are_as_long_as_the_shares():
-    picture = draw_batch(TWO_ROWS, WASTE, number=0, bucketed=True)
+    picture = draw_batch(TWO_ROWS, WASTE, number=0, group_by_length=True)
     bars = [bar for bar in picture.findobj(Rectangle) if 0.19 < bar.get_height() < 0.21]
     whole = max(bar.get_width() for bar in bars)
     shares = [bar.get_width() / whole for bar in bars if bar.get_width() < whole]
@@ -125,7 +125,7 @@ def test_the_bars_are_as_long_as_the_shares():
 
 def test_drawing_twice_gives_the_same_bytes(dataset):
     batch = batch_of(dataset, 20)
-    first, second = (draw_batch(batch, WASTE, number=0, bucketed=True) for _ in range(2))
+    first, second = (draw_batch(batch, WASTE, number=0, group_by_length=True) for _ in range(2))
     assert first.png() == second.png()
 
 
@@ -133,7 +133,7 @@ def test_drawing_twice_gives_the_same_bytes(dataset):
 @pytest.mark.parametrize("waste", [WASTE, Waste(0.97, 0.0), Waste(0.5, 0.5)])
 def test_no_text_is_cut_off_and_no_text_lies_on_another(dataset, drawn, size, waste):
     batch = batch_of(dataset, size)
-    result = drawn(draw_batch(batch, waste, number=1234, bucketed=False))
+    result = drawn(draw_batch(batch, waste, number=1234, group_by_length=False))
     assert result.cut_off() == []
     assert result.overlapping() == []
 

@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 
 from ehr_course.cli.app import app
 from ehr_course.cli.result_folders import open_prepared
+from ehr_course.evaluation.disclosure import visits_of
 from ehr_course.sources.any_cohort import load_cohort
 from ehr_course.sources.mimic import load_mimic3
 from ehr_course.sources.splits import split_by_patient
@@ -35,8 +36,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("demo")
     prepared, run, synthetic = (place / name for name in ("prepared", "run", "synthetic"))
     commands = [
-        ("prepare", "--data", DEMO, "--validation", 0, "--test", 0.4, "--out", prepared),
-        ("train", prepared, "--steps", 10, "--profile", "narrow", "--out", run),
+        ("prepare", "--data", DEMO, "--validation", 0.1, "--test", 0.3, "--out", prepared),
+        ("train", prepared, "--profile", "narrow", "--out", run),
         ("generate", run, "--patients", 60, "--format", "mimic3", "--out", synthetic),
         ("evaluate", "--real", prepared, "--synthetic", synthetic, "--model", run),
     ]
@@ -48,7 +49,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_all_hundred_patients_are_in_the_prepared_folder_as_they_were(place):
     cohort = load_mimic3(DEMO)
-    expected = split_by_patient(cohort.records, fractions=(0.6, 0, 0.4), seed=0)
+    expected = split_by_patient(cohort.records, fractions=(0.6, 0.1, 0.3), seed=0)
     assert open_prepared(place / "prepared").split() == expected
     assert sum(map(len, expected)) == 100
 
@@ -68,8 +69,21 @@ def test_sixty_patients_are_written_and_read_back(place):
 def test_the_report_compares_the_three_cohorts(place):
     report = json.loads((place / "report" / "report.json").read_text(encoding="utf-8"))
     sizes = {name: size["patients"] for name, size in report["sizes"].items()}
-    assert sizes == {"train": 60, "held out": 40, "synthetic": 60}
+    assert sizes == {"train": 60, "held out": 30, "synthetic": 60}
     assert (place / "report" / "report.html").stat().st_size > 10_000
+
+
+def test_training_stops_before_patients_are_copied(place):
+    split = open_prepared(place / "prepared").split()
+    learned = {visits_of(record) for record in split.train}
+    shares = [
+        sum(visits_of(record) in learned for record in records) / len(records)
+        for records in (load_cohort(place / "synthetic").records, split.validation + split.test)
+    ]
+    written, held_out = shares
+    assert written <= held_out
+    said = (place / "said.txt").read_text(encoding="utf-8")
+    assert "the loss on validation patients had not fallen for 5 evaluations" in said
 
 
 def test_no_number_of_a_patient_or_an_admission_is_said(place):

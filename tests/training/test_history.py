@@ -11,6 +11,7 @@ import pytest
 import small
 
 from ehr_course.errors import InputError
+from ehr_course.training.history import TrainingHistory
 
 
 def test_the_history_is_a_table_with_a_row_for_each_step(tmp_path: Path) -> None:
@@ -62,3 +63,13 @@ def test_a_history_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     for name in ("history.csv", "history.parquet"):
         with pytest.raises(InputError, match="the history cannot be written"):
             history.write(tmp_path / "missing" / name)
+
+
+def test_the_best_step_is_the_first_with_the_lowest_value() -> None:
+    rows = [{"step": step, "validation_loss": loss} for step, loss in ((1, 3.0), (2, 2.0))]
+    rows += [{"step": 3}, {"step": 4, "validation_loss": float("nan"), "validation_other": 7.0}]
+    rows += [{"step": 5, "validation_loss": 2.0}]
+    history = TrainingHistory(rows)
+    assert history.best() == (2, 2.0)
+    assert history.best("other") == (4, 7.0)
+    assert TrainingHistory([{"step": 1}]).best() is None

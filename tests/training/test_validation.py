@@ -20,7 +20,7 @@ def test_the_validation_loss_is_the_mean_over_all_scored_tokens() -> None:
     history = made.run()
     total, count = 0.0, 0
     held_out = small.dataset(seed=5)
-    for key in BatchPlan(held_out.lengths, 9, shuffle=False):
+    for key in BatchPlan(held_out.lengths, 9, shuffle=False, group_by_length=True):
         with torch.no_grad():
             output = made.model(**held_out[key])
         total, count = total + float(output.loss_sum), count + int(output.loss_count)

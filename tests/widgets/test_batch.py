@@ -18,19 +18,19 @@ def dataset():
     return RecordDataset(patients, CodeTokenizer.from_records(patients), seed=2)
 
 
-def plan(dataset, batch_size, bucketed):
-    return list(BatchPlan(dataset.lengths, batch_size, seed=5, bucketed=bucketed))
+def plan(dataset, batch_size, group_by_length):
+    return list(BatchPlan(dataset.lengths, batch_size, seed=5, group_by_length=group_by_length))
 
 
-def expected(dataset, number, batch_size, bucketed):
+def expected(dataset, number, batch_size, group_by_length):
     waste = Waste(
         *(
             padding_share(dataset.lengths, [k.indices for k in plan(dataset, batch_size, b)])
             for b in (False, True)
         )
     )
-    batch = dataset[plan(dataset, batch_size, bucketed)[number]]
-    return draw_batch(batch, waste, number=number, bucketed=bucketed)
+    batch = dataset[plan(dataset, batch_size, group_by_length)[number]]
+    return draw_batch(batch, waste, number=number, group_by_length=group_by_length)
 
 
 def test_it_starts_with_the_first_batch_and_without_buckets(dataset):
@@ -41,7 +41,7 @@ def test_it_starts_with_the_first_batch_and_without_buckets(dataset):
 def test_the_controls_choose_batch_size_and_buckets(dataset):
     inspector = batch_inspector(dataset, seed=5)
     inspector.controls["batch_size"].value = 16
-    inspector.controls["bucketed"].value = True
+    inspector.controls["group_by_length"].value = True
     inspector.controls["number"].value = 3
     assert inspector.error is None
     assert inspector.image.value == expected(dataset, 3, 16, True).png()
@@ -90,7 +90,7 @@ def test_a_data_set_smaller_than_a_batch_has_one(batch_size):
 
 def test_every_control_has_a_label_that_is_shown_whole(dataset):
     controls = batch_inspector(dataset).controls
-    assert list(controls) == ["number", "batch_size", "bucketed"]
+    assert list(controls) == ["number", "batch_size", "group_by_length"]
     for control in controls.values():
         assert control.description
         assert control.style.description_width == "initial"
