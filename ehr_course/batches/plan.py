@@ -24,20 +24,22 @@ class BatchPlan(Sampler[BatchKey]):
     and cut into batches, and the batches of all pools are shuffled. The last batch cut may be
     smaller.
 
-    That is for whoever adds up sums over all batches. A training that takes a mean in each batch
-    lets short records weigh more than long ones then: see lesson 15.
+    A training that takes a mean in each batch lets short records weigh more than long ones then:
+    see lesson 15. With ``equal_tokens``, the batches are cut so that each has about as many
+    tokens, many short records or few long ones, and every token weighs about the same.
 
     The order depends on seed and epoch alone, so that a plan with ``start`` gives exactly the
     batches that remain of an epoch that was interrupted.
 
     Args:
         lengths: int (patients,), tokens of each patient.
-        batch_size: patients in a batch.
+        batch_size: patients in a batch; with ``equal_tokens`` their mean number.
         seed: 0 to 2**32 - 1, of the order.
         epoch: from 0; another epoch, another order.
         start: how many batches of the epoch are done.
         shuffle: without it, patients (or the sorted pools) come in the order of the dataset.
         group_by_length: whether patients of similar length share a batch.
+        equal_tokens: whether batches are cut by tokens, not by patients.
 
     Raises:
         InputError: if there is no patient, or a number is out of its range.
@@ -59,6 +61,7 @@ class BatchPlan(Sampler[BatchKey]):
         start: int = 0,
         shuffle: bool = True,
         group_by_length: bool = False,
+        equal_tokens: bool = False,
     ) -> None:
         self.lengths = np.asarray(lengths, dtype=np.int64)
         if self.lengths.ndim != 1 or not len(self.lengths):
@@ -75,6 +78,7 @@ class BatchPlan(Sampler[BatchKey]):
         self.seed = seed
         self.shuffle = shuffle
         self.group_by_length = group_by_length
+        self.equal_tokens = equal_tokens
         self.set_epoch(epoch, start)
 
     def set_epoch(self, epoch: int, start: int = 0) -> None:
@@ -111,14 +115,28 @@ class BatchPlan(Sampler[BatchKey]):
         patients = np.arange(len(self.lengths))
         if self.shuffle:
             rng.shuffle(patients)
-        if self.group_by_length:
-            pool = np.arange(len(patients)) // (POOL * self.batch_size)
-            patients = patients[np.lexsort((self.lengths[patients], pool))]
-        size = self.batch_size
-        batches = [patients[first : first + size] for first in range(0, len(patients), size)]
+        size = POOL * self.batch_size
+        batches: list[np.ndarray] = []
+        for first in range(0, len(patients), size):
+            pool = patients[first : first + size]
+            if self.group_by_length:
+                pool = pool[np.argsort(self.lengths[pool], kind="stable")]
+            batches += np.split(pool, self._cuts(pool))
         if self.shuffle and self.group_by_length:
             batches = [batches[i] for i in rng.permutation(len(batches))]
         return batches
+
+    def _cuts(self, pool: np.ndarray) -> np.ndarray:
+        """Where a pool is cut into batches; none of them is empty."""
+        if not self.equal_tokens:
+            return np.arange(self.batch_size, len(pool), self.batch_size)
+        n_batches = -(-len(pool) // self.batch_size)
+        number = np.arange(1, n_batches)
+        ends = self.lengths[pool].cumsum()
+        cuts = 1 + np.searchsorted(ends, ends[-1] * number / n_batches)
+        # Where one record has more tokens than a batch, the next batches still get one each.
+        cuts = np.maximum.accumulate(cuts - number) + number
+        return np.minimum(cuts, len(pool) - n_batches + number)
 
 
 def data_loader(
@@ -131,6 +149,7 @@ def data_loader(
     num_workers: int = 0,
     shuffle: bool = True,
     group_by_length: bool = False,
+    equal_tokens: bool = False,
 ) -> DataLoader:
     """A DataLoader over the batches of an epoch. Any number of workers gives the same ones.
 
@@ -139,7 +158,7 @@ def data_loader(
     Args:
         dataset: makes the batches.
         batch_size: patients in a batch.
-        seed, epoch, start, shuffle, group_by_length: see BatchPlan.
+        seed, epoch, start, shuffle, group_by_length, equal_tokens: see BatchPlan.
         num_workers: processes that make batches beside this one; with 0 this one makes them.
             Each works on one thread.
 
@@ -159,6 +178,7 @@ def data_loader(
         start=start,
         shuffle=shuffle,
         group_by_length=group_by_length,
+        equal_tokens=equal_tokens,
     )
     return DataLoader(
         dataset,

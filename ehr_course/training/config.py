@@ -44,6 +44,9 @@ class TrainingConfig:
         group_by_length: whether examples of similar length share a batch. That saves padding. But
             every step is a mean over its own tokens, so an example in a batch of short ones weighs
             more than its tokens do in all of the data: see lesson 15.
+        equal_tokens: whether batches are cut by tokens, so that each has about as many; then
+            ``batch_size`` is the mean number of examples. With ``group_by_length`` it saves the
+            padding, and lets every token weigh about the same.
 
     Raises:
         InputError: if a number is out of its range.
@@ -66,6 +69,7 @@ class TrainingConfig:
     checkpoint_every: int = 0
     seed: int = 0
     group_by_length: bool = False
+    equal_tokens: bool = False
 
     def __post_init__(self) -> None:
         for name, fits, remedy in (

@@ -123,6 +123,7 @@ class Trainer:
             seed=config.seed,
             num_workers=num_workers,
             group_by_length=config.group_by_length,
+            equal_tokens=config.equal_tokens,
         )
         self._loader.worker_init_fn = ignore_interrupts
         self._progress = (

@@ -52,6 +52,52 @@ def test_every_patient_comes_once_an_epoch(n, size, group_by_length, shuffle):
     assert sorted(len(key.indices) for key in keys)[1:] == [size] * (len(plan) - 1)
 
 
+@pytest.mark.parametrize("group_by_length", [True, False])
+@pytest.mark.parametrize(("n", "size"), [(1, 1), (7, 3), (33, 32), (700, 4), (4_000, 32)])
+def test_batches_of_equal_tokens_have_each_patient_once_and_none_is_empty(
+    n, size, group_by_length
+):
+    lengths = random_lengths(n)
+    plan = BatchPlan(lengths, size, group_by_length=group_by_length, equal_tokens=True, seed=1)
+    keys = list(plan)
+    assert sorted(i for key in keys for i in key.indices) == list(range(n))
+    assert len(keys) == len(plan) == -(-n // size)
+    assert all(key.indices for key in keys)
+    tokens = np.array([lengths[list(key.indices)].sum() for key in keys])
+    if n == 4_000:
+        assert tokens.max() < 1.1 * tokens.mean() and tokens.min() > 0.9 * tokens.mean()
+
+
+def test_a_record_longer_than_a_batch_leaves_no_batch_empty():
+    lengths = np.array([5, 5, 5, 5, 5, 500, 5, 5])
+    for group_by_length in (True, False):
+        plan = BatchPlan(lengths, 2, equal_tokens=True, group_by_length=group_by_length)
+        keys = list(plan)
+        assert len(keys) == 4 and all(key.indices for key in keys)
+        assert sorted(i for key in keys for i in key.indices) == list(range(8))
+
+
+def test_equal_tokens_let_every_token_weigh_the_same():
+    """A mean in each batch gives short records too much weight, unless batches are cut so."""
+    lengths = np.random.default_rng(2).geometric(0.05, 4_000) + 5
+    weights = {}
+    for equal_tokens in (False, True):
+        plan = BatchPlan(lengths, 32, group_by_length=True, equal_tokens=equal_tokens)
+        of_token = np.zeros(len(lengths))
+        for key in plan:
+            rows = list(key.indices)
+            of_token[rows] = lengths.sum() / len(plan) / lengths[rows].sum()
+        weights[equal_tokens] = of_token
+    short, long = lengths < 10, lengths > 50
+    assert weights[False][short].mean() > 4 * weights[False][long].mean()
+    assert 0.9 < weights[True][short].mean() / weights[True][long].mean() < 1.1
+    padding = [
+        waste(lengths, BatchPlan(lengths, 32, group_by_length=grouped, equal_tokens=grouped))
+        for grouped in (True, False)
+    ]
+    assert padding[0] < 0.1 < 0.4 < padding[1]
+
+
 def test_without_shuffle_and_grouping_patients_come_in_their_order():
     keys = list(BatchPlan(random_lengths(7), 3, shuffle=False))
     assert keys == [
