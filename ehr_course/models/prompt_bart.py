@@ -55,6 +55,7 @@ class PromptBartOutput(Seq2SeqLMOutput):
             None without labels.
         terms: its parts, for the trainer.
         answers: what the heads say, by "age" and "sex"; None without labels or heads.
+        pointed: where the copy head points to; None without one.
         loss_sum: the cross-entropy of all scored positions in nats, float32.
         loss_count: how many positions are scored: those whose label is not -100.
         logits: (batch, target, vocabulary), prompts cut off; None with labels, because the
@@ -66,6 +67,7 @@ class PromptBartOutput(Seq2SeqLMOutput):
     loss_count: Tensor | None = None
     terms: tuple[LossTerm, ...] | None = None
     answers: dict[str, Tensor] | None = None
+    pointed: Pointed | None = None
 
 
 class PromptBart(BartForConditionalGeneration):
@@ -220,6 +222,7 @@ class PromptBart(BartForConditionalGeneration):
             loss_count=loss_count,
             terms=terms,
             answers=answers,
+            pointed=pointed,
         )
 
     def _point(self, hidden: Tensor, ids: Tensor, cache: Cache | None) -> Pointed | None:
