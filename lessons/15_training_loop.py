@@ -1011,9 +1011,8 @@ number_line_explorer(gradients)
 # - **The learning rate** rises in equal parts, then follows half a cosine
 #   to 0. A schedule belongs to a number of steps.
 # - **Parts of a batch** have the gradient of the whole if each part's sum
-#   is divided by the count of the whole batch.
-# - **Batches of similar length** save padding, and let short records weigh
-#   more than long ones. Mixed batches do not.
+#   is divided by the count of the whole batch. Batches of records of
+#   similar length save padding, and let short records weigh more.
 # - **float16** loses what is at most 2⁻²⁵ and makes infinite what is beyond
 #   65,504. The loss scale moves gradients between: an overflow skips the
 #   step and halves the scale, good steps in a row double it.
