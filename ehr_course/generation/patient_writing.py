@@ -63,7 +63,7 @@ class PatientWriting:
             left = self.limit - step
             if step == len(OPENING) or left < 4:
                 closed = self._closed(left)
-            forbidden = closed[self.state] | self.used
+            forbidden = closed.index_select(0, self.state).logical_or_(self.used)
             if self.script is not None:
                 self.script.add_to(forbidden, self.state, left)
             probabilities = self.sampling.probabilities(
@@ -98,7 +98,7 @@ class PatientWriting:
         """Append a token to each row, leave out those that have ended, return the others."""
         self.written[self.patients, step] = token
         self.state = self.state_after[token]
-        self.used[self.state == _OUTSIDE] = False
+        self.used.index_fill_(0, (self.state == _OUTSIDE).nonzero()[:, 0], False)
         codes = (self.state == _HAS_CODE).nonzero()[:, 0]
         self.used[codes, token[codes]] = True
         if self.script is not None:
@@ -108,7 +108,7 @@ class PatientWriting:
             return token
         rows = _compact(going_on)
         for name in ("patients", "state", "used"):
-            setattr(self, name, getattr(self, name)[rows])
+            setattr(self, name, getattr(self, name).index_select(0, rows))
         if self.script is not None:
             self.script.keep(rows)
         self.decoder.keep(rows)

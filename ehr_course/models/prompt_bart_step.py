@@ -122,7 +122,7 @@ class _Cache:
         self.rows, self.length = len(rows), 0
         columns = read.transpose(1, 2).flatten(2).transpose(0, 1)  # (positions, sequences, ...)
         self._make_room(len(columns), columns)
-        self.room[: len(columns), : self.rows] = columns[:, rows]
+        self.room[: len(columns), : self.rows] = columns.index_select(1, rows)
         self.length = len(columns)
 
     def append(self, column: Tensor) -> Tensor:
@@ -138,7 +138,8 @@ class _Cache:
 
     def keep(self, rows: Tensor, moved: Tensor) -> None:
         """Keep some rows; ``moved`` are the places that another row comes to."""
-        self.room[: self.length, moved] = self.room[: self.length, rows[moved]]
+        seen = self.room[: self.length]
+        seen.index_copy_(1, moved, seen.index_select(1, rows[moved]))
         self.rows = len(rows)
 
     def _make_room(self, positions: int, like: Tensor) -> None:
