@@ -86,7 +86,8 @@ class PlainDecoder:
         encoded, self.mask = self.model.encode(inputs, mask, **self.demographics)
         self.encoded = encoded.last_hidden_state
         self.cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
-        return self._forward(inputs.new_tensor([[CodeTokenizer.eos_id, *OPENING]] * len(told)))
+        self.opening = inputs.new_tensor([[CodeTokenizer.eos_id, *OPENING]] * len(told))
+        return self._forward(self.opening)
 
     def read(self, tokens: Tensor) -> Tensor:
         """As Decoder says."""
@@ -114,14 +115,15 @@ class StepDecoder:
     """The same by PromptBartStep; what is told of several patients alike is read once."""
 
     def __init__(self, model: PromptBart) -> None:
-        self.start, self.step = PlainDecoder(model), PromptBartStep(model)
+        self.plain, self.step = PlainDecoder(model), PromptBartStep(model)
 
     def begin(self, told: Sequence[Told]) -> Tensor:
         """As Decoder says."""
         place = {one: number for number, one in enumerate(dict.fromkeys(told))}
-        logits = self.start.begin(list(place))
+        read = self.plain
+        logits = read.begin(list(place))
         rows = torch.tensor([place[one] for one in told], device=logits.device)
-        self.step.start(self.start.cache, self.start.mask, rows)
+        self.step.start(read.cache, read.mask, read.opening, rows)
         return logits[rows]
 
     def read(self, tokens: Tensor) -> Tensor:

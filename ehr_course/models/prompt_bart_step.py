@@ -21,10 +21,10 @@ from transformers.models.bart.modeling_bart import (
     BartScaledWordEmbedding,
 )
 
+from ehr_course.models.copy_head import CopyHead
+from ehr_course.models.copy_head_step import CopyHeadStep
 from ehr_course.models.prompt_bart import PromptBart
-
-ROOM = 32
-"""How many positions a cache gets room for at first; where it is full, it doubles."""
+from ehr_course.models.static_cache import StaticCache, moved_by
 
 WRITTEN_OUT = 64
 """Up to so many positions attention is written out in sums."""
@@ -39,6 +39,8 @@ def fits(model: nn.Module) -> bool:
     if type(model) is not PromptBart or torch.is_autocast_enabled(model.device.type):
         return False
     decoder = model.model.decoder
+    if decoder.embed_tokens.weight is not model.get_input_embeddings().weight:
+        return False
     parts = [(decoder, BartDecoder), (model.lm_head, nn.Linear)]
     parts += [(decoder.embed_tokens, BartScaledWordEmbedding)]
     parts += [(decoder.embed_positions, BartLearnedPositionalEmbedding)]
@@ -55,6 +57,9 @@ def fits(model: nn.Module) -> bool:
             (getattr(layer, f"{name}_layer_norm"), nn.LayerNorm)
             for name in ("self_attn", "encoder_attn", "final")
         ]
+    if model.copy_head is not None:
+        parts += [(model.copy_head, CopyHead)]
+        parts += [(part, nn.Linear) for part in model.copy_head.children()]
     return all(type(part) is kind for part, kind in parts) and not any(
         part._forward_hooks or part._forward_pre_hooks or "forward" in vars(part)
         for part in model.modules()
@@ -107,53 +112,6 @@ class _Layer:
         self.outer, self.norm = _Linear.of(layer.fc2), _Norm.of(layer.final_layer_norm)
 
 
-class _Cache:
-    """Keys or values of a layer, (positions, batch, d_model).
-
-    Time comes first, so that what a step reads lies together, and a step writes in one place.
-    """
-
-    def __init__(self) -> None:
-        self.room: Tensor | None = None
-        self.length = self.rows = 0
-
-    def fill(self, read: Tensor, rows: Tensor) -> None:
-        """Take over what was read, (sequences, heads, positions, d_head), for each row."""
-        self.rows, self.length = len(rows), 0
-        columns = read.transpose(1, 2).flatten(2).transpose(0, 1)  # (positions, sequences, ...)
-        self._make_room(len(columns), columns)
-        self.room[: len(columns), : self.rows] = columns.index_select(1, rows)
-        self.length = len(columns)
-
-    def append(self, column: Tensor) -> Tensor:
-        """Write one position, (batch, d_model), and return all: (positions, batch, d_model)."""
-        self._make_room(self.length + 1, column)
-        self.room[self.length, : self.rows] = column
-        self.length += 1
-        return self.seen()
-
-    def seen(self) -> Tensor:
-        """All that is held: (positions, batch, d_model)."""
-        return self.room[: self.length, : self.rows]
-
-    def keep(self, rows: Tensor, moved: Tensor) -> None:
-        """Keep some rows; ``moved`` are the places that another row comes to."""
-        seen = self.room[: self.length]
-        seen.index_copy_(1, moved, seen.index_select(1, rows[moved]))
-        self.rows = len(rows)
-
-    def _make_room(self, positions: int, like: Tensor) -> None:
-        """Room for so many positions; it doubles, and is kept from one batch to the next."""
-        if self.room is not None and self.room.shape[1] >= self.rows:
-            if len(self.room) >= positions:
-                return
-            positions = max(positions, 2 * len(self.room))
-        grown = like.new_empty(max(positions, ROOM), self.rows, like.shape[-1])
-        if self.length:
-            grown[: self.length] = self.seen()
-        self.room = grown
-
-
 class PromptBartStep:
     """The decoder of a PromptBart, one token a row at a time.
 
@@ -172,25 +130,34 @@ class PromptBartStep:
         self.layers = [_Layer(layer) for layer in decoder.layers]
         self.vocabulary = _Linear(model.lm_head.weight, model.final_logits_bias[0])
         self.keys, self.values, self.source_keys, self.source_values = (
-            [_Cache() for _ in self.layers] for _ in range(4)
+            [StaticCache() for _ in self.layers] for _ in range(4)
         )
+        self.copy_head: CopyHeadStep | None = None
+        if model.copy_head is not None:
+            self.copy_head = CopyHeadStep(model.copy_head, self.embeddings)
         self.padding: Tensor | None = None
 
-    def start(self, past: EncoderDecoderCache, mask: Tensor, rows: Tensor) -> None:
+    def start(self, past: EncoderDecoderCache, mask: Tensor, tokens: Tensor, rows: Tensor) -> None:
         """Take over what was read so far.
 
         Args:
-            past: the cache that the model's forward returned for some sequences of one length.
+            past: the cache that the model's forward returned for some sequences.
             mask: 0 or 1 (sequences, source), 0 where what the encoder read is padding.
+            tokens: int64 (sequences, length): what the decoder read, without prompts.
             rows: int64 (batch,): which of the sequences each row goes on from.
         """
-        self.position = past.get_seq_length()
-        for number, read in enumerate(past.self_attention_cache.layers):
-            self.keys[number].fill(read.keys, rows)
-            self.values[number].fill(read.values, rows)
-        for number, read in enumerate(past.cross_attention_cache.layers):
-            self.source_keys[number].fill(read.keys, rows)
-            self.source_values[number].fill(read.values, rows)
+        own, source = past.self_attention_cache.layers, past.cross_attention_cache.layers
+        self.position = own[0].get_seq_length()
+        for number in range(len(self.layers)):
+            for cache, read in (
+                (self.keys, own[number].keys),
+                (self.values, own[number].values),
+                (self.source_keys, source[number].keys),
+                (self.source_values, source[number].values),
+            ):
+                cache[number].fill(read.transpose(1, 2).flatten(2), rows)
+        if self.copy_head is not None:
+            self.copy_head.start(own[len(self.layers)], tokens, rows)
         self.padding = None if mask.all() else (mask == 0)[rows].T[..., None]
 
     def __call__(self, tokens: Tensor) -> Tensor:
@@ -200,7 +167,7 @@ class PromptBartStep:
             tokens: int64 (batch,).
 
         Returns:
-            The logits of the next one, (batch, vocabulary).
+            The logits of the next one, (batch, vocabulary), as the model's forward gives them.
         """
         x = self.norm(self.embeddings[tokens] + self.positions[self.position])
         self.position += 1
@@ -214,7 +181,8 @@ class PromptBartStep:
             read = attend(query, keys, values, self.n_heads, self.padding)
             x = layer.source_norm(x + layer.source_out(read))
             x = layer.norm(x + layer.outer(layer.activation(layer.inner(x))))
-        return self.vocabulary(x)
+        logits = self.vocabulary(x)
+        return logits if self.copy_head is None else self.copy_head(x, tokens, logits)
 
     def keep(self, rows: Tensor) -> None:
         """Keep some of the rows, in this order; it costs little where most stay in their place.
@@ -222,10 +190,12 @@ class PromptBartStep:
         Args:
             rows: int64 (kept,): no row twice.
         """
-        moved = (rows != torch.arange(len(rows), device=rows.device)).nonzero()[:, 0]
+        moved = moved_by(rows)
         for caches in (self.keys, self.values, self.source_keys, self.source_values):
             for cache in caches:
                 cache.keep(rows, moved)
+        if self.copy_head is not None:
+            self.copy_head.keep(rows, moved)
         if self.padding is not None:
             self.padding = self.padding[:, rows]
 
