@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from ehr_course.batches.record_checks import FIRST_CODE
+from ehr_course.generation.eligible import EligibleOnly
 from ehr_course.generation.patient_decoders import OPENING, Decoder, Known, Told
 from ehr_course.generation.sampling import Sampling, draw
 from ehr_course.tokenizers.codes import CodeTokenizer
@@ -31,6 +32,8 @@ class PatientWriting:
         uniforms: float64 (batch, limit), from 0 up to but not including 1: each decides a token.
         sampling: temperature, top-k and top-p.
         n_tokens: the size of the vocabulary.
+        eligible: it counts what is kept out, or None where nothing is.
+        ruled_out: bool (batch, vocabulary): what it keeps out.
     """
 
     def __init__(
@@ -40,6 +43,8 @@ class PatientWriting:
         uniforms: Tensor,
         sampling: Sampling,
         n_tokens: int,
+        eligible: EligibleOnly | None = None,
+        ruled_out: Tensor | None = None,
     ) -> None:
         self.decoder, self.sampling, self.n_tokens = decoder, sampling, n_tokens
         self.logits = decoder.begin(told)  # (batch, vocabulary)
@@ -54,6 +59,8 @@ class PatientWriting:
         self.state_after = torch.full((n_tokens,), _HAS_CODE, device=device)
         self.state_after[CodeTokenizer.visit_start_id] = _OPENED
         self.state_after[CodeTokenizer.visit_end_id] = _OUTSIDE
+        self.eligible = eligible
+        self.ruled_out = None if ruled_out is None else ruled_out.to(device)
         known = [known for known, _, _ in told]
         self.script = _Script(known, device) if any(known) else None
 
@@ -66,6 +73,8 @@ class PatientWriting:
             forbidden = closed.index_select(0, self.state).logical_or_(self.used)
             if self.script is not None:
                 self.script.add_to(forbidden, self.state, left)
+            if self.eligible is not None:
+                forbidden |= self._kept_out(forbidden)
             probabilities = self.sampling.probabilities(
                 self.logits.masked_fill_(forbidden, -math.inf)
             )
@@ -79,6 +88,16 @@ class PatientWriting:
             row[:length].tolist()
             for row, length in zip(self.written.cpu(), lengths.tolist(), strict=True)
         ]
+
+    def _kept_out(self, forbidden: Tensor) -> Tensor:
+        """What else is forbidden because the patient cannot have it; what is known stays."""
+        ruled_out = self.ruled_out[self.patients]
+        free = torch.ones(len(ruled_out), 1, dtype=torch.bool, device=ruled_out.device)
+        if self.script is not None:
+            free = self.script.forced()[:, None] < 0
+        probabilities = self.sampling.probabilities(self.logits.masked_fill(forbidden, -math.inf))
+        self.eligible.count(probabilities * free, ruled_out)
+        return ruled_out & free
 
     def _closed(self, left: int) -> Tensor:
         """What the grammar forbids next in each state, when ``left`` tokens may still be written.

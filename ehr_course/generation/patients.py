@@ -14,8 +14,9 @@ import torch
 from tqdm import tqdm
 
 from ehr_course.batches.collate import checked_ages, sex_numbers
-from ehr_course.batches.record_checks import SHORTEST
+from ehr_course.batches.record_checks import FIRST_CODE, SHORTEST
 from ehr_course.errors import InputError
+from ehr_course.generation.eligible import EligibleOnly
 from ehr_course.generation.patient_decoders import Told, decoder_for
 from ehr_course.generation.patient_writing import PatientWriting, tokens_of
 from ehr_course.generation.sampling import Sampling
@@ -80,15 +81,16 @@ def generate_patients(
     *,
     seed: int = 0,
     sampling: Sampling = DEFAULT_SAMPLING,
-    batch_size: int = 64,
+    batch_size: int = 512,
     max_tokens: int | None = None,
+    eligible: EligibleOnly | None = None,
     decoder_loop: str = "auto",
     progress: bool = False,
 ) -> list[PatientRecord]:
     """Write one patient for each that is wanted.
 
     The random numbers of a patient come from the seed and the patient's place in the list alone,
-    so the batch size does not change what is written. (Where another batch size makes the
+    so neither the batch size nor the decoder's loop changes what is written. (Where they make the
     processor round another way, a draw can fall on the other side once in many thousands.)
 
     Args:
@@ -97,9 +99,11 @@ def generate_patients(
         wanted: age and sex of each patient, and what is known of the visits.
         seed: 0 to 2**32 - 1.
         sampling: temperature, top-k and top-p.
-        batch_size: how many patients are written at a time.
+        batch_size: how many patients are written at a time; it takes memory, and saves time.
         max_tokens: the longest record in tokens, <BOS> and <EOS> included; by default as long as
             the model can read. A record that comes to it ends there, well formed.
+        eligible: where it is given, no code is written that the patient's age or sex rules out,
+            and it counts how many there would have been. Known codes stay, whatever they are.
         decoder_loop: "plain", the model's own forward; "fast", the same step by step in less time;
             or "auto": the fast one where no part of the model was exchanged or carries a hook,
             as a prefix does.
@@ -109,8 +113,8 @@ def generate_patients(
         A record for each, numbered from 0 as wanted; age and sex as wanted.
 
     Raises:
-        InputError: if an age, a sex, a known code or a number is out of its range, or what is
-            known of a patient is longer than max_tokens.
+        InputError: if an age, a sex, a known code or a number is out of its range, what is known
+            of a patient is longer than max_tokens, or no code of the vocabulary is eligible.
     """
     limit = model.max_tokens if max_tokens is None else max_tokens
     _check(model, tokenizer, wanted, batch_size, limit)
@@ -119,6 +123,8 @@ def generate_patients(
         for w in wanted
     ]
     # Patients who are told alike are written together, so that this is read once.
+    if eligible is not None:
+        _check_eligible(eligible, tokenizer, wanted)
     order = sorted(range(len(told)), key=lambda number: _length_first(told[number]))
     written: dict[int, list[int]] = {}
     was_training = model.training
@@ -133,12 +139,19 @@ def generate_patients(
                 uniforms = np.stack(
                     [np.random.default_rng([seed, number]).random(limit) for number in some]
                 )
+                some_told = [told[number] for number in some]
+                ruled_out = None
+                if eligible is not None:
+                    ages, sexes = zip(*((age, sex) for _, age, sex in some_told), strict=True)
+                    ruled_out = eligible.ruled_out(tokenizer, ages, sexes)
                 writing = PatientWriting(
                     decoder,
-                    [told[number] for number in some],
+                    some_told,
                     torch.from_numpy(uniforms),
                     sampling,
                     len(tokenizer),
+                    eligible,
+                    ruled_out,
                 )
                 written.update(zip(some, writing.finish(), strict=True))
                 bar.update(len(some))
@@ -199,4 +212,23 @@ def _check(
                 f"{needed} tokens",
                 f"what is known is longer than the limit of {limit}",
                 "Keep fewer visits, or raise max_tokens where the model has the positions.",
+            )
+
+
+def _check_eligible(
+    eligible: EligibleOnly, tokenizer: CodeTokenizer, wanted: Sequence[Wanted]
+) -> None:
+    """Check that some code is left for everybody."""
+    first = {(patient.age, patient.sex): n for n, patient in reversed(list(enumerate(wanted)))}
+    if not first:
+        return
+    ages, sexes = zip(*first, strict=True)
+    nothing = eligible.ruled_out(tokenizer, ages, sexes)[:, FIRST_CODE:].all(1)
+    for number, (age, sex), none in zip(first.values(), first, nothing.tolist(), strict=True):
+        if none:
+            raise InputError(
+                f"patient {number}",
+                f"age {age}, sex {sex!r}",
+                "age and sex rule out every code of the vocabulary",
+                "Leave this patient out, or write without the limit to eligible codes.",
             )
