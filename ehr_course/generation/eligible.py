@@ -1,7 +1,9 @@
 """Keep the decoder from codes that nobody of the patient's age and sex has.
 
 What is kept out is not seen any more: the share of impossible codes in such a cohort is 0 and says
-nothing about the model. So what is kept out is measured while the patients are written.
+nothing about the model. So what is kept out is measured while the patients are written. It is less
+than the share of impossible codes in patients that are written freely: there one impossible code
+draws others after it, and here there is never a first one.
 """
 
 from __future__ import annotations

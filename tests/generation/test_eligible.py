@@ -51,14 +51,15 @@ def test_no_impossible_code_is_written(loop: str, copy_head: bool) -> None:
     assert 0.2 < eligible.share_kept_out < 0.8
 
 
-def test_the_trained_model_loses_as_much_as_it_would_have_written() -> None:
+def test_a_trained_model_loses_less_than_it_writes_freely() -> None:
+    # Freely written, an impossible code draws others after it; here there is never a first one.
     loaded = load_checkpoint("tiny_prompt_bart")
     wanted = [Wanted(age, sex) for age in range(91) for sex in ("F", "M")] * 3
     free = generate_patients(loaded.model, loaded.tokenizer, wanted)
     eligible = EligibleOnly()
     kept = generate_patients(loaded.model, loaded.tokenizer, wanted, eligible=eligible)
     assert impossible_share_of(kept) == 0
-    assert eligible.share_kept_out == pytest.approx(impossible_share_of(free), rel=0.3)
+    assert 0.4 < eligible.share_kept_out / impossible_share_of(free) < 0.95
     written = sum(len(record.codes) for record in kept)
     assert eligible.codes == pytest.approx(written, rel=0.05)
 
