@@ -14,17 +14,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
-from transformers.cache_utils import Cache, DynamicLayer, EncoderDecoderCache
+from transformers.cache_utils import DynamicLayer
 
 from ehr_course.batches.record_checks import FIRST_CODE
 from ehr_course.losses import log_copy_probability, log_mixture
-from ehr_course.tokenizers.codes import CodeTokenizer
+from ehr_course.models.token_memory import remember, visit_numbers
 
 INITIAL_GATE = 2.0
 """The logit of p_gen at first: 0.88 of what is written comes from the vocabulary."""
-
-_BASE = 256
-"""Ids are kept beside the keys as two digits, which are exact in half precision too."""
 
 
 class Pointed(NamedTuple):
@@ -97,7 +94,7 @@ class CopyHead(nn.Module):
         self.gate = nn.Linear(d_model, 1)
 
     def forward(
-        self, hidden: Tensor, embeddings: Tensor, ids: Tensor, past: DynamicLayer | None = None
+        self, hidden: Tensor, embeddings: Tensor, ids: Tensor, memory: DynamicLayer | None = None
     ) -> Pointed:
         """Point from each token to the codes before its visit.
 
@@ -105,12 +102,11 @@ class CopyHead(nn.Module):
             hidden: float (batch, target, d_model): the decoder's last states.
             embeddings: float (batch, target, d_model): of the tokens that it read.
             ids: int64 (batch, target): those tokens.
-            past: what ``layer_of`` found in the cache; these tokens are added to it.
+            memory: of the tokens before, as ``memory_of`` gives it; these are added to it.
         """
-        before = self.key_before(hidden)
         here = self.key_after(hidden) + self.key_code(embeddings)
-        if past is not None:
-            before, here, ids = _remember(past, before, here, ids)
+        ids, features = remember(memory, ids, torch.cat([self.key_before(hidden), here], dim=-1))
+        before, here = features.chunk(2, dim=-1)
         keys = pad(before, (0, 0, 1, -1)) + here  # (batch, past, d_model)
         scores = self.query(hidden) @ keys.mT / math.sqrt(hidden.shape[-1])
         earlier = codes_of_earlier_visits(ids)[:, -hidden.shape[1] :]
@@ -133,30 +129,5 @@ def codes_of_earlier_visits(ids: Tensor) -> Tensor:
     Args:
         ids: int64 (batch, target): a record, or its beginning.
     """
-    visit = (ids == CodeTokenizer.visit_start_id).cumsum(dim=1)
+    visit = visit_numbers(None, ids)
     return (visit[:, None, :] < visit[:, :, None]) & (ids >= FIRST_CODE)[:, None, :]
-
-
-def layer_of(cache: Cache | None, decoder_layers: int) -> DynamicLayer | None:
-    """Where the copy head keeps its keys: one more layer of the decoder's cache.
-
-    So whatever reorders, repeats or cuts the cache does the same to these keys.
-    """
-    if cache is None:
-        return None
-    of_decoder = cache.self_attention_cache if isinstance(cache, EncoderDecoderCache) else cache
-    while len(of_decoder.layers) <= decoder_layers:
-        of_decoder.layers.append(DynamicLayer())
-    return of_decoder.layers[decoder_layers]
-
-
-def _remember(
-    past: DynamicLayer, before: Tensor, here: Tensor, ids: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Add tokens to the cache, and return all that it has."""
-    digits = torch.stack([ids // _BASE % _BASE, ids % _BASE, ids // _BASE**2], dim=-1)
-    values = torch.cat([here, digits.to(here.dtype)], dim=-1)
-    before, values = (kept[:, 0] for kept in past.update(before[:, None], values[:, None]))
-    here, digits = values.split([here.shape[-1], 3], dim=-1)
-    high, low, higher = digits.long().unbind(dim=-1)
-    return before, here, (higher * _BASE + high) * _BASE + low

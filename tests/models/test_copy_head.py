@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 
-from ehr_course.models.copy_head import CopyHead, codes_of_earlier_visits, layer_of
+from ehr_course.models.copy_head import CopyHead, codes_of_earlier_visits
 from ehr_course.models.prefix_tuning import PrefixConfig, PrefixTuned
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.models.saved import load_model, save_model
+from ehr_course.models.token_memory import memory_of
 from ehr_course.tokenizers.codes import CodeTokenizer
 
 TOKENIZER = CodeTokenizer([f"{number:03}" for number in range(1, 60)])
@@ -122,8 +123,14 @@ def test_nothing_to_copy_leaves_finite_gradients() -> None:
     assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
 
 
-def test_each_cached_step_has_the_logits_of_the_uncached_forward_pass() -> None:
-    model = tiny().double()
+MODELS = [{}, {"max_visit_embeddings": 3}, {"copy_head": False, "max_visit_embeddings": 8}]
+
+
+@pytest.mark.parametrize("fields", MODELS)
+def test_each_cached_step_has_the_logits_of_the_uncached_forward_pass(
+    fields: dict[str, Any],
+) -> None:
+    model = tiny(**fields).double()
     cache, steps = None, []
     with torch.no_grad():
         whole = model(**BATCH, decoder_input_ids=DECODER).logits
@@ -146,7 +153,7 @@ def test_ids_are_remembered_exactly_in_half_precision(dtype: torch.dtype, size: 
     ids = torch.randint(7, size, (2, 9), generator=torch.Generator().manual_seed(0))
     ids[:, 0] = CodeTokenizer.visit_start_id
     states = torch.zeros(2, 9, 4, dtype=dtype)
-    past = layer_of(EncoderDecoderCache(DynamicCache(), DynamicCache()), 0)
+    past = memory_of(EncoderDecoderCache(DynamicCache(), DynamicCache()), 0)
     for place in range(9):
         here = slice(place, place + 1)
         pointed = head(states[:, here], states[:, here], ids[:, here], past)
@@ -161,8 +168,11 @@ def test_ids_are_remembered_exactly_in_half_precision(dtype: torch.dtype, size: 
         {"num_beams": 2, "do_sample": True, "num_return_sequences": 2},
     ],
 )
-def test_generation_with_a_cache_equals_generation_without(settings: dict[str, Any]) -> None:
-    model = tiny().double()
+@pytest.mark.parametrize("fields", MODELS)
+def test_generation_with_a_cache_equals_generation_without(
+    fields: dict[str, Any], settings: dict[str, Any]
+) -> None:
+    model = tiny(**fields).double()
     written = []
     for use_cache in (True, False):
         torch.manual_seed(3)
@@ -208,3 +218,25 @@ def test_a_prefix_stands_before_a_model_with_a_copy_head() -> None:
     torch.manual_seed(0)
     assert torch.equal(cached, model.generate(**BATCH, max_length=20, do_sample=True))
     assert cached.shape[0] == 3
+
+
+def test_a_visit_embedding_is_added_to_the_tokens_of_its_visit_on_both_sides() -> None:
+    model = tiny(max_visit_embeddings=3).double()
+    plain = tiny().double()
+    plain.load_state_dict(
+        {name: t for name, t in model.state_dict().items() if "visit_embedding" not in name}
+    )
+    ids = DECODER[:1]
+    visit = torch.tensor([0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2])  # the third shares the last
+    with torch.no_grad():
+        words = plain.get_input_embeddings()(ids) + model.visit_embedding(visit)
+        for given, expected in (
+            (model._tokens("", ids, None)["inputs_embeds"], words),
+            (model._tokens("decoder_", ids, None)["decoder_inputs_embeds"], words),
+        ):
+            torch.testing.assert_close(given, expected)
+        model.visit_embedding.weight.zero_()
+        batch = {name: t[:1] for name, t in BATCH.items()} | {"input_ids": ids}
+        batch["attention_mask"] = torch.ones_like(ids)
+        one, two = (m(**batch, decoder_input_ids=ids).logits for m in (model, plain))
+    torch.testing.assert_close(one, two, rtol=0, atol=1e-12)
