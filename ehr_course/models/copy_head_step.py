@@ -37,15 +37,16 @@ class CopyHeadStep:
         self.key_code = head.key_code(embeddings)
         self.keys, self.ids = StaticCache(), StaticCache()
 
-    def start(self, past: DynamicLayer, tokens: Tensor, rows: Tensor) -> None:
+    def start(self, memory: DynamicLayer, tokens: Tensor, rows: Tensor) -> None:
         """Take over what was read so far.
 
         Args:
-            past: the copy head's layer of the cache.
+            memory: what the head remembers, as ``memory_of`` gives it.
             tokens: int64 (sequences, length): what was read.
             rows: int64 (batch,): which of the sequences each row goes on from.
         """
-        before, here = past.keys[:, 0], past.values[:, 0, :, : past.keys.shape[-1]]
+        width = self.key_code.shape[-1]
+        before, here = memory.keys[:, 0, :, : 2 * width].split(width, dim=-1)
         keys = here.clone()
         keys[:, 1:] += before[:, :-1]
         self.keys.fill(keys, rows)

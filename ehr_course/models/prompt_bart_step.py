@@ -25,6 +25,7 @@ from ehr_course.models.copy_head import CopyHead
 from ehr_course.models.copy_head_step import CopyHeadStep
 from ehr_course.models.prompt_bart import PromptBart
 from ehr_course.models.static_cache import StaticCache, moved_by
+from ehr_course.tokenizers.codes import CodeTokenizer
 
 WRITTEN_OUT = 64
 """Up to so many positions attention is written out in sums."""
@@ -57,6 +58,8 @@ def fits(model: nn.Module) -> bool:
             (getattr(layer, f"{name}_layer_norm"), nn.LayerNorm)
             for name in ("self_attn", "encoder_attn", "final")
         ]
+    if model.visit_embedding is not None:
+        parts += [(model.visit_embedding, nn.Embedding)]
     if model.copy_head is not None:
         parts += [(model.copy_head, CopyHead)]
         parts += [(part, nn.Linear) for part in model.copy_head.children()]
@@ -125,6 +128,7 @@ class PromptBartStep:
         decoder = model.model.decoder
         self.n_heads = model.config.decoder_attention_heads
         self.embeddings = decoder.embed_tokens.weight * decoder.embed_tokens.embed_scale
+        self.visits = None if model.visit_embedding is None else model.visit_embedding.weight
         self.positions = decoder.embed_positions.weight[decoder.embed_positions.offset :]
         self.norm = _Norm.of(decoder.layernorm_embedding)
         self.layers = [_Layer(layer) for layer in decoder.layers]
@@ -146,6 +150,7 @@ class PromptBartStep:
             tokens: int64 (sequences, length): what the decoder read, without prompts.
             rows: int64 (batch,): which of the sequences each row goes on from.
         """
+        self.visit = (tokens == CodeTokenizer.visit_start_id).sum(1)[rows]
         own, source = past.self_attention_cache.layers, past.cross_attention_cache.layers
         self.position = own[0].get_seq_length()
         for number in range(len(self.layers)):
@@ -169,7 +174,11 @@ class PromptBartStep:
         Returns:
             The logits of the next one, (batch, vocabulary), as the model's forward gives them.
         """
-        x = self.norm(self.embeddings[tokens] + self.positions[self.position])
+        x = self.embeddings[tokens]
+        if self.visits is not None:
+            self.visit = self.visit + (tokens == CodeTokenizer.visit_start_id)
+            x = x + self.visits[self.visit.clamp(max=len(self.visits) - 1)]
+        x = self.norm(x + self.positions[self.position])
         self.position += 1
         for number, layer in enumerate(self.layers):
             query, key, value = layer.query_key_value(x).chunk(3, dim=-1)
@@ -190,7 +199,7 @@ class PromptBartStep:
         Args:
             rows: int64 (kept,): no row twice.
         """
-        moved = moved_by(rows)
+        moved, self.visit = moved_by(rows), self.visit[rows]
         for caches in (self.keys, self.values, self.source_keys, self.source_values):
             for cache in caches:
                 cache.keep(rows, moved)

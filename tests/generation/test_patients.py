@@ -236,7 +236,7 @@ def test_no_patients_to_draw_are_refused(n):
         {},
         {"prompt_encoder": False, "prompt_decoder": False},
         {"prompt_combination": "sum", "decoder_layers": 3},
-        {"copy_head": True},
+        {"copy_head": True, "max_visit_embeddings": 4},
     ],
 )
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.7, top_k=8, top_p=0.95)])

@@ -41,6 +41,8 @@ CONFIGURATIONS: list[dict[str, Any]] = [
     {"age_weight": 0.3, "sex_weight": 0.2},
     {"attn_implementation": "eager"},
     {"copy_head": True},
+    {"max_visit_embeddings": 4},
+    {"copy_head": True, "max_visit_embeddings": 32},
     {"copy_head": True, "scale_embedding": True, "prompt_decoder": False},
 ]
 
@@ -109,10 +111,13 @@ def test_each_step_says_what_the_forward_says(changes: dict[str, Any]) -> None:
     torch.testing.assert_close(said, whole(model, tokens), rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("copy_head", [False, True])
+MEMORIES = [{}, {"copy_head": True}, {"copy_head": True, "max_visit_embeddings": 4}]
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
 @torch.no_grad()
-def test_rows_that_leave_and_change_places_take_their_past_along(copy_head: bool) -> None:
-    model, tokens = small(copy_head=copy_head), written(16)
+def test_rows_that_leave_and_change_places_take_their_past_along(memory: dict) -> None:
+    model, tokens = small(**memory), written(16)
     expected, step, rows = whole(model, tokens), started(model), torch.arange(5)
     leave = {2: [0, 4, 2, 3], 5: [0, 1, 2, 3], 7: [3, 1, 2], 11: [2, 0], 14: [1]}
     for place in range(16):
@@ -124,10 +129,10 @@ def test_rows_that_leave_and_change_places_take_their_past_along(copy_head: bool
         torch.testing.assert_close(said, expected[rows, place], rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("copy_head", [False, True])
+@pytest.mark.parametrize("memory", MEMORIES)
 @torch.no_grad()
-def test_a_second_batch_sees_nothing_of_the_first(copy_head: bool) -> None:
-    model, tokens = small(copy_head=copy_head), written(40)
+def test_a_second_batch_sees_nothing_of_the_first(memory: dict) -> None:
+    model, tokens = small(**memory), written(40)
     step, expected = started(model), whole(model, tokens)
     for place in range(40):
         step(tokens[:, place].flip(0))
