@@ -15,6 +15,7 @@ from ehr_course.cli.result_folders import (
 )
 from ehr_course.cli.run_record import RUN, RunRecord, check_inputs, fingerprint_of_files
 from ehr_course.cli.settings import GenerateSettings
+from ehr_course.generation.eligible import EligibleOnly
 from ehr_course.generation.patients import generate_patients, wanted_like
 from ehr_course.generation.sampling import Sampling
 from ehr_course.models.prompt_bart import PromptBart
@@ -42,6 +43,7 @@ def generate(
             written.
     """
     sampling = Sampling(settings.temperature, settings.top_k, settings.top_p)
+    eligible = EligibleOnly() if settings.eligible_only else None
     run = Path(settings.run)
     with result_folder(out, overwrite=overwrite, inputs=[run]) as unfinished:
         loaded, _ = open_run(run, wanted=PromptBart)
@@ -56,6 +58,7 @@ def generate(
             seed=settings.seed,
             sampling=sampling,
             batch_size=settings.batch_size,
+            eligible=eligible,
             progress=not quiet,
         )
         records = with_invented_dates(written, seed=settings.seed)
@@ -66,9 +69,18 @@ def generate(
             "codes": sum(len(record.codes) for record in records),
             "device": loaded.model.device.type,
         }
+        if eligible is not None:
+            result["share_kept_out"] = round(eligible.share_kept_out, 6)
         RunRecord("generate", settings, inputs, result).write(unfinished / RUN)
     say(
         f"{out}: {result['patients']:,} synthetic patients with {result['visits']:,} visits and "
         f"{result['codes']:,} codes, as {', '.join(settings.formats)}. Dates are invented.",
         quiet=quiet,
     )
+    if eligible is not None:
+        say(
+            f"--eligible-only: of {eligible.codes:,.0f} codes that the model would have written, "
+            f"{eligible.share_kept_out:.1%} were impossible for the patient's age or sex and were "
+            "kept out. So the validity in a report says nothing about the model.",
+            quiet=quiet,
+        )

@@ -43,7 +43,15 @@ def generate(
     top_p: Annotated[
         float, typer.Option(help="Draw from the likeliest that sum to p; 1: all.")
     ] = 1.0,
-    batch_size: Annotated[int, typer.Option(min=1, help="Patients written at a time.")] = 64,
+    eligible_only: Annotated[
+        bool,
+        typer.Option(
+            "--eligible-only",
+            help="Write no code that the patient's age or sex rules out, and say how many there "
+            "would have been. The report's validity then says nothing about the model.",
+        ),
+    ] = False,
+    batch_size: Annotated[int, typer.Option(min=1, help="Patients written at a time.")] = 512,
     seed: Seed = 0,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
@@ -68,6 +76,7 @@ def generate(
         temperature=temperature,
         top_k=top_k,
         top_p=top_p,
+        eligible_only=eligible_only,
         batch_size=batch_size,
         seed=seed,
     )

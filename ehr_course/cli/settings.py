@@ -108,6 +108,7 @@ class GenerateSettings(Settings):
         run: the folder that ``train`` wrote.
         patients: how many to write.
         formats: what to write: "meds", "mimic3", "parquet".
+        eligible_only: whether codes that age or sex rules out are kept out.
         batch_size: how many patients are written at a time.
     """
 
@@ -120,7 +121,8 @@ class GenerateSettings(Settings):
     temperature: float = 1.0
     top_k: CountOrZero = 0
     top_p: float = 1.0
-    batch_size: Count = 64
+    eligible_only: bool = False
+    batch_size: Count = 512
 
 
 class EvaluateSettings(Settings):

@@ -6,22 +6,20 @@ A record is ``<BOS>``, visits, ``<EOS>``; a visit is ``<v>``, one or more differ
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import torch
-from torch import Tensor
 from tqdm import tqdm
-from transformers.cache_utils import DynamicCache, EncoderDecoderCache
-from transformers.modeling_outputs import BaseModelOutput
 
-from ehr_course.batches.collate import SEXES, checked_ages, sex_numbers
-from ehr_course.batches.corruption import EMPTY_RECORD
+from ehr_course.batches.collate import checked_ages, sex_numbers
 from ehr_course.batches.record_checks import FIRST_CODE, SHORTEST
 from ehr_course.errors import InputError
-from ehr_course.generation.sampling import Sampling, draw
+from ehr_course.generation.eligible import EligibleOnly
+from ehr_course.generation.patient_decoders import Told, decoder_for
+from ehr_course.generation.patient_writing import PatientWriting, tokens_of
+from ehr_course.generation.sampling import Sampling
 from ehr_course.models.prompt_bart import PromptBart
 from ehr_course.records import PatientRecord, Sex, Visit
 from ehr_course.tokenizers.codes import CodeTokenizer
@@ -83,14 +81,16 @@ def generate_patients(
     *,
     seed: int = 0,
     sampling: Sampling = DEFAULT_SAMPLING,
-    batch_size: int = 64,
+    batch_size: int = 512,
     max_tokens: int | None = None,
+    eligible: EligibleOnly | None = None,
+    decoder_loop: str = "auto",
     progress: bool = False,
 ) -> list[PatientRecord]:
     """Write one patient for each that is wanted.
 
     The random numbers of a patient come from the seed and the patient's place in the list alone,
-    so the batch size does not change what is written. (Where another batch size makes the
+    so neither the batch size nor the decoder's loop changes what is written. (Where they make the
     processor round another way, a draw can fall on the other side once in many thousands.)
 
     Args:
@@ -99,36 +99,61 @@ def generate_patients(
         wanted: age and sex of each patient, and what is known of the visits.
         seed: 0 to 2**32 - 1.
         sampling: temperature, top-k and top-p.
-        batch_size: how many patients are written at a time.
+        batch_size: how many patients are written at a time; it takes memory, and saves time.
         max_tokens: the longest record in tokens, <BOS> and <EOS> included; by default as long as
             the model can read. A record that comes to it ends there, well formed.
+        eligible: where it is given, no code is written that the patient's age or sex rules out,
+            and it counts how many there would have been. Known codes stay, whatever they are.
+        decoder_loop: "plain", the model's own forward; "fast", the same step by step in less time;
+            or "auto": the fast one where no part of the model was exchanged or carries a hook,
+            as a prefix does.
         progress: whether to show a bar.
 
     Returns:
         A record for each, numbered from 0 as wanted; age and sex as wanted.
 
     Raises:
-        InputError: if an age, a sex, a known code or a number is out of its range, or what is
-            known of a patient is longer than max_tokens.
+        InputError: if an age, a sex, a known code or a number is out of its range, what is known
+            of a patient is longer than max_tokens, or no code of the vocabulary is eligible.
     """
     limit = model.max_tokens if max_tokens is None else max_tokens
     _check(model, tokenizer, wanted, batch_size, limit)
-    written: list[list[int]] = []
+    told = [
+        (tuple(tuple(map(tokenizer.code_to_id, v)) for v in w.visits), w.age, w.sex)
+        for w in wanted
+    ]
+    # Patients who are told alike are written together, so that this is read once.
+    if eligible is not None:
+        _check_eligible(eligible, tokenizer, wanted)
+    order = sorted(range(len(told)), key=lambda number: _length_first(told[number]))
+    written: dict[int, list[int]] = {}
     was_training = model.training
     model.eval()
     try:
         # Without an argument tqdm asks TQDM_DISABLE, which is set where no bar is to be stored.
         hidden = {} if progress else {"disable": True}
         with torch.no_grad(), tqdm(total=len(wanted), **hidden) as bar:
+            decoder = decoder_for(model, decoder_loop)
             for first in range(0, len(wanted), batch_size):
-                some = wanted[first : first + batch_size]
+                some = order[first : first + batch_size]
                 uniforms = np.stack(
-                    [
-                        np.random.default_rng([seed, first + row]).random(limit)
-                        for row in range(len(some))
-                    ]
+                    [np.random.default_rng([seed, number]).random(limit) for number in some]
                 )
-                written += _Writing(model, tokenizer, some, uniforms, sampling, limit).finish()
+                some_told = [told[number] for number in some]
+                ruled_out = None
+                if eligible is not None:
+                    ages, sexes = zip(*((age, sex) for _, age, sex in some_told), strict=True)
+                    ruled_out = eligible.ruled_out(tokenizer, ages, sexes)
+                writing = PatientWriting(
+                    decoder,
+                    some_told,
+                    torch.from_numpy(uniforms),
+                    sampling,
+                    len(tokenizer),
+                    eligible,
+                    ruled_out,
+                )
+                written.update(zip(some, writing.finish(), strict=True))
                 bar.update(len(some))
     finally:
         model.train(was_training)
@@ -137,184 +162,15 @@ def generate_patients(
             number,
             patient.sex,
             patient.age,
-            tuple(Visit(tuple(codes)) for codes in tokenizer.decode(ids)),
+            tuple(Visit(tuple(codes)) for codes in tokenizer.decode(written[number])),
         )
-        for number, (patient, ids) in enumerate(zip(wanted, written, strict=True))
+        for number, patient in enumerate(wanted)
     ]
 
 
-class _Writing:
-    """A batch of patients while they are written: one token each at a step.
-
-    Rows that are done leave the batch, so that long records do not hold up a full batch.
-    """
-
-    def __init__(
-        self,
-        model: PromptBart,
-        tokenizer: CodeTokenizer,
-        wanted: Sequence[Wanted],
-        uniforms: np.ndarray,
-        sampling: Sampling,
-        limit: int,
-    ) -> None:
-        self.model, self.sampling, self.limit = model, sampling, limit
-        device = model.device
-        known = [[[tokenizer.code_to_id(c) for c in v] for v in w.visits] for w in wanted]
-        self.uniforms = torch.from_numpy(uniforms).to(device)
-        self.demographics = {
-            "x_num": torch.tensor([[float(w.age)] for w in wanted], device=device),
-            "x_cat": torch.tensor([[SEXES.index(w.sex)] for w in wanted], device=device),
-        }
-        inputs, mask = (part.to(device) for part in _encoder_inputs(known))
-        encoded, self.mask = model.encode(inputs, mask, **self.demographics)
-        self.encoded = encoded.last_hidden_state
-        self.script = _scripts(known).to(device)  # (batch, visits, tokens), -1 where free
-        self.cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
-
-        rows = len(wanted)
-        self.patients = torch.arange(rows, device=device)
-        self.last = torch.full((rows,), CodeTokenizer.eos_id, device=device)  # BART starts so
-        self.visit = torch.zeros(rows, dtype=torch.long, device=device)
-        self.place = torch.zeros(rows, dtype=torch.long, device=device)
-        self.inside = torch.zeros(rows, dtype=torch.bool, device=device)
-        self.used = torch.zeros(rows, len(tokenizer), dtype=torch.bool, device=device)
-        self.still_known = torch.tensor(
-            [
-                [sum(map(_tokens_of, visits[i:])) for i in range(self.script.shape[1])]
-                for visits in known
-            ],
-            device=device,
-        )
-        self.written: list[list[int]] = [[] for _ in range(rows)]
-
-    def finish(self) -> list[list[int]]:
-        """Write until every record has ended, and return the ids of each."""
-        for step in range(self.limit):
-            logits = self._next_logits()
-            allowed = self._allowed(self.limit - step)
-            probabilities = self.sampling.probabilities(logits.masked_fill(~allowed, -math.inf))
-            token = draw(probabilities, self.uniforms[:, step])
-            self._write(token)
-            if not len(self.patients):
-                break
-        return self.written
-
-    def _next_logits(self) -> Tensor:
-        output = self.model(
-            decoder_input_ids=self.last[:, None],
-            attention_mask=self.mask,
-            encoder_outputs=BaseModelOutput(last_hidden_state=self.encoded),
-            past_key_values=self.cache,
-            use_cache=True,
-            **self.demographics,
-        )
-        return output.logits[:, -1]  # (batch, vocabulary)
-
-    def _allowed(self, left: int) -> Tensor:
-        """What the grammar allows next, when ``left`` tokens may still be written."""
-        allowed = torch.zeros_like(self.used)
-        has_code = self.used.any(1)
-        # Inside a visit: codes that it does not have, and its end once it has one.
-        codes = self.inside & ~(has_code & (left <= 2))
-        allowed[:, FIRST_CODE:] = codes[:, None] & ~self.used[:, FIRST_CODE:]
-        allowed[:, CodeTokenizer.visit_end_id] = self.inside & has_code
-        # Outside: another visit where one fits, or the end of the record.
-        allowed[:, CodeTokenizer.visit_start_id] = ~self.inside & (left >= 4)
-        allowed[:, CodeTokenizer.eos_id] = ~self.inside
-        # What is known is written as it is, and room is kept for what of it is still to come.
-        forced = self._forced()
-        rows = (forced >= 0).nonzero()[:, 0]
-        allowed[rows] = False
-        allowed[rows, forced[rows]] = True
-        later = self._known_after_this_visit()
-        tight = self.inside & has_code & (forced < 0) & (later > 0) & (left <= later + 2)
-        allowed[tight] = False
-        allowed[tight, CodeTokenizer.visit_end_id] = True
-        return allowed
-
-    def _forced(self) -> Tensor:
-        """The token that must come next in each row, or -1."""
-        visits, tokens = self.script.shape[1:]
-        within = (self.visit < visits) & (self.place < tokens)
-        rows = torch.arange(len(self.visit), device=self.visit.device)
-        at = self.script[rows, self.visit.clamp(max=visits - 1), self.place.clamp(max=tokens - 1)]
-        return torch.where(within, at, -1)
-
-    def _known_after_this_visit(self) -> Tensor:
-        """How many tokens the known visits after the present one still need."""
-        following = self.visit + 1
-        visits = self.script.shape[1]
-        rows = torch.arange(len(self.visit), device=self.visit.device)
-        needed = self.still_known[rows, following.clamp(max=visits - 1)]
-        return torch.where(following < visits, needed, 0)
-
-    def _write(self, token: Tensor) -> None:
-        """Append a token to each row, and leave out the rows that have ended."""
-        for patient, written in zip(self.patients.tolist(), token.tolist(), strict=True):
-            self.written[patient].append(written)
-        starts, ends = token == CodeTokenizer.visit_start_id, token == CodeTokenizer.visit_end_id
-        self.inside = (self.inside | starts) & ~ends
-        self.used[ends] = False
-        is_code = token >= FIRST_CODE
-        self.used[is_code.nonzero()[:, 0], token[is_code]] = True
-        self.place = torch.where(ends, 0, self.place + 1)
-        self.visit = self.visit + ends
-        self.last = token
-        going_on = (token != CodeTokenizer.eos_id).nonzero()[:, 0]
-        if len(going_on) < len(token):
-            self._keep(going_on)
-
-    def _keep(self, rows: Tensor) -> None:
-        for name in ("patients", "last", "visit", "place", "inside", "used", "uniforms"):
-            setattr(self, name, getattr(self, name)[rows])
-        for name in ("script", "still_known", "encoded", "mask"):
-            setattr(self, name, getattr(self, name)[rows])
-        self.demographics = {name: x[rows] for name, x in self.demographics.items()}
-        self.cache.batch_select_indices(rows)
-
-
-def _encoder_inputs(known: list[list[list[int]]]) -> tuple[Tensor, Tensor]:
-    """What the encoder reads: what is known, with a <mask> in each visit for what is not."""
-    rows = [list(_partial_record(visits)) or list(EMPTY_RECORD) for visits in known]
-    longest = max(map(len, rows))
-    ids = torch.tensor([row + [CodeTokenizer.pad_id] * (longest - len(row)) for row in rows])
-    return ids, (ids != CodeTokenizer.pad_id).long()
-
-
-def _partial_record(visits: list[list[int]]) -> Iterator[int]:
-    if not visits:
-        return
-    yield CodeTokenizer.bos_id
-    for codes in visits:
-        yield from (
-            CodeTokenizer.visit_start_id,
-            *codes,
-            CodeTokenizer.mask_id,
-            CodeTokenizer.visit_end_id,
-        )
-    yield CodeTokenizer.eos_id
-
-
-def _scripts(known: list[list[list[int]]]) -> Tensor:
-    """The tokens that each visit must begin with: int64 (patients, visits, tokens), -1 after."""
-    scripts = []
-    for visits in known:
-        opened = [[CodeTokenizer.visit_start_id, *codes] for codes in visits or [[]]]
-        opened[0] = [CodeTokenizer.bos_id, *opened[0]]
-        scripts.append(opened)
-    n_visits = max(map(len, scripts))
-    n_tokens = max(len(visit) for script in scripts for visit in script)
-    table = torch.full((len(scripts), n_visits, n_tokens), -1)
-    for row, script in enumerate(scripts):
-        for number, visit in enumerate(script):
-            table[row, number, : len(visit)] = torch.tensor(visit)
-    return table
-
-
-def _tokens_of(known_visit: Sequence[object]) -> int:
-    """What a known visit needs: its two markers and its codes, one where none is known."""
-    return 2 + max(1, len(known_visit))
+def _length_first(told: Told) -> tuple[int, Told]:
+    known, _, _ = told
+    return sum(map(tokens_of, known)), told
 
 
 def _check(
@@ -349,11 +205,30 @@ def _check(
         for codes in patient.visits:
             if len(set(codes)) != len(codes):
                 raise InputError(name, "visits", "a code stands twice in a visit", "Keep one.")
-        needed = 2 + sum(map(_tokens_of, patient.visits))
+        needed = 2 + sum(map(tokens_of, patient.visits))
         if needed > limit:
             raise InputError(
                 name,
                 f"{needed} tokens",
                 f"what is known is longer than the limit of {limit}",
                 "Keep fewer visits, or raise max_tokens where the model has the positions.",
+            )
+
+
+def _check_eligible(
+    eligible: EligibleOnly, tokenizer: CodeTokenizer, wanted: Sequence[Wanted]
+) -> None:
+    """Check that some code is left for everybody."""
+    first = {(patient.age, patient.sex): n for n, patient in reversed(list(enumerate(wanted)))}
+    if not first:
+        return
+    ages, sexes = zip(*first, strict=True)
+    nothing = eligible.ruled_out(tokenizer, ages, sexes)[:, FIRST_CODE:].all(1)
+    for number, (age, sex), none in zip(first.values(), first, nothing.tolist(), strict=True):
+        if none:
+            raise InputError(
+                f"patient {number}",
+                f"age {age}, sex {sex!r}",
+                "age and sex rule out every code of the vocabulary",
+                "Leave this patient out, or write without the limit to eligible codes.",
             )

@@ -55,7 +55,9 @@ class Sampling:
         >>> Sampling(top_k=1).probabilities(torch.tensor([[0.0, 3.0, 1.0]]))
         tensor([[0., 1., 0.]], dtype=torch.float64)
         """
-        logits = logits.double() / self.temperature
+        logits = logits.double()
+        if self.temperature != 1:
+            logits = logits / self.temperature
         if 0 < self.top_k < logits.shape[-1]:
             smallest = logits.topk(self.top_k, dim=-1).values[:, -1:]
             logits = logits.masked_fill(logits < smallest, -math.inf)
@@ -83,7 +85,7 @@ def draw(probabilities: Tensor, uniform: Tensor) -> Tensor:
     tensor([2])
     """
     cumulative = probabilities.cumsum(-1)
-    target = uniform[:, None] * cumulative[:, -1:]
-    token = torch.searchsorted(cumulative, target, right=True)[:, 0]
-    last = probabilities.shape[-1] - 1 - (probabilities > 0).flip(-1).byte().argmax(-1)
-    return torch.minimum(token, last)  # rounding can carry a draw past the last possible token
+    total = cumulative[:, -1:]
+    # Rounding must not carry a draw past the last possible token.
+    target = torch.minimum(uniform[:, None] * total, torch.nextafter(total, -total))
+    return torch.searchsorted(cumulative, target, right=True)[:, 0]

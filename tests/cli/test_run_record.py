@@ -56,7 +56,8 @@ def test_every_option_of_a_command_is_in_it(ehr_course, run, synthetic):
         "temperature": 1.0,
         "top_k": 0,
         "top_p": 1.0,
-        "batch_size": 64,
+        "eligible_only": False,
+        "batch_size": 512,
     }
 
 

@@ -225,3 +225,62 @@ def test_no_cohort_is_refused():
 def test_no_patients_to_draw_are_refused(n):
     with pytest.raises(InputError, match="no number of patients"):
         wanted_like(COHORT, n)
+
+
+# ------------------------------------------------------------------ the two loops
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"prompt_encoder": False, "prompt_decoder": False},
+        {"prompt_combination": "sum", "decoder_layers": 3},
+        {"copy_head": True, "max_visit_embeddings": 4},
+    ],
+)
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.7, top_k=8, top_p=0.95)])
+def test_both_loops_write_the_same_patients(changes: dict, sampling: Sampling) -> None:
+    model = untrained(**changes).double()
+    known = [(), [("004", "002"), ("007",)], [("001",)], [(), (), ()]]
+    wanted = [Wanted(w.age, w.sex, known[n % 4]) for n, w in enumerate(WANTED)]
+    expected = generate_patients(
+        model, TOKENIZER, wanted, sampling=sampling, decoder_loop="plain", batch_size=9
+    )
+    for loop, size in (("fast", 9), ("fast", 512), ("auto", 20)):
+        made = generate_patients(
+            model, TOKENIZER, wanted, sampling=sampling, decoder_loop=loop, batch_size=size
+        )
+        assert made == expected
+    assert len({record.visits for record in expected}) > 9
+
+
+def test_what_is_told_of_patients_alike_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, read = untrained(), []
+
+    def encode(self: PromptBart, ids: torch.Tensor, *rest: object, **named: object) -> object:
+        read.append(len(ids))
+        return unchanged(self, ids, *rest, **named)
+
+    unchanged = PromptBart.encode
+    monkeypatch.setattr(PromptBart, "encode", encode)
+    generate_patients(model, TOKENIZER, WANTED[:3] * 20, batch_size=30)
+    assert sum(read) == 4  # sorted by what is told, so that only one comes into both batches
+
+
+def test_a_model_with_a_hook_takes_its_own_forward() -> None:
+    model, seen = untrained(), []
+    expected = generate_patients(model, TOKENIZER, WANTED)
+    layer = model.model.decoder.layers[0]
+    hook = layer.register_forward_hook(lambda *_: seen.append(1))
+    assert generate_patients(model, TOKENIZER, WANTED) == expected
+    assert seen
+    with pytest.raises(InputError, match="decoder_loop: this is no PromptBart alone"):
+        generate_patients(model, TOKENIZER, WANTED, decoder_loop="fast")
+    hook.remove()
+    assert generate_patients(model, TOKENIZER, WANTED, decoder_loop="fast") == expected
+
+
+def test_a_loop_that_there_is_not_is_refused() -> None:
+    with pytest.raises(InputError, match="decoder_loop: 'faster' is none"):
+        generate_patients(untrained(), TOKENIZER, WANTED, decoder_loop="faster")

@@ -1,0 +1,88 @@
+"""Keep the decoder from codes that nobody of the patient's age and sex has.
+
+What is kept out is not seen any more: the share of impossible codes in such a cohort is 0 and says
+nothing about the model. So what is kept out is measured while the patients are written. It is less
+than the share of impossible codes in patients that are written freely: there one impossible code
+draws others after it, and here there is never a first one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ehr_course import icd9
+from ehr_course.batches.record_checks import FIRST_CODE
+from ehr_course.records import Sex
+from ehr_course.tokenizers.codes import CodeTokenizer
+
+
+class EligibleOnly:
+    """Only codes that a patient can have are written, by ``icd9.why_impossible``.
+
+    The age is that at the first visit, as in ``evaluation.validity``. A code that no rule speaks
+    of is written as before, and so is one that is no code of ICD-9-CM. Give a new one to each
+    ``generate_patients``; afterwards it holds what was kept out.
+
+    Attributes:
+        codes: how many codes the model would write at these places, known ones left out.
+        kept_out: how many of them would be impossible. Both are sums of probabilities, after
+            temperature, top-k and top-p, and not of draws.
+
+    >>> eligible = EligibleOnly()
+    >>> eligible.ruled_out(CodeTokenizer(["4280", "650"]), [30, 30], ["F", "M"])[:, 7:]
+    tensor([[False, False],
+            [False,  True]])
+    """
+
+    def __init__(self) -> None:
+        self.codes = self.kept_out = 0.0
+
+    @property
+    def share_kept_out(self) -> float:
+        """The share of codes that would have been impossible, 0 to 1; ``nan`` without a code."""
+        return self.kept_out / self.codes if self.codes else math.nan
+
+    def ruled_out(
+        self, tokenizer: CodeTokenizer, ages: Sequence[float], sexes: Sequence[Sex]
+    ) -> Tensor:
+        """Which tokens each patient cannot have: bool (patients, vocabulary).
+
+        Args:
+            tokenizer: of the codes.
+            ages: in years at the first visit.
+            sexes: "F" or "M".
+        """
+        years, sex = np.array(ages, dtype=int)[:, None], np.array(sexes)[:, None]
+        youngest, oldest, whose = _limits(tokenizer.codes)
+        wrong_age = (years < youngest) | (years > oldest)
+        ruled_out = np.zeros((len(years), len(tokenizer)), dtype=bool)
+        ruled_out[:, FIRST_CODE:] = wrong_age | ((whose != "") & (whose != sex))
+        return torch.from_numpy(ruled_out)
+
+    def count(self, probabilities: Tensor, ruled_out: Tensor) -> None:
+        """Take note of one step.
+
+        Args:
+            probabilities: float64 (batch, vocabulary): those of the next token with nothing
+                kept out.
+            ruled_out: bool (batch, vocabulary).
+        """
+        self.codes += probabilities[:, FIRST_CODE:].sum().item()
+        self.kept_out += (probabilities * ruled_out).sum().item()
+
+
+@lru_cache(maxsize=4)
+def _limits(codes: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The youngest and the oldest who can have each code, and of which sex, "" for both."""
+    rules = [icd9.who_can_have(code) if icd9.is_code(code) else None for code in codes]
+    return (
+        np.array([rule.min_age if rule else 0 for rule in rules]),
+        np.array([rule.max_age if rule else math.inf for rule in rules]),
+        np.array([(rule.sex if rule else None) or "" for rule in rules]),
+    )

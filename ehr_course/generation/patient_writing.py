@@ -1,0 +1,225 @@
+r"""The grammar of a record, and how tokens are drawn by it.
+
+A record is ``<BOS>``, visits, ``<EOS>``; a visit is ``<v>``, one or more different codes and
+``<\v>``. The model chooses among the tokens that this grammar allows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ehr_course.batches.record_checks import FIRST_CODE
+from ehr_course.generation.eligible import EligibleOnly
+from ehr_course.generation.patient_decoders import OPENING, Decoder, Known, Told
+from ehr_course.generation.sampling import Sampling, draw
+from ehr_course.tokenizers.codes import CodeTokenizer
+
+_OUTSIDE, _OPENED, _HAS_CODE = range(3)  # between visits; in a visit without, with a code
+
+
+class PatientWriting:
+    """A batch of patients while they are written: one token each at a step.
+
+    A row that is done leaves the batch, and the last row takes its place.
+
+    Args:
+        decoder: it gives the logits.
+        told: what it is told of each patient.
+        uniforms: float64 (batch, limit), from 0 up to but not including 1: each decides a token.
+        sampling: temperature, top-k and top-p.
+        n_tokens: the size of the vocabulary.
+        eligible: it counts what is kept out, or None where nothing is.
+        ruled_out: bool (batch, vocabulary): what it keeps out.
+    """
+
+    def __init__(
+        self,
+        decoder: Decoder,
+        told: Sequence[Told],
+        uniforms: Tensor,
+        sampling: Sampling,
+        n_tokens: int,
+        eligible: EligibleOnly | None = None,
+        ruled_out: Tensor | None = None,
+    ) -> None:
+        self.decoder, self.sampling, self.n_tokens = decoder, sampling, n_tokens
+        self.logits = decoder.begin(told)  # (batch, vocabulary)
+        device = self.logits.device
+        rows, self.limit = uniforms.shape
+        self.uniforms = uniforms.T.contiguous().to(device)  # (limit, batch)
+        self.written = torch.full(uniforms.shape, CodeTokenizer.eos_id, device=device)
+        self.written[:, : len(OPENING)] = torch.tensor(OPENING, device=device)
+        self.patients = torch.arange(rows, device=device)
+        self.state = torch.full((rows,), _OPENED, device=device)
+        self.used = torch.zeros(rows, n_tokens, dtype=torch.bool, device=device)
+        self.state_after = torch.full((n_tokens,), _HAS_CODE, device=device)
+        self.state_after[CodeTokenizer.visit_start_id] = _OPENED
+        self.state_after[CodeTokenizer.visit_end_id] = _OUTSIDE
+        self.eligible = eligible
+        self.ruled_out = None if ruled_out is None else ruled_out.to(device)
+        known = [known for known, _, _ in told]
+        self.script = _Script(known, device) if any(known) else None
+
+    def finish(self) -> list[list[int]]:
+        """Write until every record has ended, and return the ids of each."""
+        for step in range(len(OPENING), self.limit):
+            left = self.limit - step
+            if step == len(OPENING) or left < 4:
+                closed = self._closed(left)
+            forbidden = closed.index_select(0, self.state).logical_or_(self.used)
+            if self.script is not None:
+                self.script.add_to(forbidden, self.state, left)
+            if self.eligible is not None:
+                forbidden |= self._kept_out(forbidden)
+            probabilities = self.sampling.probabilities(
+                self.logits.masked_fill_(forbidden, -math.inf)
+            )
+            token = draw(probabilities, self.uniforms[step, self.patients])
+            token = self._write(token, step)
+            if not len(token):
+                break
+            self.logits = self.decoder.read(token)
+        lengths = (self.written != CodeTokenizer.eos_id).sum(1) + 1
+        return [
+            row[:length].tolist()
+            for row, length in zip(self.written.cpu(), lengths.tolist(), strict=True)
+        ]
+
+    def _kept_out(self, forbidden: Tensor) -> Tensor:
+        """What else is forbidden because the patient cannot have it; what is known stays."""
+        ruled_out = self.ruled_out[self.patients]
+        free = torch.ones(len(ruled_out), 1, dtype=torch.bool, device=ruled_out.device)
+        if self.script is not None:
+            free = self.script.forced()[:, None] < 0
+        probabilities = self.sampling.probabilities(self.logits.masked_fill(forbidden, -math.inf))
+        self.eligible.count(probabilities * free, ruled_out)
+        return ruled_out & free
+
+    def _closed(self, left: int) -> Tensor:
+        """What the grammar forbids next in each state, when ``left`` tokens may still be written.
+
+        Returns:
+            bool (states, vocabulary), without that a code comes once in a visit.
+        """
+        closed = torch.ones(3, self.n_tokens, dtype=torch.bool)
+        closed[_OUTSIDE, CodeTokenizer.eos_id] = False
+        closed[_OUTSIDE, CodeTokenizer.visit_start_id] = left < 4  # no other visit fits
+        closed[_OPENED, FIRST_CODE:] = False
+        closed[_HAS_CODE, FIRST_CODE:] = left <= 2
+        closed[_HAS_CODE, CodeTokenizer.visit_end_id] = False
+        return closed.to(self.state.device)
+
+    def _write(self, token: Tensor, step: int) -> Tensor:
+        """Append a token to each row, leave out those that have ended, return the others."""
+        self.written[self.patients, step] = token
+        self.state = self.state_after[token]
+        self.used.index_fill_(0, (self.state == _OUTSIDE).nonzero()[:, 0], False)
+        codes = (self.state == _HAS_CODE).nonzero()[:, 0]
+        self.used[codes, token[codes]] = True
+        if self.script is not None:
+            self.script.go_on(token)
+        going_on = (token != CodeTokenizer.eos_id).nonzero()[:, 0]
+        if len(going_on) == len(token):
+            return token
+        rows = _compact(going_on)
+        for name in ("patients", "state", "used"):
+            setattr(self, name, getattr(self, name).index_select(0, rows))
+        if self.script is not None:
+            self.script.keep(rows)
+        self.decoder.keep(rows)
+        return token[rows]
+
+
+def _compact(kept: Tensor) -> Tensor:
+    """The kept rows in an order in which most stay where they are: the last fill the gaps.
+
+    >>> _compact(torch.tensor([0, 2, 3, 5, 6]))
+    tensor([0, 5, 2, 3, 6])
+    """
+    rows = torch.arange(len(kept), device=kept.device)
+    stays = kept < len(kept)
+    gap = torch.ones(len(kept), dtype=torch.bool, device=kept.device)
+    gap[kept[stays]] = False
+    rows[gap] = kept[~stays]
+    return rows
+
+
+class _Script:
+    """What must be written because it is known, and the room that it needs."""
+
+    def __init__(self, known: Sequence[Known], device: torch.device) -> None:
+        self.tokens = _tokens(known).to(device)  # (batch, visits, tokens), -1 where free
+        rows, visits, _ = self.tokens.shape
+        self.still_known = torch.tensor(
+            [[sum(map(tokens_of, one[i:])) for i in range(visits)] for one in known],
+            device=device,
+        )
+        self.visit = torch.zeros(rows, dtype=torch.long, device=device)
+        self.place = torch.full((rows,), len(OPENING), device=device)
+
+    def add_to(self, forbidden: Tensor, state: Tensor, left: int) -> None:
+        """Forbid all but what is known, and what would take the room of what still comes."""
+        forced = self.forced()
+        rows = (forced >= 0).nonzero()[:, 0]
+        forbidden[rows] = True
+        forbidden[rows, forced[rows]] = False
+        later = self._known_after_this_visit()
+        tight = (state == _HAS_CODE) & (forced < 0) & (later > 0) & (left <= later + 2)
+        forbidden[tight] = True
+        forbidden[tight, CodeTokenizer.visit_end_id] = False
+
+    def forced(self) -> Tensor:
+        """The token that must come next in each row, or -1."""
+        visits, tokens = self.tokens.shape[1:]
+        within = (self.visit < visits) & (self.place < tokens)
+        rows = torch.arange(len(self.visit), device=self.visit.device)
+        at = self.tokens[rows, self.visit.clamp(max=visits - 1), self.place.clamp(max=tokens - 1)]
+        return torch.where(within, at, -1)
+
+    def go_on(self, token: Tensor) -> None:
+        """Take note of what was written."""
+        ends = token == CodeTokenizer.visit_end_id
+        self.place = torch.where(ends, 0, self.place + 1)
+        self.visit = self.visit + ends
+
+    def keep(self, rows: Tensor) -> None:
+        """Keep these rows, in this order."""
+        for name in ("tokens", "still_known", "visit", "place"):
+            setattr(self, name, getattr(self, name)[rows])
+
+    def _known_after_this_visit(self) -> Tensor:
+        """How many tokens the known visits after the present one still need."""
+        following = self.visit + 1
+        visits = self.tokens.shape[1]
+        rows = torch.arange(len(self.visit), device=self.visit.device)
+        needed = self.still_known[rows, following.clamp(max=visits - 1)]
+        return torch.where(following < visits, needed, 0)
+
+
+def _tokens(known: Sequence[Known]) -> Tensor:
+    """The tokens that each visit must begin with: int64 (patients, visits, tokens), -1 after."""
+    scripts = []
+    for visits in known:
+        opened = [[CodeTokenizer.visit_start_id, *codes] for codes in visits or [()]]
+        opened[0] = [CodeTokenizer.bos_id, *opened[0]]
+        scripts.append(opened)
+    n_visits = max(map(len, scripts))
+    n_tokens = max(len(visit) for script in scripts for visit in script)
+    table = torch.full((len(scripts), n_visits, n_tokens), -1)
+    for row, script in enumerate(scripts):
+        for number, visit in enumerate(script):
+            table[row, number, : len(visit)] = torch.tensor(visit)
+    return table
+
+
+def tokens_of(known_visit: Sequence[object]) -> int:
+    """What a known visit needs: its two markers and its codes, one where none is known.
+
+    >>> tokens_of([]), tokens_of(["4280", "0389"])
+    (3, 4)
+    """
+    return 2 + max(1, len(known_visit))
