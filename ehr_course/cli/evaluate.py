@@ -122,6 +122,8 @@ def evaluate(
         result["dropped"], result["changed"] = reading.dropped_by_name, reading.changed
         (unfinished / LOAD_REPORT).write_text(f"{reading}\n", encoding="utf-8")
         RunRecord("evaluate", settings, inputs, result).write(unfinished / RUN)
+    for text in report.headlines:
+        say(text, quiet=quiet)
     for text in report.warnings:
         say(f"Note: {text}", quiet=quiet)
     for text in report.left_out:
