@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from ehr_course.batches.ragged import places
 from ehr_course.evaluation.code_table import CodeTable
 
-MOST_CODES = 300
+MOST_CODES = 200
 """Pairs of so many codes are counted one by one; all others are counted together."""
 
 _AT_ONCE = 2_000_000

@@ -15,7 +15,7 @@ The floor depends on the real patients, m and the seed, and on nothing else: all
 least half as many patients as the real one are held against the same floor. A smaller one is held
 against the floor of its size.
 
-**What is compared** thing by thing are the codes that real patients have, and the pairs of the 200
+**What is compared** thing by thing are the codes that real patients have, and the pairs of the 150
 most frequent of them. All others count together, as one thing, in the distances, and not at all in
 R2 and RMSE. What a cohort has and real patients have not is also a measure of its own, "unseen
 codes".

@@ -176,7 +176,7 @@ def distances(name: str, things: str, known: np.ndarray) -> tuple[Statistic, ...
     )
 
 
-MOST_PAIRED = 200
+MOST_PAIRED = 150
 """The pairs of so many codes are compared one by one."""
 
 
@@ -189,7 +189,7 @@ def of_pairs(
 ) -> tuple[Statistic, ...]:
     """How equal shares of pairs are, and how far apart the distributions of pairs.
 
-    One by one are compared the pairs of those 200 codes that most visits of the real patients of
+    One by one are compared the pairs of those 150 codes that most visits of the real patients of
     a choice have; the floor's other real patients have no part in it. Chosen by all real
     patients, the pairs would be more frequent in them by luck, which no other patient of the same
     hospital has: a fresh cohort would be off its floor. All other pairs count together.

@@ -63,6 +63,25 @@ class Comparison:
         keys = {s.key: s.title for report in self.reports.values() for s in report.sections}
         return {key: (title, self._rows(key)) for key, title in keys.items()}
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know before cohorts are held against each other, a sentence each."""
+        enough = next(iter(self.reports.values())).sizes["train"]["patients"]
+        small = {
+            name: patients
+            for name, report in self.reports.items()
+            if (patients := report.sizes["synthetic"]["patients"]) < enough
+        }
+        sizes = {report.sizes["synthetic"]["patients"] for report in self.reports.values()}
+        if not small or len(sizes) == 1:
+            return ()
+        listed = ", ".join(f"{name} has {patients:,}" for name, patients in small.items())
+        return (
+            f"Fewer patients have other floors, and worse values by chance: {listed}. Compare "
+            f"cohorts of one size, or of {enough:,} patients and more, as many as the training "
+            "part has.",
+        )
+
     def of_all(self, attribute: str) -> tuple[str, ...]:
         """The sentences that hold of every cohort: of its "limits", "warnings", "left_out"."""
         each = [getattr(report, attribute) for report in self.reports.values()]

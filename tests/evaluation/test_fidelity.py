@@ -58,10 +58,10 @@ def slow_carry_over(cohort: Cohort, gap: int, *, chronic: bool) -> float:
 def slow_measures(real: Cohort, other: Cohort, keys: dict[str, list]) -> dict[str, float]:
     """Every measure of one comparison, code by code, with scikit-learn and SciPy."""
     found: dict[str, float] = {}
-    codes = keys["visit prevalence"]
     carriers = Counter(code for record in real for visit in record.visits for code in visit.codes)
-    often = sorted(sorted(codes, key=lambda code: (-carriers[code], code))[:MOST_PAIRED])
-    keys = keys | {
+    counted = keys["codes of pairs"]
+    often = sorted(sorted(counted, key=lambda code: (-carriers[code], code))[:MOST_PAIRED])
+    keys = {name: things for name, things in keys.items() if name != "codes of pairs"} | {
         "code pairs": list(combinations(often, 2)),
         "sequential pairs": list(product(often, often)),
     }
@@ -124,10 +124,12 @@ def slow_measures(real: Cohort, other: Cohort, keys: dict[str, list]) -> dict[st
 def slow_fidelity(real: Cohort, synthetic: Cohort, seed: int) -> tuple[dict, dict]:
     """Values and floors: the same splits, the slow way."""
     codes = sorted({code for record in real for code in record.codes})
-    assert len(codes) <= MOST_CODES
     keys = dict.fromkeys(
         (f"{of} prevalence" for of in ("patient", "visit", "first visit", "later visit")), codes
     )
+    visits = Counter(code for record in real for visit in record.visits for code in visit.codes)
+    most = sorted(codes, key=lambda code: (-visits[code], code))[:MOST_CODES]
+    keys["codes of pairs"] = sorted(most)
     size = min(len(real) // 2, len(synthetic))
     rng, other_rng = np.random.default_rng(seed).spawn(2)
     values, floors = [], []
