@@ -95,6 +95,8 @@ def count_coming_back(record: PatientRecord, carried: Counter, of: Counter) -> N
 
 def compared(real: dict, synthetic: dict, keys: dict[str, list]) -> dict[str, float]:
     """Every measure of fidelity for two sides that were counted."""
+    from ehr_course.evaluation.sums import MOST_PAIRED
+
     names = {
         "patient": ("patient prevalence", "patient", None),
         "visit": ("visit prevalence", "visit", "code distribution"),
@@ -103,7 +105,13 @@ def compared(real: dict, synthetic: dict, keys: dict[str, list]) -> dict[str, fl
         "pairs": ("code pairs", "visit", "code pairs"),
         "turns": ("sequential pairs", "turns", "sequential pairs"),
     }
-    measures = {"distinct codes": len(synthetic["patient"])}
+    new = sum(n for code, n in synthetic["visit"].items() if not real["visit"][code])
+    measures = {
+        "distinct codes": len(synthetic["patient"]),
+        "unseen codes": new / synthetic["visit"].total(),
+    }
+    often = most_frequent(real["visit"], keys["paired"], MOST_PAIRED)
+    keys = keys | {"pairs": list(combinations(often, 2)), "turns": list(product(often, often))}
     for kind, (name, per, distribution) in names.items():
         n_real, n_synthetic = real["of"][per], synthetic["of"][per]
         own = keys[kind]
@@ -115,7 +123,7 @@ def compared(real: dict, synthetic: dict, keys: dict[str, list]) -> dict[str, fl
         if kind not in ("first", "later"):
             measures[f"{name} RMSE"] = math.sqrt(squares / len(p))
         if distribution:
-            divergence = bits(pooled(real[kind], own), pooled(synthetic[kind], own))
+            divergence = bits(*(pooled(each[kind], own) for each in (real, synthetic)))
             measures[f"{distribution} JS divergence"] = divergence
             measures[f"{distribution} JS distance"] = math.sqrt(divergence)
     for kind, name in (
@@ -134,6 +142,11 @@ def compared(real: dict, synthetic: dict, keys: dict[str, list]) -> dict[str, fl
     for name, n in synthetic["carried_of"].items():
         measures[name] = synthetic["carried"][name] / n
     return measures
+
+
+def most_frequent(counts: Counter, codes: list, most: int) -> list:
+    """The codes that come most often, sorted."""
+    return sorted(sorted(codes, key=lambda code: (-counts[code], code))[:most])
 
 
 def pooled(counts: Counter, own: list) -> Counter:
@@ -179,22 +192,19 @@ def plain(real: Cohort, synthetic: Cohort) -> dict[str, Any]:
     """Fidelity and validity by loops: all of the values and floors, and a few of the resamples."""
     import numpy as np
 
-    from ehr_course.evaluation.code_pairs import MOST_PAIRS
+    from ehr_course.evaluation.code_pairs import MOST_CODES
     from ehr_course.evaluation.fidelity import SPLITS
 
     start = time.perf_counter()
-    everybody = [counted(real), counted(synthetic)]
-    keys = {}
-    for kind in ("patient", "visit", "pairs", "turns"):
-        both = everybody[0][kind] + everybody[1][kind]
-        keys[kind] = sorted(both, key=lambda key: (-both[key], key))[:MOST_PAIRS]
-    keys["first"] = keys["later"] = keys["visit"]
+    everybody = counted(real)
+    keys = dict.fromkeys(("patient", "visit", "first", "later"), sorted(everybody["patient"]))
+    keys["paired"] = most_frequent(everybody["visit"], keys["patient"], MOST_CODES)
     size = min(len(real) // 2, len(synthetic))
-    rng = np.random.default_rng(0)
+    rng, other_rng = np.random.default_rng(0).spawn(2)
     values, floors = Counter(), Counter()
     for _ in range(SPLITS):
         order = rng.permutation(len(real))
-        written = counted([synthetic[i] for i in rng.permutation(len(synthetic))[:size]])
+        written = counted([synthetic[i] for i in other_rng.permutation(len(synthetic))[:size]])
         chosen, others = (
             counted([real[i] for i in order[first : first + size]]) for first in (0, size)
         )

@@ -1,4 +1,4 @@
-"""``ehr-course evaluate``: a synthetic cohort judged beside the real one, in one report."""
+"""``ehr-course evaluate``: synthetic cohorts judged beside the real one, in one report."""
 
 from __future__ import annotations
 
@@ -25,9 +25,13 @@ from ehr_course.cli.settings import EvaluateSettings
 from ehr_course.errors import InputError
 from ehr_course.models.prompt_bart import PromptBart
 from ehr_course.records import AnyRecord
-from ehr_course.report import write_report
-from ehr_course.sources.any_cohort import load_cohort, read_code_map
+from ehr_course.report import Comparison, Report, write_report
+from ehr_course.sources.any_cohort import load_cohort, read_code_map, takes
+from ehr_course.sources.cohort import Cohort
 from ehr_course.tokenizers.codes import CodeTokenizer
+
+_ONE = "synthetic"
+"""What a cohort is called that is judged by itself."""
 
 
 def evaluate(
@@ -41,28 +45,23 @@ def evaluate(
     """Compare synthetic patients with those that a model learned from and those held out.
 
     Args:
-        settings: which cohorts, and which model.
+        settings: which cohorts, and which models.
         out: the folder to write: report.html, report.json, load_report.txt.
         overwrite: whether to replace one that is there.
         quiet: whether to print nothing.
         expected: the fingerprints that the cohorts must have, or None.
 
     Raises:
-        InputError: if a cohort cannot be read or judged, the model did not learn from the real
+        InputError: if a cohort cannot be read or judged, a model did not learn from the real
             cohort, or out may not be written.
     """
-    sources = [settings.real, settings.synthetic]
-    sources += [path for path in (settings.model, settings.code_map) if path is not None]
+    paths, models = _by_name(settings.synthetic), _by_name(settings.model)
+    several = not isinstance(settings.synthetic, str)
+    sources = [settings.real, *paths.values(), *models.values()]
+    sources += [] if settings.code_map is None else [settings.code_map]
     with result_folder(out, overwrite=overwrite, inputs=map(Path, sources)) as unfinished:
         # First of all, so that a column that is missing is named before any work.
-        code_map = None if settings.code_map is None else read_code_map(settings.code_map)
-        loaded_cohort = load_cohort(
-            settings.synthetic,
-            columns=settings.columns,
-            malformed=settings.malformed,
-            code_map=code_map,
-        )
-        synthetic, reading = list(loaded_cohort.records), loaded_cohort.report
+        loaded = _load(paths, settings)
         prepared = open_prepared(settings.real, wanted=RECORDS)
         split = prepared.split()
         if not split.test:
@@ -75,58 +74,127 @@ def evaluate(
         inputs = {
             "train": fingerprint_of_records(split.train),
             "held_out": fingerprint_of_records(split.test),
-            "synthetic": fingerprint_of_records(synthetic),
         }
-        model = tokenizer = None
-        if settings.model is not None:
-            loaded, run = open_run(settings.model, wanted=PromptBart)
-            if run.inputs.get("train") != inputs["train"]:
-                raise InputError(
-                    settings.model,
-                    "",
-                    f"this model did not learn from the training part of {settings.real}",
-                    "Name the folder that it was trained on, or leave --model out.",
-                )
-            inputs["model"] = fingerprint_of_model(Path(settings.model))
-            # Held-out patients can have codes that the training part lacks.
-            tokenizer = CodeTokenizer(loaded.tokenizer.codes, unseen="skip")
-            model = loaded.model
+        for name, cohort in loaded.items():
+            key = f"{_ONE} {name}" if several else _ONE
+            inputs[key] = fingerprint_of_records(cohort.records)
+        of_models = {}
+        for name, path in models.items():
+            of_models[name] = _open_model(path, inputs["train"], settings.real)
+            inputs[f"model {name}" if several else "model"] = fingerprint_of_model(Path(path))
         check_inputs(expected, inputs)
-        cohorts = {
-            name: _at_most(settings.limit, records, settings.seed)
-            for name, records in (
-                ("train", split.train),
-                ("held_out", split.test),
-                ("synthetic", synthetic),
-            )
-        }
-        judged = {r.subject_id for name in ("train", "held_out") for r in cohorts[name]}
-        other_real = [r for part in split for r in part if r.subject_id not in judged]
-        counts = ", ".join(
-            f"{len(records):,} {name.replace('_', ' ')}" for name, records in cohorts.items()
+        train, held_out = (
+            _at_most(settings.limit, part, settings.seed) for part in (split.train, split.test)
         )
-        say(str(reading), quiet=quiet)
+        synthetic = {
+            name: _at_most(settings.limit, cohort.records, settings.seed)
+            for name, cohort in loaded.items()
+        }
+        judged = {record.subject_id for part in (train, held_out) for record in part}
+        sizes = {"train": len(train), "held_out": len(held_out)}
+        sizes |= {name: len(cohort) for name, cohort in synthetic.items()}
+        counts = ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in sizes.items())
+        account = _account(loaded, several)
+        say(account, quiet=quiet)
         say(f"Judging {counts} patients.", quiet=quiet)
+        what = {
+            "synthetic": synthetic,
+            "model": {name: model for name, (model, _) in of_models.items()},
+            "tokenizer": {name: tokenizer for name, (_, tokenizer) in of_models.items()},
+            "reading": {
+                name: [f"Synthetic cohort, {line}." for line in cohort.report.losses]
+                for name, cohort in loaded.items()
+            },
+        }
+        if not several:
+            what = {key: of.get(_ONE) for key, of in what.items()}
         report = write_report(
             unfinished,
-            **cohorts,
-            other_real=other_real,
-            model=model,
-            tokenizer=tokenizer,
+            train=train,
+            held_out=held_out,
+            other_real=[r for part in split for r in part if r.subject_id not in judged],
+            **what,
             title=settings.title,
-            reading=[f"Synthetic cohort, {line}." for line in reading.losses],
             seed=settings.seed,
             progress=not quiet,
         )
-        result = {name: len(records) for name, records in cohorts.items()}
-        result["dropped"], result["changed"] = reading.dropped_by_name, reading.changed
-        (unfinished / LOAD_REPORT).write_text(f"{reading}\n", encoding="utf-8")
+        result = {name: sizes[name] for name in ("train", "held_out")}
+        result |= {"synthetic": {n: sizes[n] for n in loaded} if several else sizes[_ONE]}
+        for key, attribute in (("dropped", "dropped_by_name"), ("changed", "changed")):
+            each = {name: getattr(cohort.report, attribute) for name, cohort in loaded.items()}
+            result[key] = each if several else each[_ONE]
+        (unfinished / LOAD_REPORT).write_text(f"{account}\n", encoding="utf-8")
         RunRecord("evaluate", settings, inputs, result).write(unfinished / RUN)
-    for text in report.warnings:
-        say(f"Note: {text}", quiet=quiet)
-    for text in report.left_out:
-        say(text, quiet=quiet)
+    for line in _said(report):
+        say(line, quiet=quiet)
     say(f"{out / 'report.html'}: the report, and {out / 'report.json'}.", quiet=quiet)
+
+
+def _by_name(given: str | Mapping[str, str] | None) -> dict[str, str]:
+    if given is None:
+        return {}
+    return {_ONE: given} if isinstance(given, str) else dict(given)
+
+
+def _load(paths: Mapping[str, str], settings: EvaluateSettings) -> dict[str, Cohort]:
+    """Read the cohorts; columns and a code map go to those that take them."""
+    code_map = None if settings.code_map is None else read_code_map(settings.code_map)
+    given = {"columns": settings.columns, "code map": code_map}
+    loaded = {}
+    for name, path in paths.items():
+        # Where nothing takes them, the first cohort says why.
+        of_this = {
+            what: value
+            if value is None
+            or takes(path, what=what)
+            or not any(takes(other, what=what) for other in paths.values())
+            else None
+            for what, value in given.items()
+        }
+        loaded[name] = load_cohort(
+            path,
+            columns=of_this["columns"],
+            malformed=settings.malformed,
+            code_map=of_this["code map"],
+        )
+    return loaded
+
+
+def _open_model(path: str, train: str, real: str) -> tuple[PromptBart, CodeTokenizer]:
+    loaded, run = open_run(path, wanted=PromptBart)
+    if run.inputs.get("train") != train:
+        raise InputError(
+            path,
+            "",
+            f"this model did not learn from the training part of {real}",
+            "Name the folder that it was trained on, or leave --model out.",
+        )
+    # Held-out patients can have codes that the training part lacks.
+    return loaded.model, CodeTokenizer(loaded.tokenizer.codes, unseen="skip")
+
+
+def _account(loaded: Mapping[str, Cohort], several: bool) -> str:
+    """What was read and dropped of each cohort."""
+    if not several:
+        return str(loaded[_ONE].report)
+    return "\n\n".join(f"{name}\n{cohort.report}" for name, cohort in loaded.items())
+
+
+def _said(report: Report | Comparison) -> list[str]:
+    """What the terminal says of a report: what matters first, then notes, then what is missing."""
+    if not isinstance(report, Comparison):
+        notes = [f"Note: {text}" for text in report.warnings]
+        return [*report.headlines, *notes, *report.left_out]
+    lines = [f"{name}: {' '.join(of.headlines)}" for name, of in report.reports.items()]
+    lines += [f"Note: {text}" for text in report.notes]
+    for attribute, sign in (("warnings", "Note: "), ("left_out", "")):
+        lines += [f"{sign}{text}" for text in report.of_all(attribute)]
+        lines += [
+            f"{sign}{name}: {text}"
+            for name in report.reports
+            for text in report.of_one(name, attribute)
+        ]
+    return lines
 
 
 def _at_most(limit: int | None, records: Sequence[AnyRecord], seed: int) -> list[AnyRecord]:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ehr_course.cli.cohort_names import name_cohorts
 from ehr_course.cli.options import (
     MOST_PATIENTS,
     CodeMap,
@@ -88,11 +89,12 @@ def evaluate(
         str, typer.Option(metavar="PREPARED", help="What 'prepare' wrote.", show_default=False)
     ],
     synthetic: Annotated[
-        str,
+        list[str],
         typer.Option(
-            metavar="COHORT",
+            metavar="[NAME=]COHORT",
             help="What 'generate' wrote; a folder of MEDS, MIMIC, OMOP or Synthea; a .csv or "
-            ".parquet file with a row for each code; or a .json file with lists of visits.",
+            ".parquet file with a row for each code; or a .json file with lists of visits. May "
+            "be given several times: one page, a column for each.",
             show_default=False,
         ),
     ],
@@ -101,11 +103,12 @@ def evaluate(
     malformed: OnMalformed = "raise",
     code_map: CodeMap = None,
     model: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
-            metavar="RUN",
+            metavar="[NAME=]RUN",
             help="What 'train' wrote from the same PREPARED: adds perplexity, and whether its "
-            "likelihoods tell who was in the training part.",
+            "likelihoods tell who was in the training part. Of several cohorts, NAME is the one "
+            "that it wrote.",
         ),
     ] = None,
     limit: Annotated[
@@ -113,7 +116,7 @@ def evaluate(
     ] = None,
     title: Annotated[
         str, typer.Option(help="Of the report.")
-    ] = "A synthetic cohort beside the real one",
+    ] = "Synthetic patients beside real ones",
     seed: Seed = 0,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
@@ -125,18 +128,21 @@ def evaluate(
       ehr-course evaluate --real prepared --synthetic synthetic --out report
       ehr-course evaluate --real prepared --synthetic others.csv --out report \
         --columns patient=subject,visit=encounter,code=icd
+      ehr-course evaluate --real prepared --synthetic synthetic \
+        --synthetic other=others.csv --out report
 
     Writes report.html, to be read, and report.json, to be computed with.
     Neither holds a row of a patient. What needs an age or a sex is left out
     where the synthetic cohort has none.
     """
+    cohorts, models = name_cohorts(synthetic, model or ())
     settings = EvaluateSettings(
         real=real,
-        synthetic=synthetic,
+        synthetic=cohorts,
         columns=None if columns is None else parse_columns(columns),
         malformed=malformed,
         code_map=code_map,
-        model=model,
+        model=models,
         limit=limit,
         title=title,
         seed=seed,

@@ -130,23 +130,25 @@ class EvaluateSettings(Settings):
 
     Attributes:
         real: the folder that ``prepare`` wrote.
-        synthetic: what ``generate`` wrote, or a cohort of another tool; see load_cohort.
+        synthetic: what ``generate`` wrote, or a cohort of another tool (see load_cohort); or
+            several of them by their names.
         columns: of a .csv or .parquet file: which of them says what.
         malformed: "raise" or "drop".
         code_map: a .csv file with ICD-9-CM codes for those of the synthetic cohort, or None.
-        model: the folder that ``train`` wrote, or None.
+        model: the folder that ``train`` wrote, or None; of several cohorts by the name of the
+            cohort that it wrote.
         limit: at most so many patients of each cohort, or None for all.
         title: of the report.
     """
 
     real: str
-    synthetic: str
+    synthetic: str | Annotated[dict[str, str], Field(min_length=2)]
     columns: dict[str, str] | None = None
     malformed: Literal["raise", "drop"] = "raise"
     code_map: str | None = None
-    model: str | None = None
+    model: str | dict[str, str] | None = None
     limit: Annotated[int, Field(ge=2)] | None = None
-    title: str = "A synthetic cohort beside the real one"
+    title: str = "Synthetic patients beside real ones"
 
 
 class SummarizeSettings(Settings):

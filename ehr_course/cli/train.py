@@ -37,6 +37,7 @@ from ehr_course.cli.run_record import (
 from ehr_course.cli.settings import TrainSettings
 from ehr_course.cli.stopping import why_it_stopped, with_stopping
 from ehr_course.errors import InputError
+from ehr_course.evaluation.overfitting import overfitting
 from ehr_course.models.pointer_generator import PointerGenerator, PointerGeneratorConfig
 from ehr_course.models.prefix_tuning import PrefixConfig, PrefixTuned
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
@@ -135,9 +136,26 @@ def _train(
     if kept is not None:
         losses += f", validation {kept:.3f}"
     say(why, quiet=quiet)
+    if not quiet and processes.is_first and prepared.kind == RECORDS:
+        say(_learned_by_heart(task, prepared))
     say(f"{out / MODEL}: trained {trainer.step:,} steps; {losses} nats a token.", quiet=quiet)
     if not prepared.is_embedded:
         say("A model can repeat what it learned. Keep it as you keep the data.", quiet=quiet)
+
+
+def _learned_by_heart(task: TrainingTask, prepared: Prepared) -> str:
+    """Whether the model knows validation patients worse than a table of frequencies does."""
+    apart = prepared.split().validation
+    if not apart:
+        return (
+            "No patients were kept apart for validation, so nothing tells yet whether the model "
+            "learned its patients by heart: 'evaluate --model' does."
+        )
+    found = overfitting(task.model, task.tokenizer, apart, task.patients)
+    return found.in_words or (
+        f"Perplexity {found.held_out:,.1f} a code on validation patients, where a table of the "
+        f"codes' frequencies has {found.unigram:,.1f}."
+    )
 
 
 def _config(settings: TrainSettings) -> TrainingConfig:

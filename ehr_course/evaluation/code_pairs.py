@@ -10,8 +10,8 @@ from scipy.sparse import csr_array
 from ehr_course.batches.ragged import places
 from ehr_course.evaluation.code_table import CodeTable
 
-MOST_PAIRS = 10_000
-"""How many pairs are counted one by one; the rest are counted together."""
+MOST_CODES = 200
+"""Pairs of so many codes are counted one by one; all others are counted together."""
 
 _AT_ONCE = 2_000_000
 """How many pairs are in memory at a time, about."""
@@ -20,49 +20,79 @@ Found = tuple[np.ndarray, np.ndarray, np.ndarray]
 """Pairs one by one: the patient's row, the first code's column, the second code's."""
 
 
-def pairs_in_visits(*tables: CodeTable, most: int = MOST_PAIRS) -> tuple[csr_array, ...]:
+def frequent_columns(table: CodeTable, *, most: int = MOST_CODES) -> np.ndarray:
+    """The columns of the codes that stand in most visits, rising: int64 (codes,).
+
+    >>> from ehr_course.evaluation.code_table import code_tables
+    >>> from ehr_course.records import PatientRecord, Visit
+    >>> one = PatientRecord(1, "F", 50, (Visit(("4280", "4019", "486")), Visit(("4280", "486"))))
+    >>> frequent_columns(*code_tables([one]), most=2).tolist()
+    [1, 2]
+    """
+    carriers = table.visits.sum(axis=0)
+    order = np.argsort(-carriers, kind="stable")[:most]
+    return np.sort(order[carriers[order] > 0])
+
+
+def pairs_in_visits(*tables: CodeTable, codes: np.ndarray) -> tuple[csr_array, ...]:
     """Count the pairs of codes that stand in one visit, patient by patient.
 
     A pair has no order, and a code makes none with itself: a visit of n codes has n(n-1)/2.
 
     Args:
         tables: cohorts with shared columns, as code_tables makes them.
-        most: how many pairs get a column of their own: the most frequent of all cohorts
-            together, so that no cohort decides alone which ones count.
+        codes: int64 (codes,), rising: each pair of these columns gets a column of its own.
 
     Returns:
         for each table float32 (patients, pairs + 1): at how many visits the patient has the
-        pair; the last column counts every pair that has no column of its own.
+        pair, first by first: codes 0 and 1, 0 and 2, ..., 1 and 2, ...; the last column counts
+        every other pair.
 
     >>> from ehr_course.evaluation.code_table import code_tables
     >>> from ehr_course.records import PatientRecord, Visit
     >>> one = PatientRecord(1, "F", 50, (Visit(("4280", "4019", "486")), Visit(("4280",))))
-    >>> pairs_in_visits(*code_tables([one]))[0].toarray().tolist()
+    >>> pairs_in_visits(*code_tables([one]), codes=np.arange(3))[0].toarray().tolist()
     [[1.0, 1.0, 1.0, 0.0]]
+    >>> pairs_in_visits(*code_tables([one]), codes=np.arange(2))[0].toarray().tolist()
+    [[1.0, 2.0]]
     """
-    return _counted(tables, _in_visits, _n_in_visits, most)
+    n = len(codes)
+
+    def column(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        return first * (2 * n - first - 1) // 2 + second - first - 1
+
+    return tuple(
+        _counted(table, codes, _in_visits, _n_in_visits(table), column, n * (n - 1) // 2)
+        for table in tables
+    )
 
 
-def pairs_in_turn(*tables: CodeTable, most: int = MOST_PAIRS) -> tuple[csr_array, ...]:
+def pairs_in_turn(*tables: CodeTable, codes: np.ndarray) -> tuple[csr_array, ...]:
     """Count the pairs of a code in a visit and a code in the patient's next visit.
 
     A pair has an order, and a code that comes back makes one with itself: visits of n and m
     codes have n times m.
 
     Args:
-        tables: as in pairs_in_visits.
-        most: as in pairs_in_visits.
+        tables, codes: as in pairs_in_visits.
 
     Returns:
-        as in pairs_in_visits.
+        as in pairs_in_visits, with a column for every code before every code.
 
     >>> from ehr_course.evaluation.code_table import code_tables
     >>> from ehr_course.records import PatientRecord, Visit
     >>> one = PatientRecord(1, "F", 50, (Visit(("4280", "4019")), Visit(("4280",))))
-    >>> pairs_in_turn(*code_tables([one]))[0].toarray().tolist()
-    [[1.0, 1.0, 0.0]]
+    >>> pairs_in_turn(*code_tables([one]), codes=np.arange(2))[0].toarray().tolist()
+    [[0.0, 1.0, 0.0, 1.0, 0.0]]
     """
-    return _counted(tables, _in_turn, _n_in_turn, most)
+    n = len(codes)
+
+    def column(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        return first * n + second
+
+    return tuple(
+        _counted(table, codes, _in_turn, _n_in_turn(table), column, n * n) for table in tables
+    )
 
 
 def followed(table: CodeTable) -> np.ndarray:
@@ -119,50 +149,28 @@ def _in_turn(table: CodeTable, first: int, last: int) -> Found:
 
 
 def _counted(
-    tables: tuple[CodeTable, ...],
+    table: CodeTable,
+    codes: np.ndarray,
     found: Callable[[CodeTable, int, int], Found],
-    n_found: Callable[[CodeTable], np.ndarray],
-    most: int,
-) -> tuple[csr_array, ...]:
-    n_codes = len(tables[0].codes)
-    columns = _most_frequent(tables, found, n_found, most)
-    counted = []
-    for table in tables:
-        parts = []
-        for first, last in _blocks(n_found(table)):
-            owner, one, other = found(table, first, last)
-            pair = one.astype(np.int64) * n_codes + other
-            column = np.searchsorted(columns, pair)
-            own = column < len(columns)
-            own[own] = columns[column[own]] == pair[own]
-            column[~own] = len(columns)
-            ones = np.ones(len(pair), dtype=np.float32)
-            shape = (len(table), len(columns) + 1)
-            part = csr_array((ones, (owner, column)), shape=shape)
-            part.sum_duplicates()
-            parts.append(part)
-        counted.append(csr_array(sum(parts[1:], start=parts[0])))
-    return tuple(counted)
-
-
-def _most_frequent(
-    tables: tuple[CodeTable, ...],
-    found: Callable[[CodeTable, int, int], Found],
-    n_found: Callable[[CodeTable], np.ndarray],
-    most: int,
-) -> np.ndarray:
-    """The numbers of the pairs that get a column, sorted: first code times codes plus second."""
-    n_codes = len(tables[0].codes)
-    total = csr_array((n_codes, n_codes), dtype=np.float64)
-    for table in tables:
-        for first, last in _blocks(n_found(table)):
-            _, one, other = found(table, first, last)
-            total = total + csr_array((np.ones(len(one)), (one, other)), shape=total.shape)
-    total = total.tocoo()
-    numbers = total.row.astype(np.int64) * n_codes + total.col
-    if len(numbers) > most:
-        numbers = numbers[np.lexsort((numbers, -total.data))[:most]]
-    return np.sort(numbers)
+    n_found: np.ndarray,
+    column_of: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    n_columns: int,
+) -> csr_array:
+    """The pairs of every patient, in blocks of visits with ``n_found`` pairs each."""
+    place = np.full(len(table.codes), -1, dtype=np.int64)
+    place[codes] = np.arange(len(codes))
+    shape = (len(table), n_columns + 1)
+    parts = [csr_array(shape, dtype=np.float32)]
+    for first, last in _blocks(n_found):
+        owner, one, other = found(table, first, last)
+        one, other = place[one], place[other]
+        own = (one >= 0) & (other >= 0)
+        column = np.full(len(one), n_columns)
+        column[own] = column_of(one[own], other[own])
+        part = csr_array((np.ones(len(one), dtype=np.float32), (owner, column)), shape=shape)
+        part.sum_duplicates()
+        parts.append(part)
+    return csr_array(sum(parts[1:], start=parts[0]))
 
 
 def _blocks(n_pairs: np.ndarray) -> Iterator[tuple[int, int]]:

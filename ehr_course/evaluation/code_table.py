@@ -53,11 +53,15 @@ class CodeTable:
         )
 
 
-def code_tables(*cohorts: Sequence[AnyRecord]) -> tuple[CodeTable, ...]:
+def code_tables(
+    *cohorts: Sequence[AnyRecord], codes_of: Sequence[Sequence[AnyRecord]] | None = None
+) -> tuple[CodeTable, ...]:
     """The tables of cohorts that are to be compared: one list of columns for all of them.
 
     Args:
-        cohorts: the patients of each; a column is made for each code that any of them has.
+        cohorts: the patients of each.
+        codes_of: the cohorts whose codes get a column, by default all of them. Other codes are
+            left out.
 
     Raises:
         InputError: if a cohort has no patients.
@@ -80,7 +84,7 @@ def code_tables(*cohorts: Sequence[AnyRecord]) -> tuple[CodeTable, ...]:
     codes = sorted(
         {
             code
-            for cohort in cohorts
+            for cohort in (cohorts if codes_of is None else codes_of)
             for record in cohort
             for visit in record.visits
             for code in visit.codes
@@ -95,8 +99,9 @@ def _table(
 ) -> CodeTable:
     visits = [visit for record in cohort for visit in record.visits]
     owner = np.repeat(np.arange(len(cohort)), [len(record.visits) for record in cohort])
-    columns = np.array([column[c] for visit in visits for c in visit.codes], dtype=np.int64)
+    columns = np.array([column.get(c, -1) for visit in visits for c in visit.codes], np.int64)
     visit_of = np.repeat(np.arange(len(visits)), [len(visit.codes) for visit in visits])
+    visit_of, columns = visit_of[columns >= 0], columns[columns >= 0]
     of_visits = _ones(visit_of, columns, (len(visits), len(codes)))
     of_patients = _ones(owner[visit_of], columns, (len(cohort), len(codes)))
     return CodeTable(

@@ -11,6 +11,15 @@ if that is smaller:
   over the same 20 choices. Synthetic patients as good as real ones score it, give or take what
   chance does; none can be expected to come closer to a hospital than the hospital itself.
 
+The floor depends on the real patients, m and the seed, and on nothing else: all cohorts with at
+least half as many patients as the real one are held against the same floor. A smaller one is held
+against the floor of its size.
+
+**What is compared** thing by thing are the codes that real patients have, and the pairs of the 150
+most frequent of them. All others count together, as one thing, in the distances, and not at all in
+R2 and RMSE. What a cohort has and real patients have not is also a measure of its own, "unseen
+codes".
+
 **Intervals** say how far one comparison of m with m moves with other patients: m real and m
 synthetic patients are drawn with replacement, again and again. Drawing adds noise, by which a
 distance only grows; so the interval has the spread of the resamples, moved to the value. The
@@ -97,6 +106,7 @@ def fidelity(
     visit prevalence RMSE                            share      low
     code distribution JS divergence                  bits       low
     code distribution JS distance                    sqrt(bits) low
+    unseen codes                                     share      low
     first visit prevalence R2                                   high
     later visit prevalence R2                                   high
     code pairs R2                                               high
@@ -146,8 +156,7 @@ def fidelity(
     if resamples < 2:
         raise InputError("fidelity", "resamples", f"{resamples!r} is too few", "Use 200.")
     tables = code_tables(real, synthetic)
-    rng = generator(seed)
-    comparison = _Comparison(len(real), len(synthetic), resamples, rng)
+    comparison = _Comparison(len(real), len(synthetic), resamples, seed)
     warnings = _warnings(*tables, other_real)
     measures = []
     without_interval: dict[tuple[int, str], list[str]] = {}
@@ -172,9 +181,9 @@ def fidelity(
 class _Comparison:
     """Which patients are held against which: weights of patients, one column a comparison."""
 
-    def __init__(
-        self, n_real: int, n_synthetic: int, resamples: int, rng: np.random.Generator
-    ) -> None:
+    def __init__(self, n_real: int, n_synthetic: int, resamples: int, seed: int) -> None:
+        # Two streams, so that what is drawn of one cohort does not change with the other one.
+        rng, other_rng = generator(seed).spawn(2)
         size = self.size = max(1, min(n_real // 2, n_synthetic))
         self.has_floor = n_real >= 2 * size
         chosen, others, of_synthetic = (
@@ -184,8 +193,11 @@ class _Comparison:
             order = rng.permutation(n_real)
             chosen[split, order[:size]] = 1
             others[split, order[size : 2 * size]] = 1
-            of_synthetic[split, rng.permutation(n_synthetic)[:size]] = 1
-        drawn = [drawn_counts(n, resamples, rng, size=size) for n in (n_real, n_synthetic)]
+            of_synthetic[split, other_rng.permutation(n_synthetic)[:size]] = 1
+        drawn = [
+            drawn_counts(n, resamples, of, size=size)
+            for n, of in ((n_real, rng), (n_synthetic, other_rng))
+        ]
         # (patients, comparisons), so that a sparse matrix goes through memory once for all.
         self.of_real = np.ascontiguousarray(np.concatenate([chosen, others, drawn[0]]).T)
         self.of_synthetic = np.ascontiguousarray(np.concatenate([of_synthetic, drawn[1]]).T)

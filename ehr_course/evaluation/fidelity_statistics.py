@@ -7,13 +7,11 @@ numbers, and any choice of patients, a half or a bootstrap sample, is a weighted
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, hstack
 
 from ehr_course.evaluation.carry_over import (
     carried_over,
@@ -21,10 +19,25 @@ from ehr_course.evaluation.carry_over import (
     recurrent,
     sum_over_visits,
 )
-from ehr_course.evaluation.code_pairs import followed, pairs_in_turn, pairs_in_visits
+from ehr_course.evaluation.code_pairs import (
+    followed,
+    frequent_columns,
+    pairs_in_turn,
+    pairs_in_visits,
+)
 from ehr_course.evaluation.code_table import CodeTable
-from ehr_course.evaluation.distances import js_divergence
 from ehr_course.evaluation.measure import SHARE
+from ehr_course.evaluation.sums import (
+    DISTINCT,
+    UNSEEN,
+    Statistic,
+    Sums,
+    difference,
+    distances,
+    of_pairs,
+    prevalence,
+    share,
+)
 
 MANY_VISITS = 4
 """A patient with so many visits or more has a history; how many do is counted."""
@@ -37,49 +50,8 @@ _GAPS = (
 """How far carry-over looks back: visits, part of the name, in words, and what it needs."""
 
 
-class Sums(NamedTuple):
-    """The sums of some choices of patients.
-
-    Attributes:
-        counts: float32 (choices, things): how often each thing comes.
-        of: float32 (choices,): of how many patients, visits or pairs of visits.
-    """
-
-    counts: np.ndarray
-    of: np.ndarray
-
-    def some(self, choices: slice) -> Sums:
-        """The sums of some of the choices."""
-        return Sums(self.counts[choices], self.of[choices])
-
-
 NEEDED_BY = {"age": ("age JS divergence", "age difference"), "sex": ("sex difference",)}
 """The statistics that are left out where a cohort has no age, or no sex."""
-
-
-@dataclass(frozen=True)
-class Statistic:
-    """One number for the sums of two sides.
-
-    Attributes:
-        name, unit, better, meaning: as in Measure. A number that is better "near" depends on
-            the synthetic sums alone; its floor is the same number of real patients.
-        function: takes the real Sums and the synthetic ones, and returns float (choices,).
-        lowest, highest: what the number cannot pass.
-    """
-
-    name: str
-    unit: str
-    better: Literal["low", "high", "near"]
-    meaning: str
-    function: Callable[[Sums, Sums], np.ndarray]
-    lowest: float = 0.0
-    highest: float = math.inf
-
-    def __call__(self, real: Sums, synthetic: Sums) -> np.ndarray:
-        """The number for each choice: float64 (choices,), ``nan`` where it is not defined."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return self.function(real, synthetic)
 
 
 @dataclass(frozen=True)
@@ -112,7 +84,7 @@ class Counted:
             weights: for each cohort float32 (patients, choices).
         """
         return tuple(
-            Sums((matrix.T.tocsr() @ weight).T, of @ weight)
+            Sums(np.ascontiguousarray((matrix.T.tocsr() @ weight).T), of @ weight)
             for matrix, of, weight in zip(self.matrices, self.of, weights, strict=True)
         )
 
@@ -120,9 +92,11 @@ class Counted:
 def everything_counted(real: CodeTable, synthetic: CodeTable) -> Iterator[Counted]:
     """Each kind of thing in turn, with what is made of it; one at a time, to save memory.
 
-    Ages and sexes are left out where a cohort has none; see NEEDED_BY.
+    What is compared one by one depends on the real patients alone: their codes, and the pairs of
+    their most frequent ones. Ages and sexes are left out where a cohort has none; see NEEDED_BY.
     """
     tables = (real, synthetic)
+    known = real.patients.sum(axis=0) > 0
     patients = tuple(np.ones(len(table), dtype=np.float32) for table in tables)
     visits_of = tuple(sum_over_visits(table) for table in tables)
     n_visits = tuple(
@@ -132,15 +106,10 @@ def everything_counted(real: CodeTable, synthetic: CodeTable) -> Iterator[Counte
         tuple(table.patients for table in tables),
         patients,
         (
-            *_prevalence("patient prevalence", "the share of patients who have a code", "code"),
-            Statistic(
-                "distinct codes",
-                "codes",
-                "near",
-                "How many different codes that many synthetic patients have; the floor is how "
-                "many as many real patients have.",
-                lambda real, synthetic: (synthetic.counts > 0).sum(axis=1).astype(float),
+            *prevalence(
+                "patient prevalence", "the share of patients who have a code", "code", known
             ),
+            DISTINCT,
         ),
     )
     at_visits = tuple(
@@ -151,36 +120,40 @@ def everything_counted(real: CodeTable, synthetic: CodeTable) -> Iterator[Counte
         at_visits,
         n_visits,
         (
-            *_prevalence("visit prevalence", "the share of visits that have a code", "code"),
-            *_distances("code distribution", "codes, each by its share of all codes written"),
-        ),
-    )
-    yield from _first_and_later(tables, at_visits, n_visits)
-    yield Counted(
-        pairs_in_visits(*tables),
-        n_visits,
-        (
-            *_prevalence(
-                "code pairs", "the share of visits that have both codes", "pair", pooled=True
+            *prevalence("visit prevalence", "the share of visits that have a code", "code", known),
+            *distances(
+                "code distribution", "codes, each by its share of all codes written", known
             ),
-            *_distances("code pairs", "pairs of codes in one visit"),
+            UNSEEN,
+        ),
+    )
+    yield from _first_and_later(tables, known, at_visits, n_visits)
+    frequent = frequent_columns(real)
+    visits_with = tuple(each[:, frequent] for each in at_visits)
+    yield Counted(
+        _with_codes(pairs_in_visits(*tables, codes=frequent), visits_with),
+        n_visits,
+        of_pairs(
+            "code pairs",
+            "the share of visits that have both codes",
+            "pairs of codes in one visit",
+            np.triu_indices(len(frequent), k=1),
+            len(frequent),
         ),
     )
     yield Counted(
-        pairs_in_turn(*tables),
+        _with_codes(pairs_in_turn(*tables, codes=frequent), visits_with),
         tuple(
             np.bincount(table.owner[followed(table)], minlength=len(table)).astype(np.float32)
             for table in tables
         ),
-        (
-            *_prevalence(
-                "sequential pairs",
-                "the share of visits with a next one where the visit has one code and the next "
-                "visit the other",
-                "pair",
-                pooled=True,
-            ),
-            *_distances("sequential pairs", "pairs of a code and a code of the next visit"),
+        of_pairs(
+            "sequential pairs",
+            "the share of visits with a next one where the visit has one code and the next visit "
+            "the other",
+            "pairs of a code and a code of the next visit",
+            tuple(np.indices((len(frequent), len(frequent))).reshape(2, -1)),
+            len(frequent),
         ),
         name="sequential pairs",
         needs="a second visit",
@@ -209,15 +182,23 @@ def everything_counted(real: CodeTable, synthetic: CodeTable) -> Iterator[Counte
                 SHARE,
                 "low",
                 "How far apart the shares of women are, whichever is larger.",
-                lambda real, synthetic: np.abs(_share(real) - _share(synthetic))[:, 0],
+                lambda real, synthetic: np.abs(share(real) - share(synthetic))[:, 0],
                 highest=1,
             ),
         ),
     )
 
 
+def _with_codes(
+    pairs: tuple[csr_array, ...], codes: tuple[csr_array, ...]
+) -> tuple[csr_array, ...]:
+    """The counts of pairs, and beside them those of the codes that they are made of."""
+    return tuple(hstack(both, format="csr") for both in zip(pairs, codes, strict=True))
+
+
 def _first_and_later(
     tables: tuple[CodeTable, ...],
+    known: np.ndarray,
     at_visits: tuple[csr_array, ...],
     n_visits: tuple[np.ndarray, ...],
 ) -> Iterator[Counted]:
@@ -228,15 +209,18 @@ def _first_and_later(
     yield Counted(
         firsts,
         tuple(np.ones_like(n) for n in n_visits),
-        _prevalence("first visit prevalence", "the share of first visits with a code", "code")[:1],
+        prevalence(
+            "first visit prevalence", "the share of first visits with a code", "code", known
+        )[:1],
     )
     yield Counted(
         tuple(csr_array(all_of - first) for all_of, first in zip(at_visits, firsts, strict=True)),
         tuple(n - 1 for n in n_visits),
-        _prevalence(
+        prevalence(
             "later visit prevalence",
             "the share of visits after a patient's first one with a code",
             "code",
+            known,
         )[:1],
         name="later visit prevalence",
         needs="a second visit",
@@ -268,58 +252,6 @@ def _coming_back(tables: tuple[CodeTable, ...]) -> Iterator[Counted]:
     )
 
 
-# ---------------------------------------------------------------------- what is made of sums
-
-
-def _share(sums: Sums) -> np.ndarray:
-    return sums.counts.astype(np.float64) / sums.of.astype(np.float64)[:, None]
-
-
-def _prevalence(
-    name: str, share: str, thing: str, *, pooled: bool = False
-) -> tuple[Statistic, ...]:
-    """How equal shares are, thing by thing; where rare things are pooled, without the pool."""
-    last = -1 if pooled else None
-
-    def errors(real: Sums, synthetic: Sums) -> tuple[np.ndarray, np.ndarray]:
-        of_real = _share(real)[:, :last]
-        return of_real, _share(synthetic)[:, :last] - of_real
-
-    def r2(real: Sums, synthetic: Sums) -> np.ndarray:
-        of_real, error = errors(real, synthetic)
-        if not error.shape[1]:
-            return np.full(len(error), np.nan)
-        spread = ((of_real - of_real.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
-        return np.where(spread > 0, 1 - (error**2).sum(axis=1) / spread, np.nan)
-
-    def rmse(real: Sums, synthetic: Sums) -> np.ndarray:
-        _, error = errors(real, synthetic)
-        if not error.shape[1]:
-            return np.full(len(error), np.nan)
-        return np.sqrt((error**2).mean(axis=1))
-
-    return (
-        Statistic(
-            f"{name} R2",
-            "",
-            "high",
-            f"How well {share} agrees, {thing} by {thing}: 1 on the line synthetic = real, 0 "
-            f"where one prevalence for every {thing} would do as well.",
-            r2,
-            lowest=-math.inf,
-            highest=1,
-        ),
-        Statistic(
-            f"{name} RMSE",
-            SHARE,
-            "low",
-            f"How far off {share} is: the root of the mean square over every {thing}.",
-            rmse,
-            highest=1,
-        ),
-    )
-
-
 def _one_share(
     name: str,
     meaning: str,
@@ -333,36 +265,10 @@ def _one_share(
         SHARE,
         "near",
         f"{meaning} The floor is that of real patients.",
-        lambda real, synthetic: _share(synthetic)[:, 0],
+        lambda real, synthetic: share(synthetic)[:, 0],
         highest=1,
     )
     return Counted(matrices, tuple(of for _, of in parts), (statistic,), name=name, needs=needs)
-
-
-def _distances(name: str, things: str) -> tuple[Statistic, ...]:
-    def divergence(real: Sums, synthetic: Sums) -> np.ndarray:
-        return js_divergence(real.counts, synthetic.counts)
-
-    return (
-        Statistic(
-            f"{name} JS divergence",
-            "bits",
-            "low",
-            f"The Jensen-Shannon divergence, base 2, of the distributions of {things}: 0 bits "
-            "where they are equal, 1 bit where nothing is in both.",
-            divergence,
-            highest=1,
-        ),
-        Statistic(
-            f"{name} JS distance",
-            "sqrt(bits)",
-            "low",
-            "The Jensen-Shannon distance, base 2: the square root of the divergence, also from "
-            "0 to 1 and larger in between.",
-            lambda real, synthetic: np.sqrt(divergence(real, synthetic)),
-            highest=1,
-        ),
-    )
 
 
 def _numbers(
@@ -382,20 +288,9 @@ def _numbers(
         ones = np.ones(len(each), dtype=np.float32)
         matrices.append(csr_array((ones, (owner, each)), shape=shape))
 
-    def difference(real: Sums, synthetic: Sums) -> np.ndarray:
-        return np.abs((_share(real) - _share(synthetic)) @ values)
-
+    known = np.isin(values, numbers[0])
     return Counted(
         tuple(matrices),
         tuple(matrix.sum(axis=1) for matrix in matrices),
-        (
-            _distances(name, things)[0],
-            Statistic(
-                f"{name} difference",
-                unit,
-                "low",
-                f"How far apart the means of {things} are, whichever is larger.",
-                difference,
-            ),
-        ),
+        (distances(name, things, known)[0], difference(name, unit, things, values)),
     )

@@ -130,7 +130,7 @@ def perplexity(
             raise InputError(
                 "perplexity", "train", "there are none", "Leave it out, or give some."
             )
-        nats["unigram"] = _unigram_nats(tokenizer, train)[ids]
+        nats["unigram"] = unigram_nats(tokenizer, train)[ids]
     nats["cross-sectional"] = scored.nats_in_visits()
     codes, ends = ids >= FIRST_CODE, ids == CodeTokenizer.visit_end_id
     rng = generator(seed)
@@ -162,7 +162,7 @@ def _meaning(kind: str, unit: str) -> str:
     return f"exp of the mean over visits of what {end} cost in nats, each {_GIVEN[kind]}."
 
 
-def _unigram_nats(tokenizer: CodeTokenizer, train: Sequence[PatientRecord]) -> np.ndarray:
+def unigram_nats(tokenizer: CodeTokenizer, train: Sequence[PatientRecord]) -> np.ndarray:
     """What each token costs by frequency: float64 (vocabulary,); 0 for what is not counted."""
     known = CodeTokenizer(tokenizer.codes, unseen="skip")
     ids = np.concatenate([np.array(known.encode(record)) for record in train])

@@ -195,7 +195,9 @@ def attributes(case: Case) -> list[Measure]:
     known = common_columns(train)
     size = min(MOST, len(held_out), len(synthetic))
     targets = _some(train, TARGETS, rng)
-    asked = tuple(_some(cohort, size, rng) for cohort in (synthetic, held_out))
+    # The held-out ones first: whom the floor asks does not depend on the synthetic cohort.
+    by_chance = _some(held_out, size, rng)
+    asked = (_some(synthetic, size, rng), by_chance)
     attack, floor = (attribute_disclosure(targets, cohort, known) for cohort in asked)
     if math.isnan(attack.sensitivity):
         case.warnings.append("No training patient has a code that could be disclosed.")

@@ -3,9 +3,10 @@
 The task is the next visit: which of the most frequent codes stand in it, from age, sex and the
 codes of the visits before. Where a cohort has no age or no sex, nobody's is used. The **value** of
 a measure is what a model that learned from synthetic patients reaches on real test patients; the
-**floor** is what the same model reaches there when it learned from as many real patients. The last
-two measures need no model: everyone gets each code's frequency, of which the AUROC is 0.5 by
-definition. A synthetic cohort that does not beat them has taught nothing about individual
+**floor** is what the same model reaches there when it learned from as many real patients. It is
+the same for every cohort with ages and sexes that has at least as many patients as the real one.
+The last two measures need no model: everyone gets each code's frequency, of which the AUROC is 0.5
+by definition. A synthetic cohort that does not beat them has taught nothing about individual
 patients.
 """
 
@@ -138,7 +139,9 @@ def utility(
         if not len(cohort):
             raise InputError("utility", name, "it has no patients", "Give at least one patient.")
     rng = np.random.default_rng(seed)
-    tables = code_tables(train, synthetic, test)
+    # A code of synthetic patients alone predicts nothing in real ones; left out, it cannot change
+    # what is learned from real ones either.
+    tables = code_tables(train, synthetic, test, codes_of=(train, test))
     named = dict(zip(("training", "synthetic", "held-out"), tables, strict=True))
     unknown = unknown_in(named)
     # All three must say the same of a patient, so what one of them lacks nobody has.
@@ -151,8 +154,9 @@ def utility(
         for what, reason in unknown.items()
     ]
     size = min(len(train), len(synthetic))
-    real, written = (_pairs(table, size, rng) for table in tables[:2])
-    asked = _pairs(tables[2], len(test), rng)
+    # The synthetic ones last: what is drawn for the floor does not depend on them.
+    real, asked = _pairs(tables[0], size, rng), _pairs(tables[2], len(test), rng)
+    written = _pairs(tables[1], size, rng)
     missing = [
         name
         for name, pairs in (("training", real), ("synthetic", written), ("test", asked))

@@ -1,8 +1,19 @@
-"""A synthetic cohort held against real patients, on one page."""
+"""Synthetic cohorts held against real patients, on one page."""
 
+from ehr_course.report.comparison import Comparison, judge_each
 from ehr_course.report.frames import report_on_frames
 from ehr_course.report.judging import Report, Section, judge
 from ehr_course.report.verdicts import Verdict, verdict
 from ehr_course.report.writing import write_report
 
-__all__ = ["Report", "Section", "Verdict", "judge", "report_on_frames", "verdict", "write_report"]
+__all__ = [
+    "Comparison",
+    "Report",
+    "Section",
+    "Verdict",
+    "judge",
+    "judge_each",
+    "report_on_frames",
+    "verdict",
+    "write_report",
+]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ehr_course.errors import InputError
+from ehr_course.report.comparison import Comparison, judge_each
 from ehr_course.report.judging import Report, judge
 from ehr_course.report.writing import write_report
 from ehr_course.sources.code_tables import load_frame, patients_of
@@ -26,8 +27,8 @@ def report_on_frames(
     seed: int = 0,
     overwrite: bool = False,
     progress: bool = False,
-) -> Report:
-    """Hold a synthetic cohort against real patients, each a data frame with a row for each code.
+) -> Report | Comparison:
+    """Hold synthetic cohorts against real patients, each a data frame with a row for each code.
 
     The frames have the columns patient, visit and code, and may have age (years at the first
     visit), sex, time and sequence. What needs an age or a sex is left out where a frame has none.
@@ -36,7 +37,8 @@ def report_on_frames(
     Args:
         real: the patients that the generator learned from; a frame of polars or pandas, or a
             mapping of columns to lists.
-        synthetic: those that it wrote.
+        synthetic: those that it wrote; or the frames of several generators, as a dict by their
+            names.
         held_out: real patients that it did not learn from. Without them privacy and utility are
             left out: patients that it learned from cannot stand in for them. Patients are told
             apart from those of ``real`` by their names.
@@ -49,7 +51,8 @@ def report_on_frames(
         overwrite: whether a folder with something in it is replaced.
 
     Returns:
-        what was found; ``report.measures`` and ``report.left_out`` say it by name.
+        what was found; ``report.measures`` and ``report.left_out`` say it by name. Of several
+        cohorts a Comparison, whose ``reports`` hold the report of each by its name.
 
     Raises:
         InputError: if a frame lacks a column or has a malformed row, a cohort has no patients,
@@ -64,21 +67,29 @@ def report_on_frames(
     'Left out: age JS divergence and age difference, because the real and the synthetic cohorts
      have no age.'
     """
-    frames = {"real": real, "synthetic": synthetic, "held-out": held_out}
+    several = _named_frames(synthetic)
+    frames = {"real": real, "held-out": held_out}
+    frames |= {"synthetic": synthetic} if several is None else several
     cohorts = {
         name: load_frame(frame, name=f"{name} frame", columns=columns, malformed=malformed)
         for name, frame in frames.items()
         if frame is not None
     }
+    reading = {name: list(cohort.report.losses) for name, cohort in cohorts.items()}
+    of_real = [line for name in ("real", "held-out") for line in reading.get(name, ())]
     what = {
         "train": list(cohorts["real"].records),
         "held_out": None,
-        "synthetic": list(cohorts["synthetic"].records),
         "title": title,
-        "reading": [line for cohort in cohorts.values() for line in cohort.report.losses],
         "seed": seed,
         "progress": progress,
     }
+    if several is None:
+        what["synthetic"] = list(cohorts["synthetic"].records)
+        what["reading"] = of_real + reading["synthetic"]
+    else:
+        what["synthetic"] = {name: list(cohorts[name].records) for name in several}
+        what["reading"] = {name: of_real + reading[name] for name in several}
     if held_out is not None:
         _check_apart(real, held_out, columns)
         # Each frame numbers its patients by itself; held-out ones go on where real ones end.
@@ -88,8 +99,25 @@ def report_on_frames(
             for number, record in enumerate(cohorts["held-out"].records, start=first)
         ]
     if folder is None:
-        return judge(**what)
+        return judge(**what) if several is None else judge_each(**what)
     return write_report(folder, overwrite=overwrite, **what)
+
+
+def _named_frames(synthetic: Any) -> dict[str, Any] | None:
+    """The frames of several cohorts by name, or None where there is one: a dict can be a frame."""
+    if not isinstance(synthetic, Mapping) or not synthetic:
+        return None
+    if not all(isinstance(v, Mapping) or hasattr(v, "columns") for v in synthetic.values()):
+        return None
+    taken = [name for name in synthetic if name in ("real", "held-out")]
+    if taken:
+        raise InputError(
+            "synthetic frames",
+            repr(taken[0]),
+            "this is what the real patients are called",
+            "Give the cohort another name.",
+        )
+    return dict(synthetic)
 
 
 def _check_apart(real: Any, held_out: Any, columns: Mapping[str, str] | None) -> None:

@@ -8,24 +8,21 @@ from dataclasses import dataclass, field
 from importlib import metadata
 from typing import Any
 
-import numpy as np
 from tqdm import tqdm
 
 from ehr_course.errors import InputError
 from ehr_course.evaluation import privacy_attacks
 from ehr_course.evaluation.fidelity import fidelity
 from ehr_course.evaluation.measure import FEWEST, LeftOut, Measure
-from ehr_course.evaluation.perplexity import perplexity
+from ehr_course.evaluation.overfitting import drawn, overfitting
+from ehr_course.evaluation.perplexity import RELATIVE, perplexity
 from ehr_course.evaluation.privacy import Privacy, privacy
 from ehr_course.evaluation.utility import NAMES, Utility, utility
 from ehr_course.evaluation.validity import WorstCode, validity
 from ehr_course.models.prompt_bart import PromptBart
 from ehr_course.records import AnyRecord
-from ehr_course.report.verdicts import limits_of_use, verdict
+from ehr_course.report.verdicts import disclosure_in_words, limits_of_use, verdict
 from ehr_course.tokenizers.codes import CodeTokenizer
-
-MOST_PREDICTED = 500
-"""Perplexity is measured on so many of the held-out patients at most; more are drawn from."""
 
 _PACKAGES = ("ehr-course", "numpy", "scikit-learn", "scipy", "torch", "transformers")
 
@@ -76,6 +73,8 @@ class Report:
             different codes.
         sections: the measures, question by question.
         worst: the impossible codes that the cohort has most often.
+        headlines: what matters before any number, a sentence each: whether the cohort copies or
+            betrays training patients, and whether its model learned them by heart.
         limits: what the cohort must not be used for, a sentence each.
         warnings: what to know before the numbers are used.
         reading: what was dropped or changed when the cohorts were read.
@@ -90,6 +89,7 @@ class Report:
     warnings: tuple[str, ...]
     settings: dict[str, Any] = field(default_factory=dict)
     reading: tuple[str, ...] = ()
+    headlines: tuple[str, ...] = ()
 
     @property
     def measures(self) -> dict[str, Measure]:
@@ -106,6 +106,7 @@ class Report:
         return {
             "title": self.title,
             "sizes": self.sizes,
+            "headlines": list(self.headlines),
             "sections": [
                 {
                     "key": section.key,
@@ -180,7 +181,7 @@ def judge(
             lambda: perplexity(
                 model,
                 CodeTokenizer(tokenizer.codes, unseen="skip"),
-                _some(held_out, MOST_PREDICTED, seed),
+                drawn(held_out, seed),
                 train=train,
                 seed=seed,
             ),
@@ -227,12 +228,17 @@ def judge(
         warnings.insert(
             0, f"Fewer than {FEWEST} patients: {', '.join(small)}. Such numbers mean little."
         )
+    of = {section.key: section.measures for section in sections}
+    relative = [m.value for m in of.get("perplexity", ()) if m.name == RELATIVE]
+    headlines = [*disclosure_in_words(of["privacy"])]
+    if relative and relative[0] > 1:
+        headlines.append(overfitting(model, tokenizer, held_out, train, seed=seed).in_words)
     return Report(
         title,
         sizes,
         sections,
         tuple(next(part.worst for key, _, part in parts if key == "validity")),
-        limits_of_use({section.key: section.measures for section in sections}),
+        limits_of_use(of),
         tuple(dict.fromkeys(warnings)),
         {
             "seed": seed,
@@ -240,17 +246,12 @@ def judge(
             **{name: metadata.version(name) for name in _PACKAGES},
         },
         tuple(reading),
+        tuple(filter(None, headlines)),
     )
 
 
 def _without_held_out(names: Iterable[str]) -> tuple[LeftOut, ...]:
     return tuple(LeftOut(name, "there are no held-out patients") for name in names)
-
-
-def _some(cohort: Sequence[AnyRecord], most: int, seed: int) -> list[AnyRecord]:
-    """The cohort, or so many of it, drawn without replacement."""
-    rows = np.sort(np.random.default_rng(seed).permutation(len(cohort))[:most])
-    return [cohort[row] for row in rows.tolist()]
 
 
 def _size(cohort: Sequence[AnyRecord]) -> dict[str, int]:

@@ -1,9 +1,9 @@
-"""What a measure says, in a few words, and what the cohort must therefore not be used for."""
+"""What a measure says in a few words, whether a cohort gives patients away, and its limits."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 
 from ehr_course.evaluation.measure import Measure
@@ -59,13 +59,15 @@ ALWAYS = (
 )
 """Holds of every synthetic cohort, whatever was measured."""
 
+MUST_NOT_BE_GIVEN = "It must not be given to anybody who may not see the real patients"
+
 _WHERE_WORSE = {
     "fidelity": "It must not stand in for counts of real patients: it differs from them by more "
     "than chance in {names}.",
     "validity": "It must not be used to learn or to test which diagnoses a patient can have: it "
     "breaks the rules of age and sex more often than real patients ({names}).",
-    "privacy": "It must not be given to anybody who may not see the real patients: it tells more "
-    "about those that its model learned from than chance does, in {names}.",
+    "privacy": f"{MUST_NOT_BE_GIVEN}: it tells more about those that its model learned from than "
+    "chance does, in {names}.",
     "utility": "A model trained on it must not be used for real patients: it predicts worse than "
     "one that was trained on them, in {names}.",
 }
@@ -77,6 +79,9 @@ _NOT_JUDGED = {
 }
 
 
+_JUDGED = {Verdict.AT_FLOOR, Verdict.WORSE, Verdict.BETTER}
+
+
 def limits_of_use(measures: Mapping[str, Sequence[Measure]]) -> tuple[str, ...]:
     """What the cohort must not be used for, a sentence each.
 
@@ -86,7 +91,7 @@ def limits_of_use(measures: Mapping[str, Sequence[Measure]]) -> tuple[str, ...]:
 
     Returns:
         three sentences that always hold, and one for each of the four that has a measure worse
-        than its floor, or none that could be judged.
+        than its floor (of privacy: one that gives patients away), or none that could be judged.
 
     >>> bad = Measure("impossible codes", 0.2, low=0.1, high=0.3, floor=0.0)
     >>> limits_of_use({"validity": [bad]})[3].split(": ")[0]
@@ -96,11 +101,124 @@ def limits_of_use(measures: Mapping[str, Sequence[Measure]]) -> tuple[str, ...]:
     for key, sentence in _WHERE_WORSE.items():
         verdicts = {m.name: verdict(m) for m in measures.get(key, ())}
         worse = [name for name, said in verdicts.items() if said is Verdict.WORSE]
+        if key == "privacy":  # not all that is off the floor gives somebody away
+            worse = [m.name for m in measures.get(key, ()) if gives_away(m)]
         if worse:
             found.append(sentence.format(names=_listed(worse)))
-        elif not {Verdict.AT_FLOOR, Verdict.BETTER} & set(verdicts.values()) and key in measures:
+        elif key in measures and not _JUDGED & set(verdicts.values()):
             found.append(_NOT_JUDGED[key])
     return tuple(found)
+
+
+# ------------------------------------------------------------------ before all numbers
+
+
+_SAFE_SIDE: dict[str, Callable[[Measure], bool]] = {
+    # Synthetic patients that lie apart from real ones are bad, and give nobody away.
+    "adversarial accuracy, train": lambda m: m.low > m.floor,
+    "adversarial accuracy, held-out": lambda m: True,
+    # Whom the cohort lies nearer to was never seen.
+    "privacy loss": lambda m: m.high < m.floor,
+    "membership by distance": lambda m: m.high < m.floor,
+    "membership by likelihood": lambda m: m.high < m.floor,
+    # Rare diseases that are lost give nobody away.
+    "rare codes absent": lambda m: m.low > m.floor,
+}
+"""Which measures of privacy can be off their floor without giving anybody away, and when."""
+
+
+def gives_away(measure: Measure) -> bool:
+    """Whether a measure of privacy says that training patients are given away.
+
+    >>> gives_away(Measure("membership by distance", 0.7, 0.6, 0.8, floor=0.5, better="near"))
+    True
+    >>> gives_away(Measure("rare codes absent", 0.7, 0.6, 0.8, floor=0.5, better="near"))
+    False
+    """
+    safe = _SAFE_SIDE.get(measure.name)
+    return verdict(measure) is Verdict.WORSE and not (safe is not None and safe(measure))
+
+
+def disclosure_in_words(measures: Sequence[Measure]) -> tuple[str, ...]:
+    """Whether a cohort copies or betrays the patients that its model learned from, in sentences.
+
+    Args:
+        measures: those of privacy; none where there were no held-out patients.
+
+    Returns:
+        what was found of copies and of membership; where something was, that the cohort must not
+        be given away; where nothing was, that this is no proof; where it could not be judged,
+        that the cohort is to be treated as real data.
+
+    >>> copied = Measure("exact copies", 0.62, 0.58, 0.66, floor=0.041, unit="share")
+    >>> for sentence in disclosure_in_words([copied]):
+    ...     print(sentence)
+    The cohort copies training patients: 62% of its patients have exactly the visits of one. Of
+    held-out patients 4.1% have, by chance.
+    It must not be given to anybody who may not see the real patients.
+    """
+    judged = {m.name: m for m in measures if m.known and not math.isnan(m.floor)}
+    away = {name: m for name, m in judged.items() if gives_away(m)}
+    found = []
+    if _COPIES in away:
+        found.append(_of_copies(away[_COPIES], "its patients", "held-out patients"))
+    elif _LONG_COPIES in away:
+        found.append(
+            _of_copies(
+                away[_LONG_COPIES], "its patients with five codes or more", "such held-out ones"
+            )
+        )
+    found += [_of_membership(away[name], who) for name, who in _MEMBERSHIP.items() if name in away]
+    others = [name for name in away if name not in (_COPIES, _LONG_COPIES, *_MEMBERSHIP)]
+    if others:
+        found.append(
+            f"It tells more about training patients than chance does, in {_listed(others)}."
+        )
+    if found:
+        return (*found, f"{MUST_NOT_BE_GIVEN}.")
+    if not {_COPIES, "membership by distance"} <= judged.keys():
+        return (
+            "Whether the cohort copies training patients, or tells who they were, could not be "
+            "judged: there are no held-out patients, or too few. Treat it as real data.",
+        )
+    ways = [_way(name) for name in _MEMBERSHIP if name in judged]
+    return (
+        "No sign was found that the cohort gives training patients away: exact copies are no more "
+        "frequent than among held-out patients, and who was a training patient cannot be told by "
+        f"{' or by '.join(ways)}. That is no proof: another attack may find more.",
+    )
+
+
+_COPIES, _LONG_COPIES = "exact copies", "exact copies of long records"
+_MEMBERSHIP = {"membership by distance": "the cohort", "membership by likelihood": "the model"}
+"""The measures of membership, and what an attacker has."""
+
+
+def _of_copies(m: Measure, of: str, others: str) -> str:
+    return (
+        f"The cohort copies training patients: {_percent(m.value)} of {of} have exactly the "
+        f"visits of one. Of {others} {_percent(m.floor)} have, by chance."
+    )
+
+
+def _of_membership(m: Measure, who: str) -> str:
+    return (
+        f"Whoever has {who} can tell training patients from others by {_way(m.name)}: the AUROC "
+        f"is {m.value:.2f}, and a guess has 0.50."
+    )
+
+
+def _way(name: str) -> str:
+    return name.partition("by ")[2]
+
+
+def _percent(share: float) -> str:
+    """A share in words.
+
+    >>> _percent(0.6249), _percent(0.0411), _percent(0), _percent(0.0004)
+    ('62%', '4.1%', '0%', '0.04%')
+    """
+    return f"{100 * share:.2g}%" if share < 0.995 else "100%"
 
 
 def _listed(names: Sequence[str], most: int = 3) -> str:

@@ -5,44 +5,49 @@ from __future__ import annotations
 import base64
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import jinja2
 
 from ehr_course import icd9
-from ehr_course.models.prompt_bart import PromptBart
 from ehr_course.new_folder import check_new_folder, new_folder
 from ehr_course.plots.cohort_dashboard import draw_dashboard
 from ehr_course.plots.measures import draw_measures
 from ehr_course.plots.style import Picture
 from ehr_course.records import AnyRecord
+from ehr_course.report.comparison import Comparison, judge_each
 from ehr_course.report.judging import Report, judge
 from ehr_course.report.verdicts import Verdict, verdict
-from ehr_course.tokenizers.codes import CodeTokenizer
 
 PAGE, NUMBERS = "report.html", "report.json"
 """The names of the two files."""
 
 
+@overload
+def write_report(
+    folder: str | Path, *, synthetic: Sequence[AnyRecord], overwrite: bool = ..., **how: Any
+) -> Report: ...
+@overload
+def write_report(
+    folder: str | Path,
+    *,
+    synthetic: Mapping[str, Sequence[AnyRecord]],
+    overwrite: bool = ...,
+    **how: Any,
+) -> Comparison: ...
 def write_report(
     folder: str | Path,
     *,
     train: Sequence[AnyRecord],
     held_out: Sequence[AnyRecord] | None,
-    synthetic: Sequence[AnyRecord],
-    other_real: Sequence[AnyRecord] = (),
-    model: PromptBart | None = None,
-    tokenizer: CodeTokenizer | None = None,
-    title: str = "A synthetic cohort",
-    reading: Sequence[str] = (),
-    seed: int = 0,
+    synthetic: Sequence[AnyRecord] | Mapping[str, Sequence[AnyRecord]],
     overwrite: bool = False,
-    progress: bool = False,
-) -> Report:
-    """Judge a synthetic cohort and write report.html and report.json.
+    **how: Any,
+) -> Report | Comparison:
+    """Judge one or several synthetic cohorts and write report.html and report.json.
 
     The page holds its pictures and needs no network. Both files hold numbers about cohorts, and
     no row of any patient.
@@ -50,31 +55,28 @@ def write_report(
     Args:
         folder: where to write; one that is not there yet, or empty. It is there whole or not
             at all.
-        train, held_out, synthetic, other_real, model, tokenizer, title, reading, seed, progress:
-            as ``judge`` takes them.
+        train, held_out: the real patients, as ``judge`` takes them.
+        synthetic: a cohort; or several, by their names: then the page has a column for each, and
+            report.json the report of each under its name.
         overwrite: whether a folder with something in it is replaced.
+        how: other_real, model, tokenizer, title, reading, seed and progress, as ``judge`` takes
+            them, or for several cohorts ``judge_each``.
 
     Returns:
         what the files say.
 
     Raises:
-        InputError: as ``judge`` does, or if the folder may not be written.
+        InputError: as ``judge`` and ``judge_each`` do, or if the folder may not be written.
     """
     check_new_folder(folder, overwrite=overwrite)
-    report = judge(
-        train=train,
-        held_out=held_out,
-        synthetic=synthetic,
-        other_real=other_real,
-        model=model,
-        tokenizer=tokenizer,
-        title=title,
-        reading=reading,
-        seed=seed,
-        progress=progress,
-    )
+    if isinstance(synthetic, Mapping):
+        report = judge_each(train=train, held_out=held_out, synthetic=synthetic, **how)
+        looks = {name: draw_dashboard(train, cohort) for name, cohort in synthetic.items()}
+        page = page_of_several(report, pictures=looks)
+    else:
+        report = judge(train=train, held_out=held_out, synthetic=synthetic, **how)
+        page = page_of(report, pictures=[draw_dashboard(train, synthetic)])
     numbers = json.dumps(report.to_json(), indent=1, ensure_ascii=False, allow_nan=False)
-    page = page_of(report, pictures=[draw_dashboard(train, synthetic)])
     with new_folder(folder, overwrite=overwrite) as unfinished:
         (unfinished / NUMBERS).write_text(numbers + "\n", encoding="utf-8")
         (unfinished / PAGE).write_text(page, encoding="utf-8")
@@ -88,16 +90,45 @@ def page_of(report: Report, *, pictures: Sequence[Picture] = ()) -> str:
         report: what was found.
         pictures: shown after the summary; a chart of every section's measures follows anyway.
     """
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
-    environment.filters |= {"number": number_in_words, "image": _image, "dotted": icd9.dotted}
-    source = resources.files("ehr_course.report") / "page.html"
-    return environment.from_string(source.read_text(encoding="utf-8")).render(
+    return _filled(
+        "page.html",
         report=report,
         pictures=pictures,
-        verdict=verdict,
         charts={section.key: draw_measures(section.measures) for section in report.sections},
         tally=_tally(report),
+        settings=report.settings,
     )
+
+
+def page_of_several(comparison: Comparison, *, pictures: Mapping[str, Picture]) -> str:
+    """Several reports as one HTML page, with a column for each cohort.
+
+    Args:
+        comparison: what was found.
+        pictures: of each cohort, by its name.
+    """
+    tallies = [_tally(report) for report in comparison.reports.values()]
+    return _filled(
+        "compared.html",
+        report=comparison,
+        pictures=pictures,
+        tallies=tallies,
+        kinds=[kind.value for kind in Verdict if any(kind.value in tally for tally in tallies)],
+        any_of=lambda name: any(getattr(r, name) for r in comparison.reports.values()),
+        settings=next(iter(comparison.reports.values())).settings,
+    )
+
+
+def _filled(name: str, **values: Any) -> str:
+    """A page of the package, filled in."""
+    pages = resources.files("ehr_course.report")
+    environment = jinja2.Environment(
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        loader=jinja2.FunctionLoader(lambda page: (pages / page).read_text(encoding="utf-8")),
+    )
+    environment.filters |= {"number": number_in_words, "image": _image, "dotted": icd9.dotted}
+    return environment.get_template(name).render(verdict=verdict, **values)
 
 
 def number_in_words(value: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 import polars as pl
 
@@ -102,6 +103,16 @@ def _kind_of(path: Path) -> tuple[str, Path]:
         if any(is_table(file, table) for file in inside):
             return kind, path
     return "known", path
+
+
+def takes(path: str | Path, *, what: Literal["columns", "code map"]) -> bool:
+    """Whether load_cohort takes columns, or a code map, for a path.
+
+    Raises:
+        InputError: if there is nothing at the path that could be a cohort.
+    """
+    kind, _ = _kind_of(Path(path))
+    return kind == "table" if what == "columns" else kind != "known"
 
 
 def read_code_map(path: str | Path) -> dict[str, str]:

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from ehr_course.cli import evaluate as module
+from ehr_course.cli.cohort_names import name_cohorts
 from ehr_course.cli.formats import write_formats
 from ehr_course.cli.result_folders import open_prepared
 from ehr_course.records import PatientRecord
@@ -31,6 +32,7 @@ def asked(monkeypatch) -> list[dict]:
     class Empty:
         warnings = ("few patients",)
         left_out = ()
+        headlines = ("No sign was found",)
 
     def write(folder: Path, **cohorts: object) -> Empty:
         calls.append(cohorts)
@@ -134,7 +136,7 @@ def test_what_the_report_warns_of_is_on_the_terminal(
 ):
     arguments = ("evaluate", "--real", prepared, "--synthetic", synthetic)
     done = ehr_course(*arguments, "--out", tmp_path / "report")
-    assert "Note: few patients" in done.stdout
+    assert done.stdout.index("No sign was found") < done.stdout.index("Note: few patients")
     done = ehr_course(*arguments, "--out", tmp_path / "report", "--overwrite", "--quiet")
     assert (done.exit_code, done.stdout) == (0, "")
 
@@ -156,6 +158,69 @@ def test_the_report_repeated_has_the_same_numbers(ehr_course, prepared, syntheti
     done = ehr_course("repeat", one, "--out", two)
     assert done.exit_code == 0
     assert numbers(one) == numbers(two)
+
+
+# ------------------------------------------------------------------ several cohorts
+
+
+def test_several_cohorts_stand_side_by_side(ehr_course, prepared, run, synthetic, tmp_path):
+    table = tmp_path / "b.csv"
+    pl.read_parquet(synthetic / "patients.parquet").head(120).write_csv(table)
+    out = tmp_path / "report"
+    done = ehr_course(
+        *("evaluate", "--real", prepared, "--synthetic", synthetic, "--synthetic", table),
+        *("--model", f"synthetic={run}", "--out", out),
+    )
+    assert done.exit_code == 0, done.output
+    of = numbers(out)["cohorts"]
+    assert list(of) == ["synthetic", "b"]
+    assert "perplexity" in {s["key"] for s in of["synthetic"]["sections"]}
+    assert "perplexity" not in {s["key"] for s in of["b"]["sections"]}
+    for name in of:
+        assert done.stdout.index(f"\n{name}: ") < done.stdout.index("\nNote: ")
+    # A model that learned for a moment is no better than a table.
+    assert "The model has learned too little" in done.stdout
+    again = tmp_path / "again"
+    assert ehr_course("repeat", out, "--out", again).exit_code == 0
+    assert numbers(again) == numbers(out)
+
+
+@pytest.mark.parametrize(
+    ("cohorts", "models", "said"),
+    [
+        (["a/meds", "b/meds"], [], "a/meds and b/meds would both have this name"),
+        (["x=a", "x=b"], [], "--synthetic first=a --synthetic second=b"),
+        (["a", "b"], ["run"], "which cohort did it write? (there are: a, b)"),
+        (["a", "b"], ["c=run"], "there is no cohort 'c'"),
+        (["a", "b"], ["a=run", "a=other"], "'a' has a model already, run"),
+    ],
+)
+def test_names_that_clash_are_told(ehr_course, tmp_path, cohorts, models, said):
+    options = [part for c in cohorts for part in ("--synthetic", c)]
+    options += [part for m in models for part in ("--model", m)]
+    done = ehr_course("evaluate", "--real", "p", *options, "--out", tmp_path / "report")
+    assert done.exit_code == 1 and said in done.stderr
+
+
+def test_a_path_with_an_equals_sign_is_a_path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("k=5.csv").touch()
+    assert name_cohorts(["k=5.csv", "x=k=5.csv"])[0] == {"k=5": "k=5.csv", "x": "k=5.csv"}
+
+
+def test_columns_are_for_the_tables_among_several_cohorts(
+    ehr_course, asked, prepared, synthetic, tmp_path
+):
+    (tmp_path / "a.csv").write_text("who,visit,code\na,1,486\n", encoding="utf-8")
+    options = ("--synthetic", synthetic, "--synthetic", tmp_path / "a.csv")
+    done = ehr_course(
+        *("evaluate", "--real", prepared, *options, "--columns", "patient=who"),
+        *("--out", tmp_path / "report"),
+    )
+    assert done.exit_code == 0, done.output
+    [cohorts] = asked
+    assert [record.codes for record in cohorts["synthetic"]["a"]] == [("486",)]
+    assert len(cohorts["synthetic"]["synthetic"]) == 40
 
 
 # ------------------------------------------------------------------ cohorts of other tools

@@ -10,7 +10,12 @@ import numpy as np
 import pytest
 
 from ehr_course.evaluation import code_pairs
-from ehr_course.evaluation.code_pairs import followed, pairs_in_turn, pairs_in_visits
+from ehr_course.evaluation.code_pairs import (
+    followed,
+    frequent_columns,
+    pairs_in_turn,
+    pairs_in_visits,
+)
 from ehr_course.evaluation.code_table import code_tables
 from ehr_course.records import PatientRecord, Visit
 from ehr_course.sources.synthetic import make_cohort
@@ -26,6 +31,11 @@ def in_turn(record: PatientRecord) -> Iterator[tuple[str, str]]:
         yield from product(visit.codes, following.codes)
 
 
+def possible(slow, codes) -> list[tuple[str, str]]:
+    """Every pair that there could be of these codes, which are sorted."""
+    return list(combinations(codes, 2) if slow is in_visits else product(codes, codes))
+
+
 KINDS = pytest.mark.parametrize(
     ("counted", "slow"), [(pairs_in_visits, in_visits), (pairs_in_turn, in_turn)]
 )
@@ -36,8 +46,9 @@ KINDS = pytest.mark.parametrize(
 def test_pairs_are_those_of_a_slow_loop(counted, slow, at_once, monkeypatch) -> None:
     monkeypatch.setattr(code_pairs, "_AT_ONCE", at_once)
     cohorts = make_cohort(40, seed=0), make_cohort(30, seed=1)
-    matrices = counted(*code_tables(*cohorts))
-    pairs = sorted({pair for cohort in cohorts for record in cohort for pair in slow(record)})
+    tables = code_tables(*cohorts)
+    matrices = counted(*tables, codes=np.arange(len(tables[0].codes)))
+    pairs = possible(slow, tables[0].codes)
     for matrix, cohort in zip(matrices, cohorts, strict=True):
         counts = [Counter(slow(record)) for record in cohort]
         expected = [[count[pair] for pair in pairs] + [0] for count in counts]
@@ -45,12 +56,12 @@ def test_pairs_are_those_of_a_slow_loop(counted, slow, at_once, monkeypatch) -> 
 
 
 @KINDS
-def test_rare_pairs_share_the_last_column(counted, slow) -> None:
+def test_pairs_with_another_code_share_the_last_column(counted, slow) -> None:
     cohorts = make_cohort(60, seed=0), make_cohort(60, seed=1)
-    matrices = counted(*code_tables(*cohorts), most=25)
-    total = Counter(pair for cohort in cohorts for record in cohort for pair in slow(record))
-    own = sorted(sorted(total, key=lambda pair: (-total[pair], pair))[:25])
-    for matrix, cohort in zip(matrices, cohorts, strict=True):
+    tables = code_tables(*cohorts)
+    chosen = frequent_columns(tables[0], most=25)
+    own = possible(slow, [tables[0].codes[column] for column in chosen])
+    for matrix, cohort in zip(counted(*tables, codes=chosen), cohorts, strict=True):
         counts = [Counter(slow(record)) for record in cohort]
         expected = [
             [count[p] for p in own] + [sum(n for p, n in count.items() if p not in own)]
@@ -59,16 +70,28 @@ def test_rare_pairs_share_the_last_column(counted, slow) -> None:
         assert matrix.toarray().tolist() == expected
 
 
+def test_the_most_frequent_codes_are_counted_by_visits_and_nobody_elses_are_taken() -> None:
+    cohort, other = make_cohort(60, seed=0), make_cohort(60, seed=1, hospital="heart")
+    table, _ = code_tables(cohort, other)
+    visits = Counter(code for record in cohort for visit in record.visits for code in visit.codes)
+    ranked = sorted(visits, key=lambda code: (-visits[code], code))
+    for most in (1, 25, 10_000):
+        found = [table.codes[column] for column in frequent_columns(table, most=most)]
+        assert found == sorted(ranked[:most])
+
+
 def test_a_code_that_comes_back_makes_a_pair_with_itself_and_order_counts() -> None:
     record = PatientRecord(1, "F", 50, (Visit(("4019",)), Visit(("4280", "4019"))))
-    (matrix,) = pairs_in_turn(*code_tables([record]))
-    assert matrix.toarray().tolist() == [[1, 1, 0]]  # 4019 4019, 4019 4280; never 4280 4019
+    (matrix,) = pairs_in_turn(*code_tables([record]), codes=np.arange(2))
+    # 4019 4019, 4019 4280; never 4280 4019 nor 4280 4280
+    assert matrix.toarray().tolist() == [[1, 1, 0, 0, 0]]
 
 
 @KINDS
 def test_one_visit_of_one_code_makes_no_pair(counted, slow) -> None:
-    (matrix,) = counted(*code_tables([PatientRecord(1, "F", 50, (Visit(("4019",)),))]))
-    assert matrix.toarray().tolist() == [[0]]
+    table = code_tables([PatientRecord(1, "F", 50, (Visit(("4019",)),))])
+    (matrix,) = counted(*table, codes=np.arange(1))
+    assert matrix.sum() == 0
 
 
 def test_a_visit_is_followed_only_by_one_of_the_same_patient() -> None:

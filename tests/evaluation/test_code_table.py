@@ -70,3 +70,15 @@ def test_what_is_not_known_of_one_patient_is_in_no_table() -> None:
     some = table.select(np.array([3, 1]))
     assert table.ages is None and some.ages is None
     assert some.sexes.tolist() == [cohort[3].sex, cohort[1].sex]
+
+
+def test_codes_of_other_cohorts_than_those_named_are_left_out() -> None:
+    real, written = make_cohort(40, seed=0), make_cohort(40, seed=1, hospital="heart")
+    known = {code for record in real for code in record.codes}
+    table, kept = code_tables(real, written, codes_of=[real])
+    assert set(table.codes) == set(kept.codes) == known
+    visits = [visit for record in written for visit in record.visits]
+    assert [
+        {kept.codes[column] for column in kept.visits[[row]].indices} for row in range(len(visits))
+    ] == [known.intersection(visit.codes) for visit in visits]
+    assert np.array_equal(kept.owner, code_tables(written)[0].owner)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import combinations, pairwise, product
 
 import numpy as np
@@ -14,7 +15,9 @@ from sklearn.metrics import r2_score, root_mean_squared_error
 
 from ehr_course import icd9
 from ehr_course.errors import InputError
+from ehr_course.evaluation.code_pairs import MOST_CODES
 from ehr_course.evaluation.fidelity import SPLITS, Fidelity, fidelity
+from ehr_course.evaluation.sums import MOST_PAIRED
 from ehr_course.records import PatientRecord, Visit
 from ehr_course.sources.synthetic import make_cohort
 
@@ -28,6 +31,13 @@ def shares(things: Iterable[Iterable], of: int, keys: list) -> np.ndarray:
     """The share of things that have each key."""
     counts = Counter(key for thing in things for key in set(thing))
     return np.array([counts[key] / of for key in keys])
+
+
+def with_the_rest(things: Iterable[Iterable], keys: list) -> list[int]:
+    """How often each key comes, and at last how often anything else does."""
+    counts = Counter(key for thing in things for key in set(thing))
+    own = [counts[key] for key in keys]
+    return [*own, counts.total() - sum(own)]
 
 
 def slow_carry_over(cohort: Cohort, gap: int, *, chronic: bool) -> float:
@@ -48,6 +58,13 @@ def slow_carry_over(cohort: Cohort, gap: int, *, chronic: bool) -> float:
 def slow_measures(real: Cohort, other: Cohort, keys: dict[str, list]) -> dict[str, float]:
     """Every measure of one comparison, code by code, with scikit-learn and SciPy."""
     found: dict[str, float] = {}
+    carriers = Counter(code for record in real for visit in record.visits for code in visit.codes)
+    counted = keys["codes of pairs"]
+    often = sorted(sorted(counted, key=lambda code: (-carriers[code], code))[:MOST_PAIRED])
+    keys = {name: things for name, things in keys.items() if name != "codes of pairs"} | {
+        "code pairs": list(combinations(often, 2)),
+        "sequential pairs": list(product(often, often)),
+    }
     sides = []
     for cohort in (real, other):
         visits = [visit.codes for record in cohort for visit in record.visits]
@@ -69,7 +86,9 @@ def slow_measures(real: Cohort, other: Cohort, keys: dict[str, list]) -> dict[st
             continue
         found[f"{name} RMSE"] = root_mean_squared_error(p, q)
         if name != "patient prevalence":
-            distance = jensenshannon(p, q, base=2)
+            distance = jensenshannon(
+                *(with_the_rest(side[name], things) for side in sides), base=2
+            )
             name = "code distribution" if name == "visit prevalence" else name
             found[f"{name} JS distance"] = distance
             found[f"{name} JS divergence"] = distance**2
@@ -85,6 +104,9 @@ def slow_measures(real: Cohort, other: Cohort, keys: dict[str, list]) -> dict[st
     women = [np.mean([record.sex == "F" for record in cohort]) for cohort in (real, other)]
     found["sex difference"] = abs(women[0] - women[1])
     found["distinct codes"] = len({code for record in other for code in record.codes})
+    seen = {code for record in real for code in record.codes}
+    written = [code for record in other for code in record.codes]
+    found["unseen codes"] = np.mean([code not in seen for code in written])
     for gap, how in ((1, ""), (2, " across 2 visits"), (3, " across 3 visits")):
         for things, chronic in (("codes", False), ("chronic categories", True)):
             share = slow_carry_over(other, gap, chronic=chronic)
@@ -101,24 +123,19 @@ def slow_measures(real: Cohort, other: Cohort, keys: dict[str, list]) -> dict[st
 
 def slow_fidelity(real: Cohort, synthetic: Cohort, seed: int) -> tuple[dict, dict]:
     """Values and floors: the same splits, the slow way."""
-    everyone = real + synthetic
-    visits = [visit for record in everyone for visit in record.visits]
-    turns = [pair for record in everyone for pair in pairwise(record.visits)]
-    codes = sorted({code for visit in visits for code in visit.codes})
-    keys = {
-        "patient prevalence": codes,
-        "visit prevalence": codes,
-        "first visit prevalence": codes,
-        "later visit prevalence": codes,
-        "code pairs": sorted({p for v in visits for p in combinations(sorted(v.codes), 2)}),
-        "sequential pairs": sorted({p for a, b in turns for p in product(a.codes, b.codes)}),
-    }
+    codes = sorted({code for record in real for code in record.codes})
+    keys = dict.fromkeys(
+        (f"{of} prevalence" for of in ("patient", "visit", "first visit", "later visit")), codes
+    )
+    visits = Counter(code for record in real for visit in record.visits for code in visit.codes)
+    most = sorted(codes, key=lambda code: (-visits[code], code))[:MOST_CODES]
+    keys["codes of pairs"] = sorted(most)
     size = min(len(real) // 2, len(synthetic))
-    rng = np.random.default_rng(seed)
+    rng, other_rng = np.random.default_rng(seed).spawn(2)
     values, floors = [], []
     for _ in range(SPLITS):
         order = rng.permutation(len(real))
-        written = [synthetic[i] for i in rng.permutation(len(synthetic))[:size]]
+        written = [synthetic[i] for i in other_rng.permutation(len(synthetic))[:size]]
         chosen, others = ([real[i] for i in order[a : a + size]] for a in (0, size))
         values.append(slow_measures(chosen, written, keys))
         floors.append(slow_measures(chosen, others, keys))
@@ -156,7 +173,7 @@ def test_two_halves_of_one_hospital_are_at_the_floor(seed: int) -> None:
     order = np.random.default_rng(seed).permutation(1200)
     halves = [[cohort[i] for i in part] for part in np.split(order, 2)]
     found = fidelity(*halves, seed=seed)
-    # Of 27 intervals of 95 percent, one may miss.
+    # Of 28 intervals of 95 percent, one may miss.
     assert len(outside(found)) <= 1
 
 
@@ -166,6 +183,7 @@ def test_another_hospital_is_above_the_floor_in_all_that_differs() -> None:
         "visits per patient JS divergence",
         "visits per patient difference",
         "patients with 4 visits or more",
+        "unseen codes",
     }
     for measure in found.measures:
         if measure.name in same:
@@ -248,6 +266,57 @@ def test_the_seed_decides_and_nothing_else() -> None:
     np.random.default_rng().random()
     assert fidelity(real, synthetic, seed=3) == first
     assert fidelity(real, synthetic, seed=4) != first
+
+
+# ---------------------------------------------------------------------- the same floor for all
+
+
+def floors_of(real: Cohort, synthetic: Cohort) -> dict[str, float]:
+    return {m.name: m.floor for m in fidelity(real, synthetic, seed=2).measures}
+
+
+def test_every_cohort_that_is_large_enough_has_the_same_floors_to_the_last_bit() -> None:
+    real = make_cohort(300, seed=0)
+    expected = floors_of(real, make_cohort(150, seed=1))
+    strange = [PatientRecord(n, "M", 90, (Visit(("4280", f"V{n:04}")),) * 25) for n in range(200)]
+    for other in (make_cohort(700, seed=2), make_cohort(150, seed=3, hospital="heart"), strange):
+        assert floors_of(real, other) == expected
+    assert floors_of(real, make_cohort(149, seed=1)) != expected
+
+
+def test_pairs_of_a_fresh_cohort_are_not_off_their_floor_in_one_direction() -> None:
+    """They would be if the pairs that are compared were chosen by all real patients."""
+    names = [
+        f"{kind} pairs {of}" for kind in ("code", "sequential") for of in ("R2", "JS distance")
+    ]
+    signs = np.zeros(len(names))
+    for seed in range(10):
+        found = fidelity(
+            make_cohort(300, seed=seed), make_cohort(300, seed=seed + 500), resamples=2
+        )
+        signs += [np.sign(found[name].value - found[name].floor) for name in names]
+    assert (np.abs(signs) <= 8).all(), signs
+
+
+def test_what_no_real_patient_has_is_seen_by_the_distances_and_by_the_unseen_codes() -> None:
+    """Where R2 and RMSE, which compare the codes of real patients, see nothing."""
+    real, good = make_cohort(600, seed=0), make_cohort(300, seed=1)
+    unknown = [
+        replace(r, visits=tuple(Visit((*v.codes, "99999")) for v in r.visits)) for r in good
+    ]
+    before, after = fidelity(real, good), fidelity(real, unknown)
+    for name in ("patient prevalence R2", "visit prevalence RMSE", "code pairs R2"):
+        assert after[name].value == before[name].value
+    for name in ("unseen codes", "code distribution JS divergence"):
+        assert before[name].low <= before[name].floor <= before[name].high
+        assert after[name].low > after[name].floor
+    n_visits, n_codes = (
+        sum(sum(map(of, r.visits)) for r in good) for of in (lambda v: 1, lambda v: len(v.codes))
+    )
+    added = n_visits / (n_codes + n_visits)
+    assert after["unseen codes"].value == pytest.approx(
+        added + (1 - added) * before["unseen codes"].value, rel=0.02
+    )
 
 
 # ---------------------------------------------------------------------- little or bad input

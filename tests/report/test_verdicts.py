@@ -7,7 +7,14 @@ import math
 import pytest
 
 from ehr_course.evaluation.measure import Measure
-from ehr_course.report.verdicts import ALWAYS, Verdict, limits_of_use, verdict
+from ehr_course.report.verdicts import (
+    ALWAYS,
+    MUST_NOT_BE_GIVEN,
+    Verdict,
+    disclosure_in_words,
+    limits_of_use,
+    verdict,
+)
 
 
 def measure(value=0.5, low=0.4, high=0.6, floor=0.5, better="low"):
@@ -81,3 +88,65 @@ def test_a_measure_on_too_few_patients_is_no_clean_bill(key):
 def test_several_bad_measures_are_listed_in_words():
     more = [Measure(name, 0.9, low=0.8, high=1.0, floor=0.5) for name in "abc"]
     assert "a, b and c" in limits_of_use({"utility": more})[3]
+
+
+# ------------------------------------------------------------------ before all numbers
+
+
+def of(name, value, low, high, floor=0.5, better="near"):
+    return Measure(name, value, low=low, high=high, floor=floor, better=better)
+
+
+COPIES_NONE = of("exact copies", 0.03, 0.02, 0.05, floor=0.03, better="low")
+MEMBERS_NONE = of("membership by distance", 0.5, 0.47, 0.53)
+
+
+def test_membership_by_the_model_is_said_of_the_model():
+    told = of("membership by likelihood", 0.8, 0.75, 0.85)
+    first, last = disclosure_in_words([COPIES_NONE, MEMBERS_NONE, told])
+    assert first.startswith("Whoever has the model can tell") and "0.80" in first
+    assert last == f"{MUST_NOT_BE_GIVEN}."
+
+
+def test_copies_among_long_records_alone_are_said_too():
+    long = of("exact copies of long records", 0.2, 0.1, 0.3, floor=0.0, better="low")
+    first, _ = disclosure_in_words([COPIES_NONE, long, MEMBERS_NONE])
+    assert "20% of its patients with five codes or more" in first
+
+
+@pytest.mark.parametrize(
+    "measure",
+    [
+        of("adversarial accuracy, train", 0.9, 0.8, 1.0),
+        of("adversarial accuracy, held-out", 0.9, 0.8, 1.0),
+        of("privacy loss", -0.2, -0.3, -0.1, floor=0.0),
+        of("rare codes absent", 0.9, 0.8, 1.0),
+        of("membership by distance", 0.4, 0.35, 0.45),
+    ],
+)
+def test_patients_that_lie_apart_are_bad_and_give_nobody_away(measure):
+    assert verdict(measure) is Verdict.WORSE
+    (said,) = disclosure_in_words([COPIES_NONE, MEMBERS_NONE, measure])
+    assert said.startswith("No sign was found")
+    assert limits_of_use({"privacy": [measure]}) == ALWAYS
+
+
+@pytest.mark.parametrize(
+    "measure",
+    [
+        of("adversarial accuracy, train", 0.2, 0.1, 0.3),
+        of("privacy loss", 0.2, 0.1, 0.3, floor=0.0),
+        of("rare codes absent", 0.1, 0.05, 0.2),
+        of("attribute disclosure F1", 0.4, 0.3, 0.5, floor=0.1, better="low"),
+    ],
+)
+def test_other_signs_than_copies_and_membership_are_named(measure):
+    first, last = disclosure_in_words([COPIES_NONE, MEMBERS_NONE, measure])
+    assert measure.name in first and last == f"{MUST_NOT_BE_GIVEN}."
+    assert measure.name in limits_of_use({"privacy": [measure]})[3]
+
+
+@pytest.mark.parametrize("measures", [(), (Measure("exact copies", 0.5, floor=0.0),)])
+def test_what_was_not_judged_is_no_clean_bill(measures):
+    (said,) = disclosure_in_words(measures)
+    assert "could not be judged" in said and "Treat it as real data" in said
