@@ -44,10 +44,12 @@ from ehr_course.models.pointer_generator_layers import (
 from ehr_course.models.pointer_generator_step import (
     log_attention_by_note,
     log_mixture_at_words,
+    vocabulary_in_blocks,
 )
 from ehr_course.models.scored_vocabulary import scored_likelihood
 
 Loop = Callable[[PointerDecoder, Tensor, EncodedSource, DecoderState, Tensor | None], DecoderPath]
+Project = Callable[[Tensor], Tensor]
 Mix = Callable[[Tensor, Tensor, Tensor, Tensor, int], Tensor]
 
 
@@ -160,7 +162,11 @@ class PointerGenerator(PreTrainedModel):
         )
         if labels is None:
             output.log_probs, _ = self._log_probs(
-                features, p_gen_logit, path.log_attention, source.ids, log_mixture_everywhere
+                self.decoder.vocabulary(features),
+                p_gen_logit,
+                path.log_attention,
+                source.ids,
+                log_mixture_everywhere,
             )
             return output
         terms = [self._likelihood(features, p_gen_logit, path.log_attention, source, labels)]
@@ -204,13 +210,13 @@ class PointerGenerator(PreTrainedModel):
             state: where the decoder is.
             source: the notes.
         """
-        attend, mix = self._step_parts()
+        attend, project, mix = self._step_parts()
         embedded = self._embed(tokens)
         state, log_attention = self.decoder.advance(embedded, state, source, attend=attend)
         features = torch.cat([state.hidden[:, :, -1], state.context, embedded], dim=-1)
         p_gen_logit = self._p_gen_logit(features)
         log_probs, log_vocabulary = self._log_probs(
-            features, p_gen_logit, log_attention, source.ids, mix
+            project(features), p_gen_logit, log_attention, source.ids, mix
         )
         return Step(log_probs, state, log_attention, p_gen_logit.sigmoid(), log_vocabulary)
 
@@ -247,12 +253,16 @@ class PointerGenerator(PreTrainedModel):
     def _loop(self) -> Loop:
         return fast_loop if self._is_fast() else plain_loop
 
-    def _step_parts(self) -> tuple[Attend, Mix]:
-        """What looks at the note in a step, and what mixes the two distributions."""
-        attention = self.decoder.attention
+    def _step_parts(self) -> tuple[Attend, Project, Mix]:
+        """What looks at the note in a step, makes the logits, and mixes the distributions."""
+        attention, vocabulary = self.decoder.attention, self.decoder.vocabulary
         if self._is_fast():
-            return partial(log_attention_by_note, attention), log_mixture_at_words
-        return attention, log_mixture_everywhere
+            return (
+                partial(log_attention_by_note, attention),
+                partial(vocabulary_in_blocks, vocabulary),
+                log_mixture_at_words,
+            )
+        return attention, vocabulary, log_mixture_everywhere
 
     def _is_fast(self) -> bool:
         """Whether the fast twins can be used, and may."""
@@ -284,14 +294,14 @@ class PointerGenerator(PreTrainedModel):
 
     def _log_probs(
         self,
-        features: Tensor,
+        logits: Tensor,
         p_gen_logit: Tensor,
         log_attention: Tensor,
         ids: Tensor,
         mix: Mix,
     ) -> tuple[Tensor, Tensor]:
         """The mixed distribution over vocabulary and note, and that of the vocabulary alone."""
-        log_vocabulary = wide(self.decoder.vocabulary(features)).log_softmax(-1)
+        log_vocabulary = wide(logits).log_softmax(-1)
         if self.decoder.p_gen is None:
             return log_vocabulary, log_vocabulary
         n_oov = max(0, int(ids.max()) + 1 - self.config.vocab_size)

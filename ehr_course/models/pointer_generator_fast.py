@@ -24,6 +24,7 @@ from ehr_course.models.pointer_generator_layers import (
     DecoderState,
     EncodedSource,
     PointerDecoder,
+    is_plain,
     wide,
 )
 from ehr_course.models.scored_vocabulary import refuse_second_derivative
@@ -38,10 +39,7 @@ def fits(decoder: PointerDecoder) -> bool:
     parts = [(cell, nn.LSTMCell) for cell in decoder.cells]
     parts += [(attention, AdditiveAttention)]
     parts += [(attention.query, nn.Linear), (attention.score, nn.Linear)]
-    return all(
-        type(part) is kind and not part._forward_hooks and not part._forward_pre_hooks
-        for part, kind in parts
-    )
+    return all(is_plain(part, kind) for part, kind in parts)
 
 
 def fast_loop(

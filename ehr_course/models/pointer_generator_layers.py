@@ -289,3 +289,8 @@ def log_mixture_everywhere(
 def wide(tensor: Tensor) -> Tensor:
     """A tensor in which probabilities can be added up: float32 at least, float64 stays."""
     return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
+
+
+def is_plain(part: nn.Module, kind: type[nn.Module]) -> bool:
+    """Whether a part is just such a module, neither exchanged for another nor with a hook."""
+    return type(part) is kind and not part._forward_hooks and not part._forward_pre_hooks

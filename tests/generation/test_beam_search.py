@@ -295,6 +295,26 @@ def test_of_equal_numbers_the_first_places_are_taken() -> None:
             assert values[row].tolist() == [float(scores[row, i]) for i in order]
 
 
+@pytest.mark.parametrize("width", [1, 3, 7])
+def test_of_many_numbers_the_first_places_are_taken_too(
+    width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "ehr_course.generation.beam_search.RUN", width
+    )  # 200 numbers are many runs, and some beyond them
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randint(-40, 40, (100, 200), generator=generator).double()
+    scores[scores < -20] = -math.inf
+    values, places = best_places(scores, 5)
+    for row in range(100):
+        order = sorted(range(200), key=lambda i: (-float(scores[row, i]), i))[:5]
+        assert places[row].tolist() == order
+        assert values[row].tolist() == scores[row, order].tolist()
+    scores[3, 17] = math.nan
+    with pytest.raises(InputError, match="not a number"):
+        best_places(scores, 5)
+
+
 # ---------------------------------------------------------------------- the trace
 
 

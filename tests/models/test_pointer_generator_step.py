@@ -6,10 +6,17 @@ import pytest
 import torch
 
 from ehr_course.generation.search_model import of_beams, spread
+from ehr_course.models import pointer_generator_step
 from ehr_course.models.pointer_generator import PointerGenerator, PointerGeneratorConfig, Step
 from ehr_course.models.pointer_generator_layers import AdditiveAttention
 
 VOCABULARY = 40
+
+
+@pytest.fixture(autouse=True)
+def blocks_of_few_words(monkeypatch):
+    """The vocabulary is computed in three parts, the last of them smaller."""
+    monkeypatch.setattr(pointer_generator_step, "WORDS", 15)
 
 
 def model(decoder_loop: str, **changes: object) -> PointerGenerator:
@@ -75,3 +82,18 @@ def test_an_attention_that_was_exchanged_is_asked():
     said = made.step(torch.ones(3, 1, dtype=torch.int64), made.first_state(source), source)
     words = source.copyable.sum(dim=1).double()
     torch.testing.assert_close(said.log_attention.exp().amax(dim=2)[:, 0], 1 / words)
+
+
+def test_a_vocabulary_with_a_hook_is_asked():
+    made, asked = model("auto"), []
+    made.decoder.vocabulary.register_forward_hook(lambda *_: asked.append(1))
+    assert len(steps(made)) == len(asked)
+
+
+def test_under_autocast_a_step_says_roughly_the_same():
+    exact = steps(model("auto", coverage=True).float())
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        rough = steps(model("auto", coverage=True).float())
+    for one, other in zip(exact, rough, strict=True):
+        assert other.log_probs.dtype == torch.float32
+        assert (other.log_probs.exp() - one.log_probs.exp()).abs().max() < 0.02
