@@ -74,9 +74,13 @@ class TrainSettings(Settings):
         prefix: how many tokens the prefix has.
         coverage: whether the summariser has coverage.
         gradient_accumulation_steps: into how many parts a batch is cut, to fit into memory.
-        group_by_length: whether records of similar length share a batch. Each batch is a mean over
-            its own tokens, so a short record then weighs more than a long one.
-        lr: the peak learning rate, or None: 0.002, a summariser's 0.004, a prefix's 0.03.
+        plain: whether a model of records is the one of lessons 10 to 18, which has no copy head,
+            no visit embeddings, and takes the age as it is.
+        batches: what shares a batch: "mixed" lengths; "by-length", where a short record weighs
+            more than a long one; or "equal-tokens", by length too, and every token weighs the
+            same. None is what the recipe has; see ``training_recipe``.
+        lr: the peak learning rate, or None for the recipe's.
+        weight_decay: of weight matrices and embeddings, or None for the recipe's.
         steps: how often the weights change, or None: until the loss on the validation part has
             not fallen for some evaluations; see ``stopping``.
         evaluate_every: steps between evaluations; the model that is kept is then the best. 0 for
@@ -93,8 +97,10 @@ class TrainSettings(Settings):
     steps: Count | None = None
     batch_size: Count = 32
     gradient_accumulation_steps: Count = 1
-    group_by_length: bool = False
+    plain: bool = False
+    batches: Literal["mixed", "by-length", "equal-tokens"] | None = None
     lr: float | None = None
+    weight_decay: float | None = None
     precision: Literal["float32", "float16", "bfloat16"] = "float32"
     evaluate_every: CountOrZero | None = None
     patience: CountOrZero | None = None

@@ -156,18 +156,31 @@ def train(
     gradient_accumulation_steps: Annotated[
         int, typer.Option(min=1, help="Parts that a batch is cut into, to fit into memory.")
     ] = 1,
-    group_by_length: Annotated[
+    plain: Annotated[
         bool,
         typer.Option(
-            "--group-by-length",
-            help="Put records of similar length into a batch: faster, but short records then "
-            "weigh more, and the model writes too few visits.",
+            "--plain",
+            help="Of records: the model of lessons 10 to 18, without copy head, visit "
+            "embeddings and waves of the age.",
         ),
     ] = False,
+    batches: Annotated[
+        Literal["mixed", "by-length", "equal-tokens"] | None,
+        typer.Option(
+            help="What shares a batch: any records; those of similar length, where short ones "
+            "weigh more; or similar length and as many tokens in each, where none does.",
+            show_default="equal-tokens; a summariser or a prefix mixed",
+        ),
+    ] = None,
     lr: Annotated[
         float | None,
+        typer.Option(help="Peak learning rate.", show_default="0.004; a prefix 0.03"),
+    ] = None,
+    weight_decay: Annotated[
+        float | None,
         typer.Option(
-            help="Peak learning rate.", show_default="0.002; a summariser 0.004; a prefix 0.03"
+            help="Of matrices and embeddings.",
+            show_default="0.1; a summariser or a prefix 0.01",
         ),
     ] = None,
     precision: Annotated[
@@ -218,8 +231,10 @@ def train(
         steps=steps,
         batch_size=batch_size,
         gradient_accumulation_steps=gradient_accumulation_steps,
-        group_by_length=group_by_length,
+        plain=plain,
+        batches=batches,
         lr=lr,
+        weight_decay=weight_decay,
         precision=precision,
         evaluate_every=evaluate_every,
         patience=patience,

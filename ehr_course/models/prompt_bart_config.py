@@ -29,6 +29,14 @@ PROFILES: dict[str, dict[str, Any]] = {
 }
 """Four sizes: some seconds, some minutes, a laptop's evening, and the sources' configuration."""
 
+HISTORY: dict[str, Any] = {
+    "copy_head": True,
+    "max_visit_embeddings": 32,
+    "age_encoder": "fourier",
+}
+"""What lets a model of any size know a patient's own past, and tell a newborn from a child of one:
+each was kept because the patients of models that have it come nearer to real ones."""
+
 
 @strict
 class PromptBartConfig(BartConfig):

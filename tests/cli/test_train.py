@@ -18,6 +18,7 @@ from ehr_course.batches.datasets import RecordDataset
 from ehr_course.cli.result_folders import open_prepared
 from ehr_course.models.pointer_generator import PointerGenerator
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
+from ehr_course.models.prompt_bart_config import HISTORY
 from ehr_course.models.saved import load_model
 from ehr_course.tokenizers.codes import CodeTokenizer
 from ehr_course.training.config import TrainingConfig
@@ -45,13 +46,39 @@ def assert_same_weights(one: Path, other: Path) -> None:
 def test_the_model_is_what_the_trainer_makes(prepared, run):
     split, tokenizer = open_prepared(prepared).split(), open_prepared(prepared).tokenizer()
     torch.manual_seed(0)
-    model = PromptBart(PromptBartConfig.for_tokenizer(tokenizer, "narrow"))
+    model = PromptBart(PromptBartConfig.for_tokenizer(tokenizer, "narrow", **HISTORY))
     dataset = RecordDataset(split.train, tokenizer, corruption=Corruption(p_empty=0.5))
-    config = TrainingConfig(steps=12, batch_size=16, lr=2e-3, warmup_steps=1)
+    config = TrainingConfig(
+        steps=12,
+        batch_size=16,
+        lr=4e-3,
+        warmup_steps=1,
+        weight_decay=0.1,
+        group_by_length=True,
+        equal_tokens=True,
+    )
     Trainer(model, dataset, config).run()
     made = load_model(run / "model").model.state_dict()
     for name, weight in model.cpu().state_dict().items():
         torch.testing.assert_close(weight, made[name])
+
+
+def test_a_plain_model_is_that_of_the_lessons(ehr_course, prepared, tmp_path):
+    done = ehr_course("train", prepared, "--out", tmp_path / "plain", *TINY, "--plain")
+    assert done.exit_code == 0
+    config = load_model(tmp_path / "plain" / "model").model.config
+    assert not config.copy_head and not config.max_visit_embeddings
+    assert config.age_encoder == "affine"
+
+
+def test_a_plain_model_is_refused_where_there_is_no_choice(
+    ehr_course, prepared, run, prepared_notes, tmp_path
+):
+    for folder, options in ((prepared, ("--adapt", run)), (prepared_notes, ())):
+        done = ehr_course("train", folder, "--out", tmp_path / "run", "--plain", *options)
+        assert done.exit_code == 1
+        assert "Leave --plain out" in done.stderr
+        assert not (tmp_path / "run").exists()
 
 
 def test_the_validation_loss_is_that_of_the_model_on_the_validation_part(prepared, run):

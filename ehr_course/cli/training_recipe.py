@@ -1,0 +1,53 @@
+"""How ``ehr-course train`` trains where nothing else is asked for.
+
+The recipe of patient records was chosen on the embedded hospital; the book's page "Compared" has
+what it gives beside other generators, and what was tried.
+"""
+
+from __future__ import annotations
+
+from ehr_course.cli.result_folders import RECORDS, Prepared
+from ehr_course.cli.settings import TrainSettings
+from ehr_course.training.config import TrainingConfig
+
+RECORDS_RECIPE = {"lr": 4e-3, "weight_decay": 0.1, "batches": "equal-tokens"}
+"""For a new model of patient records."""
+
+NOTES_RECIPE = {"lr": 4e-3, "weight_decay": 0.01, "batches": "mixed"}
+"""For a summariser."""
+
+PREFIX_RECIPE = {"lr": 3e-2, "weight_decay": 0.01, "batches": "mixed"}
+"""For a prefix, which needs a higher rate."""
+
+
+def with_recipe(settings: TrainSettings, prepared: Prepared) -> TrainSettings:
+    """Fill in the learning rate, the weight decay and the batches, where none is asked for.
+
+    Args:
+        settings: with None for what is to be filled in.
+        prepared: what is learned from; its kind is all that is looked at.
+    """
+    recipe = RECORDS_RECIPE if prepared.kind == RECORDS else NOTES_RECIPE
+    if settings.adapt is not None:
+        recipe = PREFIX_RECIPE
+    missing = {name: value for name, value in recipe.items() if getattr(settings, name) is None}
+    return settings.model_copy(update=missing)
+
+
+def training_config(settings: TrainSettings) -> TrainingConfig:
+    """The trainer's settings, of settings in which nothing is left to fill in."""
+    return TrainingConfig(
+        steps=settings.steps,
+        batch_size=settings.batch_size,
+        gradient_accumulation_steps=settings.gradient_accumulation_steps,
+        lr=settings.lr,
+        warmup_steps=settings.steps // 10,
+        weight_decay=settings.weight_decay,
+        precision=settings.precision,
+        evaluate_every=settings.evaluate_every,
+        patience=settings.patience,
+        checkpoint_every=settings.checkpoint_every,
+        seed=settings.seed,
+        group_by_length=settings.batches != "mixed",
+        equal_tokens=settings.batches == "equal-tokens",
+    )
