@@ -34,6 +34,7 @@ from ehr_course.models.conditional_prompt import (
     NumericalPrompt,
     initialize,
 )
+from ehr_course.models.copy_head import CopyHead, Pointed, layer_of
 from ehr_course.models.demographic_heads import (
     AGE_HEADS,
     DemographicHead,
@@ -75,6 +76,7 @@ class PromptBart(BartForConditionalGeneration):
         encoder_prompt, decoder_prompt: a ConditionalPrompt each, or None. Any module with the
             same forward may take their place.
         heads: a ModuleDict with "age" and "sex", each where its weight is above 0.
+        copy_head: a CopyHead where the configuration asks for one, or None.
 
     >>> from ehr_course.tokenizers.codes import CodeTokenizer
     >>> config = PromptBartConfig.for_tokenizer(CodeTokenizer(["4280", "0389"]))
@@ -92,6 +94,7 @@ class PromptBart(BartForConditionalGeneration):
         self.encoder_prompt = _prompt(config) if config.prompt_encoder else None
         self.decoder_prompt = _prompt(config) if config.prompt_decoder else None
         self.heads = _heads(config)
+        self.copy_head = CopyHead(config.d_model) if config.copy_head else None
         self.post_init()
 
     @property
@@ -185,17 +188,15 @@ class PromptBart(BartForConditionalGeneration):
                 **kwargs,
             )
         hidden = outputs.last_hidden_state[:, n_prompts:]  # (batch, target, d_model)
+        pointed = self._point(hidden, decoder_input_ids, outputs.past_key_values)
         logits, loss, loss_sum, loss_count, terms, answers = (None,) * 6
         if labels is None:
             logits = self.lm_head(hidden) + self.final_logits_bias
+            if pointed is not None:
+                logits = pointed.log_probabilities(_log_softmax(logits))
         else:
             scored = labels != NOT_SCORED
-            scored_logits = self.lm_head(hidden[scored]) + self.final_logits_bias
-            loss_sum, loss_count = language_model_loss(
-                scored_logits,
-                labels[scored],
-                label_smoothing=self.config.label_smoothing if self.training else 0.0,
-            )
+            loss_sum, loss_count = self._language_model_loss(hidden, labels, pointed)
             answers = self._ask(hidden, decoder_input_ids)
             terms = (
                 LossTerm("language_model", loss_sum, loss_count),
@@ -217,6 +218,30 @@ class PromptBart(BartForConditionalGeneration):
             terms=terms,
             answers=answers,
         )
+
+    def _point(self, hidden: Tensor, ids: Tensor, cache: Cache | None) -> Pointed | None:
+        """Where the copy head points to, if there is one."""
+        if self.copy_head is None:
+            return None
+        past = layer_of(cache, self.config.decoder_layers)
+        return self.copy_head(hidden, self.get_input_embeddings()(ids), ids, past)
+
+    def _language_model_loss(
+        self, hidden: Tensor, labels: Tensor, pointed: Pointed | None
+    ) -> tuple[Tensor, Tensor]:
+        """The sum of the cross-entropies of the scored positions, and their number."""
+        scored = labels != NOT_SCORED
+        targets = labels[scored]
+        logits = self.lm_head(hidden[scored]) + self.final_logits_bias
+        smoothing = self.config.label_smoothing if self.training else 0.0
+        if pointed is None:
+            return language_model_loss(logits, targets, label_smoothing=smoothing)
+        pointed, log_vocabulary = pointed.at(scored), _log_softmax(logits)
+        if smoothing:
+            every = pointed.log_probabilities(log_vocabulary)
+            return language_model_loss(every, targets, label_smoothing=smoothing)
+        of_targets = log_vocabulary.gather(1, targets[:, None])[:, 0]
+        return -pointed.log_likelihood(of_targets, targets).sum(), scored.sum()
 
     def _ask(self, hidden: Tensor, decoder_input_ids: Tensor) -> dict[str, Tensor] | None:
         """What each head says to the decoder's input."""
@@ -399,6 +424,11 @@ def _heads(config: PromptBartConfig) -> nn.ModuleDict:
     if config.sex_weight:
         made["sex"] = TokenSex(config.d_model, **options)
     return nn.ModuleDict(made)
+
+
+def _log_softmax(logits: Tensor) -> Tensor:
+    """In float32 at least."""
+    return logits.log_softmax(dim=-1, dtype=torch.promote_types(logits.dtype, torch.float32))
 
 
 def _count(prompts: Tensor | None) -> int:

@@ -50,6 +50,8 @@ class PromptBartConfig(BartConfig):
         head_reads: "states", what the decoder makes of codes and prompts, or "codes", running
             means of token embeddings, which have not seen a prompt.
         d_head: the width inside a head; 0 makes it linear.
+        copy_head: whether the decoder can also point to a code of an earlier visit and write it
+            again; what is written is then a mixture, and ``logits`` are its logarithms.
         label_smoothing: of the language model's loss while it trains, 0 to 1.
         vocabulary: the fingerprint of the tokenizer's codes, so that a model is never used with
             another vocabulary of the same size; None when unknown.
@@ -70,6 +72,7 @@ class PromptBartConfig(BartConfig):
     age_head: str = "brackets"
     head_reads: str = "states"
     d_head: int = 256
+    copy_head: bool = False
     label_smoothing: float = 0.0
     vocabulary: str | None = None
     pad_token_id: int | None = CodeTokenizer.pad_id
