@@ -5,10 +5,11 @@
         --peers-python build/peers/bin/python --ours ours --ours "wide:d_model=128"
 
 Each generator learns from 4,000 patients of the embedded hospital for as many seconds of one
-processor core, in a process of its own, and writes 2,000 patients. They are judged by the measures
-of ``ehr-course evaluate``, against 1,000 patients who were held out. This is done for three seeds;
-the tables give means and ranges. What is done is kept in the folder: the same command goes on
-where it was broken off, and other generators can be added.
+processor core, in a process of its own, and writes 2,000 patients. They are judged by the
+measures of ``ehr-course evaluate``, against 4,000 patients whom none has seen: with fewer,
+chance would hide the differences of the better ones. This is done for three seeds; the tables
+give means and ranges. What is done is kept in the folder: the same command goes on where it was
+broken off, and other generators can be added.
 
 ``--ours NAME:FIELD=VALUE,...`` is a PromptBart with other settings than those of ``ehr-course
 train``: fields of TrainSettings, TrainingConfig, Corruption or PromptBartConfig.
@@ -36,6 +37,7 @@ from ehr_course.cli.result_folders import open_prepared
 from ehr_course.cli.settings import PrepareSettings
 from ehr_course.records import PatientRecord
 from ehr_course.sources.splits import Split
+from ehr_course.sources.synthetic import make_cohort
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))  # its parts lie beside it, whoever runs it
@@ -89,7 +91,11 @@ def recipe(text: str) -> tuple[str, dict[str, Any]]:
 
 
 def patients_of(options: argparse.Namespace) -> Split:
-    """The patients, in the folder as ``ehr-course prepare`` writes them and as JSON for others."""
+    """The patients to learn from and those to judge by.
+
+    They are in the folder as ``ehr-course prepare`` writes them, and as JSON for other programs. A
+    fifth of those patients is held out there, to predict them; more are drawn to judge by.
+    """
     folder: Path = options.out
     settings = {name: getattr(options, name) for name in ("train", "held_out", "seconds", "write")}
     kept = folder / "settings.json"
@@ -97,10 +103,9 @@ def patients_of(options: argparse.Namespace) -> Split:
         then = json.loads(kept.read_text(encoding="utf-8"))
         if then != settings:
             raise SystemExit(f"{kept}: this folder was made with {then}. Name another folder.")
-    n = options.train + options.held_out
     if not (folder / "prepared").exists():
-        share = options.held_out / n
-        how = PrepareSettings(patients=n, validation=0.0, test=share, seed=HOSPITAL_SEED)
+        n = options.train * 5 // 4
+        how = PrepareSettings(patients=n, validation=0.0, test=0.2, seed=HOSPITAL_SEED)
         folder.mkdir(parents=True, exist_ok=True)
         prepare(how, folder / "prepared", quiet=True)
     split = open_prepared(folder / "prepared").split()
@@ -108,7 +113,10 @@ def patients_of(options: argparse.Namespace) -> Split:
         folder / "patients.json", {"train": plain(split.train), "held_out": plain(split.test)}
     )
     write_json(kept, settings)
-    return split
+    # A longer cohort begins with the shorter one: the rest of it is of the same hospital.
+    n = len(split.train) + len(split.test)
+    more = make_cohort(n + options.held_out - len(split.test), seed=HOSPITAL_SEED)[n:]
+    return split._replace(test=[*split.test, *more])
 
 
 def plain(records: Sequence[PatientRecord]) -> list[dict[str, Any]]:
@@ -183,7 +191,7 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--peers-python", type=Path, help="a Python that has PyHealth 2.1.0")
     parser.add_argument("--only", nargs="+", help="of all generators, these")
     parser.add_argument("--train", type=int, default=4_000, help="patients to learn from")
-    parser.add_argument("--held-out", type=int, default=1_000, help="patients to judge by")
+    parser.add_argument("--held-out", type=int, default=4_000, help="patients to judge by")
     parser.add_argument("--seconds", type=float, default=240, help="of one core, to learn")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--write", type=int, default=2_000, help="patients that each writes")
