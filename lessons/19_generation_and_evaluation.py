@@ -745,10 +745,13 @@ for things in ("codes", "chronic categories"):
 part = min(half, n // 3)
 wanted = wanted_like(learned_from, 3 * part, seed=SEED)
 writers = {
-    "your model": cohort[: 3 * part],
-    "independent codes": IndependentCodes(learned_from).write(wanted),
-    "Markov chain": MarkovChain(learned_from).write(wanted),
+    name: table(learned_from).write(wanted, seed=SEED)
+    for name, table in (
+        ("independent codes", IndependentCodes),
+        ("Markov chain", MarkovChain),
+    )
 }
+writers = {"your model": cohort[: 3 * part]} | writers
 
 
 def carry_over(records):
