@@ -2,7 +2,7 @@
 
     python benchmarks/generators.py --out build/generators
     python benchmarks/generators.py --out build/generators \\
-        --peers-python build/peers/bin/python --ours ours --ours "wide:d_model=128"
+        --peers-python build/peers/bin/python --ours promptbart --ours "wide:d_model=128"
 
 Each generator learns from 4,000 patients of the embedded hospital for as many seconds of one
 processor core, in a process of its own, and writes 2,000 patients. They are judged by the
@@ -201,7 +201,7 @@ def read_options() -> argparse.Namespace:
 
 def main() -> None:
     options = read_options()
-    ours = dict(options.ours or [("ours", {})])
+    ours = dict(options.ours or [("promptbart", {})])
     labels = COURSE | {name: name.replace("_", " ") for name in ours} | PEERS
     order = ["fresh", *ours, *PEERS, "independent", "markov"]
     if options.only:

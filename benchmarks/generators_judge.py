@@ -73,6 +73,10 @@ def _percent(value: float) -> str:
     return f"{100 * value:.1f}"
 
 
+def _seconds(value: float) -> str:
+    return f"{value:.2f}" if value < 10 else f"{value:.0f}"
+
+
 @dataclass(frozen=True)
 class Column:
     """One measure of a table.
@@ -114,7 +118,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("perplexity a code", "perplexity_per_code", _plain(1)),
     ),
     "What does it cost?": (
-        Column("training, s", "training_seconds", _plain(0)),
+        Column("training, s", "training_seconds", _seconds),
         Column("steps", "steps", _plain(0)),
         Column("parameters", "parameters", _plain(0)),
         Column("memory, MiB", "memory_mib", _plain(0)),
