@@ -47,6 +47,7 @@ from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.datasets import RecordDataset
 from ehr_course.batches.plan import BatchPlan
 from ehr_course.batches.record_checks import FIRST_CODE
+from ehr_course.evaluation.carry_over import carried_over
 from ehr_course.evaluation.code_table import code_tables
 from ehr_course.evaluation.distances import js_distance, js_divergence
 from ehr_course.evaluation.membership import (
@@ -55,14 +56,20 @@ from ehr_course.evaluation.membership import (
 )
 from ehr_course.evaluation.nearest_neighbours import adversarial_accuracy
 from ehr_course.evaluation.perplexity import perplexity
+from ehr_course.evaluation.utility import utility
 from ehr_course.evaluation.validity import impossible_share_of, validity
 from ehr_course.exercises import check, hint, progress
 from ehr_course.exercises.model_to_score import Remembering
+from ehr_course.generation.baselines import (
+    IndependentCodes,
+    MarkovChain,
+)
 from ehr_course.generation.patients import generate_patients, wanted_like
 from ehr_course.generation.sampling import Sampling
 from ehr_course.icd9 import written
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.models.saved import load_checkpoint
+from ehr_course.plots.generators import Panel, draw_generators
 from ehr_course.plots.style import code_in_words
 from ehr_course.report import verdict, write_report
 from ehr_course.sources.patients import choose_patients, real_data
@@ -715,6 +722,117 @@ for things in ("codes", "chronic categories"):
 # before. The share of visits with a code does not show that: it would be
 # the same if all visits were dealt out to the patients anew. Carry-over
 # looks at one patient at a time.
+#
+# ### Does your model beat a table?
+#
+# A value close to that of real patients is good news about a model only
+# if nothing simpler reaches it. Here are two tables that write patients
+# without learning a single weight:
+#
+# - **independent codes**: count the codes of each sex and age bracket, how
+#   many of them a visit has, and how many visits there are. Draw from
+#   these counts, each code by itself.
+# - **a Markov chain**: count which code, or which end of a visit, follows
+#   which code. Start at the beginning of a record, and draw what follows,
+#   again and again. What came before the last code is forgotten.
+#
+# `ehr_course/generation/baselines.py` has both of them; neither takes a
+# second to count. On which of these numbers will they come as close to
+# real patients as your model: how frequent the codes are, how many codes
+# are carried over from the visit before, and how many are impossible?
+
+# %% tags=["nbval-ignore-output"]
+part = min(half, n // 3)
+wanted = wanted_like(learned_from, 3 * part, seed=SEED)
+writers = {
+    name: table(learned_from).write(wanted, seed=SEED)
+    for name, table in (
+        ("independent codes", IndependentCodes),
+        ("Markov chain", MarkovChain),
+    )
+}
+writers = {"your model": cohort[: 3 * part]} | writers
+
+
+def carry_over(records):
+    (table,) = code_tables(records)
+    again, codes = carried_over(table)
+    return again.sum() / max(codes.sum(), 1)
+
+
+def distance(records):  # as many real patients as there are written ones
+    return divergence(records, learned_from[:part])
+
+
+def three_parts(measure):
+    """Of three parts of each cohort: no two share a patient."""
+    starts = range(0, 3 * part, part)
+    return {
+        name: [measure(records[i : i + part]) for i in starts]
+        for name, records in writers.items()
+    }
+
+
+far, carried, cannot = map(
+    three_parts, (distance, carry_over, impossible_share_of)
+)
+floor_of_part = fmean(floor(part, SEED + i) for i in range(3))
+
+# %% tags=["nbval-ignore-output"]
+draw_generators(
+    [
+        Panel("JS divergence, bits", far, real=floor_of_part),
+        Panel(
+            "codes carried over",
+            carried,
+            real=carry_over(learned_from),
+            percent=True,
+        ),
+        Panel(
+            "impossible codes",
+            cannot,
+            real=impossible_share_of(learned_from),
+            percent=True,
+        ),
+    ],
+    title="Tables get the codes right and forget the patient",
+)
+
+# %% [markdown]
+# The codes of both tables are as frequent as those of real patients. They
+# lie below the floor, even, for they were counted in the very patients that
+# they are compared with. So a small divergence is no praise for a model:
+# counting is enough to reach it. What a table cannot do is remember. The
+# chain does not know whom it writes about, and has men give birth; neither
+# table knows what the patient had at the visit before.
+#
+# Whoever wants to learn from them pays for that. Here is how well the next
+# visit of real patients is predicted by a model that learned from each
+# cohort (average precision; the first number is the report's).
+
+# %% tags=["nbval-ignore-output"]
+if not real:
+    score = "next visit average precision"
+    yours, *tables = writers
+    predicted = {yours: report.measures[score]} | {
+        table: utility(
+            learned_from, writers[table], held_out, seed=SEED
+        )[score]
+        for table in tables
+    }
+    for name, m in predicted.items():
+        print(f"{m.value:.2f} {name}; real patients: {m.floor:.2f}")
+    for table in tables:
+        assert max(far[table]) < 1.2 * floor_of_part
+        assert min(carried[yours]) > max(carried[table])
+        assert max(cannot[yours]) < min(cannot[table])
+        assert predicted[yours].value > 1.3 * predicted[table].value
+
+# %% [markdown]
+# Your model is ahead of both tables wherever a patient has to be
+# remembered. Put such a table beside every model that you judge, and keep
+# the measures that it fails. The page "Compared" of the book does the same
+# with the generators of other projects.
 #
 # ### Too few visits
 #

@@ -15,7 +15,7 @@ nb_ipywidgets_js = {}
 
 myst_enable_extensions = ["deflist", "dollarmath"]
 myst_heading_anchors = 2
-exclude_patterns = ["lesson_list.md"]
+exclude_patterns = ["lesson_list.md", "compared_tables.md"]
 
 html_theme = "sphinx_book_theme"
 html_title = "EHR course"

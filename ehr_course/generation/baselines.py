@@ -1,0 +1,193 @@
+r"""Two tables that write patients, for a model to beat: neither has a weight to learn.
+
+``IndependentCodes`` knows which codes women and men of an age have, and not which of them go
+together. ``MarkovChain`` knows which code follows which, and neither the age and sex of its
+patient nor anything before the last code.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Callable, Container, Hashable, Iterable, Sequence
+from itertools import accumulate, pairwise
+
+import numpy as np
+
+from ehr_course.batches.collate import checked_ages, sex_numbers
+from ehr_course.errors import InputError
+from ehr_course.generation.patients import Wanted
+from ehr_course.models.demographic_heads import AGE_BRACKETS
+from ehr_course.records import PatientRecord, Sex, Visit
+
+BOS, VISIT, VISIT_END, EOS = "<BOS>", "<v>", r"<\v>", "<EOS>"
+"""The markers of a record, written as CodeTokenizer writes them."""
+
+Codes = list[list[str]]
+"""The codes of one patient, visit by visit."""
+
+
+class Frequencies:
+    """How often each thing was seen, to draw one as often again.
+
+    Attributes:
+        counts: of each thing.
+
+    >>> Frequencies("aab").counts["a"], Frequencies("aab").draw(np.random.default_rng(0), but="a")
+    (2, 'b')
+    """
+
+    def __init__(self, seen: Iterable[Hashable]) -> None:
+        self.counts = Counter(seen)
+        self._things, self._sums = list(self.counts), list(accumulate(self.counts.values()))
+
+    def draw(self, rng: np.random.Generator, *, but: Container = ()) -> Hashable | None:
+        """Draw a thing that is not in ``but``; None where nothing else was ever seen."""
+        if all(thing in but for thing in self._things):
+            return None
+        while True:
+            place = bisect_right(self._sums, rng.random() * self._sums[-1])
+            if self._things[place] not in but:
+                return self._things[place]
+
+
+class IndependentCodes:
+    """Codes drawn independently of each other, by sex and age bracket.
+
+    A patient gets as many visits, and a visit as many codes, as those of the same sex and
+    bracket had, and each code comes as often as there. No code depends on another one, except
+    that none stands twice in a visit. Where nobody of a sex and bracket was seen, all patients
+    stand in for them. The brackets are those of the model's age head.
+
+    Args:
+        records: the patients to count, at least one.
+
+    Raises:
+        InputError: if there are none.
+
+    >>> table = IndependentCodes([PatientRecord(1, "F", 64, (Visit(("4280", "4019")),))])
+    >>> sorted(table.write([Wanted(64, "F")])[0].codes)
+    ['4019', '4280']
+    """
+
+    def __init__(self, records: Sequence[PatientRecord]) -> None:
+        _check_some(records, "IndependentCodes")
+        groups = defaultdict(list)
+        for record in records:
+            groups[_group(record)].append(record)
+        self._everybody = _counted(records)
+        self._groups = {group: _counted(members) for group, members in groups.items()}
+
+    def write(self, wanted: Sequence[Wanted], *, seed: int = 0) -> list[PatientRecord]:
+        """Write one patient for each that is wanted, as ``generate_patients`` does.
+
+        Args:
+            wanted: age and sex of each patient; nothing may be known of their visits.
+            seed: 0 or more. With the place in the list it decides what a patient gets.
+
+        Returns:
+            a record for each, numbered from 0; age and sex as wanted.
+
+        Raises:
+            InputError: if an age or a sex is out of its range, or visits are known.
+        """
+        return _write(wanted, seed, self._one)
+
+    def _one(self, patient: Wanted, rng: np.random.Generator) -> Codes:
+        n_visits, n_codes, codes = self._groups.get(_group(patient), self._everybody)
+        visits = []
+        for _ in range(n_visits.draw(rng)):
+            visit: list[str] = []
+            for _ in range(n_codes.draw(rng)):
+                visit.append(codes.draw(rng, but=visit))
+            visits.append(visit)
+        return visits
+
+
+class MarkovChain:
+    r"""A first-order Markov chain over codes and the markers of visits.
+
+    A record is read as ``<BOS> <v> 4280 4019 <\v> <EOS>``, and the chain counts what follows each
+    of these. It writes from <BOS> on, each token by the one before it, until <EOS>. A code that
+    the visit has is not drawn again; where nothing else ever followed, the visit ends. Age and
+    sex play no part.
+
+    Args:
+        records: the patients to count, at least one.
+
+    Attributes:
+        followers: of each token, how often each other one came next.
+
+    Raises:
+        InputError: if there are no records.
+
+    >>> chain = MarkovChain([PatientRecord(1, "F", 64, (Visit(("4280", "4019")),))])
+    >>> chain.followers["4280"].counts
+    Counter({'4019': 1})
+    >>> chain.write([Wanted(20, "M")])[0].codes
+    ('4280', '4019')
+    """
+
+    def __init__(self, records: Sequence[PatientRecord]) -> None:
+        _check_some(records, "MarkovChain")
+        followed = defaultdict(list)
+        for record in records:
+            for token, following in pairwise(_tokens(record)):
+                followed[token].append(following)
+        self.followers = {token: Frequencies(seen) for token, seen in followed.items()}
+
+    def write(self, wanted: Sequence[Wanted], *, seed: int = 0) -> list[PatientRecord]:
+        """Write one patient for each that is wanted; see ``IndependentCodes.write``."""
+        return _write(wanted, seed, self._one)
+
+    def _one(self, patient: Wanted, rng: np.random.Generator) -> Codes:
+        token, visits = BOS, []
+        while token != EOS:
+            written = visits[-1] if token not in (BOS, VISIT_END) else ()
+            token = self.followers[token].draw(rng, but=written) or VISIT_END
+            if token == VISIT:
+                visits.append([])
+            elif token not in (VISIT_END, EOS):
+                visits[-1].append(token)
+        return visits
+
+
+def _group(patient: PatientRecord | Wanted) -> tuple[Sex, int]:
+    return patient.sex, bisect_right(AGE_BRACKETS, patient.age)
+
+
+def _counted(records: Sequence[PatientRecord]) -> tuple[Frequencies, Frequencies, Frequencies]:
+    """The numbers of visits of a patient and of codes of a visit, and the codes."""
+    visits = [visit for record in records for visit in record.visits]
+    return (
+        Frequencies(len(record.visits) for record in records),
+        Frequencies(len(visit.codes) for visit in visits),
+        Frequencies(code for visit in visits for code in visit.codes),
+    )
+
+
+def _tokens(record: PatientRecord) -> list[str]:
+    inside = [token for v in record.visits for token in (VISIT, *v.codes, VISIT_END)]
+    return [BOS, *inside, EOS]
+
+
+def _write(
+    wanted: Sequence[Wanted], seed: int, one: Callable[[Wanted, np.random.Generator], Codes]
+) -> list[PatientRecord]:
+    names = [f"patient {number}" for number in range(len(wanted))]
+    checked_ages([patient.age for patient in wanted], names)
+    sex_numbers([patient.sex for patient in wanted], names)
+    for name, patient in zip(names, wanted, strict=True):
+        if patient.visits:
+            raise InputError(name, "visits", "a table cannot go on with visits", "Leave them out.")
+    records = []
+    for number, patient in enumerate(wanted):
+        visits = one(patient, np.random.default_rng([seed, number]))
+        written = tuple(Visit(tuple(codes)) for codes in visits)
+        records.append(PatientRecord(number, patient.sex, patient.age, written))
+    return records
+
+
+def _check_some(records: Sequence[PatientRecord], name: str) -> None:
+    if not records:
+        raise InputError(name, "records", "there are none", "Give at least one patient.")
