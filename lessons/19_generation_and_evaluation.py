@@ -893,9 +893,12 @@ assert abs(mixed - visits.mean()) < 0.05
 # ### What it must not be used for
 #
 # Some limits hold of every synthetic cohort. Others follow from the
-# verdicts.
+# verdicts. The report begins with what matters most: does the cohort copy
+# the patients that the model learned from, and can they be told?
 
 # %% tags=["nbval-ignore-output"]
+for headline in report.headlines:
+    print("first:", headline)
 for limit in report.limits:
     print("-", limit)
 for warning in report.warnings:

@@ -138,6 +138,8 @@ def _learned_by_heart(task: TrainingTask, prepared: Prepared) -> str:
             "No patients were kept apart for validation, so nothing tells yet whether the model "
             "learned its patients by heart: 'evaluate --model' does."
         )
+    if not any(code in task.tokenizer for record in apart for code in record.codes):
+        return "None of the codes of the validation patients is known to the model."
     found = overfitting(task.model, task.tokenizer, apart, task.patients)
     return found.in_words or (
         f"Perplexity {found.held_out:,.1f} a code on validation patients, where a table of the "

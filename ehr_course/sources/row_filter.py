@@ -106,7 +106,7 @@ class RowFilter:
                     self.file,
                     f"{self.place(first['line'])}, column {self._spelling.get(column, column)!r}",
                     f"{shown} {problem}",
-                    f'{remedy} Or load with malformed="drop" to leave such rows out.',
+                    f'{remedy} Or leave such rows out: --malformed drop, or malformed="drop".',
                 )
         self.drop(bad, reason)
 

@@ -294,3 +294,31 @@ def test_wrong_usage(ehr_course, prepared, tmp_path, arguments):
     assert result.exit_code == 2
     assert arguments[0] in result.stderr
     assert not (tmp_path / "out").exists()
+
+
+# ------------------------------------------------------------------ by heart
+
+
+def test_after_a_training_it_is_said_whether_the_model_beats_a_table(
+    ehr_course, prepared, tmp_path
+):
+    done = ehr_course("train", prepared, *TINY, "--out", tmp_path / "run")
+    assert done.exit_code == 0
+    # Twelve steps are too few to learn anything.
+    assert "The model has learned too little from its training patients" in done.stdout
+
+
+def test_a_model_that_learned_a_few_patients_by_heart_is_told(ehr_course, tmp_path):
+    prepared = tmp_path / "prepared"
+    parts = ("--patients", 60, "--validation", 0.5, "--test", 0.2)
+    assert ehr_course("prepare", *parts, "--out", prepared).exit_code == 0
+    how = ("--steps", 150, "--batch-size", 18, "--profile", "narrow", "--lr", 0.01)
+    done = ehr_course("train", prepared, *how, "--out", tmp_path / "run")
+    assert "by heart (overfitting)" in done.stdout and "--evaluate-every 50" in done.stdout
+
+
+def test_without_validation_patients_nothing_is_said_of_them(ehr_course, tmp_path):
+    prepared = tmp_path / "prepared"
+    assert ehr_course("prepare", "--patients", 40, "--validation", 0, "--out", prepared)
+    done = ehr_course("train", prepared, *TINY, "--out", tmp_path / "run")
+    assert "No patients were kept apart for validation" in done.stdout
