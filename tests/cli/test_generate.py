@@ -11,6 +11,7 @@ import torch
 
 from ehr_course.cli import generate as module
 from ehr_course.cli.result_folders import open_prepared
+from ehr_course.evaluation.validity import impossible_share_of
 from ehr_course.generation.patients import generate_patients
 from ehr_course.generation.sampling import Sampling
 from ehr_course.models.saved import load_model
@@ -77,6 +78,26 @@ def test_another_seed_gives_other_patients(ehr_course, run, tmp_path):
         ehr_course("generate", run, *out, "--patients", 10, "--seed", seed)
     one, two = (list(load_cohort(tmp_path / name).records) for name in "12")
     assert [record.codes for record in one] != [record.codes for record in two]
+
+
+def test_only_eligible_codes_and_what_that_hides(ehr_course, run, tmp_path):
+    options = ("--patients", 60, "--temperature", 2)
+    free = ehr_course("generate", run, "--out", tmp_path / "free", *options)
+    done = ehr_course("generate", run, "--out", tmp_path / "s", *options, "--eligible-only")
+    assert (free.exit_code, done.exit_code) == (0, 0)
+    shares = [
+        impossible_share_of(list(load_cohort(tmp_path / name).records)) for name in ("free", "s")
+    ]
+    assert shares[0] > 0.02
+    assert shares[1] == 0
+    found = about(tmp_path / "s")
+    assert found["settings"]["eligible_only"] is True
+    kept_out = found["result"]["share_kept_out"]
+    assert 0.02 < kept_out < 0.6
+    assert f"{kept_out:.1%} were impossible for the patient's age or sex" in done.stdout
+    assert "validity in a report says nothing about the model" in done.stdout
+    assert "--eligible-only" not in free.stdout
+    assert "share_kept_out" not in about(tmp_path / "free")["result"]
 
 
 # ------------------------------------------------------------------ bad input
