@@ -17,17 +17,23 @@ from course.second_hospital import sweep as sweep_of_methods
 from ehr_course.batches.corruption import EMPTY_RECORD, Corruption
 from ehr_course.batches.datasets import SEXES, RecordDataset
 from ehr_course.batches.plan import BatchPlan
+from ehr_course.cli.settings import TrainSettings
+from ehr_course.cli.training_recipe import RECORDS_RECIPE, training_config
 from ehr_course.evaluation.validity import impossible_share
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
+from ehr_course.models.prompt_bart_config import HISTORY
 from ehr_course.models.saved import LoadedModel, load_model, save_model
 from ehr_course.records import PatientRecord
 from ehr_course.sources.splits import Split, split_by_patient
 from ehr_course.sources.synthetic import make_cohort
 from ehr_course.tokenizers.codes import CodeTokenizer
-from ehr_course.training.trainer import train
+from ehr_course.training.history import TrainingHistory
+from ehr_course.training.trainer import Trainer, train
 
 CHECKPOINTS = Path(__file__).resolve().parent / "checkpoints"
 COHORT, STEPS, SEED = 5_000, 2_000, 0
+STEPS_WITH_HISTORY = 2_500
+"""Twenty epochs, the most that ``ehr-course train`` takes of itself."""
 
 
 def cohort() -> Split:
@@ -36,31 +42,48 @@ def cohort() -> Split:
 
 
 def tiny_prompt_bart(folder: Path) -> dict[str, float]:
-    """Train the small PromptBart of the lessons, save it with its scores, and return them."""
-    return _train_tiny(folder, group_by_length=True)
+    """Train the small PromptBart of the lessons, save it with its scores, and return them.
 
-
-def tiny_prompt_bart_by_length(folder: Path) -> dict[str, float]:
-    """Train the model that writes too few visits: lesson 19 finds out why.
-
-    It is trained in batches of similar length, 2,000 steps at a peak rate of 0.002. Short records
-    weigh more then than long ones. This is the model as the lessons once had it, and it stays.
+    Its batches are of similar length, so that short records weigh more than long ones: lesson 19
+    finds that out by the patients that it writes.
     """
-    return _train_tiny(folder, group_by_length=True)
-
-
-def _train_tiny(folder: Path, *, group_by_length: bool) -> dict[str, float]:
     split = cohort()
     tokenizer = CodeTokenizer.from_records(split.train)
     torch.manual_seed(SEED)
     model = PromptBart(PromptBartConfig.for_tokenizer(tokenizer, "tiny"))
+    history = train(
+        model, _dataset(split, tokenizer), steps=STEPS, lr=2e-3, seed=SEED, group_by_length=True
+    )
+    return _saved(model, tokenizer, folder, history, split)
+
+
+def prompt_bart_with_history(folder: Path) -> dict[str, float]:
+    """Train what lesson 19 ends with: the model and the recipe of ``ehr-course train``."""
+    split = cohort()
+    tokenizer = CodeTokenizer.from_records(split.train)
+    torch.manual_seed(SEED)
+    model = PromptBart(PromptBartConfig.for_tokenizer(tokenizer, "tiny", **HISTORY))
+    settings = TrainSettings(prepared="", steps=STEPS_WITH_HISTORY, seed=SEED, **RECORDS_RECIPE)
+    filled = settings.model_copy(update={"evaluate_every": 0, "patience": 0})
+    config = training_config(filled)
+    history = Trainer(model, _dataset(split, tokenizer), config, device="cpu", progress=True).run()
+    return _saved(model, tokenizer, folder, history, split)
+
+
+def _dataset(split: Split, tokenizer: CodeTokenizer) -> RecordDataset:
     # Half of the records come as an empty input: those teach the model to write a whole patient
     # from age and sex alone.
-    dataset = RecordDataset(split.train, tokenizer, corruption=Corruption(p_empty=0.5), seed=SEED)
-    history = train(
-        model, dataset, steps=STEPS, lr=2e-3, seed=SEED, group_by_length=group_by_length
-    )
-    say(f"trained {STEPS} steps in {history.seconds:.0f} s, last loss {history.loss():.3f}")
+    return RecordDataset(split.train, tokenizer, corruption=Corruption(p_empty=0.5), seed=SEED)
+
+
+def _saved(
+    model: PromptBart,
+    tokenizer: CodeTokenizer,
+    folder: Path,
+    history: TrainingHistory,
+    split: Split,
+) -> dict[str, float]:
+    say(f"trained {len(history)} steps in {history.seconds:.0f} s, last loss {history.loss():.3f}")
     save_model(model, tokenizer, folder)
     metrics = scores(load_model(folder), split.test)
     save_model(model, tokenizer, folder, metrics=metrics)
@@ -141,8 +164,8 @@ def _losses(
 RECIPES: dict[str, Callable[[Path], dict[str, float]]] = {
     "auxiliary_weights": auxiliary_weights,
     "second_hospital": second_hospital,
+    "prompt_bart_with_history": prompt_bart_with_history,
     "tiny_prompt_bart": tiny_prompt_bart,
-    "tiny_prompt_bart_by_length": tiny_prompt_bart_by_length,
 }
 
 

@@ -43,13 +43,15 @@ def test_the_tiny_model_reads_its_encoder_its_age_and_its_sex() -> None:
     assert metrics["impossible"] < 0.25 * metrics["impossible_of_another"]
 
 
+@pytest.mark.parametrize("name", MODELS)
 def test_the_recipe_gives_the_same_files_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checkpoint, "COHORT", 120)
     monkeypatch.setattr(checkpoint, "STEPS", 3)
-    for name in ("first", "second"):
-        checkpoint.tiny_prompt_bart(tmp_path / name)
+    monkeypatch.setattr(checkpoint, "STEPS_WITH_HISTORY", 3)
+    for time in ("first", "second"):
+        checkpoint.RECIPES[name](tmp_path / time)
     files = sorted(path.name for path in (tmp_path / "first").iterdir())
     assert "metrics.json" in files
     for name in files:
