@@ -34,6 +34,7 @@ from ehr_course.models.conditional_prompt import (
     NumericalPrompt,
     initialize,
 )
+from ehr_course.models.copy_head import CopyHead, Pointed
 from ehr_course.models.demographic_heads import (
     AGE_HEADS,
     DemographicHead,
@@ -41,6 +42,8 @@ from ehr_course.models.demographic_heads import (
     codes_read,
 )
 from ehr_course.models.prompt_bart_config import AGE_ENCODERS, PromptBartConfig
+from ehr_course.models.prompt_masks import extended_mask, n_positions
+from ehr_course.models.token_memory import memory_of, remember, visit_numbers
 
 
 @dataclass
@@ -75,6 +78,8 @@ class PromptBart(BartForConditionalGeneration):
         encoder_prompt, decoder_prompt: a ConditionalPrompt each, or None. Any module with the
             same forward may take their place.
         heads: a ModuleDict with "age" and "sex", each where its weight is above 0.
+        copy_head: a CopyHead where the configuration asks for one, or None.
+        visit_embedding: (visits, d_model), added to the tokens of each visit, or None.
 
     >>> from ehr_course.tokenizers.codes import CodeTokenizer
     >>> config = PromptBartConfig.for_tokenizer(CodeTokenizer(["4280", "0389"]))
@@ -92,6 +97,9 @@ class PromptBart(BartForConditionalGeneration):
         self.encoder_prompt = _prompt(config) if config.prompt_encoder else None
         self.decoder_prompt = _prompt(config) if config.prompt_decoder else None
         self.heads = _heads(config)
+        self.copy_head = CopyHead(config.d_model) if config.copy_head else None
+        visits = config.max_visit_embeddings
+        self.visit_embedding = nn.Embedding(visits, config.d_model) if visits else None
         self.post_init()
 
     @property
@@ -154,26 +162,24 @@ class PromptBart(BartForConditionalGeneration):
                 shape = encoder_outputs[0].shape[:2]
                 if attention_mask.shape != shape:
                     prompts = self._prompts(self.encoder_prompt, x_num, x_cat)
-                    attention_mask = _extended(
-                        attention_mask, "attention_mask", shape, _count(prompts)
+                    attention_mask = extended_mask(
+                        attention_mask, "attention_mask", shape, n_positions(prompts)
                     )
 
             cached = past_key_values.get_seq_length() if past_key_values is not None else 0
             # generate always passes a cache, an empty one at first: prompts enter with the first
             # token, and are in the cache from then on.
             prompts = self._prompts(self.decoder_prompt, x_num, x_cat) if cached == 0 else None
-            tokens: dict[str, Tensor] = {"decoder_input_ids": decoder_input_ids}
-            n_prompts = _count(prompts)
-            if prompts is not None:
-                tokens = {"decoder_inputs_embeds": self._joined(prompts, decoder_input_ids)}
+            tokens = self._tokens("decoder_", decoder_input_ids, prompts, past_key_values)
+            n_prompts = n_positions(prompts)
             self._check_positions(decoder_input_ids, n_prompts, cached)
             rows, length = decoder_input_ids.shape
             shape = torch.Size((rows, cached + n_prompts + length))
             if decoder_attention_mask is not None and decoder_attention_mask.shape != shape:
                 if cached > 0:  # the mask may lack the prompts that the cache holds
                     prompts = self._prompts(self.decoder_prompt, x_num, x_cat)
-                decoder_attention_mask = _extended(
-                    decoder_attention_mask, "decoder_attention_mask", shape, _count(prompts)
+                decoder_attention_mask = extended_mask(
+                    decoder_attention_mask, "decoder_attention_mask", shape, n_positions(prompts)
                 )
             outputs = self.model(
                 attention_mask=attention_mask,
@@ -185,17 +191,15 @@ class PromptBart(BartForConditionalGeneration):
                 **kwargs,
             )
         hidden = outputs.last_hidden_state[:, n_prompts:]  # (batch, target, d_model)
+        pointed = self._point(hidden, decoder_input_ids, outputs.past_key_values)
         logits, loss, loss_sum, loss_count, terms, answers = (None,) * 6
         if labels is None:
             logits = self.lm_head(hidden) + self.final_logits_bias
+            if pointed is not None:
+                logits = pointed.log_probabilities(_log_softmax(logits))
         else:
             scored = labels != NOT_SCORED
-            scored_logits = self.lm_head(hidden[scored]) + self.final_logits_bias
-            loss_sum, loss_count = language_model_loss(
-                scored_logits,
-                labels[scored],
-                label_smoothing=self.config.label_smoothing if self.training else 0.0,
-            )
+            loss_sum, loss_count = self._language_model_loss(hidden, labels, pointed)
             answers = self._ask(hidden, decoder_input_ids)
             terms = (
                 LossTerm("language_model", loss_sum, loss_count),
@@ -217,6 +221,33 @@ class PromptBart(BartForConditionalGeneration):
             terms=terms,
             answers=answers,
         )
+
+    def _point(self, hidden: Tensor, ids: Tensor, cache: Cache | None) -> Pointed | None:
+        """Where the copy head points to, if there is one. The cache keeps what was read."""
+        if self.copy_head is None and self.visit_embedding is None:
+            return None
+        memory = memory_of(cache, self.config.decoder_layers)
+        if self.copy_head is None:
+            remember(memory, ids, hidden[..., :0])
+            return None
+        return self.copy_head(hidden, self.get_input_embeddings()(ids), ids, memory)
+
+    def _language_model_loss(
+        self, hidden: Tensor, labels: Tensor, pointed: Pointed | None
+    ) -> tuple[Tensor, Tensor]:
+        """The sum of the cross-entropies of the scored positions, and their number."""
+        scored = labels != NOT_SCORED
+        targets = labels[scored]
+        logits = self.lm_head(hidden[scored]) + self.final_logits_bias
+        smoothing = self.config.label_smoothing if self.training else 0.0
+        if pointed is None:
+            return language_model_loss(logits, targets, label_smoothing=smoothing)
+        pointed, log_vocabulary = pointed.at(scored), _log_softmax(logits)
+        if smoothing:
+            every = pointed.log_probabilities(log_vocabulary)
+            return language_model_loss(every, targets, label_smoothing=smoothing)
+        of_targets = log_vocabulary.gather(1, targets[:, None])[:, 0]
+        return -pointed.log_likelihood(of_targets, targets).sum(), scored.sum()
 
     def _ask(self, hidden: Tensor, decoder_input_ids: Tensor) -> dict[str, Tensor] | None:
         """What each head says to the decoder's input."""
@@ -266,14 +297,12 @@ class PromptBart(BartForConditionalGeneration):
             extended by the prompts, (batch, n_prompts + source), or None if there was none.
         """
         prompts = self._prompts(self.encoder_prompt, x_num, x_cat)
-        tokens: dict[str, Tensor] = {"input_ids": input_ids}
-        n_prompts = _count(prompts)
-        if prompts is not None:
-            tokens = {"inputs_embeds": self._joined(prompts, input_ids)}
+        tokens = self._tokens("", input_ids, prompts)
+        n_prompts = n_positions(prompts)
         self._check_positions(input_ids, n_prompts, 0)
         if attention_mask is not None:
             rows, length = input_ids.shape
-            attention_mask = _extended(
+            attention_mask = extended_mask(
                 attention_mask, "attention_mask", (rows, n_prompts + length), n_prompts
             )
         return self.model.encoder(
@@ -330,16 +359,34 @@ class PromptBart(BartForConditionalGeneration):
             return None
         return prompt(x_num, x_cat)  # (batch, n_prompts, d_model)
 
-    def _joined(self, prompts: Tensor, ids: Tensor) -> Tensor:
-        if prompts.shape[0] != ids.shape[0]:
-            raise InputError(
-                "demographics",
-                "",
-                f"there are {prompts.shape[0]} patients and {ids.shape[0]} records",
-                "Give one row of x_num and x_cat for each row of ids.",
-            )
+    def _tokens(
+        self, side: str, ids: Tensor, prompts: Tensor | None, cache: Cache | None = None
+    ) -> dict[str, Tensor]:
+        """The input of BART's encoder ("") or decoder ("decoder_"): ids, or what they become.
+
+        Args:
+            side: what the names of BART's arguments begin with.
+            ids: int64 (batch, length).
+            prompts: float (batch, n_prompts, d_model) to stand before them, or None.
+            cache: of the tokens before them.
+        """
+        if prompts is None and self.visit_embedding is None:
+            return {f"{side}input_ids": ids}
         embeddings = self.get_input_embeddings()(ids)  # (batch, length, d_model)
-        return torch.cat([prompts.to(embeddings.dtype), embeddings], dim=1)
+        if self.visit_embedding is not None:
+            visit = visit_numbers(memory_of(cache, self.config.decoder_layers), ids)
+            last = self.visit_embedding.num_embeddings - 1
+            embeddings = embeddings + self.visit_embedding(visit.clamp(max=last))
+        if prompts is not None:
+            if prompts.shape[0] != ids.shape[0]:
+                raise InputError(
+                    "demographics",
+                    "",
+                    f"there are {prompts.shape[0]} patients and {ids.shape[0]} records",
+                    "Give one row of x_num and x_cat for each row of ids.",
+                )
+            embeddings = torch.cat([prompts.to(embeddings.dtype), embeddings], dim=1)
+        return {f"{side}inputs_embeds": embeddings}
 
     def _check_positions(self, ids: Tensor, n_prompts: int, cached: int) -> None:
         needed = cached + n_prompts + ids.shape[1]
@@ -401,34 +448,6 @@ def _heads(config: PromptBartConfig) -> nn.ModuleDict:
     return nn.ModuleDict(made)
 
 
-def _count(prompts: Tensor | None) -> int:
-    return 0 if prompts is None else prompts.shape[1]
-
-
-def _extended(mask: Tensor, name: str, shape: tuple[int, int], n_prompts: int) -> Tensor:
-    """A mask of all positions: prompts are always seen, so their columns may be left out.
-
-    Args:
-        mask: 0 or 1 (batch, positions) or (batch, positions - n_prompts).
-        name: what an error calls it.
-        shape: (batch, positions), prompts included.
-        n_prompts: how many of the positions are prompts.
-    """
-    rows, positions = shape
-    if mask.shape == shape:
-        return mask
-    if mask.shape == (rows, positions - n_prompts):
-        return torch.cat([mask.new_ones(rows, n_prompts), mask], dim=1)
-    if mask.ndim == 2 and len(mask) == rows:
-        has = f"its length is {mask.shape[1]}"
-    else:
-        has = f"its shape is {tuple(mask.shape)}, for a batch of {rows}"
-    allowed = f"{positions - n_prompts} (tokens)"
-    if n_prompts:
-        allowed += f" or {positions} (prompts and tokens)"
-    raise InputError(
-        name,
-        "",
-        f"{has}, and the allowed lengths are {allowed}",
-        "Give (batch, length) with 1 for each token and 0 for padding.",
-    )
+def _log_softmax(logits: Tensor) -> Tensor:
+    """In float32 at least."""
+    return logits.log_softmax(dim=-1, dtype=torch.promote_types(logits.dtype, torch.float32))

@@ -50,6 +50,12 @@ class PromptBartConfig(BartConfig):
         head_reads: "states", what the decoder makes of codes and prompts, or "codes", running
             means of token embeddings, which have not seen a prompt.
         d_head: the width inside a head; 0 makes it linear.
+        copy_head: whether the decoder can also point to a code of an earlier visit and write it
+            again; what is written is then a mixture, and ``logits`` are its logarithms.
+        max_visit_embeddings: how many visits have an embedding of their own, counted from what
+            stands before the first one; it is added to the visit's tokens on both sides, as in
+            BEHRT (Li et al. 2020, https://doi.org/10.1038/s41598-020-62922-y). Later visits
+            share the last. 0 has none.
         label_smoothing: of the language model's loss while it trains, 0 to 1.
         vocabulary: the fingerprint of the tokenizer's codes, so that a model is never used with
             another vocabulary of the same size; None when unknown.
@@ -70,6 +76,8 @@ class PromptBartConfig(BartConfig):
     age_head: str = "brackets"
     head_reads: str = "states"
     d_head: int = 256
+    copy_head: bool = False
+    max_visit_embeddings: int = 0
     label_smoothing: float = 0.0
     vocabulary: str | None = None
     pad_token_id: int | None = CodeTokenizer.pad_id
@@ -102,6 +110,7 @@ class PromptBartConfig(BartConfig):
             ("age_weight", self.age_weight >= 0, "Use 0 or more; 0 makes no head."),
             ("sex_weight", self.sex_weight >= 0, "Use 0 or more; 0 makes no head."),
             ("d_head", self.d_head >= 0, "Use 0 for a linear head, or its width."),
+            ("max_visit_embeddings", self.max_visit_embeddings >= 0, "Use 0 for none, or 32."),
             ("label_smoothing", 0 <= self.label_smoothing < 1, "Use 0 or more, below 1."),
         ):
             if not fits:
