@@ -3,7 +3,8 @@
 Run by ``benchmarks/generators.py``, each in a process of its own. There is no learning in
 ``fresh``, another draw from the embedded hospital; ``independent`` and ``markov`` are the tables
 of ``ehr_course.generation.baselines``; every other name is a PromptBart, trained as
-``ehr-course train`` trains it, with as many steps as fit into the seconds.
+``ehr-course train`` trains it, with as many steps as fit into the seconds, and at most the twenty
+epochs that it takes there.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.datasets import RecordDataset
 from ehr_course.cli.result_folders import RECORDS, Prepared, open_prepared
 from ehr_course.cli.settings import GenerateSettings, TrainSettings
-from ehr_course.cli.train import _config, default_lr, task_of
+from ehr_course.cli.stopping import EPOCHS
+from ehr_course.cli.training_recipe import training_config, with_recipe
+from ehr_course.cli.training_task import task_of
 from ehr_course.errors import InputError
 from ehr_course.evaluation.perplexity import perplexity
 from ehr_course.generation.baselines import IndependentCodes, MarkovChain
@@ -73,6 +76,7 @@ def by_model(
 ) -> dict[str, Any]:
     """Train a PromptBart for the seconds, and let it write as ``ehr-course generate`` does."""
     steps = steps_within(seconds, changes, prepared, split, seed)
+    steps = min(steps, EPOCHS * -(-len(split.train) // changes.get("batch_size", 32)))
     model, dataset, config = training(changes, prepared, split, seed, steps)
     before, began = peak_memory(), time.process_time()
     Trainer(model, dataset, config, device="cpu").run()
@@ -121,10 +125,11 @@ def training(
 
     of_command = taken(set(TrainSettings.model_fields) - {"steps", "seed", "prepared"})
     settings = TrainSettings(prepared=str(prepared.folder), steps=steps, seed=seed, **of_command)
-    if settings.lr is None:
-        settings = settings.model_copy(update={"lr": default_lr(settings, prepared)})
+    settings = with_recipe(settings, prepared)
+    settings = settings.model_copy(update={"evaluate_every": 0, "patience": 0})
     task = task_of(settings, prepared)
-    config = replace(_config(settings), **taken({field.name for field in fields(TrainingConfig)}))
+    of_training = taken({field.name for field in fields(TrainingConfig)})
+    config = replace(training_config(settings), **of_training)
     dataset = task.dataset
     of_corruption = taken({field.name for field in fields(Corruption)})
     if of_corruption:

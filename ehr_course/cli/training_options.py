@@ -180,7 +180,7 @@ def train(
         float | None,
         typer.Option(
             help="Of matrices and embeddings.",
-            show_default="0.1; a summariser or a prefix 0.01",
+            show_default="0.3; a summariser or a prefix 0.01",
         ),
     ] = None,
     precision: Annotated[

@@ -10,7 +10,7 @@ from ehr_course.cli.result_folders import RECORDS, Prepared
 from ehr_course.cli.settings import TrainSettings
 from ehr_course.training.config import TrainingConfig
 
-RECORDS_RECIPE = {"lr": 4e-3, "weight_decay": 0.1, "batches": "equal-tokens"}
+RECORDS_RECIPE = {"lr": 4e-3, "weight_decay": 0.3, "batches": "equal-tokens"}
 """For a new model of patient records."""
 
 NOTES_RECIPE = {"lr": 4e-3, "weight_decay": 0.01, "batches": "mixed"}

@@ -53,7 +53,7 @@ def test_the_model_is_what_the_trainer_makes(prepared, run):
         batch_size=16,
         lr=4e-3,
         warmup_steps=1,
-        weight_decay=0.1,
+        weight_decay=0.3,
         group_by_length=True,
         equal_tokens=True,
     )
