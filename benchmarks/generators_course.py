@@ -75,8 +75,9 @@ def by_model(
     changes: dict[str, Any], prepared: Prepared, split: Split, seed: int, n: int, seconds: float
 ) -> dict[str, Any]:
     """Train a PromptBart for the seconds, and let it write as ``ehr-course generate`` does."""
-    steps = steps_within(seconds, changes, prepared, split, seed)
-    steps = min(steps, EPOCHS * -(-len(split.train) // changes.get("batch_size", 32)))
+    changes = dict(changes)
+    most = changes.pop("epochs", EPOCHS) * -(-len(split.train) // changes.get("batch_size", 32))
+    steps = min(steps_within(seconds, changes, prepared, split, seed), most)
     model, dataset, config = training(changes, prepared, split, seed, steps)
     before, began = peak_memory(), time.process_time()
     Trainer(model, dataset, config, device="cpu").run()
