@@ -197,6 +197,7 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=240, help="of one core, to learn")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--write", type=int, default=2_000, help="patients that each writes")
+    parser.add_argument("--no-runs", action="store_true", help="of what is in the folder alone")
     parser.add_argument("--judge-again", action="store_true", help="judge what is in the folder")
     return parser.parse_args()
 
@@ -208,15 +209,17 @@ def main() -> None:
     order = ["fresh", *ours, *PEERS, "independent", "markov"]
     if options.only:
         order = [name for name in order if name in options.only]
-    if options.peers_python is None and set(order) & set(PEERS):
+    if options.peers_python is None and not options.no_runs and set(order) & set(PEERS):
         say(NO_PEERS)
         order = [name for name in order if name not in PEERS]
     split = patients_of(options)
     results: dict[str, list[dict[str, Any]]] = {name: [] for name in order}
     for seed in range(options.seeds):
         for name in order:
+            if options.no_runs and not (options.out / f"{name}-{seed}.json").exists():
+                continue
             results[name].append(found_with(name, ours.get(name), seed, split, options))
-    text = tables(results, labels)
+    text = tables({name: found for name, found in results.items() if found}, labels)
     for file in filter(None, (options.out / "tables.md", options.table)):
         file.write_text(text, encoding="utf-8")
     say(text)

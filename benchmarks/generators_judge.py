@@ -136,6 +136,7 @@ def tables(results: Mapping[str, Sequence[Found]], labels: Mapping[str, str]) ->
         labels: what each generator is called.
     """
     parts = []
+    most = max((len(found) for found in results.values()), default=0)
     for title, columns in TABLES.items():
         rows = [["", *(column.head for column in columns)], ["---"] * (1 + len(columns))]
         if "fresh" in results and any(f"{c.name}, real" in results["fresh"][0] for c in columns):
@@ -144,7 +145,8 @@ def tables(results: Mapping[str, Sequence[Found]], labels: Mapping[str, str]) ->
         for name, found in results.items():
             cells = [_cell(column, found, column.name) for column in columns]
             if any(cells):
-                rows.append([labels[name], *cells])
+                fewer = f", {len(found)} of {most} seeds" if len(found) < most else ""
+                rows.append([labels[name] + fewer, *cells])
         lines = "\n".join(f"| {' | '.join(row)} |" for row in rows)
         parts.append(f"## {title}\n\n{lines}\n")
     return "\n".join(parts)

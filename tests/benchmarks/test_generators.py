@@ -69,6 +69,14 @@ def test_what_is_done_is_not_done_again(done, monkeypatch) -> None:
     assert (folder / "tables.md").read_text(encoding="utf-8") == before
 
 
+def test_a_table_of_what_is_there_runs_nothing(done, monkeypatch) -> None:
+    folder, said = done
+    before = said[-1]
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("it learns"))
+    run(folder, monkeypatch, "--ours", SMALL, "--no-runs", "--seeds", "2")
+    assert (folder / "tables.md").read_text(encoding="utf-8") == before
+
+
 @pytest.mark.parametrize(
     "more, said",
     [
@@ -112,3 +120,5 @@ def test_the_table_gives_means_ranges_and_what_real_patients_score() -> None:
     text = tables({"fresh": fresh, "x": [{name: 0.5}, {name: 0.7}]}, {"fresh": "F", "x": "X"})
     assert "| real patients | 0.950 |" in text
     assert "| F | 0.950 |" in text and "| X | 0.600 (0.500 to 0.700) |" in text
+    one = tables({"fresh": fresh, "x": [{name: 0.5}]}, {"fresh": "F", "x": "X"})
+    assert "| X, 1 of 2 seeds | 0.500 |" in one
