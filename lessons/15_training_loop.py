@@ -385,7 +385,6 @@ assert one > 2.5 * four
 real, shortened, nearly = visits.values()
 assert shortened < real - 0.2 and abs(nearly - real) < 0.05
 
-
 # %% [markdown]
 # In batches by length a token of a patient with one visit weighs about
 # three times as much as one of a patient with four. Each step takes the

@@ -798,6 +798,7 @@ draw_generators(
         ),
     ],
     title="Tables get the codes right and forget the patient",
+    a_dot="each third of a cohort",
 )
 
 # %% [markdown]

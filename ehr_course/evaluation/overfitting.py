@@ -48,9 +48,8 @@ class Overfitting:
         >>> print(Overfitting(held_out=2072.4, training=1.3, unigram=223.7).in_words)
         The model has learned its training patients by heart (overfitting): its perplexity is 1.3
         a code on them and 2,072 on held-out patients, where a table of the codes' frequencies has
-        224. Train it with fewer --steps; or keep patients apart with 'prepare --validation 0.1'
-        and stop early with 'train --evaluate-every 50', which keeps the model that predicts them
-        best.
+        224. Keep patients apart with 'prepare --validation 0.1' and leave --steps out: 'train'
+        then stops in time. Or train it with fewer --steps.
         """
         if not self.held_out > self.unigram:
             return ""
@@ -62,9 +61,8 @@ class Overfitting:
         if self.training < self.unigram:
             return (
                 "The model has learned its training patients by heart (overfitting): "
-                f"{on_both}. Train it with fewer --steps; or keep patients apart with 'prepare "
-                "--validation 0.1' and stop early with 'train --evaluate-every 50', which keeps "
-                "the model that predicts them best."
+                f"{on_both}. Keep patients apart with 'prepare --validation 0.1' and leave "
+                "--steps out: 'train' then stops in time. Or train it with fewer --steps."
             )
         return (
             "The model has learned too little from its training patients: "

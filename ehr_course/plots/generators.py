@@ -28,7 +28,7 @@ class Panel:
 
     Attributes:
         title: what was measured, in a few words.
-        values: of each generator, one number for each seed, at least one.
+        values: of each generator, its numbers, at least one.
         real: what real patients score.
         percent: whether the numbers are shares, to be written in percent.
     """
@@ -43,14 +43,15 @@ class Panel:
         return f"{100 * value:.1f}%" if self.percent else f"{value:.2g}"
 
 
-def draw_generators(panels: Sequence[Panel], *, title: str) -> Picture:
-    """Draw what several generators score, a dot for each seed, and what real patients score.
+def draw_generators(panels: Sequence[Panel], *, title: str, a_dot: str = "each seed") -> Picture:
+    """Draw what several generators score, a dot for each number, and what real patients score.
 
     The first generator is drawn in blue, as the one that is asked about.
 
     Args:
         panels: at least one, all of the same generators.
         title: states the finding.
+        a_dot: what a dot stands for.
 
     Raises:
         InputError: if there are no panels, or their generators differ.
@@ -71,7 +72,7 @@ def draw_generators(panels: Sequence[Panel], *, title: str) -> Picture:
         picture.text(
             0.01,
             0.08 / high,
-            "a dot for each seed; red line: real patients",
+            f"a dot for {a_dot}; red line: real patients",
             fontsize=SMALL,
             color=MUTED,
         )
