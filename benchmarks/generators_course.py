@@ -75,11 +75,12 @@ def by_model(
     changes: dict[str, Any], prepared: Prepared, split: Split, seed: int, n: int, seconds: float
 ) -> dict[str, Any]:
     """Train a PromptBart for the seconds, and let it write as ``ehr-course generate`` does."""
+    before = peak_memory()
     changes = dict(changes)
     most = changes.pop("epochs", EPOCHS) * -(-len(split.train) // changes.get("batch_size", 32))
     steps = min(steps_within(seconds, changes, prepared, split, seed), most)
     model, dataset, config = training(changes, prepared, split, seed, steps)
-    before, began = peak_memory(), time.process_time()
+    began = time.process_time()
     Trainer(model, dataset, config, device="cpu").run()
     learned = time.process_time()
     how = GenerateSettings(run="", seed=seed)
