@@ -49,7 +49,7 @@ class Overfitting:
         The model has learned its training patients by heart (overfitting): its perplexity is 1.3
         a code on them and 2,072 on held-out patients, where a table of the codes' frequencies has
         224. Keep patients apart with 'prepare --validation 0.1' and leave --steps out: 'train'
-        then stops in time. Or train it with fewer --steps.
+        then stops in time. Where it did, there are too few patients to learn from.
         """
         if not self.held_out > self.unigram:
             return ""
@@ -62,7 +62,8 @@ class Overfitting:
             return (
                 "The model has learned its training patients by heart (overfitting): "
                 f"{on_both}. Keep patients apart with 'prepare --validation 0.1' and leave "
-                "--steps out: 'train' then stops in time. Or train it with fewer --steps."
+                "--steps out: 'train' then stops in time. Where it did, there are too few "
+                "patients to learn from."
             )
         return (
             "The model has learned too little from its training patients: "

@@ -32,7 +32,7 @@ def test_the_three_numbers_are_those_of_perplexity():
 def test_by_heart_is_told_from_too_little():
     by_heart = Overfitting(held_out=900, training=2, unigram=200).in_words
     too_little = Overfitting(held_out=900, training=700, unigram=200).in_words
-    assert "by heart (overfitting)" in by_heart and "fewer --steps" in by_heart
+    assert "by heart (overfitting)" in by_heart and "leave --steps out" in by_heart
     assert "learned too little" in too_little and "more --steps" in too_little
     assert Overfitting(held_out=200, training=2, unigram=200).in_words == ""
 
