@@ -229,7 +229,7 @@ assert sys.version_info >= (3, 11)
 # | [16 Pointer-generator](16_pointer_generator.ipynb) | 100 | a summariser that copies names it has never seen |
 # | [17 Coverage and beam search](17_coverage_and_beam_search.ipynb) | 95 | summaries that do not repeat themselves, and a search for the best |
 # | [18 Prefix tuning](18_prefix_tuning.ipynb) | 80 | a prefix of a few thousand numbers that adapts a model to a second hospital |
-# | [19 Generation and evaluation](19_generation_and_evaluation.ipynb) | 110 | a cohort of 10,000 patients, and a report on what it is worth |
+# | [19 Generation and evaluation](19_generation_and_evaluation.ipynb) | 120 | a cohort of 10,000 patients, and a report on what it is worth |
 #
 # <!-- end of the lessons -->
 #

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 19 · Generation and evaluation
 #
-# 110 minutes · Prerequisites: 14, 15
+# 120 minutes · Prerequisites: 14, 15
 #
 # You will be able to:
 #
@@ -1025,6 +1025,10 @@ cohort_dashboard(learned_from, drawn)
 #   patients before you believe it.
 # - **A report** holds each measure's interval against its floor. Too few
 #   patients, or no measure, is no permission.
+# - **A table** that only counts gets the frequencies of codes right. Put one
+#   beside your model, and keep the measures that it fails.
+# - **A copy head** points to codes of the patient's earlier visits: what
+#   comes back need not be learned again for each code.
 #
 # ## Test yourself
 #
