@@ -6,11 +6,12 @@ import argparse
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from benchmarks import generators
-from benchmarks.generators_judge import as_records, tables
+from benchmarks.generators_judge import TABLES, as_records, tables
 from ehr_course.sources.splits import Split
 from ehr_course.sources.synthetic import make_cohort
 
@@ -122,3 +123,13 @@ def test_the_table_gives_means_ranges_and_what_real_patients_score() -> None:
     assert "| F | 0.950 |" in text and "| X | 0.600 (0.500 to 0.700) |" in text
     one = tables({"fresh": fresh, "x": [{name: 0.5}]}, {"fresh": "F", "x": "X"})
     assert "| X, 1 of 2 seeds | 0.500 |" in one
+
+
+def test_the_book_has_the_tables_of_the_benchmark() -> None:
+    page = Path(__file__).resolve().parents[2] / "course/book/compared_tables.md"
+    text = page.read_text(encoding="utf-8")
+    for title, columns in TABLES.items():
+        heads = " | ".join(column.head for column in columns)
+        assert f"## {title}\n\n|  | {heads} |\n" in text
+    for label in ("fresh patients", "promptbart", "GPT-2", "HALO, mended", "Markov chain"):
+        assert f"\n| {label} | " in text
