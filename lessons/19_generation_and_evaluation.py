@@ -48,8 +48,8 @@ from ehr_course.batches.datasets import RecordDataset
 from ehr_course.batches.plan import BatchPlan
 from ehr_course.batches.record_checks import FIRST_CODE
 from ehr_course.evaluation.carry_over import carried_over
-from ehr_course.evaluation.copying import copied_visit
 from ehr_course.evaluation.code_table import code_tables
+from ehr_course.evaluation.copying import copied_visit
 from ehr_course.evaluation.distances import js_distance, js_divergence
 from ehr_course.evaluation.membership import (
     distance_scores,
@@ -1024,11 +1024,9 @@ cohort_dashboard(learned_from, drawn)
 #   members than to others. Try an attack on copies and on other real
 #   patients before you believe it.
 # - **A report** holds each measure's interval against its floor. Too few
-#   patients, or no measure, is no permission.
-# - **A table** that only counts gets the frequencies of codes right. Put one
-#   beside your model, and keep the measures that it fails.
-# - **A copy head** points to codes of the patient's earlier visits: what
-#   comes back need not be learned again for each code.
+#   patients, or no measure, is no permission. Put a table that only counts
+#   beside your model, and mend what is found: a copy head lets it point to
+#   codes of the patient's earlier visits.
 #
 # ## Test yourself
 #

@@ -25,6 +25,11 @@ MOST = 500
 """Perplexity is measured on so many patients of a cohort at most; more are drawn from."""
 
 
+BY_HEART = 1.5
+"""Where a model has learned its patients by heart, the perplexity on held-out ones is at least so
+many times that on training patients; nearer to each other, it has learned little of either."""
+
+
 @dataclass(frozen=True)
 class Overfitting:
     """How many codes a model hesitates between: longitudinal perplexities per code, 1 or more.
@@ -58,7 +63,7 @@ class Overfitting:
             f"{_number(self.held_out)} on held-out patients, where a table of the codes' "
             f"frequencies has {_number(self.unigram)}"
         )
-        if self.training < self.unigram:
+        if self.training < min(self.unigram, self.held_out / BY_HEART):
             return (
                 "The model has learned its training patients by heart (overfitting): "
                 f"{on_both}. Keep patients apart with 'prepare --validation 0.1' and leave "

@@ -126,7 +126,8 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
     """Options of a training that stops within seconds: its rate is too high to get far."""
     monkeypatch.setattr(stopping, "FEWEST_STEPS", 60)
     monkeypatch.setattr(stopping, "EPOCHS", 1)
-    return ("--profile", "narrow", "--batch-size", "8", "--lr", "0.3", "--patience", "2")
+    few = ("--profile", "narrow", "--batch-size", "8", "--patience", "2")
+    return (*few, "--lr", "0.3", "--weight-decay", "0.01", "--plain", "--batches", "mixed")
 
 
 def about(folder: Path) -> dict:

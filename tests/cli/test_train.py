@@ -168,7 +168,7 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(
     ("changes", "said"),
     [
         (("--steps", 13), "steps: it was 12 in the training that wrote this, and is 13 now"),
-        (("--lr", 0.1), "lr: it was 0.002 in the training that wrote this, and is 0.1 now"),
+        (("--lr", 0.1), "lr: it was 0.004 in the training that wrote this, and is 0.1 now"),
         (("--profile", "tiny"), "profile: it was 'narrow' in the training that wrote this"),
     ],
 )

@@ -34,6 +34,8 @@ def test_by_heart_is_told_from_too_little():
     too_little = Overfitting(held_out=900, training=700, unigram=200).in_words
     assert "by heart (overfitting)" in by_heart and "leave --steps out" in by_heart
     assert "learned too little" in too_little and "more --steps" in too_little
+    nearly = Overfitting(held_out=210, training=190, unigram=200).in_words
+    assert "learned too little" in nearly
     assert Overfitting(held_out=200, training=2, unigram=200).in_words == ""
 
 
