@@ -35,7 +35,6 @@ SETTINGS = {
     "gpt2": TRANSFORMER | {"n_layers": 3, "max_len": 128},
     "halo": TRANSFORMER | {"n_layers": 2, "n_ctx": 8},
     "promptehr": TRANSFORMER | {"n_layers": 2, "max_len": 128},
-    "promptehr_masked": TRANSFORMER | {"n_layers": 2, "max_len": 128, "mask_prob": 1.0},
     "medgan": {"batch_size": 128},
     "corgan": {"batch_size": 128},
 }
@@ -45,7 +44,6 @@ MODULES = {
     "gpt2": (gpt2, "GPT2", "nested_sequence"),
     "halo": (halo, "HALO", "nested_multihot"),
     "promptehr": (promptehr, "PromptEHR", "nested_sequence"),
-    "promptehr_masked": (promptehr, "PromptEHR", "nested_sequence"),
     "medgan": (medgan, "MedGAN", "multi_hot"),
     "corgan": (corgan, "CorGAN", "multi_hot"),
 }
@@ -124,7 +122,7 @@ def autoencoder_epochs(name: str, dataset, seconds: float, folder: str) -> int:
 
 def write(name: str, model, n: int) -> tuple[list[list[list[str]]], dict]:
     """So many patients with at least one code; how many more had none, and what it took."""
-    options = FULL if name in ("gpt2", "promptehr", "promptehr_masked") else {}
+    options = FULL if name in ("gpt2", "promptehr") else {}
     patients, empty, began = [], 0, time.process_time()
     while len(patients) < n and empty < 10 * n:
         for patient in model.generate(n - len(patients), device="cpu", **options):
@@ -148,7 +146,7 @@ def leave_first_position_empty(model) -> None:
 @torch.no_grad()
 def perplexity_per_code(name: str, model, dataset, held_out: list[dict]) -> float | None:
     """exp of the mean cost of a code, given all before it; None where a model has no such."""
-    if name not in ("gpt2", "promptehr", "promptehr_masked"):
+    if name not in ("gpt2", "promptehr"):
         return None
     known = dataset.input_processors
     samples = samples_of(held_out, "nested_sequence")

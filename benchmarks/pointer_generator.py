@@ -23,8 +23,8 @@ same parameters. All sides have the sizes of that note: vocabulary 16,000, embed
 * *scaling*: the same seconds while source, target and batch double, each alone.
 * *floor*: the multiplications that no way to compute it can do without, over the rate at which
   this machine multiplies large matrices.
-* *gpu*, where there is one: a step in float16, as the trainer takes it, beside the 1.4 s and
-  7.5 GB that the source note states for batch 1 on an 8 GB laptop card.
+
+``benchmarks/gpu.py`` measures the step on a GPU.
 """
 
 from __future__ import annotations
@@ -50,7 +50,6 @@ from literal_pointer_generator import LiteralPointerGenerator  # noqa: E402
 
 SOURCE, TARGET, VOCABULARY = 768, 192, 16_000
 SIDES = ("literal", "plain", "fast")
-CLAIMED = {"seconds": 1.4, "GB": 7.5}
 ALLOCATORS = {
     "as it comes": {},
     "freed memory given back at once": {"MALLOC_MMAP_THRESHOLD_": "1000000"},
@@ -310,48 +309,10 @@ def floor(batches: list[int], size: tuple[int, int], small: bool) -> None:
         )
 
 
-# ---------------------------------------------------------------------- GPU
+# ---------------------------------------------------------------------- the command
 
 
-def float16_step(
-    model: nn.Module, batch: Batch, optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler
-) -> None:
-    with torch.autocast("cuda", dtype=torch.float16):
-        loss = loss_of(model, batch)
-    scaler.scale(loss).backward()
-    scaler.step(optimizer)
-    scaler.update()
-    optimizer.zero_grad()
-
-
-def on_gpu(batches: list[int], repeats: int) -> None:
-    """Seconds and memory of whole float16 steps: loss, gradients, scaler, Adam."""
-    for batch_size in batches:
-        batch = {k: v.cuda() for k, v in make_batch(batch_size, SOURCE, TARGET, False).items()}
-        for side in SIDES:
-            torch.cuda.empty_cache()
-            model = make_model(side, False).cuda()
-            optimizer = torch.optim.Adam(model.parameters(), lr=3e-4, fused=side != "literal")
-            scaler = torch.amp.GradScaler("cuda")
-
-            float16_step(model, batch, optimizer, scaler)
-            torch.cuda.reset_peak_memory_stats()
-            taken = []
-            for _ in range(max(3, repeats)):
-                torch.cuda.synchronize()
-                began = time.perf_counter()
-                float16_step(model, batch, optimizer, scaler)
-                torch.cuda.synchronize()
-                taken.append(time.perf_counter() - began)
-            memory = torch.cuda.max_memory_allocated() / 1e9
-            print(
-                f"  batch {batch_size}, {side}: {statistics.median(taken):.3f} s, {memory:.2f} GB "
-                f"(the source note, batch 1: {CLAIMED['seconds']} s, {CLAIMED['GB']} GB)",
-                flush=True,
-            )
-
-
-PARTS = ("time", "memory", "scaling", "floor", "gpu")
+PARTS = ("time", "memory", "scaling", "floor")
 
 
 def main() -> None:
@@ -385,12 +346,6 @@ def main() -> None:
     if "floor" in options.parts:
         print("Distance from the arithmetic")
         floor(options.batch, size, options.small)
-    if "gpu" in options.parts:
-        if torch.cuda.is_available():
-            print(f"float16 on {torch.cuda.get_device_name()}")
-            on_gpu(options.batch, options.repeats)
-        else:
-            print("No GPU here: nothing measured on one")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 
 from ehr_course.errors import InputError
+from ehr_course.plots.measures import FLOOR, VALUE
 from ehr_course.plots.style import (
     FAINT,
     INK,
@@ -18,7 +19,7 @@ from ehr_course.plots.style import (
     course_style,
 )
 
-MODEL, OTHERS, REAL = "#35608d", "#7a7f87", "#8c2d04"
+OTHERS = "#7a7f87"
 _ROW, _FRAME, _LEFT, _GAP = 0.32, 1.2, 0.21, 0.035  # inches, and shares of the width
 
 
@@ -83,10 +84,10 @@ def _panel(axes: Axes, panel: Panel, names: Sequence[str], *, labelled: bool) ->
     most = max(panel.real, *(max(values) for values in panel.values.values())) or 1.0
     for row, name in enumerate(names):
         axes.plot([0, most], [row, row], color=FAINT, linewidth=1, zorder=1)
-        colour = MODEL if row == 0 else OTHERS
+        colour = VALUE if row == 0 else OTHERS
         values = panel.values[name]
         axes.plot(values, [row] * len(values), "o", color=colour, markersize=5.5, zorder=3)
-    axes.axvline(panel.real, color=REAL, linewidth=2, zorder=2)
+    axes.axvline(panel.real, color=FLOOR, linewidth=2, zorder=2)
     axes.set(xlim=(-0.06 * most, 1.08 * most), ylim=(len(names) - 0.5, -0.5))
     axes.set_yticks(range(len(names)), names if labelled else [""] * len(names))
     axes.set_xticks([0, most], ["0", panel.written(most)])

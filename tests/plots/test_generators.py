@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ehr_course.errors import InputError
-from ehr_course.plots.generators import MODEL, REAL, Panel, draw_generators
+from ehr_course.plots.generators import Panel, draw_generators
+from ehr_course.plots.measures import FLOOR, VALUE
 
 PANELS = [
     Panel("carried over", {"model": [0.2, 0.3], "table": [0.05, 0.06]}, real=0.4, percent=True),
@@ -17,13 +18,13 @@ PANELS = [
 def test_every_measure_has_a_panel_with_a_dot_for_each_seed():
     picture = draw_generators(PANELS, title="A table fails")
     assert [axes.get_title(loc="left") for axes in picture.axes] == [p.title for p in PANELS]
-    (dots,) = [line for line in picture.axes[0].lines if line.get_color() == MODEL]
+    (dots,) = [line for line in picture.axes[0].lines if line.get_color() == VALUE]
     assert list(dots.get_xdata()) == [0.2, 0.3] and set(dots.get_ydata()) == {0}
 
 
 def test_the_line_of_real_patients_stands_where_they_score():
     for axes, panel in zip(draw_generators(PANELS, title="T").axes, PANELS, strict=True):
-        (line,) = [line for line in axes.lines if line.get_color() == REAL]
+        (line,) = [line for line in axes.lines if line.get_color() == FLOOR]
         assert set(line.get_xdata()) == {panel.real}
 
 
