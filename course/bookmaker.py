@@ -7,6 +7,7 @@ no network. Sphinx wants its pages in one folder, so they are gathered in ``buil
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from course.command_error import CommandError
+from course.notebook import FOLDED_SECTION
 from course.syllabus import Lesson, load_syllabus
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -66,6 +68,9 @@ def gather(root: Path, source: Path) -> None:
     shutil.copytree(root / "course" / "book", source, ignore=shutil.ignore_patterns("__pycache__"))
     (source / "lessons").mkdir()
     lessons = load_syllabus(root / "course" / "syllabus.yml")
+    glossary = source / "glossary.md"
+    text = glossary.read_text(encoding="utf-8")
+    glossary.write_text(with_links_to_lessons(text, lessons), encoding="utf-8")
     for lesson in lessons:
         notebook = root / "lessons" / f"{lesson.name}.ipynb"
         if not notebook.is_file():
@@ -78,14 +83,31 @@ def gather(root: Path, source: Path) -> None:
     (source / "lesson_list.md").write_text(lesson_list(lessons), encoding="utf-8")
 
 
+def with_links_to_lessons(glossary: str, lessons: tuple[Lesson, ...]) -> str:
+    """Turn each "First met in lesson 07." of the glossary into a link to that lesson."""
+    names = {lesson.number: lesson.name for lesson in lessons}
+    return re.sub(
+        r"First met in lesson (\d\d)\.",
+        lambda met: f"First met in lesson [{met[1]}](lessons/{names[met[1]]}.ipynb).",
+        glossary,
+    )
+
+
 def for_the_book(notebook: NotebookNode) -> NotebookNode:
     """Return a notebook with what a page adds: places to link to, and alternative texts.
 
     A cell tagged ``claim:4`` gets the target ``claim-4``. A cell's picture gets the
-    sentence beside it, its plain text, as its alternative text.
+    sentence beside it, its plain text, as its alternative text. A link to the glossary goes to the
+    term. The section for those who know the tutorial, a lesson's last, is folded.
     """
     cells = []
+    folded = False
     for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            cell.source = _GLOSSARY_LINK.sub(_to_the_term, cell.source)
+            if cell.source.startswith(FOLDED_SECTION):
+                folded = True
+                cell.source = cell.source.replace(FOLDED_SECTION, _FOLD, 1)
         for tag in cell.metadata.get("tags", []):
             if tag.startswith("claim:"):
                 target = f"({tag.replace(':', '-')})="
@@ -94,7 +116,24 @@ def for_the_book(notebook: NotebookNode) -> NotebookNode:
         if sentence:
             cell.metadata["mystnb"] = {"image": {"alt": sentence}}
         cells.append(cell)
+    if folded:
+        cells.append(nbformat.v4.new_markdown_cell("</details>", id="end-of-the-fold"))
     return nbformat.v4.new_notebook(cells=cells, metadata=notebook.metadata)
+
+
+_GLOSSARY_LINK = re.compile(r"\[([^\]]+)\]\(\.\./course/book/glossary\.md(?:#([^)]*))?\)")
+_FOLD = f"""{FOLDED_SECTION}
+
+<details class="folded-section"><summary>What its documents say, and what holds</summary>
+"""
+
+
+def _to_the_term(link: re.Match) -> str:
+    """Make Sphinx link a word to its term: ``[spans](...glossary.md#span)`` to the term "span"."""
+    words, term = " ".join(link[1].split()), link[2]
+    if term is None:
+        return f"{{term}}`{words}`"
+    return f"{{term}}`{words} <{term.replace('-', ' ')}>`"
 
 
 def _alternative_text(cell: NotebookNode) -> str | None:

@@ -37,6 +37,13 @@ NOTEBOOK_METADATA = {
 }
 
 
+FOLDED_SECTION = "## If you come from the tutorial"
+"""The heading of a lesson's last section, for those who know its source. It is folded."""
+
+HIDDEN_CODE = "hide-input"
+"""The tag of a cell that sets up or checks: its code is collapsed, in the book too."""
+
+
 class LessonError(Exception):
     """A lesson that does not run to its end: which, in which cell, and why."""
 
@@ -56,6 +63,25 @@ class Built:
     changed: bool
 
 
+def cell_metadata(kind: str, source: str, tags: list[str]) -> dict:
+    """Return what a stored cell says of itself: its tags, and whether it is shown collapsed.
+
+    Args:
+        kind: the cell's type.
+        source: its text.
+        tags: its tags, as the lesson's source has them.
+
+    >>> cell_metadata("code", "import torch", ["hide-input"])
+    {'tags': ['hide-input'], 'jupyter': {'source_hidden': True}}
+    """
+    metadata: dict = {"tags": list(tags)} if tags else {}
+    if HIDDEN_CODE in tags:
+        metadata["jupyter"] = {"source_hidden": True}
+    if kind == "markdown" and source.startswith(FOLDED_SECTION):
+        metadata["jp-MarkdownHeadingCollapsed"] = True
+    return metadata
+
+
 def read_source(source: Path) -> NotebookNode:
     """Read a percent script as a notebook without outputs, with ids "07-001", "07-002", ..."""
     script = jupytext.read(source, fmt="py:percent")
@@ -63,8 +89,8 @@ def read_source(source: Path) -> NotebookNode:
     cells = []
     for position, cell in enumerate(script.cells, start=1):
         cell_id = f"{number}-{position:03}"
-        tags = cell.metadata.get("tags")
-        metadata = {"tags": tags} if tags else {}
+        tags = cell.metadata.get("tags", [])
+        metadata = cell_metadata(cell.cell_type, cell.source, tags)
         make = {
             "code": nbformat.v4.new_code_cell,
             "markdown": nbformat.v4.new_markdown_cell,
@@ -161,8 +187,8 @@ def normalise(notebook: NotebookNode) -> NotebookNode:
     cells = []
     for cell in notebook.cells:
         cell = nbformat.from_dict(dict(cell))
-        tags = cell.metadata.get("tags")
-        cell.metadata = nbformat.from_dict({"tags": tags} if tags else {})
+        tags = cell.metadata.get("tags", [])
+        cell.metadata = nbformat.from_dict(cell_metadata(cell.cell_type, cell.source, tags))
         if cell.cell_type == "code":
             cell.outputs = [_normal_output(output) for output in _joined_streams(cell.outputs)]
         cells.append(cell)
@@ -224,7 +250,9 @@ def build_notebook(source: Path, target: Path) -> Built:
     write_if_changed(source, as_saved(source))
     notebook = read_source(source)
     with tempfile.TemporaryDirectory(prefix="ehr-course-build-") as home:
-        environment = kernel_environment(Path(home), EHR_COURSE_PROBE_SEED="0")
+        environment = kernel_environment(
+            Path(home), EHR_COURSE_PROBE_SEED="0", EHR_COURSE_STRICT_DRAWINGS="1"
+        )
         run(notebook, source.parent, environment)
     require_pictures(notebook)
     text = nbformat.writes(normalise(notebook), version=4)
@@ -267,6 +295,7 @@ def differences(source: Path, target: Path) -> list[str]:
             ("type", ours.cell_type, theirs.cell_type),
             ("text", ours.source, theirs.source),
             ("tags", ours.metadata.get("tags", []), theirs.metadata.get("tags", [])),
+            ("state of folding", dict(ours.metadata), dict(theirs.metadata)),
             ("id", ours.id, theirs.get("id")),
         ):
             if mine != other:

@@ -21,6 +21,9 @@ html_theme = "sphinx_book_theme"
 html_title = "EHR course"
 html_show_sourcelink = False
 html_copy_source = False
+html_static_path = ["_static"]
+html_css_files = ["course.css"]
+html_js_files = ["course.js"]
 html_theme_options = {
     "home_page_in_toc": True,
     "navbar_persistent": [],

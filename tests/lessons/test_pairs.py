@@ -18,7 +18,7 @@ from lesson_files import (
 )
 
 from course.build import README_PICTURE, README_PICTURE_LESSON, widget_picture
-from course.notebook import as_saved
+from course.notebook import as_saved, cell_metadata
 
 each_pair = pytest.mark.parametrize("source", LESSONS + SOLUTIONS, ids=name)
 
@@ -104,7 +104,8 @@ def test_nothing_but_the_lesson_is_stored(source):
     assert notebook.metadata.kernelspec.name == "python3"
     assert set(notebook.metadata) == {"kernelspec", "language_info"}
     assert "version" not in notebook.metadata.language_info
-    assert all(set(cell.metadata) <= {"tags"} for cell in notebook.cells)
+    for cell in notebook.cells:
+        assert cell.metadata == cell_metadata(cell.cell_type, cell.source, tags(cell)), cell.id
 
 
 @each_pair

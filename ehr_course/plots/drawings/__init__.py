@@ -1,0 +1,1 @@
+"""The schematic pictures of the lessons, made from real objects: a file for each lesson."""

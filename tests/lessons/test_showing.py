@@ -1,0 +1,178 @@
+"""A lesson shows before it tells: a picture first, few lines at a time, every word explained once.
+
+`SHOWN` lists the lessons that are written so.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+from lesson_files import LESSONS, ROOT, name, number, read_source, read_stored, tags
+
+from course.notebook import FOLDED_SECTION, HIDDEN_CODE
+
+SHOWN: tuple[str, ...] = ()
+MOST_VISIBLE_LINES = 20
+GLOSSARY = ROOT / "course" / "book" / "glossary.md"
+
+each_lesson = pytest.mark.parametrize(
+    "lesson", [lesson for lesson in LESSONS if number(lesson) in SHOWN], ids=name
+)
+
+
+def body(lesson: Path) -> list:
+    """The cells before the folded section."""
+    cells = read_source(lesson).cells
+    folded = [i for i, cell in enumerate(cells) if cell.source.startswith(FOLDED_SECTION)]
+    return cells[: folded[0]] if folded else cells
+
+
+def prose(lesson: Path) -> str:
+    """The words of the body, without code and without the table of lessons."""
+    text = "\n\n".join(cell.source for cell in body(lesson) if cell.cell_type == "markdown")
+    return re.sub(r"<!-- lessons:.*?<!-- end of the lessons -->", "", text, flags=re.DOTALL)
+
+
+# ---------------------------------------------------------------------- the reader has no sources
+
+
+@each_lesson
+def test_the_body_quarrels_with_no_document(lesson):
+    code = "\n".join(cell.source for cell in body(lesson) if cell.cell_type == "code")
+    text = prose(lesson) + code
+    found = re.findall(r"tutorials?\b|\bdocuments?\b|source notes?\b", text, flags=re.IGNORECASE)
+    assert found == []
+
+
+@each_lesson
+def test_what_only_readers_of_the_tutorial_need_is_the_last_section_and_in_one_piece(lesson):
+    cells = read_source(lesson).cells
+    headings = [
+        (i, line)
+        for i, cell in enumerate(cells)
+        if cell.cell_type == "markdown"
+        for line in cell.source.splitlines()
+        if re.match(r"#{1,6} ", line)
+    ]
+    folded = [i for i, line in headings if line == FOLDED_SECTION]
+    assert len(folded) <= 1
+    if folded:
+        (start,) = folded
+        assert cells[start].source.startswith(FOLDED_SECTION), "it begins a cell"
+        assert headings[-1] == (start, FOLDED_SECTION), "no heading stands in it or behind it"
+
+
+@each_lesson
+def test_a_claim_outside_the_body_stands_in_the_folded_section(lesson):
+    cells = read_source(lesson).cells
+    behind = cells[len(body(lesson)) :]
+    assert all(
+        any(tag.startswith("claim:") for tag in tags(cell)) or HIDDEN_CODE in tags(cell)
+        for cell in behind
+        if cell.cell_type == "code"
+    )
+
+
+# ---------------------------------------------------------------------- pictures
+
+
+@each_lesson
+def test_a_picture_stands_before_the_first_exercise(lesson):
+    cells = read_stored(lesson).cells
+    exercise = next(
+        i for i, cell in enumerate(cells) if any(t.startswith("exercise:") for t in tags(cell))
+    )
+    shown = [output for cell in cells[:exercise] for output in cell.get("outputs", [])]
+    assert any("image/png" in output.get("data", {}) for output in shown)
+
+
+@each_lesson
+def test_a_cell_shows_few_lines_of_code(lesson):
+    long = {
+        cell.source.splitlines()[0]: count
+        for cell in read_source(lesson).cells
+        if cell.cell_type == "code" and HIDDEN_CODE not in tags(cell)
+        if (count := sum(bool(line.strip()) for line in cell.source.splitlines()))
+        > MOST_VISIBLE_LINES
+    }
+    assert long == {}
+
+
+@each_lesson
+def test_what_a_learner_completes_or_moves_is_never_collapsed(lesson):
+    for cell in read_source(lesson).cells:
+        if HIDDEN_CODE in tags(cell):
+            kinds = {tag.partition(":")[0] for tag in tags(cell)}
+            assert not kinds & {"exercise", "widget", "parameters"}, cell.source
+
+
+@each_lesson
+def test_a_lesson_has_an_exercise_of_three_stars(lesson):
+    if number(lesson) != "00":
+        assert re.search(r"Try It Yourself · ★★★ ", prose(lesson))
+
+
+# ---------------------------------------------------------------------- words in order
+
+
+@cache
+def met_in() -> dict[str, str]:
+    """The lesson that introduces each term of the glossary."""
+    found = {}
+    for block in re.findall(r"```\{glossary\}\n(.*?)```", GLOSSARY.read_text("utf-8"), re.DOTALL):
+        for entry in re.split(r"\n\s*\n", block.strip()):
+            met = re.search(r"First\s+met\s+in\s+lesson\s+(\d\d)\.", entry)
+            for term in entry.splitlines():
+                if met and not term.startswith(" "):
+                    found[term.split(" (")[0]] = met[1]
+    assert len(found) > 100
+    return found
+
+
+def linked_terms(lesson: Path) -> set[str]:
+    """The terms that a lesson links to the glossary, in small letters."""
+    links = re.findall(
+        r"\[([^\]]+)\]\(\.\./course/book/glossary\.md(?:#([^)]*))?\)", prose(lesson)
+    )
+    return {
+        (place.replace("-", " ") if place else " ".join(words.split())).lower()
+        for words, place in links
+    }
+
+
+def plain_words(lesson: Path) -> str:
+    """The prose without code, formulas, headings of exercises and addresses of links."""
+    text = re.sub(r"\$\$.*?\$\$|\$[^$\n]+\$|`[^`]*`", " ", prose(lesson), flags=re.DOTALL)
+    text = re.sub(r"\]\([^)]*\)", "]", text)
+    return " ".join(text.replace("*", "").split())
+
+
+@each_lesson
+def test_no_term_is_used_before_the_lesson_that_introduces_it(lesson):
+    words = plain_words(lesson)
+    early = {
+        term: met
+        for term, met in met_in().items()
+        if met > number(lesson)
+        and re.search(rf"(?<![\w-]){re.escape(term)}(?:s|es)?(?![\w-])", words, re.IGNORECASE)
+    }
+    assert early == {}
+
+
+@each_lesson
+def test_a_lesson_links_each_term_that_it_introduces_to_the_glossary(lesson):
+    linked = {term.replace("-", " ") for term in linked_terms(lesson)}
+    entries = re.findall(
+        r"```\{glossary\}\n(.*?)```", GLOSSARY.read_text(encoding="utf-8"), re.DOTALL
+    )
+    missing = []
+    for block in entries:
+        for entry in re.split(r"\n\s*\n", block.strip()):
+            terms = [line.split(" (")[0] for line in entry.splitlines() if line[0] != " "]
+            here = met_in().get(terms[0]) == number(lesson)
+            if here and not any(term.lower().replace("-", " ") in linked for term in terms):
+                missing.append(terms[0])
+    assert missing == []
