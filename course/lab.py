@@ -4,11 +4,26 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 from pathlib import Path
 
 from course.command_error import CommandError
 from course.console import say
 from course.environment import become, ensure
+
+# JupyterLab's settings for the course (a learner's own override them), and how its panels stand at
+# first: the lessons on the left, the table of contents of the open one on the right.
+SETTINGS = Path(__file__).resolve().parent / "lab_settings"
+
+# JupyterLab's own file name for the workspace "default": a hash of the word ends it.
+WORKSPACE = "default-37a8.jupyterlab-workspace"
+
+# What the file browser does not list: first what JupyterLab leaves out anyway, then what the
+# course adds. Saving a lesson's notebook writes its .py, so a learner need not see that one.
+NOT_LISTED = (
+    *("__pycache__", "*.pyc", "*.pyo", ".DS_Store", "*~"),
+    *("*.egg-info", "[0-9][0-9]_*.py"),
+)
 
 
 def main(root: Path, arguments: list[str]) -> int:
@@ -19,7 +34,7 @@ def main(root: Path, arguments: list[str]) -> int:
         arguments: what stands after `course lab` on the command line.
 
     Raises:
-        CommandError: if the lesson does not exist or `.venv` cannot be made.
+        CommandError: if the lesson does not exist, or something cannot be made in the clone.
     """
     options = _parser().parse_args(arguments)
     lesson = _notebook(root, options.lesson)
@@ -27,29 +42,78 @@ def main(root: Path, arguments: list[str]) -> int:
     if options.prepare_only:
         say("Ready. To open the course: python3 -m course lab")
         return 0
+    arrange_panels(root)
+    command = server_command(root, lesson, port=options.port, open_browser=not options.no_browser)
+    say(f"Opening {lesson.relative_to(root)} in JupyterLab. Stop it with Ctrl-C.")
+    return become(root, command)
+
+
+def server_command(
+    root: Path, lesson: Path, *, port: int | None = None, open_browser: bool = True
+) -> list[str]:
+    """Return the arguments with which Python becomes JupyterLab, open at a lesson.
+
+    Args:
+        root: the clone, above which JupyterLab shows nothing.
+        lesson: the notebook to open, in the clone.
+        port: JupyterLab's port, or None for 8888 or the next that is free.
+        open_browser: False to print the address only.
+    """
     command = [
         "-m",
         "jupyterlab",
         "--ServerApp.ip=127.0.0.1",
         f"--ServerApp.root_dir={root}",
         "--LabApp.extension_manager=readonly",
+        f"--LabApp.app_settings_dir={SETTINGS}",
+        f"--LabApp.workspaces_dir={_workspaces(root)}",
         f"--LabApp.default_url=/lab/tree/{lesson.relative_to(root).as_posix()}",
+        *(f"--ContentsManager.hide_globs={pattern}" for pattern in NOT_LISTED),
     ]
-    if options.port is not None:
-        command.append(f"--ServerApp.port={options.port}")
-    if options.no_browser:
+    if port is not None:
+        command.append(f"--ServerApp.port={port}")
+    if not open_browser:
         command.append("--no-browser")
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         # Containers run as root, and JupyterLab refuses root unless told.
         command.append("--allow-root")
-    say(f"Opening {lesson.relative_to(root)} in JupyterLab. Stop it with Ctrl-C.")
-    return become(root, command)
+    return command
+
+
+def arrange_panels(root: Path) -> None:
+    """Put the course's arrangement of panels where JupyterLab looks for it, the first time.
+
+    JupyterLab writes the learner's changes into the same file, so a later start leaves it alone.
+
+    Args:
+        root: the clone.
+
+    Raises:
+        CommandError: if they cannot be written there.
+    """
+    file = _workspaces(root) / WORKSPACE
+    if file.exists():
+        return
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(SETTINGS / WORKSPACE, file)
+    except OSError as error:
+        raise CommandError(
+            f"JupyterLab's panels cannot be kept in build/lab ({error.strerror}).",
+            "Delete build/lab, or give yourself the right to write in the clone.",
+        ) from None
+
+
+def _workspaces(root: Path) -> Path:
+    return root / "build" / "lab" / "workspaces"
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python3 -m course lab",
         description="Make .venv where needed, and open JupyterLab at a lesson.",
+        epilog="JupyterLab's panels stay as you leave them. To have them as they were at first, "
+        "stop JupyterLab and delete build/lab.",
     )
     parser.add_argument(
         "--lesson", default="00", metavar="NN", help="the lesson to open (default: 00)"

@@ -8,7 +8,8 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -60,8 +61,16 @@ def browser(chromium: str) -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="session")
+def serve(chromium: str) -> Callable[..., AbstractContextManager[str]]:
+    """Start a JupyterLab and give its address: see `_serving`."""
+    return _serving
+
+
+@pytest.fixture(scope="session")
 def lab(
-    chromium: str, tmp_path_factory: pytest.TempPathFactory, kernel_server: Path
+    serve: Callable[..., AbstractContextManager[str]],
+    tmp_path_factory: pytest.TempPathFactory,
+    kernel_server: Path,
 ) -> Iterator[str]:
     """The address of a JupyterLab that serves a copy of the lessons."""
     folder = tmp_path_factory.mktemp("a clone with spaces")
@@ -70,23 +79,9 @@ def lab(
     settings = folder / "lab" / "settings"
     settings.mkdir(parents=True)
     (settings / "overrides.json").write_text(json.dumps(SETTINGS), encoding="utf-8")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    environment = os.environ | {
-        "EHR_COURSE_HOME": str(folder / "home"),
-        "JUPYTER_CONFIG_DIR": str(folder / "config"),
-        "JUPYTER_DATA_DIR": str(folder / "data"),
-        "JUPYTER_PATH": str(kernel_server),
-        "JUPYTERLAB_SETTINGS_DIR": str(folder / "user-settings"),
-        "JUPYTERLAB_WORKSPACES_DIR": str(folder / "workspaces"),
-    }
-    environment.pop("EHR_COURSE_RAISE", None)
-    environment.pop("MPLBACKEND", None)
-    log = (folder / "server.log").open("w", encoding="utf-8")
-    server = subprocess.Popen(
-        [
-            sys.executable,
+
+    def command(port: int) -> list[str]:
+        return [
             "-m",
             "jupyterlab",
             "--no-browser",
@@ -98,20 +93,50 @@ def lab(
             f"--LabApp.app_settings_dir={settings}",
             "--LabApp.extension_manager=readonly",
             "--LabApp.expose_app_in_browser=True",
-        ],
-        cwd=folder,
-        env=environment,
-        stdout=log,
-        stderr=subprocess.STDOUT,
-    )
-    address = f"http://127.0.0.1:{port}"
-    try:
-        _wait_until_it_answers(address, server, folder / "server.log")
+        ]
+
+    with serve(command, folder, JUPYTER_PATH=str(kernel_server)) as address:
         yield address
-    finally:
-        server.terminate()
-        server.wait(timeout=30)
-        log.close()
+
+
+@contextmanager
+def _serving(command: Callable[[int], list[str]], folder: Path, **settings: str) -> Iterator[str]:
+    """Run a JupyterLab, and give its address.
+
+    Args:
+        command: from a free port, what makes Python that JupyterLab.
+        folder: where it runs, and what it has for a home.
+        settings: of its environment.
+    """
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    environment = os.environ | {
+        "EHR_COURSE_HOME": str(folder / "home"),
+        "JUPYTER_CONFIG_DIR": str(folder / "config"),
+        "JUPYTER_DATA_DIR": str(folder / "data"),
+        "JUPYTERLAB_SETTINGS_DIR": str(folder / "user-settings"),
+        "JUPYTERLAB_WORKSPACES_DIR": str(folder / "workspaces"),
+        **settings,
+    }
+    environment.pop("EHR_COURSE_RAISE", None)
+    environment.pop("MPLBACKEND", None)
+    address = f"http://127.0.0.1:{port}"
+    file = folder / "server.log"
+    with file.open("w", encoding="utf-8") as log:
+        server = subprocess.Popen(
+            [sys.executable, *command(port)],
+            cwd=folder,
+            env=environment,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            _wait_until_it_answers(address, server, file)
+            yield address
+        finally:
+            server.terminate()
+            server.wait(timeout=30)
 
 
 def _wait_until_it_answers(address: str, server: subprocess.Popen, log: Path) -> None:
