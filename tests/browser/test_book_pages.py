@@ -1,0 +1,101 @@
+"""A lesson's page in the book, in a real browser: what is folded, and what a phone shows."""
+
+from __future__ import annotations
+
+import base64
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+import pytest
+from playwright.sync_api import Browser, Page
+
+from course.bookmaker import make_book
+from course.notebook import FOLDED_SECTION
+from course.syllabus import load_syllabus
+from ehr_course.plots.drawings.canvas import Canvas
+
+ROOT = Path(__file__).resolve().parents[2]
+PHONE = {"width": 390, "height": 844}
+DESK = {"width": 1300, "height": 900}
+
+
+@pytest.fixture(scope="module")
+def lesson_page(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The address of lesson 07's page, of a book whose lessons are short."""
+    root = tmp_path_factory.mktemp("a book")
+    shutil.copytree(ROOT / "course", root / "course")
+    (root / "lessons").mkdir()
+    for lesson in load_syllabus():
+        stored = nbformat.read(ROOT / "lessons" / f"{lesson.name}.ipynb", as_version=4)
+        cells = [
+            c for c in stored.cells if any(t[:6] == "claim:" for t in c.metadata.get("tags", []))
+        ]
+        for cell in cells:
+            cell.outputs = []
+        if lesson.number == "07":
+            cells = [a_picture(), words(f"{FOLDED_SECTION}\n\nIts first words."), *cells]
+        stored.cells = [stored.cells[0], *cells]
+        nbformat.write(stored, root / "lessons" / f"{lesson.name}.ipynb")
+    return (make_book(root, root / "build").parent / "lessons" / "07_tokenization.html").as_uri()
+
+
+def words(source: str) -> nbformat.NotebookNode:
+    return nbformat.v4.new_markdown_cell(source)
+
+
+def a_picture() -> nbformat.NotebookNode:
+    picture = Canvas(2.0, "A drawing", "A drawing with a title and nothing else.").finish()
+    data = {
+        "image/png": base64.b64encode(picture.png()).decode("ascii"),
+        "text/plain": picture.alternative_text,
+    }
+    shown = nbformat.v4.new_output("execute_result", data=data, execution_count=1)
+    return nbformat.v4.new_code_cell("draw()", outputs=[shown], execution_count=1)
+
+
+@pytest.fixture
+def at_a_desk(browser: Browser) -> Iterator[Page]:
+    page = browser.new_page(viewport=DESK)
+    yield page
+    page.close()
+
+
+@pytest.fixture
+def on_a_phone(browser: Browser) -> Iterator[Page]:
+    page = browser.new_page(viewport=PHONE)
+    yield page
+    page.close()
+
+
+def test_what_readers_of_the_tutorial_need_is_folded_until_it_is_opened(at_a_desk, lesson_page):
+    at_a_desk.goto(lesson_page)
+    first_words = at_a_desk.get_by_text("Its first words.")
+    assert not first_words.is_visible()
+    at_a_desk.get_by_text("What its documents say, and what holds").click()
+    assert first_words.is_visible()
+
+
+def test_a_link_to_a_claim_opens_what_hides_it(at_a_desk, lesson_page):
+    at_a_desk.goto(f"{lesson_page}#claim-3")
+    at_a_desk.wait_for_function("() => document.querySelector('details.folded-section').open")
+    cell = at_a_desk.locator("[class*='tag_claim:3']").first
+    assert cell.is_visible()
+    assert 0 <= cell.bounding_box()["y"] < DESK["height"]
+
+
+def test_a_picture_keeps_a_size_that_can_be_read_on_a_phone(on_a_phone, lesson_page):
+    on_a_phone.goto(lesson_page)
+    picture = on_a_phone.locator(".cell_output img").first
+    assert picture.bounding_box()["width"] >= 600
+    page_width = on_a_phone.evaluate("document.documentElement.scrollWidth")
+    assert page_width <= PHONE["width"], "the picture moves sideways, and the page does not"
+
+
+def test_a_picture_fits_the_column_at_a_desk(at_a_desk, lesson_page):
+    at_a_desk.goto(lesson_page)
+    picture = at_a_desk.locator(".cell_output img").first.bounding_box()
+    column = at_a_desk.locator("article").first.bounding_box()
+    assert picture["x"] >= column["x"]
+    assert picture["x"] + picture["width"] <= column["x"] + column["width"] + 1
