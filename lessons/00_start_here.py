@@ -1,170 +1,392 @@
 # %% [markdown]
 # # 00 · Start here
 #
-# 20 minutes · Prerequisites: none
+# 40 minutes · Prerequisites: none
 #
 # You will be able to:
 #
 # - Describe a patient as visits and a visit as ICD-9 codes.
 # - Name the category and the chapter of a code.
 # - Count the pieces into which a text tokenizer breaks a code.
-# - Name the outcomes of a check, after seeing four of them.
+# - Tell the five outcomes of a check apart.
+# - Tell how few diagnoses are enough to single out a person.
 # - Verify that this machine can run the lessons.
 
 # %% [markdown]
-# ## What does a hospital know about you?
+# ## Which of these patients did a model write?
 #
-# A great deal: notes, laboratory values, images. One part of it is short
-# and easy to count: a list of codes, one for each diagnosis, written down
-# for every stay. Look at one person.
+# Below are the [diagnoses](../course/book/glossary.md#diagnosis) of four
+# people. In each row, one list comes from the course's practice hospital, and
+# a model wrote the other. Which are the model's?
+#
+# (Three dots stand for a hidden cell, which prepares something or checks what
+# the text says. The first two load the hospital and a trained model. If one
+# raises an error, run `python3 -m course doctor` in a terminal, in the folder
+# of the course: it says what is missing.)
 
 # %% tags=["parameters"]
 PROFILE = "tiny"  # "tiny", "small" or "full": how many patients
 SEED = 0
 
-# %%
+# %% tags=["hide-input"]
+# set-up
 import os
 import platform
+import random
 import sys
 from importlib.metadata import version
+from itertools import combinations
 
+import numpy as np
 import psutil
 import torch
 
 from ehr_course import icd9
+from ehr_course.course_files import solutions_folder
 from ehr_course.exercises import check, hint, progress
+from ehr_course.exercises.catalogue import find_exercise
+from ehr_course.generation.patients import Wanted, generate_patients
+from ehr_course.models.saved import load_checkpoint
+from ehr_course.plots.drawings.course_map import (
+    draw_check,
+    draw_course_map,
+)
+from ehr_course.plots.drawings.start_here import (
+    draw_codes,
+    draw_guess,
+    draw_patient,
+    draw_pieces,
+    draw_shares,
+    draw_singled_out,
+)
+from ehr_course.plots.record import returning_codes
 from ehr_course.sources.synthetic import make_cohort
 from ehr_course.tokenizers.notes import NoteTokenizer
 from ehr_course.widgets.record import record_explorer
 
-# %%
+# %% tags=["hide-input"]
+# the hospital, the model, and pairs of records to guess at
 n_patients = {"tiny": 300, "small": 5_000, "full": 46_520}[PROFILE]
-cohort = make_cohort(n_patients, seed=SEED)
-patient = next(r for r in cohort if len(r.visits) == 2 and r.age > 50)
+patients = make_cohort(n_patients, seed=SEED)
+hospital = make_cohort(10_000, seed=SEED + 1)
+loaded = load_checkpoint("tiny_prompt_bart")
+model, tokenizer = loaded.model, loaded.tokenizer
 
-print(f"age {patient.age}, sex {patient.sex}")
-for visit in patient.visits:
-    print(f"admitted {visit.admitted:%B %Y}")
-    for code in visit.codes:
-        print(f"  {icd9.dotted(code):>7}  {icd9.title(code)}")
+
+def fits_a_card(record):
+    return len(record.visits) == 1 and 3 <= len(record.codes) <= 6
+
+
+def written_for(person, seed):
+    """The first record that fits a card, of 40 that the model writes."""
+    wanted = [Wanted(person.age, person.sex)] * 40
+    written = generate_patients(model, tokenizer, wanted, seed=seed)
+    return next(filter(fits_a_card, written), written[0])
+
+
+def new_round(number):
+    """Two pairs of records, and which of them the model wrote."""
+    rng = random.Random(number)
+    # Rounds 1, 2 and 3 have different answers, and so have 4, 5, 6 and 7.
+    places = [(0, 0), (0, 1), (1, 0), (1, 1)]
+    sides = random.Random(number // 4).sample(places, 4)[number % 4]
+    rows = []
+    for side, sex, ages in zip(
+        sides, "FM", (range(1, 11), range(70, 90)), strict=True
+    ):
+        person = rng.choice(
+            [
+                r
+                for r in hospital
+                if r.sex == sex and r.age in ages and fits_a_card(r)
+            ]
+        )
+        row = [person]
+        row.insert(side, written_for(person, seed=SEED + number))
+        rows.append(tuple(row))
+    return rows, " and ".join(("AB"[sides[0]], "CD"[sides[1]]))
+
+
+# %%
+rows, answer = new_round(1)
+draw_guess(rows)
+
 
 # %% [markdown]
-# This is an **electronic health record** (EHR), cut down to what this
-# course needs: a *patient* with an age and a sex, their *visits* in time
-# order, and for each visit its *codes*, the most important first.
+# <details><summary>Answer</summary>
+# In round 1 the model wrote A and D, and nothing in these four lists gives it
+# away. For another round, change the number, and print <code>answer</code> when
+# you have guessed. In round 2 you can catch it: one diagnosis does not fit the
+# patient's sex.
+# </details>
 #
-# The person does not exist. They come from a program of this course, the
-# *embedded hospital*, which invents patients with real codes, so that you
-# can look at everything and share everything. Their dates lie in the
-# future because those of MIMIC do. MIMIC is a hospital's database that
-# researchers may use after a training and an agreement; it shifts every
-# patient's dates to protect them. If you have access, lesson 08 loads
-# real patients through the same functions.
+# (All lists are chosen to fit on a card, with one visit and three to six codes.
+# The model's is the first of 40 attempts that does.)
 #
-# Move the slider to meet the others.
+# The model was given nothing but what the yellow box says, its
+# [prompt](../course/book/glossary.md): an age and a sex. Nobody gave it rules
+# about which illnesses children or old men have. So ask it for 200 girls of 2
+# and 200 men of 80, and compare them with people in the hospital of that sex
+# and age, give or take a year.
 
-# %% tags=["widget"]
-record_explorer(cohort[:40])
+# %%
+def shares_for(age, sex, n=200):
+    wanted = [Wanted(age, sex)] * n
+    written = generate_patients(model, tokenizer, wanted, seed=SEED)
+    alike = [r for r in hospital if r.sex == sex and abs(r.age - age) <= 1]
+    return written, alike
+
+
+groups = {who: shares_for(*who) for who in [(2, "F"), (80, "M")]}
+draw_shares(groups)
+
+# %% tags=["hide-input"]
+# check: no code in common, shares like the hospital's, women, births
+most_frequent, gaps = [], []
+for written, alike in groups.values():
+    shares = {
+        code: [
+            sum(code in r.codes for r in records) / len(records)
+            for records in (written, alike)
+        ]
+        for code in {code for record in written for code in record.codes}
+    }
+    top = sorted(shares, key=shares.get)[-5:]
+    most_frequent.append(set(top))
+    gaps += [abs(np.subtract(*shares[code])) for code in top]
+assert not most_frequent[0] & most_frequent[1]
+assert max(gaps) < 0.2
+assert SEED or (np.median(gaps) < 0.05 and max(gaps) > 0.09)
+
+
+def share_with(category, records):
+    having = [
+        any(icd9.category(code) == category for code in record.codes)
+        for record in records
+    ]
+    return sum(having) / len(having)
+
+
+women = shares_for(80, "F")[0]
+assert 0.02 < share_with("600", women) < 0.1
+assert share_with("600", groups[(80, "M")][0]) > 0.3
+assert 0.05 < share_with("V30", groups[(2, "F")][0]) < 0.15
+assert not share_with("V30", [r for r in hospital if r.age > 0])
+for category in ("600", "603", "752"):
+    girls = [r for r in hospital if r.sex == "F" and r.age > 0]
+    assert not share_with(category, girls)
+assert SEED or "6039" in new_round(2)[0][0][0].codes
+
+# %% [markdown]
+# The two panels have no code in common. In most pairs the bars are within a few
+# points; some are about ten apart, and lesson 19 asks when that matters. For
+# sex alone, change `"M"` to `"F"`: the prostate leaves the picture. But the
+# model also slips. About one in ten of its girls of 2 has a code that records
+# her own birth, and a few of its women of 80 have a prostate after all. In the
+# hospital nobody does.
+#
+# You are going to build this model, every part of it. It is a
+# [language model](../course/book/glossary.md): it
+# writes one [token](../course/book/glossary.md) after another, here a
+# code, each drawn from probabilities that it learned.
+#
+# Now the second surprise: nobody in the hospital exists either. A program of
+# the course, the [embedded hospital](../course/book/glossary.md), makes its
+# patients. They are [synthetic](../course/book/glossary.md), generated rather
+# than recorded, so that you can look at everything and share it. Real records
+# lie in databases such as [MIMIC-III](../course/book/glossary.md), which
+# researchers may use after completing a training course and signing an
+# agreement. Lesson 08 loads them with the same functions, if you have access.
+#
+# ## What you will build
+
+# %%
+draw_course_map(file.stem for file in solutions_folder().glob("*.py"))
+
+
+# %% [markdown]
+# On the upper road, the model is a small
+# [BART](../course/book/glossary.md): one half reads a record that
+# has been damaged on purpose, and the other half restores the original. When
+# nothing of the record is left, it has only the prompt to go on, and writes a
+# record of its own.
+#
+# The lower road begins at a
+# [clinical note](../course/book/glossary.md), free text about a stay, and
+# ends at its [summary](../course/book/glossary.md). Its model is a
+# [pointer-generator](../course/book/glossary.md), which at each step either
+# writes a word that it knows or copies one from the note.
+#
+# The lessons come in the order of their numbers, which jump from 00 to 07
+# because the course grew out of parts 07 to 15 of a longer series. Nothing is
+# missing.
+#
+# ## One patient
+#
+# Everything a hospital stores about a person is an
+# [electronic health record](../course/book/glossary.md) (EHR):
+# notes, laboratory values, images. This course keeps the part that is short
+# and easy to count.
+
+# %%
+def two_short_visits(record):
+    return [len(visit.codes) <= 6 for visit in record.visits] == [True] * 2
+
+
+def returning(record):
+    return len(returning_codes(record))
+
+
+patient = max(filter(two_short_visits, patients), key=returning)
+draw_patient(patient)
+
+# %% [markdown]
+# A [patient](../course/book/glossary.md) has an
+# [age](../course/book/glossary.md), counted in full years at the
+# first stay, a [sex](../course/book/glossary.md) as the hospital
+# recorded it, and one or more
+# [visits](../course/book/glossary.md#visit) in time order. A visit
+# is one stay in hospital. It has a list of
+# [codes](../course/book/glossary.md#code), one for each diagnosis, the main
+# reason for the stay first. Chronic illnesses reappear at the next visit,
+# alongside new ones. The dates lie in the future: MIMIC shifts its dates
+# to protect patients, and the practice hospital imitates that. In Python the
+# record is just as short; as in most files, its codes are written without the
+# dot.
+
+# %%
+print(patient.age, patient.sex)
+for visit in patient.visits:
+    print(visit.admitted.year, visit.codes)
 
 # %% [markdown]
 # ## What a code says
 #
-# The codes are **ICD-9-CM**: the International Classification of
-# Diseases, ninth revision, as American hospitals used it until 2015. A
-# code is a path in a tree. The first three characters are its
-# *category*, the digits after the dot make it more precise, and
-# categories are grouped in *chapters*.
+# The codes are those of
+# [ICD-9-CM](../course/book/glossary.md), the International
+# Classification of Diseases, ninth revision, as American hospitals used it
+# until 2015. A code is a path in a tree. The widest groups are the
+# [chapters](../course/book/glossary.md#chapter), 19 of them. Each
+# holds [categories](../course/book/glossary.md#category), and the
+# first three characters of a code name its category. What follows the dot
+# makes it more precise.
 
 # %%
-for code in ("42731", "25000", "V3001", "E8859"):
-    print(icd9.dotted(code), "·", icd9.title(code))
-    print("   category", icd9.category(code))
-    chapter = icd9.chapter(code)
-    print(f"   chapter {chapter.number}: {chapter.title}")
+draw_codes(["428.0", "V30.01", "E885.9"])
 
 # %% [markdown]
-# Codes that begin with V are no diseases: V30 is being born, V45 what is
-# left of an operation, V58.66 the long use of aspirin. Codes that begin
-# with E say how an injury happened, and their category has four
-# characters.
+# The last two rows are special. A
+# [V code](../course/book/glossary.md) is not a disease but
+# another reason for care: V30, for example, records a birth. An
+# [E code](../course/book/glossary.md) says how an injury
+# happened, and its category has four characters.
 #
-# A code is text, not a number. `038.9` is septicemia. Files drop the dot
-# and say `0389`. Read as a number, that is 389, hearing loss.
+# The course's `icd9` module knows the tree. Try codes of your own here.
+
+# %%
+for code in ("42731", "V3001", "E8859"):
+    chapter = icd9.chapter(code)
+    print(icd9.dotted(code), "·", icd9.title(code))
+    print("   category", icd9.category(code))
+    print("   chapter", chapter.number, "·", chapter.title)
+
+# %% [markdown]
+# Most codes look like numbers, so you might read them as numbers. But without
+# its dot, 038.9, blood poisoning, is `0389`. Read as a number, that is 389, and the patient is hard of hearing.
 
 # %%
 for code in ("0389", "389"):
     print(f"{code:>4}  {icd9.title(code)}")
+
+# %% tags=["hide-input"]
+# check: what the text says about codes
 assert icd9.title("0389") != icd9.title("389")
+assert len(icd9.category("E8859")) == 4
+assert icd9.chapter("E8859").number == 19
 
 # %% [markdown]
-# An `assert` in a cell checks what the text says. If it does not hold on
-# your machine, the cell raises.
+# A code is text. Keep it as text from the first file to the last.
 #
-# ## Why a course about this?
+# Now meet more people, in the colours of the chapters. (A dark bar on the left
+# marks the second of two similar colours.) **Move the slider** from left to
+# right: after the first person, people are in order of age, and their colours
+# change.
+
+# %% tags=["widget"]
+first = next(
+    record
+    for record in patients
+    if len(record.visits) == 3 and returning(record) >= 3
+)
+by_age = sorted(patients[:40], key=lambda record: record.age)
+record_explorer([first, *by_age])
+
+# %% [markdown]
+# ## Can a model for text read codes?
 #
-# You are going to build models that *generate* patients: give one an age
-# and a sex, and it writes a record that such a person might have. A
-# language model does that, token by token. Its tokenizer decides what a
-# token is, and the usual one is made for text.
-#
-# Here is such a tokenizer, trained in this cell on the diagnoses of the
-# embedded hospital, written out as sentences. What does it make of a
-# word, and what of a code? A `▁` stands for the space before a word.
+# A [tokenizer](../course/book/glossary.md) decides what a token is. The usual
+# kind learns [subword pieces](../course/book/glossary.md#subword-piece), words
+# and parts of words, from many sentences. Train one on the diagnoses of all
+# patients, written out in words.
 
 # %%
 sentences = [
     f"{record.age} year old with {icd9.title(code)}."
-    for record in cohort
+    for record in patients
     for code in record.codes
 ]
 text_tokenizer = NoteTokenizer.train(sentences, vocab_size=600)
 
-for text in ("hypertension", "diabetes", "401.9", "250.00", "427.31"):
-    pieces = text_tokenizer.pieces(text)
-    print(f"{text:>12}  {len(pieces)}  {pieces}")
-
-# %%
-codes = sorted({code for record in cohort for code in record.codes})
-pieces = [len(text_tokenizer.pieces(icd9.dotted(code))) for code in codes]
-print(f"{len(codes)} codes, {sum(pieces) / len(codes):.1f} pieces a code")
-assert sum(pieces) / len(codes) > 3
-
+texts = ("hypertension", "fracture", "failure")
+texts += ("401.9", "250.00", "427.31")
+draw_pieces({text: text_tokenizer.pieces(text) for text in texts})
 
 # %% [markdown]
-# These words are one piece each. A code, which the tokenizer never met,
-# is shattered into digits. Lesson 07 asks whether that can be helped, and
-# gives every code a token of its own.
+# (A `▁` stands for the space before a word.) Frequent words stay whole.
+# Codes, which the tokenizer never met, fall apart, most of them into single
+# digits. How bad is it on average?
+
+# %%
+codes = sorted({code for record in patients for code in record.codes})
+pieces = [len(text_tokenizer.pieces(icd9.dotted(code))) for code in codes]
+print(f"{len(codes)} codes, {sum(pieces) / len(codes):.1f} pieces a code")
+
+# %% tags=["hide-input"]
+# check: codes fall apart, frequent words do not
+assert sum(pieces) / len(codes) > 3
+assert all(len(text_tokenizer.pieces(word)) == 1 for word in texts[:3])
+
+# %% [markdown]
+# A model would spend its effort on spelling. Would it help to train the
+# tokenizer on codes as well? It helps the common codes, as lesson 07 measures,
+# and the rare ones still break. So there every code gets a token of its own.
 #
 # ## How the exercises work
 #
-# Every exercise is a function to complete, with a call of `check` below
-# it. A check tries your function on chosen inputs and on fresh random
-# ones, and has five things to say:
-#
-# | outcome | what it means |
-# |---|---|
-# | ○ not attempted yet | the stub is still there |
-# | ✘ not yet | your function is wrong; you see where and why |
-# | ⚠ error in your code | your function raised; you see your own line |
-# | ✔ solved | right on every input |
-# | ✔ solved, with a remark | right, and there is one thing to know |
-#
-# Meet the first four. Run the next cell as it is. Then replace the line that
-# raises by each of these, and run the cell again each time:
-#
-# 1. `return len(visits)`
-# 2. `return len(visits.codes)`
-# 3. your own answer
-#
+# Every exercise is a function for you to complete, with a call of `check`
+# below it.
+
+# %%
+draw_check(find_exercise("00.1"))
+
+
+# %% [markdown]
 # ### 00.1 How many different codes?
 #
 # Try It Yourself · ★ · 3 minutes
 #
-# `visits` is a list of visits, each a list of codes. Return how many
-# different codes the patient has. A code can be written down several
-# times, also within one visit.
+# `visits` is a list of visits. Unlike above, a visit is just a list of codes.
+# Return how many different codes the patient has. A code can be written down
+# several times, also within one visit.
 #
 # Example: `count_codes([["4280", "42731"], ["4280"]])` is `2`.
+#
+# Meet four of the five outcomes. Run the next cell as it is. Then replace the
+# line that raises with each of these, and run the cell again each time:
+#
+# 1. `return len(visits)`
+# 2. `return len(visits.codes)`
+# 3. your own answer
 
 # %% tags=["exercise:00.1", "nbval-ignore-output"]
 def count_codes(visits: list[list[str]]) -> int:
@@ -173,22 +395,115 @@ def count_codes(visits: list[list[str]]) -> int:
 
 check("00.1", count_codes)
 
-# %% [markdown]
-# When a check fails, its message ends in a *seed*. Put it into the call,
-# as the message shows, and the same random inputs come again, as often
-# as you like. `hint("00.1")` shows the next hint each time, and with a
-# number it shows that one.
-
-# %% tags=["nbval-ignore-output"]
-hint("00.1", 1)
 
 # %% [markdown]
-# `progress` shows where you stand in the whole course. It is kept in
-# your user folder, not in this notebook, so a fresh copy of the course
-# still knows it.
+# The fifth outcome, a remark, says something about a right answer. When a check fails, its message ends with a
+# [seed](../course/book/glossary.md), the number from which the
+# random inputs are made. Put it into the call, as the message shows, and the
+# same inputs come again.
+#
+# When you are stuck, call `hint("00.1")` in a cell of your own; each call
+# shows one more hint. `progress()` shows where you stand in the whole course;
+# it is kept outside the course's folder, so a fresh copy remembers it.
 
-# %% tags=["nbval-ignore-output"]
-progress()
+# %% [markdown]
+# ## How much does a record give away?
+#
+# Why invent patients at all? The obvious way is to take the names out of real
+# records. But a stranger may know a few diagnoses of somebody, from a
+# colleague or from a newspaper. How many does it take to find that person's
+# record?
+
+# %% tags=["hide-input"]
+# who is singled out by one code, by two, by more
+def singled_out(people):
+    their_codes = sorted({c for record in people for c in record.codes})
+    # (people, codes): 1 where the person has the code
+    has = [[code in set(r.codes) for code in their_codes] for r in people]
+    has = np.array(has, np.float32)
+    together = has.T @ has  # how many people have both of two codes
+
+    enough, never, examples = [0, 0, 0], 0, []
+    for row in has:
+        mine = np.flatnonzero(row)
+        shared = together[np.ix_(mine, mine)]
+        if (shared.diagonal() == 1).any():
+            enough[0] += 1
+        elif (shared == 1).any():
+            enough[1] += 1
+            examples.append((shared.diagonal().min(), -len(mine), mine))
+        elif (has @ row == row.sum()).sum() > 1:
+            never += 1
+        else:
+            enough[2] += 1
+
+    # The example: few codes, and none of them rare.
+    short = [one for one in examples if one[1] >= -4] or examples
+    mine = max(short, key=lambda one: one[:2])[2]
+    shared = together[np.ix_(mine, mine)]
+    codes = [their_codes[column] for column in mine]
+    pair = tuple(codes[place] for place in np.argwhere(shared == 1)[0])
+    others = []
+    for code in codes:
+        alike = [r.codes for r in people if code in r.codes]
+        alike = [c for c in alike if not set(codes) <= set(c)]
+        others += [c for c in alike if c not in others][:2]
+    having = shared.diagonal().astype(int).tolist()
+    return codes, having, others, pair, enough, never
+
+
+# %%
+people = make_cohort(300, seed=SEED)
+draw_singled_out(*singled_out(people))
+
+# %% tags=["hide-input"]
+# check: most of 300 people, and fewer among 3,000
+few, many = (
+    sum(singled_out(crowd)[4][:2]) / len(crowd)
+    for crowd in (people, make_cohort(3_000, seed=SEED))
+)
+assert few > 0.75
+assert many < few - 0.1
+assert SEED or set(singled_out(people)[3]) == {"27800", "5409"}
+
+
+# %% [markdown]
+# For most of these people one or two diagnoses are enough. In the example, an
+# extreme case, they are obesity and appendicitis, and neither is rare: look at
+# the numbers below the columns. These are only 300 people,
+# and invented ones; among more it takes more codes (try 3,000).
+# [A study](https://pubmed.ncbi.nlm.nih.gov/20442151/) of real records found that
+# nearly every patient can be told from more than a million others by their
+# diagnosis codes. That is why records are locked away, why made-up ones are
+# worth having, and why lesson 19 asks whether a model has learned somebody's
+# record by heart.
+#
+# The next exercise is optional. It shows what the hard exercises of the course
+# feel like: it states the goal and leaves the idea to you.
+#
+# ### 00.2 How few diagnoses single out a person?
+#
+# Try It Yourself · ★★★ · 10 minutes
+#
+# `patients` is a list of at least two patients, each a list of different
+# codes, and `i` is the index of one of them. A stranger knows some codes of
+# patient `i`, and looks for everybody who has all of these. Return the
+# smallest number of codes that can single out patient `i`, if the stranger
+# happens to know the most telling ones. Return 0 if even all codes of patient
+# `i` are not enough: somebody else can have the very same codes, or all of
+# them and more. In this exercise nobody has more than six codes, and speed
+# does not matter.
+#
+# Example: in `[["486", "4019"], ["486", "2724"], ["4019", "2724"]]` each
+# code belongs to two patients, and each pair to one. The result is `2` for
+# every `i`. In `[["486"], ["486", "4019"]]` it is `0` for the first patient.
+
+# %% tags=["exercise:00.2", "nbval-ignore-output"]
+def fewest_codes(patients: list[list[str]], i: int) -> int:
+    raise NotImplementedError("00.2: replace this line")
+
+
+check("00.2", fewest_codes)
 
 # %% [markdown]
 # ## Is your machine ready?
@@ -196,7 +511,8 @@ progress()
 # The course runs on a laptop with two cores and 8 GB of memory. It needs
 # no GPU, and uses one where there is one.
 
-# %% tags=["nbval-ignore-output"]
+# %% tags=["nbval-ignore-output", "hide-input"]
+# check: what this machine has
 needed = ("torch", "transformers", "sentencepiece", "polars", "jupyterlab")
 print("Python", platform.python_version())
 for package in needed:
@@ -207,22 +523,21 @@ print(f"{psutil.virtual_memory().total / 2**30:.0f} GiB of memory")
 assert sys.version_info >= (3, 11)
 
 # %% [markdown]
-# If a cell raised, go to the folder of the course in a terminal and run
-# `python3 -m course doctor`: it says what is missing.
+# How much a lesson computes is set by the [profile](../course/book/glossary.md) at its top.
 #
-# ## The map
+# ## The lessons
 #
 # <!-- lessons: python3 -m course build writes them from course/syllabus.yml -->
 #
 # | lesson | minutes | you build |
 # |---|---|---|
-# | [00 Start here](00_start_here.ipynb) | 20 | a first patient, and a first check |
-# | [07 Tokenization](07_tokenization.ipynb) | 75 | two tokenizers: one for codes, one for notes |
-# | [08 Data loading](08_data_loading.ipynb) | 60 | the way from hospital tables to patients |
-# | [09 Corruption](09_corruption.ipynb) | 90 | noise to repair, and a target that does not leak |
-# | [10 Data flow](10_data_flow.ipynb) | 60 | batches that waste little and can be repeated |
-# | [11 Model architecture](11_model_architecture.ipynb) | 105 | attention, masks, and a BART counted to the last weight |
-# | [12 Conditional prompt](12_conditional_prompt.ipynb) | 95 | a model whose patients follow age and sex |
+# | [00 Start here](00_start_here.ipynb) | 40 | a first patient, and a first check |
+# | [07 Tokenization](07_tokenization.ipynb) | 90 | two tokenizers: one for codes, one for notes |
+# | [08 Data loading](08_data_loading.ipynb) | 85 | the way from hospital tables to patients |
+# | [09 Corruption](09_corruption.ipynb) | 95 | noise to repair, and a target that does not leak |
+# | [10 Data flow](10_data_flow.ipynb) | 75 | batches that waste little and can be repeated |
+# | [11 Model architecture](11_model_architecture.ipynb) | 130 | attention, masks, and a BART counted to the last weight |
+# | [12 Conditional prompt](12_conditional_prompt.ipynb) | 100 | a model whose patients follow age and sex |
 # | [13 Multi-task learning](13_multi_task_learning.ipynb) | 75 | heads that guess age and sex, and one that cannot cheat |
 # | [14 Loss functions](14_loss_functions.ipynb) | 80 | every loss by hand, and a penalty that has a gradient |
 # | [15 Training loop](15_training_loop.ipynb) | 110 | a float16 training that stops and resumes to the bit |
@@ -233,11 +548,6 @@ assert sys.version_info >= (3, 11)
 #
 # <!-- end of the lessons -->
 #
-# The numbers are those of the chapters of a tutorial that the course
-# follows from chapter 07 to 15. The tutorial was never finished, and some
-# of what it says does not hold. Where a lesson repeats such a claim, it
-# measures it first.
-#
 # ## Recap
 #
 # - **A patient** is an age, a sex, and visits in time order; a visit is a
@@ -245,9 +555,11 @@ assert sys.version_info >= (3, 11)
 # - **A code** is text: a category of three characters (four for E codes),
 #   further digits, and a place in one of 19 chapters.
 # - **A text tokenizer** cuts a code into several pieces of digits.
-# - **A check** says not attempted, not yet, error in your code, solved,
-#   or solved with a remark.
-# - **Your machine** is ready if the cell above did not raise.
+# - **A check** says not attempted yet, error in your code, not yet, solved
+#   with a remark, or solved.
+# - **One or two diagnoses** are enough to single out most people among a
+#   few hundred.
+# - **Your machine** is ready if no cell above raised an error.
 #
 # ## Test yourself
 #
@@ -262,18 +574,38 @@ assert sys.version_info >= (3, 11)
 #
 # <details><summary>Answer</summary>
 # It would lose leading zeros, and 0389 and 389 are different diseases.
-# V and E codes are no numbers at all.
+# V and E codes are not numbers at all.
 # </details>
 #
-# 3. A check says "not yet" and names the seed 417. What does the seed
-#    give you?
+# 3. Two diagnoses are each shared by several people. Can the pair still
+#    identify one of them?
 #
 # <details><summary>Answer</summary>
-# The same random inputs again, so that you can repeat the failure while
-# you look for its cause.
+# Yes, if nobody else has both. Among more people that is less likely, and then
+# a third or a fourth diagnosis helps the stranger.
 # </details>
 #
 # ## What comes next
 #
-# [Lesson 07](07_tokenization.ipynb): a tokenizer for which every code is
-# one token.
+# You can now read a record, look up its codes, and ask the course's model for
+# a patient of any age, as `shares_for` does. In a table of your own with
+# ICD-9 codes, look for one that lost its leading zero: `icd9.title` raises an
+# error, or gives a disease that does not fit.
+#
+# But a model reads numbers, and a text tokenizer makes a mess of codes.
+# [Lesson 07](07_tokenization.ipynb) builds a tokenizer for which every code
+# is one token.
+
+# %% [markdown]
+# ## If you come from the tutorial
+#
+# Skip this unless you know the PromptEHR onboarding guide, the tutorial whose
+# chapters 07 to 15 this course follows.
+
+# %% [markdown]
+# **The numbers** of the lessons are those of its chapters. Lessons 16 to 19
+# go on from there, and write what it left unfinished.
+#
+# **Its claims** do not always hold. Where a lesson repeats one, a cell measures
+# it first. Claims that matter only to its readers stand in a folded section
+# like this one, and [What holds](../course/book/what_holds.md) lists them all.

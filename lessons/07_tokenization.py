@@ -1,45 +1,62 @@
 # %% [markdown]
 # # 07 · Tokenization
 #
-# 75 minutes · Prerequisites: 00
+# 90 minutes · Prerequisites: 00
 #
 # You will be able to:
 #
+# - Count the pieces into which a text tokenizer breaks a code, and say
+#   which codes it breaks.
 # - Compute the token id of a code from a vocabulary and its seven special
 #   tokens.
+# - Show what a moved offset does to saved token ids.
 # - Encode a patient as one sequence of token ids, visit by visit, and
 #   decode it again.
 # - Pad a batch of unequal sequences and build its attention mask.
-# - Count the pieces into which a subword model breaks a code, and say why.
-# - Compute the best segmentation of a word under a unigram language model.
-# - Show what a moved offset does to saved token ids.
+# - Compute the best segmentation of a word under a unigram language model,
+#   and the pieces that can still make up a code.
 
 # %% [markdown]
 # ## Why not simply write the record down as text?
 #
-# A language model reads text. A health record can be written as text:
-# `428.0`, `427.31`, `250.00`. So why build a tokenizer for codes at all?
-# Every language model brings one for text.
+# A language model reads text, and a health record can be written as
+# text: `428.0`, `427.31`, `250.00`. Every language model comes with a
+# tokenizer for text. Why build another one for codes?
 #
-# Let us try. You train a text tokenizer on clinical sentences, hand it a
-# patient's codes, and count what comes out. (The lesson follows a
-# chapter of a tutorial, and corrects it where it does not hold. You do
-# not need the tutorial.)
+# Try it: train a text tokenizer on clinical sentences and hand it codes.
 
 # %% tags=["parameters"]
 PROFILE = "tiny"  # "tiny", "small" or "full": how many patients
 SEED = 0
 
-# %%
+# %% tags=["hide-input"]
+# set-up
+import io
 import math
-from collections import Counter
+import random
+from collections import Counter, defaultdict
 
+import sentencepiece
 import torch
 from torch import Tensor
 from transformers import BartConfig
 
 from ehr_course import icd9
+from ehr_course.errors import InputError
 from ehr_course.exercises import check, hint, progress
+from ehr_course.plots.drawings.lattice import (
+    draw_invented_code,
+    draw_lattice,
+)
+from ehr_course.plots.drawings.tokenization import (
+    draw_chapters_of_pieces,
+    draw_moved_offset,
+    draw_padding,
+    draw_patient,
+    draw_pieces_by_rank,
+    draw_two_tokenizers,
+    draw_vocabulary,
+)
 from ehr_course.sources.splits import split_by_patient
 from ehr_course.sources.synthetic import make_cohort
 from ehr_course.tokenizers.codes import CodeTokenizer
@@ -47,9 +64,9 @@ from ehr_course.tokenizers.notes import NoteTokenizer
 from ehr_course.widgets.tokens import token_explorer
 
 # %% [markdown]
-# The patients come from the embedded hospital: synthetic people with
-# real ICD-9-CM codes. Lesson 08 shows how to load real ones. A tokenizer
-# learns from the training split alone.
+# The patients come from the embedded hospital of lesson 00. They are
+# [split](../course/book/glossary.md) into a training, a validation and a
+# test set. A tokenizer learns from the training set alone.
 
 # %%
 n_patients = {"tiny": 1_000, "small": 5_000, "full": 46_520}[PROFILE]
@@ -59,10 +76,10 @@ len(train), len(validation), len(test)
 
 
 # %% [markdown]
-# Each visit becomes a sentence that a doctor might write. The text
-# tokenizer learns its pieces from these sentences. It is SentencePiece's
-# unigram model; the second half of this lesson opens it. A `▁` in a
-# piece stands for the space before a word.
+# Each visit becomes a sentence that a doctor might write. A text
+# tokenizer, `note_tokenizer`, learns its pieces from these sentences, with
+# the library [SentencePiece](../course/book/glossary.md). `CodeTokenizer`
+# is what this lesson explains: it treats each code as one unit.
 
 # %%
 def write_note(record, visit):
@@ -76,32 +93,66 @@ notes = [write_note(r, visit) for r in train for visit in r.visits]
 note_tokenizer = NoteTokenizer.train(
     notes, vocab_size=800, character_coverage=1.0
 )
+tokenizer = CodeTokenizer.from_records(train)
 print(notes[0][:75])
-print(note_tokenizer.pieces("chronic hypertension"))
-print(note_tokenizer.pieces("acute hypotension"))
-
-# %% [markdown]
-# Many common words are one piece. Others are several, and some of those
-# still say something: `▁hypo` is Greek for "under". Now the codes.
 
 # %%
-codes = sorted({code for r in train for code in r.codes})
-shattered = {
-    code: note_tokenizer.pieces(icd9.dotted(code)) for code in codes
-}
-for code in ("4280", "42731", "25000", "V3001"):
-    print(f"{icd9.dotted(code):>7}  {shattered[code]}")
+draw_two_tokenizers(
+    "chronic hypertension",
+    ["4280", "42731", "25000"],
+    tokenizer,
+    note_tokenizer,
+)
 
-words = [word for note in notes for word in note.split()]
-per_word = sum(len(note_tokenizer.pieces(w)) for w in words) / len(words)
-per_code = sum(map(len, shattered.values())) / len(codes)
-print(f"{per_word:.1f} pieces a word, {per_code:.1f} pieces a code")
-assert per_code > 2 * per_word
 
 # %% [markdown]
-# Every code falls into several pieces. That was no fair test: the notes
-# hold no codes, so the tokenizer never met one. Train another on notes
-# that do.
+# Both words are common and stay whole, and the three codes fall apart into
+# digits. The lowest row is where this lesson leads. Now take every word and
+# every code, each counted once:
+
+# %%
+def mean_pieces(text_tokenizer, texts):
+    return sum(len(text_tokenizer.pieces(t)) for t in texts) / len(texts)
+
+
+codes = sorted({code for r in train for code in r.codes})
+written_codes = [icd9.dotted(code) for code in codes]
+words = {word for note in notes for word in note.split() if word.isalpha()}
+per_word = mean_pieces(note_tokenizer, words)
+per_code = mean_pieces(note_tokenizer, written_codes)
+print(f"{per_word:.1f} pieces per word, {per_code:.1f} pieces per code")
+
+
+# %% [markdown]
+# ## Was that a fair test?
+#
+# The sentences hold no codes, so `note_tokenizer` had never met one. Train
+# a second one, `fair`, on sentences that end in their codes. By default,
+# SentencePiece never joins a letter and a digit in one piece, so no code
+# like V27.0 could be whole, however common; for `fair`, that rule is
+# switched off. Then put the codes in order, the most common first, and
+# count the pieces of each.
+
+# %% tags=["hide-input"]
+# train on texts as NoteTokenizer.train does, but join letters and digits
+def train_joining(texts, vocab_size):
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(texts),
+        model_writer=model,
+        vocab_size=vocab_size,
+        character_coverage=1.0,
+        split_by_number=False,
+        unk_id=NoteTokenizer.unk_id,
+        bos_id=NoteTokenizer.bos_id,
+        eos_id=NoteTokenizer.eos_id,
+        pad_id=NoteTokenizer.pad_id,
+        max_sentence_length=2**30,
+        num_threads=1,
+        minloglevel=2,
+    )
+    return NoteTokenizer(model.getvalue())
+
 
 # %%
 with_codes = [
@@ -109,83 +160,118 @@ with_codes = [
     for r in train
     for visit in r.visits
 ]
-fair = NoteTokenizer.train(
-    with_codes, vocab_size=800, character_coverage=1.0
-)
-lengths = {code: len(fair.pieces(icd9.dotted(code))) for code in codes}
-whole = sum(length == 1 for length in lengths.values())
-mean = sum(lengths.values()) / len(codes)
-print(f"{mean:.1f} pieces a code; {whole} of {len(codes)} codes are whole")
-for code in ("4280", "V3001", max(lengths, key=lengths.get)):
-    print(f"{icd9.dotted(code):>7}  {fair.pieces(icd9.dotted(code))}")
-assert 0 < whole < len(codes) and mean < per_code
-
-# %%
+fair = train_joining(with_codes, vocab_size=800)
+pieces_of = {code: fair.pieces(icd9.dotted(code)) for code in codes}
+lengths = {code: len(pieces) for code, pieces in pieces_of.items()}
 times = Counter(code for r in train for code in r.codes)
-ranking = [lengths[code] for code, _ in times.most_common()]
-print(f"the 50 most common codes: {sum(ranking[:50]) / 50:.1f} pieces")
-print(f"the 50 rarest codes:      {sum(ranking[-50:]) / 50:.1f} pieces")
-assert 2 * sum(ranking[:50]) < sum(ranking[-50:])
-
-# %% [markdown]
-# Better, and still not good. The common codes have become one piece, the
-# rare ones stay broken: how long a code is now depends on how common it
-# is. And a model that writes pieces can join them to codes that do not
-# exist.
-#
-# What does a piece of a broken code mean? Take those of 428.0, heart
-# failure, and ask in how many of ICD-9's chapters each occurs.
+whole = sum(length == 1 for length in lengths.values())
+print(f"fair: {mean_pieces(fair, written_codes):.1f} pieces per code,"
+      f" {whole} of {len(codes)} codes whole")
 
 # %%
-for piece in shattered["4280"]:
-    having = [code for code in codes if piece in shattered[code]]
-    chapters = {icd9.chapter(code).number for code in having}
-    print(f"{piece:>3}  {len(having):3} codes, {len(chapters):2} chapters")
+draw_pieces_by_rank(lengths, times, never_seen=per_code)
+
+# %% [markdown]
+# Most common codes are whole now, 427.31 and V27.0 among them. But not one
+# of the fifty rarest is whole: the codes of which a model sees the fewest
+# examples stay the hardest to read.
+
+# %% tags=["hide-input"]
+# check: fair breaks the rare codes
+assert per_code > 2 * per_word
+assert 0 < whole < len(codes) and lengths["42731"] == 1
+assert mean_pieces(fair, written_codes) < per_code
+ranking = [code for code, _ in times.most_common()]
+common, rare = ranking[:50], ranking[-50:]
+assert 2 * sum(map(lengths.get, common)) < sum(map(lengths.get, rare))
+assert sum(lengths[code] == 1 for code in common) > 25
+assert all(lengths[code] > 1 for code in rare) and lengths["V270"] == 1
+
+# %% [markdown]
+# What does a piece of a broken code mean? Take 427.41, ventricular
+# fibrillation, a deadly rhythm of the heart. It is rare, and `fair` breaks
+# it. In which chapters of ICD-9 does each of its pieces occur?
+
+# %%
+draw_chapters_of_pieces("42741", pieces_of)
+
+# %% tags=["hide-input"]
+# check: the digits of 427.41 occur in many chapters
+assert lengths["42741"] > 3 and times["42741"] < times["42731"] / 10
+for piece in pieces_of["42741"]:
     if piece.isdigit():
-        assert len(chapters) > 5
+        having = [code for code in codes if piece in pieces_of[code]]
+        assert len({icd9.chapter(code).number for code in having}) > 5
+chapters = defaultdict(set)
+for code in codes:
+    for piece in pieces_of[code]:
+        chapters[piece].add(icd9.chapter(code).number)
+of_rare = [piece for code in rare for piece in pieces_of[code]]
+assert sum(len(chapters[p]) > 1 for p in of_rare) > 0.7 * len(of_rare)
 
 # %% [markdown]
-# The first piece narrows the chapter down. What a later digit means
-# depends on everything before it: the same digit stands in heart disease,
-# in injuries and in diseases of the newborn. A model that reads digits
-# must learn to spell before it can learn medicine. So: **codes are
-# atoms**. One code, one token. Notes are not: no list of all words
-# exists, and pieces are what makes an unknown word readable. This lesson
-# builds a tokenizer for each.
+# The first piece narrows the chapter down. What a later digit means depends
+# on everything before it: a model that reads digits must learn to spell
+# before it can learn medicine. So **codes are atoms**: one code, one
+# token.
+#
+# Here are thirty patients in both ways. Move the slider to the right, from
+# the patient whose codes break the most to the one whose codes break the
+# least: the strip of
+# [pieces](../course/book/glossary.md#subword-piece) shrinks. The mean above
+# counts each code once; patients mostly have common codes, which break
+# less. The next section explains the white boxes, such as `<v>`.
+
+# %% tags=["widget"]
+left_out = ("V6284", "E95", "E96", "96", "97", "98")  # harm, poisoning
+some = [
+    r for r in train
+    if 9 < len(r.codes) < 20
+    and not any(code.startswith(left_out) for code in r.codes)
+][:30]
+patients = sorted(
+    some, key=lambda r: -sum(map(lengths.get, r.codes)) / len(r.codes)
+)
+token_explorer(patients, tokenizer, fair)
 
 # %% [markdown]
-# ## Codes are atoms
+# ## Every token has a number
 #
-# To a model, a token is a number. The course numbers them like this: seven
-# *special tokens* first, then the codes.
-#
-# | id | token | meaning |
-# |---|---|---|
-# | 0 | `<PAD>` | fills a short row of a batch |
-# | 1 | `<BOS>` | a patient begins |
-# | 2 | `<EOS>` | the patient ends |
-# | 3 | `<v>` | a visit begins |
-# | 4 | `<\v>` | the visit ends |
-# | 5 | `<END>` | kept from the tutorial, not used |
-# | 6 | `<mask>` | something is hidden here (chapter 09) |
-# | 7 ... | | the codes of the vocabulary, in sorted order |
-#
-# The backslash in `<\v>` is the tutorial's. In Python write `"<\\v>"`, for
-# `"\v"` is a vertical tab.
+# To a model, a token is a number: its
+# [token id](../course/book/glossary.md). All tokens that a tokenizer knows
+# are its [vocabulary](../course/book/glossary.md). Ours begins with seven
+# [special tokens](../course/book/glossary.md#special-token), which stand
+# for structure, and goes on with the codes in sorted order. So each code
+# is moved up by seven places; that seven is the
+# [offset](../course/book/glossary.md).
 
 # %%
-tokenizer = CodeTokenizer.from_records(train)
+draw_vocabulary(tokenizer)
+
+# %% [markdown]
+# | token | meaning |
+# |---|---|
+# | `<PAD>` | padding: fills a short row |
+# | `<BOS>`, `<EOS>` | beginning and end of sequence: of a patient |
+# | `<v>`, `<\v>` | a visit begins, a visit ends |
+# | `<END>` | not used; the trap below says why it stays |
+# | `<mask>` | something is hidden here (lesson 09) |
+#
+# `<v>` and `<\v>` are the
+# [visit markers](../course/book/glossary.md). In Python, write the second
+# as `"<\\v>"`, because `"\v"` is a vertical tab.
+
+# %%
 first, last = 7, len(tokenizer) - 1
-print(f"{len(tokenizer)} tokens = 7 special + {len(tokenizer) - 7} codes")
 print(first, tokenizer.id_to_token(first))
 print(last, tokenizer.id_to_token(last))
-assert tokenizer.code_to_id(tokenizer.id_to_token(last)) == last
+print(tokenizer.code_to_id("4280"), "is the id of 4280")
 
 
 # %% [markdown]
-# A vocabulary index counts codes from 0. A token id counts tokens from
-# 0. The two differ by the seven special tokens, and mixing them up
-# raises no error: every index is also a valid id of something else.
+# An index counts codes from 0, an id counts tokens from 0. Mixing them up
+# usually raises no error, because nearly every id is also the index of
+# some other code.
 #
 # ### 07.1 The token id of a code
 #
@@ -206,75 +292,54 @@ def token_id(code: str, vocabulary: list[str]) -> int:
 check("07.1", token_id)
 
 # %% [markdown]
-# ### Do these ids match BART's?
+# ### A trap: one more special token
 #
-# The course's models are BART models. The tutorial says that ids 0 to 2
-# "match BART conventions". The configuration of the published BART
-# answers that.
-
-# %% tags=["claim:1"]
-bart = BartConfig()
-ours = {"bos": 1, "pad": 0, "eos": 2, "mask": 6}
-barts = {
-    "bos": bart.bos_token_id,
-    "pad": bart.pad_token_id,
-    "eos": bart.eos_token_id,
-    "mask": bart.vocab_size - 1,  # the last of the published vocabulary
-}
-for name in ours:
-    print(f"{name:>5}  ours {ours[name]}  BART {barts[name]}")
-agree = [name for name in ours if ours[name] == barts[name]]
-assert agree == ["eos"]
-
-# %% [markdown]
-# Only `<EOS>` agrees. Whoever builds a BART with this vocabulary must
-# set the other ids in its configuration: with BART's defaults, our
-# `<BOS>` (1) is its padding, whose vector is never trained.
-
-# %% [markdown]
-# ### May special tokens be added later?
-#
-# The tutorial calls the offset "future-proof": add a special token, and
-# the codes simply move up. They do. But a trained model has learned one
-# vector for each *number*. Here is a table of vectors for today's ids.
-# Tomorrow an eighth special token arrives. Which vector does each code
-# now read?
-
-# %% tags=["claim:2"]
-codes_today = [tokenizer.id_to_token(i) for i in range(7, len(tokenizer))]
-row_today = {code: 7 + i for i, code in enumerate(codes_today)}
-row_tomorrow = {code: 8 + i for i, code in enumerate(codes_today)}
-owner = {row: code for code, row in row_today.items()}
-
-for code in ("4280", "42731"):
-    reads = owner[row_tomorrow[code]]
-    print(f"{icd9.dotted(code)} reads the vector trained for {reads}:"
-          f" {icd9.title(reads)}")
-readers = [owner.get(row_tomorrow[code]) for code in codes_today]
-past_the_end = readers.count(None)
-print(f"{len(codes_today) - past_the_end} of {len(codes_today)} codes"
-      f" read another's vector, {past_the_end} reads past the end")
-assert past_the_end == 1
-assert all(r != code for r, code in zip(readers, codes_today))
-
-# %% [markdown]
-# Every code reads its neighbour's vector, and only the last, past the end
-# of the table, would raise. Ids are part of a trained model: choose them
-# once, and save the tokenizer with the model. If you need an eighth
-# special token, append it after the last code: then no id moves.
-
-# %% [markdown]
-# ## A visit, a patient
-#
-# A visit is its codes between `<v>` and `<\v>`. Their order is kept: the
-# first is the main reason for the admission, and the rest follow roughly
-# by importance. A patient is `<BOS>`, the visits in time order, `<EOS>`.
+# Suppose you need an eighth special token, for unknown codes. The obvious
+# way is to put it after the seventh and move the codes up. But a trained
+# model has learned one vector for each *number*, and the vectors stay where
+# they are.
 
 # %%
-patient = next(r for r in train if len(r.visits) == 2 and len(r.codes) < 9)
-ids = tokenizer.encode(patient)
-print(ids)
-print(" ".join(tokenizer.tokens(ids)))
+draw_moved_offset(tokenizer, "42833")
+
+# %% [markdown]
+# Is that so for every code?
+
+# %% tags=["claim:2"]
+vocabulary = tokenizer.codes
+row_today = {code: 7 + i for i, code in enumerate(vocabulary)}
+row_tomorrow = {code: 8 + i for i, code in enumerate(vocabulary)}
+owner = {row: code for code, row in row_today.items()}
+
+readers = [owner.get(row_tomorrow[code]) for code in vocabulary]
+past_the_end = readers.count(None)
+print(f"{len(vocabulary) - past_the_end} of {len(vocabulary)} codes read"
+      f" another's vector, {past_the_end} reads past the end")
+assert past_the_end == 1
+assert all(reads != code for reads, code in zip(readers, vocabulary))
+
+# %% [markdown]
+# Only the last code would raise an error. Ids are part of a trained model:
+# keep even unused ones, such as that of `<END>`, and save the tokenizer
+# with the model. A new special token goes *after* the last code. Then no id
+# moves. The table of vectors gets one more row, and `decode` must know that
+# this one id past the codes is special.
+
+# %% [markdown]
+# ## A patient is one row of numbers
+#
+# A visit is its codes between `<v>` and `<\v>`. Their order is kept: the
+# first is the main reason for the stay, and the rest follow roughly by
+# importance. A patient is `<BOS>`, then the visits in time order, then
+# `<EOS>`. Age and sex are not in the row: lesson 12 gives them to a model
+# in another way.
+
+# %%
+patient = next(
+    r for r in train
+    if len(r.visits) == 2 and 4 < len(r.codes) < 7 and r.age > 50
+)
+draw_patient(tokenizer, [visit.codes for visit in patient.visits])
 
 
 # %% [markdown]
@@ -282,9 +347,9 @@ print(" ".join(tokenizer.tokens(ids)))
 #
 # Try It Yourself · ★ · 4 minutes
 #
-# `codes` is a list of codes, of which one may stand there twice, and
-# `code_ids` a dictionary from code to token id, perhaps with gaps. Return
-# the visit as a list of token ids.
+# `codes` is a list of codes, in which a code may occur twice. `code_ids`
+# is a dictionary from code to token id; its ids may have gaps. Return the
+# visit as a list of token ids.
 #
 # Example: `encode_visit(["4280", "25000"], {"25000": 8, "4280": 10})` is
 # `[3, 10, 8, 4]`.
@@ -304,7 +369,7 @@ check("07.2", encode_visit)
 #
 # Try It Yourself · ★ · 5 minutes
 #
-# `visits` is a list of visits, each a list of codes; two visits may have
+# `visits` is a list of visits, each a list of codes. Two visits may have
 # the same codes. Return the whole patient as one list of token ids.
 #
 # Example: with `code_ids = {"25000": 8, "4280": 10}` the patient
@@ -320,40 +385,17 @@ def encode_patient(
 check("07.3", encode_patient)
 
 # %% [markdown]
-# ### One convention, please
+# ### And back again
 #
-# The tutorial ends a sequence in `<END>` in one place and in `<EOS>` in
-# others, and a second document about the same system numbers the special
-# tokens differently. What does a reader with the second table make of
-# your patient?
-
-# %% tags=["claim:3"]
-second_table = {0: "<s>", 1: "<pad>", 2: "</s>", 3: "<unk>",
-                4: "<v>", 5: "<\\v>"}
-for number in (1, 3, 4, 2):
-    print(f"{tokenizer.id_to_token(number):>6} is read as"
-          f" {second_table[number]}")
-assert second_table[3] == "<unk>" and second_table[4] == "<v>"
-
-every_id = Counter(i for r in train for i in tokenizer.encode(r))
-assert every_id[5] == 0
-assert all(tokenizer.encode(r)[-1] == 2 for r in train)
-
-# %% [markdown]
-# The start of a patient turns into padding, every `<v>` becomes unknown,
-# and the end of a visit becomes its beginning. The course keeps the
-# seven ids of the tutorial, ends every patient in `<EOS>`, and never
-# writes `<END>`: the last two lines check that on all training patients.
-
-# %% [markdown]
-# ## And back again
-#
-# A model generates token ids. To read them as a patient you go the other
-# way. A generated sequence is not as tidy as an encoded one: a visit may
-# be empty, and padding may follow `<EOS>`.
+# The ids that a model writes are less tidy than yours: a visit may be
+# empty, and padding may follow `<EOS>`.
 
 # %%
-print(tokenizer.decode([1, 3, first, 4, 3, 4, 3, last, 4, 2, 0, 0]))
+written = [1, 3, first, 4, 3, 4, 3, last, 4, 2, 0, 0]
+tokenizer.decode(written)
+
+# %% tags=["hide-input"]
+# check: decoding undoes encoding for every training patient
 for record in train:
     visits = [list(visit.codes) for visit in record.visits]
     assert tokenizer.decode(tokenizer.encode(record)) == visits
@@ -364,10 +406,10 @@ for record in train:
 #
 # Try It Yourself · ★★ · 8 minutes
 #
-# `ids` is a list of token ids that contains `<EOS>`; what stands behind
-# it does not count. `vocabulary` is the list of codes, the first of which
-# has id 7. Return a list of visits, each a list of codes. Keep empty
-# visits. Pass over every other special token, `<mask>` too.
+# `ids` is a list of token ids that contains `<EOS>`; ignore anything after
+# it. `vocabulary` is the list of codes, the first of which has id 7.
+# Return a list of visits, each a list of codes. Keep empty visits. Skip
+# every other special token, `<mask>` too.
 #
 # Example: with `vocabulary = ["0389", "25000"]` the ids
 # `[1, 3, 8, 4, 3, 4, 2]` give `[["25000"], []]`.
@@ -382,18 +424,32 @@ check("07.4", decode)
 # %% [markdown]
 # ## Many patients at once
 #
-# A model reads a *batch*: a rectangle of numbers, one row a patient. The
-# rows have different lengths, so the short ones are filled with `<PAD>`
-# on the right. A second rectangle, the *attention mask*, says which
-# positions are real (1) and which are filling (0).
+# A model reads several patients at once, as a
+# [batch](../course/book/glossary.md): a rectangle of numbers with one row
+# for each patient. Short rows are filled up on the right with `<PAD>`; that
+# is [padding](../course/book/glossary.md). A second rectangle, the
+# [attention mask](../course/book/glossary.md), tells the model which
+# places hold a token (1) and which are only padding (0).
+
+# %%
+batch = [tokenizer.encode(r) for r in train if len(r.codes) < 9][:4]
+draw_padding(batch)
+
+# %% [markdown]
+# In a larger batch it is worse: there is nearly always one long patient.
+# Lesson 10 gets rid of most of this waste.
 
 # %%
 n_tokens = [len(tokenizer.encode(r)) for r in train]
-batch = n_tokens[:32]
-filling = 1 - sum(batch) / (max(batch) * len(batch))
+rows = n_tokens[:32]
+filling = 1 - sum(rows) / (max(rows) * len(rows))
 print(f"shortest {min(n_tokens)}, longest {max(n_tokens)} tokens")
 print(f"a batch of the first 32 patients: {filling:.0%} is padding")
-assert filling > 0.2
+
+# %% tags=["hide-input"]
+# check: the larger batch wastes more
+short = 1 - sum(map(len, batch)) / (max(map(len, batch)) * len(batch))
+assert filling > max(0.2, short)
 
 
 # %% [markdown]
@@ -402,7 +458,7 @@ assert filling > 0.2
 # Try It Yourself · ★★ · 8 minutes
 #
 # `sequences` is a list of lists of token ids. Return two tensors, both of
-# shape `(batch, longest)`: `input_ids`, whole numbers, padded on the right
+# shape `(batch, longest)`: `input_ids`, integers, padded on the right
 # with `<PAD>`, and `attention_mask`, 1 on real tokens and 0 on padding.
 #
 # Example: `pad_batch([[1, 2], [1, 3, 4, 2]])` gives
@@ -417,19 +473,47 @@ def pad_batch(sequences: list[list[int]]) -> tuple[Tensor, Tensor]:
 check("07.5", pad_batch)
 
 # %% [markdown]
-# ## Notes are not atoms
+# ## Notes are made of pieces
 #
-# A note has words that no vocabulary foresaw: names of drugs, spelling
-# mistakes, numbers. A *unigram language model* has a vocabulary of
-# pieces, each with a probability, and can build any text from them:
+# Codes are atoms, but notes remain text, and no list holds all their words.
+# Pieces can spell any word; lesson 16 comes back to that, for words that a
+# model has never met. How does `note_tokenizer` choose its pieces? It is a
+# [unigram language model](../course/book/glossary.md): training gives each
+# piece a probability, and the probability of a text is the product of those
+# of its pieces:
 #
 # $$P(x_1, \dots, x_n) = \prod_{i=1}^{n} p(x_i), \qquad
 # \log P = \sum_{i=1}^{n} \log p(x_i)$$
 #
-# One text has many segmentations. Here are the best of one word's.
+# One way to cut a text into pieces is a
+# [segmentation](../course/book/glossary.md), and the tokenizer looks for
+# the most probable one. It has no piece for the whole word *toxic*. Here
+# are all its pieces of that word, in a
+# [lattice](../course/book/glossary.md):
 
 # %%
 scores = note_tokenizer.scores()  # piece -> log-probability
+word = note_tokenizer.normalize("toxic")
+draw_lattice(word, scores, note_tokenizer.pieces("toxic"))
+
+
+# %% [markdown]
+# Read it from left to right. A node sits between two letters, and a line
+# is a piece. Each path from the first node to the last is a segmentation,
+# and its log-probability is the sum along the path.
+#
+# You might take the longest piece that fits, again and again. That is the
+# dashed path, and it is worse: you have to compare whole paths. A word has
+# few, but a note has more than any computer can list:
+
+# %% tags=["hide-input"]
+# count the paths through the lattices of three texts
+def n_segmentations(text):
+    paths = [1] + [0] * len(text)
+    for end in range(1, len(text) + 1):
+        for start in range(end):
+            paths[end] += paths[start] * (text[start:end] in scores)
+    return paths[-1]
 
 
 def all_segmentations(text):
@@ -441,51 +525,60 @@ def all_segmentations(text):
                 yield [text[:end], *rest]
 
 
-# %%
-word = note_tokenizer.normalize("hypotensive")
-ranked = sorted(
-    (math.fsum(scores[piece] for piece in pieces), pieces)
-    for pieces in all_segmentations(word)
-)[::-1]
-print(len(ranked), "segmentations")
-for score, pieces in ranked[:3]:
-    print(f"{score:8.2f}  {pieces}")
-assert ranked[0][1] == note_tokenizer.pieces("hypotensive")
+def longest_first(text):
+    if not text:
+        return []
+    piece = max((p for p in scores if text.startswith(p)), key=len)
+    return [piece, *longest_first(text[len(piece) :])]
 
-text = note_tokenizer.normalize("chronic kidney disease")
-many = sum(1 for _ in all_segmentations(text))
-print(f"and {many:,} of three words")
-assert many > 1_000
+
+def total(pieces):
+    return math.fsum(scores[piece] for piece in pieces)
+
+
+three = {name: name for name in ("toxic", "chronic kidney disease")}
+three["the first note"] = notes[0]
+for name, text in three.items():
+    n_paths = n_segmentations(note_tokenizer.normalize(text))
+    shown = f"{n_paths:,}" if n_paths < 1e6 else f"{n_paths:.0e}"
+    print(f"{name}: {shown} segmentations")
+assert n_paths > 1e12
+every = list(all_segmentations(word))
+assert len(every) == n_segmentations(word)
+assert max(every, key=total) == note_tokenizer.pieces("toxic")
+assert total(longest_first(word)) < total(note_tokenizer.pieces("toxic"))
 
 # %% [markdown]
-# SentencePiece gives the first of them. It did not list them all: their
-# number grows exponentially with the length of the text. The *Viterbi
-# algorithm* finds the best in one pass. The best segmentation of a text
-# ends in some last piece, and what stands before it is the best
-# segmentation of a shorter text. So keep, for every position, the best
-# score up to there and where its last piece began:
+# The numbers under the nodes help: each is the best sum of any path that
+# leads there. The best path to a node ends in some last piece, and what
+# comes before that piece is the best path to an earlier node. So the
+# [Viterbi algorithm](../course/book/glossary.md) needs one pass, from left
+# to right:
 #
 # $$\text{best}(e) = \max_{s} \; \text{best}(s) +
 # \log p(\text{text}[s{:}e]), \qquad \text{best}(0) = 0,$$
 #
-# where $s$ runs over those starts for which $\text{text}[s{:}e]$ is a
+# where $s$ runs over those places for which $\text{text}[s{:}e]$ is a
 # piece of the vocabulary.
 #
-# Why logarithms? Multiply the probabilities of one long note instead:
+# Why logarithms? Multiply the probabilities of the longest note instead:
 
 # %%
-long_note = " ".join(notes[:10])
+long_note = max(notes, key=len)
 long_scores = [scores[piece] for piece in note_tokenizer.pieces(long_note)]
 product = math.prod(math.exp(score) for score in long_scores)
 print(f"{len(long_scores)} pieces")
 print("product of probabilities:", product)
-print("finite sum of logarithms:", math.isfinite(sum(long_scores)))
-assert product == 0.0
+print(f"sum of logarithms: {sum(long_scores):.0f}")
+
+# %% tags=["hide-input"]
+# check: the product is exactly 0, the sum is not
+assert product == 0.0 and math.isfinite(sum(long_scores))
 
 
 # %% [markdown]
-# The product is smaller than the smallest float, so it is exactly 0, and
-# so is the product of every other segmentation.
+# The product is smaller than the smallest float, and so is the product for
+# every other segmentation. Nothing is left to compare.
 #
 # ### 07.6 The best segmentation by Viterbi
 #
@@ -494,8 +587,8 @@ assert product == 0.0
 # `text` is a string, and `scores` a dictionary from piece to
 # log-probability. Return the list of pieces whose scores have the largest
 # sum. Every letter of the text is a piece, so there is always an answer.
-# Trying every segmentation takes too long: a check stops your function
-# after 20 seconds.
+# Trying every segmentation solves the same remaining text over and
+# over, and takes too long: the check stops your function after 20 seconds.
 #
 # Example: with `scores = {"a": -2, "b": -2, "c": -9, "ab": -3, "bc": -4}`
 # the best segmentation of `"abc"` is `["a", "bc"]`: its sum is -6, and
@@ -508,53 +601,195 @@ def segment(text: str, scores: dict[str, float]) -> list[str]:
 
 check("07.6", segment)
 
+
 # %% [markdown]
-# When your answer is solved, try it on a whole note in a new cell:
+# Once you have solved it, try it on a whole note in a new cell:
 # `segment(note_tokenizer.normalize(notes[0]), scores)` gives what
 # `note_tokenizer.pieces(notes[0])` gives.
 
 # %% [markdown]
-# ## See it
+# ## Codes that do not exist
 #
-# The explorer draws one patient twice: above as codes, below through the
-# first subword model, without their dots. Move the slider to another
-# patient. Count the boxes of one code, and ask what each of them says.
-
-# %% tags=["widget"]
-token_explorer(train[:30], tokenizer, note_tokenizer)
-
-# %% [markdown]
-# ## What this costs
-#
-# A model's work grows with the number of tokens. Count both ways over
-# patients that neither tokenizer has seen. As codes, a patient takes one
-# token a code, two markers a visit, `<BOS>` and `<EOS>`.
+# Pieces have a second danger. A model writes them one at a time, and the
+# result need not be a code at all. Build the smallest such model. All it
+# knows is how often one piece of `fair` directly follows another, or follows
+# the last `back` pieces. Let it write two thousand codes, and look each up
+# in ICD-9-CM.
 
 # %%
-as_codes = sum(2 + 2 * len(r.visits) + len(r.codes) for r in validation)
-as_text = sum(
-    len(note_tokenizer.pieces(" ".join(map(icd9.dotted, visit.codes))))
-    for r in validation
-    for visit in r.visits
-)
-print(f"{as_codes:,} tokens as codes, {as_text:,} pieces as text")
-print(f"{as_text / as_codes:.1f} times as many")
-assert as_text > 1.5 * as_codes
+def learn(back):
+    follows = defaultdict(Counter)
+    for code in times.elements():  # each code as often as it occurs
+        row = ["begin"] * back + [*pieces_of[code], "end"]
+        for i in range(back, len(row)):
+            follows[tuple(row[i - back : i])][row[i]] += 1
+    return follows
+
+
+def write_code(follows, back, rng):
+    row = ["begin"] * back
+    while row[-1] != "end":
+        nexts = follows[tuple(row[-back:])]
+        row += rng.choices(list(nexts), nexts.values())
+    return row[back:-1]
+
+
+# %%
+def exists(pieces):
+    try:
+        return bool(icd9.title("".join(pieces).strip("▁")))
+    except InputError:
+        return False
+
+
+invented = {}
+for back in (1, 2, 3):
+    follows, rng = learn(back), random.Random(SEED)
+    texts = [write_code(follows, back, rng) for _ in range(2_000)]
+    invented[back] = [pieces for pieces in texts if not exists(pieces)]
+    share = len(invented[back]) / len(texts)
+    print(f"looks {back} back: {share:.0%} of its codes do not exist")
+
+# %%
+three_pieces = [pieces for pieces in invented[1] if len(pieces) == 3]
+looks_right = [p for p in three_pieces if "".join(p)[4:5] == "."]
+plausible = min(looks_right, key=lambda p: len("".join(p)) > 7)
+draw_invented_code(plausible, pieces_of)
+
+# %% tags=["hide-input"]
+# check: looking back further helps, and is not enough
+n_invented = [len(pieces) for pieces in invented.values()]
+assert 160 < n_invented[0] < 800
+assert n_invented[0] > n_invented[1] > n_invented[2] > 0
+
+
+# %% [markdown]
+# Looking back further helps, but a model chooses by probability, and so even
+# a large one can never promise not to invent a code. With one token per
+# code it cannot invent any. If you must work with pieces, restrict the
+# model: allow only pieces that still lead to a code. To find them, take each
+# code that begins with what is written, and draw the lattice of the rest of
+# that code. A piece may come next if it starts a path to the last node of
+# one of these lattices.
+#
+# ### 07.7 Pieces that can still become a code
+#
+# Try It Yourself · ★★★ · 15 minutes
+#
+# `written` is what the model has written of one code so far. `codes`
+# lists the codes that exist, and `pieces` all pieces that the model has.
+# Return the set of the pieces that may come next: those after which the
+# model can still arrive at a code of the list. Where what is written is
+# already a code, the model may also stop; put `""` into the set for that.
+# If nothing can follow, the set is empty.
+#
+# Example: with `codes = ["493", "493.2", "428.0"]` and
+# `pieces = ["4", "93", "28", ".2", ".0"]`, after `"493"` the answer is
+# `{"", ".2"}`.
+
+# %% tags=["exercise:07.7", "nbval-ignore-output"]
+def next_pieces(
+    written: str, codes: list[str], pieces: list[str]
+) -> set[str]:
+    raise NotImplementedError("07.7: replace this line")
+
+
+check("07.7", next_pieces)
+
+# %% [markdown]
+# Does it cure the model that looks one piece back? Here `allowed` is a
+# simple rule that keeps to the pieces into which `fair` itself cuts each
+# code. Once you have solved the exercise, set `allowed = next_pieces`: it
+# permits every other path to a code too.
+
+# %% tags=["hide-input"]
+# the simple rule: what follows in the cuts that fair makes
+cuts = {"".join(pieces): [*pieces, ""] for pieces in pieces_of.values()}
+following = defaultdict(set)
+for cut in cuts.values():
+    for i, piece in enumerate(cut):
+        following["".join(cut[:i])].add(piece)
+
+
+def cuts_of_fair(written, codes, pieces):
+    return following[written]
+
+
+# %%
+def write_restricted(allowed, follows, rng):
+    row = ["begin"]
+    while row[-1] != "":
+        may = allowed("".join(row[1:]), list(cuts), all_pieces)
+        nexts = follows[(row[-1],)]
+        weights = [nexts[piece or "end"] + 0.01 for piece in sorted(may)]
+        row += rng.choices(sorted(may), weights)
+    return row[1:-1]
+
+
+allowed = cuts_of_fair  # or next_pieces
+all_pieces = sorted({p for pieces in pieces_of.values() for p in pieces})
+follows, rng = learn(1), random.Random(SEED)
+texts = [write_restricted(allowed, follows, rng) for _ in range(500)]
+n_wrong = sum(not exists(pieces) for pieces in texts)
+print(f"restricted: {n_wrong / len(texts):.0%} do not exist")
+
+# %% tags=["hide-input"]
+# check: a restricted model invents no code
+assert n_wrong == 0
+
+# %% [markdown]
+# ## What this costs, and what it cannot do
+#
+# A model's work grows with the number of tokens. Count them for patients
+# from whom no tokenizer has learned, with the same special tokens added in
+# each way of writing.
+
+# %%
+visits = [visit for r in validation for visit in r.visits]
+markers = 2 * len(validation) + 2 * len(visits)
+as_codes = markers + sum(len(visit.codes) for visit in visits)
+print(f"one token per code: {as_codes:,}")
+texts = [" ".join(map(icd9.dotted, visit.codes)) for visit in visits]
+as_text = {}
+for name, cut in {"note_tokenizer": note_tokenizer, "fair": fair}.items():
+    pieces = markers + sum(len(cut.pieces(text)) for text in texts)
+    as_text[name] = pieces
+    print(f"{name}: {pieces:,}, {pieces / as_codes:.1f} times as many")
+
+# %% [markdown]
+# Against `fair` the saving is less than half. Length alone would be no
+# reason to choose atoms; rare codes and invented codes are. But atoms have
+# a price too:
+
+# %%
+of_validation = [code for r in validation for code in r.codes]
+unknown = [code for code in of_validation if code not in tokenizer]
+print(f"{len(unknown)} of {len(of_validation)} codes have no token")
+
+# %% tags=["hide-input"]
+# check: what the two text tokenizers cost, and how many codes are unknown
+assert 1.3 * as_codes < as_text["fair"] < 2 * as_codes
+assert as_text["note_tokenizer"] > 3 * as_codes
+assert len(unknown) < 0.1 * len(of_validation)
+
+# %% [markdown]
+# A code that no training patient had has no token, whereas pieces could
+# have spelled it. Lesson 08 decides what to do about such codes.
 
 # %% [markdown]
 # ## Recap
 #
+# - **A text tokenizer** breaks the rarest codes into pieces, most of which
+#   occur in codes of other chapters too.
 # - **The token id of a code** is its index in the vocabulary plus seven.
+# - **A moved offset** makes every code but the last read another code's
+#   vector, without an error.
 # - **A patient** is `<BOS>`, then `<v>` codes `<\v>` for each visit, then
-#   `<EOS>`. Going back, a special token is never looked up as a code.
-# - **A batch** has zeros on the right; its mask is 1 where a token is
-#   real.
-# - **A subword model** breaks every code that it has not met often into
-#   pieces of digits, which codes from unrelated chapters share.
-# - **The best segmentation** comes from Viterbi: one pass, sums of
-#   logarithms, and a walk back.
-# - **A moved offset** makes every code read another code's vector,
-#   without an error.
+#   `<EOS>`. In decoding, a special token is never looked up as a code.
+# - **A batch** has zeros on the right, and so has its mask.
+# - **The best segmentation** is the best path through the lattice of
+#   pieces: one pass, sums of logarithms, and a walk back. A lattice also
+#   tells which pieces can still make up a code.
 #
 # ## Test yourself
 #
@@ -574,16 +809,76 @@ assert as_text > 1.5 * as_codes
 # -4: the fourth code from the end.
 # </details>
 #
-# 3. Why does a greedy longest match not always give the most likely
+# 3. Why is taking the longest piece each time not always the most likely
 #    segmentation?
 #
 # <details><summary>Answer</summary>
-# A long first piece can leave a rest that only unlikely pieces can
-# cover. The sum over all pieces decides, and greed looks at one.
+# A long piece can leave a rest that only unlikely pieces can cover. The
+# sum over all pieces decides, and this rule looks at one piece at a time.
 # </details>
 #
 # ## What comes next
 #
-# [Lesson 08](08_data_loading.ipynb) loads patients from MIMIC's own
-# files and finds out how old they are. `progress()` shows where you
-# stand; [lesson 00](00_start_here.ipynb) has the map of the course.
+# You can now turn the visits of any patient whose codes are in the
+# vocabulary into numbers and back. Try it with codes
+# of your own, in upper case and without dots: `CodeTokenizer(codes)` takes
+# a list of them, and `draw_vocabulary` shows their ids. Then count into
+# how many pieces `fair` cuts each.
+#
+# The patients of this lesson came ready-made. A hospital has tables, with
+# dates, duplicates and mistakes in them.
+# [Lesson 08](08_data_loading.ipynb) turns such tables into patients.
+# `progress()` shows where you stand; [lesson 00](00_start_here.ipynb) has
+# the map of the course.
+
+# %% [markdown]
+# ## If you come from the tutorial
+#
+# **The special ids and BART's.** The tutorial says that ids 0 to 2 "match
+# BART conventions". The configuration of the published BART answers that.
+
+# %% tags=["claim:1"]
+bart = BartConfig()
+ours = {"bos": 1, "pad": 0, "eos": 2, "mask": 6}
+barts = {
+    "bos": bart.bos_token_id,
+    "pad": bart.pad_token_id,
+    "eos": bart.eos_token_id,
+    "mask": bart.vocab_size - 1,  # the last of the published vocabulary
+}
+for name in ours:
+    print(f"{name:>5}  ours {ours[name]}  BART {barts[name]}")
+agree = [name for name in ours if ours[name] == barts[name]]
+assert agree == ["eos"]
+
+# %% [markdown]
+# Only `<EOS>` agrees. If you build a BART with this vocabulary, set the
+# other ids in its configuration. With BART's defaults, our `<BOS>` (1) is
+# its padding, whose vector is never trained.
+#
+# **One convention.** The tutorial ends a sequence in `<END>` in one place
+# and in `<EOS>` in others, and a second document about the same system
+# numbers the special tokens differently. This is what a reader with the
+# second table makes of your patient.
+
+# %% tags=["claim:3"]
+second_table = {0: "<s>", 1: "<pad>", 2: "</s>", 3: "<unk>",
+                4: "<v>", 5: "<\\v>"}
+for number in (1, 3, 4, 2):
+    print(f"{tokenizer.id_to_token(number):>6} is read as"
+          f" {second_table[number]}")
+assert second_table[3] == "<unk>" and second_table[4] == "<v>"
+
+every_id = Counter(i for r in train for i in tokenizer.encode(r))
+assert every_id[5] == 0
+assert all(tokenizer.encode(r)[-1] == 2 for r in train)
+
+# %% [markdown]
+# The start of a patient turns into padding, every `<v>` becomes unknown,
+# and the end of a visit becomes its beginning. The course keeps the seven
+# ids of the tutorial, the backslash of `<\v>` included, ends every patient
+# in `<EOS>`, and never writes `<END>`. The last two lines of the cell check
+# that for all training patients.
+#
+# **The offset.** The tutorial calls it "future-proof". The trap in this
+# lesson shows what happens to a model that has been saved.

@@ -5,6 +5,8 @@
 # Compare them with your own after you have tried.
 
 # %%
+from itertools import combinations
+
 from ehr_course.exercises import check, examine
 
 
@@ -64,3 +66,50 @@ examine("00.1", misspelt, seed=0)
 
 # %%
 examine("00.1", count_codes, seed=0)
+
+
+# %% [markdown]
+# ## 00.2 How few diagnoses single out a person?
+#
+# Nobody knows beforehand which codes are the telling ones, and the
+# rarest need not be among them: two codes single a person out if nobody
+# *else who has the one* has the other. So try every choice of one code,
+# then every choice of two, and so on. The first size with a choice that
+# fits nobody else is the smallest. The other patients are told by their
+# place in the list, because a twin has the very same codes.
+
+# %% tags=["answer:00.2", "nbval-ignore-output"]
+def fewest_codes(patients, i):
+    mine = patients[i]
+    others = patients[:i] + patients[i + 1 :]
+    for k in range(1, len(mine) + 1):
+        for known in combinations(mine, k):
+            fits = [set(known) <= set(other) for other in others]
+            if not any(fits):
+                return k
+    return 0
+
+
+check("00.2", fewest_codes)
+
+
+# %% [markdown]
+# The alternative thinks of the stranger. Each group holds the patients
+# that still fit what the stranger knows. One more code makes each group
+# smaller, and the search ends when one of them is empty.
+
+# %% tags=["alternative:00.2", "nbval-ignore-output"]
+def fewest_codes(patients, i):
+    groups = {frozenset(j for j in range(len(patients)) if j != i)}
+    for k in range(1, len(patients[i]) + 1):
+        groups = {
+            frozenset(j for j in group if code in patients[j])
+            for group in groups
+            for code in patients[i]
+        }
+        if frozenset() in groups:
+            return k
+    return 0
+
+
+check("00.2", fewest_codes)

@@ -229,3 +229,64 @@ def segment(text, scores):
 
 
 check("07.6", segment)
+
+
+# %% [markdown]
+# ## 07.7 Pieces that can still become a code
+#
+# A piece may come next if some code goes on with it, and if pieces can
+# make up the rest of that code. The second condition is the one that is
+# easily forgotten: without it a model walks into a dead end. It is the
+# lattice of 07.6 again, without scores: a place is reached if a piece
+# leads to it from a place that is reached.
+
+# %% tags=["answer:07.7", "nbval-ignore-output"]
+def next_pieces(written, codes, pieces):
+    def spelled(text):
+        reached = [True] + [False] * len(text)
+        for end in range(1, len(text) + 1):
+            for start in range(end):
+                if reached[start] and text[start:end] in pieces:
+                    reached[end] = True
+        return reached[-1]
+
+    found = set()
+    for code in codes:
+        if not code.startswith(written):
+            continue
+        rest = code[len(written) :]
+        if not rest:
+            found.add("")
+        for piece in pieces:
+            if rest.startswith(piece) and spelled(rest[len(piece) :]):
+                found.add(piece)
+    return found
+
+
+check("07.7", next_pieces)
+
+
+# %% [markdown]
+# The alternative starts from the end. Every code of the list is alive.
+# Take a last piece off a text that is alive, and what remains is alive
+# too. It computes the texts once, and can then serve every step of the
+# model.
+
+# %% tags=["alternative:07.7", "nbval-ignore-output"]
+def next_pieces(written, codes, pieces):
+    alive = set(codes)
+    new = alive
+    while new:
+        shorter = {
+            text[: -len(piece)]
+            for text in new
+            for piece in pieces
+            if text.endswith(piece)
+        }
+        new = shorter - alive
+        alive = alive | new
+    allowed = {piece for piece in pieces if written + piece in alive}
+    return allowed | ({""} if written in codes else set())
+
+
+check("07.7", next_pieces)

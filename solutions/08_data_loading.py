@@ -239,3 +239,69 @@ def count_dropped(rows, known_admissions):
 
 
 check("08.6", count_dropped)
+
+
+# %% [markdown]
+# ## 08.7 One person, several numbers
+#
+# People grow while you read: a person is a set of numbers with the
+# cards that they have shown. A new registration belongs to every
+# person who has shown one of its cards. If there are two of them,
+# they were one person all along, and become one now. A missing card
+# is not shown, so it ties nobody to anybody. The kind of the card is
+# part of its name, since the two kinds are numbered independently.
+
+# %% tags=["answer:08.7", "nbval-ignore-output"]
+def find_people(registrations):
+    people = []
+    for subject_id, insurance, id_card in registrations:
+        numbers, shown = {subject_id}, set()
+        if insurance is not None:
+            shown.add(("insurance", insurance))
+        if id_card is not None:
+            shown.add(("id_card", id_card))
+        others = []
+        for person in people:
+            if person[1] & shown:
+                numbers |= person[0]
+                shown |= person[1]
+            else:
+                others.append(person)
+        people = [*others, (numbers, shown)]
+    return sorted(sorted(numbers) for numbers, _ in people)
+
+
+check("08.7", find_people)
+
+
+# %% [markdown]
+# The alternative looks at numbers and cards as the points of a graph,
+# with a line for each card that was shown. A person is what can be
+# reached from one point, so it walks until nothing new is in reach. It
+# looks at each registration a few times however many there are, where the
+# answer above compares each with all people found before.
+
+# %% tags=["alternative:08.7", "nbval-ignore-output"]
+def find_people(registrations):
+    cards_of, shown_by = {}, {}
+    for subject_id, *numbers in registrations:
+        cards = [d for d in enumerate(numbers) if d[1] is not None]
+        cards_of[subject_id] = cards
+        for card in cards:
+            shown_by.setdefault(card, []).append(subject_id)
+    people, seen = [], set()
+    for start in sorted(cards_of):
+        person, waiting = [], [start]
+        while waiting:
+            subject_id = waiting.pop()
+            if subject_id not in seen:
+                seen.add(subject_id)
+                person.append(subject_id)
+                for card in cards_of[subject_id]:
+                    waiting += shown_by[card]
+        if person:
+            people.append(sorted(person))
+    return people
+
+
+check("08.7", find_people)

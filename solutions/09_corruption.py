@@ -198,3 +198,52 @@ def make_targets(clean, corrupted, scored):
 
 
 check("09.5", make_targets)
+
+
+# %% [markdown]
+# ## 09.6 A detector of leaks
+#
+# The clean records are not there to compare with, but they never change.
+# So keep the patients and change the noise: a label may then be scored or
+# not, but its token stays. One leak escapes this test, the one where only
+# `<mask>` is ever scored, and it shows at once because no clean record
+# contains that token.
+
+# %% tags=["answer:09.6", "nbval-ignore-output"]
+def leaks(make_batch):
+    right = {}
+    for seed in range(100):
+        labels = make_batch(seed)["labels"]
+        for row, tokens in enumerate(labels.tolist()):
+            for place, token in enumerate(tokens):
+                if token == -100:
+                    continue
+                if token == 6:
+                    return True
+                if right.setdefault((row, place), token) != token:
+                    return True
+    return False
+
+
+check("09.6", leaks)
+
+
+# %% [markdown]
+# The alternative keeps no record of what it has seen. It lays the labels
+# of all seeds on one another, as a tensor of shape (seeds, batch, target),
+# and asks at each place whether the largest scored token is also the
+# smallest.
+
+# %% tags=["alternative:09.6", "nbval-ignore-output"]
+def leaks(make_batch):
+    tables = [make_batch(seed)["labels"] for seed in range(150)]
+    width = max(table.shape[1] for table in tables)
+    seen = torch.full((150, len(tables[0]), width), -100)
+    for table, place in zip(tables, seen, strict=True):
+        place[:, : table.shape[1]] = table
+    largest = seen.amax(dim=0)
+    smallest = seen.masked_fill(seen == -100, 10**9).amin(dim=0)
+    return bool((seen == 6).any() or (smallest < largest).any())
+
+
+check("09.6", leaks)

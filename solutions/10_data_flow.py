@@ -5,6 +5,8 @@
 # Compare them with your own after you have tried.
 
 # %%
+from functools import cache
+
 import numpy as np
 import torch
 from torch.nn.functional import pad
@@ -244,3 +246,56 @@ def batch_bytes(batch_size, source, target):
 
 
 check("10.5", batch_bytes)
+
+
+# %% [markdown]
+# ## 10.6 A budget of places
+#
+# Two ideas. First, a batch may take records that are neighbours when all
+# are sorted: exchange a long record of a narrow batch for a short one of a
+# wide batch, and no batch becomes wider. Second, the end of the sorted
+# records does not care how the records before it were cut, only what that
+# cost. So keep for each place the lowest cost of reaching it, as 07.6
+# keeps the best way to reach each letter of a word.
+
+# %% tags=["answer:10.6", "nbval-ignore-output"]
+def lowest_cost(lengths, budget, overhead):
+    ordered = sorted(lengths)
+    best = [0]
+    for end in range(1, len(ordered) + 1):
+        costs = []
+        for start in range(end):
+            places = (end - start) * ordered[end - 1]
+            if places <= budget:
+                costs.append(best[start] + places + overhead)
+        best.append(min(costs))
+    return best[-1]
+
+
+check("10.6", lowest_cost)
+
+
+# %% [markdown]
+# The alternative begins with the longest record. It has to stand in some
+# batch; try each number of companions, the next longest ones, and let the
+# function divide the rest. `cache` remembers each rest, so that it is
+# divided once.
+
+# %% tags=["alternative:10.6", "nbval-ignore-output"]
+def lowest_cost(lengths, budget, overhead):
+    longest_first = sorted(lengths, reverse=True)
+
+    @cache
+    def rest(done):
+        if done == len(longest_first):
+            return 0
+        width = longest_first[done]
+        most = min(budget // width, len(longest_first) - done)
+        return overhead + min(
+            rows * width + rest(done + rows) for rows in range(1, most + 1)
+        )
+
+    return rest(0)
+
+
+check("10.6", lowest_cost)

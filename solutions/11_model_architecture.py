@@ -118,7 +118,75 @@ check("11.3", shift_right)
 
 
 # %% [markdown]
-# ## 11.4 Count the parameters of BART
+# ## 11.4 Another patient's record
+#
+# The encoder reads tokens, and a mask that says which of them are real.
+# These two move together. What the decoder reads and is to write stays,
+# and so do age and sex: only then does a change of the loss come from the
+# record in the encoder.
+
+# %% tags=["answer:11.4", "nbval-ignore-output"]
+def exchange_records(batch):
+    exchanged = dict(batch)
+    for name in ("input_ids", "attention_mask"):
+        exchanged[name] = batch[name].roll(1, dims=0)
+    return exchanged
+
+
+check("11.4", exchange_records)
+
+
+# %% [markdown]
+# The alternative says for each row which row's record it reads, and
+# indexes with that.
+
+# %% tags=["alternative:11.4", "nbval-ignore-output"]
+def exchange_records(batch):
+    before = torch.arange(len(batch["labels"])) - 1  # -1 is the last row
+    return batch | {
+        "input_ids": batch["input_ids"][before],
+        "attention_mask": batch["attention_mask"][before],
+    }
+
+
+check("11.4", exchange_records)
+
+
+# %% [markdown]
+# ## 11.5 Embed tokens and positions
+#
+# First the prompts and the tokens, one behind the other. Then a position
+# for each of them, from the first prompt on. BART's table keeps its first
+# two rows for no position, so the slice begins at row 2.
+
+# %% tags=["answer:11.5", "nbval-ignore-output"]
+def embed(token_ids, prompts, token_table, position_table):
+    tokens = token_table[token_ids]  # (length, d_model)
+    vectors = torch.cat([prompts, tokens])
+    rows = torch.arange(len(vectors)) + 2
+    return vectors + position_table[rows]
+
+
+check("11.5", embed)
+
+
+# %% [markdown]
+# The alternative adds the positions to each part by itself.
+
+# %% tags=["alternative:11.5", "nbval-ignore-output"]
+def embed(token_ids, prompts, token_table, position_table):
+    first = 2 + len(prompts)
+    tokens = functional.embedding(token_ids, token_table)
+    placed_prompts = prompts + position_table[2:first]
+    placed = tokens + position_table[first : first + len(token_ids)]
+    return torch.vstack([placed_prompts, placed])
+
+
+check("11.5", embed)
+
+
+# %% [markdown]
+# ## 11.6 Count the parameters of BART
 #
 # Every linear layer has in x out weights and out biases, every layer norm
 # has a weight and a bias for each of the `d_model` numbers. The table of
@@ -126,7 +194,7 @@ check("11.3", shift_right)
 # positions stand twice, each with two rows more than there are positions.
 # The heads do not occur.
 
-# %% tags=["answer:11.4", "nbval-ignore-output"]
+# %% tags=["answer:11.6", "nbval-ignore-output"]
 def count_parameters(
     vocab_size,
     d_model,
@@ -146,14 +214,14 @@ def count_parameters(
     return tokens + places + encoder + decoder
 
 
-check("11.4", count_parameters)
+check("11.6", count_parameters)
 
 
 # %% [markdown]
 # The alternative lists the shapes of all linear layers and adds up what
 # is left. It is longer, and easier to compare with a printed model.
 
-# %% tags=["alternative:11.4", "nbval-ignore-output"]
+# %% tags=["alternative:11.6", "nbval-ignore-output"]
 def count_parameters(
     vocab_size,
     d_model,
@@ -173,81 +241,47 @@ def count_parameters(
     return weights + n_norms * 2 * d_model + rows * d_model
 
 
-check("11.4", count_parameters)
+check("11.6", count_parameters)
 
 
 # %% [markdown]
-# ## 11.5 Cross-attention
+# ## 11.7 The largest batch
 #
-# The decoder asks: its states make the queries. The encoder is read: its
-# states make the keys and the values. No target position is later than
-# any source position, so nothing is hidden but padding.
+# Twice as many records take at most twice as many bytes, because weights
+# and moments do not double. So doubling is safe while twice the peak still
+# fits. It ends above half of the memory. Half that batch then takes more
+# than a quarter, which is more than one record takes: both sizes lie where
+# every record adds the same.
 
-# %% tags=["answer:11.5", "nbval-ignore-output"]
-def cross_attention(
-    decoder_states, encoder_states, w_query, w_key, w_value, encoder_mask
-):
-    query = decoder_states @ w_query  # (target, d_model)
-    key = encoder_states @ w_key  # (source, d_model)
-    value = encoder_states @ w_value
-    scores = query @ key.T / math.sqrt(query.shape[-1])
-    hidden = encoder_mask == 0
-    scores = scores.masked_fill(hidden, -math.inf)
-    weights = scores.softmax(dim=-1)  # (target, source)
-    return weights @ value
+# %% tags=["answer:11.7", "nbval-ignore-output"]
+def largest_batch(peak_of, memory):
+    n, peak = 1, peak_of(1)
+    while 2 * peak <= memory:  # 2 * n records take at most twice as much
+        before, n = peak, 2 * n
+        peak = peak_of(n)
+    each = (peak - before) // (n - n // 2)  # bytes a record
+    return n + (memory - peak) // each
 
 
-check("11.5", cross_attention)
+check("11.7", largest_batch)
 
 
 # %% [markdown]
-# The fast kernel of PyTorch does the same. What is left to say is who
-# asks and who is read.
+# The alternative goes as far as is safe in one jump: a batch can be
+# multiplied by as often as its peak goes into the memory. It then measures
+# half of the batch it has reached, and solves for the bytes that no record
+# adds.
 
-# %% tags=["alternative:11.5", "nbval-ignore-output"]
-def cross_attention(
-    decoder_states, encoder_states, w_query, w_key, w_value, encoder_mask
-):
-    may_read = encoder_mask.bool().expand(len(decoder_states), -1)
-    return functional.scaled_dot_product_attention(
-        decoder_states @ w_query,
-        encoder_states @ w_key,
-        encoder_states @ w_value,
-        attn_mask=may_read,
-    )
-
-
-check("11.5", cross_attention)
+# %% tags=["alternative:11.7", "nbval-ignore-output"]
+def largest_batch(peak_of, memory):
+    n, peak = 1, peak_of(1)
+    while memory // peak > 1:
+        n *= memory // peak
+        peak = peak_of(n)
+    half = math.ceil(n / 2)
+    each = (peak - peak_of(half)) / (n - half)
+    fixed = peak - n * each
+    return math.floor((memory - fixed) / each)
 
 
-# %% [markdown]
-# ## 11.6 Embed tokens and positions
-#
-# First the prompts and the tokens, one behind the other. Then a position
-# for each of them, from the first prompt on. BART's table keeps its first
-# two rows for no position, so the slice begins at row 2.
-
-# %% tags=["answer:11.6", "nbval-ignore-output"]
-def embed(token_ids, prompts, token_table, position_table):
-    tokens = token_table[token_ids]  # (length, d_model)
-    vectors = torch.cat([prompts, tokens])
-    rows = torch.arange(len(vectors)) + 2
-    return vectors + position_table[rows]
-
-
-check("11.6", embed)
-
-
-# %% [markdown]
-# The alternative adds the positions to each part by itself.
-
-# %% tags=["alternative:11.6", "nbval-ignore-output"]
-def embed(token_ids, prompts, token_table, position_table):
-    first = 2 + len(prompts)
-    tokens = functional.embedding(token_ids, token_table)
-    placed_prompts = prompts + position_table[2:first]
-    placed = tokens + position_table[first : first + len(token_ids)]
-    return torch.vstack([placed_prompts, placed])
-
-
-check("11.6", embed)
+check("11.7", largest_batch)

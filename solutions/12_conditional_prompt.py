@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from ehr_course.exercises import check
+from ehr_course.exercises.prompt_to_try import tried_out
 from ehr_course.models.conditional_prompt import AGE_SCALE
 
 
@@ -203,21 +204,7 @@ check("12.6", fourier)
 def prompts_with(weights, cardinalities, x_num, x_cat):
     d_model, d_hidden = weights["num_project.weight"].shape
     prompt = MyPrompt(cardinalities, d_model, d_hidden)
-    mine = dict(prompt.named_parameters())
-    shapes = {name: tuple(p.shape) for name, p in mine.items()}
-    if shapes != {name: tuple(w.shape) for name, w in weights.items()}:
-        return shapes, None, None, None
-    ages = ["num_weight", "num_bias", "num_project.weight"]
-    rest = ["table.weight", "cat_bias", "cat_project.weight"]
-    units = [torch.cat([mine[n] for n in part]) for part in (ages, rest)]
-    varied = [bool(part.diff(dim=1).any()) for part in units]
-    prompt.load_state_dict(prompt.state_dict() | weights)
-    prompts = prompt(x_num, x_cat)
-    if getattr(prompts, "requires_grad", False):
-        prompts.sum().backward()
-        prompts = prompts.detach()
-    learns = {name: p.grad is not None for name, p in mine.items()}
-    return shapes, varied, prompts, learns
+    return tried_out(prompt, weights, x_num, x_cat)
 
 
 class MyPrompt(nn.Module):
@@ -254,21 +241,7 @@ check("12.7", prompts_with)
 def prompts_with(weights, cardinalities, x_num, x_cat):
     d_model, d_hidden = weights["num_project.weight"].shape
     prompt = MyPrompt(cardinalities, d_model, d_hidden)
-    mine = dict(prompt.named_parameters())
-    shapes = {name: tuple(p.shape) for name, p in mine.items()}
-    if shapes != {name: tuple(w.shape) for name, w in weights.items()}:
-        return shapes, None, None, None
-    ages = ["num_weight", "num_bias", "num_project.weight"]
-    rest = ["table.weight", "cat_bias", "cat_project.weight"]
-    units = [torch.cat([mine[n] for n in part]) for part in (ages, rest)]
-    varied = [bool(part.diff(dim=1).any()) for part in units]
-    prompt.load_state_dict(prompt.state_dict() | weights)
-    prompts = prompt(x_num, x_cat)
-    if getattr(prompts, "requires_grad", False):
-        prompts.sum().backward()
-        prompts = prompts.detach()
-    learns = {name: p.grad is not None for name, p in mine.items()}
-    return shapes, varied, prompts, learns
+    return tried_out(prompt, weights, x_num, x_cat)
 
 
 class MyPrompt(nn.Module):
@@ -298,3 +271,48 @@ class MyPrompt(nn.Module):
 
 
 check("12.7", prompts_with)
+
+
+# %% [markdown]
+# ## 12.8 Whose prompt is it?
+#
+# All prompts of a sex lie on one line, and both lines have the same step for
+# a year. Two prompts give the step, one more gives the other line. The point
+# of a line that is nearest to the vector is found by a dot product; noise
+# across the line does not touch it. The sex is that of the nearer line.
+
+# %% tags=["answer:12.8", "nbval-ignore-output"]
+def whose_prompt(prompt_of, vector):
+    start = prompt_of(0, 0)
+    slope = (prompt_of(90, 0) - start) / 90  # a year
+    found = []
+    for sex in (0, 1):
+        away = vector - prompt_of(0, sex)
+        years = (away @ slope / (slope @ slope)).item()
+        age = min(max(round(years), 0), 90)
+        left = (away - age * slope).norm().item()
+        found.append((left, age, sex))
+    left, age, sex = min(found)
+    return age, sex
+
+
+check("12.8", whose_prompt)
+
+
+# %% [markdown]
+# The alternative computes all 182 prompts from three, and looks for the
+# nearest. Neither works with waves: there three prompts say little about the
+# others.
+
+# %% tags=["alternative:12.8", "nbval-ignore-output"]
+def whose_prompt(prompt_of, vector):
+    young, old, other = prompt_of(0, 0), prompt_of(90, 0), prompt_of(0, 1)
+    share = torch.linspace(0, 1, 91)[:, None]
+    line = young + share * (old - young)  # (91, d_model)
+    everybody = torch.stack([line, line + other - young])
+    nearest = (everybody - vector).norm(dim=-1).argmin().item()
+    sex, age = divmod(nearest, 91)
+    return age, sex
+
+
+check("12.8", whose_prompt)

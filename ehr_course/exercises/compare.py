@@ -33,11 +33,11 @@ def first_difference(
 ) -> Difference | None:
     """Find the first difference between two values, or None where there is none.
 
-    Lists and tuples stand for each other, and so do Python's and NumPy's numbers. Where a whole
-    number is expected, a float is none: nothing can be looked up under 8.0. A tensor is compared
-    by shape and values, on whatever device it is. One of only zeros and ones is a mask, and may
-    hold booleans, whole numbers or floats; any other tensor of whole numbers must hold such.
-    Where the expected tensor requires a gradient, so must the other.
+    Lists and tuples stand for each other, and so do Python's and NumPy's numbers; a frozenset may
+    stand for a set. Where a whole number is expected, a float is none: nothing can be looked up
+    under 8.0. A tensor is compared by shape and values, on whatever device it is. One of only
+    zeros and ones is a mask, and may hold booleans, whole numbers or floats; any other tensor of
+    whole numbers must hold such. Where the expected tensor requires a gradient, so must the other.
 
     >>> first_difference([1, 2], (1, 2), 1e-6) is None
     True
@@ -57,7 +57,8 @@ def first_difference(
         return None if same else _unlike(expected, actual, place, kind)
     if isinstance(expected, Number):
         return _numbers(expected, actual, tolerance, place)
-    if type(expected) is not type(actual) and not isinstance(actual, type(expected)):
+    kind = set | frozenset if isinstance(expected, set) else type(expected)
+    if not isinstance(actual, kind):
         return _unlike(expected, actual, place, "type")
     return None if bool(expected == actual) else _unlike(expected, actual, place, "value")
 

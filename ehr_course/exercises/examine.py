@@ -102,7 +102,7 @@ class Trial:
             details.append(("your line", own_line(self.answer, made.error)))
         else:
             details.append(("got", shorten(made.value)))
-        if made.changed_input:
+        if made.changed_input and not isinstance(made.error, SystemExit):
             details.append(("besides", "your function changed its input"))
         return (*details, *_printed(made))
 

@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 
@@ -289,22 +290,19 @@ def _draw_half(axes: Axes, measure: str, runs: Sequence[Runs], setting: Setting)
         low, high = without.mean - without.spread, without.mean + without.spread
         axes.axhspan(low, high, color=style.FAINT, linewidth=0, zorder=0)
         axes.axhline(without.mean, color=style.MUTED, linewidth=0.8, zorder=1)
+    points: dict[str, list[tuple[float, float]]] = {_POINT: [], _MARKED: []}
     for place, one in enumerate(runs):
         colour = _MARKED if one.setting == setting else _POINT
         if one.values:
             # Points of nearly one value lie side by side.
-            offsets = [0.07 * (n - (len(one.values) - 1) / 2) for n in range(len(one.values))]
-            axes.scatter(
-                [place + offset for offset in offsets],
-                one.values,
-                s=22,
-                color=colour,
-                linewidths=0,
-                zorder=3,
-            )
+            first = place - 0.07 * (len(one.values) - 1) / 2
+            points[colour] += [(first + 0.07 * n, value) for n, value in enumerate(one.values)]
             axes.plot(
                 [place - 0.24, place + 0.24], [one.mean] * 2, color=colour, linewidth=2, zorder=2
             )
+    for colour, of_colour in points.items():
+        if of_colour:
+            axes.scatter(*np.transpose(of_colour), s=22, color=colour, linewidths=0, zorder=3)
     axes.set_title(
         compare(measure, runs, setting), size=style.SMALL, loc="left", color=style.INK, pad=7
     )

@@ -14,6 +14,7 @@ from matplotlib.ticker import MaxNLocator
 from ehr_course.batches.collate import Batch
 from ehr_course.batches.record_checks import FIRST_CODE
 from ehr_course.plots import style
+from ehr_course.plots.cells import draw_cells
 from ehr_course.plots.style import Picture, count
 from ehr_course.tokenizers.codes import CodeTokenizer
 
@@ -180,7 +181,9 @@ def draw_stages(seconds: Mapping[str, float], *, title: str) -> Picture:
             y = row * (_BAR + 0.1)
             middle = y + _BAR / 2
             width = room * taken / max(seconds.values())
-            label = f"{taken:.3f} s ({_percent(taken / sum(seconds.values()))})"
+            share = taken / sum(seconds.values())
+            percent = _percent(share) if share >= 0.0005 else "under 0.1%"
+            label = f"{taken:.{1 if taken >= 10 else 2}f} s ({percent})"
             axes.text(0, middle, stage, size=style.SMALL, va="center")
             axes.add_patch(Rectangle((left, y), width, _BAR, facecolor=COLOURS["code"], lw=0))
             axes.text(left + width + 0.08, middle, label, size=style.SMALL, va="center")
@@ -211,9 +214,7 @@ def _axes(picture: Picture, left: float, top: float, height: float) -> Axes:
 
 def _draw_grid(axes: Axes, kinds: np.ndarray) -> None:
     colours = ListedColormap([COLOURS[kind] for kind in KINDS])
-    axes.imshow(
-        kinds, cmap=colours, vmin=0, vmax=len(KINDS) - 1, aspect="auto", interpolation="nearest"
-    )
+    draw_cells(axes, kinds, cmap=colours, vmin=0, vmax=len(KINDS) - 1)
     axes.set_xlabel("position in the row", size=style.SMALL)
     axes.set_ylabel("patient", size=style.SMALL)
     axes.tick_params(labelsize=style.SMALL, length=2)

@@ -15,6 +15,7 @@ from ehr_course import icd9
 from ehr_course.errors import InputError
 from ehr_course.evaluation.code_table import CodeTable, code_tables
 from ehr_course.plots import style
+from ehr_course.plots.bars import draw_bars
 from ehr_course.plots.style import Picture
 from ehr_course.records import AnyRecord
 
@@ -202,9 +203,21 @@ def draw_dashboard(
 
 
 def draw_looks(
-    real: CohortLook, synthetic: CohortLook, *, name: str = "", chapter: int | None = None
+    real: CohortLook,
+    synthetic: CohortLook,
+    *,
+    name: str = "",
+    chapter: int | None = None,
+    on: Picture | None = None,
 ) -> Picture:
     """Draw what ``looks_of`` has seen, as ``draw_dashboard`` does.
+
+    Args:
+        real, synthetic: of both cohorts.
+        name: as for draw_dashboard.
+        chapter: as for draw_dashboard.
+        on: what was drawn of the same cohorts with another chapter. Only what the chapter
+            changes is drawn anew, and it is this picture that is returned.
 
     Raises:
         InputError: if the two were not looked at together, or have no code of the chapter.
@@ -223,39 +236,37 @@ def draw_looks(
             f"no code lies in chapter {chapter}",
             f"Use one of {', '.join(map(str, chapters_of(real)))}.",
         )
+    words = describe_dashboard(real, synthetic, name=name, chapter=chapter)
     with style.course_style():
-        picture = Picture(
-            style.WIDTH,
-            _HEIGHT,
-            describe_dashboard(real, synthetic, name=name, chapter=chapter),
-        )
-        title = dashboard_title(real, synthetic)
-        picture.text(0.012, 0.965, title, size=style.TITLE, weight="bold", va="center")
-        for x, colour, text in (
-            (0.014, REAL, f"real ({real.n_patients:,})"),
-            (
-                0.2,
-                SYNTHETIC,
-                f"synthetic ({synthetic.n_patients:,})" + (f": {name}" if name else ""),
-            ),
-        ):
-            picture.text(x, 0.922, f"\u25a0 {text}", color=colour, va="center")
+        if on is None:
+            picture = Picture(style.WIDTH, _HEIGHT, words)
+            _draw_what_no_chapter_changes(picture, real, synthetic, name)
+        else:
+            picture = on
+            picture.alternative_text = words
+            for axes in picture.axes[-2:]:
+                axes.remove()
         _draw_prevalences(picture.add_axes((0.085, 0.5, 0.34, 0.35)), real, synthetic, chapter)
         _draw_top(picture.add_axes((0.56, 0.5, 0.41, 0.35)), real, synthetic, chapter)
-        _draw_shares(
-            picture.add_axes((0.085, 0.09, 0.22, 0.27)),
-            real.visits,
-            synthetic.visits,
-            "visits a patient",
-        )
-        _draw_shares(
-            picture.add_axes((0.375, 0.09, 0.28, 0.27)),
-            real.codes_per_visit,
-            synthetic.codes_per_visit,
-            "codes a visit",
-        )
-        _draw_ages(picture.add_axes((0.745, 0.09, 0.225, 0.27)), real, synthetic)
     return picture
+
+
+def _draw_what_no_chapter_changes(
+    picture: Picture, real: CohortLook, synthetic: CohortLook, name: str
+) -> None:
+    title = dashboard_title(real, synthetic)
+    picture.text(0.012, 0.965, title, size=style.TITLE, weight="bold", va="center")
+    named = f"synthetic ({synthetic.n_patients:,})" + (f": {name}" if name else "")
+    for x, colour, text in (
+        (0.014, REAL, f"real ({real.n_patients:,})"),
+        (0.2, SYNTHETIC, named),
+    ):
+        picture.text(x, 0.922, f"\u25a0 {text}", color=colour, va="center")
+    visits = picture.add_axes((0.085, 0.09, 0.22, 0.27))
+    _draw_shares(visits, real.visits, synthetic.visits, "visits a patient")
+    codes = picture.add_axes((0.375, 0.09, 0.28, 0.27))
+    _draw_shares(codes, real.codes_per_visit, synthetic.codes_per_visit, "codes a visit")
+    _draw_ages(picture.add_axes((0.745, 0.09, 0.225, 0.27)), real, synthetic)
 
 
 def _draw_prevalences(
@@ -292,8 +303,9 @@ def _draw_prevalences(
 def _draw_top(axes: Axes, real: CohortLook, synthetic: CohortLook, chapter: int | None) -> None:
     rows = _top(real, synthetic, chapter)
     places = np.arange(len(rows))
-    axes.barh(places - _BAR / 2, [row[1] for row in rows], height=_BAR, color=REAL)
-    axes.barh(places + _BAR / 2, [row[2] for row in rows], height=_BAR, color=SYNTHETIC)
+    for column, offset, colour in ((1, -_BAR / 2, REAL), (2, _BAR / 2, SYNTHETIC)):
+        shares = [row[column] for row in rows]
+        draw_bars(axes, places + offset, shares, thickness=_BAR, across=True, facecolor=colour)
     axes.set_yticks(places, [icd9.written(row[0]) for row in rows], size=style.SMALL)
     axes.set_ylim(TOP - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
@@ -306,8 +318,8 @@ def _draw_top(axes: Axes, real: CohortLook, synthetic: CohortLook, chapter: int 
 
 def _draw_shares(axes: Axes, real: np.ndarray, synthetic: np.ndarray, label: str) -> None:
     places = np.arange(len(real))
-    axes.bar(places - _BAR / 2, real, width=_BAR, color=REAL)
-    axes.bar(places + _BAR / 2, synthetic, width=_BAR, color=SYNTHETIC)
+    draw_bars(axes, places - _BAR / 2, real, thickness=_BAR, facecolor=REAL)
+    draw_bars(axes, places + _BAR / 2, synthetic, thickness=_BAR, facecolor=SYNTHETIC)
     every = 1 if len(real) <= MOST_VISITS else 2
     last = len(real) - 1
     shown = [place for place in places if (last - place) % every == 0]
@@ -325,8 +337,9 @@ def _draw_ages(axes: Axes, real: CohortLook, synthetic: CohortLook) -> None:
         return
     places = np.arange(DECADES)
     for look, colour, offset in ((real, REAL, -_BAR / 2), (synthetic, SYNTHETIC, _BAR / 2)):
-        for sign, shares in zip((-1, 1), look.ages, strict=True):
-            axes.barh(places + offset, sign * shares, height=_BAR, color=colour)
+        women, men = look.ages
+        both_sides, shares = np.tile(places + offset, 2), np.concatenate([-women, men])
+        draw_bars(axes, both_sides, shares, thickness=_BAR, across=True, facecolor=colour)
     axes.axvline(0, color=style.MUTED, linewidth=0.8)
     most = 1.1 * max(real.ages.max(), synthetic.ages.max())
     axes.set_xlim(-most, most)

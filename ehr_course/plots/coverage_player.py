@@ -13,6 +13,8 @@ from matplotlib.patches import Rectangle
 from ehr_course.errors import InputError
 from ehr_course.generation.summaries import Summary
 from ehr_course.plots import style
+from ehr_course.plots.bars import draw_bars
+from ehr_course.plots.cells import draw_cells
 from ehr_course.plots.style import Picture
 
 MOST_WORDS = 48
@@ -159,8 +161,9 @@ def _subtitle(look: Look, shown: Sequence[int]) -> str:
 def _draw_bars(axes: Axes, look: Look, step: int, shown: np.ndarray) -> None:
     before, now = look.coverage[step, shown], look.attention[step, shown]
     places = np.arange(len(shown))
-    axes.bar(places, before, color=SPENT, width=0.8)
-    axes.bar(places, now, bottom=before, color=NOW, width=0.8, edgecolor=style.INK, linewidth=0.6)
+    draw_bars(axes, places, before, thickness=0.8, facecolor=SPENT)
+    edge = {"edgecolor": style.INK, "linewidth": 0.6}
+    draw_bars(axes, places, now, bottom=before, thickness=0.8, facecolor=NOW, **edge)
     highest = float(look.attention.sum(axis=0).max())  # the same scale at every step
     axes.set_ylim(0, max(1.0, highest) * 1.04)
     axes.set_xlim(-0.5, len(shown) - 0.5)
@@ -171,14 +174,7 @@ def _draw_bars(axes: Axes, look: Look, step: int, shown: np.ndarray) -> None:
 
 def _draw_steps(axes: Axes, look: Look, step: int, shown: np.ndarray) -> None:
     n_steps = len(look.written)
-    axes.imshow(
-        look.attention[:, shown],
-        aspect="auto",
-        cmap="cividis",
-        vmin=0,
-        vmax=1,
-        interpolation="nearest",
-    )
+    draw_cells(axes, look.attention[:, shown], cmap="cividis", vmin=0, vmax=1)
     frame = Rectangle(
         (-0.5, step - 0.5), len(shown), 1, fill=False, edgecolor="#d1495b", linewidth=2, zorder=3
     )

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ehr_course.errors import InputError
 from ehr_course.plots import style
+from ehr_course.plots.bars import draw_bars
 from ehr_course.plots.style import Picture
 
 SMALLEST_NORMAL = torch.finfo(torch.float16).smallest_normal
@@ -74,19 +75,41 @@ def count_in_float16(gradients: Tensor, scale: float = 1.0) -> Float16Counts:
     return Float16Counts(zero_before, underflow, subnormal, rest, overflow)
 
 
-def powers_of_two(gradients: Tensor) -> np.ndarray:
-    """How many numbers lie in [2**e, 2**(e+1)), for each power e from LOWEST to HIGHEST - 1.
+class Sizes:
+    """The sizes of gradients in order, from which it is read off what each loss scale does.
 
-    What lies beyond is counted at the ends. Zeros, infinities and NaN are not counted.
+    To round all of them anew for each step of a slider would take longer than to draw.
 
-    Returns:
-        int64 (HIGHEST - LOWEST,).
+    Args:
+        gradients: float32, of any shape, without a loss scale.
     """
-    wide = gradients.detach().flatten().double().abs()
-    wide = wide[wide.isfinite() & (wide > 0)]
-    exponents = torch.frexp(wide).exponent.long() - 1
-    places = exponents.clamp(LOWEST, HIGHEST - 1) - LOWEST
-    return torch.bincount(places, minlength=HIGHEST - LOWEST).numpy()
+
+    def __init__(self, gradients: Tensor) -> None:
+        sizes = gradients.detach().flatten().double().abs().numpy()
+        self._zeros = int((sizes == 0).sum())
+        self._sizes = np.sort(sizes[sizes != 0])  # infinities, then NaNs, come last
+
+    def counts(self, exponent: int) -> Float16Counts:
+        """What becomes of them, as ``count_in_float16`` counts with a scale of 2**exponent."""
+        # Halfway to the next number the even one is taken: 0, 2**-14 and infinity.
+        middles = np.array([2.0**-25, SMALLEST_NORMAL - 2.0**-25, LARGEST + 16]) / 2.0**exponent
+        underflow = int(self._sizes.searchsorted(middles[0], side="right"))
+        small, finite = self._sizes.searchsorted(middles[1:]).tolist()
+        return Float16Counts(
+            self._zeros, underflow, small - underflow, finite - small, len(self._sizes) - finite
+        )
+
+    def powers_of_two(self, exponent: int = 0) -> np.ndarray:
+        """How many lie in [2**e, 2**(e+1)), times 2**exponent, for e from LOWEST to HIGHEST - 1.
+
+        What lies beyond is counted at the ends. Zeros, infinities and NaN are not counted.
+
+        Returns:
+            int64 (HIGHEST - LOWEST,).
+        """
+        inner = 2.0 ** (np.arange(LOWEST + 1, HIGHEST) - exponent)
+        places = self._sizes.searchsorted([*inner, math.inf])
+        return np.diff(places, prepend=0)
 
 
 def summarise(counts: Float16Counts, exponent: int) -> str:
@@ -126,7 +149,16 @@ def draw_number_line(gradients: Tensor, *, exponent: int = 0) -> Picture:
     Raises:
         InputError: if no gradient is a finite number other than 0.
     """
-    histogram = powers_of_two(gradients.double() * 2.0**exponent)
+    return draw_sizes(Sizes(gradients), exponent=exponent)
+
+
+def draw_sizes(sizes: Sizes, *, exponent: int = 0) -> Picture:
+    """As draw_number_line, for many loss scales of the same gradients.
+
+    Raises:
+        InputError: if no gradient is a finite number other than 0.
+    """
+    histogram = sizes.powers_of_two(exponent)
     if not histogram.any():
         raise InputError(
             "draw_number_line",
@@ -134,7 +166,7 @@ def draw_number_line(gradients: Tensor, *, exponent: int = 0) -> Picture:
             "none is a finite number other than 0",
             "Call backward() first, and give the gradients without a loss scale.",
         )
-    counts = count_in_float16(gradients, 2.0**exponent)
+    counts = sizes.counts(exponent)
     with style.course_style():
         picture = Picture(style.WIDTH, _HEIGHT, describe_number_line(counts, exponent))
         picture.text(
@@ -222,15 +254,11 @@ def _draw_zones(axes: Axes) -> None:
 
 def _draw_bars(axes: Axes, shares: np.ndarray) -> None:
     for _, first, after, colour, hatch in _ZONES:
-        axes.bar(
-            np.arange(first, after) + 0.5,
-            shares[first - LOWEST : after - LOWEST],
-            width=1.0,
-            color=colour,
-            edgecolor=style.INK,
-            linewidth=0.6,
-            hatch=hatch,
-        )
+        places, of_zone = np.arange(first, after) + 0.5, shares[first - LOWEST : after - LOWEST]
+        look = {"facecolor": colour, "edgecolor": style.INK, "linewidth": 0.6}
+        high = of_zone > 0  # to hatch takes time, also where there is nothing to hatch
+        draw_bars(axes, places[~high], of_zone[~high], thickness=1.0, **look)
+        draw_bars(axes, places[high], of_zone[high], thickness=1.0, hatch=hatch, **look)
     highest = 1.08 * shares.max()
     axes.set_ylim(0, highest)
     ticks = MaxNLocator(5, integer=True).tick_values(0, highest)

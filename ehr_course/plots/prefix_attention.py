@@ -11,6 +11,7 @@ from matplotlib.patches import Rectangle
 from ehr_course.errors import InputError
 from ehr_course.evaluation.attention import PrefixAttention
 from ehr_course.plots import style
+from ehr_course.plots.cells import draw_cells
 from ehr_course.plots.style import Picture
 
 COLOUR_MAP = "viridis"
@@ -111,7 +112,7 @@ def draw_prefix_attention(paid: PrefixAttention, position: int) -> Picture:
 def _draw_heads(axes: Axes, shares: np.ndarray) -> None:
     layers, heads = shares.shape
     colours = matplotlib.colormaps[COLOUR_MAP]
-    axes.imshow(shares, aspect="auto", cmap=colours, norm=COLOURS)
+    draw_cells(axes, shares, cmap=colours, norm=COLOURS)
     size = style.TEXT if heads <= 8 else style.SMALL * 0.85
     for layer in range(layers):
         for head in range(heads):
@@ -127,7 +128,7 @@ def _draw_heads(axes: Axes, shares: np.ndarray) -> None:
 def _draw_tokens(axes: Axes, paid: PrefixAttention, position: int) -> None:
     layers, heads, n_tokens = paid.shares.shape
     rows = paid.shares.reshape(layers * heads, n_tokens)
-    axes.imshow(rows, aspect="auto", cmap=COLOUR_MAP, norm=COLOURS, interpolation="nearest")
+    draw_cells(axes, rows, cmap=COLOUR_MAP, norm=COLOURS)
     for layer in range(1, layers):
         axes.axhline(layer * heads - 0.5, color=style.PAPER, linewidth=2)
     frame = Rectangle(

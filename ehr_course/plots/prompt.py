@@ -58,8 +58,9 @@ def _percent(share: float) -> str:
 def draw_next_codes(shown: NextCodes, *, most: int = 12) -> Picture:
     """Draw the most probable first codes as bars, with their titles.
 
-    A code that age or sex rules out is hatched, and says who alone can have it. The line beside
-    a bar is the same code for a patient of the other sex. A title that is too long for its place
+    Before each bar stands its probability. A code that age or sex rules out is hatched, and says
+    who alone can have it. The line on or beside a bar is the same code for a patient of the other
+    sex. A title that is too long for its place
     ends with an ellipsis.
 
     Args:
@@ -95,7 +96,8 @@ _ROW = 0.27
 _BOTTOM = 0.4
 _BAR = 0.17
 _TITLE_LEFT = 0.8
-_BAR_LEFT = 3.66
+_NUMBER = 0.52
+_BAR_LEFT = 4.0
 _BAR_WIDTH = 2.2
 
 _POSSIBLE = "#31688e"
@@ -124,7 +126,7 @@ def _draw_row(axes: Axes, y: float, shown: NextCodes, place: int, scale: float) 
     axes.text(
         _TITLE_LEFT,
         middle,
-        _shortened(style.code_title(code), _BAR_LEFT - _TITLE_LEFT - 0.1),
+        _shortened(style.code_title(code), _BAR_LEFT - _NUMBER - _TITLE_LEFT - 0.1),
         size=style.SMALL,
         va="center_baseline",
         parse_math=False,
@@ -132,12 +134,18 @@ def _draw_row(axes: Axes, y: float, shown: NextCodes, place: int, scale: float) 
     width, line = shown.probabilities[place] * scale, shown.other_sex[place] * scale
     _draw_bar(axes, _BAR_LEFT, middle, width, hatched=bool(reason))
     _draw_line(axes, _BAR_LEFT + line, middle)
-    x = _BAR_LEFT + max(width, line) + 0.08
-    percent = _percent(shown.probabilities[place])
-    axes.text(x, middle, percent, size=style.SMALL, va="center_baseline")
+    # The number stands before its bar: behind it, it would be read as that of the line.
+    axes.text(
+        _BAR_LEFT - 0.08,
+        middle,
+        _percent(shown.probabilities[place]),
+        size=style.SMALL,
+        ha="right",
+        va="center_baseline",
+    )
     if reason:
         axes.text(
-            x + style.text_width(percent, style.SMALL) + 0.1,
+            _BAR_LEFT + max(width, line) + 0.1,
             middle,
             reason,
             size=style.SMALL,

@@ -10,7 +10,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from matplotlib.axes import Axes
-from matplotlib.patches import FancyBboxPatch
+from matplotlib.patches import FancyBboxPatch, Rectangle
 
 from ehr_course import icd9
 from ehr_course.plots import style
@@ -64,7 +64,8 @@ def describe_record(record: PatientRecord) -> str:
 def draw_record(record: PatientRecord, *, most_codes: int = 12, most_visits: int = 8) -> Picture:
     """Draw a patient's visits side by side, each as the list of its codes and their titles.
 
-    A code has the colour of its ICD-9-CM chapter. A code that an earlier visit had already
+    A code has the colour of its ICD-9-CM chapter, and of two chapters whose colours are alike one
+    has a dark stripe at its left edge. A code that an earlier visit had already
     stands in an outline only. A title that is too long for its place ends with an ellipsis; a
     code that ICD-9-CM does not have stands alone.
 
@@ -273,6 +274,8 @@ def _draw_card(
         colour = style.chapter_colour(line.chapter)
         face = style.PAPER if line.again else colour
         _draw_box(axes, left, y, layout.code_width, layout.box, face=face, edge=colour)
+        if _striped(line.chapter):
+            _draw_stripe(axes, left, y, layout.box)
         middle = y + layout.box / 2
         axes.text(
             left + layout.code_width / 2,
@@ -303,7 +306,7 @@ def _draw_card(
 def _draw_box(
     axes: Axes, x: float, y: float, width: float, height: float, *, face: str, edge: str
 ) -> None:
-    axes.add_patch(
+    axes.add_artist(
         FancyBboxPatch(
             (x, y),
             width,
@@ -316,12 +319,29 @@ def _draw_box(
     )
 
 
+def _striped(chapter: int | None) -> bool:
+    """Whether a stripe marks a chapter's codes: of two colours next to each other, one has it."""
+    if chapter is None:
+        return False
+    colours = sorted(range(1, len(style.CHAPTER_NAMES) + 1), key=_lightness)
+    return colours.index(chapter) % 2 == 1
+
+
+def _lightness(chapter: int) -> float:
+    return style.contrast(style.chapter_colour(chapter), "#000000")
+
+
+def _draw_stripe(axes: Axes, x: float, y: float, height: float) -> None:
+    axes.add_artist(Rectangle((x - 0.01, y), 0.05, height, facecolor=style.INK, linewidth=0))
+
+
 class _Key(NamedTuple):
     """An entry of the legend."""
 
     text: str
     face: str
     edge: str
+    striped: bool = False
 
 
 def _legend_rows(lines: list[_Line]) -> list[list[tuple[float, _Key]]]:
@@ -342,7 +362,7 @@ def _keys(lines: list[_Line]) -> Iterator[_Key]:
     last = len(style.CHAPTER_NAMES) + 1
     for number in sorted({line.chapter for line in lines}, key=lambda n: n or last):
         colour = style.chapter_colour(number)
-        yield _Key(style.chapter_name(number), colour, colour)
+        yield _Key(style.chapter_name(number), colour, colour, _striped(number))
     if any(line.again for line in lines):
         yield _Key("outline: an earlier visit had it already", style.PAPER, style.MUTED)
 
@@ -351,6 +371,8 @@ def _draw_legend(axes: Axes, rows: list[list[tuple[float, _Key]]], y: float) -> 
     for row in rows:
         for x, key in row:
             _draw_box(axes, x, y + 0.03, 0.14, 0.14, face=key.face, edge=key.edge)
+            if key.striped:
+                _draw_stripe(axes, x, y + 0.03, 0.14)
             axes.text(x + 0.2, y + 0.1, key.text, size=style.SMALL, va="center")
         y += _LEGEND_LINE
 

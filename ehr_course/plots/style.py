@@ -17,6 +17,8 @@ from matplotlib.textpath import text_to_path
 
 from ehr_course import icd9
 from ehr_course.errors import InputError
+from ehr_course.plots import live
+from ehr_course.plots.axes import Axes
 from ehr_course.records import MAX_AGE, PatientRecord, Sex
 
 WIDTH = 7.6
@@ -72,6 +74,10 @@ class Picture(Figure):
         super().__init__(figsize=(width, height), dpi=PIXELS_PER_INCH, facecolor=PAPER)
         self.alternative_text = alternative_text
 
+    def add_axes(self, place: tuple[float, float, float, float], **kwargs: Any) -> Axes:
+        """Add axes at (left, bottom, width, height), in shares of the picture."""
+        return super().add_axes(place, axes_class=Axes, **kwargs)
+
     def png(self) -> bytes:
         """The picture as a PNG file; the same picture gives the same bytes.
 
@@ -82,6 +88,11 @@ class Picture(Figure):
         with course_style():
             self.savefig(file, format="png", dpi=2 * PIXELS_PER_INCH, metadata={"Software": None})
         return file.getvalue()
+
+    def live_png(self) -> bytes:
+        """The same pixels as those of png() in far less time, for a widget that redraws."""
+        with course_style():
+            return live.live_png(self, 2 * PIXELS_PER_INCH)
 
     @property
     def page_size(self) -> tuple[int, int]:
@@ -101,7 +112,17 @@ class Picture(Figure):
 @contextmanager
 def course_style() -> Iterator[None]:
     """Draw with the settings of the course, whatever a user's matplotlibrc says."""
-    settings = {
+    with matplotlib.rc_context():
+        # As matplotlib itself goes back to earlier settings: those known to be good are not
+        # checked again, one by one.
+        dict.update(matplotlib.rcParams, _settings())
+        yield
+
+
+@cache
+def _settings() -> dict[str, Any]:
+    """Every setting of matplotlib, as the course has it."""
+    ours = {
         "font.family": "DejaVu Sans",  # comes with matplotlib, so it is on every machine
         "font.size": TEXT,
         "text.color": INK,
@@ -114,10 +135,12 @@ def course_style() -> Iterator[None]:
         "xtick.labelcolor": INK,
         "ytick.labelcolor": INK,
     }
-    with matplotlib.style.context(["default", settings]):
-        yield
+    with matplotlib.style.context(["default", ours]):
+        # The backend is no matter of style, and to look it up loads one.
+        return {k: v for k, v in dict.items(matplotlib.rcParams) if k != "backend"}
 
 
+@cache
 def chapter_of(code: str) -> int | None:
     """The number of a code's ICD-9-CM chapter, or None for a code that lies in no chapter.
 
@@ -162,6 +185,7 @@ def chapter_name(number: int | None) -> str:
     return "No ICD-9 chapter" if number is None else CHAPTER_NAMES[number - 1]
 
 
+@cache
 def chapter_colour(number: int | None) -> str:
     """The colour of a chapter, as ``#rrggbb``: the same one in every picture.
 
@@ -175,6 +199,7 @@ def chapter_colour(number: int | None) -> str:
     return matplotlib.colors.to_hex(matplotlib.colormaps["viridis"](0.05 + 0.93 * step / 18))
 
 
+@cache
 def ink_on(colour: str) -> str:
     """Black or white, whichever is easier to read on this colour.
 
@@ -184,6 +209,7 @@ def ink_on(colour: str) -> str:
     return max(("#000000", "#ffffff"), key=lambda ink: contrast(ink, colour))
 
 
+@cache
 def contrast(one: str, other: str) -> float:
     """The contrast of two colours as WCAG 2 defines it: 1 to 21, text needs 4.5.
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 from matplotlib.axes import Axes
-from matplotlib.patches import FancyBboxPatch
+from matplotlib.patches import FancyBboxPatch, Rectangle
 
 from ehr_course import icd9
 from ehr_course.plots import style
@@ -132,14 +132,15 @@ def draw_tokens(
 ) -> Picture:
     """Draw a patient as coloured tokens, and below as the pieces of a subword model.
 
-    A line is a visit, wrapped where it is long. A code has the colour of its ICD-9-CM chapter
-    and its token id beneath; all pieces of a code share its colour.
+    At the top stand two strips of equal boxes, one for each token and one for each piece. Below
+    them a line is a visit, wrapped where it is long. A code has the colour of its ICD-9-CM
+    chapter and its token id beneath; all pieces of a code share its colour.
 
     Args:
         record: the patient.
         code_tokenizer: its ``unseen`` policy decides what becomes of unseen codes.
         note_tokenizer: the subword model; anything with ``pieces(text)``.
-        dotted: give the subword model 427.31 for 42731.
+        dotted: write 427.31 for 42731, also for the subword model.
         most_lines: how many lines each half may have; what is left out is said in the picture.
 
     Raises:
@@ -149,7 +150,7 @@ def draw_tokens(
     as_codes = _Half(
         "One code, one token",
         f"{counts.note}; the number beneath is the id",
-        _wrapped(_code_rows(record, code_tokenizer)),
+        _wrapped(_code_rows(record, code_tokenizer, dotted=dotted)),
         most_lines,
         with_ids=True,
     )
@@ -161,8 +162,12 @@ def draw_tokens(
         with_ids=False,
     )
     legend = _legend_rows(record)
+    strips = [
+        _colours(_code_rows(record, code_tokenizer, dotted=dotted)),
+        _colours(_piece_rows(record, note_tokenizer, dotted=dotted)),
+    ]
 
-    height = _TOP + as_codes.height + _BETWEEN + as_text.height + _BETWEEN
+    height = _TOP + _STRIPS + as_codes.height + _BETWEEN + as_text.height + _BETWEEN
     height += len(legend) * _LEGEND_LINE + _MARGIN
     with style.course_style():
         words = describe_tokens(record, code_tokenizer, note_tokenizer, dotted=dotted)
@@ -172,7 +177,8 @@ def draw_tokens(
         axes.set_ylim(height, 0)  # inches, from the top down
         axes.axis("off")
         axes.text(_MARGIN, 0.24, counts.title, size=style.TITLE, weight="bold", va="center")
-        y = as_codes.draw(axes, _TOP)
+        _draw_strips(axes, _TOP, dict(zip(("tokens", "pieces"), strips, strict=True)))
+        y = as_codes.draw(axes, _TOP + _STRIPS)
         y = as_text.draw(axes, y + _BETWEEN)
         _draw_legend(axes, legend, y + _BETWEEN)
     return picture
@@ -183,6 +189,7 @@ def draw_tokens(
 _MARGIN = 0.12
 _GUTTER = 0.62  # where "visit 1" stands
 _TOP = 0.52
+_STRIPS = 0.66  # the two strips
 _BETWEEN = 0.2
 _HEADING = 0.34
 _BOX = 0.25
@@ -215,7 +222,7 @@ class _Line(NamedTuple):
 
 
 def _code_rows(
-    record: PatientRecord, tokenizer: CodeTokenizer
+    record: PatientRecord, tokenizer: CodeTokenizer, *, dotted: bool
 ) -> Iterator[tuple[str, list[_Group]]]:
     """The tokens of each visit; ``<BOS>`` and ``<EOS>`` go with the first and the last one."""
 
@@ -223,7 +230,7 @@ def _code_rows(
         token = tokenizer.id_to_token(token_id)
         special = token_id < len(SPECIAL_TOKENS)
         colour = None if special else style.chapter_colour(style.chapter_of(token))
-        return _Box(token, colour, str(token_id), 0.05)
+        return _Box(_written(token, dotted=dotted), colour, str(token_id), 0.05)
 
     last = len(record.visits) - 1
     for i, visit in enumerate(record.visits):
@@ -289,6 +296,31 @@ def _wrapped(rows: Iterator[tuple[str, list[_Group]]]) -> list[_Line]:
                 x += box.width
         lines.append(line)
     return lines
+
+
+def _colours(rows: Iterator[tuple[str, list[_Group]]]) -> list[str | None]:
+    """The colour of every box, from the first visit to the last."""
+    return [box.colour for _, groups in rows for group in groups for box in group]
+
+
+def _draw_strips(axes: Axes, y: float, strips: dict[str, list[str | None]]) -> None:
+    """Draw a strip of equal boxes for each list of colours, all to one scale."""
+    left = _MARGIN + _GUTTER
+    step = min(0.14, (style.WIDTH - _MARGIN - left) / max(map(len, strips.values())))
+    for name, colours in strips.items():
+        axes.text(_MARGIN, y + 0.08, name, size=style.SMALL, color=style.MUTED, va="center")
+        for place, colour in enumerate(colours):
+            axes.add_artist(
+                Rectangle(
+                    (left + place * step, y),
+                    0.82 * step,
+                    0.16,
+                    facecolor=colour or style.PAPER,
+                    edgecolor=colour or style.MUTED,
+                    linewidth=0.5,
+                )
+            )
+        y += 0.25
 
 
 class _Half:

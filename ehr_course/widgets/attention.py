@@ -62,12 +62,23 @@ class AttentionExplorer(anywidget.AnyWidget):
     _content = traitlets.Dict().tag(sync=True)
     _weights = traitlets.Bytes().tag(sync=True)
 
-    def __init__(self, maps: dict[Kind, AttentionMap], *, note: str = "") -> None:
+    def __init__(
+        self,
+        maps: dict[Kind, AttentionMap],
+        *,
+        note: str = "",
+        kind: Kind = "encoder",
+        layer: int = 0,
+        head: int = 0,
+    ) -> None:
         """Show these maps.
 
         Args:
             maps: the three attentions of one record.
             note: a sentence that stands under the heat map.
+            kind: which attention is shown at first.
+            layer: which layer is shown at first, counted from 0.
+            head: which head is shown at first, counted from 0.
         """
         steps = {kind: np.rint(maps[kind].weights * STEPS).astype("<u2") for kind in KINDS}
         # The picture is drawn of the very numbers that the browser has, so that both say the same.
@@ -75,11 +86,15 @@ class AttentionExplorer(anywidget.AnyWidget):
             kind: AttentionMap(**(vars(maps[kind]) | {"weights": steps[kind] / STEPS}))
             for kind in KINDS
         }
-        first = self._maps["encoder"]
+        first = self._maps[kind]
         row = first.first_code
+        layers, heads = first.weights.shape[:2]
         super().__init__(
+            kind=kind,
+            layer=layer,
+            head=head,
             row=row,
-            column=first.strongest(0, 0, row),
+            column=first.strongest(min(layer, layers - 1), min(head, heads - 1), row),
             _content=self._described(note),
             _weights=b"".join(steps[kind].tobytes() for kind in KINDS),
         )
@@ -128,7 +143,14 @@ class AttentionExplorer(anywidget.AnyWidget):
 
 
 def attention_explorer(
-    model: Any, tokenizer: CodeTokenizer, record: PatientRecord, *, most_tokens: int = 60
+    model: Any,
+    tokenizer: CodeTokenizer,
+    record: PatientRecord,
+    *,
+    most_tokens: int = 60,
+    kind: Kind = "encoder",
+    layer: int = 0,
+    head: int = 0,
 ) -> AttentionExplorer:
     """Let the model read a record, and look at its encoder, decoder and cross attention.
 
@@ -141,6 +163,9 @@ def attention_explorer(
         record: the patient.
         most_tokens: later visits that would make the sequence longer than this are left out,
             for the model too; a note under the heat map says so.
+        kind: "encoder", "decoder" or "cross": which attention is shown at first.
+        layer: which layer is shown at first, counted from 0.
+        head: which head is shown at first, counted from 0.
 
     Raises:
         InputError: if a code is not in the vocabulary and the tokenizer's policy is "raise", or
@@ -154,7 +179,7 @@ def attention_explorer(
         verb = "is" if left_out == 1 else "are"
         first = count(shown, "visit")
         note = f"The model reads the first {first}; {left_out} more {verb} left out."
-    return AttentionExplorer(maps, note=note)
+    return AttentionExplorer(maps, note=note, kind=kind, layer=layer, head=head)
 
 
 def _described(one: AttentionMap) -> dict[str, Any]:

@@ -34,7 +34,7 @@ def weight_explorer(sweep: pl.DataFrame) -> PictureWidget:
         options=[(setting.label, setting) for setting in settings],
         value=settings[len(settings) // 2],
         description="weights",
-        # A picture takes some tenths of a second: draw where the slider stops, not on its way.
+        # A picture takes a moment: draw where the slider stops, not on its way.
         continuous_update=False,
         style=label,
     )

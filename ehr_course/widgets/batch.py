@@ -15,12 +15,18 @@ BATCH_SIZES = (8, 16, 32, 64)
 
 
 def batch_inspector(
-    dataset: RecordDataset, *, batch_size: int = 32, seed: int = 0, epoch: int = 0
+    dataset: RecordDataset,
+    *,
+    number: int = 0,
+    batch_size: int = 32,
+    seed: int = 0,
+    epoch: int = 0,
 ) -> PictureWidget:
     """Choose a batch, the batch size, and whether patients of similar length share a batch.
 
     Args:
         dataset: makes the batches.
+        number: where the first control stands at first: a batch, counted from 0.
         batch_size: where the second control stands at first; 8, 16, 32 or 64.
         seed: of the order of the patients.
         epoch: which epoch's order and corruption.
@@ -30,7 +36,7 @@ def batch_inspector(
         ``batch_size`` and ``group_by_length``.
 
     Raises:
-        InputError: if the batch size is not one of the four.
+        InputError: if the batch size is not one of the four, or there is no such batch.
     """
     if batch_size not in BATCH_SIZES:
         raise InputError(
@@ -60,12 +66,20 @@ def batch_inspector(
             dataset[key], waste(batch_size), number=number, group_by_length=group_by_length
         )
 
+    last = len(plan(batch_size, True)) - 1
+    if not 0 <= number <= last:
+        raise InputError(
+            "batch_inspector",
+            "number",
+            f"there is no batch {number}",
+            f"Use a number from 0 to {last}.",
+        )
     numbers = ipywidgets.IntSlider(
-        value=0,
+        value=number,
         min=0,
-        max=len(plan(batch_size, True)) - 1,
+        max=last,
         description="batch",
-        # A picture takes some tenths of a second: draw where the slider stops, not on its way.
+        # A picture takes a moment: draw where the slider stops, not on its way.
         continuous_update=False,
         style={"description_width": "initial"},
     )

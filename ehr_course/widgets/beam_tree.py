@@ -68,7 +68,7 @@ def beam_tree(
         min=1,
         max=MOST_BEAMS,
         description="beams",
-        # A picture takes some tenths of a second: draw where the slider stops, not on its way.
+        # A picture takes a moment: draw where the slider stops, not on its way.
         continuous_update=False,
         style=label,
     )

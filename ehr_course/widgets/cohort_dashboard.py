@@ -35,8 +35,12 @@ def cohort_dashboard(
     look, *others = looks_of(real, *cohorts.values())
     by_name = dict(zip(names, others, strict=True))
 
+    drawn: dict[str, Picture] = {}
+
     def draw(cohort: str, chapter: int | None) -> Picture:
-        return draw_looks(look, by_name[cohort], name=cohort, chapter=chapter)
+        before = drawn.get(cohort)
+        drawn[cohort] = draw_looks(look, by_name[cohort], name=cohort, chapter=chapter, on=before)
+        return drawn[cohort]
 
     chapters = [(chapter_name(number), number) for number in chapters_of(look)]
     return PictureWidget(

@@ -14,12 +14,19 @@ from ehr_course.records import PatientRecord
 from ehr_course.tokenizers.codes import CodeTokenizer
 from ehr_course.widgets.static import PictureWidget, patient_slider
 
+_SEEDS = 50
+"""The largest seed of the slider."""
+
 AS_IN_TRAINING = "as in training"
 """Half of the visits are left alone, the others corrupted in one of the three ways."""
 
 
 def corruption_playground(
-    records: Sequence[PatientRecord], tokenizer: CodeTokenizer
+    records: Sequence[PatientRecord],
+    tokenizer: CodeTokenizer,
+    *,
+    patient: int = 0,
+    seed: int = 0,
 ) -> PictureWidget:
     """Choose a patient and a corruption.
 
@@ -27,6 +34,8 @@ def corruption_playground(
         records: the patients to choose from; the slider counts them from 0.
         tokenizer: under ``unseen="raise"`` a patient with an unseen code has no picture, and the
             widget says why.
+        patient: the one that it opens on.
+        seed: the one that it opens on, 0 to 50.
 
     Returns:
         A widget with the controls ``patient``, ``strategy`` ("as in training", or one of
@@ -34,10 +43,15 @@ def corruption_playground(
         deletion and replacement) and ``seed``.
 
     Raises:
-        InputError: if there are no records.
+        InputError: if there are no records, or no such patient or seed.
     """
     if not records:
         raise InputError("corruption_playground", "records", "there are none", "Give patients.")
+    for name, value, largest in (("patient", patient, len(records) - 1), ("seed", seed, _SEEDS)):
+        if not 0 <= value <= largest:
+            raise InputError(
+                "corruption_playground", name, f"there is no {value}", f"Use 0 to {largest}."
+            )
 
     def draw(patient: int, strategy: str, mean_span: float, p: float, seed: int) -> Picture:
         training = strategy == AS_IN_TRAINING
@@ -72,8 +86,10 @@ def corruption_playground(
             (0.15, 1.0, 0.05, "p (deletion, replacement)"),
         )
     )
-    seed = ipywidgets.IntSlider(
-        value=0, min=0, max=50, description="seed", continuous_update=False, style=label
+    noise = ipywidgets.IntSlider(
+        value=seed, min=0, max=_SEEDS, description="seed", continuous_update=False, style=label
     )
-    controls = {"patient": patient_slider(len(records)), "strategy": strategy}
-    return PictureWidget(draw, controls | {"mean_span": mean_span, "p": p, "seed": seed})
+    chosen = patient_slider(len(records))
+    chosen.value = patient
+    controls = {"patient": chosen, "strategy": strategy, "mean_span": mean_span}
+    return PictureWidget(draw, controls | {"p": p, "seed": noise})

@@ -54,7 +54,7 @@ def coverage_player(looks: Mapping[str, Look], *, step: int = 1) -> PictureWidge
         min=1,
         max=last,
         description="step",
-        # A picture takes some tenths of a second: draw where the slider stops, not on its way.
+        # A picture takes a moment: draw where the slider stops, not on its way.
         continuous_update=False,
         style=label,
     )

@@ -47,7 +47,7 @@ def generation_trace_player(
         min=1,
         max=lengths[first],
         description="word",
-        # A picture takes some tenths of a second: draw where the slider stops, not on its way.
+        # A picture takes a moment: draw where the slider stops, not on its way.
         continuous_update=False,
         style={"description_width": "initial"},
     )

@@ -59,7 +59,7 @@ def _slider(
         options=[(f"{option:g}", option) for option in options],
         value=value,
         description=description,
-        # A picture takes some tenths of a second: draw where the slider stops, not on its way.
+        # A picture takes a moment: draw where the slider stops, not on its way.
         continuous_update=False,
         style={"description_width": "initial"},
     )

@@ -6,7 +6,7 @@ import ipywidgets
 from torch import Tensor
 
 from ehr_course.errors import InputError
-from ehr_course.plots.number_line import draw_number_line
+from ehr_course.plots.number_line import Sizes, draw_sizes
 from ehr_course.plots.style import Picture
 from ehr_course.widgets.static import PictureWidget
 
@@ -35,17 +35,17 @@ def number_line_explorer(gradients: Tensor, *, exponent: int = 0) -> PictureWidg
             f"{exponent} is out of range",
             f"Use {LOWEST} to {HIGHEST}.",
         )
-    kept = gradients.detach().clone()
+    sizes = Sizes(gradients)
 
     def draw(exponent: int) -> Picture:
-        return draw_number_line(kept, exponent=exponent)
+        return draw_sizes(sizes, exponent=exponent)
 
     slider = ipywidgets.IntSlider(
         value=exponent,
         min=LOWEST,
         max=HIGHEST,
         description="loss scale = 2 to the power of",
-        # A picture takes some tenths of a second: draw where the slider stops, not on its way.
+        # A picture takes a moment: draw where the slider stops, not on its way.
         continuous_update=False,
         layout=ipywidgets.Layout(width="480px", max_width="100%"),
         style={"description_width": "initial"},

@@ -62,7 +62,7 @@ def prefix_attention_explorer(
         min=0,
         max=last,
         description="token",
-        # A picture takes some tenths of a second: draw where the slider stops, not on its way.
+        # A picture takes a moment: draw where the slider stops, not on its way.
         continuous_update=False,
         style={"description_width": "initial"},
     )

@@ -42,7 +42,7 @@ def prompt_explorer(
         min=0,
         max=MAX_AGE,
         description="age",
-        # A picture takes some tenths of a second: draw where the slider stops, not on its way.
+        # A picture takes a moment: draw where the slider stops, not on its way.
         continuous_update=False,
         style={"description_width": "initial"},
     )

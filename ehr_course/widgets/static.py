@@ -26,6 +26,7 @@ class PictureWidget(ipywidgets.VBox):
         controls: the controls by name, in the order in which they stand.
 
     Attributes:
+        draw: as it was given.
         controls: the controls by name; setting ``controls["patient"].value`` moves one.
         image: the image widget, with the PNG bytes as its value.
         words: the HTML widget under it: the alternative text, or what went wrong.
@@ -39,9 +40,10 @@ class PictureWidget(ipywidgets.VBox):
     def __init__(
         self, draw: Callable[..., Picture], controls: dict[str, ipywidgets.ValueWidget]
     ) -> None:
-        self._draw = draw
+        self.draw = draw
         self.controls = dict(controls)
-        self.picture: Picture = self._drawn()
+        self._shown = self.values
+        self.picture: Picture = draw(**self._shown)
         self.error: Exception | None = None
         self.image = ipywidgets.Image(format="png")
         self.words = ipywidgets.HTML()
@@ -58,17 +60,21 @@ class PictureWidget(ipywidgets.VBox):
         """The picture in one sentence."""
         return self.picture.alternative_text
 
-    def _drawn(self) -> Picture:
-        return self._draw(**{name: control.value for name, control in self.controls.items()})
+    @property
+    def values(self) -> dict[str, Any]:
+        """What each control is set to, by its name."""
+        return {name: control.value for name, control in self.controls.items()}
 
     def _redraw(self, change: object) -> None:
+        values = self.values
+        if values == self._shown:  # a control that has moved another one: both say so
+            return
+        self._shown = values
         try:
-            self.picture = self._drawn()
+            self.picture = self.draw(**values)
         except Exception as error:
             self.error = error
-            self.words.value = _error_in_words(
-                error, {name: control.value for name, control in self.controls.items()}
-            )
+            self.words.value = _error_in_words(error, values)
         else:
             self.error = None
             self._show()
@@ -78,7 +84,7 @@ class PictureWidget(ipywidgets.VBox):
         self.image.layout.width = f"{width}px"
         self.image.layout.max_width = "100%"
         self.image.layout.height = "auto"
-        self.image.value = self.picture.png()
+        self.image.value = self.picture.live_png()
         # The words stand under the image: an Image of ipywidgets 8 has no alternative text of its
         # own, and with a tooltip it cannot be shown at all.
         self.words.value = (
@@ -110,7 +116,7 @@ def patient_slider(n_patients: int) -> ipywidgets.IntSlider:
         min=0,
         max=n_patients - 1,
         description="patient",
-        # A picture takes some tenths of a second: draw where the slider stops, not on its way.
+        # A picture takes a moment: draw where the slider stops, not on its way.
         continuous_update=False,
         style={"description_width": "initial"},
     )

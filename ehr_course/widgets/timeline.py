@@ -13,19 +13,26 @@ from ehr_course.records import PatientRecord
 from ehr_course.widgets.static import PictureWidget, patient_slider
 
 
-def timeline_explorer(records: Sequence[PatientRecord], *, least_visits: int = 1) -> PictureWidget:
+def timeline_explorer(
+    records: Sequence[PatientRecord],
+    *,
+    least_visits: int = 1,
+    first: PatientRecord | None = None,
+) -> PictureWidget:
     """Choose a patient among those who have at least so many visits.
 
     Args:
         records: the patients to choose from.
-        least_visits: where the second slider stands at first.
+        least_visits: where the first slider stands at the beginning.
+        first: whom the explorer opens on; without it, the first who has that many visits.
 
     Returns:
         A widget with the controls ``least_visits`` and ``patient``; the latter counts the
         patients who have that many visits, from 0, in the order of records.
 
     Raises:
-        InputError: if there are no records, or none with that many visits.
+        InputError: if there are no records, none with that many visits, or if `first` is not
+            among those who have.
     """
     if not records:
         raise InputError("timeline_explorer", "records", "there are none", "Give some patients.")
@@ -52,7 +59,16 @@ def timeline_explorer(records: Sequence[PatientRecord], *, least_visits: int = 1
         continuous_update=False,
         style={"description_width": "initial"},
     )
-    patient = patient_slider(len(chosen(least_visits)))
+    candidates = chosen(least_visits)
+    if first is not None and first not in candidates:
+        raise InputError(
+            "timeline_explorer",
+            "first",
+            f"patient {first.subject_id} is not among those with that many visits",
+            "Give one of the records, or ask for fewer visits.",
+        )
+    patient = patient_slider(len(candidates))
+    patient.value = 0 if first is None else candidates.index(first)
 
     def fit_the_patients(change: dict) -> None:
         patient.max = len(chosen(change["new"])) - 1

@@ -17,7 +17,7 @@ from ehr_course.widgets.static import PictureWidget, patient_slider
 def token_explorer(
     records: Sequence[PatientRecord], code_tokenizer: CodeTokenizer, note_tokenizer: Pieces
 ) -> PictureWidget:
-    """Choose a patient, and whether the subword model reads codes with their dot.
+    """Choose a patient, and whether codes are written with their dot, as they are at first.
 
     Args:
         records: the patients to choose from; the slider counts them from 0.
@@ -38,7 +38,7 @@ def token_explorer(
         return draw_tokens(records[patient], code_tokenizer, note_tokenizer, dotted=dotted)
 
     dotted = ipywidgets.Checkbox(
-        value=False,
+        value=True,
         description="write codes with their dot (427.31)",
         indent=False,
         style={"description_width": "initial"},

@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from playwright.sync_api import Browser, Locator, Page
 
 RUN_ALL_MS = 240_000
+# A collapsed cell has an empty prompt in place of its own.
 PROMPTS = (
-    "[...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')]"
+    "[...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt:not(.jp-Placeholder-prompt)')]"
     ".map(prompt => prompt.textContent.trim())"
 )
 

@@ -30,7 +30,7 @@ def test_the_whole_lesson_runs_without_an_error(notebook: NotebookPage) -> None:
 def test_moving_the_slider_changes_the_picture_and_its_description(
     notebook: NotebookPage,
 ) -> None:
-    cell = notebook.cell_with("token_explorer(train")
+    cell = notebook.cell_with("token_explorer(patients")
     picture = cell.locator(".widget-image, img.jupyter-widgets").first
     slider = cell.locator(".noUi-handle").first
     slider.scroll_into_view_if_needed()

@@ -52,8 +52,8 @@ def notebook(browser: Browser, lab: str) -> Iterator[NotebookPage]:
     cells = (
         "SEED = 0",
         "import copy",
-        "def n_parameters",
         "loaded = load_checkpoint",
+        "def with_visits",
         "attention_explorer(model",
     )
     with opened(browser, lab, "11_model_architecture", *cells) as notebook:
@@ -69,6 +69,12 @@ def explorer(notebook: NotebookPage) -> Explorer:
 
 def test_the_cells_run_without_an_error(notebook: NotebookPage) -> None:
     assert notebook.errors() == []
+
+
+def test_it_opens_on_the_last_cross_attention(notebook: NotebookPage) -> None:
+    explorer = Explorer(notebook)
+    expect(explorer.kind("cross")).to_be_checked()
+    expect(explorer.title).to_have_text(re.compile(r"^Layer 1, head 0: .+ looks most at "))
 
 
 def test_the_canvas_is_drawn_with_its_words(explorer: Explorer) -> None:
@@ -92,12 +98,14 @@ def test_the_canvas_is_drawn_with_its_words(explorer: Explorer) -> None:
 def test_the_canvas_says_what_the_picture_without_a_kernel_says(
     notebook: NotebookPage, explorer: Explorer
 ) -> None:
+    explorer.kind("cross").check()
+    explorer.slider("layer").fill("1")
     words = notebook.page.evaluate(
         """() => window.jupyterapp.shell.currentWidget.context.model.toJSON().cells
             .flatMap(cell => cell.outputs ?? [])
             .map(output => output.data?.["text/plain"])
             .map(text => Array.isArray(text) ? text.join("") : text)
-            .find(text => text?.startsWith("Heat map of encoder attention"))"""
+            .find(text => text?.startsWith("Heat map of cross attention"))"""
     )
     title = explorer.title.inner_text()
     assert title.removeprefix("Layer") in words

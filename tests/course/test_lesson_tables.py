@@ -43,22 +43,29 @@ def course_folder(tmp_path) -> Path:
     return tmp_path
 
 
-def change_minutes(course_folder: Path) -> None:
+def change_minutes(course_folder: Path) -> tuple[int, int]:
+    """Give the second lesson a minute more; return its minutes before and after."""
     syllabus = course_folder / "course" / "syllabus.yml"
-    text = syllabus.read_text(encoding="utf-8")
-    assert text.count("minutes: 105\n") == 1
-    syllabus.write_text(text.replace("minutes: 105\n", "minutes: 106\n"), encoding="utf-8")
+    lesson = load_syllabus(syllabus)[1]
+    before, after = lesson.minutes, lesson.minutes + 1
+    start, found, rest = syllabus.read_text(encoding="utf-8").partition(f"slug: {lesson.slug}\n")
+    assert found
+    rest = rest.replace(f"    minutes: {before}\n", f"    minutes: {after}\n", 1)
+    syllabus.write_text(start + found + rest, encoding="utf-8")
+    assert load_syllabus(syllabus)[1].minutes == after
+    return before, after
 
 
 def test_a_change_of_the_syllabus_makes_both_tables_stale_until_they_are_written(course_folder):
     assert stale(course_folder) == []
-    change_minutes(course_folder)
+    old, new = change_minutes(course_folder)
     assert stale(course_folder) == [course_folder / README, course_folder / START]
-    before = (course_folder / START).read_text(encoding="utf-8")
+    before = ROW.findall((course_folder / START).read_text(encoding="utf-8"))
     assert build.write_tables(course_folder) == [course_folder / README, course_folder / START]
     assert stale(course_folder) == []
-    after = (course_folder / START).read_text(encoding="utf-8")
-    assert after == before.replace("| 105 |", "| 106 |")
+    after = ROW.findall((course_folder / START).read_text(encoding="utf-8"))
+    assert (before[1][3], after[1][3]) == (str(old), str(new))
+    assert after[:1] + after[2:] == before[:1] + before[2:]
 
 
 def test_build_check_names_a_stale_table(course_folder, capsys):

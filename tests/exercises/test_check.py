@@ -479,6 +479,8 @@ def test_values_that_differ_are_told_apart(expected: object, actual: object, kin
         ({"a": [1]}, {"a": (1,)}),
         (None, None),
         ({1, 2}, {2, 1}),
+        ({1, 2}, frozenset({2, 1})),
+        ([{"a"}], [frozenset("a")]),
     ],
 )
 def test_values_that_are_equal_stay_equal(expected: object, actual: object) -> None:

@@ -62,6 +62,20 @@ HOLES = [
      "    train = [row for row in rows if row[0] not in test_ids]\n"
      "    test = [row for row in rows if row[0] in test_ids]\n"
      "    return train, test, sorted({row[2] for row in train})", "drops_repeated_rows"),
+    ("08.7", "def find_people(rows):\n    owner, people = {}, []\n    for s, *numbers in rows:\n"
+     "        kinds = [k for k in enumerate(numbers) if k[1] is not None]\n"
+     "        person = next((owner[k] for k in kinds if k in owner), None)\n"
+     "        if person is None:\n            person = []\n            people.append(person)\n"
+     "        person.append(s)\n        owner |= dict.fromkeys(kinds, person)\n"
+     "    return sorted(sorted(person) for person in people)", "joins_by_insurance_first"),
+    ("08.7", "def find_people(rows):\n    left, people = list(rows), []\n    while left:\n"
+     "        person = [left.pop(0)]\n        for row in list(left):\n"
+     "            if any(a == b is not None for p in person for a, b in zip(p[1:], row[1:])):\n"
+     "                person.append(row)\n                left.remove(row)\n"
+     "        people.append(sorted(p[0] for p in person))\n    return sorted(people)",
+     "forward_only"),
+    ("08.7", "def find_people(rows):\n    return [[n] for n in sorted(row[0] for row in rows)]",
+     "nobody_tied"),
     ("10.2", changed(worked_answer("10.2"), {"return 1": "return int(1", "/ places": "/ places)"}),
      "cuts_to_a_whole_number"),
     ("10.4", changed(worked_answer("10.4"), {"t.dtype != torch.int64 for t in whole": "()"}),

@@ -152,8 +152,14 @@ STAGES = {"files to records": 0.06, "corruption": 1.5, "padding": 0.3}
 def test_the_stages_stand_with_their_seconds_and_shares():
     shown = texts(draw_stages(STAGES, title="Corruption takes longest"))
     assert "Corruption takes longest" in shown
-    assert "1.500 s (81%)" in shown
+    assert "1.50 s (81%)" in shown
     assert [text for text in shown if text in STAGES] == list(STAGES)
+
+
+def test_a_stage_that_takes_next_to_nothing_is_not_said_to_take_none():
+    shown = texts(draw_stages({"read": 0.01, "train": 89.7}, title="Training takes longest"))
+    assert "0.01 s (under 0.1%)" in shown
+    assert "89.7 s (100%)" in shown
 
 
 def test_the_words_of_the_stages_hold_no_measured_time():

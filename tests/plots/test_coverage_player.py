@@ -7,6 +7,7 @@ from matplotlib.patches import Rectangle
 
 from ehr_course.errors import InputError
 from ehr_course.generation.summaries import Summary
+from ehr_course.plots.bars import bars_in
 from ehr_course.plots.coverage_player import (
     MOST_WORDS,
     Look,
@@ -37,10 +38,7 @@ def random_look(n_words, n_steps, *, word="medication"):
 
 
 def bars_of(picture):
-    axes = picture.axes[0]
-    places = [p for p in axes.patches if isinstance(p, Rectangle)]
-    half = len(places) // 2
-    return [p.get_height() for p in places[:half]], [p.get_height() for p in places[half:]]
+    return tuple([bar.height for bar in bars_in(some)] for some in picture.axes[0].collections)
 
 
 def test_coverage_is_the_attention_of_the_steps_before():

@@ -8,16 +8,17 @@ import torch
 from matplotlib.text import Text
 
 from ehr_course.errors import InputError
+from ehr_course.plots.bars import bars_in
 from ehr_course.plots.number_line import (
     HIGHEST,
     LARGEST,
     LOWEST,
     SMALLEST_NORMAL,
     Float16Counts,
+    Sizes,
     count_in_float16,
     describe_number_line,
     draw_number_line,
-    powers_of_two,
     summarise,
 )
 
@@ -74,15 +75,30 @@ def test_the_counts_are_those_of_numpys_float16(exponent):
 def test_a_number_at_a_limit(value, kind, sign):
     counts = count_in_float16(torch.tensor([sign * value]))
     assert getattr(counts, kind) == sum(counts) == 1
+    assert Sizes(torch.tensor([sign * value])).counts(0) == counts
+
+
+@pytest.mark.parametrize("exponent", range(-16, 33, 6))
+def test_what_is_read_off_the_sizes_is_what_rounding_gives(exponent):
+    values = gradients()
+    assert Sizes(values).counts(exponent) == count_in_float16(values, 2.0**exponent)
+
+
+@pytest.mark.parametrize("exponent", [-16, 0, 5, 32])
+def test_a_loss_scale_moves_the_bars(exponent):
+    values = gradients()
+    moved = Sizes(values.double() * 2.0**exponent).powers_of_two()
+    assert np.array_equal(Sizes(values).powers_of_two(exponent), moved)
 
 
 def test_a_power_of_two_begins_its_own_bar():
-    bars = powers_of_two(torch.tensor([0.5, -0.75, 1.0, 1.999, 0.0]))
+    bars = Sizes(torch.tensor([0.5, -0.75, 1.0, 1.999, 0.0])).powers_of_two()
     assert (bars[-1 - LOWEST], bars[0 - LOWEST], bars.sum()) == (2, 2, 4)
 
 
 def test_what_lies_beyond_is_in_the_outer_bars():
-    bars = powers_of_two(torch.tensor([2.0**-100, 2.0**LOWEST, 2.0**100, math.inf]).double())
+    beyond = torch.tensor([2.0**-100, 2.0**LOWEST, 2.0**100, math.inf, math.nan]).double()
+    bars = Sizes(beyond).powers_of_two()
     assert (bars[0], bars[-1], bars.sum()) == (2, 1, 3)
     assert len(bars) == HIGHEST - LOWEST
 
@@ -126,10 +142,10 @@ def test_the_picture_carries_title_and_alternative_text():
 
 def test_the_bars_are_the_shares_of_the_gradients_in_percent():
     picture = draw_number_line(gradients(), exponent=5)
-    bars = [bar for bar in picture.axes[0].patches if bar.get_height()]
-    expected = powers_of_two(gradients() * 32)
-    assert sum(bar.get_height() for bar in bars) == pytest.approx(100)
-    assert [round(bar.get_x()) for bar in bars] == list(np.flatnonzero(expected) + LOWEST)
+    bars = [bar for some in picture.axes[0].collections for bar in bars_in(some) if bar.height]
+    expected = Sizes(gradients() * 32).powers_of_two()
+    assert sum(bar.height for bar in bars) == pytest.approx(100)
+    assert [round(bar.x0) for bar in bars] == list(np.flatnonzero(expected) + LOWEST)
 
 
 @pytest.mark.parametrize("exponent", [-16, 0, 9, 20, 32])

@@ -1,10 +1,11 @@
 """A patient's record: its title, its words and the picture."""
 
 from datetime import datetime
+from itertools import pairwise
 
 import pytest
 from matplotlib.colors import to_hex
-from matplotlib.patches import FancyBboxPatch
+from matplotlib.patches import FancyBboxPatch, Rectangle
 
 from ehr_course import icd9
 from ehr_course.plots.record import (
@@ -13,7 +14,7 @@ from ehr_course.plots.record import (
     record_title,
     returning_codes,
 )
-from ehr_course.plots.style import PAPER, chapter_colour, chapter_name, chapter_of
+from ehr_course.plots.style import PAPER, chapter_colour, chapter_name, chapter_of, contrast
 from ehr_course.records import PatientRecord, Visit
 
 MONO = "DejaVu Sans Mono"
@@ -186,6 +187,33 @@ def test_a_new_code_has_the_colour_of_its_chapter(patient):
         colour = chapter_colour(chapter_of(code))
         assert to_hex(box.get_edgecolor()) == colour
         assert to_hex(box.get_facecolor()) == (PAPER if again else colour)
+
+
+def striped(code, picture):
+    """Whether a stripe lies at the left edge of a code's box."""
+    (text,) = [text for text in codes_drawn(picture) if text.get_text() == dotted(code)]
+    box = own_box(text, picture)
+    return any(
+        abs(stripe.get_x() - box.get_x()) < 0.02 and abs(stripe.get_y() - box.get_y()) < 0.02
+        for stripe in picture.axes[0].findobj(Rectangle)
+        if stripe is not picture.axes[0].patch
+    )
+
+
+ONE_OF_EACH_CHAPTER = (
+    *("0389", "1629", "25000", "2859", "311", "3320", "4280", "486", "5789", "5849", "650"),
+    *("6826", "7140", "7455", "7660", "78060", "8208", "V3001", "E8859"),
+)
+
+
+def test_of_two_chapters_whose_colours_are_alike_one_has_a_stripe():
+    picture = draw_record(record((ONE_OF_EACH_CHAPTER, None)), most_codes=19)
+    light_to_dark = sorted(
+        ONE_OF_EACH_CHAPTER, key=lambda code: contrast(chapter_colour(chapter_of(code)), PAPER)
+    )
+    assert {chapter_of(code) for code in ONE_OF_EACH_CHAPTER} == set(range(1, 20))
+    for one, other in pairwise(light_to_dark):
+        assert striped(one, picture) != striped(other, picture)
 
 
 def test_a_code_that_an_earlier_visit_left_out_counts_as_seen():

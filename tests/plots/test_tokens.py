@@ -1,10 +1,11 @@
 """A patient as tokens and pieces: the counts, the words and the picture."""
 
 import re
+from collections import Counter
 
 import matplotlib.text
 import pytest
-from matplotlib.patches import FancyBboxPatch
+from matplotlib.patches import FancyBboxPatch, Rectangle
 
 from ehr_course.errors import InputError
 from ehr_course.plots.style import chapter_of
@@ -122,6 +123,21 @@ def test_the_tokens_stand_in_their_order(code_tokenizer, note_tokenizer):
 def test_there_is_a_box_for_every_token_piece_and_chapter(code_tokenizer, note_tokenizer):
     # 9 tokens, 17 pieces; the chapters are circulatory and health status
     assert len(boxes(draw_tokens(HEART, code_tokenizer, note_tokenizer))) == 9 + 17 + 2
+
+
+def test_the_strips_have_a_box_for_every_token_and_every_piece(code_tokenizer, note_tokenizer):
+    picture = draw_tokens(HEART, code_tokenizer, note_tokenizer)
+    strips = [box for box in picture.findobj(Rectangle) if abs(box.get_height() - 0.16) < 1e-9]
+    assert Counter(box.get_y() for box in strips).most_common() == [
+        (max(box.get_y() for box in strips), 17),
+        (min(box.get_y() for box in strips), 9),
+    ]
+    assert len({round(box.get_width(), 9) for box in strips}) == 1
+
+
+def test_dots_are_written_in_both_halves(code_tokenizer, note_tokenizer):
+    picture = draw_tokens(HEART, code_tokenizer, note_tokenizer, dotted=True)
+    assert {"428.0", "427.31", "V45.81"} <= {text.get_text() for text in texts(picture)}
 
 
 def test_no_text_is_cut_off_and_no_text_lies_on_another(

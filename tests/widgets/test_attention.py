@@ -119,6 +119,21 @@ def test_the_first_code_is_chosen_and_where_it_looks_most(explorer, maps):
     assert explorer.column == maps["encoder"].weights[0, 0, row].argmax()
 
 
+def test_it_opens_where_it_is_told_to(model, tokenizer, maps):
+    explorer = attention_explorer(model, tokenizer, HEART, kind="cross", layer=1, head=2)
+    assert (explorer.kind, explorer.layer, explorer.head) == ("cross", 1, 2)
+    assert explorer.row == maps["cross"].rows.index("428.0")
+    assert explorer.column == maps["cross"].weights[1, 2, explorer.row].argmax()
+    wanted = draw_attention(maps["cross"], layer=1, head=2, row=explorer.row)
+    assert explorer.alternative_text == wanted.alternative_text
+
+
+def test_it_opens_at_the_last_layer_where_that_attention_has_fewer(tokenizer):
+    model = made(tokenizer, decoder_layers=1)
+    explorer = attention_explorer(model, tokenizer, HEART, kind="cross", layer=1)
+    assert explorer.title.startswith("Layer 0, head 0: 428.0")
+
+
 def test_a_notebook_stores_the_picture_and_its_words(explorer):
     data, metadata = DisplayFormatter().format(explorer)
     assert set(data) == {

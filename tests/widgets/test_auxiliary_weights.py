@@ -27,7 +27,7 @@ def explorer():
 
 
 def drawn(setting=SETTINGS[1], above="impossible", below="divergence"):
-    return draw_weights(SWEEP, above=above, below=below, setting=setting).png()
+    return draw_weights(SWEEP, above=above, below=below, setting=setting).live_png()
 
 
 def test_it_starts_in_the_middle_with_validity_and_coherence(explorer):

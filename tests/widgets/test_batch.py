@@ -35,7 +35,7 @@ def expected(dataset, number, batch_size, group_by_length):
 
 def test_it_starts_with_the_first_batch_and_without_buckets(dataset):
     inspector = batch_inspector(dataset, seed=5)
-    assert inspector.image.value == expected(dataset, 0, 32, False).png()
+    assert inspector.image.value == expected(dataset, 0, 32, False).live_png()
 
 
 def test_the_controls_choose_batch_size_and_buckets(dataset):
@@ -44,7 +44,7 @@ def test_the_controls_choose_batch_size_and_buckets(dataset):
     inspector.controls["group_by_length"].value = True
     inspector.controls["number"].value = 3
     assert inspector.error is None
-    assert inspector.image.value == expected(dataset, 3, 16, True).png()
+    assert inspector.image.value == expected(dataset, 3, 16, True).live_png()
     assert inspector.alternative_text == expected(dataset, 3, 16, True).alternative_text
 
 
@@ -54,7 +54,7 @@ def test_larger_batches_are_fewer_and_the_slider_stays_on_one_of_them(dataset):
     inspector.controls["batch_size"].value = 64
     assert inspector.controls["number"].value == inspector.controls["number"].max == 2
     assert inspector.error is None
-    assert inspector.image.value == expected(dataset, 2, 64, False).png()
+    assert inspector.image.value == expected(dataset, 2, 64, False).live_png()
 
 
 def test_smaller_batches_are_more(dataset):
@@ -77,6 +77,17 @@ def test_the_words_count_what_the_data_set_gives(dataset):
 def test_a_batch_size_that_is_not_offered_is_refused(dataset):
     with pytest.raises(InputError, match="8, 16, 32, 64"):
         batch_inspector(dataset, batch_size=20)
+
+
+def test_it_can_start_with_another_batch(dataset):
+    inspector = batch_inspector(dataset, seed=5, number=3)
+    assert inspector.alternative_text == expected(dataset, 3, 32, False).alternative_text
+
+
+@pytest.mark.parametrize("number", [-1, 5])
+def test_a_batch_that_is_not_there_is_refused(dataset, number):
+    with pytest.raises(InputError, match="from 0 to 4"):
+        batch_inspector(dataset, number=number)
 
 
 @pytest.mark.parametrize("batch_size", BATCH_SIZES)

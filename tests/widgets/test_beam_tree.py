@@ -37,24 +37,26 @@ def drawn(model, *, beams=3, length_penalty=1.0, first=0):
 
 
 def test_it_starts_with_three_beams_at_the_first_step(tree, model):
-    assert tree.image.value == drawn(model).png()
+    assert tree.image.value == drawn(model).live_png()
 
 
 @pytest.mark.parametrize("beams", [1, 2, 4])
 def test_the_number_of_beams_is_that_of_the_search(tree, model, beams):
     tree.controls["beams"].value = beams
     assert tree.error is None
-    assert tree.image.value == drawn(model, beams=beams).png()
+    assert tree.image.value == drawn(model, beams=beams).live_png()
 
 
 def test_the_length_penalty_is_that_of_the_search(tree, model):
     tree.controls["length_penalty"].value = 3.0
-    assert tree.image.value == drawn(model, length_penalty=3.0).png() != drawn(model).png()
+    assert (
+        tree.image.value == drawn(model, length_penalty=3.0).live_png() != drawn(model).live_png()
+    )
 
 
 def test_the_slider_moves_along_the_steps_and_stops_at_the_last(tree, model):
     tree.controls["step"].value = 2
-    assert tree.image.value == drawn(model, first=1).png()
+    assert tree.image.value == drawn(model, first=1).live_png()
     tree.controls["step"].value = tree.controls["step"].max
     assert tree.error is None
     assert f"step {LENGTH}" in [t.get_text() for t in tree.picture.axes[0].texts]

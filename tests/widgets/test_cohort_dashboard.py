@@ -19,7 +19,7 @@ def dashboard():
 def drawn(name, chapter=None):
     real, *others = looks_of(REAL, *COHORTS.values())
     look = dict(zip(COHORTS, others, strict=True))[name]
-    return draw_looks(real, look, name=name, chapter=chapter).png()
+    return draw_looks(real, look, name=name, chapter=chapter).live_png()
 
 
 def test_it_begins_with_the_first_cohort_and_all_codes(dashboard):

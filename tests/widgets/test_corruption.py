@@ -27,11 +27,22 @@ def playground(codes):
 
 
 def drawn(codes, *, record=RECORDS[0], seed=0, **corruption):
-    return draw_corruption(record, codes, Corruption(**corruption), seed=seed).png()
+    return draw_corruption(record, codes, Corruption(**corruption), seed=seed).live_png()
 
 
 def test_it_starts_with_the_first_patient_as_in_training(playground, codes):
     assert playground.image.value == drawn(codes)
+
+
+def test_it_can_open_on_another_patient_and_another_seed(codes):
+    opened = corruption_playground(RECORDS, codes, patient=1, seed=7)
+    assert opened.image.value == drawn(codes, record=RECORDS[1], seed=7)
+
+
+@pytest.mark.parametrize("opening", [{"patient": 2}, {"patient": -1}, {"seed": 51}])
+def test_what_it_opens_on_exists(codes, opening):
+    with pytest.raises(InputError, match="there is no"):
+        corruption_playground(RECORDS, codes, **opening)
 
 
 def test_the_slider_chooses_the_patient(playground, codes):

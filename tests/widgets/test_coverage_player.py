@@ -22,27 +22,27 @@ def player():
 
 
 def test_it_starts_with_the_first_step_of_the_first_summary(player):
-    assert player.image.value == draw_coverage(LOOKS["plain"], 0).png()
+    assert player.image.value == draw_coverage(LOOKS["plain"], 0).live_png()
 
 
 @pytest.mark.parametrize("step", [2, 3])
 def test_the_slider_moves_to_a_step(player, step):
     player.controls["step"].value = step
-    assert player.image.value == draw_coverage(LOOKS["plain"], step - 1).png()
+    assert player.image.value == draw_coverage(LOOKS["plain"], step - 1).live_png()
     assert f"Step {step} writes" in player.alternative_text
 
 
 def test_another_summary_is_shown_at_the_same_step(player):
     player.controls["step"].value = 2
     player.controls["summary"].value = "with coverage"
-    assert player.image.value == draw_coverage(LOOKS["with coverage"], 1).png()
+    assert player.image.value == draw_coverage(LOOKS["with coverage"], 1).live_png()
 
 
 def test_a_shorter_summary_stays_at_its_last_step(player):
     player.controls["step"].value = 3
     player.controls["summary"].value = "with coverage"
     assert player.error is None
-    assert player.image.value == draw_coverage(LOOKS["with coverage"], 1).png()
+    assert player.image.value == draw_coverage(LOOKS["with coverage"], 1).live_png()
 
 
 def test_the_play_button_goes_through_all_steps(player):
@@ -59,7 +59,7 @@ def test_a_page_without_a_kernel_shows_the_picture(player):
 
 def test_it_begins_at_the_step_that_is_asked_for():
     player = coverage_player(LOOKS, step=3)
-    assert player.image.value == draw_coverage(LOOKS["plain"], 2).png()
+    assert player.image.value == draw_coverage(LOOKS["plain"], 2).live_png()
 
 
 @pytest.mark.parametrize("step", [0, 4])

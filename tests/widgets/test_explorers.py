@@ -46,23 +46,26 @@ def codes():
 
 def test_the_token_explorer_starts_with_the_first_patient(codes):
     explorer = token_explorer(RECORDS, codes, CharacterPieces())
-    assert explorer.image.value == draw_tokens(RECORDS[0], codes, CharacterPieces()).png()
+    expected = draw_tokens(RECORDS[0], codes, CharacterPieces(), dotted=True)
+    assert explorer.image.value == expected.live_png()
 
 
 @pytest.mark.parametrize("place", [1, 2, 3])
 def test_the_slider_chooses_the_patient(codes, place):
     explorer = token_explorer(RECORDS, codes, CharacterPieces())
     explorer.controls["patient"].value = place
-    assert explorer.image.value == draw_tokens(RECORDS[place], codes, CharacterPieces()).png()
-    assert explorer.alternative_text == describe_tokens(RECORDS[place], codes, CharacterPieces())
+    given = RECORDS[place], codes, CharacterPieces()
+    assert explorer.image.value == draw_tokens(*given, dotted=True).live_png()
+    assert explorer.alternative_text == describe_tokens(*given, dotted=True)
 
 
-def test_the_box_writes_codes_with_their_dot(codes):
+def test_the_box_writes_codes_with_and_without_their_dot(codes):
     explorer = token_explorer(RECORDS, codes, CharacterPieces())
-    explorer.controls["dotted"].value = True
-    expected = draw_tokens(RECORDS[0], codes, CharacterPieces(), dotted=True)
-    assert explorer.image.value == expected.png()
     assert "427.31" in explorer.alternative_text
+    explorer.controls["dotted"].value = False
+    expected = draw_tokens(RECORDS[0], codes, CharacterPieces())
+    assert explorer.image.value == expected.live_png()
+    assert "42731" in explorer.alternative_text
 
 
 def test_an_unseen_code_is_explained_under_the_picture():
@@ -83,15 +86,15 @@ def test_the_token_explorer_wants_patients(codes):
 def test_the_time_line_explorer_chooses_the_patient():
     explorer = timeline_explorer(RECORDS)
     explorer.controls["patient"].value = 3
-    assert explorer.image.value == draw_timeline(RECORDS[3]).png()
+    assert explorer.image.value == draw_timeline(RECORDS[3]).live_png()
 
 
 def test_patients_with_fewer_visits_are_passed_over():
     explorer = timeline_explorer(RECORDS, least_visits=2)
-    assert explorer.image.value == draw_timeline(RECORDS[1]).png()
+    assert explorer.image.value == draw_timeline(RECORDS[1]).live_png()
     assert explorer.controls["patient"].max == 1
     explorer.controls["patient"].value = 1
-    assert explorer.image.value == draw_timeline(RECORDS[3]).png()
+    assert explorer.image.value == draw_timeline(RECORDS[3]).live_png()
 
 
 def test_asking_for_more_visits_keeps_the_slider_on_a_patient():
@@ -100,13 +103,24 @@ def test_asking_for_more_visits_keeps_the_slider_on_a_patient():
     explorer.controls["least_visits"].value = 3
     assert explorer.controls["patient"].value == explorer.controls["patient"].max == 0
     assert explorer.error is None
-    assert explorer.image.value == draw_timeline(RECORDS[3]).png()
+    assert explorer.image.value == draw_timeline(RECORDS[3]).live_png()
 
 
 def test_asking_for_fewer_visits_brings_patients_back():
     explorer = timeline_explorer(RECORDS, least_visits=3)
     explorer.controls["least_visits"].value = 1
     assert explorer.controls["patient"].max == 3
+
+
+def test_the_time_line_explorer_opens_on_a_patient_that_is_asked_for():
+    explorer = timeline_explorer(RECORDS, least_visits=2, first=RECORDS[3])
+    assert explorer.controls["patient"].value == 1
+    assert explorer.image.value == draw_timeline(RECORDS[3]).live_png()
+
+
+def test_a_first_patient_with_too_few_visits_is_refused():
+    with pytest.raises(InputError, match="is not among those"):
+        timeline_explorer(RECORDS, least_visits=3, first=RECORDS[1])
 
 
 def test_more_visits_than_anyone_has():

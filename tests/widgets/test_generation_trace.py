@@ -25,19 +25,19 @@ def player():
 
 
 def test_it_starts_with_the_word_that_is_asked_for(player):
-    assert player.image.value == draw_trace_step(TRACES["long"], 1).png()
+    assert player.image.value == draw_trace_step(TRACES["long"], 1).live_png()
 
 
 def test_the_slider_steps_through_the_words(player):
     for word in (1, 4, 3):
         player.controls["word"].value = word
-        assert player.image.value == draw_trace_step(TRACES["long"], word - 1).png()
+        assert player.image.value == draw_trace_step(TRACES["long"], word - 1).live_png()
 
 
 def test_another_summary_is_shown_at_the_same_word(player):
     player.controls["trace"].value = "short"
     assert player.error is None
-    assert player.image.value == draw_trace_step(TRACES["short"], 1).png()
+    assert player.image.value == draw_trace_step(TRACES["short"], 1).live_png()
 
 
 def test_a_shorter_summary_moves_the_slider_to_its_last_word(player):
@@ -45,14 +45,14 @@ def test_a_shorter_summary_moves_the_slider_to_its_last_word(player):
     player.controls["trace"].value = "short"
     assert player.error is None
     assert (player.controls["word"].value, player.controls["word"].max) == (2, 2)
-    assert player.image.value == draw_trace_step(TRACES["short"], 1).png()
+    assert player.image.value == draw_trace_step(TRACES["short"], 1).live_png()
 
 
 def test_back_at_the_longer_one_all_its_words_can_be_reached(player):
     player.controls["trace"].value = "short"
     player.controls["trace"].value = "long"
     player.controls["word"].value = 4
-    assert player.image.value == draw_trace_step(TRACES["long"], 3).png()
+    assert player.image.value == draw_trace_step(TRACES["long"], 3).live_png()
 
 
 def test_a_first_word_behind_the_end_is_the_last_one():

@@ -49,7 +49,7 @@ def explorer(asked, batch):
 
 def drawn(asked, batch, **changes):
     measured = measure_terms(asked, batch, NEVER)
-    return draw_loss_terms(contributions(measured, **AT_FIRST | changes)).png()
+    return draw_loss_terms(contributions(measured, **AT_FIRST | changes)).live_png()
 
 
 def test_it_starts_at_the_weights_of_the_tutorial(explorer, asked, batch):

@@ -12,7 +12,7 @@ GRADIENTS = torch.tensor([0.0, 1e-9, -3e-6, 0.02, 0.5, -1.5])
 
 def test_it_starts_at_the_scale_that_is_asked_for():
     explorer = number_line_explorer(GRADIENTS, exponent=4)
-    assert explorer.image.value == draw_number_line(GRADIENTS, exponent=4).png()
+    assert explorer.image.value == draw_number_line(GRADIENTS, exponent=4).live_png()
 
 
 @pytest.mark.parametrize("exponent", [LOWEST, -1, 16, HIGHEST])
@@ -20,7 +20,7 @@ def test_the_slider_sets_the_scale(exponent):
     explorer = number_line_explorer(GRADIENTS)
     explorer.controls["exponent"].value = exponent
     assert explorer.error is None
-    assert explorer.image.value == draw_number_line(GRADIENTS, exponent=exponent).png()
+    assert explorer.image.value == draw_number_line(GRADIENTS, exponent=exponent).live_png()
 
 
 def test_an_overflow_is_said_in_words():

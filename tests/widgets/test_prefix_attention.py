@@ -34,13 +34,13 @@ def explorer(model):
 
 
 def test_it_starts_with_the_first_token_of_the_first_patient(explorer, paid):
-    assert explorer.image.value == draw_prefix_attention(paid[0], 0).png()
+    assert explorer.image.value == draw_prefix_attention(paid[0], 0).live_png()
 
 
 def test_the_sliders_choose_patient_and_token(explorer, paid):
     explorer.controls["patient"].value = 2
     explorer.controls["token"].value = 4
-    assert explorer.image.value == draw_prefix_attention(paid[2], 4).png()
+    assert explorer.image.value == draw_prefix_attention(paid[2], 4).live_png()
     assert f"After {paid[2].tokens[4]}" in explorer.alternative_text
 
 
@@ -52,12 +52,12 @@ def test_a_shorter_record_stays_at_its_last_token(explorer, paid):
     explorer.controls["patient"].value = shortest
     assert explorer.error is None
     expected = draw_prefix_attention(paid[shortest], min(lengths) - 1)
-    assert explorer.image.value == expected.png()
+    assert explorer.image.value == expected.live_png()
 
 
 def test_it_begins_at_the_token_that_is_asked_for(model, paid):
     explorer = prefix_attention_explorer(model, TOKENIZER, RECORDS, token=3)
-    assert explorer.image.value == draw_prefix_attention(paid[0], 3).png()
+    assert explorer.image.value == draw_prefix_attention(paid[0], 3).live_png()
 
 
 def test_a_page_without_a_kernel_shows_the_picture(explorer):

@@ -26,7 +26,7 @@ def model(tokenizer):
 def test_the_explorer_starts_with_the_patient_that_is_asked_for(model, tokenizer):
     explorer = prompt_explorer(model, tokenizer, age=3, sex="M")
     found = next_codes(model, tokenizer, age=3, sex="M")
-    assert explorer.image.value == draw_next_codes(found).png()
+    assert explorer.image.value == draw_next_codes(found).live_png()
 
 
 @pytest.mark.parametrize(("control", "value"), [("age", 0), ("age", 90), ("sex", "M")])
@@ -36,7 +36,7 @@ def test_a_control_chooses_the_patient(model, tokenizer, control, value):
     chosen = {"age": 64, "sex": "F"} | {control: value}
     found = next_codes(model, tokenizer, **chosen)
     assert explorer.error is None
-    assert explorer.image.value == draw_next_codes(found).png()
+    assert explorer.image.value == draw_next_codes(found).live_png()
     assert explorer.alternative_text == describe_next_codes(found)
 
 

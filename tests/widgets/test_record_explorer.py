@@ -18,7 +18,7 @@ RECORDS = [
 
 def test_the_explorer_starts_with_the_first_patient():
     explorer = record_explorer(RECORDS)
-    assert explorer.image.value == draw_record(RECORDS[0]).png()
+    assert explorer.image.value == draw_record(RECORDS[0]).live_png()
     assert explorer.controls["patient"].value == 0
 
 
@@ -26,7 +26,7 @@ def test_the_explorer_starts_with_the_first_patient():
 def test_the_slider_chooses_the_patient(place):
     explorer = record_explorer(RECORDS)
     explorer.controls["patient"].value = place
-    assert explorer.image.value == draw_record(RECORDS[place]).png()
+    assert explorer.image.value == draw_record(RECORDS[place]).live_png()
     assert explorer.alternative_text == describe_record(RECORDS[place])
     assert explorer.error is None
 

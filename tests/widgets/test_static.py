@@ -1,10 +1,13 @@
 """A widget around a picture: it follows its controls, and shows without a kernel."""
 
 import base64
+import io
 
 import ipywidgets
+import numpy as np
 import pytest
 from IPython.core.formatters import DisplayFormatter
+from PIL import Image
 
 from ehr_course.plots.style import Picture
 from ehr_course.widgets.static import PictureWidget
@@ -18,25 +21,52 @@ def bar(height):
     return picture
 
 
+def pixels(png):
+    return np.asarray(Image.open(io.BytesIO(png)).convert("RGB"))
+
+
 @pytest.fixture
 def widget():
     return PictureWidget(bar, {"height": ipywidgets.IntSlider(1, 0, 10)})
 
 
 def test_the_picture_is_there_from_the_start(widget):
-    assert widget.image.value == bar(1).png()
+    assert widget.image.value == bar(1).live_png()
     assert widget.alternative_text == "A bar of height 1 & nothing else."
 
 
 def test_moving_a_control_changes_picture_and_words(widget):
     widget.controls["height"].value = 7
-    assert widget.image.value == bar(7).png() != bar(1).png()
+    assert widget.image.value == bar(7).live_png() != bar(1).live_png()
     assert widget.alternative_text == "A bar of height 7 & nothing else."
     assert "A bar of height 7 &amp; nothing else." in widget.words.value
 
 
 def test_the_image_has_no_tooltip_which_would_keep_it_from_being_shown(widget):
     assert widget.image.tooltip is None
+
+
+def test_the_fast_picture_has_the_pixels_of_the_stored_one(widget):
+    stored, _ = widget._repr_mimebundle_()
+    assert np.array_equal(
+        pixels(widget.image.value), pixels(base64.b64decode(stored["image/png"]))
+    )
+
+
+def test_a_control_that_moves_another_one_draws_one_picture():
+    drawn = []
+
+    def draw(least, height):
+        drawn.append((least, height))
+        return bar(height)
+
+    least, height = ipywidgets.IntSlider(0, 0, 10), ipywidgets.IntSlider(1, 0, 10)
+    least.observe(lambda change: height.set_trait("min", change["new"]), names="value")
+    widget = PictureWidget(draw, {"least": least, "height": height})
+    least.value = 5
+    assert drawn == [(0, 1), (5, 5)]
+    assert widget.values == {"least": 5, "height": 5}
+    assert widget.image.value == bar(5).live_png()
 
 
 def test_the_words_are_announced(widget):
@@ -78,14 +108,14 @@ def test_an_error_while_drawing_is_said_under_the_picture(widget):
 
 def test_after_an_error_the_last_picture_stays(widget):
     widget.controls["height"].value = 3
-    assert widget.image.value == bar(1).png()
+    assert widget.image.value == bar(1).live_png()
 
 
 def test_an_error_goes_away_with_its_cause(widget):
     widget.controls["height"].value = 3
     widget.controls["height"].value = 5
     assert widget.error is None
-    assert widget.image.value == bar(5).png()
+    assert widget.image.value == bar(5).live_png()
     assert "ValueError" not in widget.words.value
 
 

@@ -268,4 +268,101 @@ SEGMENT = Exercise(
     fresh=_fresh_text,
 )
 
-EXERCISES = (TOKEN_ID, ENCODE_VISIT, ENCODE_PATIENT, DECODE, PAD_BATCH, SEGMENT)
+
+# 07.7 Pieces that can still become a code
+
+
+def _next_pieces(written: str, codes: Sequence[str], pieces: Sequence[str]) -> set[str]:
+    """Write on in every way that a code of the list begins with, and see what arrives at one."""
+
+    def arrives(text: str) -> bool:
+        if not any(code.startswith(text) for code in codes):
+            return False
+        return text in codes or any(arrives(text + piece) for piece in pieces)
+
+    return {piece for piece in pieces if arrives(written + piece)} | (
+        {""} if written in codes else set()
+    )
+
+
+def _fresh_pieces(rng: random.Random) -> Arguments:
+    """Codes of few digits and pieces cut from them, so that some beginnings are dead ends."""
+    few = rng.random() < 0.2  # inputs where nothing or one thing is allowed
+    while True:
+        codes = set()
+        for _ in range(rng.randint(3, 6)):
+            category = "".join(rng.choice("24") for _ in range(3))
+            detail = "".join(rng.choice("24") for _ in range(rng.randint(0, 2)))
+            codes.add(f"{category}.{detail}" if detail else category)
+        listed = sorted(codes)
+        rng.shuffle(listed)
+        parts = {
+            code[start : start + size]
+            for code in listed
+            for size in (1, 2, 3)
+            for start in range(len(code) - size + 1)
+        }
+        pieces = rng.sample(sorted(parts), min(len(parts), rng.randint(6, 10)))
+        written = rng.choice(_written_on_the_way(listed, pieces)[:6])
+        if few or len(_next_pieces(written, listed, pieces)) > 1:
+            return written, listed, pieces
+
+
+def _written_on_the_way(codes: Sequence[str], pieces: Sequence[str]) -> list[str]:
+    """Every text that pieces make up and a code begins with; the empty one too."""
+    found = [""]
+    for text in found:  # grows while it is read
+        for piece in pieces:
+            longer = text + piece
+            if longer not in found and any(code.startswith(longer) for code in codes):
+                found.append(longer)
+    return found
+
+
+_HEART = ["428.0", "428.1", "427.31", "427.5", "493", "493.2", "493.20"]
+_DIGITS = [*"0123456789."]
+
+NEXT_PIECES = Exercise(
+    id="07.7",
+    reference=_next_pieces,
+    chosen=(
+        ("493", ["493", "493.2", "428.0"], ["4", "93", "28", ".2", ".0"]),
+        ("", _HEART, [*_DIGITS, "42", "8.", "7.3"]),
+        # After 7.3 comes a 1, which no piece is; after 7. too, but for 5.
+        ("42", ["428.0", "427.31"], ["42", "8.", "7.3", "0"]),
+        ("42", ["428.0", "427.31", "427.5"], ["42", "8.", "7.3", "7.", "0", "5"]),
+        # Nothing leads to the end, whatever comes next.
+        ("42", ["427.31"], ["42", "7.", "3"]),
+        # A code, and the beginning of another.
+        ("493", _HEART, ["493", ".2", "0"]),
+        ("493.2", _HEART, ["493", ".2", "0"]),
+        ("493.20", _HEART, ["493", ".2", "0"]),
+        # Not a code yet: 493 cannot end.
+        ("49", _HEART, ["49", "3", "3.2", "3.20"]),
+        # The rest needs many pieces, and no letters do.
+        ("", ["V30.01"], ["V", "V3", "30", "0.", ".0", "01", "1"]),
+        ("", ["E885.9"], ["E8", "E88", "85", ".9", "5.9"]),
+        # Behind 4 comes 2 and then 8.0: the longest piece, 28, leaves .0, which no piece begins.
+        ("", ["428.0"], ["4", "28", "2", "8.0"]),
+        ("4", ["427.31"], ["4", "2", "7", "7.", "31", ".31", "3"]),
+        ("", ["E885.9"], ["E", "88", "8", "85.9"]),
+        ("4", ["414.01"], ["4", "1", "14", "4.0", "4.01", "1.01"]),
+        ("", ["250.00"], ["2", "25", "50.", "0", "50.0", "0.0", "0."]),
+        ("", ["001.0", "001.1"], ["00", "001", "1.", ".0", "1.1"]),
+        # A piece that goes on past the end of every code, and one that stands in the middle.
+        ("42", ["428", "427"], ["42", "8", "8.0", "7", "28"]),
+        ("4", ["414.01"], ["4", "14", "14.", "01", ".01", "4.01"]),
+        # The same piece again and again.
+        ("", ["111.11"], ["1", ".", "11."]),
+        ("", ["244.24"], ["2", "24", "4", "4."]),
+        # Behind 2 another piece fits each time, and after it none.
+        ("2", ["244.2", "242.4"], ["2", "4", "4.", "42.", "4.2", "24"]),
+        # What has been written is no beginning of a code of the list.
+        ("44", ["428.0", "427.31"], ["4", "28.0", "28", ".0"]),
+        ("4", ["428.0", "V28.0"], ["4", "V", "28.", "0", "28.0"]),
+        ("V", ["428.0", "V27.0"], ["4", "V", "28.", "27.", "0", "28.0"]),
+    ),
+    fresh=_fresh_pieces,
+)
+
+EXERCISES = (TOKEN_ID, ENCODE_VISIT, ENCODE_PATIENT, DECODE, PAD_BATCH, SEGMENT, NEXT_PIECES)

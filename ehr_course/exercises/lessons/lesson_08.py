@@ -299,4 +299,88 @@ COUNT_DROPPED = Exercise(
     fresh=_fresh_code_rows,
 )
 
-EXERCISES = (AGE, NORMALIZE, ROWS_TO_VISITS, CATEGORY, SPLIT, COUNT_DROPPED)
+# 08.7 One person, several numbers
+
+Registration = tuple[int, str | None, str | None]
+
+
+def _people(registrations: Sequence[Registration]) -> list[list[int]]:
+    """Give every number the smallest one that it can be tied to, until nothing changes."""
+    smallest = {subject: subject for subject, *_ in registrations}
+    changed = True
+    while changed:
+        changed = False
+        for (one, *cards), (other, *more) in itertools.combinations(registrations, 2):
+            pairs = zip(cards, more, strict=True)
+            least = min(smallest[one], smallest[other])
+            if any(a == b is not None for a, b in pairs) and smallest[one] != smallest[other]:
+                smallest[one] = smallest[other] = least
+                changed = True
+    people: dict[int, list[int]] = {}
+    for subject in sorted(smallest):
+        people.setdefault(smallest[subject], []).append(subject)
+    return list(people.values())
+
+
+def _fresh_registrations(rng: random.Random) -> Arguments:
+    n_people = rng.randint(2, 4)
+    # Both kinds of card draw from one range, so that numbers of two kinds can be equal.
+    numbers = [rng.sample(range(10, 40), 2 * n_people) for _ in range(2)]
+    n_rows = rng.randint(5, 12)
+    registrations = []
+    for subject in rng.sample(range(1, 200), n_rows):
+        person = rng.randrange(n_people)
+        cards = [
+            None if rng.random() < 0.25 else str(kind[2 * person + rng.randrange(2)])
+            for kind in numbers
+        ]
+        registrations.append((subject, *cards))
+    return (registrations,)
+
+
+def _registrations(text: str) -> tuple[list[Registration]]:
+    """Read registrations from "12 A4 -, 5 - P7"; a dash stands for None."""
+    rows = (row.split() for row in text.split(","))
+    return ([(int(row[0]), *(None if d == "-" else d for d in row[1:])) for row in rows],)
+
+
+FIND_PEOPLE = Exercise(
+    id="08.7",
+    reference=_people,
+    chosen=[
+        _registrations(text)
+        for text in (
+            "12 A4 -, 5 - C2, 9 A4 C2, 7 - C7",
+            "12 A4 -, 5 - P7, 9 A4 P2",
+            # A registration that ties two others together: last, first, in the middle.
+            "31 A1 -, 8 - P1, 17 A1 P1",
+            "17 A1 P1, 31 A1 -, 8 - P1",
+            "31 A1 -, 17 A1 P1, 8 - P1",
+            # Chains, in and out of order.
+            "4 A1 P1, 9 A2 P1, 2 A2 P2, 7 A3 P2",
+            "4 A1 P1, 7 A3 P2, 9 A2 P1, 2 A2 P2",
+            "50 A1 -, 40 A2 P1, 30 A3 P2, 20 A1 P1, 10 A2 P2",
+            "6 A3 P3, 3 A1 P1, 5 A2 P3, 1 A4 P4, 2 A1 P2, 4 A2 P2",
+            "5 A5 P4, 4 A4 P4, 3 A4 P3, 2 A3 P3, 1 A3 P2, 6 A6 P6",
+            # Two groups that have grown before a registration joins them.
+            "1 A1 P1, 2 A1 P2, 3 A3 P3, 4 A3 P4, 5 A5 P2, 6 A5 P4, 7 A7 P7",
+            "4 A3 P4, 1 A1 P1, 2 A1 P2, 6 A5 P4, 3 A3 P3, 5 A5 P2",
+            # No card at all, and one kind missing throughout.
+            "3 - -, 1 - -, 2 A1 -",
+            "3 A1 -, 1 A2 -, 2 A1 -",
+            "3 - P1, 1 - P2, 2 - P1",
+            # The same text as the number of two kinds of card.
+            "8 77 -, 5 - 77, 9 78 77",
+            "8 77 70, 5 70 77",
+            # A card whose first and latest owners were not yet known to be one person.
+            "1 A1 -, 2 - P2, 3 A1 P2, 4 A1 -",
+            "1 - P1, 2 A2 -, 3 A2 P1, 4 - P1",
+            # Everybody agrees in both.
+            "20 A1 P1, 10 A1 P1, 30 A2 P2, 15 A2 P2",
+            "100 A1 -, 20 A1 -, 3 - P9, 11 A2 P9",
+        )
+    ],
+    fresh=_fresh_registrations,
+)
+
+EXERCISES = (AGE, NORMALIZE, ROWS_TO_VISITS, CATEGORY, SPLIT, COUNT_DROPPED, FIND_PEOPLE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -242,4 +243,198 @@ TARGETS = Exercise(
     fresh=_fresh_batch,
 )
 
-EXERCISES = (SPAN_LENGTHS, INFILL, DELETE, REPLACE, TARGETS)
+# 09.6 A detector of leaks
+
+_SEEDS_THAT_TELL = 60
+"""A leak shows in the batches of so many seeds, from 0 on: functions where it does not are left
+out."""
+
+
+class BatchMaker:
+    """Makes batches of the same patients, damaged anew for each seed, with or without a leak.
+
+    Args:
+        records: the clean ids of the patients, each one visit of two codes or more.
+        kinds: the kinds of damage: "infill", "delete" or "replace".
+        often: in what share of the seeds anything is damaged.
+        leaking: the rows whose labels are made from the damaged record.
+        scored: which places count: "all", "some" (drawn anew for each seed), "damaged", or
+            "undamaged".
+        salt: makes the noise another one.
+        at_once: whether every row is damaged in such a seed; otherwise some of them.
+    """
+
+    def __init__(
+        self,
+        records: Sequence[Ids],
+        kinds: Sequence[str],
+        *,
+        often: float = 1.0,
+        leaking: Sequence[int] = (),
+        scored: str = "all",
+        salt: int = 0,
+        at_once: bool = False,
+    ) -> None:
+        self._records, self._kinds, self._often = records, tuple(kinds), often
+        self._leaking, self._scored, self._salt = tuple(leaking), scored, salt
+        self._at_once = at_once
+        self._tells = True
+
+    def __call__(self, seed: int) -> dict[str, Tensor]:
+        """Return `input_ids` (batch, source), padded with 0, and `labels` (batch, target)."""
+        rng = random.Random(1_000_003 * self._salt + int(seed))
+        any_damage = rng.random() < self._often
+        inputs, labels = [], []
+        for row, clean in enumerate(self._records):
+            touched = any_damage and (self._at_once or rng.random() < 0.6)
+            start, end, new = self._damage(clean, rng) if touched else (0, 0, [])
+            damaged = [*clean[:start], *new, *clean[end:]]
+            inputs.append(damaged)
+            if row in self._leaking:
+                labels.append(self._counted(damaged, start, start + len(new), rng))
+            else:
+                labels.append(self._counted(clean, start, end, rng))
+        return {"input_ids": _filled(inputs, PAD), "labels": _filled(labels, -100)}
+
+    def clean(self, row: int) -> Ids:
+        """The clean ids of a patient, for the reference."""
+        return list(self._records[row])
+
+    def _damage(self, clean: Ids, rng: random.Random) -> tuple[int, int, Ids]:
+        """Where the damage begins and ends in the clean record, and what stands there then."""
+        place = rng.choice([i for i, token in enumerate(clean) if token >= FIRST_CODE])
+        kind = rng.choice(self._kinds)
+        if kind == "infill":
+            last = max(i for i, token in enumerate(clean) if token >= FIRST_CODE)
+            return place, min(place + rng.randint(1, 2), last + 1), [MASK]
+        if kind == "delete":
+            return place, place + 1, []
+        others = [code for code in range(FIRST_CODE, 40) if code != clean[place]]
+        return place, place + 1, [rng.choice(others)]
+
+    def _counted(self, ids: Ids, start: int, end: int, rng: random.Random) -> Ids:
+        """The labels: -100 where a place does not count."""
+        counts = {
+            "all": lambda place: True,
+            "some": lambda place: rng.random() < 0.5,
+            "damaged": lambda place: start <= place < end,
+            "undamaged": lambda place: not start <= place < end,
+        }[self._scored]
+        return [token if counts(place) else -100 for place, token in enumerate(ids)]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> BatchMaker:
+        made = BatchMaker(
+            self._records,
+            self._kinds,
+            often=self._often,
+            leaking=self._leaking,
+            scored=self._scored,
+            salt=self._salt,
+            at_once=self._at_once,
+        )
+        made._tells = False  # a check hands copies to the answer, which is to find it out
+        return made
+
+    def __repr__(self) -> str:
+        if not self._tells:
+            return "<make_batch>"
+        who = len(self._leaking)
+        truth = f"a leak in {who} of {len(self._records)} patients" if who else "no leak"
+        return (
+            f"<make_batch: {truth}; damage: {', '.join(self._kinds)}, "
+            f"in {self._often:.0%} of the seeds; scored: {self._scored}>"
+        )
+
+
+def _filled(rows: Sequence[Ids], padding: int) -> Tensor:
+    width = max(map(len, rows))
+    return torch.tensor([row + [padding] * (width - len(row)) for row in rows])
+
+
+def _leaks(make_batch: BatchMaker) -> bool:
+    """Compare with the clean records, which the answer is not told."""
+    for seed in range(_SEEDS_THAT_TELL):
+        for row, labels in enumerate(make_batch(seed)["labels"].tolist()):
+            clean = make_batch.clean(row)
+            scored = {place: token for place, token in enumerate(labels) if token != -100}
+            if any(clean[place : place + 1] != [token] for place, token in scored.items()):
+                return True
+    return False
+
+
+def _first_harm(make_batch: BatchMaker) -> int:
+    """The first seed of which a label differs from those of seed 0, or too many."""
+    first = make_batch(0)["labels"].tolist()
+    seeds = range(1, _SEEDS_THAT_TELL)
+    return next((s for s in seeds if make_batch(s)["labels"].tolist() != first), 1_000)
+
+
+def _late(*arguments: Any, **options: Any) -> BatchMaker:
+    """A function whose first 20 seeds and more damage nothing."""
+    made = (BatchMaker(*arguments, often=0.1, salt=salt, **options) for salt in range(10_000))
+    return next(one for one in made if 20 <= _first_harm(one) < 30)
+
+
+def _silent(*arguments: Any, **options: Any) -> BatchMaker:
+    """A function that damages nothing, and so scores nothing, with seed 0."""
+    made = (BatchMaker(*arguments, often=0.5, salt=salt, **options) for salt in range(10_000))
+    return next(one for one in made if (one(0)["labels"] == -100).all())
+
+
+def _fresh_maker(rng: random.Random) -> Arguments:
+    records = [
+        [BOS, *_visit(rng.sample(range(FIRST_CODE, 40), rng.randint(3, 5))), EOS]
+        for _ in range(rng.randint(2, 3))
+    ]
+    kinds = rng.choice([("infill",), ("delete",), ("replace",), ("infill", "delete", "replace")])
+    leaking = rng.choice([(), (), range(len(records)), [rng.randrange(len(records))]])
+    return (
+        BatchMaker(
+            records,
+            kinds,
+            often=rng.choice([0.3, 1.0]),
+            leaking=leaking,
+            scored=rng.choice(["all", "some"] if leaking else ["all", "some", "undamaged"]),
+            salt=rng.randrange(10_000),
+        ),
+    )
+
+
+_PATIENTS = ([1, 3, 12, 9, 30, 4, 2], [1, 3, 8, 17, 4, 2], [1, 3, 21, 15, 11, 26, 4, 2])
+_ALL = range(len(_PATIENTS))
+
+LEAKS = Exercise(
+    id="09.6",
+    reference=_leaks,
+    chosen=tuple(
+        (made,)
+        for made in (
+            BatchMaker(_PATIENTS, ["delete"], leaking=_ALL),
+            BatchMaker(_PATIENTS, ["replace"], leaking=_ALL, at_once=True),
+            BatchMaker(_PATIENTS, ["infill"], leaking=_ALL, at_once=True),
+            BatchMaker(_PATIENTS, ["delete"]),
+            BatchMaker(_PATIENTS, ["replace"]),
+            BatchMaker(_PATIENTS, ["infill", "delete", "replace"], often=0.5),
+            BatchMaker(_PATIENTS, ["replace"], leaking=[2]),
+            BatchMaker(_PATIENTS, ["replace"], scored="some"),
+            BatchMaker(_PATIENTS, ["infill"], scored="damaged"),
+            BatchMaker(_PATIENTS, ["replace"], scored="damaged"),
+            # Wherever anything is scored, it is <mask>: no two seeds contradict each other.
+            BatchMaker(_PATIENTS, ["infill"], leaking=_ALL, scored="damaged"),
+            BatchMaker(_PATIENTS, ["replace"], leaking=_ALL, scored="some"),
+            # With seed 0 nothing is scored.
+            _silent(_PATIENTS, ["replace"], leaking=_ALL, scored="damaged"),
+            BatchMaker(_PATIENTS, ["infill"], at_once=True),
+            BatchMaker(_PATIENTS, ["replace"], at_once=True),
+            _late(_PATIENTS, ["replace"], leaking=_ALL),
+            _late(_PATIENTS, ["delete"], leaking=[1]),
+            BatchMaker(_PATIENTS, ["replace"], often=0.0),
+            BatchMaker(_PATIENTS[:1], ["delete"], leaking=[0]),
+            BatchMaker(_PATIENTS[:1], ["infill", "replace"]),
+        )
+    ),
+    fresh=_fresh_maker,
+    fresh_inputs=6,
+)
+
+EXERCISES = (SPAN_LENGTHS, INFILL, DELETE, REPLACE, TARGETS, LEAKS)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import dijkstra
 from torch import Tensor
 
 from ehr_course.exercises.exercise import Arguments, Exercise
@@ -31,7 +34,11 @@ def _fresh_rows(rng: random.Random) -> Arguments:
         return [rng.randint(3, 19) for _ in range(rng.randint(1, 5))]
 
     n_rows = rng.randint(2, 3)
-    return [row() for _ in range(n_rows)], [row() for _ in range(n_rows)]
+    inputs, targets = [row() for _ in range(n_rows)], [row() for _ in range(n_rows)]
+    if max(map(len, inputs)) == max(map(len, targets)):
+        # Sides of one width would hide that both were padded to a common one.
+        targets[0] = [3] * (max(map(len, inputs)) + 1)
+    return inputs, targets
 
 
 PAD_BATCH = Exercise(
@@ -110,6 +117,7 @@ LOADER_NOISE = Exercise(
     id="10.3",
     reference=_noise,
     chosen=(
+        (7, 1, 2, 6, 2),  # first: it shows a fault of epoch, start and workers alike
         (7, 0, 0, 4, 1),
         (7, 1, 0, 4, 1),
         (7, 1, 0, 5, 2),
@@ -406,4 +414,56 @@ MEMORY = Exercise(
     fresh=_fresh_sizes,
 )
 
-EXERCISES = (PAD_BATCH, PADDING_SHARE, LOADER_NOISE, CONTRACT, MEMORY)
+
+# 10.6 A budget of places
+
+
+def _lowest_cost(lengths: Sequence[int], budget: int, overhead: int) -> int:
+    """The shortest way through the records, longest first: a step is a batch.
+
+    An epoch in which a batch skips records of the lengths that it spans costs no less: with the
+    sizes of the batches kept, and the longest records in the batch with the longest record, no
+    batch becomes wider.
+    """
+    ordered = sorted(lengths, reverse=True)
+    n = len(ordered)
+    steps = np.zeros((n + 1, n + 1))
+    for start, end in itertools.combinations(range(n + 1), 2):
+        places = (end - start) * ordered[start]
+        if places <= budget:
+            steps[start, end] = places + overhead
+    return round(dijkstra(csr_array(steps), indices=0)[n])
+
+
+def _fresh_budget(rng: random.Random) -> Arguments:
+    lengths = [rng.randint(2, 15) for _ in range(rng.randint(5, 9))]
+    longest = max(lengths)
+    return lengths, longest + rng.randint(1, 2 * longest), rng.randint(1, 20)
+
+
+_EPOCH = [(7 * i * i + 3 * i) % 41 + 5 for i in range(40)]
+
+BUDGET = Exercise(
+    id="10.6",
+    reference=_lowest_cost,
+    chosen=(
+        ([2, 6, 5, 2], 12, 3),
+        ([4, 4, 4], 12, 2),
+        ([4, 6], 10, 5),
+        ([3, 9], 20, 1),
+        ([3, 9], 20, 8),
+        ([9, 2, 2, 9], 18, 3),
+        ([8, 3, 11, 2, 8, 7], 19, 12),
+        ([2, 4, 5], 20, 2),  # to join, or not to join, costs the same at first
+        ([9, 7, 6], 30, 2),
+        ([3, 5, 9, 8, 14, 15], 27, 13),
+        ([2, 12, 15, 6, 14], 33, 3),
+        ([2, 14, 6, 4, 15, 14], 36, 3),
+        ([4, 7, 7, 12, 12, 8, 3, 7], 21, 13),
+        ([3, 2, 2, 11, 3, 2, 2, 3, 2, 2, 12, 3, 2, 2, 2, 3], 48, 10),  # a batch of many
+        (_EPOCH, 100, 25),
+    ),
+    fresh=_fresh_budget,
+)
+
+EXERCISES = (PAD_BATCH, PADDING_SHARE, LOADER_NOISE, CONTRACT, MEMORY, BUDGET)

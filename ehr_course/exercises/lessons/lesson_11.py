@@ -16,6 +16,7 @@ from transformers.models.bart.modeling_bart import (
 
 from ehr_course.exercises.exercise import Arguments, Exercise
 from ehr_course.exercises.lessons.small_tensors import numbers
+from ehr_course.exercises.machine_to_fill import Machine, largest_batch_of
 
 
 def _right_padded(rng: random.Random, length: int) -> Tensor:
@@ -142,7 +143,116 @@ SHIFT_RIGHT = Exercise(
 )
 
 
-# 11.4 Count the parameters of BART
+# 11.4 Give each patient another record
+
+
+def _exchanged(batch: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Row by row: what the encoder reads comes from the row before."""
+    read = {"input_ids": [], "attention_mask": []}
+    for row in range(len(batch["labels"])):
+        for name, rows in read.items():
+            rows.append(batch[name][row - 1])
+    return {**batch, **{name: torch.stack(rows) for name, rows in read.items()}}
+
+
+def _batch(records: list[list[int]], ages: list[int], sexes: list[int]) -> dict[str, Tensor]:
+    """A batch as the data set makes it; the encoder reads each record with a code masked."""
+    longest = max(map(len, records))
+    labels = tensor([ids + [-100] * (longest - len(ids)) for ids in records])
+    damaged = labels.masked_fill(labels == -100, 0)
+    damaged[:, 2] = 5
+    return {
+        "input_ids": damaged,
+        "attention_mask": (labels != -100).long(),
+        "decoder_input_ids": shift_tokens_right(labels, 0, 2),
+        "labels": labels,
+        "x_num": tensor([[float(age)] for age in ages]),
+        "x_cat": tensor([[sex] for sex in sexes]),
+    }
+
+
+def _fresh_batch(rng: random.Random) -> Arguments:
+    n = rng.randint(2, 4)
+    records = [[1, 3, *rng.sample(range(7, 30), rng.randint(1, 4)), 4, 2] for _ in range(n)]
+    return (_batch(records, rng.sample(range(90), n), [rng.randint(0, 1) for _ in range(n)]),)
+
+
+EXCHANGE_PATIENTS = Exercise(
+    id="11.4",
+    reference=_exchanged,
+    chosen=(
+        (_batch([[1, 3, 7, 8, 9, 4, 2], [1, 3, 11, 4, 2]], [64, 31], [0, 1]),),
+        (
+            _batch(
+                [[1, 3, 7, 8, 4, 2], [1, 3, 9, 4, 2], [1, 3, 12, 13, 14, 4, 2]],
+                [25, 70, 48],
+                [1, 0, 0],
+            ),
+        ),
+        (
+            _batch(
+                [[1, 3, 21, 4, 2], [1, 3, 8, 22, 4, 2], [1, 3, 9, 15, 23, 4, 2], [1, 3, 24, 4, 2]],
+                [5, 81, 33, 59],
+                [0, 1, 0, 1],
+            ),
+        ),
+    ),
+    fresh=_fresh_batch,
+)
+
+
+# 11.5 Embed tokens and positions
+
+
+def _embedded(
+    token_ids: Tensor, prompts: Tensor, token_table: Tensor, position_table: Tensor
+) -> Tensor:
+    """BART's own modules, with the tables as their weights."""
+    rows, width = position_table.shape
+    with torch.device("meta"):
+        table = BartLearnedPositionalEmbedding(rows - 2, width)
+    table.weight = torch.nn.Parameter(position_table, requires_grad=False)
+    tokens = functional.embedding(token_ids, token_table)
+    joined = torch.cat([prompts, tokens])[None]  # (1, n_prompts + length, d_model)
+    return (joined + table(joined[:, :, -1])).squeeze(0)
+
+
+_TOKENS = tensor(
+    [[0.1, -0.1], [1.0, 1.5], [-1.0, 2.0], [0.5, 0.5], [2.0, -0.5], [0.7, 0.3], [1.2, -2.0]]
+)
+_POSITIONS = tensor(
+    [[10.0, 20.0], [30.0, 50.0], [70.0, 110.0], [130.0, 170.0], [190.0, 230.0], [290.0, 310.0]]
+)
+_PROMPTS = tensor([[0.25, 0.75], [-0.25, 0.35]])
+
+
+def _fresh_embedding(rng: random.Random) -> Arguments:
+    width, real = rng.randint(2, 3), rng.randint(1, 3)
+    ids = [rng.randint(1, 6) for _ in range(real)] + [0] * rng.randint(0, 2)
+    n_prompts = rng.randint(1, 2)
+    return (
+        tensor(ids),
+        numbers(rng, n_prompts, width),
+        numbers(rng, 7, width),
+        numbers(rng, n_prompts + len(ids) + 2, width),
+    )
+
+
+EMBED = Exercise(
+    id="11.5",
+    reference=_embedded,
+    chosen=(
+        (tensor([3, 2]), _PROMPTS, _TOKENS, _POSITIONS),
+        (tensor([5, 0]), _PROMPTS, _TOKENS, _POSITIONS),
+        (tensor([5, 2, 0]), _PROMPTS[1:], _TOKENS, _POSITIONS),
+        (tensor([1, 6, 2]), _PROMPTS[:0], _TOKENS, _POSITIONS),
+        (tensor([4]), _PROMPTS[:1], _TOKENS, _POSITIONS),
+    ),
+    fresh=_fresh_embedding,
+    tolerance=1e-5,
+)
+
+# 11.6 Count the parameters of BART
 
 
 @cache
@@ -182,7 +292,7 @@ def _fresh_size(rng: random.Random) -> Arguments:
 
 
 COUNT = Exercise(
-    id="11.4",
+    id="11.6",
     reference=_counted,
     chosen=(
         (20, 4, 1, 1, 2, 6, 8),
@@ -195,124 +305,55 @@ COUNT = Exercise(
 )
 
 
-# 11.5 Cross-attention
+# 11.7 The largest batch
 
 
-def _cross(
-    decoder_states: Tensor,
-    encoder_states: Tensor,
-    w_query: Tensor,
-    w_key: Tensor,
-    w_value: Tensor,
-    encoder_mask: Tensor,
-) -> Tensor:
-    """PyTorch's own multi-head attention, with one head and an output projection that is 1."""
-    width = decoder_states.shape[1]
-    read, _ = functional.multi_head_attention_forward(
-        decoder_states,
-        encoder_states,
-        encoder_states,
-        width,
-        1,
-        torch.cat([w_query.T, w_key.T, w_value.T]),
-        torch.zeros(3 * width),
-        None,
-        None,
-        False,
-        0.0,
-        torch.eye(width),
-        torch.zeros(width),
-        key_padding_mask=encoder_mask == 0,
-    )
-    return read
+class _Largest(int):
+    """A size of a batch that says in a message what a larger one would do."""
+
+    def __repr__(self) -> str:
+        return f"{int(self)}, as one record more would end the program"
 
 
-def _fresh_cross(rng: random.Random) -> Arguments:
-    target, source, width = rng.randint(1, 3), rng.randint(2, 4), rng.randint(2, 3)
-    return (
-        numbers(rng, target, width),
-        numbers(rng, source, width),
-        *(numbers(rng, width, width) for _ in range(3)),
-        _right_padded(rng, source),
-    )
+def _machine(update: int, held: int, record: int, memory: int) -> Arguments:
+    return Machine(update=update, held=held, record=record, memory=memory), memory
 
 
-_W = (
-    tensor([[1.0, 0.5], [0.0, -1.0]]),
-    tensor([[0.5, 1.0], [-0.5, 1.5]]),
-    tensor([[2.0, 0.0], [1.0, -1.0]]),
-)
+def _fresh_machine(rng: random.Random) -> Arguments:
+    while True:
+        weights = rng.randint(1_000_000, 500_000_000)
+        update, held = 4 * weights, 3 * weights + rng.randint(0, weights // 2)
+        record = int(weights * 10 ** rng.uniform(-1.5, 0.7))
+        memory = int(rng.uniform(4.1, 12) * max(update, held + record))
+        fits, left = divmod(memory - held, record)
+        # No answer shall hang on the last bit of a division.
+        if 0.1 < left / record < 0.9 and fits <= 500:
+            return _machine(update, held, record, memory)
 
-_EYES = (torch.eye(2), torch.eye(2), _W[2])
 
-CROSS_ATTENTION = Exercise(
-    id="11.5",
-    reference=_cross,
+LARGEST_BATCH = Exercise(
+    id="11.7",
+    reference=lambda peak_of, memory: _Largest(largest_batch_of(peak_of)),
     chosen=(
-        (_QUERY, _KEY, *_W, tensor([1, 1, 1])),
-        (_QUERY, _KEY, *_W, tensor([1, 1, 0])),
-        (_STATES, _KEY, *_W, tensor([1, 1, 1])),
-        (_STATES, _KEY, *_W, tensor([1, 1, 0])),
-        (_KEY[:2], _STATES[:2], *_W, tensor([1, 0])),
-        # Large scores, as in 11.1.
-        (_FAR, _FAR_KEY, *_EYES, tensor([1, 1, 0])),
-        (_FAR * tensor([[1.0], [-1.0]]), _FAR_KEY[:2], *_EYES, tensor([1, 1])),
+        # The peak grows from the first record on.
+        _machine(40, 36, 10, 197),
+        # It stands still up to the 2nd, the 3rd, the 12th and the 60th record.
+        _machine(4_000, 3_000, 700, 17_800),
+        _machine(1_693_000_000, 1_270_000_000, 181_000_000, 8_100_000_000),
+        _machine(1_693_000_000, 1_270_000_000, 35_000_000, 8_000_000_000),
+        _machine(400_000, 300_000, 1_650, 1_601_000),
+        # One record takes more than everything else.
+        _machine(8_243_000, 6_182_000, 29_000_000, 512_000_000),
     ),
-    extreme=((_FAR * 1e4, _FAR_KEY * 1e4, *_EYES, tensor([1, 1, 0])),),
-    fresh=_fresh_cross,
-    tolerance=1e-5,
+    fresh=_fresh_machine,
 )
 
-
-# 11.6 Embed tokens and positions
-
-
-def _embedded(
-    token_ids: Tensor, prompts: Tensor, token_table: Tensor, position_table: Tensor
-) -> Tensor:
-    """BART's own modules, with the tables as their weights."""
-    rows, width = position_table.shape
-    with torch.device("meta"):
-        table = BartLearnedPositionalEmbedding(rows - 2, width)
-    table.weight = torch.nn.Parameter(position_table, requires_grad=False)
-    tokens = functional.embedding(token_ids, token_table)
-    joined = torch.cat([prompts, tokens])[None]  # (1, n_prompts + length, d_model)
-    return (joined + table(joined[:, :, -1])).squeeze(0)
-
-
-_TOKENS = tensor(
-    [[0.1, -0.1], [1.0, 1.5], [-1.0, 2.0], [0.5, 0.5], [2.0, -0.5], [0.7, 0.3], [1.2, -2.0]]
+EXERCISES = (
+    ATTENTION,
+    DECODER_MASK,
+    SHIFT_RIGHT,
+    EXCHANGE_PATIENTS,
+    EMBED,
+    COUNT,
+    LARGEST_BATCH,
 )
-_POSITIONS = tensor(
-    [[10.0, 20.0], [30.0, 50.0], [70.0, 110.0], [130.0, 170.0], [190.0, 230.0], [290.0, 310.0]]
-)
-_PROMPTS = tensor([[0.25, 0.75], [-0.25, 0.35]])
-
-
-def _fresh_embedding(rng: random.Random) -> Arguments:
-    width, real = rng.randint(2, 3), rng.randint(1, 3)
-    ids = [rng.randint(1, 6) for _ in range(real)] + [0] * rng.randint(0, 2)
-    n_prompts = rng.randint(1, 2)
-    return (
-        tensor(ids),
-        numbers(rng, n_prompts, width),
-        numbers(rng, 7, width),
-        numbers(rng, n_prompts + len(ids) + 2, width),
-    )
-
-
-EMBED = Exercise(
-    id="11.6",
-    reference=_embedded,
-    chosen=(
-        (tensor([3, 2]), _PROMPTS, _TOKENS, _POSITIONS),
-        (tensor([5, 0]), _PROMPTS, _TOKENS, _POSITIONS),
-        (tensor([5, 2, 0]), _PROMPTS[1:], _TOKENS, _POSITIONS),
-        (tensor([1, 6, 2]), _PROMPTS[:0], _TOKENS, _POSITIONS),
-        (tensor([4]), _PROMPTS[:1], _TOKENS, _POSITIONS),
-    ),
-    fresh=_fresh_embedding,
-    tolerance=1e-5,
-)
-
-EXERCISES = (ATTENTION, DECODER_MASK, SHIFT_RIGHT, COUNT, CROSS_ATTENTION, EMBED)

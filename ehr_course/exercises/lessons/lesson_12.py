@@ -11,6 +11,7 @@ from torch import Tensor, tensor
 
 from ehr_course.exercises.exercise import Arguments, Exercise
 from ehr_course.exercises.lessons.small_tensors import FLOAT32, numbers
+from ehr_course.exercises.prompt_to_read import SummedPrompt, distances
 from ehr_course.models.conditional_prompt import (
     CategoricalPrompt,
     ConditionalPrompt,
@@ -316,4 +317,74 @@ CONDITIONAL_PROMPT = Exercise(
     tolerance=FLOAT32,
 )
 
-EXERCISES = (NUMERICAL, PROJECT, OFFSETS, COMBINE, PREPEND, FOURIER, CONDITIONAL_PROMPT)
+
+# 12.8 Whose prompt is it?
+
+
+def _nearest(prompt_of: SummedPrompt, vector: Tensor) -> tuple[int, int]:
+    """The reference: try all ages and both sexes, on the map itself."""
+    _, age, sex = distances(prompt_of, vector)[0]
+    return age, sex
+
+
+def _logged(
+    newborn: list[list[float]], year: list[float], age: int, sex: int, noise: list[float]
+) -> Arguments:
+    prompt_of = SummedPrompt(newborn, year)
+    vector = prompt_of.newborn[sex] + age * prompt_of.year + tensor(noise)
+    return prompt_of, (vector * 10).round() / 10
+
+
+def _fresh_log(rng: random.Random) -> Arguments:
+    while True:
+        d_model = rng.randint(3, 4)
+        newborn = [[rng.randint(-90, 90) / 10 for _ in range(d_model)] for _ in range(2)]
+        year = [rng.choice((-1, 1)) * rng.randint(1, 12) / 10 for _ in range(d_model)]
+        noise = [rng.gauss(0, 0.4) for _ in range(d_model)]
+        age, sex = rng.randint(3, 90), rng.randint(0, 1)
+        prompt_of, vector = _logged(newborn, year, age, sex, noise)
+        nearest, second, *_ = distances(prompt_of, vector)
+        other = min(left for left, _, s in distances(prompt_of, vector) if s != sex)
+        # The noise hides neither the age nor the sex.
+        if nearest[1:] == (age, sex) and nearest[0] < 0.8 * second[0] and other > 2 * nearest[0]:
+            return prompt_of, vector
+
+
+_THREE = [[4.0, -6.0, 2.5], [-3.0, 5.0, 7.5]]
+_SLOW_FIRST = [0.1, 1.1, -0.7]
+_ACROSS = [[2.0, 8.0, -1.0], [2.5, -7.0, 3.0]]
+
+WHOSE_PROMPT = Exercise(
+    id="12.8",
+    reference=_nearest,
+    chosen=(
+        _logged(_THREE, _SLOW_FIRST, 41, 1, [0.9, 0.2, 0.3]),
+        _logged(_THREE, _SLOW_FIRST, 72, 0, [-0.7, 0.3, 0.4]),
+        # The log holds more than 90 years, or less than 0.
+        _logged(_THREE, _SLOW_FIRST, 90, 1, [0.2, 0.8, -0.6]),
+        _logged(_THREE, _SLOW_FIRST, 0, 0, [-0.1, -0.9, 0.5]),
+        # Far away on the line, the prompt of the other sex lies nearer to its start.
+        _logged(_ACROSS, [-0.3, -0.6, 0.4], 30, 0, [0.3, 0.0, 0.2]),
+        _logged([[5.0, 1.0, 2.0, -8.0], [5.0, 6.0, -3.0, -8.0]], [-0.8, 0.4, 0.2, 0.9], 64, 1,
+                [0.4, -0.3, -0.4, 0.1]),
+        _logged(_ACROSS, [0.2, 0.7, 0.1], 19, 1, [-0.5, 0.2, 0.6]),
+        # The prompt of sex 1 and age 50 points the same way, and is half as long again.
+        _logged([[-7.6, -29.5, 23.4], [-13.0, -50.0, 37.0]], [0.5, 1.0, -0.5], 30, 0,
+                [0.6, -0.5, -0.4]),
+        # Much noise across the line, and none along it.
+        _logged([[3.0, -5.0, 6.0], [33.0, 5.0, 41.0]], [0.5, 1.0, -0.5], 23, 0,
+                [10.0, -4.0, 2.0]),
+    ),
+    fresh=_fresh_log,
+)  # fmt: skip
+
+EXERCISES = (
+    NUMERICAL,
+    PROJECT,
+    OFFSETS,
+    COMBINE,
+    PREPEND,
+    FOURIER,
+    CONDITIONAL_PROMPT,
+    WHOSE_PROMPT,
+)

@@ -86,7 +86,7 @@ def _unseen(axes: Axes) -> Iterator[Text]:
         if whole:
             yield axis.label
             yield axis.offsetText
-        for tick in (*axis.majorTicks, *axis.minorTicks):
+        for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks()):
             if whole or not low - slack <= tick.get_loc() <= high + slack:
                 yield from (tick.label1, tick.label2)
 

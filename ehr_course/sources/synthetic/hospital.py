@@ -156,6 +156,15 @@ def _records(
 
 
 def _hadm_id(number: np.ndarray) -> np.ndarray:
-    """Scatter the numbers 0, 1, 2, ... over 100000 to 199990, then over 200000 to 299990, ..."""
+    """Scatter the numbers 0, 1, 2, ... over 100000 to 199990, then over 200000 to 299990, ...
+
+    Neighbours must rise as often as they fall, in pairs and in longer runs, which steps of one
+    length cannot do. The seventh power modulo the prime hits every place once, since 7 has no
+    factor in common with the prime less one.
+    """
     block, place = np.divmod(number, _HADM_PRIME)
-    return 100_000 * (block + 1) + (place * 61_803 + 17) % _HADM_PRIME
+    place = (place + 4321) % _HADM_PRIME
+    square = place * place % _HADM_PRIME
+    cube = square * place % _HADM_PRIME
+    seventh = cube * cube % _HADM_PRIME * place % _HADM_PRIME
+    return 100_000 * (block + 1) + (seventh * 61_803 + 17) % _HADM_PRIME

@@ -1,0 +1,592 @@
+"""The drawings of lesson 09: a damaged record, its right answer, and what a model learns of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from torch import Tensor
+
+from ehr_course.batches.collate import NOT_SCORED, Batch
+from ehr_course.plots import style
+from ehr_course.plots.corruption import MASK, Fate, Step, align
+from ehr_course.plots.drawings.canvas import FILLS, MARGIN, MONO, WARNING, Box, Canvas
+from ehr_course.plots.style import Picture, count
+from ehr_course.tokenizers.codes import SPECIAL_TOKENS, CodeTokenizer
+
+_MORE = "…"
+_HIGH = 0.28
+
+
+# ---------------------------------------------------------------------- one patient, four rows
+
+
+def draw_places(
+    tokenizer: CodeTokenizer, clean: Sequence[int], batch: Batch, row: int = 0
+) -> Picture:
+    """Draw one patient of a batch: the clean record, and what encoder and decoder are given.
+
+    Every token stands under the code that it comes from. A label that is not the token of the
+    clean record is marked.
+
+    Args:
+        tokenizer: that encoded the patient.
+        clean: the ids of the clean record.
+        batch: int64 (batch, length), with `input_ids`, `decoder_input_ids` and `labels`.
+        row: the patient's row.
+    """
+    damaged = [i for i in batch["input_ids"][row].tolist() if i != tokenizer.pad_id]
+    labels = [i for i in batch["labels"][row].tolist() if i != NOT_SCORED]
+    decoder_input = batch["decoder_input_ids"][row].tolist()[: len(labels)]
+    steps = _steps(tokenizer, clean, damaged)
+    record = tokenizer.tokens(list(clean))
+    under_input = _under_input(steps)
+    under_labels = (
+        under_input if len(labels) != len(clean) else [(i, i) for i in range(len(clean))]
+    )
+    answers = tokenizer.tokens(labels)
+    wrong = [
+        answer != record[first] for answer, (first, _) in zip(answers, under_labels, strict=True)
+    ]
+    touched = sum(step.fate is not Fate.KEPT for step in steps)
+    missing = len(clean) - len(labels)
+    if missing and not any(wrong):
+        title = f"A leak without a trace: {count(missing, 'code')} missing from the labels too"
+        said = f"the labels lack {missing} of the {len(clean)} tokens"
+    elif any(wrong):
+        answer = answers[wrong.index(True)]
+        title = f"A leak: the damage stands in the labels too, and {answer} counts as right"
+        verb = "belongs" if sum(wrong) == 1 else "belong"
+        said = f"{sum(wrong)} of {len(labels)} labels {verb} to the damage"
+    else:
+        title = "The encoder reads the damage; the decoder must write what was there"
+        said = f"all {len(labels)} labels are those of the clean record"
+    lost = f"{count(touched, 'code')} of this record {'is' if touched == 1 else 'are'} damaged"
+    canvas = Canvas(
+        3.32,
+        title,
+        f"A record of {len(clean)} tokens in four rows. {lost}, the encoder reads "
+        f"{count(len(damaged), 'token')}, and {said}.",
+        subtitle="One patient of a batch. Arrows: the token that it should write, it reads next.",
+    )
+    places = _Columns(canvas, record, left=1.3, right=6.42)
+    tops = [canvas.top + 0.12 + y for y in (0.0, 0.5, 1.14, 1.76)]
+    names = ("the patient", "encoder reads", "decoder reads", "it must write")
+    small = ("", "input_ids", "decoder_input_ids", "labels")
+    for top, name, variable in zip(tops, names, small, strict=True):
+        canvas.label((MARGIN, top + (0.06 if variable else 0.14)), name, colour=style.INK)
+        if variable:
+            canvas.label((MARGIN, top + 0.22), variable, mono=True)
+
+    places.row(tops[0], record, [(i, i) for i in range(len(record))])
+    places.row(tops[1], tokenizer.tokens(damaged), under_input, changed=_changed(steps))
+    for i, step in enumerate(steps):
+        if step.fate is Fate.DELETED:
+            places.gap(tops[1], i)
+            if missing:
+                places.gap(tops[3], i)
+    begins = [(first, first) for first, _ in under_labels]
+    read = places.row(tops[2], tokenizer.tokens(decoder_input), begins)
+    asked = [any(steps[i].fate is not Fate.KEPT for i in range(a, b + 1)) for a, b in under_labels]
+    write = places.row(tops[3], answers, under_labels, changed=asked, wrong=wrong)
+    for one, following in zip(write, read[1:], strict=False):
+        if one and following:
+            start = one.x + min(one.width, 0.4) / 2, one.y - 0.02
+            end = following.x + min(following.width, 0.4) / 2, following.bottom + 0.02
+            canvas.arrow(start, end, colour="#9aa3b0", thick=0.8)
+
+    x, wide = 6.6, 0.86
+    encoder = canvas.box(x, tops[1] - 0.09, wide, _HIGH + 0.18, "encoder", fill="encoder")
+    decoder = canvas.box(x, tops[2], wide, tops[3] + _HIGH - tops[2], "decoder", fill="decoder")
+    canvas.arrow(encoder.side("bottom"), decoder.side("top"))
+    end = places.end + 0.03
+    canvas.arrow((end, encoder.middle[1]), encoder.side("left"))
+    canvas.arrow((end, tops[2] + _HIGH / 2), (x, tops[2] + _HIGH / 2))
+    canvas.arrow((x, tops[3] + _HIGH / 2), (end, tops[3] + _HIGH / 2))
+    y = tops[3] + _HIGH + 0.24
+    entries = {"mask": "one mask for what is hidden"} if MASK in tokenizer.tokens(damaged) else {}
+    if any(wrong):
+        entries["trap"] = "a wrong label"
+    canvas.key(MARGIN, y, {"code": "a code", "special": "a marker", **entries})
+    return canvas.finish()
+
+
+class _Columns:
+    """Columns as wide as a record's tokens; what does not fit is left out behind dots."""
+
+    def __init__(self, canvas: Canvas, tokens: Sequence[str], left: float, right: float) -> None:
+        most = int((right - left) / 0.455)
+        self._canvas = canvas
+        self.shown = len(tokens) if len(tokens) <= most else most - 1
+        self._step = min(0.56, (right - left) / min(len(tokens), most))
+        self._left = left
+        self._cut = self.shown < len(tokens)
+        self.end = left + self._step * (self.shown + self._cut) - 0.04
+
+    def row(
+        self,
+        y: float,
+        tokens: Sequence[str],
+        places: Sequence[tuple[int, int]],
+        *,
+        changed: Sequence[bool] = (),
+        wrong: Sequence[bool] = (),
+    ) -> list[Box | None]:
+        """Draw tokens, each from its first to its last column."""
+        boxes: list[Box | None] = []
+        for i, (token, (first, last)) in enumerate(zip(tokens, places, strict=True)):
+            if first >= self.shown:
+                boxes.append(None)
+                continue
+            x, width = self._at(first, min(last, self.shown - 1))
+            thick = bool(changed and changed[i])
+            fill = "trap" if wrong and wrong[i] else _fill(token)
+            boxes.append(_token(self._canvas, x, y, width, token, fill, thick=thick))
+        if self._cut:
+            x, width = self._at(self.shown, self.shown)
+            self._canvas.label((x + width / 2, y + _HIGH / 2), _MORE, align="center")
+        return boxes
+
+    def gap(self, y: float, column: int) -> None:
+        """Draw an empty place with a dashed edge: something was taken away here."""
+        if column < self.shown:
+            x, width = self._at(column, column)
+            self._canvas.box(x, y, width, _HIGH, dashed=True)
+
+    def _at(self, first: int, last: int) -> tuple[float, float]:
+        return self._left + self._step * first, self._step * (last - first + 1) - 0.04
+
+
+def _token(
+    canvas: Canvas, x: float, y: float, width: float, token: str, fill: str, *, thick: bool = False
+) -> Box:
+    """Draw a token, cut to the width of its box; a thick frame marks what was changed."""
+    edge = style.INK if thick else style.MUTED
+    if thick:
+        canvas.box(x - 0.025, y - 0.025, width + 0.05, _HIGH + 0.05, edge=edge)
+    text = _cut(token, width - 0.01)
+    return canvas.box(x, y, width, _HIGH, text, fill=fill, size=style.SMALL, mono=True, edge=edge)
+
+
+def _cut(token: str, room: float) -> str:
+    """As much of a token as so many inches hold."""
+    whole = token
+    while token and style.text_width(token, style.SMALL, MONO) > room:
+        token = token.removesuffix(_MORE)[:-1] + _MORE
+        if token == _MORE:
+            return whole[:1]
+    return token
+
+
+def _fill(token: str) -> str:
+    if token == MASK:
+        return "mask"
+    if token in ("<PAD>", str(NOT_SCORED)):
+        return "quiet"
+    return "special" if token.startswith("<") else "code"
+
+
+def _steps(tokenizer: CodeTokenizer, clean: Sequence[int], damaged: Sequence[int]) -> list[Step]:
+    """What has become of each token of a clean record, markers included."""
+    before, after = _visits(tokenizer, clean), _visits(tokenizer, damaged)
+    first, opens, closes, last = (
+        Step(token, token, Fate.KEPT)
+        for token in tokenizer.tokens(
+            [
+                tokenizer.bos_id,
+                tokenizer.visit_start_id,
+                tokenizer.visit_end_id,
+                tokenizer.eos_id,
+            ]
+        )
+    )
+    steps = [first]
+    for old, new in zip(before, after, strict=True):
+        steps += [opens, *align(old, new), closes]
+    return [*steps, last]
+
+
+def _visits(tokenizer: CodeTokenizer, ids: Sequence[int]) -> list[list[str]]:
+    """The codes and masks of each visit."""
+    visits: list[list[str]] = []
+    for token_id, token in zip(ids, tokenizer.tokens(list(ids)), strict=True):
+        if token_id == tokenizer.visit_start_id:
+            visits.append([])
+        elif token_id == tokenizer.mask_id or token_id >= len(SPECIAL_TOKENS):
+            visits[-1].append(token)
+    return visits
+
+
+def _under_input(steps: Sequence[Step]) -> list[tuple[int, int]]:
+    """First and last column of each token that the encoder reads."""
+    places: list[tuple[int, int]] = []
+    for i, step in enumerate(steps):
+        if step.after:
+            places.append((i, i))
+        elif step.fate is Fate.HIDDEN:
+            places[-1] = places[-1][0], i
+    return places
+
+
+def _changed(steps: Sequence[Step]) -> list[bool]:
+    """Whether each token that the encoder reads has taken the place of another one."""
+    return [step.fate is not Fate.KEPT for step in steps if step.after]
+
+
+# ---------------------------------------------------------------------- span lengths
+
+
+def draw_spans(drawn: np.ndarray, cut: np.ndarray, mean: float) -> Picture:
+    """Draw how often each length of a span comes: as drawn, and as it fits into the visits.
+
+    Args:
+        drawn: int (spans,), lengths as drawn, each 1 or more.
+        cut: int (spans,), lengths after they were cut to visits.
+        mean: of the Poisson distribution, before a 0 becomes a 1.
+    """
+    most, many = 8, 5
+    zero = math.exp(-mean)
+    as_drawn, as_cut = _shares(drawn, most), _shares(cut, most)
+    long = float((drawn >= many).mean())
+    canvas = Canvas(
+        3.3,
+        f"As drawn, {as_drawn[0]:.0%} of the spans hide one code; cut to the visits, "
+        f"{as_cut[0]:.0%} do",
+        f"Two bar charts of span lengths. As drawn, {as_drawn[0]:.1%} hide one code and "
+        f"{long:.1%} hide {many} or more; the mean is {drawn.mean():.2f}. Cut to the visits, "
+        f"{as_cut[0]:.1%} hide one code and the mean is {cut.mean():.2f}.",
+        subtitle="Share of spans by their length, in codes. Dots: computed from the formula.",
+    )
+    y, high = canvas.top + 0.42, 1.75
+    left = canvas.plot(0.62, y, 3.05, high, f"as drawn: mean {drawn.mean():.2f}")
+    right = canvas.plot(4.3, y, 3.05, high, f"cut to the visits: mean {cut.mean():.2f}")
+    left.patch.set_visible(False)  # it would cover the key
+    top = 1.18 * max(*as_drawn, *as_cut)
+    _bars(left, as_drawn, top, most)
+    left.bar([1], [zero], width=0.7, color=style.PAPER, edgecolor=style.INK, hatch="////", lw=0.8)
+    canvas.box(2.0, y, 0.2, 0.14, edge=style.INK, hatched=True, rounded=False)
+    canvas.label((2.27, y + 0.07), f"drawn as zero: {zero:.1%}")
+    exact = [math.exp(-mean) * mean**k / math.factorial(k) for k in range(most)]
+    formula = [exact[0] + exact[1], *exact[2:], 1 - sum(exact)]
+    left.plot(range(1, most + 1), formula, "o", ms=3.5, mfc=style.PAPER, mec=style.INK, ls="")
+    _bars(right, as_cut, top, most)
+    left.set_ylabel("share of spans")
+    return canvas.finish()
+
+
+def _shares(lengths: np.ndarray, most: int) -> list[float]:
+    """How often each length from 1 to most comes; the last one stands for all from there on."""
+    return (np.bincount(np.minimum(lengths, most), minlength=most + 1)[1:] / len(lengths)).tolist()
+
+
+def _bars(axes: Axes, shares: Sequence[float], top: float, most: int) -> None:
+    places = range(1, most + 1)
+    axes.bar(places, shares, width=0.7, color=FILLS["code"])
+    for x, share in zip(places, shares, strict=True):
+        if share >= 0.0005:
+            said = f"{share:.0%}" if share >= 0.005 else f"{share:.1%}"
+            axes.text(x, share + 0.025 * top, said, size=style.SMALL, ha="center", va="bottom")
+    axes.set_ylim(0, top)
+    axes.set_xticks(list(places), [*map(str, places[:-1]), f"{most}+"])
+    axes.set_yticks([])
+    axes.spines["left"].set_visible(False)
+    axes.set_xlabel("codes in the span")
+
+
+# ---------------------------------------------------------------------- three kinds of damage
+
+
+def draw_kinds(
+    tokenizer: CodeTokenizer, visit: Sequence[int], damaged: Mapping[str, Sequence[Sequence[int]]]
+) -> Picture:
+    """Draw one visit and what each kind of corruption makes of it.
+
+    Args:
+        tokenizer: of the codes.
+        visit: the ids of its codes, without markers.
+        damaged: for each kind, the ids of some corrupted visits.
+    """
+    clean = tokenizer.tokens(list(visit))
+    rows = [
+        (name, align(clean, tokenizer.tokens(list(ids))))
+        for name, some in damaged.items()
+        for ids in some
+    ]
+    lengths = ", ".join(
+        f"{name} to {_listed([len(ids) for ids in some])}" for name, some in damaged.items()
+    )
+    step_y = 0.36
+    canvas = Canvas(
+        1.52 + step_y * len(rows) + 0.14 * len(damaged),
+        "Only infilling says where something is missing",
+        f"One visit of {count(len(clean), 'code')} and {len(rows)} damaged copies, each code "
+        f"under its own: {lengths} tokens.",
+        subtitle="One visit, damaged in each way. On the right: how many tokens are left.",
+    )
+    places = _Columns(canvas, clean, left=1.0, right=6.95)
+    y = canvas.top + 0.1
+    canvas.label((MARGIN, y + _HIGH / 2), "clean", colour=style.INK, weight="bold")
+    places.row(y, clean, [(i, i) for i in range(len(clean))])
+    canvas.label((7.35, y + _HIGH / 2), f"{len(clean)}", align="right", colour=style.INK)
+    y += step_y
+    before = ""
+    for name, steps in rows:
+        if name != before:
+            y += 0.14
+            canvas.label((MARGIN, y + _HIGH / 2), name, colour=style.INK, weight="bold")
+            before = name
+        under, after = _under_input(steps), [step.after for step in steps if step.after]
+        places.row(y, after, under, changed=_changed(steps))
+        for i, step in enumerate(steps):
+            if step.fate is Fate.DELETED:
+                places.gap(y, i)
+        canvas.label((7.35, y + _HIGH / 2), f"{len(after)}", align="right", colour=style.INK)
+        y += step_y
+    y += 0.18
+    x = canvas.key(MARGIN, y, {"code": "a code", "mask": "one mask for a span"})
+    canvas.box(x, y - 0.07, 0.2, 0.14, dashed=True, rounded=False)
+    canvas.label((x + 0.27, y), "deleted")
+    x += 0.27 + style.text_width("deleted", style.SMALL) + 0.25
+    canvas.box(x - 0.02, y - 0.09, 0.24, 0.18, edge=style.INK, rounded=False)
+    canvas.box(x, y - 0.07, 0.2, 0.14, fill="code", edge=style.INK, rounded=False)
+    canvas.label((x + 0.27, y), "another code in its place")
+    return canvas.finish()
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return " and ".join(map(str, numbers))
+
+
+# ---------------------------------------------------------------------- two traps
+
+
+def draw_lost_input(
+    tokenizer: CodeTokenizer, labels: Tensor, from_labels: Tensor, from_clean: Tensor
+) -> Picture:
+    """Draw what a decoder reads if its input is made from labels that were masked before.
+
+    Args:
+        tokenizer: of the record.
+        labels: int64 (length,), -100 where a position is not scored.
+        from_labels: int64 (length,), the decoder's input made from them.
+        from_clean: int64 (length,), the decoder's input made from the clean record.
+    """
+    lost = (from_labels != from_clean).tolist()
+    canvas = Canvas(
+        2.42,
+        f"Made from masked labels, the decoder's input loses {sum(lost)} of {len(lost)} tokens",
+        f"Three rows of {len(lost)} places. Labels that are scored: {int((labels >= 0).sum())}. "
+        f"The decoder's input made from them holds {count(sum(lost), 'token')} of padding where "
+        "the one made from the clean record holds the record.",
+        subtitle="Only the hidden codes are scored. The last two rows: what the decoder reads.",
+    )
+    rows = (
+        ("labels", labels, ""),
+        ("decoder's input", from_labels, "from labels"),
+        ("decoder's input", from_clean, "from clean"),
+    )
+    tokens = [_words(tokenizer, ids) for _, ids, _ in rows]
+    places = _Columns(canvas, tokens[0], left=1.3, right=7.46)
+    y = canvas.top + 0.14
+    for (name, _, small), row in zip(rows, tokens, strict=True):
+        canvas.label((MARGIN, y + (0.06 if small else 0.14)), name, colour=style.INK)
+        if small:
+            canvas.label((MARGIN, y + 0.22), small, colour=style.MUTED)
+        places.row(y, row, [(i, i) for i in range(len(row))])
+        y += 0.42
+    meanings = {"code": "a code", "special": "a marker", "quiet": "padding, or not scored"}
+    canvas.key(MARGIN, y + 0.08, meanings)
+    return canvas.finish()
+
+
+def _words(tokenizer: CodeTokenizer, ids: Tensor) -> list[str]:
+    """The tokens of ids; -100, which is no token, stands for itself."""
+    return [str(i) if i < 0 else tokenizer.tokens([i])[0] for i in ids.tolist()]
+
+
+def draw_marks(
+    tokenizer: CodeTokenizer, inputs: Tensor, clean: Tensor, hidden: Sequence[int]
+) -> Picture:
+    """Draw a mask over the encoder's input laid over the clean record, place by place.
+
+    Args:
+        tokenizer: of the record.
+        inputs: int64 (length,), what the encoder reads, padded to the length of the record.
+        clean: int64 (length,), the clean record.
+        hidden: the places of the clean record that are hidden.
+    """
+    marked = [i for i, token_id in enumerate(inputs.tolist()) if token_id == tokenizer.mask_id]
+    hit = sorted(set(marked) & set(hidden))
+    canvas = Canvas(
+        2.42,
+        f"A mask over the input finds {len(hit)} of the {len(hidden)} hidden codes",
+        f"The input has {count(len(marked), 'mask')}; laid over the clean record, they mark "
+        f"{count(len(hit), 'hidden code')} and {count(len(marked) - len(hit), 'other token')}, "
+        f"while {len(hidden)} codes are hidden.",
+        subtitle="Place by place: arrows lead from each mask to the token at the same place.",
+    )
+    read, record = _words(tokenizer, inputs), _words(tokenizer, clean)
+    places = _Columns(canvas, record, left=1.3, right=7.46)
+    y = canvas.top + 0.14
+    canvas.label((MARGIN, y + 0.14), "encoder reads", colour=style.INK)
+    upper = places.row(y, read, [(i, i) for i in range(len(read))])
+    y += 0.72
+    canvas.label((MARGIN, y + 0.14), "clean record", colour=style.INK)
+    lower = places.row(
+        y,
+        record,
+        [(i, i) for i in range(len(record))],
+        changed=[i in hidden for i in range(len(record))],
+        wrong=[i in marked and i not in hidden for i in range(len(record))],
+    )
+    for i in marked:
+        if upper[i] and lower[i]:
+            end = lower[i].middle[0], lower[i].y - 0.03
+            wrong = i not in hidden
+            colour = WARNING if wrong else style.INK
+            canvas.arrow(upper[i].side("bottom"), end, colour=colour, dashed=wrong)
+    y += _HIGH + 0.24
+    canvas.box(MARGIN - 0.02, y - 0.09, 0.24, 0.18, edge=style.INK, rounded=False)
+    canvas.box(MARGIN, y - 0.07, 0.2, 0.14, fill="code", edge=style.INK, rounded=False)
+    canvas.label((MARGIN + 0.27, y), "hidden: should be marked")
+    x = MARGIN + 0.27 + style.text_width("hidden: should be marked", style.SMALL) + 0.25
+    canvas.key(x, y, {"trap": "marked, though it was not hidden"})
+    return canvas.finish()
+
+
+# ---------------------------------------------------------------------- two trainings
+
+
+class Found(NamedTuple):
+    """What a model writes that its damaged records do not have.
+
+    Attributes:
+        right: how many of the lost codes it writes when it reads the damaged record.
+        added: how many codes it writes then that the damaged record does not have.
+        right_alone: how many of the lost codes it writes from nothing but age and sex.
+        added_alone: how many codes it writes then that the damaged record does not have.
+    """
+
+    right: int
+    added: int
+    right_alone: int
+    added_alone: int
+
+
+def draw_trainings(
+    losses: Mapping[str, Sequence[float]], found: Mapping[str, Found], lost: int, guess: float
+) -> Picture:
+    """Draw the loss of two trainings beside what each model restores.
+
+    Args:
+        losses: the loss of each step, in nats, by the name of the training.
+        found: what each model restores, by the same names.
+        lost: how many codes the damage took away.
+        guess: the share of them that is the most common one.
+    """
+    names = list(losses)
+    last = {name: _smooth(losses[name])[-1] for name in names}
+    low, high_loss = sorted(names, key=last.get)
+    restored = {name: f"{found[name].right / lost:.0%}" for name in names}
+    title = (
+        f"“{low}” has the lower loss and restores {restored[low]} of the lost codes, "
+        f"“{high_loss}” {restored[high_loss]}"
+    )
+    said = "; ".join(
+        f"{name} ends at {last[name]:.2f} nats and restores {one.right} with "
+        f"{count(one.added, 'code')} added, and {one.right_alone} with "
+        f"{one.added_alone:,} from age and sex alone"
+        for name, one in found.items()
+    )
+    canvas = Canvas(
+        3.86,
+        title,
+        f"Two losses over {len(losses[names[0]])} steps, and bars of codes restored out of "
+        f"{lost:,} lost ones: {said}. The most common lost code makes up {guess:.1%}.",
+        subtitle="Right: held-out patients. Below the bars: how many added codes are right.",
+    )
+    y, high = canvas.top + 0.38, 1.72
+    left = canvas.plot(0.62, y, 2.5, high, "the loss")
+    styles = dict(zip(names, ("--", "-"), strict=False))
+    colours = dict(zip(names, (WARNING, FILLS["code"]), strict=False))
+    for name in names:
+        curve = _smooth(losses[name])
+        left.plot(range(len(curve)), curve, styles[name], color=colours[name], lw=1.8)
+    left.set_xlabel("training step")
+    left.set_ylabel("loss in nats")
+    left.set_ylim(bottom=0)
+    above = left.get_ylim()[1] / 9  # a line of letters
+    lowest = -above
+    for name in sorted(names, key=last.get):  # beside the end of its curve
+        lowest = max(last[name], lowest + above)
+        left.text(
+            1.04 * len(losses[name]),
+            lowest,
+            name,
+            size=style.SMALL,
+            color=colours[name],
+            va="center",
+            clip_on=False,
+        )
+    right = canvas.plot(3.9, y, 3.52, high, f"share of {lost:,} lost codes that the model writes")
+    _found_bars(right, names, found, lost, guess, colours)
+    return canvas.finish()
+
+
+def _smooth(losses: Sequence[float]) -> np.ndarray:
+    """Means over about a fortieth of the steps: the loss of one batch goes up and down."""
+    width = max(1, len(losses) // 40)
+    return np.convolve(np.asarray(losses, float), np.ones(width) / width, mode="valid")
+
+
+def _found_bars(
+    axes: Axes,
+    names: Sequence[str],
+    found: Mapping[str, Found],
+    lost: int,
+    guess: float,
+    colours: Mapping[str, str],
+) -> None:
+    shares = {name: (found[name].right / lost, found[name].right_alone / lost) for name in names}
+    top = 1.3 * max(guess, *(max(pair) for pair in shares.values()))
+    for i, name in enumerate(names):
+        for j, share in enumerate(shares[name]):
+            x = i + 0.48 * (j - 0.5)
+            axes.bar(
+                [x],
+                [share],
+                width=0.4,
+                color=colours[name] if j == 0 else style.PAPER,
+                edgecolor=colours[name],
+                hatch=None if j == 0 else "////",
+            )
+            axes.text(
+                x, share + 0.02 * top, f"{share:.1%}", size=style.SMALL, ha="center", va="bottom"
+            )
+            way = "reads the\nrecord:" if j == 0 else "age and\nsex only:"
+            right, added = found[name][2 * j : 2 * j + 2]
+            way += f"\n{right:,} right\nof {added:,}"
+            axes.text(
+                x, -0.04 * top, way, size=style.SMALL, ha="center", va="top", clip_on=False,
+                linespacing=1.1, color=style.MUTED,
+            )  # fmt: skip
+        axes.text(
+            i, -0.46 * top, name, size=style.TEXT, ha="center", va="top", color=colours[name]
+        )
+    axes.axhline(guess, color=style.INK, lw=0.9, ls=(0, (4, 3)))
+    axes.text(
+        -0.45,
+        guess + 0.02 * top,
+        f"most common code: {guess:.1%}",
+        size=style.SMALL,
+        ha="left",
+        va="bottom",
+    )
+    axes.set_xlim(-0.5, len(names) - 0.5)
+    axes.set_ylim(0, top)
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.spines["left"].set_visible(False)

@@ -1,0 +1,625 @@
+"""The drawings of lesson 10: a record's way into a batch, padding, noise, and memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+
+import matplotlib
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap
+from torch import Tensor
+
+from ehr_course.batches.collate import Batch
+from ehr_course.batches.datasets import RecordDataset
+from ehr_course.plots import style
+from ehr_course.plots.batch import COLOURS, KINDS, kinds_of
+from ehr_course.plots.drawings.canvas import FILLS, MARGIN, MONO, WARNING, Box, Canvas
+from ehr_course.plots.style import Picture, count
+
+_FILL = {"padding": "quiet", "special": "special", "code": "code", "mask": "mask"}
+"""The fill of each kind of token."""
+
+
+# ---------------------------------------------------------------------- the way into a batch
+
+
+def draw_path(dataset: RecordDataset, place: int, batch: Batch) -> Picture:
+    """Draw one patient on the way from a record to a batch: what is made once, what each time.
+
+    Args:
+        dataset: where the patient comes from.
+        place: the patient's place in it.
+        batch: int64 (batch, source) and more: a batch whose first row is this patient.
+    """
+    record, tokenizer = dataset.records[place], dataset.tokenizer
+    ids = dataset.tokens.take([place]).to_lists()[0]
+    damaged = batch["input_ids"][0]
+    damaged = damaged[batch["attention_mask"][0] == 1].tolist()
+    n_rows, source = batch["input_ids"].shape
+    words = (
+        f"The way of one patient, from top to bottom: {count(len(record.visits), 'visit')} become "
+        f"{len(ids)} token ids, once. In every epoch they are damaged, here to {len(damaged)} "
+        f"tokens, and padded with others to a batch of {n_rows} rows and {source} places, which "
+        "the model reads."
+    )
+    canvas = Canvas(
+        4.35,
+        "A record is encoded once, then damaged and padded in every epoch",
+        words,
+        subtitle="One patient on the way to the model. On the right: what this lesson asks.",
+    )
+    left, room = 1.12, 4.78
+    tokens = tokenizer.tokens(ids)
+    shown = _fitting(tokens, room)
+    widths = [_token_width(token) for token in shown]
+    kinds = _fills(ids)[: len(shown)]
+    starts = [left + x for x in accumulate((w + _GAP for w in widths), initial=0.0)]
+    y = canvas.top + 0.18
+
+    def stage(y: float, name: str, small: str) -> None:
+        canvas.label((MARGIN, y + 0.08), name, size=style.TEXT, weight="bold", colour=style.INK)
+        canvas.label((MARGIN, y + 0.27), small)
+
+    def question(y: float, text: str) -> None:
+        canvas.box(6.14, y, 1.32, 0.36, text, fill="trap", size=style.SMALL)
+
+    stage(y, "record", count(len(record.visits), "visit"))
+    for token, kind, x, width in zip(shown, kinds, starts, widths, strict=False):
+        if kind == "code" and token != _MORE:
+            canvas.box(x, y, width, _HIGH, token, fill=kind, size=style.SMALL, mono=True)
+    down = left + 0.2
+    _once(canvas, y, y + 1.0 + _HIGH, "once")
+    y += _STEP
+    stage(y, "tokens", f"{len(ids)} of them")
+    canvas.strip(left, y, shown, fills=kinds, widths=widths, gap=_GAP, height=_HIGH)
+    y += 0.42
+    stage(y, "token ids", "never change")
+    numbers = [_MORE if token == _MORE else str(i) for token, i in zip(shown, ids, strict=False)]
+    canvas.strip(left, y, numbers, fills=kinds, widths=widths, gap=_GAP, height=_HIGH)
+    canvas.arrow((down, y + _HIGH + 0.02), (down, y + _STEP - 0.04))
+    y += _STEP
+    stage(y, "corrupted", count(len(damaged), "token"))
+    broken = tokenizer.tokens(damaged)
+    kept = _fitting(broken, room)
+    canvas.strip(left, y, kept, fills=_fills(damaged)[: len(kept)], gap=_GAP, height=_HIGH,
+                 widths=[_token_width(token) for token in kept])  # fmt: skip
+    canvas.arrow((down, y + _HIGH + 0.02), (down, y + _STEP - 0.04))
+    below = y
+    y += _STEP
+    stage(y, "batch", f"{n_rows} × {source}")
+    wide, high = min(0.2, 3.3 / source), 0.17
+    canvas.grid(left, y, _grid_fills(batch["input_ids"]), cell=(wide, high))
+    end = left + source * wide
+    canvas.label((end + 0.1, y + high / 2), "this patient")
+    canvas.label((end + 0.1, y + high * 1.5 + 0.05), "others, padded")
+    asked = ("How much is empty?", "Is the noise fresh?", "Is it well-formed?", "Will it fit?")
+    for i, text in enumerate(asked):
+        question(below - 0.05 + i * 0.46, text)
+    bottom = y + n_rows * high
+    _once(canvas, below, bottom + 0.3, "in every epoch")
+    canvas.arrow((down, bottom + 0.03), (down, bottom + 0.2))
+    canvas.box(left, bottom + 0.2, max(1.0, source * wide), 0.28, "model", fill="encoder")
+    return canvas.finish()
+
+
+_GAP, _HIGH, _STEP = 0.03, 0.28, 0.54
+_MORE = "…"
+
+
+def _once(canvas: Canvas, top: float, bottom: float, text: str) -> None:
+    """A line along some stages that says how often they happen."""
+    x = 5.98
+    canvas.path([(x, top), (x, bottom)], head=False, thick=2.0, colour=style.FAINT)
+    canvas.label((x, (top + bottom) / 2), text, turned=True, on_line=True, align="center")
+
+
+def _token_width(token: str) -> float:
+    return style.text_width(token, style.SMALL, MONO) + 0.1
+
+
+def _fitting(tokens: Sequence[str], room: float) -> list[str]:
+    """As many tokens as stand side by side in so many inches, and dots for the rest."""
+    ends = list(accumulate(_token_width(token) + _GAP for token in tokens))
+    if ends[-1] <= room:
+        return list(tokens)
+    n_fitting = sum(end + _token_width(_MORE) <= room for end in ends)
+    return [*tokens[:n_fitting], _MORE]
+
+
+def _fills(ids: Sequence[int]) -> list[str]:
+    return _grid_fills([ids])[0]
+
+
+def _grid_fills(input_ids: object) -> list[list[str]]:
+    """The fill of each place of int (rows, places)."""
+    return [[_FILL[KINDS[kind]] for kind in row] for row in kinds_of(input_ids)]
+
+
+# ---------------------------------------------------------------------- the tensors of a batch
+
+
+def draw_tensors(batch: Batch) -> Picture:
+    """Draw the six tensors of a small batch with their numbers, shapes and types.
+
+    Args:
+        batch: of a few short records; a number is left out where it does not fit its place.
+    """
+    n_rows, source = batch["input_ids"].shape
+    target = batch["labels"].shape[1]
+    empty = int((batch["attention_mask"] == 0).sum())
+    unscored = int((batch["labels"] < 0).sum())
+    shapes = ", ".join(f"{name} {tuple(tensor.shape)}" for name, tensor in batch.items())
+    words = (
+        f"The six tensors of a batch of {count(n_rows, 'patient')}, as grids of numbers: "
+        f"{shapes}. "
+        f"{empty} places of the input and {unscored} of the labels are padding."
+    )
+    high, room = 0.21, 3.52
+    block = 0.5 + n_rows * high
+    canvas = Canvas(
+        0.8 + 2 * block + 0.42,
+        "Six tensors: rows are padded to the longest, and no further",
+        words,
+        subtitle="A row is a patient. What fills the gaps depends on who reads the tensor.",
+    )
+    second = MARGIN + room + 0.28
+    top = canvas.top + 0.34
+    cell = min(0.32, room / max(source, target))
+    grids = {
+        "input_ids": (MARGIN, top, cell),
+        "attention_mask": (second, top, min(0.15, 1.5 / source)),
+        "labels": (MARGIN, top + block, cell),
+        "decoder_input_ids": (second, top + block, cell),
+        "x_num": (second + 1.7, top, 0.42),
+        "x_cat": (second + 2.68, top, 0.42),
+    }
+    boxes = {}
+    for name, (x, y, wide) in grids.items():
+        tensor = batch[name]
+        values = tensor.tolist()
+        texts = [[f"{value:.0f}" for value in row] for row in values]
+        widest = max(style.text_width(text, style.SMALL, MONO) for row in texts for text in row)
+        if name == "attention_mask":
+            fills = [["paper" if value else "quiet" for value in row] for row in values]
+        elif name in ("x_num", "x_cat"):
+            fills = [["prompt"] * len(row) for row in values]
+        else:
+            fills = _grid_fills(tensor.clamp(min=0))
+        fits = widest + 0.03 <= wide
+        boxes[name] = canvas.grid(x, y, fills, cell=(wide, high), texts=texts if fits else None)
+        kind = f"{_shape(tensor.shape)} {str(tensor.dtype).rpartition('.')[2]}"
+        canvas.label((x, y - 0.26), name, mono=True, colour=style.INK, weight="bold")
+        canvas.label((x, y - 0.1), kind)
+    _shift_arrow(canvas, boxes["labels"][0], boxes["decoder_input_ids"][0])
+    canvas.key(
+        MARGIN,
+        top + 2 * block - 0.1,
+        {"code": "code", "special": "special token", "mask": "mask", "quiet": "padding",
+         "prompt": "age, sex"},
+    )  # fmt: skip
+    return canvas.finish()
+
+
+def _shape(shape: Sequence[int]) -> str:
+    return f"({', '.join(map(str, shape))})"
+
+
+def _shift_arrow(canvas: Canvas, labels: Sequence[Box], decoder: Sequence[Box]) -> None:
+    """From the first label to where the decoder reads it, one place later."""
+    start, end = labels[-1].side("right"), decoder[0].side("left")
+    canvas.arrow((start[0] + 0.02, start[1]), (end[0] - 0.02, end[1]))
+
+
+# ---------------------------------------------------------------------- padding
+
+
+def draw_lengths(lengths: np.ndarray, width: int) -> Picture:
+    """Draw how many tokens the patients have, on an axis as long as a row.
+
+    Args:
+        lengths: int (patients,), tokens of each.
+        width: the places of a row, the same for every patient.
+    """
+    middle, longest = int(np.median(lengths)), int(lengths.max())
+    empty = 1 - lengths.sum() / (width * len(lengths))
+    words = (
+        f"A histogram of the lengths of {len(lengths):,} records on an axis of {width} "
+        f"tokens: half have at most {middle}, the longest {longest}. With {width} places for each "
+        f"record, {empty:.0%} of all places are empty."
+    )
+    canvas = Canvas(
+        2.75, f"Give each record {width} places, and {empty:.0%} of them stay empty", words
+    )
+    axes = canvas.plot(0.75, canvas.top + 0.14, canvas.width - 1.0, 1.5)
+    axes.hist(lengths, bins=np.arange(0, width + 4, 4), color=FILLS["code"])
+    axes.set_xlim(0, width)
+    axes.set_xlabel("tokens of a record")
+    axes.set_ylabel("patients")
+    high = axes.get_ylim()[1]
+    axes.axvspan(longest, width, color=FILLS["quiet"], zorder=0)
+    aside = longest + width / 64
+    clear = aside < width / 2  # the words stand where no record reaches
+    if clear:
+        axes.text(
+            (longest + width) / 2, 0.16 * high, "no record is this long", size=style.SMALL,
+            color=style.MUTED, ha="center", va="center",
+        )  # fmt: skip
+    for at, level, text in (
+        (middle, 0.86, f"half of the records have at most {count(middle, 'token')}"),
+        (longest, 0.5, f"the longest has {count(longest, 'token')}"),
+    ):
+        right = clear or at < width / 2  # or else on the side that has more room
+        end = aside if clear else at + (14 if at == middle and right else 0)
+        gap = width / 64
+        axes.annotate(
+            text, (at, level * high), xytext=(end + (gap if right else -gap), level * high),
+            size=style.SMALL, color=style.INK, va="center", ha="left" if right else "right",
+        )  # fmt: skip
+        axes.plot([at, at], [0, level * high], color=WARNING, linewidth=1.4)
+        axes.plot([at, end], [level * high] * 2, color=WARNING, linewidth=1.4)
+    return canvas.finish()
+
+
+def draw_company(
+    batches: Mapping[str, Batch], row: Mapping[str, int], places: Mapping[str, int], n_tokens: int
+) -> Picture:
+    """Draw batches with the same patient in different company, and the padding of whole epochs.
+
+    Args:
+        batches: two batches by the name of the strategy that made them.
+        row: in which row of each the patient is.
+        places: how many places an epoch has, by strategy; the two and others.
+        n_tokens: how many tokens an epoch has.
+    """
+    padding = {name: 1 - n_tokens / n for name, n in places.items()}
+    widths = {name: batch["input_ids"].shape[1] for name, batch in batches.items()}
+    words = (
+        "The same patient in two batches, as grids of tokens. "
+        + "; ".join(
+            f"{name}: {count(len(batch['input_ids']), 'row')} of {widths[name]} places"
+            for name, batch in batches.items()
+        )
+        + ". Padding in a whole epoch: "
+        + ", ".join(f"{name} {share:.0%}" for name, share in padding.items())
+        + "."
+    )
+    canvas = Canvas(
+        3.86 + 0.27 * len(places),
+        "The longest record of a batch decides how wide the others become",
+        words,
+        subtitle="The arrow points at the same patient in both batches.",
+    )
+    room, between = canvas.width - 2 * MARGIN - 0.2, 0.75
+    pitch = min(0.105, (room - between) / sum(widths.values()))
+    x, top, high = MARGIN + 0.22, canvas.top + 0.42, 1.62
+    for name, batch in batches.items():
+        n_rows, width = batch["input_ids"].shape
+        wide = width * pitch
+        canvas.label((x, top - 0.28), name, size=style.TEXT, weight="bold", colour=style.INK)
+        canvas.label((x, top - 0.11), f"{n_rows} × {width} places")
+        _token_image(canvas.plot(x, top, wide, high), batch["input_ids"])
+        y = top + (row[name] + 0.5) * high / n_rows
+        canvas.arrow((x - 0.22, y), (x - 0.02, y), colour=WARNING)
+        x += max(wide, 1.3) + between
+    y = top + high + 0.22
+    canvas.key(
+        MARGIN + 0.22, y,
+        {"code": "code", "special": "special token", "mask": "mask", "quiet": "padding"},
+    )  # fmt: skip
+    y += 0.48
+    canvas.label((MARGIN, y), "Places in a whole epoch", weight="bold", colour=style.INK)
+    left, wide = MARGIN + 1.2, 4.0
+    for name, share in padding.items():
+        y += 0.27
+        canvas.label((MARGIN, y), name, colour=style.INK)
+        _part_bar(canvas, left, y, wide * places[name] / max(places.values()), 1 - share)
+        at = left + wide * places[name] / max(places.values())
+        canvas.label((at + 0.1, y), f"{places[name]:,}, {share:.0%} empty")
+    return canvas.finish()
+
+
+def _token_image(axes: Axes, input_ids: object) -> None:
+    colours = ListedColormap([COLOURS[kind] for kind in KINDS])
+    kinds = kinds_of(input_ids)
+    axes.imshow(
+        kinds, cmap=colours, vmin=0, vmax=len(KINDS) - 1, aspect="auto", interpolation="nearest"
+    )
+    axes.set_xticks([])
+    axes.set_yticks([])
+    for side in axes.spines.values():
+        side.set_visible(True)
+        side.set_color(style.MUTED)
+
+
+def _part_bar(canvas: Canvas, left: float, y: float, wide: float, full: float) -> None:
+    """A bar of which the first part is tokens, a share of it, and the rest padding."""
+    canvas.box(left, y - 0.09, max(wide, 0.02), 0.18, fill="quiet", rounded=False)
+    canvas.box(left, y - 0.09, max(full * wide, 0.02), 0.18, fill="code", rounded=False)
+
+
+def draw_pools(sweep: Mapping[int, tuple[float, float]]) -> Picture:
+    """Draw what the size of a pool saves, and what it costs.
+
+    Args:
+        sweep: by the number of batches in a pool, the share of places that is padding, and the
+            share of a patient's batch-mates who are batch-mates again in the next epoch.
+    """
+    sizes = sorted(sweep)
+    words = (
+        "Two lines over the number of batches in a pool. "
+        + "; ".join(
+            f"{n}: {sweep[n][0]:.0%} padding, {sweep[n][1]:.0%} of the batch-mates meet again"
+            for n in sizes
+        )
+        + "."
+    )
+    canvas = Canvas(
+        3.0, "Larger pools waste less, but bring the same patients together again", words
+    )
+    axes = canvas.plot(0.75, canvas.top + 0.12, canvas.width - 2.75, 1.75)
+    at = np.arange(len(sizes))
+    for part, (name, dashed) in enumerate(
+        (("padding", False), ("batch-mates who meet\nagain in the next epoch", True))
+    ):
+        values = np.array([sweep[n][part] for n in sizes])
+        axes.plot(
+            at, values, "o--" if dashed else "o-", color=WARNING if dashed else FILLS["code"]
+        )
+        for x, value in zip(at, values, strict=True):
+            above = value >= sweep[sizes[x]][1 - part]
+            axes.annotate(
+                f"{value:.0%}", (x, value), xytext=(0, 6 if above else -6), ha="center",
+                textcoords="offset points", va="bottom" if above else "top", size=style.SMALL,
+            )  # fmt: skip
+        axes.annotate(
+            name, (at[-1], values[-1]), xytext=(24, 0), textcoords="offset points",
+            va="center", size=style.SMALL, color=style.INK,
+        )  # fmt: skip
+    axes.set_xticks(at, [str(n) for n in sizes[:-1]] + [f"{sizes[-1]} (all)"])
+    axes.set_xlim(-0.4, len(sizes) - 0.6)
+    axes.set_ylim(-0.12, max(max(pair) for pair in sweep.values()) + 0.14)
+    axes.set_yticks([])
+    axes.set_xlabel("batches in a pool")
+    return canvas.finish()
+
+
+# ---------------------------------------------------------------------- noise
+
+
+def draw_noise(
+    runs: Mapping[str, Sequence[Sequence[str]]], n_workers: Mapping[str, int]
+) -> Picture:
+    """Draw which batches of some epochs got the same corruption: the same letter, the same tile.
+
+    Args:
+        runs: by the name of the way, (epochs, batches): a letter for each different corruption.
+        n_workers: by the same name, how many workers made the batches: batch ``number`` comes
+            from worker ``number % n_workers``, or with none from the main process.
+    """
+    different = {name: len({a for row in run for a in row}) for name, run in runs.items()}
+    n_batches = {name: sum(map(len, run)) for name, run in runs.items()}
+    words = "Tiles, a row an epoch and a column a batch; equal letters are equal corruption. "
+    words += "; ".join(
+        f"{name}: {different[name]} different in {n_batches[name]} batches, "
+        + " and ".join("".join(row) for row in run)
+        for name, run in runs.items()
+    )
+    n_epochs = max(map(len, runs.values()))
+    first, high, between = 0.72, 0.4, 0.3
+    n_columns = sum(len(run[0]) for run in runs.values())
+    room = style.WIDTH - 2 * MARGIN - first - between * (len(runs) - 1)
+    wide = min(0.62, room / n_columns)
+    canvas = Canvas(
+        1.95 + n_epochs * high,
+        "A kept generator repeats itself as soon as there are workers",
+        f"{words}.",
+        subtitle="The same patients in each batch. Equal letters are equal corruption.",
+    )
+    x, top = MARGIN + first, canvas.top + 0.82
+    for text, up in (("batch", 0.34), ("worker", 0.14)):
+        canvas.label((x - 0.08, top - up), text, align="right")
+    for epoch in range(n_epochs):
+        canvas.label((x - 0.08, top + (epoch + 0.5) * high), f"epoch {epoch}", align="right")
+    for name, run in runs.items():
+        colours = _tile_colours(run)
+        canvas.label((x, top - 0.66), name, size=style.TEXT, weight="bold", colour=style.INK)
+        for number in range(len(run[0])):
+            middle = x + (number + 0.5) * wide
+            canvas.label((middle, top - 0.34), str(number), align="center")
+            made_by = str(number % n_workers[name]) if n_workers[name] else "none"
+            canvas.label((middle, top - 0.14), made_by, align="center")
+        for epoch, row in enumerate(run):
+            for number, letter in enumerate(row):
+                canvas.box(
+                    x + number * wide, top + epoch * high, wide, high, letter,
+                    fill=colours[letter], weight="bold", rounded=False, edge=style.PAPER,
+                )  # fmt: skip
+        below = top + len(run) * high + 0.14
+        canvas.label((x, below), f"{different[name]} different of {n_batches[name]}")
+        x += len(run[0]) * wide + between
+    return canvas.finish()
+
+
+def _tile_colours(run: Sequence[Sequence[str]]) -> dict[str, str]:
+    """A colour for each letter of a run, from dark to light."""
+    letters = sorted({letter for row in run for letter in row})
+    steps = np.linspace(0.15, 0.95, len(letters))
+    return {
+        letter: matplotlib.colors.to_hex(matplotlib.colormaps["viridis"](step))
+        for letter, step in zip(letters, steps, strict=True)
+    }
+
+
+# ---------------------------------------------------------------------- the contract
+
+
+def draw_faults(
+    batch: Batch,
+    broken: Mapping[str, Mapping[str, Tensor]],
+    seen: Mapping[str, Sequence[str]],
+) -> Picture:
+    """Draw faults of a batch, each beside what is right, and which checks see it.
+
+    Args:
+        batch: of a few short records; its second row, or else its first, is shown.
+        broken: by the name of the fault, the tensor that is wrong, by its own name.
+        seen: by the name of the check, the faults that it sees.
+    """
+    words = (
+        f"A row for each of {count(len(broken), 'fault')} of a batch: what is right, what is "
+        "wrong, and which check sees it. "
+        + "; ".join(
+            f"seen by {name}: {', '.join(faults) or 'none'}" for name, faults in seen.items()
+        )
+        + "."
+    )
+    first, fewest = min(seen.items(), key=lambda item: len(item[1]))
+    room = 2.2
+    heights = [
+        max(0.66, 0.36 + _COLUMN * len(batch[name])) if name.startswith("x_") else 0.66
+        for change in broken.values()
+        for name in change
+    ]
+    canvas = Canvas(
+        1.06 + sum(heights),
+        f"{first.capitalize()} alone see {len(fewest)} of {len(broken)} faults",
+        words,
+        subtitle="A row of the faulty tensor, before and after. Of age, the whole column.",
+    )
+    right_x, wrong_x, check_x = 1.55, 3.85, 6.12
+    top = canvas.top + 0.14
+    canvas.label((right_x, top), "right", colour=style.INK, weight="bold")
+    canvas.label((wrong_x, top), "wrong", colour=WARNING, weight="bold")
+    for i, check in enumerate(seen):
+        canvas.label((check_x + i * 0.72 + 0.3, top), check, align="center", colour=style.INK,
+                     weight="bold")  # fmt: skip
+    for line, (fault, change) in enumerate(broken.items()):
+        y = top + 0.2 + sum(heights[:line])
+        ((name, tensor),) = change.items()
+        canvas.label((MARGIN, y + 0.12), fault, colour=style.INK)
+        canvas.label((MARGIN, y + 0.32), name, mono=True)
+        for x, shown in ((right_x, batch[name]), (wrong_x, tensor)):
+            kind = f"{_shape(shown.shape)} {str(shown.dtype).rpartition('.')[2]}"
+            if name.startswith("x_"):
+                texts = [[f"{value:.0f}"] for value in shown.flatten().tolist()]
+                fills = [["prompt"]] * len(shown)
+                canvas.grid(x, y, fills, cell=(0.4, _COLUMN), texts=texts)
+                canvas.label((x + 0.5, y + 0.1), kind)
+                continue
+            row = shown[min(1, len(shown) - 1)]
+            fills = _row_fills(name, row)
+            texts = [str(int(value)) for value in row.tolist()]
+            if row.dtype == torch.bool:
+                texts = [text[0] for text in map(str, row.tolist())]
+            widest = max(style.text_width(text, style.SMALL, MONO) for text in texts) + 0.05
+            n_shown = min(len(row), int(room / max(widest, 0.2)))
+            if n_shown < len(row):
+                texts = [*texts[: n_shown - 1], _MORE]
+                fills = [*fills[: n_shown - 1], "paper"]
+            canvas.grid(x, y, [fills], cell=(min(0.3, room / n_shown), 0.22), texts=[texts])
+            canvas.label((x, y + 0.34), kind)
+        for i, faults in enumerate(seen.values()):
+            found = fault in faults
+            canvas.box(check_x + i * 0.72, y, 0.62, 0.24, "sees it" if found else "misses",
+                       fill="special" if found else "trap", size=style.SMALL)  # fmt: skip
+    return canvas.finish()
+
+
+_COLUMN = 0.18
+"""The height of a number in a column, in inches."""
+
+
+def _row_fills(name: str, row: Tensor) -> list[str]:
+    """The fill of each place of one row of a tensor of a batch."""
+    if name.startswith("x_"):
+        return ["prompt"] * len(row)
+    if name == "attention_mask":
+        return ["paper" if value else "quiet" for value in row.tolist()]
+    return _fills(row.clamp(min=0).tolist())
+
+
+# ---------------------------------------------------------------------- memory
+
+
+def draw_memory(batch: Batch, n_tokens: int, width: int, large: int) -> Picture:
+    """Draw the bytes of a batch beside those of the scores that a model makes of it.
+
+    Args:
+        batch: measured tensor by tensor.
+        n_tokens: of the vocabulary: a model scores each of them at each place of the target.
+        width: the places of a row, if each record got the same number.
+        large: the tokens of a large vocabulary.
+    """
+    total = sum(tensor.nbytes for tensor in batch.values())
+    rows, target = batch["labels"].shape
+    a_score = rows * batch["x_num"].element_size()
+    logits = target * n_tokens * a_score
+    bars = {
+        "the batch": (total, "code"),
+        f"its logits, {n_tokens:,} tokens": (logits, "decoder"),
+        f"with {width:,} places": (width * n_tokens * a_score, "decoder"),
+        f"and {large:,} tokens": (width * large * a_score, "trap"),
+    }
+    words = "; ".join(f"{name} {n_bytes:,} bytes" for name, (n_bytes, _) in bars.items())
+    canvas = Canvas(
+        2.2,
+        f"The logits take {logits / total:.0f} times the memory of their batch",
+        f"Bars of memory for {count(rows, 'patient')}: {words}.",
+        subtitle=f"Bytes for {count(rows, 'patient')}",
+    )
+    left, wide, y = MARGIN + 1.9, 3.0, canvas.top + 0.02
+    scale = wide / max(n_bytes for n_bytes, _ in bars.values())
+    for name, (n_bytes, fill) in bars.items():
+        y += 0.28
+        canvas.label((MARGIN, y), name, colour=style.INK)
+        part = max(n_bytes * scale, 0.02)
+        canvas.box(left, y - 0.09, part, 0.18, fill=fill, rounded=False)
+        canvas.label((left + part + 0.1, y), f"{n_bytes:,} bytes")
+    return canvas.finish()
+
+
+def draw_budget(
+    ways: Mapping[str, Sequence[tuple[int, int]]], budget: int, overhead: int
+) -> Picture:
+    """Draw the batches of an epoch, divided in two ways, as bars on one scale.
+
+    Args:
+        ways: by the name of the way, the records and the width of each batch.
+        budget: the most places of a batch.
+        overhead: what a batch costs besides its places.
+    """
+    sizes = {name: sorted((n * w for n, w in way), reverse=True) for name, way in ways.items()}
+    costs = {name: sum(way) + overhead * len(way) for name, way in sizes.items()}
+    words = "; ".join(
+        f"{name}: {len(way):,} batches of {min(way):,} to {max(way):,} places, "
+        f"which cost {costs[name]:,}"
+        for name, way in sizes.items()
+    )
+    few = min(map(len, sizes.values()))
+    canvas = Canvas(
+        3.35,
+        f"The same epoch in {few:,} batches, and none larger than before",
+        f"The places of the batches of an epoch as bars. {words}. The budget is {budget:,}.",
+        subtitle=f"Places of each batch. Every batch costs its places and {overhead} more.",
+    )
+    n_bars = sum(map(len, sizes.values()))
+    room = canvas.width - 2 * MARGIN - 0.5
+    x, top, high = MARGIN + 0.5, canvas.top + 0.5, 1.5
+    least = 1.9
+    spare = room - 0.3 * (len(sizes) - 1) - least * len(sizes)
+    for name, way in sizes.items():
+        wide = least + spare * len(way) / n_bars
+        axes = canvas.plot(x, top, wide, high)
+        axes.bar(range(len(way)), way, color=FILLS["code"], width=0.8)
+        axes.axhline(budget, color=WARNING, linestyle="--", linewidth=1.2)
+        axes.set_ylim(0, 1.08 * budget)
+        axes.set_xticks([])
+        axes.set_yticks([0, budget], [str(0), f"{budget:,}"] if x < 1 else ["", ""])
+        canvas.label((x, top - 0.16), name, weight="bold", colour=style.INK)
+        canvas.label((x, top + high + 0.16), f"{len(way):,} batches")
+        canvas.label((x, top + high + 0.36), f"cost {costs[name]:,}")
+        x += wide + 0.3
+    return canvas.finish()

@@ -1,0 +1,211 @@
+"""The drawings of lesson 07 that show which pieces can make up a word or a code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from itertools import accumulate, pairwise
+
+from ehr_course import icd9
+from ehr_course.plots import style
+from ehr_course.plots.drawings.canvas import MARGIN, MONO, WARNING, Canvas
+from ehr_course.plots.style import Picture
+
+_GAP = 0.05
+
+
+def draw_lattice(text: str, scores: Mapping[str, float], best: Sequence[str]) -> Picture:
+    """Draw all pieces of a short text as a lattice, and the best path through it.
+
+    A node sits between two letters. A line from node to node is a piece, with its
+    log-probability. Beneath each node stands the best sum of a path that leads there.
+
+    Args:
+        text: as the tokenizer cuts it, at most nine characters long.
+        scores: log-probability by piece; each character of the text is a piece.
+        best: the best pieces of the text.
+    """
+    longest_first = _longest_first(text, scores)
+    ways = _ways(text, scores)
+    sums = [_best_sum(text[:end], scores) for end in range(len(text) + 1)]
+    other = sum(scores[piece] for piece in longest_first)
+    trap = list(best) != longest_first
+    title = (
+        "Taking the longest piece each time does not find the best path"
+        if trap
+        else "The best path is the one with the largest sum"
+    )
+    long = [
+        (start, end)
+        for start in range(len(text))
+        for end in range(start + 2, len(text) + 1)
+        if text[start:end] in scores
+    ]
+    lanes = _lanes(long)
+    n_lanes = max(lanes.values(), default=-1) + 1
+    height = 2.2 + 0.4 * n_lanes
+    canvas = Canvas(
+        height,
+        title,
+        f"The {len(ways)} segmentations of {text} as paths from node to node. The best, "
+        f"{' '.join(best)}, has the sum {sums[-1]:.1f}; the longest piece first gives "
+        f"{' '.join(longest_first)} with {other:.1f}.",
+        subtitle=f"{len(ways)} paths lead through {text}: each line is a piece, "
+        "with its log-probability",
+    )
+    left, node = 0.95, 0.14
+    step = (style.WIDTH - MARGIN - 0.35 - left) / len(text)
+    y = canvas.top + 0.3 + 0.4 * n_lanes
+    best_edges, trap_edges = _edges(best), _edges(longest_first)
+
+    def line(start: int, end: int) -> dict:
+        if (start, end) in best_edges:
+            return {"colour": style.INK, "thick": 2.6}
+        if (start, end) in trap_edges:
+            return {"colour": WARNING, "thick": 1.6, "dashed": True}
+        return {"colour": style.NO_CHAPTER, "thick": 1.0}
+
+    def words(start: int, end: int, at: tuple[float, float]) -> None:
+        piece = text[start:end]
+        on_path = (start, end) in best_edges | trap_edges
+        written = canvas.label(
+            at,
+            f"{piece} {scores[piece]:.1f}",
+            colour=line(start, end)["colour"] if on_path else style.MUTED,
+            weight="bold" if (start, end) in best_edges else "normal",
+            align="center",
+            mono=True,
+            on_line=True,
+        )
+        written.set_zorder(6)
+
+    for (start, end), lane in lanes.items():
+        up = y - 0.4 * (lane + 1) - 0.1
+        x0, x1 = left + start * step, left + end * step
+        canvas.path(
+            [(x0 + 0.03, y - node / 2), (x0 + 0.2, up), (x1 - 0.2, up), (x1 - 0.03, y - node / 2)],
+            **line(start, end),
+        )
+        # Lines of higher lanes rise from the nodes in between: the words keep clear of them.
+        risers = {left + at * step for edge, over in lanes.items() if over > lane for at in edge}
+        half = (
+            style.text_width(f"{text[start:end]} {scores[text[start:end]]:.1f}", style.SMALL, MONO)
+            / 2
+        )
+        places = [(x0 + x1) / 2, *(left + (at + 0.5) * step for at in range(start, end))]
+        clear = [x for x in places if all(abs(x - riser) > half + 0.18 for riser in risers)]
+        words(start, end, (clear[0] if clear else places[0], up))
+    for place in range(len(text)):
+        x0, x1 = left + place * step, left + (place + 1) * step
+        canvas.arrow((x0 + node / 2, y), (x1 - node / 2, y), **line(place, place + 1))
+        words(place, place + 1, ((x0 + x1) / 2, y))
+    passed = {0} | {end for _, end in best_edges}
+    for place, value in enumerate(sums):
+        x = left + place * step
+        canvas.box(
+            x - node / 2,
+            y - node / 2,
+            node,
+            node,
+            fill=style.INK if place in passed else style.PAPER,
+        )
+        canvas.label((x, y + 0.34), f"{value:.1f}", align="center", mono=True, colour=style.INK)
+    canvas.label((MARGIN, y + 0.34), "best sum\nup to here", vertical="center")
+    y += 0.78
+    entries = [("best", best, sums[-1], {"colour": style.INK, "thick": 2.6})]
+    if trap:
+        dashed = {"colour": WARNING, "thick": 1.6, "dashed": True}
+        entries.append(("longest piece first", longest_first, other, dashed))
+    for name, pieces, total, look in entries:
+        canvas.arrow((left, y), (left + 0.4, y), **look)
+        canvas.label((left + 0.5, y), f"{name}: {' + '.join(pieces)}, sum {total:.1f}")
+        y += 0.24
+    return canvas.finish()
+
+
+def draw_invented_code(written: Sequence[str], pieces_of: Mapping[str, Sequence[str]]) -> Picture:
+    """Draw the pieces of a code that does not exist, and where each pair of them comes from.
+
+    Args:
+        written: the pieces that were written one after the other.
+        pieces_of: the pieces of every real code; each pair of neighbours occurs in one of them.
+
+    Raises:
+        ValueError: if a pair of neighbours occurs in none.
+    """
+    code = "".join(written).strip("▁")
+    found = []
+    for pair in pairwise(written):
+        having = [real for real, pieces in pieces_of.items() if pair in pairwise(pieces)]
+        if not having:
+            raise ValueError(f"the pieces {pair} stand together in no real code")
+        found.append(icd9.written(having[0]))
+    pairs = " and ".join(found)
+    canvas = Canvas(
+        1.75,
+        f"Each pair of pieces is real, but {code} does not exist",
+        f"The invented code {code} in {len(written)} pieces, {' '.join(written)}. Each two "
+        f"neighbours occur together in a real code: {pairs}.",
+    )
+    left = 1.6
+    width = min(1.3, (style.WIDTH - MARGIN - left) / len(written))
+    y = canvas.top + 0.2
+    canvas.label((MARGIN, y + 0.15), "pieces written", colour=style.INK)
+    canvas.label((MARGIN, y + 0.59), "the pair occurs in")
+    boxes = canvas.strip(
+        left, y, list(written), fills="trap", widths=width - _GAP, gap=_GAP, height=0.32
+    )
+    for (one, other), real in zip(pairwise(boxes), found, strict=True):
+        start, end = one.middle[0] + 0.04, other.middle[0] - 0.04
+        canvas.bracket(start, end, boxes[0].bottom + 0.05, real)
+    return canvas.finish()
+
+
+# ---------------------------------------------------------------------- paths through a lattice
+
+
+def _ways(text: str, scores: Mapping[str, float]) -> list[list[str]]:
+    """All segmentations of a short text, one by one."""
+    if len(text) > 9:
+        raise ValueError(f"{text!r} is too long to draw: {len(text)} characters")
+
+    @cache
+    def of_rest(start: int) -> list[list[str]]:
+        if start == len(text):
+            return [[]]
+        return [
+            [text[start:end], *rest]
+            for end in range(start + 1, len(text) + 1)
+            if text[start:end] in scores
+            for rest in of_rest(end)
+        ]
+
+    return of_rest(0)
+
+
+def _best_sum(text: str, scores: Mapping[str, float]) -> float:
+    return max(sum(scores[piece] for piece in way) for way in _ways(text, scores))
+
+
+def _longest_first(text: str, scores: Mapping[str, float]) -> list[str]:
+    pieces = []
+    while text:
+        size = max(n for n in range(1, len(text) + 1) if text[:n] in scores)
+        pieces.append(text[:size])
+        text = text[size:]
+    return pieces
+
+
+def _edges(pieces: Sequence[str]) -> set[tuple[int, int]]:
+    """Start and end of each piece in the text that the pieces make up."""
+    ends = list(accumulate(map(len, pieces)))
+    return set(zip([0, *ends], ends, strict=False))
+
+
+def _lanes(edges: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:
+    """A lane for each line, 0 the lowest; short lines lie low, and no two share a stretch."""
+    lanes: dict[tuple[int, int], int] = {}
+    for start, end in sorted(edges, key=lambda edge: (edge[1] - edge[0], edge)):
+        taken = {lane for (one, other), lane in lanes.items() if one < end and start < other}
+        lanes[start, end] = next(n for n in range(len(edges)) if n not in taken)
+    return lanes

@@ -1,0 +1,202 @@
+"""Patients on both sides of a split: by its kind, or because one person has several numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+from ehr_course.plots import style
+from ehr_course.plots.drawings.canvas import MARGIN, WARNING, Box, Canvas
+from ehr_course.plots.style import Picture
+from ehr_course.records import PatientRecord
+
+Registration = tuple[int, str | None, str | None]
+"""A subject_id, an insurance card and an identity card; None is a card that nobody saw."""
+
+_TILE = 0.17
+
+
+class Scores(NamedTuple):
+    """What a model is worth, in the test of a split and to patients who come later."""
+
+    test: float
+    new: float
+
+
+def draw_leak(
+    records: Sequence[PatientRecord],
+    train_visits: Collection[tuple[int, int]],
+    train_patients: Collection[int],
+    scores: tuple[Scores, Scores],
+    *,
+    most: int = 24,
+) -> Picture:
+    """Draw two splits of the same visits, by visit and by patient, and what their tests say.
+
+    Args:
+        records: the patients; those with several visits are drawn.
+        train_visits: the visits in training when visits are split: subject_id, and the number of
+            the visit from 0.
+        train_patients: the subject_ids in training when patients are split.
+        scores: of a model trained on the split by visits, then on that by patients; 0 to 1.
+        most: how many patients are drawn.
+    """
+    several = [record for record in records if len(record.visits) > 1]
+    by_visit = {r.subject_id: _sides(r, train_visits) for r in several}
+    by_patient = {r.subject_id: [r.subject_id in train_patients] * len(r.visits) for r in several}
+    shown = several[:most]
+    deep = min(4, max(len(record.visits) for record in shown))
+    worse = scores[0].test > scores[0].new
+    finding = (
+        f"Split by visits, the test promises {scores[0].test:.0%}; "
+        f"new patients get {scores[0].new:.0%}"
+        if worse
+        else f"Split by visits, {_torn(by_visit)} of {len(several)} patients stand on both sides"
+    )
+    canvas = Canvas(
+        1.9 + 2 * _TILE * deep,
+        finding,
+        f"Two splits of the visits of {len(shown)} patients, a column each. Of the "
+        f"{len(several)} patients with several visits, {_torn(by_visit)} are on both sides when "
+        f"visits are split, and {_torn(by_patient)} when patients are. Score in the test and of "
+        f"new patients: {scores[0].test:.0%} and {scores[0].new:.0%} split by visits, "
+        f"{scores[1].test:.0%} and {scores[1].new:.0%} split by patients.",
+        subtitle=f"A column is one of {len(shown)} patients, a tile is a visit. "
+        "On the right, the share of codes guessed",
+    )
+    left = 0.95
+    y = canvas.top + 0.14
+    right = left + _TILE * most + 0.3
+    largest = max(score for pair in scores for score in pair)
+    scale = (canvas.width - MARGIN - right - 1.35) / max(largest, 0.01)
+    for name, sides, score in (
+        ("visits", by_visit, scores[0]),
+        ("patients", by_patient, scores[1]),
+    ):
+        middle = y + _TILE * deep / 2
+        canvas.label((MARGIN, middle), f"split by\n{name}", colour=style.INK)
+        for i, record in enumerate(shown):
+            for j, in_train in enumerate(sides[record.subject_id][:deep]):
+                canvas.box(
+                    left + i * _TILE,
+                    y + _TILE * j,
+                    _TILE,
+                    _TILE,
+                    fill="encoder" if in_train else "code",
+                    edge=style.PAPER,
+                    rounded=False,
+                )
+            if len(set(sides[record.subject_id])) == 2:
+                x = left + (i + 0.5) * _TILE
+                canvas.arrow(
+                    (x, y + _TILE * deep + 0.18),
+                    (x, y + _TILE * deep + 0.02),
+                    colour=WARNING,
+                    thick=0.9,
+                )
+        for words, value, fill, down in (
+            ("in the test", score.test, "code", -0.13),
+            ("new patients", score.new, "quiet", 0.13),
+        ):
+            canvas.label((right + 0.85, middle + down), words, align="right", colour=style.INK)
+            bar = right + 0.93
+            canvas.box(bar, middle + down - 0.08, scale * value, 0.16, fill=fill, rounded=False)
+            canvas.label((bar + scale * value + 0.06, middle + down), f"{value:.0%}")
+        y += _TILE * deep + 0.36
+    x = canvas.key(MARGIN, y + 0.08, {"encoder": "training", "code": "validation or test"})
+    canvas.label((x + 0.05, y + 0.08), "↑ the same patient on both sides", colour=WARNING)
+    return canvas.finish()
+
+
+def _sides(record: PatientRecord, train_visits: Collection[tuple[int, int]]) -> list[bool]:
+    return [(record.subject_id, i) in train_visits for i in range(len(record.visits))]
+
+
+def _torn(sides: Mapping[int, list[bool]]) -> int:
+    return sum(len(set(row)) == 2 for row in sides.values())
+
+
+# ---------------------------------------------------------------------- one person, many numbers
+
+
+def draw_people(registrations: Sequence[Registration], people: Sequence[Sequence[int]]) -> Picture:
+    """Draw registrations, the cards that each showed, and a frame around each person.
+
+    Args:
+        registrations: at most seven, each subject_id once.
+        people: the subject_ids of each person, as the cards tie them together.
+    """
+    cards_of = {
+        subject: {(kind, card) for kind, card in enumerate(cards) if card is not None}
+        for subject, *cards in registrations
+    }
+    order = [_neighbours_together(person, cards_of) for person in people]
+    listed = "; ".join(", ".join(map(str, sorted(person))) for person in people)
+    canvas = Canvas(
+        2.75,
+        _finding(cards_of, people),
+        f"{len(cards_of)} registrations with a line to each card they showed. The people: "
+        f"{listed}.",
+        subtitle="A line joins a number of a patient to a card that was shown. "
+        "A dashed frame is one person",
+    )
+    top, low, wide, high = canvas.top + 0.28, canvas.top + 1.06, 0.62, 0.3
+    space = canvas.width - 2 * MARGIN - 0.3 * len(people)
+    step = min(1.35, space / max(len(cards_of), 1))
+    x = MARGIN + 0.1
+    for person in order:
+        start = x
+        places = {s: start + step * (i + 0.5) for i, s in enumerate(person)}
+        shown = sorted(set().union(*(cards_of[s] for s in person)))
+        # A card stands below the middle of those who showed it.
+        centre = {
+            card: sum(places[s] for s in person if card in cards_of[s])
+            / sum(card in cards_of[s] for s in person)
+            for card in shown
+        }
+        shown.sort(key=lambda card: (centre[card], card))
+        end = start + step * len(person)
+        spots = {
+            card: start + (end - start) * (i + 0.5) / len(shown) for i, card in enumerate(shown)
+        }
+        boxes = {
+            s: canvas.box(place - wide / 2, top, wide, high, str(s), mono=True)
+            for s, place in places.items()
+        }
+        for (kind, card), place in spots.items():
+            fill = ("prompt", "special")[kind]
+            box = canvas.box(place - 0.3, low, 0.6, high, card, fill=fill, mono=True)
+            for s in person:
+                if (kind, card) in cards_of[s]:
+                    canvas.arrow(boxes[s].side("bottom"), box.side("top"), head=False)
+        canvas.frame(Box(start, top - 0.14, end - start, low + high - top + 0.28))
+        x = end + 0.2
+    canvas.key(MARGIN, low + high + 0.44, {"prompt": "insurance card", "special": "identity card"})
+    return canvas.finish()
+
+
+def _neighbours_together(
+    person: Sequence[int], cards_of: Mapping[int, set[tuple[int, str]]]
+) -> list[int]:
+    """Order the numbers of a person so that those with a common card stand side by side."""
+
+    def shares(one: int, other: int) -> bool:
+        return bool(cards_of[one] & cards_of[other])
+
+    left = sorted(person, key=lambda s: (sum(shares(s, other) for other in person), -s))
+    order = [left.pop(0)]
+    while left:
+        following = next((s for s in left if shares(order[-1], s)), left[0])
+        left.remove(following)
+        order.append(following)
+    return order
+
+
+def _finding(cards_of: Mapping[int, set[tuple[int, str]]], people: Sequence[Sequence[int]]) -> str:
+    """Name two numbers of one person without a common card, where there are any."""
+    for person in people:
+        for one, other in combinations(sorted(person), 2):
+            if not cards_of[one] & cards_of[other]:
+                return f"{one} and {other} share no card, yet they are one person"
+    return f"Each of {style.count(len(people), 'frame')} holds the numbers of one person"

@@ -1,0 +1,493 @@
+r"""The drawings of lesson 07: from codes and words to tokens, ids and batches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, pairwise
+
+import numpy as np
+
+from ehr_course import icd9
+from ehr_course.errors import InputError
+from ehr_course.plots import style
+from ehr_course.plots.drawings.canvas import MARGIN, MONO, WARNING, Box, Canvas
+from ehr_course.plots.style import Picture, count
+from ehr_course.plots.tokens import Pieces, pieces_by_word
+from ehr_course.tokenizers.codes import SPECIAL_TOKENS, CodeTokenizer
+
+_LEFT = 1.0
+"""Where a drawing begins beside the names of its rows, in inches."""
+
+_GAP = 0.05
+_DOTS = "…"
+_BARS = 10
+_DARK = style.MUTED
+
+
+def draw_two_tokenizers(
+    words: str, codes: Sequence[str], code_tokenizer: CodeTokenizer, note_tokenizer: Pieces
+) -> Picture:
+    """Draw words and codes as the pieces of a text tokenizer, and the codes as tokens.
+
+    Args:
+        words: a few words of a note.
+        codes: of one visit; those that do not fit into the width are left out.
+        code_tokenizer: has all of the codes.
+        note_tokenizer: the text tokenizer; it is given the codes with their dots.
+    """
+    of_words = pieces_by_word(words, note_tokenizer)
+    of_codes = pieces_by_word(" ".join(map(icd9.written, codes)), note_tokenizer)
+    room = style.WIDTH - MARGIN - _LEFT - _width(count(sum(map(len, of_codes)), "piece"))
+    ends = list(accumulate(_group_width(pieces) for pieces in of_codes))
+    n_shown = max(1, sum(end <= room for end in ends))
+    codes, of_codes = list(codes)[:n_shown], of_codes[:n_shown]
+    n_words, n_pieces = sum(map(len, of_words)), sum(map(len, of_codes))
+    canvas = Canvas(
+        3.75,
+        f"{count(n_shown, 'code')}: {count(n_pieces, 'piece')} as text, "
+        f"{count(n_shown, 'token')} as codes",
+        f"A text tokenizer makes {count(n_words, 'piece')} of the words {words!r}, and {n_pieces} "
+        f"of {count(n_shown, 'code')}: {icd9.written(codes[0])} becomes {' '.join(of_codes[0])}. "
+        f"As codes they are {count(n_shown, 'token')}, each with one id.",
+        subtitle="A text tokenizer keeps common words whole and shatters codes; "
+        "▁ is the space before a word",
+    )
+    words_y, pieces_y, codes_y = canvas.top + 0.2, canvas.top + 1.22, canvas.top + 1.84
+    _row_name(canvas, words_y + 0.38, "words", "as text")
+    cells = _pieces(canvas, words_y + 0.46, of_words, fill="paper")
+    for word, box in zip(words.split(), cells, strict=True):
+        x = box.middle[0]
+        canvas.label((x, words_y), word, align="center", mono=True, colour=style.INK)
+        canvas.arrow((x, words_y + 0.12), (x, box.y - 0.03))
+    canvas.label((cells[-1].right + 0.15, cells[-1].middle[1]), count(n_words, "piece"))
+
+    _row_name(canvas, pieces_y + 0.1, "codes", "as text")
+    _row_name(canvas, codes_y + 0.42, "codes", "as tokens")
+    cells = _pieces(canvas, pieces_y, of_codes, fill="trap")
+    for code, box in zip(codes, cells, strict=True):
+        x, token = box.middle[0], icd9.written(code)
+        canvas.label((x, codes_y), token, align="center", mono=True, colour=style.INK)
+        canvas.arrow((x, codes_y - 0.13), (x, box.bottom + 0.04))
+        canvas.arrow((x, codes_y + 0.12), (x, codes_y + 0.38))
+        (made,) = canvas.strip(x - _width(token) / 2, codes_y + 0.4, [token], fills="code")
+        number = str(code_tokenizer.code_to_id(code))
+        canvas.label((x, made.bottom + 0.14), number, align="center", mono=True)
+        meaning = _meaning(code, box.width + 0.3)
+        canvas.label((x, made.bottom + 0.36), meaning, align="center", colour=style.INK)
+    canvas.label((cells[-1].right + 0.15, cells[-1].middle[1]), count(n_pieces, "piece"))
+    canvas.label((cells[-1].right + 0.15, made.middle[1]), count(n_shown, "token"))
+    canvas.label((MARGIN, made.bottom + 0.14), "token id")
+    canvas.label((MARGIN, made.bottom + 0.36), "meaning")
+    return canvas.finish()
+
+
+def draw_pieces_by_rank(
+    pieces: Mapping[str, int], times: Mapping[str, int], *, never_seen: float
+) -> Picture:
+    """Draw into how many pieces codes are cut, from the most common to the rarest.
+
+    Args:
+        pieces: the number of pieces of each code.
+        times: how often each code occurs.
+        never_seen: pieces per code under a tokenizer that was trained without codes.
+    """
+    ranked = [pieces[code] for code in sorted(pieces, key=lambda code: (-times[code], code))]
+    bars = np.array_split(np.array(ranked, dtype=float), min(_BARS, len(ranked)))
+    means = [bar.mean() for bar in bars]
+    canvas = Canvas(
+        3.0,
+        f"Common codes become whole ({means[0]:.1f} pieces), rare ones do not ({means[-1]:.1f})",
+        f"Bars of the mean number of pieces per code, {len(bars)} groups from common to rare: "
+        f"{means[0]:.1f} in the first, {means[-1]:.1f} in the last. A tokenizer that saw no codes "
+        f"cuts them into {never_seen:.1f}.",
+    )
+    axes = canvas.plot(0.75, 0.6, 6.55, 1.8)
+    ends = [0, *accumulate(len(bar) for bar in bars)]
+    middles = [(one + other) / 2 for one, other in pairwise(ends)]
+    colour = style.chapter_colour(None)
+    for i, (middle, bar, mean) in enumerate(zip(middles, bars, means, strict=True)):
+        shade = "#2d708e" if i in (0, len(bars) - 1) else colour
+        axes.bar(middle, mean, width=0.9 * len(bar), color=shade)
+    axes.axhline(never_seen, color=WARNING, linewidth=1.2, linestyle=(0, (4, 3)))
+    axes.axhline(1.0, color=style.INK, linewidth=1.2)
+    axes.set_xlim(0, len(ranked))
+    axes.set_ylim(0, max(never_seen, *means) * 1.2)
+    axes.set_xlabel("codes by rank, the most common on the left")
+    axes.set_ylabel("pieces per code")
+    axes.text(
+        len(ranked) * 0.01,
+        never_seen * 1.03,
+        f"a tokenizer that never met a code: {never_seen:.1f}",
+        color=WARNING,
+        size=style.SMALL,
+        va="bottom",
+    )
+    axes.annotate(
+        "one code, one token",
+        (len(ranked) * 0.2, 1.0),
+        (len(ranked) * 0.13, never_seen * 0.68),
+        color=style.INK,
+        size=style.SMALL,
+        ha="center",
+        arrowprops={"arrowstyle": "-", "color": style.INK, "linewidth": 0.8},
+    )
+    return canvas.finish()
+
+
+def draw_chapters_of_pieces(code: str, pieces_of: Mapping[str, Sequence[str]]) -> Picture:
+    """Draw in which ICD-9 chapters the pieces of one code occur.
+
+    Args:
+        code: whose pieces are the rows, each once; a dot alone is left out.
+        pieces_of: the pieces of every code, this one's too.
+    """
+    rows = [piece for piece in dict.fromkeys(pieces_of[code]) if piece.strip("▁.")]
+    having = {piece: [c for c, pieces in pieces_of.items() if piece in pieces] for piece in rows}
+    chapters = {piece: {style.chapter_of(c) for c in having[piece]} - {None} for piece in rows}
+    n_chapters = len(style.CHAPTER_NAMES)
+    own = style.chapter_of(code)
+    first, last = rows[0], rows[-1]
+    canvas = Canvas(
+        1.48 + 0.28 * len(rows),
+        f"The piece {last} of {icd9.written(code)} occurs in {len(chapters[last])} of "
+        f"{n_chapters} chapters",
+        "In which chapters the pieces of "
+        f"{icd9.written(code)} occur: {first} in {len(chapters[first])}, "
+        f"{last} in {len(chapters[last])} of {n_chapters}.",
+        subtitle=f"{_meaning(code, _LONG)}: a row for each piece but the dot, "
+        "a column for each chapter of ICD-9-CM",
+    )
+    fills = [
+        ["code" if n in chapters[piece] else "quiet" for n in range(1, n_chapters + 1)]
+        for piece in rows
+    ]
+    cells = canvas.grid(
+        _LEFT,
+        canvas.top + 0.28,
+        fills,
+        cell=(0.27, 0.28),
+        rows=rows,
+        columns=[str(n) for n in range(1, n_chapters + 1)],
+    )
+    for piece, row in zip(rows, cells, strict=True):
+        canvas.label((row[-1].right + 0.12, row[0].middle[1]), count(len(having[piece]), "code"))
+    if own is not None:
+        box = cells[-1][own - 1]
+        name = f"the chapter of {icd9.written(code)}: {style.chapter_name(own)}"
+        canvas.bracket(box.x, box.right, box.bottom + 0.03, name)
+    return canvas.finish()
+
+
+def draw_vocabulary(tokenizer: CodeTokenizer, *, codes_shown: int = 3) -> Picture:
+    """Draw the tokens in the order of their ids, with id and vocabulary index beneath.
+
+    Args:
+        tokenizer: its special tokens are all drawn, of its codes the first few and the last.
+        codes_shown: how many of the first codes.
+    """
+    offset, n_codes = len(SPECIAL_TOKENS), len(tokenizer.codes)
+    ids = [*range(offset + min(codes_shown, n_codes))]
+    gap = n_codes > codes_shown
+    if gap:
+        ids.append(len(tokenizer) - 1)
+    last = icd9.written(tokenizer.codes[-1])
+    canvas = Canvas(
+        2.1,
+        f"The token id of a code is its index plus {offset}",
+        f"A strip of {len(tokenizer)} tokens: {offset} special ones with the ids "
+        f"{ids[0]} to {offset - 1}, then {n_codes} codes. The last code, {last}, has index "
+        f"{n_codes - 1} and id {len(tokenizer) - 1}.",
+    )
+    y = canvas.top + 0.5
+    x = _LEFT
+    boxes: list[Box] = []
+    for place, number in enumerate(ids):
+        if gap and place == len(ids) - 1:
+            canvas.label((x + 0.15, y + 0.15), _DOTS, align="center")
+            x += 0.3
+        boxes += canvas.strip(x, y, [_shown(tokenizer, number)], fills=_kind(tokenizer, number))
+        x = boxes[-1].right + _GAP
+    canvas.bracket(
+        boxes[0].x, boxes[offset - 1].right, y - 0.04, f"{offset} special tokens", above=True
+    )
+    canvas.bracket(
+        boxes[offset].x, boxes[-1].right, y - 0.04, f"{count(n_codes, 'code')}, sorted", above=True
+    )
+    canvas.label((_LEFT - 0.1, y + 0.46), "token id", align="right", colour=style.INK)
+    canvas.label((_LEFT - 0.1, y + 0.76), "index", align="right", colour=style.INK)
+    for number, box in zip(ids, boxes, strict=True):
+        middle = box.middle[0]
+        canvas.label((middle, y + 0.46), str(number), align="center", mono=True, colour=style.INK)
+        if number >= offset:
+            index = str(number - offset)
+            canvas.label((middle, y + 0.76), index, align="center", mono=True, colour=style.INK)
+    return canvas.finish()
+
+
+def draw_moved_offset(
+    tokenizer: CodeTokenizer, code: str, *, added: int = 1, around: int = 2
+) -> Picture:
+    """Draw which saved vectors the codes read once special tokens are put before them.
+
+    Args:
+        tokenizer: the one that the vectors were trained with.
+        code: the code in the middle.
+        added: how many special tokens come before the codes.
+        around: how many codes are drawn on either side, where there are so many.
+
+    Raises:
+        ValueError: if the code is among the last, and so reads past the end of the table.
+    """
+    own = tokenizer.codes.index(code)
+    if own + added >= len(tokenizer.codes):
+        raise ValueError(f"{code!r} reads past the end of the table: choose an earlier code")
+    # The row that the code reads must be there too.
+    first = max(0, min(own - around, len(tokenizer.codes) - added - 2 * around))
+    rows = range(first, min(len(tokenizer.codes), first + 2 * around + 1 + added))
+    offset = len(SPECIAL_TOKENS)
+    reads = tokenizer.codes[own + added]
+    special = "special token" if added == 1 else "special tokens"
+    canvas = Canvas(
+        3.0,
+        f"Add {added} {special}, and {icd9.written(code)} reads the vector of "
+        f"{icd9.written(reads)}",
+        f"A saved table of vectors above, the moved ids below: {icd9.written(code)} moves from "
+        f"row {offset + own} to row {offset + own + added}, which was trained for "
+        f"{icd9.written(reads)}, {_meaning(reads, _LONG).lower()}.",
+        subtitle=f"{_meaning(code, _LONG)} is now read as {_meaning(reads, _LONG).lower()}",
+    )
+    left = 1.5
+    width = min(1.1, (style.WIDTH - MARGIN - left) / len(rows) - 0.1)
+    top, low = canvas.top + 0.3, canvas.top + 1.42
+    canvas.label((MARGIN, top + 0.16), "saved vector,\ntrained for", vertical="center")
+    canvas.label((MARGIN, low + 0.16), "code that has\nthis id now", vertical="center")
+    canvas.label((MARGIN, top - 0.13), "row")
+    above: dict[str, Box] = {}
+    below: dict[str, Box] = {}
+    for place, index in enumerate(rows):
+        x = left + place * (width + 0.1)
+        trained_for = tokenizer.codes[index]
+        canvas.label((x + width / 2, top - 0.13), str(offset + index), align="center", mono=True)
+        above[trained_for] = canvas.box(
+            x,
+            top,
+            width,
+            0.32,
+            icd9.written(trained_for),
+            fill="code",
+            size=style.SMALL,
+            mono=True,
+        )
+        if index - added >= 0:
+            moved = tokenizer.codes[index - added]
+            below[moved] = canvas.box(
+                x, low, width, 0.32, icd9.written(moved), fill="trap", size=style.SMALL, mono=True
+            )
+            canvas.arrow(
+                below[moved].side("top", 0.75),
+                above[trained_for].side("bottom", 0.75),
+                colour=WARNING if moved == code else style.NO_CHAPTER,
+                thick=2.2 if moved == code else 1.0,
+            )
+    canvas.arrow(
+        above[code].side("bottom", 0.4), below[code].side("top", 0.25), dashed=True, thick=1.0
+    )
+    y = low + 0.56
+    canvas.arrow((left, y), (left + 0.35, y), colour=WARNING, thick=2.2)
+    canvas.label((left + 0.42, y), f"the vector that {icd9.written(code)} reads now")
+    canvas.arrow((left + 3.0, y), (left + 3.35, y), dashed=True, thick=1.0)
+    canvas.label((left + 3.42, y), "where its id has moved")
+    return canvas.finish()
+
+
+def draw_patient(tokenizer: CodeTokenizer, visits: Sequence[Sequence[str]]) -> Picture:
+    """Draw a patient as one row of tokens, with ids beneath and brackets above the visits.
+
+    Args:
+        tokenizer: has all of the codes.
+        visits: the codes of each visit. What does not fit into the width is left out: the last
+            codes of the longest visits, then the last visits.
+    """
+    ids = tokenizer.encode(visits)
+    n_codes = sum(map(len, visits))
+    kept, dropped = _that_fit(tokenizer, visits)
+    drawn = dict.fromkeys(number for inside, _ in kept for number in inside[1:-1])
+    meanings = [tokenizer.id_to_token(number) for number in drawn]
+    lines = -(-len(meanings) // 2)
+    canvas = Canvas(
+        2.35 + 0.2 * lines,
+        f"{count(n_codes, 'code')} in {count(len(visits), 'visit')}: one row of "
+        f"{count(len(ids), 'token')}",
+        f"A patient as {len(ids)} tokens: {_shown(tokenizer, ids[0])}, then "
+        f"{count(len(visits), 'visit')} between {_shown(tokenizer, tokenizer.visit_start_id)} and "
+        f"{_shown(tokenizer, tokenizer.visit_end_id)}, then {_shown(tokenizer, ids[-1])}.",
+    )
+    y = canvas.top + 0.75
+    x = MARGIN
+    (begin,) = _tokens(canvas, tokenizer, x, y, ids[:1])
+    x = begin.right + 0.12
+    for number, (inside, shortened) in enumerate(kept, start=1):
+        start = x
+        body, closing = (inside[:-1], inside[-1:]) if shortened else (inside, [])
+        x = _tokens(canvas, tokenizer, x, y, body)[-1].right
+        if shortened:
+            canvas.label((x + 0.14, y + 0.15), _DOTS, align="center")
+            x = _tokens(canvas, tokenizer, x + 0.28, y, closing)[-1].right
+        canvas.bracket(start, x, y - 0.04, f"visit {number}", above=True)
+        x += 0.12
+    if dropped:
+        canvas.label((x + 0.06, y + 0.15), _DOTS, align="center")
+        x += 0.2
+    (end,) = _tokens(canvas, tokenizer, x, y, ids[-1:])
+    canvas.bracket(begin.x, end.right, y - 0.38, "the patient", above=True)
+    half = style.WIDTH / 2
+    for place, code in enumerate(meanings):
+        at = MARGIN + half * (place >= lines), y + 0.74 + 0.2 * (place % lines)
+        canvas.label(at, icd9.written(code), mono=True, colour=style.INK)
+        canvas.label((at[0] + 0.62, at[1]), _meaning(code, half - 1.0))
+    canvas.key(MARGIN, y + 0.84 + 0.2 * lines, {"special": "special token", "code": "code"})
+    return canvas.finish()
+
+
+def draw_padding(sequences: Sequence[Sequence[int]], *, pad_id: int = 0) -> Picture:
+    """Draw sequences of token ids as a padded batch, and its attention mask beneath.
+
+    Args:
+        sequences: token ids, of unequal lengths; at most sixteen places are drawn.
+        pad_id: the id of padding.
+    """
+    longest = max(map(len, sequences))
+    shown = min(longest, 16)
+    total = len(sequences) * longest
+    filled = total - sum(map(len, sequences))
+    canvas = Canvas(
+        1.55 + 0.52 * len(sequences),
+        f"{filled} of {total} places are padding, and there the mask is {int(False)}",
+        f"A batch of {len(sequences)} patients in {longest} places each: {filled} of {total} "
+        f"places hold padding, right of the shorter rows. The mask beneath has a zero there.",
+    )
+    places = [[(row[j] if j < len(row) else None) for j in range(shown)] for row in sequences]
+    ids = [[str(pad_id if place is None else place) for place in row] for row in places]
+    kinds = [["quiet" if place is None else _kind_of(place) for place in row] for row in places]
+    mask = [[str(int(place is not None)) for place in row] for row in places]
+    shades = [["quiet" if place is None else _DARK for place in row] for row in places]
+    cell = (min(0.5, (style.WIDTH - _LEFT - 0.75) / shown), 0.26)
+    names = [f"patient {i}" for i in range(1, len(sequences) + 1)]
+    y = canvas.top + 0.22
+    canvas.label((_LEFT, y - 0.13), "input_ids", colour=style.INK)
+    first = canvas.grid(_LEFT, y, kinds, cell=cell, texts=ids)
+    y = first[-1][0].bottom + 0.36
+    canvas.label((_LEFT, y - 0.13), "attention_mask", colour=style.INK)
+    second = canvas.grid(_LEFT, y, shades, cell=cell, texts=mask)
+    for grid in (first, second):
+        for name, row in zip(names, grid, strict=True):
+            canvas.label((_LEFT - 0.1, row[0].middle[1]), name, align="right")
+    for name, row in zip(map(len, sequences), first, strict=True):
+        canvas.label((row[-1].right + 0.1, row[0].middle[1]), count(name, "token"))
+    canvas.key(
+        _LEFT,
+        second[-1][0].bottom + 0.24,
+        {"special": "special token", "code": "code", "quiet": "padding"},
+    )
+    return canvas.finish()
+
+
+# ---------------------------------------------------------------------- tokens
+
+
+_LONG = 3.2
+"""How wide the meaning of a code may be in a sentence, in inches."""
+
+
+def _meaning(code: str, width: float) -> str:
+    """The title of a code up to its first comma, cut after a word; nothing for an unknown code."""
+    try:
+        words = icd9.title(code).partition(",")[0].split()
+    except InputError:
+        return ""
+    kept = len(words)
+    while kept > 1 and style.text_width(" ".join(words[:kept]) + _DOTS, style.SMALL) > width:
+        kept -= 1
+    while 1 < kept < len(words) and words[kept - 1] in ("and", "of", "or", "with", "without"):
+        kept -= 1
+    return " ".join(words[:kept]) + (f" {_DOTS}" if kept < len(words) else "")
+
+
+def _that_fit(tokenizer: CodeTokenizer, visits: Sequence[Sequence[str]]) -> tuple[list[list], int]:
+    """The ids of each visit, whether it is shortened, and how many visits are left out."""
+    kept = [[tokenizer.encode_visit(visit), False] for visit in visits]
+    room = style.WIDTH - 2 * MARGIN - _width("<BOS>") - _width("<EOS>") - 0.4
+    while sum(_visit_width(tokenizer, *visit) for visit in kept) > room:
+        longest = max(kept, key=lambda visit: len(visit[0]))
+        if len(longest[0]) > 3:
+            del longest[0][-2]
+            longest[1] = True
+        else:
+            kept.pop()
+    return kept, len(visits) - len(kept)
+
+
+def _kind_of(token_id: int) -> str:
+    if token_id == SPECIAL_TOKENS.index("<mask>"):
+        return "mask"
+    return "special" if token_id < len(SPECIAL_TOKENS) else "code"
+
+
+def _kind(tokenizer: CodeTokenizer, token_id: int) -> str:
+    """What a token's box is filled with; padding is quiet."""
+    return "quiet" if token_id == tokenizer.pad_id else _kind_of(token_id)
+
+
+def _shown(tokenizer: CodeTokenizer, token_id: int) -> str:
+    return icd9.written(tokenizer.id_to_token(token_id))
+
+
+def _width(token: str) -> float:
+    """The width of a token's box."""
+    return style.text_width(token, style.SMALL, MONO) + 0.14
+
+
+def _visit_width(tokenizer: CodeTokenizer, ids: Sequence[int], shortened: bool) -> float:
+    boxes = sum(_width(_shown(tokenizer, number)) + _GAP for number in ids)
+    return boxes + 0.12 + (0.28 if shortened else 0.0)
+
+
+def _tokens(
+    canvas: Canvas, tokenizer: CodeTokenizer, x: float, y: float, ids: Sequence[int]
+) -> list[Box]:
+    """Tokens side by side, each with its id beneath."""
+    boxes = canvas.strip(
+        x,
+        y,
+        [_shown(tokenizer, number) for number in ids],
+        fills=[_kind(tokenizer, number) for number in ids],
+        gap=_GAP,
+    )
+    for number, box in zip(ids, boxes, strict=True):
+        canvas.label((box.middle[0], box.bottom + 0.13), str(number), align="center", mono=True)
+    return boxes
+
+
+# ---------------------------------------------------------------------- words and their pieces
+
+
+def _row_name(canvas: Canvas, y: float, one: str, other: str) -> None:
+    canvas.label((MARGIN, y), one, colour=style.INK, weight="bold")
+    canvas.label((MARGIN, y + 0.18), other)
+
+
+def _group_width(pieces: Sequence[str]) -> float:
+    return sum(_width(piece) + 0.02 for piece in pieces) + 0.25
+
+
+def _pieces(
+    canvas: Canvas, y: float, pieces_of: Sequence[Sequence[str]], *, fill: str
+) -> list[Box]:
+    """The pieces of one word after the other; returns a box around those of each word."""
+    groups = []
+    x = _LEFT
+    for pieces in pieces_of:
+        boxes = canvas.strip(x, y, pieces, fills=fill, gap=0.02)
+        groups.append(Box(x, y, boxes[-1].right - x, boxes[-1].height))
+        x += _group_width(pieces)
+    return groups

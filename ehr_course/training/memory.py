@@ -1,0 +1,108 @@
+"""How many bytes of tensors a training step holds: what is kept for the gradient, and the peak.
+
+Counted are the tensors that PyTorch makes, by their storages, each once. What a kernel takes for
+itself while it runs, the Python process and PyTorch's own code are not in these numbers.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+
+def held_bytes(module: nn.Module) -> int:
+    """How many bytes the parameters of a module take: each tensor once, however often it is used.
+
+    >>> held_bytes(nn.Linear(3, 2))
+    32
+    """
+    return sum(p.numel() * p.element_size() for p in module.parameters())
+
+
+def activation_bytes(forward: Callable[[], Any], model: nn.Module) -> int:
+    """How many bytes a forward pass keeps so that the gradient can be computed.
+
+    Two tensors that share their numbers are counted once, and the model's own parameters not
+    at all.
+
+    Args:
+        forward: computes something with the model; its graph is thrown away.
+        model: whose parameters are left out.
+    """
+    own = {parameter.untyped_storage()._cdata for parameter in model.parameters()}
+    saved: dict[int, int] = {}
+    alive = []  # so that no place in memory is used twice
+
+    def pack(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage._cdata not in own and storage._cdata not in saved:
+            saved[storage._cdata] = storage.nbytes()
+            alive.append(tensor)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        forward()
+    return sum(saved.values())
+
+
+class MemoryTrace(TorchDispatchMode):
+    """Follows the bytes of all tensors while a step runs, as a context manager.
+
+    Args:
+        held: what is there before, such as the weights and what the optimizer remembers.
+
+    Attributes:
+        bytes: how many were there after each operation, `held` first.
+        marks: how long `bytes` was when a part of the step ended, by the part's name.
+
+    >>> model = nn.Linear(1000, 1000, bias=False)
+    >>> with MemoryTrace(held_bytes(model)) as trace:
+    ...     doubled = model.weight.detach() * 2
+    ...     del doubled
+    >>> trace.bytes[0], trace.peak
+    (4000000, 8000000)
+    """
+
+    def __init__(self, held: int = 0) -> None:
+        super().__init__()
+        self.bytes, self.marks = [held], {}
+        self._now = held
+        self._known: dict[int, int] = {}
+
+    @property
+    def peak(self) -> int:
+        """The most bytes at one moment."""
+        return max(self.bytes)
+
+    def mark(self, name: str) -> None:
+        """Note that this part of the step has ended."""
+        self.marks[name] = len(self.bytes)
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Run an operation and count what it made."""
+        before = {tensor.untyped_storage()._cdata for tensor in _tensors((args, kwargs))}
+        result = func(*args, **(kwargs or {}))
+        for tensor in _tensors(result):
+            storage = tensor.untyped_storage()
+            place = storage._cdata
+            if place not in before and place not in self._known:
+                self._known[place] = storage.nbytes()
+                self._now += storage.nbytes()
+                weakref.finalize(storage, self._gone, place)
+        self.bytes.append(self._now)
+        return result
+
+    def _gone(self, place: int) -> None:
+        self._now -= self._known.pop(place, 0)
+
+
+def _tensors(tree: Any) -> Iterator[Tensor]:
+    leaves, _ = torch.utils._pytree.tree_flatten(tree)
+    return (leaf for leaf in leaves if isinstance(leaf, Tensor))

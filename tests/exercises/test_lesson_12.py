@@ -1,0 +1,99 @@
+"""The prompt that exercise 12.8 asks for counts its calls, and is what it says."""
+
+import copy
+
+import pytest
+import torch
+
+from ehr_course.errors import InputError
+from ehr_course.exercises import examine
+from ehr_course.exercises.exercise import Arguments
+from ehr_course.exercises.lessons.lesson_12 import WHOSE_PROMPT
+from ehr_course.exercises.prompt_to_read import MOST_CALLS, SummedPrompt, TooManyCalls, distances
+
+AGES = range(91)
+
+
+def prompt() -> SummedPrompt:
+    return SummedPrompt([[1.0, 2.0], [0.0, 5.0]], [0.5, -1.0])
+
+
+def test_a_prompt_is_affine_in_the_age():
+    assert torch.equal(prompt()(10, 0), torch.tensor([6.0, -8.0]))
+    assert torch.equal(prompt()(torch.tensor(2.5), 1), torch.tensor([1.25, 2.5]))
+
+
+@pytest.mark.parametrize(("age", "sex"), [(91, 0), (-1, 0), (float("nan"), 0), (30, 2)])
+def test_there_is_no_such_patient(age, sex):
+    with pytest.raises(InputError):
+        prompt()(age, sex)
+
+
+def test_the_money_ends_and_a_copy_has_it_again():
+    prompt_of = prompt()
+    for _ in range(MOST_CALLS):
+        prompt_of(1, 0)
+    for _ in range(2):
+        with pytest.raises(TooManyCalls):
+            prompt_of(1, 0)
+    assert "ended" in repr(prompt_of)
+    copy.deepcopy(prompt_of)(1, 0)
+
+
+@pytest.mark.parametrize("place", range(len(WHOSE_PROMPT.chosen)))
+def test_no_chosen_patient_is_a_matter_of_the_last_digit(place: int):
+    arguments: Arguments = WHOSE_PROMPT.chosen[place]
+    nearest, second, *_ = distances(*arguments)
+    assert second[0] > 1.005 * nearest[0]
+
+
+def lines(prompt_of):
+    young, other = prompt_of(0, 0), prompt_of(0, 1)
+    year = (prompt_of(90, 0) - young) / 90
+    return [
+        (start + age * year, age, sex) for sex, start in enumerate((young, other)) for age in AGES
+    ]
+
+
+def by(distance, *, ages=AGES):
+    def whose_prompt(prompt_of, vector):
+        near = [
+            (distance(at - vector), age, sex) for at, age, sex in lines(prompt_of) if age in ages
+        ]
+        return min(near)[1:]
+
+    return whose_prompt
+
+
+WRONG = {
+    "sum of absolute differences": by(lambda away: away.abs().sum().item()),
+    "largest difference": by(lambda away: away.abs().max().item()),
+    "every second age": by(lambda away: away.norm().item(), ages=range(0, 91, 2)),
+    "not the oldest": by(lambda away: away.norm().item(), ages=range(90)),
+    "not the youngest": by(lambda away: away.norm().item(), ages=range(1, 91)),
+    "the largest product": lambda prompt_of, vector: max(
+        ((at @ vector).item(), age, sex) for at, age, sex in lines(prompt_of)
+    )[1:],
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_another_idea_of_near_is_refused(name: str):
+    assert not examine("12.8", WRONG[name], seed=1).outcome.is_solved
+
+
+def test_trying_every_age_costs_too_much():
+    def whose_prompt(prompt_of, vector):
+        tried = [((prompt_of(a, s) - vector).norm().item(), a, s) for a in AGES for s in (0, 1)]
+        return min(tried)[1:]
+
+    result = examine("12.8", whose_prompt, seed=1)
+    assert not result.outcome.is_solved
+    assert f"{MOST_CALLS} are paid for" in str(result)
+
+
+@pytest.mark.parametrize("kind", [tuple, list, torch.tensor])
+def test_the_nearest_of_all_is_right_in_any_container(kind):
+    nearest = by(lambda away: away.norm().item())
+    result = examine("12.8", lambda *args: kind(nearest(*args)), seed=1)
+    assert result.outcome.is_solved

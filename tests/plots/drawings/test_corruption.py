@@ -1,0 +1,176 @@
+"""The drawings of lesson 09 show the objects that they are given, and can be read."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from ehr_course.batches.collate import shift_right
+from ehr_course.batches.corruption import Corruption, span_lengths
+from ehr_course.batches.datasets import RecordDataset
+from ehr_course.plots.drawings.corruption import (
+    Found,
+    draw_kinds,
+    draw_lost_input,
+    draw_marks,
+    draw_places,
+    draw_spans,
+    draw_trainings,
+)
+from ehr_course.plots.drawings.overlaps import label_problems
+from ehr_course.records import PatientRecord, Visit
+from ehr_course.tokenizers.codes import CodeTokenizer
+
+SHORT = ("4280", "42731", "486", "5849", "0389")
+LONG = tuple(f"V58{i:02}" for i in range(25))
+RECORDS = [
+    PatientRecord(1, "F", 64, (Visit(SHORT),)),
+    PatientRecord(2, "M", 50, (Visit(SHORT[:2]), Visit(SHORT[1:4]))),
+    PatientRecord(3, "M", 70, (Visit(LONG),)),
+]
+CODES = CodeTokenizer.from_records(RECORDS)
+
+
+def said(picture) -> list[str]:
+    return [text.get_text() for axes in picture.axes for text in axes.texts]
+
+
+def batch_of(strategy: str, *, leak: bool = False, seed: int = 0):
+    corruption = Corruption(p_visit=1.0, p_delete=0.4, p_replace=0.4, strategies=[strategy])
+    data = RecordDataset(RECORDS, CODES, corruption=corruption, seed=seed)
+    batch = data.batch(range(len(data)))
+    if leak:
+        ids = batch["input_ids"]
+        batch["labels"] = ids.masked_fill(ids == 0, -100)
+        batch["decoder_input_ids"] = shift_right(ids)
+    return data.tokens.to_lists(), batch
+
+
+@pytest.mark.parametrize("row", range(len(RECORDS)))
+@pytest.mark.parametrize("strategy", ["infill", "delete", "replace"])
+@pytest.mark.parametrize("leak", [False, True])
+def test_the_four_rows_can_be_read_whatever_the_damage(row, strategy, leak):
+    clean, batch = batch_of(strategy, leak=leak)
+    assert label_problems(draw_places(CODES, clean[row], batch, row)) == []
+
+
+@pytest.mark.parametrize("row", [0, 1])
+def test_the_four_rows_show_the_tokens_of_the_batch(row):
+    clean, batch = batch_of("infill")
+    picture = draw_places(CODES, clean[row], batch, row)
+    expected = list(CODES.tokens(clean[row]))
+    expected += CODES.tokens([i for i in batch["input_ids"][row].tolist() if i])
+    expected += CODES.tokens([i for i in batch["labels"][row].tolist() if i >= 0])
+    n_labels = int((batch["labels"][row] >= 0).sum())
+    expected += CODES.tokens(batch["decoder_input_ids"][row, :n_labels].tolist())
+    drawn = [text for text in said(picture) if text in CODES.tokens(range(len(CODES)))]
+    assert sorted(drawn) == sorted(expected)
+    assert f"A record of {len(clean[row])} tokens" in picture.alternative_text
+    assert f"all {n_labels} labels are those of the clean record" in picture.alternative_text
+
+
+def test_a_leak_is_named_in_title_and_alternative_text():
+    clean, batch = batch_of("infill", leak=True)
+    picture = draw_places(CODES, clean[0], batch, 0)
+    n_labels = int((batch["labels"][0] >= 0).sum())
+    assert "A leak: the damage stands in the labels too, and <mask> counts as right" in said(
+        picture
+    )
+    assert f"1 of {n_labels} labels belongs to the damage" in picture.alternative_text
+
+
+def test_a_leak_by_deletion_is_named_though_no_label_looks_wrong():
+    clean, batch = batch_of("delete", leak=True)
+    lacking = [len(c) - int((y >= 0).sum()) for c, y in zip(clean, batch["labels"], strict=True)]
+    row = max(range(len(lacking)), key=lacking.__getitem__)
+    missing = lacking[row]
+    assert missing > 0
+    picture = draw_places(CODES, clean[row], batch, row)
+    assert label_problems(picture) == []
+    title = next(text for text in said(picture) if text.startswith("A leak without a trace"))
+    assert f"{missing} code" in title
+    assert f"lack {missing} of the {len(clean[row])} tokens" in picture.alternative_text
+
+
+@pytest.mark.parametrize("mean", [1.0, 3.0])
+def test_the_spans_show_their_own_shares(mean):
+    drawn = span_lengths(20_000, mean=mean, rng=np.random.default_rng(0))
+    cut = np.minimum(drawn, 3)
+    picture = draw_spans(drawn, cut, mean)
+    assert label_problems(picture) == []
+    assert f"as drawn: mean {drawn.mean():.2f}" in said(picture)
+    assert f"cut to the visits: mean {cut.mean():.2f}" in said(picture)
+    assert f"{(drawn == 1).mean():.0%}" in said(picture)
+    assert any(f"cut to the visits, {(cut == 1).mean():.0%} do" in text for text in said(picture))
+    assert f"{(drawn >= 5).mean():.1%} hide 5 or more" in picture.alternative_text
+
+
+@pytest.mark.parametrize("codes", [SHORT, LONG[:9], LONG])
+def test_the_kinds_of_damage_show_each_copy_and_its_length(codes):
+    visit = [CODES.code_to_id(code) for code in codes]
+    damaged = {
+        "infilled": [[visit[0], CODES.mask_id, *visit[3:]]],
+        "deleted": [visit[1:], visit[:-2]],
+        "replaced": [[CODES.code_to_id("V5803"), *visit[1:]]],
+    }
+    picture = draw_kinds(CODES, visit, damaged)
+    assert label_problems(picture) == []
+    n = len(visit)
+    assert [text for text in said(picture) if text in {str(n - k) for k in range(4)}] == [
+        str(n), str(n - 1), str(n - 1), str(n - 2), str(n)
+    ]  # fmt: skip
+    assert f"deleted to {n - 1} and {n - 2}" in picture.alternative_text
+
+
+@pytest.mark.parametrize("n_codes", [3, 4])
+def test_the_decoders_input_shows_what_is_lost(n_codes):
+    clean = torch.tensor(CODES.encode(PatientRecord(1, "F", 64, (Visit(SHORT[:n_codes]),))))
+    labels = clean.masked_fill(torch.arange(len(clean)) != 3, -100)
+    shifted = shift_right(clean[None])[0]
+    from_labels = shifted.masked_fill(torch.arange(len(clean)) != 4, 0)
+    from_labels[0] = CODES.eos_id
+    picture = draw_lost_input(CODES, labels, from_labels, shifted)
+    assert label_problems(picture) == []
+    lost = int((from_labels != shifted).sum())
+    assert f"loses {lost} of {len(clean)} tokens" in " ".join(said(picture))
+    assert f"{lost} tokens of padding" in picture.alternative_text
+    assert said(picture).count("-100") == len(clean) - 1
+
+
+@pytest.mark.parametrize(("width", "found"), [(2, 1), (1, 2)])
+def test_a_mask_over_the_input_shows_what_it_hits(width, found):
+    clean = CODES.encode(RECORDS[1])
+    assert clean[5] == CODES.visit_start_id
+    inputs = [*clean[:2], CODES.mask_id, *clean[2 + width : 6], CODES.mask_id, *clean[7:]]
+    inputs += [CODES.pad_id] * (len(clean) - len(inputs))
+    hidden = [*range(2, 2 + width), 6]
+    picture = draw_marks(CODES, torch.tensor(inputs), torch.tensor(clean), hidden)
+    assert label_problems(picture) == []
+    assert f"A mask over the input finds {found} of the {len(hidden)} hidden codes" in said(
+        picture
+    )
+    assert f"they mark {found} hidden code" in picture.alternative_text
+
+
+@pytest.mark.parametrize("right", [40, 120])
+def test_the_trainings_show_what_each_restores(right):
+    losses = {"leak": list(np.linspace(5, 0.1, 100)), "repaired": list(np.linspace(5, 2, 100))}
+    found = {"leak": Found(0, 3, 0, 40), "repaired": Found(right, 351, right // 2, 2_317)}
+    picture = draw_trainings(losses, found, 400, 0.04)
+    assert label_problems(picture) == []
+    assert (
+        "“leak” has the lower loss and restores 0% of the lost codes, "
+        f"“repaired” {right / 400:.0%}" in said(picture)
+    )
+    assert f"{right / 400:.1%}" in said(picture)
+    assert any(f"{right} right\nof 351" in text for text in said(picture))
+    assert any(f"{right // 2} right\nof 2,317" in text for text in said(picture))
+    assert f"restores {right} with 351 codes added" in picture.alternative_text
+
+
+@pytest.mark.parametrize("end", [0.02, 2.0, 5.0])
+def test_the_names_of_two_curves_do_not_overlap_where_they_end_alike(end):
+    losses = {"leak": list(np.linspace(5, end, 100)), "repaired": list(np.linspace(5, end, 100))}
+    found = {name: Found(10, 30, 10, 40) for name in losses}
+    assert label_problems(draw_trainings(losses, found, 100, 0.04)) == []

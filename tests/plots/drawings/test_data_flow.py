@@ -1,0 +1,297 @@
+"""The drawings of lesson 10 show the objects that they are given, and can be read."""
+
+from __future__ import annotations
+
+import matplotlib.text
+import numpy as np
+import pytest
+import torch
+
+from ehr_course.batches.corruption import Corruption
+from ehr_course.batches.datasets import RecordDataset
+from ehr_course.batches.plan import BatchPlan
+from ehr_course.plots.drawings.data_flow import (
+    draw_budget,
+    draw_company,
+    draw_faults,
+    draw_lengths,
+    draw_memory,
+    draw_noise,
+    draw_path,
+    draw_pools,
+    draw_tensors,
+)
+from ehr_course.plots.drawings.overlaps import label_problems
+from ehr_course.records import PatientRecord, Visit
+from ehr_course.sources.synthetic import make_cohort
+from ehr_course.tokenizers.codes import CodeTokenizer
+
+INFILL = Corruption(p_visit=1.0, strategies=["infill"])
+
+
+def made(n_patients: int, seed: int) -> RecordDataset:
+    patients = make_cohort(n_patients, seed=seed)
+    return RecordDataset(
+        patients, CodeTokenizer.from_records(patients), seed=seed, corruption=INFILL
+    )
+
+
+def long_codes() -> RecordDataset:
+    """Patients of many visits with codes as long as they get, as a real table has them."""
+    codes = [f"E{8000 + i}" for i in range(300)]
+    patients = [
+        PatientRecord(
+            place,
+            "FM"[place % 2],
+            90 - place,
+            tuple(Visit(tuple(codes[i : i + 9 + place])) for i in range(0, 40 + 9 * place, 20)),
+        )
+        for place in range(20)
+    ]
+    return RecordDataset(patients, CodeTokenizer.from_records(patients), corruption=INFILL)
+
+
+@pytest.fixture(scope="module")
+def first() -> RecordDataset:
+    return made(300, 1)
+
+
+@pytest.fixture(scope="module")
+def second() -> RecordDataset:
+    return made(130, 5)
+
+
+@pytest.fixture(scope="module", params=["first", "second", "long codes"])
+def dataset(request, first, second) -> RecordDataset:
+    return {"first": first, "second": second, "long codes": long_codes()}[request.param]
+
+
+def texts(picture) -> list[str]:
+    return [t.get_text() for t in picture.findobj(matplotlib.text.Text) if t.get_text().strip()]
+
+
+def small_batch(dataset):
+    return dataset.batch([7, 3, 5, 2])
+
+
+# ---------------------------------------------------------------------- the way into a batch
+
+
+def test_the_path_can_be_read(dataset):
+    assert label_problems(draw_path(dataset, 7, small_batch(dataset))) == []
+
+
+def test_the_path_shows_the_sizes_of_its_patient(dataset):
+    batch = small_batch(dataset)
+    picture = draw_path(dataset, 7, batch)
+    damaged = int(batch["attention_mask"][0].sum())
+    n_rows, source = batch["input_ids"].shape
+    shown = texts(picture)
+    assert f"{dataset.lengths[7]} of them" in shown
+    assert f"{damaged} tokens" in shown
+    assert f"{n_rows} × {source}" in shown
+    words = picture.alternative_text
+    assert f"{dataset.lengths[7]} token ids" in words
+    assert f"here to {damaged} tokens" in words
+    assert f"{n_rows} rows and {source} places" in words
+
+
+def test_two_patients_have_different_paths(first, second):
+    one, other = (draw_path(d, 7, small_batch(d)).alternative_text for d in (first, second))
+    assert one != other
+
+
+# ---------------------------------------------------------------------- the tensors
+
+
+def test_the_tensors_can_be_read(dataset):
+    assert label_problems(draw_tensors(small_batch(dataset))) == []
+
+
+def test_each_tensor_has_its_shape_and_type(dataset):
+    batch = small_batch(dataset)
+    picture = draw_tensors(batch)
+    shown = texts(picture)
+    for name, tensor in batch.items():
+        assert name in shown
+        shape = ", ".join(map(str, tensor.shape))
+        assert f"({shape}) {str(tensor.dtype).removeprefix('torch.')}" in shown
+        assert f"{name} {tuple(tensor.shape)}" in picture.alternative_text
+
+
+def test_short_records_show_their_numbers(first):
+    batch = first.batch(np.flatnonzero(first.lengths <= 9)[:3].tolist())
+    shown = texts(draw_tensors(batch))
+    assert shown.count("-100") == int((batch["labels"] == -100).sum())
+    for age in batch["x_num"].flatten().tolist():
+        assert f"{age:.0f}" in shown
+
+
+# ---------------------------------------------------------------------- padding
+
+
+@pytest.mark.parametrize("width", [512, 100])
+def test_the_lengths_can_be_read_and_counted(first, second, width):
+    found = []
+    for dataset in (first, second):
+        lengths = np.minimum(dataset.lengths, width)
+        picture = draw_lengths(lengths, width)
+        assert label_problems(picture) == []
+        empty = 1 - lengths.sum() / (width * len(lengths))
+        assert f"Give each record {width} places, and {empty:.0%} of them stay empty" in texts(
+            picture
+        )
+        assert f"{empty:.0%} of all places are empty" in picture.alternative_text
+        assert f"the longest {lengths.max()}" in picture.alternative_text
+        found.append(picture.alternative_text)
+    assert found[0] != found[1]
+
+
+def test_a_long_record_leaves_room_for_both_labels():
+    lengths = np.array([7] * 50 + [12] * 40 + [480])
+    assert label_problems(draw_lengths(lengths, 512)) == []
+    assert label_problems(draw_lengths(np.array([240, 250, 260]), 512)) == []
+
+
+def company(dataset, patient):
+    batches, row, places = {}, {}, {"wide": 512 * len(dataset)}
+    for way, by_length in (("shuffled", False), ("length buckets", True)):
+        plan = list(BatchPlan(dataset.lengths, 32, seed=3, group_by_length=by_length))
+        (key,) = (key for key in plan if patient in key.indices)
+        batches[way], row[way] = dataset[key], key.indices.index(patient)
+        places[way] = sum(
+            len(k.indices) * int(dataset.lengths[list(k.indices)].max()) for k in plan
+        )
+    return batches, row, places, int(dataset.lengths.sum())
+
+
+def test_the_company_can_be_read(dataset):
+    assert label_problems(draw_company(*company(dataset, 4))) == []
+
+
+def test_the_company_shows_batches_and_shares(first, second):
+    found = []
+    for dataset in (first, second):
+        batches, row, places, n_tokens = company(dataset, 4)
+        picture = draw_company(batches, row, places, n_tokens)
+        shown = texts(picture)
+        for way, batch in batches.items():
+            rows, width = batch["input_ids"].shape
+            assert f"{rows} × {width} places" in shown
+            assert f"{rows} rows of {width} places" in picture.alternative_text
+            share = f"{1 - n_tokens / places[way]:.0%}"
+            assert f"{places[way]:,}, {share} empty" in shown
+            assert f"{way} {share}" in picture.alternative_text
+        found.append(shown)
+    assert found[0] != found[1]
+
+
+# ---------------------------------------------------------------------- noise
+
+
+@pytest.mark.parametrize(
+    ("run", "different"), [(["AABB", "AABB"], 2), (["ABCD", "EFGH", "IJKL"], 12)]
+)
+def test_the_tiles_show_letters_workers_and_how_many_differ(run, different):
+    runs = {"one way": [list(row) for row in run], "the other": [list("ABAB"), list("ABAB")]}
+    picture = draw_noise(runs, {"one way": 2, "the other": 0})
+    assert label_problems(picture) == []
+    shown = texts(picture)
+    n_batches = 4 * len(run)
+    assert f"{different} different of {n_batches}" in shown
+    assert f"one way: {different} different in {n_batches} batches" in picture.alternative_text
+    assert shown.count("none") == 4
+    assert " and ".join(run) in picture.alternative_text
+
+
+def test_three_ways_stand_side_by_side():
+    runs = {name: [list("ABCD"), list("EFGH")] for name in ("kept", "kept, two workers", "new")}
+    picture = draw_noise(runs, dict.fromkeys(runs, 2))
+    assert label_problems(picture) == []
+    assert texts(picture).count("8 different of 8") == 3
+
+
+@pytest.mark.parametrize(
+    "sweep",
+    [
+        {1: (0.66, 0.02), 5: (0.33, 0.06), 50: (0.06, 0.23), 63: (0.03, 0.31)},
+        {1: (0.5, 0.25), 4: (0.1, 0.9)},
+    ],
+)
+def test_the_pools_show_both_shares(sweep):
+    picture = draw_pools(sweep)
+    assert label_problems(picture) == []
+    shown = texts(picture)
+    for n, (padding, again) in sweep.items():
+        assert f"{padding:.0%}" in shown and f"{again:.0%}" in shown
+        assert f"{n}: {padding:.0%} padding, {again:.0%}" in picture.alternative_text
+    assert f"{max(sweep)} (all)" in shown
+
+
+@pytest.mark.parametrize("budget", [64, 2080])
+def test_the_divisions_of_an_epoch_can_be_read_and_counted(budget):
+    ways = {"32 records each": [(4, 5), (4, 8), (4, 16)], "a budget": [(8, 8), (4, 16)]}
+    picture = draw_budget(ways, budget, 10)
+    assert label_problems(picture) == []
+    shown = texts(picture)
+    assert {"3 batches", "2 batches", "cost 146", "cost 148", f"{budget:,}"} <= set(shown)
+    assert "a budget: 2 batches of 64 to 64 places, which cost 148" in picture.alternative_text
+
+
+# ---------------------------------------------------------------------- the contract
+
+
+def faults_of(batch):
+    return {
+        "an age is missing": {"x_num": batch["x_num"][:-1]},
+        "the mask is boolean": {"attention_mask": batch["attention_mask"].bool()},
+        "nothing is shifted": {"decoder_input_ids": batch["labels"]},
+    }
+
+
+def test_the_faults_can_be_read_and_the_checks_counted(dataset):
+    batch = small_batch(dataset)
+    broken = faults_of(batch)
+    seen = {"types": list(broken)[:2], "check_batch": list(broken)}
+    picture = draw_faults(batch, broken, seen)
+    assert label_problems(picture) == []
+    shown = texts(picture)
+    assert f"Types alone see {len(seen['types'])} of {len(broken)} faults" in shown
+    assert shown.count("misses") == 1 and shown.count("sees it") == 5
+    n_rows, source = batch["attention_mask"].shape
+    assert f"({n_rows}, {source}) bool" in shown
+    assert f"({n_rows - 1}, 1) float32" in shown
+    assert "seen by types: an age is missing, the mask is boolean;" in picture.alternative_text
+
+
+def test_a_check_that_sees_nothing_says_so(first):
+    batch = small_batch(first)
+    picture = draw_faults(batch, faults_of(batch), {"types": []})
+    assert "seen by types: none" in picture.alternative_text
+    assert texts(picture).count("misses") == 3
+
+
+# ---------------------------------------------------------------------- memory
+
+
+def test_the_memory_can_be_read_and_measured(dataset):
+    batch = dataset.batch(range(16))
+    total = sum(tensor.nbytes for tensor in batch.values())
+    logits = batch["labels"].numel() * 425 * 4
+    picture = draw_memory(batch, 425, 512, 7_000)
+    assert label_problems(picture) == []
+    shown = texts(picture)
+    for n_bytes in (total, logits, 16 * 512 * 425 * 4, 16 * 512 * 7_000 * 4):
+        assert f"{n_bytes:,} bytes" in shown
+        assert f"{n_bytes:,} bytes" in picture.alternative_text
+
+
+def test_the_batch_is_not_written_to(first):
+    batch = small_batch(first)
+    before = {name: tensor.clone() for name, tensor in batch.items()}
+    (
+        draw_tensors(batch),
+        draw_path(first, 7, batch),
+        draw_faults(batch, faults_of(batch), {"a": []}),
+    )
+    assert all(torch.equal(before[name], batch[name]) for name in batch)
