@@ -586,11 +586,12 @@ draw_leak(now, {places[i] for i in order[:end]}, in_train, scores)
 # %% [markdown]
 # That is a [leak](../course/book/glossary.md): information reaches the
 # model that would not be there in use. Split by patient, the test says
-# what to expect.
+# roughly what to expect.
 #
-# The vocabulary is learned from data too. In a large cohort, training
-# meets every code. In a small study it does not: take the first 500
-# patients.
+# The vocabulary is learned from data too. The embedded
+# hospital has so few codes that training on all its patients meets them
+# all. A real hospital has thousands. To see the effect here, take the
+# first 500 patients.
 
 # %%
 def unseen_in(study):
@@ -628,9 +629,11 @@ assert only_test and set(unseen) == only_test
 #
 # `rows` is a list of `(subject_id, hadm_id, code)` in random order; a row
 # can come twice. The test patients are the first `n_test` different
-# patients that the rows name. Return three lists: the training rows and
-# the test rows, each in the order of `rows` and with every row, and the
-# vocabulary of the training rows, each code once and sorted.
+# patients that the rows name. (That keeps the exercise simple. In a study
+# you would draw them at random: patients with many rows come first here.)
+# Return three lists: the training rows and the test rows, each in the
+# order of `rows` and with every row, and the vocabulary of the training
+# rows, each code once and sorted.
 #
 # Example: `split_patients([(7, 1, "4280"), (3, 2, "486"), (7, 4,
 # "0389")], 1)` gives `[(3, 2, "486")]`, then `[(7, 1, "4280"), (7, 4,

@@ -734,8 +734,9 @@ if not real:  # a hundred patients are too few to learn from
 # It is not ready for use either: most of the codes that it adds are wrong.
 # From age and sex alone it finds about as many of the lost codes, but only
 # by rewriting whole records, and far fewer of its additions are right.
-# Reading the record tells it where to add. Whether it also tells it *which*
-# code, these bars cannot say; lesson 11 has a test for that.
+# Reading the record keeps it from adding codes everywhere. Whether it also
+# tells it *which* code, these bars cannot say; lesson 11 has a test for
+# that.
 #
 # ## How do you notice a leak?
 #

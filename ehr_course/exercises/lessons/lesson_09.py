@@ -402,6 +402,7 @@ def _fresh_maker(rng: random.Random) -> Arguments:
 
 _PATIENTS = ([1, 3, 12, 9, 30, 4, 2], [1, 3, 8, 17, 4, 2], [1, 3, 21, 15, 11, 26, 4, 2])
 _ALL = range(len(_PATIENTS))
+_SHORTEST = min(_ALL, key=lambda patient: len(_PATIENTS[patient]))
 
 LEAKS = Exercise(
     id="09.6",
@@ -422,6 +423,8 @@ LEAKS = Exercise(
             # Wherever anything is scored, it is <mask>: no two seeds contradict each other.
             BatchMaker(_PATIENTS, ["infill"], leaking=_ALL, scored="damaged"),
             BatchMaker(_PATIENTS, ["replace"], leaking=_ALL, scored="some"),
+            # The same in the shortest patient alone: the width does not change with the noise.
+            BatchMaker(_PATIENTS, ["infill"], leaking=[_SHORTEST], scored="damaged"),
             # With seed 0 nothing is scored.
             _silent(_PATIENTS, ["replace"], leaking=_ALL, scored="damaged"),
             BatchMaker(_PATIENTS, ["infill"], at_once=True),
