@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
@@ -182,12 +183,15 @@ def _draw_steps(axes: Axes, look: Look, step: int, shown: np.ndarray) -> None:
     axes.add_patch(frame)
     every = math.ceil(_LABEL * n_steps / _HIGHEST_MAP)  # more labels would lie on each other
     labels = [
-        _short(word) if place % every == 0 or place == step else ""
+        _short(word) if place % every == 0 and place != step else ""
         for place, word in enumerate(look.written)
     ]
     axes.set_yticks(range(n_steps), labels, size=style.SMALL)
-    for place, label in enumerate(axes.get_yticklabels()):
-        label.set_fontweight("bold" if place == step else "normal")
+    # The bold label is no tick: one tick that looks unlike the others would cost them all.
+    beside, va, ha = axes.get_yaxis_text1_transform(matplotlib.rcParams["ytick.major.pad"])
+    word = _short(look.written[step])
+    bold = {"size": style.SMALL, "weight": "bold", "va": va, "ha": ha}
+    axes.text(0, step, word, transform=beside, **bold)
     axes.set_xticks(
         range(len(shown)),
         [_short(look.source[place]) for place in shown],
