@@ -597,7 +597,7 @@ draw_swap(swap)
 # %% tags=["hide-input"]
 # how alike the encoder's vectors are, over positions and patients
 for name, one in models.items():
-    batch = held_out.batch(range(50))
+    batch = held_out.batch(range(min(50, n_held_out)))
     real_tokens = batch["attention_mask"].bool()
     labels = batch.pop("labels")
     with torch.no_grad():
