@@ -98,13 +98,14 @@ def for_the_book(notebook: NotebookNode) -> NotebookNode:
 
     A cell tagged ``claim:4`` gets the target ``claim-4``. A cell's picture gets the
     sentence beside it, its plain text, as its alternative text. A link to the glossary goes to the
-    term. The section for those who know the tutorial, a lesson's last, is folded.
+    term, one to another page of ``course/book`` to where that page stands. The section for those who know the tutorial, a lesson's last, is folded.
     """
     cells = []
     folded = False
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             cell.source = _GLOSSARY_LINK.sub(_to_the_term, cell.source)
+            cell.source = cell.source.replace("](../course/book/", "](../")
             if cell.source.startswith(FOLDED_SECTION):
                 folded = True
                 cell.source = cell.source.replace(FOLDED_SECTION, _FOLD, 1)
