@@ -1,19 +1,23 @@
-"""One patient's time line: when each visit was, and what it was about."""
+"""One patient's visits in time, and which codes come back from one to the next."""
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from typing import NamedTuple
 
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
 
 from ehr_course.plots import style
 from ehr_course.plots.style import Picture, count
 from ehr_course.records import PatientRecord
 
 DAYS_PER_YEAR = 365.25
+
+MOST_ROWS = 10
+"""How many codes have a row of their own."""
+
+MOST_VISITS = 20
+"""How many visits are drawn: the last ones."""
 
 
 class Times(NamedTuple):
@@ -43,65 +47,99 @@ def visit_times(record: PatientRecord) -> Times:
     return Times([day / DAYS_PER_YEAR for day in days], "years")
 
 
-def chapter_counts(record: PatientRecord) -> list[Counter[int | None]]:
-    """The number of codes by ICD-9-CM chapter, for each visit; None stands for no chapter."""
-    return [Counter(map(style.chapter_of, visit.codes)) for visit in record.visits]
+class Repeats(NamedTuple):
+    """What a patient's later visits repeat.
+
+    Attributes:
+        visits_of: the codes that come in several visits, each with the numbers of these visits
+            from 0; those of most visits first, then in the order in which they first came.
+        once: how many codes of each visit come in no other one.
+        later: codes of all visits but the first, counted visit by visit.
+        again: how many of these an earlier visit has too.
+    """
+
+    visits_of: dict[str, list[int]]
+    once: list[int]
+    later: int
+    again: int
 
 
-def timeline_title(record: PatientRecord) -> str:
-    """Who the patient is, and how much of their life the record holds.
+def repeats(record: PatientRecord) -> Repeats:
+    """Find the codes that come back.
 
     >>> from ehr_course.records import Visit
-    >>> timeline_title(PatientRecord(1, "F", 64, (Visit(("4280", "5849")),)))
-    'Woman, 64: 1 visit, 2 chapters'
+    >>> visits = Visit(("4280", "5849")), Visit(("486", "4280"))
+    >>> repeats(PatientRecord(1, "F", 64, visits))
+    Repeats(visits_of={'4280': [0, 1]}, once=[1, 1], later=2, again=1)
     """
-    chapters = {style.chapter_of(code) for code in record.codes}
-    return (
-        f"{style.who(record)}: {count(len(record.visits), 'visit')}{_span(record)}, "
-        f"{count(len(chapters), 'chapter')}"
+    visits_of: dict[str, list[int]] = {}
+    for i, visit in enumerate(record.visits):
+        for code in dict.fromkeys(visit.codes):
+            visits_of.setdefault(code, []).append(i)
+    lonely = Counter(places[0] for places in visits_of.values() if len(places) == 1)
+    several = {code: places for code, places in visits_of.items() if len(places) > 1}
+    return Repeats(
+        dict(sorted(several.items(), key=lambda item: -len(item[1]))),
+        [lonely[i] for i in range(len(record.visits))],
+        sum(len(set(visit.codes)) for visit in record.visits[1:]),
+        sum(len(places) - 1 for places in several.values()),
     )
 
 
+def timeline_title(record: PatientRecord) -> str:
+    """Who the patient is, and how much the later visits repeat.
+
+    >>> from ehr_course.records import Visit
+    >>> timeline_title(PatientRecord(1, "F", 64, (Visit(("4280", "5849")),)))
+    'Woman, 64: 1 visit with 2 codes'
+    """
+    if len(record.visits) == 1:
+        codes = count(len(set(record.codes)), "code")
+        return f"{style.who(record)}: 1 visit with {codes}"
+    found = repeats(record)
+    return f"{style.who(record)}: {found.again} of {found.later} later codes are repeats"
+
+
 def describe_timeline(record: PatientRecord) -> str:
-    """Say in one sentence what :func:`draw_timeline` shows."""
-    per_visit = [len(visit.codes) for visit in record.visits]
-    if len(per_visit) == 1:
-        sizes = f"with {count(per_visit[0], 'code')}"
-    elif len(per_visit) <= 6:
-        sizes = f"with {', '.join(map(str, per_visit[:-1]))} and {per_visit[-1]} codes"
-    else:
-        sizes = f"with {min(per_visit)} to {max(per_visit)} codes each"
-    total = sum(chapter_counts(record), Counter())
-    rows = sorted(total.items(), key=lambda item: (-item[1], item[0] or 0))
-    chapters = "; ".join(f"{style.chapter_name(number)} {n}" for number, n in rows[:6])
-    if len(rows) > 6:
-        chapters += f"; and {count(len(rows) - 6, 'more chapter')}"
+    """Say in words what :func:`draw_timeline` shows."""
+    found = repeats(record)
+    visits = f"{count(len(record.visits), 'visit')}{_span(record)}"
+    named = [
+        f"{style.code_in_words(code)} in {len(places)}"
+        for code, places in list(found.visits_of.items())[:MOST_ROWS]
+    ]
+    several = f"Codes of several visits: {'; '.join(named)}. " if named else "No code comes back. "
     return (
-        f"Time line of a patient ({style.who(record).lower()}), "
-        f"{count(len(record.visits), 'visit')}{_span(record)}, {sizes}, "
-        f"codes by chapter: {chapters}."
+        f"Time line of a patient ({style.who(record).lower()}) with {visits}. Of {found.later} "
+        f"codes after the first visit, {found.again} had been there before. {several}"
+        f"Codes of one visit only: {', '.join(map(str, found.once))}."
     )
 
 
 def draw_timeline(record: PatientRecord) -> Picture:
-    """Draw a patient's visits over time, one row for each ICD-9-CM chapter present.
+    """Draw a patient's visits side by side, one row for each code that comes in several.
 
-    A mark is one chapter in one visit; its area grows with the number of codes, which stands in
-    it where there is room. Marks that would cover each other step aside, up and down in their
-    row: along the axis they stay where they are. The axis counts years since the first
-    admission, days where all visits lie within one year, and visits where an admission time is
-    missing.
+    A mark is hollow where the code comes for the first time, and filled where an earlier visit
+    has it. The last rows count the codes that have no row of their own. Below each visit is its
+    time: years since the first admission, days where all visits lie within one year, and its
+    number where an admission time is missing.
     """
-    counts = chapter_counts(record)
-    rows = sorted(
-        {number for visit in counts for number in visit},
-        key=lambda n: n or len(style.CHAPTER_NAMES) + 1,
-    )
+    found = repeats(record)
+    first = max(0, len(record.visits) - MOST_VISITS)
+    own = list(found.visits_of)[:MOST_ROWS]
+    others = list(found.visits_of)[MOST_ROWS:]
+    counts = {"codes of one visit only": found.once}
+    if others:
+        places = Counter(i for code in others for i in found.visits_of[code])
+        name = f"{count(len(others), 'more code')} of several visits"
+        counts = {name: [places[i] for i in range(len(record.visits))], **counts}
+    names = [_cut(style.code_in_words(code)) for code in own] + list(counts)
     with style.course_style():
-        height = _TOP + _BOTTOM + _ROW * len(rows)
+        height = _TOP + _BOTTOM + _ROW * len(names)
         picture = Picture(style.WIDTH, height, describe_timeline(record))
+        left = _MARGIN / style.WIDTH
         picture.text(
-            _MARGIN / style.WIDTH,
+            left,
             1 - 0.24 / height,
             timeline_title(record),
             size=style.TITLE,
@@ -109,25 +147,36 @@ def draw_timeline(record: PatientRecord) -> Picture:
             va="center",
         )
         picture.text(
-            _MARGIN / style.WIDTH,
+            left,
             1 - 0.5 / height,
-            "Each mark is one ICD-9 chapter in one visit; the number is how many codes it has",
+            _subtitle(record),
             size=style.SMALL,
             color=style.MUTED,
             va="center",
         )
-        names = [style.chapter_name(number) for number in rows]
-        left = _MARGIN + max(style.text_width(name, style.TEXT) for name in names) + 0.16
+        room = _MARGIN + max(style.text_width(name, style.SMALL) for name in names) + 0.16
         axes = picture.add_axes(
             (
-                left / style.WIDTH,
+                room / style.WIDTH,
                 _BOTTOM / height,
-                1 - (left + _MARGIN) / style.WIDTH,
-                _ROW * len(rows) / height,
+                1 - (room + _MARGIN) / style.WIDTH,
+                _ROW * len(names) / height,
             )
         )
-        _draw_axes(axes, names, visit_times(record))
-        _draw_marks(axes, rows, counts, visit_times(record).values, style.WIDTH - left - _MARGIN)
+        _draw_axes(axes, names, visit_times(record), first)
+        for row, code in enumerate(own):
+            _draw_code(axes, row, found.visits_of[code], first)
+        for row, numbers in enumerate(counts.values(), len(own)):
+            for i, number in enumerate(numbers):
+                if number and i >= first:
+                    axes.text(
+                        i,
+                        row,
+                        str(number),
+                        size=style.SMALL,
+                        ha="center",
+                        va="center_baseline",
+                    )
     return picture
 
 
@@ -136,116 +185,67 @@ def draw_timeline(record: PatientRecord) -> Picture:
 _MARGIN = 0.12
 _TOP = 0.72
 _BOTTOM = 0.56
-_ROW = 0.46
-_ASIDE = 0.1  # how far a mark steps aside in its row
-_SMALLEST, _LARGEST = 0.09, 0.17  # the radius of a mark of one code, and of _MANY or more
-_MANY = 12
-_DIGITS = 0.06  # half the width of the number in a mark
+_ROW = 0.27
+_NAMES = 2.9  # at most so wide
+_SIDE = 9  # of a mark, in points
+_FILL = "#2f6f8f"
 
 
-def _radius(codes: int) -> float:
-    # Area in proportion to the number of codes, above a base that leaves room for a digit.
-    share = (min(codes, _MANY) - 1) / (_MANY - 1)
-    return (_SMALLEST**2 + share * (_LARGEST**2 - _SMALLEST**2)) ** 0.5
-
-
-def _draw_axes(axes: Axes, names: list[str], times: Times) -> None:
-    axes.set_ylim(len(names) - 0.5, -0.5)
-    axes.set_yticks(range(len(names)), names)
-    axes.tick_params(axis="y", length=0)
-    axes.spines["left"].set_visible(False)
-    first, last = times.values[0], times.values[-1]
-    pad = 0.06 * (last - first) if last > first else 0.5
-    axes.set_xlim(first - pad, last + pad)
-    axes.hlines(range(len(names)), *axes.get_xlim(), color=style.FAINT, linewidth=0.8, zorder=0)
-    axes.vlines(
-        sorted(set(times.values)),
-        -0.5,
-        len(names) - 0.5,
-        color=style.FAINT,
-        linewidth=0.8,
-        zorder=0,
+def _subtitle(record: PatientRecord) -> str:
+    visits = count(len(record.visits), "visit")
+    if len(record.visits) > MOST_VISITS:
+        visits = f"the last {MOST_VISITS} of {visits}"
+    return (
+        f"{visits[0].upper()}{visits[1:]}{_span(record)}. Hollow: the code comes for the first "
+        "time. Filled: an earlier visit has it too"
     )
-    locator = MaxNLocator(8, integer=times.unit != "years", steps=[1, 2, 5, 10])
-    axes.set_xticks([tick for tick in locator.tick_values(first, last) if first <= tick <= last])
-    axes.xaxis.set_major_formatter("{x:g}")
+
+
+def _draw_axes(axes: Axes, names: list[str], times: Times, first: int) -> None:
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.set_yticks(range(len(names)), names, size=style.SMALL)
+    axes.tick_params(axis="both", length=0)
+    axes.spines["left"].set_visible(False)
+    end = len(times.values)
+    axes.set_xlim(first - 0.5, end - 0.5)
+    axes.hlines(range(len(names)), first - 0.5, end - 0.5, color=style.FAINT, lw=0.8, zorder=0)
+    places = range(first, end)
+    decimals = 1 if times.unit == "years" else 0
+    labels = [f"{times.values[i]:.{decimals}f}" for i in places]
+    if end - first > MOST_VISITS // 2:  # every other one, where they are close together
+        labels = [label if i % 2 == 0 else "" for i, label in enumerate(labels)]
+    axes.set_xticks(places, labels)
     if times.unit == "visit":
         axes.set_xlabel("number of the visit (an admission time is missing)")
     else:
-        axes.set_xlabel(f"{times.unit} since the first admission")
+        axes.set_xlabel(f"each visit, {times.unit} since the first admission")
 
 
-class _Mark(NamedTuple):
-    x: float  # inches from the left end of the axis
-    y: float  # inches from the middle of the row, downwards
-    codes: int
-
-    def distance(self, other: _Mark) -> float:
-        return math.hypot(self.x - other.x, self.y - other.y)
-
-
-def _set_aside(marks: list[_Mark]) -> list[_Mark]:
-    """Move marks that cover each other up and down in turn; the others stay in the middle."""
-
-    def touch(one: _Mark, other: _Mark) -> bool:
-        return one.distance(other) < _radius(one.codes) + _radius(other.codes)
-
-    placed: list[_Mark] = []
-    side = -1
-    for i, mark in enumerate(marks):
-        before = i > 0 and touch(marks[i - 1], mark)
-        after = i + 1 < len(marks) and touch(mark, marks[i + 1])
-        side = -side if before else -1
-        placed.append(mark._replace(y=side * _ASIDE) if before or after else mark)
-    return placed
-
-
-def _draw_marks(
-    axes: Axes,
-    rows: list[int | None],
-    counts: list[Counter[int | None]],
-    times: list[float],
-    width: float,
-) -> None:
-    start, end = axes.get_xlim()
-    per_inch = (end - start) / width
-    for row, number in enumerate(rows):
-        marks = _set_aside(
-            [
-                _Mark((time - start) / per_inch, 0.0, visit[number])
-                for time, visit in zip(times, counts, strict=True)
-                if visit[number]
-            ]
-        )
-        marks.sort(key=lambda mark: -mark.codes)  # small ones on top of large ones
-        places = [(start + mark.x * per_inch, row + mark.y / _ROW) for mark in marks]
-        colour = style.chapter_colour(number)
-        axes.scatter(
-            [x for x, _ in places],
-            [y for _, y in places],
-            # scatter takes the square of the diameter in points
-            s=[(2 * 72 * _radius(mark.codes)) ** 2 for mark in marks],
-            color=colour,
-            edgecolor=style.PAPER,
-            linewidth=0.8,
-            clip_on=False,
-            zorder=2,
-        )
-        for i, (mark, place) in enumerate(zip(marks, places, strict=True)):
-            on_top = marks[i + 1 :]
-            if all(mark.distance(other) > _radius(other.codes) + _DIGITS for other in on_top):
-                axes.text(
-                    *place,
-                    str(mark.codes),
-                    size=style.SMALL,
-                    color=style.ink_on(colour),
-                    ha="center",
-                    va="center_baseline",
-                    zorder=3,
-                )
+def _draw_code(axes: Axes, row: int, places: list[int], first: int) -> None:
+    """A line from the first visit of a code to the last, and its marks."""
+    axes.hlines(row, max(places[0], first - 0.5), places[-1], color=_FILL, lw=1.4, zorder=1)
+    shown = [i for i in places if i >= first]
+    axes.scatter(
+        shown,
+        [row] * len(shown),
+        s=_SIDE**2,
+        marker="s",
+        color=[style.PAPER if i == places[0] else _FILL for i in shown],
+        edgecolor=_FILL,
+        linewidth=1.4,
+        zorder=2,
+    )
 
 
 # ---------------------------------------------------------------------- words
+
+
+def _cut(text: str) -> str:
+    """A text that fits beside the rows, shortened at a word where it is too long."""
+    words = text.split()
+    while style.text_width(" ".join(words), style.SMALL) > _NAMES:
+        words = [*words[:-2], "..."] if words[-1] == "..." else [*words[:-1], "..."]
+    return " ".join(words)
 
 
 def _span(record: PatientRecord) -> str:

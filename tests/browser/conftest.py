@@ -136,7 +136,12 @@ def _serving(command: Callable[[int], list[str]], folder: Path, **settings: str)
             yield address
         finally:
             server.terminate()
-            server.wait(timeout=30)
+            try:
+                server.wait(timeout=SECONDS)
+            except subprocess.TimeoutExpired:
+                # It waits in vain for a kernel that was just starting. Kernels end with their server.
+                server.kill()
+                server.wait()
 
 
 def _wait_until_it_answers(address: str, server: subprocess.Popen, log: Path) -> None:

@@ -205,7 +205,7 @@ def test_the_learners_arrangement_is_kept_and_another_lesson_opens(
         expect(page.locator("#table-of-contents")).to_be_visible()
         page.locator(TOC_TAB).click()
         expect(page.locator("#table-of-contents")).to_be_hidden()
-        wait_until(lambda: panels(clone)["right"]["collapsed"])
+        wait_until(lambda: right_panel_is_closed(clone))
     name = "08_data_loading"
     with open_lab(clone, name) as address, page_at(browser, address, name) as page:
         expect(shown(page, "h1")).to_contain_text("08 · Data loading")
@@ -230,10 +230,14 @@ def headings(notebook: nbformat.NotebookNode) -> list[str]:
     ]
 
 
-def panels(clone: Path) -> dict:
-    """The arrangement that JupyterLab has written last."""
+def right_panel_is_closed(clone: Path) -> bool:
+    """Whether JupyterLab has written, and written to the end, that the right panel is closed."""
     file = clone / "build/lab/workspaces" / WORKSPACE
-    return json.loads(file.read_text(encoding="utf-8"))["data"]["layout-restorer:data"]
+    try:
+        arrangement = json.loads(file.read_text(encoding="utf-8"))
+    except json.JSONDecodeError:
+        return False
+    return arrangement["data"]["layout-restorer:data"]["right"]["collapsed"]
 
 
 def wait_until(holds: Callable[[], bool]) -> None:
