@@ -51,11 +51,10 @@ from ehr_course.plots.drawings.course_map import (
     draw_check,
     draw_course_map,
 )
+from ehr_course.plots.drawings.icd9_codes import draw_codes, draw_pieces
 from ehr_course.plots.drawings.start_here import (
-    draw_codes,
     draw_guess,
     draw_patient,
-    draw_pieces,
     draw_shares,
     draw_singled_out,
 )

@@ -47,15 +47,17 @@ from ehr_course.errors import InputError
 from ehr_course.exercises import check, hint, progress
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.plots.drawings.data_flow import (
-    draw_budget,
-    draw_company,
     draw_faults,
-    draw_lengths,
-    draw_memory,
     draw_noise,
     draw_path,
-    draw_pools,
     draw_tensors,
+)
+from ehr_course.plots.drawings.padding import (
+    draw_budget,
+    draw_company,
+    draw_lengths,
+    draw_memory,
+    draw_pools,
 )
 from ehr_course.sources.mimic import load
 from ehr_course.sources.synthetic import make_cohort, write_mimic3

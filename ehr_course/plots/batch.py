@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -149,44 +149,6 @@ def draw_batch(batch: Batch, waste: Waste, *, number: int, group_by_length: bool
         _draw_legend(_axes(picture, _MARGIN, _TOP + grid + _AXIS, _LEGEND), counts)
         top = _TOP + grid + _AXIS + _LEGEND
         _draw_waste(_axes(picture, _MARGIN, top, _BARS), waste, group_by_length=group_by_length)
-    return picture
-
-
-def draw_stages(seconds: Mapping[str, float], *, title: str) -> Picture:
-    """Draw how long each stage of a pipeline took, a bar a stage, in their order.
-
-    The alternative text names the longest stage and no seconds: those are the machine's.
-
-    Args:
-        seconds: of each stage, by its name.
-        title: the finding.
-
-    >>> draw_stages({"read": 2.0, "pad": 0.5}, title="Reading takes longest").alternative_text
-    'Bars of the seconds that 2 stages take, from first to last: read, pad. Longest: read.'
-    """
-    words = (
-        f"Bars of the seconds that {count(len(seconds), 'stage')} take, from first to last: "
-        f"{', '.join(seconds)}. Longest: {max(seconds, key=seconds.__getitem__)}."
-    )
-    height = _TOP + len(seconds) * (_BAR + 0.1) + _MARGIN
-    with style.course_style():
-        picture = Picture(style.WIDTH, height, words)
-        place = (_MARGIN / style.WIDTH, 1 - 0.24 / height)
-        picture.text(*place, title, size=style.TITLE, weight="bold", va="center")
-        axes = _axes(picture, _MARGIN, _TOP, height - _TOP - _MARGIN)
-        _in_inches(axes)
-        left = 0.15 + max(style.text_width(stage, style.SMALL) for stage in seconds)
-        room = style.WIDTH - 2 * _MARGIN - left - 1.15
-        for row, (stage, taken) in enumerate(seconds.items()):
-            y = row * (_BAR + 0.1)
-            middle = y + _BAR / 2
-            width = room * taken / max(seconds.values())
-            share = taken / sum(seconds.values())
-            percent = _percent(share) if share >= 0.0005 else "under 0.1%"
-            label = f"{taken:.{1 if taken >= 10 else 2}f} s ({percent})"
-            axes.text(0, middle, stage, size=style.SMALL, va="center")
-            axes.add_patch(Rectangle((left, y), width, _BAR, facecolor=COLOURS["code"], lw=0))
-            axes.text(left + width + 0.08, middle, label, size=style.SMALL, va="center")
     return picture
 
 

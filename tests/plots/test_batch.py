@@ -20,7 +20,6 @@ from ehr_course.plots.batch import (
     count_kinds,
     describe_batch,
     draw_batch,
-    draw_stages,
     kinds_of,
     padding_share,
 )
@@ -142,33 +141,3 @@ def test_the_kinds_differ_in_greyscale():
     light_to_dark = [COLOURS[kind] for kind in KINDS]
     on_black = [contrast(colour, "#000000") for colour in light_to_dark]
     assert all(left > 1.25 * right for left, right in pairwise(on_black))
-
-
-# ---------------------------------------------------------------------- stages
-
-STAGES = {"files to records": 0.06, "corruption": 1.5, "padding": 0.3}
-
-
-def test_the_stages_stand_with_their_seconds_and_shares():
-    shown = texts(draw_stages(STAGES, title="Corruption takes longest"))
-    assert "Corruption takes longest" in shown
-    assert "1.50 s (81%)" in shown
-    assert [text for text in shown if text in STAGES] == list(STAGES)
-
-
-def test_a_stage_that_takes_next_to_nothing_is_not_said_to_take_none():
-    shown = texts(draw_stages({"read": 0.01, "train": 89.7}, title="Training takes longest"))
-    assert "0.01 s (under 0.1%)" in shown
-    assert "89.7 s (100%)" in shown
-
-
-def test_the_words_of_the_stages_hold_no_measured_time():
-    words = draw_stages(STAGES, title="Corruption takes longest").alternative_text
-    assert words.endswith("Longest: corruption.")
-    assert not any(character.isdigit() for character in words.replace("3 stages", ""))
-
-
-def test_no_text_of_the_stages_is_cut_off_or_lies_on_another(drawn):
-    result = drawn(draw_stages(STAGES, title="Corruption takes longest"))
-    assert result.cut_off() == []
-    assert result.overlapping() == []

@@ -11,17 +11,19 @@ from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.datasets import RecordDataset
 from ehr_course.batches.plan import BatchPlan
 from ehr_course.plots.drawings.data_flow import (
-    draw_budget,
-    draw_company,
     draw_faults,
-    draw_lengths,
-    draw_memory,
     draw_noise,
     draw_path,
-    draw_pools,
     draw_tensors,
 )
 from ehr_course.plots.drawings.overlaps import label_problems
+from ehr_course.plots.drawings.padding import (
+    draw_budget,
+    draw_company,
+    draw_lengths,
+    draw_memory,
+    draw_pools,
+)
 from ehr_course.records import PatientRecord, Visit
 from ehr_course.sources.synthetic import make_cohort
 from ehr_course.tokenizers.codes import CodeTokenizer

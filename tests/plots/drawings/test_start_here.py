@@ -14,12 +14,11 @@ from ehr_course.exercises.catalogue import find_exercise
 from ehr_course.plots import style
 from ehr_course.plots.drawings.canvas import FILLS
 from ehr_course.plots.drawings.course_map import draw_check, draw_course_map
+from ehr_course.plots.drawings.icd9_codes import draw_codes, draw_pieces
 from ehr_course.plots.drawings.overlaps import label_problems
 from ehr_course.plots.drawings.start_here import (
-    draw_codes,
     draw_guess,
     draw_patient,
-    draw_pieces,
     draw_shares,
     draw_singled_out,
 )

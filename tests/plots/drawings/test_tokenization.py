@@ -10,13 +10,15 @@ import pytest
 from ehr_course import icd9
 from ehr_course.plots.drawings.lattice import draw_invented_code, draw_lattice
 from ehr_course.plots.drawings.overlaps import label_problems
-from ehr_course.plots.drawings.tokenization import (
+from ehr_course.plots.drawings.text_pieces import (
     draw_chapters_of_pieces,
+    draw_pieces_by_rank,
+    draw_two_tokenizers,
+)
+from ehr_course.plots.drawings.tokenization import (
     draw_moved_offset,
     draw_padding,
     draw_patient,
-    draw_pieces_by_rank,
-    draw_two_tokenizers,
     draw_vocabulary,
 )
 from ehr_course.plots.style import Picture
