@@ -45,6 +45,7 @@ from ehr_course import icd9
 from ehr_course.errors import InputError
 from ehr_course.exercises import check, hint, progress
 from ehr_course.plots.drawings.lattice import (
+    draw_dead_ends,
     draw_invented_code,
     draw_lattice,
 )
@@ -79,9 +80,11 @@ len(train), len(validation), len(test)
 
 # %% [markdown]
 # Each visit becomes a sentence that a doctor might write. A text
-# tokenizer, `note_tokenizer`, learns its pieces from these sentences, with
-# the library [SentencePiece](../course/book/glossary.md). `CodeTokenizer`
-# is what this lesson explains: it treats each code as one unit.
+# tokenizer, `note_tokenizer`, learns from these sentences, with the library
+# [SentencePiece](../course/book/glossary.md), which 800 words and parts of
+# words are worth knowing. `CodeTokenizer` is what this lesson explains: it
+# treats each code as one unit. A *token* is what a model reads as one unit;
+# where a token may be a part of a word, this lesson says *piece*.
 
 # %%
 def write_note(record, visit):
@@ -96,7 +99,7 @@ note_tokenizer = NoteTokenizer.train(
     notes, vocab_size=800, character_coverage=1.0
 )
 tokenizer = CodeTokenizer.from_records(train)
-print(notes[0][:75])
+print(notes[0][:70], "...")
 
 # %%
 draw_two_tokenizers(
@@ -109,8 +112,8 @@ draw_two_tokenizers(
 
 # %% [markdown]
 # Both words are common and stay whole, and the three codes fall apart into
-# digits. The lowest row is where this lesson leads. Now take every word and
-# every code, each counted once:
+# digits. The bottom row is what you will build. But are these three codes
+# typical? Average over every different word and every different code:
 
 # %%
 def mean_pieces(text_tokenizer, texts):
@@ -128,12 +131,12 @@ print(f"{per_word:.1f} pieces per word, {per_code:.1f} pieces per code")
 # %% [markdown]
 # ## Was that a fair test?
 #
-# The sentences hold no codes, so `note_tokenizer` had never met one. Train
+# The sentences hold no codes, so `note_tokenizer` had never seen one. Train
 # a second one, `fair`, on sentences that end in their codes. By default,
 # SentencePiece never joins a letter and a digit in one piece, so no code
 # like V27.0 could be whole, however common; for `fair`, that rule is
 # switched off. Then put the codes in order, the most common first, and
-# count the pieces of each.
+# count the pieces of each. Which ones do you expect to stay whole?
 
 # %% tags=["hide-input"]
 # train on texts as NoteTokenizer.train does, but join letters and digits
@@ -174,16 +177,31 @@ print(f"fair: {mean_pieces(fair, written_codes):.1f} pieces per code,"
 draw_pieces_by_rank(lengths, times, never_seen=per_code)
 
 # %% [markdown]
-# Most common codes are whole now, 427.31 and V27.0 among them. But not one
-# of the fifty rarest is whole: the codes of which a model sees the fewest
-# examples stay the hardest to read.
+# Nearly all of the common codes are whole now, 427.31 and V27.0 among them.
+# The rarer half stays broken. Would a larger vocabulary help? The 800 are a
+# choice, after all:
+
+# %%
+ranking = [code for code, _ in times.most_common()]
+rarest = [icd9.dotted(code) for code in ranking[-50:]]
+for size in (800, 1_000, 1_200):
+    larger = train_joining(with_codes, vocab_size=size)
+    n_whole = sum(len(larger.pieces(code)) == 1 for code in written_codes)
+    n_rare = sum(len(larger.pieces(code)) == 1 for code in rarest)
+    print(f"{size:,} pieces: {n_whole} of {len(codes)} codes are whole,"
+          f" {n_rare} of the 50 rarest")
+
+# %% [markdown]
+# It does help, and the common codes come first: a piece must earn its place
+# by its frequency. With room for everything, each code would end up as one
+# piece. That is the idea of this lesson, only by a detour.
 
 # %% tags=["hide-input"]
-# check: fair breaks the rare codes
+# check: fair breaks the rare codes, and a larger vocabulary helps
+assert n_whole > 1.3 * whole and n_rare < 0.5 * len(rarest)
 assert per_code > 2 * per_word
 assert 0 < whole < len(codes) and lengths["42731"] == 1
 assert mean_pieces(fair, written_codes) < per_code
-ranking = [code for code, _ in times.most_common()]
 common, rare = ranking[:50], ranking[-50:]
 assert 2 * sum(map(lengths.get, common)) < sum(map(lengths.get, rare))
 assert sum(lengths[code] == 1 for code in common) > 25
@@ -191,8 +209,9 @@ assert all(lengths[code] > 1 for code in rare) and lengths["V270"] == 1
 
 # %% [markdown]
 # What does a piece of a broken code mean? Take 427.41, ventricular
-# fibrillation, a deadly rhythm of the heart. It is rare, and `fair` breaks
-# it. In which chapters of ICD-9 does each of its pieces occur?
+# fibrillation, a deadly heart rhythm. It is rare, and `fair` breaks it. In
+# which chapters of ICD-9 does each of its pieces occur, in other codes that
+# `fair` breaks?
 
 # %%
 draw_chapters_of_pieces("42741", pieces_of)
@@ -213,27 +232,25 @@ assert sum(len(chapters[p]) > 1 for p in of_rare) > 0.7 * len(of_rare)
 
 # %% [markdown]
 # The first piece narrows the chapter down. What a later digit means depends
-# on everything before it: a model that reads digits must learn to spell
-# before it can learn medicine. So **codes are atoms**: one code, one
-# token.
+# on everything before it, so a model that reads digits has spelling to learn
+# besides medicine. Therefore **codes are atoms** in this course: one code,
+# one token.
 #
-# Here are thirty patients in both ways. Move the slider to the right, from
-# the patient whose codes break the most to the one whose codes break the
-# least: the strip of
-# [pieces](../course/book/glossary.md#subword-piece) shrinks. The mean above
-# counts each code once; patients mostly have common codes, which break
-# less. The next section explains the white boxes, such as `<v>`.
+# Here are the patients with twelve codes, written both ways. Move the slider
+# to the right, from the patient whose codes break the most to the one whose
+# codes break the least: the strip of
+# [pieces](../course/book/glossary.md#subword-piece) shrinks, and that of
+# tokens does not change. The next section explains the white boxes, such as
+# `<v>`.
 
 # %% tags=["widget"]
 left_out = ("V6284", "E95", "E96", "96", "97", "98")  # harm, poisoning
 some = [
     r for r in train
-    if 9 < len(r.codes) < 20
+    if len(r.codes) == 12
     and not any(code.startswith(left_out) for code in r.codes)
-][:30]
-patients = sorted(
-    some, key=lambda r: -sum(map(lengths.get, r.codes)) / len(r.codes)
-)
+]
+patients = sorted(some, key=lambda r: -sum(map(lengths.get, r.codes)))
 token_explorer(patients, tokenizer, fair)
 
 # %% [markdown]
@@ -297,9 +314,11 @@ check("07.1", token_id)
 # ### A trap: one more special token
 #
 # Suppose you need an eighth special token, for unknown codes. The obvious
-# way is to put it after the seventh and move the codes up. But a trained
-# model has learned one vector for each *number*, and the vectors stay where
-# they are.
+# way is to put it after the seventh and move the codes up. If you are lucky,
+# you build the model anew from the longer vocabulary, and loading its saved
+# weights fails, because the table of vectors is one row short. But if you
+# only edit the tokenizer, nothing complains: the model has learned one vector
+# for each *number*, and the vectors stay where they are.
 
 # %%
 draw_moved_offset(tokenizer, "42833")
@@ -477,9 +496,11 @@ check("07.5", pad_batch)
 # %% [markdown]
 # ## Notes are made of pieces
 #
-# Codes are atoms, but notes remain text, and no list holds all their words.
-# Pieces can spell any word; lesson 16 comes back to that, for words that a
-# model has never met. How does `note_tokenizer` choose its pieces? It is a
+# Codes are atoms, but notes remain text, and no vocabulary could hold every
+# word in them. Pieces can spell any word; lesson 16 needs that, for words
+# that a model has never seen. How does `note_tokenizer` choose its pieces?
+# The answer also helps where codes must be written in pieces, as you will
+# see at the end. The tokenizer is a
 # [unigram language model](../course/book/glossary.md): training gives each
 # piece a probability, and the probability of a text is the product of those
 # of its pieces:
@@ -489,8 +510,8 @@ check("07.5", pad_batch)
 #
 # One way to cut a text into pieces is a
 # [segmentation](../course/book/glossary.md), and the tokenizer looks for
-# the most probable one. It has no piece for the whole word *toxic*. Here
-# are all its pieces of that word, in a
+# the most probable one. It has no piece for the whole word *toxic*. Here is
+# every piece that it could use for that word, in a
 # [lattice](../course/book/glossary.md):
 
 # %%
@@ -561,7 +582,9 @@ assert total(longest_first(word)) < total(note_tokenizer.pieces("toxic"))
 # \log p(\text{text}[s{:}e]), \qquad \text{best}(0) = 0,$$
 #
 # where $s$ runs over those places for which $\text{text}[s{:}e]$ is a
-# piece of the vocabulary.
+# piece of the vocabulary. Remember for each node which $s$ won: from the
+# last node, these winners lead back to the first, and the way is the best
+# path.
 #
 # Why logarithms? Multiply the probabilities of the longest note instead:
 
@@ -612,18 +635,18 @@ check("07.6", segment)
 # %% [markdown]
 # ## Codes that do not exist
 #
-# Pieces have a second danger. A model writes them one at a time, and the
-# result need not be a code at all. Build the smallest such model. All it
-# knows is how often one piece of `fair` directly follows another, or follows
-# the last `back` pieces. Let it write two thousand codes, and look each up
-# in ICD-9-CM.
+# The first danger of pieces was that rare codes break into digits. There is
+# a second one: a model writes pieces one at a time, and the result need not
+# be a code at all. Build the smallest such model. All it knows is how often
+# a piece of `fair` follows the `back` pieces before it, one, two or three.
+# Let it write two thousand codes, and look each up in ICD-9-CM.
 
 # %%
 def learn(back):
     follows = defaultdict(Counter)
     for code in times.elements():  # each code as often as it occurs
         row = ["begin"] * back + [*pieces_of[code], "end"]
-        for i in range(back, len(row)):
+        for i in range(back, len(row)):  # what follows the last pieces
             follows[tuple(row[i - back : i])][row[i]] += 1
     return follows
 
@@ -652,10 +675,13 @@ for back in (1, 2, 3):
     share = len(invented[back]) / len(texts)
     print(f"looks {back} back: {share:.0%} of its codes do not exist")
 
-# %%
+# %% tags=["hide-input"]
+# an invented code of three pieces, with its dot in the right place
 three_pieces = [pieces for pieces in invented[1] if len(pieces) == 3]
 looks_right = [p for p in three_pieces if "".join(p)[4:5] == "."]
 plausible = min(looks_right, key=lambda p: len("".join(p)) > 7)
+
+# %%
 draw_invented_code(plausible, pieces_of)
 
 # %% tags=["hide-input"]
@@ -664,15 +690,22 @@ n_invented = [len(pieces) for pieces in invented.values()]
 assert 160 < n_invented[0] < 800
 assert n_invented[0] > n_invented[1] > n_invented[2] > 0
 
+# %% [markdown]
+# Looking back further helps, and so would a larger vocabulary. But a model
+# chooses by probability, and even a large one can never promise not to
+# invent a code. With one token per code it cannot invent any. If you must
+# work with pieces, restrict the model: allow only pieces that still lead to
+# a code. Here are the letters of a code in a lattice of the pieces that a
+# model has. After "4" both "93" and "9" fit, but "9" is a dead end:
+
+# %%
+draw_dead_ends("493.20", "4", ["4", "9", "93", ".2", ".20", "20", "0"])
+
 
 # %% [markdown]
-# Looking back further helps, but a model chooses by probability, and so even
-# a large one can never promise not to invent a code. With one token per
-# code it cannot invent any. If you must work with pieces, restrict the
-# model: allow only pieces that still lead to a code. To find them, take each
-# code that begins with what is written, and draw the lattice of the rest of
-# that code. A piece may come next if it starts a path to the last node of
-# one of these lattices.
+# So take each code that begins with what is written, and look at the
+# lattice of the rest of that code. A piece may come next if it starts a path
+# to the last node of one of these lattices.
 #
 # ### 07.7 Pieces that can still become a code
 #
@@ -699,52 +732,60 @@ def next_pieces(
 check("07.7", next_pieces)
 
 # %% [markdown]
-# Does it cure the model that looks one piece back? Here `allowed` is a
-# simple rule that keeps to the pieces into which `fair` itself cuts each
-# code. Once you have solved the exercise, set `allowed = next_pieces`: it
-# permits every other path to a code too, and takes some 20 seconds.
+# Does your function cure the model that looks one piece back? As long as
+# everything is allowed, the model invents codes as before. Once you have
+# solved the exercise, set `allowed = next_pieces` and run the cell
+# again; it then takes up to half a minute.
 
 # %% tags=["hide-input"]
-# the simple rule: what follows in the cuts that fair makes
-cuts = {"".join(pieces): [*pieces, ""] for pieces in pieces_of.values()}
-following = defaultdict(set)
-for cut in cuts.values():
-    for i, piece in enumerate(cut):
-        following["".join(cut[:i])].add(piece)
+# what the restricted model writes: five hundred texts
+follows = learn(1)
+cuts = {"".join(pieces) for pieces in pieces_of.values()}
+all_pieces = sorted({p for pieces in pieces_of.values() for p in pieces})
 
 
-def cuts_of_fair(written, codes, pieces):
-    return following[written]
+def written_with(allowed):
+    rng = random.Random(SEED)
+    return [write_restricted(allowed, follows, rng) for _ in range(500)]
 
 
 # %%
+def everything(written, codes, pieces):
+    return {*pieces, ""}
+
+
 def write_restricted(allowed, follows, rng):
     row = ["begin"]
     while row[-1] != "":
         may = allowed("".join(row[1:]), list(cuts), all_pieces)
-        nexts = follows[(row[-1],)]
-        weights = [nexts[piece or "end"] + 0.01 for piece in sorted(may)]
-        row += rng.choices(sorted(may), weights)
+        weights = {p: follows[(row[-1],)][p or "end"] for p in sorted(may)}
+        if not any(weights.values()):  # none of them has been seen here
+            weights = dict.fromkeys(weights, 1)
+        row += rng.choices(list(weights), weights.values())
     return row[1:-1]
 
 
-allowed = cuts_of_fair  # or next_pieces
-all_pieces = sorted({p for pieces in pieces_of.values() for p in pieces})
-follows, rng = learn(1), random.Random(SEED)
-texts = [write_restricted(allowed, follows, rng) for _ in range(500)]
+allowed = everything  # then: next_pieces
+texts = written_with(allowed)
 n_wrong = sum(not exists(pieces) for pieces in texts)
-print(f"restricted: {n_wrong / len(texts):.0%} do not exist")
+print(f"{n_wrong / len(texts):.0%} of its codes do not exist")
 
 # %% tags=["hide-input"]
-# check: a restricted model invents no code
-assert n_wrong == 0
+# check: without a restriction it invents codes, with one it does not
+following = defaultdict(set)  # what follows in the cuts that fair makes
+for pieces in pieces_of.values():
+    for i, piece in enumerate([*pieces, ""]):
+        following["".join(pieces[:i])].add(piece)
+restricted = written_with(lambda written, *_: following[written])
+assert allowed is not everything or n_wrong > 0.08 * len(texts)
+assert all(map(exists, restricted))
 
 # %% [markdown]
 # ## What this costs, and what it cannot do
 #
-# A model's work grows with the number of tokens. Count them for patients
-# from whom no tokenizer has learned, with the same special tokens added in
-# each way of writing.
+# A model's work grows with the number of tokens. Count them for the
+# validation patients, which no tokenizer has seen, with the same special
+# tokens added each time.
 
 # %%
 visits = [visit for r in validation for visit in r.visits]
@@ -759,9 +800,13 @@ for name, cut in {"note_tokenizer": note_tokenizer, "fair": fair}.items():
     print(f"{name}: {pieces:,}, {pieces / as_codes:.1f} times as many")
 
 # %% [markdown]
-# Against `fair` the saving is less than half. Length alone would be no
-# reason to choose atoms; rare codes and invented codes are. But atoms have
-# a price too:
+# Against `fair` the saving is less than half, and a larger vocabulary would
+# save most of it too. Length alone is no reason to choose atoms. What
+# decides here is that no code can be invented, and that nothing has to be
+# spelled. Atoms have their price. That 427.31 and 427.41 are relatives is
+# written in their digits, but two tokens are two numbers: a model must find
+# it out from the patients, and a rare code has few. And some codes have no
+# token at all:
 
 # %%
 of_validation = [code for r in validation for code in r.codes]
@@ -815,7 +860,7 @@ assert len(unknown) < 0.1 * len(of_validation)
 #    segmentation?
 #
 # <details><summary>Answer</summary>
-# A long piece can leave a rest that only unlikely pieces can cover. The
+# A long piece can leave a remainder that only unlikely pieces can cover. The
 # sum over all pieces decides, and this rule looks at one piece at a time.
 # </details>
 #

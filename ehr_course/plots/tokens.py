@@ -46,12 +46,14 @@ class TokenCounts(NamedTuple):
     def title(self) -> str:
         """The counts as a sentence, for a title.
 
+        Special tokens are left out: both ways of writing need as many.
+
         >>> TokenCounts(codes=14, unseen=0, tokens=22, pieces=61).title
-        '14 codes: 22 tokens as codes, 61 subword pieces'
+        '14 codes: 14 tokens as codes, 61 subword pieces as text'
         """
         return (
-            f"{count(self.codes, 'code')}: {count(self.tokens, 'token')} as codes, "
-            f"{count(self.pieces, 'subword piece')}"
+            f"{count(self.codes, 'code')}: {count(self.tokens - self.special, 'token')} as codes, "
+            f"{count(self.pieces, 'subword piece')} as text"
         )
 
     @property
@@ -132,8 +134,8 @@ def draw_tokens(
 ) -> Picture:
     """Draw a patient as coloured tokens, and below as the pieces of a subword model.
 
-    At the top stand two strips of equal boxes, one for each token and one for each piece. Below
-    them a line is a visit, wrapped where it is long. A code has the colour of its ICD-9-CM
+    At the top stand two strips of equal boxes, one for each code's token and one for each piece;
+    special tokens, of which both ways need as many, are left out there. Below a line is a visit, wrapped where it is long. A code has the colour of its ICD-9-CM
     chapter and its token id beneath; all pieces of a code share its colour.
 
     Args:
@@ -298,12 +300,13 @@ def _wrapped(rows: Iterator[tuple[str, list[_Group]]]) -> list[_Line]:
     return lines
 
 
-def _colours(rows: Iterator[tuple[str, list[_Group]]]) -> list[str | None]:
-    """The colour of every box, from the first visit to the last."""
-    return [box.colour for _, groups in rows for group in groups for box in group]
+def _colours(rows: Iterator[tuple[str, list[_Group]]]) -> list[str]:
+    """The colour of every box but the special tokens', from the first visit to the last."""
+    boxes = (box for _, groups in rows for group in groups for box in group)
+    return [box.colour for box in boxes if box.colour is not None]
 
 
-def _draw_strips(axes: Axes, y: float, strips: dict[str, list[str | None]]) -> None:
+def _draw_strips(axes: Axes, y: float, strips: dict[str, list[str]]) -> None:
     """Draw a strip of equal boxes for each list of colours, all to one scale."""
     left = _MARGIN + _GUTTER
     step = min(0.14, (style.WIDTH - _MARGIN - left) / max(map(len, strips.values())))
@@ -315,8 +318,8 @@ def _draw_strips(axes: Axes, y: float, strips: dict[str, list[str | None]]) -> N
                     (left + place * step, y),
                     0.82 * step,
                     0.16,
-                    facecolor=colour or style.PAPER,
-                    edgecolor=colour or style.MUTED,
+                    facecolor=colour,
+                    edgecolor=colour,
                     linewidth=0.5,
                 )
             )

@@ -9,6 +9,7 @@ from itertools import accumulate, pairwise
 from ehr_course import icd9
 from ehr_course.plots import style
 from ehr_course.plots.drawings.canvas import MARGIN, MONO, WARNING, Canvas
+from ehr_course.plots.drawings.words import SENTENCE, meaning
 from ehr_course.plots.style import Picture
 
 _GAP = 0.05
@@ -139,10 +140,10 @@ def draw_invented_code(written: Sequence[str], pieces_of: Mapping[str, Sequence[
         having = [real for real, pieces in pieces_of.items() if pair in pairwise(pieces)]
         if not having:
             raise ValueError(f"the pieces {pair} stand together in no real code")
-        found.append(icd9.written(having[0]))
-    pairs = " and ".join(found)
+        found.append(having[0])
+    pairs = " and ".join(map(icd9.written, found))
     canvas = Canvas(
-        1.75,
+        1.5 + 0.22 * len(written),
         f"Each pair of pieces is real, but {code} does not exist",
         f"The invented code {code} in {len(written)} pieces, {' '.join(written)}. Each two "
         f"neighbours occur together in a real code: {pairs}.",
@@ -157,8 +158,92 @@ def draw_invented_code(written: Sequence[str], pieces_of: Mapping[str, Sequence[
     )
     for (one, other), real in zip(pairwise(boxes), found, strict=True):
         start, end = one.middle[0] + 0.04, other.middle[0] - 0.04
-        canvas.bracket(start, end, boxes[0].bottom + 0.05, real)
+        canvas.bracket(start, end, boxes[0].bottom + 0.05, icd9.written(real))
+    for i, real in enumerate(found):
+        said = f"{icd9.written(real)}: {meaning(real, SENTENCE).lower()}"
+        canvas.label((left, boxes[0].bottom + 0.54 + 0.22 * i), said)
     return canvas.finish()
+
+
+def draw_dead_ends(code: str, written: str, pieces: Sequence[str]) -> Picture:
+    """Draw which pieces fit the rest of a code, and which of them lead to its end.
+
+    Args:
+        code: the whole code, at most nine characters long.
+        written: its beginning, which is written already.
+        pieces: all that there are; those that occur in the rest are drawn.
+    """
+    if len(code) > 9 or not code.startswith(written):
+        raise ValueError(f"{code!r} is too long to draw, or does not begin with {written!r}")
+    edges = [
+        (start, end)
+        for start in range(len(written), len(code))
+        for end in range(start + 1, len(code) + 1)
+        if code[start:end] in pieces
+    ]
+    reached = {len(written)}  # the nodes at which a piece may begin
+    for start, end in sorted(edges):
+        reached |= {end} if start in reached else set()
+    leading = {len(code)}  # the nodes from which pieces lead to the end
+    for start, end in sorted(edges, reverse=True):
+        leading |= {start} if end in leading else set()
+    edges = [(start, end) for start, end in edges if start in reached]
+    next_ones = [(start, end) for start, end in edges if start == len(written)]
+    good = [code[start:end] for start, end in next_ones if end in leading]
+    dead = [code[start:end] for start, end in next_ones if end not in leading]
+    lanes = _lanes(edges)
+    n_lanes = max(lanes.values(), default=0) + 1
+    canvas = Canvas(
+        1.95 + 0.4 * n_lanes,
+        f"After {written}, {_listed(good)} can still become {code}"
+        + (f", {_listed(dead)} cannot" if dead else ""),
+        f"The pieces that fit the rest of {code} after {written}, as lines from node to node. "
+        f"Those that lead to its end: {_listed(good)}; dead ends: {_listed(dead)}.",
+        subtitle="Each line is a piece that fits these letters",
+    )
+    left, node = 1.2, 0.14
+    step = (style.WIDTH - MARGIN - 1.2 - left) / len(code)
+    y = canvas.top + 0.25 + 0.4 * n_lanes
+    for (start, end), lane in lanes.items():
+        up = y - 0.4 * (lane + 1) + 0.08
+        x0, x1 = left + start * step, left + end * step
+        ends = end in leading
+        look = (
+            {"colour": style.INK, "thick": 2.4}
+            if ends
+            else {"colour": WARNING, "thick": 1.6, "dashed": True}
+        )
+        canvas.path(
+            [
+                (x0 + 0.03, y - node / 2),
+                (x0 + 0.14, up),
+                (x1 - 0.14, up),
+                (x1 - 0.03, y - node / 2),
+            ],
+            **look,
+        )
+        canvas.label(
+            ((x0 + x1) / 2, up), code[start:end], mono=True, weight="bold" if ends else "normal",
+            colour=style.INK if ends else WARNING, align="center", on_line=True,
+        ).set_zorder(6)  # fmt: skip
+    for place in range(len(code) + 1):
+        x = left + place * step
+        on_way = place in leading and place in reached
+        fill = style.INK if on_way else "trap" if place in reached else "quiet"
+        canvas.box(x - node / 2, y - node / 2, node, node, fill=fill)
+    for place, letter in enumerate(code):
+        known = place < len(written)
+        canvas.box(
+            left + place * step + 0.12, y + 0.16, step - 0.24, 0.28, letter, mono=True,
+            weight="bold", fill="code" if known else "paper",
+        )  # fmt: skip
+    canvas.label((MARGIN, y + 0.3), "the letters", colour=style.INK)
+    canvas.bracket(left + 0.12, left + len(written) * step - 0.12, y + 0.48, "written")
+    return canvas.finish()
+
+
+def _listed(pieces: Sequence[str]) -> str:
+    return " and ".join(pieces) or "nothing"
 
 
 # ---------------------------------------------------------------------- paths through a lattice

@@ -8,7 +8,11 @@ from collections import Counter
 import pytest
 
 from ehr_course import icd9
-from ehr_course.plots.drawings.lattice import draw_invented_code, draw_lattice
+from ehr_course.plots.drawings.lattice import (
+    draw_dead_ends,
+    draw_invented_code,
+    draw_lattice,
+)
 from ehr_course.plots.drawings.overlaps import label_problems
 from ehr_course.plots.drawings.text_pieces import (
     draw_chapters_of_pieces,
@@ -274,3 +278,32 @@ def test_each_pair_of_an_invented_code_is_shown_in_a_real_one(written, pieces_of
 def test_a_pair_that_no_code_has_is_refused():
     with pytest.raises(ValueError, match="in no real code"):
         draw_invented_code(["▁42", "8."], {"486": ["▁4", "86"]})
+
+
+# ---------------------------------------------------------------------- pieces that lead nowhere
+
+
+@pytest.mark.parametrize(
+    ("code", "written", "pieces", "said"),
+    [
+        (
+            "493.20",
+            "4",
+            ["4", "9", "93", ".2", ".20", "20", "0"],
+            "After 4, 93 can still become 493.20, 9 cannot",
+        ),
+        ("V30.00", "V3", ["0", "0.", ".0", "00"], "After V3, 0 and 0. can still become V30.00"),
+        ("428.0", "42", ["8", "8."], "After 42, nothing can still become 428.0, 8 and 8. cannot"),
+    ],
+)
+def test_pieces_that_lead_to_the_end_are_told_from_dead_ends(code, written, pieces, said):
+    picture = draw_dead_ends(code, written, pieces)
+    assert label_problems(picture) == []
+    assert title(picture) == said
+    assert f"the rest of {code} after {written}" in picture.alternative_text
+
+
+@pytest.mark.parametrize("code", ["428.0000000", "250.00"])
+def test_a_code_too_long_or_of_another_beginning_is_refused(code):
+    with pytest.raises(ValueError, match="too long to draw, or does not begin"):
+        draw_dead_ends(code, "42", ["8"])
