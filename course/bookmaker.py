@@ -98,7 +98,8 @@ def for_the_book(notebook: NotebookNode) -> NotebookNode:
 
     A cell tagged ``claim:4`` gets the target ``claim-4``. A cell's picture gets the
     sentence beside it, its plain text, as its alternative text. A link to the glossary goes to the
-    term, one to another page of ``course/book`` to where that page stands. The section for those who know the tutorial, a lesson's last, is folded.
+    term, one to another page of ``course/book`` to where that page stands. The section for those
+    who know the tutorial, a lesson's last, is folded.
     """
     cells = []
     folded = False

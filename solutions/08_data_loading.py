@@ -5,6 +5,7 @@
 # Compare them with your own after you have tried.
 
 # %%
+import random
 from datetime import datetime
 from itertools import groupby
 
@@ -157,14 +158,14 @@ check("08.4", category)
 # %% [markdown]
 # ## 08.5 Split by patient
 #
-# The split is made among patients, before any row is looked at. After
-# that each row goes where its patient is. The vocabulary comes from the
-# training rows alone.
+# The test patients are drawn from the list of patients, where everybody
+# stands once however many rows they have. After that each row goes where
+# its patient is. The vocabulary comes from the training rows alone.
 
 # %% tags=["answer:08.5", "nbval-ignore-output"]
-def split_patients(rows, n_test):
-    subjects = list(dict.fromkeys(row[0] for row in rows))
-    chosen = set(subjects[:n_test])
+def split_patients(rows, n_test, seed):
+    patients = sorted({row[0] for row in rows})
+    chosen = set(random.Random(seed).sample(patients, n_test))
     train = [row for row in rows if row[0] not in chosen]
     test = [row for row in rows if row[0] in chosen]
     vocabulary = sorted({row[2] for row in train})
@@ -175,20 +176,26 @@ check("08.5", split_patients)
 
 
 # %% [markdown]
-# The alternative goes through the rows once, and meets the test patients
-# on its way.
+# The alternative collects the rows of each patient first, so that it also
+# has them at hand patient by patient.
 
 # %% tags=["alternative:08.5", "nbval-ignore-output"]
-def split_patients(rows, n_test):
-    chosen, train, test = [], [], []
-    known = set()
-    for row in rows:
-        subject = row[0]
-        if subject not in known and len(chosen) < n_test:
-            chosen.append(subject)
-        known.add(subject)
-        (test if subject in chosen else train).append(row)
-    return train, test, sorted({code for _, _, code in train})
+def split_patients(rows, n_test, seed):
+    places_of = {}
+    for i, row in enumerate(rows):
+        places_of.setdefault(row[0], []).append(i)
+    random.seed(seed)
+    train_places = set(range(len(rows)))
+    for subject_id in random.sample(sorted(places_of), n_test):
+        train_places.difference_update(places_of[subject_id])
+    train, test = [], []
+    for i, row in enumerate(rows):
+        (train if i in train_places else test).append(row)
+    vocabulary = []
+    for *_, code in sorted(train, key=lambda row: row[2]):
+        if code not in vocabulary:
+            vocabulary.append(code)
+    return train, test, vocabulary
 
 
 check("08.5", split_patients)

@@ -207,7 +207,8 @@ def _columns(
                 path.name,
                 "",
                 f"column {name!r} is missing (found: {', '.join(found)})",
-                "Name the columns with --note-column and --summary-column, in either case.",
+                "Name the columns with --note-column and --summary-column, in upper or lower "
+                "case.",
             )
     return note, summary
 

@@ -29,7 +29,7 @@ def is_code(text: str) -> bool:
     The shape is all that is looked at: ``"V99.99"`` has it, although no such code exists.
 
     Args:
-        text: a code with or without its dot, in either case, spaces around it allowed.
+        text: a code with or without its dot, in upper or lower case, spaces around it allowed.
 
     >>> [is_code(text) for text in ("428.0", " e849.7 ", "42", "42.80", "I50.9")]
     [True, True, False, False, False]

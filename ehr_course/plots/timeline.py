@@ -74,14 +74,14 @@ def repeats(record: PatientRecord) -> Repeats:
     """
     visits_of: dict[str, list[int]] = {}
     for i, visit in enumerate(record.visits):
-        for code in dict.fromkeys(visit.codes):
+        for code in visit.codes:
             visits_of.setdefault(code, []).append(i)
     lonely = Counter(places[0] for places in visits_of.values() if len(places) == 1)
     several = {code: places for code, places in visits_of.items() if len(places) > 1}
     return Repeats(
         dict(sorted(several.items(), key=lambda item: -len(item[1]))),
         [lonely[i] for i in range(len(record.visits))],
-        sum(len(set(visit.codes)) for visit in record.visits[1:]),
+        sum(len(visit.codes) for visit in record.visits[1:]),
         sum(len(places) - 1 for places in several.values()),
     )
 
@@ -94,7 +94,7 @@ def timeline_title(record: PatientRecord) -> str:
     'Woman, 64: 1 visit with 2 codes'
     """
     if len(record.visits) == 1:
-        codes = count(len(set(record.codes)), "code")
+        codes = count(len(record.codes), "code")
         return f"{style.who(record)}: 1 visit with {codes}"
     found = repeats(record)
     return f"{style.who(record)}: {found.again} of {found.later} later codes are repeats"
@@ -110,9 +110,9 @@ def describe_timeline(record: PatientRecord) -> str:
     ]
     several = f"Codes of several visits: {'; '.join(named)}. " if named else "No code comes back. "
     return (
-        f"Time line of a patient ({style.who(record).lower()}) with {visits}. Of {found.later} "
-        f"codes after the first visit, {found.again} had been there before. {several}"
-        f"Codes of one visit only: {', '.join(map(str, found.once))}."
+        f"Time line of a patient ({style.who(record).lower()}) with {visits}. "
+        f"Of {count(found.later, 'code')} after the first visit, {found.again} had been there "
+        f"before. {several}Codes of one visit only: {', '.join(map(str, found.once))}."
     )
 
 
@@ -164,6 +164,14 @@ def draw_timeline(record: PatientRecord) -> Picture:
             )
         )
         _draw_axes(axes, names, visit_times(record), first)
+        axes.hlines(
+            range(len(own)),
+            first - 0.5,
+            len(record.visits) - 0.5,
+            color=style.FAINT,
+            linewidth=0.8,
+            zorder=0,
+        )
         for row, code in enumerate(own):
             _draw_code(axes, row, found.visits_of[code], first)
         for row, numbers in enumerate(counts.values(), len(own)):
@@ -208,7 +216,6 @@ def _draw_axes(axes: Axes, names: list[str], times: Times, first: int) -> None:
     axes.spines["left"].set_visible(False)
     end = len(times.values)
     axes.set_xlim(first - 0.5, end - 0.5)
-    axes.hlines(range(len(names)), first - 0.5, end - 0.5, color=style.FAINT, lw=0.8, zorder=0)
     places = range(first, end)
     decimals = 1 if times.unit == "years" else 0
     labels = [f"{times.values[i]:.{decimals}f}" for i in places]

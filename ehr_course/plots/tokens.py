@@ -135,8 +135,9 @@ def draw_tokens(
     """Draw a patient as coloured tokens, and below as the pieces of a subword model.
 
     At the top stand two strips of equal boxes, one for each code's token and one for each piece;
-    special tokens, of which both ways need as many, are left out there. Below a line is a visit, wrapped where it is long. A code has the colour of its ICD-9-CM
-    chapter and its token id beneath; all pieces of a code share its colour.
+    special tokens, of which both ways need as many, are left out there. Below a line is a visit,
+    wrapped where it is long. A code has the colour of its ICD-9-CM chapter and its token id
+    beneath; all pieces of a code share its colour.
 
     Args:
         record: the patient.

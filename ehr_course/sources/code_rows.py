@@ -28,7 +28,7 @@ _OTHER_CODES = (
 )
 
 SEXES = {"F": "F", "FEMALE": "F", "M": "M", "MALE": "M"}
-"""How sexes are written, in either case."""
+"""How sexes are written, in upper or lower case."""
 
 
 def cohort_of_rows(

@@ -28,8 +28,8 @@ def load_code_table(
     Args:
         path: a .csv, .csv.gz or .parquet file.
         columns: the column of "patient", "visit", "code", "age", "sex", "time" and "sequence",
-            in either case; those that are not given are looked for under KNOWN_COLUMNS. The last
-            four may be absent.
+            in upper or lower case; those that are not given are looked for under KNOWN_COLUMNS.
+            The last four may be absent.
         malformed: whether a malformed row raises, or is dropped and counted.
         code_map: ICD-9-CM codes by the codes of the file.
 

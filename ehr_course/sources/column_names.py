@@ -15,7 +15,7 @@ KNOWN_COLUMNS = {
     "time": ("time", "admittime"),
     "sequence": ("sequence", "seq_num"),
 }
-"""What a table can say, and under which column names it is recognised, in either case."""
+"""What a table can say, and under which column names it is recognised, in upper or lower case."""
 
 _NEEDED = ("patient", "visit", "code")
 

@@ -15,7 +15,7 @@ DIAGNOSIS//ICD9CM//4280 Visit.admitted    a diagnosis of the visit, most importa
 ======================= ================= ======================================================
 
 What is read besides: HOSPITAL_ADMISSION and ADMISSION with anything after a slash; GENDER or SEX;
-and diagnoses of any of these spellings, in either case, with dots or without:
+and diagnoses of any of these spellings, in upper or lower case, with dots or without:
 DIAGNOSIS//ICD9CM//428.0, DIAGNOSIS//ICD//9//4280, ICD9CM//428.0, ICD9CM/428.0, ICD-9-CM/428.0.
 """
 

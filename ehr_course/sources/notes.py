@@ -84,7 +84,7 @@ def read_notes(
     """Read notes with summaries from a CSV or parquet file, one pair a row.
 
     A CSV is UTF-8 text separated by commas, as .csv or .csv.gz; values in quotation marks may hold
-    commas and line breaks. Column names may be in either case. White space around a text
+    commas and line breaks. Column names may be in upper or lower case. White space around a text
     is removed; nothing else of it is changed.
 
     Args:
@@ -281,7 +281,7 @@ def _choose_columns(
             file,
             "",
             f"column {' and '.join(map(repr, missing))} is missing (found: {_shown(header)})",
-            "Name the columns with note=, summary= and patient=, in either case.",
+            "Name the columns with note=, summary= and patient=, in upper or lower case.",
         )
     if patient is None:
         wanted += [name for name in _PATIENT_COLUMNS if name in there][:1]

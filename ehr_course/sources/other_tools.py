@@ -133,7 +133,8 @@ def load_omop(folder: Path, *, malformed: Malformed = "raise", code_map: CodeMap
     month_of_birth and day_of_birth, else the difference of the years.
 
     Args:
-        folder: with condition_occurrence, and perhaps person, as .csv or .csv.gz in either case.
+        folder: with condition_occurrence, and perhaps person, as .csv or .csv.gz in upper or
+            lower case.
         malformed: whether a malformed row raises, or is dropped and counted.
         code_map: ICD-9-CM codes by those of condition_source_value.
 
@@ -279,7 +280,7 @@ def _tables(folder: Path, needed: str, optional: str) -> dict[str, Path]:
 
 
 def is_table(path: Path, name: str) -> bool:
-    """Whether a file is the table of a name, as .csv or .csv.gz in either case."""
+    """Whether a file is the table of a name, as .csv or .csv.gz in upper or lower case."""
     return path.name.lower() in (f"{name}.csv", f"{name}.csv.gz")
 
 

@@ -28,7 +28,7 @@ _OTHER_DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 
 
 def find_tables(folder: Path, names: Sequence[str]) -> dict[str, Path]:
-    """Find each table's file in a folder: NAME.csv or NAME.csv.gz, in either case.
+    """Find each table's file in a folder: NAME.csv or NAME.csv.gz, in upper or lower case.
 
     Args:
         folder: where to look; folders inside it are not searched.
@@ -65,7 +65,7 @@ def find_tables(folder: Path, names: Sequence[str]) -> dict[str, Path]:
             folder,
             "",
             f"no file for {_listed(missing)}; found: {_contents(folder)}",
-            f"Put {looked} there (in either case).",
+            f"Put {looked} there (in upper or lower case).",
         )
     return found
 
@@ -102,7 +102,7 @@ class Table(RowFilter):
         numbers: Sequence[str] = (),
         malformed: Malformed,
     ) -> None:
-        """Read columns of a CSV file, whose names may be in either case.
+        """Read columns of a CSV file, whose names may be in upper or lower case.
 
         Args:
             name: the table's name in the report.
@@ -254,7 +254,7 @@ def _match_columns(wanted: Sequence[str], header: list[str], file: str) -> dict[
         file,
         "line 1",
         f"column {columns} is missing (found: {', '.join(header)})",
-        "Is this the right table? Column names may be in either case.",
+        "Is this the right table? Column names may be in upper or lower case.",
     )
 
 

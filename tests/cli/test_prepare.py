@@ -206,7 +206,8 @@ def test_an_empty_folder(ehr_course, tmp_path):
     assert said == (
         f"{tmp_path / 'empty'}: no file for PATIENTS, ADMISSIONS, DIAGNOSES_ICD; found: nothing, "
         "the folder is empty. Put PATIENTS.csv or PATIENTS.csv.gz, ADMISSIONS.csv or "
-        "ADMISSIONS.csv.gz, DIAGNOSES_ICD.csv or DIAGNOSES_ICD.csv.gz there (in either case).\n"
+        "ADMISSIONS.csv.gz, DIAGNOSES_ICD.csv or DIAGNOSES_ICD.csv.gz there (in upper or lower "
+        "case).\n"
     )
 
 

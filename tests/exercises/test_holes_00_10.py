@@ -57,8 +57,9 @@ HOLES = [
      "    visits = {}\n    for h, n, code in sorted(diagnoses, key=lambda row: int(row[1])):\n"
      "        visits.setdefault(time[h], []).append(code)\n"
      "    return [visits[t] for t in sorted(visits)]", "one_visit_for_a_time"),
-    ("08.5", "def split_patients(rows, n_test):\n    rows = list(dict.fromkeys(rows))\n"
-     "    test_ids = list(dict.fromkeys(row[0] for row in rows))[:n_test]\n"
+    ("08.5", "def split_patients(rows, n_test, seed):\n    rows = list(dict.fromkeys(rows))\n"
+     "    people = sorted({row[0] for row in rows})\n"
+     "    test_ids = random.Random(seed).sample(people, n_test)\n"
      "    train = [row for row in rows if row[0] not in test_ids]\n"
      "    test = [row for row in rows if row[0] in test_ids]\n"
      "    return train, test, sorted({row[2] for row in train})", "drops_repeated_rows"),

@@ -1,16 +1,18 @@
-"""A patient's time line: its title, its words and the picture."""
+"""A patient's time line: which codes come back, its words and the picture."""
 
-from collections import Counter
 from datetime import datetime
 
 import pytest
 from matplotlib.collections import PathCollection
+from matplotlib.colors import to_rgb
 
-from ehr_course.plots.style import chapter_name, chapter_of
+from ehr_course.plots import style
 from ehr_course.plots.timeline import (
-    chapter_counts,
+    MOST_ROWS,
+    MOST_VISITS,
     describe_timeline,
     draw_timeline,
+    repeats,
     timeline_title,
     visit_times,
 )
@@ -23,26 +25,57 @@ def record(*visits, sex="F", age=64):
 
 HEART = record(
     (("4280", "42731", "5849"), datetime(2101, 1, 1)),
-    (("4280",), datetime(2101, 7, 1)),
-    (("486", "V4581"), datetime(2103, 2, 6)),
+    (("4280", "486"), datetime(2101, 7, 1)),
+    (("486", "V4581", "4280", "2724"), datetime(2103, 2, 6)),
 )
 
 
-def drawn_marks(picture):
-    """Place on the axis, row and area of every mark."""
+def marks(picture):
+    """Place, row and whether it is filled, of every mark."""
     return [
-        (x, round(y), area)
+        (int(x), int(y), tuple(colour[:3]) != to_rgb(style.PAPER))
         for row in picture.axes[0].collections
         if isinstance(row, PathCollection)
-        for (x, y), area in zip(row.get_offsets(), row.get_sizes(), strict=True)
+        for (x, y), colour in zip(row.get_offsets(), row.get_facecolor(), strict=True)
     ]
+
+
+def row_names(picture):
+    return [label.get_text() for label in picture.axes[0].get_yticklabels()]
+
+
+def numbers(picture):
+    """Place, row and text of every number in the rows that count."""
+    return [(*text.get_position(), text.get_text()) for text in picture.axes[0].texts]
+
+
+# ---------------------------------------------------------------------- what comes back
+
+
+def test_codes_that_come_back_are_found():
+    found = repeats(HEART)
+    assert found.visits_of == {"4280": [0, 1, 2], "486": [1, 2]}
+    assert found.once == [2, 0, 2]
+    assert (found.again, found.later) == (3, 6)
+
+
+def test_repeats_are_what_an_earlier_visit_has(patient):
+    again = sum(
+        code in {c for visit in patient.visits[:i] for c in visit.codes}
+        for i, visit in enumerate(patient.visits)
+        for code in set(visit.codes)
+    )
+    assert repeats(patient).again == again
+    assert list(repeats(patient).visits_of) == sorted(
+        repeats(patient).visits_of, key=lambda code: -len(repeats(patient).visits_of[code])
+    )
 
 
 # ---------------------------------------------------------------------- words
 
 
 def test_the_title():
-    assert timeline_title(HEART) == "Woman, 64: 3 visits in 2.1 years, 4 chapters"
+    assert timeline_title(HEART) == "Woman, 64: 3 of 6 later codes are repeats"
 
 
 @pytest.mark.parametrize(
@@ -57,7 +90,7 @@ def test_the_title():
 )
 def test_the_title_says_who(sex, age, who):
     one_visit = record((("4280",), None), sex=sex, age=age)
-    assert timeline_title(one_visit) == f"{who}: 1 visit, 1 chapter"
+    assert timeline_title(one_visit) == f"{who}: 1 visit with 1 code"
 
 
 @pytest.mark.parametrize(
@@ -71,27 +104,31 @@ def test_the_title_says_who(sex, age, who):
         (None, ""),
     ],
 )
-def test_the_title_says_how_long(second, span):
+def test_the_words_say_how_long(second, span):
     pair = record((("4280",), datetime(2101, 1, 1)), (("4280",), second))
-    assert timeline_title(pair) == f"Woman, 64: 2 visits{span}, 1 chapter"
+    assert f"2 visits{span}. Of 1 code after" in describe_timeline(pair)
+    shown = [text.get_text() for text in draw_timeline(pair).texts]
+    assert any(text.startswith(f"2 visits{span}. Hollow") for text in shown)
 
 
 def test_the_alternative_text():
     assert describe_timeline(HEART) == (
-        "Time line of a patient (woman, 64), 3 visits in 2.1 years, with 3, 1 and 2 codes, "
-        "codes by chapter: Circulatory 3; Respiratory 1; Genitourinary 1; Health status (V) 1."
+        "Time line of a patient (woman, 64) with 3 visits in 2.1 years. Of 6 codes after the "
+        "first visit, 3 had been there before. Codes of several visits: 428.0 Congestive heart "
+        "failure, unspecified in 3; 486 Pneumonia, organism unspecified in 2. Codes of one visit "
+        "only: 2, 0, 2."
     )
+
+
+def test_the_alternative_text_where_nothing_comes_back():
+    one = record((("4280", "486"), datetime(2101, 1, 1)))
+    assert "No code comes back. Codes of one visit only: 2." in describe_timeline(one)
 
 
 def test_times_are_years_from_the_first_admission():
     times = visit_times(HEART)
     assert times.unit == "years"
     assert times.values == pytest.approx([0, 181 / 365.25, 766 / 365.25])
-
-
-def test_codes_are_counted_by_chapter_and_visit(patient):
-    for visit, counted in zip(patient.visits, chapter_counts(patient), strict=True):
-        assert counted == Counter(chapter_of(code) for code in visit.codes)
 
 
 # ---------------------------------------------------------------------- the picture
@@ -107,36 +144,56 @@ def test_the_picture_carries_title_and_alternative_text(patient):
     assert timeline_title(patient) in [text.get_text() for text in picture.texts]
 
 
-def test_there_is_a_mark_for_every_chapter_of_every_visit(patient):
-    rows = [label.get_text() for label in draw_timeline(patient).axes[0].get_yticklabels()]
-    expected = {
-        (time, rows.index(chapter_name(number)))
-        for time, counted in zip(visit_times(patient).values, chapter_counts(patient), strict=True)
-        for number in counted
-    }
-    drawn = {(x, y) for x, y, _ in drawn_marks(draw_timeline(patient))}
-    assert len(drawn) == len(expected)
-    for (x, y), (time, row) in zip(sorted(drawn), sorted(expected), strict=True):
-        assert y == row
-        assert x == pytest.approx(time)
+def test_a_mark_is_hollow_the_first_time_and_filled_from_then_on():
+    picture = draw_timeline(HEART)
+    assert row_names(picture)[0].startswith("428.0 Congestive")
+    assert marks(picture) == [
+        (0, 0, False),
+        (1, 0, True),
+        (2, 0, True),
+        (1, 1, False),
+        (2, 1, True),
+    ]
+    assert numbers(picture) == [(0, 2, "2"), (2, 2, "2")]
 
 
-def test_rows_stand_in_the_order_of_the_chapters():
-    rows = [label.get_text() for label in draw_timeline(HEART).axes[0].get_yticklabels()]
-    assert rows == ["Circulatory", "Respiratory", "Genitourinary", "Health status (V)"]
+def test_every_code_of_a_drawn_visit_has_a_mark_or_is_counted(patient):
+    picture = draw_timeline(patient)
+    for i in range(max(0, len(patient.visits) - MOST_VISITS), len(patient.visits)):
+        own = sum(x == i for x, *_ in marks(picture))
+        counted = sum(int(text) for x, _, text in numbers(picture) if x == i)
+        assert own + counted == len(set(patient.visits[i].codes))
 
 
-def test_a_mark_grows_with_its_codes():
-    areas = {(round(x, 3), y): area for x, y, area in drawn_marks(draw_timeline(HEART))}
-    two_codes, one_code = areas[(0.0, 0)], areas[(round(181 / 365.25, 3), 0)]
-    assert two_codes > one_code
+def test_many_codes_and_many_visits_are_cut_short():
+    codes = (
+        "4280",
+        "486",
+        "4019",
+        "2724",
+        "5849",
+        "5990",
+        "496",
+        "42731",
+        "41401",
+        "2449",
+        "5853",
+    )
+    visits = [((*codes, "0389"), datetime(2101 + i, 1, 1)) for i in range(MOST_VISITS + 3)]
+    picture = draw_timeline(record(*visits))
+    names = row_names(picture)
+    assert names[MOST_ROWS:] == ["2 more codes of several visits", "codes of one visit only"]
+    assert min(x for x, *_ in marks(picture)) == 3
+    assert all(filled for *_, filled in marks(picture))
+    shown = [text.get_text() for text in picture.texts]
+    assert any(text.startswith("The last 20 of 23 visits in 22.0 years.") for text in shown)
 
 
 @pytest.mark.parametrize(
     ("admitted", "label"),
     [
-        (datetime(2103, 1, 1), "years since the first admission"),
-        (datetime(2101, 3, 1), "days since the first admission"),
+        (datetime(2103, 1, 1), "each visit, years since the first admission"),
+        (datetime(2101, 3, 1), "each visit, days since the first admission"),
         (None, "number of the visit (an admission time is missing)"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import re
+from bisect import insort
 from calendar import isleap
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
@@ -205,14 +206,16 @@ Row = tuple[int, int, str]
 Split = tuple[list[Row], list[Row], list[str]]
 
 
-def _split_patients(rows: Sequence[Row], n_test: int) -> Split:
-    """Number the patients in the order in which the rows name them."""
-    number: dict[int, int] = {}
+def _split_patients(rows: Sequence[Row], n_test: int, seed: int) -> Split:
+    """Draw numbers of patients one by one, and ask of each row whether its patient was drawn."""
+    patients: list[int] = []
     for subject, _, _ in rows:
-        number.setdefault(subject, len(number))
+        if subject not in patients:
+            insort(patients, subject)
+    drawn = random.Random(seed).sample(patients, n_test)
     parts: tuple[list[Row], list[Row]] = ([], [])
     for row in rows:
-        parts[number[row[0]] < n_test].append(row)
+        parts[drawn.count(row[0])].append(row)
     train, test = parts
     return train, test, sorted({code for _, _, code in train})
 
@@ -224,7 +227,7 @@ def _fresh_rows(rng: random.Random) -> Arguments:
         for hadm_id in itertools.islice(hadm_ids, rng.randint(1, 2)):
             rows += [(subject, hadm_id, code) for code in rng.sample(CODES, rng.randint(1, 2))]
     rng.shuffle(rows)
-    return rows, rng.randint(1, len(subjects) - 1)
+    return rows, rng.randint(1, len(subjects) - 1), rng.randrange(1000)
 
 
 def _rows(text: str) -> list[Row]:
@@ -237,14 +240,18 @@ SPLIT = Exercise(
     id="08.5",
     reference=_split_patients,
     chosen=(
-        (_rows("7 104 4280, 3 101 4019, 7 109 0389, 3 101 25000, 5 102 486, 7 104 4019"), 1),
-        (_rows("9 120 5849, 2 121 4280, 9 122 4019, 4 123 486, 2 124 V5861, 4 123 0389"), 2),
-        (_rows("1 130 486, 2 131 486, 2 132 4280"), 1),
-        (_rows("5 150 486, 5 151 2724, 3 152 4280, 1 153 0389"), 2),
-        (_rows("8 140 4019, 6 141 4280, 6 142 4280, 8 143 0389"), 1),
-        (_rows("3 160 4280, 16 161 0389, 3 162 V5861"), 1),
-        (_rows("4 170 486, 6 171 4019, 4 172 486, 2 173 4280, 9 174 0389"), 3),
-        (_rows("5 150 486, 5 150 486, 3 152 4280, 3 152 4280, 1 153 0389, 1 153 0389"), 2),
+        (_rows("7 104 4280, 3 101 4019, 7 109 0389, 3 101 25000, 5 102 486, 7 104 4019"), 1, 3),
+        (_rows("9 120 5849, 2 121 4280, 9 122 4019, 4 123 486, 2 124 V5861, 4 123 0389"), 2, 0),
+        (_rows("1 130 486, 2 131 486, 2 132 4280"), 1, 1),
+        (_rows("5 150 486, 5 151 2724, 3 152 4280, 1 153 0389"), 2, 5),
+        (_rows("8 140 4019, 6 141 4280, 6 142 4280, 8 143 0389"), 1, 2),
+        (_rows("3 160 4280, 16 161 0389, 3 162 V5861"), 1, 4),
+        (_rows("4 170 486, 6 171 4019, 4 172 486, 2 173 4280, 9 174 0389"), 3, 7),
+        (_rows("5 150 486, 5 150 486, 3 152 4280, 3 152 4280, 1 153 0389, 1 153 0389"), 2, 6),
+        (_rows("5 150 486, 5 150 486, 3 152 4280, 3 152 4280, 1 153 0389, 1 153 0389"), 1, 11),
+        (_rows("10 180 486, 9 181 4280, 8 182 4019, 33 183 0389, 2 184 V5861, 10 185 2724"), 2, 8),
+        # From many patients, sample draws in another way than shuffle.
+        ([(n, 200 + n, CODES[n % 7]) for n in range(33, 0, -1)], 5, 9),
     ),
     fresh=_fresh_rows,
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ehr_course import icd9
 from ehr_course.plots import style
-from ehr_course.plots.drawings.canvas import MARGIN, MONO, WARNING, Box, Canvas
+from ehr_course.plots.drawings.canvas import FILLS, MARGIN, MONO, WARNING, Box, Canvas
 from ehr_course.plots.style import Picture
 from ehr_course.records import MAX_AGE, PatientRecord
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 _ROW = 0.2
-_TINTS = ("#cfe3e8", "#ffffff", "#8fb9c9", "#e8eef0")
+_TINTS = ("#cfe3e8", "#eceff1", "#8fb9c9", "#f7fafb")
 """The paper of a patient's first stay, second, and so on: neighbours differ in grey."""
 
 _ZERO = str(0)
@@ -70,10 +70,13 @@ def draw_tables(
         f"SUBJECT_ID and HADM_ID tie them together. Below, the record they become: "
         f"{style.who(record).lower()}, {style.count(len(record.visits), 'visit')} in time order.",
         subtitle="SUBJECT_ID ties a stay to its patient, and HADM_ID a code to its stay. "
-        "The rows stand as in the files",
+        "Rows are in file order",
     )
     top = canvas.top + 0.2
-    here = _table(canvas, MARGIN, top, "PATIENTS", person.rows(), person.columns, [], most_rows)
+    papers = [FILLS["prompt"]] * person.height
+    here = _table(
+        canvas, MARGIN, top, "PATIENTS", person.rows(), person.columns, papers, most_rows
+    )
     papers = [tint[hadm_id] for hadm_id in stays["hadm_id"]]
     there = _table(canvas, 2.78, top, "ADMISSIONS", stays.rows(), stays.columns, papers, most_rows)
     papers = [tint[hadm_id] for hadm_id in codes["hadm_id"]]
@@ -88,8 +91,8 @@ def draw_tables(
     boxes = _record(canvas, record, low, [tint[hadm_id] for hadm_id in ids])
     for table, box, at, what in (
         (here, boxes[0], boxes[0].middle[0], "sex and birth"),
-        (there, boxes[1], 3.75, "visits, in order of time"),
-        (far, boxes[1], 6.3, "codes, in order of SEQ_NUM"),
+        (there, boxes[1], 3.75, "visits in order of time; the first gives the age"),
+        (far, boxes[1], 6.3, "codes in order of SEQ_NUM"),
     ):
         canvas.arrow((at, table.bottom + 0.06), (at, box.y - 0.04), colour=style.INK)
         canvas.label((at, low - 0.32), what, colour=style.INK, align="center", on_line=True)
@@ -276,11 +279,11 @@ def draw_moved_births(people: pl.DataFrame, *, most: int = 6) -> Picture:
     canvas = Canvas(
         1.75 + 0.17 * len(lives),
         finding,
-        f"Lives of {len(lives)} patients, aligned at the first admission. Of {above.height:,} of "
+        f"Lives of {len(lives)} patients, aligned at the first admission. For {above.height:,} of "
         f"{people.height:,} patients the recorded age is {MAX_AGE} or more; the largest is "
         f"{largest}. {_BITS} bits of nanoseconds reach {_REACH_YEARS:.0f} years.",
-        subtitle="Each line is a life as the tables have it, from birth (dot) "
-        "to first admission (right end)",
+        subtitle=f"Each line is the life of one of {len(lives)} patients, as the tables have it, "
+        "from birth (dot) to first admission",
     )
     top, height = canvas.top + 0.32, 0.17 * len(lives)
     axes = canvas.plot(1.35, top, canvas.width - 1.6, height)
@@ -331,7 +334,7 @@ def draw_lost_zeros(pairs: Sequence[tuple[str | None, str]]) -> Picture:
         + "; ".join(f"{code or 'nothing'} becomes {text}" for code, text in pairs)
         + ".",
     )
-    places = MARGIN, 3.4
+    places = MARGIN, 4.1
     for x, words in zip(places, ("in the file", "after a detour through numbers"), strict=True):
         canvas.label((x, canvas.top + 0.1), words, colour=style.INK, weight="bold")
     y = canvas.top + 0.28
@@ -369,10 +372,10 @@ def _digits(text: str) -> str:
 
 def _meaning(text: str | None, *, is_empty: bool) -> str:
     if is_empty:
-        return "no code"
+        return "missing"
     if not icd9.is_code(text):
-        return "no ICD-9 code"
-    return style.code_title(icd9.normalize(text)) or "no ICD-9 code"
+        return "not a valid code"
+    return style.code_title(icd9.normalize(text)) or "not a valid code"
 
 
 def _cut(text: str, room: float) -> str:
@@ -418,7 +421,7 @@ def draw_orders(stays: Sequence[tuple[int, int, datetime]]) -> Picture:
         subtitle="One patient's stays as boxes, each with its HADM_ID. A line joins the same stay",
     )
     left = 1.25
-    width = min(1.15, (canvas.width - MARGIN - left) / len(stays) - 0.1)
+    width = min(1.45, (canvas.width - MARGIN - left) / len(stays) - 0.1)
     rank = {stay: i for i, stay in enumerate(right)}
     above: dict = {}
     y = canvas.top + 0.14

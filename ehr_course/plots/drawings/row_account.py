@@ -21,7 +21,7 @@ def draw_account(report: LoadReport, planted: Mapping[str, int] | None = None) -
 
     Args:
         report: of a loader.
-        planted: rows by reason, where it is known how many bad ones there are.
+        planted: rows by reason, where it is known how many were planted.
     """
     planted = planted or {}
     read, used = sum(report.rows_read.values()), sum(report.rows_used.values())
@@ -32,9 +32,9 @@ def draw_account(report: LoadReport, planted: Mapping[str, int] | None = None) -
     if not total and not planted:
         finding = "No row was dropped"
     elif planted and drops == dict(planted):
-        finding = f"All {total:,} bad rows were caught, each for the right reason"
+        finding = f"All {total:,} planted rows were found, each for the right reason"
     elif planted:
-        finding = f"{sum(planted.values()):,} rows were bad, and {total:,} were dropped"
+        finding = f"{sum(planted.values()):,} rows were planted, and {total:,} were dropped"
     else:
         finding = f"{total:,} of {read:,} rows were dropped, each for one reason"
     listed = "; ".join(

@@ -152,13 +152,13 @@ def test_births_of_several_distances_are_not_called_exact():
 
 def test_lost_zeros_show_what_a_code_becomes():
     picture = readable(drawings.draw_lost_zeros([("0389", "389.0"), (None, "nan")]))
-    assert {"Unspecified septicemia", "Conductive hearing loss", "no code"} <= set(words(picture))
+    assert {"Unspecified septicemia", "Conductive hearing loss", "missing"} <= set(words(picture))
     assert "0389 becomes 389.0; nothing becomes nan" in picture.alternative_text
 
 
 def test_a_number_of_the_wrong_shape_is_no_code():
     picture = readable(drawings.draw_lost_zeros([("04149", "4149.0"), ("00845", "845.0")]))
-    assert {"no ICD-9 code", "Ankle sprain"} <= set(words(picture))
+    assert {"not a valid code", "Ankle sprain"} <= set(words(picture))
 
 
 def test_a_code_without_a_zero_survives():
@@ -198,7 +198,8 @@ def test_a_leak_is_marked_for_each_patient_on_both_sides(records):
     scores = Scores(0.42, 0.17), Scores(0.15, 0.16)
     picture = readable(draw_leak(records, half, train, scores))
     torn = len(several[::2])
-    assert title(picture) == "Split by visits, the test promises 42%; new patients get 17%"
+    finding = "Split by visits, memory seems to score 42%; on new patients it scores 17%"
+    assert title(picture) == finding
     assert f"{torn} are on both sides when visits are split, and 0" in picture.alternative_text
     assert {"42%", "17%", "15%", "16%"} <= set(words(picture))
     marks = [a for a in picture.findobj(FancyArrowPatch) if a.get_edgecolor()[:3] == rgb(WARNING)]
@@ -262,8 +263,8 @@ def report(**drops: int) -> LoadReport:
 @pytest.mark.parametrize(
     ("drops", "planted", "finding"),
     [
-        ({"NO_CODE": 12, "NO_DIAGNOSIS": 8}, (12, 8), "All 20 bad rows were caught"),
-        ({"NO_CODE": 12}, (12, 8), "20 rows were bad, and 12 were dropped"),
+        ({"NO_CODE": 12, "NO_DIAGNOSIS": 8}, (12, 8), "All 20 planted rows were found"),
+        ({"NO_CODE": 12}, (12, 8), "20 rows were planted, and 12 were dropped"),
         ({"NO_CODE": 3_200}, None, "3,200 of 4,934 rows were dropped"),
         ({}, None, "No row was dropped"),
     ],
