@@ -29,9 +29,9 @@ def load_mimic3(folder: str | Path, *, malformed: Malformed = "raise") -> Cohort
     """Load patient records from MIMIC-III tables.
 
     Reads PATIENTS, ADMISSIONS and DIAGNOSES_ICD, as .csv or .csv.gz, file and column names in
-    upper or lower case. Patients come by rising subject_id, visits by ADMITTIME (then HADM_ID), codes by
-    SEQ_NUM compared as numbers. Codes lose dots and lower case and keep leading zeros; a code
-    that a visit repeats is kept once.
+    upper or lower case. Patients come by rising subject_id, visits by ADMITTIME (then HADM_ID),
+    codes by SEQ_NUM compared as numbers. Codes lose dots and lower case and keep leading zeros; a
+    code that a visit repeats is kept once.
 
     Age is in completed years, by the calendar, on the day of the first admission of the record;
     above 89 it is 90. MIMIC-III moves the births of those patients some 300 years back, which
