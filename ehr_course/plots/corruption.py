@@ -127,7 +127,7 @@ def summarise(visits: Sequence[Sequence[Step]]) -> str:
     """What was corrupted, in few words: a title.
 
     >>> summarise([align(["4280", "486", "5849"], ["4280", "<mask>"]), align(["42"], ["42"])])
-    '2 of 4 codes are left: 2 hidden'
+    '2 of 4 codes are gone: 2 hidden'
     """
     fates = [step.fate for visit in visits for step in visit]
     lost = [
@@ -137,8 +137,9 @@ def summarise(visits: Sequence[Sequence[Step]]) -> str:
     ]
     if not lost:
         return f"Nothing is corrupted: {count(len(fates), 'code')} as before"
-    verb = "is" if fates.count(Fate.KEPT) == 1 else "are"
-    return f"{fates.count(Fate.KEPT)} of {count(len(fates), 'code')} {verb} left: {_listed(lost)}"
+    gone = len(fates) - fates.count(Fate.KEPT)
+    verb = "is" if gone == 1 else "are"
+    return f"{gone} of {count(len(fates), 'code')} {verb} gone: {_listed(lost)}"
 
 
 def describe_corruption(visits: Sequence[Sequence[Step]]) -> str:

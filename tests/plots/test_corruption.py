@@ -85,13 +85,13 @@ def test_an_empty_record_cannot_be_laid_under_a_clean_one(code_tokenizer):
 # ---------------------------------------------------------------------- words
 
 
-def test_the_title_counts_what_is_left():
+def test_the_title_counts_what_is_gone():
     visits = [
         align(CLEAN, ["4280", "<mask>", "0389"]),
         align(CLEAN, ["486", "5849", "0389"]),
         align(CLEAN, ["4280", "25000", "5849", "V103"]),
     ]
-    assert summarise(visits) == "7 of 12 codes are left: 2 hidden, 1 deleted and 2 replaced"
+    assert summarise(visits) == "5 of 12 codes are gone: 2 hidden, 1 deleted and 2 replaced"
 
 
 def test_a_title_for_nothing_corrupted():
@@ -101,8 +101,8 @@ def test_a_title_for_nothing_corrupted():
 def test_the_alternative_text():
     visits = [align(["42731"], ["42731"]), align(CLEAN, ["4280", "<mask>", "0389"])]
     assert describe_corruption(visits) == (
-        "A patient of 2 visits before and after corruption, 1 of them corrupted. 3 of 5 codes "
-        "are left: 2 hidden behind 1 <mask>; 486, for instance, is hidden."
+        "A patient of 2 visits before and after corruption, 1 of them corrupted. 2 of 5 codes "
+        "are gone: 2 hidden behind 1 <mask>; 486, for instance, is hidden."
     )
 
 

@@ -1,10 +1,9 @@
-"""The drawings of lesson 09: a damaged record, its right answer, and what a model learns of it."""
+"""The drawings of lesson 09: a damaged record, its right answer, and the traps on the way."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -25,7 +24,12 @@ _HIGH = 0.28
 
 
 def draw_places(
-    tokenizer: CodeTokenizer, clean: Sequence[int], batch: Batch, row: int = 0
+    tokenizer: CodeTokenizer,
+    clean: Sequence[int],
+    batch: Batch,
+    row: int = 0,
+    *,
+    targets: bool = True,
 ) -> Picture:
     """Draw one patient of a batch: the clean record, and what encoder and decoder are given.
 
@@ -37,6 +41,7 @@ def draw_places(
         clean: the ids of the clean record.
         batch: int64 (batch, length), with `input_ids`, `decoder_input_ids` and `labels`.
         row: the patient's row.
+        targets: whether to draw the decoder's input and the labels, or leave them open.
     """
     damaged = [i for i in batch["input_ids"][row].tolist() if i != tokenizer.pad_id]
     labels = [i for i in batch["labels"][row].tolist() if i != NOT_SCORED]
@@ -58,25 +63,33 @@ def draw_places(
         said = f"the labels lack {missing} of the {len(clean)} tokens"
     elif any(wrong):
         answer = answers[wrong.index(True)]
-        title = f"A leak: the damage stands in the labels too, and {answer} counts as right"
+        title = f"A leak: the damage is in the labels too, and {answer} counts as right"
         verb = "belongs" if sum(wrong) == 1 else "belong"
         said = f"{sum(wrong)} of {len(labels)} labels {verb} to the damage"
     else:
         title = "The encoder reads the damage; the decoder must write what was there"
         said = f"all {len(labels)} labels are those of the clean record"
     lost = f"{count(touched, 'code')} of this record {'is' if touched == 1 else 'are'} damaged"
-    canvas = Canvas(
-        3.32,
-        title,
-        f"A record of {len(clean)} tokens in four rows. {lost}, the encoder reads "
-        f"{count(len(damaged), 'token')}, and {said}.",
-        subtitle="One patient of a batch. Arrows: the token that it should write, it reads next.",
-    )
+    given = f"{lost}, the encoder reads {count(len(damaged), 'token')}"
+    subtitle = "At the end of a row: how many tokens it has; a wide box is one token."
+    if not targets:
+        title = f"{lost}: the decoder must write what was there"
+        said = f"A record of {len(clean)} tokens. {given}, and the decoder's answer is open."
+    else:
+        said = f"A record of {len(clean)} tokens in four rows. {given}, and {said}."
+        subtitle = f"Arrows: each token it should write is what it reads next. {subtitle}"
+    canvas = Canvas(3.36 if targets else 2.76, title, said, subtitle=subtitle)
     places = _Columns(canvas, record, left=1.3, right=6.42)
     tops = [canvas.top + 0.12 + y for y in (0.0, 0.5, 1.14, 1.76)]
     names = ("the patient", "encoder reads", "decoder reads", "it must write")
     small = ("", "input_ids", "decoder_input_ids", "labels")
-    for top, name, variable in zip(tops, names, small, strict=True):
+    if not targets:
+        tops, names, small = tops[:3], (*names[:2], "decoder writes"), (*small[:2], "")
+    lengths = [len(clean), len(damaged), len(labels), len(labels)]
+    end = places.end + 0.03
+    for top, name, variable, length in zip(tops, names, small, lengths, strict=False):
+        if targets or top != tops[-1]:
+            canvas.label((end + 0.08, top + 0.03), f"{length}", colour=style.INK, align="center")
         canvas.label((MARGIN, top + (0.06 if variable else 0.14)), name, colour=style.INK)
         if variable:
             canvas.label((MARGIN, top + 0.22), variable, mono=True)
@@ -86,29 +99,34 @@ def draw_places(
     for i, step in enumerate(steps):
         if step.fate is Fate.DELETED:
             places.gap(tops[1], i)
-            if missing:
+            if targets and missing:
                 places.gap(tops[3], i)
-    begins = [(first, first) for first, _ in under_labels]
-    read = places.row(tops[2], tokenizer.tokens(decoder_input), begins)
-    asked = [any(steps[i].fate is not Fate.KEPT for i in range(a, b + 1)) for a, b in under_labels]
-    write = places.row(tops[3], answers, under_labels, changed=asked, wrong=wrong)
-    for one, following in zip(write, read[1:], strict=False):
-        if one and following:
-            start = one.x + min(one.width, 0.4) / 2, one.y - 0.02
-            end = following.x + min(following.width, 0.4) / 2, following.bottom + 0.02
-            canvas.arrow(start, end, colour="#9aa3b0", thick=0.8)
+    if targets:
+        begins = [(first, first) for first, _ in under_labels]
+        read = places.row(tops[2], tokenizer.tokens(decoder_input), begins)
+        asked = [
+            any(steps[i].fate is not Fate.KEPT for i in range(a, b + 1)) for a, b in under_labels
+        ]
+        write = places.row(tops[3], answers, under_labels, changed=asked, wrong=wrong)
+        for one, following in zip(write, read[1:], strict=False):
+            if one and following:
+                start = one.x + min(one.width, 0.4) / 2, one.y - 0.02
+                goal = following.x + min(following.width, 0.4) / 2, following.bottom + 0.02
+                canvas.arrow(start, goal, colour="#9aa3b0", thick=0.8)
+    else:
+        places.open(tops[2])
 
     x, wide = 6.6, 0.86
     encoder = canvas.box(x, tops[1] - 0.09, wide, _HIGH + 0.18, "encoder", fill="encoder")
-    decoder = canvas.box(x, tops[2], wide, tops[3] + _HIGH - tops[2], "decoder", fill="decoder")
+    decoder = canvas.box(x, tops[2], wide, tops[-1] + _HIGH - tops[2], "decoder", fill="decoder")
     canvas.arrow(encoder.side("bottom"), decoder.side("top"))
-    end = places.end + 0.03
     canvas.arrow((end, encoder.middle[1]), encoder.side("left"))
-    canvas.arrow((end, tops[2] + _HIGH / 2), (x, tops[2] + _HIGH / 2))
-    canvas.arrow((x, tops[3] + _HIGH / 2), (end, tops[3] + _HIGH / 2))
-    y = tops[3] + _HIGH + 0.24
+    if targets:
+        canvas.arrow((end, tops[2] + _HIGH / 2), (x, tops[2] + _HIGH / 2))
+    canvas.arrow((x, tops[-1] + _HIGH / 2), (end, tops[-1] + _HIGH / 2))
+    y = tops[-1] + _HIGH + 0.24
     entries = {"mask": "one mask for what is hidden"} if MASK in tokenizer.tokens(damaged) else {}
-    if any(wrong):
+    if targets and any(wrong):
         entries["trap"] = "a wrong label"
     canvas.key(MARGIN, y, {"code": "a code", "special": "a marker", **entries})
     return canvas.finish()
@@ -149,6 +167,12 @@ class _Columns:
             x, width = self._at(self.shown, self.shown)
             self._canvas.label((x + width / 2, y + _HIGH / 2), _MORE, align="center")
         return boxes
+
+    def open(self, y: float) -> None:
+        """Draw a row of places that are still to be written."""
+        for column in range(self.shown):
+            x, width = self._at(column, column)
+            self._canvas.box(x, y, width, _HIGH, "?", dashed=True)
 
     def gap(self, y: float, column: int) -> None:
         """Draw an empty place with a dashed edge: something was taken away here."""
@@ -240,7 +264,7 @@ def _changed(steps: Sequence[Step]) -> list[bool]:
 
 
 def draw_spans(drawn: np.ndarray, cut: np.ndarray, mean: float) -> Picture:
-    """Draw how often each length of a span comes: as drawn, and as it fits into the visits.
+    """Draw how often each length of a span occurs: as drawn, and as it fits into the visits.
 
     Args:
         drawn: int (spans,), lengths as drawn, each 1 or more.
@@ -266,7 +290,16 @@ def draw_spans(drawn: np.ndarray, cut: np.ndarray, mean: float) -> Picture:
     left.patch.set_visible(False)  # it would cover the key
     top = 1.18 * max(*as_drawn, *as_cut)
     _bars(left, as_drawn, top, most)
-    left.bar([1], [zero], width=0.7, color=style.PAPER, edgecolor=style.INK, hatch="////", lw=0.8)
+    left.bar(
+        [1],
+        [zero],
+        bottom=as_drawn[0] - zero,
+        width=0.7,
+        color=style.PAPER,
+        edgecolor=style.INK,
+        hatch="////",
+        lw=0.8,
+    )
     canvas.box(2.0, y, 0.2, 0.14, edge=style.INK, hatched=True, rounded=False)
     canvas.label((2.27, y + 0.07), f"drawn as zero: {zero:.1%}")
     exact = [math.exp(-mean) * mean**k / math.factorial(k) for k in range(most)]
@@ -278,7 +311,7 @@ def draw_spans(drawn: np.ndarray, cut: np.ndarray, mean: float) -> Picture:
 
 
 def _shares(lengths: np.ndarray, most: int) -> list[float]:
-    """How often each length from 1 to most comes; the last one stands for all from there on."""
+    """How often each length from 1 to most occurs; the last one stands for all from there on."""
     return (np.bincount(np.minimum(lengths, most), minlength=most + 1)[1:] / len(lengths)).tolist()
 
 
@@ -324,9 +357,10 @@ def draw_kinds(
         "Only infilling says where something is missing",
         f"One visit of {count(len(clean), 'code')} and {len(rows)} damaged copies, each code "
         f"under its own: {lengths} tokens.",
-        subtitle="One visit, damaged in each way. On the right: how many tokens are left.",
+        subtitle="One visit, damaged in each way. A wide mask is one token.",
     )
     places = _Columns(canvas, clean, left=1.0, right=6.95)
+    canvas.label((7.35, canvas.top - 0.02), "tokens", align="right")
     y = canvas.top + 0.1
     canvas.label((MARGIN, y + _HIGH / 2), "clean", colour=style.INK, weight="bold")
     places.row(y, clean, [(i, i) for i in range(len(clean))])
@@ -339,7 +373,8 @@ def draw_kinds(
             canvas.label((MARGIN, y + _HIGH / 2), name, colour=style.INK, weight="bold")
             before = name
         under, after = _under_input(steps), [step.after for step in steps if step.after]
-        places.row(y, after, under, changed=_changed(steps))
+        replaced = [step.fate is Fate.REPLACED for step in steps if step.after]
+        places.row(y, after, under, changed=replaced, wrong=replaced)
         for i, step in enumerate(steps):
             if step.fate is Fate.DELETED:
                 places.gap(y, i)
@@ -351,7 +386,7 @@ def draw_kinds(
     canvas.label((x + 0.27, y), "deleted")
     x += 0.27 + style.text_width("deleted", style.SMALL) + 0.25
     canvas.box(x - 0.02, y - 0.09, 0.24, 0.18, edge=style.INK, rounded=False)
-    canvas.box(x, y - 0.07, 0.2, 0.14, fill="code", edge=style.INK, rounded=False)
+    canvas.box(x, y - 0.07, 0.2, 0.14, fill="trap", edge=style.INK, rounded=False)
     canvas.label((x + 0.27, y), "another code in its place")
     return canvas.finish()
 
@@ -360,7 +395,90 @@ def _listed(numbers: Sequence[int]) -> str:
     return " and ".join(map(str, numbers))
 
 
-# ---------------------------------------------------------------------- two traps
+# ---------------------------------------------------------------------- traps
+
+
+def draw_emptied(tokenizer: CodeTokenizer, visit: Sequence[int], kept: Sequence[int]) -> Picture:
+    """Draw a visit all of whose codes are to be deleted, and what the library leaves of it.
+
+    Args:
+        tokenizer: of the codes.
+        visit: the ids of its codes, without markers.
+        kept: the ids of those that the library keeps.
+    """
+    codes, left = tokenizer.tokens(list(visit)), tokenizer.tokens(list(kept))
+    canvas = Canvas(
+        2.32,
+        "Delete the only code, and no visit is left; the library keeps it"
+        if len(codes) == len(left)
+        else f"Delete all {len(codes)} codes, and no visit is left; "
+        f"the library keeps {count(len(left), 'code')}",
+        f"Three rows: a visit of {count(len(codes), 'code')}, the same without any, and what the "
+        f"library makes of it, {count(len(left), 'code')}.",
+        subtitle="A dashed place: a code that was deleted.",
+    )
+    opens, closes = tokenizer.tokens([tokenizer.visit_start_id, tokenizer.visit_end_id])
+    clean = [opens, *codes, closes]
+    places = _Columns(canvas, clean, left=1.9, right=7.3)
+    steps = align(codes, left)
+    rows = {
+        "the visit": [True] * len(codes),
+        "every code deleted": [False] * len(codes),
+        "from the library": [step.fate is Fate.KEPT for step in steps],
+    }
+    y = canvas.top + 0.14
+    for name, stays in rows.items():
+        canvas.label((MARGIN, y + _HIGH / 2), name, colour=style.INK)
+        shown = [0, *(i for i, here in enumerate(stays, 1) if here), len(clean) - 1]
+        places.row(y, [clean[i] for i in shown], [(i, i) for i in shown])
+        for i, here in enumerate(stays, 1):
+            if not here:
+                places.gap(y, i)
+        y += 0.42
+    return canvas.finish()
+
+
+def draw_special_tokens(
+    tokenizer: CodeTokenizer,
+    visit: Sequence[int],
+    naive: np.ndarray,
+    proper: Sequence[int],
+    row: int,
+) -> Picture:
+    """Draw a visit whose codes were replaced by ids of any kind, and by codes only.
+
+    Args:
+        tokenizer: of the codes.
+        visit: the ids of its codes, without markers.
+        naive: int (copies, codes), ids in their places, drawn from 0 up.
+        proper: one copy as the library replaces its codes.
+        row: the naive copy to draw.
+    """
+    spoilt = float((naive < len(SPECIAL_TOKENS)).any(axis=1).mean())
+    drawn = naive[row].tolist()
+    special = [i < len(SPECIAL_TOKENS) for i in drawn]
+    names = sorted(
+        {token for token, yes in zip(tokenizer.tokens(drawn), special, strict=True) if yes}
+    )
+    canvas = Canvas(
+        2.5,
+        f"Draw ids from zero up, and {spoilt:.0%} of such visits get a special token",
+        f"Three rows: a visit of {count(len(visit), 'code')}, the same with any ids, among them "
+        f"{', '.join(names) or 'no special token'}, and with other codes only. Of {len(naive):,} "
+        f"copies {spoilt:.0%} get a special token.",
+        subtitle=f"Every code of a visit replaced. The share is that of {len(naive):,} copies.",
+    )
+    rows = {"the visit": list(visit), "any id": drawn, "from the library": list(proper)}
+    tokens = {name: tokenizer.tokens(ids) for name, ids in rows.items()}
+    places = _Columns(canvas, tokens["the visit"], left=1.3, right=7.46)
+    y = canvas.top + 0.14
+    for name, some in tokens.items():
+        canvas.label((MARGIN, y + _HIGH / 2), name, colour=style.INK)
+        bad = special if name == "any id" else [False] * len(some)
+        places.row(y, some, [(i, i) for i in range(len(some))], changed=bad, wrong=bad)
+        y += 0.42
+    canvas.key(MARGIN, y + 0.08, {"code": "a code", "trap": "a special token: no code at all"})
+    return canvas.finish()
 
 
 def draw_lost_input(
@@ -455,138 +573,3 @@ def draw_marks(
     x = MARGIN + 0.27 + style.text_width("hidden: should be marked", style.SMALL) + 0.25
     canvas.key(x, y, {"trap": "marked, though it was not hidden"})
     return canvas.finish()
-
-
-# ---------------------------------------------------------------------- two trainings
-
-
-class Found(NamedTuple):
-    """What a model writes that its damaged records do not have.
-
-    Attributes:
-        right: how many of the lost codes it writes when it reads the damaged record.
-        added: how many codes it writes then that the damaged record does not have.
-        right_alone: how many of the lost codes it writes from nothing but age and sex.
-        added_alone: how many codes it writes then that the damaged record does not have.
-    """
-
-    right: int
-    added: int
-    right_alone: int
-    added_alone: int
-
-
-def draw_trainings(
-    losses: Mapping[str, Sequence[float]], found: Mapping[str, Found], lost: int, guess: float
-) -> Picture:
-    """Draw the loss of two trainings beside what each model restores.
-
-    Args:
-        losses: the loss of each step, in nats, by the name of the training.
-        found: what each model restores, by the same names.
-        lost: how many codes the damage took away.
-        guess: the share of them that is the most common one.
-    """
-    names = list(losses)
-    last = {name: _smooth(losses[name])[-1] for name in names}
-    low, high_loss = sorted(names, key=last.get)
-    restored = {name: f"{found[name].right / lost:.0%}" for name in names}
-    title = (
-        f"“{low}” has the lower loss and restores {restored[low]} of the lost codes, "
-        f"“{high_loss}” {restored[high_loss]}"
-    )
-    said = "; ".join(
-        f"{name} ends at {last[name]:.2f} nats and restores {one.right} with "
-        f"{count(one.added, 'code')} added, and {one.right_alone} with "
-        f"{one.added_alone:,} from age and sex alone"
-        for name, one in found.items()
-    )
-    canvas = Canvas(
-        3.86,
-        title,
-        f"Two losses over {len(losses[names[0]])} steps, and bars of codes restored out of "
-        f"{lost:,} lost ones: {said}. The most common lost code makes up {guess:.1%}.",
-        subtitle="Right: held-out patients. Below the bars: how many added codes are right.",
-    )
-    y, high = canvas.top + 0.38, 1.72
-    left = canvas.plot(0.62, y, 2.5, high, "the loss")
-    styles = dict(zip(names, ("--", "-"), strict=False))
-    colours = dict(zip(names, (WARNING, FILLS["code"]), strict=False))
-    for name in names:
-        curve = _smooth(losses[name])
-        left.plot(range(len(curve)), curve, styles[name], color=colours[name], lw=1.8)
-    left.set_xlabel("training step")
-    left.set_ylabel("loss in nats")
-    left.set_ylim(bottom=0)
-    above = left.get_ylim()[1] / 9  # a line of letters
-    lowest = -above
-    for name in sorted(names, key=last.get):  # beside the end of its curve
-        lowest = max(last[name], lowest + above)
-        left.text(
-            1.04 * len(losses[name]),
-            lowest,
-            name,
-            size=style.SMALL,
-            color=colours[name],
-            va="center",
-            clip_on=False,
-        )
-    right = canvas.plot(3.9, y, 3.52, high, f"share of {lost:,} lost codes that the model writes")
-    _found_bars(right, names, found, lost, guess, colours)
-    return canvas.finish()
-
-
-def _smooth(losses: Sequence[float]) -> np.ndarray:
-    """Means over about a fortieth of the steps: the loss of one batch goes up and down."""
-    width = max(1, len(losses) // 40)
-    return np.convolve(np.asarray(losses, float), np.ones(width) / width, mode="valid")
-
-
-def _found_bars(
-    axes: Axes,
-    names: Sequence[str],
-    found: Mapping[str, Found],
-    lost: int,
-    guess: float,
-    colours: Mapping[str, str],
-) -> None:
-    shares = {name: (found[name].right / lost, found[name].right_alone / lost) for name in names}
-    top = 1.3 * max(guess, *(max(pair) for pair in shares.values()))
-    for i, name in enumerate(names):
-        for j, share in enumerate(shares[name]):
-            x = i + 0.48 * (j - 0.5)
-            axes.bar(
-                [x],
-                [share],
-                width=0.4,
-                color=colours[name] if j == 0 else style.PAPER,
-                edgecolor=colours[name],
-                hatch=None if j == 0 else "////",
-            )
-            axes.text(
-                x, share + 0.02 * top, f"{share:.1%}", size=style.SMALL, ha="center", va="bottom"
-            )
-            way = "reads the\nrecord:" if j == 0 else "age and\nsex only:"
-            right, added = found[name][2 * j : 2 * j + 2]
-            way += f"\n{right:,} right\nof {added:,}"
-            axes.text(
-                x, -0.04 * top, way, size=style.SMALL, ha="center", va="top", clip_on=False,
-                linespacing=1.1, color=style.MUTED,
-            )  # fmt: skip
-        axes.text(
-            i, -0.46 * top, name, size=style.TEXT, ha="center", va="top", color=colours[name]
-        )
-    axes.axhline(guess, color=style.INK, lw=0.9, ls=(0, (4, 3)))
-    axes.text(
-        -0.45,
-        guess + 0.02 * top,
-        f"most common code: {guess:.1%}",
-        size=style.SMALL,
-        ha="left",
-        va="bottom",
-    )
-    axes.set_xlim(-0.5, len(names) - 0.5)
-    axes.set_ylim(0, top)
-    axes.set_xticks([])
-    axes.set_yticks([])
-    axes.spines["left"].set_visible(False)

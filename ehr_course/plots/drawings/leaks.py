@@ -49,8 +49,8 @@ def draw_leak(
     deep = min(4, max(len(record.visits) for record in shown))
     worse = scores[0].test > scores[0].new
     finding = (
-        f"Split by visits, the test promises {scores[0].test:.0%}; "
-        f"new patients get {scores[0].new:.0%}"
+        f"Split by visits, memory seems to score {scores[0].test:.0%}; "
+        f"on new patients it scores {scores[0].new:.0%}"
         if worse
         else f"Split by visits, {_torn(by_visit)} of {len(several)} patients stand on both sides"
     )
@@ -62,8 +62,8 @@ def draw_leak(
         f"visits are split, and {_torn(by_patient)} when patients are. Score in the test and of "
         f"new patients: {scores[0].test:.0%} and {scores[0].new:.0%} split by visits, "
         f"{scores[1].test:.0%} and {scores[1].new:.0%} split by patients.",
-        subtitle=f"A column is one of {len(shown)} patients, a tile is a visit. "
-        "On the right, the share of codes guessed",
+        subtitle=f"A column is one of {len(shown)} patients with several visits, a tile is a "
+        "visit. On the right, the score",
     )
     left = 0.95
     y = canvas.top + 0.14
@@ -138,12 +138,12 @@ def draw_people(registrations: Sequence[Registration], people: Sequence[Sequence
         _finding(cards_of, people),
         f"{len(cards_of)} registrations with a line to each card they showed. The people: "
         f"{listed}.",
-        subtitle="A line joins a number of a patient to a card that was shown. "
+        subtitle="A line joins a patient number to a card that was shown. "
         "A dashed frame is one person",
     )
     top, low, wide, high = canvas.top + 0.28, canvas.top + 1.06, 0.62, 0.3
     space = canvas.width - 2 * MARGIN - 0.3 * len(people)
-    step = min(1.35, space / max(len(cards_of), 1))
+    step = min(1.7, space / max(len(cards_of), 1))
     x = MARGIN + 0.1
     for person in order:
         start = x

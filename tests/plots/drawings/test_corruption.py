@@ -10,13 +10,13 @@ from ehr_course.batches.collate import shift_right
 from ehr_course.batches.corruption import Corruption, span_lengths
 from ehr_course.batches.datasets import RecordDataset
 from ehr_course.plots.drawings.corruption import (
-    Found,
+    draw_emptied,
     draw_kinds,
     draw_lost_input,
     draw_marks,
     draw_places,
     draw_spans,
-    draw_trainings,
+    draw_special_tokens,
 )
 from ehr_course.plots.drawings.overlaps import label_problems
 from ehr_course.records import PatientRecord, Visit
@@ -53,6 +53,19 @@ def batch_of(strategy: str, *, leak: bool = False, seed: int = 0):
 def test_the_four_rows_can_be_read_whatever_the_damage(row, strategy, leak):
     clean, batch = batch_of(strategy, leak=leak)
     assert label_problems(draw_places(CODES, clean[row], batch, row)) == []
+    assert label_problems(draw_places(CODES, clean[row], batch, row, targets=False)) == []
+
+
+@pytest.mark.parametrize("row", [0, 1])
+@pytest.mark.parametrize("leak", [False, True])
+def test_without_targets_nothing_tells_a_leak(row, leak):
+    clean, batch = batch_of("infill", leak=leak)
+    picture = draw_places(CODES, clean[row], batch, row, targets=False)
+    assert "leak" not in " ".join(said(picture)) + picture.alternative_text
+    assert said(picture).count("?") == len(clean[row])
+    n_read = int((batch["input_ids"][row] > 0).sum())
+    assert said(picture).count(str(len(clean[row]))) == 1 or n_read == len(clean[row])
+    assert f"reads {n_read} tokens" in picture.alternative_text
 
 
 @pytest.mark.parametrize("row", [0, 1])
@@ -74,9 +87,7 @@ def test_a_leak_is_named_in_title_and_alternative_text():
     clean, batch = batch_of("infill", leak=True)
     picture = draw_places(CODES, clean[0], batch, 0)
     n_labels = int((batch["labels"][0] >= 0).sum())
-    assert "A leak: the damage stands in the labels too, and <mask> counts as right" in said(
-        picture
-    )
+    assert "A leak: the damage is in the labels too, and <mask> counts as right" in said(picture)
     assert f"1 of {n_labels} labels belongs to the damage" in picture.alternative_text
 
 
@@ -153,24 +164,25 @@ def test_a_mask_over_the_input_shows_what_it_hits(width, found):
     assert f"they mark {found} hidden code" in picture.alternative_text
 
 
-@pytest.mark.parametrize("right", [40, 120])
-def test_the_trainings_show_what_each_restores(right):
-    losses = {"leak": list(np.linspace(5, 0.1, 100)), "repaired": list(np.linspace(5, 2, 100))}
-    found = {"leak": Found(0, 3, 0, 40), "repaired": Found(right, 351, right // 2, 2_317)}
-    picture = draw_trainings(losses, found, 400, 0.04)
+@pytest.mark.parametrize("codes", [SHORT[:1], SHORT[:3], LONG])
+def test_an_emptied_visit_shows_what_is_left(codes):
+    visit = [CODES.code_to_id(code) for code in codes]
+    picture = draw_emptied(CODES, visit, visit[-1:])
     assert label_problems(picture) == []
-    assert (
-        "“leak” has the lower loss and restores 0% of the lost codes, "
-        f"“repaired” {right / 400:.0%}" in said(picture)
-    )
-    assert f"{right / 400:.1%}" in said(picture)
-    assert any(f"{right} right\nof 351" in text for text in said(picture))
-    assert any(f"{right // 2} right\nof 2,317" in text for text in said(picture))
-    assert f"restores {right} with 351 codes added" in picture.alternative_text
+    n = f"{len(codes)} code" + ("s" if len(codes) > 1 else "")
+    all_, kept = ("the only code", "it") if len(codes) == 1 else (f"all {n}", "1 code")
+    assert f"Delete {all_}, and no visit is left; the library keeps {kept}" in said(picture)
+    assert f"a visit of {n}," in picture.alternative_text
 
 
-@pytest.mark.parametrize("end", [0.02, 2.0, 5.0])
-def test_the_names_of_two_curves_do_not_overlap_where_they_end_alike(end):
-    losses = {"leak": list(np.linspace(5, end, 100)), "repaired": list(np.linspace(5, end, 100))}
-    found = {name: Found(10, 30, 10, 40) for name in losses}
-    assert label_problems(draw_trainings(losses, found, 100, 0.04)) == []
+@pytest.mark.parametrize("codes", [SHORT, LONG])
+@pytest.mark.parametrize("spoilt", [1, 3])
+def test_special_tokens_among_the_codes_are_counted(codes, spoilt):
+    visit = [CODES.code_to_id(code) for code in codes]
+    naive = np.tile(visit, (4, 1))
+    naive[:spoilt, 1] = CODES.pad_id
+    picture = draw_special_tokens(CODES, visit, naive, visit[::-1], 0)
+    assert label_problems(picture) == []
+    assert f"{spoilt / 4:.0%} of such visits" in said(picture)[0]
+    assert "<PAD>" in picture.alternative_text and f"{spoilt / 4:.0%}" in picture.alternative_text
+    assert said(picture).count("<PAD>") == 1
