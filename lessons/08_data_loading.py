@@ -43,7 +43,15 @@ import polars as pl
 from ehr_course import icd9
 from ehr_course.errors import InputError
 from ehr_course.exercises import check, hint, progress
-from ehr_course.plots.drawings import data_loading as drawings
+from ehr_course.plots.drawings.ages import (
+    draw_birthday,
+    draw_moved_births,
+)
+from ehr_course.plots.drawings.data_loading import (
+    draw_lost_zeros,
+    draw_orders,
+    draw_tables,
+)
 from ehr_course.plots.drawings.leaks import Scores, draw_leak, draw_people
 from ehr_course.plots.drawings.row_account import draw_account
 from ehr_course.plots.timeline import repeats
@@ -169,7 +177,7 @@ someone = min(
 )
 
 # %%
-drawings.draw_tables(patients, admissions, diagnoses, someone)
+draw_tables(patients, admissions, diagnoses, someone)
 
 # %% [markdown]
 # Each stay has its own shade, and all of it must end up in one visit. Sex
@@ -189,7 +197,7 @@ people = people.with_columns(
 )
 wrong = people.filter(pl.col("by_year") != pl.col("exact"))
 young = wrong.filter(pl.col("exact") < 90).row(0, named=True)
-drawings.draw_birthday(young["born"], young["admitted"])
+draw_birthday(young["born"], young["admitted"])
 
 # %% [markdown]
 # An age is the number of *completed* years. Before the birthday, the
@@ -210,7 +218,7 @@ assert sorted(excess) == [0, 1]
 # is the one from the beginning: births that were replaced.
 
 # %%
-drawings.draw_moved_births(people)
+draw_moved_births(people)
 
 # %% [markdown]
 # An age of 300 is impossible, so you might drop those rows. You might also
@@ -290,7 +298,7 @@ some += lost.filter(~famous)[:: max(1, lost.height // 2)][:2].rows()
 some += both.tail(1).rows()
 
 # %%
-drawings.draw_lost_zeros(some)
+draw_lost_zeros(some)
 
 # %% [markdown]
 # The zero does not come back, and "nan" is now a code that a model learns
@@ -376,7 +384,7 @@ torn = max(stays.iter_rows(named=True), key=disorder)
 one = list(zip(torn["row"], torn["hadm_id"], torn["admittime"]))
 
 # %%
-drawings.draw_orders(one)
+draw_orders(one)
 
 # %% tags=["hide-input"]
 # check: how often does another order differ from that of time?

@@ -57,12 +57,14 @@ from ehr_course.exercises import check, hint, progress
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.plots.corruption import corrupt_visits
 from ehr_course.plots.drawings.corruption import (
-    draw_emptied,
     draw_kinds,
-    draw_lost_input,
-    draw_marks,
     draw_places,
     draw_spans,
+)
+from ehr_course.plots.drawings.corruption_traps import (
+    draw_emptied,
+    draw_lost_input,
+    draw_marks,
     draw_special_tokens,
 )
 from ehr_course.plots.drawings.restored import Found, draw_restored

@@ -1,4 +1,4 @@
-"""The drawings of lesson 09: a damaged record, its right answer, and the traps on the way."""
+"""The drawings of lesson 09: a damaged record and its right answer, spans, kinds of damage."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
-from torch import Tensor
 
 from ehr_course.batches.collate import NOT_SCORED, Batch
 from ehr_course.plots import style
 from ehr_course.plots.corruption import MASK, Fate, Step, align
-from ehr_course.plots.drawings.canvas import FILLS, MARGIN, MONO, WARNING, Box, Canvas
+from ehr_course.plots.drawings.canvas import FILLS, MARGIN, MONO, Box, Canvas
 from ehr_course.plots.style import Picture, count
 from ehr_course.tokenizers.codes import SPECIAL_TOKENS, CodeTokenizer
 
 _MORE = "…"
-_HIGH = 0.28
+HIGH = 0.28
+"""The height of a token, in inches."""
 
 
 # ---------------------------------------------------------------------- one patient, four rows
@@ -79,7 +79,7 @@ def draw_places(
         said = f"A record of {len(clean)} tokens in four rows. {given}, and {said}."
         subtitle = f"Arrows: each token it should write is what it reads next. {subtitle}"
     canvas = Canvas(3.36 if targets else 2.76, title, said, subtitle=subtitle)
-    places = _Columns(canvas, record, left=1.3, right=6.42)
+    places = Columns(canvas, record, left=1.3, right=6.42)
     tops = [canvas.top + 0.12 + y for y in (0.0, 0.5, 1.14, 1.76)]
     names = ("the patient", "encoder reads", "decoder reads", "it must write")
     small = ("", "input_ids", "decoder_input_ids", "labels")
@@ -117,14 +117,14 @@ def draw_places(
         places.open(tops[2])
 
     x, wide = 6.6, 0.86
-    encoder = canvas.box(x, tops[1] - 0.09, wide, _HIGH + 0.18, "encoder", fill="encoder")
-    decoder = canvas.box(x, tops[2], wide, tops[-1] + _HIGH - tops[2], "decoder", fill="decoder")
+    encoder = canvas.box(x, tops[1] - 0.09, wide, HIGH + 0.18, "encoder", fill="encoder")
+    decoder = canvas.box(x, tops[2], wide, tops[-1] + HIGH - tops[2], "decoder", fill="decoder")
     canvas.arrow(encoder.side("bottom"), decoder.side("top"))
     canvas.arrow((end, encoder.middle[1]), encoder.side("left"))
     if targets:
-        canvas.arrow((end, tops[2] + _HIGH / 2), (x, tops[2] + _HIGH / 2))
-    canvas.arrow((x, tops[-1] + _HIGH / 2), (end, tops[-1] + _HIGH / 2))
-    y = tops[-1] + _HIGH + 0.24
+        canvas.arrow((end, tops[2] + HIGH / 2), (x, tops[2] + HIGH / 2))
+    canvas.arrow((x, tops[-1] + HIGH / 2), (end, tops[-1] + HIGH / 2))
+    y = tops[-1] + HIGH + 0.24
     entries = {"mask": "one mask for what is hidden"} if MASK in tokenizer.tokens(damaged) else {}
     if targets and any(wrong):
         entries["trap"] = "a wrong label"
@@ -132,7 +132,7 @@ def draw_places(
     return canvas.finish()
 
 
-class _Columns:
+class Columns:
     """Columns as wide as a record's tokens; what does not fit is left out behind dots."""
 
     def __init__(self, canvas: Canvas, tokens: Sequence[str], left: float, right: float) -> None:
@@ -165,20 +165,20 @@ class _Columns:
             boxes.append(_token(self._canvas, x, y, width, token, fill, thick=thick))
         if self._cut:
             x, width = self._at(self.shown, self.shown)
-            self._canvas.label((x + width / 2, y + _HIGH / 2), _MORE, align="center")
+            self._canvas.label((x + width / 2, y + HIGH / 2), _MORE, align="center")
         return boxes
 
     def open(self, y: float) -> None:
         """Draw a row of places that are still to be written."""
         for column in range(self.shown):
             x, width = self._at(column, column)
-            self._canvas.box(x, y, width, _HIGH, "?", dashed=True)
+            self._canvas.box(x, y, width, HIGH, "?", dashed=True)
 
     def gap(self, y: float, column: int) -> None:
         """Draw an empty place with a dashed edge: something was taken away here."""
         if column < self.shown:
             x, width = self._at(column, column)
-            self._canvas.box(x, y, width, _HIGH, dashed=True)
+            self._canvas.box(x, y, width, HIGH, dashed=True)
 
     def _at(self, first: int, last: int) -> tuple[float, float]:
         return self._left + self._step * first, self._step * (last - first + 1) - 0.04
@@ -190,9 +190,9 @@ def _token(
     """Draw a token, cut to the width of its box; a thick frame marks what was changed."""
     edge = style.INK if thick else style.MUTED
     if thick:
-        canvas.box(x - 0.025, y - 0.025, width + 0.05, _HIGH + 0.05, edge=edge)
+        canvas.box(x - 0.025, y - 0.025, width + 0.05, HIGH + 0.05, edge=edge)
     text = _cut(token, width - 0.01)
-    return canvas.box(x, y, width, _HIGH, text, fill=fill, size=style.SMALL, mono=True, edge=edge)
+    return canvas.box(x, y, width, HIGH, text, fill=fill, size=style.SMALL, mono=True, edge=edge)
 
 
 def _cut(token: str, room: float) -> str:
@@ -359,18 +359,18 @@ def draw_kinds(
         f"under its own: {lengths} tokens.",
         subtitle="One visit, damaged in each way. A wide mask is one token.",
     )
-    places = _Columns(canvas, clean, left=1.0, right=6.95)
+    places = Columns(canvas, clean, left=1.0, right=6.95)
     canvas.label((7.35, canvas.top - 0.02), "tokens", align="right")
     y = canvas.top + 0.1
-    canvas.label((MARGIN, y + _HIGH / 2), "clean", colour=style.INK, weight="bold")
+    canvas.label((MARGIN, y + HIGH / 2), "clean", colour=style.INK, weight="bold")
     places.row(y, clean, [(i, i) for i in range(len(clean))])
-    canvas.label((7.35, y + _HIGH / 2), f"{len(clean)}", align="right", colour=style.INK)
+    canvas.label((7.35, y + HIGH / 2), f"{len(clean)}", align="right", colour=style.INK)
     y += step_y
     before = ""
     for name, steps in rows:
         if name != before:
             y += 0.14
-            canvas.label((MARGIN, y + _HIGH / 2), name, colour=style.INK, weight="bold")
+            canvas.label((MARGIN, y + HIGH / 2), name, colour=style.INK, weight="bold")
             before = name
         under, after = _under_input(steps), [step.after for step in steps if step.after]
         replaced = [step.fate is Fate.REPLACED for step in steps if step.after]
@@ -378,7 +378,7 @@ def draw_kinds(
         for i, step in enumerate(steps):
             if step.fate is Fate.DELETED:
                 places.gap(y, i)
-        canvas.label((7.35, y + _HIGH / 2), f"{len(after)}", align="right", colour=style.INK)
+        canvas.label((7.35, y + HIGH / 2), f"{len(after)}", align="right", colour=style.INK)
         y += step_y
     y += 0.18
     x = canvas.key(MARGIN, y, {"code": "a code", "mask": "one mask for a span"})
@@ -393,183 +393,3 @@ def draw_kinds(
 
 def _listed(numbers: Sequence[int]) -> str:
     return " and ".join(map(str, numbers))
-
-
-# ---------------------------------------------------------------------- traps
-
-
-def draw_emptied(tokenizer: CodeTokenizer, visit: Sequence[int], kept: Sequence[int]) -> Picture:
-    """Draw a visit all of whose codes are to be deleted, and what the library leaves of it.
-
-    Args:
-        tokenizer: of the codes.
-        visit: the ids of its codes, without markers.
-        kept: the ids of those that the library keeps.
-    """
-    codes, left = tokenizer.tokens(list(visit)), tokenizer.tokens(list(kept))
-    canvas = Canvas(
-        2.32,
-        "Delete the only code, and no visit is left; the library keeps it"
-        if len(codes) == len(left)
-        else f"Delete all {len(codes)} codes, and no visit is left; "
-        f"the library keeps {count(len(left), 'code')}",
-        f"Three rows: a visit of {count(len(codes), 'code')}, the same without any, and what the "
-        f"library makes of it, {count(len(left), 'code')}.",
-        subtitle="A dashed place: a code that was deleted.",
-    )
-    opens, closes = tokenizer.tokens([tokenizer.visit_start_id, tokenizer.visit_end_id])
-    clean = [opens, *codes, closes]
-    places = _Columns(canvas, clean, left=1.9, right=7.3)
-    steps = align(codes, left)
-    rows = {
-        "the visit": [True] * len(codes),
-        "every code deleted": [False] * len(codes),
-        "from the library": [step.fate is Fate.KEPT for step in steps],
-    }
-    y = canvas.top + 0.14
-    for name, stays in rows.items():
-        canvas.label((MARGIN, y + _HIGH / 2), name, colour=style.INK)
-        shown = [0, *(i for i, here in enumerate(stays, 1) if here), len(clean) - 1]
-        places.row(y, [clean[i] for i in shown], [(i, i) for i in shown])
-        for i, here in enumerate(stays, 1):
-            if not here:
-                places.gap(y, i)
-        y += 0.42
-    return canvas.finish()
-
-
-def draw_special_tokens(
-    tokenizer: CodeTokenizer,
-    visit: Sequence[int],
-    naive: np.ndarray,
-    proper: Sequence[int],
-    row: int,
-) -> Picture:
-    """Draw a visit whose codes were replaced by ids of any kind, and by codes only.
-
-    Args:
-        tokenizer: of the codes.
-        visit: the ids of its codes, without markers.
-        naive: int (copies, codes), ids in their places, drawn from 0 up.
-        proper: one copy as the library replaces its codes.
-        row: the naive copy to draw.
-    """
-    spoilt = float((naive < len(SPECIAL_TOKENS)).any(axis=1).mean())
-    drawn = naive[row].tolist()
-    special = [i < len(SPECIAL_TOKENS) for i in drawn]
-    names = sorted(
-        {token for token, yes in zip(tokenizer.tokens(drawn), special, strict=True) if yes}
-    )
-    canvas = Canvas(
-        2.5,
-        f"Draw ids from zero up, and {spoilt:.0%} of such visits get a special token",
-        f"Three rows: a visit of {count(len(visit), 'code')}, the same with any ids, among them "
-        f"{', '.join(names) or 'no special token'}, and with other codes only. Of {len(naive):,} "
-        f"copies {spoilt:.0%} get a special token.",
-        subtitle=f"Every code of a visit replaced. The share is that of {len(naive):,} copies.",
-    )
-    rows = {"the visit": list(visit), "any id": drawn, "from the library": list(proper)}
-    tokens = {name: tokenizer.tokens(ids) for name, ids in rows.items()}
-    places = _Columns(canvas, tokens["the visit"], left=1.3, right=7.46)
-    y = canvas.top + 0.14
-    for name, some in tokens.items():
-        canvas.label((MARGIN, y + _HIGH / 2), name, colour=style.INK)
-        bad = special if name == "any id" else [False] * len(some)
-        places.row(y, some, [(i, i) for i in range(len(some))], changed=bad, wrong=bad)
-        y += 0.42
-    canvas.key(MARGIN, y + 0.08, {"code": "a code", "trap": "a special token: no code at all"})
-    return canvas.finish()
-
-
-def draw_lost_input(
-    tokenizer: CodeTokenizer, labels: Tensor, from_labels: Tensor, from_clean: Tensor
-) -> Picture:
-    """Draw what a decoder reads if its input is made from labels that were masked before.
-
-    Args:
-        tokenizer: of the record.
-        labels: int64 (length,), -100 where a position is not scored.
-        from_labels: int64 (length,), the decoder's input made from them.
-        from_clean: int64 (length,), the decoder's input made from the clean record.
-    """
-    lost = (from_labels != from_clean).tolist()
-    canvas = Canvas(
-        2.42,
-        f"Made from masked labels, the decoder's input loses {sum(lost)} of {len(lost)} tokens",
-        f"Three rows of {len(lost)} places. Labels that are scored: {int((labels >= 0).sum())}. "
-        f"The decoder's input made from them holds {count(sum(lost), 'token')} of padding where "
-        "the one made from the clean record holds the record.",
-        subtitle="Only the hidden codes are scored. The last two rows: what the decoder reads.",
-    )
-    rows = (
-        ("labels", labels, ""),
-        ("decoder's input", from_labels, "from labels"),
-        ("decoder's input", from_clean, "from clean"),
-    )
-    tokens = [_words(tokenizer, ids) for _, ids, _ in rows]
-    places = _Columns(canvas, tokens[0], left=1.3, right=7.46)
-    y = canvas.top + 0.14
-    for (name, _, small), row in zip(rows, tokens, strict=True):
-        canvas.label((MARGIN, y + (0.06 if small else 0.14)), name, colour=style.INK)
-        if small:
-            canvas.label((MARGIN, y + 0.22), small, colour=style.MUTED)
-        places.row(y, row, [(i, i) for i in range(len(row))])
-        y += 0.42
-    meanings = {"code": "a code", "special": "a marker", "quiet": "padding, or not scored"}
-    canvas.key(MARGIN, y + 0.08, meanings)
-    return canvas.finish()
-
-
-def _words(tokenizer: CodeTokenizer, ids: Tensor) -> list[str]:
-    """The tokens of ids; -100, which is no token, stands for itself."""
-    return [str(i) if i < 0 else tokenizer.tokens([i])[0] for i in ids.tolist()]
-
-
-def draw_marks(
-    tokenizer: CodeTokenizer, inputs: Tensor, clean: Tensor, hidden: Sequence[int]
-) -> Picture:
-    """Draw a mask over the encoder's input laid over the clean record, place by place.
-
-    Args:
-        tokenizer: of the record.
-        inputs: int64 (length,), what the encoder reads, padded to the length of the record.
-        clean: int64 (length,), the clean record.
-        hidden: the places of the clean record that are hidden.
-    """
-    marked = [i for i, token_id in enumerate(inputs.tolist()) if token_id == tokenizer.mask_id]
-    hit = sorted(set(marked) & set(hidden))
-    canvas = Canvas(
-        2.42,
-        f"A mask over the input finds {len(hit)} of the {len(hidden)} hidden codes",
-        f"The input has {count(len(marked), 'mask')}; laid over the clean record, they mark "
-        f"{count(len(hit), 'hidden code')} and {count(len(marked) - len(hit), 'other token')}, "
-        f"while {len(hidden)} codes are hidden.",
-        subtitle="Place by place: arrows lead from each mask to the token at the same place.",
-    )
-    read, record = _words(tokenizer, inputs), _words(tokenizer, clean)
-    places = _Columns(canvas, record, left=1.3, right=7.46)
-    y = canvas.top + 0.14
-    canvas.label((MARGIN, y + 0.14), "encoder reads", colour=style.INK)
-    upper = places.row(y, read, [(i, i) for i in range(len(read))])
-    y += 0.72
-    canvas.label((MARGIN, y + 0.14), "clean record", colour=style.INK)
-    lower = places.row(
-        y,
-        record,
-        [(i, i) for i in range(len(record))],
-        changed=[i in hidden for i in range(len(record))],
-        wrong=[i in marked and i not in hidden for i in range(len(record))],
-    )
-    for i in marked:
-        if upper[i] and lower[i]:
-            end = lower[i].middle[0], lower[i].y - 0.03
-            wrong = i not in hidden
-            colour = WARNING if wrong else style.INK
-            canvas.arrow(upper[i].side("bottom"), end, colour=colour, dashed=wrong)
-    y += _HIGH + 0.24
-    canvas.box(MARGIN - 0.02, y - 0.09, 0.24, 0.18, edge=style.INK, rounded=False)
-    canvas.box(MARGIN, y - 0.07, 0.2, 0.14, fill="code", edge=style.INK, rounded=False)
-    canvas.label((MARGIN + 0.27, y), "hidden: should be marked")
-    x = MARGIN + 0.27 + style.text_width("hidden: should be marked", style.SMALL) + 0.25
-    canvas.key(x, y, {"trap": "marked, though it was not hidden"})
-    return canvas.finish()

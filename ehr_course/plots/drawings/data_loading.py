@@ -10,7 +10,7 @@ from ehr_course import icd9
 from ehr_course.plots import style
 from ehr_course.plots.drawings.canvas import FILLS, MARGIN, MONO, WARNING, Box, Canvas
 from ehr_course.plots.style import Picture
-from ehr_course.records import MAX_AGE, PatientRecord
+from ehr_course.records import PatientRecord
 
 if TYPE_CHECKING:
     import polars as pl
@@ -20,12 +20,6 @@ _TINTS = ("#cfe3e8", "#eceff1", "#8fb9c9", "#f7fafb")
 """The paper of a patient's first stay, second, and so on: neighbours differ in grey."""
 
 _ZERO = str(0)
-
-_BITS = 64
-
-_REACH_YEARS = 2 ** (_BITS - 1) / 1e9 / 86_400 / 365.25
-"""How far 64 bits of nanoseconds reach, forwards or backwards."""
-
 
 # ---------------------------------------------------------------------- three tables, one patient
 
@@ -193,126 +187,6 @@ def _codes_width(codes: Sequence[str]) -> float:
 
 def _more(count: int) -> str:
     return f"+{count}"
-
-
-# ---------------------------------------------------------------------- ages
-
-
-def draw_birthday(born: datetime, admitted: datetime) -> Picture:
-    """Draw the year of an admission, with the birthday in it and the years completed.
-
-    Args:
-        born: the date of birth.
-        admitted: the time of the admission.
-    """
-    by_year = admitted.year - born.year
-    birthday = (born.month, born.day)
-    before = (admitted.month, admitted.day) < birthday
-    age = by_year - before
-    to_come = "is still to come" if before else "has been"
-    finding = f"{admitted.year} - {born.year} is {by_year}, but only {age} years are complete"
-    canvas = Canvas(
-        2.15,
-        finding if before else f"All {age} years are complete on the day of admission",
-        f"The year {admitted.year}. The admission is on {_day(admitted)}, the birthday on "
-        f"{_day(born)}; it {to_come}. The age changes from {by_year - 1} to {by_year} on the "
-        f"birthday, so it is {age} at the admission.",
-        subtitle=f"Born on {_day(born)} {born.year}, admitted on {_day(admitted)} {admitted.year}",
-    )
-    left, right, y = MARGIN + 0.05, canvas.width - MARGIN - 0.05, 1.18
-
-    def place(month: int, day: int) -> float:
-        # 31 days for each month: the place of a day, not its distance, is what matters.
-        return left + (right - left) * ((month - 1) * 31 + day - 1) / (12 * 31)
-
-    turn, now = place(*birthday), place(admitted.month, admitted.day)
-    for start, end, years, fill in (
-        (left, turn, by_year - 1, "quiet"),
-        (turn, right, by_year, "encoder"),
-    ):
-        if end > start:
-            fits = end - start > style.text_width(f"{years} years", style.TEXT) + 0.1
-            words = f"{years} years" if fits else ""
-            canvas.box(start, y, end - start, 0.32, words, fill=fill, rounded=False)
-    for x, words, up in ((now, "admitted", True), (turn, "birthday", False)):
-        edge = y if up else y + 0.32
-        start = edge + (-0.2 if up else 0.2)
-        colour = style.INK if not (up and before) else WARNING
-        canvas.arrow((x, start), (x, edge), colour=colour)
-        half = style.text_width(words, style.SMALL) / 2
-        middle = min(max(x, left + half), right - half)
-        canvas.label(
-            (middle, start + (-0.09 if up else 0.1)), words, colour=colour, align="center"
-        )
-    for words, x, align in (
-        (f"January {admitted.year}", left, "left"),
-        (f"December {admitted.year}", right, "right"),
-    ):
-        canvas.label((x, y + 0.82), words, align=align)
-    return canvas.finish()
-
-
-def _day(time: datetime) -> str:
-    return f"{time.day} {time:%B}"
-
-
-def draw_moved_births(people: pl.DataFrame, *, most: int = 6) -> Picture:
-    """Draw lives from birth to first admission, ending together: those above 89, and others.
-
-    Args:
-        people: with the columns born, admitted (datetimes) and exact (completed years).
-        most: how many of each kind are drawn.
-    """
-    above = people.filter(people["exact"] >= MAX_AGE).sort("exact", descending=True)
-    others = people.filter(people["exact"] < MAX_AGE).sort("exact", descending=True)
-    lives = [(row["exact"], True) for row in _spaced(above, most)]
-    lives += [(row["exact"], False) for row in _spaced(others, most)]
-    if above.height:
-        least, largest = above["exact"].min(), above["exact"].max()
-        finding = (
-            f"{above.height:,} of {people.height:,} patients are "
-            f"{'exactly' if least == largest else 'up to'} {largest} years old in the files"
-        )
-    else:
-        largest = people["exact"].max()
-        finding = f"None of {people.height:,} patients is older than {largest} in the files"
-    canvas = Canvas(
-        1.75 + 0.17 * len(lives),
-        finding,
-        f"Lives of {len(lives)} patients, aligned at the first admission. For {above.height:,} of "
-        f"{people.height:,} patients the recorded age is {MAX_AGE} or more; the largest is "
-        f"{largest}. {_BITS} bits of nanoseconds reach {_REACH_YEARS:.0f} years.",
-        subtitle=f"Each line is the life of one of {len(lives)} patients, as the tables have it, "
-        "from birth (dot) to first admission",
-    )
-    top, height = canvas.top + 0.32, 0.17 * len(lives)
-    axes = canvas.plot(1.35, top, canvas.width - 1.6, height)
-    for i, (age, old) in enumerate(lives):
-        colour = WARNING if old else style.MUTED
-        axes.plot([age, 0], [i, i], color=colour, linewidth=2.2 if old else 1.6)
-        axes.plot([age], [i], "o", color=colour, markersize=4, clip_on=False)
-    axes.set_ylim(len(lives) - 0.4, -0.6)
-    axes.set_xlim(1.04 * max(largest, 1), 0)
-    axes.set_yticks([])
-    axes.spines["left"].set_visible(False)
-    axes.set_xlabel("years before the first admission")
-    if largest > _REACH_YEARS:
-        axes.axvline(_REACH_YEARS, color=style.INK, linewidth=0.9, linestyle=(0, (3, 2)))
-        x = 1.35 + (canvas.width - 1.6) * (1 - _REACH_YEARS / (1.04 * largest))
-        words = f"{_BITS} bits of nanoseconds reach back {_REACH_YEARS:.0f} years"
-        canvas.label((x - 0.05, top - 0.14), words, colour=style.INK)
-    for old, name in ((True, f"above {MAX_AGE - 1}"), (False, f"{MAX_AGE - 1} or less")):
-        places = [i for i, (_, is_old) in enumerate(lives) if is_old == old]
-        if places:
-            middle = top + 0.17 * (sum(places) / len(places) + 0.6)
-            canvas.label((1.22, middle), name, align="right", colour=WARNING if old else style.INK)
-    return canvas.finish()
-
-
-def _spaced(people: pl.DataFrame, most: int) -> list[dict]:
-    """Up to so many rows, equally far apart."""
-    step = max(1, -(-people.height // most))
-    return people[::step].to_dicts()
 
 
 # ---------------------------------------------------------------------- codes

@@ -9,13 +9,11 @@ import torch
 from ehr_course.batches.collate import shift_right
 from ehr_course.batches.corruption import Corruption, span_lengths
 from ehr_course.batches.datasets import RecordDataset
-from ehr_course.plots.drawings.corruption import (
+from ehr_course.plots.drawings.corruption import draw_kinds, draw_places, draw_spans
+from ehr_course.plots.drawings.corruption_traps import (
     draw_emptied,
-    draw_kinds,
     draw_lost_input,
     draw_marks,
-    draw_places,
-    draw_spans,
     draw_special_tokens,
 )
 from ehr_course.plots.drawings.overlaps import label_problems

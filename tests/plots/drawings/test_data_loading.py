@@ -10,6 +10,7 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
 from matplotlib.text import Text
 
 from ehr_course.plots.drawings import data_loading as drawings
+from ehr_course.plots.drawings.ages import draw_birthday, draw_moved_births
 from ehr_course.plots.drawings.canvas import FILLS, WARNING
 from ehr_course.plots.drawings.leaks import Scores, draw_leak, draw_people
 from ehr_course.plots.drawings.overlaps import label_problems
@@ -114,7 +115,7 @@ def test_long_tables_and_long_visits_are_cut_short():
     ],
 )
 def test_a_birthday_shows_the_completed_years(born, admitted, by_year, age):
-    picture = readable(drawings.draw_birthday(born, admitted))
+    picture = readable(draw_birthday(born, admitted))
     assert f"so it is {age} at the admission" in picture.alternative_text
     finding = title(picture)
     if age == by_year:
@@ -131,7 +132,7 @@ def test_moved_births_are_counted(old, others):
     lives += [
         (datetime(2060, 1, 1) + i * day, datetime(2120, 1, 2) + i * day) for i in range(others)
     ]
-    picture = readable(drawings.draw_moved_births(people(*lives)))
+    picture = readable(draw_moved_births(people(*lives)))
     if old:
         finding = f"{old} of {old + others} patients are exactly 300 years old in the files"
     else:
@@ -143,7 +144,7 @@ def test_moved_births_are_counted(old, others):
 
 def test_births_of_several_distances_are_not_called_exact():
     lives = [(datetime(1810, 1, 1), datetime(year, 1, 2)) for year in (2110, 2111)]
-    picture = readable(drawings.draw_moved_births(people(*lives)))
+    picture = readable(draw_moved_births(people(*lives)))
     assert title(picture) == "2 of 2 patients are up to 301 years old in the files"
 
 

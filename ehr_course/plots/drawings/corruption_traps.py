@@ -1,0 +1,192 @@
+"""The drawings of the traps of lesson 09: emptied visits, special tokens, lost inputs, marks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from torch import Tensor
+
+from ehr_course.plots import style
+from ehr_course.plots.corruption import Fate, align
+from ehr_course.plots.drawings.canvas import MARGIN, WARNING, Canvas
+from ehr_course.plots.drawings.corruption import HIGH, Columns
+from ehr_course.plots.style import Picture, count
+from ehr_course.tokenizers.codes import SPECIAL_TOKENS, CodeTokenizer
+
+
+def draw_emptied(tokenizer: CodeTokenizer, visit: Sequence[int], kept: Sequence[int]) -> Picture:
+    """Draw a visit all of whose codes are to be deleted, and what the library leaves of it.
+
+    Args:
+        tokenizer: of the codes.
+        visit: the ids of its codes, without markers.
+        kept: the ids of those that the library keeps.
+    """
+    codes, left = tokenizer.tokens(list(visit)), tokenizer.tokens(list(kept))
+    canvas = Canvas(
+        2.32,
+        "Delete the only code, and no visit is left; the library keeps it"
+        if len(codes) == len(left)
+        else f"Delete all {len(codes)} codes, and no visit is left; "
+        f"the library keeps {count(len(left), 'code')}",
+        f"Three rows: a visit of {count(len(codes), 'code')}, the same without any, and what the "
+        f"library makes of it, {count(len(left), 'code')}.",
+        subtitle="A dashed place: a code that was deleted.",
+    )
+    opens, closes = tokenizer.tokens([tokenizer.visit_start_id, tokenizer.visit_end_id])
+    clean = [opens, *codes, closes]
+    places = Columns(canvas, clean, left=1.9, right=7.3)
+    steps = align(codes, left)
+    rows = {
+        "the visit": [True] * len(codes),
+        "every code deleted": [False] * len(codes),
+        "from the library": [step.fate is Fate.KEPT for step in steps],
+    }
+    y = canvas.top + 0.14
+    for name, stays in rows.items():
+        canvas.label((MARGIN, y + HIGH / 2), name, colour=style.INK)
+        shown = [0, *(i for i, here in enumerate(stays, 1) if here), len(clean) - 1]
+        places.row(y, [clean[i] for i in shown], [(i, i) for i in shown])
+        for i, here in enumerate(stays, 1):
+            if not here:
+                places.gap(y, i)
+        y += 0.42
+    return canvas.finish()
+
+
+def draw_special_tokens(
+    tokenizer: CodeTokenizer,
+    visit: Sequence[int],
+    naive: np.ndarray,
+    proper: Sequence[int],
+    row: int,
+) -> Picture:
+    """Draw a visit whose codes were replaced by ids of any kind, and by codes only.
+
+    Args:
+        tokenizer: of the codes.
+        visit: the ids of its codes, without markers.
+        naive: int (copies, codes), ids in their places, drawn from 0 up.
+        proper: one copy as the library replaces its codes.
+        row: the naive copy to draw.
+    """
+    spoilt = float((naive < len(SPECIAL_TOKENS)).any(axis=1).mean())
+    drawn = naive[row].tolist()
+    special = [i < len(SPECIAL_TOKENS) for i in drawn]
+    names = sorted(
+        {token for token, yes in zip(tokenizer.tokens(drawn), special, strict=True) if yes}
+    )
+    canvas = Canvas(
+        2.5,
+        f"Draw ids from zero up, and {spoilt:.0%} of such visits get a special token",
+        f"Three rows: a visit of {count(len(visit), 'code')}, the same with any ids, among them "
+        f"{', '.join(names) or 'no special token'}, and with other codes only. Of {len(naive):,} "
+        f"copies {spoilt:.0%} get a special token.",
+        subtitle=f"Every code of a visit replaced. The share is that of {len(naive):,} copies.",
+    )
+    rows = {"the visit": list(visit), "any id": drawn, "from the library": list(proper)}
+    tokens = {name: tokenizer.tokens(ids) for name, ids in rows.items()}
+    places = Columns(canvas, tokens["the visit"], left=1.3, right=7.46)
+    y = canvas.top + 0.14
+    for name, some in tokens.items():
+        canvas.label((MARGIN, y + HIGH / 2), name, colour=style.INK)
+        bad = special if name == "any id" else [False] * len(some)
+        places.row(y, some, [(i, i) for i in range(len(some))], changed=bad, wrong=bad)
+        y += 0.42
+    canvas.key(MARGIN, y + 0.08, {"code": "a code", "trap": "a special token: no code at all"})
+    return canvas.finish()
+
+
+def draw_lost_input(
+    tokenizer: CodeTokenizer, labels: Tensor, from_labels: Tensor, from_clean: Tensor
+) -> Picture:
+    """Draw what a decoder reads if its input is made from labels that were masked before.
+
+    Args:
+        tokenizer: of the record.
+        labels: int64 (length,), -100 where a position is not scored.
+        from_labels: int64 (length,), the decoder's input made from them.
+        from_clean: int64 (length,), the decoder's input made from the clean record.
+    """
+    lost = (from_labels != from_clean).tolist()
+    canvas = Canvas(
+        2.42,
+        f"Made from masked labels, the decoder's input loses {sum(lost)} of {len(lost)} tokens",
+        f"Three rows of {len(lost)} places. Labels that are scored: {int((labels >= 0).sum())}. "
+        f"The decoder's input made from them holds {count(sum(lost), 'token')} of padding where "
+        "the one made from the clean record holds the record.",
+        subtitle="Only the hidden codes are scored. The last two rows: what the decoder reads.",
+    )
+    rows = (
+        ("labels", labels, ""),
+        ("decoder's input", from_labels, "from labels"),
+        ("decoder's input", from_clean, "from clean"),
+    )
+    tokens = [_words(tokenizer, ids) for _, ids, _ in rows]
+    places = Columns(canvas, tokens[0], left=1.3, right=7.46)
+    y = canvas.top + 0.14
+    for (name, _, small), row in zip(rows, tokens, strict=True):
+        canvas.label((MARGIN, y + (0.06 if small else 0.14)), name, colour=style.INK)
+        if small:
+            canvas.label((MARGIN, y + 0.22), small, colour=style.MUTED)
+        places.row(y, row, [(i, i) for i in range(len(row))])
+        y += 0.42
+    meanings = {"code": "a code", "special": "a marker", "quiet": "padding, or not scored"}
+    canvas.key(MARGIN, y + 0.08, meanings)
+    return canvas.finish()
+
+
+def draw_marks(
+    tokenizer: CodeTokenizer, inputs: Tensor, clean: Tensor, hidden: Sequence[int]
+) -> Picture:
+    """Draw a mask over the encoder's input laid over the clean record, place by place.
+
+    Args:
+        tokenizer: of the record.
+        inputs: int64 (length,), what the encoder reads, padded to the length of the record.
+        clean: int64 (length,), the clean record.
+        hidden: the places of the clean record that are hidden.
+    """
+    marked = [i for i, token_id in enumerate(inputs.tolist()) if token_id == tokenizer.mask_id]
+    hit = sorted(set(marked) & set(hidden))
+    canvas = Canvas(
+        2.42,
+        f"A mask over the input finds {len(hit)} of the {len(hidden)} hidden codes",
+        f"The input has {count(len(marked), 'mask')}; laid over the clean record, they mark "
+        f"{count(len(hit), 'hidden code')} and {count(len(marked) - len(hit), 'other token')}, "
+        f"while {len(hidden)} codes are hidden.",
+        subtitle="Place by place: arrows lead from each mask to the token at the same place.",
+    )
+    read, record = _words(tokenizer, inputs), _words(tokenizer, clean)
+    places = Columns(canvas, record, left=1.3, right=7.46)
+    y = canvas.top + 0.14
+    canvas.label((MARGIN, y + 0.14), "encoder reads", colour=style.INK)
+    upper = places.row(y, read, [(i, i) for i in range(len(read))])
+    y += 0.72
+    canvas.label((MARGIN, y + 0.14), "clean record", colour=style.INK)
+    lower = places.row(
+        y,
+        record,
+        [(i, i) for i in range(len(record))],
+        changed=[i in hidden for i in range(len(record))],
+        wrong=[i in marked and i not in hidden for i in range(len(record))],
+    )
+    for i in marked:
+        if upper[i] and lower[i]:
+            end = lower[i].middle[0], lower[i].y - 0.03
+            wrong = i not in hidden
+            colour = WARNING if wrong else style.INK
+            canvas.arrow(upper[i].side("bottom"), end, colour=colour, dashed=wrong)
+    y += HIGH + 0.24
+    canvas.box(MARGIN - 0.02, y - 0.09, 0.24, 0.18, edge=style.INK, rounded=False)
+    canvas.box(MARGIN, y - 0.07, 0.2, 0.14, fill="code", edge=style.INK, rounded=False)
+    canvas.label((MARGIN + 0.27, y), "hidden: should be marked")
+    x = MARGIN + 0.27 + style.text_width("hidden: should be marked", style.SMALL) + 0.25
+    canvas.key(x, y, {"trap": "marked, though it was not hidden"})
+    return canvas.finish()
+
+
+def _words(tokenizer: CodeTokenizer, ids: Tensor) -> list[str]:
+    """The tokens of ids; -100, which is no token, stands for itself."""
+    return [str(i) if i < 0 else tokenizer.tokens([i])[0] for i in ids.tolist()]
