@@ -7,11 +7,15 @@ import pkgutil
 from functools import cache
 
 from ehr_course.exercises import lessons
+from ehr_course.exercises.checklist import Checklist
 from ehr_course.exercises.exercise import Exercise
+
+Task = Exercise | Checklist
+"""What can be checked: a function on many inputs, or a form."""
 
 
 @cache
-def lesson_exercises(lesson: str) -> tuple[Exercise, ...]:
+def lesson_exercises(lesson: str) -> tuple[Task, ...]:
     """Return the exercises of one lesson ("07"), in order.
 
     Raises:
@@ -30,12 +34,12 @@ def lessons_with_exercises() -> tuple[str, ...]:
     return tuple(sorted(n.removeprefix("lesson_") for n in names if n.startswith("lesson_")))
 
 
-def all_exercises() -> tuple[Exercise, ...]:
+def all_exercises() -> tuple[Task, ...]:
     """Return every exercise of the course, in order."""
     return tuple(e for lesson in lessons_with_exercises() for e in lesson_exercises(lesson))
 
 
-def find_exercise(exercise_id: str) -> Exercise:
+def find_exercise(exercise_id: str) -> Task:
     """Return the exercise with this id ("07.1").
 
     Raises:

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from ehr_course.exercises.catalogue import find_exercise
+from ehr_course.exercises.checklist import Checklist, Form
 from ehr_course.exercises.compare import (
     Difference,
     cut,
@@ -121,12 +122,14 @@ def _with_expected(
     return list(probes), [len(repr(probe)) for probe in probes], expected
 
 
-def examine(exercise_id: str, answer: Callable[..., Any], *, seed: int | None = None) -> Result:
-    """Try an answer on chosen and on fresh random inputs.
+def examine(
+    exercise_id: str, answer: Callable[..., Any] | Form, *, seed: int | None = None
+) -> Result:
+    """Try an answer on chosen and on fresh random inputs, or read a form.
 
     Args:
         exercise_id: lesson and number ("07.1").
-        answer: the learner's function itself, not the value of a call.
+        answer: the learner's function itself, not the value of a call; for a checklist the form.
         seed: makes the random inputs; drawn anew when None, so that no answer can be fitted to
             them. The message of a failure names it.
 
@@ -138,6 +141,8 @@ def examine(exercise_id: str, answer: Callable[..., Any], *, seed: int | None = 
         InputError: if a teacher's own misconceptions cannot be read.
     """
     exercise = find_exercise(exercise_id)
+    if isinstance(exercise, Checklist):
+        return exercise.examine(answer)
     if seed is None:
         fixed = os.environ.get("EHR_COURSE_PROBE_SEED")
         seed = int(fixed) if fixed else secrets.randbelow(100_000)
@@ -203,7 +208,7 @@ def _judge(trial: Trial) -> Result:
     if known is not None:
         message = known.text
     elif made.error is not None:
-        message = "Your function raised an exception."
+        message = getattr(made.error, "reason", "") or "Your function raised an exception."
     else:
         message, shown = _describe(trial, failing)
     return trial.result(

@@ -16,6 +16,7 @@ from IPython.display import display
 
 from ehr_course.exercises import store
 from ehr_course.exercises.catalogue import all_exercises, find_exercise
+from ehr_course.exercises.checklist import Form
 from ehr_course.exercises.examine import examine
 from ehr_course.exercises.result import Outcome, Result
 
@@ -48,12 +49,12 @@ class Note:
         }
 
 
-def check(exercise_id: str, answer: Callable[..., Any], *, seed: int | None = None) -> None:
+def check(exercise_id: str, answer: Callable[..., Any] | Form, *, seed: int | None = None) -> None:
     """Check your answer to an exercise, show what was found, and note it in your progress.
 
     Args:
         exercise_id: lesson and number ("07.1").
-        answer: your function itself.
+        answer: your function itself, or the form that lesson 20 asks for.
         seed: repeats the random inputs of an earlier check, as its message says.
 
     Raises:

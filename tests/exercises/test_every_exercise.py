@@ -11,12 +11,13 @@ import pytest
 from ehr_course.exercises import examine
 from ehr_course.exercises.catalogue import all_exercises
 from ehr_course.exercises.diagnose import same
+from ehr_course.exercises.exercise import Exercise
 from ehr_course.exercises.learner_code import call
 from ehr_course.exercises.result import Outcome
 from ehr_course.exercises.worked_answers import as_function, worked_answer
 
 ROOT = Path(__file__).parents[2]
-EXERCISES = {exercise.id: exercise for exercise in all_exercises()}
+EXERCISES = {task.id: task for task in all_exercises() if isinstance(task, Exercise)}
 MISCONCEPTIONS = [
     (exercise.id, name) for exercise in EXERCISES.values() for name in exercise.misconceptions
 ]
