@@ -17,7 +17,7 @@
 #
 # Two models, A and B, are equally large and learn from the same patients.
 # Both have the task of lesson 09: read a damaged record, write it whole. A
-# has trained for 180 steps, B for 70. Which one would you use?
+# has trained for 130 steps, B for 70. Which one would you use?
 
 # %% tags=["parameters"]
 PROFILE = "tiny"  # "tiny", "small" or "full": how many patients
@@ -80,19 +80,23 @@ held_out = RecordDataset(records[:n_held_out], tokenizer, **limit)
 beginners = RecordDataset(records[n_held_out:], tokenizer, **limit)
 print(f"{len(records):,} patients, {n_held_out} of them held out")
 
+
 # %% tags=["hide-input"]
-young, losses = {}, {}
-for name, deviation, steps in (("A", 0.02, 180), ("B", 0.08, 70)):
+# train two models
+def trained(deviation, steps):
     torch.manual_seed(SEED)
     config = PromptBartConfig.for_tokenizer(tokenizer, init_std=deviation)
-    young[name] = PromptBart(config)
-    losses[name] = train(
-        young[name], beginners, steps=steps, warmup_steps=20, seed=SEED,
-        progress=False,
-    ).losses  # fmt: skip
-    young[name].eval()
-    assert real or losses[name][-1] < losses[name][0] - 2
-assert real or sum(losses["A"][-10:]) < sum(losses["B"][-10:]) - 2
+    one = PromptBart(config)
+    settings = {"steps": steps, "warmup_steps": 20, "seed": SEED}
+    found = train(one, beginners, progress=False, **settings).losses
+    assert real or found[-1] < found[0] - 2
+    return one.eval(), found
+
+
+young, losses = {}, {}
+for name, deviation, steps in (("A", 0.02, 130), ("B", 0.08, 70)):
+    young[name], losses[name] = trained(deviation, steps)
+assert real or sum(losses["A"][-10:]) < sum(losses["B"][-10:]) - 0.5
 
 # %%
 draw_losses(losses)
@@ -101,9 +105,9 @@ draw_losses(losses)
 # One of the two never reads its patient. Hand it another patient's record,
 # and it does not notice. Write down which one you suspect, and why.
 #
-# The first half of this lesson opens the model, to see where a patient can
-# get lost in it, and ends with a test that finds the culprit. The second
-# half asks how large the model is, and whether it will fit.
+# The first half of this lesson opens the model and ends with a test that
+# finds the culprit. The second half asks how many records fit in a machine
+# with 8 GB.
 #
 # ## One drawing of everything
 #
@@ -124,8 +128,8 @@ draw_model(model)
 #   before the tokens.
 # - **Attention** is where positions read each other. The other boxes treat
 #   each position by itself. The feed-forward net is two linear layers with
-#   a bend between them, the function GELU.
-# - **The arcs** are
+#   a nonlinearity, GELU, between them.
+# - **The lines over a part** are
 #   [residual connections](../course/book/glossary.md#residual-connection):
 #   what goes into a part is added to what comes out. So a part only has to
 #   compute a change, and a vector can travel past it. A
@@ -149,7 +153,7 @@ draw_model(model)
 # $$\text{attention}(Q, K, V) =
 # \text{softmax}\!\left(\frac{QK^\top}{\sqrt{d}}\right) V$$
 #
-# Four tokens and vectors of two numbers are enough to watch it:
+# Watch it on four tokens with vectors of two numbers:
 
 # %%
 names = ["<v>", "428.0", "427.31", "<\\v>"]
@@ -205,9 +209,21 @@ draw_scaling(widths, unscaled, scaled, keys=10)
 # the root of d. Without the scale, a model with wide queries begins by
 # looking at a single key, and that is bad for learning. Training follows
 # the [gradient](../course/book/glossary.md), the change of the loss with
-# each parameter. Through a softmax, a share $p$ of attention lets only
-# $p(1-p)$ of the gradient pass: next to nothing near 0 or 1.
-#
+# each parameter. Raise the score of the best key by 0.1: its weight hardly
+# changes where it had nearly all, so the gradient is next to nothing.
+
+# %% tags=["hide-input"]
+# how a softmax answers to a higher score
+print(f"standard deviation at width 768: {score.std():.1f}", end=", ")
+print(f"root of 768: {math.sqrt(768):.1f}")
+rises = []
+for name, p in (("unscaled", unscaled[-1]), ("scaled", scaled[-1])):
+    raised = p * math.exp(0.1) / (p * math.exp(0.1) + 1 - p)
+    print(f"{name:8} best weight {p:.3f}, after 0.1 more {raised:.3f}")
+    rises.append(raised - p)
+assert rises[0] < 0.01 < 0.015 < rises[1]
+
+# %% [markdown]
 # ### Hiding a key
 #
 # Some keys may not be read, such as those of padding. A **mask** says which.
@@ -232,8 +248,8 @@ print("without the third", hidden.softmax(-1))
 # `mask` is boolean, (target, source), `True` where the query may read the
 # key, or `None` when everything may be read. Each row has a `True`.
 # Return what each query reads, (target, d_value). Write the three steps
-# yourself; your result is compared with PyTorch's. Scores may be large: if
-# you write the softmax yourself too, make sure that it stays finite.
+# yourself. Scores may be large: if you write the softmax yourself too, make
+# sure that it stays finite.
 #
 # Example: `attention(torch.zeros(1, 4), torch.ones(2, 4),
 # torch.tensor([[1.0], [5.0]]), None)` is `[[3.0]]`: both scores are 0,
@@ -274,25 +290,29 @@ assert 6 * n_parameters(block) == 14_174_208
 
 # %% [markdown]
 # Heads add no parameters. They divide the width: 12 heads have queries and
-# keys of 64 numbers each, in place of one head's 768. So the d under the
-# root is 64 here.
+# keys of 64 numbers each, in place of one head's 768.
 #
 # ## Who may read whom?
 #
 # Change the vector at one position, and see at which positions the output
-# changes. Do that everywhere: at two prompts, six tokens and one place of
-# padding.
+# changes. Do that everywhere: at two prompts, six tokens and two places of
+# padding. The decoder is given the same record shifted by one, as in
+# lesson 09, behind its start token, which is `<EOS>` in BART.
 
 # %% tags=["hide-input"]
-ids = torch.tensor([[*tokenizer.encode([tokenizer.codes[3:5]]), 0]])
+# one record for the encoder, and shifted for the decoder
+ids = torch.tensor([[*tokenizer.encode([tokenizer.codes[3:5]]), 0, 0]])
+given = torch.cat([torch.tensor([[tokenizer.eos_id]]), ids[:, :-1]], dim=1)
 patient = {
     "x_num": torch.tensor([[64.0]]),  # age in years
     "x_cat": torch.tensor([[1]]),  # 1 is F
 }
-mask = torch.tensor([[1] * 8 + [0]])  # prompts count as real
+mask = torch.tensor([[1] * 8 + [0] * 2])  # prompts count as real
 prompts = model.encoder_prompt(**patient)  # (1, 2, d_model)
-tokens = model.get_input_embeddings()(ids)  # (1, 7, d_model)
-vectors = torch.cat([prompts, tokens], dim=1)  # (1, 9, d_model)
+tokens = model.get_input_embeddings()(torch.cat([ids, given]))
+vectors, shifted = (
+    torch.cat([prompts, one[None]], dim=1) for one in tokens
+)  # (1, 10, d_model) each
 
 
 # %%
@@ -326,13 +346,16 @@ with torch.no_grad():
     encoded = run_encoder(vectors)
 reaches = {
     "encoder": reach(run_encoder, vectors),
-    "decoder": reach(run_decoder, vectors),
+    "decoder": reach(run_decoder, shifted),
 }
-written = map(icd9.written, tokenizer.tokens(ids[0].tolist()))
-positions = ["age", "sex", *written]
+positions = {}
+for side, row in (("encoder", ids), ("decoder", given)):
+    written = map(icd9.written, tokenizer.tokens(row[0].tolist()))
+    positions[side] = ["age", "sex", *written]
 assert reaches["encoder"][:, :8].all()
-assert not reaches["encoder"][:8, 8].any()
-assert (reaches["decoder"] == torch.ones(9, 9).tril().bool()).all()
+assert not reaches["encoder"][:8, 8:].any()
+assert (reaches["encoder"][8:, 8:] == torch.eye(2).bool()).all()
+assert (reaches["decoder"] == torch.ones(10, 10).tril().bool()).all()
 
 # %%
 draw_reach(positions, reaches)
@@ -340,12 +363,14 @@ draw_reach(positions, reaches)
 
 # %% [markdown]
 # - **Encoder.** Every row depends on every real column, before it and behind
-#   it. Nobody reads padding; its own row depends on it because its vector
-#   travels along the residual connection.
+#   it.
 # - **Decoder.** A row depends on itself and on what stands before it. That is
 #   its [causal mask](../course/book/glossary.md).
-# - **Prompts** stand first, so every later row reads them. Age does not see
-#   sex, by the same rule.
+# - **Prompts** stand first, so every later row depends on them.
+#
+# The picture shows what depends on what; a mask says who may read whom. The
+# two differ at padding: nobody may read it, yet each row of padding depends
+# on itself, as its vector travels along the residual connection.
 #
 # ### 11.2 Causal mask with prompts
 #
@@ -373,18 +398,20 @@ check("11.2", decoder_mask)
 # ### What the decoder is given
 #
 # A position reads itself. If token 5 stood at position 5, the decoder could
-# copy it. So the record is shifted right by one, as in lesson 09: a start
-# token, which is `<EOS>` in BART, then everything but the last column. Now
-# no position has seen the token that it is to write. In a short row the
-# last column is padding, and the `<EOS>` that stays there has no label.
+# copy it. So the record is shifted right by one. Now no position has seen
+# the token that it is to write. Here are the first columns of a short row.
+# Only padding falls off its end, so `<EOS>` stays in the decoder's input; its
+# label is -100.
 
 # %%
 dataset = RecordDataset(records, tokenizer, **limit)
 by_length = dataset.lengths.argsort(kind="stable")
 short, long = by_length[[0, len(by_length) // 2]]
 batch = dataset.batch([short, long])
-for name in ("labels", "decoder_input_ids"):
-    print(f"{name:18}", batch[name][0].tolist())
+for name in ("decoder_input_ids", "labels"):
+    row = batch[name][0, :8].tolist()
+    tokens = [tokenizer.id_to_token(i) if i >= 0 else str(i) for i in row]
+    print(f"{name:18}", *(f"{icd9.written(one):6}" for one in tokens))
 
 
 # %% [markdown]
@@ -435,16 +462,19 @@ last = int((alone["labels"][0] != -100).sum()) - 1
 ends = together["decoder_input_ids"][0, [-1, last]].tolist()
 moved = (one[-1] - two[-1]).norm() / one[-1].norm()
 moved_real = (one[last] - two[last]).norm() / one[last].norm()
-print("how far the vector moves when a longer record stands beside it:")
+print("cosine of the vectors alone and beside a longer record:")
 names_of_ends = [tokenizer.id_to_token(end) for end in ends]
-print(f"last column,   {names_of_ends[0]:6} {moved:.0%} of its length")
-print(f"last labelled, {names_of_ends[1]:6} {moved_real:.0%}")
+places = {"last column": -1, "last labelled": last}
+for (what, place), name in zip(places.items(), names_of_ends, strict=True):
+    cosine = functional.cosine_similarity(one[place], two[place], dim=0)
+    print(f"{what:13} {name:6} {cosine:.2f}")
 assert ends[0] == 0 and moved > 0.1 and moved_real < 1e-3
 
 
 # %% [markdown]
-# Beside a longer record the last column is padding, and its vector is
-# another one. In each row, take the last position that has a label.
+# A cosine of 1 means the same direction. Beside a longer record the last
+# column is padding, and its vector points elsewhere. In each row, take the
+# last position that has a label.
 #
 # ## How the decoder reads the encoder
 #
@@ -483,7 +513,8 @@ draw_cross_attention(
 
 # %% [markdown]
 # The decoder has just written the framed code. To write the next one, it
-# looks at that very code in the encoder.
+# looks at that very code in the encoder. On an undamaged record, copying is
+# the whole task.
 #
 # ### Does it always look there?
 #
@@ -508,12 +539,10 @@ assert real or (hits[1] / n_codes).min() > 0.8
 
 # %% [markdown]
 # Layers are counted from 0. In the last one each head does so at more than
-# four codes in five. The explorer opens there, on one record. A row is named
-# by the token just written, so the bright cell lies one place to the right
-# of the column with that name. Find the rows that do not keep to it: they
-# stand where the prompts are read, where a record begins, and where a visit
-# may end. Then move *layer* to 0, and the diagonal fades. Point at a cell to
-# read its weight.
+# four codes in five. The explorer opens there, on one record. A row names
+# the token just written and the one to be written next, and the bright cell
+# mostly lies in the column of the second. Which rows do not keep to it, and
+# why? Then move *layer* to 0, and the diagonal fades.
 
 # %% tags=["widget"]
 record = with_visits(2, 10)
@@ -521,13 +550,15 @@ attention_explorer(model, tokenizer, record, kind="cross", layer=1)
 
 
 # %% [markdown]
+# The rows of prompts write no token. Where a record begins or a visit may
+# end, heads look elsewhere too.
+#
 # A large weight shows where a head looks. Whether that helps needs a test.
 #
 # ## The test
 #
 # Let the encoder read another patient's record. A decoder that reads its
 # encoder must get much worse. One that does not cannot tell the difference.
-# The test is worth something only if nothing else changes.
 #
 # ### 11.4 Another patient's record
 #
@@ -588,15 +619,27 @@ assert costs["the course model"] > 1
 draw_swap(swap)
 
 # %% [markdown]
-# Model A never reads its patient, though its loss is the lower one. All that
-# it has learned, it could have learned without an encoder: which codes are
-# common, and which follow which. B trusts what it reads, so the wrong
-# record misleads it. Why is A blind? Compare the encoder's vectors of
-# 50 patients, position by position:
+# So the answer is B. Model A never reads its patient, though its loss is the
+# lower one. It has learned what needs no encoder: which codes are common, and
+# which follow which. Nothing in the curves could have told you: both fell.
+#
+# Why is A blind? Two things differ: how long the models trained, and the
+# standard deviation of the random weights they began with. It was 0.02 in A,
+# BART's default for wide models, and 0.08 in B. So here is a twin of A that
+# begins like A and stops when B does. Cosines compare the encoder's vectors
+# of any two tokens of 50 patients:
 
 # %% tags=["hide-input"]
-# how alike the encoder's vectors are, over positions and patients
-for name, one in models.items():
+# train the twin; how alike are the vectors that an encoder makes?
+models |= {"A's twin": trained(0.02, 70)[0]}
+swap["A's twin"] = (
+    loss_of(models["A's twin"], held_out),
+    loss_of(models["A's twin"], held_out, swapped=True),
+)
+cosines = {}
+print(f"{'':16} right record  another's  mean cosine")
+for name in ("model A", "A's twin", "model B", "the course model"):
+    one = models[name]
     batch = held_out.batch(range(min(50, n_held_out)))
     real_tokens = batch["attention_mask"].bool()
     labels = batch.pop("labels")
@@ -605,20 +648,24 @@ for name, one in models.items():
     read = functional.normalize(read, dim=-1)  # (positions, d_model)
     n = len(read)
     alike = ((read @ read.T).sum().item() - n) / (n * (n - 1))
-    print(f"{name:16} mean cosine of two vectors: {alike:.2f}")
-    assert real or (alike > 0.95 if name == "model A" else alike < 0.6)
+    cosines[name] = alike
+    own, another = swap[name]
+    print(f"{name:16} {own:12.2f}  {another:9.2f}  {alike:11.2f}")
+    blind = name in ("model A", "A's twin")
+    assert real or (alike > 0.95 if blind else alike < 0.6)
+    assert real or (another - own < 0.1 if blind else another - own > 0.2)
+own = [swap[name][0] for name in ("model A", "model B", "A's twin")]
+assert real or own == sorted(own)
 
 # %% [markdown]
-# A cosine of 1 means the same direction. A's encoder says the same about
-# every code of every patient, so its decoder has nothing to look for. The two
-# models began with different random weights: their standard deviation was
-# 0.02 in A, BART's default for wide models, and 0.08 in B, which suits this
-# width. The loss fell all the same. Only the test shows it.
+# The twin is blind as well, so it is the start that blinds. From small
+# weights, the encoders of A and its twin say the same about every code of
+# every patient, and the decoder has nothing to look for. After as many steps
+# the twin's loss is above B's: A was ahead because it had trained for longer.
 #
 # ## A break
 #
-# This is the middle of the lesson, and a good place to stop for today. What
-# is missing is the order of tokens, and the size.
+# This is a good place to stop for today. Order and size are still to come.
 
 # %% [markdown]
 # ## Order
@@ -627,7 +674,8 @@ for name, one in models.items():
 # away, reverse a record, and see what the encoder makes of it.
 
 # %% tags=["hide-input"]
-ids = ids[:, :-1]  # (1, 6), without the padding
+# the encoder with and without positions
+ids = ids[:, :-2]  # (1, 6), without the padding
 without = copy.deepcopy(model)
 nn.init.zeros_(without.model.encoder.embed_positions.weight)
 for name, one in (("without", without), ("with", model)):
@@ -639,13 +687,13 @@ for name, one in (("without", without), ("with", model)):
     assert same == (name == "without")
 
 # %% [markdown]
-# Without positions the first visit and the last would look alike. So each
-# vector gets a position added to it, a row of a table that is learned.
-# Encoder and decoder each have such a table. Its first two rows are a
+# So each vector gets a position added to it, a row of a table that is
+# learned. Encoder and decoder each have such a table. Its first two rows are a
 # leftover of BART's code, and position 0 is in row 2.
 
 # %%
-draw_positions(positions[:8], model.model.encoder.embed_positions.weight)
+table = model.model.encoder.embed_positions.weight
+draw_positions(positions["encoder"][:8], table)
 
 # %% [markdown]
 # An easy mistake: compute the positions for the tokens alone, then put the
@@ -670,9 +718,8 @@ assert "must match" in message
 assert same
 
 # %% [markdown]
-# Eight vectors and six positions cannot be added. Positions run over
-# prompts and tokens alike, and prompts take up positions too: this model
-# has 256 positions and takes 254 tokens.
+# Positions run over prompts and tokens alike: this model has 256 positions
+# and takes 254 tokens.
 
 # %% tags=["hide-input"]
 try:
@@ -713,8 +760,7 @@ check("11.5", embed)
 # %% [markdown]
 # ## How large is it?
 #
-# Here is a size that you may meet in practice: twelve layers that are 768
-# numbers wide, and a vocabulary of hospital codes.
+# Here is a size that you may meet in practice:
 
 # %%
 SIZE = {
@@ -742,24 +788,23 @@ bart = shapes_of(BartForConditionalGeneration, BartConfig(**SIZE, **IDS))
 draw_parameters(bart)
 
 # %% [markdown]
-# The feed-forward nets are the largest part, not attention. The table
-# of tokens is small: it has few rows, and it is stored only once:
+# The feed-forward nets are the largest part, not attention. The table of
+# tokens is small, as there are few tokens. It is also stored only once:
 
-# %%
+# %% tags=["hide-input"]
+# the table of tokens in three places
 table = bart.model.shared.weight
 print("encoder:", bart.model.encoder.embed_tokens.weight is table)
 print("decoder:", bart.model.decoder.embed_tokens.weight is table)
 print("output: ", bart.lm_head.weight is table)
-
-# %% tags=["hide-input"]
 assert bart.lm_head.weight is table
 assert bart.model.encoder.embed_tokens.weight is table
 assert bart.model.decoder.embed_tokens.weight is table
 
 # %% [markdown]
-# To predict the number at any size, look at the shapes in a model that is
-# small enough to read: width 8, a feed-forward width of 20, 50 tokens and
-# 30 positions. First a decoder layer, part by part:
+# To predict the number at any size, look at the shapes in a small model:
+# width 8, feed-forward width 20, 50 tokens and 30 positions. First a decoder
+# layer:
 
 # %% tags=["hide-input"]
 small_size = SIZE | {"vocab_size": 50, "d_model": 8}
@@ -774,9 +819,9 @@ for name, part in small.decoder.layers[0].named_children():
         print(f"{name:22} {n_parameters(part):4} ", *sizes[:4])
 
 # %% [markdown]
-# A linear layer has a matrix and a bias. Each attention has four linear layers,
-# and the print shows only two of the four. An encoder layer lacks `encoder_attn` and its norm.
-# Beside the layers stand:
+# A linear layer has a matrix and a bias. Each attention has four linear
+# layers, and the print shows only two of the four. An encoder layer lacks
+# `encoder_attn` and its norm. Beside the layers stand:
 
 # %% tags=["hide-input"]
 for side in (small.encoder, small.decoder):
@@ -814,22 +859,35 @@ def count_parameters(
 
 check("11.6", count_parameters)
 
+
 # %% [markdown]
 # ## Will it fit?
 #
 # You have a machine with 8 GB, and BART's parameters take four bytes each.
-# That is 0.4 GB, so there seems to be room for anything. But a training step
-# holds more than **weights**:
+# That is 0.4 GB. But a training step holds more than **weights**:
 #
-# - a **gradient** for each weight;
 # - **two moments** for each weight: the optimizer, Adam, remembers the mean
 #   of each gradient and of its square;
 # - the [activations](../course/book/glossary.md#activation): everything
-#   that the forward pass computes and the gradient needs again.
+#   that the forward pass computes and the gradient needs again;
+# - a **gradient** for each weight.
 #
-# Watch a real step on 16 records, of a model between the two sizes.
+# Activations pile up in the forward pass. In the backward pass they are
+# dropped one by one while gradients come, so the two are never there
+# together in full. A step peaks with the larger of them:
+
+# %%
+def step_bytes(weights, activations):
+    moments, gradients = 2 * weights, weights
+    return weights + moments + max(gradients, activations)
+
+
+# %% [markdown]
+# Try it on a smaller model and 16 records. `activation_bytes` runs the
+# forward pass and adds up the tensors that it keeps.
 
 # %% tags=["hide-input"]
+# a model between the course's and BART, after one step
 torch.manual_seed(SEED)
 config = PromptBartConfig.for_tokenizer(tokenizer, "small")
 middle = PromptBart(config).train()
@@ -841,7 +899,17 @@ optimizer.zero_grad()
 
 # %%
 weights = held_bytes(middle)
-with MemoryTrace(held=3 * weights) as trace:  # weights and two moments
+kept = activation_bytes(lambda: middle(**batch).loss, middle)
+predicted = step_bytes(weights, kept)
+print(f"{n_parameters(middle):,} parameters: {weights / 1e6:.0f} MB")
+print(f"activations {kept / 1e6:.0f} MB, peak {predicted / 1e6:.0f} MB")
+
+# %% [markdown]
+# Now the step itself:
+
+# %% tags=["hide-input"]
+# run the step, and check that the prediction is nearly its peak
+with MemoryTrace(held=3 * weights, model=middle) as trace:
     loss = middle(**batch).loss
     trace.mark("forward")
     loss.backward()
@@ -849,23 +917,15 @@ with MemoryTrace(held=3 * weights) as trace:  # weights and two moments
     optimizer.step()
     optimizer.zero_grad()
     trace.mark("update")
-
-# %% tags=["hide-input"]
-kept = activation_bytes(lambda: middle(**batch).loss, middle)
-larger = max(3 * weights + kept, 4 * weights)
-print(f"predicted {larger / 1e6:.0f} MB, peak {trace.peak / 1e6:.0f} MB")
-assert larger <= trace.peak < 1.1 * larger
+assert predicted <= trace.peak < 1.1 * predicted
 assert trace.peak < 4 * weights + kept
 
 # %%
 draw_step_memory(trace, weights=weights)
 
 # %% [markdown]
-# Activations pile up in the forward pass. In the backward pass they are
-# dropped one by one, while gradients come. So a step peaks at one of two
-# moments: with a large batch at the end of the forward pass (weights,
-# moments, activations), with a small one in the update (weights, moments,
-# gradients). Here is the peak for other batches, of one record repeated:
+# In a small batch the gradients are larger than the activations. Here are the
+# peaks of other batches:
 
 # %% tags=["hide-input"]
 # the peak of a step on 1 to 64 records of equal length
@@ -882,50 +942,67 @@ def peak_with(n):
 
 
 peaks = {n: peak_with(n) for n in (1, 8, 16, 32, 48, 64)}
+batch = beginners.batch([middling] * 64)
+each = activation_bytes(lambda: middle(**batch).loss, middle) / 64
 assert real or peaks[8] < 1.01 * peaks[1]
 assert peaks[64] > 1.5 * peaks[1]
+for n, peak in peaks.items():
+    assert 0.98 < peak / step_bytes(weights, n * each) < 1.1
 
 # %%
-draw_peaks(peaks)
+draw_peaks(peaks, weights=weights, record=each)
 
 
 # %% [markdown]
 # Now at full size. Measure what the forward pass keeps for one patient with
-# 254 tokens, in models of one layer and of two; each further layer adds the
-# same.
+# 254 tokens, the most that the course's model takes, with one layer and with
+# two. Each further layer adds the same.
 
 # %%
 def kept_by(layers):
     sizes = {"encoder_layers": layers, "decoder_layers": layers}
     one = PromptBart(PromptBartConfig(**(SIZE | sizes), **IDS))
-    row = torch.full((1, 254), 7)
+    row = torch.full((1, model.max_tokens), 7)
     batch = {"input_ids": row, "decoder_input_ids": row, "labels": row}
     return activation_bytes(lambda: one(**batch, **patient).loss, one)
 
 
 first, second = kept_by(1), kept_by(2)
 record_bytes = first + 5 * (second - first)  # six layers on either side
+weights = 4 * n_parameters(bart)
+print(f"weights {weights / 1e6:.0f} MB", end=", ")
+print(f"one record {record_bytes / 1e6:.0f} MB")
+
+# %% [markdown]
+# How many records fit in 8 GB? Work it out on paper with `step_bytes`, then
+# run the next cell.
+
+# %%
+memory = 8_000_000_000
+fits = (memory - 3 * weights) // record_bytes
+for n in (fits, fits + 1):
+    print(n, f"records: {step_bytes(weights, n * record_bytes):,} bytes")
 
 # %% tags=["hide-input"]
-weights = 4 * n_parameters(bart)
+# the parts of a peak for the drawing
+assert weights == 421_601_280
+assert record_bytes > 0.2 * weights
+assert step_bytes(weights, fits * record_bytes) <= memory
+assert step_bytes(weights, (fits + 1) * record_bytes) > memory
 parts = {
     f"{n} record{'s' * (n > 1)}": {
         "weights": weights, "Adam's moments": 2 * weights,
         "gradients": weights, "activations": n * record_bytes,
     }
-    for n in (1, 16, 64)
+    for n in (1, 16, fits, 64)
 }  # fmt: skip
-print(f"activations of one record: {record_bytes / 1e6:.0f} MB")
-assert weights == 421_601_280
-assert record_bytes > 0.2 * weights
 
 # %%
-draw_memory(parts, machine=8_000_000_000)
+draw_memory(parts, machine=memory)
 
 
 # %% [markdown]
-# The weights were never the problem. The batch is, and so is the length of
-# its records.
+# The weights were never the problem. The batch is.
 #
 # ### 11.7 The largest batch
 #
@@ -934,9 +1011,10 @@ draw_memory(parts, machine=8_000_000_000)
 # `peak_of(n)` runs one training step on `n` records of equal length and
 # returns its peak in bytes. `memory` is what the machine has, in bytes. It
 # is at least four times `peak_of(1)`, so that a step on 4 records is sure to
-# fit. Return the largest `n` whose step fits. The peak first stands still and
-# then rises by the same amount for each record, as you have just seen; how
-# long it stands still differs between machines.
+# fit. Return the largest `n` whose step fits. The peak is flat up to some
+# number of records and then rises by the same amount for each, as you have
+# just seen. Where the rise begins differs between machines; on some it is
+# the first record.
 #
 # Two rules, as in real life. A step that needs more than `memory` ends your
 # program, so never call `peak_of` with a batch that does not fit. And steps
@@ -972,7 +1050,7 @@ check("11.7", largest_batch)
 #
 # ## Test yourself
 #
-# 1. You double the number of heads and leave all else. What happens to
+# 1. You double the number of heads and change nothing else. What happens to
 #    the number of parameters, and to the width of a head?
 #
 # <details><summary>Answer</summary>
@@ -1001,8 +1079,8 @@ check("11.7", largest_batch)
 # input, and tell beforehand whether it will fit. Try the test on your own
 # patients: set `EHR_COURSE_DATA` as in lesson 08 and run this lesson again.
 #
-# One thing was taken for granted. Where do the two prompts come from?
-# Lesson [12](12_conditional_prompt.ipynb) builds them from age and sex, and
+# One thing was taken for granted: the two prompts. Lesson
+# [12](12_conditional_prompt.ipynb) builds them from age and sex, and
 # shows what happens when the age goes in the simplest way.
 
 # %% [markdown]
@@ -1102,7 +1180,7 @@ assert lengths["sum"] == ids.shape[1] + 1
 # %% tags=["claim:20"]
 labels = ids  # (1, 6)
 with torch.no_grad():
-    logits = model.lm_head(run_decoder(vectors[:, :-1]))  # (1, 8, ...)
+    logits = model.lm_head(run_decoder(shifted[:, :-2]))  # (1, 8, ...)
 message = ""
 try:
     functional.cross_entropy(logits[0], labels[0])

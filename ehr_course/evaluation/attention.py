@@ -70,6 +70,8 @@ class AttentionMap:
         columns: the same for the columns.
         row_names: the rows so that no two of one record have the same name: "428.0 of visit 2".
         column_names: the same for the columns.
+        writes: the token that each row is about to write, or "" where it writes none; empty for
+            an encoder.
     """
 
     kind: Kind
@@ -78,6 +80,15 @@ class AttentionMap:
     columns: tuple[str, ...]
     row_names: tuple[str, ...]
     column_names: tuple[str, ...]
+    writes: tuple[str, ...] = ()
+
+    @property
+    def row_labels(self) -> tuple[str, ...]:
+        """The rows as they stand beside a heat map: what was read, and what is to be written."""
+        if not self.writes:
+            return self.rows
+        pairs = zip(self.rows, self.writes, strict=True)
+        return tuple(f"{row} → {writes}" if writes else row for row, writes in pairs)
 
     @property
     def causal(self) -> bool:
@@ -150,6 +161,7 @@ def record_attention(
             array,
             *((*row_prompts, *rows[0]), (*column_prompts, *columns[0])),
             *((*row_prompts, *rows[1]), (*column_prompts, *columns[1])),
+            writes=(*[""] * len(row_prompts), *labels) if kind != "encoder" else (),
         )
 
     encoder_side, decoder_side = (labels, names), (decoded, decoded_names)

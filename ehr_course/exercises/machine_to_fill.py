@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from ehr_course.errors import InputError
@@ -10,11 +11,23 @@ MOST_STEPS = 12
 """How many training steps may be run to find the largest batch."""
 
 
-class OutOfMemory(SystemExit):  # the program ends: `except Exception` does not help
+class _Ended(SystemExit):  # the program ends: `except Exception` does not help
+    """The program was ended.
+
+    Attributes:
+        reason: what the answer had done until then, for the message of a check.
+    """
+
+    def __init__(self, message: str, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class OutOfMemory(_Ended):
     """A step needed more memory than there is, and the program was ended."""
 
 
-class TooManySteps(SystemExit):
+class TooManySteps(_Ended):
     """More steps were run than may be."""
 
 
@@ -40,7 +53,8 @@ class Machine:
 
     def __init__(self, *, update: int, held: int, record: int, memory: int) -> None:
         self.update, self.held, self.record, self.memory = update, held, record, memory
-        self._steps, self._ended = 0, None
+        self._fitted: list[int] = []  # the sizes that have been run, in this order
+        self._ended: _Ended | None = None
 
     def __call__(self, n: int) -> int:
         """Run one training step on n records.
@@ -57,16 +71,46 @@ class Machine:
             raise self._ended
         if isinstance(n, bool) or int(n) != n or n < 1:
             raise InputError("peak_of", "n", f"{n!r} is no size of a batch", "Use 1, 2, 3, ...")
-        self._steps += 1
-        if self._steps > MOST_STEPS:
-            self._ended = TooManySteps(f"this is step {self._steps}; {MOST_STEPS} may be run")
+        if len(self._fitted) == MOST_STEPS:
+            problem = f"this is step {MOST_STEPS + 1}; {MOST_STEPS} may be run"
+            self._ended = TooManySteps(problem, self._why_so_many())
             raise self._ended
-        peak = max(self.update, self.held + self.record * int(n))
+        peak = self._peak(int(n))
         if peak > self.memory:
             problem = f"a step on {n} records needs {peak:,} bytes of {self.memory:,}"
-            self._ended = OutOfMemory(problem)
+            self._ended = OutOfMemory(problem, self._why_too_large(int(n)))
             raise self._ended
+        self._fitted.append(int(n))
         return peak
+
+    def _peak(self, n: int) -> int:
+        return max(self.update, self.held + self.record * n)
+
+    def _why_too_large(self, n: int) -> str:
+        """What an answer knew when it ran a step that did not fit."""
+        if not self._fitted:
+            return (
+                f"You began with a batch of {n}, before you had measured any other. Nothing told "
+                "you that it fits, and it ended the program: trying is no way to find out here. "
+                "Which batch is sure to fit, and what does its peak say of larger ones?"
+            )
+        last = max(self._fitted)
+        return (
+            f"You ran a batch of {n} after one of {last}, which took {self._peak(last):,} of "
+            f"{self.memory:,} bytes, and it ended the program. Asking peak_of whether a batch "
+            f"fits is too late. From the peak of {last}, how much can a larger batch take at most?"
+        )
+
+    def _why_so_many(self) -> str:
+        """How an answer used up its steps."""
+        strides = {after - before for before, after in pairwise(self._fitted)}
+        how = f"You ran {MOST_STEPS} steps and came as far as {max(self._fitted)} records."
+        if strides == {1}:
+            how = f"You counted up one by one: {MOST_STEPS} steps, and {self._fitted[-1]} records."
+        return (
+            f"{how} On this machine that is not enough. How much larger may the next batch be, so "
+            "that it is still sure to fit? And when do you know enough to calculate the rest?"
+        )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Machine:
         # A check hands copies to an answer: each begins to count anew.

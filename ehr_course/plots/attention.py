@@ -26,10 +26,10 @@ KIND_NAMES: dict[Kind, str] = {
 READING: dict[Kind, str] = {
     "encoder": "Encoder attention: each row is a position of the encoder; it shares a weight of 1 "
     "among all positions",
-    "decoder": "Decoder attention: each row is the decoder about to write the next token; it "
-    "shares a weight of 1 among itself and the past",
-    "cross": "Cross attention: each row is the decoder about to write the next token; it shares "
-    "a weight of 1 among the encoder's positions",
+    "decoder": "Decoder attention: each row is the decoder after one token, about to write the "
+    "next; its weights sum to 1",
+    "cross": "Cross attention: each row is the decoder after one token, about to write the next; "
+    "its weights over the encoder sum to 1",
 }
 """How to read the picture of each kind."""
 
@@ -59,7 +59,10 @@ def attention_title(shown: AttentionMap, *, layer: int, head: int, row: int) -> 
     itself = shown.kind != "cross" and column == row
     at = "itself" if itself else shown.column_names[column]
     weight = shown.weights[layer, head, row, column]
-    return f"Layer {layer}, head {head}: {shown.row_names[row]} looks most at {at} ({weight:.2f})"
+    name = shown.row_names[row]
+    if shown.writes and shown.writes[row]:
+        name = f"after {name}, about to write {shown.writes[row]}, it"
+    return f"Layer {layer}, head {head}: {name} looks most at {at} ({weight:.2f})"
 
 
 def favourite(shown: AttentionMap, *, layer: int, head: int) -> tuple[str, int]:
@@ -172,7 +175,7 @@ class _Room:
             # Bold, because the label of the chosen row is.
             return max(style.text_width(label, style.SMALL, weight="bold") for label in labels)
 
-        left = _MARGIN + widest(shown.rows) + 0.1
+        left = _MARGIN + widest(shown.row_labels) + 0.1
         above = widest(shown.columns) + 0.1
         cell = min(_LARGEST_CELL, (style.WIDTH - left - _MARGIN) / len(shown.columns))
         height = _TOP + above + cell * len(shown.rows) + _BOTTOM
@@ -201,7 +204,7 @@ def _write_head(
 def _write_labels(axes: Axes, room: _Room, shown: AttentionMap, row: int) -> None:
     axes.set_ylim(len(shown.rows), 0)
     axes.set_xlim(0, len(shown.columns))
-    axes.set_yticks([i + 0.5 for i in range(len(shown.rows))], shown.rows, parse_math=False)
+    axes.set_yticks([i + 0.5 for i in range(len(shown.rows))], shown.row_labels, parse_math=False)
     axes.xaxis.tick_top()
     axes.set_xticks(
         [i + 0.5 for i in range(len(shown.columns))], shown.columns, rotation=90, parse_math=False
@@ -237,7 +240,7 @@ def _draw_scale(picture: Picture, room: _Room, top: float, *, hidden: bool) -> N
     axes.tick_params(length=2, labelsize=style.SMALL)
     y = (_BOTTOM - 0.24) / room.height
     x = room.left + _SCALE_WIDTH + 0.2
-    words = "attention weight, by its square root"
+    words = "attention weight (colour: its square root)"
     picture.text(x / style.WIDTH, y, words, size=style.SMALL, va="center")
     if hidden:
         x += style.text_width(words, style.SMALL) + 0.3

@@ -55,9 +55,11 @@ class MemoryTrace(TorchDispatchMode):
 
     Args:
         held: what is there before, such as the weights and what the optimizer remembers.
+        model: whose gradients are told apart from the rest.
 
     Attributes:
         bytes: how many were there after each operation, `held` first.
+        gradients: how many of them were the gradients of the model's parameters.
         marks: how long `bytes` was when a part of the step ended, by the part's name.
 
     >>> model = nn.Linear(1000, 1000, bias=False)
@@ -68,9 +70,10 @@ class MemoryTrace(TorchDispatchMode):
     (4000000, 8000000)
     """
 
-    def __init__(self, held: int = 0) -> None:
+    def __init__(self, held: int = 0, model: nn.Module | None = None) -> None:
         super().__init__()
-        self.bytes, self.marks = [held], {}
+        self.bytes, self.gradients, self.marks = [held], [0], {}
+        self._parameters = list(model.parameters()) if model is not None else []
         self._now = held
         self._known: dict[int, int] = {}
 
@@ -97,6 +100,8 @@ class MemoryTrace(TorchDispatchMode):
                 self._now += storage.nbytes()
                 weakref.finalize(storage, self._gone, place)
         self.bytes.append(self._now)
+        grads = (parameter.grad for parameter in self._parameters)
+        self.gradients.append(sum(grad.nbytes for grad in grads if grad is not None))
         return result
 
     def _gone(self, place: int) -> None:

@@ -126,7 +126,10 @@ function render({ model, el }) {
     const seen = itself ? "itself" : at.map.columnNames[column];
     const weight = at.weight(at.row, column).toFixed(2);
     const place = `Layer ${at.layer}, head ${at.head}`;
-    return `${place}: ${at.map.rowNames[at.row]} looks most at ${seen} (${weight})`;
+    const writes = at.map.writes[at.row];
+    const read = at.map.rowNames[at.row];
+    const name = writes ? `after ${read}, about to write ${writes}, it` : read;
+    return `${place}: ${name} looks most at ${seen} (${weight})`;
   }
 
   function named(name, label) {
@@ -190,7 +193,7 @@ function render({ model, el }) {
     if (room <= 0) return; // not on the page yet; the observer calls again
     const { rows, columns } = at.map;
     const pen = canvas.getContext("2d");
-    const left = widest(pen, rows) + GAP;
+    const left = widest(pen, at.map.rowLabels) + GAP;
     const top = widest(pen, columns) + GAP;
     const fitting = Math.floor((room - left - 2) / columns.length);
     const cell = clamp(fitting, SMALLEST_CELL, LARGEST_CELL);
@@ -247,7 +250,7 @@ function render({ model, el }) {
     };
     pen.textBaseline = "middle";
     pen.textAlign = "right";
-    at.map.rows.forEach((label, row) => {
+    at.map.rowLabels.forEach((label, row) => {
       if (!shown(row, at.row)) return;
       pen.save();
       pen.translate(left - GAP, top + (row + 0.5) * cell);

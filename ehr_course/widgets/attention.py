@@ -192,6 +192,8 @@ def _described(one: AttentionMap) -> dict[str, Any]:
         "rows": one.rows,
         "columns": one.columns,
         "rowNames": one.row_names,
+        "rowLabels": one.row_labels,
+        "writes": one.writes,
         "columnNames": one.column_names,
         "causal": one.causal,
         "favourites": [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable
 
 import pytest
@@ -165,7 +166,9 @@ def test_a_wrong_answer_does_not_pass(answer: Callable[[Peak, int], int]) -> Non
     ("answer", "said"), [(one_by_one, "TooManySteps"), (by_halves, "OutOfMemory")]
 )
 def test_what_ended_the_program_is_said(answer: Callable[[Peak, int], int], said: str) -> None:
-    details = dict(examine("11.7", answer, seed=0).details)
+    result = examine("11.7", answer, seed=0)
+    assert "raised an exception" not in result.message
+    details = dict(result.details)
     assert said in details["raised"] and "besides" not in details
 
 
@@ -190,6 +193,8 @@ def line(first: int, second: int, flat: int | None) -> Callable[[Peak, int], int
         (line(2, 4, None), "two and four records"),
         (line(1, 4, None), "one and four records"),
         (line(1, 4, 4), "one and four records"),
+        (line(3, 4, None), "three and four records"),
+        (line(3, 4, 4), "three and four records"),
     ],
 )
 def test_a_line_through_small_batches_is_named(
@@ -197,6 +202,37 @@ def test_a_line_through_small_batches_is_named(
 ) -> None:
     for seed in range(4):
         assert said in examine("11.7", answer, seed=seed).message
+
+
+def while_it_fits(peak_of: Peak, memory: int) -> int:
+    n = 4
+    while peak_of(2 * n) <= memory:
+        n *= 2
+    return n
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (by_halves, r"^You began with a batch of \d+, before you had measured any other"),
+        (while_it_fits, r"^You ran a batch of \d+ after one of \d+, which took [\d,]+ of [\d,]+"),
+        (one_by_one, r"^You counted up one by one: 12 steps, and 13 records"),
+    ],
+)
+def test_what_led_to_the_end_is_said(answer: Callable[[Peak, int], int], said: str) -> None:
+    for seed in range(4):
+        assert re.search(said, examine("11.7", answer, seed=seed).message)
+
+
+def test_two_linear_layers_in_an_attention_are_named() -> None:
+    def count(vocab: int, d: int, encoder: int, decoder: int, heads: int, f: int, p: int) -> int:
+        attention, norm, ffn = 2 * (d * d + d), 2 * d, 2 * d * f + f + d
+        layers = encoder * (attention + ffn + 2 * norm) + decoder * (
+            2 * attention + ffn + 3 * norm
+        )
+        return vocab * d + 2 * ((p + 2) * d + norm) + layers
+
+    assert examine("11.6", count, seed=0).misconception == "two_projections"
 
 
 def test_a_batch_that_does_not_fit_is_called_one() -> None:

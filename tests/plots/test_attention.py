@@ -64,6 +64,17 @@ def test_in_cross_attention_no_row_is_its_own_column():
     assert "at age 64" in attention_title(cross, layer=0, head=0, row=0)
 
 
+def test_a_row_that_writes_is_named_by_what_it_has_read_and_what_it_writes():
+    writing = AttentionMap(**(vars(SMALL) | {"writes": ("", "428.0", "<\\v>", "<EOS>")}))
+    assert writing.row_labels == ("age 64", "<v> → 428.0", "428.0 → <\\v>", "<v> → <EOS>")
+    assert attention_title(writing, layer=0, head=0, row=1) == (
+        "Layer 0, head 0: after <v> of visit 1, about to write 428.0, it looks most at age 64 "
+        "(0.60)"
+    )
+    of_a_prompt = "Layer 0, head 0: age 64 looks most at itself (1.00)"
+    assert attention_title(writing, layer=0, head=0, row=0) == of_a_prompt
+
+
 def test_the_favourite_counts_equal_labels_together():
     # Rows 2 and 3 of head 0 look at one <v> each, rows 0 and 1 at the age; head 1 has three.
     assert favourite(SMALL, layer=0, head=0)[1] == 2
@@ -123,7 +134,7 @@ def test_colours_run_from_zero_to_the_largest_weight():
 def test_rows_stand_from_the_top_down(shown):
     axes = draw_attention(shown).axes[0]
     assert axes.get_ylim() == (len(shown.rows), 0)
-    assert tuple(label.get_text() for label in axes.get_yticklabels()) == shown.rows
+    assert tuple(label.get_text() for label in axes.get_yticklabels()) == shown.row_labels
     assert tuple(label.get_text() for label in axes.get_xticklabels()) == shown.columns
 
 

@@ -82,3 +82,15 @@ def test_the_peak_of_a_step_is_that_of_the_allocator(
         peak = max(peak, now)
     assert peak > 0
     assert trace.peak == pytest.approx(peak, rel=0.02)
+
+
+def test_gradients_are_told_apart() -> None:
+    layer = nn.Linear(10, 10, bias=False)
+    with MemoryTrace(held_bytes(layer), layer) as trace:
+        loss = layer(torch.ones(1, 10)).sum()
+        trace.mark("forward")
+        loss.backward()
+        torch.zeros(1)  # one operation more, after the gradient has come
+    assert set(trace.gradients[: trace.marks["forward"]]) == {0}
+    assert trace.gradients[-1] == 400
+    assert len(trace.gradients) == len(trace.bytes)

@@ -78,6 +78,8 @@ def test_the_browser_gets_what_rows_and_columns_are(explorer, maps):
         assert tuple(sent["rows"]) == maps[kind].rows
         assert tuple(sent["columns"]) == maps[kind].columns
         assert tuple(sent["rowNames"]) == maps[kind].row_names
+        assert tuple(sent["rowLabels"]) == maps[kind].row_labels
+        assert tuple(sent["writes"]) == maps[kind].writes
         assert tuple(sent["columnNames"]) == maps[kind].column_names
         assert sent["causal"] is (kind == "decoder")
 
@@ -131,7 +133,7 @@ def test_it_opens_where_it_is_told_to(model, tokenizer, maps):
 def test_it_opens_at_the_last_layer_where_that_attention_has_fewer(tokenizer):
     model = made(tokenizer, decoder_layers=1)
     explorer = attention_explorer(model, tokenizer, HEART, kind="cross", layer=1)
-    assert explorer.title.startswith("Layer 0, head 0: 428.0")
+    assert explorer.title.startswith("Layer 0, head 0: after 428.0")
 
 
 def test_a_notebook_stores_the_picture_and_its_words(explorer):
@@ -156,7 +158,8 @@ def test_the_picture_is_of_what_is_chosen(explorer, maps):
     wanted = draw_attention(maps["cross"], layer=1, head=3, row=4)
     assert after.alternative_text == wanted.alternative_text
     assert explorer.alternative_text == wanted.alternative_text
-    assert explorer.title.startswith("Layer 1, head 3: <v> of visit 1 looks most at ")
+    wanted = "Layer 1, head 3: after <v> of visit 1, about to write 428.0, it looks most at "
+    assert explorer.title.startswith(wanted)
 
 
 def test_a_layer_that_the_other_side_alone_has_shows_the_last_one(tokenizer):

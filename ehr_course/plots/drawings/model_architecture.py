@@ -63,7 +63,7 @@ def draw_losses(losses: Mapping[str, Sequence[float]]) -> Picture:
         if ended:
             axes.plot(*place, "o", color=colour, markersize=5)
         axes.annotate(
-            f"model {name}: {_end(one):.1f} nats", place, (0, -30) if ended else (8, 0),
+            f"model {name}: {_end(one):.1f} nats", place, (0, -17) if ended else (8, 0),
             textcoords="offset points", color=colour, va="center", size=style.TEXT,
         )  # fmt: skip
     axes.set_ylim(0, None)
@@ -143,8 +143,8 @@ def draw_model(model: Any, *, tokens: int = 6) -> Picture:
         f"them, which reads the encoder. {n_prompts} prompts and {tokens} tokens make {length} "
         f"vectors of {d_model} numbers, and one table of {n_tokens} tokens serves both and the "
         "output.",
-        subtitle=f"Every arrow carries a vector of {d_model} numbers for each position. The arcs "
-        "pass by a part; its result is added to them.",
+        subtitle=f"Every solid arrow carries a vector of {d_model} numbers for each position; "
+        "dashed arrows show where the table is used.",
     )
     upper, lower = 1.32, 3.08
     x, wide = 2.06, 4.3
@@ -158,7 +158,7 @@ def draw_model(model: Any, *, tokens: int = 6) -> Picture:
             0.14, y + 0.2, 0.9, 0.26, f"{tokens} tokens", fill="code", size=style.SMALL
         )
         canvas.label((0.14, y - 0.26), record, colour=style.INK)
-        placed = canvas.box(1.24, y - 0.08, 0.62, 0.5, "add\nposition", size=style.SMALL)
+        placed = canvas.box(1.24, y - 0.08, 0.62, 0.5, "position\n+ norm", size=style.SMALL)
         canvas.arrow(prompts.side("right"), placed.side("left", 0.2))
         canvas.arrow(ids.side("right"), placed.side("left", 0.8))
         canvas.arrow(placed.side("right"), (x + 0.12, y + 0.17), head=False)
@@ -251,7 +251,7 @@ def draw_attention_steps(
 
     def grid(name: str, x: float, y: float, title: str, *, named: bool = False) -> list[list[Box]]:
         values = grids[name]
-        places = 2 if name == "weights" else 1
+        places = 2
         fills = (
             _lights(values)
             if name == "weights"
@@ -278,7 +278,7 @@ def draw_attention_steps(
         for name, y, title in zip(
             ("queries", "keys", "values"),
             rows,
-            ("queries: asks", "keys: is found by", "values: is read"),
+            ("queries: look for", "keys: are found by", "values: are read"),
             strict=True,
         )
     }
@@ -362,21 +362,27 @@ def draw_scaling(
     return canvas.finish()
 
 
-def draw_reach(names: Sequence[str], reaches: Mapping[str, Any]) -> Picture:
+def draw_reach(names: Mapping[str, Sequence[str]], reaches: Mapping[str, Any]) -> Picture:
     """Draw at which positions the output changes when one position of the input does.
 
     Args:
-        names: of the positions; "<PAD>" is padding.
+        names: for each side those of its positions; "<PAD>" is padding.
         reaches: for each side a boolean array (positions that read, positions that changed).
     """
     grids = {name: np.asarray(values, dtype=bool) for name, values in reaches.items()}
-    n = len(names)
+    n = max(map(len, grids.values()))
+    labels = {name: [_short(one) for one in names[name]] for name in grids}
     counts = {name: int(grid.sum()) for name, grid in grids.items()}
-    ahead = {name: int(np.triu(grid, 1).sum()) for name, grid in grids.items()}
-    found = " and ".join(f"{count or 'none'} in the {name}" for name, count in ahead.items())
-    title = f"Cells above the diagonal: {found}"
+    ways = {
+        name: "both ways" if np.triu(grid, 1).any() else "only backwards"
+        for name, grid in grids.items()
+    }
+    title = ", ".join(f"the {name} reads {way}" for name, way in ways.items())
+    title = title[0].upper() + title[1:]
     cell = min(0.29, 2.25 / n)
-    high = max(style.text_width(_short(one), style.SMALL, MONO) for one in names)
+    high = max(
+        style.text_width(one, style.SMALL, MONO) for side in labels.values() for one in side
+    )
     left = 0.14 + high
     picture_height = 1.3 + high + n * cell + 0.6
     described = " and ".join(f"{count} in the {name}" for name, count in counts.items())
@@ -393,8 +399,7 @@ def draw_reach(names: Sequence[str], reaches: Mapping[str, Any]) -> Picture:
         fills = [["code" if one else "paper" for one in line] for line in grid]
         canvas.grid(
             x, y, fills, cell=cell,
-            rows=[_short(one) for one in names], columns=[_short(one) for one in names],
-            turned=True,
+            rows=labels[name], columns=labels[name], turned=True,
         )  # fmt: skip
         canvas.label((x, y - high - 0.24), f"{name}: {counts[name]} of {n * n}", colour=style.INK,
                      weight="bold", size=style.TEXT)  # fmt: skip
@@ -605,7 +610,7 @@ def draw_step_memory(trace: Any, *, weights: int) -> Picture:
     """Draw the bytes of all tensors through one training step.
 
     Args:
-        trace: a MemoryTrace with marks "forward", "backward" and "update".
+        trace: a MemoryTrace of a model, with marks "forward", "backward" and "update".
         weights: how many bytes the model's parameters take.
     """
     bytes_, marks = np.asarray(trace.bytes, dtype=float), trace.marks
@@ -613,7 +618,7 @@ def draw_step_memory(trace: Any, *, weights: int) -> Picture:
     part = next(name for name, end in marks.items() if peak < end)
     highest = bytes_.max() / 1e6
     update = bytes_[marks["backward"] :].max() / 1e6
-    title = f"This step peaks at {highest:.0f} MB in the passes; its update takes {update:.0f} MB"
+    title = f"This step peaks at {highest:.0f} MB, where the forward pass ends"
     if part == "update":
         title = f"This step peaks at {highest:.0f} MB in its update"
     canvas = Canvas(
@@ -627,7 +632,9 @@ def draw_step_memory(trace: Any, *, weights: int) -> Picture:
     ends = [0, *marks.values()]
     place = np.interp(np.arange(len(bytes_)), ends, np.arange(len(ends)))
     axes = canvas.plot(0.75, canvas.top + 0.3, canvas.width - 1.0, 1.85)
-    axes.fill_between(place, bytes_[0] / 1e6, bytes_ / 1e6, color=FILLS["encoder"], linewidth=0)
+    low = (bytes_[0] + np.asarray(trace.gradients, dtype=float)) / 1e6
+    axes.fill_between(place, low, bytes_ / 1e6, color=FILLS["encoder"], linewidth=0)
+    axes.fill_between(place, bytes_[0] / 1e6, low, color=FILLS["decoder"], linewidth=0)
     axes.plot(place, bytes_ / 1e6, color=LINES[0], linewidth=1.4)
     axes.axhspan(0, weights / 1e6, color=FILLS["code"], linewidth=0)
     axes.axhspan(weights / 1e6, bytes_[0] / 1e6, color=FILLS["special"], linewidth=0)
@@ -647,33 +654,43 @@ def draw_step_memory(trace: Any, *, weights: int) -> Picture:
     axes.set_ylabel("MB of tensors")
     y = canvas.top + 0.1
     canvas.key(0.75, y, {"code": "weights", "special": "Adam's two moments",
-                         "encoder": "activations and gradients"})  # fmt: skip
+                         "decoder": "gradients", "encoder": "activations"})  # fmt: skip
     return canvas.finish()
 
 
-def draw_peaks(peaks: Mapping[int, int]) -> Picture:
-    """Draw the peak of a step against the number of records in it.
+def draw_peaks(peaks: Mapping[int, int], *, weights: int, record: float) -> Picture:
+    """Draw the peak of a step against the number of records in it, and what is predicted.
 
     Args:
-        peaks: bytes by number of records, from few to many.
+        peaks: measured bytes by number of records, from few to many.
+        weights: bytes of the model's parameters; gradients take as many, moments twice as many.
+        record: bytes of the activations of one record.
     """
     sizes, values = list(peaks), [one / 1e6 for one in peaks.values()]
-    flat = max(n for n, one in peaks.items() if one < 1.01 * peaks[sizes[0]])
-    title = f"Up to {style.count(flat, 'record')}"
+    knee = weights / record  # from here on the activations are more than the gradients
+    title = f"Up to {style.count(int(knee), 'record')} the peak is flat"
+    if knee < sizes[0]:
+        title = "The peak rises from the first record on"
     canvas = Canvas(
         2.7,
-        f"{title} the peak stands still at {values[0]:.0f} MB, then it rises",
-        "The peak of a training step against the number of records: "
+        f"{title}; then each record adds {record / 1e6:.1f} MB",
+        "Dots, the peak of a training step against the number of records: "
         + ", ".join(f"{n}: {one:.0f} MB" for n, one in zip(sizes, values, strict=True))
-        + ".",
+        + f". Two straight lines show the prediction, flat up to {knee:.1f} records.",
     )
     axes = canvas.plot(0.75, canvas.top + 0.12, 5.6, 1.5)
-    axes.plot(sizes, values, color=LINES[0], marker="o", markersize=4)
+    bends = sorted({0, min(knee, sizes[-1]), sizes[-1]})
+    line = [(3 * weights + max(weights, n * record)) / 1e6 for n in bends]
+    axes.plot(bends, line, color=LINES[1], linestyle=DASHES[1], linewidth=1.4, label="predicted")
+    axes.plot(sizes, values, color=LINES[0], marker="o", markersize=4, linestyle="none",
+              label="measured")  # fmt: skip
     for n, one in zip(sizes, values, strict=True):
-        axes.annotate(f"{one:.0f}", (n, one), (0, 7), textcoords="offset points", ha="center",
+        axes.annotate(f"{one:.0f}", (n, one), (0, 8), textcoords="offset points", ha="center",
                       size=style.SMALL, color=style.INK)  # fmt: skip
     axes.set_ylim(0, 1.2 * max(values))
+    axes.set_xlim(-0.03 * sizes[-1], 1.04 * sizes[-1])
     axes.set_xticks(sizes)
+    axes.legend(loc="lower right", frameon=False, fontsize=style.SMALL)
     axes.set_xlabel("records in the batch")
     axes.set_ylabel("peak (MB)")
     return canvas.finish()
@@ -698,11 +715,10 @@ def draw_memory(parts: Mapping[str, Mapping[str, int]], *, machine: int) -> Pict
     last = list(parts)[-1]
     share = peaks[last].get(names[-1], 0) / totals[last]
     room = f"{machine / 1e9:.0f} GB"
-    title = (
-        f"{last} do not fit in {room}: activations are {share:.0%} of what they take"
-        if last not in fitting
-        else f"{last} fit in {room}; activations are {share:.0%} of what they take"
-    )
+    title = f"{last} fit in {room}; activations are {share:.0%} of what they take"
+    if last not in fitting:
+        most = f"{fitting[-1]} fit in {room}" if fitting else f"Nothing fits in {room}"
+        title = f"{most}; {last} do not: {share:.0%} are activations"
     canvas = Canvas(
         1.15 + 0.5 * len(parts),
         title,

@@ -66,7 +66,7 @@ def trace(n: int) -> tuple[MemoryTrace, int]:
     layers(torch.ones(n, 300)).sum().backward()
     optimizer.step()
     optimizer.zero_grad()
-    with MemoryTrace(3 * held_bytes(layers)) as found:
+    with MemoryTrace(3 * held_bytes(layers), layers) as found:
         loss = layers(torch.ones(n, 300)).square().mean()
         found.mark("forward")
         loss.backward()
@@ -87,6 +87,7 @@ def memory(records: int) -> dict[str, dict[str, int]]:
 
 LOSSES = {"A": list(np.linspace(6, 3, 40)), "B": list(np.linspace(6.4, 2.2, 40))}
 SWAP = {"model A": (2.95, 2.95), "model B": (2.33, 3.45)}
+SIDES = {"encoder": NAMES, "decoder": [*NAMES[:2], "<EOS>", *NAMES[2:-2], "<PAD>"]}
 REACH = {"encoder": np.ones((9, 9), bool), "decoder": np.tril(np.ones((9, 9), bool))}
 WEIGHTS = np.array([0.01, 0.02, 0.0, 0.01, 0.03, 0.9, 0.02, 0.01])
 MANY = [*NAMES[:5], *(f"{place}00.01" for place in range(1, 12)), "<EOS>"]
@@ -115,8 +116,8 @@ DRAWN: dict[str, tuple[Callable[[], Picture], str, Callable[[], Picture], str]] 
         lambda: draw_scaling([2, 8], [0.5, 0.7], [0.4, 0.41], keys=5), "70%",
     ),
     "reach": (
-        lambda: draw_reach(NAMES, REACH), "36 in the encoder and none in the decoder",
-        lambda: draw_reach(["age", "123.45", "<averylongtoken>"],
+        lambda: draw_reach(SIDES, REACH), "The encoder reads both ways, the decoder reads only",
+        lambda: draw_reach({"encoder": ["age", "123.45", "<averylongtoken>"]},
                            {"encoder": np.eye(3, dtype=bool)}), "encoder: 3 of 9",
     ),
     "cross": (
@@ -135,14 +136,18 @@ DRAWN: dict[str, tuple[Callable[[], Picture], str, Callable[[], Picture], str]] 
     ),
     "step memory": (
         lambda: draw_step_memory(trace(4)[0], weights=trace(4)[1]), "in its update",
-        lambda: draw_step_memory(trace(5000)[0], weights=trace(5000)[1]), "in the passes",
+        lambda: draw_step_memory(trace(5000)[0], weights=trace(5000)[1]),
+        "where the forward pass ends",
     ),
     "peaks": (
-        lambda: draw_peaks({1: 10**8, 2: 10**8, 8: 2 * 10**8}), "Up to 2 records",
-        lambda: draw_peaks({n: (3 + n) * 10**8 for n in (1, 4, 16)}), "Up to 1 record the",
+        lambda: draw_peaks({1: 10**8, 4: 10**8, 16: 3 * 10**8, 32: 55 * 10**7},
+                           weights=25 * 10**6, record=10**7), "Up to 2 records the",
+        lambda: draw_peaks({n: (3 + 2 * n) * 10**8 for n in (1, 4, 16)}, weights=10**8,
+                           record=2e8), "rises from the first",
     ),
     "memory": (
-        lambda: draw_memory(memory(64), machine=8 * 10**9), "64 records do not fit in 8 GB",
+        lambda: draw_memory(memory(64), machine=8 * 10**9),
+        "2 records fit in 8 GB; 64 records do not",
         lambda: draw_memory(memory(10), machine=16 * 10**9), "10 records fit in 16 GB",
     ),
 }  # fmt: skip
@@ -162,7 +167,7 @@ def test_each_drawing_can_be_read_and_shows_its_own_object(name: str) -> None:
 
 def test_the_words_agree_with_the_drawing() -> None:
     assert "model A 2.95 and 2.95 nats" in draw_swap(SWAP).alternative_text
-    assert "81 in the encoder and 45 in the decoder" in draw_reach(NAMES, REACH).alternative_text
+    assert "81 in the encoder and 45 in the decoder" in draw_reach(SIDES, REACH).alternative_text
     assert "64 records 14.0 GB" in draw_memory(memory(64), machine=8 * 10**9).alternative_text
 
 
