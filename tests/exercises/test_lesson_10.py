@@ -11,7 +11,7 @@ import pytest
 from ehr_course.exercises import examine
 from ehr_course.exercises.lessons import lesson_10
 from ehr_course.exercises.result import Outcome
-from ehr_course.exercises.worked_answers import as_function
+from ehr_course.exercises.worked_answers import as_function, worked_answer
 
 
 def divisions(lengths: list[int]) -> Iterator[list[list[int]]]:
@@ -187,6 +187,59 @@ def test_a_wrong_answer_is_not_solved_and_told_its_own_mistake(source, misconcep
     for seed in range(3):
         result = examine("10.6", as_function("10.6", source), seed=seed)
         assert result.outcome is Outcome.NOT_YET, str(result)
+        assert result.misconception == misconception, str(result)
+
+
+INFINITE = """
+def lowest_cost(lengths, budget, overhead):
+    a = sorted(lengths)
+    best = [0] + [float("inf")] * len(a)
+    for i in range(len(a)):
+        for j in range(i, -1, -1):
+            places = (i - j + 1) * a[i]
+            if places {limit}:
+                best[i + 1] = min(best[i + 1], best[j] + places + overhead)
+    return best[-1]
+"""
+
+
+@pytest.mark.parametrize(
+    ("limit", "misconception"),
+    [
+        ("<= budget - overhead", "overhead_within_the_budget_and_infinite"),
+        ("<= budget and j < i", "no_batch_of_one"),
+    ],
+)
+def test_an_infinite_cost_is_explained(limit, misconception):
+    for seed in range(3):
+        source = INFINITE.format(limit=limit)
+        result = examine("10.6", as_function("10.6", source), seed=seed)
+        assert result.misconception == misconception, str(result)
+        assert "infinite" in result.message
+
+
+SHAPES_OF_X = {
+    "len(x_num) != batch or len(x_cat) != batch": "rows_of_x_counted_only",
+    "x_num.shape[0] != batch or x_cat.shape[0] != batch": "rows_of_x_counted_only",
+    "len(x_num) != batch or x_cat.shape != (batch, 1)": "rows_of_x_num_counted_only",
+    "len(x_num) != batch": "rows_of_x_num_counted_and_x_cat_forgotten",
+    "len(x_cat) != batch or x_num.shape != (batch, 1)": "rows_of_x_cat_counted_only",
+    "x_num.dim() < 2 or x_cat.dim() < 2 or len(x_num) != batch or len(x_cat) != batch":
+        "width_of_x_not_looked_at",
+    "x_num.shape != (batch, 1)": "x_cat_of_any_shape",
+    "x_cat.size() != (batch, 1)": "x_num_of_any_shape",
+    "x_num.numel() != batch or x_cat.numel() != batch": "numbers_of_x_counted_only",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("test", "misconception"), SHAPES_OF_X.items())
+def test_a_check_that_lets_a_shape_of_x_pass_is_told_which(test, misconception):
+    source = worked_answer("10.4")
+    whole = "any(t.shape != (batch, 1) for t in of_patient)"
+    assert whole in source
+    for seed in range(3):
+        answer = as_function("10.4", source.replace(whole, test))
+        result = examine("10.4", answer, seed=seed)
         assert result.misconception == misconception, str(result)
 
 

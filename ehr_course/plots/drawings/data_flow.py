@@ -44,12 +44,12 @@ def draw_path(dataset: RecordDataset, place: int, batch: Batch) -> Picture:
         "the model reads."
     )
     canvas = Canvas(
-        4.35,
+        4.72,
         "A record is encoded once, then damaged and padded in every epoch",
         words,
-        subtitle="One patient on the way to the model. On the right: what this lesson asks.",
+        subtitle="One patient on the way to the model. The numbers are the order of the lesson.",
     )
-    left, room = 1.12, 4.78
+    left, room = 1.12, 4.66
     tokens = tokenizer.tokens(ids)
     shown = _fitting(tokens, room)
     widths = [_token_width(token) for token in shown]
@@ -61,15 +61,18 @@ def draw_path(dataset: RecordDataset, place: int, batch: Batch) -> Picture:
         canvas.label((MARGIN, y + 0.08), name, size=style.TEXT, weight="bold", colour=style.INK)
         canvas.label((MARGIN, y + 0.27), small)
 
-    def question(y: float, text: str) -> None:
-        canvas.box(6.14, y, 1.32, 0.36, text, fill="trap", size=style.SMALL)
+    asked = ("How much is empty?", "Is the noise fresh?", "Is it well-formed?", "Will it fit?")
+
+    def question(i: int, y: float, end: float) -> None:
+        text = f"{i + 1}. {asked[i]}"
+        box = canvas.box(6.02, y - 0.15, 1.44, 0.3, text, fill="trap", size=style.SMALL)
+        canvas.path([box.side("left"), (end, y)], head=False, colour=WARNING)
 
     stage(y, "record", count(len(record.visits), "visit"))
     for token, kind, x, width in zip(shown, kinds, starts, widths, strict=False):
         if kind == "code" and token != _MORE:
             canvas.box(x, y, width, _HIGH, token, fill=kind, size=style.SMALL, mono=True)
-    down = left + 0.2
-    _once(canvas, y, y + 1.0 + _HIGH, "once")
+    down, first = left + 0.2, y
     y += _STEP
     stage(y, "tokens", f"{len(ids)} of them")
     canvas.strip(left, y, shown, fills=kinds, widths=widths, gap=_GAP, height=_HIGH)
@@ -77,8 +80,9 @@ def draw_path(dataset: RecordDataset, place: int, batch: Batch) -> Picture:
     stage(y, "token ids", "never change")
     numbers = [_MORE if token == _MORE else str(i) for token, i in zip(shown, ids, strict=False)]
     canvas.strip(left, y, numbers, fills=kinds, widths=widths, gap=_GAP, height=_HIGH)
-    canvas.arrow((down, y + _HIGH + 0.02), (down, y + _STEP - 0.04))
-    y += _STEP
+    _once(canvas, first, y + _HIGH, "made once")
+    canvas.arrow((down, y + _HIGH + 0.02), (down, y + _STEP + 0.18))
+    y += _STEP + 0.22
     stage(y, "corrupted", count(len(damaged), "token"))
     broken = tokenizer.tokens(damaged)
     kept = _fitting(broken, room)
@@ -92,14 +96,17 @@ def draw_path(dataset: RecordDataset, place: int, batch: Batch) -> Picture:
     canvas.grid(left, y, _grid_fills(batch["input_ids"]), cell=(wide, high))
     end = left + source * wide
     canvas.label((end + 0.1, y + high / 2), "this patient")
-    canvas.label((end + 0.1, y + high * 1.5 + 0.05), "others, padded")
-    asked = ("How much is empty?", "Is the noise fresh?", "Is it well-formed?", "Will it fit?")
-    for i, text in enumerate(asked):
-        question(below - 0.05 + i * 0.46, text)
+    second, others = y + high * 1.5 + 0.05, "others, padded"
+    canvas.label((end + 0.1, second), others)
     bottom = y + n_rows * high
-    _once(canvas, below, bottom + 0.3, "in every epoch")
     canvas.arrow((down, bottom + 0.03), (down, bottom + 0.2))
-    canvas.box(left, bottom + 0.2, max(1.0, source * wide), 0.28, "model", fill="encoder")
+    model = canvas.box(left, bottom + 0.2, max(1.0, source * wide), 0.28, "model", fill="encoder")
+    _once(canvas, below, model.bottom, "made anew in every epoch")
+    shown_to = left + sum(_token_width(token) + _GAP for token in kept)
+    question(1, below + _HIGH / 2, shown_to + 0.03)
+    question(0, second, end + 0.2 + style.text_width(others, style.SMALL))
+    question(2, bottom - high / 2 + 0.06, end + 0.03)
+    question(3, model.middle[1], model.right + 0.03)
     return canvas.finish()
 
 
@@ -108,10 +115,9 @@ _MORE = "…"
 
 
 def _once(canvas: Canvas, top: float, bottom: float, text: str) -> None:
-    """A line along some stages that says how often they happen."""
-    x = 5.98
-    canvas.path([(x, top), (x, bottom)], head=False, thick=2.0, colour=style.FAINT)
-    canvas.label((x, (top + bottom) / 2), text, turned=True, on_line=True, align="center")
+    """A dashed frame around some stages that says how often they happen."""
+    canvas.frame(Box(0.05, top - 0.08, 5.8, bottom - top + 0.2))
+    canvas.label((5.78, top - 0.17), text, align="right", colour=style.INK)
 
 
 def _token_width(token: str) -> float:
@@ -155,10 +161,10 @@ def draw_tensors(batch: Batch) -> Picture:
         f"{shapes}. "
         f"{empty} places of the input and {unscored} of the labels are padding."
     )
-    high, room = 0.21, 3.52
-    block = 0.5 + n_rows * high
+    high, room = 0.2, 3.52
+    block = 0.46 + n_rows * high
     canvas = Canvas(
-        0.8 + 2 * block + 0.42,
+        0.78 + 3 * block,
         "Six tensors: rows are padded to the longest, and no further",
         words,
         subtitle="A row is a patient. What fills the gaps depends on who reads the tensor.",
@@ -168,11 +174,11 @@ def draw_tensors(batch: Batch) -> Picture:
     cell = min(0.32, room / max(source, target))
     grids = {
         "input_ids": (MARGIN, top, cell),
-        "attention_mask": (second, top, min(0.15, 1.5 / source)),
+        "attention_mask": (second, top, cell),
         "labels": (MARGIN, top + block, cell),
         "decoder_input_ids": (second, top + block, cell),
-        "x_num": (second + 1.7, top, 0.42),
-        "x_cat": (second + 2.68, top, 0.42),
+        "x_num": (MARGIN, top + 2 * block, 0.42),
+        "x_cat": (MARGIN + 1.1, top + 2 * block, 0.42),
     }
     boxes = {}
     for name, (x, y, wide) in grids.items():
@@ -188,16 +194,18 @@ def draw_tensors(batch: Batch) -> Picture:
             fills = _grid_fills(tensor.clamp(min=0))
         fits = widest + 0.03 <= wide
         boxes[name] = canvas.grid(x, y, fills, cell=(wide, high), texts=texts if fits else None)
+        if name == "attention_mask":
+            _outline(canvas, boxes[name], fills)
         kind = f"{_shape(tensor.shape)} {str(tensor.dtype).rpartition('.')[2]}"
         canvas.label((x, y - 0.26), name, mono=True, colour=style.INK, weight="bold")
         canvas.label((x, y - 0.1), kind)
     _shift_arrow(canvas, boxes["labels"][0], boxes["decoder_input_ids"][0])
-    canvas.key(
-        MARGIN,
-        top + 2 * block - 0.1,
+    for i, (fill, meaning) in enumerate(
         {"code": "code", "special": "special token", "mask": "mask", "quiet": "padding",
-         "prompt": "age, sex"},
-    )  # fmt: skip
+         "prompt": "age, sex"}.items()
+    ):  # fmt: skip
+        line, column = divmod(i, 3)
+        canvas.key(second + 1.25 * column, top + 2 * block + 0.14 + 0.3 * line, {fill: meaning})
     return canvas.finish()
 
 
@@ -209,6 +217,19 @@ def _shift_arrow(canvas: Canvas, labels: Sequence[Box], decoder: Sequence[Box]) 
     """From the first label to where the decoder reads it, one place later."""
     start, end = labels[-1].side("right"), decoder[0].side("left")
     canvas.arrow((start[0] + 0.02, start[1]), (end[0] - 0.02, end[1]))
+    at = (start[0] + end[0]) / 2, start[1] - decoder[0].height / 2 - 0.14
+    canvas.label((decoder[0].right + 1.5, at[1] - 0.02), "the labels, one place later",
+                 colour=style.INK)  # fmt: skip
+
+
+def _outline(
+    canvas: Canvas, boxes: Sequence[Sequence[Box]], fills: Sequence[Sequence[str]]
+) -> None:
+    """Outline the white cells of a grid whole: the cells beside them were drawn over them."""
+    for row, fills_of_row in zip(boxes, fills, strict=True):
+        for box, fill in zip(row, fills_of_row, strict=True):
+            if fill == "paper":
+                canvas.box(box.x, box.y, box.width, box.height, rounded=False, edge=style.FAINT)
 
 
 # ---------------------------------------------------------------------- noise
@@ -302,7 +323,7 @@ def draw_faults(
         + "."
     )
     first, fewest = min(seen.items(), key=lambda item: len(item[1]))
-    room = 2.2
+    room = 2.1
     heights = [
         max(0.66, 0.36 + _COLUMN * len(batch[name])) if name.startswith("x_") else 0.66
         for change in broken.values()
@@ -312,9 +333,9 @@ def draw_faults(
         1.06 + sum(heights),
         f"{first.capitalize()} alone see {len(fewest)} of {len(broken)} faults",
         words,
-        subtitle="A row of the faulty tensor, before and after. Of age, the whole column.",
+        subtitle="One row of the faulty tensor, before and after; of the ages, all rows.",
     )
-    right_x, wrong_x, check_x = 1.55, 3.85, 6.12
+    right_x, wrong_x, check_x = 1.5, 3.72, 6.06
     top = canvas.top + 0.14
     canvas.label((right_x, top), "right", colour=style.INK, weight="bold")
     canvas.label((wrong_x, top), "wrong", colour=WARNING, weight="bold")
@@ -344,11 +365,14 @@ def draw_faults(
             if n_shown < len(row):
                 texts = [*texts[: n_shown - 1], _MORE]
                 fills = [*fills[: n_shown - 1], "paper"]
-            canvas.grid(x, y, [fills], cell=(min(0.3, room / n_shown), 0.22), texts=[texts])
+            drawn = canvas.grid(
+                x, y, [fills], cell=(min(0.3, room / n_shown), 0.22), texts=[texts]
+            )
+            _outline(canvas, drawn, [fills])
             canvas.label((x, y + 0.34), kind)
         for i, faults in enumerate(seen.values()):
             found = fault in faults
-            canvas.box(check_x + i * 0.72, y, 0.62, 0.24, "sees it" if found else "misses",
+            canvas.box(check_x + i * 0.72, y, 0.62, 0.24, "sees it" if found else "misses it",
                        fill="special" if found else "trap", size=style.SMALL)  # fmt: skip
     return canvas.finish()
 

@@ -1,4 +1,4 @@
-"""The drawings of padding in lesson 10: what it wastes, what saves it, and what a batch weighs."""
+"""The drawings of padding in lesson 10: what it wastes, and what length buckets save."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
+from matplotlib.patches import Rectangle
 
 from ehr_course.batches.collate import Batch
 from ehr_course.plots import style
@@ -89,7 +90,7 @@ def draw_company(
         3.86 + 0.27 * len(places),
         "The longest record of a batch decides how wide the others become",
         words,
-        subtitle="The arrow points at the same patient in both batches.",
+        subtitle="The same patient in both batches: the outlined row that the arrow points at.",
     )
     room, between = canvas.width - 2 * MARGIN - 0.2, 0.75
     pitch = min(0.105, (room - between) / sum(widths.values()))
@@ -99,7 +100,14 @@ def draw_company(
         wide = width * pitch
         canvas.label((x, top - 0.28), name, size=style.TEXT, weight="bold", colour=style.INK)
         canvas.label((x, top - 0.11), f"{n_rows} × {width} places")
-        _token_image(canvas.plot(x, top, wide, high), batch["input_ids"])
+        axes = canvas.plot(x, top, wide, high)
+        _token_image(axes, batch["input_ids"])
+        axes.add_patch(
+            Rectangle(
+                (-0.5, row[name] - 0.5), width, 1, fill=False, edgecolor=WARNING, linewidth=1.4,
+                clip_on=False, zorder=4,
+            )
+        )  # fmt: skip
         y = top + (row[name] + 0.5) * high / n_rows
         canvas.arrow((x - 0.22, y), (x - 0.02, y), colour=WARNING)
         x += max(wide, 1.3) + between
@@ -137,6 +145,67 @@ def _part_bar(canvas: Canvas, left: float, y: float, wide: float, full: float) -
     """A bar of which the first part is tokens, a share of it, and the rest padding."""
     canvas.box(left, y - 0.09, max(wide, 0.02), 0.18, fill="quiet", rounded=False)
     canvas.box(left, y - 0.09, max(full * wide, 0.02), 0.18, fill="code", rounded=False)
+
+
+def draw_plan(pools: Sequence[Sequence[int]], batch_size: int, order: Sequence[int]) -> Picture:
+    """Draw how the batches of an epoch are cut: shuffled, in pools, sorted, and shuffled again.
+
+    Args:
+        pools: (pools, records): the length of each record, in the shuffled order.
+        batch_size: records of a batch.
+        order: (batches,): in which order the batches come at last; those of the first pool count
+            first.
+    """
+    batches = [
+        (number, sorted(pool)[first : first + batch_size])
+        for number, pool in enumerate(pools)
+        for first in range(0, len(pool), batch_size)
+    ]
+    steps = {
+        "shuffle all,\ncut into pools": [(i, [[n] for n in pool]) for i, pool in enumerate(pools)],
+        "sort each pool,\ncut into batches": [(i, [batch]) for i, batch in batches],
+        "shuffle\nthe batches": [(batches[at][0], [batches[at][1]]) for at in order],
+    }
+    lengths = [n for pool in pools for n in pool]
+    words = (
+        f"Three rows of {len(lengths)} bars, a bar for each record. First in a shuffled order, "
+        f"cut into {count(len(pools), 'pool')}. Then each pool sorted and cut into batches of "
+        f"{batch_size}, with the padding over each record; a batch of the longest is "
+        f"{max(lengths)} wide. Last the {len(batches)} batches in a new order: "
+        + ", ".join(f"{min(batches[at][1])} to {max(batches[at][1])}" for at in order)
+        + "."
+    )
+    high, step, left = 0.62, 0.86, 1.62
+    canvas = Canvas(
+        0.98 + 3 * step,
+        "Sorting within pools saves padding and still mixes the patients",
+        words,
+        subtitle="A bar is a record, its height the number of tokens. Grey is padding.",
+    )
+    y = canvas.top + 0.14
+    gap = 0.13
+    wide = (canvas.width - MARGIN - left - gap * (len(batches) - 1)) / len(lengths)
+    for name, groups in steps.items():
+        canvas.label((MARGIN, y + high / 2), name, colour=style.INK)
+        spare = gap * (len(batches) - len(groups)) / max(len(groups) - 1, 1)
+        x = left
+        for pool, parts in groups:
+            for part in parts:
+                for n in part:
+                    tall, full = high * n / max(lengths), high * max(part) / max(lengths)
+                    canvas.box(x, y + high - full, wide, full, fill="quiet", rounded=False,
+                               edge=style.PAPER)  # fmt: skip
+                    canvas.box(x, y + high - tall, wide, tall, rounded=False, edge=style.PAPER,
+                               fill=_POOLS[pool % len(_POOLS)])  # fmt: skip
+                    x += wide
+            x += gap + spare if len(groups) > 1 else 0.0
+        y += step
+    canvas.key(left, y - 0.06, {_POOLS[i]: f"pool {i + 1}" for i in range(len(pools[:2]))})
+    return canvas.finish()
+
+
+_POOLS = ("code", "special")
+"""The fills of the records of one pool and of the next."""
 
 
 def draw_pools(sweep: Mapping[int, tuple[float, float]]) -> Picture:
@@ -182,85 +251,4 @@ def draw_pools(sweep: Mapping[int, tuple[float, float]]) -> Picture:
     axes.set_ylim(-0.12, max(max(pair) for pair in sweep.values()) + 0.14)
     axes.set_yticks([])
     axes.set_xlabel("batches in a pool")
-    return canvas.finish()
-
-
-def draw_budget(
-    ways: Mapping[str, Sequence[tuple[int, int]]], budget: int, overhead: int
-) -> Picture:
-    """Draw the batches of an epoch, divided in two ways, as bars on one scale.
-
-    Args:
-        ways: by the name of the way, the records and the width of each batch.
-        budget: the most places of a batch.
-        overhead: what a batch costs besides its places.
-    """
-    sizes = {name: sorted((n * w for n, w in way), reverse=True) for name, way in ways.items()}
-    costs = {name: sum(way) + overhead * len(way) for name, way in sizes.items()}
-    words = "; ".join(
-        f"{name}: {len(way):,} batches of {min(way):,} to {max(way):,} places, "
-        f"which cost {costs[name]:,}"
-        for name, way in sizes.items()
-    )
-    few = min(map(len, sizes.values()))
-    canvas = Canvas(
-        3.35,
-        f"The same epoch in {few:,} batches, and none larger than before",
-        f"The places of the batches of an epoch as bars. {words}. The budget is {budget:,}.",
-        subtitle=f"Places of each batch. Every batch costs its places and {overhead} more.",
-    )
-    n_bars = sum(map(len, sizes.values()))
-    room = canvas.width - 2 * MARGIN - 0.5
-    x, top, high = MARGIN + 0.5, canvas.top + 0.5, 1.5
-    least = 1.9
-    spare = room - 0.3 * (len(sizes) - 1) - least * len(sizes)
-    for name, way in sizes.items():
-        wide = least + spare * len(way) / n_bars
-        axes = canvas.plot(x, top, wide, high)
-        axes.bar(range(len(way)), way, color=FILLS["code"], width=0.8)
-        axes.axhline(budget, color=WARNING, linestyle="--", linewidth=1.2)
-        axes.set_ylim(0, 1.08 * budget)
-        axes.set_xticks([])
-        axes.set_yticks([0, budget], [str(0), f"{budget:,}"] if x < 1 else ["", ""])
-        canvas.label((x, top - 0.16), name, weight="bold", colour=style.INK)
-        canvas.label((x, top + high + 0.16), f"{len(way):,} batches")
-        canvas.label((x, top + high + 0.36), f"cost {costs[name]:,}")
-        x += wide + 0.3
-    return canvas.finish()
-
-
-def draw_memory(batch: Batch, n_tokens: int, width: int, large: int) -> Picture:
-    """Draw the bytes of a batch beside those of the scores that a model makes of it.
-
-    Args:
-        batch: measured tensor by tensor.
-        n_tokens: of the vocabulary: a model scores each of them at each place of the target.
-        width: the places of a row, if each record got the same number.
-        large: the tokens of a large vocabulary.
-    """
-    total = sum(tensor.nbytes for tensor in batch.values())
-    rows, target = batch["labels"].shape
-    a_score = rows * batch["x_num"].element_size()
-    logits = target * n_tokens * a_score
-    bars = {
-        "the batch": (total, "code"),
-        f"its logits, {n_tokens:,} tokens": (logits, "decoder"),
-        f"with {width:,} places": (width * n_tokens * a_score, "decoder"),
-        f"and {large:,} tokens": (width * large * a_score, "trap"),
-    }
-    words = "; ".join(f"{name} {n_bytes:,} bytes" for name, (n_bytes, _) in bars.items())
-    canvas = Canvas(
-        2.2,
-        f"The logits take {logits / total:.0f} times the memory of their batch",
-        f"Bars of memory for {count(rows, 'patient')}: {words}.",
-        subtitle=f"Bytes for {count(rows, 'patient')}",
-    )
-    left, wide, y = MARGIN + 1.9, 3.0, canvas.top + 0.02
-    scale = wide / max(n_bytes for n_bytes, _ in bars.values())
-    for name, (n_bytes, fill) in bars.items():
-        y += 0.28
-        canvas.label((MARGIN, y), name, colour=style.INK)
-        part = max(n_bytes * scale, 0.02)
-        canvas.box(left, y - 0.09, part, 0.18, fill=fill, rounded=False)
-        canvas.label((left + part + 0.1, y), f"{n_bytes:,} bytes")
     return canvas.finish()

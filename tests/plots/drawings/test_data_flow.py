@@ -10,6 +10,7 @@ import torch
 from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.datasets import RecordDataset
 from ehr_course.batches.plan import BatchPlan
+from ehr_course.plots.drawings.batch_sizes import draw_budget, draw_divisions, draw_memory
 from ehr_course.plots.drawings.data_flow import (
     draw_faults,
     draw_noise,
@@ -18,10 +19,9 @@ from ehr_course.plots.drawings.data_flow import (
 )
 from ehr_course.plots.drawings.overlaps import label_problems
 from ehr_course.plots.drawings.padding import (
-    draw_budget,
     draw_company,
     draw_lengths,
-    draw_memory,
+    draw_plan,
     draw_pools,
 )
 from ehr_course.records import PatientRecord, Visit
@@ -96,6 +96,8 @@ def test_the_path_shows_the_sizes_of_its_patient(dataset):
     assert f"{dataset.lengths[7]} token ids" in words
     assert f"here to {damaged} tokens" in words
     assert f"{n_rows} rows and {source} places" in words
+    asked = [text for text in shown if text.endswith("?")]
+    assert sorted(text[:2] for text in asked) == ["1.", "2.", "3.", "4."]
 
 
 def test_two_patients_have_different_paths(first, second):
@@ -230,14 +232,66 @@ def test_the_pools_show_both_shares(sweep):
     assert f"{max(sweep)} (all)" in shown
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_plan_shows_its_batches_in_their_order(first, second, seed):
+    found = []
+    for dataset in (first, second):
+        rng = np.random.default_rng(seed)
+        some = dataset.lengths[rng.permutation(len(dataset))[:24]]
+        pools, order = [some[:12].tolist(), some[12:].tolist()], rng.permutation(6).tolist()
+        picture = draw_plan(pools, 4, order)
+        assert label_problems(picture) == []
+        assert {"pool 1", "pool 2"} <= set(texts(picture))
+        batches = [sorted(pool)[i : i + 4] for pool in pools for i in (0, 4, 8)]
+        words = ", ".join(f"{batches[at][0]} to {batches[at][-1]}" for at in order)
+        assert f"Last the 6 batches in a new order: {words}." in picture.alternative_text
+        assert "Three rows of 24 bars" in picture.alternative_text
+        found.append(picture.alternative_text)
+    assert found[0] != found[1]
+
+
+@pytest.mark.parametrize(
+    ("ways", "costs"),
+    [
+        ({"filled up": [[2, 2, 5], [6]], "another": [[2, 2], [5, 6]]}, (27, 22)),
+        ({"one": [[3, 9]], "two": [[3], [9]], "reverse": [[9], [3]]}, (21, 18, 18)),
+    ],
+)
+def test_small_divisions_show_what_each_batch_and_the_whole_cost(ways, costs):
+    picture = draw_divisions(ways, 3)
+    assert label_problems(picture) == []
+    shown = texts(picture)
+    for (name, way), cost in zip(ways.items(), costs, strict=True):
+        assert name in shown and f"cost {cost}" in shown
+        for batch in way:
+            assert f"{len(batch) * max(batch)} + 3" in shown
+        assert f"{name}: " in picture.alternative_text
+        assert f"cost {cost}" in picture.alternative_text
+    assert f"The same records at a cost of {' or '.join(map(str, costs))}" in shown
+
+
 @pytest.mark.parametrize("budget", [64, 2080])
 def test_the_divisions_of_an_epoch_can_be_read_and_counted(budget):
-    ways = {"32 records each": [(4, 5), (4, 8), (4, 16)], "a budget": [(8, 8), (4, 16)]}
+    ways = {"32 records each": [(4, 5), (4, 8), (4, 16)], "a budget": [(4, 5), (8, 8)]}
     picture = draw_budget(ways, budget, 10)
     assert label_problems(picture) == []
     shown = texts(picture)
-    assert {"3 batches", "2 batches", "cost 146", "cost 148", f"{budget:,}"} <= set(shown)
-    assert "a budget: 2 batches of 64 to 64 places, which cost 148" in picture.alternative_text
+    assert {"3 batches", "2 batches", "cost 146", f"{budget:,}"} <= set(shown)
+    assert "cost 104 (\N{MINUS SIGN}29%)" in shown
+    assert "A budget costs 29% less than 32 records each" in shown
+    assert "a budget: 2 batches of 20 to 64 places, which cost 104" in picture.alternative_text
+
+
+def test_the_bars_of_all_divisions_are_equally_wide():
+    ways = {"each": [(32, 5)] * 63, "full": [(100, 16)] * 16, "best": [(50, 16)] * 28}
+    picture = draw_budget(ways, 1_600, 100)
+    assert label_problems(picture) == []
+    pitch = [
+        axes.get_position().width / axes.get_xlim()[1]
+        for axes in picture.axes
+        if axes.patches and axes.axison
+    ]
+    assert len(pitch) == 3 and np.allclose(pitch, pitch[0])
 
 
 # ---------------------------------------------------------------------- the contract
@@ -259,7 +313,7 @@ def test_the_faults_can_be_read_and_the_checks_counted(dataset):
     assert label_problems(picture) == []
     shown = texts(picture)
     assert f"Types alone see {len(seen['types'])} of {len(broken)} faults" in shown
-    assert shown.count("misses") == 1 and shown.count("sees it") == 5
+    assert shown.count("misses it") == 1 and shown.count("sees it") == 5
     n_rows, source = batch["attention_mask"].shape
     assert f"({n_rows}, {source}) bool" in shown
     assert f"({n_rows - 1}, 1) float32" in shown
@@ -270,7 +324,7 @@ def test_a_check_that_sees_nothing_says_so(first):
     batch = small_batch(first)
     picture = draw_faults(batch, faults_of(batch), {"types": []})
     assert "seen by types: none" in picture.alternative_text
-    assert texts(picture).count("misses") == 3
+    assert texts(picture).count("misses it") == 3
 
 
 # ---------------------------------------------------------------------- memory
@@ -280,12 +334,30 @@ def test_the_memory_can_be_read_and_measured(dataset):
     batch = dataset.batch(range(16))
     total = sum(tensor.nbytes for tensor in batch.values())
     logits = batch["labels"].numel() * 425 * 4
-    picture = draw_memory(batch, 425, 512, 7_000)
+    large = 256 * 512 * 7_000 * 4
+    memory = {
+        "a batch of 16: six tensors": total,
+        "its logits": logits,
+        "for 256 records": large,
+        "with their gradient": 2 * large,
+        "padded to the longest": 16 * logits,
+    }
+    picture = draw_memory(memory, 8 * 10**9, "padded to the longest")
     assert label_problems(picture) == []
     shown = texts(picture)
-    for n_bytes in (total, logits, 16 * 512 * 425 * 4, 16 * 512 * 7_000 * 4):
-        assert f"{n_bytes:,} bytes" in shown
-        assert f"{n_bytes:,} bytes" in picture.alternative_text
+    assert {f"{total / 1e6:.2f} MB", "3,670 MB", "7,340 MB", "the card, 8,000 MB"} <= set(shown)
+    assert {f"× {logits / total:.0f}", "× 2"} <= set(shown)
+    assert any(text.startswith("÷ ") for text in shown)
+    assert "The batch is small, but its logits take up to 7,340 MB" in shown
+    for words in ("for 256 records 3,670 MB", "The device has 8,000 MB"):
+        assert words in picture.alternative_text
+
+
+def test_another_card_is_drawn_where_it_stands():
+    memory = {"a": 2_000_000, "b": 40_000_000}
+    picture = draw_memory(memory, 50 * 10**6, "none")
+    assert label_problems(picture) == []
+    assert {"the card, 50 MB", "2.0 MB", "40 MB", "× 20"} <= set(texts(picture))
 
 
 def test_the_batch_is_not_written_to(first):
