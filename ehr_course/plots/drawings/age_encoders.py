@@ -1,4 +1,4 @@
-"""The prompts of all ages as points in a plane, and what a linear layer can read off them."""
+"""The prompts of all ages: as points in a plane, as angles, and the waves that make them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from ehr_course.plots import style
 from ehr_course.plots.axes import Axes
-from ehr_course.plots.drawings.canvas import MARGIN, Canvas
+from ehr_course.plots.drawings.canvas import MARGIN, WARNING, Canvas
 from ehr_course.plots.style import Picture
 
 LINES = (style.MUTED, "#2d708e")
@@ -45,14 +45,13 @@ def _dots(axes: Axes, points: np.ndarray, marked: Sequence[int], line: int) -> N
 
 
 def draw_lines(vectors: Mapping[str, Any], marked: Sequence[int] = (0, 40, 50, 60, 90)) -> Picture:
-    """Draw the prompts of all ages in the plane in which two lines differ.
+    """Draw two lines of prompts on one scale, each along its own direction.
 
     Args:
         vectors: two sets of prompts by name, each float (ages, d_model), from age 0 upwards.
         marked: the ages that get their number.
     """
     sets = {name: np.asarray(points, dtype=float) for name, points in vectors.items()}
-    plane = _plane(list(sets.values()))
     lengths = [np.linalg.norm(points[-1] - points[0]) for points in sets.values()]
     first, second = sets
     times = lengths[1] / lengths[0]
@@ -63,25 +62,28 @@ def draw_lines(vectors: Mapping[str, Any], marked: Sequence[int] = (0, 40, 50, 6
     ]
     straight = "and left it straight" if max(bent) < 1e-3 else "and bent it"
     canvas = Canvas(
-        3.3,
+        2.55,
         f"Training made the line of ages {times:.0f} times as long, {straight}",
         f"The prompts of {n_ages} ages as dots, {first} and {second}: two straight lines, the "
         f"second {times:.1f} times as long as the first. Age {marked[2]} lies in the middle "
         f"between {marked[1]} and {marked[3]} on both.",
-        subtitle=f"A dot for each age up to {n_ages - 1}, seen in the plane of both lines.",
+        subtitle=f"A dot for each age up to {n_ages - 1}, both on one scale. Each line is drawn "
+        "along its own direction.",
     )
-    wide, high = canvas.width - 2.1, 2.2
-    axes = canvas.plot(0.4, canvas.top + 0.1, wide, high)
-    flats = [points @ plane.T for points in sets.values()]
-    inch = max(np.ptp(np.concatenate(flats), axis=0) / (wide, high))
+    wide, high = canvas.width - 1.7, 0.75
+    flats = [(points - points[0]) @ _plane([points]).T for points in sets.values()]
+    inch = max(np.ptp(flat[:, 0]) for flat in flats) / (wide - 0.5)
     for i, (name, flat) in enumerate(zip(sets, flats, strict=True)):
-        apart = np.linalg.norm(flat[marked[2]] - flat[marked[1]]) / inch
+        y = canvas.top + 0.05 + i * (high + 0.1)
+        axes = canvas.plot(1.4, y, wide, high)
+        apart = abs(flat[marked[2], 0] - flat[marked[1], 0]) / inch
         _dots(axes, flat, marked if apart > 0.35 else [0, n_ages - 1], i)
-        axes.annotate(
-            name, flat[-1], (16, -2), textcoords="offset points", size=style.TEXT,
-            color=LINES[i], va="center",
-        )  # fmt: skip
-    _bare(axes)
+        canvas.label((1.25, y + high / 2), name, align="right", colour=LINES[i], size=style.TEXT)
+        low = flat[:, 0].min() - 0.25 * inch
+        axes.set_xlim(low, low + wide * inch)
+        middle = (flat[:, 1].min() + flat[:, 1].max()) / 2
+        axes.set_ylim(middle - high / 2 * inch, middle + high / 2 * inch)
+        axes.axis("off")
     return canvas.finish()
 
 
@@ -110,8 +112,9 @@ def draw_line_and_curve(
     line, curve = sets
     canvas = Canvas(
         3.5,
-        f"{line}: a line in {style.count(ranks[line], 'direction')}. {curve}: a curve in "
-        f"{ranks[curve]}",
+        f"The {line.lower()} prompts lie on a line, those of {curve.lower()} on a curve"
+        if ranks[line] == 1 < ranks[curve]
+        else f"{line} and {curve.lower()}: prompts of all ages",
         f"The prompts of {n_ages} ages as dots in two planes. {words}. The dots of the first map "
         "lie on a straight line, those of the second on a curve.",
         subtitle="A dot for each age, each map in the plane in which its prompts differ most.",
@@ -128,53 +131,169 @@ def draw_line_and_curve(
     return canvas.finish()
 
 
-def draw_readout(groups: Mapping[str, Any], read: Mapping[str, Mapping[str, Any]]) -> Picture:
-    """Draw how well one linear layer reads groups of ages off two kinds of prompts.
+def draw_turning(angles: Mapping[str, Any]) -> Picture:
+    """Draw how far the prompt has turned from that of a newborn, at each age, for some scales.
 
     Args:
-        groups: for each group 1.0 at the ages that belong to it and 0.0 elsewhere: (ages,).
-        read: by map and group, what the best linear layer makes of the prompts: (ages,).
+        angles: by the name of the scale, in degrees: (ages,), from age 0 upwards.
     """
-    goals = {name: np.asarray(goal, dtype=float) for name, goal in groups.items()}
-    found = {
-        kind: {name: np.asarray(values, dtype=float) for name, values in by_group.items()}
-        for kind, by_group in read.items()
-    }
-    shares = {
-        kind: {
-            name: 1 - np.var(goals[name] - one) / np.var(goals[name]) for name, one in each.items()
-        }
-        for kind, each in found.items()
-    }
-    kinds = list(found)
-    gain = {name: shares[kinds[1]][name] - shares[kinds[0]][name] for name in goals}
-    hardest = max(gain, key=gain.get)
+    turned = {name: np.asarray(values, dtype=float) for name, values in angles.items()}
+    half = {name: int(np.argmax(values >= values[-1] / 2)) for name, values in turned.items()}
+    *others, last = turned
     canvas = Canvas(
-        2.95,
-        f"Ages {hardest}: {shares[kinds[0]][hardest]:.0%} can be read off the line, "
-        f"{shares[kinds[1]][hardest]:.0%} off the waves",
-        "What one linear layer reads of groups of ages. Share explained: "
-        + "; ".join(
-            f"{name} " + ", ".join(f"{kind} {shares[kind][name]:.0%}" for kind in kinds)
-            for name in goals
-        )
-        + ".",
-        subtitle="Grey: who belongs to the group. Lines: the best that one linear layer makes of "
-        f"the prompts, {kinds[0]} dashed, {kinds[1]} solid.",
+        3.1,
+        "The scale decides which ages look different",
+        "Curves of the angle between the prompt of a newborn and that of each age, after a layer "
+        "norm. Half of the turn is done by age "
+        + ", ".join(f"{half[name]} ({name})" for name in turned)
+        + f". At the last age it is {turned[others[0]][-1]:.0f} degrees ({others[0]}) and "
+        f"{turned[last][-1]:.0f} degrees ({last}).",
+        subtitle="How far the first prompt has turned since age zero, after a layer norm. "
+        "The dot: half of the way.",
     )
-    room = (canvas.width - 0.5 - MARGIN) / len(goals)
-    for i, (name, goal) in enumerate(goals.items()):
-        axes = canvas.plot(0.5 + i * room, canvas.top + 0.5, room - 0.25, 1.2)
-        ages = np.arange(len(goal))
-        axes.fill_between(ages, goal, step="mid", color=style.FAINT, linewidth=0)
-        for j, kind in enumerate(kinds):
-            axes.plot(ages, found[kind][name], color=LINES[j], linestyle=DASHES[j], linewidth=1.6)
-        axes.set_ylim(-0.3, 1.3)
-        axes.set_yticks([0, 1], ["", ""] if i else None)
-        axes.set_xticks([0, 30, 60, 90])
-        axes.set_xlabel("age")
-        words = "   ".join(f"{kind} {shares[kind][name]:.0%}" for kind in kinds)
-        x = 0.5 + i * room
-        canvas.label((x, canvas.top + 0.18), name, colour=style.INK, weight="bold")
-        canvas.label((x, canvas.top + 0.36), words)
+    wide, high = 4.9, 1.75
+    axes = canvas.plot(0.75, canvas.top + 0.1, wide, high)
+    dashes = ((0, (1, 1.5)), (0, (5, 2)), "solid")
+    colours = (WARNING, style.MUTED, LINES[1])
+    top = max(values.max() for values in turned.values()) * 1.12
+    ends = sorted(turned, key=lambda name: -turned[name][-1])
+    places = [high * (1 - turned[name][-1] / top) for name in ends]
+    for i in range(1, len(places)):
+        places[i] = max(places[i], places[i - 1] + 0.2)
+    for i, (name, values) in enumerate(turned.items()):
+        axes.plot(values, color=colours[i % 3], linestyle=dashes[i % 3], linewidth=1.8)
+        axes.plot(half[name], values[half[name]], "o", color=colours[i % 3], markersize=6)
+        y = canvas.top + 0.1 + places[ends.index(name)]
+        canvas.label(
+            (0.75 + wide + 0.1, y), f"{name}: half by age {half[name]}", colour=colours[i % 3],
+            weight="bold",
+        )  # fmt: skip
+    axes.set_xlim(0, len(values) - 1)
+    axes.set_ylim(0, top)
+    axes.set_xticks(range(0, len(values), 15))
+    ticks = [0, 45, 90] if top > 90 else [0, 45]
+    axes.set_yticks(ticks, [f"{tick}°" for tick in ticks])
+    axes.set_xlabel("age")
+    return canvas.finish()
+
+
+def draw_waves(features: Any, turns: Sequence[float], marked: Sequence[int] = (0, 30)) -> Picture:
+    """Draw the sine and the cosine of each frequency, and the numbers that two ages get.
+
+    Args:
+        features: float (ages, 2 k): all sines, then all cosines, a row for each age from 0 up.
+        turns: how many turns each of the k waves makes over all ages.
+        marked: the ages whose numbers stand beside the waves.
+    """
+    values = np.asarray(features, dtype=float)
+    k = len(turns)
+    step = 0.36
+    canvas = Canvas(
+        1.75 + step * k,
+        f"{style.count(k, 'wave')} turn an age into {2 * k} numbers",
+        f"{k} rows, each with a sine and a cosine of the age, from {turns[0]:g} turns to "
+        f"{turns[-1]:g} over {len(values) - 1} years. "
+        + " ".join(
+            f"Age {age}: sines {', '.join(f'{x:.2f}' for x in values[age, :k])}; cosines "
+            f"{', '.join(f'{x:.2f}' for x in values[age, k:])}."
+            for age in marked
+        ),
+        subtitle="Sines solid, cosines dashed. The columns are the numbers of some ages, read off "
+        "at the upright lines.",
+    )
+    left, top = 1.0, canvas.top + 0.42
+    wide = canvas.width - left - 0.3 - 1.2 * len(marked)
+    columns = [left + wide + 0.35 + 1.2 * i for i in range(len(marked))]
+    for x, age in zip(columns, marked, strict=True):
+        canvas.label((x + 0.3, top - 0.33), f"age {age}", align="center", weight="bold",
+                     colour=style.INK)  # fmt: skip
+        canvas.label((x, top - 0.13), "sin", align="center")
+        canvas.label((x + 0.6, top - 0.13), "cos", align="center")
+    for j, n in enumerate(turns):
+        y = top + step * j
+        axes = canvas.plot(left, y, wide, step - 0.08)
+        axes.plot(values[:, j], color=LINES[1], linewidth=1.3)
+        axes.plot(values[:, k + j], color=style.MUTED, linewidth=1.0, linestyle=(0, (3, 1.5)))
+        for age in marked:
+            axes.axvline(age, color=WARNING, linewidth=1.2)
+        axes.set_xlim(-0.5, len(values) - 0.5)
+        axes.set_ylim(-1.2, 1.2)
+        axes.set_yticks([])
+        for spine in axes.spines.values():
+            spine.set_color(style.FAINT)
+        last = j == k - 1
+        axes.set_xticks(range(0, len(values), 30), None if last else [""] * len(values[::30]))
+        axes.tick_params(length=3 if last else 0)
+        if last:
+            axes.set_xlabel("age")
+        middle = y + (step - 0.08) / 2
+        words = style.count(int(n), "turn") if n == int(n) else f"{n:g} turn"
+        canvas.label((left - 0.12, middle), words, align="right", colour=style.INK)
+        for x, age in zip(columns, marked, strict=True):
+            for place, column in ((0, j), (0.6, k + j)):
+                canvas.label(
+                    (x + place, middle), f"{values[age, column]:.2f}", align="center",
+                    mono=True, colour=style.INK,
+                )  # fmt: skip
+    return canvas.finish()
+
+
+def draw_two_sexes(
+    prompts: Mapping[str, Any], logged: Any, marked: Sequence[int] = (0, 30, 60, 90)
+) -> Picture:
+    """Draw the summed prompts of all ages and both sexes in their plane, and a logged vector.
+
+    Args:
+        prompts: by the name of the sex, float (ages, d_model), from age 0 up; affine in the age.
+        logged: float (d_model,).
+        marked: the ages that get their number.
+    """
+    sets = {name: np.asarray(points, dtype=float) for name, points in prompts.items()}
+    one, other = sets.values()
+    start, along = one[0], one[-1] - one[0]
+    along = along / np.linalg.norm(along)
+    apart = other[0] - one[0]
+    across = apart - (apart @ along) * along
+    gap = np.linalg.norm(across)
+    plane = np.stack([along, across / gap])
+    everybody = np.concatenate([one, other])
+    outside = (everybody - start) - (everybody - start) @ plane.T @ plane
+    flat_enough = np.abs(outside).max() < 1e-3 * np.linalg.norm(one[-1] - one[0])
+    point = (np.asarray(logged, dtype=float) - start) @ plane.T
+    n_people = len(everybody)
+    canvas = Canvas(
+        2.7,
+        f"All {n_people} prompts lie on two parallel lines"
+        if flat_enough
+        else f"The {n_people} prompts do not lie on two parallel lines",
+        f"The summed prompts of {len(one)} ages, {' and '.join(sets)}, as dots in one plane: two "
+        f"parallel lines, {gap:.1f} apart and {np.linalg.norm(one[-1] - one[0]):.1f} long. A "
+        "cross shows a vector from a log, beside both lines.",
+        subtitle="A dot for each age, in the plane that holds both lines. Cross: a vector from a "
+        "log, with noise.",
+    )
+    axes = canvas.plot(1.1, canvas.top + 0.1, canvas.width - 1.4, 1.7)
+    for i, (name, points) in enumerate(sets.items()):
+        flat = (points - start) @ plane.T
+        axes.plot(*flat.T, ".", color=LINES[i], markersize=4)
+        axes.plot(*flat.T, color=LINES[i], linewidth=1, linestyle=DASHES[i])
+        for age in marked:
+            axes.plot(*flat[age], "o", color=LINES[i], markersize=6)
+            axes.annotate(
+                f"{age}", flat[age], (0, 11 if i else -12), textcoords="offset points",
+                size=style.SMALL, ha="center", va="center", color=style.INK,
+            )  # fmt: skip
+        axes.annotate(
+            name, flat[0], (-14, 0), textcoords="offset points", size=style.TEXT, ha="right",
+            va="center", color=LINES[i], weight="bold",
+        )  # fmt: skip
+    axes.plot(*point, "X", color=WARNING, markersize=9, zorder=4)
+    flats = [(points - start) @ plane.T for points in sets.values()]
+    ends = np.concatenate([*flats, point[None]])[:, 0]
+    room = 0.05 * np.ptp(ends)
+    axes.set_xlim(ends.min() - room, ends.max() + room)
+    heights = np.array([0, gap, point[1]])
+    room = 0.3 * np.ptp(heights)
+    axes.set_ylim(heights.min() - room, heights.max() + room)
+    axes.axis("off")
     return canvas.finish()

@@ -44,7 +44,7 @@ def draw_prompt_path(model: Any, tokens: Sequence[str], *, age: int, sex: str) -
     row = "MF".index(sex)
     length, read = len(tokens) + 2, 1  # every position may be read
     canvas = Canvas(
-        4.3,
+        4.62,
         f"Age and sex become two vectors of {d_model} numbers, in front of the tokens",
         f"Three columns that run down. The age {age} is divided by {scale:g}, becomes {d_hidden} "
         f"numbers by weight and bias and is projected to {d_model}. Sex {sex} picks row {row} of "
@@ -57,7 +57,7 @@ def draw_prompt_path(model: Any, tokens: Sequence[str], *, age: int, sex: str) -
     columns = (0.4, 2.3)
     ys = [canvas.top + 0.12 + step * i for i in range(4)]
     last = ys[3] + step + 0.04
-    frame = Box(columns[0] - 0.2, ys[1] - 0.08, columns[1] + wide - columns[0] + 0.4, 3 * step)
+    frame = Box(columns[0] - 0.2, ys[1] - 0.12, columns[1] + wide - columns[0] + 0.4, 3 * step)
     canvas.frame(frame)
     canvas.label((frame.right + 0.1, frame.y + 0.09), "conditional", colour=style.INK)
     canvas.label((frame.right + 0.1, frame.y + 0.25), "prompt:", colour=style.INK)
@@ -102,9 +102,11 @@ def draw_prompt_path(model: Any, tokens: Sequence[str], *, age: int, sex: str) -
         canvas.arrow(word.side("bottom"), (word.middle[0], look_up.y))
         canvas.arrow((word.middle[0], look_up.bottom), end.side("top"))
         canvas.label((end.middle[0], last + high + 0.19), f"{read}", align="center", mono=True)
-    canvas.label((left - 0.12, last + 0.1), f"{length}", align="right", colour=style.INK)
-    canvas.label((left - 0.12, last + 0.27), "positions", align="right", colour=style.INK)
     canvas.label((left - 0.12, last + high + 0.19), "mask", align="right", colour=style.INK)
+    canvas.bracket(
+        columns[0], canvas.width - MARGIN, last + high + 0.36,
+        f"{length} positions; the encoder adds position embeddings, then a layer norm",
+    )  # fmt: skip
     return canvas.finish()
 
 
@@ -204,62 +206,4 @@ def draw_table(features: Mapping[str, int], category: Sequence[int]) -> Picture:
                 f"{firsts[f]} + {category[f]}" if read is rows else names[f] for f in here
             )
             canvas.label((x, y + 0.62), text, align="center", vertical="top", colour=colour)
-    return canvas.finish()
-
-
-# ---------------------------------------------------------------------- the scale of the age
-
-
-def draw_scale(
-    times: Mapping[str, float], alike: Mapping[str, float], ages: Sequence[int]
-) -> Picture:
-    """Draw how long a prompt is beside a token, and the angle between the prompts of two ages.
-
-    Args:
-        times: for each way to scale the age, the length of its prompt in token embeddings.
-        alike: for each way, the cosine of the angle between the prompts of two ages after a layer
-            norm.
-        ages: the age of `times`, then the two of `alike`.
-    """
-    ways = list(times)
-    angles = {way: float(np.degrees(np.arccos(np.clip(alike[way], -1, 1)))) for way in ways}
-    canvas = Canvas(
-        2.75,
-        f"{ways[0][0].upper()}{ways[0][1:]}, {ages[0]} is as long as {times[ways[0]]:.0f} tokens, "
-        f"and {ages[1]} looks like {ages[2]}",
-        "Left, bars: "
-        + ", ".join(
-            f"{way} the prompt of {ages[0]} is {times[way]:.1f} tokens long" for way in ways
-        )
-        + f". Right, the angle between the prompts of {ages[1]} and {ages[2]}: "
-        + ", ".join(f"{way} {angles[way]:.1f} degrees" for way in ways)
-        + ".",
-    )
-    left, y, room = 1.25, canvas.top + 0.36, 1.75
-    canvas.label((MARGIN, y - 0.26), "length, in token embeddings", colour=style.INK)
-    canvas.label((4.1, y - 0.26), "direction, after the layer norm", colour=style.INK)
-    bars = {"a token": 1.0, **times}
-    unit = room / max(bars.values())
-    for i, (name, value) in enumerate(bars.items()):
-        row = y + 0.1 + 0.48 * i
-        fill = "code" if not i else "prompt"
-        bar = canvas.box(left, row, max(value * unit, 0.02), 0.26, fill=fill, rounded=False)
-        canvas.label((left - 0.1, row + 0.13), name, align="right", colour=style.INK)
-        canvas.label(
-            (bar.right + 0.07, row + 0.13),
-            f"{value:.1f}" if i else f"{value:.0f}",
-            colour=style.INK,
-        )
-    for i, way in enumerate(ways):
-        x0, y0, size = 4.15 + 1.75 * i, y + 1.4, 1.2
-        for age, turn in ((ages[1], 0.0), (ages[2], angles[way])):
-            half = np.radians(45 + angles[way] / 2 - turn)
-            tip = x0 + size * np.cos(half), y0 - size * np.sin(half)
-            canvas.arrow((x0, y0), tip, colour=style.INK, thick=1.6)
-            side = 0.14 if turn else -0.14
-            canvas.label(
-                (tip[0] + side * np.sin(half), tip[1] + side * np.cos(half) - 0.06),
-                f"{age}", align="center", colour=style.INK,
-            )  # fmt: skip
-        canvas.label((x0, y0 + 0.2), f"{way}: {angles[way]:.0f}°", colour=style.INK)
     return canvas.finish()

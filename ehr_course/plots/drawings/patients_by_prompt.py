@@ -1,92 +1,101 @@
-"""What trained models write for whom: chapters by age, and codes that cannot be."""
+"""What trained models write for whom: codes by age, and codes that cannot be."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
 from ehr_course.plots import style
-from ehr_course.plots.drawings.canvas import Canvas
+from ehr_course.plots.drawings.canvas import MARGIN, Canvas
 from ehr_course.plots.style import Picture
 
-NAMED = 6
-"""How many chapters have a colour of their own."""
+LINES = (("#440154", (0, (3, 1.2))), ("#2d708e", "solid"))
+"""The colour and the dashes of the two groups of codes."""
+
+FILLED = ("#b9a3bf", "#d5dbe1")
+"""The colours of the same groups where they are those of the hospital."""
+
+COLUMNS = 3
 
 
-def elsewhere(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """The share of each row of probabilities that would have to move to make both alike."""
-    return np.abs(one - other).sum(axis=1) / 2
-
-
-def draw_chapters(
-    shares: Mapping[str, np.ndarray], chapters: Sequence[int], groups: Sequence[str], *, whose: str
+def draw_by_age(
+    hospital: Mapping[str, np.ndarray],
+    models: Mapping[str, Mapping[str, np.ndarray]],
+    impossible: Mapping[str, float],
+    *,
+    unseen: tuple[int, int],
+    whose: str,
 ) -> Picture:
-    """Draw the chapters of first codes by age as areas, of a hospital and beside it of models.
+    """Draw the share of two groups of codes by age, a panel for each model.
 
     Args:
-        shares: by name, the hospital first: float (age groups, chapters); rows sum to 1.
-        chapters: the number of each column.
-        groups: the name of each age group.
+        hospital: two groups of codes by name, each float (ages,): their share of first codes.
+        models: by the name of the model, the same of what it expects.
+        impossible: by the name of the model, the share of its written codes that cannot be.
+        unseen: first and last age that no model was trained on.
         whose: whose codes they are: "women".
     """
-    hospital, *models = shares
-    real = np.asarray(shares[hospital], dtype=float)
-    named = np.sort(np.argsort(-real.sum(axis=0), kind="stable")[:NAMED])
-    rest = [i for i in range(real.shape[1]) if i not in named]
-    away = {name: elsewhere(real, shares[name]).mean() for name in models}
+    groups = list(hospital)
+    best = min(models, key=impossible.get)
+    hole = slice(unseen[0], unseen[1] + 1)
+    room = max(models, key=lambda name: -np.mean(models[name][groups[1]][hole]))
+    rows = -(-(len(models) + 1) // COLUMNS)
     canvas = Canvas(
-        3.9,
-        "Misplaced: " + ", ".join(f"{share:.0%} with {name}" for name, share in away.items()),
-        f"Areas of the chapters of first codes of {whose} by age, of {' and '.join(shares)}. "
-        + "; ".join(f"{name}: {share:.0%} misplaced" for name, share in away.items())
-        + f". In the hospital {style.chapter_name(chapters[int(real[0].argmax())])} leads in the "
-        f"group {groups[0]}.",
-        subtitle=f"The chapter of the first code of {whose}, by age. The key names the areas "
-        "from the bottom up.",
+        0.98 + 1.72 * rows,
+        f"Fewest impossible codes: {best}. Lost at ages never seen: {room}",
+        f"A panel for each model, with the share of {groups[0]} and {groups[1]} among the first "
+        f"codes of {whose} by age. "
+        + " ".join(
+            f"{name}: {impossible[name]:.1%} impossible, {groups[1]} at {unseen[0]} to "
+            f"{unseen[1]} {np.mean(values[groups[1]][hole]):.0%}."
+            for name, values in models.items()
+        )
+        + f" Hospital: {np.mean(hospital[groups[1]][hole]):.0%}.",
+        subtitle=f"Share among the first codes of {whose}, by age. Areas: the hospital. Lines: "
+        "what a model expects.",
     )
-    room = (canvas.width - 0.55) / len(shares)
-    edges = np.arange(len(groups) + 1) - 0.5
-    colours = [style.chapter_colour(chapters[i]) for i in named] + [style.NO_CHAPTER]
-    for i, (name, values) in enumerate(shares.items()):
-        axes = canvas.plot(0.55 + i * room, canvas.top + 0.3, room - 0.2, 1.6)
-        share = away.get(name)
-        words = name if share is None else f"{name}: {share:.0%} misplaced"
-        canvas.label((0.55 + i * room, canvas.top + 0.17), words, colour=style.INK)
-        values = np.asarray(values, dtype=float)
-        parts = np.column_stack([values[:, named], values[:, rest].sum(axis=1)])
-        tops = np.cumsum(parts, axis=1)
-        bottoms = tops - parts
-        for j, colour in enumerate(colours):
-            axes.stairs(
-                tops[:, j], edges, baseline=bottoms[:, j], fill=True, facecolor=colour,
-                edgecolor=style.PAPER, linewidth=0.5,
-            )  # fmt: skip
-        for j, column in enumerate(named):
-            place = int(parts[:, j].argmax())
-            middle = tops[place, j] - parts[place, j] / 2
-            words = style.chapter_name(chapters[column])
-            if parts[place, j] * 1.6 > 1.1 * style.text_width(words, style.SMALL):
-                ink = style.ink_on(colours[j])
-                axes.text(
-                    place, middle, words, rotation=90, size=style.SMALL, color=ink,
-                    ha="center", va="center",
-                )  # fmt: skip
-        axes.set_xlim(edges[0], edges[-1])
+    wide = (canvas.width - 0.45 - MARGIN) / COLUMNS
+    for i, (name, values) in enumerate(models.items()):
+        x, y = 0.5 + i % COLUMNS * wide, canvas.top + 0.32 + i // COLUMNS * 1.72
+        canvas.label((x, y - 0.13), name, colour=style.INK, weight="bold")
+        canvas.label(
+            (x + wide - 0.3, y - 0.13), f"{impossible[name]:.1%} impossible", align="right",
+            colour=style.INK,
+        )  # fmt: skip
+        axes = canvas.plot(x, y, wide - 0.3, 1.0)
+        ages = np.arange(len(hospital[groups[0]]))
+        axes.axvspan(
+            unseen[0] - 0.5, unseen[1] + 0.5, facecolor="none", edgecolor=style.MUTED,
+            hatch="////", linewidth=0, alpha=0.6, zorder=3,
+        )  # fmt: skip
+        for group, (colour, dashes), fill in zip(groups, LINES, FILLED, strict=True):
+            axes.fill_between(
+                ages, hospital[group], step="mid", facecolor=fill, edgecolor=fill, linewidth=0.8
+            )
+            axes.plot(ages, values[group], color=colour, linestyle=dashes, linewidth=1.8, zorder=4)
+        axes.set_xlim(-1.5, len(ages) - 0.5)
         axes.set_ylim(0, 1)
         axes.set_yticks(
-            [0, 0.5, 1], [f"{part:.0%}" for part in (0, 0.5, 1)] if not i else [""] * 3
+            [0, 0.5, 1], [""] * 3 if i % COLUMNS else [f"{part:.0%}" for part in (0, 0.5, 1)]
         )
-        axes.set_xticks(range(len(groups)), groups, rotation=90)
-        axes.set_xlabel("age")
-    entries = {
-        colour: style.chapter_name(chapters[i]) for colour, i in zip(colours, named, strict=False)
-    }
-    entries[style.NO_CHAPTER] = "all other chapters"
-    entries = list(entries.items())
-    half = (len(entries) + 1) // 2
-    for row, part in enumerate((entries[:half], entries[half:])):
-        canvas.key(0.55, canvas.top + 2.78 + 0.24 * row, dict(part))
+        axes.set_xticks(range(0, len(ages), 15))
+        axes.tick_params(labelsize=style.SMALL)
+        axes.set_xlabel("age", size=style.SMALL, labelpad=1)
+    n = len(models)
+    x, y = 0.5 + n % COLUMNS * wide, canvas.top + 0.3 + n // COLUMNS * 1.72
+    for j, (group, (colour, dashes), fill) in enumerate(zip(groups, LINES, FILLED, strict=True)):
+        axes = canvas.plot(x, y + 0.3 * j, 0.45, 0.2)
+        axes.fill_between([0, 1], 0.45, facecolor=fill)
+        axes.plot([0, 1], [0.7, 0.7], color=colour, linestyle=dashes, linewidth=1.8)
+        axes.set_xlim(0, 1)
+        axes.set_ylim(0, 1)
+        axes.axis("off")
+        canvas.label((x + 0.55, y + 0.1 + 0.3 * j), group, colour=style.INK)
+    axes = canvas.plot(x, y + 0.6, 0.45, 0.2)
+    axes.axvspan(0, 1, facecolor="none", edgecolor=style.MUTED, hatch="////", linewidth=0)
+    axes.axis("off")
+    canvas.label((x + 0.55, y + 0.7), "ages left out of training", colour=style.INK)
     return canvas.finish()
 
 
@@ -97,16 +106,15 @@ def draw_impossible(shares: Mapping[str, tuple[float, float]]) -> Picture:
         shares: for each model the share of its codes that age or sex rules out, of the patient
             whom it was asked for, and of another one.
     """
-    best = min(shares, key=lambda name: shares[name][0])
     least = min(other / max(own, 1e-9) for own, other in shares.values())
     title = (
-        "Every model follows age and sex"
+        "Each of these models follows age and sex"
         if least > 1 / 0.7
-        else "Not every model follows age and sex"
+        else "Not each of these models follows age and sex"
     )
     canvas = Canvas(
         1.25 + 0.6 * len(shares),
-        f"{title}, fewest mistakes: {best}",
+        title,
         "Pairs of bars, the share of impossible codes for the patient asked for and for another: "
         + "; ".join(f"{name} {own:.1%} and {other:.1%}" for name, (own, other) in shares.items())
         + ".",

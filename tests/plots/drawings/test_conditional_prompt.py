@@ -12,19 +12,19 @@ from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.plots.drawings.age_encoders import (
     draw_line_and_curve,
     draw_lines,
-    draw_readout,
+    draw_turning,
+    draw_two_sexes,
+    draw_waves,
 )
 from ehr_course.plots.drawings.conditional_prompt import (
     draw_positions,
     draw_prompt_path,
-    draw_scale,
     draw_table,
 )
 from ehr_course.plots.drawings.overlaps import label_problems
 from ehr_course.plots.drawings.patients_by_prompt import (
-    draw_chapters,
+    draw_by_age,
     draw_impossible,
-    elsewhere,
 )
 from ehr_course.tokenizers.codes import CodeTokenizer
 
@@ -155,67 +155,82 @@ def test_the_curve_counts_its_directions(seed, n_waves):
     assert f"Affine: 1 direction; Waves: {2 * n_waves} directions" in picture.alternative_text
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_the_readout_shows_the_share_explained(seed):
-    goal = ((AGES >= 15) & (AGES <= 44)).double()[:, 0]
-    read = {}
-    for name, kind in (("line", NumericalPrompt), ("waves", FourierPrompt)):
-        inputs = torch.cat([prompts_by(kind, seed), torch.ones(91, 1)], 1).double()
-        read[name] = {"15 to 44": inputs @ torch.linalg.pinv(inputs) @ goal}
-    picture = draw_readout({"15 to 44": goal}, read)
+@pytest.mark.parametrize("steep", [(0.5, 5, 50), (2, 3, 4)])
+@pytest.mark.parametrize("most", [95.0, 40.0])
+def test_the_turning_shows_where_half_of_it_is_done(steep, most):
+    ages = np.arange(91)
+    names = ("unscaled", "÷ 10", "÷ 90")
+    angles = {n: most * ages / (ages + s) for n, s in zip(names, steep, strict=True)}
+    picture = draw_turning(angles)
     assert label_problems(picture) == []
-    shares = [1 - ((goal - one["15 to 44"]).var() / goal.var()).item() for one in read.values()]
-    assert f"line {shares[0]:.0%}, waves {shares[1]:.0%}" in picture.alternative_text
-    assert f"Ages 15 to 44: {shares[0]:.0%} can be read" in " ".join(texts(picture))
+    for name, values in angles.items():
+        half = next(age for age in ages if values[age] >= values[90] / 2)
+        assert f"{name}: half by age {half}" in texts(picture)
+        assert f"{half} ({name})" in picture.alternative_text
 
 
-@pytest.mark.parametrize(("long", "short"), [(233.4, 4.3), (86.8, 0.6)])
-@pytest.mark.parametrize("alike", [(0.9992, 0.857), (0.97, 0.2)])
-def test_the_scale_shows_lengths_and_angles(long, short, alike):
-    ways = ("as it is", "÷ 90")
-    picture = draw_scale(
-        dict(zip(ways, (long, short), strict=True)),
-        dict(zip(ways, alike, strict=True)),
-        [65, 20, 80],
-    )
+@pytest.mark.parametrize("n_waves", [3, 6])
+@pytest.mark.parametrize("marked", [(0, 30), (40, 41, 80)])
+def test_the_waves_show_the_numbers_of_their_ages(n_waves, marked):
+    turns = 0.5 * 2.0 ** torch.arange(n_waves)
+    angles = 2 * torch.pi * AGES / 90 * turns
+    features = torch.cat([angles.sin(), angles.cos()], dim=1)
+    picture = draw_waves(features, turns.tolist(), marked)
     assert label_problems(picture) == []
-    angles = np.degrees(np.arccos(alike))
-    assert f"as it is: {angles[0]:.0f}°" in texts(picture)
-    assert f"÷ 90 {angles[1]:.1f} degrees" in picture.alternative_text
-    assert {f"{long:.1f}", f"{short:.1f}"} < set(texts(picture))
+    assert f"{n_waves} waves turn an age into {2 * n_waves} numbers" in texts(picture)
+    shown = texts(picture)
+    for age in marked:
+        assert f"age {age}" in shown
+        assert {f"{x:.2f}" for x in features[age].tolist()} <= set(shown)
+        assert f"Age {age}: sines {features[age, 0]:.2f}" in picture.alternative_text
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_the_two_sexes_lie_on_parallel_lines(seed):
+    line = prompts_by(NumericalPrompt, seed)
+    prompts = {"male": line, "female": line + torch.randn(24)}
+    picture = draw_two_sexes(prompts, line[41] + 0.1 * torch.randn(24))
+    assert label_problems(picture) == []
+    assert "All 182 prompts lie on two parallel lines" in texts(picture)
+    assert f"{(line[90] - line[0]).norm():.1f} long" in picture.alternative_text
+
+
+def test_waves_do_not_lie_on_lines():
+    curve = prompts_by(FourierPrompt, 0)
+    picture = draw_two_sexes({"male": curve, "female": curve + 1}, curve[3])
+    assert texts(picture)[0].startswith("The 182 prompts do not lie")
 
 
 # ---------------------------------------------------------------------- trained models
 
 
-GROUPS = ["0", "1–14", "15–29", "30–44", "45–59", "60–74", "75–90"]
-
-
 @pytest.mark.parametrize("seed", [0, 1, 2])
-@pytest.mark.parametrize("n_groups", [3, 7])
-def test_the_chapters_show_what_is_misplaced(seed, n_groups):
+@pytest.mark.parametrize(
+    "names", [("line", "waves"), ("your line ÷ 90", "b", "c", "d", "a table")]
+)
+def test_the_codes_by_age_are_those_of_each_model(seed, names):
     rng = np.random.default_rng(seed)
-    hospital, line, waves = rng.dirichlet(np.full(19, 0.3), size=(3, n_groups))
-    shares = {"the hospital": hospital, "your straight line": line, "waves": waves}
-    picture = draw_chapters(shares, range(1, 20), GROUPS[:n_groups], whose="women")
+    groups = ("newborn codes", "pregnancy codes")
+    hospital, *models = (
+        {group: rng.random(91) for group in groups} for _ in range(len(names) + 1)
+    )
+    models = dict(zip(names, models, strict=True))
+    wrong = {name: share / 10 for name, share in zip(names, rng.random(len(names)), strict=True)}
+    picture = draw_by_age(hospital, models, wrong, unseen=(25, 29), whose="women")
     assert label_problems(picture) == []
-    for name, one in (("your straight line", line), ("waves", waves)):
-        share = np.maximum(hospital - one, 0).sum(axis=1).mean()
-        assert f"{name}: {share:.0%} misplaced" in texts(picture)
-        assert f"{name}: {share:.0%} misplaced" in picture.alternative_text
-
-
-def test_what_lies_elsewhere_is_what_would_have_to_move():
-    one, other = np.array([[0.5, 0.5, 0.0]]), np.array([[0.2, 0.5, 0.3]])
-    assert elsewhere(one, other) == pytest.approx(0.3)
-    assert elsewhere(one, one) == 0
+    best = min(wrong, key=wrong.get)
+    assert texts(picture)[0].startswith(f"Fewest impossible codes: {best}.")
+    for name, values in models.items():
+        assert f"{wrong[name]:.1%} impossible" in texts(picture)
+        share = values["pregnancy codes"][25:30].mean()
+        assert f"pregnancy codes at 25 to 29 {share:.0%}" in picture.alternative_text
 
 
 @pytest.mark.parametrize(
     ("own", "title"),
     [
-        (0.036, "Every model follows age and sex, fewest mistakes: waves"),
-        (0.2, "Not every model follows age and sex, fewest mistakes: your straight line"),
+        (0.036, "Each of these models follows age and sex"),
+        (0.2, "Not each of these models follows age and sex"),
     ],
 )
 def test_the_impossible_codes_are_those_of_each_model(own, title):
