@@ -192,7 +192,7 @@ draw_tables(patients, admissions, diagnoses, someone)
 # %%
 people = people.with_columns(
     by_year=pl.col("admitted").dt.year() - pl.col("born").dt.year(),
-    # What you write in 08.1, for a whole column at once:
+    # As in 08.1, for a whole column, without its limit of 90:
     exact=completed_years("born", "admitted"),
 )
 wrong = people.filter(pl.col("by_year") != pl.col("exact"))
@@ -222,8 +222,9 @@ draw_moved_births(people)
 
 # %% [markdown]
 # An age of 300 is impossible, so you might drop those rows. You might also
-# let a library subtract the dates: many store a date as a 64-bit number of
-# nanoseconds, and pandas long did. Here is what either does.
+# let a library subtract the dates. NumPy, for example, can keep a date as a
+# 64-bit number of nanoseconds, the dashed line of the picture. Here is what
+# either way does.
 
 # %%
 at = np.datetime64(oldest["admitted"], "ns")
@@ -246,8 +247,9 @@ assert above["exact"].min() == above["exact"].max() == 300 and days < 0
 
 # %% [markdown]
 # Dropping impossible ages drops everybody above 89. Nanoseconds are worse:
-# 300 years do not fit into 64 bits, so the number wraps around to a
-# negative age, without an error. The loader keeps these patients, as 90.
+# 300 years are more of them than a signed 64-bit number can hold, so NumPy
+# wraps around to a negative age, without an error. (Other libraries raise
+# one.) The loader keeps these patients, as 90.
 
 # %% [markdown]
 # ### 08.1 Age at the first admission
@@ -319,9 +321,9 @@ assert not any(text.startswith("0") for text in as_text)
 assert missing == digits.null_count()
 
 # %% [markdown]
-# A deadly infection has become deafness. So read the column as text, then
-# drop what is missing and count it. The same code is also written in
-# several ways:
+# A deadly infection of the blood has become a loss of hearing. So read the
+# column as text, then drop what is missing and count it. The same code is
+# also written in several ways:
 
 # %%
 once = diagnoses.unique(["hadm_id", "seq_num", "icd9_code"])
@@ -408,8 +410,9 @@ print(f"{late} of them are in hospital before they are born.")
 assert real or late > 0.3 * len(born_here)
 
 # %% [markdown]
-# `HADM_ID` was drawn at random when the data were de-identified. Time is
-# in `ADMITTIME` and nowhere else. Make sure of what you sort, too:
+# `HADM_ID` was drawn at random when the data were de-identified. The order
+# of the stays is in `ADMITTIME` and in no id. Check the type of what you
+# sort, too:
 
 # %%
 print(sorted(["1", "2", "10"]))
@@ -417,9 +420,10 @@ print("9/14/2101" < "10/2/2101")
 print(datetime(2101, 9, 14) < datetime(2101, 10, 2))
 
 # %% tags=["hide-input"]
-# count the stays with ten rows or more
-long_stays = diagnoses.group_by("hadm_id").len().filter(pl.col("len") > 9)
-print(f"In {long_stays.height} stays, sorting SEQ_NUM as text puts the")
+# count the stays that have both a second and a tenth diagnosis
+numbers = diagnoses.group_by("hadm_id").agg("seq_num")["seq_num"].to_list()
+swapped = sum({"2", "10"} <= set(of_stay) for of_stay in numbers)
+print(f"In {swapped} stays, sorting SEQ_NUM as text puts the")
 print("tenth diagnosis before the second.")
 
 
@@ -458,7 +462,8 @@ check("08.3", rows_to_visits)
 # ## The category of a code
 #
 # A *category* is one level above a code: 428, heart failure of any kind,
-# for 428.0. Are the first three characters enough?
+# for 428.0. Where single codes are too rare to compare, you count
+# categories. Are the first three characters enough?
 
 # %% tags=["claim:9", "hide-input"]
 # count the categories both ways
@@ -472,7 +477,7 @@ for category_ in sorted(categories):
     lumped.setdefault(category_[:3], []).append(category_)
 lumped = {k: v for k, v in lumped.items() if len(v) > 1}
 three, members = next(iter(lumped.items()))
-print(f"{three} then stands for {len(members)} categories, such as")
+print(f"{three} then stands for {len(members)} categories, namely")
 for member in members[:2]:
     print(f"  {member} {textwrap.shorten(icd9.title(member), 65)}")
 assert len(by_three) < len(categories)
@@ -506,7 +511,8 @@ check("08.4", category)
 # the visits of one patient have in common. A row is a code, and a column is
 # a visit: a filled mark says that an earlier visit has the code too. Move
 # `patient` to see others, and `visits, at least` to see those who come more
-# often. Chronic diseases fill whole rows.
+# often. The first patient shown is the one with the most repeats: chronic
+# diseases fill whole rows.
 
 # %% tags=["hide-input"]
 # choose a patient with chronic diseases, and count what all repeat
@@ -523,7 +529,7 @@ timeline_explorer(records, least_visits=2, first=chronic)
 
 # %% [markdown]
 # So a model could score well without any medicine: it remembers. Here is
-# one that does nothing else. For a visit it guesses ten codes, first those
+# one that can do little else. For a visit it guesses ten codes, first those
 # that the same patient has in training, then the most frequent ones. Its
 # score is the share of the visits' codes that it guesses.
 
@@ -548,16 +554,17 @@ def score(guess, visits):
 
 
 # %% [markdown]
-# Set a fifth of the patients aside: they come next year, when the model is
-# in use. Split the others into training, validation (to choose among
-# models) and test, 80 to 10 to 10, in two ways.
+# Set a fifth of the patients aside, and pretend that they come after the
+# model is finished: they are the *new patients*. Split the others into
+# training, validation (to choose among models) and test, 80 to 10 to 10, in
+# two ways.
 
 # %%
 def as_visits(records):
     return [(r.subject_id, v.codes) for r in records for v in r.visits]
 
 
-now, next_year, _ = split_by_patient(
+now, new, _ = split_by_patient(
     records, fractions=(0.8, 0.2, 0.0), seed=SEED
 )
 # The obvious way: shuffle the visits and cut.
@@ -569,10 +576,11 @@ by_visits = [visits[i] for i in order[:end]]  # training
 train, validation, test = split_by_patient(now, seed=SEED)
 
 # %% [markdown]
-# How many codes does memory guess in the test, and how many next year?
+# How many patients are on both sides? How many codes does memory guess in
+# each test, and how many of the codes of new patients?
 
 # %% tags=["claim:49", "hide-input"]
-# count patients on both sides; score memory in the test and next year
+# count patients on both sides; score memory in tests and on new patients
 often = [r for r in now if len(r.visits) > 1]
 places = [(r.subject_id, i) for r in now for i in range(len(r.visits))]
 straddling = {visits[i][0] for i in order[:end]}
@@ -588,9 +596,14 @@ for rows, tested in (
     (as_visits(train), as_visits(test)),
 ):
     guess = memory(rows)
-    later = score(guess, as_visits(next_year))
+    later = score(guess, as_visits(new))
     scores.append(Scores(score(guess, tested), later))
-print(f"{len(test)} patients are in the test of the second split")
+for by, (of_test, of_new) in zip(("visits", "patients"), scores):
+    print(f"split by {by}: {of_test:.0%} in the test,"
+          f" {of_new:.0%} of new patients")
+frequent_alone = score(lambda _: guess(None), as_visits(new))
+print(f"the ten most frequent codes alone: {frequent_alone:.0%}")
+visits_in_train = {places[i] for i in order[:end]}
 assert straddling and not leaked
 assert straddling <= {r.subject_id for r in often}
 if not real:
@@ -598,13 +611,16 @@ if not real:
     assert abs(scores[1].test - scores[1].new) < 0.05
 
 # %%
-draw_leak(now, {places[i] for i in order[:end]}, in_train, scores)
+draw_leak(now, visits_in_train, in_train, scores)
 
 # %% [markdown]
 # That is a [leak](../course/book/glossary.md): information reaches the
-# model that would not be there in use. Split by patient, the test says
-# roughly what to expect; with so few patients in it, two points more or
-# less are chance.
+# model that would not be there in use. This model is for patients whom it
+# has never seen, and split by patient, the test says roughly what to expect
+# of it. (With so few patients in it, a difference of two points can be
+# chance.) Of what memory scored, only the frequent codes are left. A model
+# for patients who come back may know their past, but never their future:
+# split by time then, and train on earlier visits.
 #
 # The vocabulary is learned from data too. How often do validation and test
 # hold codes that no training patient has?
@@ -619,9 +635,9 @@ for n in (100, 250, 500, 1_000, 2_000):
     of_train = CodeTokenizer.from_records(study_train)
     unseen = of_train.unseen_codes(r for part in rest for r in part)
     of_rest = sum(len(r.codes) for part in rest for r in part)
-    print(f"{n:5} patients: {len(unseen):3} such codes,", end=" ")
     share = sum(unseen.values()) / of_rest
-    print(f"{share:.1%} of all in these two parts")
+    print(f"{n:5} patients: {len(unseen):3} different codes,", end=" ")
+    print(f"{share:.1%} of all that is coded there")
     of_all = CodeTokenizer.from_records(records[:n])
     assert set(unseen) == set(of_all.codes) - set(of_train.codes)
     counts.append(len(unseen))
@@ -629,13 +645,14 @@ assert counts[0] > 0
 
 # %% [markdown]
 # These are [unseen codes](../course/book/glossary.md#unseen-code). The
-# embedded hospital has only about 400 codes, and many patients meet them
-# all. A real one has thousands: on the 100 patients of the MIMIC-III demo,
-# this cell finds 30%. If you build the vocabulary from all patients, these
-# codes get tokens that are never trained, and you have already peeked at
-# the test set. Built from the training split, it does not know them, so
-# you must decide what to do: `CodeTokenizer` stops with `unseen="raise"`,
-# and leaves the code out with `unseen="skip"`.
+# embedded hospital has only about 400 codes, and many patients together
+# have nearly all of them. A real one has thousands: on the 100 patients of
+# the MIMIC-III demo, they are 30% of all that is coded in validation and
+# test. If you build the vocabulary from all patients, these codes get
+# tokens that are never trained, and you have already peeked at the test
+# set. Built from the training split, it does not know them, so you must
+# decide what to do: `CodeTokenizer` stops with `unseen="raise"`, and leaves
+# the code out with `unseen="skip"`.
 #
 # Which patients are to be in the test? The rows are shuffled, so you might
 # take the first patients that they name.
@@ -652,9 +669,9 @@ print(f"the first {len(named)} that the rows name have {mean_named:.1f}")
 assert real or mean_named > 1.3 * mean
 
 # %% [markdown]
-# A patient with many rows is named early, so this test would hold the
-# sickest. Draw from a list of *patients*, each once, and sort it first:
-# then a seed gives the same split whatever the order of the rows.
+# A patient with many rows is named early, so this test would hold too many
+# of the very ill. Draw from a list of *patients*, each once, and sort it
+# first: then a seed gives the same split whatever the order of the rows.
 #
 # ### 08.5 Split by patient
 #
@@ -662,11 +679,10 @@ assert real or mean_named > 1.3 * mean
 #
 # `rows` is a list of `(subject_id, hadm_id, code)` in random order; a row
 # can come twice. `patients` are its different `subject_id`s in rising
-# order; the test patients are
-# `random.Random(seed).sample(patients, n_test)`. Return three lists: the
-# training rows and the test rows, each in the order of `rows` and with
-# every row, and the vocabulary of the training rows, each code once and
-# sorted.
+# order; the test patients are `random.Random(seed).sample(patients,
+# n_test)`. Return three lists: the training rows and the test rows, both in
+# the order of `rows` and with their repetitions, and the vocabulary of the
+# training rows, each code once and sorted.
 #
 # Example: `split_patients([(7, 1, "4280"), (3, 2, "486"), (7, 4,
 # "0389")], 1, 0)` draws patient 7. It gives `[(3, 2, "486")]`, then
@@ -727,9 +743,9 @@ except InputError as error:
 assert skipped == [] and "no file for ADMISSIONS" in message
 
 # %% [markdown]
-# A loader that cannot load must stop and name the file. One that can must
-# say what became of every row: used, or dropped for one stated reason. Its
-# report also names lines, so you can look at a row for each reason:
+# A loader that cannot load must stop and name the file. If it can load, it
+# must say what became of every row: used, or dropped for one stated reason.
+# Its report also names lines, so you can look at a row for each reason:
 
 # %%
 tables = dict(zip(names, (patients, admissions, diagnoses)))
@@ -841,24 +857,26 @@ frequent = [code for code, _ in counted.most_common()]
 pool = [set(r.codes) for r in known]
 earlier = [set().union(*(v.codes for v in r.visits[:-1])) for r in tested]
 guessed = []
-for trained_on in (pool, pool + earlier):
+strangers = earlier[1:] + earlier[:1]  # everybody gets somebody else's
+for trained_on, own in ((pool, None), (pool, strangers), (pool, earlier)):
     right = wanted = 0
-    for r in tested:
+    for i, r in enumerate(tested):
         codes = r.visits[-1].codes
         half, rest = set(codes[::2]), set(codes[1::2])
-        right += len(rest & set(guess_rest(half, trained_on, frequent)))
+        seen = trained_on + (own[i : i + 1] if own else [])
+        right += len(rest & set(guess_rest(half, seen, frequent)))
         wanted += len(rest)
     guessed.append(right / wanted)
 print("codes guessed in the last visits of", len(tested), "patients:")
 print(f"  {guessed[0]:.0%} where everybody has one number")
-print(f"  {guessed[1]:.0%} where their earlier visits are in training,")
-print("      under another number")
-assert real or guessed[1] > 1.2 * guessed[0]
+print(f"  {guessed[1]:.0%} where training has a stranger's visits besides")
+print(f"  {guessed[2]:.0%} where it has their own, under another number")
+assert real or guessed[2] > 1.2 * max(guessed[:2])
 
 # %% [markdown]
-# That is the worst case: every one of them has a second number. Other
-# things that the hospital recorded can help to find them, such as the
-# numbers of cards. MIMIC has none, so these registrations are invented:
+# That is the worst case: every one of them has a second number. Card
+# numbers, for example, can reveal them. MIMIC has none, so these
+# registrations are invented:
 
 # %% tags=["hide-input"]
 # set-up: four registrations, and the people behind them
@@ -884,9 +902,9 @@ draw_people(shown, behind)
 # kinds are numbered independently. A card belongs to one person, but a
 # person may have had several of a kind. Two registrations are of the same
 # person if they show the same card, or if a chain of registrations leads
-# from one to the other, as 9 does in the picture. Return the people: for
-# each the sorted list of their `subject_id`s, and the people in order of
-# their smallest `subject_id`.
+# from one to the other, as 9 links 5 and 12 in the picture. Return the
+# people: for each the sorted list of their `subject_id`s, and the people in
+# order of their smallest `subject_id`.
 #
 # Example: `find_people([(12, "A4", None), (5, None, "C2"), (9, "A4",
 # "C2"), (7, None, "C7")])` is `[[5, 9, 12], [7]]`.
@@ -922,9 +940,9 @@ for event in [events.columns, *events.rows()[:4]]:
 print(f"{len(again)} patients came back, all equal:", again == some)
 
 # %% [markdown]
-# `load_mimic4` reads MIMIC-IV. It gives no date of birth, only the
-# patient's age in one reference year, so the age at an admission can be off
-# by one. It also holds codes of ICD-9 and ICD-10;
+# `load_mimic4` reads MIMIC-IV. That database gives no date of birth, only
+# the patient's age in one reference year, so the age at an admission can be
+# off by one; above 89 it says 91. It also holds codes of ICD-9 and ICD-10;
 # `load_mimic4(folder, icd_version=9)` keeps one kind and counts the rest as
 # dropped.
 #

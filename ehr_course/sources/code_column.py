@@ -46,7 +46,7 @@ def normalise_codes(
         pl.col("position").is_null(),
         Reason.BAD_CODE,
         column=column,
-        problem=f"has not the shape of an ICD-{version} diagnosis code",
+        problem=f"does not have the shape of an ICD-{version} diagnosis code",
         remedy=remedy,
     )
     diagnoses.frame = diagnoses.frame.drop(column).rename({"position": "code"})

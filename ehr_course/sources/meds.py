@@ -447,7 +447,7 @@ def _normalise_codes(events: RowFilter) -> list[str]:
         _IS_DIAGNOSIS & pl.col("code").is_null(),
         Reason.BAD_CODE,
         column="value",
-        problem="has not the shape of an ICD-9 diagnosis code",
+        problem="does not have the shape of an ICD-9 diagnosis code",
         remedy="Keep codes as text, with their leading zeros.",
     )
     return codes

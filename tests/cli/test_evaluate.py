@@ -291,7 +291,7 @@ def test_malformed_rows_stop_the_command_unless_they_are_to_be_dropped(
     path = tmp_path / "a.csv"
     path.write_text("patient,visit,code\na,1,486\nb,1,I10\n", encoding="utf-8")
     said = refused(ehr_course, tmp_path, real=prepared, synthetic=path)
-    assert "a.csv, line 3, column 'code': 'I10' has not the shape" in said
+    assert "a.csv, line 3, column 'code': 'I10' does not have the shape" in said
     done = ehr_course(
         *("evaluate", "--real", prepared, "--synthetic", path, "--malformed", "drop"),
         *("--out", tmp_path / "report"),

@@ -212,7 +212,7 @@ MALFORMED = {
         "diagnoses",
         "0389",
         "I50.9",
-        "DIAGNOSES_ICD.csv, line 3, column 'ICD9_CODE': 'I50.9' has not the shape of an "
+        "DIAGNOSES_ICD.csv, line 3, column 'ICD9_CODE': 'I50.9' does not have the shape of an "
         "ICD-9 diagnosis code",
         Reason.BAD_CODE,
     ),
@@ -220,14 +220,14 @@ MALFORMED = {
         "diagnoses",
         "0389",
         "38",
-        "DIAGNOSES_ICD.csv, line 3, column 'ICD9_CODE': '38' has not the shape",
+        "DIAGNOSES_ICD.csv, line 3, column 'ICD9_CODE': '38' does not have the shape",
         Reason.BAD_CODE,
     ),
     "missing code that became text": (
         "diagnoses",
         "0389",
         "nan",
-        "DIAGNOSES_ICD.csv, line 3, column 'ICD9_CODE': 'nan' has not the shape",
+        "DIAGNOSES_ICD.csv, line 3, column 'ICD9_CODE': 'nan' does not have the shape",
         Reason.BAD_CODE,
     ),
     "id of a patient": (

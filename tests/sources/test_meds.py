@@ -264,7 +264,7 @@ MALFORMED = {
     ),
     "no ICD-9 code": (
         [*facts(2), (2, T1, "ICD9CM/I50.9")],
-        "data, b.parquet row 3, column 'code': 'I50.9' has not the shape of an ICD-9 diagnosis",
+        "data, b.parquet row 3, column 'code': 'I50.9' does not have the shape of an ICD-9",
         Reason.BAD_CODE,
     ),
     "another sex": (

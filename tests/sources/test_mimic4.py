@@ -92,7 +92,7 @@ FAULTS = {
         "diagnoses",
         "0389,9",
         "I10,9",
-        "diagnoses_icd.csv, line 5, column 'icd_code': 'I10' has not the shape of an ICD-9",
+        "diagnoses_icd.csv, line 5, column 'icd_code': 'I10' does not have the shape of an ICD-9",
     ),
     "age": (
         "patients",
@@ -129,7 +129,9 @@ def test_a_malformed_value_is_refused_where_it_stands(tmp_path, fault):
 
 def test_an_icd10_code_of_no_such_shape_is_refused(tmp_path):
     write_tables_4(tmp_path, diagnoses=DIAGNOSES_4.replace("U071", "4280"))
-    with pytest.raises(InputError, match="line 4, column 'icd_code': '4280' has not the shape"):
+    with pytest.raises(
+        InputError, match="line 4, column 'icd_code': '4280' does not have the shape"
+    ):
         load_mimic4(tmp_path, icd_version=10)
 
 

@@ -87,7 +87,7 @@ def test_what_has_no_code_is_counted_and_left_out(tmp_path):
         ('[[["4280", 486]]]', "patient 1, visit 1, code 2: 486 is no text"),
         (
             '[[["4280"], ["486", "I10"]]]',
-            "patient 1, visit 2, code 2, column 'code': 'I10' has not",
+            "patient 1, visit 2, code 2, column 'code': 'I10' does not",
         ),
         ('[{"patient_id": 1}]', "patient 1: 'patient_id' or 'visits' is missing"),
         (
@@ -279,7 +279,7 @@ def test_synthea_tables_are_joined(tmp_path):
 
 def test_snomed_codes_need_a_code_map(tmp_path):
     synthea(tmp_path, ("84114007", "59621000", "233604007"))
-    with pytest.raises(InputError, match="line 2, column 'CODE': '84114007' has"):
+    with pytest.raises(InputError, match="line 2, column 'CODE': '84114007' does"):
         load_cohort(tmp_path)
     path = written(tmp_path / "map.csv", "from,to\n84114007,428.0\n59621000,4019\n")
     cohort = load_cohort(tmp_path, code_map=read_code_map(path))

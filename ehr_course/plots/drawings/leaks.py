@@ -35,7 +35,8 @@ def draw_leak(
     """Draw two splits of the same visits, by visit and by patient, and what their tests say.
 
     Args:
-        records: the patients; those with several visits are drawn.
+        records: the patients. Of those with several visits some neighbours are drawn, chosen so
+            that as many of them are on both sides, and in training, as of all.
         train_visits: the visits in training when visits are split: subject_id, and the number of
             the visit from 0.
         train_patients: the subject_ids in training when patients are split.
@@ -45,7 +46,7 @@ def draw_leak(
     several = [record for record in records if len(record.visits) > 1]
     by_visit = {r.subject_id: _sides(r, train_visits) for r in several}
     by_patient = {r.subject_id: [r.subject_id in train_patients] * len(r.visits) for r in several}
-    shown = several[:most]
+    shown = _typical(several, most, by_visit, by_patient)
     deep = min(4, max(len(record.visits) for record in shown))
     worse = scores[0].test > scores[0].new
     finding = (
@@ -62,8 +63,8 @@ def draw_leak(
         f"visits are split, and {_torn(by_patient)} when patients are. Score in the test and of "
         f"new patients: {scores[0].test:.0%} and {scores[0].new:.0%} split by visits, "
         f"{scores[1].test:.0%} and {scores[1].new:.0%} split by patients.",
-        subtitle=f"A column is one of {len(shown)} patients with several visits, a tile is a "
-        "visit. On the right, the score",
+        subtitle=f"A column is a patient, a tile is a visit: {len(shown)} patients with about the "
+        "shares of all. On the right, the score",
     )
     left = 0.95
     y = canvas.top + 0.14
@@ -107,6 +108,28 @@ def draw_leak(
     x = canvas.key(MARGIN, y + 0.08, {"encoder": "training", "code": "validation or test"})
     canvas.label((x + 0.05, y + 0.08), "↑ the same patient on both sides", colour=WARNING)
     return canvas.finish()
+
+
+def _typical(
+    records: Sequence[PatientRecord],
+    most: int,
+    by_visit: Mapping[int, Sequence[bool]],
+    by_patient: Mapping[int, Sequence[bool]],
+) -> Sequence[PatientRecord]:
+    """The neighbours, at most so many, whose shares are nearest to those of all records."""
+
+    def shares(some: Sequence[PatientRecord]) -> tuple[float, ...]:
+        ids = [record.subject_id for record in some]
+        torn = sum(len(set(by_visit[i])) == 2 for i in ids) / len(ids)
+        tiles = [[side for i in ids for side in sides[i]] for sides in (by_visit, by_patient)]
+        return torn, *(sum(sides) / len(sides) for sides in tiles)
+
+    of_all = shares(records)
+    starts = range(0, max(1, len(records) - most + 1), most)
+    return min(
+        (records[start : start + most] for start in starts),
+        key=lambda some: sum(abs(a - b) for a, b in zip(shares(some), of_all, strict=True)),
+    )
 
 
 def _sides(record: PatientRecord, train_visits: Collection[tuple[int, int]]) -> list[bool]:
