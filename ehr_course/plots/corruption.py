@@ -203,7 +203,13 @@ def draw_corruption(
         axes.set_ylim(height, 0)  # inches, from the top down
         axes.axis("off")
         axes.text(_MARGIN, 0.24, summarise(visits), size=style.TITLE, weight="bold", va="center")
-        _write(axes, _MARGIN, 0.5, "above: the clean visit; below: what the encoder reads")
+        _write(
+            axes,
+            _MARGIN,
+            0.5,
+            "above: the clean visit; below: what the encoder reads; a colour is a chapter of "
+            f"ICD-9. p = {corruption.p_delete:g}, mean span {corruption.mean_span:g}",
+        )
         y = _TOP
         for line in shown:
             _draw_line(axes, line, y)

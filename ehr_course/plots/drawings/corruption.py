@@ -28,8 +28,6 @@ def draw_places(
     clean: Sequence[int],
     batch: Batch,
     row: int = 0,
-    *,
-    targets: bool = True,
 ) -> Picture:
     """Draw one patient of a batch: the clean record, and what encoder and decoder are given.
 
@@ -41,7 +39,6 @@ def draw_places(
         clean: the ids of the clean record.
         batch: int64 (batch, length), with `input_ids`, `decoder_input_ids` and `labels`.
         row: the patient's row.
-        targets: whether to draw the decoder's input and the labels, or leave them open.
     """
     damaged = [i for i in batch["input_ids"][row].tolist() if i != tokenizer.pad_id]
     labels = [i for i in batch["labels"][row].tolist() if i != NOT_SCORED]
@@ -71,25 +68,20 @@ def draw_places(
         said = f"all {len(labels)} labels are those of the clean record"
     lost = f"{count(touched, 'code')} of this record {'is' if touched == 1 else 'are'} damaged"
     given = f"{lost}, the encoder reads {count(len(damaged), 'token')}"
-    subtitle = "At the end of a row: how many tokens it has; a wide box is one token."
-    if not targets:
-        title = f"{lost}: the decoder must write what was there"
-        said = f"A record of {len(clean)} tokens. {given}, and the decoder's answer is open."
-    else:
-        said = f"A record of {len(clean)} tokens in four rows. {given}, and {said}."
-        subtitle = f"Arrows: each token it should write is what it reads next. {subtitle}"
-    canvas = Canvas(3.36 if targets else 2.76, title, said, subtitle=subtitle)
+    subtitle = (
+        "Arrows: each token it should write is what it reads next. "
+        "At the end of a row: how many tokens it has."
+    )
+    said = f"A record of {len(clean)} tokens in four rows. {given}, and {said}."
+    canvas = Canvas(3.36, title, said, subtitle=subtitle)
     places = Columns(canvas, record, left=1.3, right=6.42)
     tops = [canvas.top + 0.12 + y for y in (0.0, 0.5, 1.14, 1.76)]
-    names = ("the patient", "encoder reads", "decoder reads", "it must write")
+    names = ("clean record", "encoder reads", "decoder reads", "it must write")
     small = ("", "input_ids", "decoder_input_ids", "labels")
-    if not targets:
-        tops, names, small = tops[:3], (*names[:2], "decoder writes"), (*small[:2], "")
     lengths = [len(clean), len(damaged), len(labels), len(labels)]
     end = places.end + 0.03
-    for top, name, variable, length in zip(tops, names, small, lengths, strict=False):
-        if targets or top != tops[-1]:
-            canvas.label((end + 0.08, top + 0.03), f"{length}", colour=style.INK, align="center")
+    for top, name, variable, length in zip(tops, names, small, lengths, strict=True):
+        canvas.label((end + 0.08, top + 0.03), f"{length}", colour=style.INK, align="center")
         canvas.label((MARGIN, top + (0.06 if variable else 0.14)), name, colour=style.INK)
         if variable:
             canvas.label((MARGIN, top + 0.22), variable, mono=True)
@@ -99,36 +91,33 @@ def draw_places(
     for i, step in enumerate(steps):
         if step.fate is Fate.DELETED:
             places.gap(tops[1], i)
-            if targets and missing:
+            if missing:
                 places.gap(tops[3], i)
-    if targets:
-        begins = [(first, first) for first, _ in under_labels]
-        read = places.row(tops[2], tokenizer.tokens(decoder_input), begins)
-        asked = [
-            any(steps[i].fate is not Fate.KEPT for i in range(a, b + 1)) for a, b in under_labels
-        ]
-        write = places.row(tops[3], answers, under_labels, changed=asked, wrong=wrong)
-        for one, following in zip(write, read[1:], strict=False):
-            if one and following:
-                start = one.x + min(one.width, 0.4) / 2, one.y - 0.02
-                goal = following.x + min(following.width, 0.4) / 2, following.bottom + 0.02
-                canvas.arrow(start, goal, colour="#9aa3b0", thick=0.8)
-    else:
-        places.open(tops[2])
+    in_a_row = [(i, i) for i in range(len(decoder_input))]
+    read = places.row(tops[2], tokenizer.tokens(decoder_input), in_a_row)
+    asked = [any(steps[i].fate is not Fate.KEPT for i in range(a, b + 1)) for a, b in under_labels]
+    write = places.row(tops[3], answers, under_labels, changed=asked, wrong=wrong)
+    for one, following in zip(write, read[1:], strict=False):
+        if one and following:
+            start = one.x + min(one.width, 0.4) / 2, one.y - 0.02
+            goal = following.x + min(following.width, 0.4) / 2, following.bottom + 0.02
+            canvas.arrow(start, goal, colour="#9aa3b0", thick=0.8)
 
     x, wide = 6.6, 0.86
     encoder = canvas.box(x, tops[1] - 0.09, wide, HIGH + 0.18, "encoder", fill="encoder")
     decoder = canvas.box(x, tops[2], wide, tops[-1] + HIGH - tops[2], "decoder", fill="decoder")
     canvas.arrow(encoder.side("bottom"), decoder.side("top"))
     canvas.arrow((end, encoder.middle[1]), encoder.side("left"))
-    if targets:
-        canvas.arrow((end, tops[2] + HIGH / 2), (x, tops[2] + HIGH / 2))
+    canvas.arrow((end, tops[2] + HIGH / 2), (x, tops[2] + HIGH / 2))
     canvas.arrow((x, tops[-1] + HIGH / 2), (end, tops[-1] + HIGH / 2))
     y = tops[-1] + HIGH + 0.24
-    entries = {"mask": "one mask for what is hidden"} if MASK in tokenizer.tokens(damaged) else {}
-    if targets and any(wrong):
+    masked = MASK in tokenizer.tokens(damaged)
+    entries = {"mask": "one mask, drawn as wide as what it hides"} if masked else {}
+    if any(wrong):
         entries["trap"] = "a wrong label"
-    canvas.key(MARGIN, y, {"code": "a code", "special": "a marker", **entries})
+    x = canvas.key(MARGIN, y, {"code": "a code", "special": "a marker", **entries})
+    if any(step.fate is Fate.DELETED for step in steps):
+        _key_of_gaps(canvas, x, y)
     return canvas.finish()
 
 
@@ -167,12 +156,6 @@ class Columns:
             x, width = self._at(self.shown, self.shown)
             self._canvas.label((x + width / 2, y + HIGH / 2), _MORE, align="center")
         return boxes
-
-    def open(self, y: float) -> None:
-        """Draw a row of places that are still to be written."""
-        for column in range(self.shown):
-            x, width = self._at(column, column)
-            self._canvas.box(x, y, width, HIGH, "?", dashed=True)
 
     def gap(self, y: float, column: int) -> None:
         """Draw an empty place with a dashed edge: something was taken away here."""
@@ -357,7 +340,8 @@ def draw_kinds(
         "Only infilling says where something is missing",
         f"One visit of {count(len(clean), 'code')} and {len(rows)} damaged copies, each code "
         f"under its own: {lengths} tokens.",
-        subtitle="One visit, damaged in each way. A wide mask is one token.",
+        subtitle="One visit, damaged in each way. Each mask is one token: "
+        "its width is not told to the model.",
     )
     places = Columns(canvas, clean, left=1.0, right=6.95)
     canvas.label((7.35, canvas.top - 0.02), "tokens", align="right")
@@ -382,13 +366,18 @@ def draw_kinds(
         y += step_y
     y += 0.18
     x = canvas.key(MARGIN, y, {"code": "a code", "mask": "one mask for a span"})
-    canvas.box(x, y - 0.07, 0.2, 0.14, dashed=True, rounded=False)
-    canvas.label((x + 0.27, y), "deleted")
-    x += 0.27 + style.text_width("deleted", style.SMALL) + 0.25
+    x = _key_of_gaps(canvas, x, y)
     canvas.box(x - 0.02, y - 0.09, 0.24, 0.18, edge=style.INK, rounded=False)
     canvas.box(x, y - 0.07, 0.2, 0.14, fill="trap", edge=style.INK, rounded=False)
     canvas.label((x + 0.27, y), "another code in its place")
     return canvas.finish()
+
+
+def _key_of_gaps(canvas: Canvas, x: float, y: float) -> float:
+    """Say in the key what an empty dashed place means, and return where that ends."""
+    canvas.box(x, y - 0.07, 0.2, 0.14, dashed=True, rounded=False)
+    canvas.label((x + 0.27, y), "deleted")
+    return x + 0.27 + style.text_width("deleted", style.SMALL) + 0.25
 
 
 def _listed(numbers: Sequence[int]) -> str:

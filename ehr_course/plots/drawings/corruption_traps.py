@@ -8,50 +8,50 @@ import numpy as np
 from torch import Tensor
 
 from ehr_course.plots import style
-from ehr_course.plots.corruption import Fate, align
+from ehr_course.plots.corruption import MASK, Fate, align
 from ehr_course.plots.drawings.canvas import MARGIN, WARNING, Canvas
 from ehr_course.plots.drawings.corruption import HIGH, Columns
 from ehr_course.plots.style import Picture, count
 from ehr_course.tokenizers.codes import SPECIAL_TOKENS, CodeTokenizer
 
 
-def draw_emptied(tokenizer: CodeTokenizer, visit: Sequence[int], kept: Sequence[int]) -> Picture:
+def draw_emptied(
+    tokenizer: CodeTokenizer, visit: Sequence[int], kept: Sequence[Sequence[int]]
+) -> Picture:
     """Draw a visit all of whose codes are to be deleted, and what the library leaves of it.
 
     Args:
         tokenizer: of the codes.
         visit: the ids of its codes, without markers.
-        kept: the ids of those that the library keeps.
+        kept: the ids of those that the library keeps, in several draws.
     """
-    codes, left = tokenizer.tokens(list(visit)), tokenizer.tokens(list(kept))
+    codes, left = tokenizer.tokens(list(visit)), [tokenizer.tokens(list(ids)) for ids in kept]
+    fewest = min(map(len, left))
+    survivors = ", ".join(" ".join(some) for some in left)
     canvas = Canvas(
-        2.32,
-        "Delete the only code, and no visit is left; the library keeps it"
-        if len(codes) == len(left)
-        else f"Delete all {len(codes)} codes, and no visit is left; "
-        f"the library keeps {count(len(left), 'code')}",
-        f"Three rows: a visit of {count(len(codes), 'code')}, the same without any, and what the "
-        f"library makes of it, {count(len(left), 'code')}.",
-        subtitle="A dashed place: a code that was deleted.",
+        1.76 + 0.4 * len(left),
+        f"Delete every code, and no visit is left; the library keeps {fewest} "
+        f"of {count(len(codes), 'code')}",
+        f"A visit of {count(len(codes), 'code')}, the same without any, and what the library "
+        f"makes of it in {count(len(left), 'draw')}: it keeps {survivors}.",
+        subtitle="A dashed place: a code that was deleted. Which one stays is drawn at random.",
     )
     opens, closes = tokenizer.tokens([tokenizer.visit_start_id, tokenizer.visit_end_id])
     clean = [opens, *codes, closes]
     places = Columns(canvas, clean, left=1.9, right=7.3)
-    steps = align(codes, left)
-    rows = {
-        "the visit": [True] * len(codes),
-        "every code deleted": [False] * len(codes),
-        "from the library": [step.fate is Fate.KEPT for step in steps],
-    }
+    rows = [("the visit", [True] * len(codes)), ("every code deleted", [False] * len(codes))]
+    for i, some in enumerate(left):
+        stays = [step.fate is Fate.KEPT for step in align(codes, some)]
+        rows.append(("again" if i else "by the library", stays))
     y = canvas.top + 0.14
-    for name, stays in rows.items():
+    for name, stays in rows:
         canvas.label((MARGIN, y + HIGH / 2), name, colour=style.INK)
         shown = [0, *(i for i, here in enumerate(stays, 1) if here), len(clean) - 1]
         places.row(y, [clean[i] for i in shown], [(i, i) for i in shown])
         for i, here in enumerate(stays, 1):
             if not here:
                 places.gap(y, i)
-        y += 0.42
+        y += 0.4
     return canvas.finish()
 
 
@@ -85,13 +85,13 @@ def draw_special_tokens(
         f"copies {spoilt:.0%} get a special token.",
         subtitle=f"Every code of a visit replaced. The share is that of {len(naive):,} copies.",
     )
-    rows = {"the visit": list(visit), "any id": drawn, "from the library": list(proper)}
+    rows = {"the visit": list(visit), "drawn from any id": drawn, "by the library": list(proper)}
     tokens = {name: tokenizer.tokens(ids) for name, ids in rows.items()}
-    places = Columns(canvas, tokens["the visit"], left=1.3, right=7.46)
+    places = Columns(canvas, tokens["the visit"], left=1.5, right=7.46)
     y = canvas.top + 0.14
     for name, some in tokens.items():
         canvas.label((MARGIN, y + HIGH / 2), name, colour=style.INK)
-        bad = special if name == "any id" else [False] * len(some)
+        bad = special if name == "drawn from any id" else [False] * len(some)
         places.row(y, some, [(i, i) for i in range(len(some))], changed=bad, wrong=bad)
         y += 0.42
     canvas.key(MARGIN, y + 0.08, {"code": "a code", "trap": "a special token: no code at all"})
@@ -140,7 +140,7 @@ def draw_lost_input(
 def draw_marks(
     tokenizer: CodeTokenizer, inputs: Tensor, clean: Tensor, hidden: Sequence[int]
 ) -> Picture:
-    """Draw a mask over the encoder's input laid over the clean record, place by place.
+    """Draw where <mask> stands in the encoder's input, laid over the clean record.
 
     Args:
         tokenizer: of the record.
@@ -152,11 +152,11 @@ def draw_marks(
     hit = sorted(set(marked) & set(hidden))
     canvas = Canvas(
         2.42,
-        f"A mask over the input finds {len(hit)} of the {len(hidden)} hidden codes",
+        f"Looking for {MASK} in the input finds {len(hit)} of the {len(hidden)} hidden codes",
         f"The input has {count(len(marked), 'mask')}; laid over the clean record, they mark "
         f"{count(len(hit), 'hidden code')} and {count(len(marked) - len(hit), 'other token')}, "
         f"while {len(hidden)} codes are hidden.",
-        subtitle="Place by place: arrows lead from each mask to the token at the same place.",
+        subtitle="Arrows lead from each mask to the token at the same position.",
     )
     read, record = _words(tokenizer, inputs), _words(tokenizer, clean)
     places = Columns(canvas, record, left=1.3, right=7.46)

@@ -1,22 +1,25 @@
-"""What a model restores of damaged records, what it keeps, and what it makes up: lesson 09."""
+"""The losses of two trainings, and what each model restores of damaged records: lesson 09."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from ehr_course.plots import style
-from ehr_course.plots.drawings.canvas import MARGIN, Canvas
+from ehr_course.plots.drawings.canvas import FILLS, MARGIN, WARNING, Canvas
+from ehr_course.plots.history import running_mean
 from ehr_course.plots.style import Picture
 
 
 class Found(NamedTuple):
-    """What a model writes when it rewrites damaged records.
+    """What is written when damaged records are rewritten.
 
     Attributes:
-        right: how many of the lost codes it writes.
-        added: how many codes it writes that it could not read in the damaged record.
-        kept: how many of the codes that it could read it writes again.
+        right: how many of the lost codes are written.
+        added: how many codes are written that could not be read in the damaged record.
+        kept: how many of the codes that could be read are written again.
     """
 
     right: int
@@ -24,31 +27,75 @@ class Found(NamedTuple):
     kept: int
 
 
+# ---------------------------------------------------------------------- losses
+
+_TAIL = 10
+"""So many steps at the end of a training give the loss that is named."""
+
+
+def draw_losses(losses: Mapping[str, Sequence[float]]) -> Picture:
+    """Draw the losses of two trainings on one axis, smoothed.
+
+    Args:
+        losses: by name, the loss of each step: the leak first, then the repaired model.
+    """
+    leak, repaired = losses
+    ends = {name: float(np.mean(values[-_TAIL:])) for name, values in losses.items()}
+    canvas = Canvas(
+        2.9,
+        f"The leak's loss falls to {ends[leak]:.3f}, the repaired model's to {ends[repaired]:.2f}",
+        f"Two falling curves of the loss. “{leak}” ends at {ends[leak]:.3f}, “{repaired}” at "
+        f"{ends[repaired]:.2f} (means of the last {_TAIL} steps of {len(losses[leak]):,}).",
+        subtitle=f"Mean of the last {_TAIL} steps. Each model is scored by its own labels.",
+    )
+    axes = canvas.plot(0.62, canvas.top + 0.12, 5.5, 1.5)
+    looks = {leak: (WARNING, "--"), repaired: (FILLS["code"], "-")}
+    for name, values in losses.items():
+        smooth = running_mean(values, _TAIL)
+        colour, line = looks[name]
+        axes.plot(range(1, len(smooth) + 1), smooth, color=colour, ls=line, lw=1.8)
+    top = max(max(values) for values in losses.values())
+    axes.set_xlim(0, len(losses[leak]))
+    axes.set_ylim(-0.02 * top, 1.02 * top)
+    axes.set_xlabel("step")
+    axes.set_ylabel("loss")
+    apart = abs(ends[leak] - ends[repaired]) > 0.13 * top
+    for name, at in ends.items():
+        higher = not apart and name == repaired
+        axes.annotate(
+            f"{name}: {at:.3f}" if name == leak else f"{name}: {at:.2f}",
+            (len(losses[name]), at + (0.13 * top if higher else 0)),
+            xytext=(6, 0),
+            textcoords="offset points",
+            size=style.SMALL,
+            color=looks[name][0],
+            va="center",
+            annotation_clip=False,
+        )
+    return canvas.finish()
+
+
+# ---------------------------------------------------------------------- what is restored
+
 _LEFT, _WIDE, _STEP = 1.36, 1.06, 1.6
 _BAR, _ROW = 0.22, 0.56
 
 
 def draw_restored(
-    own: Mapping[str, float],
-    found: Mapping[str, Found],
-    lost: int,
-    readable: int,
-    guess: float,
+    own: Mapping[str, float], found: Mapping[str, Found], lost: int, readable: int
 ) -> Picture:
-    """Draw four measures of three ways of writing: the leak, without and with the record.
+    """Draw four measures of three ways of writing, all on one scale.
 
     Args:
-        own: the share of tokens that are right by a model's own labels, where it was measured.
-        found: what each writes: the leak first, then without the record, then with it.
+        own: the share of tokens that are right by a model's own labels, where there are any.
+        found: what each writes: the leak first, then counting, then the repaired model.
         lost: how many codes the damage took away.
         readable: how many codes of the clean records the damage left.
-        guess: the share of the lost codes that is the most common one.
     """
-    leak, blind, reading = found
     precise = {name: one.right / one.added for name, one in found.items() if one.added}
     shares = {name: one.right / lost for name, one in found.items()}
     kept = {name: one.kept / readable for name, one in found.items()}
-    with_it, without = precise.get(reading, 0.0), precise.get(blind, 0.0)
+    leak, counting, repaired = found
     said = "; ".join(
         f"{name} restores {one.right:,} of {lost:,} lost codes ({shares[name]:.1%}), keeps "
         f"{kept[name]:.0%} of {readable:,} readable ones, and {one.right:,} of the {one.added:,} "
@@ -56,51 +103,49 @@ def draw_restored(
         for name, one in found.items()
     )
     canvas = Canvas(
-        3.64,
-        f"If the model reads the record, {with_it:.0%} of its additions are right; "
-        f"if not, {without:.0%}",
-        f"Bars in four columns for {len(found)} ways of writing: {said}. "
-        f"The most common lost code makes up {guess:.1%}.",
-        subtitle=f"Held-out patients. “{leak}” looks best by its own labels and restores "
-        f"{shares[leak]:.0%}. “{blind}”: the repaired model.",
+        3.1,
+        f"Lost codes restored: {shares[leak]:.0%} with the leak, {shares[counting]:.0%} by "
+        f"counting, {shares[repaired]:.0%} repaired",
+        f"Bars in four columns for {len(found)} ways of writing: {said}.",
+        subtitle="Held-out patients. All bars have the same scale, and under each is what it "
+        "counts.",
     )
-    small = max(*shares.values(), *precise.values(), guess)
     columns = (
-        ("tokens right,\nby its own labels", own, {}, 1.0),
-        ("readable codes\nkept", kept, {n: (f.kept, readable) for n, f in found.items()}, 1.0),
-        ("lost codes\nrestored", shares, {n: (f.right, lost) for n, f in found.items()}, small),
-        ("additions\nthat are right", precise, {n: f[:2] for n, f in found.items()}, small),
+        ("tokens right,\nby its own labels", own, {}),
+        ("readable codes\nkept", kept, {n: (f.kept, readable) for n, f in found.items()}),
+        ("lost codes\nrestored", shares, {n: (f.right, lost) for n, f in found.items()}),
+        ("additions\nthat are right", precise, {n: f[:2] for n, f in found.items()}),
     )
     top = canvas.top + 0.62
     fills = dict(zip(found, ("trap", style.PAPER, "code"), strict=True))
     for row, name in enumerate(found):
         y = top + row * _ROW
         canvas.label((MARGIN, y + _BAR / 2), name, colour=style.INK, weight="bold")
-    for place, (title, values, counts, most) in enumerate(columns):
+    for place, (title, values, counts) in enumerate(columns):
         x = _LEFT + place * _STEP
         canvas.label((x, canvas.top + 0.26), title, colour=style.INK)
         for row, name in enumerate(found):
             y = top + row * _ROW
             if name not in values:
-                text = "adds none" if name in counts else "not measured"
+                text = "adds none" if name in counts else "has no labels"
                 canvas.label((x, y + _BAR / 2), text)
                 continue
-            width = max(0.02, _WIDE * values[name] / most)
-            hatched = fills[name] == style.PAPER
-            canvas.box(
-                x, y, width, _BAR, fill=fills[name], edge=style.INK, rounded=False, hatched=hatched
-            )
-            canvas.label((x + width + 0.06, y + _BAR / 2), f"{values[name]:.0%}", colour=style.INK)
+            width = _WIDE * values[name]
+            if width > 0:
+                plain = fills[name] == style.PAPER
+                canvas.box(
+                    x,
+                    y,
+                    width,
+                    _BAR,
+                    fill=fills[name],
+                    edge=style.INK,
+                    rounded=False,
+                    hatched=plain,
+                )
+            after = x + (width + 0.06 if width > 0 else 0)
+            canvas.label((after, y + _BAR / 2), f"{values[name]:.0%}", colour=style.INK)
             if name in counts:
                 some, out_of = counts[name]
                 canvas.label((x, y + _BAR + 0.13), f"{some:,} of {out_of:,}")
-    end = top + len(found) * _ROW
-    canvas.label((MARGIN, end + 0.09), "most common code", colour=style.INK)
-    x = _LEFT + 2 * _STEP
-    width = max(0.02, _WIDE * guess / small)
-    canvas.box(x, end, width, _BAR, fill="quiet", edge=style.INK, rounded=False)
-    canvas.label((x + width + 0.06, end + _BAR / 2), f"{guess:.0%}", colour=style.INK)
-    canvas.label(
-        (MARGIN, end + 0.48), f"Two scales: to {1:.0%} on the left, to {small:.0%} on the right."
-    )
     return canvas.finish()

@@ -1,38 +1,69 @@
-"""The drawing of what a model restores shows the numbers that it is given."""
+"""The drawings of losses and of what is restored show the numbers that they are given."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from ehr_course.plots.drawings.overlaps import label_problems
-from ehr_course.plots.drawings.restored import Found, draw_restored
+from ehr_course.plots.drawings.restored import Found, draw_losses, draw_restored
+
+
+def said(picture) -> list[str]:
+    return [text.get_text() for axes in picture.axes for text in axes.texts]
+
+
+@pytest.mark.parametrize("end", [0.85, 2.4, 0.006])
+@pytest.mark.parametrize("steps", [40, 400])
+def test_both_losses_are_named_with_their_ends(end, steps):
+    falling = 5.5 * np.exp(-np.arange(steps) / steps * 15)
+    losses = {"leak": falling, "repaired": falling + end}
+    picture = draw_losses(losses)
+    assert label_problems(picture) == []
+    low, high = (float(np.mean(values[-10:])) for values in losses.values())
+    assert said(picture)[0] == (
+        f"The leak's loss falls to {low:.3f}, the repaired model's to {high:.2f}"
+    )
+    assert f"“leak” ends at {low:.3f}, “repaired” at {high:.2f}" in picture.alternative_text
+    assert f"of {steps}" in picture.alternative_text
 
 
 @pytest.mark.parametrize("right", [40, 120, 400])
-@pytest.mark.parametrize("guess", [0.004, 0.04, 0.5])
-def test_each_way_of_writing_shows_its_own_numbers(right, guess):
+@pytest.mark.parametrize("counted", [0, 35, 300])
+def test_each_way_of_writing_shows_its_own_numbers(right, counted):
     found = {
         "leak": Found(0, 0, 2_413),
-        "age and sex only": Found(right // 2, 2_317, 452),
+        "counting": Found(counted, 333, 2_413),
         "repaired": Found(right, 451, 2_228),
     }
     own = {"leak": 0.9996, "repaired": 0.856}
-    picture = draw_restored(own, found, 400, 2_413, guess)
+    picture = draw_restored(own, found, 400, 2_413)
     assert label_problems(picture) == []
-    said = [text.get_text() for axes in picture.axes for text in axes.texts]
-    assert said[0] == (
-        f"If the model reads the record, {right / 451:.0%} of its additions are right; "
-        f"if not, {right / 2 / 2_317:.0%}"
+    assert said(picture)[0] == (
+        f"Lost codes restored: 0% with the leak, {counted / 400:.0%} by counting, "
+        f"{right / 400:.0%} repaired"
     )
-    for text in (f"{right} of 451", f"{right // 2} of 2,317", f"{right} of 400", "2,228 of 2,413"):
-        assert text in said
-    assert f"{guess:.0%}" in said and "most common code" in said
-    assert {"adds none", "not measured", "100%", "86%"} <= set(said)
+    expected = {f"{right} of 451", f"{counted} of 333", f"{right} of 400", "2,228 of 2,413"}
+    expected |= {"adds none", "has no labels", "100%", "86%"}
+    assert expected <= set(said(picture))
     assert f"repaired restores {right} of 400 lost codes" in picture.alternative_text
 
 
+def test_all_bars_have_one_scale():
+    found = {"leak": Found(0, 0, 100), "rule": Found(10, 40, 100), "repaired": Found(20, 80, 50)}
+    picture = draw_restored({"leak": 1.0}, found, 100, 100)
+    bars = {
+        round(patch.get_width(), 3)
+        for axes in picture.axes
+        for patch in axes.patches
+        if hasattr(patch, "get_width")
+    }
+    widest = max(bars)
+    assert {round(share * widest, 3) for share in (1.0, 0.5, 0.1, 0.2, 0.25)} == bars
+
+
 def test_a_leak_that_adds_something_has_a_bar_too():
-    found = {"leak": Found(1, 4, 90), "blind": Found(2, 50, 20), "repaired": Found(0, 0, 80)}
-    picture = draw_restored({}, found, 10, 100, 0.1)
+    found = {"leak": Found(1, 4, 90), "rule": Found(2, 50, 20), "repaired": Found(0, 0, 80)}
+    picture = draw_restored({}, found, 10, 100)
     assert label_problems(picture) == []
-    assert "1 of 4" in {text.get_text() for axes in picture.axes for text in axes.texts}
+    assert "1 of 4" in said(picture)
