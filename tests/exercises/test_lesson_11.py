@@ -151,7 +151,6 @@ def looks_whether_it_fits(peak_of: Peak, memory: int) -> int:
         until_it_fails,
         by_halves,
         survives_everything,
-        in_steps_of_proportion,
         one_too_few,
     ],
 )
@@ -202,6 +201,45 @@ def test_a_line_through_small_batches_is_named(
 ) -> None:
     for seed in range(4):
         assert said in examine("11.7", answer, seed=seed).message
+
+
+def as_often_as_it_goes_in(peak_of: Peak, memory: int) -> int:
+    n, peak = 1, peak_of(1)
+    while memory // peak >= 2:
+        n = n * (memory // peak)
+        peak = peak_of(n)
+    return n
+
+
+def rounds_pairs(peak_of: Peak, memory: int) -> int:
+    two, four = peak_of(2), peak_of(4)
+    return 4 + (memory - four) // (four - two) * 2
+
+
+def rounds_early(peak_of: Peak, memory: int) -> int:
+    sizes = [(1, peak_of(1))]
+    while sizes[-1][1] <= memory / 2:
+        n = 2 * sizes[-1][0]
+        sizes.append((n, peak_of(n)))
+    (small, below), (large, above) = sizes[-2:]
+    return large + (memory - above) // (above - below) * (large - small)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (in_steps_of_proportion, "no longer gives a larger batch"),
+        (as_often_as_it_goes_in, "no longer goes into the memory twice"),
+        (rounds_early, "multiplied afterwards"),
+        (rounds_pairs, "an odd record that fits is lost"),
+    ],
+)
+def test_what_stops_or_rounds_too_early_is_named(
+    answer: Callable[[Peak, int], int], said: str
+) -> None:
+    for seed in range(4):
+        result = examine("11.7", answer, seed=seed)
+        assert result.outcome is Outcome.NOT_YET and said in result.message, result.message
 
 
 def while_it_fits(peak_of: Peak, memory: int) -> int:

@@ -18,6 +18,9 @@ LINES = ("#440154", "#2d708e", "#5c6470")
 
 DASHES = ("solid", (0, (5, 2)), (0, (1.5, 1.5)))
 
+LAST = 10
+"""Over how many steps a curve is averaged."""
+
 LONGEST_NAME = 9
 """How many letters of a token are drawn."""
 
@@ -49,7 +52,8 @@ def draw_losses(losses: Mapping[str, Sequence[float]]) -> Picture:
     lowest = min(losses, key=lambda name: _end(losses[name]))
     title = f"Model {lowest} has the lower loss, {_end(losses[lowest]):.1f} nats per token"
     words = "; ".join(
-        f"model {name} begins at {one[0]:.1f} and ends at {_end(one):.1f} nats"
+        f"model {name} begins at {one[0]:.1f} and ends at {_end(one):.1f} nats "
+        f"after {len(one)} steps"
         for name, one in losses.items()
     )
     canvas = Canvas(2.9, title, f"A line for each training: {words}.")
@@ -57,26 +61,27 @@ def draw_losses(losses: Mapping[str, Sequence[float]]) -> Picture:
     ends = _apart([_end(one) for one in losses.values()], 0.1 * max(map(max, losses.values())))
     for (name, one), end, colour, dash in zip(losses.items(), ends, LINES, DASHES, strict=False):
         steps = np.arange(1, len(one) + 1)
-        axes.plot(steps, one, color=colour, linestyle=dash, linewidth=1.6)
+        axes.plot(steps, one, color=colour, linewidth=0.7, alpha=0.35)
+        smooth = [_end(one[:step]) for step in steps]
+        axes.plot(steps, smooth, color=colour, linestyle=dash, linewidth=1.8)
         ended = len(one) < max(map(len, losses.values()))  # others go on: write below them
         place = (len(one), _end(one) if ended else end)
-        if ended:
-            axes.plot(*place, "o", color=colour, markersize=5)
+        axes.plot(len(one), _end(one), "o", color=colour, markersize=5, clip_on=False)
         axes.annotate(
             f"model {name}: {_end(one):.1f} nats", place, (0, -17) if ended else (8, 0),
             textcoords="offset points", color=colour, va="center", size=style.TEXT,
         )  # fmt: skip
     axes.set_ylim(0, None)
     axes.set_xlim(0, max(map(len, losses.values())))
-    axes.set_xlabel("step")
+    axes.set_xlabel(f"step (thin: each step, thick: the mean of the last {LAST})")
     axes.set_ylabel("loss per token (nats)")
     return canvas.finish()
 
 
 def _end(losses: Sequence[float]) -> float:
-    """The mean of the last tenth: single batches scatter."""
-    last = max(1, len(losses) // 10)
-    return sum(losses[-last:]) / last
+    """The mean of the last few steps: single batches scatter."""
+    last = losses[-LAST:]
+    return sum(last) / len(last)
 
 
 def _apart(values: Sequence[float], least: float) -> list[float]:
@@ -158,7 +163,7 @@ def draw_model(model: Any, *, tokens: int = 6) -> Picture:
             0.14, y + 0.2, 0.9, 0.26, f"{tokens} tokens", fill="code", size=style.SMALL
         )
         canvas.label((0.14, y - 0.26), record, colour=style.INK)
-        placed = canvas.box(1.24, y - 0.08, 0.62, 0.5, "position\n+ norm", size=style.SMALL)
+        placed = canvas.box(1.24, y - 0.08, 0.62, 0.5, "+ position,\nnorm", size=style.SMALL)
         canvas.arrow(prompts.side("right"), placed.side("left", 0.2))
         canvas.arrow(ids.side("right"), placed.side("left", 0.8))
         canvas.arrow(placed.side("right"), (x + 0.12, y + 0.17), head=False)
@@ -278,7 +283,7 @@ def draw_attention_steps(
         for name, y, title in zip(
             ("queries", "keys", "values"),
             rows,
-            ("queries: look for", "keys: are found by", "values: are read"),
+            ("queries: to search", "keys: to be found", "values: to be read"),
             strict=True,
         )
     }
@@ -374,7 +379,7 @@ def draw_reach(names: Mapping[str, Sequence[str]], reaches: Mapping[str, Any]) -
     labels = {name: [_short(one) for one in names[name]] for name in grids}
     counts = {name: int(grid.sum()) for name, grid in grids.items()}
     ways = {
-        name: "both ways" if np.triu(grid, 1).any() else "only backwards"
+        name: "both ways" if np.triu(grid, 1).any() else "only what came before"
         for name, grid in grids.items()
     }
     title = ", ".join(f"the {name} reads {way}" for name, way in ways.items())
@@ -389,21 +394,27 @@ def draw_reach(names: Mapping[str, Sequence[str]], reaches: Mapping[str, Any]) -
     canvas = Canvas(
         picture_height,
         title,
-        f"Grids of {n} by {n} positions; a dark cell means that the output of the row depends on "
-        f"the input of the column: {described}.",
-        subtitle="Change the input at a column. Dark: the output at this row changes.",
+        f"Grids of {n} by {n} positions; a filled cell means that the output of the row depends "
+        f"on the input of the column: {described}. The pale ones among them, where padding meets "
+        "itself, may nevertheless not be read.",
+        subtitle="Change the input at a column. Filled: the output at this row changes.",
     )
     y = canvas.top + 0.42 + high
     for i, (name, grid) in enumerate(grids.items()):
         x = left + 0.1 + i * (n * cell + left + 0.6)
-        fills = [["code" if one else "paper" for one in line] for line in grid]
+        filled = ["quiet" if one == "<PAD>" else "code" for one in names[name]]
+        fills = [[fill if one else "paper" for one, fill in zip(line, filled, strict=True)]
+                 for line in grid.tolist()]  # fmt: skip
         canvas.grid(
             x, y, fills, cell=cell,
             rows=labels[name], columns=labels[name], turned=True,
         )  # fmt: skip
-        canvas.label((x, y - high - 0.24), f"{name}: {counts[name]} of {n * n}", colour=style.INK,
+        canvas.label((x, y - high - 0.24), name, colour=style.INK,
                      weight="bold", size=style.TEXT)  # fmt: skip
-    canvas.key(left + 0.1, y + n * cell + 0.26, {"code": "depends on it", "paper": "does not"})
+    canvas.key(left + 0.1, y + n * cell + 0.26, {
+        "code": "depends on it and may read it", "paper": "does not",
+        "quiet": "padding: depends on itself, may not be read",
+    })  # fmt: skip
     return canvas.finish()
 
 
@@ -584,9 +595,9 @@ def draw_parameters(model: Any) -> Picture:
         subtitle=f"Areas in proportion to counts. Not drawn: {norms:,} in layer norms"
         + (f", {rest:,} in the prompts" if rest else ""),
     )
-    x, top, high = 0.14, canvas.top + 0.34, 2.35
-    across = canvas.width - 2 * x - 0.08 * (len(columns) - 1)
-    outside = []
+    left, top, high = 0.14, canvas.top + 0.34, 2.35
+    x, across = left, canvas.width - 2 * left - 0.08 * (len(columns) - 1)
+    outside: dict[str, str] = {}
     for name, boxes in columns.items():
         wide = across * sums[name] / drawn
         canvas.label((x, top - 0.14), name, colour=style.INK)
@@ -597,12 +608,13 @@ def draw_parameters(model: Any) -> Picture:
             text = f"{part}\n{count:,} ({count / total:.0%})" if roomy else ""
             canvas.box(x, y, wide, tall, text, fill=fill, size=style.SMALL, rounded=False)
             if not roomy:
-                outside.append(f"{part} {count:,}")
+                words = f"{part} {count:,} ({count / total:.0%})"
+                outside[fill] = f"{outside[fill]}, {words}" if fill in outside else words
             y += tall
         x += wide + 0.08
     if outside:
-        words = ", ".join(outside)
-        canvas.label((canvas.width - 0.14, top + high + 0.15), words, align="right")
+        wide = sum(style.text_width(words, style.SMALL) + 0.52 for words in outside.values())
+        canvas.key(max(left, canvas.width - wide), top + high + 0.15, outside)
     return canvas.finish()
 
 
@@ -618,7 +630,7 @@ def draw_step_memory(trace: Any, *, weights: int) -> Picture:
     part = next(name for name, end in marks.items() if peak < end)
     highest = bytes_.max() / 1e6
     update = bytes_[marks["backward"] :].max() / 1e6
-    title = f"This step peaks at {highest:.0f} MB, where the forward pass ends"
+    title = f"This step peaks at {highest:.0f} MB, as the backward pass begins"
     if part == "update":
         title = f"This step peaks at {highest:.0f} MB in its update"
     canvas = Canvas(
@@ -653,8 +665,10 @@ def draw_step_memory(trace: Any, *, weights: int) -> Picture:
         axes.axvline(i, color=style.MUTED, linewidth=0.8, linestyle=(0, (3, 3)))
     axes.set_ylabel("MB of tensors")
     y = canvas.top + 0.1
-    canvas.key(0.75, y, {"code": "weights", "special": "Adam's two moments",
-                         "decoder": "gradients", "encoder": "activations"})  # fmt: skip
+    canvas.key(0.75, y, {
+        "code": "weights", "special": "Adam's two moments",
+        "decoder": "gradients", "encoder": "activations and their gradients",
+    })  # fmt: skip
     return canvas.finish()
 
 
@@ -664,10 +678,10 @@ def draw_peaks(peaks: Mapping[int, int], *, weights: int, record: float) -> Pict
     Args:
         peaks: measured bytes by number of records, from few to many.
         weights: bytes of the model's parameters; gradients take as many, moments twice as many.
-        record: bytes of the activations of one record.
+        record: bytes that each record adds as the backward pass begins.
     """
     sizes, values = list(peaks), [one / 1e6 for one in peaks.values()]
-    knee = weights / record  # from here on the activations are more than the gradients
+    knee = weights / record  # from here on they are more than the gradients
     title = f"Up to {style.count(int(knee), 'record')} the peak is flat"
     if knee < sizes[0]:
         title = "The peak rises from the first record on"
@@ -700,8 +714,8 @@ def draw_memory(parts: Mapping[str, Mapping[str, int]], *, machine: int) -> Pict
     """Draw the peak of a training step, as stacked bars of gigabytes.
 
     Args:
-        parts: for each bar its parts in bytes: weights, moments, gradients, activations. Of the
-            last two the larger is drawn, as they are not there together.
+        parts: for each bar its parts in bytes: weights, moments, gradients, and what grows
+            with the batch. Of the last two the larger is drawn, as they are not there together.
         machine: the memory that is there, in bytes; a line is drawn at it.
     """
     names = list(next(iter(parts.values())))
@@ -715,10 +729,10 @@ def draw_memory(parts: Mapping[str, Mapping[str, int]], *, machine: int) -> Pict
     last = list(parts)[-1]
     share = peaks[last].get(names[-1], 0) / totals[last]
     room = f"{machine / 1e9:.0f} GB"
-    title = f"{last} fit in {room}; activations are {share:.0%} of what they take"
+    title = f"{last} fit in {room}; {share:.0%} of it grows with the batch"
     if last not in fitting:
         most = f"{fitting[-1]} fit in {room}" if fitting else f"Nothing fits in {room}"
-        title = f"{most}; {last} do not: {share:.0%} are activations"
+        title = f"{most}; {last} do not: {share:.0%} grows with the batch"
     canvas = Canvas(
         1.15 + 0.5 * len(parts),
         title,

@@ -8,10 +8,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+from matplotlib.colors import to_hex
+from matplotlib.patches import Patch
 from matplotlib.text import Text
 from transformers import BartConfig, BartForConditionalGeneration
 
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
+from ehr_course.plots.drawings.canvas import FILLS
 from ehr_course.plots.drawings.model_architecture import (
     draw_attention_steps,
     draw_cross_attention,
@@ -116,9 +119,9 @@ DRAWN: dict[str, tuple[Callable[[], Picture], str, Callable[[], Picture], str]] 
         lambda: draw_scaling([2, 8], [0.5, 0.7], [0.4, 0.41], keys=5), "70%",
     ),
     "reach": (
-        lambda: draw_reach(SIDES, REACH), "The encoder reads both ways, the decoder reads only",
+        lambda: draw_reach(SIDES, REACH), "the decoder reads only what came before",
         lambda: draw_reach({"encoder": ["age", "123.45", "<averylongtoken>"]},
-                           {"encoder": np.eye(3, dtype=bool)}), "encoder: 3 of 9",
+                           {"encoder": np.eye(3, dtype=bool)}), "<averyl",
     ),
     "cross": (
         lambda: draw_cross_attention(NAMES[:8], NAMES[:8], WEIGHTS, row=4, writes="427.31"),
@@ -137,7 +140,7 @@ DRAWN: dict[str, tuple[Callable[[], Picture], str, Callable[[], Picture], str]] 
     "step memory": (
         lambda: draw_step_memory(trace(4)[0], weights=trace(4)[1]), "in its update",
         lambda: draw_step_memory(trace(5000)[0], weights=trace(5000)[1]),
-        "where the forward pass ends",
+        "as the backward pass begins",
     ),
     "peaks": (
         lambda: draw_peaks({1: 10**8, 4: 10**8, 16: 3 * 10**8, 32: 55 * 10**7},
@@ -169,6 +172,19 @@ def test_the_words_agree_with_the_drawing() -> None:
     assert "model A 2.95 and 2.95 nats" in draw_swap(SWAP).alternative_text
     assert "81 in the encoder and 45 in the decoder" in draw_reach(SIDES, REACH).alternative_text
     assert "64 records 14.0 GB" in draw_memory(memory(64), machine=8 * 10**9).alternative_text
+
+
+def test_a_curve_ends_where_its_label_says() -> None:
+    picture = draw_losses({"A": [9.0] * 30 + [2.0, 4.0] * 5, "B": [9.0, 5.0]})
+    assert "model A: 3.0 nats" in words(picture) and "model B: 7.0 nats" in words(picture)
+    ends = {round(float(line.get_ydata()[-1]), 1) for ax in picture.axes for line in ax.lines}
+    assert {3.0, 7.0} <= ends
+
+
+def test_padding_that_meets_itself_has_a_colour_of_its_own() -> None:
+    picture = draw_reach({"encoder": ["age", "<PAD>"]}, {"encoder": np.eye(2, dtype=bool)})
+    fills = [to_hex(patch.get_facecolor()) for patch in picture.findobj(Patch)]
+    assert fills.count(to_hex(FILLS["quiet"])) == 2  # the cell and the key
 
 
 def test_every_parameter_is_in_an_area_or_named() -> None:
