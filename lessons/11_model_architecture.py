@@ -546,7 +546,7 @@ print("largest weight on the code to be written:")
 for layer, shares in enumerate(hits / n_codes):
     written = " ".join(f"{one:.0%}" for one in shares)
     print(f"layer {layer}, heads 0 to 3: {written}")
-assert real or (hits[1] / n_codes).min() > 0.8
+assert real or (hits[1] / n_codes).min() > 0.7
 
 # %% [markdown]
 # Layers are counted from 0. In the last one each head does so at more than
