@@ -48,6 +48,7 @@ from ehr_course.tokenizers.words import WordTokenizer
 from ehr_course.widgets.auxiliary_weights import weight_explorer
 from ehr_course.widgets.batch import batch_inspector
 from ehr_course.widgets.beam_tree import beam_tree
+from ehr_course.widgets.chance import chance_explorer
 from ehr_course.widgets.cohort_dashboard import cohort_dashboard
 from ehr_course.widgets.corruption import corruption_playground
 from ehr_course.widgets.coverage_player import coverage_player
@@ -184,6 +185,11 @@ def dashboard() -> PictureWidget:
     return cohort_dashboard(make_cohort(4_000, seed=0), cohorts)
 
 
+def chance() -> PictureWidget:
+    """Of lesson 20."""
+    return chance_explorer()
+
+
 WIDGETS: dict[str, Callable[[], PictureWidget]] = {
     make.__name__: make
     for make in (
@@ -201,6 +207,7 @@ WIDGETS: dict[str, Callable[[], PictureWidget]] = {
         tree,
         prefix_attention,
         dashboard,
+        chance,
     )
 }
 

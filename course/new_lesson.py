@@ -71,7 +71,7 @@ def make_lesson(root: Path, number: str, slug: str) -> list[Path]:
 def _free_number(number: str, lessons: tuple[Lesson, ...]) -> str:
     if not re.fullmatch(r"[0-9]{1,2}", number):
         raise CommandError(
-            f"{number!r} is not a lesson's number.", "Write one or two digits: 20.", exit_code=2
+            f"{number!r} is not a lesson's number.", "Write one or two digits: 21.", exit_code=2
         )
     number = number.zfill(2)
     for lesson in lessons:

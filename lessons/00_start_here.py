@@ -534,16 +534,17 @@ assert sys.version_info >= (3, 11)
 # | [07 Tokenization](07_tokenization.ipynb) | 90 | two tokenizers: one for codes, one for notes |
 # | [08 Data loading](08_data_loading.ipynb) | 85 | the way from hospital tables to patients |
 # | [09 Corruption](09_corruption.ipynb) | 95 | noise to repair, and a target that does not leak |
-# | [10 Data flow](10_data_flow.ipynb) | 75 | batches that waste little and can be repeated |
+# | [10 Data flow](10_data_flow.ipynb) | 85 | batches that waste little and can be repeated |
 # | [11 Model architecture](11_model_architecture.ipynb) | 130 | attention, masks, and a BART counted to the last weight |
 # | [12 Conditional prompt](12_conditional_prompt.ipynb) | 100 | a model whose patients follow age and sex |
-# | [13 Multi-task learning](13_multi_task_learning.ipynb) | 75 | heads that guess age and sex, and one that cannot cheat |
-# | [14 Loss functions](14_loss_functions.ipynb) | 80 | every loss by hand, and a penalty that has a gradient |
+# | [13 Multi-task learning](13_multi_task_learning.ipynb) | 85 | heads that guess age and sex, and one that cannot cheat |
+# | [14 Loss functions](14_loss_functions.ipynb) | 100 | every loss by hand, and a penalty that has a gradient |
 # | [15 Training loop](15_training_loop.ipynb) | 110 | a float16 training that stops and resumes to the bit |
 # | [16 Pointer-generator](16_pointer_generator.ipynb) | 100 | a summariser that copies names it has never seen |
 # | [17 Coverage and beam search](17_coverage_and_beam_search.ipynb) | 95 | summaries that do not repeat themselves, and a search for the best |
 # | [18 Prefix tuning](18_prefix_tuning.ipynb) | 80 | a prefix of a few thousand numbers that adapts a model to a second hospital |
 # | [19 Generation and evaluation](19_generation_and_evaluation.ipynb) | 120 | a cohort of 10,000 patients, and a report on what it is worth |
+# | [20 Your own study](20_your_own_study.ipynb) | 160 | a study of your own, from its question to its limits |
 #
 # <!-- end of the lessons -->
 #

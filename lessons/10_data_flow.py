@@ -926,10 +926,10 @@ def divide_best(pool, overhead):
 def divide(overhead):
     return {
         "32 records each": of_32,
-        "filled up": sum(map(fill_up, pools), []),
-        "the best division": sum(
-            (divide_best(pool, overhead) for pool in pools), []
-        ),
+        "filled up": [b for pool in pools for b in fill_up(pool)],
+        "the best division": [
+            b for pool in pools for b in divide_best(pool, overhead)
+        ],
     }
 
 

@@ -1076,10 +1076,10 @@ draw_memory(parts, machine=memory)
 # `peak_of(n)` runs one training step on `n` records of equal length and
 # returns its peak in bytes. `memory` is what the machine has, in bytes. It
 # is at least four times `peak_of(1)`, and 4 records never take more than
-# four times as much as one, so their step is sure to fit. Return the largest `n` whose step fits. The peak is flat up to some
-# number of records and then rises by the same amount for each, as you have
-# just seen. Where the rise begins differs between machines; on some it is
-# the first record.
+# four times as much as one, so their step is sure to fit. Return the
+# largest `n` whose step fits. The peak is flat up to some number of records
+# and then rises by the same amount for each, as you have just seen. Where
+# the rise begins differs between machines; on some it is the first record.
 #
 # Two rules: a step that needs more than `memory` ends your program, so never
 # call `peak_of` with a batch that does not fit. And call it at most 12 times,

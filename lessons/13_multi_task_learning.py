@@ -1,31 +1,31 @@
 # %% [markdown]
 # # 13 · Multi-task learning
 #
-# 75 minutes · Prerequisites: 12
+# 85 minutes · Prerequisites: 12
 #
 # You will be able to:
 #
+# - Show that a head can read its answer from the prompt.
 # - Take the last real token of each row of a padded batch.
 # - Compute a loss at each token that skips prompts and padding.
-# - Show that a head can read its answer from the prompt.
 # - Build a head that cannot see the prompt.
 # - Measure what auxiliary weights change, with the spread over seeds.
+# - Compute the highest accuracy that the codes allow.
 
 # %% [markdown]
-# ## Does the model know whom it writes about?
+# ## Does the model know who it is writing about?
 #
-# A model writes the codes of a patient. Ask it a second question: whose
-# codes are these, a woman's or a man's? The tutorial adds such questions
-# to the training, one about the sex and one about the age. Each is
-# answered by a *head*, a small network on top of the decoder, and has a
-# loss of its own. If the loss of the sex is low, the tutorial concludes,
-# the codes fit the sex. Train a model with both heads, and look.
+# You tell a model to write the record of a woman of 30. Does it understand
+# that a delivery fits her, and an enlarged prostate does not? You cannot
+# ask it in words. But you can train it to answer a second question at
+# each token: does this record belong to a man or to a woman?
 
 # %% tags=["parameters"]
 PROFILE = "tiny"  # "tiny", "small" or "full": how many patients
 SEED = 0
 
-# %%
+# %% tags=["hide-input"]
+# set-up: what this lesson uses
 import statistics
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -39,40 +39,47 @@ from ehr_course import icd9
 from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.datasets import RecordDataset
 from ehr_course.course_files import checkpoint_folder
-from ehr_course.exercises import check, hint, progress
+from ehr_course.exercises import check, examine, hint, progress
 from ehr_course.losses import LossTerm, classification_loss
 from ehr_course.models.demographic_heads import (
     AGE_BRACKETS,
     SequenceAge,
     TokenAge,
+    TokenSex,
     age_bracket,
     codes_read,
     last_real,
 )
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
+from ehr_course.plots.auxiliary_weights import runs_of
+from ehr_course.plots.drawings.lying_prompts import (
+    draw_lies,
+    draw_right_by_codes,
+    draw_told_ages,
+)
+from ehr_course.plots.drawings.multi_task_learning import (
+    draw_answers,
+    draw_brackets,
+    draw_questions,
+    draw_readers,
+    draw_sweep,
+)
 from ehr_course.sources.patients import choose_patients, real_data
 from ehr_course.sources.splits import split_by_patient
 from ehr_course.tokenizers.codes import CodeTokenizer
 from ehr_course.training.trainer import train
 from ehr_course.widgets.auxiliary_weights import weight_explorer
 
-# %% [markdown]
-# The patients are those of the embedded hospital, or real ones if
-# `EHR_COURSE_DATA` names a folder. The patients of the test split are not
-# learned from: their codes are *held out*.
-
-# %%
+# %% tags=["hide-input"]
+# set-up: patients to learn from, and one batch of all that are held out
 real = real_data() is not None
 sizes = {"tiny": 4_000, "small": 10_000, "full": 46_520}
 cohort = choose_patients(sizes[PROFILE], seed=SEED)
 learned_from, _, unseen = split_by_patient(cohort, seed=SEED)
 tokenizer = CodeTokenizer.from_records(learned_from)
 known = CodeTokenizer(tokenizer.codes, unseen="skip")
-print(f"{len(learned_from):,} patients to learn from", end="")
-print(f", {len(unseen):,} held out")
 
 
-# %%
 def dataset(patients, p_empty):
     return RecordDataset(
         patients,
@@ -84,12 +91,21 @@ def dataset(patients, p_empty):
     )
 
 
-# Nothing is known to the encoder: all codes come through the decoder.
+# The test: the encoder knows nothing, all codes come through the decoder.
 held_out = dataset(unseen, p_empty=1.0)
 batch = held_out.batch(range(len(held_out)))
+ids = batch["decoder_input_ids"]  # (batch, length)
 scored = batch["labels"] != -100  # (batch, length)
 sexes, ages = batch["x_cat"], batch["x_num"]  # (batch, 1) each
+print(f"{len(learned_from):,} patients to learn from", end="")
+print(f", {len(unseen):,} held out")
 
+
+# %% [markdown]
+# Train a small model on both tasks. For half of the training its encoder
+# reads a damaged record, for the other half nothing but age and sex
+# (`p_empty=0.5`). Then ask it about new patients, all without a record in
+# the encoder: the codes come through the decoder alone.
 
 # %%
 def small_model(**changes):
@@ -105,11 +121,6 @@ def trained(model, steps=300):
     train(model, data, steps=steps, lr=6e-3, seed=SEED)
     return model.eval()
 
-
-# %% [markdown]
-# The weights 0.3 for the age and 0.2 for the sex are those that a first
-# version of the tutorial's model had. After training, ask the sex head at
-# each token of the held-out patients.
 
 # %%
 @torch.no_grad()
@@ -127,17 +138,15 @@ def judged(logits, truth, where=scored):
 # %% tags=["nbval-ignore-output"]
 model = trained(small_model())
 loss, right = judged(sex_logits(model), sexes)
-print(f"sex loss {loss:.3f} (a coin: {torch.tensor(2.0).log():.3f})")
-print(f"right at {right:.1%} of all tokens")
-assert real or (loss < 0.1 and right > 0.95)
+print(f"right at {right:.1%} of all tokens, loss {loss:.3f} nats")
 
 
 # %% [markdown]
-# Almost never wrong. Now be the head yourself. Some codes tell you the
-# sex: a delivery, an enlarged prostate. How many of these patients have
-# any such code?
+# It is almost never wrong. Could you do that? Some codes tell you the sex,
+# such as a delivery. Count the patients who have one.
 
-# %%
+# %% tags=["hide-input"]
+# count the patients with a code that only one sex can have
 def tells_sex(record):
     codes = [code for code in record.codes if icd9.is_code(code)]
     rules = [icd9.who_can_have(code) for code in codes]
@@ -147,37 +156,116 @@ def tells_sex(record):
 telling = torch.tensor([[tells_sex(r)] for r in held_out.records])
 share = telling.float().mean().item()
 print(f"{share:.0%} of the held-out patients have a code of one sex only")
-assert real or share < 0.6
+assert real or (loss < 0.1 and right > 0.95 and share < 0.6)
+
+# %% [markdown]
+# For more than half of the patients no single code settles it. Yet the
+# model is right about them, too, at nearly every token. Where did it get
+# that from?
+#
+# ## One drawing of everything
+#
+# Training one model for several losses at once is called
+# [multi-task learning](../course/book/glossary.md). Each additional
+# question is answered by a *head*, a small network of its own (not one of
+# the heads of attention), which here reads the decoder's state. Its loss is multiplied by an
+# [auxiliary weight](../course/book/glossary.md) and added to the loss of
+# the language model.
+
+# %%
+tokens = [tokenizer.tokens(row) for row in ids.tolist()]
+draw_questions(model, tokens[3][:7])
+
+# %% [markdown]
+# Start at the box "man or woman?" and go back along the arrows. Everything
+# that they come from can help the head to answer. Write down what you find,
+# and which part of it you suspect.
+#
+# ## Where did the head get it from?
+#
+# Lie to the model. Tell it that every patient is a man, then that every
+# patient is a woman, and leave the codes as they are. A head that reads
+# codes does not care. Then take the codes away from it as well: put random
+# ones in their place, or ask before the first code.
+
+# %%
+generator = torch.Generator().manual_seed(SEED)
+first = tokenizer.mask_id + 1  # the first code
+any_code = torch.randint(
+    first, len(tokenizer), ids.shape, generator=generator
+)
+random_codes = torch.where(ids > tokenizer.mask_id, any_code, ids)
+
+
+# %%
+def says_woman(model, told):  # how often, by what the head has read
+    lie = {"x_cat": torch.full_like(sexes, told)}
+    own = sex_logits(model, **lie).argmax(-1).float()
+    lie["decoder_input_ids"] = random_codes
+    other = sex_logits(model, **lie).argmax(-1).float()
+    answers = {
+        "codes of men": own[scored & (sexes == 0)],
+        "codes of women": own[scored & (sexes == 1)],
+        "random codes": other[scored],
+        "no code yet": own[:, 0],
+    }
+    return {read: said.mean().item() for read, said in answers.items()}
+
+
+def lie_to(model):
+    man, woman = says_woman(model, told=0), says_woman(model, told=1)
+    return {read: (man[read], woman[read]) for read in man}
+
+
+lies = {"head on states": lie_to(model)}
+
+# %% tags=["nbval-ignore-output"]
+draw_lies(lies)
+
+# %% tags=["hide-input"]
+# check: the answers follow the prompt over any codes
+for man, woman in lies["head on states"].values():
+    assert real or (man < 0.2 and woman > 0.8)
+
+# %% [markdown]
+# The rows are alike and the columns are opposite: the head says what the
+# prompt says, even before a single code. Every state has read the prompts,
+# and the head reads them off the state. The answer leaks into the question.
+#
+# It is tempting to report a low sex loss as proof that the codes fit the
+# patient. Even without the leak it would prove nothing: the loss is
+# computed on recorded codes, and never on what the model writes.
+#
+# ### Does the other head do the same?
+#
+# The second head is asked for the age. Ask it once per record, when it has
+# read everything: at the last real token. That is the last one that has a
+# label; behind the `<EOS>` that ends a row there is nothing to predict, so
+# that one does not count. Is it the last column, `hidden[:, -1]`?
+
+# %% tags=["hide-input"]
+# choose a woman with a short record, and a man with a longer one
+lengths = scored.sum(dim=1)
+order = lengths.argsort(stable=True)
+men, women = (order[sexes[order, 0] == sex] for sex in (0, 1))
+pair = torch.stack([women[0], men[len(men) // 3]])
+width = lengths[pair].max()  # this batch is padded to its longer row
+labels = batch["labels"][pair, :width]
+two = [tokens[i][:width] for i in pair]
+
+# %%
+draw_answers(two, labels, sexes[pair, 0], model)
 
 
 # %% [markdown]
-# So for about half of the patients no code settles it, and the head is
-# right all the same, at nearly every token. Either the model sees in
-# pneumonia what no physician sees in it, or it has the answer from
-# elsewhere. You will find out which. First, what a head is made of.
-#
-# ## What a head reads, and what it is asked
-#
-# The tutorial's system is described in three documents, and they have
-# three different heads for the age:
-#
-# | | reads | answers | loss |
-# |---|---|---|---|
-# | 1 | the last position | the age, a number | squared error |
-# | 2 | every token | one of six brackets | cross-entropy |
-# | 3 | every token | brackets with other bounds | cross-entropy |
-#
-# The first reads `hidden[:, -1]`, the last position of every row. You met
-# it in lesson 11: in a padded batch that is padding.
-#
 # ### 13.1 The last real token
 #
 # Try It Yourself · ★ · 6 minutes
 #
 # `states` has the shape (batch, length, d_model). `real` has the shape
-# (batch, length) and is `True` for a token and `False` for padding, which
-# stands on the right; a row can also be full, and each row has a token.
-# Return the state of each row's last token, (batch, d_model).
+# (batch, length) and is `True` for the real tokens and `False` for all that
+# stands behind them. A row can also be full, and each row has a real token.
+# Return the state of each row's last real token, (batch, d_model).
 #
 # Example: for `states = [[[1.0], [2.0], [3.0]], [[4.0], [5.0], [6.0]]]`
 # and `real = [[True, True, False], [True, True, True]]`, as tensors, the
@@ -189,6 +277,29 @@ def last_states(states: Tensor, real: Tensor) -> Tensor:
 
 
 check("13.1", last_states)
+
+# %% [markdown]
+# The age head does not answer in years. It chooses one of six
+# [age brackets](../course/book/glossary.md#age-bracket). Records hold 90 for
+# everybody above 89, so a last bracket that ends at 90 would leave these
+# patients out. And with other bounds, such as those that another project
+# chose, even an answer that reads nothing has another accuracy:
+
+# %%
+every_age = torch.tensor([float(record.age) for record in cohort])
+other_bounds = (2, 12, 18, 40, 65)
+draw_brackets(every_age, {"ours": AGE_BRACKETS, "others": other_bounds})
+
+# %% tags=["hide-input"]
+# check: there are patients of 90, and the bounds matter
+assert (every_age == 90).any() and every_age.max() == 90
+largest = [
+    torch.bucketize(every_age, torch.tensor(bounds).float(), right=True)
+    .bincount()
+    .max()
+    for bounds in (AGE_BRACKETS, other_bounds)
+]
+assert real or abs(largest[0] - largest[1]) > 0.03 * len(cohort)
 
 
 # %% [markdown]
@@ -213,138 +324,44 @@ def age_brackets(ages: Tensor, bounds: list[int]) -> Tensor:
 check("13.2", age_brackets)
 
 # %% [markdown]
-# The second document ends its last bracket at 90: "(80, 90)", upper end
-# excluded. The records hold 90 for everybody above 89. How many would
-# fall into no bracket? And does it matter where the bounds lie? Compare
-# with those of the third document: how often is somebody right who always
-# names the largest bracket?
-
-# %%
-every_age = torch.tensor([float(record.age) for record in cohort])
-print(f"in no bracket: {(every_age >= 90).float().mean():.1%}")
-for bounds in (AGE_BRACKETS, (2, 12, 18, 40, 65)):
-    begins = torch.tensor(bounds, dtype=every_age.dtype)
-    brackets = torch.bucketize(every_age, begins, right=True)
-    largest = brackets.bincount().max() / len(cohort)
-    print(f"bounds {bounds}: the largest holds {largest:.1%}")
-assert (every_age == 90).any() and every_age.max() == 90
-
-
-# %% [markdown]
-# An accuracy belongs to its bounds. The course
-# uses the six brackets of the second document, with the last one open:
-# `AGE_BRACKETS`.
-#
-# ### One interface, two questions
-#
-# In the library the two kinds of head share an interface. Both are called
-# with states and with what is real. Both turn answers and true ages into
-# a sum of losses and a count, and `per` says what was counted: rows for
-# `SequenceAge`, which answers once a record, and tokens for `TokenAge`.
-# So whatever can hold the one can hold the other. Put each on the
-# simplest reader of codes there is: at each token, the mean of the
-# embeddings so far (`codes_read`). It has no prompts.
-
-# %%
-class CodeReader(nn.Module):
-    def __init__(self, kind, d_model=64):
-        super().__init__()
-        self.embed = nn.Embedding(len(tokenizer), d_model)
-        self.head = kind(d_model, d_hidden=32)
-
-    def answers(self, ids):
-        states = codes_read(self.embed(ids))  # (batch, length, d_model)
-        return self.head(states, ids != tokenizer.pad_id)
-
-    def forward(self, decoder_input_ids, labels, x_num, **rest):
-        answers = self.answers(decoder_input_ids)
-        loss = self.head.loss(answers, labels != -100, x_num[:, 0])
-        term = LossTerm("age", *loss, per=self.head.per)
-        return SimpleNamespace(terms=(term,))
-
-
-# %% [markdown]
-# To compare them, ask both the same thing: the age in years, once the
-# record has been read. The token head answers with probabilities; the
-# age that it expects is the mean age of each bracket, weighted by them.
-
-# %%
-ids, years = batch["decoder_input_ids"], ages[:, 0]
-of_learned = torch.tensor([float(r.age) for r in learned_from])
-groups = age_bracket(of_learned)
-means = torch.tensor(  # 50 for a bracket without patients
-    [of_learned[groups == k].mean().nan_to_num(50.0) for k in range(6)]
-)
-mean = of_learned.mean().item()
-guesses = {"always the mean age": torch.full_like(years, mean)}
-print("mean ages of the brackets:", [round(m) for m in means.tolist()])
+# Now lie about the age. Tell the model that forty patients of all ages are
+# newborn, then that all of them are 1, then 2, and so on up to 90. Which
+# bracket does the head name at the end of each record?
 
 # %% tags=["nbval-ignore-output"]
-for kind in (SequenceAge, TokenAge):
-    torch.manual_seed(SEED)
-    reader = CodeReader(kind)
-    data = dataset(learned_from, p_empty=0.5)
-    train(reader, data, steps=200, lr=1e-2, seed=SEED)
+few = {name: rows[:40] for name, rows in batch.items()}
+told = torch.arange(0.0, 91.0)  # (91,)
+named = []
+for age in told:
+    lie = few | {"x_num": torch.full_like(few["x_num"], age.item())}
     with torch.no_grad():
-        answers = reader.eval().answers(ids)
-    if kind is TokenAge:
-        last = last_real(answers, ids != tokenizer.pad_id)  # (batch, 6)
-        guesses[kind.__name__] = last.softmax(-1) @ means
-    else:
-        guesses[kind.__name__] = 90 * answers  # (batch,)
-
-# %% tags=["claim:27", "nbval-ignore-output"]
-errors = {}
-for name, guess in guesses.items():
-    errors[name] = (guess - years).abs().mean().item()
-    right = (age_bracket(guess) == age_bracket(years)).float().mean()
-    print(f"{name:20} off by {errors[name]:4.1f} years", end="")
-    print(f", right bracket {right:.0%}")
-one, other = errors["SequenceAge"], errors["TokenAge"]
-baseline = errors["always the mean age"]
-assert real or (max(one, other) < 11 and baseline > 20)
-assert real or abs(one - other) < 2
-
-# %% [markdown]
-# Three documents describe three heads of two kinds. Both kinds read the
-# age off the codes, to within about nine years, where always saying the
-# mean is off by more than twenty. The token head was a little better on
-# each of the seeds that were tried, by a year or less, although it never
-# hears an exact age; it learns from every token and not from one a record.
-# That is no difference to choose a design by.
-#
-# ### A weight has a unit
-#
-# Document 1 takes the squared error in years, and multiplies it by 0.001.
-# Is that a small weight? An untrained head says about 0. Compare its loss
-# with the language model's at the start, and at the end.
+        answers = model(**lie).answers["age"]  # (40, length, 6)
+    named.append(last_real(answers, scored[:40]).argmax(-1))
+named = torch.stack(named)  # (91, 40)
 
 # %% tags=["nbval-ignore-output"]
-with torch.no_grad():
-    out = model(**batch)
-language = (out.loss_sum / out.loss_count).item()  # nats a token
-start = torch.tensor(len(tokenizer)).log().item()  # all alike
-in_years = 0.001 * years.square().mean().item()
-in_units = 0.001 * (years / 90).square().mean().item()
-print(f"language model: {start:.1f} at the start, now {language:.1f}")
-print(f"0.001 x squared error: in years {in_years:.1f}", end="")
-print(f", in units of 90 years {in_units:.5f}")
-assert in_years > 1 and in_units < 0.001
+draw_told_ages(told, named, AGE_BRACKETS)
+
+# %% tags=["hide-input"]
+# check: the age follows the prompt as well
+obeyed = (named == age_bracket(told)[:, None]).float().mean().item()
+assert real or obeyed > 0.85
 
 
 # %% [markdown]
-# In years, the term begins at the order of the language model's own loss.
-# In units of 90 years it is next to nothing: the same weight, and a factor
-# of 90 · 90 = 8,100. A weight means something only together
-# with the unit of its loss. The library's `age_loss` takes units of 90
-# years, and the cross-entropies are in nats, as the language model's is.
+# It does what the other head does.
 #
-# ## A loss at each token
+# ### Why does it learn to listen to the prompt?
 #
-# `TokenAge` and the head of the sex answer at each position of the
-# decoder. Which of them count? The prompts stand in front of the tokens
-# and have no label. Padding has the label -100. Everything else counts,
-# and the right class is that of the patient: the same at each token.
+# Because its loss rewards that. Look again at the drawing of two patients.
+# The loss asks for the class at every token that has a label, beginning
+# with the first, where the decoder has read no code. For half of the
+# training records the encoder has none either, and there only the prompt
+# can help. It helps at all other tokens just as well, so the head never has
+# to learn what a code says.
+#
+# Compute this loss yourself. The right class is that of the patient, the
+# same along the row.
 #
 # ### 13.3 A loss at each token
 #
@@ -373,59 +390,20 @@ def token_loss(
 check("13.3", token_loss)
 
 # %% [markdown]
-# (The second document scores padding in the losses of its heads, and not
-# in that of the language model: there, -100 is skipped.)
+# ## Closing the leak
 #
-# ## Where does the head have it from?
-#
-# Back to the head that is never wrong. Lie to the model: give it the
-# prompt of the other sex, and leave the codes as they are. A head that
-# reads codes does not care. A head that reads the prompt now says the
-# opposite.
+# Three repairs come to mind. Cut the gradient between decoder and head with
+# `detach()`. Take the prompt out of the decoder. Or give the head another
+# input, which has read the codes and no prompt. Which of them close the leak?
 
-# %% tags=["nbval-ignore-output"]
-lied_to = sex_logits(model, x_cat=1 - sexes)
-_, as_codes = judged(lied_to, sexes)
-_, as_prompt = judged(lied_to, 1 - sexes)
-print(f"{as_prompt:.1%} say what the prompt says,")
-print(f"{as_codes:.1%} what the codes belong to")
-assert real or as_prompt > 0.8
-
-# %% [markdown]
-# Lie in another way: keep the prompt, and put random codes in the place of
-# the patient's. And ask at the first position, where the decoder has read
-# no code yet.
-
-# %% tags=["nbval-ignore-output"]
-generator = torch.Generator().manual_seed(SEED)
-first = tokenizer.mask_id + 1  # the first code
-any_code = torch.randint(
-    first, len(tokenizer), ids.shape, generator=generator
-)
-random_codes = torch.where(ids > tokenizer.mask_id, any_code, ids)
-on_random = sex_logits(model, decoder_input_ids=random_codes)
-random_loss, _ = judged(on_random, sexes)
-at_start = scored & (torch.arange(ids.shape[1]) == 0)
-start_loss, _ = judged(sex_logits(model), sexes, at_start)
-print(f"sex loss on random codes {random_loss:.2f}")
-print(f"sex loss before the first code {start_loss:.2f}")
-assert real or (random_loss < 0.35 and start_loss < 0.1)
+# %%
+draw_readers(model, tokens[3][:6], at=4)
 
 
 # %% [markdown]
-# The head says what the prompt says. It names the prompt's sex over random
-# codes too, and at the first position, where not one code has been read.
-# Age and sex entered the decoder as prompts, every state has attended to
-# them, and the head reads them off the state. The answer leaks into the
-# question.
-#
-# A low loss would show nothing about generated codes even without the
-# leak. The loss is computed on recorded patients, whose codes fit them
-# anyway. What the model writes never enters it.
-#
 # ### 13.4 Find the leak, and close it
 #
-# Try It Yourself · ★★★ · 12 minutes
+# Try It Yourself · ★★ · 12 minutes
 #
 # `read` is a decoder: `read(prompts, embeddings)` takes the prompts,
 # (batch, n_prompts, d_model), and the embeddings of the tokens, (batch,
@@ -439,13 +417,11 @@ assert real or (random_loss < 0.35 and start_loss < 0.1)
 #    prompt: at each token, the mean of the embeddings up to and including
 #    it. The head's gradient must reach the embeddings through them.
 #
-# Example: `read` adds the prompt to each embedding,
-# `lambda prompts, embeddings: embeddings + prompts`. For
+# Example: `read` multiplies each embedding by the prompt,
+# `lambda prompts, embeddings: embeddings * prompts`. For
 # `prompts = [[[3.0, 0.0]]]`, `other_prompts = [[[0.0, 4.0]]]` and
-# `embeddings = [[[1.0, 2.0], [3.0, 4.0]]]`, as tensors, the leak is
-# `[[5.0, 5.0]]` and the features are `[[[1.0, 2.0], [2.0, 3.0]]]`. (In the
-# messages of the check, `ToyDecoder([1.0, 0.0])` is a decoder that reads
-# the prompts at the first token and not at the second.)
+# `embeddings = [[[1.0, 1.0], [3.0, 3.0]]]`, as tensors, the leak is
+# `[[5.0, 15.0]]` and the features are `[[[1.0, 1.0], [2.0, 2.0]]]`.
 
 # %% tags=["exercise:13.4", "nbval-ignore-output"]
 def find_and_close(
@@ -459,51 +435,54 @@ def find_and_close(
 
 check("13.4", find_and_close)
 
-
 # %% [markdown]
-# The same on the trained model. How far does each state move, as a share
-# of its own length, when the sex of the prompts is changed? Two tries to
-# close the leak follow: the states of a model whose decoder has no prompt
-# (its encoder still has one), and the mean of the embeddings.
-
-# %%
-@torch.no_grad()
-def states_of(model, x_cat):
-    out = model(**(batch | {"x_cat": x_cat}), output_hidden_states=True)
-    return out.decoder_hidden_states[-1][:, -ids.shape[1] :]
-
-
-def moved(read):
-    own, other = read(sexes), read(1 - sexes)  # (batch, length, d_model)
-    leak = (own - other).norm(dim=-1) / own.norm(dim=-1)
-    return leak[scored].mean().item()
-
+# Try all three repairs. One model has no prompt in its decoder. In another
+# the heads read the mean of the embeddings (`head_reads="codes"` in this
+# course's library). No loss of theirs has ever reached the states of that
+# model, so a new head on these states is a head behind `detach()`.
 
 # %% tags=["nbval-ignore-output"]
 no_prompt = trained(small_model(prompt_decoder=False))
-embeddings = model.get_input_embeddings()(ids).detach()
-leaks = {
-    "states": moved(lambda x_cat: states_of(model, x_cat)),
-    "no decoder prompt": moved(lambda x_cat: states_of(no_prompt, x_cat)),
-    "codes read": moved(lambda x_cat: codes_read(embeddings)),
-}
-for name, leak in leaks.items():
-    print(f"{name:18} {leak:.2f}")
-lied_to = sex_logits(no_prompt, x_cat=1 - sexes)
-_, as_prompt = judged(lied_to, 1 - sexes)
-print(f"without decoder prompt, {as_prompt:.1%} say what the prompt says")
-assert leaks["codes read"] == 0 < 0.05 < leaks["states"]
-assert real or (as_prompt > 0.8 and leaks["no decoder prompt"] > 0.05)
-
-# %% [markdown]
-# Taking the prompt out of the decoder closes nothing: the decoder reads
-# the encoder, and the encoder has one. The mean of the embeddings cannot
-# move, whatever the prompts are, for nothing in it depends on them. In
-# the library that is `head_reads="codes"`. Train such a model, and lie to
-# both.
-
-# %% tags=["claim:28", "nbval-ignore-output"]
 honest = trained(small_model(head_reads="codes"))
+
+
+# %% tags=["hide-input"]
+# train a sex head on states that no sex loss has ever reached
+def states_of(model, rows):  # (batch, length, d_model), no gradient
+    rows = {name: rows[name] for name in rows if name != "labels"}
+    with torch.no_grad():
+        out = model(**rows, output_hidden_states=True)
+    n_tokens = rows["decoder_input_ids"].shape[1]
+    return out.decoder_hidden_states[-1][:, -n_tokens:]
+
+
+some = range(min(1_000, len(learned_from)))
+rows = dataset(learned_from, p_empty=0.5).batch(some)
+where = rows["labels"] != -100
+read = states_of(honest, rows)[where]  # (tokens, d_model)
+truth = rows["x_cat"].expand(where.shape)[where]
+torch.manual_seed(SEED)
+new_head = TokenSex(read.shape[-1], d_hidden=64, dropout=0.0)
+optimizer = torch.optim.Adam(new_head.parameters(), lr=1e-2)
+for _ in range(150):
+    optimizer.zero_grad()
+    cross_entropy(new_head(read, None), truth).backward()
+    optimizer.step()
+
+
+def detached(**rows):
+    answers = new_head(states_of(honest, rows), None)
+    return SimpleNamespace(answers={"sex": answers})
+
+
+# %% tags=["nbval-ignore-output"]
+lies["head behind detach()"] = lie_to(detached)
+lies["no prompt in the decoder"] = lie_to(no_prompt)
+lies["head on codes"] = lie_to(honest)
+draw_lies(lies)
+
+# %% tags=["hide-input", "claim:28", "nbval-ignore-output"]
+# measure: both heads on real codes, on random codes, and with a lie
 results = {}
 for name, one in (("states", model), ("codes", honest)):
     own, _ = judged(sex_logits(one), sexes)
@@ -512,49 +491,136 @@ for name, one in (("states", model), ("codes", honest)):
     lied_to = sex_logits(one, x_cat=1 - sexes)
     _, as_prompt = judged(lied_to, 1 - sexes)
     results[name] = own, random_loss, as_prompt
-    print(f"{name:6}: sex loss {own:.2f}, on random codes", end=" ")
-    print(f"{random_loss:.2f}; {as_prompt:.0%} agree with a lying prompt")
+    print(f"head on {name:6}: sex loss {own:.2f},", end=" ")
+    print(f"on random codes {random_loss:.2f}")
 assert real or (results["states"][1] < 0.35 and results["states"][2] > 0.8)
 assert real or results["codes"][1] > 0.65 > results["codes"][0]
 same = sex_logits(honest).equal(sex_logits(honest, x_cat=1 - sexes))
 assert same and (real or results["codes"][2] < 0.45)
+for man, woman in lies["no prompt in the decoder"].values():
+    assert real or (man < 0.25 and woman > 0.8)
+for man, woman in lies["head behind detach()"].values():
+    assert real or woman - man > 0.3
+in_icd9 = [code for code in tokenizer.codes if icd9.is_code(code)]
+sexes_of = [icd9.who_can_have(code) for code in in_icd9]
+sexes_of = [rule.sex for rule in sexes_of if rule is not None]
+print(f"codes of women only: {sexes_of.count('F')}", end="")
+print(f", of men only: {sexes_of.count('M')}")
+assert real or sexes_of.count("F") > 2 * sexes_of.count("M")
+assert real or sum(r.sex == "F" for r in learned_from) > 0.5 * len(
+    learned_from
+)
 
 # %% [markdown]
-# A low sex loss does not show that codes fit the sex: a head on the
-# states has it from the prompt, and keeps it low on random codes. A head
-# that reads codes alone gives the same answers whatever the prompt says,
-# bit for bit, and on random codes it is no better than a coin. (Those of
-# its answers that agree with the lie do not follow it: they are its
-# mistakes, where the codes mislead it.)
+# `detach()` stops what flows back, and the leak flows forward: the new head
+# finds the sex in states that were never asked to show it. Without its prompt
+# the decoder still leaks, because it reads the encoder, which has a prompt
+# too. Only the head on the codes gives the same answers whatever the prompt
+# says, bit for bit. Its answers change with the codes. Before the first it
+# says woman, the larger group, for everybody. And of the codes that only one
+# sex can have, most are women's, so random codes mostly say woman: there its
+# loss is above 0.693, that of a coin.
 #
 # ### How good is an honest head?
 #
-# Its loss on real records is a little below a coin's 0.693. Is that a bad
-# head? Ask it at the end of each record, for the patients who have a code
-# of one sex only, and for the others.
+# On real records its loss is only a little below 0.693. Is it a bad head?
+# Follow it through the records of patients with a code that only one sex
+# can have, and of patients without one.
+
+# %%
+codes_so_far = (ids > tokenizer.mask_id).cumsum(dim=1)  # (batch, length)
+
+
+def right_by_codes(logits, who):
+    hit = logits.argmax(-1) == sexes  # (batch, length)
+    return [
+        hit[asked].float().mean().item()
+        for n in range(11)
+        if (asked := scored & who & (codes_so_far == n)).any()
+    ]
+
+
+honest_logits = sex_logits(honest)
+leaking, everybody = sex_logits(model), telling | True
+right = {
+    "head on states, all": (leaking, everybody),
+    "head on codes, with a one-sex code": (honest_logits, telling),
+    "head on codes, without one": (honest_logits, ~telling),
+}
+right = {name: right_by_codes(*which) for name, which in right.items()}
 
 # %% tags=["nbval-ignore-output"]
-places = torch.arange(ids.shape[1])
-at_end = places == scored.sum(1, keepdim=True) - 1  # (batch, length)
-logits = sex_logits(honest)
-_, everywhere = judged(logits, sexes)
-_, of_telling = judged(logits, sexes, at_end & telling)
-_, of_others = judged(logits, sexes, at_end & ~telling)
-print(f"right at {everywhere:.0%} of all tokens; at the end of a record:")
-print(f"{of_telling:.0%} with a code of one sex, {of_others:.0%} without")
-assert real or (of_telling > 0.85 and of_others < 0.62)
+has = codes_so_far.max(dim=1, keepdim=True).values  # (batch, 1)
+asked = {
+    name: [int((who & (has >= n)).sum()) for n in range(11)]
+    for name, who in (("with", telling), ("without", ~telling))
+}
+draw_right_by_codes(right, asked)
 
 
 # %% [markdown]
-# Where a code settles it, the head is nearly always right. Where none
-# does, it is a coin, and so would you be: most codes have no sex. A head
-# cannot be better than what it reads, and the head with the perfect score
-# did not read codes.
+# Under the axis stands how many patients are left: to the right only few,
+# with long records. Now ask at the end of each record. Is this all that
+# codes can say? Patients without a one-sex code are also put to a simpler
+# reader: a linear model with a weight for each code, trained on those of the
+# head's patients who have none either.
+
+# %% tags=["hide-input"]
+# set-up: a linear reader of codes, for patients without a one-sex code
+def bags(records):  # which codes each patient has, and the sex
+    column = {code: i for i, code in enumerate(tokenizer.codes)}
+    codes = torch.zeros(len(records), len(column))
+    for row, record in zip(codes, records, strict=True):
+        row[[column[code] for code in record.codes if code in column]] = 1
+    return codes, torch.tensor([int(r.sex == "F") for r in records])
+
+
+codes, sex = bags([r for r in learned_from if not tells_sex(r)])
+linear = nn.Linear(codes.shape[1], 2)
+nn.init.zeros_(linear.weight), nn.init.zeros_(linear.bias)
+fit = torch.optim.Adam(linear.parameters(), lr=0.02, weight_decay=0.01)
+for _ in range(200):
+    fit.zero_grad()
+    cross_entropy(linear(codes), sex).backward()
+    fit.step()
+without, sex = bags([r for r in held_out.records if not tells_sex(r)])
+of_linear = (linear(without).argmax(-1) == sex).float().mean().item()
+one_answer = sex.bincount().max().item() / len(sex)
+
+# %% tags=["hide-input", "nbval-ignore-output"]
+# measure: both readers at the end of each record
+places = torch.arange(ids.shape[1])
+at_end = places == scored.sum(1, keepdim=True) - 1  # (batch, length)
+_, of_telling = judged(honest_logits, sexes, at_end & telling)
+_, of_others = judged(honest_logits, sexes, at_end & ~telling)
+print(f"with a one-sex code, the head on codes: {of_telling:.0%}")
+print(f"{len(sex)} patients without, the head on codes: {of_others:.0%}")
+print(f"the same patients, always one answer: {one_answer:.0%}")
+print(f"the same patients, the linear reader: {of_linear:.0%}")
+
+# %% tags=["hide-input", "nbval-ignore-output"]
+# check, and look at three codes that both sexes can have
+assert real or (of_telling > 0.85 and of_linear > one_answer + 0.03)
+for code in ("80707", "8730", "82021"):
+    have = [r for r in cohort if code in r.codes and not tells_sex(r)]
+    share = sum(r.sex == "F" for r in have) / max(1, len(have))
+    print(f"{icd9.title(code)[:40]}: {share:.0%} women", end="")
+    print(f" ({len(have)} patients)")
+    assert real or (share > 0.65 if code == "82021" else share < 0.35)
+
+
+# %% [markdown]
+# Where a code settles it, the head on the codes is nearly always right in
+# the end. Where none does, it is no better than a coin. But there is still
+# something to read: most patients with this broken hip are women, most with
+# broken ribs men. The linear reader finds some of it. So the low number is
+# not the limit of the codes. It belongs to this head, perhaps to its short
+# training with a small weight.
 #
 # ### What does a head teach the model?
 #
-# A loss changes what its gradient reaches. Which parts of the model are
-# reached by the loss of the sex, from either head?
+# A loss changes only what its gradient reaches. Which parts of the model
+# does the sex loss reach, from either head?
 
 # %%
 def reached(model):
@@ -562,97 +628,159 @@ def reached(model):
     few = held_out.batch(range(8))
     (sex,) = (t for t in model(**few).terms if t.name == "sex")
     sex.total.backward()
-    moved = {
-        "embeddings": model.get_input_embeddings().weight,
-        "encoder": model.model.encoder.layers[0].fc1.weight,
-        "decoder": model.model.decoder.layers[0].fc1.weight,
-        "prompts": model.decoder_prompt.numerical.weight,
+    parts = {
+        "embeddings": model.get_input_embeddings(),
+        "encoder": model.model.encoder.layers[0].fc1,
+        "decoder": model.model.decoder.layers[0].fc1,
+        "prompts": model.decoder_prompt.numerical,
     }
-    return [
-        name
-        for name, weight in moved.items()
-        if weight.grad is not None and weight.grad.any()
-    ]
+    grads = {name: part.weight.grad for name, part in parts.items()}
+    return [n for n, g in grads.items() if g is not None and g.any()]
 
 
-# %%
 print("head on states:", ", ".join(reached(model)))
-print("head on codes:", ", ".join(reached(honest)))
+print("head on codes: ", ", ".join(reached(honest)))
+
+# %% tags=["hide-input"]
+# check: one reaches everything, the other a table that reads and writes
 assert reached(honest) == ["embeddings"] and len(reached(model)) == 4
 out, into = honest.get_output_embeddings(), honest.get_input_embeddings()
-assert out.weight is into.weight  # one table reads and writes
+assert out.weight is into.weight
+
 
 # %% [markdown]
-# The honest head teaches the embeddings alone, and only which codes women
-# and men have. The decoder reads them and, since output and input share
-# them, writes with them; the layers between and the prompts are told
-# nothing. The head on the states reaches everything, and can teach it to
-# keep the prompt readable. Whether that helps to write codes that fit is a
-# question for an experiment, and somebody has to say which weight.
+# The honest head teaches the embeddings alone. That could still help the
+# model to write, because the same table also scores the next token
+# (`out.weight is into.weight`). The head on the states reaches everything,
+# but may teach it no more than to keep the prompt readable. Only an
+# experiment can say whether either of them helps the model to write codes
+# that fit.
+#
+# ## Two choices before you train
+#
+# ### One answer per record, or one at each token?
+#
+# The age head names a bracket at each token (`TokenAge`, cross-entropy). It
+# could also name a number of years once, at the last real token
+# (`SequenceAge`, squared error). Let both read the mean of the embeddings,
+# and ask for years at the end of each record. The brackets answer with
+# their mean ages, weighted by probability.
+
+# %% tags=["hide-input"]
+# set-up: a reader of codes with either head
+class CodeReader(nn.Module):
+    def __init__(self, kind, d_model=64):
+        super().__init__()
+        self.embed = nn.Embedding(len(tokenizer), d_model)
+        self.head = kind(d_model, d_hidden=32)
+
+    def answers(self, ids, real):
+        states = codes_read(self.embed(ids))  # (batch, length, d_model)
+        return self.head(states, real)
+
+    def forward(self, decoder_input_ids, labels, x_num, **rest):
+        real = labels != -100
+        answers = self.answers(decoder_input_ids, real)
+        loss = self.head.loss(answers, real, x_num[:, 0])
+        term = LossTerm("age", *loss, per=self.head.per)
+        return SimpleNamespace(terms=(term,))
+
+
+years = ages[:, 0]
+of_learned = torch.tensor([float(r.age) for r in learned_from])
+groups = age_bracket(of_learned)
+means = torch.tensor(  # 50 for a bracket without patients
+    [of_learned[groups == k].mean().nan_to_num(50.0) for k in range(6)]
+)
+mean = of_learned.mean().item()
+largest = means[groups.bincount().argmax()].item()
+guesses = {
+    "always the mean age": torch.full_like(years, mean),
+    "the largest bracket": torch.full_like(years, largest),
+}
+
+# %% tags=["hide-input", "nbval-ignore-output"]
+# train both
+for kind in (SequenceAge, TokenAge):
+    torch.manual_seed(SEED)
+    reader = CodeReader(kind)
+    data = dataset(learned_from, p_empty=0.5)
+    train(reader, data, steps=200, lr=1e-2, seed=SEED)
+    with torch.no_grad():
+        answers = reader.eval().answers(ids, scored)
+    if kind is TokenAge:
+        last = last_real(answers, scored)  # (batch, 6)
+        guesses[kind.__name__] = last.softmax(-1) @ means
+    else:
+        guesses[kind.__name__] = 90 * answers  # (batch,)
+
+# %% tags=["claim:27", "nbval-ignore-output"]
+errors = {}
+for name, guess in guesses.items():
+    errors[name] = (guess - years).abs().mean().item()
+    right = (age_bracket(guess) == age_bracket(years)).float().mean()
+    print(f"{name:20} off by {errors[name]:4.1f} years", end="")
+    print(f", right bracket {right:.0%}")
+one, other = errors["SequenceAge"], errors["TokenAge"]
+baseline = errors["always the mean age"]
+assert real or (max(one, other) < 11 and baseline > 20)
+assert real or abs(one - other) < 3
+
+# %% [markdown]
+# Both read the age off the codes to within about nine years, and name the
+# right bracket far more often than an answer that reads nothing. Which of
+# them is better, one training each cannot say.
+#
+# ### A weight has a unit
+#
+# You might call 0.001 a small weight. Take the squared error of the age in
+# years, multiply it by 0.001, and compare it with the loss of the language
+# model. An untrained head says about 0, and soon learns the mean age.
+
+# %% tags=["nbval-ignore-output"]
+start = torch.tensor(len(tokenizer)).log().item()  # all tokens alike
+in_years = 0.001 * years.square().mean().item()
+at_mean = 0.001 * (years - mean).square().mean().item()
+in_units = 0.001 * (years / 90).square().mean().item()
+print(f"language model at the start: {start:.1f} nats per token")
+print("0.001 x squared error per patient:")
+print(f"  in years {in_years:.1f}, at the mean age {at_mean:.1f}")
+print(f"  in units of 90 years {in_units:.5f}")
+assert in_years > 1 and in_units < 0.001 and at_mean < in_years
+
+# %% [markdown]
+# In years, the age has a real say, at least at the beginning. In units of 90
+# years it has next to none: the same weight, and a factor of
+# 90 · 90 = 8,100. A weight means something only together with the unit of
+# its loss. The losses of this lesson's heads are in nats, as the language
+# model's is.
 #
 # ## Which weight?
 #
-# The tutorial tells of versions. In the first, with weights 0.3 (age) and
-# 0.2 (sex), 99% of the records were medically valid, and their coherence
-# was poor. In the last, with 0.001 and 0.001, both were in balance. So
-# validity would be bought with coherence, and the weight would set the
-# price.
+# Does a larger weight give fewer impossible codes? One
+# training cannot tell, because another seed gives another number. So train
+# small models that differ only in the weights of the heads, each with three
+# seeds. Such a series is a [sweep](../course/book/glossary.md); here is one
+# that has been run for you.
 #
-# ### What is valid?
-#
-# Validity is what some rules say. One of the rules in these documents
-# looks for atrial fibrillation under 42979. Look it up, with the right
-# code and three more that the rules name, and count the patients who have
-# them.
+# The *loss when repairing* is taken while the encoder reads a damaged copy
+# of the record, the *loss from age and sex alone* while it reads none. With
+# weight 3, both measures of the picture lie far above the thin grey band of
+# the models without heads. Move *weights* to the left, and see where they
+# come down to it. Then choose *sex named as a lying prompt has it*. Heads on
+# codes never hear the lie: when they agree with it, they are simply wrong.
 
-# %% tags=["claim:30"]
-named = {
-    "42979": "certain sequelae of myocardial infarction",
-    "42731": "atrial fibrillation",
-    "7461": "tricuspid atresia",
-    "7454": "ventricular septal defect",
-    "2749": "gout",
-}
-have = {code: sum(code in r.codes for r in cohort) for code in named}
-for code, name in named.items():
-    print(f"{icd9.dotted(code):6} {icd9.title(code)[:44]}", end="")
-    print(f" ({have[code]} patients)")
-    assert icd9.title(code).lower().startswith(name)
-assert have["42979"] < have["42731"] / 10
-
-# %% [markdown]
-# 427.31 is atrial fibrillation; 429.79 is something else, and in this
-# cohort next to nobody has it. A rule about a code that nobody has is
-# never broken: the validity that it reports is 100%, and means nothing. In
-# this course, "impossible" means ruled out by age or sex, by the table of
-# `icd9.who_can_have`, which gives a reason and a source for every row.
-#
-# ### The sweep
-#
-# One training says little: another seed gives another number. The course
-# brings a *sweep*: small models that differ in the weights of the heads
-# and in the seed, three seeds for each setting.
-
-# %%
+# %% tags=["widget"]
 sweep = pl.read_csv(checkpoint_folder("auxiliary_weights") / "sweep.csv")
-print(f"{len(sweep)} trainings; the columns are")
-print(*sweep.columns[:4])
-print(*sweep.columns[4:8])
-print(*sweep.columns[8:])
+weight_explorer(sweep, below="loss_repair", weights="3")
 
 
 # %% [markdown]
-# - `loss`: of the language model, held out, from age and sex alone, in
-#   nats a token; `loss_repair`: the same when it repairs a record.
-# - `impossible`: the share of generated codes that the patient's age or
-#   sex rules out.
-# - `divergence`: the Jensen-Shannon divergence, in nats, between how often
-#   codes are generated and how often real patients have them: 0 if alike,
-#   0.693 if nothing is shared.
-# - `age_accuracy`, `sex_accuracy`: of the heads, at the tokens of held-out
-#   patients. `sex_says_prompt`: how often the sex head agrees with a prompt
-#   of the other sex; `sex_says_codes`: how often it still names the
-#   patient's sex. The two add up to 1.
+# With heads on the states, the leak is there from the smallest weight on.
+# The band is the mean of the models without heads, plus and minus their
+# [spread](../course/book/glossary.md), the standard deviation over seeds.
+# When is a difference worth believing? Here is a simple rule: when the
+# means lie farther apart than both spreads together.
 #
 # ### 13.5 Read the weight sweep
 #
@@ -681,21 +809,38 @@ def read_sweep(
 check("13.5", read_sweep)
 
 # %% [markdown]
-# With three seeds this rule is a coarse one. In a table of many cells some
-# differences pass it by chance, and small ones do not pass it although
-# they are there. It keeps you from believing one lucky run.
-#
-# Now the real table: for each setting the mean and the spread over seeds,
-# and a star where it differs from the models without heads by your rule.
+# The rule keeps you from believing one lucky run. How often does it
+# raise a false alarm? Let it compare two settings that are the same, with
+# three seeds each.
 
 # %%
-settings = ["age_weight", "sex_weight", "head_reads"]
+generator = torch.Generator().manual_seed(SEED)
+one, other = torch.randn(2, 100_000, 3, generator=generator)
+apart = (one.mean(1) - other.mean(1)).abs()
+alarms = (apart > one.std(1) + other.std(1)).float().mean().item()
+print(f"false alarms: {alarms:.1%}, in 24 comparisons {24 * alarms:.1f}")
+
+# %% tags=["hide-input"]
+# check what is said about false alarms
+assert 0.07 < alarms < 0.09
+
+# %% [markdown]
+# So in 24 comparisons about two stars come from chance alone. And no star
+# does not mean no difference. Here is the whole sweep. One measure is new: the
+# [Jensen-Shannon divergence](../course/book/glossary.md) between how often
+# codes are generated and how often real patients have them, in nats. It is
+# 0 if both are alike, and 0.693 if no code is shared.
+
+# %% tags=["hide-input"]
+# the mean and the spread of each setting, and whether it differs
 measures = ["impossible", "divergence", "loss", "loss_repair"]
-summary = sweep.group_by(settings, maintain_order=True).agg(
-    pl.col(measures).mean().name.suffix("_mean"),
-    pl.col(measures).std().name.suffix("_spread"),
-)
-rows = {tuple(row[n] for n in settings): row for row in summary.to_dicts()}
+runs = {measure: runs_of(sweep, measure) for measure in measures}
+rows = {}
+for measure, settings in runs.items():
+    for one in settings:
+        row = rows.setdefault(tuple(one.setting), {})
+        row[f"{measure}_mean"] = one.mean
+        row[f"{measure}_spread"] = one.spread
 without = rows[0.0, 0.0, ""]
 
 
@@ -704,15 +849,8 @@ def differs(row, measure):
     return abs(row[mean] - without[mean]) > row[spread] + without[spread]
 
 
-# %% tags=["claim:29"]
-print(f"{'age/sex, reads':19}" + "".join(f"{n:>15}" for n in measures))
-for (age, sex, reads), row in rows.items():
-    print(f"{age:g}/{sex:g} {reads}".ljust(19), end="")
-    for name in measures:
-        mean, spread = row[f"{name}_mean"], row[f"{name}_spread"]
-        star = "*" if differs(row, name) else " "
-        print(f"{mean:8.3f} ±{spread:.3f}{star}", end="")
-    print()
+# %% tags=["hide-input", "claim:29"]
+# check what is said about the sweep, and draw it
 first, third = rows[0.3, 0.2, "states"], rows[0.001, 0.001, "states"]
 assert first["impossible_mean"] > 0.9 * without["impossible_mean"]
 change = first["divergence_mean"] / without["divergence_mean"] - 1
@@ -728,54 +866,128 @@ for row in rows.values():
     fewer = row["impossible_mean"] < without["impossible_mean"]
     assert not (fewer and differs(row, "impossible"))
 assert not any(differs(rows[0.3, 0.2, "codes"], n) for n in measures)
+below = without["impossible_mean"]
+low = [r for r in rows.values() if r["impossible_mean"] < below]
+assert len(low) == 3
+assert not differs(rows[0.1, 0.1, "states"], "impossible")
+lies_at = {one.setting: one for one in runs_of(sweep, "sex_says_prompt")}
+for setting, one in lies_at.items():
+    if setting.head_reads == "states":
+        assert one.mean > 0.8
+draw_sweep(runs)
+
+# %% tags=["hide-input"]
+# check: how close two settings are to the limit of the rule
+for weights in ((0.1, 0.1), (0.3, 0.2)):
+    row = rows[*weights, "states"]
+    apart = abs(row["impossible_mean"] - below)
+    spreads = row["impossible_spread"]
+    spreads += without["impossible_spread"]
+    print(f"impossible codes at {weights}: {apart:.2%} apart", end="")
+    print(f", both spreads together {spreads:.2%}")
+    assert abs(apart - spreads) < 0.0005
+
 
 # %% [markdown]
-# Weights of 0.3 and 0.2 buy no validity here: the models with these heads
-# write no fewer impossible codes than those without, rather a few more.
-# They cost something all the same. The loss is higher, a little from age
-# and sex alone and clearly in repairing. How often each code is written
-# stays as it was, so coherence in that sense is not lost. With 0.001
-# nothing differs: what is in balance there is, as far as this sweep can
-# see, a model without heads. So are heads on the codes, at 0.3 and 0.2.
-# With 3, validity and loss are both clearly worse.
+# No weight shows fewer impossible codes by our rule. That is not proof that
+# none has fewer: three settings have a lower mean, and 0.1 misses its star
+# narrowly. The star of 0.3/0.2 at impossible codes hangs on as little, so do
+# not build on it. What these weights do cost is clear in the loss when
+# repairing. With 0.001, or with heads on the codes, the rule finds nothing.
 #
-# Why do the heads not help? Probably because they ask for what is there:
-# the prompts bring age and sex to every state, with heads or without. And
-# a training that is busy with the heads may learn its language more slowly.
-# Look at `loss_repair`: with large weights it comes close to `loss`, as if
-# the record in the encoder were hardly read.
+# Why do the heads not help? Probably because they ask for what the prompts
+# bring to every state anyway. With weight 3 the loss when repairing (2.57) comes close to
+# the loss from age and sex alone (2.64): the record in the encoder hardly
+# helps any more. But these are small models, trained for 800 steps; a longer
+# training may make up for some of it.
 #
-# What the sweep does not say: these are small models, trained for 800
-# steps on patients of the embedded hospital. A longer training may make
-# up for some of it.
+# ## Could you have known?
 #
-# ## See it
+# You found the leak because you had the model and could lie to it. Now
+# suppose that a paper reports a head that is right at 98% of all tokens,
+# and that you have its patients but no model. Can you tell whether codes
+# alone could explain this number?
 #
-# The same trainings as points. Move the weights, and choose what is drawn.
-# "sex named as a lying prompt has it" shows the leak: it is there from the
-# smallest weight on. For the heads on the codes it is merely how often
-# they are wrong.
+# ### 13.6 A ceiling for honest heads
+#
+# Try It Yourself · ★★★ · 14 minutes
+#
+# `patients` is a list of pairs (sex, codes): `"F"` or `"M"`, and a list of
+# the patient's codes in their order, which may be empty. A head is asked
+# for the sex before the first code, and again after each code. It knows
+# the codes that it has read so far, in their order, and nothing else. It
+# has no dice: whenever it has read the same codes, it gives the same
+# answer.
+#
+# Return the highest share of right answers that any such head can reach
+# on these patients, from 0.0 to 1.0.
+#
+# Example: for `patients = [("F", ["4280", "650"]), ("M", ["4280"]),
+# ("M", [])]` a head is asked six times, and the result is 0.6667 (do not
+# round).
 
-# %% tags=["widget"]
-weight_explorer(sweep)
+# %% tags=["exercise:13.6", "nbval-ignore-output"]
+def ceiling(patients: list[tuple[str, list[str]]]) -> float:
+    raise NotImplementedError("13.6: replace this line")
+
+
+check("13.6", ceiling)
+
+# %% [markdown]
+# Now ask both heads exactly where the ceiling is asked, before the first
+# code and after each code, and compare. Is the ceiling high enough to
+# explain the head on the states?
+
+# %% tags=["hide-input", "nbval-ignore-output"]
+# measure: both heads where the ceiling is asked
+is_code = ids > tokenizer.mask_id
+where = scored & (is_code | (places == 0))  # at place 0, no code yet
+for name, one in (("states", model), ("codes", honest)):
+    _, claimed = judged(sex_logits(one), sexes, where)
+    print(f"head on {name}: {claimed:.1%} of {where.sum():,} answers")
+read = [
+    (record.sex, [t for t in row if not t.startswith("<")])
+    for record, row in zip(held_out.records, tokens, strict=True)
+]
+if solved := examine("13.6", ceiling).outcome.is_solved:
+    print(f"ceiling of the codes: {ceiling(read):.1%}")
+else:
+    print("ceiling of the codes: solve 13.6 to see it")
+
+# %% tags=["hide-input"]
+# check: the same answers are asked for, and only one head stands below
+assert where.sum() == sum(len(codes) + 1 for _, codes in read)
+if solved and not real:
+    _, leaking = judged(sex_logits(model), sexes, where)
+    assert claimed < ceiling(read) < leaking
+
+# %% [markdown]
+# It is not high enough, and it is even generous: its head knows the sexes of
+# these very patients by heart, and most long records occur once. The head
+# on the states is right more often than that. So it has read something
+# else, and you could have known without a single lie. The head on the codes
+# stays far below the ceiling.
 
 # %% [markdown]
 # ## Recap
 #
-# - **The last real token** of a row with n tokens stands at n - 1. The
-#   last column is padding for all rows but the longest.
-# - **A loss at each token** begins behind the prompts, skips labels of
-#   -100, and repeats the patient's class along the row. It is a sum and a
-#   count.
 # - **A head reads the prompt** if its answer changes with the prompt while
 #   the codes stay, and stays while the codes change. A head on the
 #   decoder's states does.
+# - **The last real token** of a row with n real tokens stands at n - 1. In
+#   the last column only the longest rows have it.
+# - **A loss at each token** starts after the prompts, skips labels of
+#   -100, and repeats the patient's class along the row. It is a sum and a
+#   count.
 # - **A head that cannot see the prompt** is built from token embeddings
-#   alone. It is as good as what the codes say: sure where one of them has
-#   a sex, a coin elsewhere.
-# - **What a weight changes** shows beyond the spread over seeds, or not at
-#   all. In this sweep no weight makes fewer codes impossible by that rule,
-#   and large ones cost the language model much.
+#   alone. It is sure where a code has a sex, and here little better than a
+#   coin elsewhere, although the codes there do say something.
+# - **What a weight changes** has to stand out from the spread over seeds. In
+#   this sweep no weight shows fewer impossible codes by the rule, and large
+#   ones cost the language model much.
+# - **The highest accuracy** that codes allow follows from the records: the
+#   same codes get the same answer. A head that is better has read
+#   something else.
 #
 # ## Test yourself
 #
@@ -784,17 +996,18 @@ weight_explorer(sweep)
 #    follow a lying prompt?
 #
 # <details><summary>Answer</summary>
-# Yes. `detach` stops what flows back. The state that flows forward into
-# the head has read the prompt as before, and the head learns to find it.
+# Yes, if perhaps less faithfully. `detach` stops what flows back. The state
+# that flows forward has read the prompt, because the prompt helps to write
+# codes, and the head learns to find it there.
 # </details>
 #
 # 2. A head on the codes is right at two thirds of all tokens. Is it a bad
 #    head? What would you compare it with?
 #
 # <details><summary>Answer</summary>
-# With what the codes can say at all: nothing at the start of a record,
-# and little where no code has a sex. At the end of records with such a
-# code it is nearly always right.
+# With what the codes can say: nothing before the first of them, and less
+# where no code belongs to one sex. Compare it there with another reader of
+# the same codes, such as a linear model.
 # </details>
 #
 # 3. A paper reports that weight 0.1 makes 4.0% of codes impossible and
@@ -802,11 +1015,65 @@ weight_explorer(sweep)
 #
 # <details><summary>Answer</summary>
 # Several seeds of both. Without them you cannot tell the weight from the
-# seed. And the rules by which a code is impossible, to look them up.
+# seed. Ask also for the rules that make a code impossible, so that you can
+# check them.
 # </details>
 #
 # ## What comes next
 #
-# The total loss now has three terms. [Lesson 14](14_loss_functions.ipynb)
-# takes the losses apart: what is summed, what is divided by what, and
-# which of them has a gradient at all.
+# You can now add a question to a model, find out what its answer is made
+# of, and say what an added loss costs. Try it on your own data: set
+# `EHR_COURSE_DATA` as in lesson 08, run the lesson again, and see whether
+# 98% would be too good for your patients.
+#
+# The total loss now has three parts, each with a weight and a count of its
+# own, and you saw a unit nearly drown one of them.
+# [Lesson 14](14_loss_functions.ipynb) takes the losses apart: what is
+# summed, what is divided by what, and which of them has a gradient at all.
+
+# %% [markdown]
+# ## If you come from the tutorial
+#
+# Its heads, its weights and its rules, measured.
+
+# %% [markdown]
+# **Three heads.** Three documents describe the system, with three heads of
+# the age. The first reads `hidden[:, -1]` and answers with a number
+# (squared error, weight 0.001, in years). The second answers at each token
+# with one of six brackets, which this lesson uses; it ends the last one at
+# 90, upper end excluded, and scores padding in the losses of its heads,
+# though not in that of the language model. The third has brackets with
+# other bounds, those called "others" in the drawing.
+#
+# **Weights.** The tutorial tells of versions. In the first, with weights
+# 0.3 (age) and 0.2 (sex), 99% of the records were medically valid, and
+# their coherence was poor. In the last, with 0.001 and 0.001, both were in
+# balance. In the sweep above, 0.3 and 0.2 buy no validity, and the
+# frequencies of codes stay as they are. What is in balance at 0.001 is, as
+# far as the sweep can see, a model without heads.
+#
+# **Validity.** It is what some rules say. One of these rules looks for
+# atrial fibrillation under 42979. Look it up, with the right code and three
+# more that the rules name, and count the patients who have them.
+
+# %% tags=["claim:30"]
+names = {
+    "42979": "certain sequelae of myocardial infarction",
+    "42731": "atrial fibrillation",
+    "7461": "tricuspid atresia",
+    "7454": "ventricular septal defect",
+    "2749": "gout",
+}
+have = {code: sum(code in r.codes for r in cohort) for code in names}
+for code, name in names.items():
+    print(f"{icd9.dotted(code):6} {icd9.title(code)[:44]}", end="")
+    print(f" ({have[code]} patients)")
+    assert icd9.title(code).lower().startswith(name)
+assert have["42979"] < have["42731"] / 10
+
+# %% [markdown]
+# 427.31 is atrial fibrillation; 429.79 is something else, and in this
+# cohort nobody has it. A rule about a code that nobody has is
+# never broken: the validity that it reports is 100%, and means nothing. In
+# this course, "impossible" means ruled out by age or sex, by the table of
+# `icd9.who_can_have`, which gives a reason and a source for every row.

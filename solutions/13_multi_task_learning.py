@@ -198,3 +198,47 @@ def read_sweep(runs):
 
 
 check("13.5", read_sweep)
+
+
+# %% [markdown]
+# ## 13.6 A ceiling for honest heads
+#
+# Collect, for everything that can have been read, the sexes of those who
+# have it. One answer is given to all of them, so at best as many are right
+# as the more frequent sex has. Before the first code that is everybody.
+
+# %% tags=["answer:13.6", "nbval-ignore-output"]
+def ceiling(patients):
+    asked = {}
+    for sex, codes in patients:
+        for n in range(len(codes) + 1):
+            read = tuple(codes[:n])
+            asked.setdefault(read, []).append(sex)
+    right = [max(of.count("F"), of.count("M")) for of in asked.values()]
+    return sum(right) / sum(len(of) for of in asked.values())
+
+
+check("13.6", ceiling)
+
+
+# %% [markdown]
+# The alternative follows the patients code by code. Those who have read
+# the same stay together, and part where their next codes differ.
+
+# %% tags=["alternative:13.6", "nbval-ignore-output"]
+def ceiling(patients):
+    def right(together, read):
+        women = sum(sex == "F" for sex, _ in together)
+        further = {}
+        for patient in together:
+            if len(patient[1]) > read:
+                further.setdefault(patient[1][read], []).append(patient)
+        return max(women, len(together) - women) + sum(
+            right(group, read + 1) for group in further.values()
+        )
+
+    asked = sum(len(codes) + 1 for _, codes in patients)
+    return right(patients, 0) / asked
+
+
+check("13.6", ceiling)

@@ -5,6 +5,7 @@
 # Compare them with your own after you have tried.
 
 # %%
+import numpy as np
 import torch
 from torch.nn.functional import cross_entropy, one_hot
 
@@ -209,3 +210,66 @@ def total_loss(terms, counts):
 
 
 check("14.5", total_loss)
+
+
+# %% [markdown]
+# ## 14.6 What does this loss compute?
+#
+# Ask two questions that do not mix. A single place is sum, mean and row at
+# once, so its loss depends on the smoothing alone. If the right token has
+# the mean of all logits, the target does not matter: such a place costs
+# the same at any smoothing, and the loss depends on the way alone. Then
+# unequal rows and unequal costs give four different numbers.
+
+# %% tags=["answer:14.6", "nbval-ignore-output"]
+def what_it_computes(loss):
+    sure = torch.tensor([[[20.0, 0.0]]])
+    smoothing = loss(sure, torch.tensor([[0]])) / 20 * 2
+    dear, cheap = [0.0, 9.0, -9.0], [0.0, 0.0, 0.0]
+    logits = torch.tensor([[dear, cheap, cheap], [cheap, cheap, cheap]])
+    labels = torch.tensor([[0, -100, -100], [0, 0, 0]])
+    found = loss(logits, labels)
+    scored = labels != -100
+    costs = logits.logsumexp(-1) * scored  # the right logit is 0
+    expected = {
+        "sum": costs.sum(),
+        "places": costs.mean(),
+        "scored": costs.sum() / scored.sum(),
+        "rows": (costs.sum(1) / scored.sum(1)).mean(),
+    }
+    way = min(expected, key=lambda name: abs(expected[name] - found))
+    return way, smoothing
+
+
+check("14.6", what_it_computes)
+
+
+# %% [markdown]
+# The alternative asks twice without much thought. The loss is linear in
+# the smoothing, so each way has one smoothing that explains a number. Only
+# for the right way do two batches give the same one.
+
+# %% tags=["alternative:14.6", "nbval-ignore-output"]
+def what_it_computes(loss):
+    guesses = {name: [] for name in ("sum", "places", "scored", "rows")}
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        logits = 3 * torch.randn(2, 5, 4)
+        labels = torch.randint(4, (2, 5))
+        labels[0, seed:] = -100
+        scored, found = labels != -100, loss(logits, labels)
+        ends = []
+        for smoothing in (0.0, 1.0):
+            options = {"reduction": "none", "label_smoothing": smoothing}
+            costs = cross_entropy(logits.mT, labels, **options)
+            rows = (costs.sum(1) / scored.sum(1)).mean()
+            means = costs.mean(), costs[scored].mean(), rows
+            ends.append(torch.stack([costs.sum(), *means]))
+        shares = (found - ends[0]) / (ends[1] - ends[0])
+        for name, share in zip(guesses, shares.tolist(), strict=True):
+            guesses[name].append(share)
+    way = min(guesses, key=lambda name: abs(np.diff(guesses[name])))
+    return way, guesses[way][0]
+
+
+check("14.6", what_it_computes)

@@ -34,9 +34,9 @@ class Measure(NamedTuple):
         """A value with its unit.
 
         >>> MEASURES["impossible"].written(0.0457), MEASURES["loss"].written(2.3153)
-        ('4.6%', '2.315')
+        ('4.57%', '2.3153')
         """
-        return f"{value:.1%}" if self.percent else f"{value:.3f}"
+        return f"{value:.2%}" if self.percent else f"{value:.4f}"
 
 
 MEASURES: dict[str, Measure] = {

@@ -10,35 +10,41 @@ from ehr_course.plots.style import Picture
 from ehr_course.widgets.static import PictureWidget
 
 
-def weight_explorer(sweep: pl.DataFrame) -> PictureWidget:
+def weight_explorer(
+    sweep: pl.DataFrame, *, below: str = "divergence", weights: str = ""
+) -> PictureWidget:
     """Mark a setting, and choose what is drawn against the weights.
 
     Args:
         sweep: one row a training, as ``ehr_course.plots.auxiliary_weights.runs_of`` takes it.
+        below: the measure of the lower half at first, a name of MEASURES.
+        weights: the label of the setting that is marked at first; the middle one without it.
 
     Returns:
-        A widget with the controls ``weights``, a setting of the sweep (the middle one at first),
-        and ``above`` and ``below``, the measures of the two halves.
+        A widget with the controls ``weights``, a setting of the sweep, ``above`` and ``below``,
+        the measures of the two halves.
 
     Raises:
         InputError: if a column is missing, or a setting has fewer than two seeds.
     """
     settings = [one.setting for one in runs_of(sweep, "impossible")]
+    by_label = {setting.label: setting for setting in settings}
+    chosen = by_label.get(weights, settings[len(settings) // 2])
 
     def draw(weights: Setting, above: str, below: str) -> Picture:
         return draw_weights(sweep, above=above, below=below, setting=weights)
 
     label = {"description_width": "initial"}
     known = [(how.name, column) for column, how in MEASURES.items() if column in sweep.columns]
-    weights = ipywidgets.SelectionSlider(
+    slider = ipywidgets.SelectionSlider(
         options=[(setting.label, setting) for setting in settings],
-        value=settings[len(settings) // 2],
+        value=chosen,
         description="weights",
         # A picture takes a moment: draw where the slider stops, not on its way.
         continuous_update=False,
         style=label,
     )
-    above, below = (
+    upper, lower = (
         ipywidgets.Dropdown(
             options=known,
             value=column,
@@ -46,6 +52,6 @@ def weight_explorer(sweep: pl.DataFrame) -> PictureWidget:
             layout=ipywidgets.Layout(width="max-content"),
             style=label,
         )
-        for where, column in (("above", "impossible"), ("below", "divergence"))
+        for where, column in (("above", "impossible"), ("below", below))
     )
-    return PictureWidget(draw, {"weights": weights, "above": above, "below": below})
+    return PictureWidget(draw, {"weights": slider, "above": upper, "below": lower})

@@ -19,7 +19,15 @@ WEIGHTS = (0.0, 0.001, 0.003, 0.01, 0.03, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 3.0, 10
 SMOOTHING = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5)
 
 
-def loss_terms_explorer(model: Any, batch: Batch, never: Tensor) -> PictureWidget:
+def loss_terms_explorer(
+    model: Any,
+    batch: Batch,
+    never: Tensor,
+    *,
+    age_weight: float = 0.001,
+    sex_weight: float = 0.001,
+    co_occurrence_weight: float = 0.05,
+) -> PictureWidget:
     """Choose the weights of the age, sex and co-occurrence terms, and the label smoothing.
 
     The batch is measured once; the controls weight what was measured.
@@ -28,6 +36,7 @@ def loss_terms_explorer(model: Any, batch: Batch, never: Tensor) -> PictureWidge
         model: a PromptBart with an age head and a sex head.
         batch: what collate makes.
         never: bool (vocabulary, vocabulary), as ``never_together`` gives it.
+        age_weight, sex_weight, co_occurrence_weight: where it opens, each one of WEIGHTS.
 
     Returns:
         A widget with the controls ``age_weight``, ``sex_weight``, ``co_occurrence_weight`` and
@@ -44,9 +53,11 @@ def loss_terms_explorer(model: Any, batch: Batch, never: Tensor) -> PictureWidge
     return PictureWidget(
         draw,
         {
-            "age_weight": _slider("weight of age", WEIGHTS, 0.001),
-            "sex_weight": _slider("weight of sex", WEIGHTS, 0.001),
-            "co_occurrence_weight": _slider("weight of co-occurrence", WEIGHTS, 0.05),
+            "age_weight": _slider("weight of age", WEIGHTS, age_weight),
+            "sex_weight": _slider("weight of sex", WEIGHTS, sex_weight),
+            "co_occurrence_weight": _slider(
+                "weight of co-occurrence", WEIGHTS, co_occurrence_weight
+            ),
             "label_smoothing": _slider("label smoothing", SMOOTHING, 0.0),
         },
     )

@@ -139,7 +139,7 @@ def _serving(command: Callable[[int], list[str]], folder: Path, **settings: str)
             try:
                 server.wait(timeout=SECONDS)
             except subprocess.TimeoutExpired:
-                # It waits in vain for a kernel that was just starting. Kernels end with their server.
+                # It waits in vain for a kernel that was just starting. That one ends with it.
                 server.kill()
                 server.wait()
 

@@ -1,6 +1,6 @@
 """Lesson 13 in a real JupyterLab: the weight explorer, as a learner uses it.
 
-The lesson trains models. Only the cells that read the stored sweep are run, and the explorer's.
+The lesson trains models. Only the cell with the imports is run, and the explorer's.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Locator, expect
 
 @pytest.fixture(scope="module")
 def notebook(browser: Browser, lab: str) -> Iterator[NotebookPage]:
-    cells = ("import polars", "sweep = pl.read_csv", "weight_explorer(sweep)")
+    cells = ("import polars", "weight_explorer(sweep")
     with opened(browser, lab, "13_multi_task_learning", *cells) as notebook:
         yield notebook
 
@@ -20,7 +20,7 @@ def notebook(browser: Browser, lab: str) -> Iterator[NotebookPage]:
 @pytest.fixture
 def cell(notebook: NotebookPage) -> Locator:
     """The explorer's cell, its picture in sight."""
-    cell = notebook.cell_with("weight_explorer(sweep)")
+    cell = notebook.cell_with("weight_explorer(sweep")
     picture(cell).scroll_into_view_if_needed()
     return cell
 

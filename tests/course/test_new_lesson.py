@@ -18,7 +18,7 @@ from course.syllabus import load_syllabus
 from ehr_course.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[2]
-NAME = "20_survival_analysis"
+NAME = "21_survival_analysis"
 FOR_THE_NEW_LESSON = (
     "tests/lessons",
     "tests/exercises",
@@ -34,7 +34,7 @@ def copy(tmp_path_factory) -> Path:
     copy = tmp_path_factory.mktemp("copy") / "course"
     ignored = shutil.ignore_patterns(".*", "build", "__pycache__", "*.egg-info")
     shutil.copytree(ROOT, copy, ignore=ignored)
-    done = in_copy(copy, "course.new_lesson", "20", "survival_analysis")
+    done = in_copy(copy, "course.new_lesson", "21", "survival_analysis")
     assert done.returncode == 0, done.stderr
     return copy
 
@@ -59,11 +59,11 @@ def test_the_new_lesson_stands_in_the_syllabus_and_in_both_tables(copy):
     *_, last = load_syllabus(copy / "course" / "syllabus.yml")
     assert (last.name, last.title) == (NAME, "Survival analysis")
     for file in ("README.md", "lessons/00_start_here.py"):
-        assert "[20 Survival analysis](" in (copy / file).read_text(encoding="utf-8")
+        assert "[21 Survival analysis](" in (copy / file).read_text(encoding="utf-8")
 
 
 def test_the_new_lesson_passes_the_tests_of_every_lesson(copy):
-    about = "survival_analysis or 20.1 or 00_start_here or syllabus or tables or table_of_times"
+    about = "survival_analysis or 21.1 or 00_start_here or syllabus or tables or table_of_times"
     slow = "not test_solved or survival_analysis"
     done = in_copy(copy, "pytest", "-q", *FOR_THE_NEW_LESSON, "-k", f"({about}) and ({slow})")
     assert passed(done) > 100
@@ -72,7 +72,7 @@ def test_the_new_lesson_passes_the_tests_of_every_lesson(copy):
 def test_the_new_lesson_passes_under_nbval(copy):
     cells = in_copy(copy, "pytest", "-q", "--nbval", f"lessons/{NAME}.ipynb")
     assert passed(cells) == 6
-    assert "20.1   The share of visits with a code  not attempted" in cells.stdout
+    assert "21.1   The share of visits with a code  not attempted" in cells.stdout
 
 
 @pytest.mark.parametrize("check", [("check", "."), ("format", "--check", ".")])
@@ -83,7 +83,7 @@ def test_the_new_files_have_the_style_of_the_others(copy, check):
 
 def test_course_build_would_change_nothing(copy):
     done = in_copy(copy, "course.build", "--check")
-    new_or_table = [line for line in done.stdout.splitlines() if re.search("20_|00_|table", line)]
+    new_or_table = [line for line in done.stdout.splitlines() if re.search("21_|00_|table", line)]
     assert new_or_table == [], done.stdout
 
 
@@ -117,13 +117,13 @@ def files(folder: Path) -> dict[str, bytes]:
     [
         (("07", "other"), "There is a lesson 07_tokenization already.\nNumbers from .* are free"),
         (("7", "other"), "There is a lesson 07_tokenization already"),
-        (("20", "tokenization"), "There is a lesson 07_tokenization already.\nChoose another sl"),
+        (("21", "tokenization"), "There is a lesson 07_tokenization already.\nChoose another sl"),
         (("200", "other"), "'200' is not a lesson's number"),
         (("x", "other"), "'x' is not a lesson's number"),
         (("٢٠", "other"), "is not a lesson's number"),
-        (("20", "Other"), "'Other' cannot be part of a file's name.\nUse lower-case"),
-        (("20", "../other"), "cannot be part of a file's name"),
-        (("20", ""), "'' cannot be part of a file's name"),
+        (("21", "Other"), "'Other' cannot be part of a file's name.\nUse lower-case"),
+        (("21", "../other"), "cannot be part of a file's name"),
+        (("21", ""), "'' cannot be part of a file's name"),
     ],
 )
 def test_a_number_or_slug_that_will_not_do_is_refused(course_folder, arguments, message):
@@ -139,14 +139,14 @@ def test_a_number_or_slug_that_will_not_do_is_refused(course_folder, arguments, 
     [
         f"lessons/{NAME}.ipynb",
         f"solutions/{NAME}.py",
-        "ehr_course/exercises/lessons/lesson_20.yml",
+        "ehr_course/exercises/lessons/lesson_21.yml",
     ],
 )
 def test_a_file_that_is_there_is_not_overwritten(course_folder, there):
     (course_folder / there).write_text("an author's work", encoding="utf-8")
     before = files(course_folder)
     with pytest.raises(CommandError, match=f"{re.escape(there)} is there already"):
-        new_lesson.main(["20", "survival_analysis"], root=course_folder)
+        new_lesson.main(["21", "survival_analysis"], root=course_folder)
     assert files(course_folder) == before
 
 
@@ -168,7 +168,7 @@ def test_a_failure_on_the_way_leaves_everything_as_it_was(
     monkeypatch.setattr(new_lesson, "build_notebook", build)
     expected = CommandError if isinstance(raised, LessonError) else KeyboardInterrupt
     with pytest.raises(expected):
-        new_lesson.main(["20", "survival_analysis"], root=course_folder)
+        new_lesson.main(["21", "survival_analysis"], root=course_folder)
     assert len(written) == good_builds
     assert files(course_folder) == before
 
@@ -179,7 +179,7 @@ def test_a_syllabus_that_is_wrong_is_named_before_anything_is_written(course_fol
     syllabus.write_text(text.replace("difficulty: 1", "difficulty: 9", 1), encoding="utf-8")
     before = files(course_folder)
     with pytest.raises(InputError, match="difficulty is 9"):
-        new_lesson.main(["20", "survival_analysis"], root=course_folder)
+        new_lesson.main(["21", "survival_analysis"], root=course_folder)
     assert files(course_folder) == before
 
 

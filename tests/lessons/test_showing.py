@@ -14,7 +14,7 @@ from lesson_files import LESSONS, ROOT, name, number, read_source, read_stored, 
 
 from course.notebook import FOLDED_SECTION, HIDDEN_CODE
 
-SHOWN = ("00", "07", "08", "09", "10", "11", "12")
+SHOWN = ("00", "07", "08", "09", "10", "11", "12", "13", "14", "20")
 MOST_VISIBLE_LINES = 20
 GLOSSARY = ROOT / "course" / "book" / "glossary.md"
 

@@ -121,7 +121,7 @@ def test_an_unknown_measure_is_refused():
 @pytest.mark.parametrize(
     ("setting", "title"),
     [
-        (NO_HEADS, "Without heads: impossible codes, 3.5%"),
+        (NO_HEADS, "Without heads: impossible codes, 3.50%"),
         (SMALL, "Heads at 0.001: no clear change in impossible codes"),
         (LARGE, "Heads at 3/2: more impossible codes"),
         (CODES, "Heads at 0.3/0.2, codes: no clear change in impossible codes"),
@@ -144,25 +144,26 @@ def test_the_title_names_the_direction():
 def test_a_score_of_a_head_has_nothing_to_be_compared_with():
     runs = runs_of(SWEEP, "sex_accuracy")
     title = weights_title("sex_accuracy", runs, SMALL)
-    assert title == "Heads at 0.001: sex guessed right, 94.5%"
+    assert title == "Heads at 0.001: sex guessed right, 94.50%"
     assert weights_title("sex_accuracy", runs, NO_HEADS) == (
         "Without heads there are no answers to judge"
     )
-    assert compare("sex_accuracy", runs, SMALL) == "sex guessed right: 94.5% ± 0.7%"
+    assert compare("sex_accuracy", runs, SMALL) == "sex guessed right: 94.50% ± 0.71%"
 
 
 def test_a_comparison_gives_both_means_with_their_spreads():
     assert compare("impossible", runs_of(SWEEP, "impossible"), LARGE) == (
-        "impossible codes: 6.5% ± 0.7% (no heads: 3.5% ± 0.7%)"
+        "impossible codes: 6.50% ± 0.71% (no heads: 3.50% ± 0.71%)"
     )
 
 
 def test_the_alternative_text():
     words = describe_weights(SWEEP, above="impossible", below="sex_accuracy", setting=LARGE)
     assert words == (
-        "Trainings with 2 seeds for each weight of the heads. Mean impossible codes: 3.5% without "
-        "heads, 4.5% at 0.001, 6.5% at 3/2, 4.0% at 0.3/0.2, codes; mean sex guessed right: 94.5% "
-        "at 0.001, 96.5% at 3/2, 94.0% at 0.3/0.2, codes. Heads at 3/2: more impossible codes."
+        "Trainings with 2 seeds for each weight of the heads. Mean impossible codes: 3.50% "
+        "without heads, 4.50% at 0.001, 6.50% at 3/2, 4.00% at 0.3/0.2, codes; mean sex guessed "
+        "right: 94.50% at 0.001, 96.50% at 3/2, 94.00% at 0.3/0.2, codes. Heads at 3/2: more "
+        "impossible codes."
     )
 
 

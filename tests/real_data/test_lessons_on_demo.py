@@ -1,4 +1,4 @@
-"""Lessons 09 to 15, and 19, as they stand, on the patients of the MIMIC-III demo."""
+"""Lessons 09 to 15, 19 and 20, as they stand, on the patients of the MIMIC-III demo."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ pytestmark = pytest.mark.skipif(
         ("14_loss_functions", 100),
         ("15_training_loop", 100),
         ("19_generation_and_evaluation", 100),
+        ("20_your_own_study", 100),
     ],
 )
 def test_every_cell_runs_and_every_claim_holds_on_the_demo(

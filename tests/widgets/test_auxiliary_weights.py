@@ -34,6 +34,16 @@ def test_it_starts_in_the_middle_with_validity_and_coherence(explorer):
     assert explorer.image.value == drawn()
 
 
+def test_a_lesson_chooses_what_the_lower_half_shows_at_first():
+    explorer = weight_explorer(SWEEP, below="loss_repair")
+    assert explorer.image.value == drawn(below="loss_repair")
+
+
+def test_a_lesson_chooses_the_setting_that_is_marked_at_first():
+    explorer = weight_explorer(SWEEP, weights="3")
+    assert explorer.image.value == drawn(SETTINGS[2])
+
+
 @pytest.mark.parametrize("setting", [SETTINGS[0], SETTINGS[2]], ids=lambda one: one.label)
 def test_the_slider_marks_a_setting(explorer, setting):
     explorer.controls["weights"].value = setting

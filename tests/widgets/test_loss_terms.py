@@ -52,8 +52,15 @@ def drawn(asked, batch, **changes):
     return draw_loss_terms(contributions(measured, **AT_FIRST | changes)).live_png()
 
 
-def test_it_starts_at_the_weights_of_the_tutorial(explorer, asked, batch):
+def test_it_starts_at_light_weights(explorer, asked, batch):
     assert explorer.image.value == drawn(asked, batch)
+
+
+def test_it_opens_where_it_is_told(asked, batch):
+    weights = {"age_weight": 3.0, "sex_weight": 1.0, "co_occurrence_weight": 10.0}
+    explorer = loss_terms_explorer(asked, batch, NEVER, **weights)
+    assert {name: explorer.controls[name].value for name in weights} == weights
+    assert explorer.image.value == drawn(asked, batch, **weights)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import random
 import statistics
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from itertools import groupby
 
 import torch
 from torch import Tensor, tensor
@@ -192,7 +193,8 @@ class ToyDecoder:
 
     def __repr__(self) -> str:
         """How the exercise's messages name it."""
-        return f"ToyDecoder({self.weights})"
+        weights = ", ".join(f"{weight:g}" for weight in self.weights)
+        return f"<decoder that reads the prompts {weights} times at its tokens>"
 
 
 def _found(
@@ -317,4 +319,58 @@ SWEEP = Exercise(
     fresh=_fresh_runs,
 )
 
-EXERCISES = (LAST_REAL, BRACKETS, TOKEN_LOSS, LEAK, SWEEP)
+
+# 13.6 A ceiling for honest heads
+
+Patient = tuple[str, list[str]]
+
+
+def _ceiling(patients: Sequence[Patient]) -> float:
+    """The reference: sort the moments by what has been read, and let each group vote."""
+    moments = sorted((codes[:n], sex) for sex, codes in patients for n in range(len(codes) + 1))
+    right = 0
+    for _, group in groupby(moments, key=lambda moment: moment[0]):
+        sexes = [sex for _, sex in group]
+        right += sexes.count(statistics.mode(sexes))
+    return right / len(moments)
+
+
+def _fresh_patients(rng: random.Random) -> Arguments:
+    codes = rng.sample(("4280", "4019", "25000", "650", "V270", "5990"), 2)
+    patients = [
+        (rng.choice("FM"), [rng.choice(codes) for _ in range(rng.choice((0, 1, 2, 2, 3)))])
+        for _ in range(rng.randint(4, 8))
+    ]
+    return (patients,)
+
+
+CEILING = Exercise(
+    id="13.6",
+    reference=_ceiling,
+    chosen=(
+        ([("F", ["4280"]), ("M", ["4280"]), ("M", ["4280"])],),
+        ([("M", ["4019"]), ("F", ["25000"]), ("M", ["4019"]), ("F", ["25000"]), ("F", [])],),
+        # What is read later is not known yet; and a last code alone is less than all of them.
+        ([("F", ["4019"]), ("M", ["4019", "600"]), ("F", ["650", "4019"]), ("M", ["5990"])],),
+        ([("F", ["650", "5990"]), ("M", ["600", "5990"]), ("M", ["600", "5990"])],),
+        # The order tells, and so does having a code twice.
+        ([("F", ["4019", "25000"]), ("M", ["25000", "4019"]), ("F", []), ("M", [])],),
+        ([("F", ["4019", "4019"]), ("M", ["4019"]), ("M", ["4019"])],),
+        # Two lists of codes that are one and the same when their letters are joined.
+        ([("F", ["042", "0380"]), ("M", ["0420", "380"]), ("F", ["042", "0380"])],),
+        # One patient has most of the moments.
+        (
+            [
+                ("M", ["4280", "4019", "5990", "25000"]),
+                ("F", ["4280"]),
+                ("F", ["4280"]),
+                ("F", []),
+            ],
+        ),
+        ([("F", []), ("F", []), ("M", [])],),
+        ([("M", ["4280"]), ("M", ["4019", "5990"])],),
+    ),
+    fresh=_fresh_patients,
+)
+
+EXERCISES = (LAST_REAL, BRACKETS, TOKEN_LOSS, LEAK, SWEEP, CEILING)

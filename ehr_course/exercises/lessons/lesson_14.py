@@ -12,6 +12,7 @@ from torch.nn.functional import cross_entropy
 
 from ehr_course.exercises.exercise import Arguments, Exercise
 from ehr_course.exercises.lessons.small_tensors import FLOAT32, numbers
+from ehr_course.exercises.loss_to_probe import WAYS, HiddenLoss
 from ehr_course.losses import LossTerm
 
 NOT_SCORED = -100
@@ -301,4 +302,37 @@ TOTAL = Exercise(
     tolerance=FLOAT32,
 )
 
-EXERCISES = (MASKED, SMOOTHED, PARTS, PENALTY, TOTAL)
+# 14.6 What does this loss compute?
+
+
+def _fresh_hidden(rng: random.Random) -> Arguments:
+    return (HiddenLoss(rng.choice(WAYS), rng.randint(1, 999) / 1000),)
+
+
+PROBED = Exercise(
+    id="14.6",
+    reference=lambda loss: loss.answer,
+    chosen=tuple(
+        (HiddenLoss(way, smoothing),)
+        for way, smoothing in (
+            ("scored", 0.1),
+            ("sum", 0.0),
+            ("places", 0.0),
+            ("scored", 0.0),
+            ("rows", 0.0),
+            ("rows", 0.255),
+            ("places", 0.36),
+            ("sum", 0.42),
+            # Most or all of the target is spread.
+            ("sum", 0.95),
+            ("places", 0.95),
+            ("scored", 0.95),
+            ("rows", 1.0),
+        )
+    ),
+    fresh=_fresh_hidden,
+    tolerance=1e-3,
+    fresh_inputs=6,
+)
+
+EXERCISES = (MASKED, SMOOTHED, PARTS, PENALTY, TOTAL, PROBED)

@@ -108,6 +108,8 @@ def draw_course_map(lessons: Iterable[str]) -> Picture:
     _report_icon(c, report)
     name(new.middle[0], new.bottom + 0.17, "new patients")
     name(report.middle[0], new.bottom + 0.17, "a report", "generation_and_evaluation")
+    if "your_own_study" in numbers:
+        name(report.middle[0] - 0.16, new.bottom + 0.39, "your own study", "your_own_study")
 
     # The third row: notes.
     between = model.bottom + 0.1
@@ -145,6 +147,7 @@ _STATIONS = {
     "coverage_and_beam_search": "the search for the best summary",
     "prefix_tuning": "moving to a second hospital",
     "generation_and_evaluation": "new patients and their report",
+    "your_own_study": "a study of your own",
 }
 """What each lesson builds, by the name of its file without the number."""
 

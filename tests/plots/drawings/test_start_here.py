@@ -120,7 +120,7 @@ def test_shares_of_whole_cohorts_can_be_read():
 # ---------------------------------------------------------------------- the course
 
 
-@pytest.mark.parametrize("lessons", [LESSONS, [*LESSONS, "20_survival_analysis"], LESSONS[:4]])
+@pytest.mark.parametrize("lessons", [LESSONS, [*LESSONS, "21_survival_analysis"], LESSONS[:4]])
 def test_the_map_can_be_read(lessons):
     assert label_problems(draw_course_map(lessons)) == []
 

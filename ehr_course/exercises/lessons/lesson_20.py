@@ -1,0 +1,327 @@
+"""The form of lesson 20: what a study says before its report can be believed."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from numbers import Integral
+from typing import Any
+
+from ehr_course.evaluation.findings import what_is_shown
+from ehr_course.exercises.checklist import Answer, Checklist, Form, is_empty, lacks
+from ehr_course.records import PatientRecord
+
+FINDINGS = ("better", "worse", "not shown")
+PARTS = ("train", "validation", "test")
+FEWEST_SEEDS = 3
+FEWEST_TEST_PATIENTS = 50
+
+
+def _question(form: Form) -> Answer:
+    question = _as_mapping(form, "question")
+    if isinstance(question, Answer):
+        return question
+    text = str(question.get("text", "")).strip()
+    if len(text.split()) < 5 or not text.endswith("?"):
+        return lacks("Put one whole question into `text`, with a question mark at its end.")
+    if not any(letter.isalpha() for letter in str(question.get("measure") or "")):
+        return lacks("A number must be able to answer it: name that number in `measure`.")
+    if question.get("better") not in ("lower", "higher"):
+        return lacks('Say in `better` which way is better, "lower" or "higher", before you look.')
+    return Answer(f"{text} Measured by {question['measure']}, {question['better']} is better.")
+
+
+def _data(form: Form) -> Answer:
+    data = _as_mapping(form, "data")
+    if isinstance(data, Answer):
+        return data
+    if is_empty(data.get("source")):
+        return lacks("Say in `source` where the patients come from.")
+    for part in PARTS:
+        if not isinstance(data.get(part), Iterable) or isinstance(data[part], str):
+            return lacks(f"Put a list into `{part}`: patients, or their ids.")
+        if is_empty(data[part]):
+            return lacks(f"`{part}` is empty.")
+        if isinstance(data[part], Iterator):
+            return lacks(f"`{part}` can be read only once: make a list of it.")
+    members = {part: list(data[part]) for part in PARTS}
+    for part, patients in members.items():
+        if not all(isinstance(patient, Hashable) for patient in patients):
+            return lacks(f"`{part}` should hold patients or their ids, each one number or text.")
+    ids = {part: Counter(map(_id, patients)) for part, patients in members.items()}
+    for part, counts in ids.items():
+        patient, times = max(counts.items(), key=lambda item: item[1])
+        if times > 1:
+            return lacks(f"`{part}` has patient {patient} {times} times. A visit is no patient.")
+    for one, other in (("train", "test"), ("validation", "test"), ("train", "validation")):
+        both = len(ids[one].keys() & ids[other].keys())
+        if both:
+            return lacks(
+                f"`{one}` and `{other}` have {_count(both, 'patient')} in common. Split by "
+                "patient, as in lesson 08."
+            )
+    copied = _copied(members["train"], members["test"])
+    n_test = len(members["test"])
+    if copied > n_test / 2:
+        return lacks(
+            f"{copied} of {n_test} records of `test` are in `train` under another number, code "
+            "for code and visit for visit. Find out where the copies come from."
+        )
+    sizes = ", ".join(f"{len(patients):,} {part}" for part, patients in members.items())
+    remark = ""
+    if n_test < FEWEST_TEST_PATIENTS:
+        few = _count(n_test, "test patient")
+        remark = f"With {few}, one of them moves a share by {1 / n_test:.0%}."
+    return Answer(f"{data['source']}: {sizes}, nobody in two parts.", remark=remark)
+
+
+def _model(form: Form) -> Answer:
+    model = _as_mapping(form, "model")
+    if isinstance(model, Answer):
+        return model
+    if is_empty(model.get("name")):
+        return lacks("Name the model, so that somebody else could train it again.")
+    scores = _scores(model)
+    if isinstance(scores, Answer):
+        return scores
+    if len(scores) != len(_seeds_of(form)):
+        return lacks(
+            f"`scores` has {_count(len(scores), 'number')}, and there "
+            f"{_are(len(_seeds_of(form)), 'seed')}: give one score for each seed, including the "
+            "bad ones."
+        )
+    remark = ""
+    if len(scores) > 1 and len(set(scores)) == 1:
+        remark = "All seeds have exactly the same score: look whether a seed reaches the training."
+    return Answer(f"{model['name']}: {_shown(scores)}.", remark=remark)
+
+
+def _baseline(form: Form) -> Answer:
+    baseline = _as_mapping(form, "baseline")
+    if isinstance(baseline, Answer):
+        return baseline
+    name = str(baseline.get("name") or "").strip()
+    if not name:
+        return lacks("Name what the model must beat: a table, an older model, or a random choice.")
+    model = form.get("model")
+    model = model if isinstance(model, Mapping) else {}
+    if name.casefold() == str(model.get("name", "")).strip().casefold():
+        return lacks("The baseline is the model itself. Compare it with something simpler.")
+    scores = _scores(baseline)
+    if isinstance(scores, Answer):
+        return scores
+    if len(scores) not in (1, len(_seeds_of(form))):
+        return lacks(
+            f"`scores` has {_count(len(scores), 'number')}: give one score for each seed, or a "
+            "single one where nothing in the baseline is random."
+        )
+    if len(scores) > 1 and scores == _scores(model):
+        return lacks("It has the model's scores, all of them: one was copied from the other.")
+    return Answer(f"{name}: {_shown(scores)}.")
+
+
+def _seeds(form: Form) -> Answer:
+    seeds = form["seeds"]
+    if not isinstance(seeds, Iterable) or isinstance(seeds, str):
+        return lacks("Give a list of whole numbers: one seed alone shows no spread.")
+    seeds = _seeds_of(form)
+    if not all(isinstance(seed, Integral) and not isinstance(seed, bool) for seed in seeds):
+        return lacks("A seed is a whole number.")
+    again = [seed for seed, times in Counter(seeds).items() if times > 1]
+    if again:
+        return lacks(f"Seed {again[0]} stands there twice: the same run again is no second run.")
+    if len(seeds) < FEWEST_SEEDS:
+        return lacks(
+            f"{_count(len(seeds), 'seed')}: take at least {FEWEST_SEEDS}, or nobody can tell a "
+            "difference from luck."
+        )
+    return Answer(f"{_count(len(seeds), 'seed')}: {', '.join(map(str, seeds))}.")
+
+
+def _report(form: Form) -> Answer:
+    report = _as_mapping(form, "report")
+    if isinstance(report, Answer):
+        return report
+    finding = report.get("finding")
+    if finding not in FINDINGS:
+        return lacks(f"Put the finding into `finding`: {_quoted(FINDINGS)}.")
+    needed = [name for name in ("question", "model", "baseline") if not _judged(name, form).done]
+    if needed:
+        return lacks(f"This waits for {' and '.join(needed)}: a finding follows from the numbers.")
+    model, baseline = _scores(form["model"]), _scores(form["baseline"])
+    shown = what_is_shown(model, baseline, form["question"]["better"])
+    numbers = (
+        f"the model's scores are {_shown(model, 'between')}, the baseline's "
+        f"{_shown(baseline, 'between')}"
+    )
+    if finding != shown and finding != "not shown":
+        if shown == "not shown":
+            return lacks(
+                f'"{finding}" is more than the numbers say: {numbers}. They overlap, so other '
+                'seeds or patients may turn it around. The finding is "not shown".'
+            )
+        return lacks(f'The numbers say "{shown}": {numbers}.')
+    if len(str(report.get("text", "")).split()) < 10:
+        return lacks("Tell a reader in `text` what was found, in ten words or more.")
+    if finding != shown:
+        return Answer(
+            f'"{finding}": {numbers}.',
+            remark=f'The scores do not overlap, so the report might say "{shown}".',
+        )
+    remarks = [_luck(finding, len(model), len(baseline)), _unlike(model, baseline)]
+    remarks.append(_overstated(str(report["text"])))
+    return Answer(f'"{finding}": {numbers}.', remark=" ".join(filter(None, remarks)))
+
+
+def _luck(finding: str, n_model: int, n_baseline: int) -> str:
+    """What to know of a difference that so few runs show."""
+    if finding == "not shown":
+        return ""
+    one_in = math.comb(n_model + n_baseline, n_model) / 2
+    if one_in >= 20:
+        return ""
+    how_often = f"one study in {one_in:.0f}" if one_in >= 5 else f"{1 / one_in:.0%} of all studies"
+    return (
+        f"Of two models that are equally good, {n_model} and {_count(n_baseline, 'score')} lie "
+        f"apart like this in {how_often}. More seeds, or other test patients, would tell more."
+    )
+
+
+def _unlike(model: list[float], baseline: list[float]) -> str:
+    """A hint at two units: shares and per cent, or nats and bits."""
+    sizes = sorted(max(map(abs, scores)) for scores in (model, baseline))
+    if 0 < 10 * sizes[0] < sizes[1]:
+        return "One side's scores are more than ten times the other's: are both in one unit?"
+    return ""
+
+
+def _overstated(text: str) -> str:
+    """A word that no such study can justify."""
+    found = re.search(r"\b(prove[sdn]?|equally good|no difference|equal)\b", text, re.IGNORECASE)
+    if found is None:
+        return ""
+    return f'The text says "{found[0]}", and a few seeds on some patients cannot show that.'
+
+
+def _limits(form: Form) -> Answer:
+    limits = form["limits"]
+    if isinstance(limits, str) or not isinstance(limits, Iterable):
+        return lacks("Give a list of sentences, one for each limit.")
+    limits = [str(limit).strip() for limit in limits]
+    short = [limit for limit in limits if len(limit.split()) < 5]
+    if short:
+        return lacks(f"A limit is a whole sentence, of five words or more: {short[0]!r} is not.")
+    if any(re.search(r"\b(no|without) limits?\b", limit, re.IGNORECASE) for limit in limits):
+        return lacks("Every study has limits: what data, measure and seeds do not cover.")
+    if len({limit.casefold() for limit in limits}) < 2:
+        return lacks(
+            "Give at least two: what the data do not contain, and what the measure does not see."
+        )
+    return Answer(f"{_count(len(limits), 'limit')}.")
+
+
+FIELDS = {
+    "question": _question,
+    "data": _data,
+    "model": _model,
+    "baseline": _baseline,
+    "seeds": _seeds,
+    "report": _report,
+    "limits": _limits,
+}
+
+
+def _judged(name: str, form: Form) -> Answer:
+    return lacks("") if is_empty(form.get(name)) else FIELDS[name](form)
+
+
+# ---------------------------------------------------------------------- reading a field
+
+
+def _as_mapping(form: Form, name: str) -> Mapping[str, Any] | Answer:
+    if isinstance(form[name], Mapping):
+        return form[name]
+    return lacks("This field is a dict; its keys are in the empty form of the lesson.")
+
+
+def _scores(field: Mapping[str, Any]) -> list[float] | Answer:
+    """The numbers under "scores", from a list, an array or a tensor, or from a dict by seed."""
+    given = field.get("scores", ())
+    if isinstance(given, Iterator):
+        return lacks("`scores` can be read only once: make a list of it.")
+    try:
+        scores = [
+            float(score) for score in (given.values() if isinstance(given, Mapping) else given)
+        ]
+    except (TypeError, ValueError):
+        return lacks("`scores` is a list of numbers, one for each seed in their order.")
+    if not scores:
+        return lacks("`scores` is empty: give one score for each seed, in their order.")
+    if not all(map(math.isfinite, scores)):
+        return lacks("One of the `scores` is no number. Look at that run before you go on.")
+    return scores
+
+
+def _seeds_of(form: Form) -> list[Any]:
+    seeds = form.get("seeds")
+    if isinstance(seeds, str) or not isinstance(seeds, Iterable):
+        return []
+    # The numbers of an array or a tensor become Python's own.
+    return list(seeds.tolist() if hasattr(seeds, "tolist") else seeds)
+
+
+def _id(patient: object) -> str:
+    """What a patient is known by: 7, "7" and a tensor of 7 are one and the same."""
+    if isinstance(patient, PatientRecord):
+        return str(patient.subject_id)
+    return str(patient.item() if hasattr(patient, "item") else patient)
+
+
+def _copied(train: list[Any], test: list[Any]) -> int:
+    """How many test records are training records under another number."""
+    seen = {_content(patient) for patient in train if isinstance(patient, PatientRecord)}
+    return sum(
+        isinstance(patient, PatientRecord) and _content(patient) in seen for patient in test
+    )
+
+
+def _content(patient: PatientRecord) -> tuple[object, ...]:
+    return (patient.sex, patient.age, *(visit.codes for visit in patient.visits))
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _are(number: int, noun: str) -> str:
+    return f"is {number} {noun}" if number == 1 else f"are {number} {noun}s"
+
+
+def _shown(scores: list[float], between: str = "") -> str:
+    if len(scores) == 1:
+        return f"{scores[0]:.4g}"
+    ends = f"{min(scores):.4g} and {max(scores):.4g}"
+    return f"{between} {ends}" if between else f"{_count(len(scores), 'score')} between {ends}"
+
+
+def _quoted(words: Iterable[str]) -> str:
+    *most, last = (f'"{word}"' for word in words)
+    return f"{', '.join(most)} or {last}"
+
+
+EXERCISES = (
+    Checklist(
+        id="20.1",
+        title="Your own study",
+        hints=(
+            "Begin with the question, and change nothing in it once you have seen a score.",
+            "A baseline need not be weak: take the strongest simple thing that you can think of, "
+            "and give it the same patients.",
+            "Fill in `scores` from a loop over the seeds, so that no run can be left out; the "
+            "finding then follows from the smallest and the largest score of each.",
+        ),
+        fields=FIELDS,
+    ),
+)

@@ -1,0 +1,363 @@
+"""Lesson 20 in pictures: scores of many seeds, the task, and the fields of a study."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+from matplotlib.axes import Axes
+
+from ehr_course.plots import style
+from ehr_course.plots.drawings.canvas import MARGIN, WARNING, Canvas
+from ehr_course.plots.style import Picture, code_in_words, count
+
+Scores = Sequence[float]
+Form = Mapping[str, Any]
+
+DARK, LIGHT = "#2d708e", "#b8dce0"
+"""The colours of dots: the model's, and those of what it is compared with."""
+
+MOST_CODES = 8
+"""How many codes of a patient are written out."""
+
+
+# ---------------------------------------------------------------------- scores
+
+
+def draw_seeds(scores: Mapping[int, float], measure: str) -> Picture:
+    """Draw the score of each seed of one recipe, with the best and the worst marked.
+
+    Args:
+        scores: by seed, at least two.
+        measure: what was scored, in words; more is better.
+    """
+    worst, best = min(scores, key=scores.get), max(scores, key=scores.get)
+    low, high = scores[worst], scores[best]
+    title = "All runs of this recipe score the same"
+    if high > low:
+        more = f"{high / low - 1:.0%}" if low > 0 else "far"
+        title = f"One recipe: its luckiest run scores {more} more than its unluckiest"
+    canvas = Canvas(
+        1.95,
+        title,
+        f"{count(len(scores), 'score')} of one recipe on one line, {measure}: from "
+        f"{low:.1%} with seed {worst} to {high:.1%} with seed {best}.",
+        subtitle=f"One dot a seed. Across: {measure}",
+    )
+    axes = canvas.plot(0.5, canvas.top + 0.34, canvas.width - 1.0, 0.42)
+    _dots(axes, 0, list(scores.values()), DARK)
+    _bare(axes, [list(scores.values())], percent=True)
+    axes.set_ylim(0.6, -0.6)
+    for seed, ends in ((worst, "worst"), (best, "best")):
+        axes.annotate(
+            f"{ends}: seed {seed}, {scores[seed]:.1%}",
+            (scores[seed], -0.15),
+            (0, 14),
+            textcoords="offset points",
+            size=style.SMALL,
+            color=style.INK,
+            ha="left" if ends == "worst" else "right",
+            arrowprops={"arrowstyle": "-", "color": style.MUTED, "linewidth": 0.8},
+        )
+    return canvas.finish()
+
+
+def draw_choice(scores: Mapping[int, Scores], *, of: str, measure: str) -> Picture:
+    """Draw the scores of several settings on the patients that choose, a row for each.
+
+    Args:
+        scores: by setting, in the order of the rows, one score a seed; more is better.
+        of: what the setting is, in the plural: "steps".
+        measure: what was scored, in words.
+    """
+    chosen = max(scores, key=lambda setting: fmean(scores[setting]))
+    canvas = Canvas(
+        1.2 + 0.34 * len(scores),
+        f"{chosen} {of} are chosen: the highest mean over seeds",
+        f"A row of dots for each number of {of}: "
+        + "; ".join(f"{setting}: mean {fmean(of_it):.1%}" for setting, of_it in scores.items())
+        + f". {chosen} {of} have the highest mean.",
+        subtitle=f"One dot a seed, a tick at the mean. Across: {measure}",
+    )
+    height = 0.34 * len(scores)
+    axes = canvas.plot(1.5, canvas.top + 0.02, canvas.width - 2.4, height)
+    for row, (setting, of_it) in enumerate(scores.items()):
+        _dots(axes, row, of_it, DARK if setting == chosen else LIGHT)
+        mean = fmean(of_it)
+        axes.plot([mean, mean], [row - 0.36, row + 0.36], color=style.INK, linewidth=1.6)
+        y = canvas.top + 0.02 + 0.34 * (row + 0.5)
+        weight = "bold" if setting == chosen else "normal"
+        canvas.label((1.38, y), f"{setting} {of}", align="right", colour=style.INK, weight=weight)
+        canvas.label((canvas.width - 0.8, y), f"mean {mean:.1%}", colour=style.INK, weight=weight)
+    _bare(axes, scores.values(), percent=True)
+    axes.set_ylim(len(scores) - 0.5, -0.5)
+    return canvas.finish()
+
+
+def draw_comparison(
+    form: Form, other: Mapping[str, Scores] | None = None, *, finding: str = ""
+) -> Picture:
+    """Draw the model's scores over the baseline's, with the range of each.
+
+    Args:
+        form: of a study; its question, model, baseline and report are read.
+        other: a second baseline, its scores by its name.
+        finding: what the model's scores and those of the second baseline show.
+    """
+    model, baseline = form["model"], form["baseline"]
+    rows = {model["name"]: model["scores"], baseline["name"]: baseline["scores"]} | (other or {})
+    against, finding = list(rows)[-1], finding if other else form["report"]["finding"]
+    better = form["question"]["better"]
+    title = f"Against the {_cut(against, 2.6, size=style.TITLE)}, the finding is “{finding}”"
+    canvas = Canvas(
+        1.3 + 0.5 * len(rows),
+        title,
+        f"Scores in rows, {better} is better. "
+        + " ".join(f"{capital(name)}: {_range(scores)}." for name, scores in rows.items()),
+        subtitle=f"One dot a seed; the bar is the range. Across: {form['question']['measure']}, "
+        f"{better} is better",
+    )
+    left, high = 2.35, 0.5
+    axes = canvas.plot(left, canvas.top + 0.04, canvas.width - left - 1.45, high * len(rows))
+    for row, (name, scores) in enumerate(rows.items()):
+        new = row > 1
+        colour = DARK if row == 0 else style.PAPER if new else LIGHT
+        axes.barh(row, max(scores) - min(scores), 0.62, min(scores), color=style.FAINT)
+        _dots(axes, row, scores, colour)
+        y = canvas.top + 0.04 + high * (row + 0.5)
+        canvas.label((left - 0.12, y), _cut(name, 2.1), align="right", colour=style.INK)
+        canvas.label((canvas.width - 1.35, y), _range(scores), colour=style.INK)
+    _bare(axes, rows.values())
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    return canvas.finish()
+
+
+# ---------------------------------------------------------------------- the task
+
+
+def draw_lost(case: Any, named: Sequence[str]) -> Picture:
+    """Draw a patient whose lost code is looked for, and the codes that a guesser names.
+
+    Args:
+        case: has `age`, `sex`, `others`, the codes left, and `lost`.
+        named: the codes that were named, likeliest first.
+    """
+    found = case.lost in named
+    place = named.index(case.lost) if found else -1
+    who = f"{style.person_of(case.age, case.sex)}, {case.age}"
+    canvas = Canvas(
+        1.1 + 0.25 * max(len(named), min(len(case.others), MOST_CODES) + 2),
+        f"One code is lost, and {'is' if found else 'is not'} among {len(named)} suggestions",
+        f"{who}, with {count(len(case.others), 'code')} left; {code_in_words(case.lost)} is lost. "
+        + (
+            f"It stands at place {place + 1} of {len(named)} suggestions."
+            if found
+            else f"It is not among {len(named)} suggestions."
+        ),
+    )
+    y, wide = canvas.top + 0.28, 3.1
+    canvas.label((MARGIN, y - 0.14), f"{who}: the codes that are left", colour=style.INK)
+    for code in case.others[:MOST_CODES]:
+        canvas.box(MARGIN, y, wide, 0.21, _cut(code_in_words(code), 2.9), size=style.SMALL)
+        y += 0.25
+    more = len(case.others) - MOST_CODES
+    if more > 0:
+        canvas.label((MARGIN, y + 0.1), f"and {more} more")
+        y += 0.25
+    lost = canvas.box(MARGIN, y, wide, 0.21, "lost", fill="mask", size=style.SMALL)
+    x, y = MARGIN + wide + 0.75, canvas.top + 0.28
+    canvas.label((x, y - 0.14), "what a network suggests, likeliest first", colour=style.INK)
+    for i, code in enumerate(named):
+        is_it = i == place
+        box = canvas.box(
+            x,
+            y,
+            canvas.width - x - MARGIN,
+            0.21,
+            _cut(code_in_words(code), 2.9),
+            fill="special" if is_it else "paper",
+            weight="bold" if is_it else "normal",
+            size=style.SMALL,
+        )
+        if is_it:
+            canvas.arrow(lost.side("right"), box.side("left"))
+        y += 0.25
+    return canvas.finish()
+
+
+# ---------------------------------------------------------------------- the fields of a study
+
+
+def draw_study(form: Form) -> Picture:
+    """Draw the fields of a study in the order in which they are filled, and what feeds what.
+
+    Args:
+        form: with its seven fields; what is empty is left open.
+    """
+    question, data, report = form["question"], form["data"], form["report"]
+    names = {name: i for i, name in enumerate(form, start=1)}
+    done = [name for name in form if _filled(form[name])]
+    canvas = Canvas(
+        4.3,
+        "A study is filled in from its question; the test patients come last",
+        f"The fields of a study: {', '.join(form)}. The training part feeds the model and the "
+        "baseline, the validation part chooses, the test part scores once, one score a seed, and "
+        "the finding follows from the scores. "
+        + (f"Filled in: {', '.join(done)}." if done else "All are still empty."),
+        subtitle="Arrows: what feeds what. Numbers: the order in which the fields are filled in",
+    )
+    c, w = canvas, canvas.width - 2 * MARGIN
+
+    def field(x: float, y: float, name: str, words: str = "") -> None:
+        c.box(x, y - 0.1, 0.24, 0.2, str(names[name]), fill=style.INK, size=style.SMALL)
+        c.label((x + 0.32, y), name, weight="bold", colour=style.INK, size=style.TEXT)
+        if words:
+            x += 0.4 + style.text_width(name, style.TEXT, weight="bold")
+            c.label((x, y), words)
+
+    y = c.top + 0.02
+    asked = c.box(MARGIN, y, w, 0.62, fill="prompt")
+    field(MARGIN + 0.1, y + 0.17, "question")
+    text = str(question["text"]) or "a question that a number can answer"
+    c.label((MARGIN + 1.3, y + 0.17), _cut(text, 5.9), colour=style.INK)
+    how = (
+        f"{question['measure']}, {question['better']} is better"
+        if question["measure"]
+        else "its measure, and which way is better"
+    )
+    c.label((MARGIN + 1.3, y + 0.42), _cut(how, 5.9), colour=style.INK)
+
+    # The data, and who reads which part.
+    y = asked.bottom + 0.5
+    field(MARGIN, y - 0.16, "data")
+    parts, fills = {}, {"validation": "quiet", "train": "encoder", "test": "trap"}
+    for i, (part, fill) in enumerate(fills.items()):
+        size = f"{len(data[part]):,} {part}" if len(data[part]) else part
+        parts[part] = c.box(MARGIN, y + 0.56 * i, 1.35, 0.4, size, fill=fill, size=style.SMALL)
+    x = 2.42
+    model = c.box(x, y, 1.9, 0.4, _named(form["model"]), size=style.SMALL)
+    field(x, y - 0.16, "model")
+    base = c.box(x, y + 1.12, 1.9, 0.4, _named(form["baseline"]), size=style.SMALL)
+    field(x, y + 0.96, "baseline")
+    seeds = form["seeds"]
+    field(x + 0.62, y + 0.6, "seeds", f"{len(seeds)} runs" if len(seeds) else "a run each")
+    for box in (model, base):
+        c.arrow(parts["train"].side("right"), box.side("left", 0.75 if box is model else 0.5))
+    c.arrow(parts["validation"].side("right", 0.3), model.side("left", 0.3), "chooses")
+
+    # The scores, and what follows from them.
+    x = model.right + 0.42
+    scores = c.box(x, y, 1.02, 1.52, fill="decoder")
+    c.label((scores.middle[0], y - 0.12), "scores", align="center", colour=style.INK)
+    for name, box in (("model", model), ("baseline", base)):
+        c.arrow(box.side("right"), (scores.x, box.middle[1]))
+        c.label(
+            (scores.middle[0], box.middle[1]),
+            _range(form[name]["scores"]) if len(form[name]["scores"]) else "one a seed",
+            align="center",
+            colour=style.INK,
+            inside=scores,
+        )
+    low = base.bottom + 0.2
+    c.path(
+        [
+            parts["test"].side("bottom"),
+            (parts["test"].middle[0], low),
+            (scores.middle[0], low),
+            scores.side("bottom"),
+        ],
+        colour=WARNING,
+    )
+    c.label(((x + parts["test"].right) / 2, low), "once, at the end", align="center", on_line=True)
+    x = scores.right + 0.3
+    end = c.box(
+        x,
+        y,
+        c.width - MARGIN - x,
+        1.52,
+        f"“{report['finding']}”" if report["finding"] else "better,\nworse or\nnot shown",
+        fill="special",
+        weight="bold" if report["finding"] else "normal",
+    )
+    field(x, y - 0.16, "report")
+    c.arrow(scores.side("right"), end.side("left"))
+    for at in (parts["validation"].middle[0], end.middle[0] + 0.2):
+        c.arrow((at, asked.bottom), (at, y - 0.28))
+
+    y = low + 0.2
+    box = c.box(MARGIN, y, w, 0.36, dashed=True)
+    field(MARGIN + 0.1, box.middle[1], "limits")
+    n = len(form["limits"])
+    said = f"{count(n, 'sentence')}: " if n else ""
+    c.label(
+        (MARGIN + 1.3, box.middle[1]),
+        f"{said}what the data do not contain, and what the measure does not see",
+        colour=style.INK,
+    )
+    return canvas.finish()
+
+
+# ---------------------------------------------------------------------- parts of pictures
+
+
+def _dots(axes: Axes, row: float, scores: Scores, colour: str) -> None:
+    """Dots in a row; equal scores stand above each other."""
+    heights, seen = [], Counter()
+    for score in scores:
+        key = round(float(score), 6)
+        seen[key] += 1
+        heights.append(row + 0.13 * (seen[key] // 2) * (-1) ** seen[key])
+    axes.plot(
+        list(scores),
+        heights,
+        linestyle="none",
+        marker="o",
+        markersize=6.5,
+        markerfacecolor=colour,
+        markeredgecolor=style.INK,
+        markeredgewidth=0.8,
+        clip_on=False,
+        zorder=5,
+    )
+
+
+def _bare(axes: Axes, rows: Any, *, percent: bool = False) -> None:
+    """Leave the scale alone, with room at both ends."""
+    values = [float(score) for scores in rows for score in scores]
+    room = 0.06 * (max(values) - min(values)) or 0.05
+    axes.set_xlim(min(values) - room, max(values) + room)
+    axes.set_yticks([])
+    axes.spines["left"].set_visible(False)
+    axes.locator_params(axis="x", nbins=6)
+    axes.xaxis.set_major_formatter(lambda x, _: f"{x:.0%}" if percent else f"{x:.4g}")
+
+
+def _range(scores: Scores) -> str:
+    ends = sorted({f"{float(end):.4g}" for end in (min(scores), max(scores))}, key=float)
+    return " to ".join(ends)
+
+
+def _named(field: Mapping[str, Any]) -> str:
+    return _cut(str(field["name"]), 1.75) or "?"
+
+
+def _filled(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(map(_filled, value.values()))
+    return len(value) > 0
+
+
+def _cut(text: str, inches: float, *, size: float = style.SMALL) -> str:
+    """As much of a text as fits."""
+    if style.text_width(text, size) <= inches:
+        return text
+    while text and style.text_width(text + "…", size) > inches:
+        text = text[:-1]
+    return text.rstrip() + "…"
+
+
+def capital(text: str) -> str:
+    """A text that begins with a capital letter."""
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,114 @@
+# %% [markdown]
+# # 20 · Your own study: worked answers
+#
+# Two studies, each on a question of its own. Yours asks another question,
+# so do not compare answers. Compare how a field is filled in, and what a
+# report dares to say.
+
+# %%
+import torch
+
+from ehr_course.evaluation.findings import what_is_shown
+from ehr_course.evaluation.lost_code import (
+    CodeNetwork,
+    lose_one,
+    share_found,
+)
+from ehr_course.exercises import check
+from ehr_course.sources.splits import split_by_patient
+from ehr_course.sources.synthetic import make_cohort
+
+torch.set_num_threads(1)
+SEED = 0
+
+# %% [markdown]
+# ## 20.1 Your own study
+#
+# Does the network need so many patients? Model and baseline are the same
+# recipe, trained on all training patients and on every fourth of them.
+# The patients are new ones: those of the lesson have judged already. One
+# loop makes all scores, and the finding is computed from them, so that it
+# would also be right if the scores came out otherwise.
+
+# %% tags=["answer:20.1", "nbval-ignore-output"]
+patients = make_cohort(1_000, seed=SEED + 100)
+mine = split_by_patient(patients, fractions=(0.7, 0.1, 0.2), seed=SEED)
+cases = lose_one(mine.test, seed=SEED)
+seeds = [0, 1, 2, 3]
+many, few = [], []
+for seed in seeds:
+    many.append(share_found(CodeNetwork(mine.train, seed=seed), cases))
+    quarter = mine.train[::4]
+    few.append(share_found(CodeNetwork(quarter, seed=seed), cases))
+
+study_of_mine = {
+    "question": {
+        "text": "Does a network find more lost codes if it is trained on"
+        " four times as many patients?",
+        "measure": "share of lost codes among ten suggestions",
+        "better": "higher",
+    },
+    "data": {"source": "embedded hospital", **mine._asdict()},
+    "model": {"name": f"trained on {len(mine.train)}", "scores": many},
+    "baseline": {"name": f"trained on {len(quarter)}", "scores": few},
+    "seeds": seeds,
+    "report": {
+        "finding": what_is_shown(many, few, "higher"),
+        "text": f"With all patients it found {min(many):.1%} to"
+        f" {max(many):.1%} of the lost codes, with a quarter of them"
+        f" {min(few):.1%} to {max(few):.1%}.",
+    },
+    "limits": [
+        "The patients are invented, and their codes follow simple rules.",
+        "Both networks took the same steps, so the small one saw each of"
+        " its patients just as often, which may not suit it best.",
+        "Two sizes of the training part do not make a curve.",
+    ],
+}
+
+check("20.1", study_of_mine)
+
+# %% [markdown]
+# The second study asks whether the network finds more when it also reads
+# age and sex. Its scores overlap, so the finding is "not shown": a study is
+# complete without a success. The report does not say that age and sex are
+# useless, for other codes may already tell what they would.
+
+# %% tags=["alternative:20.1", "nbval-ignore-output"]
+patients = make_cohort(1_000, seed=SEED + 200)
+mine = split_by_patient(patients, fractions=(0.7, 0.1, 0.2), seed=SEED)
+cases = lose_one(mine.test, seed=SEED)
+scores = {
+    reads: [
+        share_found(
+            CodeNetwork(mine.train, seed=seed, age_and_sex=reads), cases
+        )
+        for seed in range(5)
+    ]
+    for reads in (True, False)
+}
+finding = what_is_shown(scores[True], scores[False], "higher")
+
+study_of_mine = {
+    "question": {
+        "text": "Does a network find more lost codes if it also reads age"
+        " and sex?",
+        "measure": "share of lost codes among ten suggestions",
+        "better": "higher",
+    },
+    "data": {"source": "embedded hospital", **mine._asdict()},
+    "model": {"name": "network, with age and sex", "scores": scores[True]},
+    "baseline": {"name": "network, codes alone", "scores": scores[False]},
+    "seeds": list(range(5)),
+    "report": {
+        "finding": finding,
+        "text": f"With five seeds each and {len(cases)} test patients,"
+        f" the effect of reading age and sex is: {finding}.",
+    },
+    "limits": [
+        "With these few patients a small difference would not be seen.",
+        "The patients are invented, and their codes follow simple rules.",
+    ],
+}
+
+check("20.1", study_of_mine)

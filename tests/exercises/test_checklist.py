@@ -1,0 +1,261 @@
+"""The form of lesson 20: each field gets an answer, and a finding follows from the numbers."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from ehr_course.evaluation.findings import what_is_shown
+from ehr_course.exercises import check, examine, hint, store
+from ehr_course.exercises.result import Outcome
+from ehr_course.sources.splits import split_by_patient
+from ehr_course.sources.synthetic import make_cohort
+
+COHORT = make_cohort(600, seed=3)
+TRAIN, VALIDATION, TEST = split_by_patient(COHORT, seed=0)
+
+EMPTY: dict[str, Any] = {
+    "question": {"text": "", "measure": "", "better": ""},
+    "data": {"source": "", "train": [], "validation": [], "test": []},
+    "model": {"name": "", "scores": []},
+    "baseline": {"name": "", "scores": []},
+    "seeds": [],
+    "report": {"finding": "", "text": ""},
+    "limits": [],
+}
+
+DONE: dict[str, Any] = {
+    "question": {
+        "text": "Does more training data give fewer impossible codes?",
+        "measure": "share of impossible codes",
+        "better": "lower",
+    },
+    "data": {
+        "source": "embedded hospital",
+        "train": TRAIN,
+        "validation": VALIDATION,
+        "test": TEST,
+    },
+    "model": {"name": "PromptBart, 480 patients", "scores": [0.03, 0.04, 0.035, 0.02]},
+    "baseline": {"name": "PromptBart, 120 patients", "scores": [0.08, 0.06, 0.07, 0.09]},
+    "seeds": [0, 1, 2, 3],
+    "report": {
+        "finding": "better",
+        "text": "With four times the patients the share of impossible codes is half as large.",
+    },
+    "limits": [
+        "The hospital is made up, and its rules are simpler than those of a real one.",
+        "The measure sees only codes that sex or age rules out.",
+    ],
+}
+
+
+def changed(**fields: Any) -> dict[str, Any]:
+    """The finished form with some fields, or some keys of a field, exchanged."""
+    form = copy.copy(DONE)
+    for name, value in fields.items():
+        both = isinstance(value, dict) and isinstance(DONE[name], dict)
+        form[name] = DONE[name] | value if both else value
+    return form
+
+
+def answers(form: Any) -> dict[str, str]:
+    return dict(examine("20.1", form).details)
+
+
+def test_the_finished_form_is_solved() -> None:
+    result = examine("20.1", DONE)
+    assert result.outcome is Outcome.SOLVED
+    assert all(text.startswith("✔") for _, text in result.details)
+    assert [name for name, _ in result.details] == list(DONE)
+
+
+def test_an_empty_form_is_not_attempted() -> None:
+    assert examine("20.1", EMPTY).outcome is Outcome.NOT_ATTEMPTED
+
+
+def test_one_field_filled_in_is_an_attempt_and_the_others_are_named() -> None:
+    result = examine("20.1", EMPTY | {"question": DONE["question"]})
+    assert result.outcome is Outcome.NOT_YET
+    assert result.message.startswith("1 of 7 fields are done.")
+    assert dict(result.details)["seeds"] == "✘ This field is still empty."
+
+
+@pytest.mark.parametrize(
+    ("form", "field", "words"),
+    [
+        (changed(question={"text": "More data is better."}), "question", "question mark"),
+        (changed(question={"text": "Better?"}), "question", "whole question"),
+        (changed(question={"measure": ""}), "question", "`measure`"),
+        (changed(question={"better": "good"}), "question", '"lower" or "higher"'),
+        (changed(data={"source": ""}), "data", "`source`"),
+        (changed(data={"test": "demo"}), "data", "list into `test`"),
+        (changed(data={"validation": []}), "data", "`validation` is empty"),
+        (changed(data={"test": [*TEST, TRAIN[0]]}), "data", "have 1 patient in common"),
+        (changed(data={"test": VALIDATION}), "data", f"{len(VALIDATION)} patients in common"),
+        (changed(data={"train": [*TRAIN, TRAIN[4]]}), "data", "2 times"),
+        (changed(data={"test": [[1], [2]]}), "data", "patients or their ids"),
+        (changed(model={"name": " "}), "model", "Name the model"),
+        (changed(model={"scores": [0.03, 0.04]}), "model", "has 2 numbers, and there are 4 seeds"),
+        (changed(model={"scores": [0.03, 0.04, float("nan"), 0.1]}), "model", "no number"),
+        (changed(model={"scores": "good"}), "model", "list of numbers"),
+        (changed(model={"scores": None}), "model", "list of numbers"),
+        (changed(baseline={"name": "promptbart, 480 patients"}), "baseline", "model itself"),
+        (changed(baseline={"name": None}), "baseline", "Name what the model must beat"),
+        (changed(baseline={"scores": [0.03, 0.04, 0.035, 0.02]}), "baseline", "copied"),
+        (changed(baseline={"scores": [0.08, 0.06]}), "baseline", "has 2 numbers"),
+        (changed(seeds=[0, 1]), "seeds", "at least 3"),
+        (changed(seeds=[0, 0, 1, 2]), "seeds", "Seed 0 stands there twice"),
+        (changed(seeds=[0.5, 1, 2, 3]), "seeds", "whole number"),
+        (changed(seeds=7), "seeds", "list of whole numbers"),
+        (changed(question={"measure": 3}), "question", "`measure`"),
+        (changed(data={"test": iter(TEST)}), "data", "only once"),
+        (changed(data={"test": map(str, range(60))}), "data", "only once"),
+        (changed(model={"scores": iter([0.03, 0.04])}), "model", "only once"),
+        (
+            changed(data={"train": torch.arange(9), "test": torch.arange(8, 80)}),
+            "data",
+            "1 patient",
+        ),
+        (
+            changed(data={"train": range(9), "test": [*map(str, range(8, 80))]}),
+            "data",
+            "1 patient",
+        ),
+        (changed(report={"finding": "proved"}), "report", '"better", "worse" or "not shown"'),
+        (changed(report={"finding": "worse"}), "report", 'The numbers say "better"'),
+        (changed(report={"text": "It is better."}), "report", "ten words"),
+        (changed(model={"name": ""}), "report", "waits for model"),
+        (changed(limits="It is small, and that is all."), "limits", "list of sentences"),
+        (changed(limits=["Small.", "Synthetic."]), "limits", "'Small.' is not"),
+        (changed(limits=[*DONE["limits"], "There are no limits to it."]), "limits", "Every study"),
+        (changed(limits=DONE["limits"][:1] * 2), "limits", "at least two"),
+        (changed(question="Is it better than the table?"), "question", "is a dict"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_a_field_lacks_is_said_there(form: Any, field: str, words: str) -> None:
+    result = examine("20.1", form)
+    assert result.outcome is Outcome.NOT_YET
+    assert field in result.misconception.split(" + ")
+    assert answers(form)[field].startswith("✘") and words in answers(form)[field]
+
+
+def test_copies_under_other_numbers_are_found() -> None:
+    copies = [replace(patient, subject_id=-1 - patient.subject_id) for patient in TRAIN[:60]]
+    said = answers(changed(data={"test": copies}))["data"]
+    assert said.startswith("✘ 60 of 60 records") and "another number" in said
+
+
+def test_a_difference_that_other_seeds_may_turn_around_is_not_a_finding() -> None:
+    form = changed(model={"scores": [0.03, 0.07, 0.035, 0.02]})
+    assert "They overlap" in answers(form)["report"]
+    form["report"] = DONE["report"] | {"finding": "not shown"}
+    assert examine("20.1", form).outcome is Outcome.SOLVED
+
+
+def test_higher_may_be_better() -> None:
+    form = changed(question={"better": "higher"}, report={"finding": "worse"})
+    assert examine("20.1", form).outcome is Outcome.SOLVED
+    assert 'The numbers say "worse"' in answers(changed(question={"better": "higher"}))["report"]
+
+
+@pytest.mark.parametrize(
+    ("model", "baseline", "better", "shown"),
+    [
+        ([1, 2], [3, 4], "lower", "better"),
+        ([1, 2], [3, 4], "higher", "worse"),
+        ([3, 4], [1, 2], "higher", "better"),
+        ([3, 4], [1, 2], "lower", "worse"),
+        ([1, 3], [3, 4], "lower", "not shown"),
+        ([1, 9], [3], "lower", "not shown"),
+        ([1, 2], [3], "lower", "better"),
+    ],
+)
+def test_only_scores_that_lie_apart_show_a_difference(model, baseline, better, shown) -> None:
+    assert what_is_shown(model, baseline, better) == shown
+
+
+@pytest.mark.parametrize(
+    ("form", "words"),
+    [
+        (changed(data={"test": TEST[:20]}), "one of them moves a share by 5%"),
+        (
+            changed(
+                seeds=[0, 1, 2],
+                model={"scores": [1.0, 2.0, 3.0]},
+                baseline={"scores": [4.0, 5.0, 6.0]},
+            ),
+            "one study in 10",
+        ),
+        (changed(report={"finding": "not shown"}), 'might say "better"'),
+        (changed(baseline={"scores": [0.06]}), "40% of all studies"),
+        (changed(baseline={"scores": [7.0, 8.0, 6.0, 9.0]}), "in one unit?"),
+        (
+            changed(report={"text": "Twice as many patients: this proves that it is far better."}),
+            'says "proves"',
+        ),
+        (changed(data={"test": TEST[:1]}), "With 1 test patient, one"),
+        (changed(model={"scores": [0.03] * 4}), "exactly the same score"),
+    ],
+)
+def test_a_right_form_may_get_a_remark(form: Any, words: str) -> None:
+    result = examine("20.1", form)
+    assert result.outcome is Outcome.REMARK
+    assert words in result.message
+
+
+@pytest.mark.parametrize("as_scores", [tuple, np.array, torch.tensor])
+def test_scores_may_be_arrays_and_patients_ids(as_scores: Any) -> None:
+    ids = {"train": range(100), "validation": {200, 201}, "test": [f"s{i}" for i in range(60)]}
+    form = changed(data=ids, model={"scores": as_scores([0.03, 0.04, 0.035, 0.02])})
+    assert examine("20.1", form).outcome is Outcome.SOLVED
+
+
+@pytest.mark.parametrize("seeds", [np.arange(4), torch.arange(4), range(4), [*np.arange(4)]])
+def test_seeds_may_be_an_array(seeds: Any) -> None:
+    assert examine("20.1", changed(seeds=seeds)).outcome is Outcome.SOLVED
+    assert answers(changed(seeds=seeds))["seeds"] == "✔ 4 seeds: 0, 1, 2, 3."
+
+
+def test_scores_may_stand_under_their_seeds() -> None:
+    scores = dict(zip(range(4), DONE["model"]["scores"], strict=True))
+    assert examine("20.1", changed(model={"scores": scores})).outcome is Outcome.SOLVED
+
+
+def test_a_baseline_without_chance_may_have_one_score() -> None:
+    assert examine("20.1", changed(baseline={"scores": [0.06]})).outcome.is_solved
+
+
+@pytest.mark.parametrize("form", [None, 3, "study", lambda: DONE, [DONE]])
+def test_what_is_no_form_is_said_to_be_none(form: Any) -> None:
+    result = examine("20.1", form)
+    assert result.outcome is Outcome.NOT_YET and "a dict with the fields" in result.message
+
+
+def test_missing_and_unknown_fields_are_named() -> None:
+    form = {name: value for name, value in DONE.items() if name != "limits"} | {"limit": ["a"]}
+    result = examine("20.1", form)
+    assert "'limit'" in result.message
+    assert "no such field" in dict(result.details)["limits"]
+
+
+def test_the_form_is_left_as_it_is() -> None:
+    form = copy.deepcopy(DONE)
+    examine("20.1", form)
+    assert form == DONE
+
+
+def test_check_and_hint_know_the_form(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.setenv("EHR_COURSE_HOME", str(tmp_path))
+    monkeypatch.delenv("EHR_COURSE_RAISE", raising=False)
+    check("20.1", changed(seeds=[0]))
+    check("20.1", DONE)
+    hint("20.1", 1)
+    assert "Your own study · Solved" in capsys.readouterr().out
+    assert store.read_standings()["20.1"].attempts == 2
