@@ -470,11 +470,22 @@ print(f"mean of means: off by {errors['means']:.0%} of its length")
 # %% tags=["hide-input"]
 # check: one count gives the gradient of the whole, means do not
 assert errors["one count"] < 1e-4 and errors["means"] > 0.1
+drawn = torch.randperm(len(order), generator=torch.manual_seed(SEED))
+added = 0
+for rows in drawn.chunk(4):
+    part = {name: tensor[rows] for name, tensor in batch.items()}
+    count = loss_counts(part["labels"])["token"]
+    added += gradient(loaded.model(**part).loss_sum / (4 * count))
+at_random = ((added - expected).norm() / expected.norm()).item()
+print(f"the same with parts drawn at random: off by {at_random:.0%}")
+assert 0.02 < at_random < errors["means"]
 
 
 # %% [markdown]
 # Divided by one count, the parts are the batch, up to rounding. A mean of
-# means sends the weights somewhere else. This is why every loss of the
+# means sends the weights somewhere else: a little where the parts are drawn
+# at random, and far where each holds records of one length, as the batches
+# of lesson 10 do. This is why every loss of the
 # course's library returns a sum and a count, and never a mean.
 #
 # ## A loss that moves nothing
@@ -699,14 +710,14 @@ if wrong.any():
 
 # %% [markdown]
 # At a weight of 10, far fewer of the written patients have a forbidden pair,
-# and the loss does not rise. At 0.05 nothing of that can be seen. (A few
-# patients more or fewer among 300 are chance. So it was with each of three
+# and the loss does not rise. At 0.05 the change is no larger than chance: a
+# dozen patients more or fewer among 300. (It was the same with each of three
 # seeds.)
 #
 # Why? The cross-entropy already pushes down every token that does not come
 # next, in proportion to its probability $p$. The penalty of weight $w$ adds
-# at most $w\,p$ to that push: one twentieth of it at 0.05. A penalty is worth
-# its work where it says something that the labels do not say already.
+# at most $w\,p$ to that push: one twentieth of it at 0.05, ten times as much
+# at 10. So a weight means nothing by itself. Compare pushes, not weights.
 #
 # ## What does each term weigh?
 #
@@ -825,8 +836,8 @@ assert real or penalty_term.of_gradient > 1.3 * penalty_term.of_total
 #
 # Try It Yourself · ★★★ · 15 minutes
 #
-# Back to the four people of the beginning. One of them gives you `loss`, a
-# function that you can call and not read. `loss(logits, labels)` takes
+# Somebody trains with a loss of their own and gives you `loss`, a function
+# that you can call and not read. `loss(logits, labels)` takes
 # logits (batch, length, vocab), of any size with at least two tokens, and
 # labels (batch, length), -100 where a place is not scored; each row needs a
 # scored place. It returns a number. You know this:

@@ -249,7 +249,7 @@ def draw_token_losses(tokens: Sequence[str], losses: Any, read: Sequence[str]) -
     if shown < len(tokens):
         canvas.label((end + 0.1, base + 0.21), f"+ {len(tokens) - shown}")
     canvas.key(left, base + 0.82, {
-        "mask": "code that the encoder does not see", "code": "code that it sees",
+        "mask": "code that is missing here in the input", "code": "code that is there",
         "special": "marker",
     })  # fmt: skip
     return canvas.finish()
@@ -313,13 +313,13 @@ def draw_votes(parts: Mapping[str, Any]) -> Picture:
     }
     canvas = Canvas(
         3.1,
-        f"In a mean of means, each token of the {small} part counts {votes:.1f} times",
+        f"In a mean of means, each token of the {small} part counts {votes:.1f} times as much",
         f"Two bars of equal length, cut into tokens. {small}: {few} tokens with the mean loss "
         f"{means[small]:.3f}; {large}: {many} tokens with {means[large]:.3f}. In one mean all "
         f"tokens are equally wide, and it is {right:.3f}. In the mean of means each part has half "
         f"of the bar, and it is {wrong:.3f}.",
-        subtitle=f"{few} and {many} tokens. Each slice is one of them, as wide as its share of "
-        "the loss.",
+        subtitle=f"{few} and {many} tokens. Each slice is one of them, as wide as its weight in "
+        "the mean.",
     )
     left, length = 1.2, canvas.width - 1.2 - 1.05
     y = canvas.top + 0.42
