@@ -25,6 +25,7 @@ PROFILE = "tiny"  # "tiny", "small" or "full": how many patients
 SEED = 0
 
 # %% tags=["hide-input"]
+# set-up: libraries
 import copy
 import math
 from collections.abc import Callable
@@ -69,6 +70,7 @@ from ehr_course.training.trainer import train
 from ehr_course.widgets.attention import attention_explorer
 
 # %% tags=["hide-input"]
+# set-up: the course's model and its patients
 loaded = load_checkpoint("tiny_prompt_bart")
 model = loaded.model
 tokenizer = CodeTokenizer(loaded.tokenizer.codes, unseen="skip")
@@ -204,6 +206,7 @@ found = [list(largest_weights(d, generator)) for d in widths]
 unscaled, scaled = zip(*found, strict=True)
 
 # %% tags=["hide-input"]
+# check: the spread of the scores grows with the root of the width
 query, key = torch.randn(2, 20_000, 768, generator=generator)
 score = (query * key).sum(-1)
 assert abs(score.std() / math.sqrt(768) - 1) < 0.1
@@ -342,6 +345,7 @@ def run_encoder(vectors):
 
 
 # %% tags=["hide-input"]
+# which row of the decoder depends on which
 def run_decoder(vectors):
     out = model.model.decoder(
         inputs_embeds=vectors,
@@ -452,6 +456,7 @@ check("11.3", shift_right)
 # at the same short record twice, alone and beside a longer one.
 
 # %% tags=["hide-input"]
+# the states of a batch
 @torch.no_grad()
 def states_of(batch):
     out = model(
@@ -465,6 +470,7 @@ clean = Corruption(p_visit=0)  # the encoder reads the record as it is
 plain = RecordDataset(records, tokenizer, corruption=clean, **limit)
 
 # %% tags=["claim:21", "hide-input"]
+# one record alone, and beside a longer one
 alone, together = plain.batch([short]), plain.batch([short, long])
 one, two = states_of(alone)[0], states_of(together)[0]
 last = int((alone["labels"][0] != -100).sum()) - 1
@@ -497,6 +503,7 @@ assert ends[0] == 0 and moved > 0.1 and moved_real < 1e-3
 # its heads the one with the largest weight.
 
 # %% tags=["hide-input"]
+# a record that fits a drawing, and a head of the last layer
 def with_visits(number, most):
     """The first record that fits a drawing and begins with three codes."""
     for record in records:
@@ -532,6 +539,7 @@ draw_cross_attention(
 # How often does the largest weight lie on the code that is to be written?
 
 # %% tags=["hide-input"]
+# how often the largest weight lies on the code to be written
 hits, n_codes = torch.zeros(2, 4), 0  # (layer, head)
 for place in range(100 if not real else len(plain) // 3):
     batch = plain.batch([place])
@@ -623,6 +631,7 @@ swap = {
 }
 
 # %% tags=["hide-input"]
+# check: A does not notice the swap, B does
 costs = {name: another - own for name, (own, another) in swap.items()}
 assert real or (costs["model A"] < 0.1 and costs["model B"] > 0.2)
 assert costs["the course model"] > 1
@@ -728,6 +737,7 @@ draw_positions(positions["encoder"][:8], table)
 # prompts have come, and you get an error. Add them before, and you get none.
 
 # %% tags=["claim:19", "hide-input"]
+# positions added before and after the prompts
 encoder = model.model.encoder
 tokens = encoder.embed_tokens(ids)  # (1, 6, d_model)
 joined = torch.cat([prompts, tokens], dim=1)  # (1, 8, d_model)
@@ -760,6 +770,7 @@ assert (apart > 0.01).all()
 # has 256 positions and takes 254 tokens.
 
 # %% tags=["hide-input"]
+# one token too many
 try:
     model.encode(torch.full((1, 255), 7), **patient)
 except InputError as error:
@@ -845,6 +856,7 @@ assert bart.model.decoder.embed_tokens.weight is table
 # layer:
 
 # %% tags=["hide-input"]
+# a small decoder layer, name by name
 small_size = SIZE | {"vocab_size": 50, "d_model": 8}
 small_size |= {"encoder_ffn_dim": 20, "decoder_ffn_dim": 20}
 small_size |= {"max_position_embeddings": 30}
@@ -862,6 +874,7 @@ for name, part in small.decoder.layers[0].named_modules():
 # stand:
 
 # %% tags=["hide-input"]
+# what stands beside the layers
 for side in (small.encoder, small.decoder):
     for name, part in side.named_children():
         if name != "layers":
@@ -1179,6 +1192,7 @@ assert n_parameters(prompted) == 105_794_816
 # `<BOS>`, our token 1, counts as padding.
 
 # %% tags=["hide-input"]
+# count the parameters of the heads
 def mlp(n_classes):
     with torch.device("meta"):
         inside, out = nn.Linear(768, 256), nn.Linear(256, n_classes)
@@ -1267,6 +1281,7 @@ assert cut.shape[:2] == labels.shape
 # shape is right. The argument is `key_value_states`.
 
 # %% tags=["hide-input"]
+# cross-attention with the right and with a wrong argument
 torch.manual_seed(SEED)
 config = BartConfig(attn_implementation="eager")
 block = BartAttention(8, 2, config=config, layer_idx=0).eval()
