@@ -97,7 +97,7 @@ def as_function(exercise_id: str, source: str, name: str = "answer") -> Callable
 @cache
 def parameters(exercise_id: str) -> tuple[str, ...]:
     """Return the names of the parameters of an exercise's function."""
-    function = as_function(exercise_id, worked_answer(exercise_id))
+    function = as_function(exercise_id, worked_answer(exercise_id), "worked answer")
     return tuple(inspect.signature(function).parameters)
 
 

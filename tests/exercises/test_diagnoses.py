@@ -49,6 +49,7 @@ def test_two_mistakes_at_once_get_both_diagnoses(exercise_id: str, names: tuple[
     exercise = find_exercise(exercise_id)
     first, second = (exercise.misconceptions[name] for name in names)
     both = exercise.changed_answer(first.change, second.change)
+    examine(exercise_id, both, seed=3)  # a first check pays for PyTorch's first calls
     for seed in range(3):
         result = examine(exercise_id, both, seed=seed)
         assert result.outcome in (Outcome.NOT_YET, Outcome.ERROR)
