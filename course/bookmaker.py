@@ -20,6 +20,7 @@ from nbformat import NotebookNode
 from course.command_error import CommandError
 from course.notebook import FOLDED_SECTION
 from course.syllabus import Lesson, load_syllabus
+from course.widget_states import file_of, put_into_the_book
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -65,7 +66,8 @@ def gather(root: Path, source: Path) -> None:
         CommandError: if a lesson of the syllabus has no notebook.
     """
     shutil.rmtree(source, ignore_errors=True)
-    shutil.copytree(root / "course" / "book", source, ignore=shutil.ignore_patterns("__pycache__"))
+    not_pages = shutil.ignore_patterns("__pycache__", "*.zip")
+    shutil.copytree(root / "course" / "book", source, ignore=not_pages)
     (source / "lessons").mkdir()
     lessons = load_syllabus(root / "course" / "syllabus.yml")
     glossary = source / "glossary.md"
@@ -79,6 +81,11 @@ def gather(root: Path, source: Path) -> None:
                 f"Build it: python3 -m course build {lesson.number}",
             )
         page = for_the_book(nbformat.read(notebook, as_version=4))
+        pictures = file_of(root, lesson.name)
+        if pictures.is_file():
+            folder = source / "_static" / "widgets" / lesson.name
+            address = f"../_static/widgets/{lesson.name}"
+            page = put_into_the_book(pictures, folder, page, address)
         nbformat.write(page, source / "lessons" / notebook.name)
     (source / "lesson_list.md").write_text(lesson_list(lessons), encoding="utf-8")
 

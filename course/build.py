@@ -25,6 +25,7 @@ from course.notebook import (
     differences,
     write_if_changed,
 )
+from course.widget_states import file_of
 
 ROOT = Path(__file__).resolve().parent.parent
 README_PICTURE = Path("course", "book", "images", "token_explorer.png")
@@ -159,8 +160,11 @@ def main(argv: list[str] | None = None, *, root: Path = ROOT) -> int:
     for source in chosen:
         target = source.with_suffix(".ipynb")
         name = target.relative_to(root).as_posix()
+        # A lesson's time is that of its cells: the pictures for the book are not drawn then.
+        drawn = source.parent.name == "lessons" and not options.record_times
+        pictures = file_of(root, source.stem) if drawn else None
         try:
-            one = build_notebook(source, target)
+            one = build_notebook(source, target, pictures)
         except LessonError as error:
             failed += 1
             print(f"{source.relative_to(root).as_posix()}, {error}", file=sys.stderr)

@@ -17,6 +17,8 @@ from nbformat import NotebookNode
 
 from course.kernels import kernel_environment
 from course.outputs import steady
+from course.widget_states import take_out
+from ehr_course.widgets.states import WANTED
 
 CELL_TIMEOUT_SECONDS = 600
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
@@ -234,7 +236,7 @@ def _normal_output(output: NotebookNode) -> NotebookNode:
     return output
 
 
-def build_notebook(source: Path, target: Path) -> Built:
+def build_notebook(source: Path, target: Path, pictures: Path | None = None) -> Built:
     """Run one source and write its notebook; an unchanged notebook is not written.
 
     The source is first put into the form in which JupyterLab saves it.
@@ -242,6 +244,8 @@ def build_notebook(source: Path, target: Path) -> Built:
     Args:
         source: the percent script. Its kernel runs in the script's folder.
         target: the notebook's file.
+        pictures: the file for the pictures that its widgets move through in the book. Without it
+            none are drawn.
 
     Raises:
         LessonError: if the lesson does not run to its end; `target` is then left as it was.
@@ -250,13 +254,18 @@ def build_notebook(source: Path, target: Path) -> Built:
     write_if_changed(source, as_saved(source))
     notebook = read_source(source)
     with tempfile.TemporaryDirectory(prefix="ehr-course-build-") as home:
+        asked = {WANTED: "1"} if pictures else {}
         environment = kernel_environment(
-            Path(home), EHR_COURSE_PROBE_SEED="0", EHR_COURSE_STRICT_DRAWINGS="1"
+            Path(home), EHR_COURSE_PROBE_SEED="0", EHR_COURSE_STRICT_DRAWINGS="1", **asked
         )
         run(notebook, source.parent, environment)
+    moved_through = take_out(notebook)
     require_pictures(notebook)
     text = nbformat.writes(normalise(notebook), version=4)
     changed = write_if_changed(target, text + "\n")
+    if pictures and moved_through:
+        pictures.parent.mkdir(exist_ok=True)
+        changed |= write_if_changed(pictures, moved_through)
     return Built(target, time.perf_counter() - started, changed)
 
 

@@ -10,7 +10,7 @@ extensions = ["myst_nb", "sphinx-mathjax-offline"]
 
 # The lessons were run by `course build`; the book shows what they stored.
 nb_execution_mode = "off"
-# A widget appears as its stored picture, so the scripts that would draw it are not loaded.
+# A widget's pictures are stored, so the scripts that would draw it are not loaded.
 nb_ipywidgets_js = {}
 
 myst_enable_extensions = ["deflist", "dollarmath"]
@@ -23,7 +23,7 @@ html_show_sourcelink = False
 html_copy_source = False
 html_static_path = ["_static"]
 html_css_files = ["course.css"]
-html_js_files = ["course.js"]
+html_js_files = ["course.js", "widgets.js"]
 html_theme_options = {
     "home_page_in_toc": True,
     "navbar_persistent": [],

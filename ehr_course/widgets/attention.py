@@ -30,6 +30,7 @@ from ehr_course.plots.attention import (
 from ehr_course.plots.style import Picture, code_title, count
 from ehr_course.records import PatientRecord
 from ehr_course.tokenizers.codes import CodeTokenizer
+from ehr_course.widgets import states
 
 STEPS = 2**16 - 1
 """A weight goes to the browser as a whole number of 1/65,535."""
@@ -39,8 +40,9 @@ class AttentionExplorer(anywidget.AnyWidget):
     """A heat map that the browser draws: all weights are there, and no kernel is asked.
 
     Choose the kind, the layer and the head; point at a cell, or move the chosen one with the
-    arrow keys. In a stored notebook, in the book and on any page without a kernel, the heat map
-    and its alternative text are shown as they were when the widget was displayed.
+    arrow keys. In a stored notebook and on any page without a kernel, the heat map and its
+    alternative text are shown as they were when the widget was displayed. In the book kind, layer
+    and head move without a kernel.
 
     Attributes:
         kind: "encoder", "decoder" or "cross".
@@ -136,8 +138,36 @@ class AttentionExplorer(anywidget.AnyWidget):
         """The heat map as a picture, for a page without a kernel."""
         return draw_attention(self._maps[self.kind], **self._place())
 
+    def states(self) -> dict[str, Any]:
+        """The heat maps that the book moves through, as the content of an output."""
+
+        def state(kind: Kind, layer: int, head: int, row: int) -> states.State:
+            picture = draw_attention(self._maps[kind], layer=layer, head=head, row=row)
+            return states.state_of((KIND_NAMES[kind], str(layer), str(head)), picture)
+
+        place = self._place()
+        opens = (self.kind, place["layer"], place["head"])
+        found = {
+            (kind, layer, head): state(
+                kind,
+                layer,
+                head,
+                place["row"] if (kind, layer, head) == opens else one.first_code,
+            )
+            for kind, one in self._maps.items()
+            for layer in range(one.weights.shape[0])
+            for head in range(one.weights.shape[1])
+        }
+        controls = [
+            {"description": name, "kind": kind}
+            for name, kind in (("attention", "choice"), ("layer", "slider"), ("head", "slider"))
+        ]
+        return states.output_of(controls, list(found.values()), found[opens])
+
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict, dict]:
         data, metadata = self.picture._repr_mimebundle_()
+        if states.wanted():
+            data[states.STATES] = self.states()
         view, view_metadata = super()._repr_mimebundle_(**kwargs) or ({}, {})
         return view | data, view_metadata | metadata
 

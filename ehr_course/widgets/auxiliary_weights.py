@@ -54,4 +54,9 @@ def weight_explorer(
         )
         for where, column in (("above", "impossible"), ("below", below))
     )
-    return PictureWidget(draw, {"weights": slider, "above": upper, "below": lower})
+    offered = [c for _, c in known if c in ("divergence", "loss_repair", "age_accuracy")]
+    return PictureWidget(
+        draw,
+        {"weights": slider, "above": upper, "below": lower},
+        in_the_book={"above": [], "below": offered},
+    )

@@ -104,5 +104,7 @@ def batch_inspector(
     # Registered before the widget's own observer, so that no batch is drawn that is no more.
     sizes.observe(fit_the_batches, names="value")
     return PictureWidget(
-        draw, {"number": numbers, "batch_size": sizes, "group_by_length": buckets}
+        draw,
+        {"number": numbers, "batch_size": sizes, "group_by_length": buckets},
+        in_the_book={"batch_size": [16]},
     )

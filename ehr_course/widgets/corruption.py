@@ -92,4 +92,8 @@ def corruption_playground(
     chosen = patient_slider(len(records))
     chosen.value = patient
     controls = {"patient": chosen, "strategy": strategy, "mean_span": mean_span}
-    return PictureWidget(draw, controls | {"p": p, "seed": noise})
+    return PictureWidget(
+        draw,
+        controls | {"p": p, "seed": noise},
+        in_the_book={"mean_span": [], "p": [0.15, 0.5], "patient": [], "seed": [1]},
+    )

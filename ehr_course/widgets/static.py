@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import ipywidgets
 
 from ehr_course.plots.style import Picture
+from ehr_course.widgets import states
 
 
 class PictureWidget(ipywidgets.VBox):
@@ -18,12 +19,16 @@ class PictureWidget(ipywidgets.VBox):
     a screen reader announces the change. What goes wrong while drawing is said there too, for
     nothing else would show it: Jupyter swallows the errors of a control's callback.
 
-    In a stored notebook, in the book and on any page without a kernel, the picture and its
-    alternative text are shown as they were when the widget was displayed.
+    In a stored notebook and on any page without a kernel, the picture and its alternative text are
+    shown as they were when the widget was displayed. In the book the controls move without a
+    kernel, through pictures that the course's build asks for.
 
     Args:
         draw: called with the value of each control by its name; returns a Picture.
         controls: the controls by name, in the order in which they stand.
+        in_the_book: the values that a control takes in the book beside its first one, by its name;
+            with an empty list it stays where it is. Without an entry a slider takes some of its
+            values, a choice all of its options.
 
     Attributes:
         draw: as it was given.
@@ -38,10 +43,15 @@ class PictureWidget(ipywidgets.VBox):
     """
 
     def __init__(
-        self, draw: Callable[..., Picture], controls: dict[str, ipywidgets.ValueWidget]
+        self,
+        draw: Callable[..., Picture],
+        controls: dict[str, ipywidgets.ValueWidget],
+        *,
+        in_the_book: Mapping[str, Sequence[Any]] | None = None,
     ) -> None:
         self.draw = draw
         self.controls = dict(controls)
+        self._in_the_book = dict(in_the_book or {})
         self._shown = self.values
         self.picture: Picture = draw(**self._shown)
         self.error: Exception | None = None
@@ -91,8 +101,34 @@ class PictureWidget(ipywidgets.VBox):
             f'<p role="status" style="{_WORDS}">{html.escape(self.alternative_text)}</p>'
         )
 
+    def states(self) -> dict[str, Any]:
+        """The pictures that the book moves through, as the content of an output."""
+        first = states.state_of(self._labels(), self.picture)
+        most = max(2, states.MOST_BYTES // len(first.webp))
+        for control in self.controls.values():
+            control.unobserve(self._redraw, names="value")
+        try:
+            found = [
+                states.state_of(self._labels(), self.draw(**self.values))
+                for _ in states.settings_in_turn(self.controls, self._in_the_book, most)
+            ]
+        finally:
+            for control in self.controls.values():
+                control.observe(self._redraw, names="value")
+        self.picture = self.draw(**self.values)  # some draw on the picture before
+        described = [
+            {"description": control.description, "kind": states.kind_of(control)}
+            for control in self.controls.values()
+        ]
+        return states.output_of(described, found, first)
+
+    def _labels(self) -> list[str]:
+        return [states.shown(control) for control in self.controls.values()]
+
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict, dict]:
         data, metadata = self.picture._repr_mimebundle_()
+        if states.wanted():
+            data[states.STATES] = self.states()
         return (super()._repr_mimebundle_(**kwargs) or {}) | data, metadata
 
 

@@ -164,6 +164,17 @@ def test_a_lesson_shows_every_stored_picture_with_its_alternative_text(html, les
     assert shown == texts
 
 
+@pytest.mark.parametrize("lesson", [lesson.name for lesson in LESSONS])
+def test_a_lesson_is_small_enough_to_open_anywhere(html, lesson):
+    """The page, its pictures, and all that its widgets move through."""
+    shown = page(html, f"lessons/{lesson}.html")
+    parts = {html / "lessons" / tag["src"] for tag in shown.find_all("img", src=True)}
+    parts |= set((html / "_static" / "widgets" / lesson).iterdir())
+    size = (html / "lessons" / f"{lesson}.html").stat().st_size
+    size += sum(part.stat().st_size for part in parts)
+    assert size < 3_000_000, f"{size:,} bytes"
+
+
 def test_every_claim_links_to_the_cell_that_measures_it(html):
     links = page(html, "what_holds.html").find("article").select("td:last-child a")
     assert links

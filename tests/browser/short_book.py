@@ -1,0 +1,40 @@
+"""A book whose lessons are short, for tests that look at its pages in a browser."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+from course.bookmaker import make_book
+from course.syllabus import load_syllabus
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def short_book(
+    root: Path, chosen: Callable[[str, list[NotebookNode]], list[NotebookNode]]
+) -> Path:
+    """Build a book of lessons that have their title, what is chosen, and the cells of claims.
+
+    Args:
+        root: an empty folder, for the book and what it is made of.
+        chosen: given a lesson's number and its cells, returns the cells between title and claims.
+
+    Returns:
+        The folder of its pages.
+    """
+    shutil.copytree(ROOT / "course", root / "course")
+    (root / "lessons").mkdir()
+    for lesson in load_syllabus():
+        notebook = nbformat.read(ROOT / "lessons" / f"{lesson.name}.ipynb", as_version=4)
+        title, *others = notebook.cells
+        claims = [c for c in others if any(t[:6] == "claim:" for t in c.metadata.get("tags", []))]
+        for cell in claims:
+            cell.outputs = []
+        notebook.cells = [title, *chosen(lesson.number, others), *claims]
+        nbformat.write(notebook, root / "lessons" / f"{lesson.name}.ipynb")
+    return make_book(root, root / "build").parent
