@@ -28,8 +28,10 @@ from course.notebook import (
 from course.widget_states import file_of
 
 ROOT = Path(__file__).resolve().parent.parent
-README_PICTURE = Path("course", "book", "images", "token_explorer.png")
-README_PICTURE_LESSON = Path("lessons", "07_tokenization.ipynb")
+COURSE_MAP = Path("course", "book", "images", "course_map.png")
+"""The drawing of the whole course, which README and book show: that of the first lesson."""
+
+COURSE_MAP_LESSON = Path("lessons", "00_start_here.ipynb")
 
 
 def sources(root: Path = ROOT, names: Iterable[str] = ()) -> list[Path]:
@@ -115,12 +117,12 @@ def record_times(built: list[Built], file: Path) -> None:
     write_if_changed(file, text)
 
 
-def widget_picture(notebook: Path) -> bytes:
-    """Return the PNG of a lesson's widget, as its stored notebook shows it."""
+def course_map(notebook: Path) -> bytes:
+    """Return the PNG of the drawing of the whole course, as the first lesson stores it."""
     for cell in nbformat.read(notebook, as_version=4).cells:
-        if "widget" in cell.metadata.get("tags", []):
+        if cell.source.startswith("draw_course_map("):
             return base64.b64decode(cell.outputs[0].data["image/png"])
-    raise LessonError(f"{notebook.name} has no cell with the tag 'widget'")
+    raise LessonError(f"{notebook.name} has no cell that begins with 'draw_course_map('")
 
 
 def main(argv: list[str] | None = None, *, root: Path = ROOT) -> int:
@@ -170,8 +172,8 @@ def main(argv: list[str] | None = None, *, root: Path = ROOT) -> int:
             print(f"{source.relative_to(root).as_posix()}, {error}", file=sys.stderr)
             print(f"  {name} is left as it was.", file=sys.stderr)
             continue
-        if target == root / README_PICTURE_LESSON:
-            write_if_changed(root / README_PICTURE, widget_picture(target))
+        if target == root / COURSE_MAP_LESSON:
+            write_if_changed(root / COURSE_MAP, course_map(target))
         built.append(one)
         change = "changed" if one.changed else "unchanged"
         print(f"{name:40} {one.seconds:6.1f} s  {change}", flush=True)

@@ -306,8 +306,8 @@ assert icd9.chapter("E8859").number == 19
 # %% [markdown]
 # A code is text. Keep it as text from the first file to the last.
 #
-# Now meet more people, in the colours of the chapters. (A dark bar on the left
-# marks the second of two similar colours.) **Move the slider** from left to
+# Now meet more people of the same hospital. So far all codes had one colour;
+# from here on each chapter has its own. (A dark bar on the left marks the second of two similar colours.) **Move the slider** from left to
 # right: after the first person, people are in order of age, and their colours
 # change.
 
@@ -411,7 +411,7 @@ check("00.1", count_codes)
 # Why invent patients at all? The obvious way is to take the names out of real
 # records. But a stranger may know a few diagnoses of somebody, from a
 # colleague or from a newspaper. How many does it take to find that person's
-# record?
+# record? Ask 300 people of the practice hospital.
 
 # %% tags=["hide-input"]
 # who is singled out by one code, by two, by more
@@ -539,11 +539,11 @@ assert sys.version_info >= (3, 11)
 # | [12 Conditional prompt](12_conditional_prompt.ipynb) | 100 | a model whose patients follow age and sex |
 # | [13 Multi-task learning](13_multi_task_learning.ipynb) | 85 | heads that guess age and sex, and one that cannot cheat |
 # | [14 Loss functions](14_loss_functions.ipynb) | 100 | every loss by hand, and a penalty that has a gradient |
-# | [15 Training loop](15_training_loop.ipynb) | 110 | a float16 training that stops and resumes to the bit |
-# | [16 Pointer-generator](16_pointer_generator.ipynb) | 100 | a summariser that copies names it has never seen |
-# | [17 Coverage and beam search](17_coverage_and_beam_search.ipynb) | 95 | summaries that do not repeat themselves, and a search for the best |
-# | [18 Prefix tuning](18_prefix_tuning.ipynb) | 80 | a prefix of a few thousand numbers that adapts a model to a second hospital |
-# | [19 Generation and evaluation](19_generation_and_evaluation.ipynb) | 120 | a cohort of 10,000 patients, and a report on what it is worth |
+# | [15 Training loop](15_training_loop.ipynb) | 125 | a float16 training that stops and resumes to the bit |
+# | [16 Pointer-generator](16_pointer_generator.ipynb) | 130 | a summariser that copies names it has never seen |
+# | [17 Coverage and beam search](17_coverage_and_beam_search.ipynb) | 120 | summaries that do not repeat themselves, and a search for the best |
+# | [18 Prefix tuning](18_prefix_tuning.ipynb) | 95 | a prefix of a few thousand numbers that adapts a model to a second hospital |
+# | [19 Generation and evaluation](19_generation_and_evaluation.ipynb) | 145 | a cohort of 10,000 patients, and a report on what it is worth |
 # | [20 Your own study](20_your_own_study.ipynb) | 160 | a study of your own, from its question to its limits |
 #
 # <!-- end of the lessons -->

@@ -699,10 +699,22 @@ assert real or own == sorted(own)
 # alike, and the decoder has nothing to look for; B's stay apart. The numbers
 # show that this happens, not why. After as many steps the twin's loss is above
 # B's: A was ahead because it had trained for longer.
+
+# %% [markdown] tags=["break"]
+# ## Time for a break
 #
-# ## A break
+# **So far**
 #
-# This is a good place to stop for today. Order and size are still to come.
+# - Attention weighs values by how well queries fit keys, and a mask hides keys.
+# - The encoder reads in both directions, the decoder only backwards, and
+#   cross-attention is the only way from one to the other.
+# - The last loss does not tell whether that way is used; exchanging the
+#   records does.
+#
+# The second half asks how the model knows the order of its tokens, how large
+# it is, and how many records fit in a machine. To come back later, select the
+# next cell and choose *Run > Run All Above Selected Cell*; it takes about half
+# a minute.
 
 # %% [markdown]
 # ## Order

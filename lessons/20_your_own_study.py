@@ -351,7 +351,23 @@ if not real:
 
 # %% [markdown]
 # This finding holds. It was worth the trouble to ask.
+
+# %% [markdown] tags=["break"]
+# ## Time for a break
 #
+# **So far**
+#
+# - A study has seven fields: question, data, model, baseline, seeds, report
+#   and limits.
+# - Two networks that differ only by their seed look like a finding on few
+#   patients.
+# - A finding is worth more once it has been repeated on other patients.
+#
+# The second half asks how many seeds a study needs and what a check of the form
+# can find. Then comes a study of your own. To come back later, select the next
+# cell and choose *Run > Run All Above Selected Cell*; it takes about 20 seconds.
+
+# %% [markdown]
 # ## How many seeds are enough?
 #
 # Suppose that two models are equally good. Their scores differ only by

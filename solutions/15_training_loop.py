@@ -320,3 +320,109 @@ def resume_report(make, stop):
 
 
 check("15.6", resume_report)
+
+
+# %% [markdown]
+# ## 15.7 Find the broken place
+#
+# One probe for each place, and each is chosen so that the sound loop and
+# the broken one must differ: parts of unequal size, two batches at a scale
+# of 1, a gradient that is longer than the limit at a scale above 1, one
+# that is lost without its scale, and two overflows in front of a good step,
+# with a rate of its own for each. The order of the probes matters little.
+
+# %% tags=["answer:15.7", "nbval-ignore-output"]
+def find_fault(loop):
+    def last(batches, rates=(1.0,) * 6, scale=1.0, max_norm=100.0):
+        batches = [[torch.tensor(part) for part in b] for b in batches]
+        options = {"rates": rates, "scale": scale, "max_norm": max_norm}
+        return loop(batches, **options)[-1].item()
+
+    # One part has one row, the other three: the mean of means is 2.
+    unequal = last([[[[4.0]], [[0.0], [0.0], [0.0]]]])
+    if unequal != -1:
+        return "mean of means"
+    # A scale of 1, so that what is left over is not divided away.
+    twice = last([[[[1.0]]], [[[1.0]]]])
+    if twice != -2:
+        return "keeps gradients"
+    # A gradient of 10 is too long, and 80 even longer.
+    clipped = last([[[[10.0]]]], scale=8.0, max_norm=5.0)
+    if clipped != -5:
+        never = clipped == -10
+        return "never clips" if never else "clips before it unscales"
+    # 2**-26 is lost in float16 unless it is scaled first.
+    if last([[[[2.0**-26]]]], scale=2.0**20) == 0:
+        return "rounds before it scales"
+    # Two overflows, then the first step that is taken, with rate 1.
+    batches, rates = [[[[1.0]]]] * 3, [1.0, 2.0, 4.0]
+    overflow = last(batches, rates=rates, scale=2.0**17)
+    if overflow != overflow:  # NaN
+        return "applies an overflow"
+    found = {-1.0: "none", 0.0: "keeps the scale"}
+    return found.get(overflow, "uses up rates")
+
+
+check("15.7", find_fault)
+
+# %% [markdown]
+# The other way round: write the loop with each fault, run all of them and
+# the unknown one on the same random batches, and cross out those that
+# disagree. The sizes run over many powers of two, so that some gradients
+# overflow, some are lost without a scale, and some are clipped.
+
+# %% tags=["alternative:15.7", "nbval-ignore-output"]
+NAMES = ["none", "uses up rates", "mean of means", "never clips"]
+NAMES += ["rounds before it scales", "clips before it unscales"]
+NAMES += ["applies an overflow", "keeps the scale", "keeps gradients"]
+
+
+def imitate(name, batches, rates, scale, max_norm):
+    weights = gradient = torch.zeros(2)
+    left, after = list(rates), []
+    for parts in batches:
+        n_rows = sum(map(len, parts))
+        for part in parts:
+            share = part.sum(dim=0) / n_rows
+            if name == "mean of means":
+                share = part.mean(dim=0) / len(parts)
+            if name == "rounds before it scales":
+                share = share.half().float()
+            gradient = gradient + (share * scale).half().float()
+        finite = gradient.isfinite().all()
+        early = name == "clips before it unscales"
+        gradient = gradient if early else gradient / scale
+        if name != "never clips" and gradient.norm() > max_norm:
+            gradient = gradient * (max_norm / gradient.norm())
+        gradient = gradient / scale if early else gradient
+        taken = finite or name == "applies an overflow"
+        if taken:
+            weights = weights - left[0] * gradient
+        if taken or name == "uses up rates":
+            left.pop(0)
+        if not finite and name != "keeps the scale":
+            scale = scale / 2
+        if name != "keeps gradients":
+            gradient = torch.zeros(2)
+        after.append(weights)
+    return torch.stack(after)
+
+
+def find_fault(loop):
+    rng = torch.Generator().manual_seed(0)
+    left = NAMES
+    for trial in range(60):
+        size = 2.0 ** torch.randint(-27, 4, (), generator=rng)
+        draw = [torch.randn(5, 2, generator=rng) * size for _ in range(4)]
+        batches = [[rows[:1], rows[1:]] for rows in draw]
+        scale = 2.0 ** (trial % 20)
+        options = batches, [1.0, 2.0, 4.0, 8.0], scale, size / 4
+        names = "rates", "scale", "max_norm"
+        seen = loop(batches, **dict(zip(names, options[1:], strict=True)))
+        same = {"rtol": 1e-4, "atol": 0, "equal_nan": True}
+        own = {name: imitate(name, *options) for name in left}
+        left = [name for name in left if seen.allclose(own[name], **same)]
+    return left[0]
+
+
+check("15.7", find_fault)

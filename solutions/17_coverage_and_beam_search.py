@@ -5,6 +5,7 @@
 # Compare them with your own after you have tried.
 
 # %%
+import math
 from collections import defaultdict
 from functools import cache
 
@@ -248,3 +249,54 @@ def rouge_l(summary: list[str], reference: list[str]) -> float:
 
 
 check("17.6", rouge_l)
+
+
+# %% [markdown]
+# ## 17.7 Who can still win?
+#
+# Nobody knows the tokens to come, but two things are certain. Each of them
+# adds a logarithm of at most 0, so the log-probability cannot rise. And the
+# penalty is largest at the largest length. Both together give a score that no
+# ending of this hypothesis can exceed.
+
+# %% tags=["answer:17.7", "nbval-ignore-output"]
+def can_still_win(
+    live: list[tuple[float, int]],
+    finished: list[tuple[float, int]],
+    alpha: float,
+    max_length: int,
+) -> list[int]:
+    def penalty(n):
+        return ((5 + n) / 6) ** alpha
+
+    best = max((p / penalty(n) for p, n in finished), default=-math.inf)
+    return [
+        place
+        for place, (total, n) in enumerate(live)
+        if total / penalty(max_length) > best
+    ]
+
+
+check("17.7", can_still_win)
+
+
+# %% [markdown]
+# The other way around: which log-probability would a summary of the largest
+# length need in order to beat each of the finished ones? Whoever has fallen
+# below that is out.
+
+# %% tags=["alternative:17.7", "nbval-ignore-output"]
+def can_still_win(
+    live: list[tuple[float, int]],
+    finished: list[tuple[float, int]],
+    alpha: float,
+    max_length: int,
+) -> list[int]:
+    open_places = set(range(len(live)))
+    for total, n in finished:
+        needed = total * ((5 + max_length) / (5 + n)) ** alpha
+        open_places -= {i for i in open_places if live[i][0] <= needed}
+    return sorted(open_places)
+
+
+check("17.7", can_still_win)

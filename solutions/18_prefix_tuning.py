@@ -9,6 +9,7 @@ from statistics import median
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from ehr_course.exercises import check
 
@@ -257,3 +258,50 @@ def compare_methods(
 
 
 check("18.5", compare_methods)
+
+
+# %% [markdown]
+# ## 18.6 How low can a bias go?
+#
+# The gradient of the loss with respect to a token's number is how often
+# the model expects the token minus how often it occurs. So at the bottom
+# the model expects each token exactly as often as it occurs. Add the
+# logarithm of the ratio and predict again. Every round lowers the loss,
+# and since the loss is convex in the bias, there is one bottom only.
+
+# %% tags=["answer:18.6", "nbval-ignore-output"]
+def lowest_loss(logits: Tensor, labels: Tensor) -> float:
+    n, vocabulary = logits.shape
+    observed = labels.bincount(minlength=vocabulary) / n
+    bias = torch.zeros(vocabulary)
+    for _ in range(300):
+        predicted = (logits + bias).softmax(dim=-1).mean(dim=0)
+        bias = bias + (observed / predicted).log()
+    return functional.cross_entropy(logits + bias, labels).item()
+
+
+check("18.6", lowest_loss)
+
+
+# %% [markdown]
+# Or write down the loss and let an optimizer walk. L-BFGS estimates from
+# the gradients how the bowl is bent, and needs few steps.
+
+# %% tags=["alternative:18.6", "nbval-ignore-output"]
+def lowest_loss(logits: Tensor, labels: Tensor) -> float:
+    bias = torch.zeros(logits.shape[1], requires_grad=True)
+    optimizer = torch.optim.LBFGS(
+        [bias], max_iter=200, line_search_fn="strong_wolfe"
+    )
+
+    def loss() -> Tensor:
+        optimizer.zero_grad()
+        value = functional.cross_entropy(logits + bias, labels)
+        value.backward()
+        return value
+
+    optimizer.step(loss)
+    return loss().item()
+
+
+check("18.6", lowest_loss)

@@ -360,3 +360,91 @@ def report_on(
 
 
 check("19.6", report_on)
+
+
+# %% [markdown]
+# ## 19.7 What may come next?
+#
+# One question answers all the others: how many tokens does it take at
+# least to finish the record? Inside a visit that is each code that is
+# still missing, the end of the visit and the end of the record. Outside,
+# something missing costs a new visit with its two markers. A token may come if
+# the grammar has it here and the shortest ending after it still fits.
+
+# %% tags=["answer:19.7", "nbval-ignore-output"]
+def may_come_next(
+    written: list[str], codes: list[str], needed: list[str], most: int
+) -> set[str]:
+    def is_open(tokens):
+        return tokens.count("<v>") > tokens.count("<\\v>")
+
+    def shortest_end(tokens):
+        if tokens[-1] == "<EOS>":
+            return 0
+        missing = len(set(needed) - set(tokens))
+        if is_open(tokens):
+            empty = tokens[-1] == "<v>"
+            return max(missing, int(empty)) + 2  # its end, the end
+        if missing or tokens == ["<BOS>"]:
+            return max(missing, 1) + 3  # a visit, its end, the end
+        return 1
+
+    if is_open(written):
+        start = len(written) - written[::-1].index("<v>")
+        visit = written[start:]
+        found = set(codes) - set(visit)
+        if visit:
+            found.add("<\\v>")
+    else:
+        found = {"<v>"}
+        if len(written) > 1 and set(needed) <= set(written):
+            found.add("<EOS>")
+    room = most - len(written) - 1
+    return {t for t in found if shortest_end([*written, t]) <= room}
+
+
+check("19.7", may_come_next)
+
+
+# %% [markdown]
+# The other way is to try: a token may come if some way to go on ends the
+# record in time. That needs no formula. Only the state is remembered, so that
+# nothing is tried twice.
+
+# %% tags=["alternative:19.7", "nbval-ignore-output"]
+def may_come_next(
+    written: list[str], codes: list[str], needed: list[str], most: int
+) -> set[str]:
+    tried = {}
+
+    def follow(visit, begun, missing):
+        """What the grammar has here, and the state behind each token."""
+        if visit is None:
+            if begun and not missing:
+                yield "<EOS>", None
+            yield "<v>", (frozenset(), begun, missing)
+            return
+        if visit:
+            yield "<\\v>", (None, True, missing)
+        for code in codes:
+            if code not in visit:
+                yield code, (visit | {code}, begun, missing - {code})
+
+    def ends(state, room):
+        if state is None:
+            return room >= 0
+        if room <= 0:
+            return False
+        if (state, room) not in tried:
+            after = [next_state for _, next_state in follow(*state)]
+            tried[state, room] = any(ends(s, room - 1) for s in after)
+        return tried[state, room]
+
+    state = None, False, frozenset(needed)
+    for token in written[1:]:
+        state = dict(follow(*state))[token]
+    room = most - len(written) - 1
+    return {token for token, after in follow(*state) if ends(after, room)}
+
+
+check("19.7", may_come_next)

@@ -75,9 +75,7 @@ class Result:
         rows = "".join(
             '<tr><th scope="row" style="text-align:left;vertical-align:top;font-weight:600;'
             f'padding:1px 12px 1px 0;background:none">{html.escape(label)}</th>'
-            '<td style="text-align:left;padding:1px 0;background:none">'
-            '<code style="white-space:pre-wrap;word-break:break-word">'
-            f"{html.escape(text)}</code></td></tr>"
+            f'<td style="text-align:left;padding:1px 0;background:none">{_folded(text)}</td></tr>'
             for label, text in self.details
         )
         table = f'<table style="margin:6px 0 0 0;border:none">{rows}</table>' if rows else ""
@@ -97,6 +95,20 @@ class Result:
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         return {"text/plain": str(self), "text/html": self._repr_html_()}
+
+
+_MOST_SHOWN = 160
+"""A longer input or value is folded on a page: nobody reads it before the message."""
+
+
+def _folded(text: str) -> str:
+    """A detail of a result as HTML, behind its beginning where it is long."""
+    look = "white-space:pre-wrap;word-break:break-word"
+    whole = f'<code style="{look}">{html.escape(text)}</code>'
+    if len(text) <= _MOST_SHOWN:
+        return whole
+    beginning = html.escape(" ".join(text[:60].split()))
+    return f"<details><summary><code>{beginning} ...</code></summary>{whole}</details>"
 
 
 def _wrapped(text: str, width: int, *, indent: str = "") -> list[str]:

@@ -208,7 +208,7 @@ def _draw_box(axes: Axes, node: Node, first: int, token: str) -> None:
     ink = style.MUTED if fate == "pruned" else style.ink_on(colour)
     for offset, text, size in (
         (-0.17, _short(token), style.SMALL),
-        (0.19, f"{node.candidate.score:.2f}", style.SMALL - 0.5),
+        (0.19, f"{node.candidate.score:.2f}", style.SMALL),
     ):
         axes.text(
             x, node.row + offset, text, size=size, color=ink, ha="center", va="center", zorder=4

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.patches import FancyBboxPatch
+from matplotlib.patches import FancyBboxPatch, Rectangle
 
 from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.ragged import Ragged
@@ -195,7 +195,17 @@ def draw_corruption(
     lines = [line for number, visit in enumerate(visits, 1) for line in _wrapped(number, visit)]
     shown, left_out = lines[:most_lines], lines[most_lines:]
 
+    tokens = [
+        token
+        for line in shown
+        for slot in line.slots
+        for token in (slot.step.before, slot.step.after)
+        if token not in (_START, _END)
+    ]
+    chapters = sorted({n for n in map(style.chapter_of, tokens) if n is not None})
+    key = _key_of_chapters(chapters)
     height = _TOP + len(shown) * _PAIR + (_NOTE if left_out else 0) + _LEGEND + _MARGIN
+    height += _KEY * (1 + max((row for row, *_ in key), default=-1))
     with style.course_style():
         picture = Picture(style.WIDTH, height, describe_corruption(visits))
         axes = picture.add_axes((0, 0, 1, 1))
@@ -207,8 +217,8 @@ def draw_corruption(
             axes,
             _MARGIN,
             0.5,
-            "above: the clean visit; below: what the encoder reads; a colour is a chapter of "
-            f"ICD-9. p = {corruption.p_delete:g}, mean span {corruption.mean_span:g}",
+            "above: the clean visit; below: what the encoder reads; "
+            f"p = {corruption.p_delete:g}, mean span {corruption.mean_span:g}",
         )
         y = _TOP
         for line in shown:
@@ -219,6 +229,8 @@ def draw_corruption(
             _write(axes, _MARGIN + _GUTTER, y + 0.06, f"and {more}")
             y += _NOTE
         _draw_legend(axes, y)
+        for row, x, chapter in key:
+            _draw_key(axes, x, y + _LEGEND + row * _KEY, chapter)
     return picture
 
 
@@ -232,6 +244,7 @@ _UNDER = 0.29  # from a box to the one under it
 _PAIR = 0.72
 _NOTE = 0.2
 _LEGEND = 0.3
+_KEY = 0.22  # a line of the key that names the chapters
 _BETWEEN = 0.05
 _CHARACTER = style.text_width("0" * 100, style.TEXT, family="DejaVu Sans Mono") / 100
 _START, _END = SPECIAL_TOKENS[CodeTokenizer.visit_start_id : CodeTokenizer.visit_end_id + 1]
@@ -353,6 +366,24 @@ def _draw_legend(axes: Axes, y: float) -> None:
         )
         axes.text(x + 0.27, y + 0.07, name, size=style.SMALL, va="center")
         x += 0.27 + style.text_width(name, style.SMALL) + 0.3
+
+
+def _key_of_chapters(chapters: Sequence[int]) -> list[tuple[int, float, int]]:
+    """The row, the x and the number of each chapter in the key."""
+    places, row, x = [], 0, _MARGIN
+    for chapter in chapters:
+        width = 0.2 + style.text_width(style.chapter_name(chapter), style.SMALL)
+        if x + width > style.WIDTH - _MARGIN:
+            row, x = row + 1, _MARGIN
+        places.append((row, x, chapter))
+        x += width + 0.18
+    return places
+
+
+def _draw_key(axes: Axes, x: float, y: float, chapter: int) -> None:
+    colour = style.chapter_colour(chapter)
+    axes.add_patch(Rectangle((x, y + 0.04), 0.14, 0.14, facecolor=colour, edgecolor=style.MUTED))
+    axes.text(x + 0.2, y + 0.11, style.chapter_name(chapter), size=style.SMALL, va="center")
 
 
 def _write(axes: Axes, x: float, y: float, text: str) -> None:

@@ -91,9 +91,9 @@ def describe_coverage(look: Look, step: int) -> str:
 
 # ---------------------------------------------------------------------- the picture
 
-_BARS, _LABELS, _TOP = 1.15, 1.1, 0.62
+_BARS, _LABELS, _TOP = 1.15, 1.3, 0.66
 _ROW, _HIGHEST_MAP, _LABEL = 0.185, 5.5, 0.15
-_LEFT, _RIGHT = 1.35, 0.12
+_LEFT, _RIGHT = 1.55, 0.12
 
 
 def draw_coverage(look: Look, step: int) -> Picture:
@@ -131,9 +131,7 @@ def draw_coverage(look: Look, step: int) -> Picture:
             weight="bold",
             va="center",
         )
-        picture.text(
-            0.012, 1 - 0.44 / height, _subtitle(look, shown), size=style.SMALL, color=style.MUTED
-        )
+        _draw_key(picture, height, _subtitle(look, shown))
         width = (style.WIDTH - _LEFT - _RIGHT) / style.WIDTH
         left = _LEFT / style.WIDTH
         bars = picture.add_axes(
@@ -152,11 +150,27 @@ def _most_looked_at(look: Look) -> np.ndarray:
 
 
 def _subtitle(look: Look, shown: Sequence[int]) -> str:
-    text = "dark: spent before this step; light: spent by it"
+    text = "rows below: all steps"
     n_words = len(look.source)
     if len(shown) < n_words:
-        text += f"; {len(shown)} of {n_words} words, those that are looked at most"
+        text += f"; {len(shown)} of {n_words} words, the most looked at"
     return text
+
+
+def _draw_key(picture: Picture, height: float, rest: str) -> None:
+    """What the two colours of the bars mean, and a few words more, in one line."""
+    x, y = 0.09, 1 - 0.47 / height
+    entries = {SPENT: "coverage: spent before", NOW: "attention of this step"}
+    look = {"edgecolor": style.INK, "linewidth": 0.6, "transform": picture.transFigure}
+    words = {"size": style.SMALL, "color": style.MUTED, "va": "center"}
+    for colour, meaning in entries.items():
+        corner = x / style.WIDTH, y - 0.06 / height
+        picture.add_artist(
+            Rectangle(corner, 0.2 / style.WIDTH, 0.12 / height, facecolor=colour, **look)
+        )
+        picture.text((x + 0.26) / style.WIDTH, y, meaning, **words)
+        x += 0.26 + style.text_width(meaning, style.SMALL) + 0.22
+    picture.text(x / style.WIDTH, y, rest, **words)
 
 
 def _draw_bars(axes: Axes, look: Look, step: int, shown: np.ndarray) -> None:
@@ -199,6 +213,10 @@ def _draw_steps(axes: Axes, look: Look, step: int, shown: np.ndarray) -> None:
         size=style.SMALL,
     )
     axes.tick_params(length=0)
+    axes.set_xlabel("words of the note", size=style.SMALL)
+    axes.set_ylabel("written", size=style.SMALL)
+    across = axes.get_position().width * style.WIDTH
+    axes.yaxis.set_label_coords(-(_LEFT - 0.16) / across, 0.5)
     for side in axes.spines.values():
         side.set_visible(False)
 

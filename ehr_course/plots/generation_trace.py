@@ -226,10 +226,11 @@ def _draw_gate(axes: Axes, y: float, shown: TraceStep) -> float:
     left, right = _MARGIN + _GUTTER, _RIGHT
     middle = left + shown.p_gen * (right - left)
     _label(axes, y + 0.11, "p_gen")
-    copy_colour = matplotlib.colors.to_hex(_COLOURS(0.35))
-    parts = ((left, middle, _BAR_COLOUR), (middle, right, copy_colour))
+    parts = ((left, middle, _BAR_COLOUR), (middle, right, style.PAPER))
     for start, stop, colour in parts:
         axes.add_patch(Rectangle((start, y), stop - start, 0.2, color=colour, linewidth=0))
+    outline = ((left, y), (right, y), (right, y + 0.2), (left, y + 0.2), (left, y))
+    axes.plot(*zip(*outline, strict=True), color=style.MUTED, linewidth=0.9)
     axes.text(
         left, y + 0.31, f"generate {shown.p_gen:.2f}", size=style.SMALL, va="center", ha="left"
     )

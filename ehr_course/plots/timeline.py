@@ -225,7 +225,7 @@ def _draw_axes(axes: Axes, names: list[str], times: Times, first: int) -> None:
     if times.unit == "visit":
         axes.set_xlabel("number of the visit (an admission time is missing)")
     else:
-        axes.set_xlabel(f"each visit, {times.unit} since the first admission")
+        axes.set_xlabel(f"visits in order (not to scale): {times.unit} since the first admission")
 
 
 def _draw_code(axes: Axes, row: int, places: list[int], first: int) -> None:

@@ -24,6 +24,8 @@ def beam_tree(
     tokenizer: Any,
     note: str,
     *,
+    beams: int = 3,
+    length_penalty: float = 1.0,
     max_length: int = 24,
     no_repeat_ngram_size: int = 0,
 ) -> PictureWidget:
@@ -33,6 +35,7 @@ def beam_tree(
         model: any SearchModel, such as PointerGenerator.
         tokenizer: its tokenizer, of words or of pieces.
         note: the text of the note.
+        beams, length_penalty: where the controls begin.
         max_length, no_repeat_ngram_size: as in BeamSettings.
 
     Returns:
@@ -63,8 +66,8 @@ def beam_tree(
         )
 
     label = {"description_width": "initial"}
-    beams = ipywidgets.IntSlider(
-        value=min(3, MOST_BEAMS),
+    beams_slider = ipywidgets.IntSlider(
+        value=min(beams, MOST_BEAMS),
         min=1,
         max=MOST_BEAMS,
         description="beams",
@@ -72,8 +75,8 @@ def beam_tree(
         continuous_update=False,
         style=label,
     )
-    length_penalty = ipywidgets.FloatSlider(
-        value=1.0,
+    penalty_slider = ipywidgets.FloatSlider(
+        value=length_penalty,
         min=0.0,
         max=3.0,
         step=0.5,
@@ -89,4 +92,5 @@ def beam_tree(
         continuous_update=False,
         style=label,
     )
-    return PictureWidget(draw, {"beams": beams, "length_penalty": length_penalty, "step": step})
+    controls = {"beams": beams_slider, "length_penalty": penalty_slider, "step": step}
+    return PictureWidget(draw, controls)

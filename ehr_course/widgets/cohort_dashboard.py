@@ -7,10 +7,13 @@ from collections.abc import Mapping, Sequence
 import ipywidgets
 
 from ehr_course.errors import InputError
-from ehr_course.plots.cohort_dashboard import chapters_of, draw_looks, looks_of
-from ehr_course.plots.style import Picture, chapter_name
+from ehr_course.plots.cohort_dashboard import CohortLook, chapters_of, draw_looks, looks_of
+from ehr_course.plots.style import Picture, chapter_name, chapter_of
 from ehr_course.records import PatientRecord
 from ehr_course.widgets.static import PictureWidget
+
+IN_THE_BOOK = 4
+"""How many chapters can be chosen in the book: every picture makes its page larger."""
 
 
 def cohort_dashboard(
@@ -49,7 +52,17 @@ def cohort_dashboard(
             "cohort": _dropdown("cohort", names, names[0]),
             "chapter": _dropdown("codes", [("all", None), *chapters], None),
         },
+        in_the_book={"chapter": [None, *_most_frequent_chapters(look)]},
     )
+
+
+def _most_frequent_chapters(look: CohortLook) -> list[int]:
+    """The chapters that most codes of the patients lie in, in the order of ICD-9-CM."""
+    weight = dict.fromkeys(chapters_of(look), 0.0)
+    for code, share in zip(look.codes, look.prevalence, strict=True):
+        if (number := chapter_of(code)) is not None:
+            weight[number] += share
+    return sorted(sorted(weight, key=weight.__getitem__)[-IN_THE_BOOK:])
 
 
 def _dropdown(description: str, options: list, value: str | None) -> ipywidgets.Dropdown:

@@ -15,7 +15,7 @@ def notebook(browser: Browser, lab: str) -> Iterator[NotebookPage]:
     cells = (
         "SEED = 0",
         "import torch",
-        "def gradient_of(model)",
+        "# check: where float16 ends",
         "number_line_explorer(gradients)",
     )
     with opened(browser, lab, "15_training_loop", *cells) as notebook:

@@ -10,10 +10,10 @@ import pytest
 from notebook_page import NotebookPage, opened, picture, words
 from playwright.sync_api import Browser, Locator, expect
 
-TRAINING = "pointing = trained(tokenizer, pointer=True)"
+TRAINING = "longer = 400 if PROFILE"
 QUICK_TRAINING = """\
-pointing = trained(tokenizer, pointer=True, steps=25)
-generating = trained(tokenizer, pointer=False, steps=25)"""
+pointing = trained(tokenizer, True, SEED, steps=25)
+generating = trained(wider, False, SEED, steps=25)"""
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def notebook(browser: Browser, lab: str) -> Iterator[NotebookPage]:
         "from collections import defaultdict",
         "real = real_notes() is not None",
         "tokenizer = WordTokenizer.from_texts",
-        "def trained(tokenizer, pointer, ",
+        "def trained(tokenizer, pointer, seed",
         TRAINING,
         "traces = {",
         "generation_trace_player(traces, word",

@@ -1,6 +1,6 @@
 """Lesson 18 in a real JupyterLab: the attention that a prefix gets, as a learner looks at it.
 
-The lesson tunes many prefixes. The explorer shows one at its start, before it is tuned.
+The lesson tunes a prefix. The explorer shows it at its start, before it is tuned.
 """
 
 from collections.abc import Iterator
@@ -10,8 +10,8 @@ from notebook_page import NotebookPage, opened, picture, words
 from playwright.sync_api import Browser, Locator, expect
 
 EXPLORER = "prefix_attention_explorer(tuned"
-TUNING = "tuned, losses = {}, {}"
-NO_TUNING = 'tuned = {"prefix": PrefixTuned(base, PrefixConfig(8), seed=SEED).eval()}'
+TUNING = "train(tuned, learning"
+NO_TUNING = "tuned = PrefixTuned(base, PrefixConfig(8), seed=SEED).eval()"
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,10 @@ from playwright.sync_api import Browser, Locator, expect
 DASHBOARD = "cohort_dashboard(learned_from"
 WRITING = "AS_IT_IS = Sampling()"
 FEWER = """\
-def write(n, sampling=Sampling()):
+AS_IT_IS = Sampling()
+
+
+def write(n, sampling=AS_IT_IS):
     wanted = wanted_like(learned_from, n, seed=SEED)
     options = {"seed": SEED, "sampling": sampling, "batch_size": 512}
     return generate_patients(model, tokenizer, wanted, **options)
@@ -27,9 +30,8 @@ def notebook(browser: Browser, lab: str) -> Iterator[NotebookPage]:
         "SEED = 0",
         "import torch",
         "real = real_data()",
-        "if real:",
         WRITING,
-        "drawn = {",
+        "settings = {",
         DASHBOARD,
     )
     options = {"instead": {WRITING: FEWER}}
@@ -53,9 +55,10 @@ def test_the_cells_run_without_an_error(notebook: NotebookPage, dashboard: Locat
 
 def test_another_cohort_is_another_picture(dashboard: Locator) -> None:
     before = picture(dashboard).get_attribute("src")
-    dashboard.locator("select").first.select_option(label="all three")
-    expect(picture(dashboard)).not_to_have_attribute("src", before)
     expect(words(dashboard)).to_contain_text("all three: R²")
+    dashboard.locator("select").first.select_option(label="as it is")
+    expect(picture(dashboard)).not_to_have_attribute("src", before)
+    expect(words(dashboard)).to_contain_text("as it is: R²")
 
 
 def test_a_chapter_marks_its_codes(dashboard: Locator) -> None:

@@ -91,3 +91,27 @@ def test_an_unbeaten_method_has_a_seed_against_each_other_one(seed):
         assert set(unbeaten) == stays
         sizes = {method: trained for method, trained, _, _ in rows}
         assert unbeaten == sorted(unbeaten, key=sizes.get)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_bias_reaches_a_loss_below_the_lowest(seed):
+    generator = torch.Generator().manual_seed(seed)
+    for logits, labels in lesson_18.LOWEST_LOSS.probes(seed):
+        lowest = lesson_18.LOWEST_LOSS.reference(logits, labels)
+        biases = torch.randn(200, 1, logits.shape[1], generator=generator).double()
+        log_p = (logits.double() + biases).log_softmax(-1)
+        losses = -log_p[:, torch.arange(len(labels)), labels].mean(1)
+        assert losses.min() > lowest - 1e-9
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_at_the_lowest_loss_each_token_is_expected_as_often_as_it_occurs(seed):
+    for logits, labels in lesson_18.LOWEST_LOSS.probes(seed):
+        scores, vocabulary = logits.double(), logits.shape[1]
+        observed = torch.bincount(labels, minlength=vocabulary).double() / len(labels)
+        bias = torch.zeros(vocabulary).double()
+        for _ in range(400):  # along the gradient, with the largest step that is safe
+            bias += 2 * (observed - (scores + bias).softmax(-1).mean(0))
+        loss = torch.nn.functional.cross_entropy(scores + bias, labels).item()
+        assert loss == pytest.approx(lesson_18.LOWEST_LOSS.reference(logits, labels), abs=1e-3)
+        assert set(labels.tolist()) == set(range(vocabulary))

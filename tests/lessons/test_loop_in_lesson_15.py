@@ -21,7 +21,7 @@ def lesson() -> dict[str, Any]:
     cells = [cell for cell in read_source(LESSON).cells if cell.cell_type == "code"]
     parameters, imports = cells[:2]
     assert tags(parameters) == ["parameters"]
-    assert imports.source.startswith("import ")
+    assert imports.source.startswith("# set-up: imports\nimport ")
     names: dict[str, Any] = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("EHR_COURSE_DATA", raising=False)

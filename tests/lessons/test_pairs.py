@@ -17,7 +17,7 @@ from lesson_files import (
     tags,
 )
 
-from course.build import README_PICTURE, README_PICTURE_LESSON, widget_picture
+from course.build import COURSE_MAP, COURSE_MAP_LESSON, course_map
 from course.notebook import as_saved, cell_metadata
 
 each_pair = pytest.mark.parametrize("source", LESSONS + SOLUTIONS, ids=name)
@@ -127,7 +127,8 @@ def test_a_cell_shows_one_picture_with_a_sentence_of_alternative_text(source):
             assert not text.startswith("<"), f"cell {cell.id}: {text}"
 
 
-def test_the_readme_shows_the_widget_of_lesson_07():
-    picture = (ROOT / README_PICTURE).read_bytes()
-    assert picture == widget_picture(ROOT / README_PICTURE_LESSON)
-    assert f"({README_PICTURE.as_posix()})" in (ROOT / "README.md").read_text(encoding="utf-8")
+def test_readme_and_book_show_the_drawing_of_the_course():
+    assert (ROOT / COURSE_MAP).read_bytes() == course_map(ROOT / COURSE_MAP_LESSON)
+    assert f"({COURSE_MAP.as_posix()})" in (ROOT / "README.md").read_text(encoding="utf-8")
+    first_page = (ROOT / "course" / "book" / "index.md").read_text(encoding="utf-8")
+    assert f"(images/{COURSE_MAP.name})" in first_page

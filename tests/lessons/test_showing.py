@@ -13,8 +13,9 @@ import pytest
 from lesson_files import LESSONS, ROOT, name, number, read_source, read_stored, tags
 
 from course.notebook import FOLDED_SECTION, HIDDEN_CODE
+from course.syllabus import load_syllabus
 
-SHOWN = ("00", "07", "08", "09", "10", "11", "12", "13", "14", "20")
+SHOWN = ("00", "07", "08", "09", "10", "11", "12", "13", "14", "15", "16", "17", "18", "19", "20")
 MOST_VISIBLE_LINES = 20
 GLOSSARY = ROOT / "course" / "book" / "glossary.md"
 
@@ -180,3 +181,17 @@ def test_a_lesson_links_each_term_that_it_introduces_to_the_glossary(lesson):
             if here and not any(term.lower().replace("-", " ") in linked for term in terms):
                 missing.append(terms[0])
     assert missing == []
+
+
+@each_lesson
+def test_a_long_lesson_has_one_break_with_a_recap_of_its_own(lesson):
+    minutes = next(one.minutes for one in load_syllabus() if one.number == number(lesson))
+    cells = body(lesson)
+    breaks = [i for i, cell in enumerate(cells) if "break" in cell.metadata.get("tags", [])]
+    assert len(breaks) == (1 if minutes > 110 else 0)
+    for place in breaks:
+        assert 0.25 < place / len(cells) < 0.75, "a break comes near the middle"
+        text = cells[place].source
+        assert text.startswith("## Time for a break\n\n**So far**")
+        assert len(re.findall(r"^- ", text, re.MULTILINE)) in (3, 4)
+        assert "*Run > Run All Above Selected Cell*" in " ".join(text.split())

@@ -192,8 +192,8 @@ def test_many_codes_and_many_visits_are_cut_short():
 @pytest.mark.parametrize(
     ("admitted", "label"),
     [
-        (datetime(2103, 1, 1), "each visit, years since the first admission"),
-        (datetime(2101, 3, 1), "each visit, days since the first admission"),
+        (datetime(2103, 1, 1), "visits in order (not to scale): years since the first admission"),
+        (datetime(2101, 3, 1), "visits in order (not to scale): days since the first admission"),
         (None, "number of the visit (an admission time is missing)"),
     ],
 )

@@ -12,6 +12,8 @@ from torch.nn.functional import cross_entropy
 from transformers import get_cosine_schedule_with_warmup
 
 from ehr_course.exercises.exercise import Arguments, Exercise
+from ehr_course.exercises.loops_to_test import FAULTS as LOOP_FAULTS
+from ehr_course.exercises.loops_to_test import Loop, fault_in
 from ehr_course.exercises.tiny_training import TinyTraining
 from ehr_course.exercises.trainers_to_test import FAULTS, STEPS, Trainers, fault_of
 
@@ -306,4 +308,20 @@ CAPSTONE = Exercise(
     fresh_inputs=2,
 )
 
-EXERCISES = (SCHEDULE, ACCUMULATE, LOSS_SCALING, UNSCALE, RESUME, CAPSTONE)
+
+# 15.7 Find the broken place
+
+
+def _fresh_loop(rng: random.Random) -> Arguments:
+    return (Loop(rng.choice(list(LOOP_FAULTS))),)
+
+
+BROKEN_PLACE = Exercise(
+    id="15.7",
+    reference=fault_in,  # it knows what is wrong, and runs nothing
+    chosen=tuple((Loop(fault),) for fault in LOOP_FAULTS),
+    fresh=_fresh_loop,
+    fresh_inputs=2,
+)
+
+EXERCISES = (SCHEDULE, ACCUMULATE, LOSS_SCALING, UNSCALE, RESUME, CAPSTONE, BROKEN_PLACE)

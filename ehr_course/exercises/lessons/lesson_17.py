@@ -340,4 +340,68 @@ ROUGE_L = Exercise(
 )
 
 
-EXERCISES = (COVERAGE, LOSS, LENGTH_PENALTY, BLOCKING, BEAM_STEP, ROUGE_L)
+# 17.7 Who can still win?
+
+Sums = Sequence[tuple[float, int]]
+
+
+def _can_win(live: Sums, finished: Sums, alpha: float, max_length: int) -> list[int]:
+    """The reference: every length that is left, with every token to come as likely as can be."""
+
+    def beats(total: float, length: int, other: tuple[float, int]) -> bool:
+        # total / lp(length) > other[0] / lp(other[1]), without a division
+        return total * ((5 + other[1]) / 6) ** alpha > other[0] * ((5 + length) / 6) ** alpha
+
+    return [
+        place
+        for place, (total, written) in enumerate(live)
+        if any(
+            all(beats(total, length, other) for other in finished)
+            for length in range(written + 1, max_length + 1)
+        )
+    ]
+
+
+def _scores(some: Sums, alpha: float, length: int | None = None) -> list[float]:
+    return [total / ((5 + (length or n)) / 6) ** alpha for total, n in some]
+
+
+def _fresh_live(rng: random.Random) -> Arguments:
+    while True:
+        n = rng.randint(2, 7)
+        max_length = n + rng.randint(1, 9)
+        live = [(-rng.randint(20, 400) / 100, n) for _ in range(rng.randint(2, 4))]
+        finished = [
+            (-rng.randint(20, 300) / 100, rng.randint(2, n)) for _ in range(rng.randint(0, 3))
+        ]
+        alpha = rng.choice([0.0, 0.5, 1.0, 1.5])
+        bounds = _scores(live, alpha, max_length)
+        if _apart([*bounds, *_scores(finished, alpha)]):
+            return live, finished, alpha, max_length
+
+
+CAN_STILL_WIN = Exercise(
+    id="17.7",
+    reference=_can_win,
+    chosen=(
+        ([(-0.75, 4), (-3.25, 4), (-1.75, 4)], [(-1.5, 4)], 1.0, 13),
+        ([(-1.5, 3), (-1.75, 3), (-2.6, 3), (-4.0, 3)], [(-1.6, 3)], 1.0, 13),
+        ([(-2.9, 6), (-1.75, 6), (-2.2, 6)], [(-2.0, 3), (-2.4, 6), (-1.95, 2)], 1.0, 7),
+        ([(-0.9, 4), (-1.1, 4)], [(-1.0, 3)], 0.0, 12),
+        # As good as the best finished one is not better.
+        ([(-1.0, 4), (-0.75, 4)], [(-1.0, 3)], 0.0, 12),
+        ([(-2.0, 2), (-5.0, 2)], [], 1.0, 9),
+        ([(-2.6, 5), (-3.4, 5), (-1.1, 5)], [(-1.2, 2), (-1.3, 5)], 2.0, 9),
+        ([(-1.9, 7), (-2.3, 7), (-1.3, 7)], [(-1.35, 3), (-1.5, 6)], 0.5, 8),
+        ([(-3.1, 5), (-2.4, 5)], [(-0.6, 4), (-2.9, 5)], 1.0, 7),
+        ([(-2.6, 5), (-3.4, 5), (-1.1, 5)], [(-1.2, 2)], 2.0, 9),
+        ([(-2.2, 4), (-1.5, 4)], [(-1.35, 3)], 0.5, 13),
+        # Of two finished ones the less probable has the better score.
+        ([(-2.1, 8), (-1.9, 8)], [(-1.2, 1), (-1.6, 7)], 1.0, 9),
+        ([(-2.3, 8), (-3.3, 8)], [(-1.4, 1), (-1.9, 7)], 1.0, 16),
+    ),
+    fresh=_fresh_live,
+)
+
+
+EXERCISES = (COVERAGE, LOSS, LENGTH_PENALTY, BLOCKING, BEAM_STEP, ROUGE_L, CAN_STILL_WIN)

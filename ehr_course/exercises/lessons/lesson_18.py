@@ -9,6 +9,9 @@ import statistics
 from collections.abc import Sequence
 from functools import cache
 
+import numpy as np
+import scipy.optimize
+import scipy.special
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -365,4 +368,69 @@ WINS = Exercise(
 )
 
 
-EXERCISES = (PREFIX_ATTENTION, PER_LAYER, COUNTS, FOLD, WINS)
+# 18.6 How low can a bias go
+
+
+def _lowest_loss(logits: Tensor, labels: Tensor) -> float:
+    """The reference: SciPy finds the minimum of a convex function, in float64."""
+    scores, wanted = logits.double().numpy(), labels.numpy()
+    one_hot = np.eye(scores.shape[1])[wanted]
+
+    def loss(bias: np.ndarray) -> tuple[float, np.ndarray]:
+        moved = scores + bias
+        log_p = moved - scipy.special.logsumexp(moved, axis=1, keepdims=True)
+        gradient = (np.exp(log_p) - one_hot).mean(axis=0)
+        return -(log_p * one_hot).sum(axis=1).mean(), gradient
+
+    start = np.zeros(scores.shape[1])
+    found = scipy.optimize.minimize(loss, start, jac=True, method="BFGS", options={"gtol": 1e-7})
+    return float(found.fun)
+
+
+def _record(rng: random.Random, rows: int, vocabulary: int, *, largest: float) -> Arguments:
+    """Scores, and labels among which every token stands once at least."""
+    # One token is as frequent as all others together, and the model does not know it.
+    often = rng.randrange(vocabulary)
+    labels = [*range(vocabulary)]
+    while len(labels) < rows:
+        labels.append(often if rng.random() < 0.5 else rng.randrange(vocabulary))
+    rng.shuffle(labels)
+    return _numbers(rng, rows, vocabulary, largest=largest), torch.tensor(labels)
+
+
+def _fresh_record(rng: random.Random) -> Arguments:
+    vocabulary = rng.randint(2, 5)
+    return _record(rng, rng.randint(8, 14), vocabulary, largest=rng.choice((1.0, 2.0)))
+
+
+LOWEST_LOSS = Exercise(
+    id="18.6",
+    reference=_lowest_loss,
+    chosen=(
+        (torch.zeros(4, 2), torch.tensor([0, 0, 0, 1])),
+        # The model is wrong by a bias alone: 2 for the first token.
+        (torch.tensor([[2.0, 0.0]] * 4), torch.tensor([0, 1, 1, 1])),
+        # It knows which rows are which, and is too sure of one token.
+        (
+            torch.tensor([[4.0, 0.0, 1.0], [3.0, 1.5, 0.0], [3.5, 0.0, 2.5], [4.0, 1.0, 1.0]]),
+            torch.tensor([0, 1, 2, 0]),
+        ),
+        # As frequent as the model expects, and not where it expects them: nothing to gain.
+        (torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([1, 0])),
+        _record(random.Random(1), 12, 4, largest=2.0),
+        # It is sure of itself, so that a correction goes only part of the way.
+        _record(random.Random(2), 10, 3, largest=7.0),
+        _record(random.Random(3), 14, 5, largest=1.0),
+        # One score for all tokens of a row changes nothing.
+        (
+            torch.tensor([[7.0, 5.0, 6.0], [-5.0, -4.0, -7.0], [50.0, 52.0, 51.0]] * 2),
+            torch.tensor([1, 1, 2, 1, 0, 1]),
+        ),
+    ),
+    fresh=_fresh_record,
+    tolerance=1e-3,
+    fresh_inputs=3,
+)
+
+
+EXERCISES = (PREFIX_ATTENTION, PER_LAYER, COUNTS, FOLD, WINS, LOWEST_LOSS)

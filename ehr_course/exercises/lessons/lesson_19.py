@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from statistics import fmean
 
 import numpy as np
@@ -387,4 +388,107 @@ REPORT = Exercise(
 )
 
 
-EXERCISES = (SAMPLING, DISTANCE, VALIDITY, PERPLEXITY, PRIVACY, REPORT)
+# 19.7 What may come next?
+
+_OPEN, _CLOSE, _END = "<v>", "<\\v>", "<EOS>"
+
+
+def _may_come_next(
+    written: Sequence[str], codes: Sequence[str], needed: Sequence[str], most: int
+) -> set[str]:
+    """The reference: whether a record can be finished is found by trying to finish it."""
+
+    @cache
+    def can_end(visit: frozenset[str] | None, visits: bool, missing: frozenset, room: int) -> bool:
+        if room <= 0:
+            return False
+        if visit is None:
+            ends = visits and not missing
+            return ends or can_end(frozenset(), visits, missing, room - 1)
+        if visit and can_end(None, True, missing, room - 1):
+            return True
+        return any(
+            can_end(visit | {code}, visits, missing - {code}, room - 1)
+            for code in codes
+            if code not in visit
+        )
+
+    visit, visits, missing = None, False, frozenset(needed)
+    for token in written[1:]:
+        if token == _OPEN:
+            visit = frozenset()
+        elif token == _CLOSE:
+            visit, visits = None, True
+        else:
+            visit, missing = visit | {token}, missing - {token}
+    room = most - len(written) - 1  # after the next token
+    found = set()
+    if visit is None:
+        if visits and not missing and room >= 0:
+            found.add(_END)
+        if can_end(frozenset(), visits, missing, room):
+            found.add(_OPEN)
+        return found
+    if visit and can_end(None, True, missing, room):
+        found.add(_CLOSE)
+    for code in codes:
+        if code not in visit and can_end(visit | {code}, visits, missing - {code}, room):
+            found.add(code)
+    return found
+
+
+def _record(words: str) -> list[str]:
+    r"""The tokens of a record: its visits in brackets, the last one perhaps still open."""
+    return ["<BOS>", *(_OPEN if w == "[" else _CLOSE if w == "]" else w for w in words.split())]
+
+
+def _fresh_record(rng: random.Random) -> Arguments:
+    codes = rng.sample(_CODES, rng.randint(2, 4))
+    needed = rng.sample(codes, rng.choice((0, 0, 1, 1, 2)))
+    most = rng.randint(len(needed) + 5, 12)
+    written = ["<BOS>"]
+    for _ in range(rng.randint(0, most)):
+        tokens = sorted(_may_come_next(written, codes, needed, most) - {_END})
+        if not tokens:
+            break
+        written.append(rng.choice(tokens))
+    return written, codes, needed, most
+
+
+NEXT = Exercise(
+    id="19.7",
+    reference=_may_come_next,
+    chosen=(
+        (_record(""), ["4280", "4019"], [], 9),
+        (_record("["), ["4280", "4019"], [], 9),
+        (_record("[ 4280"), ["4280", "4019"], [], 9),
+        (_record("[ 4280 ]"), ["4280", "4019"], [], 12),
+        (_record("[ 4280 ] ["), ["4280", "4019"], [], 12),
+        (_record("[ 4280 ] [ 4019"), ["4280", "4019", "486"], [], 12),
+        # The limit: what may come leaves room for what has to follow.
+        (_record("[ 4280"), ["4280", "4019"], [], 5),
+        (_record("[ 4280"), ["4280", "4019"], [], 6),
+        (_record("[ 4280 ]"), ["4280", "4019"], [], 5),
+        (_record("[ 4280 ]"), ["4280", "4019"], [], 7),
+        (_record("[ 4280 ]"), ["4280", "4019"], [], 8),
+        (_record("[ 4280 4019"), ["4280", "4019"], [], 8),
+        # Codes that have to come.
+        (_record("[ 4280 ]"), ["4280", "4019"], ["4019"], 9),
+        (_record("[ 4280 ]"), ["4280", "4019"], ["4280"], 9),
+        (_record("[ 4280 ] [ 4019"), ["4280", "4019"], ["4280"], 9),
+        (_record("[ 4280"), ["4280", "4019", "486"], ["4019"], 6),
+        (_record("[ 4280"), ["4280", "4019", "486"], ["4019"], 7),
+        (_record("[ 4280"), ["4280", "4019", "486"], ["4019"], 8),
+        (_record("[ 4280"), ["4280", "4019", "486"], ["4019"], 9),
+        (_record("["), ["4280", "4019", "486"], ["4019", "486"], 6),
+        (_record("["), ["4280", "4019", "486"], ["4019", "486"], 7),
+        (_record("[ 4019"), ["4280", "4019", "486"], ["4019", "486"], 9),
+        (_record("[ 4280 ]"), ["4280", "4019", "486"], ["4019", "486"], 9),
+        (_record("[ 4280 ] [ 4019"), ["4280", "4019", "486"], ["4019", "486"], 9),
+    ),
+    fresh=_fresh_record,
+    fresh_inputs=60,
+)
+
+
+EXERCISES = (SAMPLING, DISTANCE, VALIDITY, PERPLEXITY, PRIVACY, REPORT, NEXT)

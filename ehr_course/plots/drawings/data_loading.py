@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 _ROW = 0.2
-_TINTS = ("#cfe3e8", "#eceff1", "#8fb9c9", "#f7fafb")
+_TINTS = ("#cfe3e8", "#e9dcc9", "#8fb9c9", "#f6efe2")
 """The paper of a patient's first stay, second, and so on: neighbours differ in grey."""
 
 _ZERO = str(0)
@@ -57,7 +57,7 @@ def draw_tables(
     codes = diagnoses.filter(diagnoses["hadm_id"].is_in(ids))
     codes = codes.drop("row_id", "subject_id", strict=False)
     canvas = Canvas(
-        2.55 + _ROW * (1 + min(codes.height, most_rows)),
+        2.61 + _ROW * (1 + min(codes.height, most_rows)),
         "Three tables hold one patient",
         f"Patient {record.subject_id} in three tables: {style.count(person.height, 'row')} of "
         f"PATIENTS, {stays.height} of ADMISSIONS, {codes.height} of DIAGNOSES_ICD. Lines by "
@@ -81,15 +81,17 @@ def draw_tables(
     for hadm_id, row in zip(codes["hadm_id"], far.rows, strict=False):
         if hadm_id in shown:
             _tie(canvas, shown[hadm_id], row)
-    low = max(here.bottom, there.bottom, far.bottom) + 0.62
+    low = max(here.bottom, there.bottom, far.bottom) + 0.68
     boxes = _record(canvas, record, low, [tint[hadm_id] for hadm_id in ids])
-    for table, box, at, what in (
-        (here, boxes[0], boxes[0].middle[0], "sex and birth"),
-        (there, boxes[1], 3.75, "visits in order of time; the first gives the age"),
-        (far, boxes[1], 6.3, "codes in order of SEQ_NUM"),
+    over = low - 0.12  # where the bracket over all visits lies
+    for table, end, at, what in (
+        (here, low, boxes[0].middle[0], "sex, date of birth"),
+        (there, over, 3.75, "visits in order of time; the first gives the age"),
+        (far, over, 6.3, "codes in order of SEQ_NUM"),
     ):
-        canvas.arrow((at, table.bottom + 0.06), (at, box.y - 0.04), colour=style.INK)
-        canvas.label((at, low - 0.32), what, colour=style.INK, align="center", on_line=True)
+        canvas.arrow((at, table.bottom + 0.06), (at, end - 0.04), colour=style.INK)
+        canvas.label((at, low - 0.37), what, colour=style.INK, align="center", on_line=True)
+    canvas.bracket(boxes[1].x, boxes[-1].right, low - 0.04, "", above=True, colour=style.INK)
     return canvas.finish()
 
 

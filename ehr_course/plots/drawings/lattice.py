@@ -59,12 +59,14 @@ def draw_lattice(text: str, scores: Mapping[str, float], best: Sequence[str]) ->
     y = canvas.top + 0.3 + 0.4 * n_lanes
     best_edges, trap_edges = _edges(best), _edges(longest_first)
 
-    def line(start: int, end: int) -> dict:
-        if (start, end) in best_edges:
-            return {"colour": style.INK, "thick": 2.6}
-        if (start, end) in trap_edges:
-            return {"colour": WARNING, "thick": 1.6, "dashed": True}
-        return {"colour": style.NO_CHAPTER, "thick": 1.0}
+    solid = {"colour": style.INK, "thick": 2.6}
+    dashed = {"colour": WARNING, "thick": 1.6, "dashed": True}
+
+    def lines(start: int, end: int) -> list[dict]:
+        """How a piece is drawn: a line for each of the two paths that takes it, or a pale one."""
+        taken = [(solid, best_edges), (dashed, trap_edges)]
+        own = [look for look, edges in taken if (start, end) in edges]
+        return own or [{"colour": style.NO_CHAPTER, "thick": 1.0}]
 
     def words(start: int, end: int, at: tuple[float, float]) -> None:
         piece = text[start:end]
@@ -72,7 +74,7 @@ def draw_lattice(text: str, scores: Mapping[str, float], best: Sequence[str]) ->
         written = canvas.label(
             at,
             f"{piece} {scores[piece]:.1f}",
-            colour=line(start, end)["colour"] if on_path else style.MUTED,
+            colour=lines(start, end)[0]["colour"] if on_path else style.MUTED,
             weight="bold" if (start, end) in best_edges else "normal",
             align="center",
             mono=True,
@@ -83,10 +85,11 @@ def draw_lattice(text: str, scores: Mapping[str, float], best: Sequence[str]) ->
     for (start, end), lane in lanes.items():
         up = y - 0.4 * (lane + 1) - 0.1
         x0, x1 = left + start * step, left + end * step
-        canvas.path(
-            [(x0 + 0.03, y - node / 2), (x0 + 0.2, up), (x1 - 0.2, up), (x1 - 0.03, y - node / 2)],
-            **line(start, end),
-        )
+        low = y - node / 2
+        for look in lines(start, end):
+            canvas.path(
+                [(x0 + 0.03, low), (x0 + 0.2, up), (x1 - 0.2, up), (x1 - 0.03, low)], **look
+            )
         # Lines of higher lanes rise from the nodes in between: the words keep clear of them.
         risers = {left + at * step for edge, over in lanes.items() if over > lane for at in edge}
         half = (
@@ -98,7 +101,8 @@ def draw_lattice(text: str, scores: Mapping[str, float], best: Sequence[str]) ->
         words(start, end, (clear[0] if clear else places[0], up))
     for place in range(len(text)):
         x0, x1 = left + place * step, left + (place + 1) * step
-        canvas.arrow((x0 + node / 2, y), (x1 - node / 2, y), **line(place, place + 1))
+        for look in lines(place, place + 1):
+            canvas.arrow((x0 + node / 2, y), (x1 - node / 2, y), **look)
         words(place, place + 1, ((x0 + x1) / 2, y))
     passed = {0} | {end for _, end in best_edges}
     for place, value in enumerate(sums):
@@ -113,9 +117,8 @@ def draw_lattice(text: str, scores: Mapping[str, float], best: Sequence[str]) ->
         canvas.label((x, y + 0.34), f"{value:.1f}", align="center", mono=True, colour=style.INK)
     canvas.label((MARGIN, y + 0.34), "best sum\nup to here", vertical="center")
     y += 0.78
-    entries = [("best", best, sums[-1], {"colour": style.INK, "thick": 2.6})]
+    entries = [("best", best, sums[-1], solid)]
     if trap:
-        dashed = {"colour": WARNING, "thick": 1.6, "dashed": True}
         entries.append(("longest piece first", longest_first, other, dashed))
     for name, pieces, total, look in entries:
         canvas.arrow((left, y), (left + 0.4, y), **look)

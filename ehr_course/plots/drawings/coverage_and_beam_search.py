@@ -1,0 +1,238 @@
+"""The drawings of lesson 17 on repetition: what is copied, what it costs, what training does."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from ehr_course.plots import style
+from ehr_course.plots.bars import draw_bars
+from ehr_course.plots.coverage_player import Look
+from ehr_course.plots.drawings.canvas import FILLS, MARGIN, WARNING, Canvas
+from ehr_course.plots.style import Picture
+
+MOST_WORDS = 14
+"""How many words of a list have room one below the other."""
+
+
+class Written(NamedTuple):
+    """How good the summaries of one model are.
+
+    Attributes:
+        repeated: the share of the drugs written that are repetitions.
+        named: the share of the drugs of the note that are named.
+        exact: the share of the lists that are right from beginning to end.
+    """
+
+    repeated: float
+    named: float
+    exact: float
+
+
+def _short(word: str, most: int = 15) -> str:
+    return word if len(word) <= most else f"{word[: most - 1]}…"
+
+
+# ---------------------------------------------------------------------- the lesson
+
+_ROW, _COLUMN = 0.27, 1.32
+_REMEDIES = {
+    "what it has read": "longer lists to learn from",
+    "where it looks": "a record of earlier looks: coverage",
+    "what it may write": "several summaries at a time: beam\nsearch; no run of words twice",
+    "what you count": "repeated, named, exact; ROUGE",
+}
+
+
+def draw_lesson(note: Sequence[str], written: Sequence[str]) -> Picture:
+    """Draw which word of a list each written word was copied from, and where one can step in.
+
+    Args:
+        note: the words of the list, no two of them equal.
+        written: the words of the summary; one that the list lacks stands alone.
+    """
+    note, written = list(note)[:MOST_WORDS], list(written)[:MOST_WORDS]
+    again = [word in written[:place] for place, word in enumerate(written)]
+    missing = [word for word in note if word not in written]
+    twice = [word for word, times in Counter(written).items() if times > 1]
+    fault = (
+        f"{len(written)} drugs written for {len(note)}: {len(twice)} come twice, "
+        f"{len(missing)} never come"
+    )
+    canvas = Canvas(
+        max(3.7, 0.95 + _ROW * max(len(note), len(written))),
+        fault,
+        f"A list of {len(note)} drugs beside the {len(written)} that a model writes, with a line "
+        f"from each to its copy. Twice: {', '.join(twice) or 'none'}. "
+        f"Never: {', '.join(missing) or 'none'}. Beside them the four places to step in.",
+    )
+    top, left, right = canvas.top + 0.24, MARGIN + 0.22, MARGIN + 2.5
+    canvas.label((left, top - 0.13), "the note", colour=style.INK, weight="bold")
+    canvas.label((right, top - 0.13), "the summary", colour=style.INK, weight="bold")
+    boxes = {}
+    for place, word in enumerate(note):
+        y = top + place * _ROW
+        boxes[word] = canvas.box(
+            left,
+            y,
+            _COLUMN,
+            _ROW - 0.05,
+            _short(word),
+            size=style.SMALL,
+            mono=True,
+            dashed=word in missing,
+            fill="paper" if word in missing else "code",
+        )
+        canvas.label((left - 0.06, y + _ROW / 2 - 0.02), f"{place + 1}", align="right")
+    for place, (word, back) in enumerate(zip(written, again, strict=True)):
+        y = top + place * _ROW
+        box = canvas.box(
+            right,
+            y,
+            _COLUMN,
+            _ROW - 0.05,
+            _short(word),
+            size=style.SMALL,
+            mono=True,
+            fill="trap" if back else "code",
+            edge=WARNING if back else style.MUTED,
+        )
+        if word in boxes:
+            look = {"colour": WARNING, "dashed": True} if back else {"colour": style.MUTED}
+            start, end = boxes[word].side("right"), box.side("left")
+            canvas.arrow((start[0] + 0.02, start[1]), (end[0] - 0.02, end[1]), **look)
+        if back:
+            canvas.label((box.right + 0.06, box.middle[1]), "again", colour=WARNING)
+    x = right + _COLUMN + 0.68
+    canvas.label((x, top - 0.13), "where you can step in", colour=style.INK, weight="bold")
+    step = 0.69
+    for place, (name, remedy) in enumerate(_REMEDIES.items()):
+        y = top + place * step
+        canvas.box(x, y, style.WIDTH - MARGIN - x, step - 0.09, fill="quiet")
+        canvas.label((x + 0.08, y + 0.13), name, colour=style.INK)
+        canvas.label((x + 0.08, y + 0.23), remedy, vertical="top")
+    return canvas.finish()
+
+
+# ---------------------------------------------------------------------- the coverage loss
+
+_SPENT, _NOW = "#35608d", "#fde725"  # those of the coverage player
+
+
+def draw_overlap(look: Look, steps: Sequence[int]) -> Picture:
+    """Draw attention over coverage at two steps: what both share is what a step costs.
+
+    Args:
+        look: a summary and where the model looked; 16 words of its note at most are drawn.
+        steps: two of its steps, from 0.
+    """
+    steps = sorted(steps)
+    costs = [float(look.repeated[step]) for step in steps]
+    said = [
+        f"step {step + 1} (“{look.written[step]}”) costs {cost:.2f}"
+        for step, cost in zip(steps, costs, strict=True)
+    ]
+    title = " and ".join(said)
+    canvas = Canvas(
+        3.35,
+        f"{title[0].upper()}{title[1:]}",
+        f"Bars of coverage and attention for each word of the note at two steps. What both bars "
+        f"share, added up over the words: {'; '.join(said)}.",
+    )
+    canvas.key(
+        MARGIN, canvas.top + 0.03, {_SPENT: "coverage: spent before", _NOW: "attention now"}
+    )
+    canvas.box(4.0, canvas.top - 0.04, 0.2, 0.14, edge=WARNING, hatched=True, rounded=False)
+    canvas.label((4.27, canvas.top + 0.03), "in both: the cost")
+    shown = np.sort(np.argsort(-look.attention.sum(axis=0), kind="stable")[:16])
+    highest = max(1.0, *(float(look.coverage[step].max()) for step in steps))
+    width = 3.12
+    for place, (step, cost) in enumerate(zip(steps, costs, strict=True)):
+        axes = canvas.plot(
+            0.62 + place * (width + 0.5),
+            canvas.top + 0.48,
+            width,
+            1.3,
+            f"step {step + 1} writes “{_short(look.written[step])}”: {cost:.2f}",
+        )
+        _draw_shared(axes, look.coverage[step, shown], look.attention[step, shown])
+        axes.set_ylim(0, highest * 1.05)
+        axes.set_xlim(-0.6, len(shown) - 0.4)
+        axes.set_xticks(range(len(shown)), [_short(look.source[i]) for i in shown], rotation=90)
+        if place == 0:
+            axes.set_ylabel("attention")
+    return canvas.finish()
+
+
+def _draw_shared(axes: Axes, spent: np.ndarray, now: np.ndarray) -> None:
+    """Draw two bars of each word behind each other, and what they share on top."""
+    places = np.arange(len(spent))
+    draw_bars(axes, places, spent, thickness=0.8, facecolor=_SPENT)
+    edge = {"edgecolor": style.INK, "linewidth": 0.6}
+    draw_bars(axes, places, now, thickness=0.5, facecolor=_NOW, **edge)
+    shared = np.minimum(spent, now)
+    look = {"facecolor": FILLS["trap"], "edgecolor": WARNING, "linewidth": 0.8, "hatch": "////"}
+    some = shared > 0.02
+    if some.any():
+        draw_bars(axes, places[some], shared[some], thickness=0.5, **look)
+
+
+# ---------------------------------------------------------------------- what training changes
+
+
+def draw_seeds(found: Mapping[str, Sequence[Written]]) -> Picture:
+    """Draw what each training of each kind of model wrote: a dot for each seed.
+
+    Args:
+        found: for each kind of model, the result of each seed; seeds in the same order. The last
+            kind is the one that has learned from other data.
+    """
+    kinds = list(found)
+    means = {
+        kind: (np.mean([one.repeated for one in some]), np.mean([one.named for one in some]))
+        for kind, some in found.items()
+    }
+    n_seeds = len(found[kinds[0]])
+    said = "; ".join(
+        f"{kind}: {repeated:.0%} repeated, {named:.0%} named"
+        for kind, (repeated, named) in means.items()
+    )
+    last = kinds[-1]
+    canvas = Canvas(
+        1.55 + 0.52 * len(kinds),
+        f"Drugs named: {means[kinds[0]][1]:.0%} without coverage, {means[kinds[-2]][1]:.0%} with, "
+        f"{means[last][1]:.0%} from longer lists",
+        f"For each of {len(kinds)} kinds of training a dot for each of {n_seeds} seeds, and a "
+        f"line at the mean. {said}.",
+        subtitle=f"A dot is a training, {n_seeds} seeds from above to below; the line is their "
+        "mean. Hollow: longer lists.",
+    )
+    top, height, width = canvas.top + 0.3, 0.52 * len(kinds), 2.5
+    for column, measure in enumerate(("repeated", "named")):
+        axes = canvas.plot(
+            1.75 + column * (width + 0.6),
+            top,
+            width,
+            height,
+            f"drugs that are {measure}" if column == 0 else f"drugs of the note {measure}",
+        )
+        for row, kind in enumerate(kinds):
+            values = [getattr(one, measure) for one in found[kind]]
+            lanes = row + 0.17 * (np.arange(n_seeds) - (n_seeds - 1) / 2)
+            axes.plot([np.mean(values)] * 2, [row - 0.36, row + 0.36], color=style.INK, lw=1.6)
+            colour = style.PAPER if kind == last else FILLS["code"]
+            axes.scatter(values, lanes, s=22, color=colour, edgecolor=FILLS["code"], zorder=4)
+        most = max(one.repeated for some in found.values() for one in some)
+        axes.set_xlim(
+            *((-0.03 * max(most, 0.1), 1.1 * max(most, 0.1)) if column == 0 else (0.4, 1.03))
+        )
+        axes.set_ylim(len(kinds) - 0.5, -0.5)
+        axes.set_yticks([])
+        axes.xaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
+    for row, kind in enumerate(kinds):
+        canvas.label((1.66, top + 0.52 * (row + 0.5)), kind, align="right", colour=style.INK)
+    return canvas.finish()

@@ -1,0 +1,174 @@
+"""The drawings of lesson 19 about patients: impossible codes, what may be read, neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ehr_course.plots import style
+from ehr_course.plots.drawings.canvas import FILLS, MARGIN, WARNING, Canvas
+from ehr_course.plots.style import Picture
+
+
+def draw_impossible(flags: Sequence[Sequence[Sequence[bool]]]) -> Picture:
+    """Draw patients as rows of visits, visits as rows of codes, and mark the impossible ones.
+
+    Args:
+        flags: for each patient, each visit and each code, whether age or sex rules it out.
+    """
+    codes = [flag for visits in flags for visit in visits for flag in visit]
+    visits = [any(visit) for patient in flags for visit in patient]
+    people = [any(map(any, patient)) for patient in flags]
+    counts = [(sum(part), len(part)) for part in (codes, visits, people)]
+    shares = [bad / n for bad, n in counts]
+    cell, gap, row = 0.105, 0.09, 0.19
+    widths = [
+        sum(len(visit) for visit in patient) * cell + gap * (len(patient) - 1) for patient in flags
+    ]
+    columns = max(1, min(4, int((style.WIDTH - 2 * MARGIN) / (max(widths) + 0.25))))
+    per_column = -(-len(flags) // columns)
+    names = ("codes", "visits", "patients")
+    said = ", ".join(f"{share:.1%} of {name}" for name, share in zip(names, shares, strict=True))
+    canvas = Canvas(
+        1.35 + row * per_column,
+        f"Three true numbers: {said}",
+        f"{len(flags)} patients as rows of small boxes, a box for a code. Dark boxes are "
+        "impossible: "
+        + ", ".join(f"{bad} of {n} {name}" for name, (bad, n) in zip(names, counts, strict=True))
+        + ".",
+        subtitle="A row is a patient, a gap separates visits, a box is a code; dark: impossible",
+    )
+    across = (canvas.width - 2 * MARGIN) / columns
+    for number, patient in enumerate(flags):
+        x = MARGIN + across * (number // per_column)
+        y = canvas.top + 0.1 + row * (number % per_column)
+        for visit in patient:
+            for bad in visit:
+                canvas.box(x, y, cell, 0.13, fill="mask" if bad else "encoder", rounded=False)
+                x += cell
+            x += gap
+    bottom = canvas.top + 0.1 + row * per_column + 0.2
+    text = "    ".join(
+        f"{name}: {bad} of {n}" for name, (bad, n) in zip(names, counts, strict=True)
+    )
+    canvas.label((MARGIN, bottom), text, colour=style.INK, size=style.TEXT)
+    return canvas.finish()
+
+
+# ---------------------------------------------------------------------- what may be read
+
+
+def draw_leak(codes: Sequence[int], scored: int, perplexities: Mapping[str, float]) -> Picture:
+    """Draw what a model reads while one visit is scored: the record itself, or the past alone.
+
+    Args:
+        codes: how many codes each visit of a patient has.
+        scored: which visit is scored.
+        perplexities: "leak" and "honest": what the two ways of reading give.
+    """
+    leak, honest = perplexities["leak"], perplexities["honest"]
+    canvas = Canvas(
+        3.0,
+        f"Reading what is scored makes a perplexity of {leak:.1f} out of {honest:.1f}",
+        f"A patient with {len(codes)} visits, of which visit {scored + 1} is scored. With a leak "
+        f"the encoder reads all visits: perplexity {leak:.1f}. Without one only earlier visits "
+        f"are read: {honest:.1f}.",
+        subtitle=f"{style.count(len(codes), 'visit')} of a patient, visit {scored + 1} is scored; "
+        "the perplexities are those of all patients that were tried",
+    )
+    left, gap = 1.3, 0.16
+    cell = min(0.3, (4.6 - gap * (len(codes) - 1)) / sum(codes))
+    for number, (name, value) in enumerate(
+        (("leak", leak), ("honest", honest)),
+    ):
+        y = canvas.top + 0.42 + 1.02 * number
+        words = "a leak" if name == "leak" else "no leak"
+        canvas.label((MARGIN, y + 0.17), words, colour=style.INK, weight="bold", size=style.TEXT)
+        x = left
+        for i, n in enumerate(codes):
+            start = x
+            past, here = i < scored, i == scored
+            read = name == "leak" or past
+            fill = "trap" if here and read else "encoder" if past else "quiet"
+            if read and not past and not here:
+                fill = "trap"
+            for _ in range(n):
+                canvas.box(x, y, cell, 0.34, fill=fill, rounded=False, hatched=here)
+                x += cell
+            what = "scored" if here else ("read" if read else "hidden")
+            if here and read:
+                what = "read and scored"
+            at = (start + x) / 2
+            canvas.label((at, y + 0.48), what, align="center",
+                         colour=WARNING if fill == "trap" else style.INK)  # fmt: skip
+            if not number:
+                canvas.label((at, y - 0.12), f"visit {i + 1}", align="center")
+            x += gap
+        canvas.label((canvas.width - MARGIN, y + 0.17), f"perplexity {value:.1f}",
+                     align="right", colour=style.INK, weight="bold", size=style.TEXT)  # fmt: skip
+    return canvas.finish()
+
+
+# ---------------------------------------------------------------------- neighbours
+
+
+def _nearest(some: np.ndarray, others: np.ndarray, alone: bool) -> tuple[np.ndarray, np.ndarray]:
+    far = np.linalg.norm(some[:, None] - others[None], axis=-1)
+    if alone:
+        np.fill_diagonal(far, np.inf)
+    return far.min(axis=1), far.argmin(axis=1)
+
+
+def draw_neighbours(cohorts: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> Picture:
+    """Draw real and synthetic patients as points of a plane, each with its nearest neighbour.
+
+    Args:
+        cohorts: by name, real and synthetic points, float (patients, 2) each, equally many.
+    """
+    accuracies, lines = {}, {}
+    for name, (real, synthetic) in cohorts.items():
+        both = np.concatenate([real, synthetic])
+        lines[name] = [(both[i], both[j]) for i, j in enumerate(_nearest(both, both, True)[1])]
+        sides = []
+        for one, other in ((real, synthetic), (synthetic, real)):
+            own, away = _nearest(one, one, True)[0], _nearest(one, other, False)[0]
+            sides.append(float(((own < away) + 0.5 * (own == away)).mean()))
+        accuracies[name] = sum(sides) / len(sides)
+    canvas = Canvas(
+        3.35,
+        "The nearest neighbour tells copies from strangers",
+        "Real patients (dots) and synthetic ones (diamonds) in a plane, a line from each to the "
+        "nearest patient. Adversarial accuracy: "
+        + ", ".join(f"{name} {value:.2f}" for name, value in accuracies.items())
+        + ".",
+        subtitle="Made-up patients in a plane; a line leads from each to its nearest neighbour",
+    )
+    gap, left = 0.25, MARGIN
+    wide = (canvas.width - 2 * MARGIN - gap * (len(cohorts) - 1)) / len(cohorts)
+    y, high = canvas.top + 0.32, 1.75
+    for number, (name, (real, synthetic)) in enumerate(cohorts.items()):
+        x = left + number * (wide + gap)
+        axes = canvas.plot(x, y, wide, high, name)
+        for start, end in lines[name]:
+            axes.plot(*zip(start, end, strict=True), color=style.MUTED, linewidth=0.9, zorder=1)
+        axes.plot(*real.T, "o", color=FILLS["code"], markersize=4.5, zorder=2)
+        axes.plot(*synthetic.T, "D", color=WARNING, markerfacecolor=style.PAPER, markersize=4,
+                  markeredgewidth=1.1, zorder=3)  # fmt: skip
+        axes.set_xticks([])
+        axes.set_yticks([])
+        axes.margins(0.12)
+        for side in ("top", "right"):
+            axes.spines[side].set_visible(True)
+        canvas.label((x, y + high + 0.18), f"accuracy {accuracies[name]:.2f}", colour=style.INK,
+                     weight="bold")  # fmt: skip
+    at = y + high + 0.43
+    axes = canvas.plot(left, at - 0.07, 0.2, 0.14)
+    axes.axis("off")
+    axes.plot([0.5], [0.5], "o", color=FILLS["code"], markersize=5.5)
+    canvas.label((left + 0.25, at), "real")
+    axes = canvas.plot(left + 0.75, at - 0.07, 0.2, 0.14)
+    axes.axis("off")
+    axes.plot([0.5], [0.5], "D", color=WARNING, markerfacecolor=style.PAPER, markersize=5)
+    canvas.label((left + 1.0, at), "synthetic")
+    return canvas.finish()

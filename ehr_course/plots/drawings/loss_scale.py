@@ -1,0 +1,186 @@
+"""The drawings of lesson 15 of the loss scale: over steps, and before and after clipping."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.ticker import MaxNLocator
+
+from ehr_course.plots import style
+from ehr_course.plots.drawings.canvas import FILLS, MARGIN, WARNING, Box, Canvas
+from ehr_course.plots.style import Picture, count
+
+
+def power(number: float) -> str:
+    """A power of two as such, and any other number as it is.
+
+    >>> power(65536.0), power(3.0)
+    ('2¹⁶', '3')
+    """
+    exponent = round(math.log2(number))
+    if 2.0**exponent != number:
+        return f"{number:,g}"
+    return str(2) + str(exponent).translate(_RAISED)
+
+
+_RAISED = {ord(str(i)): sign for i, sign in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")} | {ord("-"): "⁻"}
+
+
+def draw_two_loops(losses: Mapping[str, Sequence[float]]) -> Picture:
+    """Draw the losses of two trainings that differ in one line.
+
+    Args:
+        losses: by the name of the training, the loss before each step and after the last one.
+            The first one is the right one.
+    """
+    right, wrong = losses
+    falls = {name: values[0] - values[-1] for name, values in losses.items()}
+    n_steps = len(losses[right]) - 1
+    still = abs(falls[wrong]) < abs(falls[right]) / 20
+    finding = "learns nothing" if still else "learns otherwise"
+    canvas = Canvas(
+        2.5,
+        f"One line is missing, nothing complains, and the model {finding}",
+        f"The loss of two trainings over {count(n_steps, 'step')}. {right}: from "
+        f"{losses[right][0]:.2f} to {losses[right][-1]:.2f} nats. {wrong}: from "
+        f"{losses[wrong][0]:.2f} to {losses[wrong][-1]:.2f}.",
+    )
+    axes = canvas.plot(0.75, canvas.top + 0.1, canvas.width - 2.6, 1.3)
+    for name, colour, line in ((right, FILLS["code"], "solid"), (wrong, WARNING, "dashed")):
+        axes.plot(losses[name], color=colour, linestyle=line, linewidth=2)
+        axes.annotate(f"{name}:\n{losses[name][-1]:.2f}", (n_steps, losses[name][-1]), (8, 0),
+                      textcoords="offset points", size=style.SMALL, color=colour,
+                      va="center")  # fmt: skip
+    axes.set_xlim(0, n_steps)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_xlabel("steps taken")
+    axes.set_ylabel("loss (nats)")
+    return canvas.finish()
+
+
+def draw_scaling(
+    sizes: Sequence[float], scales: Sequence[float], limit: float, interval: int
+) -> Picture:
+    """Draw how the loss scale follows the gradients: an overflow halves it, good steps double it.
+
+    Args:
+        sizes: the size of the true gradient of each step.
+        scales: the scale that each step is taken with, and that after the last step.
+        limit: from this size on a number becomes infinite in float16.
+        interval: after how many good steps in a row the scale doubles.
+    """
+    used = scales[: len(sizes)]
+    scaled = [size * scale for size, scale in zip(sizes, used, strict=True)]
+    over = [i for i, value in enumerate(scaled) if value >= limit]
+    grown = [i for i in range(len(sizes)) if scales[i + 1] > scales[i]]
+    canvas = Canvas(
+        3.86,
+        f"An overflow halves the scale, {count(interval, 'good step')} in a row double it",
+        f"{len(sizes)} steps. Above: gradient times scale, {len(over)} of them at or over the "
+        f"limit of {limit:,.0f}, so {len(over)} steps are skipped. Below: the scale, "
+        f"from {power(scales[0])} to {power(scales[-1])}; it is halved {len(over)} times and "
+        f"doubled {len(grown)} times.",
+        subtitle="Each step is a dot: its gradient times the scale. Crosses are skipped steps.",
+    )
+    left, wide = 0.95, canvas.width - 1.25
+    steps = np.arange(1, len(sizes) + 1)
+    axes = canvas.plot(left, canvas.top + 0.12, wide, 1.12)
+    axes.set_yscale("log", base=2)
+    good = [i for i in range(len(sizes)) if i not in over]
+    low, top = min(scaled) / 3, max(6 * limit, 6 * max(scaled))
+    axes.axhspan(limit, top, color=FILLS["trap"], linewidth=0)
+    axes.axhline(limit, color=WARNING, linestyle="--", linewidth=1.2)
+    axes.plot(steps[good], [scaled[i] for i in good], "o", color=FILLS["code"], markersize=6)
+    axes.plot(steps[over], [scaled[i] for i in over], "x", color=WARNING, markersize=7,
+              markeredgewidth=2)  # fmt: skip
+    axes.set_ylim(low, top)
+    axes.set_yticks([limit], [f"{limit:,.0f}"])
+    axes.minorticks_off()
+    axes.annotate("becomes infinite: step skipped", (len(sizes) + 0.4, top), (0, -3),
+                  textcoords="offset points", size=style.SMALL, color=WARNING,
+                  ha="right", va="top")  # fmt: skip
+    axes.set_ylabel("gradient\n× scale")
+    axes.set_xticks(steps, [""] * len(steps))
+    axes.set_xlim(0.5, len(sizes) + 0.5)
+    below = canvas.plot(left, canvas.top + 1.52, wide, 1.0)
+    below.set_yscale("log", base=2)
+    below.stairs(used, np.arange(len(sizes) + 1) + 0.5, color=style.INK, linewidth=1.8,
+                 baseline=None)  # fmt: skip
+    levels = sorted(set(used))
+    below.set_yticks(levels, [power(level) for level in levels])
+    below.minorticks_off()
+    below.set_ylim(levels[0] / 1.7, levels[-1] * 1.9)
+    for i in over:
+        if i + 1 < len(sizes):
+            at = i + 1.5, math.sqrt(scales[i] * scales[i + 1])
+            below.annotate(f"÷ {scales[i] / scales[i + 1]:g}", at,
+                           (4, 0), textcoords="offset points", size=style.SMALL, color=WARNING,
+                           va="center")  # fmt: skip
+    for i in grown:
+        if i + 1 < len(sizes):
+            at = i + 1.5, math.sqrt(scales[i] * scales[i + 1])
+            below.annotate(f"× {scales[i + 1] / scales[i]:g}", at,
+                           (-4, 0), textcoords="offset points", size=style.SMALL,
+                           color=style.INK, va="center", ha="right")  # fmt: skip
+    below.set_ylabel("loss scale")
+    below.set_xlabel("step")
+    below.set_xticks(steps)
+    below.set_xlim(0.5, len(sizes) + 0.5)
+    return canvas.finish()
+
+
+def draw_orders(norm: float, scale: float, max_norm: float) -> Picture:
+    """Draw what a gradient goes through if it is clipped after or before it is unscaled.
+
+    Args:
+        norm: the length of the gradient that the backward pass gives, multiplied by the scale.
+        scale: the loss scale.
+        max_norm: the length that it is clipped to.
+    """
+    true = norm / scale
+    right = min(true, max_norm)
+    wrong = min(norm, max_norm) / scale
+    canvas = Canvas(
+        2.72,
+        f"Clipped too early, the step is {right / wrong:,.0f} times too short",
+        f"Two orders. The backward pass gives a gradient of length {_length(norm)}. Unscaled "
+        f"first, it is {_length(true)} long, and {_length(right)} after clipping. Clipped first, "
+        f"it is {_length(min(norm, max_norm))} long, and {_length(wrong)} after unscaling.",
+        subtitle=f"Length of one gradient on its way to the step. The scale is {power(scale)}, "
+        f"the limit {max_norm:g}.",
+    )
+    unscale, clip = f"unscale: ÷ {power(scale)}", f"clip at {max_norm:g}"
+    rows = (
+        ("right", FILLS["encoder"], ((unscale, true), (clip, right))),
+        ("wrong", FILLS["trap"], ((clip, min(norm, max_norm)), (unscale, wrong))),
+    )
+    wide, high = 1.0, 0.42
+    stop = canvas.width - MARGIN - wide
+    for i, (name, fill, way) in enumerate(rows):
+        y = canvas.top + 0.34 + 0.92 * i
+        canvas.label((MARGIN, y + high / 2), name, size=style.TEXT, weight="bold",
+                     colour=style.INK if not i else WARNING)  # fmt: skip
+        box = _stage(canvas, 0.8, y, wide, high, norm, fill)
+        canvas.label((box.x, box.bottom + 0.13), "after backward")
+        for place, (what, length) in enumerate(way, 1):
+            x = 0.8 + place * (stop - 0.8) / len(way)
+            following = _stage(canvas, x, y, wide, high, length, fill)
+            canvas.arrow(box.side("right"), following.side("left"), what, colour=style.INK)
+            box = following
+        canvas.label((box.x, box.bottom + 0.13), "to the optimizer")
+    return canvas.finish()
+
+
+def _stage(
+    canvas: Canvas, x: float, y: float, wide: float, high: float, length: float, fill: str
+) -> Box:
+    return canvas.box(x, y, wide, high, _length(length), fill=fill)
+
+
+def _length(value: float) -> str:
+    if value >= 1_000:
+        return f"{value:,.0f}"
+    decimals = 2 - math.floor(math.log10(value)) if 0 < value < 1e-3 else 0
+    return f"{value:.{decimals}f}" if decimals else f"{value:.3g}"

@@ -1,0 +1,241 @@
+"""The drawings of lesson 17 on the search: its step, the length penalty, and what ROUGE sees."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from torch import Tensor
+
+from ehr_course.generation.search_settings import length_penalty
+from ehr_course.plots import style
+from ehr_course.plots.drawings.canvas import FILLS, MARGIN, MONO, WARNING, Canvas
+from ehr_course.plots.style import Picture
+
+
+class Candidate(NamedTuple):
+    """A whole summary that a search has to choose from.
+
+    Attributes:
+        log_prob: the logarithm of its probability.
+        length: its tokens, </s> counted.
+    """
+
+    log_prob: float
+    length: int
+
+
+# ---------------------------------------------------------------------- the length penalty
+
+
+def draw_length_penalty(
+    candidates: Mapping[str, Candidate],
+    exact: Mapping[float, float],
+    repeated: Mapping[float, float],
+) -> Picture:
+    """Draw the scores of some summaries against alpha, and what each alpha chooses.
+
+    Args:
+        candidates: two or three summaries of one note, by name.
+        exact: for some alphas, the share of lists that are exactly right.
+        repeated: for the same alphas, the share of the drugs that are repetitions.
+    """
+    best = max(exact, key=lambda alpha: exact[alpha])
+    low, high = min(exact), max(exact)
+    wins = {
+        alpha: max(candidates, key=lambda name: _score(candidates[name], alpha))
+        for alpha in (low, high)
+    }
+    canvas = Canvas(
+        3.2,
+        f"No penalty: {exact[low]:.0%} of the lists exact; alpha {best:g}: {exact[best]:.0%}; "
+        f"alpha {high:g}: {exact[high]:.0%}",
+        f"Left, the scores of {len(candidates)} summaries of one list against alpha: at {low:g} "
+        f"“{wins[low]}” wins, at {high:g} “{wins[high]}”. Right, over all lists, the share exact: "
+        + ", ".join(f"{share:.0%} at {alpha:g}" for alpha, share in exact.items())
+        + f"; of the drugs {repeated[high]:.0%} are repetitions at {high:g}.",
+    )
+    top, height, width = canvas.top + 0.28, 1.85, 2.85
+    axes = canvas.plot(0.68, top, width, height, "one list: the score of each summary")
+    alphas = np.linspace(low, high, 61)
+    looks = ((WARNING, "--"), (FILLS["code"], "-"), (style.INK, ":"))
+    for (name, one), (colour, line) in zip(candidates.items(), looks, strict=False):
+        scores = [_score(one, alpha) for alpha in alphas]
+        axes.plot(alphas, scores, color=colour, ls=line, lw=1.8, label=name)
+    axes.set_xlabel("alpha")
+    axes.set_ylabel("score")
+    axes.legend(fontsize=style.SMALL, frameon=False, loc="lower right")
+    right = canvas.plot(4.5, top, width, height, "all lists: what is chosen")
+    places = list(exact)
+    right.plot(
+        places, list(exact.values()), color=FILLS["code"], marker="o", lw=1.8, label="exact"
+    )
+    shares = [repeated[alpha] for alpha in places]
+    look = {"color": WARNING, "marker": "s", "ls": "--", "lw": 1.8}
+    right.plot(places, shares, label="drugs repeated", **look)
+    right.set_ylim(-0.04, 1.3)
+    right.set_xlabel("alpha")
+    right.yaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
+    right.legend(fontsize=style.SMALL, frameon=False, loc="upper left", ncols=2)
+    right.set_yticks(np.linspace(0, 1, 5))
+    return canvas.finish()
+
+
+def _score(one: Candidate, alpha: float) -> float:
+    return one.log_prob / length_penalty(one.length, alpha)
+
+
+# ---------------------------------------------------------------------- one step
+
+
+def draw_beam_step(
+    hypotheses: Sequence[str], tokens: Sequence[str], log_probs: Tensor, scores: Tensor
+) -> Picture:
+    """Draw one step of a beam search for one note: every continuation, and those that are kept.
+
+    Args:
+        hypotheses: what each has written so far; four at most.
+        tokens: the vocabulary; six at most.
+        log_probs: float (hypotheses, tokens): of each next token of each hypothesis.
+        scores: float (hypotheses,): the log-probability of each hypothesis so far.
+    """
+    beams = len(hypotheses)
+    totals = (scores[:, None] + log_probs).double().numpy()
+    order = np.argsort(-totals, axis=None, kind="stable")[:beams]
+    kept = [divmod(int(place), len(tokens)) for place in order]
+    children = [sum(parent == row for parent, _ in kept) for row in range(beams)]
+    most = int(np.argmax(children))
+    given_up = [name for name, some in zip(hypotheses, children, strict=True) if not some]
+    after = [f"{hypotheses[row]} {tokens[column]}" for row, column in kept]
+    fate = f", “{given_up[0]}” has none" if given_up else ""
+    canvas = Canvas(
+        1.5 + 0.44 * beams,
+        f"“{hypotheses[most]}” has {children[most]} of the {beams} successors{fate}",
+        f"{beams} hypotheses with {len(tokens)} possible next tokens each make {totals.size} "
+        f"sums. The best {beams} are kept: "
+        + "; ".join(f"{n} ({totals[k]:.2f})" for n, k in zip(after, kept, strict=True))
+        + ".",
+        subtitle=f"A cell: score so far + log-probability of the next token. Framed: the best "
+        f"{beams} of all {totals.size}.",
+    )
+    y, high = canvas.top + 0.62, 0.42
+    wide = 1.28
+    x = MARGIN + wide + 0.3
+    cell = min(0.78, 3.0 / len(tokens))
+    canvas.label((MARGIN, y - 0.14), "score so far", colour=style.INK)
+    canvas.label((x, y - 0.34), "next token", colour=style.INK)
+    rows = [
+        canvas.box(MARGIN, y + row * high, wide, high - 0.08, fill="encoder")
+        for row in range(beams)
+    ]
+    for row, (box, name) in enumerate(zip(rows, hypotheses, strict=True)):
+        canvas.label(
+            (box.x + 0.07, box.middle[1]), _fitting(name, 0.72), mono=True, colour=style.INK
+        )
+        number = f"{float(scores[row]):.2f}"
+        canvas.label((box.right - 0.07, box.middle[1]), number, align="right", colour=style.INK)
+        canvas.arrow(box.side("right"), (x - 0.04, box.middle[1]))
+    for column, token in enumerate(tokens):
+        at = (x + (column + 0.5) * cell, y - 0.1)
+        canvas.label(at, _fitting(token, cell - 0.06), align="center", mono=True, colour=style.INK)
+    places = {}
+    for row in range(beams):
+        for column in range(len(tokens)):
+            chosen = (row, column) in kept
+            places[row, column] = canvas.box(
+                x + column * cell + 0.03,
+                y + row * high,
+                cell - 0.06,
+                high - 0.08,
+                f"{totals[row, column]:.2f}",
+                size=style.SMALL,
+                weight="bold" if chosen else "normal",
+                fill="decoder" if chosen else "quiet",
+                edge=style.INK if chosen else style.FAINT,
+            )
+    after_x = x + len(tokens) * cell + 0.42
+    canvas.label((after_x, y - 0.14), "kept, best first", colour=style.INK)
+    for rank, (name, at) in enumerate(zip(after, kept, strict=True)):
+        box = canvas.box(
+            after_x, y + rank * high, style.WIDTH - MARGIN - after_x, high - 0.08, fill="decoder"
+        )
+        room = box.width - 0.6
+        canvas.label(
+            (box.x + 0.07, box.middle[1]), _fitting(name, room), mono=True, colour=style.INK
+        )
+        number = f"{totals[at]:.2f}"
+        canvas.label((box.right - 0.07, box.middle[1]), number, align="right", colour=style.INK)
+    return canvas.finish()
+
+
+def _fitting(text: str, width: float) -> str:
+    """A text in letters of equal width that is not wider than so many inches."""
+    if style.text_width(text, style.SMALL, MONO) <= width:
+        return text
+    while len(text) > 1 and style.text_width(f"{text}…", style.SMALL, MONO) > width:
+        text = text[:-1]
+    return f"{text.rstrip()}…"
+
+
+# ---------------------------------------------------------------------- ROUGE
+
+
+def draw_rouge(
+    reference: str, summaries: Mapping[str, str], scores: Mapping[str, Mapping[str, float]]
+) -> Picture:
+    """Draw which words of some summaries ROUGE-L counts, and the score of each.
+
+    Args:
+        reference: a text of at most 14 words.
+        summaries: texts by name, about as long.
+        scores: for each name, what ``rouge`` says of that summary alone.
+    """
+    rouge_l = {name: scores[name]["rougeL"] for name in summaries}
+    lowest, highest = min(rouge_l, key=rouge_l.get), max(rouge_l, key=rouge_l.get)
+    canvas = Canvas(
+        1.35 + 0.62 * len(summaries),
+        f"ROUGE-L: “{lowest}” {rouge_l[lowest]:.2f}, “{highest}” {rouge_l[highest]:.2f}",
+        "Summaries of one patient, with the words marked that ROUGE-L counts. Reference: "
+        f"{reference} "
+        + " ".join(f"{name}: {text} {rouge_l[name]:.2f}." for name, text in summaries.items()),
+    )
+    y = canvas.top + 0.2
+    canvas.label((MARGIN, y - 0.12), "reference", colour=style.INK, weight="bold")
+    wanted = _words(reference)
+    canvas.strip(MARGIN, y, wanted, fills="quiet", height=0.25)
+    bar, room = 5.62, 1.28
+    canvas.label((bar, y - 0.12), "ROUGE-L", colour=style.INK, weight="bold")
+    canvas.key(bar, y + 0.13, {"encoder": "counted"})
+    y += 0.58
+    for name, text in summaries.items():
+        words = _words(text)
+        counted = _common(words, wanted)
+        canvas.label((MARGIN, y - 0.12), name, colour=style.INK, weight="bold")
+        fills = ["encoder" if place in counted else "paper" for place in range(len(words))]
+        canvas.strip(MARGIN, y, words, fills=fills, height=0.25)
+        share = rouge_l[name]
+        canvas.box(bar, y + 0.03, max(room * share, 0.02), 0.19, fill="code", rounded=False)
+        canvas.label((bar + room * share + 0.07, y + 0.125), f"{share:.2f}", colour=style.INK)
+        y += 0.62
+    return canvas.finish()
+
+
+def _words(text: str) -> list[str]:
+    """The words as ROUGE reads them: small letters and digits."""
+    return re.findall(r"\w+", text.lower())
+
+
+def _common(words: Sequence[str], other: Sequence[str]) -> set[int]:
+    """The places of the words that belong to the longest common subsequence."""
+    best: dict[tuple[int, int], tuple[int, ...]] = {}
+    for i in range(len(words) + 1):
+        for j in range(len(other) + 1):
+            if i == 0 or j == 0:
+                best[i, j] = ()
+            elif words[i - 1] == other[j - 1]:
+                best[i, j] = (*best[i - 1, j - 1], i - 1)
+            else:
+                best[i, j] = max(best[i - 1, j], best[i, j - 1], key=len)
+    return set(best[len(words), len(other)])

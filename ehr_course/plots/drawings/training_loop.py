@@ -1,0 +1,332 @@
+"""The drawings of lesson 15 of a training: its loop, its schedule, its batches, its resumption."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from matplotlib.ticker import MaxNLocator
+
+from ehr_course.plots import style
+from ehr_course.plots.drawings.canvas import FILLS, MARGIN, WARNING, Box, Canvas
+from ehr_course.plots.drawings.loss_scale import power
+from ehr_course.plots.style import Picture, count
+from ehr_course.training.config import TrainingConfig
+
+
+def draw_loop(config: TrainingConfig) -> Picture:
+    """Draw one step of a training in float16 as seven places, with the settings of a training.
+
+    Args:
+        config: the settings.
+    """
+    places = _places(config)
+    words = "; ".join(
+        f"{i} {name}: {' '.join(what.split())}" for i, (name, what, _) in enumerate(places, 1)
+    )
+    canvas = Canvas(
+        3.62,
+        "One step is seven places in a fixed order",
+        f"Seven boxes in a ring, one step of a training: {words}. Between places "
+        f"{_SCALED + 1} and {_SCALED + 2} the gradients are multiplied by the loss scale.",
+        subtitle="Each place has its line of code. The loop goes around once for each batch.",
+    )
+    across, wide, high = 4, 1.66, 0.98
+    gap = (canvas.width - 2 * MARGIN - across * wide) / (across - 1)
+    rows = canvas.top + 0.38, canvas.top + 1.78
+    boxes = []
+    for i, (name, what, code) in enumerate(places):
+        below = i >= across
+        column = 2 * across - 2 - i if below else i
+        x = MARGIN + column * (wide + gap)
+        box = canvas.box(x, rows[below], wide, high, fill="encoder" if i == 1 else "paper")
+        _inside(canvas, box, f"{i + 1}  {name}", what, code)
+        boxes.append(box)
+    for one, other in pairwise(boxes[:across]):
+        canvas.arrow(one.side("right"), other.side("left"), colour=style.INK)
+    corner, after = boxes[across - 1], boxes[across]
+    turn = corner.middle[0], after.side("right")[1]
+    canvas.path([corner.side("bottom"), turn, after.side("right")], colour=style.INK)
+    for one, other in pairwise(boxes[across:]):
+        canvas.arrow(one.side("left"), other.side("right"), colour=style.INK)
+    last, first = boxes[-1], boxes[0]
+    canvas.arrow(last.side("top"), first.side("bottom"), colour=style.INK)
+    canvas.label((first.middle[0] + 0.1, first.bottom + 0.2), "next batch")
+    start, end = boxes[_SCALED], boxes[_SCALED + 1]
+    canvas.bracket(start.middle[0] - 0.6, end.middle[0], start.y - 0.04,
+                   "here gradients are scale times too long", above=True,
+                   colour=WARNING)  # fmt: skip
+    return canvas.finish()
+
+
+_SCALED = 2
+"""The place, counted from zero, behind which gradients are multiplied by the loss scale."""
+
+
+def _places(config: TrainingConfig) -> list[tuple[str, str, str]]:
+    """Each place: its name, what it does with these settings, and its line of code."""
+    parts = count(config.gradient_accumulation_steps, "part")
+    return [
+        ("learning rate", f"peak {config.lr:g}, warm-up\n{config.warmup_steps} of "
+         f"{count(config.steps, 'step')}", 'group["lr"] = …'),
+        ("forward", f"{config.batch_size} patients, {parts},\nin {config.precision}",
+         "model(**part)"),
+        ("scale, backward", f"loss times scale,\nat first {power(config.init_scale)}",
+         "scale(loss).backward()"),
+        ("unscale", "gradients divided\nby the scale", "scaler.unscale_(…)"),
+        ("clip", f"gradient no longer\nthan {config.max_grad_norm:g}", "clip_grad_norm_(…)"),
+        ("step, or skip it", f"AdamW with decay {config.weight_decay:g};\nskip if not finite",
+         "scaler.step(…)"),
+        ("update", "halve, keep or double\nscale; checkpoint?", "scaler.update()"),
+    ]  # fmt: skip
+
+
+def _inside(canvas: Canvas, box: Box, name: str, what: str, code: str) -> None:
+    x = box.x + 0.09
+    canvas.label((x, box.y + 0.17), name, size=style.TEXT, weight="bold", colour=style.INK,
+                 inside=box)  # fmt: skip
+    canvas.label((x, box.y + 0.48), what, colour=style.INK, inside=box)
+    canvas.label((x, box.bottom - 0.15), code, mono=True, inside=box)
+
+
+def draw_schedule(rates: Sequence[float], warmup_steps: int) -> Picture:
+    """Draw the learning rate of each step of a training, and the end of the schedule.
+
+    Args:
+        rates: of the steps from 0 on; the last one is that after the last step.
+        warmup_steps: over how many of them the rate rises.
+    """
+    total, peak = len(rates) - 1, max(rates)
+    rest = total - warmup_steps
+    canvas = Canvas(
+        2.86,
+        f"The rate rises over {count(warmup_steps, 'step')} and falls over {rest}",
+        f"The learning rate of {total} steps as dots: it starts at {rates[0]:.2g}, reaches its "
+        f"peak of {peak:.2g}, and has fallen to {rates[total - 1]:.2g} in the last step. Half of "
+        f"a cosine runs through the dots; it ends at {rates[total]:.2g} after step {total - 1}.",
+        subtitle="Each dot is a step. The open one is the end of the schedule: no step is taken "
+        "there.",
+    )
+    axes = canvas.plot(0.95, canvas.top + 0.1, canvas.width - 1.25, 1.42)
+    steps = np.arange(total + 1)
+    if warmup_steps:
+        axes.axvspan(-0.5, warmup_steps - 0.5, color=FILLS["prompt"], alpha=0.35, linewidth=0)
+    share = np.linspace(0, 1, 200)
+    axes.plot(warmup_steps + share * rest, peak * (1 + np.cos(np.pi * share)) / 2,
+              color=style.MUTED, linewidth=1.2)  # fmt: skip
+    axes.plot(steps[:warmup_steps], rates[:warmup_steps], color=style.MUTED, linewidth=1.2)
+    axes.plot(steps[:-1], rates[:-1], "o", color=FILLS["code"], markersize=6)
+    axes.plot(steps[-1:], rates[-1:], "o", color=style.PAPER, markeredgecolor=FILLS["code"],
+              markersize=6, clip_on=False)  # fmt: skip
+    axes.set_xlim(-0.5, total + 0.4)
+    axes.set_ylim(0, 1.15 * peak)
+    axes.set_yticks([0, peak / 2, peak], [f"{v:g}" for v in (0, peak / 2, peak)])
+    axes.xaxis.set_major_locator(MaxNLocator(12, integer=True))
+    axes.set_xlabel("step, counted from zero")
+    axes.set_ylabel("learning rate")
+    for part, words in ((0.13, "slowly"), (0.5, "faster"), (0.87, "slowly")):
+        x = warmup_steps + part * rest
+        y = peak * (1 + np.cos(np.pi * part)) / 2
+        axes.annotate(words, (x, y), (12, 9), textcoords="offset points", size=style.SMALL,
+                      color=style.INK)  # fmt: skip
+    return canvas.finish()
+
+
+def draw_parts(tokens: Sequence[int], distances: Mapping[str, Sequence[float]]) -> Picture:
+    """Draw the parts of a batch, and how near their sum comes to the gradient of the whole.
+
+    Args:
+        tokens: how many scored tokens each part has.
+        distances: by the way of dividing, how far the accumulated gradient is from that of the
+            whole batch, as a share of its length: before the first part, and after each. The
+            first way is the right one.
+    """
+    ways = list(distances)
+    last = {way: values[-1] for way, values in distances.items()}
+    ends = ", ".join(f"{way} {share:.1%}" for way, share in last.items())
+    canvas = Canvas(
+        3.0,
+        f"With one count, {len(tokens)} parts add up to the whole batch",
+        f"{len(tokens)} parts of a batch with {', '.join(map(str, tokens))} scored tokens, and "
+        f"the distance of the accumulated gradient from that of the whole batch. After the last "
+        f"part it is: {ends}.",
+        subtitle="Left: the parts of one batch, sorted by length. Right: what is missing after "
+        "each of them.",
+    )
+    top, high = canvas.top + 0.28, 0.27
+    pitch = 1.5 / len(tokens)
+    high = min(high, 0.8 * pitch)
+    room = 1.75
+    for i, n_tokens in enumerate(tokens):
+        y = top + pitch * i
+        canvas.label((MARGIN, y + high / 2), f"part {i + 1}", colour=style.INK)
+        box = canvas.box(MARGIN + 0.5, y, room * n_tokens / max(tokens), high, fill="code")
+        canvas.label((box.right + 0.08, y + high / 2), f"{n_tokens} tokens")
+    y = top + pitch * len(tokens) + 0.14
+    canvas.label((MARGIN, y), f"together {sum(tokens)} tokens", weight="bold", colour=style.INK)
+    x = 4.0
+    axes = canvas.plot(x, top - 0.05, canvas.width - x - 1.25, 1.55)
+    looks = (FILLS["code"], "o", "solid"), (WARNING, "s", "dashed")
+    for way, (colour, marker, line) in zip(ways, looks, strict=False):
+        values = [100 * value for value in distances[way]]
+        axes.plot(values, marker, color=colour, linestyle=line, markersize=5, clip_on=False)
+        axes.annotate(f"{way}:\n{last[way]:.0%} off", (len(tokens), values[-1]), (9, 0),
+                      textcoords="offset points", size=style.SMALL, color=colour,
+                      va="center")  # fmt: skip
+    axes.set_xlim(0, len(tokens))
+    axes.set_ylim(0, 1.05 * max(100 * max(values) for values in distances.values()))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_xlabel("parts read")
+    axes.set_ylabel("% of the gradient's length")
+    return canvas.finish()
+
+
+def draw_token_weights(weights: Mapping[str, Sequence[float]], patients: Sequence[int]) -> Picture:
+    """Draw how much a token weighs in an epoch, by the number of visits of its patient.
+
+    Args:
+        weights: by the kind of batches, the mean weight of a token of patients with 1, 2, ...
+            visits; 1 is an even share. The first kind is the one that weighs unevenly.
+        patients: how many patients have so many visits.
+    """
+    kinds = list(weights)
+    uneven = weights[kinds[0]]
+    words = "; ".join(
+        f"{kind}: {', '.join(f'{value:.2f}' for value in values)}"
+        for kind, values in weights.items()
+    )
+    canvas = Canvas(
+        2.9,
+        f"In batches {kinds[0]} a token of a short record weighs "
+        f"{uneven[0] / uneven[-1]:.1f} times as much",
+        f"Bars of the mean weight of a token in an epoch for patients with up to "
+        f"{len(patients)} visits. {words}.",
+        subtitle="Mean weight of a token in an epoch. The dashed line is an even share.",
+    )
+    axes = canvas.plot(0.75, canvas.top + 0.32, canvas.width - 1.05, 1.3)
+    places = np.arange(len(patients))
+    looks = (FILLS["trap"], "////"), (FILLS["code"], "")
+    for i, (kind, (fill, hatch)) in enumerate(zip(kinds, looks, strict=True)):
+        bars = axes.bar(places + 0.4 * (i - 0.5), weights[kind], 0.36, color=fill,
+                        edgecolor=style.INK, linewidth=0.7, hatch=hatch,
+                        label=f"batches {kind}")  # fmt: skip
+        labels = axes.bar_label(bars, [f"{value:.2f}" for value in weights[kind]],
+                                size=style.SMALL, padding=2)  # fmt: skip
+        for label in labels:
+            label.set_bbox({"facecolor": style.PAPER, "edgecolor": "none", "pad": 0.6})
+    axes.axhline(1, color=style.INK, linestyle="--", linewidth=1)
+    axes.set_ylim(0, 1.28 * max(max(values) for values in weights.values()))
+    axes.set_xticks(places, [f"{count(i + 1, 'visit')}\n({count(n, 'patient')})"
+                             for i, n in enumerate(patients)])  # fmt: skip
+    axes.set_ylabel("weight")
+    axes.legend(loc="upper right", frameon=False, fontsize=style.SMALL, ncols=2,
+                borderaxespad=0, bbox_to_anchor=(1, 1.2))  # fmt: skip
+    return canvas.finish()
+
+
+def draw_resumed(
+    whole: Sequence[Mapping[str, Any]],
+    resumed: Sequence[Mapping[str, Any]],
+    alone: Sequence[Mapping[str, Any]],
+    stop: int,
+) -> Picture:
+    """Draw a training, the same one resumed, and one that begins anew with its weights.
+
+    Args:
+        whole: the rows of the training that was not interrupted: of each step that was tried,
+            its "loss" and whether it was "skipped".
+        resumed: the rows of the resumed one, from the checkpoint on.
+        alone: the rows of one that begins anew with the weights of the checkpoint.
+        stop: how many rows of the whole one had been tried at the checkpoint.
+    """
+    after = whole[stop : stop + len(resumed)]
+    off = max(abs(a["loss"] - b["loss"]) for a, b in zip(after, resumed, strict=True))
+    alone = alone[: len(resumed)]
+    skipped = sum(row["skipped"] for row in alone)
+    found = "the same" if off == 0 else f"up to {off:.3f} different"
+    canvas = Canvas(
+        3.3,
+        "With everything saved, the resumed training is the same training"
+        if off == 0
+        else "The resumed training is another training",
+        f"The loss of a training over {len(whole)} tried steps, with a checkpoint after "
+        f"{stop} of them. The losses of the resumed training are {found}. A training that "
+        f"gets the weights alone skips {skipped} of its {len(alone)} steps, and its losses "
+        f"are others.",
+        subtitle="Loss of each tried step. Crosses are skipped steps.",
+    )
+    axes = canvas.plot(0.75, canvas.top + 0.1, canvas.width - 1.05, 1.75)
+    places = np.arange(1, len(whole) + 1)
+    axes.plot(places, [row["loss"] for row in whole], color=FILLS["code"], linewidth=2,
+              label="not interrupted")  # fmt: skip
+    there = stop + np.arange(1, len(resumed) + 1)
+    axes.plot(there, [row["loss"] for row in resumed], "o", color=style.INK, markersize=9,
+              markerfacecolor="none", label="resumed from the checkpoint")  # fmt: skip
+    axes.plot(there[: len(alone)], [row["loss"] for row in alone], color=WARNING, linestyle="--",
+              linewidth=1.5, label="weights of the checkpoint alone")  # fmt: skip
+    for at, rows, colour in ((0, whole, style.INK), (stop, alone, WARNING)):
+        crosses = [(at + i, row["loss"]) for i, row in enumerate(rows, 1) if row["skipped"]]
+        if crosses:
+            axes.plot(*zip(*crosses, strict=True), "x", color=colour, markersize=6,
+                      markeredgewidth=1.6)  # fmt: skip
+    axes.axvline(stop + 0.5, color=style.MUTED, linewidth=1, linestyle=":")
+    axes.annotate("checkpoint", (stop + 0.5, 1), (4, -2), textcoords="offset points", va="top",
+                  xycoords=("data", "axes fraction"), size=style.SMALL,
+                  color=style.MUTED)  # fmt: skip
+    axes.xaxis.set_major_locator(MaxNLocator(12, integer=True))
+    axes.set_xlabel("tried step, skipped ones counted")
+    axes.set_ylabel("loss (nats)")
+    axes.legend(frameon=False, fontsize=style.SMALL, loc="lower left")
+    return canvas.finish()
+
+
+def draw_interrupted(n_steps: int, stop: int) -> Picture:
+    """Draw the three trainings of a test of resumption as lanes of steps.
+
+    Args:
+        n_steps: how many steps the whole training has.
+        stop: after how many of them the checkpoint is written.
+    """
+    canvas = Canvas(
+        2.72,
+        "A test of resumption trains three times",
+        f"Three lanes of steps. One training takes all {n_steps}. One takes {stop}, writes a "
+        f"checkpoint, and dies in step {stop + 1}. A new one reads the checkpoint and takes the "
+        f"other {n_steps - stop}. The weights of the first and the last are compared.",
+        subtitle="Each box is a step, numbered from one. The dashed one is lost.",
+    )
+    names = "never stopped", "stopped", "resumed"
+    left, pitch, high = 1.35, 0.58, 0.34
+    step = min(0.62, (canvas.width - left - 1.75) / n_steps)
+    ends = []
+    for lane, (name, steps) in enumerate(
+        zip(
+            names,
+            (range(n_steps), range(stop + 1), range(stop, n_steps)),
+            strict=True,
+        )
+    ):
+        y = canvas.top + 0.2 + pitch * lane
+        canvas.label((MARGIN, y + high / 2), name, size=style.TEXT, colour=style.INK)
+        for i in steps:
+            dies = lane == 1 and i == stop
+            box = canvas.box(left + step * i, y, step - 0.08, high, f"{i + 1}",
+                             fill="trap" if dies else "code", dashed=dies)  # fmt: skip
+            if lane == 1 and i == stop - 1:
+                saved = box
+        if lane == 1:
+            at = box.middle[0], box.bottom + 0.12
+            canvas.label(at, "dies", colour=WARNING, align="center")
+        ends.append(box)
+    down = ends[2].y + high / 2
+    canvas.path([saved.side("bottom"), (saved.middle[0], down),
+                 (left + step * stop, down)], colour=style.INK)  # fmt: skip
+    canvas.label((saved.middle[0] - 0.07, saved.bottom + 0.12), "checkpoint", align="right")
+    whole, new = ends[0].side("right"), ends[2].side("right")
+    out = whole[0] + 0.2
+    canvas.path([whole, (out, whole[1]), (out, new[1]), new], colour=style.INK, head=False)
+    canvas.label((out + 0.1, (whole[1] + new[1]) / 2), "same bits?", weight="bold",
+                 colour=style.INK)  # fmt: skip
+    return canvas.finish()

@@ -1,0 +1,175 @@
+"""The drawings of lesson 15 show the objects that they are given, and can be read."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import matplotlib.text
+import pytest
+
+from ehr_course.plots.drawings.loss_scale import (
+    draw_orders,
+    draw_scaling,
+    draw_two_loops,
+    power,
+)
+from ehr_course.plots.drawings.overlaps import label_problems
+from ehr_course.plots.drawings.training_loop import (
+    draw_interrupted,
+    draw_loop,
+    draw_parts,
+    draw_resumed,
+    draw_schedule,
+    draw_token_weights,
+)
+from ehr_course.training.config import TrainingConfig
+from ehr_course.training.optimization import warmup_cosine_factor
+
+CONFIG = TrainingConfig(
+    steps=12,
+    batch_size=16,
+    gradient_accumulation_steps=4,
+    lr=5e-3,
+    warmup_steps=3,
+    precision="float16",
+    init_scale=2.0**24,
+)
+
+
+def texts(picture) -> str:
+    found = [t.get_text() for t in picture.findobj(matplotlib.text.Text)]
+    return "\n".join(text for text in found if text.strip())
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        CONFIG,
+        dataclasses.replace(
+            CONFIG,
+            steps=45_000,
+            warmup_steps=1_000,
+            lr=3e-4,
+            batch_size=256,
+            gradient_accumulation_steps=1,
+            init_scale=65_536.0,
+            max_grad_norm=0.5,
+        ),
+    ],
+)
+def test_the_loop_has_the_settings_of_its_training(config):
+    picture = draw_loop(config)
+    assert label_problems(picture) == []
+    for words in (
+        f"{config.lr:g}",
+        f"{config.warmup_steps} of {config.steps:,} steps",
+        f"{config.batch_size} patients",
+        power(config.init_scale),
+        f"than {config.max_grad_norm:g}",
+    ):
+        assert words in texts(picture)
+        assert words in picture.alternative_text
+
+
+@pytest.mark.parametrize(("warmup", "total", "peak"), [(3, 12, 5e-3), (0, 5, 1.0), (8, 40, 3e-4)])
+def test_the_schedule_has_a_dot_for_each_step(warmup, total, peak):
+    rates = [
+        peak * warmup_cosine_factor(step, warmup_steps=warmup, total_steps=total)
+        for step in range(total + 1)
+    ]
+    picture = draw_schedule(rates, warmup)
+    assert label_problems(picture) == []
+    steps = {1: "1 step"}.get(warmup, f"{warmup} steps")
+    assert f"rises over {steps} and falls over {total - warmup}" in texts(picture)
+    assert f"of {total} steps" in picture.alternative_text
+    dots = next(line for line in picture.axes[-1].lines if line.get_marker() == "o")
+    assert list(dots.get_ydata()) == rates[:-1]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "off"), [([21, 37, 53, 114], 0.51), ([900, 950], 0.04), ([5] * 8, 0.0)]
+)
+def test_the_parts_end_as_far_from_the_whole_as_was_measured(tokens, off):
+    n = len(tokens)
+    exact = [1 - i / n for i in range(n + 1)]
+    picture = draw_parts(tokens, {"one count": exact, "mean of means": [*exact[:-1], off + 0.001]})
+    if off > 0.1:
+        assert label_problems(picture) == []
+    assert f"together {sum(tokens)} tokens" in texts(picture)
+    assert f"mean of means:\n{off + 0.001:.0%} off" in texts(picture)
+    assert f"mean of means {off + 0.001:.1%}" in picture.alternative_text
+
+
+@pytest.mark.parametrize(
+    ("uneven", "patients"),
+    [((1.75, 1.03, 0.73, 0.57), (1029, 502, 267, 202)), ((1.2, 0.8), (40, 3))],
+)
+def test_the_weights_of_tokens_are_those_that_were_given(uneven, patients):
+    even = [1.0] * len(uneven)
+    picture = draw_token_weights({"by length": uneven, "mixed": even}, patients)
+    assert label_problems(picture) == []
+    for value, n in zip(uneven, patients, strict=True):
+        assert f"{value:.2f}" in texts(picture)
+        assert f"{n:,} patients" in texts(picture)
+        assert f"{value:.2f}" in picture.alternative_text
+
+
+def _rows(losses, skipped=()):
+    return [{"loss": loss, "skipped": i in skipped} for i, loss in enumerate(losses)]
+
+
+@pytest.mark.parametrize("stop", [4, 8])
+def test_a_resumed_training_is_called_the_same_only_where_it_is(stop):
+    whole = _rows([5.8 - 0.03 * i for i in range(18)], {0, 1})
+    alone = _rows([6.0 - 0.01 * i for i in range(20)], {0, 1, 2})
+    same = draw_resumed(whole, whole[stop:], alone, stop)
+    assert label_problems(same) == []
+    assert "is the same training" in texts(same)
+    assert f"skips 3 of its {18 - stop} steps" in same.alternative_text
+    other = draw_resumed(whole, _rows([5.0] * (18 - stop)), alone, stop)
+    assert "is another training" in texts(other)
+    assert "different" in other.alternative_text
+
+
+@pytest.mark.parametrize(("n_steps", "stop"), [(6, 2), (9, 1), (6, 5)])
+def test_the_interrupted_training_goes_on_where_it_stopped(n_steps, stop):
+    picture = draw_interrupted(n_steps, stop)
+    assert label_problems(picture) == []
+    numbers = [int(text) for text in texts(picture).splitlines() if text.isdigit()]
+    assert sorted(numbers) == sorted([*range(1, n_steps + 1)] * 2 + [stop + 1])
+    assert f"dies in step {stop + 1}" in picture.alternative_text
+
+
+@pytest.mark.parametrize("last", [5.77, 5.0])
+def test_the_title_says_whether_the_wrong_loop_learns(last):
+    picture = draw_two_loops({"with it": [5.75, 5.0, 4.0], "without it": [5.75, 5.76, last]})
+    assert label_problems(picture) == []
+    assert ("learns nothing" in texts(picture)) == (last == 5.77)
+    assert f"without it:\n{last:.2f}" in texts(picture)
+    assert f"5.75 to {last:.2f}" in picture.alternative_text
+
+
+@pytest.mark.parametrize(
+    ("sizes", "scales"),
+    [
+        ([3, 0.6, 0.4, 0.5], [2**17, 2**16, 2**16, 2**17, 2**17]),
+        ([0.9, 0.1, 0.1], [2**12, 2**12, 2**13, 2**13]),
+    ],
+)
+def test_the_scale_is_that_of_each_step(sizes, scales):
+    picture = draw_scaling(sizes, scales, limit=65_520, interval=2)
+    assert label_problems(picture) == []
+    over = sum(size * scale >= 65_520 for size, scale in zip(sizes, scales, strict=False))
+    assert f"{over} of them at or over" in picture.alternative_text
+    for scale in set(scales[:-1]):
+        assert power(scale) in texts(picture)
+
+
+@pytest.mark.parametrize(
+    ("norm", "scale", "factor"), [(45_736.0, 65_536.0, "45,736"), (40.0, 8.0, "8")]
+)
+def test_clipping_too_early_shortens_by_the_scale(norm, scale, factor):
+    picture = draw_orders(norm, scale, max_norm=1.0)
+    assert label_problems(picture) == []
+    assert f"{factor} times too short" in texts(picture)
+    assert f"÷ {power(scale)}" in texts(picture)
