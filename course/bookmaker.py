@@ -73,6 +73,7 @@ def gather(root: Path, source: Path) -> None:
     glossary = source / "glossary.md"
     text = glossary.read_text(encoding="utf-8")
     glossary.write_text(with_links_to_lessons(text, lessons), encoding="utf-8")
+    terms = terms_of(text)
     for lesson in lessons:
         notebook = root / "lessons" / f"{lesson.name}.ipynb"
         if not notebook.is_file():
@@ -80,7 +81,7 @@ def gather(root: Path, source: Path) -> None:
                 f"lessons/{lesson.name}.ipynb is missing.",
                 f"Build it: python3 -m course build {lesson.number}",
             )
-        page = for_the_book(nbformat.read(notebook, as_version=4))
+        page = for_the_book(nbformat.read(notebook, as_version=4), terms)
         pictures = file_of(root, lesson.name)
         if pictures.is_file():
             folder = source / "_static" / "widgets" / lesson.name
@@ -100,7 +101,19 @@ def with_links_to_lessons(glossary: str, lessons: tuple[Lesson, ...]) -> str:
     )
 
 
-def for_the_book(notebook: NotebookNode) -> NotebookNode:
+def terms_of(glossary: str) -> dict[str, str]:
+    """The glossary's terms by what a link to them says: lower case, with hyphens for spaces.
+
+    >>> terms_of("```{glossary}\\nnearest-neighbour accuracy\\n  A share.\\n```")
+    {'nearest-neighbour-accuracy': 'nearest-neighbour accuracy'}
+    """
+    inside = re.findall(r"```\{glossary\}\n(.*?)```", glossary, re.DOTALL)
+    lines = [line for part in inside for line in part.splitlines()]
+    terms = [line.strip() for line in lines if line and not line.startswith(" ")]
+    return {term.lower().replace(" ", "-"): term for term in terms}
+
+
+def for_the_book(notebook: NotebookNode, terms: dict[str, str]) -> NotebookNode:
     """Return a notebook with what a page adds: places to link to, and alternative texts.
 
     A cell tagged ``claim:4`` gets the target ``claim-4``. A cell's picture gets the
@@ -112,7 +125,7 @@ def for_the_book(notebook: NotebookNode) -> NotebookNode:
     folded = False
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            cell.source = _GLOSSARY_LINK.sub(_to_the_term, cell.source)
+            cell.source = _GLOSSARY_LINK.sub(lambda link: _to_the_term(link, terms), cell.source)
             cell.source = cell.source.replace("](../course/book/", "](../")
             if cell.source.startswith(FOLDED_SECTION):
                 folded = True
@@ -137,12 +150,12 @@ _FOLD = f"""{FOLDED_SECTION}
 """
 
 
-def _to_the_term(link: re.Match) -> str:
+def _to_the_term(link: re.Match, terms: dict[str, str]) -> str:
     """Make Sphinx link a word to its term: ``[spans](...glossary.md#span)`` to the term "span"."""
     words, term = " ".join(link[1].split()), link[2]
     if term is None:
         return f"{{term}}`{words}`"
-    return f"{{term}}`{words} <{term.replace('-', ' ')}>`"
+    return f"{{term}}`{words} <{terms.get(term.lower(), term.replace('-', ' '))}>`"
 
 
 def _alternative_text(cell: NotebookNode) -> str | None:

@@ -27,7 +27,7 @@ def cohort_dashboard(
 
     Returns:
         A widget with the controls ``cohort`` (one of the names) and ``chapter`` (a number, or
-        None for all codes).
+        0 for all codes).
 
     Raises:
         InputError: if there is no cohort, or one has no patients.
@@ -40,19 +40,20 @@ def cohort_dashboard(
 
     drawn: dict[str, Picture] = {}
 
-    def draw(cohort: str, chapter: int | None) -> Picture:
+    def draw(cohort: str, chapter: int) -> Picture:
+        marked = chapter or None
         before = drawn.get(cohort)
-        drawn[cohort] = draw_looks(look, by_name[cohort], name=cohort, chapter=chapter, on=before)
+        drawn[cohort] = draw_looks(look, by_name[cohort], name=cohort, chapter=marked, on=before)
         return drawn[cohort]
 
     chapters = [(chapter_name(number), number) for number in chapters_of(look)]
     return PictureWidget(
         draw,
         {
-            "cohort": _dropdown("cohort", names, names[0]),
-            "chapter": _dropdown("codes", [("all", None), *chapters], None),
+            "cohort": _dropdown("cohort", names),
+            "chapter": _dropdown("codes", [("all", 0), *chapters]),
         },
-        in_the_book={"chapter": [None, *_most_frequent_chapters(look)]},
+        in_the_book={"chapter": [0, *_most_frequent_chapters(look)]},
     )
 
 
@@ -65,10 +66,10 @@ def _most_frequent_chapters(look: CohortLook) -> list[int]:
     return sorted(sorted(weight, key=weight.__getitem__)[-IN_THE_BOOK:])
 
 
-def _dropdown(description: str, options: list, value: str | None) -> ipywidgets.Dropdown:
+def _dropdown(description: str, options: list) -> ipywidgets.Dropdown:
     return ipywidgets.Dropdown(
         options=options,
-        value=value,
+        index=0,
         description=description,
         layout=ipywidgets.Layout(width="max-content"),
         style={"description_width": "initial"},

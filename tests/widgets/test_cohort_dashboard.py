@@ -19,7 +19,7 @@ def dashboard():
 def drawn(name, chapter=None):
     real, *others = looks_of(REAL, *COHORTS.values())
     look = dict(zip(COHORTS, others, strict=True))[name]
-    return draw_looks(real, look, name=name, chapter=chapter).live_png()
+    return draw_looks(real, look, name=name, chapter=chapter or None).live_png()
 
 
 def test_it_begins_with_the_first_cohort_and_all_codes(dashboard):
@@ -37,6 +37,15 @@ def test_a_chapter_is_marked(dashboard):
     dashboard.controls["chapter"].value = 7
     assert dashboard.image.value == drawn("as it is", 7)
     assert "codes of Circulatory" in dashboard.alternative_text
+
+
+def test_all_codes_can_be_chosen_again_and_the_choice_says_so(dashboard):
+    chapter = dashboard.controls["chapter"]
+    first = dashboard.image.value
+    chapter.value = 7
+    chapter.value = 0
+    assert chapter.label == "all"
+    assert dashboard.image.value == first
 
 
 def test_every_cohort_can_be_shown_with_every_chapter(dashboard):
