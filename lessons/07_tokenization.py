@@ -31,12 +31,11 @@ SEED = 0
 
 # %% tags=["hide-input"]
 # set-up
-import io
 import math
 import random
 from collections import Counter, defaultdict
+from functools import partial
 
-import sentencepiece
 import torch
 from torch import Tensor
 from transformers import BartConfig
@@ -127,7 +126,6 @@ per_word = mean_pieces(note_tokenizer, words)
 per_code = mean_pieces(note_tokenizer, written_codes)
 print(f"{per_word:.1f} pieces per word, {per_code:.1f} pieces per code")
 
-
 # %% [markdown]
 # ## Was that a fair test?
 #
@@ -138,33 +136,15 @@ print(f"{per_word:.1f} pieces per word, {per_code:.1f} pieces per code")
 # switched off. Then put the codes in order, the most common first, and
 # count the pieces of each. Which ones do you expect to stay whole?
 
-# %% tags=["hide-input"]
-# train on texts as NoteTokenizer.train does, but join letters and digits
-def train_joining(texts, vocab_size):
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(texts),
-        model_writer=model,
-        vocab_size=vocab_size,
-        character_coverage=1.0,
-        split_by_number=False,
-        unk_id=NoteTokenizer.unk_id,
-        bos_id=NoteTokenizer.bos_id,
-        eos_id=NoteTokenizer.eos_id,
-        pad_id=NoteTokenizer.pad_id,
-        max_sentence_length=2**30,
-        num_threads=1,
-        minloglevel=2,
-    )
-    return NoteTokenizer(model.getvalue())
-
-
 # %%
 with_codes = [
     f"{write_note(r, visit)} {' '.join(map(icd9.dotted, visit.codes))}"
     for r in train
     for visit in r.visits
 ]
+train_joining = partial(  # a piece may hold letters and digits
+    NoteTokenizer.train, character_coverage=1.0, split_by_number=False
+)
 fair = train_joining(with_codes, vocab_size=800)
 pieces_of = {code: fair.pieces(icd9.dotted(code)) for code in codes}
 lengths = {code: len(pieces) for code, pieces in pieces_of.items()}

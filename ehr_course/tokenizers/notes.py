@@ -65,6 +65,7 @@ class NoteTokenizer:
         *,
         vocab_size: int = 16_000,
         character_coverage: float = 0.9995,
+        split_by_number: bool = True,
     ) -> Self:
         """Learn the pieces of these texts, in memory and without a word on the terminal.
 
@@ -76,6 +77,8 @@ class NoteTokenizer:
             vocab_size: the number of pieces, the four special ones included.
             character_coverage: the share of all characters, 0.98 to 1, that pieces must cover; the
                 rarest beyond it become ``<unk>``.
+            split_by_number: whether a piece ends where letters and digits meet, as usual in
+                SentencePiece. With False, the code V27.0 can become one piece.
 
         Raises:
             InputError: if there is no text, a text is not text, or vocab_size is more (or less)
@@ -109,6 +112,7 @@ class NoteTokenizer:
                 model_type="unigram",
                 vocab_size=vocab_size,
                 character_coverage=character_coverage,
+                split_by_number=split_by_number,
                 unk_id=cls.unk_id,
                 bos_id=cls.bos_id,
                 eos_id=cls.eos_id,

@@ -230,3 +230,11 @@ def test_a_tokenizer_travels_to_other_processes(tokenizer):
     copy = pickle.loads(pickle.dumps(tokenizer))
     assert copy == tokenizer
     assert copy.pieces("chest pain") == tokenizer.pieces("chest pain")
+
+
+def test_letters_and_digits_share_a_piece_only_where_they_may():
+    texts = ["seen for V27.0", "V27.0 again", "fever", "V27.1 and V27.0 seen"] * 5
+    apart = NoteTokenizer.train(texts, vocab_size=25)
+    joined = NoteTokenizer.train(texts, vocab_size=25, split_by_number=False)
+    assert apart.pieces("V27.0") == ["▁", "V", "27.0"]
+    assert joined.pieces("V27.0") == ["▁V27.0"]
