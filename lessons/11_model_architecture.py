@@ -45,19 +45,23 @@ from ehr_course.evaluation.attention import record_attention
 from ehr_course.exercises import check, hint, progress
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.models.saved import load_checkpoint
-from ehr_course.plots.drawings.model_architecture import (
+from ehr_course.plots.drawings.attention_steps import (
     draw_attention_steps,
     draw_cross_attention,
-    draw_losses,
-    draw_memory,
-    draw_model,
-    draw_parameters,
-    draw_peaks,
     draw_positions,
     draw_reach,
     draw_scaling,
-    draw_step_memory,
+)
+from ehr_course.plots.drawings.model_architecture import (
+    draw_losses,
+    draw_model,
     draw_swap,
+)
+from ehr_course.plots.drawings.model_memory import (
+    draw_memory,
+    draw_parameters,
+    draw_peaks,
+    draw_step_memory,
 )
 from ehr_course.sources.patients import choose_patients, real_data
 from ehr_course.tokenizers.codes import CodeTokenizer

@@ -500,8 +500,8 @@ check("16.3", mixed_distribution)
 # %% [markdown]
 # ### May everything be copied?
 #
-# It is tempting to let the model point at every place of the note, `<s>` and
-# `</s>` included. Take an untrained model and 16 of the new notes, and compare
+# The simplest model may point at every place of the note, `<s>` and `</s>`
+# included. Take an untrained model and 16 of the new notes, and compare
 # with pointing at words alone.
 
 # %% tags=["claim:42", "hide-input"]
@@ -572,7 +572,7 @@ check("16.4", extended_ids)
 # %% [markdown]
 # ### Or no word outside at all
 #
-# It is tempting to cut words into subwords instead, as in lesson 07: no word is
+# You could cut words into subwords instead, as in lesson 07: no word is
 # outside then. Train such a tokenizer on the training notes, and look at the
 # names.
 
@@ -618,8 +618,8 @@ assert real or sum(lengths) / len(names) > 3
 # ## The loss
 #
 # The loss is $-\log P$ of the right word. Only the probability of this one
-# word is needed, not the mixed distribution over the whole vocabulary. It is
-# tempting to keep the logarithm finite with `log(p.clamp(min=1e-8))`. Here is
+# word is needed, not the mixed distribution over the whole vocabulary. A
+# common way to keep its logarithm finite is `log(p.clamp(min=1e-8))`. Here is
 # a word that can only be generated, with a `p_gen` of one half:
 
 # %% tags=["claim:43", "hide-input"]
@@ -702,9 +702,8 @@ check("16.5", value_and_gradients)
 # %% [markdown]
 # ## A note in chunks
 #
-# An LSTM reads one word after the other, so a long note takes long. It is
-# tempting to cut it into [chunks](../course/book/glossary.md#chunk) and to
-# read each one as a note of its own, all of them side by side in a larger
+# An LSTM reads one word after the other, so a long note takes long. You
+# might cut it into [chunks](../course/book/glossary.md#chunk) and read each one as a note of its own, all of them side by side in a larger
 # batch. Give the trained pointer a note of four chunks of 8 words, and the same
 # note with its inner chunks exchanged; then give both to the same weights that
 # read in chunks.
@@ -781,8 +780,8 @@ check("16.6", read_in_chunks)
 # %% [markdown]
 # ## What does the gate say?
 #
-# It is tempting to read the gate as a decision: common words are generated,
-# rare ones are copied. Take all words that the pointers have written of the new
+# The gate looks like a decision: common words are generated, rare ones are
+# copied. Take all words that the pointers have written of the new
 # notes, and sort them by kind.
 
 # %% tags=["hide-input"]

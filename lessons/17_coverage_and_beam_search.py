@@ -578,9 +578,9 @@ assert blocked[1].named >= blocked[0].named
 #
 # ## One step of the search
 #
-# Each of the K hypotheses is continued with
-# every token of the vocabulary, and the best K of all these sums are kept.
-# (Made-up numbers, three beams, three tokens.)
+# Each of the K hypotheses is continued with every token of the vocabulary, and
+# the best K of all these sums are kept. Here are three beams and three tokens,
+# with made-up numbers.
 
 # %%
 so_far = torch.tensor([-0.3, -1.1, -2.4])  # log P of each hypothesis

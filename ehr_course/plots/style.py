@@ -60,6 +60,13 @@ CHAPTER_NAMES = (
 """The chapters of ICD-9-CM in few words: chapter ``n`` at place ``n - 1``."""
 
 
+LINES = ("#440154", "#2d708e", "#5c6470")
+"""The colours of curves; they differ in lightness too, and each has a line style of its own."""
+
+DASHES = ("solid", (0, (5, 2)), (0, (1.5, 1.5)))
+"""The line styles that go with LINES."""
+
+
 class Picture(Figure):
     """A figure that knows its alternative text and its exact PNG bytes.
 

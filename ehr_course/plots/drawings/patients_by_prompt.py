@@ -8,6 +8,7 @@ import numpy as np
 
 from ehr_course.plots import style
 from ehr_course.plots.drawings.canvas import MARGIN, Canvas
+from ehr_course.plots.drawings.paired_bars import ROOM, draw_pairs
 from ehr_course.plots.style import Picture
 
 LINES = (("#440154", (0, (3, 1.2))), ("#2d708e", "solid"))
@@ -113,24 +114,13 @@ def draw_impossible(shares: Mapping[str, tuple[float, float]]) -> Picture:
         else "Not each of these models follows age and sex"
     )
     canvas = Canvas(
-        1.25 + 0.6 * len(shares),
+        1.21 + ROOM * len(shares),
         title,
         "Pairs of bars, the share of impossible codes for the patient asked for and for another: "
         + "; ".join(f"{name} {own:.1%} and {other:.1%}" for name, (own, other) in shares.items())
         + ".",
         subtitle="Of all codes that a model wrote: the share that age or sex rules out.",
     )
-    left, y = 2.1, canvas.top + 0.12
-    inches = (canvas.width - left - 0.75) / max(map(max, shares.values()))
-    for name, pair in shares.items():
-        canvas.label((left - 0.12, y + 0.22), name, align="right", size=style.TEXT)
-        for i, (value, fill) in enumerate(zip(pair, ("encoder", "trap"), strict=True)):
-            row = y + 0.24 * i
-            bar = canvas.box(
-                left, row, max(value * inches, 0.01), 0.2, fill=fill, rounded=False,
-                hatched=bool(i),
-            )  # fmt: skip
-            canvas.label((bar.right + 0.07, row + 0.1), f"{value:.1%}", colour=style.INK)
-        y += 0.6
-    canvas.key(left, y + 0.06, {"encoder": "for the patient asked for", "trap": "for another one"})
+    key = ("for the patient asked for", "for another one")
+    draw_pairs(canvas, 2.1, canvas.top + 0.12, shares, lambda share: f"{share:.1%}", key)
     return canvas.finish()

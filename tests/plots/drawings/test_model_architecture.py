@@ -14,20 +14,24 @@ from matplotlib.text import Text
 from transformers import BartConfig, BartForConditionalGeneration
 
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
-from ehr_course.plots.drawings.canvas import FILLS
-from ehr_course.plots.drawings.model_architecture import (
+from ehr_course.plots.drawings.attention_steps import (
     draw_attention_steps,
     draw_cross_attention,
-    draw_losses,
-    draw_memory,
-    draw_model,
-    draw_parameters,
-    draw_peaks,
     draw_positions,
     draw_reach,
     draw_scaling,
-    draw_step_memory,
+)
+from ehr_course.plots.drawings.canvas import FILLS
+from ehr_course.plots.drawings.model_architecture import (
+    draw_losses,
+    draw_model,
     draw_swap,
+)
+from ehr_course.plots.drawings.model_memory import (
+    draw_memory,
+    draw_parameters,
+    draw_peaks,
+    draw_step_memory,
 )
 from ehr_course.plots.drawings.overlaps import label_problems
 from ehr_course.plots.style import Picture
