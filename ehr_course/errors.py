@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ehr_course.printable import printable
+
 
 class InputError(ValueError):
     """Input that the course cannot use.
@@ -12,17 +14,20 @@ class InputError(ValueError):
         problem: what was found there.
         remedy: what the reader can do about it.
 
+    Characters that a terminal would act on are written as escapes, in all four.
+
     >>> print(InputError("ADMISSIONS.csv", "line 3", "'soon' is not a date", "Write 2101-01-31."))
     ADMISSIONS.csv, line 3: 'soon' is not a date. Write 2101-01-31.
     """
 
     def __init__(self, thing: object, place: str, problem: str, remedy: str) -> None:
-        self.thing = str(thing)
-        self.place = place
-        self.problem = problem.rstrip(".")
-        self.remedy = remedy
-        where = f"{self.thing}, {place}" if place else self.thing
-        super().__init__(f"{where}: {self.problem}. {remedy}")
+        self.thing = printable(str(thing))
+        self.place = printable(place)
+        self.problem = printable(problem.rstrip("."))
+        # A remedy may end in a table of several lines.
+        self.remedy = printable(remedy, keep="\n")
+        where = f"{self.thing}, {self.place}" if place else self.thing
+        super().__init__(f"{where}: {self.problem}. {self.remedy}")
 
     def __reduce__(self) -> tuple:
         return type(self), (self.thing, self.place, self.problem, self.remedy)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -86,3 +87,41 @@ def test_a_folder_under_a_file_is_refused(tmp_path):
     (tmp_path / "file").write_text("text", encoding="utf-8")
     with pytest.raises(InputError, match="cannot be made"), new_folder(tmp_path / "file" / "x"):
         pytest.fail("the work must not begin")
+
+
+# ------------------------------------------------------------------ a full disk
+
+
+def no_space(*arguments, **options):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("step", ["parent", "scratch", "lock", "folder", "file"])
+def test_a_full_disk_leaves_nothing_not_even_the_folders_above(tmp_path, monkeypatch, step):
+    mkdir = Path.mkdir
+
+    def refuse(self, *arguments, **options):
+        if self.name == {"parent": "b", "folder": "new"}.get(step):
+            no_space()
+        return mkdir(self, *arguments, **options)
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    if step == "scratch":
+        monkeypatch.setattr("tempfile.mkdtemp", no_space)
+    if step == "lock":
+        monkeypatch.setattr("filelock.FileLock.acquire", no_space)
+    with (
+        pytest.raises((OSError, InputError), match="No space left on device"),
+        new_folder(tmp_path / "a" / "b" / "new") as unfinished,
+    ):
+        (unfinished / "half.txt").touch()
+        no_space()
+    assert names(tmp_path) == []
+
+
+def test_folders_above_it_that_were_there_stay(tmp_path):
+    (tmp_path / "a").mkdir()
+    with pytest.raises(OSError), new_folder(tmp_path / "a" / "b" / "new"):
+        no_space()
+    assert names(tmp_path) == ["a"]
+    assert names(tmp_path / "a") == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Sequence
 from typing import Literal, Self, TypedDict
 
@@ -289,11 +290,15 @@ def collate_notes(rows: Iterable[tuple[Sequence[int], Sequence[int]]]) -> NoteBa
 def pair_name(number: int, pair: NotePair) -> str:
     """What an error calls a pair: its place, and whose it is where that is known.
 
+    What does not look like a number of a patient is not shown: it may be text of a note.
+
     >>> pair_name(3, NotePair("a note", "a summary", 10006))
     'pair 3 (patient 10006)'
+    >>> pair_name(4, NotePair("a note", "a summary", "Mrs Miller has a cough"))
+    'pair 4'
     """
-    who = "" if pair.subject_id is None else f" (patient {pair.subject_id})"
-    return f"pair {number}{who}"
+    is_shown = re.fullmatch(r"(?=.*[0-9])[0-9A-Za-z._-]{1,20}", str(pair.subject_id))
+    return f"pair {number} (patient {pair.subject_id})" if is_shown else f"pair {number}"
 
 
 def _collated(sources: Ragged, targets: Ragged) -> NoteBatch:

@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 from ehr_course.cli.model_options import evaluate, generate, repeat, summarize
 from ehr_course.cli.training_options import prepare, train
 from ehr_course.errors import InputError
+from ehr_course.printable import printable
 
 _GO_ON = {
     "train": "Run the same command again: it goes on from the last checkpoint.",
@@ -64,6 +65,7 @@ def _is_about_memory(error: Exception) -> bool:
 
 def _complain(text: str) -> None:
     rank = os.environ.get("RANK", "0")
+    text = printable(text, keep="\n")
     typer.echo(text if rank == "0" else f"process {rank}: {text}", err=True)
 
 

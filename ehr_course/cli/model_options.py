@@ -158,7 +158,7 @@ def summarize(
     notes: Annotated[
         str,
         typer.Argument(
-            metavar="NOTES", help="A .csv or .parquet file with notes.", show_default=False
+            metavar="NOTES", help="A .csv, .jsonl or .parquet file with notes.", show_default=False
         ),
     ],
     out: Annotated[
@@ -186,9 +186,9 @@ def summarize(
     Example:
       ehr-course summarize run-notes discharge.csv --out summaries.csv
 
-    The columns of the result are line (of the CSV; row of a parquet file),
-    note_id and subject_id where the file has them, and summary. A summary
-    can be wrong: treat nobody by it.
+    The columns of the result are line (row of a parquet file), note_id and
+    subject_id where the file has them, and summary. A summary can be wrong:
+    treat nobody by it.
     """
     settings = SummarizeSettings(
         run=run,

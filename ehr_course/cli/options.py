@@ -13,6 +13,12 @@ import typer
 LARGEST_SEED = 2**32 - 1
 MOST_PATIENTS = 10_000_000
 
+PROFILES = {
+    "records": ("narrow", "tiny", "small", "full"),
+    "notes": ("tiny", "small", "full"),
+}
+"""The sizes of models of each kind of data, smallest first."""
+
 OutFolder = Annotated[
     Path, typer.Option("--out", metavar="FOLDER", help="The folder to write.", show_default=False)
 ]
@@ -35,7 +41,9 @@ NoteColumn = Annotated[
 SummaryColumn = Annotated[
     str | None,
     typer.Option(
-        metavar="NAME", help="Column of the summaries; by default target, summary or section_text."
+        metavar="NAME",
+        help="Column of the summaries; by default target, summary, section_text, or note beside "
+        "dialogue.",
     ),
 ]
 
@@ -76,6 +84,15 @@ def command_named(name: str) -> Callable[..., None]:
     return getattr(import_module(f"ehr_course.cli.{name}"), name)
 
 
-def run_command(command: str, *arguments: Any, **options: Any) -> None:
-    """Do the work of a command."""
-    command_named(command)(*arguments, **options)
+def run_command(command: str, what: Any, out: Path, **options: Any) -> None:
+    """Do the work of a command, after a word on what killed runs have left where it writes.
+
+    Args:
+        command: its name.
+        what: its settings; of ``repeat``, the run.
+        out: where it is to write.
+        options: the others that it takes.
+    """
+    work = command_named(command)
+    import_module("ehr_course.cli.killed_runs").mention_killed_runs(out)
+    work(what, out, **options)

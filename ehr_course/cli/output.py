@@ -12,18 +12,19 @@ import typer
 from ehr_course.cli.run_record import was_written_here
 from ehr_course.errors import InputError
 from ehr_course.new_folder import new_folder
+from ehr_course.printable import printable
 
 
 def say(text: str, *, quiet: bool = False) -> None:
     """Print a line for the user, in the first of several processes alone."""
     if not quiet and os.environ.get("RANK", "0") == "0":
-        typer.echo(text)
+        typer.echo(printable(text, keep="\n"))
 
 
 def warn(text: str) -> None:
     """Print a line that is shown even under --quiet, on stderr."""
     if os.environ.get("RANK", "0") == "0":
-        typer.echo(f"Warning: {text}", err=True)
+        typer.echo(printable(f"Warning: {text}", keep="\n"), err=True)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ehr_course.batches.prepared_notes import write_prepared
+from ehr_course.cli.cut_notes import cut_in_words
 from ehr_course.cli.output import result_folder, say
 from ehr_course.cli.result_folders import LOAD_REPORT, NOTES, RECORDS, TOKENIZER
 from ehr_course.cli.run_record import (
@@ -31,6 +32,11 @@ from ehr_course.tokenizers.words import WordTokenizer
 
 EMBEDDED = "embedded"
 """What stands in place of a file's name when the notes are to be invented."""
+
+_SHORTENED = (
+    "What is left of these patients looks like a shorter history. "
+    "--whole-patients leaves them out."
+)
 
 
 def prepare(
@@ -59,6 +65,13 @@ def prepare(
         raise InputError(
             "prepare", "--columns and --code-map", "no data are named", "Give --data too."
         )
+    if settings.data is None and (settings.whole_patients or settings.zeros_lost_ok):
+        raise InputError(
+            "prepare",
+            "--whole-patients and --zeros-lost-ok",
+            "no data are named",
+            "Give --data too, or leave them out.",
+        )
     if settings.validation + settings.test >= 1:
         raise InputError(
             "prepare",
@@ -77,9 +90,19 @@ def prepare(
         RunRecord("prepare", settings, inputs, result).write(unfinished / RUN)
     if report is not None:
         say(str(report), quiet=quiet)
+        if report.shortened is not None and not settings.whole_patients:
+            say(_SHORTENED, quiet=quiet)
     what = "patients" if settings.notes is None else "notes"
     parts = ", ".join(f"{count:,} for {part}" for part, count in result["parts"].items())
     say(f"{out}: {what}: {parts}; {result['vocabulary']:,} tokens.", quiet=quiet)
+    for line in cut_in_words(
+        result.get("cut_notes", 0),
+        result.get("cut_summaries", 0),
+        of=sum(result["parts"].values()),
+        max_source=settings.max_source,
+        max_target=settings.max_target,
+    ):
+        say(line, quiet=quiet)
     if source not in (None, EMBEDDED):
         say("This folder holds the patients' data. Keep it as you keep them.", quiet=quiet)
 
@@ -104,6 +127,7 @@ def _write_records(
         "codes": sum(len(record.codes) for record in records),
         "vocabulary": len(tokenizer),
         "dropped": _dropped(report),
+        "shortened": _shortened(report),
     }
     return inputs, result, report
 
@@ -116,6 +140,8 @@ def _records(settings: PrepareSettings) -> tuple[list[PatientRecord], LoadReport
         settings.data,
         columns=settings.columns,
         malformed=settings.malformed,
+        whole_patients=settings.whole_patients,
+        zeros_lost_ok=settings.zeros_lost_ok,
         code_map=None if settings.code_map is None else read_code_map(settings.code_map),
     )
     _check_can_be_learned(settings.data, cohort.records)
@@ -195,3 +221,11 @@ def _dropped(report: LoadReport | None) -> dict[str, int]:
     if report is None:
         return {}
     return report.dropped_by_name
+
+
+def _shortened(report: LoadReport | None) -> dict[str, int]:
+    """How many patients lost admissions and kept others, and how many admissions these lost."""
+    shortened = None if report is None else report.shortened
+    if shortened is None:
+        return {"patients": 0, "admissions": 0}
+    return {"patients": shortened.patients, "admissions": shortened.admissions}

@@ -9,6 +9,7 @@ one was trained, and how many patients there were of each age and sex.
 from __future__ import annotations
 
 import csv
+import os
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -58,7 +59,9 @@ class Prepared:
     def _part(self, part: str) -> list[PatientRecord]:
         if not self.sizes.get(part):
             return []
-        return list(load_meds(self.folder / RECORDS, split=_MEDS_NAMES[part]).records)
+        # ``prepare`` has looked at the codes.
+        loaded = load_meds(self.folder / RECORDS, split=_MEDS_NAMES[part], zeros_lost_ok=True)
+        return list(loaded.records)
 
     def tokenizer(self) -> CodeTokenizer:
         """The tokenizer of codes that was made from the training part."""
@@ -168,12 +171,17 @@ _COLUMNS = ["age", "sex", "count"]
 
 
 def write_demographics(records: Iterable[PatientRecord], path: Path) -> None:
-    """Write how many patients there are of each age and sex."""
+    """Write how many patients there are of each age and sex; the whole file, or none of it."""
     counts = Counter((record.age, record.sex) for record in records)
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(_COLUMNS)
-        writer.writerows((age, sex, count) for (age, sex), count in sorted(counts.items()))
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with unfinished.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(_COLUMNS)
+            writer.writerows((age, sex, count) for (age, sex), count in sorted(counts.items()))
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
 
 
 def read_demographics(path: Path) -> list[Wanted]:

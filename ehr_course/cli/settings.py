@@ -37,6 +37,8 @@ class PrepareSettings(Settings):
         patients: how many patients the embedded hospital has.
         hospital: "general" or "heart".
         malformed: "raise" or "drop".
+        whole_patients: whether patients of whom some admissions are dropped are left out.
+        zeros_lost_ok: whether to go on where codes seem to have lost their leading zeros.
         validation, test: shares of the patients, 0 to 1.
         note_column, summary_column, patient_column: of the file with notes.
         tokenizer: of notes: "words" or "pieces".
@@ -52,6 +54,8 @@ class PrepareSettings(Settings):
     patients: Count = 5_000
     hospital: Literal["general", "heart"] = "general"
     malformed: Literal["raise", "drop"] = "raise"
+    whole_patients: bool = False
+    zeros_lost_ok: bool = False
     validation: Share = 0.1
     test: Share = 0.1
     note_column: str | None = None

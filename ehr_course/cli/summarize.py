@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,8 +19,9 @@ from ehr_course.evaluation.summaries import rouge
 from ehr_course.generation.search_settings import BeamSettings
 from ehr_course.generation.summaries import summarize as write_summaries
 from ehr_course.models.pointer_generator import PointerGenerator
+from ehr_course.models.saved import LoadedModel
+from ehr_course.sources.note_files import NoteFile, found, is_header, open_note_file
 from ehr_course.sources.notes import LAYOUTS
-from ehr_course.sources.tables import Table, read_header
 
 _AT_ONCE = 16
 """Batches between two steps of the bar; notes of similar length among them share a batch."""
@@ -64,6 +66,7 @@ def summarize(
             "notes": fingerprint_of_files(notes),
         }
         check_inputs(expected, inputs)
+        cut = _count_cut(loaded, table.notes)
         summaries: list[str] = []
         hidden = {"disable": True} if quiet else {}
         at_once = _AT_ONCE * settings.batch_size
@@ -83,15 +86,33 @@ def summarize(
                 summaries += [summary.text for summary in written]
                 bar.update(len(some))
         pl.DataFrame(table.ids | {"summary": summaries}).write_csv(unfinished)
-        result = {"notes": len(summaries), "blank": table.blank}
+        result = {"notes": len(summaries), "blank": table.blank, "cut_notes": cut}
         result |= _scores(summaries, table.references)
         RunRecord("summarize", settings, inputs, result).write(out.with_name(f"{out.stem}.{RUN}"))
     if table.blank:
         warn(f"{table.blank} rows without a note were left out.")
+    if cut:
+        most = loaded.model.config.max_source
+        warn(
+            f"{cut:,} of {len(summaries):,} notes are longer than {most:,} tokens, the most that "
+            "this model reads: what follows was not read. To read more, give 'ehr-course prepare' "
+            "a higher --max-source, and train again."
+        )
     say(f"{out}: {len(summaries):,} summaries.", quiet=quiet)
     for name in ("rouge1", "rouge2", "rougeL"):
         if name in result:
             say(f"{name} {result[name]:.3f}", quiet=quiet)
+
+
+def _count_cut(loaded: LoadedModel, notes: list[str]) -> int:
+    """How many notes are longer than the model reads."""
+    most = loaded.model.config.max_source
+    count = 0
+    for note in notes:
+        # A note without a known word is refused, with its line, when its turn comes.
+        with suppress(InputError):
+            count += len(loaded.tokenizer.encode_note(note).ids) > most
+    return count
 
 
 def _scores(summaries: list[str], references: list[str] | None) -> dict[str, float]:
@@ -129,8 +150,8 @@ class NoteTable:
         notes: the texts.
         references: the summary that somebody wrote of each, "" where there is none; None when
             the file has no such column.
-        ids: "line" (of a CSV) or "row" (of a parquet file, from 1) of each note, and the columns
-            of ID_COLUMNS that the file has.
+        ids: "line" (or "row" of a parquet file, from 1) of each note, and the columns of
+            ID_COLUMNS that the file has.
         blank: how many rows were left out because they have no note.
     """
 
@@ -143,101 +164,77 @@ class NoteTable:
 def read_note_table(
     path: str | Path, *, note: str | None = None, summary: str | None = None
 ) -> NoteTable:
-    """Read the notes of a CSV (.csv, .csv.gz) or parquet file, with summaries or without.
+    """Read the notes of a CSV, JSON Lines or parquet file, with summaries or without.
 
     Args:
-        path: the file.
-        note: the column of the notes; without it, the first of sources.notes.LAYOUTS that is
-            there.
+        path: the file; see sources.note_files.open_note_file.
+        note: the column of the notes; without it, the one of the pair of sources.notes.LAYOUTS
+            that is there, or else the first column of notes in LAYOUTS that is there.
         summary: the column of reference summaries; without it, the one that belongs to the notes'
             column in LAYOUTS, where it is there.
 
     Raises:
-        InputError: if the file is missing or malformed, lacks a column, or has no note.
+        InputError: if the file is missing or malformed, lacks a column, has two pairs of LAYOUTS,
+            or has no note. It quotes nothing that could be the text of a note.
     """
-    path = Path(path)
-    if not path.is_file():
-        problem = "this is a folder" if path.is_dir() else "there is no such file"
-        raise InputError(path, "", problem, "Name a CSV or parquet file with notes.")
-    is_parquet = path.name.lower().endswith(".parquet")
-    spelling = _parquet_columns(path) if is_parquet else {n: n for n in read_header(path)}
-    note, summary = _columns(path, list(spelling), note, summary)
-    ids = [name for name in ID_COLUMNS if name in spelling]
-    wanted = [note, *([summary] if summary else []), *ids]
-    frame = _read_parquet(path, spelling, wanted) if is_parquet else _read_csv(path, wanted)
+    file = open_note_file(path)
+    note, summary = _columns(file, note, summary)
+    ids = [name for name in ID_COLUMNS if name in file.columns]
+    frame = file.read([note, *([summary] if summary else [])], ids).frame
     rows_read = frame.height
     frame = frame.filter(pl.col(note) != "")
     if frame.is_empty():
         raise InputError(
-            path.name, f"column {note!r}", f"all {rows_read} notes are blank", "Name another one."
+            file.path.name,
+            f"column {note!r}",
+            f"all {rows_read} notes are blank",
+            "Name another one.",
         )
-    place = "row" if is_parquet else "line"
     return NoteTable(
         frame[note].to_list(),
         frame[summary].to_list() if summary else None,
-        {place: frame["line"].to_list()} | {name: frame[name].to_list() for name in ids},
+        {file.place: frame["line"].to_list()} | {name: frame[name].to_list() for name in ids},
         rows_read - frame.height,
     )
 
 
-def _columns(
-    path: Path, found: list[str], note: str | None, summary: str | None
-) -> tuple[str, str | None]:
-    if note is None:
-        note, belongs = next(
-            ((first, second) for first, second in LAYOUTS if first in found), (None, None)
-        )
-        if note is None:
-            raise InputError(
-                path.name,
-                "",
-                f"none of its columns is known to hold notes (found: {', '.join(found)})",
-                "Name it with --note-column.",
-            )
-    else:
+def _columns(file: NoteFile, note: str | None, summary: str | None) -> tuple[str, str | None]:
+    there = set(file.columns)
+    pairs = [pair for pair in LAYOUTS if there.issuperset(pair)]
+    if note is not None:
         note = note.strip().lower()
-        belongs = dict(LAYOUTS).get(note)
-    if summary is None and belongs in found:
-        summary = belongs
-    elif summary is not None:
+        pairs = [pair for pair in pairs if pair[0] == note]
+    elif len({first for first, _ in pairs}) > 1:
+        raise InputError(
+            file.path.name,
+            "",
+            f"its columns are those of {len(pairs)} known layouts ({found(file.columns)})",
+            "Name the notes with --note-column.",
+        )
+    else:
+        known = [first for first, _ in (*pairs, *LAYOUTS) if first in there]
+        if not known:
+            raise _wrong_columns(
+                file, "none of its columns is known to hold notes", "Name it with --note-column."
+            )
+        note = known[0]
+    if summary is not None:
         summary = summary.strip().lower()
+    elif pairs:
+        summary = pairs[0][1]
     for name in (note, summary):
-        if name is not None and name not in found:
-            raise InputError(
-                path.name,
-                "",
-                f"column {name!r} is missing (found: {', '.join(found)})",
+        if name is not None and name not in there:
+            raise _wrong_columns(
+                file,
+                f"column {name!r} is missing",
                 "Name the columns with --note-column and --summary-column, in upper or lower "
                 "case.",
             )
     return note, summary
 
 
-def _read_csv(path: Path, columns: list[str]) -> pl.DataFrame:
-    return Table(path.name, path, text=columns, malformed="raise").frame
-
-
-def _parquet_columns(path: Path) -> dict[str, str]:
-    try:
-        return {name.strip().lower(): name for name in pl.read_parquet_schema(path)}
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise InputError(
-            path.name, "", f"it cannot be read ({str(error).splitlines()[0]})", "Write it again."
-        ) from None
-
-
-def _read_parquet(path: Path, spelling: dict[str, str], columns: list[str]) -> pl.DataFrame:
-    try:
-        frame = pl.read_parquet(path, columns=[spelling[name] for name in columns])
-        return (
-            frame.rename({spelling[name]: name for name in columns})
-            .with_columns(pl.all().cast(pl.String).fill_null("").str.strip_chars())
-            .with_row_index("line", offset=1)
-        )
-    except pl.exceptions.PolarsError as error:
-        raise InputError(
-            path.name,
-            "",
-            f"its columns cannot be read as text ({str(error).splitlines()[0]})",
-            "Name the columns that hold text.",
-        ) from None
+def _wrong_columns(file: NoteFile, problem: str, remedy: str) -> InputError:
+    problem += f" ({found(file.columns)})"
+    if file.kind == "csv" and not is_header(file.columns):
+        problem += "; its first line must hold the names of the columns, separated by commas"
+    return InputError(file.path.name, "", problem, remedy)

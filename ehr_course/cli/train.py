@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
 from torch import distributed
 
+from ehr_course.cli.claimed_folder import claimed
 from ehr_course.cli.output import say
 from ehr_course.cli.result_folders import (
     CHECKPOINTS,
@@ -23,7 +25,6 @@ from ehr_course.cli.run_record import (
     RUN,
     RunRecord,
     check_inputs,
-    read_run,
 )
 from ehr_course.cli.settings import TrainSettings
 from ehr_course.cli.stopping import why_it_stopped, with_stopping
@@ -33,7 +34,7 @@ from ehr_course.errors import InputError
 from ehr_course.evaluation.overfitting import overfitting
 from ehr_course.models.prefix_tuning import PrefixTuned
 from ehr_course.models.saved import save_model
-from ehr_course.training.config import check_same_training
+from ehr_course.training.config import TrainingConfig
 from ehr_course.training.processes import Processes
 from ehr_course.training.trainer import Trainer
 
@@ -80,11 +81,37 @@ def _train(
     if task.unknown:
         problem = "codes of the patients are unknown to the model and left out"
         say(f"Note: {task.unknown:,} {problem}.", quiet=quiet)
+    for line in task.cut:
+        say(line, quiet=quiet)
     record = RunRecord("train", settings, task.fingerprints)
-    problem = processes.from_first(lambda: _claim(out, record))
-    if problem is not None:
-        raise problem
+    with ExitStack() as held:
+        problem = processes.from_first(lambda: _claim(out, record, held))
+        if problem is not None:
+            raise problem
+        _run(task, config, settings, prepared, record, out, processes, quiet=quiet)
 
+
+def _claim(out: Path, record: RunRecord, held: ExitStack) -> InputError | None:
+    """Take a folder for this run until held is closed, or say why it cannot be had."""
+    try:
+        held.enter_context(claimed(out, record))
+    except InputError as error:
+        return error
+    return None
+
+
+def _run(
+    task: TrainingTask,
+    config: TrainingConfig,
+    settings: TrainSettings,
+    prepared: Prepared,
+    record: RunRecord,
+    out: Path,
+    processes: Processes,
+    *,
+    quiet: bool,
+) -> None:
+    """Train, write the model, and say what came of it."""
     trainer = Trainer(
         task.model,
         task.dataset,
@@ -145,43 +172,3 @@ def _learned_by_heart(task: TrainingTask, prepared: Prepared) -> str:
         f"Perplexity {found.held_out:,.1f} a code on validation patients, where a table of the "
         f"codes' frequencies has {found.unigram:,.1f}."
     )
-
-
-def _claim(out: Path, record: RunRecord) -> InputError | None:
-    """Take a folder for this run, or say why it cannot be had."""
-    try:
-        if out.exists() and not out.is_dir():
-            raise InputError(out, "", "this is a file", "Name a folder.")
-        if out.is_dir() and any(out.iterdir()):
-            _check_same_run(out, record)
-            for half in out.glob(f".{RUN}.*"):
-                half.unlink()
-        else:
-            out.mkdir(parents=True, exist_ok=True)
-            record.write(out / RUN)
-    except InputError as error:
-        return error
-    except OSError as error:
-        return InputError(out, "", f"it cannot be written ({error})", "Name another folder.")
-    return None
-
-
-def _check_same_run(out: Path, record: RunRecord) -> None:
-    try:
-        there = read_run(out)
-    except InputError:
-        raise InputError(
-            out,
-            "",
-            "the folder is not empty, and no training is in it",
-            "Name a new folder, or one whose training is to go on.",
-        ) from None
-    if there.command != "train":
-        raise InputError(
-            out, RUN, f"this is what 'ehr-course {there.command}' wrote", "Name a new folder."
-        )
-    then, now = (
-        of.inputs | of.settings.model_dump(mode="json", exclude={"prepared"})
-        for of in (there, record)
-    )
-    check_same_training(out, then, now)

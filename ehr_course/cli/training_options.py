@@ -8,6 +8,7 @@ import typer
 
 from ehr_course.cli.options import (
     MOST_PATIENTS,
+    PROFILES,
     CodeMap,
     Columns,
     NoteColumn,
@@ -21,6 +22,12 @@ from ehr_course.cli.options import (
 )
 from ehr_course.cli.settings import PrepareSettings, TrainSettings
 from ehr_course.sources.column_names import parse_columns
+
+
+def _sizes(kind: str) -> str:
+    """The sizes of models of a kind of data, in words."""
+    *others, last = PROFILES[kind]
+    return f"{', '.join(others)} or {last}"
 
 
 def prepare(
@@ -40,8 +47,8 @@ def prepare(
         str | None,
         typer.Option(
             metavar="FILE",
-            help="Notes with summaries for the summariser, in place of patient records: a .csv or "
-            ".parquet file, or 'embedded' for invented ones.",
+            help="Notes with summaries for the summariser, in place of patient records: a .csv, "
+            ".jsonl or .parquet file, or 'embedded' for invented ones.",
         ),
     ] = None,
     patients: Annotated[
@@ -55,6 +62,22 @@ def prepare(
         typer.Option(help="Which embedded hospital: every age, or old people's hearts."),
     ] = "general",
     malformed: OnMalformed = "raise",
+    whole_patients: Annotated[
+        bool,
+        typer.Option(
+            "--whole-patients",
+            help="Leave out patients of whom some admissions are dropped, as those that are coded "
+            "in ICD-10. Without it they are kept with the others, and counted.",
+        ),
+    ] = False,
+    zeros_lost_ok: Annotated[
+        bool,
+        typer.Option(
+            "--zeros-lost-ok",
+            help="Go on although codes seem to have lost their leading zeros, because none of "
+            "many begins with 0.",
+        ),
+    ] = False,
     validation: Annotated[
         float, typer.Option(min=0, max=1, help="Share of the patients to choose a model by.")
     ] = 0.1,
@@ -74,8 +97,12 @@ def prepare(
         int, typer.Option(min=1, help="Words that come less often are outside the vocabulary.")
     ] = 2,
     vocabulary: Annotated[int, typer.Option(min=5, help="How many pieces there are.")] = 16_000,
-    max_source: Annotated[int, typer.Option(min=3, help="Longest note, in tokens.")] = 768,
-    max_target: Annotated[int, typer.Option(min=2, help="Longest summary, in tokens.")] = 192,
+    max_source: Annotated[
+        int, typer.Option(min=3, help="Longest note, in tokens; a longer one is cut.")
+    ] = 768,
+    max_target: Annotated[
+        int, typer.Option(min=2, help="Longest summary, in tokens; a longer one is cut.")
+    ] = 192,
     seed: Seed = 0,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
@@ -102,6 +129,8 @@ def prepare(
         patients=patients,
         hospital=hospital,
         malformed=malformed,
+        whole_patients=whole_patients,
+        zeros_lost_ok=zeros_lost_ok,
         validation=validation,
         test=test,
         note_column=note_column,
@@ -125,7 +154,10 @@ def train(
     profile: Annotated[
         Literal["narrow", "tiny", "small", "full"],
         typer.Option(
-            help="Size of the model: seconds, minutes, a laptop's evening, the sources' own."
+            metavar="SIZE",
+            help=f"Of a model of records: {_sizes('records')}. Of a summariser of notes: "
+            f"{_sizes('notes')}. In this order: seconds, minutes, a laptop's evening, the "
+            "sources' own.",
         ),
     ] = "tiny",
     adapt: Annotated[

@@ -9,7 +9,9 @@ import torch
 
 from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.datasets import BatchDataset, RecordDataset
-from ehr_course.batches.prepared_notes import read_prepared
+from ehr_course.batches.prepared_notes import read_prepared, read_report
+from ehr_course.cli.cut_notes import cut_in_words
+from ehr_course.cli.options import PROFILES
 from ehr_course.cli.result_folders import (
     NOTES,
     Prepared,
@@ -44,6 +46,7 @@ class TrainingTask:
         fingerprints: of what was read, by name.
         patients: those to learn from, or None where they are notes.
         unknown: codes in their records that the model has no token for.
+        cut: what to say of notes and summaries that were cut when they were prepared.
     """
 
     model: PromptBart | PointerGenerator | PrefixTuned
@@ -53,6 +56,7 @@ class TrainingTask:
     fingerprints: dict[str, str]
     patients: list[PatientRecord] | None = None
     unknown: int = 0
+    cut: tuple[str, ...] = ()
 
     @property
     def n_trainable(self) -> int:
@@ -66,6 +70,14 @@ def task_of(settings: TrainSettings, prepared: Prepared) -> TrainingTask:
     Raises:
         InputError: if a setting does not fit the data, or the data do not fit the model.
     """
+    sizes = PROFILES[prepared.kind]
+    if settings.profile not in sizes:
+        raise InputError(
+            prepared.folder,
+            "",
+            f"it holds {prepared.kind}, and --profile {settings.profile} is not for them",
+            f"Give --profile {', '.join(sizes[:-1])} or {sizes[-1]}.",
+        )
     if prepared.kind == NOTES:
         if settings.adapt is not None:
             raise _misfit(prepared, "notes, and a prefix is for patient records", "--adapt")
@@ -132,8 +144,9 @@ def _notes(settings: TrainSettings, prepared: Prepared) -> TrainingTask:
     folder = prepared.folder / NOTES
     training = read_prepared(folder, "train")
     validation = read_prepared(folder, "validation") if prepared.sizes["validation"] else None
+    limits = {name: read_report(folder)[name] for name in ("max_source", "max_target")}
     config = PointerGeneratorConfig.for_tokenizer(
-        training.tokenizer, settings.profile, coverage=settings.coverage
+        training.tokenizer, settings.profile, coverage=settings.coverage, **limits
     )
     torch.manual_seed(settings.seed)
     return TrainingTask(
@@ -142,4 +155,13 @@ def _notes(settings: TrainSettings, prepared: Prepared) -> TrainingTask:
         training,
         validation,
         {"train": fingerprint_of_notes(training.pairs)},
+        cut=tuple(
+            cut_in_words(
+                training.cut_notes,
+                training.cut_summaries,
+                of=len(training),
+                command="ehr-course prepare",
+                **limits,
+            )
+        ),
     )

@@ -20,7 +20,7 @@ from ehr_course.icd9.chapters import CHAPTERS, Chapter, chapter
 from ehr_course.icd9.chronic import in_chronic_category
 from ehr_course.icd9.codes import UNDOTTED, WRITTEN, category, dotted, is_code, normalize, written
 from ehr_course.icd9.eligibility import Eligibility, who_can_have, why_impossible
-from ehr_course.icd9.titles import parents, short_title, title
+from ehr_course.icd9.titles import is_complete, parents, short_title, title
 
 __all__ = [
     "CHAPTERS",
@@ -33,6 +33,7 @@ __all__ = [
     "dotted",
     "in_chronic_category",
     "is_code",
+    "is_complete",
     "normalize",
     "parents",
     "short_title",

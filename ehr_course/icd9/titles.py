@@ -71,6 +71,22 @@ def short_title(code: str) -> str:
     return _node(code).short_desc
 
 
+def is_complete(code: str) -> bool:
+    """Say whether ICD-9-CM has a code and divides it no further, so that it can be billed.
+
+    Args:
+        code: in the shape of a code, with or without its dot.
+
+    Raises:
+        InputError: if code is not the shape of a code.
+
+    >>> is_complete("038.9"), is_complete("389"), is_complete("389.9")
+    (True, False, True)
+    """
+    node = _search()(normalize(code))
+    return node is not None and not node.children
+
+
 def parents(code: str) -> tuple[str, ...]:
     """Return what a code belongs to, nearest first: codes, then ranges, up to its chapter.
 

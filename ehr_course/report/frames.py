@@ -71,7 +71,14 @@ def report_on_frames(
     frames = {"real": real, "held-out": held_out}
     frames |= {"synthetic": synthetic} if several is None else several
     cohorts = {
-        name: load_frame(frame, name=f"{name} frame", columns=columns, malformed=malformed)
+        name: load_frame(
+            frame,
+            name=f"{name} frame",
+            columns=columns,
+            malformed=malformed,
+            # The report says what is noticed.
+            zeros_lost_ok=True,
+        )
         for name, frame in frames.items()
         if frame is not None
     }

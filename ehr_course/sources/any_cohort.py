@@ -32,6 +32,8 @@ def load_cohort(
     columns: Mapping[str, str] | None = None,
     malformed: Malformed = "raise",
     code_map: Mapping[str, str] | None = None,
+    whole_patients: bool = False,
+    zeros_lost_ok: bool = False,
 ) -> Cohort:
     """Load patient records, with age and sex or without.
 
@@ -42,6 +44,10 @@ def load_cohort(
         columns: of a .csv or .parquet file; see load_code_table.
         malformed: whether a malformed row raises, or is dropped and counted.
         code_map: ICD-9-CM codes by the codes of the cohort, for every format but MEDS and MIMIC.
+        whole_patients: whether to leave out the patients of whom some admissions are dropped.
+            Without it they are kept with the admissions that are left, and counted.
+        zeros_lost_ok: whether to go on where ICD-9-CM codes seem to have lost their leading
+            zeros; the report then says so.
 
     Returns:
         the records, and a report of all rows. A pickle is never opened.
@@ -59,6 +65,11 @@ def load_cohort(
             "its columns have fixed names, so --columns has nothing to say",
             "Leave --columns out, or name a .csv or .parquet file.",
         )
+    how = {
+        "malformed": malformed,
+        "whole_patients": whole_patients,
+        "zeros_lost_ok": zeros_lost_ok,
+    }
     if kind == "known":
         if code_map is not None:
             raise InputError(
@@ -67,11 +78,11 @@ def load_cohort(
                 "MEDS and MIMIC name the vocabulary of their codes, and ICD-9-CM is read",
                 "Leave the code map out.",
             )
-        return load(place, malformed=malformed)
+        return load(place, **how)
     if kind == "table":
-        return load_code_table(place, columns=columns, malformed=malformed, code_map=code_map)
+        return load_code_table(place, columns=columns, code_map=code_map, **how)
     loaders = {"lists": load_visit_lists, "omop": load_omop, "synthea": load_synthea}
-    return loaders[kind](place, malformed=malformed, code_map=code_map)
+    return loaders[kind](place, code_map=code_map, **how)
 
 
 def _kind_of(path: Path) -> tuple[str, Path]:

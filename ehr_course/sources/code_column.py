@@ -4,15 +4,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import polars as pl
 
 from ehr_course import icd9
 from ehr_course.sources.cohort import Reason
+from ehr_course.sources.leading_zeros import check_leading_zeros
 from ehr_course.sources.row_filter import RowFilter
 
 # ICD-10-CM as far as its shape goes: letter, digit, then up to five letters or digits.
 _ICD10_SHAPE = re.compile(r"[A-Z][0-9][0-9A-Z]{1,5}")
+
+
+class CodeList(NamedTuple):
+    """The codes of a column.
+
+    Attributes:
+        codes: each once, normalized.
+        notes: what the report is to say of them.
+    """
+
+    codes: list[str]
+    notes: tuple[str, ...]
 
 
 def normalise_codes(
@@ -21,7 +35,8 @@ def normalise_codes(
     *,
     version: int,
     remedy: str = "Keep codes as text, with their leading zeros.",
-) -> list[str]:
+    zeros_lost_ok: bool = False,
+) -> CodeList:
     """Replace the codes by their positions in the list that is returned, each code once.
 
     Args:
@@ -30,6 +45,11 @@ def normalise_codes(
         column: text, as it was written.
         version: of ICD: 9, or 10, of which the shape alone is looked at.
         remedy: what to say of a code that has another shape.
+        zeros_lost_ok: whether to go on where ICD-9 codes seem to have lost their leading zeros.
+
+    Raises:
+        InputError: if a code is malformed and such rows are not to be dropped, or if leading
+            zeros seem to be lost.
     """
     # A full MIMIC-III has 651,047 rows and fewer than 7,000 spellings: each is looked at once.
     spellings = diagnoses.frame[column].unique().sort()
@@ -42,6 +62,15 @@ def normalise_codes(
         pl.col(column).replace_strict(spellings, positions).cast(pl.UInt32).alias("position"),
         pl.col(column).is_in(respelled).alias("respelled"),
     )
+    note = None
+    if version == 9:
+        note = check_leading_zeros(
+            diagnoses.file,
+            diagnoses.spelled(column),
+            codes,
+            diagnoses.frame["position"],
+            zeros_lost_ok=zeros_lost_ok,
+        )
     diagnoses.refuse(
         pl.col("position").is_null(),
         Reason.BAD_CODE,
@@ -50,7 +79,7 @@ def normalise_codes(
         remedy=remedy,
     )
     diagnoses.frame = diagnoses.frame.drop(column).rename({"position": "code"})
-    return codes
+    return CodeList(codes, () if note is None else (note,))
 
 
 def _normalised(text: str, version: int) -> str | None:

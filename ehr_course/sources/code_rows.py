@@ -16,9 +16,16 @@ from ehr_course.sources.cohort import (
     LoadReport,
     Reason,
     TableReport,
+    counted,
 )
 from ehr_course.sources.grouping import build_records, drop_repeated_codes
 from ehr_course.sources.row_filter import EXAMPLES, RowFilter
+from ehr_course.sources.shortened import (
+    KEEP_THEM,
+    NOBODY_IS_WHOLE,
+    account_of,
+    lost_admissions,
+)
 
 OLDEST = 130
 """A larger age is none: many tables write 999 where an age is not known."""
@@ -36,6 +43,9 @@ def cohort_of_rows(
     *,
     code_map: Mapping[str, str] | None = None,
     other_tables: Sequence[TableReport] = (),
+    named: pl.DataFrame | None = None,
+    whole_patients: bool = False,
+    zeros_lost_ok: bool = False,
 ) -> Cohort:
     """Make records of rows, one for each code of a visit.
 
@@ -50,6 +60,9 @@ def cohort_of_rows(
             numbers). An age is taken from a patient's first visit.
         code_map: ICD-9-CM codes by the codes that the rows have.
         other_tables: what became of the rows of the tables that were joined to these.
+        named: "patient", "visit" and "line" of all rows, if some were dropped already.
+        whole_patients: whether to leave out the patients of whom some visits are dropped.
+        zeros_lost_ok: whether to go on where codes seem to have lost their leading zeros.
 
     Returns:
         the records, without an age or a sex where the rows have no such column or nothing in it.
@@ -57,7 +70,7 @@ def cohort_of_rows(
 
     Raises:
         InputError: naming place and remedy, if a row is malformed and such rows are not to be
-            dropped, or if no row can be used.
+            dropped, if leading zeros seem to be lost, or if no row can be used.
     """
     counts: dict[str, int] = {}
     for column in ("patient", "visit", "code"):
@@ -66,7 +79,9 @@ def cohort_of_rows(
     _refuse_missing(rows)
     if code_map is not None:
         counts[Change.CODE_MAPPED.value] = map_codes(rows, "code", code_map)
-    codes = normalise_codes(rows, "code", version=9, remedy=_OTHER_CODES)
+    codes, notes = normalise_codes(
+        rows, "code", version=9, remedy=_OTHER_CODES, zeros_lost_ok=zeros_lost_ok
+    )
     _read_sexes(rows)
     _read_ages(rows)
     _read_times(rows)
@@ -76,6 +91,19 @@ def cohort_of_rows(
     if rows.frame.is_empty():
         report = LoadReport((*other_tables, rows.account()))
         raise InputError(rows.file, "", "no row of it can be used", f"What was dropped:\n{report}")
+    named = everyone if named is None else named
+    named = named.filter((pl.col("patient") != "") & (pl.col("visit") != ""))
+    lost = lost_admissions(named, rows.frame)
+    shortened = account_of(lost, rows.place, are_left_out=whole_patients)
+    # Patients who are dropped now, and their visits.
+    cut = rows.frame.clear()
+    if whole_patients and shortened is not None:
+        cut = rows.frame.join(lost, on="patient", how="semi")
+        rows.drop(pl.col("patient").is_in(lost["patient"].implode()), Reason.PATIENT_DROPPED)
+        if rows.frame.is_empty():
+            report = LoadReport((*other_tables, rows.account()), shortened=shortened)
+            remedy = f"{KEEP_THEM} What was dropped:\n{report}"
+            raise InputError(rows.file, "", NOBODY_IS_WHOLE, remedy)
     visits = _visits_of(rows.frame)
     rows.frame = (
         rows.frame.join(
@@ -97,10 +125,16 @@ def cohort_of_rows(
     tables = (
         *other_tables,
         rows.account(),
-        _account("visits", everyone, ["patient", "visit"], rows, visits.height),
-        _account("patients", everyone, ["patient"], rows, len(records)),
+        _account(
+            *("visits", everyone, ["patient", "visit"], rows, visits.height),
+            because=(Reason.PATIENT_DROPPED, cut),
+        ),
+        _account(
+            *("patients", everyone, ["patient"], rows, len(records)),
+            because=(Reason.SHORTENED, cut),
+        ),
     )
-    return Cohort(records, LoadReport(tables, {what: n for what, n in counts.items() if n}))
+    return Cohort(records, LoadReport(tables, counted(counts), shortened, notes))
 
 
 def _refuse_missing(rows: RowFilter) -> None:
@@ -231,14 +265,35 @@ def _numbers_of(patients: pl.Series) -> pl.Series:
 
 
 def _account(
-    name: str, read: pl.DataFrame, key: list[str], rows: RowFilter, used: int
+    name: str,
+    read: pl.DataFrame,
+    key: list[str],
+    rows: RowFilter,
+    used: int,
+    *,
+    because: tuple[Reason, pl.DataFrame],
 ) -> TableReport:
-    """How many visits, or patients, were named in the rows, and how many have a record."""
+    """How many visits, or patients, were named in the rows, and how many have a record.
+
+    Args:
+        name, read, key: what is counted, in which rows, and by which columns.
+        rows: those that are kept.
+        used: how many have a record.
+        because: a reason, and rows of those who were dropped for it; all others have no row.
+    """
     named = read.filter(pl.all_horizontal(pl.col(*key) != ""))
     firsts = named.group_by(key).agg(pl.col("line").min())
     if used == firsts.height:
         return TableReport(name, used, used)
     alive = named.filter(pl.col("line").is_in(rows.frame["line"].implode()))
-    lost = firsts.join(alive, on=key, how="anti")["line"].sort()
-    places = tuple(map(rows.place, lost.head(EXAMPLES)))
-    return TableReport(name, firsts.height, used, (Drop(Reason.ROWS_DROPPED, len(lost), places),))
+    lost = firsts.join(alive, on=key, how="anti")
+    reason, theirs = because
+    drops = []
+    for why, some in (
+        (Reason.ROWS_DROPPED, lost.join(theirs, on=key, how="anti")),
+        (reason, lost.join(theirs, on=key, how="semi")),
+    ):
+        lines = some["line"].sort()
+        if len(lines):
+            drops.append(Drop(why, len(lines), tuple(map(rows.place, lines.head(EXAMPLES)))))
+    return TableReport(name, firsts.height, used, tuple(drops))

@@ -12,6 +12,7 @@ from ehr_course.errors import InputError
 from ehr_course.sources.code_rows import cohort_of_rows
 from ehr_course.sources.cohort import Cohort
 from ehr_course.sources.column_names import choose_columns
+from ehr_course.sources.parquet_files import parquet_columns, read_parquet
 from ehr_course.sources.row_filter import Malformed, RowFilter, check_malformed
 from ehr_course.sources.tables import Table, read_header
 
@@ -22,6 +23,8 @@ def load_code_table(
     columns: Mapping[str, str] | None = None,
     malformed: Malformed = "raise",
     code_map: Mapping[str, str] | None = None,
+    whole_patients: bool = False,
+    zeros_lost_ok: bool = False,
 ) -> Cohort:
     """Load patient records from a file with a row for each code.
 
@@ -32,6 +35,7 @@ def load_code_table(
             The last four may be absent.
         malformed: whether a malformed row raises, or is dropped and counted.
         code_map: ICD-9-CM codes by the codes of the file.
+        whole_patients, zeros_lost_ok: as in cohort_of_rows.
 
     Returns:
         the records, and a report of all rows; see cohort_of_rows.
@@ -42,7 +46,9 @@ def load_code_table(
     check_malformed(malformed)
     path = Path(path)
     rows = open_table(path, malformed=malformed, columns=columns)
-    return cohort_of_rows(rows, code_map=code_map)
+    return cohort_of_rows(
+        rows, code_map=code_map, whole_patients=whole_patients, zeros_lost_ok=zeros_lost_ok
+    )
 
 
 def load_frame(
@@ -52,13 +58,15 @@ def load_frame(
     columns: Mapping[str, str] | None = None,
     malformed: Malformed = "raise",
     code_map: Mapping[str, str] | None = None,
+    whole_patients: bool = False,
+    zeros_lost_ok: bool = False,
 ) -> Cohort:
     """Load patient records from a data frame with a row for each code.
 
     Args:
         frame: of polars or pandas, or a mapping of columns to lists.
         name: what errors call it; they count its rows from 1.
-        columns, malformed, code_map: as in load_code_table.
+        columns, malformed, code_map, whole_patients, zeros_lost_ok: as in load_code_table.
 
     Returns:
         the records, and a report of all rows; see cohort_of_rows.
@@ -74,7 +82,9 @@ def load_frame(
     chosen = _columns_of(frame, name, columns)
     table = pl.DataFrame({role: _series(frame, role, column) for role, column in chosen.items()})
     rows = _rows(table, chosen, name=name, malformed=malformed)
-    return cohort_of_rows(rows, code_map=code_map)
+    return cohort_of_rows(
+        rows, code_map=code_map, whole_patients=whole_patients, zeros_lost_ok=zeros_lost_ok
+    )
 
 
 def patients_of(frame: Any, *, columns: Mapping[str, str] | None = None) -> set[str]:
@@ -125,10 +135,10 @@ def _open_parquet(
     path: Path, malformed: Malformed, columns: Mapping[str, str] | None
 ) -> RowFilter:
     try:
-        names = list(pl.read_parquet_schema(path))
+        names = list(parquet_columns(path))
         chosen = choose_columns(path.name, "", names, columns)
         wanted = list(dict.fromkeys(chosen.values()))
-        table = pl.read_parquet(path, columns=wanted)
+        table = read_parquet(path, wanted)
     except (pl.exceptions.PolarsError, OSError) as error:
         raise InputError(
             path.name, "", f"it cannot be read ({str(error).splitlines()[0]})", "Write it again."

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from html import escape
 
+from ehr_course.printable import printable
 from ehr_course.records import AnyRecord
 
 
@@ -20,6 +21,7 @@ class Reason(StrEnum):
     SAME_ROW = "repeats an earlier row"
     SAME_CODE = "repeats a code of the same admission"
     OTHER_VERSION = "coded in the other ICD version"
+    OTHER_VOCABULARY = "a diagnosis in a vocabulary that is not ICD"
     UNKNOWN_ADMISSION = "its admission is in no table"
     ADMISSION_DROPPED = "its admission was dropped"
     UNKNOWN_PATIENT = "its patient is in no table"
@@ -28,6 +30,7 @@ class Reason(StrEnum):
     DIAGNOSES_DROPPED = "all its diagnoses were dropped"
     NO_ADMISSION = "no admission"
     ADMISSIONS_DROPPED = "all admissions were dropped"
+    SHORTENED = "some of its admissions were dropped"
     NO_VISIT = "no visit"
     NO_PATIENT = "no patient"
     ROWS_DROPPED = "all its rows were dropped"
@@ -62,6 +65,11 @@ class Change(StrEnum):
     AGE_ROUNDED = "fractional ages rounded down to completed years"
     CODE_MAPPED = "codes replaced by those of the code map"
     CODE_RESPELLED = "codes respelled (dot, spaces or lower case removed)"
+
+
+def counted(changed: Mapping[str, int]) -> dict[str, int]:
+    """Return what happened at all, of counts by what was done."""
+    return {what: count for what, count in changed.items() if count}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +110,47 @@ class TableReport:
 
 
 @dataclass(frozen=True, slots=True)
+class Shortened:
+    """Patients of whom some admissions were dropped, and some not.
+
+    Attributes:
+        patients: how many there are, at least 1.
+        admissions: how many of their admissions were dropped.
+        examples: where the first few of these stand, as "line 17".
+        are_left_out: whether such patients were dropped, or kept with the admissions that are
+            left.
+
+    >>> print(Shortened(20, 68, ("line 3", "line 8"), are_left_out=False))
+    patients kept without some of their admissions: 20 (68 admissions: line 3, line 8, ...)
+    """
+
+    patients: int
+    admissions: int
+    examples: tuple[str, ...]
+    are_left_out: bool
+
+    def __str__(self) -> str:
+        what = (
+            "patients left out because some of their admissions were dropped"
+            if self.are_left_out
+            else "patients kept without some of their admissions"
+        )
+        more = ", ..." if self.admissions > len(self.examples) else ""
+        s = "s" if self.admissions > 1 else ""
+        where = f"{', '.join(map(printable, self.examples))}{more}"
+        return f"{what}: {self.patients:,} ({self.admissions:,} admission{s}: {where})"
+
+
+@dataclass(frozen=True, slots=True)
 class LoadReport:
     """Every row of every table: used, or dropped for a stated reason.
 
     Attributes:
         tables: one account per table, in the order in which they were read.
         changed: how many values were rewritten, by what was done; nothing was lost there.
+        shortened: the patients of whom some admissions were dropped, or None where there are
+            none.
+        notes: what else is to be known of the rows, a line each.
 
     >>> report = LoadReport(
     ...     (TableReport("ADMISSIONS", 9, 8, (Drop(Reason.NO_DIAGNOSIS, 1, ("line 4",)),)),)
@@ -122,6 +165,8 @@ class LoadReport:
 
     tables: tuple[TableReport, ...]
     changed: dict[str, int] = field(default_factory=dict)
+    shortened: Shortened | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def dropped(self) -> dict[tuple[str, str], int]:
@@ -149,26 +194,34 @@ class LoadReport:
 
     @property
     def losses(self) -> tuple[str, ...]:
-        """What was dropped or rewritten, a line for each table and reason.
+        """What was dropped or rewritten, a line for each table and reason, and what lies below.
 
         >>> drop = Drop(Reason.NO_CODE, 2, ("line 4", "line 9"))
         >>> LoadReport((TableReport("codes.csv", 9, 7, (drop,)),), {"ages cut": 3}).losses
         ('codes.csv: 2 of 9 dropped (no code)', 'ages cut: 3')
         """
         dropped = (
-            f"{table.name}: {drop.count:,} of {table.rows_read:,} dropped ({drop.reason.value})"
+            f"{printable(table.name)}: {drop.count:,} of {table.rows_read:,} dropped "
+            f"({drop.reason.value})"
             for table in self.tables
             for drop in table.drops
         )
-        return (*dropped, *(f"{what}: {count:,}" for what, count in self.changed.items()))
+        return (*dropped, *self._below)
+
+    @property
+    def _below(self) -> tuple[str, ...]:
+        """The lines that stand below the table."""
+        changed = (f"{what}: {count:,}" for what, count in self.changed.items())
+        shortened = () if self.shortened is None else (str(self.shortened),)
+        return (*changed, *shortened, *map(printable, self.notes))
 
     def _rows(self) -> Iterator[tuple[str, str, str, str, str]]:
         for table in self.tables:
             counts = table.rows_read, table.rows_used, table.rows_dropped
-            yield table.name, *(f"{count:,}" for count in counts), ""
+            yield printable(table.name), *(f"{count:,}" for count in counts), ""
             for drop in table.drops:
                 more = ", ..." if drop.count > len(drop.examples) else ""
-                where = f" ({', '.join(drop.examples)}{more})"
+                where = f" ({', '.join(map(printable, drop.examples))}{more})"
                 yield "", "", "", f"{drop.count:,}", drop.reason.value + where
 
     def __str__(self) -> str:
@@ -179,8 +232,7 @@ class LoadReport:
             cells = [table.ljust(name)]
             cells += [count.rjust(width) for count, width in zip(counts, numbers, strict=True)]
             lines.append("  ".join([*cells, why]).rstrip())
-        lines += [f"{what}: {count:,}" for what, count in self.changed.items()]
-        return "\n".join(lines)
+        return "\n".join([*lines, *self._below])
 
     __repr__ = __str__
 
@@ -193,9 +245,7 @@ class LoadReport:
             "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
             for row in self._rows()
         )
-        after = "".join(
-            f"<p>{escape(what)}: {count:,}</p>" for what, count in self.changed.items()
-        )
+        after = "".join(f"<p>{escape(line)}</p>" for line in self._below)
         return (
             "<table><caption>Every row that was read</caption>"
             f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{after}"

@@ -22,8 +22,6 @@ DIAGNOSIS//ICD9CM//428.0, DIAGNOSIS//ICD//9//4280, ICD9CM//428.0, ICD9CM/428.0, 
 from __future__ import annotations
 
 import json
-import re
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
@@ -38,20 +36,30 @@ from ehr_course import icd9
 from ehr_course.errors import InputError
 from ehr_course.new_folder import new_folder
 from ehr_course.records import MAX_AGE, PatientRecord
-from ehr_course.sources.cohort import Change, Cohort, LoadReport, Reason
+from ehr_course.sources.code_column import CodeList
+from ehr_course.sources.cohort import Change, Cohort, LoadReport, Reason, Shortened, counted
 from ehr_course.sources.grouping import build_records, completed_years, drop_repeated_codes
+from ehr_course.sources.leading_zeros import check_leading_zeros
+from ehr_course.sources.meds_events import (
+    ICD10,
+    IS_ADMISSION,
+    IS_DIAGNOSIS,
+    IS_FACT,
+    IS_UNREAD,
+    count_vocabularies,
+    keep_split,
+    read_events,
+)
 from ehr_course.sources.row_filter import Malformed, RowFilter, check_malformed
+from ehr_course.sources.shortened import (
+    KEEP_THEM,
+    NOBODY_IS_WHOLE,
+    account_of,
+    lost_admissions,
+)
 from ehr_course.sources.splits import Split
 
 PATIENTS_PER_SHARD = 1000
-
-# The vocabulary, then whatever separates it from the code. PROCEDURE//ICD//9 is another.
-_DIAGNOSIS = re.compile(
-    r"(?:DIAGNOSIS/{1,2})?(?:ICD/{1,2}9|ICD[-_]?9(?:[-_]?CM)?)(?:/{1,2}|_|:)(.+)", re.IGNORECASE
-)
-_SEX = re.compile(r"(?:GENDER|SEX)/{1,2}(.*)", re.IGNORECASE)
-_ADMISSION = re.compile(r"(?:HOSPITAL_)?ADMISSION(?:/.*)?", re.IGNORECASE)
-_SEXES = {"F": "F", "FEMALE": "F", "M": "M", "MALE": "M"}
 
 
 def write_meds(
@@ -115,7 +123,12 @@ def write_meds(
 
 
 def load_meds(
-    folder: str | Path, *, split: str | None = None, malformed: Malformed = "raise"
+    folder: str | Path,
+    *,
+    split: str | None = None,
+    malformed: Malformed = "raise",
+    whole_patients: bool = False,
+    zeros_lost_ok: bool = False,
 ) -> Cohort:
     """Load patient records from the ICD-9-CM diagnoses of a MEDS 0.4 dataset.
 
@@ -132,32 +145,41 @@ def load_meds(
         folder: the dataset, which holds data/ with parquet files at any depth.
         split: load only this split of metadata/subject_splits.parquet ("train", "tuning",
             "held_out").
-        malformed: as in `load_mimic3`.
+        malformed, whole_patients, zeros_lost_ok: as in `load_mimic3`.
 
     Returns:
         the records, and a report in which every event is used or dropped for a reason. Its one
-        table is "data"; rows count from 1 in each shard.
+        table is "data"; rows count from 1 in each shard. Where there are diagnoses of other
+        vocabularies, the report counts them by vocabulary. A visit of which they are all is
+        a visit that was dropped.
 
     Raises:
         InputError: naming file, place and remedy.
     """
     check_malformed(malformed)
     folder = Path(folder)
-    events = _read_events(folder, malformed)
+    events = read_events(folder, malformed)
     if split is not None:
-        _keep_split(events, folder, split)
-    codes = _normalise_codes(events)
+        keep_split(events, folder, split)
+    vocabularies = count_vocabularies(events)
+    codes, notes = _normalise_codes(events, zeros_lost_ok)
+    notes = (*vocabularies, *notes)
     _refuse_bad_values(events)
     _add_birth_and_sex(events)
     _number_visits(events)
+    shortened = _drop_without_diagnosis(events, whole_patients)
     drop_repeated_codes(events, same_row="time", n_codes=len(codes) + 1)
-    diagnoses = events.frame.filter(_IS_DIAGNOSIS)
+    diagnoses = events.frame.filter(IS_DIAGNOSIS)
     if diagnoses.is_empty():
+        report = LoadReport((events.account(),), shortened=shortened, notes=notes)
         raise InputError(
             folder,
             "",
-            "no ICD-9-CM diagnosis of a patient with birth and sex is in it",
-            f"Is the vocabulary another one? What was dropped:\n{_report(events)}",
+            "no ICD-9-CM diagnosis of a patient with birth and sex is in it"
+            if shortened is None
+            else NOBODY_IS_WHOLE,
+            f"{'Is the vocabulary another one?' if shortened is None else KEEP_THEM} "
+            f"What was dropped:\n{report}",
         )
     first_visit = pl.col("admitted").first().over("subject_id")
     visits = (
@@ -172,13 +194,7 @@ def load_meds(
         Change.AGE_90.value: sum(record.age == MAX_AGE for record in records),
         Change.CODE_RESPELLED.value: diagnoses["respelled"].sum(),
     }
-    return Cohort(records, _report(events, changed))
-
-
-def _report(events: RowFilter, changed: dict[str, int] | None = None) -> LoadReport:
-    return LoadReport(
-        (events.account(),), {what: count for what, count in (changed or {}).items() if count}
-    )
+    return Cohort(records, LoadReport((events.account(),), counted(changed), shortened, notes))
 
 
 # Writing.
@@ -288,146 +304,12 @@ def _title(code: str) -> str | None:
         return None
 
 
-# Reading. Events stay in one frame with a column "kind"; "value" is a sex or a diagnosis code.
-
-_IS_DIAGNOSIS = pl.col("kind") == "diagnosis"
-_IS_ADMISSION = pl.col("kind") == "admission"
-_IS_FACT = pl.col("kind").is_in(["birth", "sex"])
+# Reading; see meds_events.
 
 
-def _kind(code: str | None) -> tuple[str, str | None]:
-    if code is None:
-        return "no code", None
-    if code == meds.birth_code:
-        return "birth", None
-    if match := _DIAGNOSIS.fullmatch(code):
-        return "diagnosis", match[1]
-    if match := _SEX.fullmatch(code):
-        return "sex", _SEXES.get(match[1].upper(), match[1])
-    return ("admission" if _ADMISSION.fullmatch(code) else "other"), None
-
-
-def _read_events(folder: Path, malformed: Malformed) -> RowFilter:
-    data = folder / meds.data_subdirectory
-    if not data.is_dir():
-        found = ", ".join(sorted(path.name for path in folder.glob("*"))) or "nothing"
-        raise InputError(
-            folder,
-            "",
-            f"no folder {meds.data_subdirectory}/ is in it (found: {found})",
-            "Name the folder of a MEDS dataset.",
-        )
-    shards = sorted(data.rglob("*.parquet"))
-    if not shards:
-        raise InputError(data, "", "no parquet file is in it", "Export or copy it again.")
-    names = [shard.relative_to(data).as_posix() for shard in shards]
-    starts: list[int] = []
-
-    def place(line: int) -> str:
-        shard = bisect_right(starts, line) - 1
-        return f"{names[shard]} row {line - starts[shard] + 1}"
-
-    needed, unread = [], []
-    n_rows = 0
-    for shard, name in zip(shards, names, strict=True):
-        frame = _read_shard(shard, name).with_row_index("line", offset=n_rows)
-        starts.append(n_rows)
-        n_rows += frame.height
-        # A shard of a hospital has far more laboratory values than diagnoses.
-        is_needed = ~pl.col("kind").is_in(["other", "no code"])
-        needed.append(frame.filter(is_needed).drop("code"))
-        unread.append(frame.filter(~is_needed).select("line", "kind"))
-    events = RowFilter(
-        "data",
-        pl.concat(needed),
-        file=meds.data_subdirectory,
-        place=place,
-        malformed=malformed,
-        spelling={"value": "code"},
-    )
-    for rows in unread:
-        for kind, reason in (("other", Reason.NOT_NEEDED), ("no code", Reason.NO_CODE)):
-            events.count_unread(reason, rows.filter(pl.col("kind") == kind)["line"])
-    return events
-
-
-def _read_shard(path: Path, name: str) -> pl.DataFrame:
-    try:
-        schema = pl.read_parquet_schema(path)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise InputError(
-            name,
-            "",
-            f"it is cut or no parquet file ({str(error).splitlines()[0]})",
-            "Export or copy it again.",
-        ) from error
-    missing = [column for column in ("subject_id", "time", "code") if column not in schema]
-    if missing:
-        raise InputError(
-            name,
-            "",
-            f"column {missing[0]!r} is missing (found: {', '.join(schema)})",
-            "MEDS 0.4 has subject_id, time and code in every shard.",
-        )
-    columns = ["subject_id", "time", "code"] + ["hadm_id"] * ("hadm_id" in schema)
-    types = {"subject_id": pl.Int64, "time": pl.Datetime("us"), "code": pl.String}
-    try:
-        frame = pl.read_parquet(path, columns=columns)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise InputError(
-            name, "", f"it is cut ({str(error).splitlines()[0]})", "Export or copy it again."
-        ) from error
-    if "hadm_id" not in schema:
-        frame = frame.with_columns(hadm_id=pl.lit(None, pl.Int64))
-    for column, wanted in {**types, "hadm_id": pl.Int64}.items():
-        try:
-            frame = frame.with_columns(pl.col(column).cast(wanted))
-        except pl.exceptions.PolarsError as error:
-            raise InputError(
-                name,
-                f"column {column!r}",
-                f"its type is {schema[column]}, not {wanted}",
-                "MEDS 0.4 fixes the types of its columns; hadm_id is a whole number here.",
-            ) from error
-    spellings = frame["code"].unique()
-    kinds = [_kind(code) for code in spellings]
-    lexicon = pl.DataFrame(
-        {"code": spellings, "kind": [kind for kind, _ in kinds], "value": [v for _, v in kinds]},
-        schema={"code": pl.String, "kind": pl.String, "value": pl.String},
-    )
-    return frame.join(lexicon, on="code", how="left", nulls_equal=True, maintain_order="left")
-
-
-def _keep_split(events: RowFilter, folder: Path, split: str) -> None:
-    path = folder / meds.subject_splits_filepath
-    if not path.is_file():
-        raise InputError(
-            meds.subject_splits_filepath, "", "there is no such file", "Load without split=."
-        )
-    try:
-        splits = pl.read_parquet(path, columns=["subject_id", "split"])
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise InputError(
-            path,
-            "",
-            f"it has no subject_id and split to read ({str(error).splitlines()[0]})",
-            "Export or copy it again.",
-        ) from None
-    known = splits["split"].drop_nulls().unique().sort().to_list()
-    if split not in known:
-        raise InputError(
-            meds.subject_splits_filepath,
-            "",
-            f"there is no split {split!r} (found: {', '.join(known)})",
-            "Name one of these.",
-        )
-    ids = splits.filter(pl.col("split") == split)["subject_id"]
-    events.drop(~pl.col("subject_id").is_in(ids.implode()), Reason.OTHER_SPLIT)
-
-
-def _normalise_codes(events: RowFilter) -> list[str]:
+def _normalise_codes(events: RowFilter, zeros_lost_ok: bool) -> CodeList:
     """Give diagnoses their positions in the list that is returned, each code once."""
-    spellings = events.frame.filter(_IS_DIAGNOSIS)["value"].unique().sort()
+    spellings = events.frame.filter(IS_DIAGNOSIS)["value"].unique().sort()
     normal = [icd9.normalize(text) if icd9.is_code(text) else None for text in spellings]
     codes = sorted({code for code in normal if code is not None})
     position = {code: number for number, code in enumerate(codes)}
@@ -443,19 +325,26 @@ def _normalise_codes(events: RowFilter) -> list[str]:
     events.frame = events.frame.join(
         lexicon, on=["kind", "value"], how="left", maintain_order="left"
     )
+    note = check_leading_zeros(
+        events.file,
+        "code",
+        codes,
+        events.frame.filter(IS_DIAGNOSIS)["code"],
+        zeros_lost_ok=zeros_lost_ok,
+    )
     events.refuse(
-        _IS_DIAGNOSIS & pl.col("code").is_null(),
+        IS_DIAGNOSIS & pl.col("code").is_null(),
         Reason.BAD_CODE,
         column="value",
         problem="does not have the shape of an ICD-9 diagnosis code",
         remedy="Keep codes as text, with their leading zeros.",
     )
-    return codes
+    return CodeList(codes, () if note is None else (note,))
 
 
 def _refuse_bad_values(events: RowFilter) -> None:
     events.refuse(
-        pl.col("subject_id").is_null(),
+        pl.col("subject_id").is_null() & ~IS_UNREAD,
         Reason.BAD_ID,
         column="subject_id",
         problem="stands where an event needs its patient",
@@ -463,8 +352,8 @@ def _refuse_bad_values(events: RowFilter) -> None:
     )
     no_time = pl.col("time").is_null()
     for is_kind, reason, name in (
-        (_IS_DIAGNOSIS, Reason.NO_TIME, "a diagnosis"),
-        (_IS_ADMISSION, Reason.BAD_DATE, "an admission"),
+        (IS_DIAGNOSIS, Reason.NO_TIME, "a diagnosis"),
+        (IS_ADMISSION, Reason.BAD_DATE, "an admission"),
         (pl.col("kind") == "birth", Reason.BAD_DATE, "a birth"),
     ):
         events.refuse(
@@ -487,9 +376,9 @@ def _add_birth_and_sex(events: RowFilter) -> None:
     """Give every event its patient's birth and sex; drop patients who lack one."""
     value = pl.coalesce("value", pl.col("time").cast(pl.String))
     fact = pl.struct("subject_id", "kind", value)
-    events.drop(_IS_FACT & ~fact.is_first_distinct(), Reason.SAME_ROW)
+    events.drop(IS_FACT & ~fact.is_first_distinct(), Reason.SAME_ROW)
     events.refuse(
-        _IS_FACT & pl.struct("subject_id", "kind").is_duplicated(),
+        IS_FACT & pl.struct("subject_id", "kind").is_duplicated(),
         Reason.ROWS_DIFFER,
         column="subject_id",
         problem="is a patient with two births or sexes that differ",
@@ -509,7 +398,7 @@ def _number_visits(events: RowFilter) -> None:
     # The latest admission event begins a stay; the stay gives its hadm_id to events without one.
     events.frame = (
         events.frame.sort("subject_id", "time", "line")
-        .with_columns(stay=_IS_ADMISSION.cum_sum().over("subject_id"))
+        .with_columns(stay=IS_ADMISSION.cum_sum().over("subject_id"))
         .with_columns(stay_hadm_id=pl.col("hadm_id").first().over("subject_id", "stay"))
         .with_columns(
             hadm_id=pl.when(pl.col("stay") > 0)
@@ -524,27 +413,43 @@ def _number_visits(events: RowFilter) -> None:
         pl.when(unnumbered).then("stay"),
         pl.when(unnumbered & (pl.col("stay") == 0)).then("time"),
         # Births and sexes are in no visit.
-        _IS_FACT,
+        IS_FACT,
     )
-    admission_time = pl.when(_IS_ADMISSION).then("time").min().over(*key)
+    admission_time = pl.when(IS_ADMISSION).then("time").min().over(*key)
+    # Diagnoses that are not read change nothing about a visit of which others are.
+    read_time = pl.when(~IS_UNREAD).then("time").min().over(*key)
+    read_line = pl.when(~IS_UNREAD).then("line").min().over(*key)
     events.frame = (
         events.frame.with_columns(
-            admitted=pl.coalesce(admission_time, pl.col("time").min().over(*key)),
-            visit_begins=pl.col("line").min().over(*key),
+            admitted=pl.coalesce(admission_time, read_time, pl.col("time").min().over(*key)),
+            visit_begins=pl.coalesce(read_line, pl.col("line").min().over(*key)),
         )
         .sort("subject_id", "admitted", "visit_begins", "time", "line")
-        .with_columns(visit=pl.struct("visit_begins", _IS_FACT.alias("fact")).rle_id())
+        .with_columns(visit=pl.struct("visit_begins", IS_FACT.alias("fact")).rle_id())
     )
     events.refuse(
-        ~_IS_FACT & (pl.col("admitted").dt.date() < pl.col("birth").dt.date()),
+        ~IS_FACT & ~IS_UNREAD & (pl.col("admitted").dt.date() < pl.col("birth").dt.date()),
         Reason.BEFORE_BIRTH,
         column="time",
         problem="belongs to a visit before the patient's MEDS_BIRTH: the age would be negative",
         remedy="Correct either.",
     )
+
+
+def _drop_without_diagnosis(events: RowFilter, whole_patients: bool) -> Shortened | None:
+    """Drop what belongs to no diagnosis that is read, and count the visits that are lost so."""
+    visits = events.frame.filter(~IS_FACT).select("visit", "line", patient="subject_id")
+    kept = events.frame.filter(IS_DIAGNOSIS).select("visit", patient="subject_id")
+    lost = lost_admissions(visits, kept)
+    events.drop(IS_UNREAD & (pl.col("value") == ICD10), Reason.OTHER_VERSION)
+    events.drop(IS_UNREAD, Reason.OTHER_VOCABULARY)
+    if whole_patients:
+        ids = lost["patient"].unique()
+        events.drop(pl.col("subject_id").is_in(ids.implode()), Reason.PATIENT_DROPPED)
     in_use = (
-        pl.when(_IS_FACT)
-        .then(_IS_DIAGNOSIS.any().over("subject_id"))
-        .otherwise(_IS_DIAGNOSIS.any().over("visit"))
+        pl.when(IS_FACT)
+        .then(IS_DIAGNOSIS.any().over("subject_id"))
+        .otherwise(IS_DIAGNOSIS.any().over("visit"))
     )
     events.drop(~in_use, Reason.NO_DIAGNOSIS)
+    return account_of(lost, events.place, are_left_out=whole_patients)

@@ -14,9 +14,15 @@ import polars as pl
 from ehr_course.errors import InputError
 from ehr_course.records import MAX_AGE
 from ehr_course.sources.code_column import normalise_codes
-from ehr_course.sources.cohort import Change, Cohort, LoadReport, Reason
+from ehr_course.sources.cohort import Change, Cohort, LoadReport, Reason, Shortened, counted
 from ehr_course.sources.grouping import build_records, completed_years, drop_repeated_codes
 from ehr_course.sources.row_filter import Malformed, check_malformed
+from ehr_course.sources.shortened import (
+    KEEP_THEM,
+    NOBODY_IS_WHOLE,
+    account_of,
+    lost_admissions,
+)
 from ehr_course.sources.tables import Table, find_tables, read_header
 
 ABOVE_89 = 91
@@ -25,7 +31,13 @@ ABOVE_89 = 91
 _TABLES = ("PATIENTS", "ADMISSIONS", "DIAGNOSES_ICD")
 
 
-def load_mimic3(folder: str | Path, *, malformed: Malformed = "raise") -> Cohort:
+def load_mimic3(
+    folder: str | Path,
+    *,
+    malformed: Malformed = "raise",
+    whole_patients: bool = False,
+    zeros_lost_ok: bool = False,
+) -> Cohort:
     """Load patient records from MIMIC-III tables.
 
     Reads PATIENTS, ADMISSIONS and DIAGNOSES_ICD, as .csv or .csv.gz, file and column names in
@@ -42,6 +54,9 @@ def load_mimic3(folder: str | Path, *, malformed: Malformed = "raise") -> Cohort
         malformed: what to do with a row that holds a malformed value (an id that is no number, a
             date that cannot be read, a code of the wrong shape, rows that contradict each
             other): "raise" stops at the first, "drop" leaves them out and counts them.
+        whole_patients: whether to leave out the patients of whom some admissions are dropped.
+            Without it they are kept with the admissions that are left, and counted.
+        zeros_lost_ok: whether to go on where codes seem to have lost their leading zeros.
 
     Returns:
         the records, and a report in which every row is used or dropped for a reason. Rows that
@@ -59,11 +74,24 @@ def load_mimic3(folder: str | Path, *, malformed: Malformed = "raise") -> Cohort
     admissions = _read_admissions(paths, patients, malformed)
     _add_age(admissions, patients, completed_years("dob", "admittime"), "DOB in PATIENTS")
     diagnoses = _read_diagnoses(paths, admissions, "icd9_code", malformed)
-    return _assemble(patients, admissions, diagnoses, "icd9_code", icd_version=9)
+    return _assemble(
+        patients,
+        admissions,
+        diagnoses,
+        "icd9_code",
+        icd_version=9,
+        whole_patients=whole_patients,
+        zeros_lost_ok=zeros_lost_ok,
+    )
 
 
 def load_mimic4(
-    folder: str | Path, *, icd_version: Literal[9, 10] = 9, malformed: Malformed = "raise"
+    folder: str | Path,
+    *,
+    icd_version: Literal[9, 10] = 9,
+    malformed: Malformed = "raise",
+    whole_patients: bool = False,
+    zeros_lost_ok: bool = False,
 ) -> Cohort:
     """Load patient records from MIMIC-IV tables, the diagnoses of one ICD version.
 
@@ -78,7 +106,7 @@ def load_mimic4(
     Args:
         folder: where the tables are, or the folder above hosp.
         icd_version: 9 or 10. ICD-10 codes are checked by shape only.
-        malformed: as in `load_mimic3`.
+        malformed, whole_patients, zeros_lost_ok: as in `load_mimic3`.
 
     Returns:
         the records, and a report in which every row is used or dropped for a reason.
@@ -109,30 +137,49 @@ def load_mimic4(
     )
     _add_age(admissions, patients, age, "anchor_age and anchor_year in patients")
     diagnoses = _read_diagnoses(paths, admissions, "icd_code", malformed, icd_version=icd_version)
-    return _assemble(patients, admissions, diagnoses, "icd_code", icd_version=icd_version)
+    return _assemble(
+        patients,
+        admissions,
+        diagnoses,
+        "icd_code",
+        icd_version=icd_version,
+        whole_patients=whole_patients,
+        zeros_lost_ok=zeros_lost_ok,
+    )
 
 
-def load(folder: str | Path, *, malformed: Malformed = "raise") -> Cohort:
+def load(
+    folder: str | Path,
+    *,
+    malformed: Malformed = "raise",
+    whole_patients: bool = False,
+    zeros_lost_ok: bool = False,
+) -> Cohort:
     """Load a folder of MIMIC-III tables, of MIMIC-IV tables (ICD-9), or a MEDS dataset.
 
     A folder that holds data/ with parquet files is MEDS. Otherwise the columns of PATIENTS
-    decide: DOB is MIMIC-III, anchor_age MIMIC-IV.
+    decide: DOB is MIMIC-III, anchor_age MIMIC-IV. The other arguments are those of `load_mimic3`.
 
     Raises:
         InputError: if it is none of these, and as the loader of its kind does.
     """
     folder = Path(folder)
+    how = {
+        "malformed": malformed,
+        "whole_patients": whole_patients,
+        "zeros_lost_ok": zeros_lost_ok,
+    }
     if any(folder.glob("data/**/*.parquet")):
         # MEDS needs pyarrow, which costs memory that CSV tables do not need.
         from ehr_course.sources.meds import load_meds
 
-        return load_meds(folder, malformed=malformed)
+        return load_meds(folder, **how)
     patients = find_tables(_hosp(folder), _TABLES)["PATIENTS"]
     columns = read_header(patients)
     if "anchor_age" in columns:
-        return load_mimic4(patients.parent, malformed=malformed)
+        return load_mimic4(patients.parent, **how)
     if "dob" in columns:
-        return load_mimic3(patients.parent, malformed=malformed)
+        return load_mimic3(patients.parent, **how)
     raise InputError(
         patients.name,
         "line 1",
@@ -187,6 +234,7 @@ def _read_admissions(paths: dict[str, Path], patients: Table, malformed: Malform
         numbers=("subject_id", "hadm_id"),
         malformed=malformed,
     )
+    admissions.ids_read["line"] = admissions.frame["line"]
     admissions.parse_ids("subject_id", "hadm_id")
     admissions.parse_dates("admittime")
     admissions.drop_repeated_rows(("hadm_id", "subject_id", "admittime"))
@@ -274,11 +322,20 @@ def _read_diagnoses(
 
 
 def _assemble(
-    patients: Table, admissions: Table, diagnoses: Table, code_column: str, *, icd_version: int
+    patients: Table,
+    admissions: Table,
+    diagnoses: Table,
+    code_column: str,
+    *,
+    icd_version: int,
+    whole_patients: bool,
+    zeros_lost_ok: bool,
 ) -> Cohort:
     """Put codes in order, drop what is left without a record, and build the records."""
     _check_something_is_left(patients, admissions, diagnoses)
-    codes = normalise_codes(diagnoses, code_column, version=icd_version)
+    codes, notes = normalise_codes(
+        diagnoses, code_column, version=icd_version, zeros_lost_ok=zeros_lost_ok
+    )
     _check_something_is_left(patients, admissions, diagnoses)
     diagnoses.frame = diagnoses.frame.sort("visit", "seq_num", maintain_order=True)
     drop_repeated_codes(diagnoses, same_row="seq_num", n_codes=len(codes))
@@ -290,6 +347,11 @@ def _assemble(
         admissions.drop(without_code, Reason.DIAGNOSES_DROPPED)
     patients.drop(_not_in("subject_id", admissions.ids_read["subject_id"]), Reason.NO_ADMISSION)
     patients.drop(_not_in("subject_id", admissions.frame["subject_id"]), Reason.ADMISSIONS_DROPPED)
+    lost = _lost_admissions(admissions)
+    shortened = account_of(lost, admissions.place, are_left_out=whole_patients)
+    if whole_patients and shortened is not None:
+        _drop_patients(patients, admissions, diagnoses, lost["patient"])
+        _check_something_is_left(patients, admissions, diagnoses, shortened)
     first_age = pl.col("age").first().over("subject_id")
     records = build_records(
         admissions.frame.select(
@@ -306,25 +368,46 @@ def _assemble(
         Change.AGE_90.value: sum(record.age == MAX_AGE for record in records),
         Change.CODE_RESPELLED.value: diagnoses.frame["respelled"].sum(),
     }
-    return Cohort(records, _report(patients, admissions, diagnoses, changed=changed))
+    tables = tuple(table.account() for table in (patients, admissions, diagnoses))
+    return Cohort(records, LoadReport(tables, counted(changed), shortened, notes))
 
 
-def _check_something_is_left(patients: Table, admissions: Table, diagnoses: Table) -> None:
+def _lost_admissions(admissions: Table) -> pl.DataFrame:
+    """Admissions that were dropped, of patients who keep some; see lost_admissions."""
+    read = pl.DataFrame(
+        {
+            "patient": admissions.ids_read["subject_id"],
+            "visit": admissions.ids_read["hadm_id"],
+            "line": admissions.ids_read["line"],
+        }
+    )
+    return lost_admissions(read, admissions.frame.select(patient="subject_id", visit="hadm_id"))
+
+
+def _drop_patients(
+    patients: Table, admissions: Table, diagnoses: Table, subject_ids: pl.Series
+) -> None:
+    """Drop patients, because some of their admissions were dropped, and all that is theirs."""
+    theirs = pl.col("subject_id").is_in(subject_ids.unique().implode())
+    visits = admissions.frame.filter(theirs)["visit"]
+    diagnoses.drop(pl.col("visit").is_in(visits.implode()), Reason.ADMISSION_DROPPED)
+    admissions.drop(theirs, Reason.PATIENT_DROPPED)
+    patients.drop(theirs, Reason.SHORTENED)
+
+
+def _check_something_is_left(
+    patients: Table, admissions: Table, diagnoses: Table, shortened: Shortened | None = None
+) -> None:
     if diagnoses.frame.is_empty():
+        tables = tuple(table.account() for table in (patients, admissions, diagnoses))
+        question = "Are the three tables from one database?"
         raise InputError(
             diagnoses.file,
             "",
-            "no row of it can be used",
-            f"Are the three tables from one database? What was dropped:\n"
-            f"{_report(patients, admissions, diagnoses)}",
+            "no row of it can be used" if shortened is None else NOBODY_IS_WHOLE,
+            f"{question if shortened is None else KEEP_THEM} What was dropped:\n"
+            f"{LoadReport(tables, shortened=shortened)}",
         )
-
-
-def _report(*tables: Table, changed: dict[str, int] | None = None) -> LoadReport:
-    return LoadReport(
-        tuple(table.account() for table in tables),
-        {what: count for what, count in (changed or {}).items() if count},
-    )
 
 
 def _not_in(column: str, ids: pl.Series) -> pl.Expr:

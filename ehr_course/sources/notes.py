@@ -1,7 +1,8 @@
-"""Notes with summaries: from a CSV or parquet file, or the embedded ones.
+"""Notes with summaries: from a CSV, JSON Lines or parquet file, or the embedded ones.
 
 MIMIC-IV-BHC (PhysioNet: discharge notes with their brief hospital course) has the columns input
-and target, MTS-Dialog (Ben Abacha et al., EACL 2023) the columns dialogue and section_text.
+and target, MTS-Dialog (Ben Abacha et al., EACL 2023) the columns dialogue and section_text,
+ACI-Bench (Yim et al., Scientific Data 2023) the columns dialogue and note.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ import math
 import os
 import re
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -21,29 +22,38 @@ import polars as pl
 from ehr_course.errors import InputError
 from ehr_course.records import NotePair
 from ehr_course.sources.cohort import LoadReport, Reason
+from ehr_course.sources.note_files import (
+    NoteFile,
+    found,
+    is_header,
+    open_note_file,
+    refuse_separator,
+    separated_by,
+)
 from ehr_course.sources.row_filter import RowFilter
 from ehr_course.sources.splits import check_fractions
 from ehr_course.sources.synthetic import make_cohort, make_notes
-from ehr_course.sources.tables import Table, read_header
 
 VARIABLE = "EHR_COURSE_NOTES"
-"""The environment variable that names a CSV or parquet file with notes and summaries."""
+"""The environment variable that names a file with notes and summaries; see read_notes."""
 
 COLUMNS_VARIABLE = "EHR_COURSE_NOTES_COLUMNS"
 """The environment variable that names its two columns, as "dialogue,section_text"."""
 
-LAYOUTS = (("input", "target"), ("note", "summary"), ("dialogue", "section_text"))
+LAYOUTS = (
+    ("input", "target"),
+    ("note", "summary"),
+    ("dialogue", "section_text"),
+    ("dialogue", "note"),
+)
 """The columns of note and summary that are recognised without being named."""
 
+_NAME_THEM = (
+    f'Name them with note= and summary=, or as {COLUMNS_VARIABLE}="dialogue,section_text".'
+)
 _PATIENT_COLUMNS = ("subject_id", "note_id")  # the first that is there counts
 _BHC_NOTE_ID = re.compile(r"(\d+)-[A-Z]+-\d+")  # patient, kind of note, running number
 _VISIBLE = r"[^\s\x1c-\x1f]"  # what str.isspace does not hold for
-_OTHER_FORMATS = {
-    b"PAR1": ("a parquet file", "Rename it to end in .parquet."),
-    b"PK\x03\x04": ("a spreadsheet or zip file", "Export it as CSV, or unpack it."),
-    b"%PDF": ("a PDF", "Export the table as CSV."),
-}
-_NAMES_SHOWN, _NAME_LENGTH = 12, 40
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -81,14 +91,16 @@ def read_notes(
     min_note: int = 50,
     min_summary: int = 10,
 ) -> NoteCorpus:
-    """Read notes with summaries from a CSV or parquet file, one pair a row.
+    """Read notes with summaries from a CSV, JSON Lines or parquet file, one pair a row.
 
     A CSV is UTF-8 text separated by commas, as .csv or .csv.gz; values in quotation marks may hold
-    commas and line breaks. Column names may be in upper or lower case. White space around a text
-    is removed; nothing else of it is changed.
+    commas and line breaks. JSON Lines has an object on each line, whose names are the columns.
+    Column names may be in upper or lower case. White space around a text is removed; nothing else
+    of it is changed.
 
     Args:
-        path: the file; parquet where its name ends in .parquet.
+        path: the file; parquet where its name ends in .parquet, JSON Lines where it ends in
+            .jsonl or .jsonl.gz, and a CSV otherwise.
         note: the column of the notes; without it and summary, one of LAYOUTS.
         summary: the column of the summaries.
         patient: the column that says whose note it is; where it is blank the patient is unknown.
@@ -105,16 +117,15 @@ def read_notes(
 
     Raises:
         InputError: naming file, place and remedy: if the file is missing or no such table, if
-            columns are missing, or if no row is left.
+            columns are missing, a line is longer than long_lines.LONGEST_LINE, or no row is left.
+            It quotes nothing that could be the text of a note.
     """
     path = Path(path)
     _check_minimum("min_note", min_note)
     _check_minimum("min_summary", min_summary)
-    _check_file(path)
-    is_parquet = path.name.lower().endswith(".parquet")
-    header = list(_parquet_columns(path)) if is_parquet else read_header(path)
-    columns = _choose_columns(path.name, header, note, summary, patient)
-    rows = _rows_of_parquet(path, columns) if is_parquet else _rows_of_csv(path, columns)
+    file = open_note_file(path)
+    columns = _choose_columns(file, note, summary, patient)
+    rows = file.read((columns.note, columns.summary), (columns.patient,) * bool(columns.patient))
     _drop_unusable(rows, columns, min_note=min_note, min_summary=min_summary)
     report = LoadReport((rows.account(),))
     if rows.frame.is_empty():
@@ -237,20 +248,8 @@ def _check_minimum(name: str, minimum: int) -> None:
         )
 
 
-def _check_file(path: Path) -> None:
-    if not path.exists():
-        raise InputError(path, "", "there is no such file", "Check the path.")
-    if path.is_dir():
-        raise InputError(path, "", "this is a folder", "Name the file with the notes.")
-    with path.open("rb") as file:
-        start = file.read(4)
-    for mark, (what, remedy) in _OTHER_FORMATS.items():
-        if start == mark and not (mark == b"PAR1" and path.name.lower().endswith(".parquet")):
-            raise InputError(path.name, "", f"this is {what}, not a CSV", remedy)
-
-
 def _choose_columns(
-    file: str, header: Sequence[str], note: str | None, summary: str | None, patient: str | None
+    file: NoteFile, note: str | None, summary: str | None, patient: str | None
 ) -> _Columns:
     if (note is None) != (summary is None):
         raise InputError(
@@ -259,12 +258,8 @@ def _choose_columns(
             "one is given, the other is not",
             "Name both columns, or neither.",
         )
-    there = set(header)
-    if len(header) == 1:
-        # Perhaps it is separated by something else, of which the table's reader has more to say.
-        there |= {name.strip(' "') for name in re.split(r"[;\t|]", header[0])}
     if note is None or summary is None:
-        note, summary = _known_layout(file, header, there)
+        note, summary = _known_layout(file)
     wanted = [note.strip().lower(), summary.strip().lower()]
     if wanted[0] == wanted[1]:
         raise InputError(
@@ -275,95 +270,45 @@ def _choose_columns(
         )
     if patient is not None:
         wanted.append(patient.strip().lower())
-    missing = [name for name in wanted if name not in there]
+    missing = [name for name in wanted if name not in file.columns]
     if missing:
-        raise InputError(
-            file,
-            "",
-            f"column {' and '.join(map(repr, missing))} is missing (found: {_shown(header)})",
-            "Name the columns with note=, summary= and patient=, in upper or lower case.",
-        )
+        problem = f"column {' and '.join(map(repr, missing))} is missing"
+        remedy = "Name the columns with note=, summary= and patient=, in upper or lower case."
+        raise _wrong_columns(file, wanted, problem, remedy)
     if patient is None:
-        wanted += [name for name in _PATIENT_COLUMNS if name in there][:1]
+        wanted += [name for name in _PATIENT_COLUMNS if name in file.columns][:1]
     return _Columns(wanted[0], wanted[1], wanted[2] if len(wanted) > 2 else None)
 
 
-def _known_layout(file: str, header: Sequence[str], there: set[str]) -> tuple[str, str]:
-    found = [layout for layout in LAYOUTS if there.issuperset(layout)]
-    if len(found) == 1:
-        return found[0]
+def _known_layout(file: NoteFile) -> tuple[str, str]:
+    there = [layout for layout in LAYOUTS if set(layout) <= set(file.columns)]
+    if len(there) == 1:
+        return there[0]
+    if there:
+        raise InputError(
+            file.path.name,
+            "",
+            f"its columns are those of {len(there)} known layouts ({found(file.columns)})",
+            _NAME_THEM,
+        )
+    for layout in LAYOUTS:
+        if separated_by(file.columns, layout):
+            return layout
     known = " or ".join(", ".join(layout) for layout in LAYOUTS)
-    raise InputError(
-        file,
-        "",
-        f"its columns are those of {len(found)} known layouts (found: {_shown(header)})"
-        if found
-        else f"it has none of the known pairs of columns, {known} (found: {_shown(header)})",
-        f'Name them with note= and summary=, or as {COLUMNS_VARIABLE}="dialogue,section_text".',
+    raise _wrong_columns(
+        file, (), f"it has none of the known pairs of columns, {known}", _NAME_THEM
     )
 
 
-def _shown(header: Sequence[str]) -> str:
-    names = [
-        name if len(name) <= _NAME_LENGTH else name[:_NAME_LENGTH] + "..."
-        for name in header[:_NAMES_SHOWN]
-    ]
-    more = f", ... ({len(header)} in all)" if len(header) > _NAMES_SHOWN else ""
-    return ", ".join(names) + more
-
-
-def _rows_of_csv(path: Path, columns: _Columns) -> RowFilter:
-    text = list(dict.fromkeys(column for column in columns if column))
-    return Table(path.name, path, text=text, malformed="drop")
-
-
-def _parquet_columns(path: Path) -> dict[str, str]:
-    """The columns of a parquet file: names in lower case, and as the file spells them."""
-    names = _parquet(path.name, lambda: pl.read_parquet_schema(path))
-    columns = {name.strip().lower(): name for name in names}
-    if len(columns) < len(names):
-        raise InputError(
-            path.name,
-            "",
-            f"two columns have the same name but for case (found: {_shown(list(names))})",
-            "Keep one of them.",
-        )
-    return columns
-
-
-def _rows_of_parquet(path: Path, columns: _Columns) -> RowFilter:
-    spelling = _parquet_columns(path)
-    wanted = list(dict.fromkeys(column for column in columns if column))
-    frame = _parquet(
-        path.name, lambda: pl.read_parquet(path, columns=[spelling[name] for name in wanted])
-    ).rename({spelling[name]: name for name in wanted})
-    if frame.is_empty():
-        raise InputError(path.name, "", "it has columns but no rows", "Export or copy it again.")
-    for column in (columns.note, columns.summary):
-        kind = frame.schema[column]
-        if kind not in (pl.String, pl.Categorical):
-            raise InputError(
-                path.name,
-                f"column {spelling[column]!r}",
-                f"it holds values of type {kind}, not text",
-                "Name the columns that hold the notes and the summaries.",
-            )
-    frame = frame.with_columns(
-        pl.col(name).cast(pl.String).fill_null("").str.strip_chars() for name in wanted
-    ).with_row_index("line", offset=1)
-    return RowFilter(path.name, frame, file=path.name, place="row {}".format, malformed="drop")
-
-
-def _parquet(file: str, read: Callable[[], Any]) -> Any:
-    try:
-        return read()
-    except pl.exceptions.PolarsError as error:
-        raise InputError(
-            file,
-            "",
-            f"it cannot be read as parquet ({str(error).splitlines()[0]})",
-            "Export or copy it again.",
-        ) from error
+def _wrong_columns(file: NoteFile, wanted: Sequence[str], problem: str, remedy: str) -> InputError:
+    """Say which columns are missing, and what the file has in their place."""
+    separator = separated_by(file.columns, wanted) if wanted else None
+    if separator is not None:
+        return refuse_separator(file.path.name, separator)
+    problem += f" ({found(file.columns)})"
+    if file.kind == "csv" and not is_header(file.columns):
+        problem += "; its first line must hold the names of the columns, separated by commas"
+    return InputError(file.path.name, "", problem, remedy)
 
 
 def _drop_unusable(rows: RowFilter, columns: _Columns, *, min_note: int, min_summary: int) -> None:

@@ -29,7 +29,12 @@ _A_LIST = (
 
 
 def load_visit_lists(
-    path: Path, *, malformed: Malformed = "raise", code_map: CodeMap = None
+    path: Path,
+    *,
+    malformed: Malformed = "raise",
+    code_map: CodeMap = None,
+    whole_patients: bool = False,
+    zeros_lost_ok: bool = False,
 ) -> Cohort:
     """Load the lists of visits that PyHealth and many generators work with, from JSON.
 
@@ -39,6 +44,7 @@ def load_visit_lists(
             "gender").
         malformed: whether a malformed code, age or sex raises, or is dropped and counted.
         code_map: ICD-9-CM codes by the codes of the file.
+        whole_patients, zeros_lost_ok: as in cohort_of_rows.
 
     Raises:
         InputError: naming file, patient, visit, code and remedy.
@@ -80,7 +86,9 @@ def load_visit_lists(
         place=place,
         malformed=malformed,
     )
-    return cohort_of_rows(filtered, code_map=code_map)
+    return cohort_of_rows(
+        filtered, code_map=code_map, whole_patients=whole_patients, zeros_lost_ok=zeros_lost_ok
+    )
 
 
 def _codes_in(file: str, patients: list) -> Iterator[tuple]:
@@ -124,7 +132,14 @@ def _text(value: Any) -> str | None:
 # ------------------------------------------------------------------ OMOP
 
 
-def load_omop(folder: Path, *, malformed: Malformed = "raise", code_map: CodeMap = None) -> Cohort:
+def load_omop(
+    folder: Path,
+    *,
+    malformed: Malformed = "raise",
+    code_map: CodeMap = None,
+    whole_patients: bool = False,
+    zeros_lost_ok: bool = False,
+) -> Cohort:
     """Load patient records from OMOP's CONDITION_OCCURRENCE, and PERSON where it is there.
 
     A code is condition_source_value, and a visit visit_occurrence_id; rows without either are
@@ -137,6 +152,7 @@ def load_omop(folder: Path, *, malformed: Malformed = "raise", code_map: CodeMap
             lower case.
         malformed: whether a malformed row raises, or is dropped and counted.
         code_map: ICD-9-CM codes by those of condition_source_value.
+        whole_patients, zeros_lost_ok: as in cohort_of_rows.
 
     Raises:
         InputError: naming file, line and remedy.
@@ -161,15 +177,24 @@ def load_omop(folder: Path, *, malformed: Malformed = "raise", code_map: CodeMap
             "time": "condition_start_date",
         }
     )
+    named = conditions.frame.select("patient", "visit", "line")
     # Conditions of the problem list have no visit, and no record has a place for them.
     conditions.drop(pl.col("visit") == "", Reason.NO_VISIT)
     conditions.drop(pl.col("code") == "", Reason.NO_CODE)
     conditions.parse_dates("time")
-    if "person" not in paths:
-        return cohort_of_rows(conditions, code_map=code_map)
-    people = _people_of_omop(paths["person"], malformed)
-    _add_people(conditions, people)
-    return cohort_of_rows(conditions, code_map=code_map, other_tables=[people.account()])
+    other_tables = []
+    if "person" in paths:
+        people = _people_of_omop(paths["person"], malformed)
+        _add_people(conditions, people)
+        other_tables = [people.account()]
+    return cohort_of_rows(
+        conditions,
+        code_map=code_map,
+        other_tables=other_tables,
+        named=named,
+        whole_patients=whole_patients,
+        zeros_lost_ok=zeros_lost_ok,
+    )
 
 
 def _people_of_omop(path: Path, malformed: Malformed) -> Table:
@@ -212,7 +237,12 @@ def _people_of_omop(path: Path, malformed: Malformed) -> Table:
 
 
 def load_synthea(
-    folder: Path, *, malformed: Malformed = "raise", code_map: CodeMap = None
+    folder: Path,
+    *,
+    malformed: Malformed = "raise",
+    code_map: CodeMap = None,
+    whole_patients: bool = False,
+    zeros_lost_ok: bool = False,
 ) -> Cohort:
     """Load patient records from the CSV files of Synthea.
 
@@ -224,6 +254,7 @@ def load_synthea(
         folder: with conditions.csv, patients.csv and encounters.csv.
         malformed: whether a malformed row raises, or is dropped and counted.
         code_map: ICD-9-CM codes by the codes of conditions.csv.
+        whole_patients, zeros_lost_ok: as in cohort_of_rows.
 
     Raises:
         InputError: naming file, line and remedy.
@@ -251,6 +282,7 @@ def load_synthea(
         malformed=malformed,
     )
     conditions.take({"patient": "patient", "visit": "encounter", "code": "code"})
+    named = conditions.frame.select("patient", "visit", "line")
     conditions.frame = conditions.frame.join(
         encounters.frame.select(visit="id", time="start"),
         on="visit",
@@ -265,6 +297,9 @@ def load_synthea(
         conditions,
         code_map=code_map,
         other_tables=[patients.account(), encounters.account()],
+        named=named,
+        whole_patients=whole_patients,
+        zeros_lost_ok=zeros_lost_ok,
     )
 
 

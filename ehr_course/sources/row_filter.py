@@ -104,11 +104,15 @@ class RowFilter:
                 shown = "an empty value" if value in (None, "") else repr(str(value))
                 raise InputError(
                     self.file,
-                    f"{self.place(first['line'])}, column {self._spelling.get(column, column)!r}",
+                    f"{self.place(first['line'])}, column {self.spelled(column)!r}",
                     f"{shown} {problem}",
                     f'{remedy} Or leave such rows out: --malformed drop, or malformed="drop".',
                 )
         self.drop(bad, reason)
+
+    def spelled(self, column: str) -> str:
+        """Return the name of a column as the file spells it."""
+        return self._spelling.get(column, column)
 
     def take(self, columns: Mapping[str, str]) -> None:
         """Keep some columns under other names; errors spell them as the file does.

@@ -18,6 +18,7 @@ import polars as pl
 
 from ehr_course.errors import InputError
 from ehr_course.sources.cohort import Reason
+from ehr_course.sources.long_lines import LONGEST_LINE, too_long
 from ehr_course.sources.row_filter import Malformed, RowFilter
 
 # Bytes that are looked at together: bounds the memory of counting commas.
@@ -114,7 +115,8 @@ class Table(RowFilter):
 
         Raises:
             InputError: if the file is empty, cut, not UTF-8, not separated by commas, lacks a
-                column, has no rows, or has a row with too few or too many values.
+                column, has no rows, or has a row with too few or too many values or of more than
+                LONGEST_LINE bytes.
         """
         self.file = path.name
         self.ids_read: dict[str, pl.Series] = {}
@@ -220,7 +222,10 @@ def _check_utf8(raw: bytes, file: str) -> None:
 
 def _split_header(raw: bytes, file: str) -> list[str]:
     # A header is one line, so there is no need to decode the whole file.
-    first_line = raw[: raw.find(b"\n") + 1 or None].decode("utf-8-sig")
+    end = raw.find(b"\n") + 1 or len(raw)
+    if end > LONGEST_LINE:
+        raise too_long(file, 1, "row")
+    first_line = raw[:end].decode("utf-8-sig")
     try:
         return next(csv.reader(io.StringIO(first_line), strict=True), [])
     except csv.Error as error:
@@ -274,6 +279,9 @@ def _find_rows(raw: bytes, file: str, *, n_columns: int) -> pl.DataFrame:
         # A row begins on the line after the one on which the row before it ends.
         lines.append(np.append(line, lines_before[:-1] + 2).astype(np.uint32))
         blank.append(_are_blank(raw, starts, ends))
+        long = np.flatnonzero(ends - starts > LONGEST_LINE)
+        if long.size:
+            raise too_long(file, lines[-1][long[0]], "row")
         wrong = np.flatnonzero((n_values != n_columns) & ~blank[-1])
         if wrong.size:
             at, count = lines[-1][wrong[0]], n_values[wrong[0]]

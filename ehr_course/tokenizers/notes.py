@@ -155,7 +155,7 @@ class NoteTokenizer:
             raise InputError(
                 "NoteTokenizer.encode_note",
                 "",
-                f"{text if len(text) <= 40 else text[:37] + '...'!r} has no piece that is known",
+                "the text has no piece that is known",
                 "Leave out the notes that are empty or in another script.",
             )
         return EncodedNote([self.bos_id, *ids, self.eos_id], ())

@@ -184,7 +184,7 @@ class WordTokenizer:
             raise InputError(
                 "WordTokenizer.encode_note",
                 "",
-                f"{_short(text)} has no word",
+                "the text has no word",
                 "Leave out the notes that are empty.",
             )
         # A dict keeps its order, and a place in it is found at once.
@@ -349,7 +349,3 @@ def _checked_oov(oov: Sequence[str]) -> tuple[str, ...]:
     if isinstance(oov, str):
         raise InputError("WordTokenizer", "oov", f"{oov!r} is one text", f"Write ({oov!r},).")
     return tuple(oov)
-
-
-def _short(text: str) -> str:
-    return repr(text if len(text) <= 40 else text[:37] + "...")

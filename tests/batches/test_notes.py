@@ -256,7 +256,7 @@ def test_under_raise_a_pair_that_is_too_long_is_named(limits, message):
 
 def test_a_note_of_unknown_pieces_alone_is_named():
     pieces = NoteTokenizer.train(["no fever was given", "fever was given"], vocab_size=18)
-    with pytest.raises(InputError, match="pair 0, note: '日日日' has no piece that is known"):
+    with pytest.raises(InputError, match="pair 0, note: the text has no piece that is known"):
         NoteDataset([NotePair("日日日", "fever")], pieces)
 
 

@@ -41,6 +41,17 @@ def test_a_cohort_comes_back_from_each_format(tmp_path, name):
     assert content(list(load_cohort(tmp_path).records)) == content(dated)
 
 
+@pytest.mark.parametrize("name", ["meds", "mimic3", "parquet"])
+@pytest.mark.parametrize(("folder", "fits"), [("a[1]", "a1"), ("a*", "ab"), ("{a,b}", "a")])
+def test_the_signs_of_patterns_are_letters_of_a_folder(tmp_path, name, folder, fits):
+    dated = with_invented_dates(WRITTEN, seed=3)
+    for place, some in ((folder, dated), (fits, dated[:5])):
+        (tmp_path / place).mkdir()
+        write_formats(some, tmp_path / place, [name], seed=3)
+    assert content(list(load_cohort(tmp_path / folder).records)) == content(dated)
+    assert content(list(load_cohort(tmp_path / fits).records)) == content(dated[:5])
+
+
 @pytest.mark.parametrize("name", ["meds", "mimic3"])
 def test_a_cohort_is_read_from_the_folder_of_its_format(tmp_path, name):
     dated = with_invented_dates(WRITTEN, seed=3)

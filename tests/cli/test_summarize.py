@@ -59,7 +59,7 @@ def test_each_note_has_its_summary_and_the_rouge_of_all_is_printed(
     scores = rouge(texts, [pair.summary for pair in PAIRS])
     assert f"rougeL {scores['rougeL']:.3f}" in done.stdout
     about = json.loads((tmp_path / "summaries.run.json").read_text(encoding="utf-8"))
-    assert about["result"] == {"notes": 9, "blank": 1, **scores}
+    assert about["result"] == {"notes": 9, "blank": 1, "cut_notes": 0, **scores}
     assert about["settings"]["beams"] == 2
 
 

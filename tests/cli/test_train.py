@@ -267,7 +267,10 @@ def test_coverage_is_for_notes(ehr_course, prepared, tmp_path):
 
 def test_a_size_that_summarisers_do_not_have(ehr_course, prepared_notes, tmp_path):
     said = refused(ehr_course, prepared_notes, "--out", tmp_path / "out", "--profile", "narrow")
-    assert "PointerGeneratorConfig, profile: 'narrow' is none" in said
+    assert said == (
+        f"{prepared_notes}: it holds notes, and --profile narrow is not for them. "
+        "Give --profile tiny, small or full.\n"
+    )
 
 
 def test_settings_out_of_range(ehr_course, prepared, tmp_path):

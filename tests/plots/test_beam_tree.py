@@ -140,6 +140,14 @@ def test_later_steps_are_drawn_from_the_first_that_is_asked_for():
     assert steps == [f"step {n}" for n in range(5, 5 + MOST_STEPS)]
 
 
+@pytest.mark.parametrize(("length", "told"), [(12, "; steps 5 to 10 of 12"), (6, "the best")])
+def test_what_has_no_room_is_told(length, told):
+    picture = draw_beam_tree(
+        search(max_length=length, min_length=length), piece, first=4 if length > MOST_STEPS else 0
+    )
+    assert picture.texts[1].get_text().endswith(told)
+
+
 @pytest.mark.parametrize("beams", [1, 2, 4])
 @pytest.mark.parametrize("first", [0, 2])
 def test_no_text_is_cut_off_and_none_lies_on_another(drawn, beams, first):

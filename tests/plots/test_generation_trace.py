@@ -78,6 +78,15 @@ def test_the_bar_of_p_gen_is_as_long_as_it_is():
     assert [generate_share(p) for p in (0.0, 0.25, 1.0)] == pytest.approx([0.0, 0.25, 1.0])
 
 
+@pytest.mark.parametrize("p_gen", [0.0, 0.25, 0.75, 1.0])
+def test_the_ends_of_the_bar_say_copy_at_0_and_generate_at_1(p_gen):
+    (axes,) = draw_trace_step(made(step_of(p_gen=p_gen)), 0).axes
+    at = {text.get_text(): text.get_position()[0] for text in axes.texts}
+    assert at["0: copy"] < at[f"{p_gen:.2f}"] < at["1: generate"]
+    bar = next(patch for patch in axes.patches if type(patch) is Rectangle)
+    assert at[f"{p_gen:.2f}"] == pytest.approx(bar.get_x() + bar.get_width(), abs=0.1)
+
+
 def test_the_bars_of_a_distribution_are_in_proportion():
     (axes,) = draw_trace_step(made(step_of()), 0).axes
     bars = [bar.get_width() for bar in axes.patches if type(bar) is Rectangle][2:]

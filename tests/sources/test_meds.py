@@ -173,8 +173,35 @@ def test_other_events_are_counted_not_read(tmp_path):
     ]
     cohort = load_meds(write_events(tmp_path, rows))
     assert cohort.records[0].codes == ("4280",)
-    assert cohort.report.dropped == {("data", Reason.NOT_NEEDED): 4}
-    assert "0.parquet row 3, 0.parquet row 4, 0.parquet row 5, ..." in str(cohort.report)
+    assert cohort.report.dropped == {
+        ("data", Reason.NOT_NEEDED): 3,
+        ("data", Reason.OTHER_VERSION): 1,
+    }
+    assert "0.parquet row 3, 0.parquet row 4, 0.parquet row 6)" in str(cohort.report)
+    assert_every_row_is_accounted_for(cohort, tmp_path)
+
+
+def test_diagnoses_of_other_vocabularies_are_counted_by_vocabulary(tmp_path):
+    rows = [
+        *facts(1),
+        (1, T1, "ICD9CM/428.0"),
+        (1, T1, "ICD10CM/I50.9"),
+        (1, T1, "diagnosis//icd-10-cm//I10"),
+        (1, T1, "DIAGNOSIS//SNOMED//84114007"),
+        (1, T1, "DIAGNOSIS//heart failure"),
+        (1, T1, "PROCEDURE//ICD//10//0DJ08ZZ"),
+        (1, T1, "ICD10PCS//0DJ08ZZ"),
+    ]
+    cohort = load_meds(write_events(tmp_path, rows))
+    assert cohort.report.notes == (
+        "diagnoses by vocabulary: ICD9CM 1, ICD10CM 2, SNOMED 1, unnamed 1; those in ICD9CM are "
+        "read",
+    )
+    assert cohort.report.dropped == {
+        ("data", Reason.NOT_NEEDED): 2,
+        ("data", Reason.OTHER_VERSION): 2,
+        ("data", Reason.OTHER_VOCABULARY): 2,
+    }
     assert_every_row_is_accounted_for(cohort, tmp_path)
 
 

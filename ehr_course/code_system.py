@@ -1,0 +1,52 @@
+"""The two systems of diagnosis codes: ICD-9-CM, used until September 2015, and ICD-10-CM since.
+
+Text alone does not say which system a code belongs to: V30.4 is a birth in one and a rider of a
+three-wheeled vehicle in the other, and E8859 is a fall (E885.9) or a metabolic disease (E88.59).
+Whoever passes a code on therefore says its system as well.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+from ehr_course.errors import InputError
+
+CodeSystem = Literal["ICD9CM", "ICD10CM"]
+"""A system by the name that MEDS and the hospitals' code lists use."""
+
+CODE_SYSTEMS: tuple[CodeSystem, ...] = get_args(CodeSystem)
+"""Both systems, the older one first."""
+
+SYSTEM_NAMES: dict[CodeSystem, str] = {"ICD9CM": "ICD-9-CM", "ICD10CM": "ICD-10-CM"}
+"""Their names in prose."""
+
+
+def checked_system(system: str) -> CodeSystem:
+    """Return the system if it is one of the two.
+
+    Raises:
+        InputError: if it is neither.
+
+    >>> checked_system("ICD10CM")
+    'ICD10CM'
+    """
+    if system not in CODE_SYSTEMS:
+        raise InputError(
+            "code system",
+            "",
+            f"{system!r} is neither 'ICD9CM' nor 'ICD10CM'",
+            "Pass one of these two names.",
+        )
+    return system
+
+
+def other_system(system: CodeSystem) -> CodeSystem:
+    """Return the other one of the two systems.
+
+    Raises:
+        InputError: if system is neither of them.
+
+    >>> other_system("ICD9CM")
+    'ICD10CM'
+    """
+    return "ICD10CM" if checked_system(system) == "ICD9CM" else "ICD9CM"
