@@ -150,7 +150,7 @@ def draw_beam_tree(result: BeamResult, piece: Callable[[int], str], *, first: in
         picture.text(
             0.012,
             1 - 0.44 / height,
-            "dark: followed; bright: finished; pale: given up; framed: the way to the best",
+            _key(first, last, n_steps),
             size=style.SMALL,
             color=style.MUTED,
         )
@@ -173,6 +173,14 @@ def draw_beam_tree(result: BeamResult, piece: Callable[[int], str], *, first: in
                 va="top",
             )
     return picture
+
+
+def _key(first: int, last: int, n_steps: int) -> str:
+    """What the colours mean, and which steps are drawn where there is no room for all."""
+    key = "dark: followed; bright: finished; pale: given up; framed: the way to the best"
+    if last - first + 1 == n_steps:
+        return key
+    return f"{key}; steps {first + 1} to {last + 1} of {n_steps}"
 
 
 def _draw_edge(axes: Axes, node: Node, first: int) -> None:

@@ -66,7 +66,9 @@ _GAP = 0.05
 _ROW = 0.22
 _LEAST = 0.01  # attention below this leaves a word white
 _MOST_LINES = 12
-_COLOURS = matplotlib.colormaps["cividis_r"]
+_COLOURS = matplotlib.colors.LinearSegmentedColormap.from_list(
+    "attention", (style.PAPER, style.chapter_colour(7))
+)
 _BAR_COLOUR = style.chapter_colour(7)
 
 
@@ -168,6 +170,22 @@ def _box(
     )
 
 
+def _frame(axes: Axes, x: float, y: float, width: float) -> None:
+    """A dashed frame outside a box, so that it can be seen on any colour."""
+    axes.add_patch(
+        FancyBboxPatch(
+            (x - 0.005, y),
+            width + 0.01,
+            _BOX,
+            boxstyle="round,pad=0.022,rounding_size=0.03",
+            facecolor="none",
+            edgecolor=style.INK,
+            linewidth=0.9,
+            linestyle=(0, (3, 2)),
+        )
+    )
+
+
 def _label(axes: Axes, y: float, text: str) -> None:
     axes.text(_MARGIN, y, text, size=style.SMALL, color=style.MUTED, va="center")
 
@@ -188,8 +206,9 @@ def _draw_note(
             if spent >= _LEAST:
                 colour = matplotlib.colors.to_hex(_COLOURS(min(1.0, spent)))
             oov = trace.note[place] in trace.oov
-            edge = style.INK if oov else colour
-            _box(axes, x, y, trace.note[place], colour=colour, edge=edge, dashed=oov)
+            _box(axes, x, y, trace.note[place], colour=colour, edge=colour, dashed=False)
+            if oov:
+                _frame(axes, x, y, _width(trace.note[place]))
         y += _LINE
     return y
 
@@ -222,7 +241,7 @@ def _draw_summary(
 
 
 def _draw_gate(axes: Axes, y: float, shown: TraceStep) -> float:
-    """p_gen as a bar of two parts."""
+    """p_gen as a bar that is filled from the left, 0, to the right, 1."""
     left, right = _MARGIN + _GUTTER, _RIGHT
     middle = left + shown.p_gen * (right - left)
     _label(axes, y + 0.11, "p_gen")
@@ -231,12 +250,18 @@ def _draw_gate(axes: Axes, y: float, shown: TraceStep) -> float:
         axes.add_patch(Rectangle((start, y), stop - start, 0.2, color=colour, linewidth=0))
     outline = ((left, y), (right, y), (right, y + 0.2), (left, y + 0.2), (left, y))
     axes.plot(*zip(*outline, strict=True), color=style.MUTED, linewidth=0.9)
+    inside = shown.p_gen > 0.5
     axes.text(
-        left, y + 0.31, f"generate {shown.p_gen:.2f}", size=style.SMALL, va="center", ha="left"
+        middle + (-0.06 if inside else 0.06),
+        y + 0.105,
+        f"{shown.p_gen:.2f}",
+        size=style.SMALL,
+        color=style.ink_on(_BAR_COLOUR) if inside else style.INK,
+        ha="right" if inside else "left",
+        va="center_baseline",
     )
-    axes.text(
-        right, y + 0.31, f"copy {1 - shown.p_gen:.2f}", size=style.SMALL, va="center", ha="right"
-    )
+    axes.text(left, y + 0.31, "0: copy", size=style.SMALL, va="center", ha="left")
+    axes.text(right, y + 0.31, "1: generate", size=style.SMALL, va="center", ha="right")
     return y + 0.42
 
 

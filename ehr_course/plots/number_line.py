@@ -238,7 +238,7 @@ def _draw_zones(axes: Axes) -> None:
             ha="center",
             va="bottom",
         )
-    for power, label in ((-24, _power(-24)), (-14, _power(-14)), (math.log2(LARGEST), "65,504")):
+    for power, label in ((-25, _power(-25)), (-14, _power(-14)), (16, "65,520")):
         axes.axvline(power, color=style.INK, linewidth=1.0, linestyle="dashed")
         axes.text(
             power,

@@ -141,7 +141,7 @@ def _draw_tokens(axes: Axes, paid: PrefixAttention, position: int) -> None:
     axes.set_xticks(range(n_tokens), paid.tokens, rotation=90)
     for place, label in enumerate(axes.get_xticklabels()):
         label.set_fontweight("bold" if place == position else "normal")
-    axes.set_xlabel("the token read last, after which the next one is written", size=style.SMALL)
+    axes.set_xlabel("the token read last", size=style.SMALL)
     axes.tick_params(length=0, labelsize=style.SMALL)
     _without_frame(axes)
 

@@ -1,6 +1,6 @@
 """Lesson 17 in a real JupyterLab: the coverage player and the beam tree, as a learner uses them.
 
-The lesson trains many models. Two of them are enough for the widgets.
+The lesson trains many models. A few of them are enough for the widgets.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ def notebook(browser: Browser, lab: str) -> Iterator[NotebookPage]:
         "def places(",
         "looks = {",
         PLAYER,
-        "young = trained(SEED, steps=40)",
+        "six = [trained(seed, steps=40)",
         "chosen = cut_short",
         TREE,
     )

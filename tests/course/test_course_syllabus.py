@@ -13,9 +13,9 @@ from ehr_course.exercises.catalogue import all_exercises
 
 CHECKABLE_VERBS = {
     "Block", "Build", "Check", "Compare", "Compute", "Corrupt", "Count", "Decode", "Describe",
-    "Detect", "Draw", "Encode", "Fold", "Give", "Measure", "Name", "Normalise", "Order", "Pad",
-    "Predict", "Prepend", "Reduce", "Repair", "Report", "Reshape", "Show", "Split", "Take", "Tell",
-    "Test", "Train", "Turn", "Verify", "Write",
+    "Detect", "Draw", "Encode", "Fold", "Give", "Judge", "Measure", "Name", "Normalise", "Order",
+    "Pad", "Predict", "Prepend", "Reduce", "Repair", "Report", "Reshape", "Show", "Split", "Take",
+    "Tell", "Test", "Train", "Turn", "Verify", "Write",
 }  # fmt: skip
 
 

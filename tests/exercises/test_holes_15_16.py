@@ -28,6 +28,38 @@ HOLES = [
     ("15.6", {"same = all": "same = make.fault is None and all"}, "AttributeError"),
     ("15.6", {EQUAL: 'repr(make).count("should") == 1'}, "never_runs_the_rest"),
     ("16.1", {"-torch.inf": "-100"}, "minus_100"),
+    (
+        "16.5",
+        {
+            "places.logsumexp(dim=1)": "(scores.softmax(1) * here).sum(1)",
+            "logsigmoid(gate) + generated, logsigmoid(-gate) + copied": (
+                "(torch.where(inside, logsigmoid(gate) + generated, -1e4), "
+                "torch.where(copied > 0, copied, 1.0).log() "
+                "+ torch.where(copied > 0, logsigmoid(-gate), -1e4))"
+            ),
+        },
+        "treat the word as one that cannot be copied",
+    ),
+    (
+        "16.5",
+        {"places.logsumexp(dim=1)": "(scores.softmax(1) * here).sum(1).clamp_min(1e-12).log()"},
+        "kept the sum of the attention from 0",
+    ),
+    *(
+        ("16.7", {"log_vocab.gather(1, known[:, None])": zero}, "against p_gen itself")
+        for zero in ("torch.zeros(len(written), 1)", "0 * log_vocab[:, :1]")
+    ),
+    (
+        "16.7",
+        {
+            "ways.softmax(dim=1)": (
+                "(p := torch.cat([gate.sigmoid()[:, None], (ids == written[:, None]) "
+                "* ((-gate).sigmoid()[:, None] * log_attention.exp())], 1)) "
+                "/ p.sum(1, keepdim=True)"
+            )
+        },
+        "against p_gen itself",
+    ),
     ("16.6", {"(lengths - 1) // chunk": "(lengths // chunk).clamp(max=n - 1)"}, "kept_in_range"),
 ]
 

@@ -606,10 +606,13 @@ ORIGINS = Exercise(
         ),
         _one_word(_logs(_FEW), _logs(_EVEN), -200.0, [3, 4, 3], 2),  # below float32
         _one_word(_logs(_FEW), _logs(_EVEN), 900.0, [3, 4, 3], 3),  # and below float64
+        _one_word(_logs([[0.5, 0.5]]), _logs([[0.5, 0.5]]), 0.0, [0, 1], 1),  # short, to be shown
         _one_word(
-            torch.tensor([[0.0, -121.0]]), torch.tensor([[-1.0, -1.0]]), 120.0, [1, 2], 1
+            torch.tensor([[0.0, -121.0, -150.0]]), torch.tensor([[-1.0, -1.0]]), 120.0, [1, 2], 1
         ),  # as likely in both ways, and the gate says 1
-        _one_word(torch.tensor([[0.0, -900.0]]), torch.tensor([[-901.0, 0.0]]), 0.5, [1, 2], 1),
+        _one_word(
+            torch.tensor([[0.0, -900.0, -950.0]]), torch.tensor([[-901.0, 0.0]]), 0.5, [1, 2], 1
+        ),
     ),
     extreme=(  # closed ways are likelier than the open one where a finite number stands for them
         _one_word(_logs(_FEW), _logs(_EVEN), -_LIMIT, [3, 4, 3], 2),

@@ -55,45 +55,55 @@ def draw_clamp(
 # ---------------------------------------------------------------------- the gate
 
 
-def draw_gates(gates: Mapping[str, Sequence[float]], *, title: str = "") -> Picture:
-    """Draw p_gen of many written words, one dot for each, in rows by kind of word.
+def draw_gates(
+    before: Mapping[str, Sequence[float]], after: Mapping[str, Sequence[float]]
+) -> Picture:
+    """Draw p_gen of many written words, and beside it how much of each was generated.
 
     Args:
-        gates: for each kind of word its p_gen, each 0 to 1; the row of the rare words first.
-        title: the finding; without it the means of the first and last row.
+        before: for each kind of word its p_gen, which is known before the word, each 0 to 1.
+        after: for the same words the share of their probability that was generated.
     """
-    rows = {kind: np.asarray(values, dtype=float) for kind, values in gates.items() if len(values)}
-    kinds = list(rows)
-    means = {kind: float(values.mean()) for kind, values in rows.items()}
-    first, last = kinds[0], kinds[-1]
+    kinds = [kind for kind, values in before.items() if len(values)]
+    sides = [{kind: np.asarray(side[kind], dtype=float) for kind in kinds}
+             for side in (before, after)]  # fmt: skip
+    means = [{kind: float(values.mean()) for kind, values in side.items()} for side in sides]
+    most = max(kinds, key=lambda kind: abs(means[0][kind] - means[1][kind]))
+    pitch = 0.4
     canvas = Canvas(
-        1.25 + 0.5 * len(rows) + 0.35,
-        title or f"p_gen is {means[first]:.2f} for {first}, and {means[last]:.2f} for {last}",
-        "Dots on a line from copying to generating, in rows. "
+        1.5 + pitch * len(kinds),
+        f"For {most}, p_gen is {means[0][most]:.2f}, and the share generated {means[1][most]:.2f}",
+        "Dots in two panels, in rows by kind of word: p_gen, and the share that was generated. "
         + " ".join(
-            f"{kind}: mean {means[kind]:.2f} of {style.count(len(values), 'word')}."
-            for kind, values in rows.items()
+            f"{kind}, {style.count(len(sides[0][kind]), 'word')}: mean p_gen "
+            f"{means[0][kind]:.2f}, mean share {means[1][kind]:.2f}."
+            for kind in kinds
         ),
-        subtitle="Each dot is a word that the pointer wrote of a new note; the line in each row "
-        "is the mean.",
+        subtitle="Each dot is a word that the pointer wrote for a new note. Dark line and number: "
+        "the mean of the row.",
     )
-    room = max(style.text_width(kind, style.SMALL) for kind in kinds)
-    left, right = MARGIN + room + 0.3, canvas.width - MARGIN - 1.35
-    y, pitch = canvas.top + 0.12, 0.5
-    axes = canvas.plot(left, y, right - left, pitch * len(rows))
-    for row, (kind, values) in enumerate(rows.items()):
-        # Fractions of multiples of the golden ratio fill a row evenly, the same way each time.
-        spread = (np.arange(len(values)) * 0.618034) % 1 * 0.56 - 0.28
-        axes.plot(values, row + spread, ".", color=FILLS["code"], alpha=0.35, markersize=4)
-        axes.plot([means[kind]] * 2, [row - 0.38, row + 0.38], color=style.INK, linewidth=2)
-        at = y + pitch * (row + 0.5)
-        canvas.label((left - 0.15, at), kind, align="right", colour=style.INK)
-        canvas.label((right + 0.15, at), f"{means[kind]:.2f} ({len(values):,})",
-                     colour=style.INK)  # fmt: skip
-    canvas.label((right + 0.15, y - 0.02), "mean (words)", vertical="bottom")
-    axes.set_ylim(len(rows) - 0.5, -0.5)
-    axes.set_xlim(-0.03, 1.03)
-    axes.set_yticks([])
-    axes.spines["left"].set_visible(False)
-    axes.set_xlabel("p_gen: copied at the left, generated at the right")
+    names = {kind: f"{kind} ({len(sides[0][kind]):,})" for kind in kinds}
+    room = max(style.text_width(name, style.SMALL) for name in names.values())
+    left, gap = MARGIN + room + 0.2, 0.5
+    wide = (canvas.width - MARGIN - left - 2 * gap) / 2
+    y = canvas.top + 0.3
+    titles = ("p_gen, before the word is known", "share generated, once it is known")
+    for panel, (side, title) in enumerate(zip(sides, titles, strict=True)):
+        x = left + panel * (wide + gap)
+        axes = canvas.plot(x, y, wide, pitch * len(kinds))
+        canvas.label((x, y - 0.13), title, colour=style.INK)
+        for row, (kind, values) in enumerate(side.items()):
+            # Fractions of multiples of the golden ratio fill a row evenly, each time the same.
+            spread = (np.arange(len(values)) * 0.618034) % 1 * 0.56 - 0.28
+            axes.plot(values, row + spread, ".", color=FILLS["code"], alpha=0.35, markersize=4)
+            mean = means[panel][kind]
+            axes.plot([mean] * 2, [row - 0.38, row + 0.38], color=style.INK, linewidth=2)
+            at = y + pitch * (row + 0.5)
+            canvas.label((x + wide + 0.08, at), f"{mean:.2f}", colour=style.INK)
+            if panel == 0:
+                canvas.label((left - 0.12, at), names[kind], align="right", colour=style.INK)
+        axes.set_ylim(len(kinds) - 0.5, -0.5)
+        axes.set_xlim(-0.03, 1.03)
+        axes.set_yticks([])
+        axes.spines["left"].set_visible(False)
     return canvas.finish()

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from ehr_course.plots import style
 from ehr_course.plots.bars import draw_bars
@@ -41,7 +42,7 @@ def _short(word: str, most: int = 15) -> str:
 
 _ROW, _COLUMN = 0.27, 1.32
 _REMEDIES = {
-    "what it has read": "longer lists to learn from",
+    "what it learned from": "longer lists to learn from",
     "where it looks": "a record of earlier looks: coverage",
     "what it may write": "several summaries at a time: beam\nsearch; no run of words twice",
     "what you count": "repeated, named, exact; ROUGE",
@@ -61,7 +62,7 @@ def draw_lesson(note: Sequence[str], written: Sequence[str]) -> Picture:
     twice = [word for word, times in Counter(written).items() if times > 1]
     fault = (
         f"{len(written)} drugs written for {len(note)}: {len(twice)} come twice, "
-        f"{len(missing)} never come"
+        f"{len(missing)} are missing"
     )
     canvas = Canvas(
         max(3.7, 0.95 + _ROW * max(len(note), len(written))),
@@ -198,7 +199,8 @@ def draw_seeds(found: Mapping[str, Sequence[Written]]) -> Picture:
     }
     n_seeds = len(found[kinds[0]])
     said = "; ".join(
-        f"{kind}: {repeated:.0%} repeated, {named:.0%} named"
+        f"{kind}: {repeated:.0%} repeated, {named:.0%} named, exact "
+        + ", ".join(f"{one.exact:.0%}" for one in found[kind])
         for kind, (repeated, named) in means.items()
     )
     last = kinds[-1]
@@ -208,30 +210,28 @@ def draw_seeds(found: Mapping[str, Sequence[Written]]) -> Picture:
         f"{means[last][1]:.0%} from longer lists",
         f"For each of {len(kinds)} kinds of training a dot for each of {n_seeds} seeds, and a "
         f"line at the mean. {said}.",
-        subtitle=f"A dot is a training, {n_seeds} seeds from above to below; the line is their "
-        "mean. Hollow: longer lists.",
+        subtitle=f"A dot is one trained model; in each row the {n_seeds} seeds stand in the same "
+        "order, from top to bottom. Line: their mean.",
     )
-    top, height, width = canvas.top + 0.3, 0.52 * len(kinds), 2.5
-    for column, measure in enumerate(("repeated", "named")):
-        axes = canvas.plot(
-            1.75 + column * (width + 0.6),
-            top,
-            width,
-            height,
-            f"drugs that are {measure}" if column == 0 else f"drugs of the note {measure}",
-        )
+    top, height, width = canvas.top + 0.3, 0.52 * len(kinds), 1.65
+    most = max(0.1, *(one.repeated for some in found.values() for one in some))
+    panels = {
+        "repeated": ("drugs repeated", most),
+        "named": ("drugs named", 1.0),
+        "exact": ("lists exact", 1.0),
+    }
+    for column, (measure, (heading, highest)) in enumerate(panels.items()):
+        axes = canvas.plot(1.75 + column * (width + 0.3), top, width, height, heading)
         for row, kind in enumerate(kinds):
             values = [getattr(one, measure) for one in found[kind]]
             lanes = row + 0.17 * (np.arange(n_seeds) - (n_seeds - 1) / 2)
             axes.plot([np.mean(values)] * 2, [row - 0.36, row + 0.36], color=style.INK, lw=1.6)
             colour = style.PAPER if kind == last else FILLS["code"]
             axes.scatter(values, lanes, s=22, color=colour, edgecolor=FILLS["code"], zorder=4)
-        most = max(one.repeated for some in found.values() for one in some)
-        axes.set_xlim(
-            *((-0.03 * max(most, 0.1), 1.1 * max(most, 0.1)) if column == 0 else (0.4, 1.03))
-        )
+        axes.set_xlim(-0.06 * highest, 1.08 * highest)
         axes.set_ylim(len(kinds) - 0.5, -0.5)
         axes.set_yticks([])
+        axes.xaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 5, 10]))
         axes.xaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
     for row, kind in enumerate(kinds):
         canvas.label((1.66, top + 0.52 * (row + 0.5)), kind, align="right", colour=style.INK)

@@ -210,7 +210,7 @@ def draw_distance(
         )
         + f". With {len(rest)} others the sum is {total:.3f} bits and its root "
         f"{math.sqrt(total):.3f}.",
-        subtitle="Both cohorts are held against the tick half way between them",
+        subtitle="Both cohorts are compared with the tick half way between them",
     )
     canvas.key(left, canvas.top + 0.12, {"encoder": names[0], "code": names[1]})
     top = canvas.top + 0.42
@@ -367,7 +367,7 @@ def draw_report(rows: Sequence[tuple[Measure, str]], *, title: str) -> Picture:
         title: states the finding.
     """
     shown = [(m, said) for m, said in rows if math.isfinite(m.value)]
-    row, left, right = 0.31, 2.55, 5.75
+    row, left, right = 0.31, 2.55, 4.3
     canvas = Canvas(
         1.1 + row * len(shown),
         title,
@@ -380,10 +380,15 @@ def draw_report(rows: Sequence[tuple[Measure, str]], *, title: str) -> Picture:
         + ".",
         subtitle="Blue: interval; white: value; upright bar: floor; each row has its own scale",
     )
+    canvas.label((right + 0.6, canvas.top - 0.02), "value", align="right")
+    canvas.label((right + 1.15, canvas.top - 0.02), "floor", align="right")
     for number, (m, said) in enumerate(shown):
         y = canvas.top + 0.22 + row * number
         canvas.label((MARGIN, y), m.name, colour=style.INK)
-        canvas.label((right + 0.15, y), said, colour=style.INK if "worse" not in said else WARNING)
+        floor = f"{m.floor:.3f}" if math.isfinite(m.floor) else "–"
+        canvas.label((right + 0.6, y), f"{m.value:.3f}", colour=style.INK, align="right")
+        canvas.label((right + 1.15, y), floor, align="right")
+        canvas.label((right + 1.35, y), said, colour=style.INK if "worse" not in said else WARNING)
         _scale(canvas, left, right, y)
         finite = [n for n in (m.value, m.low, m.high, m.floor) if math.isfinite(n)]
         start, end = min(0.0, *finite), max(0.0, *finite)

@@ -70,10 +70,10 @@ def draw_leak(codes: Sequence[int], scored: int, perplexities: Mapping[str, floa
     leak, honest = perplexities["leak"], perplexities["honest"]
     canvas = Canvas(
         3.0,
-        f"Reading what is scored makes a perplexity of {leak:.1f} out of {honest:.1f}",
+        f"Reading what is scored turns a perplexity of {honest:.1f} into {leak:.1f}",
         f"A patient with {len(codes)} visits, of which visit {scored + 1} is scored. With a leak "
-        f"the encoder reads all visits: perplexity {leak:.1f}. Without one only earlier visits "
-        f"are read: {honest:.1f}.",
+        f"the encoder reads all visits: perplexity {leak:.1f}. Without one the decoder alone "
+        f"reads the visits before: {honest:.1f}.",
         subtitle=f"{style.count(len(codes), 'visit')} of a patient, visit {scored + 1} is scored; "
         "the perplexities are those of all patients that were tried",
     )
@@ -85,6 +85,8 @@ def draw_leak(codes: Sequence[int], scored: int, perplexities: Mapping[str, floa
         y = canvas.top + 0.42 + 1.02 * number
         words = "a leak" if name == "leak" else "no leak"
         canvas.label((MARGIN, y + 0.17), words, colour=style.INK, weight="bold", size=style.TEXT)
+        reader = "encoder" if name == "leak" else "decoder"
+        canvas.label((MARGIN, y + 0.38), f"{reader} reads")
         x = left
         for i, n in enumerate(codes):
             start = x

@@ -60,6 +60,46 @@ def draw_two_loops(losses: Mapping[str, Sequence[float]]) -> Picture:
     return canvas.finish()
 
 
+def draw_without_scale(losses: Mapping[str, Sequence[float]]) -> Picture:
+    """Draw the losses of a training that needs no loss scale, of one that lacks it, and has it.
+
+    Args:
+        losses: by what the training is, the loss before each step: of a batch in one part
+            without a scale, of one in many parts without, and of that with a scale.
+    """
+    small, lacking, scaled = losses
+    ends = {name: values[-1] for name, values in losses.items()}
+    worse = ends[lacking] > ends[scaled] + 0.05
+    canvas = Canvas(
+        2.75,
+        "Many small shares lose their gradients, unless the loss is scaled"
+        if worse
+        else "With or without a loss scale, the training learns as much",
+        f"The loss of three trainings over {len(losses[small])} steps. In the last step it is "
+        + ", ".join(f"{end:.2f} ({name})" for name, end in ends.items())
+        + ".",
+    )
+    axes = canvas.plot(0.75, canvas.top + 0.1, canvas.width - 2.75, 1.55)
+    n_steps = len(losses[small])
+    steps = np.arange(1, n_steps + 1)
+    axes.plot(steps, losses[small], color=FILLS["code"], linewidth=2, label=small)
+    axes.plot(steps, losses[lacking], color=WARNING, linestyle="dashed", linewidth=2,
+              label=lacking)  # fmt: skip
+    axes.plot(steps[1::3], losses[scaled][1::3], "o", color=style.INK, markerfacecolor="none",
+              markersize=8, label=scaled)  # fmt: skip
+    for name, colour in ((lacking, WARNING), (scaled, FILLS["code"])):
+        axes.annotate(f"{ends[name]:.2f}", (n_steps, ends[name]), (8, 0),
+                      textcoords="offset points", size=style.SMALL, color=colour,
+                      va="center")  # fmt: skip
+    axes.set_xlim(0.5, n_steps)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_xlabel("step")
+    axes.set_ylabel("loss (nats)")
+    axes.legend(frameon=False, fontsize=style.SMALL, loc="upper left", bbox_to_anchor=(1.08, 1),
+                borderaxespad=0)  # fmt: skip
+    return canvas.finish()
+
+
 def draw_scaling(
     sizes: Sequence[float], scales: Sequence[float], limit: float, interval: int
 ) -> Picture:
@@ -96,12 +136,13 @@ def draw_scaling(
     axes.plot(steps[over], [scaled[i] for i in over], "x", color=WARNING, markersize=7,
               markeredgewidth=2)  # fmt: skip
     axes.set_ylim(low, top)
-    axes.set_yticks([limit], [f"{limit:,.0f}"])
+    lowest = 2.0 ** math.ceil(math.log2(low))
+    axes.set_yticks([lowest, limit], [f"{lowest:,.0f}", f"{limit:,.0f}"])
     axes.minorticks_off()
     axes.annotate("becomes infinite: step skipped", (len(sizes) + 0.4, top), (0, -3),
                   textcoords="offset points", size=style.SMALL, color=WARNING,
                   ha="right", va="top")  # fmt: skip
-    axes.set_ylabel("gradient\n× scale")
+    axes.set_ylabel("gradient\n× scale (log)")
     axes.set_xticks(steps, [""] * len(steps))
     axes.set_xlim(0.5, len(sizes) + 0.5)
     below = canvas.plot(left, canvas.top + 1.52, wide, 1.0)

@@ -28,14 +28,14 @@ def draw_lstm(lstm: Any, words: Sequence[str], place: int, moved: Any) -> Pictur
     hidden, embedding = lstm.hidden_size, lstm.input_size
     still = [int((row == 0).sum()) for row in moved]
     canvas = Canvas(
-        4.1,
+        4.18,
         "Forwards, a state knows what came before; backwards, what comes after",
         f"A row of {len(words)} words, over each a state of {hidden} numbers forwards and one of "
         f"{hidden} backwards. The word {words[place]} is exchanged. Forwards {still[0]} states "
         f"before it do not move, backwards {still[1]} behind it. Below, one step of an LSTM: the "
         "cell state is kept in part, something new is added, and a part of it is shown.",
-        subtitle=f"“{words[place]}” is exchanged for another word. Under each state: how far it "
-        "moves. Dark: it moves.",
+        subtitle=f"“{words[place]}” is replaced by another word. Under each state: the largest "
+        "change of one of its numbers. Dark: it changes.",
     )
     left = 1.15
     wide = min(0.85, (canvas.width - MARGIN - left) / len(words))
@@ -60,7 +60,9 @@ def draw_lstm(lstm: Any, words: Sequence[str], place: int, moved: Any) -> Pictur
                    mono=True, size=style.SMALL, fill="trap" if here else "paper",
                    edge=style.INK if here else style.MUTED)  # fmt: skip
     canvas.label((left - 0.12, at + 0.14), "words", align="right", colour=style.INK)
-    _draw_cell(canvas, at + 0.62, hidden, embedding)
+    canvas.label((MARGIN, at + 0.52), "Inside each box, at one word:", colour=style.INK,
+                 weight="bold")  # fmt: skip
+    _draw_cell(canvas, at + 0.7, hidden, embedding)
     return canvas.finish()
 
 
@@ -115,12 +117,12 @@ def draw_chunks(
         + " ".join(letters[i] for i in order)
         + ". Read "
         + "; read ".join(
-            f"{name}: the probabilities of the next words differ by up to {value:.4f}"
+            f"{name}: the probabilities of the next words differ by up to {value:.2f}"
             for name, value in moved.items()
         )
         + ".",
         subtitle=f"A note in chunks of {length} words, and the same words with inner chunks "
-        "exchanged. Right: how much the answer changes.",
+        "exchanged. Right: the largest change of a word's probability.",
     )
     left, wide = 0.95, 1.02
     y = canvas.top + 0.2
@@ -136,7 +138,7 @@ def draw_chunks(
             canvas.label((box.middle[0], at + 0.13), letters[which], align="center",
                          weight="bold", colour=style.INK)  # fmt: skip
             canvas.label((box.middle[0], at + 0.31),
-                         narrow(" ".join(chunks[which][:3]), wide - 0.16, family="DejaVu Sans"),
+                         narrow(" ".join(chunks[which]), wide - 0.16, family="DejaVu Sans"),
                          align="center", colour=style.INK)  # fmt: skip
             canvas.arrow((x + 0.1, at + 0.78), (x + wide - 0.1, at + 0.78), dashed=True,
                          colour=WARNING)  # fmt: skip
@@ -145,14 +147,14 @@ def draw_chunks(
     x = left + wide * len(chunks) + 0.3
     unit = (canvas.width - MARGIN - x - 0.6) / max(*moved.values(), 1e-9)
     at = y + 0.1
-    canvas.label((x, at), "largest difference", colour=style.INK)
+    canvas.label((x, at), "largest change", colour=style.INK)
     for name, value in moved.items():
         at += 0.62
         label = "read whole" if name == "whole" else f"read in {name}"
         canvas.label((x, at - 0.2), label, colour=style.INK)
         bar = canvas.box(x, at - 0.08, max(value * unit, 0.01), 0.2, rounded=False,
                          fill="encoder" if name == "whole" else "trap")  # fmt: skip
-        canvas.label((bar.right + 0.06, at + 0.02), f"{value:.4f}", colour=style.INK)
+        canvas.label((bar.right + 0.06, at + 0.02), f"{value:.2f}", colour=style.INK)
     base = y + 2.44
     canvas.arrow((left + 0.1, base), (left + 0.5, base), colour=style.INK)
     canvas.label((left + 0.6, base), "one reader for the whole note", colour=style.INK)

@@ -99,7 +99,7 @@ def draw_step(
         f"{note[place]}. Right, a decoder with a state of {hidden} numbers that has just read "
         f"{written[-1]}. The gate p_gen is {gate:.2f}. On top P_copy, P_vocab and their mixture, "
         f"in which {word} has {percent(share)}.",
-        subtitle="One step, read from below: the note on the left, the summary so far on the "
+        subtitle="One step, from the bottom up: the note on the left, the summary so far on the "
         "right, three distributions on top.",
     )
     _draw_note_side(canvas, note, ids, attention, hidden, model.config.vocab_size)
@@ -172,7 +172,7 @@ def _draw_note_side(
     for one, other in pairwise(boxes):
         canvas.arrow((one.right, one.y + 0.1), (other.x, one.y + 0.1))
         canvas.arrow((other.x, one.y + 0.24), (one.right, one.y + 0.24))
-    canvas.label((MARGIN + 0.02, 4.25), f"{len(shown)} of the {len(note)} words and signs of the "
+    canvas.label((MARGIN + 0.02, 4.25), f"{len(shown)} of the {len(note)} words and marks of the "
                  "note; dashed: outside the vocabulary")  # fmt: skip
     canvas.arrow((left + 0.95, 2.12), (left + 0.95, canvas.top + 0.96))
 
@@ -234,30 +234,31 @@ def _draw_decoder_side(
 # ---------------------------------------------------------------------- the mixture
 
 
-def draw_mixture(ids: Sequence[int], said: Any, words: Sequence[str], *, rows: int = 6) -> Picture:
+def draw_mixture(ids: Sequence[int], said: Any, words: Sequence[str], *, rows: int = 3) -> Picture:
     """Draw the two distributions of a step and their mixture, word by word.
 
     Args:
         ids: of the note's words, extended ones too, (source,).
         said: a Step of a PointerGenerator, of one note and one beam.
         words: the word of each id, extended ones too.
-        rows: how many words are drawn: half of them the likeliest to be copied, half to be
+        rows: how many words are drawn: the likeliest of the mixture, to be copied, and to be
             generated.
     """
     vocabulary, copied, mixed, _ = _parts(said, ids)
     gate = float(said.p_gen[0, 0])
     n_known = said.log_vocabulary.shape[-1]
     order: list[int] = []
-    for shares in (mixed[:], copied, vocabulary):
-        best = np.argsort(-shares, kind="stable")
-        order += [int(i) for i in best[: rows // 2] if i not in order]
+    for n in range(rows):  # the likeliest of each, then the next ones
+        for shares in (mixed, copied, vocabulary):
+            i = int(np.argsort(-shares, kind="stable")[min(n, len(mixed) - 1)])
+            order += [i] if i not in order else []
     order = sorted(order[:rows], key=lambda i: -mixed[i])
     top = order[0]
     way = (1 - gate) * copied[top] / mixed[top]
     canvas = Canvas(
         1.55 + 0.33 * len(order),
-        f"“{narrow(words[top], 1.6)}”: {gate:.2f} × {percent(vocabulary[top])} + "
-        f"{1 - gate:.2f} × {percent(copied[top])} = {percent(mixed[top])}",
+        f"“{narrow(words[top], 1.6)}”: {gate:.2f} × {vocabulary[top]:.2f} + "
+        f"{1 - gate:.2f} × {copied[top]:.2f} = {mixed[top]:.2f}",
         f"Bars for {style.count(len(order), 'word')}. With p_gen {gate:.2f}: "
         + "; ".join(
             f"{words[i]} has {percent(vocabulary[i])} in P_vocab, {percent(copied[i])} in P_copy, "

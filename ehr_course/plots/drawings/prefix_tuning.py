@@ -314,9 +314,9 @@ def draw_network(prefix: Any) -> Picture:
     more = total / kept
     canvas = Canvas(
         2.75,
-        f"The network trains {more:.0f} times as many numbers as it leaves behind"
+        f"{more:.0f} times as many numbers are trained as are kept"
         if more >= 2
-        else f"The network trains {total:,} numbers and leaves {kept:,} behind",
+        else f"{total:,} numbers are trained and {kept:,} are kept",
         f"A table of {n} × {d_model} numbers goes through a linear layer to {first.out_features} "
         f"hidden units, tanh, and a linear layer to {second.out_features} numbers a row. Trained "
         f"are {total:,} numbers. Afterwards the wide table of {n} × {second.out_features} = "

@@ -15,6 +15,9 @@ LONGEST = 34
 
 BLUE = "#2d708e"
 
+BAR = 0.2
+"""How many inches a bar and the gap below it take."""
+
 
 def draw_gains(losses: Mapping[str, Sequence[float]], trained: Mapping[str, int]) -> Picture:
     """Draw the loss of each method against how many numbers it trains, a dot for each seed.
@@ -30,8 +33,8 @@ def draw_gains(losses: Mapping[str, Sequence[float]], trained: Mapping[str, int]
     better = means[bias] < means[prefix]
     canvas = Canvas(
         3.55,
-        f"{trained[bias]:,} output biases gain {'more' if better else 'less'} than a prefix of "
-        f"{trained[prefix]:,} numbers",
+        f"On average, {trained[bias]:,} output biases gain {'more' if better else 'less'} than a "
+        f"prefix of {trained[prefix]:,} numbers",
         f"The loss at the second hospital against the numbers trained. The model as it is: "
         f"{means['nothing']:.3f}. Mean over the seeds: "
         + "; ".join(f"{name}, {trained[name]:,} numbers, {means[name]:.3f}" for name in shown)
@@ -188,7 +191,7 @@ def draw_costs(losses: Mapping[str, Mapping[str, float]]) -> Picture:
     if len(worse) == len(models) - 1:
         title = f"after training, the loss at {places[0]} is higher than before"
     canvas = Canvas(
-        1.1 + len(places) * (0.24 * len(models) + 0.2),
+        1.1 + len(places) * (BAR * len(models) + 0.16),
         title[0].upper() + title[1:],
         "The loss in nats a token. "
         + " ".join(
@@ -202,7 +205,7 @@ def draw_costs(losses: Mapping[str, Mapping[str, float]]) -> Picture:
     left, y = 2.75, canvas.top + 0.15
     inches = (canvas.width - left - 0.75) / max(max(of.values()) for of in losses.values())
     for place in places:
-        middle = y + 0.12 * len(models)
+        middle = y + BAR / 2 * len(models)
         canvas.label((MARGIN, middle), place, colour=style.INK, size=style.TEXT)
         line = left + losses[first][place] * inches
         start = y
@@ -210,15 +213,15 @@ def draw_costs(losses: Mapping[str, Mapping[str, float]]) -> Picture:
             value = losses[name][place]
             bad = value > losses[first][place]
             bar = canvas.box(
-                left, y, value * inches, 0.2, rounded=False, hatched=bad,
+                left, y, value * inches, 0.17, rounded=False, hatched=bad,
                 fill="quiet" if i == 0 else "trap" if bad else "encoder",
             )  # fmt: skip
-            canvas.label((left - 0.08, y + 0.1), name, align="right")
+            canvas.label((left - 0.08, y + 0.085), name, align="right")
             at = max(bar.right, line) + 0.07
-            canvas.label((at, y + 0.1), f"{value:.3f}", colour=WARNING if bad else style.INK)
-            y += 0.24
+            canvas.label((at, y + 0.085), f"{value:.3f}", colour=WARNING if bad else style.INK)
+            y += BAR
         canvas.arrow((line, start - 0.03), (line, y - 0.01), head=False, colour=style.INK)
-        y += 0.2
+        y += 0.16
     return canvas.finish()
 
 

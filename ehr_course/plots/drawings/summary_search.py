@@ -31,50 +31,59 @@ class Candidate(NamedTuple):
 
 
 def draw_length_penalty(
-    candidates: Mapping[str, Candidate],
-    exact: Mapping[float, float],
-    repeated: Mapping[float, float],
+    shorter: Candidate,
+    longer: Candidate,
+    exact: Mapping[float, Sequence[float]],
+    repeated: Mapping[float, Sequence[float]],
 ) -> Picture:
-    """Draw the scores of some summaries against alpha, and what each alpha chooses.
+    """Draw from which alpha the longer of two summaries wins, and what each alpha chooses.
 
     Args:
-        candidates: two or three summaries of one note, by name.
-        exact: for some alphas, the share of lists that are exactly right.
-        repeated: for the same alphas, the share of the drugs that are repetitions.
+        shorter: a summary of a note.
+        longer: another one of the same note, less probable.
+        exact: for some alphas, the share of lists that are exactly right, for each of some models.
+        repeated: for the same alphas and models, the share of the drugs that are repetitions.
     """
-    best = max(exact, key=lambda alpha: exact[alpha])
     low, high = min(exact), max(exact)
-    wins = {
-        alpha: max(candidates, key=lambda name: _score(candidates[name], alpha))
-        for alpha in (low, high)
-    }
+    means = {alpha: float(np.mean(shares)) for alpha, shares in exact.items()}
+    again = {alpha: float(np.mean(shares)) for alpha, shares in repeated.items()}
+    best = max(means, key=lambda alpha: means[alpha])
+    alphas = np.linspace(low, high, 301)
+    lead = np.array([_score(longer, alpha) - _score(shorter, alpha) for alpha in alphas])
+    ahead = alphas[lead > 0]
+    wins = f"from alpha {ahead[0]:.2f} on" if len(ahead) else "at no alpha"
+    n_models = len(exact[low])
     canvas = Canvas(
         3.2,
-        f"No penalty: {exact[low]:.0%} of the lists exact; alpha {best:g}: {exact[best]:.0%}; "
-        f"alpha {high:g}: {exact[high]:.0%}",
-        f"Left, the scores of {len(candidates)} summaries of one list against alpha: at {low:g} "
-        f"“{wins[low]}” wins, at {high:g} “{wins[high]}”. Right, over all lists, the share exact: "
-        + ", ".join(f"{share:.0%} at {alpha:g}" for alpha, share in exact.items())
-        + f"; of the drugs {repeated[high]:.0%} are repetitions at {high:g}.",
+        f"Lists exact: {means[low]:.0%} with no penalty, {means[best]:.0%} at alpha {best:g}, "
+        f"{means[high]:.0%} at {high:g}",
+        f"Left, two summaries of one list, of {shorter.length} and {longer.length} tokens: the "
+        f"longer one wins {wins}. Right, means over {n_models} models, the share of lists exact: "
+        + ", ".join(f"{share:.0%} at alpha {alpha:g}" for alpha, share in means.items())
+        + "; of drugs repeated: "
+        + ", ".join(f"{share:.0%} at {alpha:g}" for alpha, share in again.items())
+        + ".",
     )
     top, height, width = canvas.top + 0.28, 1.85, 2.85
-    axes = canvas.plot(0.68, top, width, height, "one list: the score of each summary")
-    alphas = np.linspace(low, high, 61)
-    looks = ((WARNING, "--"), (FILLS["code"], "-"), (style.INK, ":"))
-    for (name, one), (colour, line) in zip(candidates.items(), looks, strict=False):
-        scores = [_score(one, alpha) for alpha in alphas]
-        axes.plot(alphas, scores, color=colour, ls=line, lw=1.8, label=name)
+    axes = canvas.plot(0.68, top, width, height, f"one list: the longer one wins {wins}")
+    axes.axhline(0, color=style.MUTED, lw=0.9)
+    axes.plot(alphas, lead, color=style.INK, lw=1.8)
+    axes.fill_between(alphas, 0, lead, where=lead > 0, color=FILLS["code"], alpha=0.35)
+    if len(ahead):
+        axes.axvline(ahead[0], color=style.INK, lw=0.9, ls=":")
     axes.set_xlabel("alpha")
-    axes.set_ylabel("score")
-    axes.legend(fontsize=style.SMALL, frameon=False, loc="lower right")
-    right = canvas.plot(4.5, top, width, height, "all lists: what is chosen")
-    places = list(exact)
-    right.plot(
-        places, list(exact.values()), color=FILLS["code"], marker="o", lw=1.8, label="exact"
-    )
-    shares = [repeated[alpha] for alpha in places]
-    look = {"color": WARNING, "marker": "s", "ls": "--", "lw": 1.8}
-    right.plot(places, shares, label="drugs repeated", **look)
+    axes.set_ylabel("lead of its score")
+    right = canvas.plot(4.5, top, width, height, f"all lists, {n_models} models: what is chosen")
+    looks = {
+        "exact": (exact, {"color": FILLS["code"], "marker": "o", "ls": "-"}),
+        "drugs repeated": (repeated, {"color": WARNING, "marker": "s", "ls": "--"}),
+    }
+    for name, (shares, look) in looks.items():
+        thin = look | {"lw": 0.6, "marker": ""}
+        for one in zip(*shares.values(), strict=True):
+            right.plot(list(shares), one, alpha=0.6, **thin)
+        mean = means if shares is exact else again
+        right.plot(list(shares), list(mean.values()), label=f"{name}, mean", lw=2.2, **look)
     right.set_ylim(-0.04, 1.3)
     right.set_xlabel("alpha")
     right.yaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
@@ -109,10 +118,10 @@ def draw_beam_step(
     most = int(np.argmax(children))
     given_up = [name for name, some in zip(hypotheses, children, strict=True) if not some]
     after = [f"{hypotheses[row]} {tokens[column]}" for row, column in kept]
-    fate = f", “{given_up[0]}” has none" if given_up else ""
+    fate = f", none “{given_up[0]}”" if given_up else ""
     canvas = Canvas(
         1.5 + 0.44 * beams,
-        f"“{hypotheses[most]}” has {children[most]} of the {beams} successors{fate}",
+        f"{children[most]} of the {beams} that are kept continue “{hypotheses[most]}”{fate}",
         f"{beams} hypotheses with {len(tokens)} possible next tokens each make {totals.size} "
         f"sums. The best {beams} are kept: "
         + "; ".join(f"{n} ({totals[k]:.2f})" for n, k in zip(after, kept, strict=True))

@@ -30,8 +30,10 @@ def draw_loop(config: TrainingConfig) -> Picture:
         3.62,
         "One step is seven places in a fixed order",
         f"Seven boxes in a ring, one step of a training: {words}. Between places "
-        f"{_SCALED + 1} and {_SCALED + 2} the gradients are multiplied by the loss scale.",
-        subtitle="Each place has its line of code. The loop goes around once for each batch.",
+        f"{_SCALED + 1} and {_SCALED + 2} the gradients are multiplied by the loss scale. An "
+        f"arrow leads back from place {_SCALED + 1} to place {_SCALED}, to the next part.",
+        subtitle="The ring goes around once for each batch, the small loop once for each of its "
+        "parts.",
     )
     across, wide, high = 4, 1.66, 0.98
     gap = (canvas.width - 2 * MARGIN - across * wide) / (across - 1)
@@ -41,7 +43,7 @@ def draw_loop(config: TrainingConfig) -> Picture:
         below = i >= across
         column = 2 * across - 2 - i if below else i
         x = MARGIN + column * (wide + gap)
-        box = canvas.box(x, rows[below], wide, high, fill="encoder" if i == 1 else "paper")
+        box = canvas.box(x, rows[below], wide, high, fill="paper")
         _inside(canvas, box, f"{i + 1}  {name}", what, code)
         boxes.append(box)
     for one, other in pairwise(boxes[:across]):
@@ -55,8 +57,13 @@ def draw_loop(config: TrainingConfig) -> Picture:
     canvas.arrow(last.side("top"), first.side("bottom"), colour=style.INK)
     canvas.label((first.middle[0] + 0.1, first.bottom + 0.2), "next batch")
     start, end = boxes[_SCALED], boxes[_SCALED + 1]
+    part, low = boxes[_SCALED - 1], start.bottom + 0.29
+    canvas.path([start.side("bottom"), (start.middle[0], low), (part.middle[0], low),
+                 part.side("bottom")], colour=style.INK)  # fmt: skip
+    canvas.label(((part.middle[0] + start.middle[0]) / 2, low - 0.14), "next part",
+                 align="center")  # fmt: skip
     canvas.bracket(start.middle[0] - 0.6, end.middle[0], start.y - 0.04,
-                   "here gradients are scale times too long", above=True,
+                   "here every gradient is multiplied by the scale", above=True,
                    colour=WARNING)  # fmt: skip
     return canvas.finish()
 
@@ -79,7 +86,7 @@ def _places(config: TrainingConfig) -> list[tuple[str, str, str]]:
         ("clip", f"gradient no longer\nthan {config.max_grad_norm:g}", "clip_grad_norm_(…)"),
         ("step, or skip it", f"AdamW with decay {config.weight_decay:g};\nskip if not finite",
          "scaler.step(…)"),
-        ("update", "halve, keep or double\nscale; checkpoint?", "scaler.update()"),
+        ("update", "new scale; gradients\nto zero; checkpoint?", "scaler.update()"),
     ]  # fmt: skip
 
 
@@ -113,6 +120,9 @@ def draw_schedule(rates: Sequence[float], warmup_steps: int) -> Picture:
     steps = np.arange(total + 1)
     if warmup_steps:
         axes.axvspan(-0.5, warmup_steps - 0.5, color=FILLS["prompt"], alpha=0.35, linewidth=0)
+        axes.annotate("warm-up", (-0.5, 1), (5, -3), textcoords="offset points", va="top",
+                      xycoords=("data", "axes fraction"), size=style.SMALL,
+                      color=style.INK)  # fmt: skip
     share = np.linspace(0, 1, 200)
     axes.plot(warmup_steps + share * rest, peak * (1 + np.cos(np.pi * share)) / 2,
               color=style.MUTED, linewidth=1.2)  # fmt: skip
@@ -126,7 +136,7 @@ def draw_schedule(rates: Sequence[float], warmup_steps: int) -> Picture:
     axes.xaxis.set_major_locator(MaxNLocator(12, integer=True))
     axes.set_xlabel("step, counted from zero")
     axes.set_ylabel("learning rate")
-    for part, words in ((0.13, "slowly"), (0.5, "faster"), (0.87, "slowly")):
+    for part, words in ((0.13, "falls slowly"), (0.5, "falls faster"), (0.82, "slowly again")):
         x = warmup_steps + part * rest
         y = peak * (1 + np.cos(np.pi * part)) / 2
         axes.annotate(words, (x, y), (12, 9), textcoords="offset points", size=style.SMALL,
@@ -199,19 +209,21 @@ def draw_token_weights(weights: Mapping[str, Sequence[float]], patients: Sequenc
     )
     canvas = Canvas(
         2.9,
-        f"In batches {kinds[0]} a token of a short record weighs "
-        f"{uneven[0] / uneven[-1]:.1f} times as much",
+        f"Batches {kinds[0]}: a short record's token weighs {uneven[0] / uneven[-1]:.1f} times "
+        "a long one's",
         f"Bars of the mean weight of a token in an epoch for patients with up to "
         f"{len(patients)} visits. {words}.",
         subtitle="Mean weight of a token in an epoch. The dashed line is an even share.",
     )
     axes = canvas.plot(0.75, canvas.top + 0.32, canvas.width - 1.05, 1.3)
     places = np.arange(len(patients))
-    looks = (FILLS["trap"], "////"), (FILLS["code"], "")
-    for i, (kind, (fill, hatch)) in enumerate(zip(kinds, looks, strict=True)):
-        bars = axes.bar(places + 0.4 * (i - 0.5), weights[kind], 0.36, color=fill,
+    looks = (FILLS["trap"], "////"), (FILLS["code"], ""), (FILLS["encoder"], "")
+    pitch = 0.84 / len(kinds)
+    for i, (kind, (fill, hatch)) in enumerate(zip(kinds, looks, strict=False)):
+        middle = places + pitch * (i - (len(kinds) - 1) / 2)
+        bars = axes.bar(middle, weights[kind], 0.9 * pitch, color=fill,
                         edgecolor=style.INK, linewidth=0.7, hatch=hatch,
-                        label=f"batches {kind}")  # fmt: skip
+                        label=kind)  # fmt: skip
         labels = axes.bar_label(bars, [f"{value:.2f}" for value in weights[kind]],
                                 size=style.SMALL, padding=2)  # fmt: skip
         for label in labels:
@@ -221,7 +233,7 @@ def draw_token_weights(weights: Mapping[str, Sequence[float]], patients: Sequenc
     axes.set_xticks(places, [f"{count(i + 1, 'visit')}\n({count(n, 'patient')})"
                              for i, n in enumerate(patients)])  # fmt: skip
     axes.set_ylabel("weight")
-    axes.legend(loc="upper right", frameon=False, fontsize=style.SMALL, ncols=2,
+    axes.legend(loc="upper right", frameon=False, fontsize=style.SMALL, ncols=len(kinds),
                 borderaxespad=0, bbox_to_anchor=(1, 1.2))  # fmt: skip
     return canvas.finish()
 
@@ -234,9 +246,11 @@ def draw_resumed(
 ) -> Picture:
     """Draw a training, the same one resumed, and one that begins anew with its weights.
 
+    Above are the losses of the first two, below the learning rates of all three.
+
     Args:
         whole: the rows of the training that was not interrupted: of each step that was tried,
-            its "loss" and whether it was "skipped".
+            its "loss", its "lr" and whether it was "skipped".
         resumed: the rows of the resumed one, from the checkpoint on.
         alone: the rows of one that begins anew with the weights of the checkpoint.
         stop: how many rows of the whole one had been tried at the checkpoint.
@@ -247,38 +261,54 @@ def draw_resumed(
     skipped = sum(row["skipped"] for row in alone)
     found = "the same" if off == 0 else f"up to {off:.3f} different"
     canvas = Canvas(
-        3.3,
+        4.15,
         "With everything saved, the resumed training is the same training"
         if off == 0
         else "The resumed training is another training",
         f"The loss of a training over {len(whole)} tried steps, with a checkpoint after "
         f"{stop} of them. The losses of the resumed training are {found}. A training that "
-        f"gets the weights alone skips {skipped} of its {len(alone)} steps, and its losses "
-        f"are others.",
-        subtitle="Loss of each tried step. Crosses are skipped steps.",
+        f"gets the weights alone skips {skipped} of its {len(alone)} steps, and its learning "
+        f"rate goes from {alone[0]['lr']:.2g} to {alone[-1]['lr']:.2g}, that of the resumed one "
+        f"from {resumed[0]['lr']:.2g} to {resumed[-1]['lr']:.2g}.",
+        subtitle="Each tried step reads another batch. Crosses are skipped steps.",
     )
-    axes = canvas.plot(0.75, canvas.top + 0.1, canvas.width - 1.05, 1.75)
+    left, wide = 0.9, canvas.width - 1.2
+    axes = canvas.plot(left, canvas.top + 0.1, wide, 1.2)
+    rates = canvas.plot(left, canvas.top + 1.52, wide, 1.2)
     places = np.arange(1, len(whole) + 1)
     axes.plot(places, [row["loss"] for row in whole], color=FILLS["code"], linewidth=2,
               label="not interrupted")  # fmt: skip
     there = stop + np.arange(1, len(resumed) + 1)
     axes.plot(there, [row["loss"] for row in resumed], "o", color=style.INK, markersize=9,
               markerfacecolor="none", label="resumed from the checkpoint")  # fmt: skip
-    axes.plot(there[: len(alone)], [row["loss"] for row in alone], color=WARNING, linestyle="--",
-              linewidth=1.5, label="weights of the checkpoint alone")  # fmt: skip
-    for at, rows, colour in ((0, whole, style.INK), (stop, alone, WARNING)):
-        crosses = [(at + i, row["loss"]) for i, row in enumerate(rows, 1) if row["skipped"]]
+    rates.plot(places, [row["lr"] for row in whole], color=FILLS["code"], linewidth=2)
+    rates.plot(there, [row["lr"] for row in resumed], "o", color=style.INK, markersize=9,
+               markerfacecolor="none")  # fmt: skip
+    rates.plot(there[: len(alone)], [row["lr"] for row in alone], color=WARNING, linestyle="--",
+               linewidth=1.5, label="weights of the checkpoint alone")  # fmt: skip
+    for plot, what, at, rows, colour in (
+        (axes, "loss", 0, whole, style.INK),
+        (rates, "lr", 0, whole, style.INK),
+        (rates, "lr", stop, alone, WARNING),
+    ):
+        crosses = [(at + i, row[what]) for i, row in enumerate(rows, 1) if row["skipped"]]
         if crosses:
-            axes.plot(*zip(*crosses, strict=True), "x", color=colour, markersize=6,
+            plot.plot(*zip(*crosses, strict=True), "x", color=colour, markersize=6,
                       markeredgewidth=1.6)  # fmt: skip
-    axes.axvline(stop + 0.5, color=style.MUTED, linewidth=1, linestyle=":")
+    for plot in (axes, rates):
+        plot.axvline(stop + 0.5, color=style.MUTED, linewidth=1, linestyle=":")
+        plot.set_xlim(0.5, len(whole) + 0.5)
+        plot.xaxis.set_major_locator(MaxNLocator(12, integer=True))
+    axes.tick_params(labelbottom=False)
     axes.annotate("checkpoint", (stop + 0.5, 1), (4, -2), textcoords="offset points", va="top",
                   xycoords=("data", "axes fraction"), size=style.SMALL,
                   color=style.MUTED)  # fmt: skip
-    axes.xaxis.set_major_locator(MaxNLocator(12, integer=True))
-    axes.set_xlabel("tried step, skipped ones counted")
+    rates.set_xlabel("tried step, skipped ones counted")
     axes.set_ylabel("loss (nats)")
+    rates.set_ylabel("learning rate")
+    rates.set_ylim(0, 1.4 * max(row["lr"] for row in (*whole, *alone)))
     axes.legend(frameon=False, fontsize=style.SMALL, loc="lower left")
+    rates.legend(frameon=False, fontsize=style.SMALL, loc="upper left")
     return canvas.finish()
 
 

@@ -87,7 +87,7 @@ def draw_extended_ids(
     )
     y, x, wide = canvas.top + 0.44, MARGIN + 0.02, 0.52
     canvas.label((x, y - 0.14), f"the vocabulary: {size:,} ids", colour=style.INK)
-    for i in [*range(6), size - 1]:
+    for i in [*range(5), size - 1]:
         if i == size - 1:
             canvas.label((x + 0.04, y + 0.15), "…")
             x += 0.24
@@ -96,7 +96,7 @@ def draw_extended_ids(
                          size=style.SMALL, fill=fill)  # fmt: skip
         canvas.label((box.middle[0], y + 0.39), f"{i}", align="center", mono=True)
         x += wide + 0.03
-    start = x + 0.5
+    start = x + 0.3
     for line, text in enumerate((
         f"Both LSTMs read every dashed word as {vocabulary[0]}.",
         "Its extended id serves to copy it, and to name it",
@@ -105,10 +105,13 @@ def draw_extended_ids(
         canvas.label((MARGIN + 0.02, y + 0.85 + 0.2 * line), text, colour=style.INK)
     for row, (ids, oov) in enumerate(notes):
         at = y + 0.76 * row
-        canvas.label((start, at - 0.14), f"note {row + 1}, {len(ids)} words and signs",
+        canvas.label((start, at - 0.14), f"note {row + 1}, {len(ids)} words and marks",
                      colour=style.INK)  # fmt: skip
         left = start
         room = (canvas.width - MARGIN - start) / max(len(oov), 2) - 0.06
+        whole = [style.text_width(word, style.SMALL, MONO) + 0.16 for word in oov]
+        if sum(whole) + 0.06 * len(whole) <= canvas.width - MARGIN - start:
+            room = max(whole, default=room)  # all of them fit as they are
         for i, word in enumerate(oov):
             cell = min(room, style.text_width(word, style.SMALL, MONO) + 0.16)
             cell = max(cell, style.text_width(f"{size + i}", style.SMALL, MONO) + 0.06)

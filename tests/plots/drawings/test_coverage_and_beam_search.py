@@ -25,14 +25,14 @@ def said(picture) -> list[str]:
 @pytest.mark.parametrize(
     ("written", "title", "twice", "never"),
     [
-        (NOTE, "5 drugs written for 5: 0 come twice, 0 never come", "none", "none"),
+        (NOTE, "5 drugs written for 5: 0 come twice, 0 are missing", "none", "none"),
         (
             ("albuterol", "albuterol", "insulin", "insulin", "insulin", "biotin"),
-            "6 drugs written for 5: 2 come twice, 2 never come",
+            "6 drugs written for 5: 2 come twice, 2 are missing",
             "albuterol, insulin",
             "hydrochlorothiazide, heparin",
         ),
-        (("aspirin",), "1 drugs written for 5: 0 come twice, 5 never come", "none", "albuterol"),
+        (("aspirin",), "1 drugs written for 5: 0 come twice, 5 are missing", "none", "albuterol"),
     ],
 )
 def test_what_comes_twice_and_what_never_comes_is_named(written, title, twice, never):
@@ -81,5 +81,8 @@ def test_each_kind_shows_its_means_and_a_dot_for_each_seed(n_seeds, highest):
         f"{named['feature and loss']:.0%} with, {named['longer']:.0%} from longer lists"
     )
     assert f"{named['feature']:.0%} named" in picture.alternative_text
+    for some in found.values():
+        exact = ", ".join(f"{one.exact:.0%}" for one in some)
+        assert f"exact {exact}" in picture.alternative_text
     dots = [len(some.get_offsets()) for axes in picture.axes for some in axes.collections]
-    assert dots == [n_seeds] * 8
+    assert dots == [n_seeds] * 12

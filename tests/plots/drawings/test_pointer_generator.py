@@ -178,7 +178,7 @@ def test_the_chunks_are_drawn_in_both_orders(moved, length):
     assert label_problems(picture) == []
     letters = [t for t in texts(picture) if t in "ABCD"]
     assert letters == list("ABCDACBD")
-    assert f"{moved['whole']:.4f}" in texts(picture)
+    assert f"{moved['whole']:.2f}" in texts(picture)
     assert "A C B D" in picture.alternative_text
     assert f"chunks of {length} words" in picture.alternative_text
 
@@ -202,19 +202,30 @@ def test_the_clamp_is_flat_where_the_gradient_is_gone(least):
 
 
 @pytest.mark.parametrize(
-    "gates",
+    ("before", "after"),
     [
-        {"unseen names": [0.01, 0.02], "“days”": [0.0] * 90, "other words": [0.1, 0.9] * 300},
-        {"unseen names": [0.5], "full stops": []},
+        (
+            {"unseen names": [0.01, 0.02], "“days”": [0.0] * 90, "other words": [0.1, 0.9] * 300},
+            {"unseen names": [0.0, 0.0], "“days”": [0.5] * 90, "other words": [0.4, 0.8] * 300},
+        ),
+        ({"unseen names": [0.5], "full stops": []}, {"unseen names": [0.0], "full stops": []}),
     ],
 )
-def test_the_gates_are_those_that_were_given(gates):
-    picture = draw_gates(gates)
+def test_the_gates_are_those_that_were_given(before, after):
+    picture = draw_gates(before, after)
     assert label_problems(picture) == []
-    for kind, values in gates.items():
+    shown = texts(picture)
+    for kind, values in before.items():
         if values:
-            mean = sum(values) / len(values)
-            assert f"{mean:.2f} ({len(values):,})" in texts(picture)
-            assert f"{kind}: mean {mean:.2f} of {len(values)} word" in picture.alternative_text
+            mean, share = sum(values) / len(values), sum(after[kind]) / len(values)
+            assert f"{kind} ({len(values):,})" in shown
+            assert {f"{mean:.2f}", f"{share:.2f}"} <= set(shown)
+            assert f"{kind}, {len(values)} word" in picture.alternative_text
+            assert f"mean p_gen {mean:.2f}, mean share {share:.2f}" in picture.alternative_text
         else:
-            assert kind not in texts(picture)
+            assert not any(kind in text for text in shown)
+
+
+def test_the_gates_open_with_the_kind_that_p_gen_misjudges_most():
+    picture = draw_gates({"one": [0.5], "two": [0.9]}, {"one": [0.0], "two": [1.0]})
+    assert texts(picture)[0] == "For one, p_gen is 0.50, and the share generated 0.00"

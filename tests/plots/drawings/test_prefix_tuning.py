@@ -150,7 +150,7 @@ def test_the_gains_say_whether_a_bias_gains_more_than_a_prefix(seed, word):
     losses = some_losses(seed, 5)
     picture = draw_gains(losses, TRAINED)
     assert label_problems(picture) == []
-    title = f"425 output biases gain {word} than a prefix of 3,072 numbers"
+    title = f"On average, 425 output biases gain {word} than a prefix of 3,072 numbers"
     assert texts(picture)[0] == title
     assert f"full, 515,168 numbers, {np.mean(losses['full']):.3f}" in picture.alternative_text
     assert "from scratch" not in picture.alternative_text

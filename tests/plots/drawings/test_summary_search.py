@@ -22,18 +22,20 @@ def said(picture) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("early", "best", "winner"), [(-2.5, 0.67, "whole"), (-0.4, 0.98, "early")]
+    ("early", "best", "wins"), [(-2.5, 0.6, "from alpha 1.19 on"), (-0.4, 0.98, "at no alpha")]
 )
-def test_what_each_alpha_chooses_is_told(early, best, winner):
-    candidates = {"early": Candidate(early, 5), "whole": Candidate(-2.8, 6)}
-    exact, repeated = {0.0: 0.36, 1.5: best, 3.0: 0.0}, {0.0: 0.0, 1.5: 0.01, 3.0: 0.84}
-    picture = draw_length_penalty(candidates, exact, repeated)
+def test_what_each_alpha_chooses_is_told(early, best, wins):
+    exact = {0.0: [0.3, 0.5], 1.5: [best - 0.02, best + 0.02], 3.0: [0.0, 0.0]}
+    repeated = {0.0: [0.0, 0.0], 1.5: [0.0, 0.02], 3.0: [0.83, 0.85]}
+    picture = draw_length_penalty(Candidate(early, 5), Candidate(-2.8, 6), exact, repeated)
     assert label_problems(picture) == []
     assert said(picture)[0] == (
-        f"No penalty: 36% of the lists exact; alpha 1.5: {best:.0%}; alpha 3: 0%"
+        f"Lists exact: 40% with no penalty, {best:.0%} at alpha 1.5, 0% at 3"
     )
-    assert f"at 3 “{winner}”." in picture.alternative_text
-    assert "84% are repetitions at 3" in picture.alternative_text
+    assert f"wins {wins}." in picture.alternative_text
+    assert "1% at 1.5, 84% at 3." in picture.alternative_text
+    lines = [len(axes.lines) for axes in picture.axes]
+    assert lines[-1] == 2 * (2 + 1), "a thin line for each model and a thick one for their mean"
 
 
 @pytest.mark.parametrize("beams", [2, 3, 4])

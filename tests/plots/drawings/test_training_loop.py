@@ -11,6 +11,7 @@ from ehr_course.plots.drawings.loss_scale import (
     draw_orders,
     draw_scaling,
     draw_two_loops,
+    draw_without_scale,
     power,
 )
 from ehr_course.plots.drawings.overlaps import label_problems
@@ -69,6 +70,8 @@ def test_the_loop_has_the_settings_of_its_training(config):
     ):
         assert words in texts(picture)
         assert words in picture.alternative_text
+    assert "next part" in texts(picture)
+    assert "next part" in picture.alternative_text
 
 
 @pytest.mark.parametrize(("warmup", "total", "peak"), [(3, 12, 5e-3), (0, 5, 1.0), (8, 40, 3e-4)])
@@ -106,7 +109,8 @@ def test_the_parts_end_as_far_from_the_whole_as_was_measured(tokens, off):
 )
 def test_the_weights_of_tokens_are_those_that_were_given(uneven, patients):
     even = [1.0] * len(uneven)
-    picture = draw_token_weights({"by length": uneven, "mixed": even}, patients)
+    kinds = {"by length": uneven, "mixed": even, "by length, equal tokens": even}
+    picture = draw_token_weights(kinds, patients)
     assert label_problems(picture) == []
     for value, n in zip(uneven, patients, strict=True):
         assert f"{value:.2f}" in texts(picture)
@@ -115,7 +119,10 @@ def test_the_weights_of_tokens_are_those_that_were_given(uneven, patients):
 
 
 def _rows(losses, skipped=()):
-    return [{"loss": loss, "skipped": i in skipped} for i, loss in enumerate(losses)]
+    return [
+        {"loss": loss, "skipped": i in skipped, "lr": 5e-3 / (1 + i)}
+        for i, loss in enumerate(losses)
+    ]
 
 
 @pytest.mark.parametrize("stop", [4, 8])
@@ -147,6 +154,16 @@ def test_the_title_says_whether_the_wrong_loop_learns(last):
     assert ("learns nothing" in texts(picture)) == (last == 5.77)
     assert f"without it:\n{last:.2f}" in texts(picture)
     assert f"5.75 to {last:.2f}" in picture.alternative_text
+
+
+@pytest.mark.parametrize("lacking", [[5.8, 4.9, 4.4, 4.0], [5.8, 4.7, 3.9, 3.2]])
+def test_the_title_says_whether_a_scale_is_missing(lacking):
+    good = [5.8, 4.7, 3.9, 3.2]
+    picture = draw_without_scale({"small": good, "no scale": lacking, "with a scale": good})
+    if lacking != good:
+        assert label_problems(picture) == []
+    assert ("lose their gradients" in texts(picture)) == (lacking != good)
+    assert f"{lacking[-1]:.2f} (no scale)" in picture.alternative_text
 
 
 @pytest.mark.parametrize(
