@@ -1124,13 +1124,13 @@ if not real:
     assert unseen_share > 0.7 * seen_share
     assert with_one_visit(cohort) > with_one_visit(learned_from) + 0.1
     several_visits = [r for r in cohort if len(r.visits) > 1]
-    assert copies(several_visits, learned_from) == 0
+    assert copies(several_visits, learned_from) < 0.01
 
 # %% [markdown]
 # Most of the copies are chance: patients whom the model never saw are "copied"
 # nearly as often. The model writes too many short records, and short records
-# coincide; not one patient with two visits is a copy. So the floor of this
-# row, which has the visits of real patients, blames memory for another fault.
+# coincide; of patients with two visits hardly any is a copy. So the floor of
+# this row, which has the visits of real patients, blames memory for another fault.
 # The report itself passes its test: it finds next to nothing wrong with fresh
 # patients of the same made-up hospital.
 #
