@@ -6,18 +6,19 @@
 # You will be able to:
 #
 # - Compute a learning rate with warm-up and cosine at any step.
-# - Give the parts of a batch, or two processes, the gradient of the whole.
+# - Split a batch into parts or between two processes, and keep its gradient.
 # - Predict when float16 overflows, and what the loss scale does then.
 # - Order scaling, unscaling and clipping, and show why.
 # - Verify that a resumed training ends with the same bits.
-# - Test a training loop that you cannot read, and name what is wrong in it.
+# - Test a training loop that you cannot read, and name what is wrong with it.
 
 # %% [markdown]
 # ## The training runs, but does it train?
 #
 # A training loop is short, and a wrong one seldom stops with an error.
 # Here are two trainings of the same small model, from the same weights and
-# on the same patients. Their programs differ in one line.
+# on the same patients. Their programs differ in one line, which the second
+# one lacks. Both end a step like this, after the loss is computed:
 
 # %% tags=["parameters"]
 PROFILE = "tiny"  # "tiny", "small" or "full": how many patients
@@ -58,6 +59,7 @@ from ehr_course.plots.drawings.loss_scale import (
     draw_orders,
     draw_scaling,
     draw_two_loops,
+    draw_without_scale,
 )
 from ehr_course.plots.drawings.training_loop import (
     draw_interrupted,
@@ -117,6 +119,18 @@ dataset = RecordDataset(
 )
 
 
+# %%
+def rest_of_a_step(model, optimizer, scaler, loss, unscale):
+    scaler.scale(loss).backward()
+    if unscale:  # the second program lacks this line:
+        scaler.unscale_(optimizer)
+    norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    scaler.step(optimizer)
+    scaler.update()
+    optimizer.zero_grad()
+    return norm
+
+
 # %% tags=["hide-input"]
 # train ten steps in float16, with the line or without it
 def ten_steps(make_optimizer, unscale):
@@ -129,14 +143,9 @@ def ten_steps(make_optimizer, unscale):
         batch = dataset.batch(range(16), number=number)
         with torch.autocast("cpu", dtype=torch.float16):
             loss = model(**batch).loss
-        scaler.scale(loss).backward()
-        if unscale:
-            scaler.unscale_(optimizer)
-        norms.append(nn.utils.clip_grad_norm_(model.parameters(), 1.0))
         losses.append(loss.item())
-        scaler.step(optimizer)
-        scaler.update()
-        optimizer.zero_grad()
+        norm = rest_of_a_step(model, optimizer, scaler, loss, unscale)
+        norms.append(norm)
     moved = (weights_of(model) - before).norm().item()
     return norms[0].item(), moved, losses
 
@@ -161,11 +170,12 @@ assert right[-1] < right[0] - 1 and abs(wrong[-1] - wrong[0]) < 0.1
 
 # %% [markdown]
 # No error, no warning. The missing line stands at place 4 of the
-# picture below, and you will see what it does. In this lesson you fill
-# the seven places one by one, then join them, and you end with loops that
-# you cannot read: in each, you find the broken place by a test.
+# picture below. In this lesson you fill the seven places one by one, then
+# join them, and end with loops that you cannot read: a test finds the
+# broken place.
 
-# %% tags=["loop"]
+# %% tags=["loop", "hide-input"]
+# set-up: the settings of the training in this lesson
 config = TrainingConfig(
     steps=12,
     batch_size=16,
@@ -183,12 +193,12 @@ config = TrainingConfig(
 draw_loop(config)
 
 # %% [markdown]
-# ## Place 1: how far to step
+# ## Place 1: the learning rate
 #
 # The learning rate says how far a step goes. At first the weights are
 # random and the optimizer has seen nothing, so the rate rises over some
-# steps. This is the [warm-up](../course/book/glossary.md). Then it falls
-# along half a cosine to 0:
+# steps in equal parts. This is the [warm-up](../course/book/glossary.md).
+# Then it falls along half a cosine to 0:
 #
 # $$\text{rate}(s) = \text{peak} \cdot \frac{1 + \cos(\pi d)}{2}$$
 #
@@ -204,19 +214,20 @@ draw_schedule([config.lr * factor for factor in factors], 3)
 
 # %% [markdown]
 # A schedule belongs to a number of steps. If you stop a training early, it
-# never gets to the slow end. And say what a step is: here, one change of the
-# weights.
+# never gets to the slow end. When you report a number of steps, say what
+# counts as one: in this lesson, one change of the weights.
 #
 # ### 15.1 Warm-up and cosine
 #
 # Try It Yourself · ★ · 7 minutes
 #
-# `step` counts from 0. During the warm-up (`step` below `warmup_steps`)
-# the rate is `step + 1` of `warmup_steps` equal parts of `peak`, so no step
-# is taken with a rate of 0. At `warmup_steps` the cosine begins at `peak`;
-# at `total_steps` it ends at 0. From there on the rate is 0, also where
-# both numbers are equal. There may be no warm-up. Return the learning rate
-# of this step, a number.
+# `step` counts the steps taken before this one, from 0. During the warm-up
+# (`step` below `warmup_steps`) the rate is
+# `peak * (step + 1) / warmup_steps`, so no step is taken with a rate of 0.
+# At `warmup_steps` the cosine begins at `peak`; at `total_steps` it ends at
+# 0. From there on the rate is 0, also if `warmup_steps` equals
+# `total_steps`. There may be no warm-up. Return the learning rate of this
+# step, a number.
 #
 # Example: with `peak = 1.0`, `warmup_steps = 2` and `total_steps = 6`, the
 # steps 0 to 6 have the rates 0.5, 1, 1, 0.854, 0.5, 0.146 and 0.
@@ -232,7 +243,7 @@ check("15.1", learning_rate)
 
 
 # %% [markdown]
-# ## Place 2: a batch in parts
+# ## Place 2: forward, in parts
 #
 # A batch of 16 patients may not fit into memory. So read it in parts:
 # `backward()` adds each part's gradient to the one that is already there,
@@ -240,7 +251,7 @@ check("15.1", learning_rate)
 # [gradient accumulation](../course/book/glossary.md), and it should give
 # the gradient of the whole batch.
 #
-# It is tempting to divide each part's mean loss by the number of parts.
+# The obvious way is to divide each part's mean loss by the number of parts.
 # That is the mean of means of lesson 14. Compare it with one count for all
 # parts.
 
@@ -290,17 +301,22 @@ draw_parts(tokens, distances)
 
 # %% tags=["hide-input"]
 # check: one count is exact, in any order; a mean of means is not
-for order in (as_they_come, by_length):
-    for name, way in ways.items():
-        off = missing(dataset.batch(order), 4, way)[-1]
-        assert (off < 0.001) == (name == "one count")
-    if order is as_they_come:
-        print(f"patients as they come: mean of means is off by {off:.0%}")
+sorted_off, as_come = distances["mean of means"][-1], []
+print(f"mean of means, patients sorted by length: {sorted_off:.0%} off")
+for first in range(0, min(96, len(dataset) - 15), 16):
+    others = dataset.batch(range(first, first + 16))
+    as_come.append(missing(others, 4, mean_of_means)[-1])
+assert min(as_come) > 0.001 and distances["one count"][-1] < 0.001
+assert sorted_off > np.mean(as_come)
+print(f"as they come, {len(as_come)} batches: {min(as_come):.0%}", end=" ")
+print(f"to {max(as_come):.0%} off")
 
 
 # %% [markdown]
 # With the count of the whole batch, the parts add up to the whole within
 # rounding. That is why every loss of this course comes as a sum and a count.
+# The batch of the picture was sorted by length, which is hard on a mean of
+# means. As patients come it is off by less, but still off.
 #
 # ### 15.2 Accumulate a large batch
 #
@@ -336,8 +352,8 @@ check("15.2", trained_in_parts)
 # ### Who weighs how much
 #
 # Lesson 10 put records of similar length into one batch, to save padding.
-# It is tempting to train on such batches. But each step takes the mean over
-# its own batch, and a batch of short records has few tokens to share it.
+# You might train on such batches. But each step takes the mean over its own
+# batch, and a batch of short records has few tokens to share it.
 
 # %% tags=["hide-input"]
 # the weight of each patient's tokens in an epoch of the embedded hospital
@@ -347,9 +363,8 @@ encode = CodeTokenizer.from_records(many).encode
 n_tokens = np.array([len(encode(patient)) for patient in many])
 
 
-def weight_of_a_token(group_by_length):
-    options = {"seed": SEED, "group_by_length": group_by_length}
-    plan = BatchPlan(n_tokens, 32, **options)
+def weight_of_a_token(options):
+    plan = BatchPlan(n_tokens, 32, seed=SEED, **options)
     weights = np.zeros(len(many))
     for key in plan:
         rows = list(key.indices)
@@ -357,7 +372,9 @@ def weight_of_a_token(group_by_length):
     return weights * n_tokens.sum() / len(plan)
 
 
-kinds = {"by length": True, "mixed": False}
+by = {"group_by_length": True}
+kinds = {"by length": by, "mixed": {}}
+kinds["by length, cut by tokens"] = by | {"equal_tokens": True}
 weights = {name: weight_of_a_token(kind) for name, kind in kinds.items()}
 with_visits = [n_visits == n for n in range(1, 5)]
 draw_token_weights(
@@ -381,18 +398,21 @@ one, four = (weights["by length"][n_visits == n].mean() for n in (1, 4))
 assert one > 2.5 * four
 for chosen in with_visits:
     assert abs(weights["mixed"][chosen].mean() - 1) < 0.1
+    cut_by_tokens = weights["by length, cut by tokens"]
+    assert abs(cut_by_tokens[chosen].mean() - 1) < 0.01
 assert means["by length"] < n_visits.mean() - 0.2
 assert abs(means["mixed"] - n_visits.mean()) < 0.05
 
 # %% [markdown]
-# It is the mean of means once more, now between batches, and no count of a
-# batch helps. The model learns from a hospital whose patients have fewer
-# visits. The trainer of this course mixes unless you ask for
-# `group_by_length=True`. An evaluation adds up sums over all batches and
-# divides once, so it may group as it likes.
+# This is the mean of means again, now between batches: the model learns from
+# a hospital whose patients have fewer visits. There are two ways out. Mix
+# the lengths, as the trainer of this course does unless you ask for
+# `group_by_length=True`. Or group them and add `equal_tokens=True`, which
+# cuts batches by tokens, not by patients. An evaluation adds up sums over
+# all batches and divides once, so it may group as it likes.
 
 # %% [markdown]
-# ## Place 3: half of the bits
+# ## Place 3: scale, backward
 #
 # A graphics card is fast with [float16](../course/book/glossary.md),
 # numbers of 16 bits, and its memory holds twice as many of them as of
@@ -412,12 +432,14 @@ patients = make_cohort(32, seed=SEED)
 learned = RecordDataset(patients, loaded.tokenizer, seed=SEED)
 loaded.model(**learned.batch(range(32))).loss.backward()
 gradients = gradient_of(loaded.model)  # (weights,)
-print(f"{gradients.numel():,} gradients")
-found = {e: count_in_float16(gradients, 2.0**e) for e in (0, 16, 32)}
-assert 0 < found[0].underflow < 0.01 * found[0].not_zero
-assert found[16].underflow < found[0].underflow / 10
-assert found[16].underflow + found[16].subnormal < 0.01 * found[0].not_zero
-assert found[16].overflow == 0 < found[32].overflow
+found = {e: count_in_float16(gradients, 2.0**e) for e in (-12, 0, 4, 32)}
+print(f"{found[0].not_zero:,} gradients of the trained model,", end=" ")
+print(f"and {found[0].zero_before:,} that are 0 in float32 already")
+for exponent in (-12, 4):
+    assert found[exponent].overflow == 0 < found[32].overflow
+assert 0.1 < found[-12].underflow / found[0].not_zero < 0.4
+assert found[-12].normal < 0.01 * found[0].not_zero
+assert found[4].underflow + found[4].subnormal < 0.03 * found[0].not_zero
 
 # %% [markdown]
 # The largest number is 65,504. What is larger is rounded down to it if it
@@ -426,24 +448,61 @@ assert found[16].overflow == 0 < found[32].overflow
 # Numbers below 2⁻¹⁴ are
 # [subnormal](../course/book/glossary.md): they keep fewer significant bits.
 #
-# Here are the gradients of the course's trained model on that line. They
-# nearly fit. Multiply the loss by a number, the
+# The more tokens a batch has, the smaller are the gradients of each part,
+# because its sum is divided by the count of the whole. Large language models
+# train on batches of about a million tokens, as many as 4,096 or 2¹² parts
+# like those of this lesson. So here are gradients of the course's trained
+# model, times 2⁻¹², on the line of float16. Multiply the loss by 2¹⁶, a
 # [loss scale](../course/book/glossary.md), and all gradients move to the
-# right together. Move the slider to 16: hardly anything is lost. Then find
-# the first scale at which the step would be skipped.
+# right together: move the slider from -12 to 4, and hardly anything is
+# lost. Then find the first number at which a gradient becomes infinite.
 
 # %% tags=["widget", "nbval-ignore-output"]
-number_line_explorer(gradients)
+number_line_explorer(gradients, exponent=-12)
+
 
 # %% [markdown]
 # [autocast](../course/book/glossary.md) runs a forward pass in float16
 # where that is safe: matrix products, not sums and losses. The weights stay
-# float32, and so do their gradients and what AdamW remembers. But on its
-# way back through the layers a gradient is float16. Make the loss smaller
-# by a power of 2, and count the gradients that arrive as 0 though they are
-# not 0 in float32.
+# float32, and so do their gradients and what AdamW remembers. But between
+# the layers, on its way back, a gradient is float16, and there it can get
+# lost. Does it matter? Train on a batch of 4,096 parts, with and without a
+# scale. To save time all parts are copies of one, so its gradient is
+# computed once and multiplied by their number.
 
 # %%
+def in_parts(n_parts, scale, steps=20):
+    model, losses = new_model(), []
+    weights = list(model.parameters())
+    optimizer = torch.optim.AdamW(weights, lr=5e-3)
+    for number in range(steps):
+        batch = dataset.batch(range(16), number=number)
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = model(**batch).loss  # float32
+        (loss / n_parts * scale).backward()
+        for weight in weights:  # of all parts, and unscaled
+            weight.grad.mul_(n_parts / scale)
+        nn.utils.clip_grad_norm_(weights, 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+    return losses
+
+
+# %%
+without = {
+    "1 part, no scale": in_parts(1, 1.0),
+    "4,096 parts, no scale": in_parts(4_096, 1.0),
+    "4,096 parts, scale 2¹⁶": in_parts(4_096, 65_536.0),
+}
+draw_without_scale(without)
+
+# %% tags=["hide-input"]
+# check: many parts need a scale; count what is lost without it
+small, lacking, scaled = (losses[-1] for losses in without.values())
+assert abs(small - scaled) < 0.02 and lacking > scaled + 0.3
+n_tokens_here = loss_counts(dataset.batch(range(16))["labels"])["token"]
+print(f"4,096 times {n_tokens_here} tokens: {4_096 * n_tokens_here:,}")
 model, batch = new_model(dropout=0.0), dataset.batch(range(16))
 model(**batch).loss.backward()
 wanted = gradient_of(model) != 0
@@ -457,15 +516,12 @@ def lost(factor):
     return (gradient_of(model)[wanted] == 0).float().mean().item()
 
 
-shares = {exponent: lost(2.0**exponent) for exponent in (0, -8, -16, -24)}
-for exponent, share in shares.items():
-    print(f"loss times 2 to the {exponent:3}: {share:6.1%} lost")
-
-# %% tags=["hide-input"]
-# check: the smaller the loss, the more is lost; a scale saves it
-scaled = lost(2.0**-24 * 2.0**24)
-print(f"times 2 to the -24, and a scale of 2 to the 24: {scaled:.1%} lost")
-assert shares[-8] < shares[-16] and shares[-24] > 0.99
+shares = {n: lost(1 / n) for n in (1, 256, 4_096, 2**18)}
+for n_parts, share in shares.items():
+    print(f"{n_parts:7,} parts, no scale: {share:6.1%} of gradients lost")
+scaled = lost(65_536 / 4_096)
+print(f"{4_096:7,} parts, scale 2 to the 16: {scaled:.1%} lost")
+assert shares[1] < 0.05 and shares[4_096] > 0.3 and shares[2**18] > 0.9
 assert scaled < 0.01
 assert gradient_of(model).dtype == torch.float32
 with torch.autocast("cpu", dtype=torch.float16):
@@ -474,8 +530,8 @@ with torch.autocast("cpu", dtype=torch.float16):
     assert model(**batch).loss.dtype == torch.float32
 
 # %% [markdown]
-# Nothing warns. Gradients of 0 look like a model that has learned
-# everything. Too large a scale is just as bad: an
+# Nothing warns. With one part, this small model needs no scale; a program
+# cannot know that in advance. Too large a scale is just as bad: an
 # [overflow](../course/book/glossary.md) makes gradients infinite or NaN.
 # Which scale is right? `torch.amp.GradScaler` finds out by trying. It
 # begins with a large one, and after each backward pass
@@ -485,12 +541,12 @@ with torch.autocast("cpu", dtype=torch.float16):
 # - otherwise the step is taken, and after `growth_interval` good steps in
 #   a row the scale is doubled.
 #
-# Here it works on fourteen gradients that are made up:
+# Here it is at work on fifteen made-up gradients:
 
 # %% tags=["hide-input"]
 # give made-up gradients to PyTorch's own scaler
 made_up = [3, 1.5, 1.2, 0.6, 0.4, 0.9, 0.5, 0.7, 0.3, 0.8, 2.5, 0.4]
-made_up += [0.6, 0.5]
+made_up += [0.6, 0.5, 0.7]
 weight = nn.Parameter(torch.zeros(1))
 optimizer = torch.optim.SGD([weight], lr=1.0)
 scaler = torch.amp.GradScaler("cpu", init_scale=2.0**17, growth_interval=3)
@@ -540,8 +596,8 @@ check("15.3", loss_scaling)
 # [Clipping](../course/book/glossary.md) shortens a gradient that is longer
 # than a limit, `max_grad_norm`, and keeps its direction.
 #
-# It is tempting to clip right after `backward()`, as a loop in float32
-# does. But there the gradients are still multiplied by the scale;
+# A loop in float32 clips right after `backward()`, and you might do the
+# same here. But there the gradients are still multiplied by the scale;
 # `scaler.unscale_(optimizer)` divides them. That was the missing line of
 # the opening. Follow its first gradient through both orders. (Without
 # `unscale_`, `scaler.step` divides by the scale, after clipping.)
@@ -554,7 +610,8 @@ draw_orders(norm_after_backward, scale=65_536.0, max_norm=1.0)
 # The scaled gradient is nearly always longer than the limit. So it is cut,
 # and then divided by the scale: with plain gradient descent (SGD) the
 # weights hardly move.
-# AdamW divides by the size of the gradient, and should not care. Does it?
+# AdamW divides by the typical size of the gradient, and should not care.
+# Does it?
 
 # %% tags=["claim:48", "hide-input"]
 # train ten steps with three optimizers, unscaled or not before clipping
@@ -565,15 +622,15 @@ optimizers = {
         weights, lr=5e-3, eps=1e-14
     ),
 }
-print(" " * 27, "norm before    weights    loss")
-print(" " * 27, "clipping       move       in the end")
+print(" " * 38, "norm just      weights    loss")
+print(" " * 38, "before clip    move       in the end")
 for name, make_optimizer in optimizers.items():
     for unscale in (True, False):
         if name != "SGD":  # SGD is that of the opening
             results[name, unscale] = ten_steps(make_optimizer, unscale)
         norm, moved, course = results[name, unscale]
-        how = "unscaled" if unscale else "scaled"
-        print(f"{name:16} {how:10} {norm:11.1f}", end="")
+        how = "unscale, then clip" if unscale else "clip, then unscale"
+        print(f"{name:16} {how:20} {norm:11.1f}", end="")
         print(f" {moved:10.5f} {course[-1]:10.3f}")
 for name in optimizers:
     right, wrong = results[name, True], results[name, False]
@@ -584,11 +641,12 @@ assert results["SGD", False][1] < 0.001 * results["SGD", True][1]
 
 
 # %% [markdown]
-# AdamW hides most of the mistake, which makes it harder to find. It still
-# learns more slowly, because it adds `eps`, 1e-8, to the size that it
-# divides by, and gradients so small are no longer large beside it. With a
-# tiny `eps` the difference is gone. The order is: scale, backward, unscale,
-# clip, step, update.
+# (In the wrong order the norm is that of scaled gradients.) AdamW hides
+# most of the mistake, which makes it harder to find. In these ten steps it
+# learns a little more slowly, because it adds `eps`, 1e-8, to the size that
+# it divides by, and these gradients are so small that `eps` no longer
+# vanishes beside them. With a tiny `eps` the difference is gone. The order
+# is: scale, backward, unscale, clip, step, update.
 #
 # ### 15.4 Unscale, then clip
 #
@@ -615,19 +673,19 @@ check("15.4", unscaled_and_clipped)
 
 
 # %% [markdown]
-# ## Place 6: which weights shrink
+# ## Place 6: step, and which weights shrink
 #
 # [Weight decay](../course/book/glossary.md) pulls weights towards 0. Adam
-# has an option of that name, too. It adds the weight to the gradient, and
-# then divides by the size of the gradient, decay included. AdamW keeps the
-# two apart: the weight shrinks by its rate, whatever the gradient is. Give
-# two weights gradients that point up and down in turn, so that decay alone
-# moves them:
+# has an option of that name, too. It adds the decay to the gradient, and
+# then divides the sum by its typical size. AdamW keeps the two apart: in
+# each step the weight shrinks by learning rate times decay, whatever the
+# gradient is. Give two weights gradients that point up and down in turn, so
+# that without decay they end nearly where they began:
 
 # %%
-def shrunk(kind):
+def shrunk(kind, decay=0.1):
     weights = nn.Parameter(torch.ones(2))
-    optimizer = kind([weights], lr=0.01, weight_decay=0.1)
+    optimizer = kind([weights], lr=0.01, weight_decay=decay)
     for step in range(200):
         sign = 1 if step % 2 else -1
         weights.grad = sign * torch.tensor([10.0, 0.01])
@@ -636,13 +694,17 @@ def shrunk(kind):
 
 
 adam, adamw = shrunk(torch.optim.Adam), shrunk(torch.optim.AdamW)
+still = shrunk(torch.optim.AdamW, decay=0.0)
 print("1.0 becomes, with gradients of   10     0.01")
 print("Adam                         {:6.3f}   {:6.3f}".format(*adam))
 print("AdamW                        {:6.3f}   {:6.3f}".format(*adamw))
+print("either, without decay        {:6.3f}   {:6.3f}".format(*still))
 
 # %% tags=["hide-input"]
 # check: Adam spares the one and not the other; AdamW treats both alike
 assert adam[0] > 0.9 and adam[1] < 0.1
+assert still == shrunk(torch.optim.Adam, decay=0.0)
+assert max(abs(weight - 1) for weight in still) < 0.02
 assert abs(adamw[0] - adamw[1]) < 0.01 < abs(1 - adamw[0])
 for group in decay_groups(new_model(), 0.01):
     count = sum(parameter.numel() for parameter in group["params"])
@@ -666,8 +728,8 @@ for group in decay_groups(new_model(), 0.01):
 # - Parts of a batch add up to the whole if one count divides all of them.
 # - float16 loses small gradients, and large ones become infinite. The
 #   loss scale moves them between, and adapts itself.
-# - Gradients are unscaled before they are clipped, and AdamW shrinks the
-#   tables.
+# - Gradients are unscaled before they are clipped, and AdamW lets weights
+#   decay alike, whatever their gradients are.
 #
 # The second half joins these places into a loop, interrupts it, and looks
 # for what is broken in the loops of others.
@@ -686,7 +748,7 @@ def begin(model, config):
         decay_groups(model, config.weight_decay),
         lr=config.lr,
         betas=config.betas,
-        fused=True,  # one kernel for all weights
+        fused=True,  # as the library's trainer does
     )
     scaler = torch.amp.GradScaler(
         "cpu",
@@ -735,7 +797,8 @@ def take_step(model, optimizer, scaler, batch, step, config):
     scaler.update()
     optimizer.zero_grad()
     skipped = scaler.get_scale() < scale
-    return {"loss": loss, "scale": scale, "skipped": skipped}
+    row = {"loss": loss, "scale": scale, "skipped": skipped}
+    return row | {"lr": config.lr * factor}
 
 
 # %% [markdown]
@@ -773,8 +836,13 @@ history = trainer.run()
 theirs = dict(trainer.model.named_parameters())
 equal = [torch.equal(p, theirs[n]) for n, p in mine.named_parameters()]
 print(f"{sum(equal)} of {len(equal)} tensors are equal, bit for bit")
-columns = ["step", "loss", "lr", "scale", "skipped"]
-print(history.table().select(columns).head(6))
+print("step   loss     rate      scale")
+taken = 0
+for row in rows[:8]:
+    print(f"{taken:4} {row['loss']:8.3f} {row['lr']:8.5f}", end="   ")
+    exponent = math.log2(row["scale"])
+    print(f"2 to the {exponent:.0f}", "skipped" * row["skipped"])
+    taken = row["step"]
 
 # %% tags=["hide-input"]
 # check: the same training, with overflows that halve and steps that double
@@ -785,11 +853,13 @@ for row, later in pairwise(rows):
 assert any(b["scale"] > a["scale"] for a, b in pairwise(rows))
 
 # %% [markdown]
-# To the bit. What the trainer has beyond the loop is evaluation,
-# checkpoints, progress, and several processes.
+# It is, to the bit. `step` counts the steps taken before, as in 15.1: while
+# steps are skipped it stays, and so does the rate. The loss moves all the
+# same, because each line is another batch. Beyond the loop, the trainer has
+# evaluation, checkpoints, progress, and several processes.
 
 # %% [markdown]
-# ## Place 7: stop and go on
+# ## Place 7: update, stop and go on
 #
 # A training of hours will be interrupted. While training, a
 # [checkpoint](../course/book/glossary.md) holds everything that the next
@@ -839,10 +909,11 @@ same = [
 print("all weights equal, bit for bit:", all(same))
 
 # %% [markdown]
-# It is tempting to save the weights alone, since they are what you want in
-# the end. The dashed line is a trainer that begins anew with the weights of
-# the same checkpoint: it has lost the loss scale, the schedule, what AdamW
-# remembers, the random numbers and its place in the data.
+# Why not save the weights alone, since they are what you want in the end?
+# The dashed line is a trainer that begins anew with the weights of the same
+# checkpoint. It has lost the schedule, so it warms up again; the loss scale,
+# so it skips steps again; and what AdamW remembers, the random numbers and
+# its place in the data. It need not end worse, but it is another training.
 
 # %% tags=["hide-input"]
 # begin anew with the weights of the checkpoint
@@ -870,7 +941,8 @@ home.cleanup()
 # `TinyTraining(seed)` is a training of 49 weights in float16. It has
 # `model`, `optimizer`, `schedule` and `scaler`, which have `state_dict()`
 # and `load_state_dict()`. `epoch` and `batch` say which rows come next.
-# Its dropout draws from PyTorch's own random numbers. This is one step:
+# Its dropout draws from PyTorch's own random numbers;
+# `torch.get_rng_state()` says where these are. This is one step:
 
 # %%
 print(inspect.getsource(TinyTraining.step))
@@ -919,8 +991,9 @@ check("15.5", resumed)
 # With the count of the whole batch that is accumulation once more, side by
 # side instead of one after the other. `torchrun` starts the processes; the
 # trainer notices, and nothing else changes. Processes can share a CPU,
-# too. The next cell runs one training in one process and in two. (Without
-# dropout, because each process would drop other units.)
+# too. The next cell runs one training in one process and in two, without
+# dropout, because each process would drop other units. Then it runs the loop
+# in the open once more, with another number of threads.
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # train in one process and in two, and compare the weights
@@ -975,15 +1048,31 @@ with tempfile.TemporaryDirectory(prefix="ehr-course-") as home:
     runpy.run_path(str(script))["train"](Path(home, "one"))
     in_two_processes(script, Path(home, "two"))
     one, two = (last_weights(Path(home, n)) for n in ("one", "two"))
-share = ((one - two).norm() / one.norm()).item()
-print(f"{len(one):,} weights; all bits equal: {torch.equal(one, two)}")
-print(f"length of the difference: {share:.0e} of the weights' length")
-assert share < 1e-3
+
+
+def compare(what, one, two):
+    share = ((one - two).norm() / one.norm()).item()
+    print(f"{what}: all bits equal: {torch.equal(one, two)};", end=" ")
+    print(f"difference {share:.0e} of the weights' length")
+    return share
+
+
+assert compare("one process and two, in float32", one, two) < 1e-3
+
+threads, other = torch.get_num_threads(), new_model()
+torch.set_num_threads(1 if threads > 1 else 2)
+train_in_the_open(other, config)
+torch.set_num_threads(threads)
+what = "the float16 loop with another number of threads"
+assert compare(what, weights_of(mine), weights_of(other)) < 0.1
 
 # %% [markdown]
-# The weights are the same within rounding. Sums of float32 in another order
-# can have other last bits. A resumed training adds in the same order, so
-# there you can ask for every bit.
+# The weights are the same within rounding, because sums in another order can
+# have other last bits. Another number of threads can change the order, too,
+# without any checkpoint; so can another machine, another version of PyTorch,
+# or a GPU. So first run the *uninterrupted* training twice, on one machine
+# with the same number of threads. Only if these two have the same bits can
+# you ask a resumed one for every bit.
 
 # %% [markdown]
 # ## Does it hold?
@@ -1003,10 +1092,11 @@ draw_interrupted(n_steps=6, stop=2)
 # %% [markdown]
 # `make("name")` makes a trainer of six steps that works in the folder
 # `name`. Like the library's `Trainer` it has `run()`, `step` and `model`.
-# If there is a checkpoint in its folder, it has read it once it is made.
+# A new trainer reads the checkpoint in its folder, if there is one.
 # `make("name", stop=2)` makes one that writes a checkpoint after step 2
-# and dies in step 3: its `run()` raises `Stopped`. All trainers that one
-# `make` makes are of the same training, that of the 49 weights.
+# and dies in step 3: its `run()` raises `Stopped`. All trainers from one
+# `make` run the same training, that of the 49 weights. Two uninterrupted ones
+# have the same bits; of a training of your own, check that first.
 #
 # Return two things: the `step` at which the resumed trainer begins, and
 # whether in the end its weights are those of the uninterrupted training,
@@ -1058,14 +1148,16 @@ home.cleanup()
 # %% [markdown]
 # ### 15.7 Find the broken place
 #
-# Try It Yourself · ★★★ · 20 minutes
+# Try It Yourself · ★★★ · 25 minutes
 #
-# `loop` is a training loop that you cannot read. You can only run it:
+# `loop` is a training loop that you cannot read. You can only run it, here
+# on two batches:
 #
 # ```python
 # loop(batches, rates=[0.5, 0.5], scale=8.0, max_norm=1.0)
 # ```
 #
+# All four must be given: `rates` has at least one rate for each batch, and
 # `batches` is a list of batches, each a list of parts, each a float tensor
 # (rows, n). The loss of a row is its product with the n weights, so *the row
 # itself is its gradient*: you choose the gradients. The weights begin at 0,
@@ -1076,15 +1168,16 @@ home.cleanup()
 # 2. for each part add up the rows and divide by the rows of the batch;
 # 3. multiply that by the scale, round it to float16, and add it to the
 #    gradient, which is 0 before the first part;
-# 4. divide the gradient by the scale;
-# 5. shorten it to `max_norm` if it is longer;
+# 4. divide the gradient by the scale, in place;
+# 5. shorten it to `max_norm` if it is longer, in place;
 # 6. take the step, weights minus rate times gradient, or skip it if the
 #    gradient is not finite;
 # 7. halve the scale after a skipped step (it never grows here), and set the
 #    gradient to 0.
 #
 # Return `"none"` for such a loop. The others have one fault each; return
-# its name:
+# its name. (A loop that keeps gradients keeps what places 4 and 5 have made
+# of them, and adds the next scaled gradient to that.)
 #
 # | name | place | what the loop does |
 # |---|---|---|
@@ -1113,15 +1206,18 @@ check("15.7", find_fault)
 #   to 0. A schedule belongs to a number of steps.
 # - **Parts of a batch, or two processes,** have the gradient of the whole
 #   if each part's sum is divided by the count of the whole batch. Batches
-#   of similar length save padding, and let short records weigh more.
+#   of similar length save padding, and let short records weigh more, unless
+#   they are cut by tokens.
 # - **float16** loses what is at most 2⁻²⁵, and makes infinite what is 65,520
 #   or more. The loss scale moves gradients between: an overflow skips the
 #   step and halves the scale, good steps in a row double it.
 # - **Scale, backward, unscale, clip, step, update.** If you clip a scaled
-#   gradient, the scale then makes every step too short.
+#   gradient, what reaches the optimizer is far too short. SGD hardly moves;
+#   AdamW hides most of it.
 # - **A resumed training** has the same bits if the checkpoint holds
 #   weights, optimizer, schedule, scale, random states and the place in the
-#   data. A test must see that it has resumed at all.
+#   data, and if the training has the same bits when run twice. A test must
+#   see that it has resumed at all.
 # - **A loop that you cannot read** shows its fault on gradients chosen for
 #   it.
 #
@@ -1150,15 +1246,17 @@ check("15.7", find_fault)
 # <details><summary>Answer</summary>
 # That it has resumed: a training that finds no checkpoint and starts again
 # ends with the same weights, too. Look at its first step, and at whether
-# the weights are equal to the bit or only nearly.
+# the weights are equal to the bit or only nearly. If only nearly, run the
+# uninterrupted training twice: do those two have the same bits?
 # </details>
 #
 # ## What comes next
 #
 # You can now write a training loop in float16, interrupt it without a loss,
-# and test one that somebody else wrote. Try it on a training of your own:
-# stop it in the middle, resume it, and compare the weights bit by bit with
-# those of a run that was not stopped. If they differ, the checkpoint lacks
+# and test one that somebody else wrote. Try it on a training of your own.
+# First run it twice without a stop, on the same machine with the same number
+# of threads. If the weights have the same bits, stop a third run in the
+# middle, resume it, and compare. If that one differs, the checkpoint lacks
 # something.
 #
 # With this loop you can train any model of the course.

@@ -9,6 +9,8 @@ import pytest
 from notebook_page import NotebookPage, opened, picture, words
 from playwright.sync_api import Browser, Locator, expect
 
+EXPLORER = "number_line_explorer(gradients, exponent=-12)"
+
 
 @pytest.fixture(scope="module")
 def notebook(browser: Browser, lab: str) -> Iterator[NotebookPage]:
@@ -16,7 +18,7 @@ def notebook(browser: Browser, lab: str) -> Iterator[NotebookPage]:
         "SEED = 0",
         "import torch",
         "# check: where float16 ends",
-        "number_line_explorer(gradients)",
+        EXPLORER,
     )
     with opened(browser, lab, "15_training_loop", *cells) as notebook:
         yield notebook
@@ -25,7 +27,7 @@ def notebook(browser: Browser, lab: str) -> Iterator[NotebookPage]:
 @pytest.fixture
 def cell(notebook: NotebookPage) -> Locator:
     """The explorer's cell, its picture in sight."""
-    cell = notebook.cell_with("number_line_explorer(gradients)")
+    cell = notebook.cell_with(EXPLORER)
     picture(cell).scroll_into_view_if_needed()
     return cell
 

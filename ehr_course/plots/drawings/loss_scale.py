@@ -86,7 +86,7 @@ def draw_without_scale(losses: Mapping[str, Sequence[float]]) -> Picture:
     axes.plot(steps, losses[lacking], color=WARNING, linestyle="dashed", linewidth=2,
               label=lacking)  # fmt: skip
     axes.plot(steps[1::3], losses[scaled][1::3], "o", color=style.INK, markerfacecolor="none",
-              markersize=8, label=scaled)  # fmt: skip
+              markersize=8, clip_on=False, label=scaled)  # fmt: skip
     for name, colour in ((lacking, WARNING), (scaled, FILLS["code"])):
         axes.annotate(f"{ends[name]:.2f}", (n_steps, ends[name]), (8, 0),
                       textcoords="offset points", size=style.SMALL, color=colour,

@@ -261,7 +261,7 @@ def draw_resumed(
     skipped = sum(row["skipped"] for row in alone)
     found = "the same" if off == 0 else f"up to {off:.3f} different"
     canvas = Canvas(
-        4.15,
+        4.05,
         "With everything saved, the resumed training is the same training"
         if off == 0
         else "The resumed training is another training",
@@ -306,7 +306,9 @@ def draw_resumed(
     rates.set_xlabel("tried step, skipped ones counted")
     axes.set_ylabel("loss (nats)")
     rates.set_ylabel("learning rate")
-    rates.set_ylim(0, 1.4 * max(row["lr"] for row in (*whole, *alone)))
+    highest = max(row["lr"] for row in (*whole, *alone))
+    rates.set_ylim(-0.08 * highest, 1.4 * highest)
+    axes.margins(y=0.12)
     axes.legend(frameon=False, fontsize=style.SMALL, loc="lower left")
     rates.legend(frameon=False, fontsize=style.SMALL, loc="upper left")
     return canvas.finish()
