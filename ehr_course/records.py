@@ -1,15 +1,20 @@
 """The nouns of the course: a visit, a patient as visits, and a note with its summary.
 
 A code is text, without its dot and in upper case: ``"4280"`` for 428.0, ``"0389"`` for 038.9
-(the leading zero is part of it), ``"E8497"``, ``"V3001"``.
+(the leading zero is part of it), ``"E8497"``, ``"V3001"``. The text alone does not say whether it
+belongs to ICD-9-CM or to ICD-10-CM, so every visit does.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 from typing import Literal
+
+from ehr_course.code_system import CODE_SYSTEMS, SYSTEM_NAMES, CodeSystem
+from ehr_course.errors import InputError
 
 Sex = Literal["F", "M"]
 
@@ -17,7 +22,7 @@ MAX_AGE = 90
 """The largest age a record holds: 90 stands for every age above 89, as HIPAA asks."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Visit:
     """One hospital admission and its diagnoses.
 
@@ -25,10 +30,11 @@ class Visit:
         codes: at least one code, most important first (by sequence number), none twice.
         admitted: when the admission began, or None when no time is known.
         hadm_id: the hospital's number for the admission, or None.
+        system: the code system that all its codes belong to, "ICD9CM" or "ICD10CM".
 
     Raises:
         ValueError: if codes is empty, has a repetition, or holds something that is not an
-            undotted code in upper case.
+            undotted code in upper case, or system is neither of the two.
 
     >>> Visit(("4280", "42731")).codes
     ('4280', '42731')
@@ -40,8 +46,21 @@ class Visit:
     codes: tuple[str, ...]
     admitted: datetime | None = None
     hadm_id: int | None = None
+    system: CodeSystem = "ICD9CM"
+
+    def __repr__(self) -> str:
+        """All that is known of the visit; the system where it is not ICD-9-CM.
+
+        >>> Visit(("E119",), system="ICD10CM")
+        Visit(codes=('E119',), admitted=None, hadm_id=None, system='ICD10CM')
+        """
+        system = "" if self.system == "ICD9CM" else f", system={self.system!r}"
+        known = f"admitted={self.admitted!r}, hadm_id={self.hadm_id!r}{system}"
+        return f"Visit(codes={self.codes!r}, {known})"
 
     def __post_init__(self) -> None:
+        if self.system not in CODE_SYSTEMS:
+            raise ValueError(f"system is 'ICD9CM' or 'ICD10CM', not {self.system!r}")
         if not isinstance(self.codes, tuple):
             raise ValueError(f"codes must be a tuple of text, not {type(self.codes).__name__}")
         if not self.codes:
@@ -125,6 +144,36 @@ class PartialRecord:
 
 AnyRecord = PatientRecord | PartialRecord
 """A patient to be judged: with sex and age, or without."""
+
+
+def system_of(records: Iterable[AnyRecord]) -> CodeSystem:
+    """Return the code system that all visits of these patients are coded in.
+
+    Args:
+        records: patients; of none at all the system is taken to be ICD-9-CM.
+
+    Raises:
+        InputError: if some visits are coded in one system and others in the other: E8859 of the
+            one is a fall, of the other a metabolic disease, and nothing would tell them apart.
+
+    >>> system_of([PatientRecord(7, "F", 64, (Visit(("E119",), system="ICD10CM"),))])
+    'ICD10CM'
+    """
+    system: CodeSystem | None = None
+    for record in records:
+        for number, visit in enumerate(record.visits, start=1):
+            if system is None:
+                system = visit.system
+            elif visit.system != system:
+                raise InputError(
+                    f"patient {record.subject_id}",
+                    f"visit {number}",
+                    f"it is coded in {SYSTEM_NAMES[visit.system]}, and visits before it in "
+                    f"{SYSTEM_NAMES[system]}",
+                    "Keep the visits of one system, or translate the others: "
+                    "ehr-course prepare --codes icd10 or --map icd10.",
+                )
+    return "ICD9CM" if system is None else system
 
 
 def _check_patient(subject_id: int, sex: str, age: int, visits: tuple[Visit, ...]) -> None:

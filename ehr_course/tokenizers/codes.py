@@ -16,8 +16,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
+from ehr_course.code_system import SYSTEM_NAMES, CodeSystem, checked_system
 from ehr_course.errors import InputError
-from ehr_course.records import PatientRecord, Visit
+from ehr_course.records import PatientRecord, Visit, system_of
 from ehr_course.tokenizers import saved
 
 SPECIAL_TOKENS = ("<PAD>", "<BOS>", "<EOS>", "<v>", "<\\v>", "<END>", "<mask>")
@@ -37,13 +38,18 @@ class CodeTokenizer:
     its codes, markers included. ``unseen_codes`` counts what would be left out. There is no
     "unknown" token: a model that learned one would write it into the patients that it makes up.
 
+    **Code systems.** The codes belong to one system. A visit that is coded in the other one is
+    refused, for the same text would mean another disease; a visit given as its codes alone is
+    taken to be of the tokenizer's system.
+
     Args:
         codes: the vocabulary, in any order; a repetition counts once.
         unseen: "raise" or "skip".
+        system: "ICD9CM" or "ICD10CM".
 
     Raises:
         InputError: if there are no codes, one of them is not an undotted code in upper case, or
-            unseen is neither of the two.
+            unseen or system is neither of its two.
 
     >>> tokenizer = CodeTokenizer(["4280", "0389", "V3001"])
     >>> len(tokenizer)
@@ -57,8 +63,14 @@ class CodeTokenizer:
     pad_id, bos_id, eos_id, visit_start_id, visit_end_id, end_id, mask_id = range(7)
 
     def __init__(
-        self, codes: Iterable[str], *, unseen: Literal["raise", "skip"] = "raise"
+        self,
+        codes: Iterable[str],
+        *,
+        unseen: Literal["raise", "skip"] = "raise",
+        system: CodeSystem = "ICD9CM",
     ) -> None:
+        self.system = checked_system(system)
+        """The code system of the vocabulary."""
         if unseen not in ("raise", "skip"):
             raise InputError(
                 "CodeTokenizer", "unseen", f"{unseen!r} is no policy", 'Use "raise" or "skip".'
@@ -94,11 +106,16 @@ class CodeTokenizer:
         in the vocabulary, with an embedding that is never trained, and the test would measure a
         model that was told what the test holds.
 
+        Raises:
+            InputError: if there are no patients, or their visits are of both code systems.
+
         >>> patient = PatientRecord(1, "M", 70, (Visit(("4280", "42731")),))
         >>> CodeTokenizer.from_records([patient]).codes
         ('42731', '4280')
         """
-        return cls((code for record in train_records for code in record.codes), unseen=unseen)
+        records = list(train_records)
+        codes = (code for record in records for code in record.codes)
+        return cls(codes, unseen=unseen, system=system_of(records))
 
     # ------------------------------------------------------------------ one token
 
@@ -158,7 +175,7 @@ class CodeTokenizer:
         >>> CodeTokenizer(["0389", "4280"]).encode_visit(["4280", "0389"])
         [3, 8, 7, 4]
         """
-        codes = _codes_of(visit)
+        codes = self._codes_of(visit)
         if self.unseen == "raise":
             ids = [self.code_to_id(code) for code in codes]
         else:
@@ -250,7 +267,9 @@ class CodeTokenizer:
         >>> CodeTokenizer(["0389", "4280"]).fingerprint
         '31e5eeafd6e8dab1'
         """
-        text = " ".join((*SPECIAL_TOKENS, *self.codes))
+        # ICD-9-CM is not named, so that models made before there were two systems still load.
+        system = () if self.system == "ICD9CM" else (self.system,)
+        text = " ".join((*SPECIAL_TOKENS, *system, *self.codes))
         return hashlib.sha256(text.encode("utf-8")).hexdigest()[:16]
 
     # ------------------------------------------------------------------ files
@@ -260,7 +279,10 @@ class CodeTokenizer:
 
         ``unseen`` is no part of the vocabulary and is not written: it is said when loading.
         """
-        content = {"special_tokens": list(SPECIAL_TOKENS), "codes": list(self.codes)}
+        content: dict[str, Any] = {"special_tokens": list(SPECIAL_TOKENS)}
+        if self.system != "ICD9CM":
+            content["system"] = self.system
+        content["codes"] = list(self.codes)
         saved.write(path, kind=_KIND, version=_VERSION, content=content)
 
     @classmethod
@@ -269,7 +291,8 @@ class CodeTokenizer:
 
         Raises:
             InputError: if the file is missing, is no code tokenizer, is of another version, is
-                damaged, or has other special tokens: every id would then mean another code.
+                damaged, or has other special tokens: every id would then mean another code. A
+                file that names no code system is of ICD-9-CM.
         """
         content = saved.read(
             path, kind=_KIND, version=_VERSION, remake="CodeTokenizer.from_records and save"
@@ -282,23 +305,46 @@ class CodeTokenizer:
                 "its ids mean other tokens",
                 "Make it again with CodeTokenizer.from_records and save.",
             )
-        return cls(content["codes"], unseen=unseen)
+        return cls(content["codes"], unseen=unseen, system=content.get("system", "ICD9CM"))
 
     # ------------------------------------------------------------------ as an object
 
     def __eq__(self, other: object) -> bool:
-        """Two tokenizers are equal when they have the same vocabulary."""
+        """Two tokenizers are equal when they have the same vocabulary of the same system."""
         if not isinstance(other, CodeTokenizer):
             return NotImplemented
-        return self.codes == other.codes
+        return (self.system, self.codes) == (other.system, other.codes)
 
     def __hash__(self) -> int:
-        return hash(self.codes)
+        return hash((self.system, self.codes))
 
     def __repr__(self) -> str:
-        return f"CodeTokenizer({len(self.codes):,} codes, unseen={self.unseen!r})"
+        system = "" if self.system == "ICD9CM" else f", system={self.system!r}"
+        return f"CodeTokenizer({len(self.codes):,} codes, unseen={self.unseen!r}{system})"
 
     # ------------------------------------------------------------------ checks
+
+    def _codes_of(self, visit: Codes) -> Sequence[str]:
+        """The codes of a visit, which must be of this vocabulary's system where it says so."""
+        if isinstance(visit, Visit):
+            if visit.system != self.system:
+                raise InputError(
+                    "CodeTokenizer",
+                    "visit",
+                    f"it is coded in {SYSTEM_NAMES[visit.system]}, and this vocabulary is "
+                    f"{SYSTEM_NAMES[self.system]}",
+                    "Use a tokenizer of the same system, or translate the codes: "
+                    "ehr-course prepare --map.",
+                )
+            return visit.codes
+        if isinstance(visit, str):
+            raise InputError(
+                "CodeTokenizer",
+                "visit",
+                f"{visit!r} is one text",
+                f"Write [{visit!r}] for a visit.",
+            )
+        return visit
 
     def _as_list(self, ids: Any) -> list[int]:
         """The ids as plain whole numbers, each of them in the vocabulary."""
@@ -341,16 +387,6 @@ class CodeTokenizer:
 
 _KIND = "code tokenizer"
 _VERSION = 1
-
-
-def _codes_of(visit: Codes) -> Sequence[str]:
-    if isinstance(visit, Visit):
-        return visit.codes
-    if isinstance(visit, str):
-        raise InputError(
-            "CodeTokenizer", "visit", f"{visit!r} is one text", f"Write [{visit!r}] for a visit."
-        )
-    return visit
 
 
 def _is_plain(code: object) -> bool:

@@ -360,3 +360,31 @@ def test_importing_the_code_tokenizer_does_not_import_torch():
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+ICD10_PATIENT = PatientRecord(1, "F", 70, (Visit(("E119", "I10"), system="ICD10CM"),))
+
+
+def test_a_tokenizer_takes_its_system_from_the_records_and_keeps_it(tmp_path):
+    tokenizer = CodeTokenizer.from_records([ICD10_PATIENT])
+    assert tokenizer.system == "ICD10CM"
+    tokenizer.save(tmp_path / "tokenizer.json")
+    assert CodeTokenizer.load(tmp_path / "tokenizer.json") == tokenizer
+    of_icd9 = CodeTokenizer(tokenizer.codes)
+    assert of_icd9 != tokenizer and of_icd9.fingerprint != tokenizer.fingerprint
+
+
+def test_a_visit_of_the_other_system_is_refused():
+    for tokenizer in (CodeTokenizer(["E119", "I10"]), CodeTokenizer(["E119"], unseen="skip")):
+        with pytest.raises(InputError) as caught:
+            tokenizer.encode(ICD10_PATIENT)
+        assert caught.value.problem == (
+            "it is coded in ICD-10-CM, and this vocabulary is ICD-9-CM"
+        )
+
+
+def test_records_of_two_systems_have_no_one_vocabulary():
+    older = PatientRecord(2, "F", 70, (Visit(("4280",)), Visit(("I509",), system="ICD10CM")))
+    with pytest.raises(InputError) as caught:
+        CodeTokenizer.from_records([older])
+    assert (caught.value.thing, caught.value.place) == ("patient 2", "visit 2")
