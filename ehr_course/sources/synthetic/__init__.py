@@ -5,12 +5,22 @@ with; ``case_mix.csv`` says which ICD-9-CM codes come with it, and how often; ``
 says which codes exclude each other, and why. The patients are invented, the
 numbers are plausible rather than measured, and nothing in them comes from a real record: learn
 from this hospital how models work, never what medicine knows. Each patient can have an invented
-clinical note as well, with a summary.
+clinical note as well, with a summary. ``icd10_codes.csv`` says how the same patients are coded in
+ICD-10-CM.
 """
 
 from ehr_course.sources.synthetic.dirt import Dirt, Planted
 from ehr_course.sources.synthetic.hospital import make_cohort
+from ehr_course.sources.synthetic.mimic3_tables import write_mimic3
+from ehr_course.sources.synthetic.mimic4_tables import write_mimic4
 from ehr_course.sources.synthetic.notes import drug_names, make_notes
-from ehr_course.sources.synthetic.tables import write_mimic3
 
-__all__ = ["Dirt", "Planted", "drug_names", "make_cohort", "make_notes", "write_mimic3"]
+__all__ = [
+    "Dirt",
+    "Planted",
+    "drug_names",
+    "make_cohort",
+    "make_notes",
+    "write_mimic3",
+    "write_mimic4",
+]

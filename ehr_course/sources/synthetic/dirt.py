@@ -8,16 +8,19 @@ from dataclasses import dataclass, fields
 import numpy as np
 import polars as pl
 
-from ehr_course import icd9
+from ehr_course import icd9, icd10
 from ehr_course.errors import InputError
 from ehr_course.sources.synthetic.draws import Draws
 
 MALFORMED = ("30", "4280X", "I50.9", "V3", "12.345", "E84", "unknown")
-"""What a malformed code looks like; 30 is what a spreadsheet leaves of 003.0."""
+"""What a malformed ICD-9-CM code looks like; 30 is what a spreadsheet leaves of 003.0."""
 
+MALFORMED_ICD10 = ("I5", "428.0", "I50.9.1", "E11.99999", "150.9", "I50-", "unknown")
+"""What a malformed ICD-10-CM code looks like; 150.9 is I50.9, misread."""
+
+_OF_UNKNOWN_PATIENTS = {9: ("4019", "25000"), 10: ("I10", "E119")}
 
 _STREAM = 20
-_RESPELLINGS = {"dotted": icd9.dotted, "lower_case": str.lower, "padded": " {} ".format}
 _SEQ_NUM_OF_ADDED = 1001  # past every sequence number of a real visit
 
 
@@ -102,7 +105,8 @@ def plant(tables: Tables, dirt: Dirt, *, seed: int) -> Tables:
     """Return the tables with the dirt planted.
 
     Args:
-        tables: PATIENTS, ADMISSIONS and DIAGNOSES_ICD as `write_mimic3` writes them.
+        tables: PATIENTS, ADMISSIONS and DIAGNOSES_ICD as `write_mimic3` writes them. DIAGNOSES_ICD
+            may have a column ICD_VERSION; without it all codes are of ICD-9-CM.
         dirt: how much of what.
         seed: 0 or more.
 
@@ -152,15 +156,34 @@ def _numbered(table: pl.DataFrame) -> pl.DataFrame:
 
 def _respelled(diagnoses: pl.DataFrame, dirt: Dirt, draws: Draws) -> pl.DataFrame:
     """Respell codes; no code is respelled in two ways."""
-    codes = diagnoses["ICD9_CODE"].to_list()
+    codes, versions = diagnoses["ICD9_CODE"].to_list(), _versions(diagnoses)
     free = set(range(len(codes)))
-    for kind, respell in _RESPELLINGS.items():
-        open_to_it = sorted(row for row in free if respell(codes[row]) != codes[row])
+    for kind, respell in (("dotted", _dotted), ("lower_case", _lower), ("padded", _padded)):
+        spelled = {row: respell(codes[row], versions[row]) for row in sorted(free)}
+        open_to_it = [row for row, text in spelled.items() if text != codes[row]]
         for place in _pick(getattr(dirt, kind), len(open_to_it), kind, draws).tolist():
             row = open_to_it[place]
-            codes[row] = respell(codes[row])
+            codes[row] = spelled[row]
             free.remove(row)
     return diagnoses.with_columns(ICD9_CODE=pl.Series(codes, dtype=pl.String))
+
+
+def _versions(diagnoses: pl.DataFrame) -> list[int]:
+    if "ICD_VERSION" not in diagnoses.columns:
+        return [9] * diagnoses.height
+    return diagnoses["ICD_VERSION"].to_list()
+
+
+def _dotted(code: str, version: int) -> str:
+    return icd9.dotted(code) if version == 9 else icd10.dotted(code)
+
+
+def _lower(code: str, version: int) -> str:
+    return code.lower()
+
+
+def _padded(code: str, version: int) -> str:
+    return f" {code} "
 
 
 def _copies(table: pl.DataFrame, count: int, draws: Draws) -> pl.DataFrame:
@@ -175,8 +198,13 @@ def _without_code(diagnoses: pl.DataFrame, count: int, draws: Draws) -> pl.DataF
 
 
 def _malformed(diagnoses: pl.DataFrame, count: int, draws: Draws) -> pl.DataFrame:
-    texts = [MALFORMED[number % len(MALFORMED)] for number in range(count)]
-    return _copies(diagnoses, count, draws).with_columns(
+    copies = _copies(diagnoses, count, draws)
+    forms = {9: MALFORMED, 10: MALFORMED_ICD10}
+    texts = [
+        forms[version][number % len(forms[version])]
+        for number, version in enumerate(_versions(copies))
+    ]
+    return copies.with_columns(
         SEQ_NUM=_SEQ_NUM_OF_ADDED + pl.int_range(count, dtype=pl.Int64),
         ICD9_CODE=pl.Series(texts, dtype=pl.String),
     )
@@ -217,10 +245,20 @@ def _unknown_patients(
 
 
 def _two_diagnoses_each(diagnoses: pl.DataFrame, admissions: pl.DataFrame) -> pl.DataFrame:
+    # In a hospital that changed, strangers come before the change as well as after it.
+    versions = sorted(set(_versions(diagnoses))) or [9]
     rows = [
-        {"SUBJECT_ID": subject_id, "HADM_ID": hadm_id, "SEQ_NUM": seq_num, "ICD9_CODE": code}
-        for subject_id, hadm_id in admissions.select("SUBJECT_ID", "HADM_ID").iter_rows()
-        for seq_num, code in ((1, "4019"), (2, "25000"))
+        {
+            "SUBJECT_ID": subject_id,
+            "HADM_ID": hadm_id,
+            "SEQ_NUM": seq_num,
+            "ICD9_CODE": code,
+            "ICD_VERSION": versions[number % len(versions)],
+        }
+        for number, (subject_id, hadm_id) in enumerate(
+            admissions.select("SUBJECT_ID", "HADM_ID").iter_rows()
+        )
+        for seq_num, code in enumerate(_OF_UNKNOWN_PATIENTS[versions[number % len(versions)]], 1)
     ]
-    frame = pl.DataFrame(rows, schema={**diagnoses.schema, "ROW_ID": pl.Int64})
-    return frame.select(diagnoses.columns)
+    schema = {"ICD_VERSION": pl.Int64, **diagnoses.schema, "ROW_ID": pl.Int64}
+    return pl.DataFrame(rows, schema=schema).select(diagnoses.columns)

@@ -6,10 +6,12 @@ from typing import Literal
 
 import numpy as np
 
+from ehr_course.code_system import CodeSystem, checked_system
 from ehr_course.errors import InputError
 from ehr_course.records import MAX_AGE, PatientRecord, Visit
 from ehr_course.sources.synthetic.case_mix import SEXES, CaseMix, load_case_mix
 from ehr_course.sources.synthetic.draws import Draws
+from ehr_course.sources.synthetic.icd10_coding import in_icd10
 from ehr_course.sources.synthetic.people import (
     CATCHMENTS,
     Pattern,
@@ -38,12 +40,14 @@ def make_cohort(
     seed: int = 0,
     visits: Literal["lessons", "mimic3"] = "lessons",
     hospital: Literal["general", "heart"] = "general",
+    system: CodeSystem = "ICD9CM",
+    changed: bool = False,
 ) -> list[PatientRecord]:
-    """Make invented patients with real ICD-9-CM codes.
+    """Make invented patients with real ICD-9-CM or ICD-10-CM codes.
 
-    No patient has a code that `ehr_course.icd9.why_impossible` rules out, neither at the age
-    of the first admission nor at the age of the visit, and no visit has two codes that exclude
-    each other by ``exclusive.csv``. Chronic codes come back at later
+    No patient has a code that `ehr_course.icd9.why_impossible` (or that of `ehr_course.icd10`)
+    rules out, neither at the age of the first admission nor at the age of the visit, and no visit
+    has two codes that exclude each other by ``exclusive.csv``. Chronic codes come back at later
     visits; the codes of a visit begin with the principal diagnosis. Admissions lie between
     2100 and 2200, as in MIMIC-III, and their numbers do not follow time.
 
@@ -59,6 +63,12 @@ def make_cohort(
         hospital: "general" has births, children and every age. "heart" is a second hospital with
             another case mix: adults, most of them old, who come for their heart; it has no
             maternity ward. Its codes are among those of "general".
+        system: "ICD9CM", or "ICD10CM" for the same patients, coded as hospitals have coded since
+            October 2015; see ``icd10_coding``.
+        changed: whether the hospital changed from ICD-9-CM to ICD-10-CM in October 2015, in the
+            middle of these patients' time: earlier visits are in ICD-9-CM, later ones in
+            ICD-10-CM, and some patients have visits of both. Dates do not show the change, since
+            those of each patient are moved by another number of years, as in MIMIC-IV.
 
     Raises:
         InputError: if an argument is out of its range.
@@ -68,6 +78,13 @@ def make_cohort(
     (100, True)
     """
     _check(n_patients, seed, visits, hospital)
+    if checked_system(system) == "ICD10CM" and changed:
+        raise InputError(
+            "make_cohort",
+            "arguments system and changed",
+            "a hospital that always used ICD-10-CM did not change to it",
+            "Leave one of them out.",
+        )
     mix = load_case_mix(hospital)
     pattern = _PATTERNS[visits]
     person_draws = Draws(seed, 0, n_person_draws(mix))
@@ -91,6 +108,8 @@ def make_cohort(
         )
         records += _records(mix, people, stays, chosen, len(records), n_visits)
         n_visits += len(stays.owner)
+    if system == "ICD10CM" or changed:
+        return in_icd10(records, only_later=changed, seed=seed)
     return records
 
 

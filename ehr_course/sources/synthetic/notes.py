@@ -17,6 +17,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from ehr_course.code_system import SYSTEM_NAMES
 from ehr_course.errors import InputError
 from ehr_course.records import NotePair, PatientRecord
 from ehr_course.sources.synthetic.draws import hashed
@@ -167,7 +168,8 @@ def make_notes(
         has about 50 words and signs, its summary 15 to 21.
 
     Raises:
-        InputError: if an option is out of its range.
+        InputError: if an option is out of its range, or a patient is not coded in ICD-9-CM, from
+            which the findings are read.
 
     >>> from ehr_course.records import Visit
     >>> pair = make_notes([PatientRecord(1, "F", 64, (Visit(("4280", "4019")),))])[0]
@@ -176,12 +178,25 @@ def make_notes(
     """
     _check_drugs(drugs, "make_notes")
     _check_numbers(seed, medications)
+    _check_system(records)
     ids = np.array([record.subject_id for record in records], dtype=np.int64)
     draws = np.stack([hashed(seed, _STREAMS + k, ids) for k in range(_DRAWS)], axis=1)
     return [
         _Note(record, iter(row), drugs, medications).pair()
         for record, row in zip(records, draws.tolist(), strict=True)
     ]
+
+
+def _check_system(records: Sequence[PatientRecord]) -> None:
+    for record in records:
+        if record.visits[0].system != "ICD9CM":
+            raise InputError(
+                "make_notes",
+                f"patient {record.subject_id}",
+                f"the first visit is coded in {SYSTEM_NAMES[record.visits[0].system]}, and notes "
+                "are invented from ICD-9-CM alone",
+                'Pass the same patients coded in ICD-9-CM: make_cohort(..., system="ICD9CM").',
+            )
 
 
 class _Note:

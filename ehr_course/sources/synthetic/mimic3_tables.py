@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import gzip
-import io
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -13,10 +11,16 @@ import numpy as np
 import polars as pl
 
 from ehr_course import icd9
+from ehr_course.code_system import SYSTEM_NAMES
 from ehr_course.errors import InputError
 from ehr_course.records import MAX_AGE, PatientRecord
 from ehr_course.sources.synthetic.dirt import Dirt, Planted, Tables, plant
 from ehr_course.sources.synthetic.draws import hashed
+from ehr_course.sources.synthetic.table_files import (
+    check_can_be_written,
+    check_folder,
+    write_tables,
+)
 
 ABOVE_89_YEARS = 300
 """MIMIC-III writes the birth of a patient above 89 this long before the first admission."""
@@ -56,93 +60,44 @@ def write_mimic3(
         what was planted, to be compared with a loader's report.
 
     Raises:
-        InputError: if a record lacks a time or a number, an id occurs twice, there are no
-            records, the folder is a file, tables are there already, or the dirt asks for more
-            rows than there are.
+        InputError: if a record lacks a time or a number or is not in ICD-9-CM, an id occurs twice,
+            there are no records, the folder is a file, tables are there already, or the dirt asks
+            for more rows than there are.
     """
     records = list(records)
-    _check(records, seed)
-    folder = Path(folder)
-    suffix = ".csv.gz" if compress else ".csv"
-    _check_folder(folder, overwrite)
+    check_can_be_written("write_mimic3", records, seed)
+    _check_system(records)
+    check_folder(folder, _NAMES, overwrite=overwrite)
 
     tables: Tables = {
         "PATIENTS": _patients(records, seed),
-        "ADMISSIONS": _admissions(records, seed),
-        "DIAGNOSES_ICD": _diagnoses(records),
+        "ADMISSIONS": admissions_table(records, seed),
+        "DIAGNOSES_ICD": diagnoses_table(records),
     }
     dirt = dirt or Dirt()
     tables = plant(tables, dirt, seed=seed)
-    planted = _count(tables, dirt, records)
+    planted = count_planted(tables, dirt, records)
     codes = {code for record in records for code in record.codes}
     tables["D_ICD_DIAGNOSES"] = _titles(sorted(codes))
 
-    files = {name: _csv(table, compress=compress) for name, table in tables.items()}
-    folder.mkdir(parents=True, exist_ok=True)
-    # Under names of their own first: a reader never finds half a table.
-    parts = {name: folder / f".{name}{suffix}.part" for name in files}
-    try:
-        for name, content in files.items():
-            parts[name].write_bytes(content)
-        for name, part in parts.items():
-            for old in _files(folder, name):
-                old.unlink()
-            part.replace(folder / f"{name}{suffix}")
-    finally:
-        for part in parts.values():
-            part.unlink(missing_ok=True)
+    write_tables(tables, folder, compress=compress, overwrite=overwrite)
     return planted
-
-
-def _check(records: Sequence[PatientRecord], seed: int) -> None:
-    if not records:
-        raise InputError("write_mimic3", "", "there is no patient to write", "Pass some records.")
-    if not isinstance(seed, int) or seed < 0:
-        raise InputError(
-            "write_mimic3",
-            "argument seed",
-            f"{seed!r} is not a seed",
-            "Pass a whole number, 0 or more.",
-        )
-    subject_ids, hadm_ids = set(), set()
-    for record in records:
-        patient = f"patient {record.subject_id}"
-        if record.subject_id in subject_ids:
-            raise InputError("records", patient, "two records have this subject_id", "Keep one.")
-        subject_ids.add(record.subject_id)
-        for visit in record.visits:
-            if visit.admitted is None or visit.hadm_id is None:
-                raise InputError(
-                    "records",
-                    patient,
-                    "a visit has no admission time or no hadm_id",
-                    "MIMIC-III tables need both.",
-                )
-            if visit.hadm_id in hadm_ids:
-                raise InputError(
-                    "records", patient, f"hadm_id {visit.hadm_id} occurs twice", "Number anew."
-                )
-            hadm_ids.add(visit.hadm_id)
 
 
 _NAMES = ("PATIENTS", "ADMISSIONS", "DIAGNOSES_ICD", "D_ICD_DIAGNOSES")
 
 
-def _files(folder: Path, name: str) -> list[Path]:
-    return [path for s in (".csv", ".csv.gz") if (path := folder / f"{name}{s}").exists()]
-
-
-def _check_folder(folder: Path, overwrite: bool) -> None:
-    if folder.exists() and not folder.is_dir():
-        raise InputError(folder, "", "this is a file, not a folder", "Name another folder.")
-    there = [path.name for name in _NAMES for path in _files(folder, name)]
-    if there and not overwrite:
-        raise InputError(
-            folder,
-            "",
-            f"it already holds {', '.join(there)}",
-            "Name another folder, or pass overwrite=True to replace them.",
-        )
+def _check_system(records: Sequence[PatientRecord]) -> None:
+    for record in records:
+        for number, visit in enumerate(record.visits, start=1):
+            if visit.system != "ICD9CM":
+                raise InputError(
+                    f"patient {record.subject_id}",
+                    f"visit {number}",
+                    f"it is coded in {SYSTEM_NAMES[visit.system]}, and MIMIC-III knows "
+                    "ICD-9-CM alone",
+                    "Use write_mimic4.",
+                )
 
 
 def _years_before(day: dt.date, years: int) -> dt.date:
@@ -185,11 +140,12 @@ def _patients(records: Sequence[PatientRecord], seed: int) -> pl.DataFrame:
     )
 
 
-def _admissions(records: Sequence[PatientRecord], seed: int) -> pl.DataFrame:
+def admissions_table(records: Sequence[PatientRecord], seed: int) -> pl.DataFrame:
+    """ADMISSIONS as MIMIC-III has it, a row a visit, patient after patient."""
     visits = [(record.subject_id, visit) for record in records for visit in record.visits]
     first_codes = [visit.codes[0] for _, visit in visits]
-    born = [code.startswith("V3") for code in first_codes]
-    elective = [code.startswith("V") for code in first_codes]
+    born = [code.startswith(("V3", "Z38")) for code in first_codes]
+    elective = [code.startswith(("V", "Z")) for code in first_codes]
     kinds = np.select([born, elective], ["NEWBORN", "ELECTIVE"], "EMERGENCY")
     hadm_ids = np.array([visit.hadm_id for _, visit in visits])
     titles = {code: _short_title(code) for code in set(first_codes)}
@@ -231,7 +187,8 @@ def _admissions(records: Sequence[PatientRecord], seed: int) -> pl.DataFrame:
     )
 
 
-def _diagnoses(records: Sequence[PatientRecord]) -> pl.DataFrame:
+def diagnoses_table(records: Sequence[PatientRecord]) -> pl.DataFrame:
+    """DIAGNOSES_ICD as MIMIC-III has it, a row a code."""
     visits = [(record.subject_id, visit) for record in records for visit in record.visits]
     frame = pl.DataFrame(
         {
@@ -274,7 +231,8 @@ def _titles(codes: Sequence[str]) -> pl.DataFrame:
     )
 
 
-def _count(tables: Tables, dirt: Dirt, records: Sequence[PatientRecord]) -> Planted:
+def count_planted(tables: Tables, dirt: Dirt, records: Sequence[PatientRecord]) -> Planted:
+    """Count what the tables hold that a loader must see through."""
     counts = {
         field.name: getattr(dirt, field.name) for field in fields(dirt) if field.name != "shuffled"
     }
@@ -286,20 +244,3 @@ def _count(tables: Tables, dirt: Dirt, records: Sequence[PatientRecord]) -> Plan
     counts["leading_zeros"] = int(codes.str.starts_with("0").sum())
     counts["ages_above_89"] = sum(record.age == MAX_AGE for record in records)
     return Planted(counts)
-
-
-def _csv(table: pl.DataFrame, *, compress: bool) -> bytes:
-    """Write text in quotation marks and everything else without, as MIMIC-III does."""
-    mark = pl.lit('"')
-    quoted = table.with_columns(
-        pl.concat_str(mark, pl.col(name).str.replace_all('"', '""'), mark).alias(name)
-        for name, kind in table.schema.items()
-        if kind == pl.String
-    )
-    buffer = io.BytesIO()
-    buffer.write((",".join(f'"{name}"' for name in table.columns) + "\n").encode())
-    quoted.write_csv(
-        buffer, include_header=False, quote_style="never", datetime_format="%Y-%m-%d %H:%M:%S"
-    )
-    # No time stamp inside: the same tables give the same bytes.
-    return gzip.compress(buffer.getvalue(), mtime=0) if compress else buffer.getvalue()

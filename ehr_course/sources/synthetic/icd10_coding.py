@@ -1,0 +1,178 @@
+"""The same patients as a hospital writes them down after October 2015: in ICD-10-CM.
+
+``icd10_codes.csv`` says what each ICD-9-CM code of the case mix becomes. Where ICD-10-CM asks for
+more than ICD-9-CM could say (which side, which trimester, how far a disease has gone), a code
+becomes one of several, and their shares say how often. That is more than a translation can know:
+the General Equivalence Mappings lead from a fracture of the femur to one of an unspecified side,
+and a coder who sees the patient writes which. Like the rest of the hospital the shares are
+plausible rather than measured.
+
+The file's columns:
+
+- ``icd9``: the ICD-9-CM code;
+- ``with``: another code of the same visit; the row holds where that one is there, and goes before
+  the rows without. A poisoning, for example, says in ICD-10-CM itself whether it was self-harm;
+- ``icd10``: what is written instead: one code, two joined by "+", or nothing;
+- ``share``: of the patients whom the rows of this code and this ``with`` hold for, 0 to 1;
+- ``title``: the official titles, for the reader.
+"""
+
+from __future__ import annotations
+
+import csv
+import itertools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import cache
+from importlib import resources
+
+import numpy as np
+
+from ehr_course import icd9
+from ehr_course.errors import InputError
+from ehr_course.records import PatientRecord, Visit
+from ehr_course.sources.synthetic.draws import hashed
+
+ICD10_FROM = datetime(2015, 10, 1)
+"""The day from which on hospitals in the United States write ICD-10-CM."""
+
+_FIRST_DAY, _LAST_DAY = datetime(2008, 1, 1), datetime(2020, 1, 1)
+_CHOICE, _DAY = 30, 31  # streams of random numbers
+_CHOICES_AT_MOST = 10_000  # more than the file has, so that each patient has numbers of their own
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """What a code becomes where another code is in the same visit, or in any visit.
+
+    Attributes:
+        beside: the other code, or "".
+        ends: where the share of each ends, from 0 to 1, rising.
+        written: the ICD-10-CM codes that each stands for.
+        place: the row of the file, to draw by.
+    """
+
+    beside: str
+    ends: tuple[float, ...]
+    written: tuple[tuple[str, ...], ...]
+    place: int
+
+
+def in_icd10(
+    records: Iterable[PatientRecord], *, only_later: bool = False, seed: int = 0
+) -> list[PatientRecord]:
+    """Return the same patients, coded in ICD-10-CM.
+
+    A patient keeps a code from visit to visit: who had the left femur broken has no other one
+    broken next year. Where two codes of a visit become the same, it is written once.
+
+    Args:
+        records: patients of make_cohort, coded in ICD-9-CM.
+        only_later: whether visits before October 2015 stay in ICD-9-CM, as in a hospital that
+            changed. When a visit really was is said by first_day; see there.
+        seed: 0 or more; the same records and seed give the same codes.
+
+    Raises:
+        InputError: if a visit is not coded in ICD-9-CM, has no time although only_later is asked
+            for, or has a code that the case mix lacks.
+
+    >>> birth = PatientRecord(10001, "F", 0, (Visit(("V3000", "7746")),))
+    >>> in_icd10([birth])[0].visits
+    (Visit(codes=('Z3800', 'P599'), admitted=None, hadm_id=None, system='ICD10CM'),)
+    """
+    choices = _choices()
+    coded = []
+    for record in records:
+        ids = np.array([record.subject_id * _CHOICES_AT_MOST + row for row in range(_n_choices())])
+        drawn = hashed(seed, _CHOICE, ids).tolist()
+        n_earlier = _n_before_the_change(record, seed) if only_later else 0
+        visits = tuple(
+            visit
+            if number <= n_earlier
+            else _visit_in_icd10(
+                visit, choices, drawn, f"patient {record.subject_id}, visit {number}"
+            )
+            for number, visit in enumerate(record.visits, start=1)
+        )
+        coded.append(replace(record, visits=visits))
+    return coded
+
+
+def first_day(subject_id: int, *, seed: int = 0) -> datetime:
+    """Return the day on which a patient first came, of 2008 to 2019.
+
+    The hospital's tables hide it, as MIMIC-IV does: all dates of a patient are moved by the same
+    number of days, so that times between visits are right and no date is.
+
+    >>> first_day(10001)
+    datetime.datetime(2009, 4, 11, 0, 0)
+    """
+    span = (_LAST_DAY - _FIRST_DAY).days
+    return _FIRST_DAY + timedelta(days=int(hashed(seed, _DAY, np.array([subject_id]))[0] * span))
+
+
+def _n_before_the_change(record: PatientRecord, seed: int) -> int:
+    times = [visit.admitted for visit in record.visits]
+    if None in times:
+        raise InputError(
+            f"patient {record.subject_id}",
+            f"visit {times.index(None) + 1}",
+            "it has no time, so whether it was before the change is not known",
+            "Give each Visit a time as admitted=, or leave only_later out.",
+        )
+    first = first_day(record.subject_id, seed=seed)
+    return sum(first + (time - times[0]) < ICD10_FROM for time in times)
+
+
+def _visit_in_icd10(
+    visit: Visit, choices: Mapping[str, tuple[_Choice, ...]], drawn: list[float], place: str
+) -> Visit:
+    if visit.system != "ICD9CM":
+        raise InputError("in_icd10", place, "it is in ICD-10-CM already", "Leave it as it is.")
+    written: dict[str, None] = {}
+    for code in visit.codes:
+        if code not in choices:
+            raise InputError(
+                "in_icd10",
+                f"{place}, code {code}",
+                "the embedded hospital has no such code",
+                "Pass patients of make_cohort. To translate others: ehr-course prepare --map.",
+            )
+        choice = next(c for c in choices[code] if not c.beside or c.beside in visit.codes)
+        which = next(n for n, end in enumerate(choice.ends) if drawn[choice.place] < end)
+        written |= dict.fromkeys(choice.written[which])
+    return replace(visit, codes=tuple(written), system="ICD10CM")
+
+
+@cache
+def _n_choices() -> int:
+    return 1 + max(choice.place for of_code in _choices().values() for choice in of_code)
+
+
+@cache
+def _choices() -> dict[str, tuple[_Choice, ...]]:
+    """What each ICD-9-CM code becomes: first the choices that ask for another code."""
+    file = resources.files("ehr_course.sources.synthetic") / "icd10_codes.csv"
+    with file.open(encoding="utf-8", newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    found: dict[str, list[_Choice]] = {}
+    keyed = itertools.groupby(rows, key=lambda row: (row["icd9"], row["with"]))
+    for place, ((code, beside), of_choice) in enumerate(keyed):
+        of_choice = list(of_choice)
+        ends = np.cumsum([float(row["share"]) for row in of_choice])
+        choice = _Choice(
+            icd9.normalize(beside) if beside else "",
+            (*ends[:-1].tolist(), 1.0),
+            tuple(_undotted(row["icd10"]) for row in of_choice),
+            place,
+        )
+        found.setdefault(icd9.normalize(code), []).append(choice)
+    return {
+        code: tuple(sorted(of_code, key=lambda choice: not choice.beside))
+        for code, of_code in found.items()
+    }
+
+
+def _undotted(written: str) -> tuple[str, ...]:
+    return tuple(code.replace(".", "") for code in written.split("+") if code)
