@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
+from course.command_error import CommandError
 from course.console import run_visibly, say
-from course.environment import ensure
+from course.environment import become, ensure
+from course.installers import find_uv
+from course.venv_stamp import runs_inside
 
 REPORT = "build/tests.xml"
 LINT_IMPORTS = "from importlinter.cli import lint_imports_command; lint_imports_command()"
@@ -50,6 +54,12 @@ STEPS = (
     LIBRARY,
     Step("pytest --nbval lessons/", (*PYTEST, "--nbval", "lessons/")),
 )
+OF_A_RELEASE = "ehr_course/exercises/exercises.pack"
+OF_STUDENTS = STEPS[-1:]
+"""What can be checked in a folder that `course release` has made: it has no tests."""
+
+
+ELSEWHERE = ("--oldest", "--newest", "--wheel")
 
 
 def main(root: Path, arguments: list[str]) -> int:
@@ -57,16 +67,21 @@ def main(root: Path, arguments: list[str]) -> int:
 
     Args:
         root: the clone.
-        arguments: for pytest; with any, one pytest run with them replaces all steps.
+        arguments: for pytest; with any, one pytest run with them replaces all steps. Or one of
+            ELSEWHERE and what belongs to it, which runs other tests, in other environments.
 
     Returns:
         0 if every step passed, otherwise 1.
     """
     python = ensure(root)
+    if arguments and arguments[0] in ELSEWHERE:
+        if (root / OF_A_RELEASE).is_file():
+            raise CommandError("This folder has no tests.", "Run this in a clone.", exit_code=2)
+        return _elsewhere(root, arguments)
     report = root / REPORT
     report.parent.mkdir(exist_ok=True)
     report.unlink(missing_ok=True)
-    steps = STEPS
+    steps = OF_STUDENTS if (root / OF_A_RELEASE).is_file() else STEPS
     if arguments:
         title = " ".join(["pytest", *arguments])
         steps = (Step(title, ("-m", "pytest", f"--junitxml={REPORT}", *arguments)),)
@@ -77,13 +92,35 @@ def main(root: Path, arguments: list[str]) -> int:
         exit_code = run_visibly([python, *step.arguments], cwd=root)
         outcomes.append(Outcome(step, exit_code, time.monotonic() - started))
         say()
-    browser = browser_part(report)
+    browser = browser_part(report) if steps is not OF_STUDENTS else "not in this folder"
     say(table(outcomes, browser=browser))
     if arguments:
         say("With arguments only pytest ran. All checks: python3 -m course test")
     failed = sum(outcome.exit_code != 0 for outcome in outcomes)
     say(f"{failed} of {len(outcomes)} failed." if failed else f"All {len(outcomes)} passed.")
     return 1 if failed else 0
+
+
+def _elsewhere(root: Path, arguments: list[str]) -> int:
+    """Test with other versions than those of `.venv`, or with the wheel alone."""
+    if not runs_inside(root):
+        return become(root, ["-m", "course", "test", *arguments])
+    # These need packages of .venv, which is there now.
+    from course import bare_wheel, other_environments
+
+    uv = find_uv(root)
+    if uv is None:
+        raise CommandError(
+            "uv is missing in .venv, which makes such environments.",
+            "Delete .venv and start again, or install uv.",
+        )
+    which, rest = arguments[0].removeprefix("--"), arguments[1:]
+    if which == "wheel":
+        return bare_wheel.main(root, uv, rest)
+    parser = argparse.ArgumentParser(prog=f"python3 -m course test --{which}", add_help=False)
+    parser.add_argument("--python")
+    options, tests = parser.parse_known_args(rest)
+    return other_environments.main(root, uv, which, options.python, tests)
 
 
 def table(outcomes: list[Outcome], *, browser: str) -> str:

@@ -7,18 +7,23 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
 from course.command_error import CommandError
 from course.console import duration, run_visibly, say
+from course.download_bar import DownloadBar
+from course.download_plan import Plan, has_nvidia_gpu, installed_packages, make_plan
 from course.install_failures import explain, no_venv_module
+from course.installers import find_uv, installer_environment
 from course.logged_run import run_logged
 from course.preconditions import alone, check_folder, check_space
+from course.pythons import base_python, this_python
 from course.venv_stamp import (
     Work,
+    has_cuda,
     stamp_file,
     venv_folder,
     venv_python,
@@ -29,26 +34,40 @@ from course.venv_stamp import (
 
 LAB_SETTINGS = {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false"}}
 
+WANTED = ("-c", "constraints.txt", "-e", ".[dev]")
+"""What is installed, as pip and uv take it; environment.yml says the same."""
+
+ASKED = ("-c", "constraints.txt", "--extra", "dev", "pyproject.toml")
+"""The same, as `uv pip compile` takes it."""
+
+PIP_WITH_PROGRESS = "pip>=24.1"
+"""The first pip that says, for programs, how much of a file is here."""
+
 
 def log_file(root: Path) -> Path:
     """Return where the installers' output is kept."""
     return root / "build" / "install.log"
 
 
-def ensure(root: Path) -> Path:
+def ensure(root: Path, *, cuda: bool = False) -> Path:
     """Make or mend `.venv` where needed, saying each step, and return its Python.
+
+    Args:
+        root: the clone.
+        cuda: True for PyTorch with CUDA libraries, whether or not this machine has a GPU. An
+            environment that has them keeps them.
 
     Raises:
         CommandError: if something is missing on this machine, or the installation fails.
     """
-    if work_needed(root) is None:
+    if work_needed(root, cuda=cuda) is None:
         return venv_python(root)
     check_folder(root)
     with alone(root):
-        work = work_needed(root)
+        work = work_needed(root, cuda=cuda)
         if work is not None:
             try:
-                _make(root, work)
+                _make(root, work, cuda=cuda or has_cuda(root))
             except KeyboardInterrupt:
                 raise CommandError(
                     "Stopped before .venv was ready.",
@@ -60,12 +79,12 @@ def ensure(root: Path) -> Path:
     return venv_python(root)
 
 
-def _make(root: Path, work: Work) -> None:
+def _make(root: Path, work: Work, *, cuda: bool) -> None:
     uv = shutil.which("uv")
     # An environment that uv made has no pip.
     anew = work.anew or (uv is None and not _has_pip(venv_python(root)))
     if uv is None and anew and not (find_spec("venv") and find_spec("ensurepip")):
-        raise no_venv_module(_this_python())
+        raise no_venv_module(this_python())
     tool = "uv" if uv else "venv and pip"
     say(f"{'Making' if anew else 'Updating'} .venv with {tool}: {work.reason}.")
     started = time.monotonic()
@@ -76,23 +95,82 @@ def _make(root: Path, work: Work) -> None:
             with _step("    the old .venv is deleted"):
                 _delete(venv_folder(root))
         check_space(root)
-        with _step(f"1/3 a Python {_this_python()} of its own"):
-            base = _base_python()
+        with _step(f"1/3 a Python {this_python()} of its own"):
             if uv:
-                _run(root, [uv, "venv", "--python", base, venv_folder(root)])
+                _run(root, [uv, "venv", "--python", base_python(), venv_folder(root)])
             else:
-                _run(root, [base, "-m", "venv", venv_folder(root)])
-    python = venv_python(root)
+                _run(root, [base_python(), "-m", "venv", venv_folder(root)])
     with _step("2/3 the packages, in the versions of constraints.txt (minutes, the first time)"):
-        if uv:
-            installer: list[str | Path] = [uv, "pip", "install", "--python", python]
-        else:
-            installer = [python, "-m", "pip", "install"]
-        _run(root, [*installer, "-c", "constraints.txt", "-e", ".[dev]"])
+        _install(root, uv, cuda=cuda)
     with _step("3/3 JupyterLab's settings: no news from the network"):
         write_json(venv_folder(root) / "share/jupyter/lab/settings/overrides.json", LAB_SETTINGS)
-    write_stamp(root)
+    write_stamp(root, cuda=cuda)
     say(f".venv is ready after {duration(time.monotonic() - started)}.")
+
+
+def _install(root: Path, uv: str | None, *, cuda: bool) -> None:
+    """Install the packages: with uv if the machine has it, otherwise with pip."""
+    python = venv_python(root)
+    if uv is None:
+        # Pip installs, because a machine's settings may be pip's; uv tells the sizes, and knows
+        # where PyTorch keeps its build without CUDA. It works without either.
+        helpers = [PIP_WITH_PROGRESS, "uv", "-c", "constraints.txt"]
+        say("      pip's newest version and uv, which helps it")
+        _try(root, [python, "-m", "pip", "install", *helpers])
+    say("      looking up what is needed")
+    planner = [uv] if uv else find_uv(root)
+    plan = make_plan(planner, python, ASKED, cwd=root, cuda=cuda) if planner else None
+    plan = plan.without(installed_packages(python)) if plan else None
+    for line in announcement(plan, cuda=cuda):
+        say(f"      {line}")
+    before = len(installed_packages(python))
+    bar = DownloadBar(
+        plan.size if plan else 0,
+        packages=len(plan.packages) if plan else 0,
+        placed=lambda: len(installed_packages(python)) - before,
+    )
+    torch = plan.torch_options if plan else ()
+    if uv:
+        command = [uv, "pip", "install", "--python", python, *torch, *WANTED]
+        _run(root, command, bar=bar, on_terminal=True)
+        return
+    if torch and planner:
+        alone = ["--no-deps", "-c", "constraints.txt", "torch"]
+        command = [*planner, "pip", "install", "--python", str(python), *torch, *alone]
+        _run(root, command, bar=bar, on_terminal=True)
+    shown = "raw" if _pip_tells_progress(python) else "off"
+    install = [python, "-m", "pip", "install", "--progress-bar", shown]
+    _run(root, [*install, *WANTED], bar=bar)
+
+
+def announcement(plan: Plan | None, *, cuda: bool) -> list[str]:
+    """Return what is said before the packages are fetched: how many MB, and which PyTorch.
+
+    Args:
+        plan: what is to be fetched, or None if that is not known.
+        cuda: whether CUDA libraries were asked for.
+    """
+    if plan is None:
+        return ["The packages are about 400 MB; with CUDA libraries on Linux, 3 GB."]
+    if not plan.packages:
+        return ["Every package is here already, in its version."]
+    lines = [f"Up to {plan.size / 1e6:.0f} MB are fetched: less where they were fetched before."]
+    if not any(package.name == "torch" for package in plan.packages):
+        return lines
+    if plan.cuda_size:
+        why = (
+            "because --cuda asks for them"
+            if cuda
+            else "because this machine has an NVIDIA GPU"
+            if has_nvidia_gpu()
+            else "because PyTorch's index of builds without them cannot be reached"
+        )
+        lines.append(f"{plan.cuda_size / 1e6:.0f} MB of them are CUDA libraries, {why}.")
+    elif cuda:
+        lines.append("There are no CUDA libraries where the packages come from.")
+    elif sys.platform == "linux":
+        lines.append("PyTorch is its build without CUDA libraries; --cuda brings them.")
+    return lines
 
 
 @contextmanager
@@ -103,34 +181,34 @@ def _step(title: str) -> Iterator[None]:
     say(f"      done in {duration(time.monotonic() - started)}")
 
 
-def _run(root: Path, command: list[str | Path]) -> None:
-    env = _installer_environment()
-    code, output = run_logged(command, log=log_file(root), env=env, cwd=root)
+def _run(
+    root: Path,
+    command: Sequence[str | Path],
+    *,
+    bar: DownloadBar | None = None,
+    on_terminal: bool = False,
+) -> None:
+    code, output = run_logged(
+        command,
+        log=log_file(root),
+        env=installer_environment(),
+        cwd=root,
+        bar=bar,
+        on_terminal=on_terminal,
+    )
     if code != 0:
         raise _failure(root, output)
+
+
+def _try(root: Path, command: Sequence[str | Path]) -> None:
+    """Run what helps and is not needed; if it fails, the log says so."""
+    run_logged(command, log=log_file(root), env=installer_environment(), cwd=root)
 
 
 def _failure(root: Path, output: str) -> CommandError:
     log = log_file(root).relative_to(root)
     free = shutil.disk_usage(root).free
-    return explain(output, log=log, free_bytes=free, python=_this_python())
-
-
-def _installer_environment() -> dict[str, str]:
-    env = dict(os.environ)
-    # An activated environment elsewhere must not attract the packages.
-    env.pop("VIRTUAL_ENV", None)
-    env.update(
-        PIP_DISABLE_PIP_VERSION_CHECK="1",
-        PIP_NO_INPUT="1",
-        PIP_PROGRESS_BAR="off",
-        PYTHONUNBUFFERED="1",
-        PYTHONIOENCODING="utf-8",
-    )
-    if env.get("PIP_FIND_LINKS") and "UV_FIND_LINKS" not in env:
-        # pip separates by blanks, uv by commas.
-        env["UV_FIND_LINKS"] = ",".join(env["PIP_FIND_LINKS"].split())
-    return env
+    return explain(output, log=log, free_bytes=free, python=this_python())
 
 
 def _delete(folder: Path) -> None:
@@ -148,14 +226,9 @@ def _has_pip(python: Path) -> bool:
     return subprocess.run(question, capture_output=True, check=False).returncode == 0
 
 
-def _this_python() -> str:
-    return f"{sys.version_info.major}.{sys.version_info.minor}"
-
-
-def _base_python() -> str:
-    # Inside a venv, sys.executable may be the very file that is about to be deleted.
-    base: str = getattr(sys, "_base_executable", None) or sys.executable
-    return base
+def _pip_tells_progress(python: Path) -> bool:
+    question = [str(python), "-m", "pip", "install", "--progress-bar", "raw", "--help"]
+    return subprocess.run(question, capture_output=True, check=False).returncode == 0
 
 
 def become(root: Path, arguments: list[str]) -> int:

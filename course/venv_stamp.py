@@ -9,10 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+
+from course.pythons import version_of
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,13 @@ def runs_inside(root: Path) -> bool:
     return Path(sys.prefix).resolve() == venv_folder(root).resolve()
 
 
-def work_needed(root: Path) -> Work | None:
-    """Return what must be done before `.venv` can be used, or None when it is ready."""
+def work_needed(root: Path, *, cuda: bool = False) -> Work | None:
+    """Return what must be done before `.venv` can be used, or None when it is ready.
+
+    Args:
+        root: the clone.
+        cuda: True if it has to have been made with CUDA libraries.
+    """
     if not venv_folder(root).exists():
         return Work("there is none yet", anew=True)
     stamp = _read_stamp(root)
@@ -52,20 +58,29 @@ def work_needed(root: Path) -> Work | None:
         return Work("it was not made by this command, or not finished", anew=True)
     if stamp["clone"] != str(root):
         return Work("the clone was moved or copied here", anew=True)
-    if _version_of(venv_python(root)) != stamp["python"]:
+    if version_of(venv_python(root)) != stamp["python"]:
         return Work(f"its Python {stamp['python']} is no longer there", anew=True)
+    if cuda and not has_cuda(root):
+        return Work("it was made without --cuda", anew=True)
     if stamp["made_from"] != _fingerprint(root, stamp["python"]):
         return Work("pyproject.toml or constraints.txt has changed", anew=False)
     return None
 
 
-def write_stamp(root: Path) -> None:
-    """Declare `.venv` finished."""
-    version = _version_of(venv_python(root))
+def write_stamp(root: Path, *, cuda: bool) -> None:
+    """Declare `.venv` finished, made with CUDA libraries or without."""
+    version = version_of(venv_python(root))
+    fingerprint = _fingerprint(root, version)
     write_json(
         stamp_file(root),
-        {"made_from": _fingerprint(root, version), "python": version, "clone": str(root)},
+        {"made_from": fingerprint, "python": version, "clone": str(root), "cuda": str(cuda)},
     )
+
+
+def has_cuda(root: Path) -> bool:
+    """Return whether `.venv` was made with `--cuda`; True holds for updates of it too."""
+    stamp = _read_stamp(root)
+    return stamp is not None and stamp["cuda"] == "True"
 
 
 def write_json(file: Path, content: dict) -> None:
@@ -84,7 +99,8 @@ def stamp_file(root: Path) -> Path:
 def _read_stamp(root: Path) -> dict[str, str] | None:
     try:
         stamp = json.loads(stamp_file(root).read_text(encoding="utf-8"))
-        return {key: stamp[key] for key in ("made_from", "python", "clone")}
+        needed = {key: stamp[key] for key in ("made_from", "python", "clone")}
+        return {**needed, "cuda": stamp.get("cuda", "False")}
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -94,18 +110,3 @@ def _fingerprint(root: Path, python: str) -> str:
     for name in ("pyproject.toml", "constraints.txt"):
         digest.update((root / name).read_bytes())
     return digest.hexdigest()
-
-
-def _version_of(python: Path) -> str:
-    """Return the version of a Python ("3.11"), or "" if it does not run."""
-    question = "import sys; print('%d.%d' % sys.version_info[:2])"
-    try:
-        answer = subprocess.run(
-            [str(python), "-I", "-S", "-c", question],
-            capture_output=True,
-            check=True,
-            encoding="utf-8",
-        )
-    except (OSError, subprocess.CalledProcessError):
-        return ""
-    return answer.stdout.strip()

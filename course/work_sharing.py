@@ -28,6 +28,7 @@ SLOWEST_FIRST = (
     "tests/lessons/test_solved.py",
     "tests/training/test_processes.py",
     "tests/book/",
+    "tests/grading/",
     "tests/course/",
     "tests/lessons/test_modes.py",
 )

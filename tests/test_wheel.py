@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -12,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from course.bare_wheel import copy_sources
+
 ROOT = Path(__file__).resolve().parents[1]
-SOURCES = ("pyproject.toml", "setup.py", "README.md", "LICENSE")
-FOLDERS = ("ehr_course", "solutions", "course/checkpoints")
 BUILD = "import sys; from setuptools import build_meta as b; getattr(b, sys.argv[1])(sys.argv[2])"
 
 
@@ -32,11 +31,7 @@ def build(kind: str, clone: Path, out: Path) -> Path:
 def clone(tmp_path_factory) -> Path:
     """Copy what a distribution is made from: a build leaves files beside its sources."""
     clone = tmp_path_factory.mktemp("clone")
-    for file in SOURCES:
-        shutil.copy(ROOT / file, clone)
-    for folder in FOLDERS:
-        ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / folder, clone / folder, ignore=ignored)
+    copy_sources(ROOT, clone)
     return clone
 
 
@@ -78,6 +73,10 @@ def test_the_wheel_brings_every_data_file_of_the_library(installed):
     expected = data_files(ROOT / "ehr_course")
     assert {name: brought[name] for name in brought.keys() - course} == expected
     assert len(expected) > 8
+
+
+def test_a_type_checker_is_told_that_the_library_has_types(installed):
+    assert (installed / "ehr_course" / "py.typed").exists()
 
 
 @pytest.mark.parametrize("folder", ["solutions", "course/checkpoints"])

@@ -15,6 +15,13 @@ ROOT = Path(__file__).resolve().parents[2]
 
 FAKE_UV = """\
 #!/bin/sh
+if [ "$2" = compile ]; then
+    echo "$@" >> "$FAKE_LOG/uv-plans"
+    case "$*" in
+        *--torch-backend*) exec cat "$FAKE_LOG/cpu-lock.toml" ;;
+        *) exec cat "$FAKE_LOG/lock.toml" ;;
+    esac
+fi
 echo "$@" >> "$FAKE_LOG/uv-calls"
 if [ "$1" = venv ]; then
     for last; do :; done

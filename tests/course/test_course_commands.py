@@ -12,7 +12,18 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMANDS = ("lab", "test", "progress", "doctor", "new", "build", "book", "checkpoint")
+COMMANDS = (
+    "lab",
+    "test",
+    "progress",
+    "doctor",
+    "new",
+    "build",
+    "book",
+    "checkpoint",
+    "release",
+    "grade",
+)
 
 
 @pytest.mark.parametrize("arguments", [(), ("--help",), ("-h",), ("help",)])

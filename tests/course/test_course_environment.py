@@ -138,7 +138,7 @@ def test_a_link_named_venv_is_left_alone(clone):
 def test_without_uv_the_environment_is_made_with_venv_and_pip(clone, monkeypatch, capsys):
     commands = []
 
-    def installer(command, *, log, env, cwd):
+    def installer(command, *, log, env, cwd, bar=None, on_terminal=False):
         commands.append([str(part) for part in command])
         python = clone.root / ".venv/bin/python"
         python.parent.mkdir(parents=True, exist_ok=True)
@@ -149,9 +149,11 @@ def test_without_uv_the_environment_is_made_with_venv_and_pip(clone, monkeypatch
     monkeypatch.setattr(environment.shutil, "which", lambda name: None)
     monkeypatch.setattr(environment, "run_logged", installer)
     environment.ensure(clone.root)
-    make, install = commands
+    make, helpers, install = commands
     assert make[1:] == ["-m", "venv", str(clone.root / ".venv")]
-    assert install[1:] == ["-m", "pip", "install", "-c", "constraints.txt", "-e", ".[dev]"]
+    assert helpers[1:] == ["-m", "pip", "install", "pip>=24.1", "uv", "-c", "constraints.txt"]
+    assert install[1:4] == ["-m", "pip", "install"]
+    assert install[-4:] == ["-c", "constraints.txt", "-e", ".[dev]"]
     assert install[0] == str(clone.root / ".venv/bin/python")
     assert "Making .venv with venv and pip" in capsys.readouterr().out
     assert work_needed(clone.root) is None

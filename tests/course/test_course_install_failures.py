@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from pathlib import Path
 
 import pytest
 
+from course.download_bar import DownloadBar
 from course.install_failures import explain
 from course.logged_run import run_logged
 
@@ -114,9 +116,34 @@ def test_a_run_returns_exit_code_and_output_and_logs_both_streams(tmp_path):
 
 
 def test_a_long_run_gives_signs_of_life(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("course.logged_run.SECONDS_BETWEEN_SIGNS", 0.0)
-    command = [sys.executable, "-c", "print('Collecting torch'); print('  details')"]
-    run_logged(command, log=tmp_path / "log", env={}, cwd=tmp_path)
+    monkeypatch.setattr("course.download_bar.SECONDS_BETWEEN_LINES", 0.0)
+    program = "print('Downloading torch (2.0MiB)'); print('  details')"
+    bar = DownloadBar(4_000_000, sys.stdout)
+    command = [sys.executable, "-c", program]
+    run_logged(command, log=tmp_path / "log", env={}, cwd=tmp_path, bar=bar)
     signs = capsys.readouterr().out
-    assert ": Collecting torch" in signs
+    assert "0 of 4 MB" in signs
+    assert "torch\n" in signs
     assert "details" not in signs
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo-terminals")
+def test_a_program_that_shows_progress_only_on_a_terminal_can_believe_in_one(tmp_path):
+    program = (
+        "import sys, os; print(sys.stdout.isatty(), os.get_terminal_size().columns); "
+        r"sys.stdout.write('\x1b[2mtorch  ------ 1.00 MiB/2.00 MiB\x1b[0m\r\x1b[2K\r');"
+        r"sys.stdout.write('⠙ numpy==2\r░░░ 0/0\rnext\n')"
+    )
+    bar = DownloadBar(4_000_000, io.StringIO())
+    log = tmp_path / "log"
+    code, output = run_logged(
+        [sys.executable, "-c", program],
+        log=log,
+        env={"PYTHONUTF8": "1"},
+        cwd=tmp_path,
+        bar=bar,
+        on_terminal=True,
+    )
+    assert (code, output) == (0, "True 200\nnext\n")
+    assert bar.fetched == 2**20
+    assert log.read_text(encoding="utf-8").splitlines()[-2:] == ["True 200", "next"]

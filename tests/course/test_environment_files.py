@@ -53,6 +53,14 @@ def test_each_dependency_is_pinned_to_versions_that_it_accepts(requirement):
         assert requirement.specifier.contains(specifier.version), f"{pin} is not {requirement}"
 
 
+@pytest.mark.parametrize("requirement", _declared(), ids=str)
+def test_only_constraints_txt_pins_a_version(requirement):
+    """What pyproject.toml asks for is a floor, which `course test --oldest` tries."""
+    operators = {specifier.operator for specifier in requirement.specifier}
+    assert ">=" in operators
+    assert operators <= {">=", "<"}
+
+
 def test_each_pin_names_one_exact_version():
     loose = [
         str(pin)

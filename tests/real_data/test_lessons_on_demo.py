@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from long_runs import takes_minutes
 
 from course.build import ROOT
 from course.kernels import kernel_environment
@@ -12,9 +13,12 @@ from course.notebook import read_source, run
 
 DEMO = Path(__file__).resolve().parents[3] / "shared" / "data" / "mimic3-demo"
 
-pytestmark = pytest.mark.skipif(
-    not DEMO.is_dir(), reason="the MIMIC-III demo is not at ../shared/data/mimic3-demo"
-)
+pytestmark = [
+    takes_minutes,
+    pytest.mark.skipif(
+        not DEMO.is_dir(), reason="the MIMIC-III demo is not at ../shared/data/mimic3-demo"
+    ),
+]
 
 
 @pytest.mark.parametrize(

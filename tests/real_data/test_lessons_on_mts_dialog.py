@@ -9,6 +9,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from long_runs import takes_minutes
 
 from course.build import ROOT
 from course.kernels import kernel_environment
@@ -22,9 +23,12 @@ NOTES = (
     / "MTS-Dialog-TrainingSet.csv"
 )
 
-pytestmark = pytest.mark.skipif(
-    not NOTES.is_file(), reason="MTS-Dialog is not at ../shared/data/mts-dialog"
-)
+pytestmark = [
+    takes_minutes,
+    pytest.mark.skipif(
+        not NOTES.is_file(), reason="MTS-Dialog is not at ../shared/data/mts-dialog"
+    ),
+]
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from long_runs import takes_minutes
 
 from ehr_course.batches.notes import NoteDataset
 from ehr_course.evaluation.summaries import rouge
@@ -19,9 +20,12 @@ from ehr_course.training.trainer import train
 FOLDER = Path(__file__).resolve().parents[3] / "shared" / "data" / "mts-dialog"
 MAX_SOURCE, MAX_TARGET, STEPS = 200, 60, 300
 
-pytestmark = pytest.mark.skipif(
-    not FOLDER.is_dir(), reason="MTS-Dialog is not at ../shared/data/mts-dialog"
-)
+pytestmark = [
+    takes_minutes,
+    pytest.mark.skipif(
+        not FOLDER.is_dir(), reason="MTS-Dialog is not at ../shared/data/mts-dialog"
+    ),
+]
 
 
 def test_its_loss_falls_and_its_summaries_beat_the_first_words_of_the_dialogue() -> None:
