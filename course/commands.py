@@ -21,15 +21,20 @@ python3 -m course COMMAND, from the clone's root:
 
   lab         open JupyterLab at the first lesson (--lesson 07, --no-browser, --port 8888)
   test        run everything that CI runs         (with arguments: only pytest, with them)
+              --oldest, --newest, --wheel: test with other versions, or the wheel alone
   progress    show which exercises you have solved
   doctor      report on this machine, for a bug report
   new         make the files of a new lesson
   build       run the lessons' sources into notebooks
   book        build the book from the notebooks
   checkpoint  train a model that the lessons load, anew
+  release     make a folder and a zip file of lessons for students
+  grade       grade a folder of students' notebooks
 
 The first use makes .venv in the clone: minutes, about 3 GB, and the network. Nothing is installed
-outside the clone. `python3 -m course COMMAND --help` tells more of all but progress and doctor."""
+outside the clone. On Linux it brings no CUDA libraries where there is no NVIDIA GPU; with --cuda
+after the command it does. `python3 -m course COMMAND --help` tells more of all but progress and
+doctor."""
 
 
 def main(arguments: list[str]) -> int:
@@ -52,7 +57,7 @@ def main(arguments: list[str]) -> int:
 
 def _run(arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help", "help"):
-        say(HELP)
+        say(_help())
         return 0
     name, rest = arguments[0], arguments[1:]
     if name not in COMMANDS:
@@ -65,9 +70,18 @@ def _run(arguments: list[str]) -> int:
         )
     _check_place()
     if name == "test" and rest[:1] in (["-h"], ["--help"]):
-        say(HELP)
+        say(_help())
         return 0
+    if "--cuda" in rest:
+        rest = [argument for argument in rest if argument != "--cuda"]
+        ensure(ROOT, cuda=True)
     return COMMANDS[name](ROOT, rest)
+
+
+def _help() -> str:
+    """The help, without the commands that a folder for students does not have."""
+    absent = {f"  {name} " for name in MODULES if name not in COMMANDS}
+    return "\n".join(line for line in HELP.splitlines() if not line.startswith((*absent,)))
 
 
 def _check_place() -> None:
@@ -125,11 +139,18 @@ def _go_inside(root: Path, arguments: list[str]) -> int:
     return become(root, ["-m", "course", *arguments])
 
 
+def _is_here(module: str) -> bool:
+    """Say whether a module is there: a folder for students lacks what only a teacher needs."""
+    return (ROOT / "course" / f"{module.replace('.', '/')}.py").is_file()
+
+
 MODULES = {
     "new": "new_lesson",
     "build": "build",
     "book": "bookmaker",
     "checkpoint": "checkpoint",
+    "release": "release",
+    "grade": "grading.command",
 }
 
 COMMANDS: dict[str, Callable[[Path, list[str]], int]] = {
@@ -137,5 +158,5 @@ COMMANDS: dict[str, Callable[[Path, list[str]], int]] = {
     "test": checks.main,
     "progress": _progress,
     "doctor": doctor.main,
-    **{name: _in_environment(name) for name in MODULES},
+    **{name: _in_environment(name) for name, module in MODULES.items() if _is_here(module)},
 }

@@ -115,9 +115,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog="JupyterLab's panels stay as you leave them. To have them as they were at first, "
         "stop JupyterLab and delete build/lab.",
     )
-    parser.add_argument(
-        "--lesson", default="00", metavar="NN", help="the lesson to open (default: 00)"
-    )
+    parser.add_argument("--lesson", metavar="NN", help="the lesson to open (default: the first)")
     parser.add_argument("--port", type=int, help="JupyterLab's port (default: 8888 or the next)")
     parser.add_argument(
         "--no-browser", action="store_true", help="print the address and open no browser"
@@ -128,14 +126,14 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _notebook(root: Path, number: str) -> Path:
-    folder = root / "lessons"
-    for notebook in sorted(folder.glob("[0-9][0-9]_*.ipynb")):
-        if notebook.name[:2] == number.zfill(2):
+def _notebook(root: Path, number: str | None) -> Path:
+    notebooks = sorted((root / "lessons").glob("[0-9][0-9]_*.ipynb"))
+    for notebook in notebooks:
+        if number is None or notebook.name[:2] == number.zfill(2):
             return notebook
-    there = ", ".join(path.name[:2] for path in sorted(folder.glob("[0-9][0-9]_*.ipynb")))
+    there = ", ".join(path.name[:2] for path in notebooks)
     raise CommandError(
-        f"There is no lesson {number} in lessons/.",
+        f"There is no lesson {number or ''} in lessons/.".replace("  ", " "),
         f"The lessons are: {there}."
         if there
         else "Get a complete clone, or build the notebooks: python3 -m course build",

@@ -73,6 +73,15 @@ class YamlFile:
             raise InputError(path, "", f"cannot be read: {error.strerror}", "Check it.") from error
         except UnicodeDecodeError as error:
             raise InputError(path, "", "is not UTF-8 text", "Save it as UTF-8.") from error
+        return cls.of_text(path, text)
+
+    @classmethod
+    def of_text(cls, path: Path, text: str) -> YamlFile:
+        """Read a file's text; `path` is how errors name it.
+
+        Raises:
+            InputError: if it is not YAML, or gives a key twice.
+        """
         loader = _Loader(text)
         lines: dict[Keys, int] = {}
         try:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from functools import cache
+from pathlib import Path
 
-from ehr_course.exercises import lessons
+from ehr_course.exercises import lessons, packed
 from ehr_course.exercises.checklist import Checklist
 from ehr_course.exercises.exercise import Exercise
 
@@ -24,14 +25,16 @@ def lesson_exercises(lesson: str) -> tuple[Task, ...]:
     if lesson not in lessons_with_exercises():
         known = ", ".join(lessons_with_exercises())
         raise ValueError(f"lesson {lesson!r} has no exercises; lessons that have: {known}")
+    packed.find_packed_modules()
     return importlib.import_module(f"{lessons.__name__}.lesson_{lesson}").EXERCISES
 
 
 @cache
 def lessons_with_exercises() -> tuple[str, ...]:
     """Return the numbers of the lessons that have exercises, in order."""
-    names = (module.name for module in pkgutil.iter_modules(lessons.__path__))
-    return tuple(sorted(n.removeprefix("lesson_") for n in names if n.startswith("lesson_")))
+    names = [module.name for module in pkgutil.iter_modules(lessons.__path__)]
+    names += [Path(name).stem for name in packed.texts() or () if name.endswith(".py")]
+    return tuple(sorted({n.removeprefix("lesson_") for n in names if n.startswith("lesson_")}))
 
 
 def all_exercises() -> tuple[Task, ...]:

@@ -122,6 +122,15 @@ def _with_expected(
     return list(probes), [len(repr(probe)) for probe in probes], expected
 
 
+def prepare(exercise_id: str, seed: int) -> None:
+    """Make the inputs of a check and what is expected of them, so that later checks have them.
+
+    A grader does it once for many answers. A form has no inputs.
+    """
+    if not isinstance(find_exercise(exercise_id), Checklist):
+        _inputs(exercise_id, seed)
+
+
 def examine(
     exercise_id: str, answer: Callable[..., Any] | Form, *, seed: int | None = None
 ) -> Result:
@@ -184,7 +193,7 @@ def _judge_unfinished(trial: Trial) -> Result:
     details.append(("stopped at", own_line(trial.answer, stopped.error)))
     return trial.result(
         Outcome.NOT_YET,
-        f"Your function was stopped: it had not finished after {SECONDS_A_CALL:g} seconds. Either "
+        f"Your function was stopped: {stopped.error}. Either "
         "a loop never ends, or the number of steps grows too fast with the length of the input.",
         details=(*details, *_printed(stopped)),
         misconception="takes_too_long",

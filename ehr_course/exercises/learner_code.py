@@ -11,6 +11,7 @@ import linecache
 import signal
 import threading
 import traceback
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,6 +29,38 @@ SECONDS_TO_THE_NEXT_INTERRUPT = 0.25
 
 class NotFinishedError(Exception):
     """A call was stopped because it had taken too long."""
+
+
+class DistantAnswer(ABC):
+    """An answer that is no function of this process: a grader runs it in another one.
+
+    `examine` takes it in place of a function. What it says of itself is the other process's word.
+    """
+
+    __name__ = ""
+
+    @abstractmethod
+    def call(self, arguments: tuple[Any, ...], seconds: float) -> Call:
+        """Call the answer on `arguments` over there, and return what it did."""
+
+    @abstractmethod
+    def is_untouched(self, error: BaseException | None) -> bool:
+        """Say whether `error`, of one of its calls, is the stub's own."""
+
+    @abstractmethod
+    def own_line(self, error: BaseException) -> str:
+        """Write the last line of the learner's own code that led to `error`."""
+
+    @abstractmethod
+    def names_used(self) -> set[str]:
+        """Return every name, attribute and keyword that the answer's code uses."""
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call the answer as an ordinary function."""
+        made = self.call(arguments, SECONDS_A_CALL)
+        if made.error is not None:
+            raise made.error
+        return made.value
 
 
 @dataclass(frozen=True)
@@ -66,6 +99,8 @@ def call(
     An answer that calls `sys.exit` has raised, like any other; the learner's own interrupt
     passes through. After `seconds` the call is stopped with a `NotFinishedError`.
     """
+    if isinstance(function, DistantAnswer):
+        return function.call(arguments, SECONDS_A_CALL if seconds is None else seconds)
     given = copy.deepcopy(arguments)
     before = state_of(given)
     made = _call(function, given, seconds)
@@ -139,6 +174,8 @@ def _stopped_after(seconds: float | None) -> Iterator[None]:
 
 def is_untouched_stub(function: Callable[..., Any], error: BaseException | None) -> bool:
     """Say whether `error` is the stub's own: PyTorch raises NotImplementedError too."""
+    if isinstance(function, DistantAnswer):
+        return function.is_untouched(error)
     if not isinstance(error, NotImplementedError):
         return False
     frames = traceback.extract_tb(error.__traceback__)
@@ -154,6 +191,8 @@ def own_line(function: Callable[..., Any], error: BaseException) -> str:
 
     A line of a library called from it is not theirs to mend, so it is passed over.
     """
+    if isinstance(function, DistantAnswer):
+        return function.own_line(error)
     own = _file_of(function)
     place = None
     for frame, line_number in _frames(error.__traceback__):

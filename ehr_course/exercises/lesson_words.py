@@ -15,13 +15,14 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from ehr_course.errors import InputError
+from ehr_course.exercises.packed import packed_text, texts
 from ehr_course.exercises.worked_answers import (
     ChangeError,
     as_function,
     changed,
     worked_answer,
 )
-from ehr_course.yaml_file import RuleError, YamlFile, read_yaml
+from ehr_course.yaml_file import RuleError, YamlFile
 
 FOLDER = Path(__file__).resolve().parent / "lessons"
 OWN_FOLDER = "EHR_COURSE_MISCONCEPTIONS"
@@ -118,7 +119,10 @@ def words_of_lesson(lesson: str) -> dict[str, ExerciseWords]:
     Raises:
         InputError: if the file is not of that form; it names the line.
     """
-    return read_yaml(FOLDER / f"lesson_{lesson}.yml", dict[str, ExerciseWords])
+    path = FOLDER / f"lesson_{lesson}.yml"
+    text = packed_text(path.name)
+    file = YamlFile.open(path) if text is None else YamlFile.of_text(path, text)
+    return file.read_as(dict[str, ExerciseWords])
 
 
 def words_of(exercise_id: str) -> ExerciseWords:
@@ -171,9 +175,11 @@ def _own_misconceptions(
 
 def _check_exercise(file: YamlFile, exercise_id: str) -> None:
     lesson = exercise_id.partition(".")[0]
-    if not (FOLDER / f"lesson_{lesson}.yml").exists():
-        known = ", ".join(sorted(p.stem.removeprefix("lesson_") for p in FOLDER.glob("*.yml")))
-        raise file.error((exercise_id,), "there is no such lesson", f"The lessons are {known}.")
+    names = [path.name for path in FOLDER.glob("*.yml")] + [*(texts() or ())]
+    known = sorted(n[len("lesson_") : -len(".yml")] for n in names if n.endswith(".yml"))
+    if lesson not in known:
+        remedy = f"The lessons are {', '.join(known)}."
+        raise file.error((exercise_id,), "there is no such lesson", remedy)
     if exercise_id not in words_of_lesson(lesson):
         known = ", ".join(words_of_lesson(lesson))
         raise file.error((exercise_id,), "there is no such exercise", f"The lesson has {known}.")

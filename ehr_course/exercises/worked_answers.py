@@ -16,6 +16,7 @@ from typing import Any
 
 from ehr_course.course_files import solutions_folder
 from ehr_course.errors import InputError
+from ehr_course.exercises.packed import packed_text, texts
 
 _CELL = re.compile(r"^# %%(.*)$", re.MULTILINE)
 
@@ -88,7 +89,8 @@ def as_function(exercise_id: str, source: str, name: str = "answer") -> Callable
         Exception: whatever the source raises when it is run, such as a SyntaxError.
     """
     filename = f"<{exercise_id} {name}>"
-    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+    if texts() is None:
+        linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     namespace = dict(_imports(_lesson_of(exercise_id)))
     exec(compile(source, filename, "exec"), namespace)
     return namespace[answer_name(exercise_id)]
@@ -108,9 +110,10 @@ def _lesson_of(exercise_id: str) -> str:
 @cache
 def _answer_cell(exercise_id: str, kind: str) -> str:
     tag = f'"{kind}:{exercise_id}"'
-    path = _solutions_file(_lesson_of(exercise_id))
-    found = [source for options, source in _cells(path) if tag in options]
+    lesson = _lesson_of(exercise_id)
+    found = [source for options, source in _cells(lesson) if tag in options]
     if len(found) != 1:
+        path = _solutions_file(lesson)
         problem = f"{len(found)} cells have the tag {tag}"
         raise InputError(path, "", problem, "One cell has to have it.")
     return found[0]
@@ -119,17 +122,19 @@ def _answer_cell(exercise_id: str, kind: str) -> str:
 @cache
 def _imports(lesson: str) -> dict[str, Any]:
     """What the first code cell of a lesson's solutions imports."""
-    path = _solutions_file(lesson)
-    first = next(source for options, source in _cells(path) if "[markdown]" not in options)
+    first = next(source for options, source in _cells(lesson) if "[markdown]" not in options)
     namespace: dict[str, Any] = {"__name__": f"solutions_{lesson}"}
-    exec(compile(first, str(path), "exec"), namespace)
+    exec(compile(first, f"<solutions of lesson {lesson}>", "exec"), namespace)
     return namespace
 
 
 @cache
-def _cells(path: Path) -> tuple[tuple[str, str], ...]:
-    """The cells of a percent script: what stands behind their `# %%`, and their source."""
-    _, *parts = _CELL.split(path.read_text(encoding="utf-8"))
+def _cells(lesson: str) -> tuple[tuple[str, str], ...]:
+    """The cells of a lesson's solutions: what stands behind their `# %%`, and their source."""
+    text = packed_text(f"solutions_{lesson}.txt")
+    if text is None:
+        text = _solutions_file(lesson).read_text(encoding="utf-8")
+    _, *parts = _CELL.split(text)
     pairs = zip(parts[::2], parts[1::2], strict=True)
     return tuple((options, source.strip("\n") + "\n") for options, source in pairs)
 
