@@ -10,6 +10,7 @@ import torch
 from ehr_course.batches.collate import SEXES
 from ehr_course.batches.corruption import EMPTY_RECORD
 from ehr_course.batches.record_checks import FIRST_CODE
+from ehr_course.code_system import CodeSystem
 from ehr_course.errors import InputError
 from ehr_course.models.prompt_bart import PromptBart
 from ehr_course.records import PatientRecord
@@ -26,12 +27,14 @@ class CopiedVisit:
         visit_of: the visit of each of those, from 1.
         shares: float64 (codes, earlier): the probability, 0 to 1, that the code of a place is
             copied in this position. A row sums to 1 - p_gen.
+        system: the code system that the codes belong to.
     """
 
     codes: tuple[str, ...]
     earlier: tuple[str, ...]
     visit_of: tuple[int, ...]
     shares: np.ndarray
+    system: CodeSystem = "ICD9CM"
 
     @property
     def copied(self) -> np.ndarray:
@@ -95,4 +98,5 @@ def copied_visit(
         tuple(code for visit in before for code in visit.codes),
         tuple(number for number, visit in enumerate(before, 1) for _ in visit.codes),
         shares[:, places].double().numpy(),
+        tokenizer.system,
     )

@@ -135,7 +135,9 @@ def fidelity(
     ================================================ ========== ======
 
     Args:
-        real: the patients to be like; those the model was trained on, or better, others.
+        real: the patients to be like, of whom the model has seen none: it remembers those that it
+            learned from, and that would count as quality. Where there are both, use
+            ``fidelity_held_out``.
         synthetic: the patients to judge.
         other_real: further real patients. They are compared with nobody; but a code that one of
             them has is not reported as a code that no real patient has.
@@ -157,7 +159,7 @@ def fidelity(
         raise InputError("fidelity", "resamples", f"{resamples!r} is too few", "Use 200.")
     tables = code_tables(real, synthetic)
     comparison = _Comparison(len(real), len(synthetic), resamples, seed)
-    warnings = _warnings(*tables, other_real)
+    warnings = warnings_of(*tables, other_real)
     measures = []
     without_interval: dict[tuple[int, str], list[str]] = {}
     for kind in everything_counted(*tables):
@@ -211,10 +213,10 @@ class _Comparison:
         enough = kind.fewest >= FEWEST
         found = []
         for statistic in kind.statistics:
-            value = _mean(statistic(real.some(first), of_synthetic))
+            value = mean_of_known(statistic(real.some(first), of_synthetic))
             floor = math.nan
             if self.has_floor:
-                floor = _mean(statistic(real.some(first), real.some(second)))
+                floor = mean_of_known(statistic(real.some(first), real.some(second)))
             low = high = math.nan
             if enough and not math.isnan(value):
                 values = statistic(real.some(drawn), synthetic_drawn)
@@ -239,19 +241,31 @@ class _Comparison:
         return found
 
 
-def _mean(values: np.ndarray) -> float:
+def mean_of_known(values: np.ndarray) -> float:
     """The mean over the splits that have a value."""
     finite = values[np.isfinite(values)]
     return float(finite.mean()) if len(finite) else math.nan
 
 
-def _warnings(real: CodeTable, synthetic: CodeTable, other_real: Sequence[AnyRecord]) -> list[str]:
-    """What to know about two cohorts before they are compared."""
+def warnings_of(
+    real: CodeTable,
+    synthetic: CodeTable,
+    other_real: Sequence[AnyRecord],
+    *,
+    name: str = "real",
+) -> list[str]:
+    """What to know about two cohorts before they are compared.
+
+    Args:
+        real, synthetic: their tables, of one call of ``code_tables``.
+        other_real: as ``fidelity`` takes them.
+        name: what the real cohort is called.
+    """
     warnings = [
-        *too_few("real cohort", len(real)),
+        *too_few(f"{name} cohort", len(real)),
         *too_few("synthetic cohort", len(synthetic)),
     ]
-    if len(real) < 2:
+    if name == "real" and len(real) < 2:
         warnings.append("One real patient cannot be split: there is no floor.")
     n_real, n_synthetic = (table.patients.sum(axis=0) for table in (real, synthetic))
     if not ((n_real > 0) & (n_synthetic > 0)).any():

@@ -47,6 +47,8 @@ class Measure:
         unit: such as "bits" or "share", which is a number from 0 to 1; "" for a plain number.
         better: "low", "high", or "near", where the best value is the floor itself.
         meaning: one or two sentences: what the number says and how it was made.
+        against_training: the value once more, with training patients in the place of held-out
+            ones; ``nan`` where it was not asked for.
 
     Raises:
         InputError: if better is none of the three.
@@ -63,6 +65,7 @@ class Measure:
     unit: str = ""
     better: Literal["low", "high", "near"] = "low"
     meaning: str = ""
+    against_training: float = math.nan
 
     def __post_init__(self) -> None:
         if self.better not in ("low", "high", "near"):
@@ -72,7 +75,7 @@ class Measure:
                 f"{self.better!r} is no direction",
                 'Use "low", "high" or "near".',
             )
-        for name in ("value", "low", "high", "floor"):
+        for name in ("value", "low", "high", "floor", "against_training"):
             object.__setattr__(self, name, float(getattr(self, name)))
 
     @property

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ehr_course.code_system import CodeSystem
 from ehr_course.errors import InputError
 from ehr_course.report.comparison import Comparison, judge_each
 from ehr_course.report.judging import Report, judge
@@ -23,6 +24,8 @@ def report_on_frames(
     folder: str | Path | None = None,
     columns: Mapping[str, str] | None = None,
     malformed: Malformed = "raise",
+    system: CodeSystem | None = None,
+    map_to: CodeSystem | None = None,
     title: str = "A synthetic cohort",
     seed: int = 0,
     overwrite: bool = False,
@@ -32,7 +35,8 @@ def report_on_frames(
 
     The frames have the columns patient, visit and code, and may have age (years at the first
     visit), sex, time and sequence. What needs an age or a sex is left out where a frame has none.
-    Codes are ICD-9-CM, with their dots or without.
+    Codes are ICD-9-CM or ICD-10-CM, with their dots or without. Which of the two is told by a
+    column "version" or by their shapes, unless it is said.
 
     Args:
         real: the patients that the generator learned from; a frame of polars or pandas, or a
@@ -47,6 +51,8 @@ def report_on_frames(
             ``{"code": "icd"}``.
         malformed: whether a malformed row raises, or is dropped and counted in
             ``report.reading``.
+        system: take the visits of all frames that are coded in "ICD9CM", or in "ICD10CM", alone.
+        map_to: translate the codes of the other system into this one.
         title, seed, progress: as ``judge`` takes them.
         overwrite: whether a folder with something in it is replaced.
 
@@ -55,8 +61,8 @@ def report_on_frames(
         cohorts a Comparison, whose ``reports`` hold the report of each by its name.
 
     Raises:
-        InputError: if a frame lacks a column or has a malformed row, a cohort has no patients,
-            or the folder may not be written.
+        InputError: if a frame lacks a column or has a malformed row, a cohort has no patients, the
+            cohorts come out in different code systems, or the folder may not be written.
 
     >>> real = {"patient": ["a", "a", "b"], "visit": [0, 1, 0], "code": ["428.0", "4019", "486"]}
     >>> synthetic = {"patient": [1, 2], "visit": [1, 1], "code": ["4280", "486"]}
@@ -76,6 +82,8 @@ def report_on_frames(
             name=f"{name} frame",
             columns=columns,
             malformed=malformed,
+            system=system,
+            map_to=map_to,
             # The report says what is noticed.
             zeros_lost_ok=True,
         )

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib import metadata
 from typing import Any
 
 from tqdm import tqdm
 
+from ehr_course.code_system import SYSTEM_NAMES, CodeSystem
 from ehr_course.errors import InputError
 from ehr_course.evaluation import privacy_attacks
-from ehr_course.evaluation.fidelity import fidelity
+from ehr_course.evaluation.chance_copies import WITH_A_COPY, patients_with_a_copy
+from ehr_course.evaluation.fidelity_memory import NEARER
 from ehr_course.evaluation.measure import FEWEST, LeftOut, Measure
 from ehr_course.evaluation.overfitting import drawn, overfitting
 from ehr_course.evaluation.perplexity import RELATIVE, perplexity
@@ -20,7 +22,8 @@ from ehr_course.evaluation.privacy import Privacy, privacy
 from ehr_course.evaluation.utility import NAMES, Utility, utility
 from ehr_course.evaluation.validity import WorstCode, validity
 from ehr_course.models.prompt_bart import PromptBart
-from ehr_course.records import AnyRecord
+from ehr_course.records import AnyRecord, system_of
+from ehr_course.report.judged_fidelity import fidelity_in_words, judged_fidelity
 from ehr_course.report.verdicts import disclosure_in_words, limits_of_use, verdict
 from ehr_course.tokenizers.codes import CodeTokenizer
 
@@ -36,12 +39,14 @@ class Section:
         title: the question.
         measures: the answers.
         left_out: the measures that the cohorts lack something for.
+        in_words: what is to be read before the measures, a sentence or two each.
     """
 
     key: str
     title: str
     measures: tuple[Measure, ...]
     left_out: tuple[LeftOut, ...] = ()
+    in_words: tuple[str, ...] = ()
 
     @property
     def left_out_in_words(self) -> tuple[str, ...]:
@@ -79,6 +84,7 @@ class Report:
         warnings: what to know before the numbers are used.
         reading: what was dropped or changed when the cohorts were read.
         settings: the seed and the versions of the packages that computed this.
+        system: the code system of the cohorts.
     """
 
     title: str
@@ -90,6 +96,7 @@ class Report:
     settings: dict[str, Any] = field(default_factory=dict)
     reading: tuple[str, ...] = ()
     headlines: tuple[str, ...] = ()
+    system: CodeSystem = "ICD9CM"
 
     @property
     def measures(self) -> dict[str, Measure]:
@@ -97,20 +104,31 @@ class Report:
         return {m.name: m for section in self.sections for m in section.measures}
 
     @property
+    def in_words(self) -> tuple[str, ...]:
+        """What is to be read before the measures, without what the headlines say already."""
+        said = (text for section in self.sections for text in section.in_words)
+        return tuple(text for text in said if text not in self.headlines)
+
+    @property
     def left_out(self) -> tuple[str, ...]:
         """Which measures were left out and why, in sentences."""
         return tuple(text for section in self.sections for text in section.left_out_in_words)
 
     def to_json(self) -> dict[str, Any]:
-        """The report as JSON holds it; a number that is not finite is None."""
+        """The report as JSON holds it; a number that is not finite is None.
+
+        The code system is there where it is not ICD-9-CM.
+        """
         return {
             "title": self.title,
+            **({} if self.system == "ICD9CM" else {"code_system": self.system}),
             "sizes": self.sizes,
             "headlines": list(self.headlines),
             "sections": [
                 {
                     "key": section.key,
                     "title": section.title,
+                    "in_words": list(section.in_words),
                     "measures": [
                         m.to_json() | {"verdict": verdict(m).value} for m in section.measures
                     ],
@@ -141,14 +159,16 @@ def judge(
 ) -> Report:
     """Hold a synthetic cohort against real patients.
 
-    Fidelity and validity compare it with the patients that its model learned from. Privacy asks
-    whether those can be told from the held-out ones, of whom the cohort cannot know. Utility
-    trains on the cohort and tests on the held-out ones.
+    Fidelity compares it with the held-out patients, of whom its model cannot know: held against
+    those that it learned from, a cohort of copies would be better than real patients. Validity
+    compares it with those that it learned from. Privacy asks whether these can be told from the
+    held-out ones. Utility trains on the cohort and tests on the held-out ones.
 
     Args:
         train: real patients that the model learned from.
         held_out: real patients that it did not learn from; without them, None, neither privacy
-            nor utility can be judged, and both are left out.
+            nor utility can be judged, and both are left out. Fidelity then compares with the
+            patients that the model learned from, and a warning says what that hides.
         synthetic: the cohort.
         other_real: the rest of the real patients, where train and held_out are some of them.
             They are looked at only to say which synthetic codes no real patient has.
@@ -161,16 +181,21 @@ def judge(
         progress: whether to show a bar.
 
     Raises:
-        InputError: if a cohort has no patients, the same real patient is in both parts, or one
-            of model and tokenizer is missing.
+        InputError: if a cohort has no patients, the cohorts are not all coded in one system, the
+            same real patient is in both parts, or one of model and tokenizer is missing.
     """
     _check(train, held_out, synthetic, model, tokenizer)
+    cohorts = {
+        "train": train,
+        "held_out": held_out,
+        "synthetic": synthetic,
+        "other_real": other_real,
+    }
+    system = _system_of_all(cohorts, tokenizer)
     judgements: dict[str, tuple[str, Callable[[], Any]]] = {
         "fidelity": (
             "Is everything as frequent as in real patients?",
-            lambda: fidelity(
-                train, synthetic, other_real=[*(held_out or ()), *other_real], seed=seed
-            ),
+            lambda: judged_fidelity(train, held_out, synthetic, other_real, seed),
         ),
         "validity": (
             "Are its patients possible?",
@@ -180,7 +205,7 @@ def judge(
             "How well does the model predict real patients?",
             lambda: perplexity(
                 model,
-                CodeTokenizer(tokenizer.codes, unseen="skip"),
+                tokenizer.skipping_unseen(),
                 drawn(held_out, seed),
                 train=train,
                 seed=seed,
@@ -189,7 +214,7 @@ def judge(
         "privacy": (
             "Does it give away the patients that its model learned from?",
             lambda: (
-                Privacy((), (), _without_held_out(privacy_attacks.MEANINGS))
+                Privacy((), (), _without_held_out((*privacy_attacks.MEANINGS, *_ADDED)))
                 if held_out is None
                 else privacy(
                     train, held_out, synthetic, model=model, tokenizer=tokenizer, seed=seed
@@ -207,17 +232,28 @@ def judge(
     }
     if model is None:
         del judgements["perplexity"]
-    parts = []
+    parts: dict[str, Any] = {}
     hidden = {} if progress else {"disable": True}
     with tqdm(judgements.items(), unit="judgement", leave=False, **hidden) as bar:
-        for key, (question, measured) in bar:
+        for key, (_, measured) in bar:
             bar.set_description(key)
-            parts.append((key, question, measured()))
+            parts[key] = measured()
+    memory = getattr(parts["fidelity"], "memory", None)
+    if held_out is not None:
+        added = [patients_with_a_copy(train, held_out, synthetic)]
+        added += [] if memory is None else [memory.gap]
+        parts["privacy"] = replace(parts["privacy"], measures=(*parts["privacy"].measures, *added))
     sections = tuple(
-        Section(key, question, part.measures, getattr(part, "left_out", ()))
-        for key, question, part in parts
+        Section(
+            key,
+            question,
+            parts[key].measures,
+            getattr(parts[key], "left_out", ()),
+            fidelity_in_words(parts[key], train, held_out) if key == "fidelity" else (),
+        )
+        for key, (question, _) in judgements.items()
     )
-    warnings = [w for _, _, part in parts for w in getattr(part, "warnings", ())]
+    warnings = [w for part in parts.values() for w in getattr(part, "warnings", ())]
     sizes = {
         name: _size(cohort)
         for name, cohort in (("train", train), ("held out", held_out), ("synthetic", synthetic))
@@ -230,14 +266,14 @@ def judge(
         )
     of = {section.key: section.measures for section in sections}
     relative = [m.value for m in of.get("perplexity", ()) if m.name == RELATIVE]
-    headlines = [*disclosure_in_words(of["privacy"])]
+    headlines = [*disclosure_in_words(of["privacy"], memory=memory)]
     if relative and relative[0] > 1:
         headlines.append(overfitting(model, tokenizer, held_out, train, seed=seed).in_words)
     return Report(
         title,
         sizes,
         sections,
-        tuple(next(part.worst for key, _, part in parts if key == "validity")),
+        tuple(parts["validity"].worst),
         limits_of_use(of),
         tuple(dict.fromkeys(warnings)),
         {
@@ -247,7 +283,12 @@ def judge(
         },
         tuple(reading),
         tuple(filter(None, headlines)),
+        system,
     )
+
+
+_ADDED = (WITH_A_COPY, NEARER)
+"""What the report measures of privacy beside the attacks."""
 
 
 def _without_held_out(names: Iterable[str]) -> tuple[LeftOut, ...]:
@@ -265,6 +306,33 @@ def _size(cohort: Sequence[AnyRecord]) -> dict[str, int]:
 
 def _is_small(size: dict[str, int]) -> bool:
     return size["patients"] < FEWEST
+
+
+def _system_of_all(
+    cohorts: Mapping[str, Sequence[AnyRecord] | None], tokenizer: CodeTokenizer | None
+) -> CodeSystem:
+    """The one code system of the cohorts and the model; what is None or empty has none."""
+    systems = {name: system_of(cohort) for name, cohort in cohorts.items() if cohort}
+    expected = systems["train"]
+    if tokenizer is not None and tokenizer.system != expected:
+        raise InputError(
+            "report",
+            "tokenizer",
+            f"its codes are {SYSTEM_NAMES[tokenizer.system]}, and train is coded in "
+            f"{SYSTEM_NAMES[expected]}",
+            "Give the model that learned from these patients, or leave it out.",
+        )
+    for name, system in systems.items():
+        if system != expected:
+            raise InputError(
+                "report",
+                name,
+                f"it is coded in {SYSTEM_NAMES[system]}, and train in {SYSTEM_NAMES[expected]}: "
+                "the same text means another disease there",
+                "Translate one of them first, so that all are coded in one system: "
+                "ehr-course prepare --map.",
+            )
+    return expected
 
 
 def _check(

@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 
+from ehr_course.evaluation.chance_copies import WITH_A_COPY
+from ehr_course.evaluation.fidelity_memory import NEARER, Memory
 from ehr_course.evaluation.measure import Measure
 
 
@@ -59,7 +61,10 @@ ALWAYS = (
 )
 """Holds of every synthetic cohort, whatever was measured."""
 
-MUST_NOT_BE_GIVEN = "It must not be given to anybody who may not see the real patients"
+_NOT_TO_ALL = "must not be given to anybody who may not see the real patients"
+MUST_NOT_BE_GIVEN = f"It {_NOT_TO_ALL}"
+MUST_NOT_BE_GIVEN_FIRST = f"This cohort {_NOT_TO_ALL}."
+"""The same limit among others, and as the first sentence of a report."""
 
 _WHERE_WORSE = {
     "fidelity": "It must not stand in for counts of real patients: it differs from them by more "
@@ -102,7 +107,7 @@ def limits_of_use(measures: Mapping[str, Sequence[Measure]]) -> tuple[str, ...]:
         verdicts = {m.name: verdict(m) for m in measures.get(key, ())}
         worse = [name for name, said in verdicts.items() if said is Verdict.WORSE]
         if key == "privacy":  # not all that is off the floor gives somebody away
-            worse = [m.name for m in measures.get(key, ()) if gives_away(m)]
+            worse = list(given_away(measures.get(key, ())))
         if worse:
             found.append(sentence.format(names=_listed(worse)))
         elif key in measures and not _JUDGED & set(verdicts.values()):
@@ -139,53 +144,91 @@ def gives_away(measure: Measure) -> bool:
     return verdict(measure) is Verdict.WORSE and not (safe is not None and safe(measure))
 
 
-def disclosure_in_words(measures: Sequence[Measure]) -> tuple[str, ...]:
+def given_away(measures: Sequence[Measure]) -> dict[str, Measure]:
+    """The measures of privacy that say that training patients are given away, by their names.
+
+    Exact copies are among them only where chance does not make as many: where training patients
+    have a copy more often than held-out ones, or where held-out ones do not explain them.
+
+    >>> copied = Measure("exact copies", 0.14, 0.12, 0.16, floor=0.08)
+    >>> list(given_away([copied]))
+    ['exact copies']
+    >>> list(given_away([copied, Measure(WITH_A_COPY, 0.12, 0.1, 0.14, floor=0.115)]))
+    []
+    """
+    away = {m.name: m for m in measures if gives_away(m)}
+    if _made_by_chance(measures) is not None:
+        away.pop(_COPIES, None)
+    return away
+
+
+def disclosure_in_words(
+    measures: Sequence[Measure], *, memory: Memory | None = None
+) -> tuple[str, ...]:
     """Whether a cohort copies or betrays the patients that its model learned from, in sentences.
 
     Args:
         measures: those of privacy; none where there were no held-out patients.
+        memory: whether the cohort is nearer to training patients than to held-out ones, if known.
 
     Returns:
-        what was found of copies and of membership; where something was, that the cohort must not
-        be given away; where nothing was, that this is no proof; where it could not be judged,
-        that the cohort is to be treated as real data.
+        where something was found, first that the cohort must not be given away, and then what was
+        found of copies, of membership and of memory; where nothing was, that this is no proof;
+        where it could not be judged, that the cohort is to be treated as real data. Of copies it
+        is said what chance makes.
 
     >>> copied = Measure("exact copies", 0.62, 0.58, 0.66, floor=0.041, unit="share")
-    >>> for sentence in disclosure_in_words([copied]):
+    >>> having = Measure(WITH_A_COPY, 0.54, 0.52, 0.56, floor=0.03, unit="share")
+    >>> for sentence in disclosure_in_words([copied, having]):
     ...     print(sentence)
+    This cohort must not be given to anybody who may not see the real patients.
     The cohort copies training patients: 62% of its patients have exactly the visits of one. Of
-    held-out patients 4.1% have, by chance.
-    It must not be given to anybody who may not see the real patients.
+    training patients 54% have a copy in it; of held-out patients, whom the model never saw, 3%
+    have one by chance.
+    >>> having = Measure(WITH_A_COPY, 0.031, 0.01, 0.05, floor=0.03, unit="share")
+    >>> print(disclosure_in_words([copied, having])[-1])
+    62% of its patients have exactly the visits of a training patient. Chance makes such copies: of
+    training patients 3.1% have one in it, and of held-out patients, whom the model never saw, 3%.
     """
     judged = {m.name: m for m in measures if m.known and not math.isnan(m.floor)}
-    away = {name: m for name, m in judged.items() if gives_away(m)}
+    away = given_away(measures)
+    named = {m.name: m for m in measures}
     found = []
-    if _COPIES in away:
-        found.append(_of_copies(away[_COPIES], "its patients", "held-out patients"))
+    if _COPIES in away or WITH_A_COPY in away:
+        found.append(_of_copies(named))
     elif _LONG_COPIES in away:
+        long = away[_LONG_COPIES]
         found.append(
-            _of_copies(
-                away[_LONG_COPIES], "its patients with five codes or more", "such held-out ones"
-            )
+            f"The cohort copies training patients: {_percent(long.value)} of its patients with "
+            f"five codes or more have exactly the visits of one. Of such held-out ones "
+            f"{_percent(long.floor)} have, by chance."
         )
     found += [_of_membership(away[name], who) for name, who in _MEMBERSHIP.items() if name in away]
-    others = [name for name in away if name not in (_COPIES, _LONG_COPIES, *_MEMBERSHIP)]
+    if memory is not None and memory.remembers:
+        found.append(memory.in_words)
+    said = {_COPIES, WITH_A_COPY, _LONG_COPIES, *_MEMBERSHIP}
+    said |= set() if memory is None else {NEARER}
+    others = [name for name in away if name not in said]
     if others:
         found.append(
             f"It tells more about training patients than chance does, in {_listed(others)}."
         )
+    by_chance = _made_by_chance(measures)
+    chance = () if by_chance is None or not named[_COPIES].value else (by_chance,)
     if found:
-        return (*found, f"{MUST_NOT_BE_GIVEN}.")
+        return (MUST_NOT_BE_GIVEN_FIRST, *found, *chance)
     if not {_COPIES, "membership by distance"} <= judged.keys():
         return (
             "Whether the cohort copies training patients, or tells who they were, could not be "
             "judged: there are no held-out patients, or too few. Treat it as real data.",
+            *chance,
         )
     ways = [_way(name) for name in _MEMBERSHIP if name in judged]
     return (
         "No sign was found that the cohort gives training patients away: exact copies are no more "
-        "frequent than among held-out patients, and who was a training patient cannot be told by "
+        "frequent than chance makes them, and who was a training patient cannot be told by "
         f"{' or by '.join(ways)}. That is no proof: another attack may find more.",
+        *chance,
     )
 
 
@@ -193,11 +236,47 @@ _COPIES, _LONG_COPIES = "exact copies", "exact copies of long records"
 _MEMBERSHIP = {"membership by distance": "the cohort", "membership by likelihood": "the model"}
 """The measures of membership, and what an attacker has."""
 
+_EXPLAINED = 0.5
+"""Chance explains copies where held-out patients have at least so many as training ones."""
 
-def _of_copies(m: Measure, of: str, others: str) -> str:
+
+def _made_by_chance(measures: Sequence[Measure]) -> str | None:
+    """That copies are made by chance, in words; None where they are not, or nobody knows."""
+    named = {m.name: m for m in measures}
+    copies, having = named.get(_COPIES), named.get(WITH_A_COPY)
+    if copies is None or having is None or verdict(having) not in _NO_MORE:
+        return None
+    if having.floor < _EXPLAINED * having.value:
+        return None
     return (
-        f"The cohort copies training patients: {_percent(m.value)} of {of} have exactly the "
-        f"visits of one. Of {others} {_percent(m.floor)} have, by chance."
+        f"{_percent(copies.value)} of its patients have exactly the visits of a training patient. "
+        f"Chance makes such copies: of training patients {_percent(having.value)} have one in it, "
+        f"and of held-out patients, whom the model never saw, {_percent(having.floor)}."
+    )
+
+
+_NO_MORE = {Verdict.AT_FLOOR, Verdict.BETTER}
+
+
+def _of_copies(named: Mapping[str, Measure]) -> str:
+    """How many copies there are, and how many chance makes."""
+    said = "The cohort copies training patients"
+    if WITH_A_COPY in named and verdict(named[WITH_A_COPY]) is Verdict.WORSE:
+        having = named[WITH_A_COPY]
+        if having.floor >= _EXPLAINED * having.value:  # a table that counts can do as much
+            said = "The cohort has somewhat more copies of training patients than chance makes"
+    if _COPIES in named:
+        copies = named[_COPIES]
+        whom = "one" if said.endswith("patients") else "a training patient"
+        said += f": {_percent(copies.value)} of its patients have exactly the visits of {whom}."
+        if WITH_A_COPY not in named:
+            return f"{said} Of held-out patients {_percent(copies.floor)} have, by chance."
+    else:
+        said += "."
+    having = named[WITH_A_COPY]
+    return (
+        f"{said} Of training patients {_percent(having.value)} have a copy in it; of held-out "
+        f"patients, whom the model never saw, {_percent(having.floor)} have one by chance."
     )
 
 

@@ -12,7 +12,8 @@ from typing import Any, overload
 
 import jinja2
 
-from ehr_course import icd9
+from ehr_course.code_meaning import code_meaning
+from ehr_course.code_system import SYSTEM_NAMES, CodeSystem
 from ehr_course.new_folder import check_new_folder, new_folder
 from ehr_course.plots.cohort_dashboard import draw_dashboard
 from ehr_course.plots.measures import draw_measures
@@ -97,6 +98,7 @@ def page_of(report: Report, *, pictures: Sequence[Picture] = ()) -> str:
         charts={section.key: draw_measures(section.measures) for section in report.sections},
         tally=_tally(report),
         settings=report.settings,
+        code_system=_named(report.system),
     )
 
 
@@ -107,6 +109,7 @@ def page_of_several(comparison: Comparison, *, pictures: Mapping[str, Picture]) 
         comparison: what was found.
         pictures: of each cohort, by its name.
     """
+    first = next(iter(comparison.reports.values()))
     tallies = [_tally(report) for report in comparison.reports.values()]
     return _filled(
         "compared.html",
@@ -115,7 +118,8 @@ def page_of_several(comparison: Comparison, *, pictures: Mapping[str, Picture]) 
         tallies=tallies,
         kinds=[kind.value for kind in Verdict if any(kind.value in tally for tally in tallies)],
         any_of=lambda name: any(getattr(r, name) for r in comparison.reports.values()),
-        settings=next(iter(comparison.reports.values())).settings,
+        settings=first.settings,
+        code_system=_named(first.system),
     )
 
 
@@ -127,8 +131,18 @@ def _filled(name: str, **values: Any) -> str:
         undefined=jinja2.StrictUndefined,
         loader=jinja2.FunctionLoader(lambda page: (pages / page).read_text(encoding="utf-8")),
     )
-    environment.filters |= {"number": number_in_words, "image": _image, "dotted": icd9.dotted}
+    environment.filters |= {"number": number_in_words, "image": _image, "dotted": _dotted}
+    environment.tests["finite"] = math.isfinite
     return environment.get_template(name).render(verdict=verdict, **values)
+
+
+def _named(system: CodeSystem) -> str:
+    """The system in words where a page says it: ICD-9-CM is what a page without it means."""
+    return "" if system == "ICD9CM" else SYSTEM_NAMES[system]
+
+
+def _dotted(code: str, system: CodeSystem) -> str:
+    return code_meaning(system).dotted(code)
 
 
 def number_in_words(value: float) -> str:

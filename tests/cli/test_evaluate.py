@@ -32,6 +32,7 @@ def asked(monkeypatch) -> list[dict]:
     class Empty:
         warnings = ("few patients",)
         left_out = ()
+        in_words = ("Judged by 40 held-out patients",)
         headlines = ("No sign was found",)
 
     def write(folder: Path, **cohorts: object) -> Empty:
@@ -128,7 +129,7 @@ def test_codes_that_the_model_never_saw_are_said_not_refused(ehr_course, prepare
         *("--out", tmp_path / "report"),
     )
     assert done.exit_code == 0
-    assert "the model never saw" in done.stdout
+    assert "codes of these patients the model never saw" in done.stdout
 
 
 def test_what_the_report_warns_of_is_on_the_terminal(
@@ -268,6 +269,45 @@ def test_visit_lists_are_judged_without_what_they_lack(ehr_course, prepared, tmp
     assert record["dropped"] == {"lists.json: repeats a code of the same admission": 1}
 
 
+def after_the_judging(done) -> list[str]:
+    """What is printed when the work is done, line by line."""
+    return done.stdout.split(" patients.\n", 1)[1].splitlines()
+
+
+def test_whether_it_may_be_given_away_is_printed_first(ehr_course, tmp_path):
+    real = tmp_path / "prepared"
+    assert ehr_course(
+        *("prepare", "--patients", 300, "--test", 0.3, "--out", real, "--quiet")
+    ).exit_code == 0  # fmt: skip
+    train = open_prepared(real).split().train
+    cohorts = {"copies": train, "fresh": make_cohort(len(train), seed=9)}
+    for name, cohort in cohorts.items():
+        (tmp_path / name).mkdir()
+        write_formats(cohort, tmp_path / name, ["parquet"], seed=0)
+    copies = tmp_path / "copies"
+    forbidden = "This cohort must not be given to anybody who may not see the real patients."
+
+    done = ehr_course("evaluate", "--real", real, "--synthetic", copies, "--out", tmp_path / "one")
+    first, second, *rest = after_the_judging(done)
+    assert first == forbidden
+    assert second.startswith(
+        "The cohort copies training patients: 100% of its patients have exactly the visits of "
+        "one. Of training patients 100% have a copy in it; of held-out patients, whom the model "
+    )
+    judged = next(line for line in rest if line.startswith("Judged by 90 held-out patients"))
+    assert rest.index(judged) < min(n for n, line in enumerate(rest) if line.startswith("Note: "))
+    assert any("Only 90 patients are held out." in line for line in rest)
+    assert numbers(tmp_path / "one")["headlines"][:2] == [first, second]
+
+    done = ehr_course(
+        *("evaluate", "--real", real, "--synthetic", copies, "--synthetic", tmp_path / "fresh"),
+        *("--out", tmp_path / "both"),
+    )
+    of_copies, of_fresh, *_ = after_the_judging(done)
+    assert of_copies.startswith(f"copies: {forbidden} The cohort copies training patients: 100%")
+    assert of_fresh.startswith("fresh: No sign was found") and "Chance makes" in of_fresh
+
+
 def test_a_table_of_other_columns_is_judged_and_repeated(
     ehr_course, asked, prepared, synthetic, tmp_path
 ):
@@ -289,9 +329,9 @@ def test_malformed_rows_stop_the_command_unless_they_are_to_be_dropped(
     ehr_course, asked, prepared, tmp_path
 ):
     path = tmp_path / "a.csv"
-    path.write_text("patient,visit,code\na,1,486\nb,1,I10\n", encoding="utf-8")
+    path.write_text("patient,visit,code\na,1,486\nb,1,I1O\n", encoding="utf-8")
     said = refused(ehr_course, tmp_path, real=prepared, synthetic=path)
-    assert "a.csv, line 3, column 'code': 'I10' does not have the shape" in said
+    assert "a.csv, line 3, column 'code': 'I1O' does not have the shape" in said
     done = ehr_course(
         *("evaluate", "--real", prepared, "--synthetic", path, "--malformed", "drop"),
         *("--out", tmp_path / "report"),

@@ -39,6 +39,7 @@ def test_a_measure_becomes_json_without_nan_or_infinity() -> None:
         "unit": "bits",
         "better": "low",
         "meaning": "",
+        "against_training": None,
     }
 
 

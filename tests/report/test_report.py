@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ehr_course.errors import InputError
-from ehr_course.evaluation.fidelity import fidelity
+from ehr_course.evaluation.fidelity_held_out import fidelity_held_out
 from ehr_course.evaluation.measure import Measure
 from ehr_course.models.saved import load_checkpoint
 from ehr_course.records import PatientRecord, Visit
@@ -60,6 +60,19 @@ def test_a_cohort_that_copies_its_patients_must_not_be_given_away(cohorts):
         train=cohorts["train"], held_out=cohorts["held_out"], synthetic=cohorts["train"], seed=1
     )
     assert any("must not be given" in sentence for sentence in copied.limits)
+    first, copies, *_ = copied.headlines
+    assert first == "This cohort must not be given to anybody who may not see the real patients."
+    by_chance = copied.measures["training patients with a copy"].floor
+    assert copies == (
+        "The cohort copies training patients: 100% of its patients have exactly the visits of "
+        "one. Of training patients 100% have a copy in it; of held-out patients, whom the "
+        f"model never saw, {100 * by_chance:.2g}% have one by chance."
+    )
+    assert any("difference is 100% of what photocopies" in text for text in copied.headlines)
+    assert "nearness to training patients" in copied.measures
+    # Memory is not taken for quality.
+    said = [verdict(m) for m in of_kind(copied, "fidelity")]
+    assert Verdict.BETTER not in said
 
 
 def test_another_hospital_is_not_a_stand_in(cohorts):
@@ -69,7 +82,7 @@ def test_another_hospital_is_not_a_stand_in(cohorts):
 
 
 def test_the_report_holds_what_each_judgement_gives_by_itself(cohorts, halves):
-    alone = fidelity(cohorts["train"], cohorts["synthetic"], seed=1).measures
+    alone = fidelity_held_out(*cohorts.values(), seed=1).measures
     assert [m.to_json() for m in of_kind(halves, "fidelity")] == [m.to_json() for m in alone]
 
 
@@ -137,6 +150,20 @@ def test_both_files_say_the_same(tmp_path, cohorts):
     ]
     assert numbers == json.loads(json.dumps(report.to_json()))
     assert "Halves <of> one hospital" in text
+    # What matters first stands before every number of the page.
+    first, table = text.index("What matters first"), text.index("held out")
+    assert first < text.index(report.headlines[0]) < text.index(report.headlines[-1]) < table
+    assert "Against training patients" in text
+    (of_fidelity,) = (s for s in numbers["sections"] if s["key"] == "fidelity")
+    judged, remembers = of_fidelity["in_words"]
+    assert judged == (
+        "Judged by 600 held-out patients, whom the model never saw. The floor is what training "
+        "patients score in the place of the synthetic ones."
+    )
+    assert judged in text and remembers in text
+    assert all(
+        (m["against_training"] is None) == (m["better"] == "near") for m in of_fidelity["measures"]
+    )
     for section in numbers["sections"]:
         for measure in section["measures"]:
             assert measure["name"] in text
@@ -265,6 +292,18 @@ def test_a_folder_with_something_in_it_is_refused_before_the_work(tmp_path, coho
 )
 def test_numbers_have_three_digits_that_say_something(value, words):
     assert number_in_words(value) == words
+
+
+def test_without_held_out_patients_a_warning_says_what_that_hides(cohorts):
+    few = {name: cohort[:60] for name, cohort in cohorts.items()}
+    report = judge(**few | {"held_out": None})
+    assert report.warnings[0] == (
+        "There are no held-out patients. Fidelity compares the cohort with the patients that its "
+        "model learned from: one that copies them looks as good as they are, or better."
+    )
+    assert report.in_words == ()
+    left_out = {name for section in report.sections for name, _ in section.left_out}
+    assert {"training patients with a copy", "nearness to training patients"} <= left_out
 
 
 def test_the_seed_decides_and_only_the_seed(cohorts):

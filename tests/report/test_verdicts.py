@@ -6,10 +6,12 @@ import math
 
 import pytest
 
+from ehr_course.evaluation.chance_copies import WITH_A_COPY
+from ehr_course.evaluation.fidelity_memory import NEARER, Memory
 from ehr_course.evaluation.measure import Measure
 from ehr_course.report.verdicts import (
     ALWAYS,
-    MUST_NOT_BE_GIVEN,
+    MUST_NOT_BE_GIVEN_FIRST,
     Verdict,
     disclosure_in_words,
     limits_of_use,
@@ -104,14 +106,72 @@ MEMBERS_NONE = of("membership by distance", 0.5, 0.47, 0.53)
 def test_membership_by_the_model_is_said_of_the_model():
     told = of("membership by likelihood", 0.8, 0.75, 0.85)
     first, last = disclosure_in_words([COPIES_NONE, MEMBERS_NONE, told])
-    assert first.startswith("Whoever has the model can tell") and "0.80" in first
-    assert last == f"{MUST_NOT_BE_GIVEN}."
+    assert first == MUST_NOT_BE_GIVEN_FIRST
+    assert last.startswith("Whoever has the model can tell") and "0.80" in last
 
 
 def test_copies_among_long_records_alone_are_said_too():
     long = of("exact copies of long records", 0.2, 0.1, 0.3, floor=0.0, better="low")
-    first, _ = disclosure_in_words([COPIES_NONE, long, MEMBERS_NONE])
-    assert "20% of its patients with five codes or more" in first
+    _, said = disclosure_in_words([COPIES_NONE, long, MEMBERS_NONE])
+    assert "20% of its patients with five codes or more" in said
+
+
+COPIES = of("exact copies", 0.14, 0.12, 0.16, floor=0.08, better="low")
+
+
+def having(value, low, high, floor):
+    return of(WITH_A_COPY, value, low, high, floor=floor, better="low")
+
+
+def test_copies_are_said_with_what_chance_makes():
+    first, said = disclosure_in_words([COPIES, having(0.13, 0.1, 0.16, 0.04), MEMBERS_NONE])
+    assert first == MUST_NOT_BE_GIVEN_FIRST
+    assert said == (
+        "The cohort copies training patients: 14% of its patients have exactly the visits of one. "
+        "Of training patients 13% have a copy in it; of held-out patients, whom the model never "
+        "saw, 4% have one by chance."
+    )
+
+
+def test_copies_that_chance_makes_for_the_most_part_are_said_to_be_somewhat_more():
+    _, said = disclosure_in_words([COPIES, having(0.14, 0.117, 0.16, 0.095), MEMBERS_NONE])
+    assert said == (
+        "The cohort has somewhat more copies of training patients than chance makes: 14% of its "
+        "patients have exactly the visits of a training patient. Of training patients 14% have a "
+        "copy in it; of held-out patients, whom the model never saw, 9.5% have one by chance."
+    )
+
+
+def test_copies_that_chance_makes_are_no_memory():
+    measures = [COPIES, having(0.125, 0.09, 0.16, 0.12), MEMBERS_NONE]
+    first, said = disclosure_in_words(measures)
+    assert first.startswith("No sign was found")
+    assert said == (
+        "14% of its patients have exactly the visits of a training patient. Chance makes such "
+        "copies: of training patients 12% have one in it, and of held-out patients, whom the "
+        "model never saw, 12%."
+    )
+    assert limits_of_use({"privacy": measures}) == ALWAYS
+
+
+def test_copies_that_too_few_held_out_patients_do_not_explain_are_not_excused():
+    measures = [COPIES, having(0.02, 0.0, 0.06, 0.0), MEMBERS_NONE]
+    first, said, *_ = disclosure_in_words(measures)
+    assert first == MUST_NOT_BE_GIVEN_FIRST and said.startswith("The cohort copies training")
+    assert "exact copies" in limits_of_use({"privacy": measures})[3]
+
+
+def test_memory_in_the_distances_is_said_with_both_distances():
+    gap = of(NEARER, 0.05, 0.03, 0.07, floor=0.0, better="low")
+    photocopies = of(NEARER, 0.1, 0.08, 0.12, floor=0.0, better="low")
+    memory = Memory(0.33, 0.28, gap, photocopies, 1000)
+    first, said = disclosure_in_words([COPIES_NONE, MEMBERS_NONE, gap], memory=memory)
+    assert first == MUST_NOT_BE_GIVEN_FIRST
+    assert said == (
+        "The cohort remembers training patients: in the codes that stand together it is nearer to "
+        "them (0.28 bits) than to as many held-out patients (0.33 bits). The difference is 50% of "
+        "what photocopies of training patients would show."
+    )
 
 
 @pytest.mark.parametrize(
@@ -141,8 +201,8 @@ def test_patients_that_lie_apart_are_bad_and_give_nobody_away(measure):
     ],
 )
 def test_other_signs_than_copies_and_membership_are_named(measure):
-    first, last = disclosure_in_words([COPIES_NONE, MEMBERS_NONE, measure])
-    assert measure.name in first and last == f"{MUST_NOT_BE_GIVEN}."
+    first, said = disclosure_in_words([COPIES_NONE, MEMBERS_NONE, measure])
+    assert measure.name in said and first == MUST_NOT_BE_GIVEN_FIRST
     assert measure.name in limits_of_use({"privacy": [measure]})[3]
 
 
