@@ -81,7 +81,7 @@ def _judged(
     written = generate_patients(
         model, tokenizer, [Wanted(patient.age, patient.sex) for patient in patients], seed=seed
     )
-    known = CodeTokenizer(tokenizer.codes, unseen="skip")
+    known = tokenizer.skipping_unseen()
     return {
         "loss": _loss(model, patients, known, Corruption(p_empty=1.0)),
         "loss_repair": _loss(model, patients, known, Corruption()),

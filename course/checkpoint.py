@@ -147,7 +147,7 @@ def _losses(
     loaded: LoadedModel, patients: list[PatientRecord], corruption: Corruption
 ) -> tuple[float, float]:
     """The mean loss, and the mean loss when each row reads the next row's encoder input."""
-    tokenizer = CodeTokenizer(loaded.tokenizer.codes, unseen="skip")
+    tokenizer = loaded.tokenizer.skipping_unseen()
     dataset = RecordDataset(patients, tokenizer, corruption=corruption, seed=SEED)
     sums, count = np.zeros(2), 0
     for key in BatchPlan(dataset.lengths, 64, shuffle=False):

@@ -27,7 +27,6 @@ from ehr_course.models.prompt_bart import PromptBart
 from ehr_course.models.saved import LoadedModel, load_checkpoint
 from ehr_course.records import PatientRecord
 from ehr_course.sources.synthetic import make_cohort
-from ehr_course.tokenizers.codes import CodeTokenizer
 from ehr_course.training.config import TrainingConfig
 from ehr_course.training.trainer import Trainer
 
@@ -145,7 +144,7 @@ def _judged(
     choose: list[PatientRecord],
     test: list[PatientRecord],
 ) -> dict[str, float | int | None]:
-    tokenizer = CodeTokenizer(loaded.tokenizer.codes, unseen="skip")
+    tokenizer = loaded.tokenizer.skipping_unseen()
     data = {
         name: RecordDataset(part, tokenizer, corruption=Corruption(p_empty=1.0), seed=seed)
         for name, part in (("learn", learn), ("choose", choose), ("test", test))

@@ -5,25 +5,9 @@ from __future__ import annotations
 from typing import Protocol
 
 from ehr_course import icd9, icd10
+from ehr_course.code_rules import Chapter, Eligibility
 from ehr_course.code_system import CODE_SYSTEMS, CodeSystem, checked_system
-from ehr_course.icd9 import Eligibility
 from ehr_course.records import Sex
-
-
-class Chapter(Protocol):
-    """A chapter of either system: its number, its title, its first and its last category."""
-
-    @property
-    def number(self) -> int: ...  # noqa: D102
-
-    @property
-    def title(self) -> str: ...  # noqa: D102
-
-    @property
-    def first(self) -> str: ...  # noqa: D102
-
-    @property
-    def last(self) -> str: ...  # noqa: D102
 
 
 class CodeMeaning(Protocol):
@@ -38,6 +22,7 @@ class CodeMeaning(Protocol):
     def dotted(self, code: str) -> str: ...  # noqa: D102
     def written(self, token: str) -> str: ...  # noqa: D102
     def chapter(self, code: str) -> Chapter: ...  # noqa: D102
+    def in_chronic_category(self, code: str) -> bool: ...  # noqa: D102
     def title(self, code: str) -> str: ...  # noqa: D102
     def is_complete(self, code: str) -> bool: ...  # noqa: D102
     def parents(self, code: str) -> tuple[str, ...]: ...  # noqa: D102

@@ -69,8 +69,9 @@ class Visit:
             if not (isinstance(code, str) and code.isascii() and code.isalnum()) or (
                 code != code.upper()
             ):
+                icd = "icd9" if self.system == "ICD9CM" else "icd10"
                 raise ValueError(
-                    f"{code!r} is not an undotted code in upper case; use icd9.normalize first"
+                    f"{code!r} is not an undotted code in upper case; use {icd}.normalize first"
                 )
         if len(set(self.codes)) != len(self.codes):
             twice = next(code for code in self.codes if self.codes.count(code) > 1)

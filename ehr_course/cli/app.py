@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+from importlib import metadata
+from typing import Annotated
 
 import typer
 from typer.core import TyperGroup
@@ -79,8 +81,25 @@ app = typer.Typer(
 )
 
 
+def _say_version(wanted: bool) -> None:
+    """Print the version and end, where --version stands."""
+    if not wanted:
+        return
+    try:
+        version = metadata.version("ehr-course")
+    except metadata.PackageNotFoundError:
+        version = "of a clone that is not installed"
+    typer.echo(f"ehr-course {version}")
+    raise typer.Exit
+
+
+_VERSION = typer.Option(
+    "--version", callback=_say_version, is_eager=True, help="Print the version and exit."
+)
+
+
 @app.callback()
-def ehr_course() -> None:
+def ehr_course(version: Annotated[bool, _VERSION] = False) -> None:
     """Generative models of electronic health records, from raw tables to a report.
 
     \b

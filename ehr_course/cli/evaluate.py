@@ -22,12 +22,14 @@ from ehr_course.cli.run_record import (
     fingerprint_of_records,
 )
 from ehr_course.cli.settings import EvaluateSettings
+from ehr_course.code_system import SYSTEM_NAMES, CodeSystem
 from ehr_course.errors import InputError
 from ehr_course.models.prompt_bart import PromptBart
-from ehr_course.records import AnyRecord
+from ehr_course.records import AnyRecord, system_of
 from ehr_course.report import Comparison, Report, write_report
 from ehr_course.sources.any_cohort import load_cohort, read_code_map, takes
 from ehr_course.sources.cohort import Cohort
+from ehr_course.sources.system_choice import OPTION_NAMES, system_named
 from ehr_course.tokenizers.codes import CodeTokenizer
 
 _ONE = "synthetic"
@@ -64,6 +66,7 @@ def evaluate(
         loaded = _load(paths, settings)
         prepared = open_prepared(settings.real, wanted=RECORDS)
         split = prepared.split()
+        _check_systems(loaded, paths, system_of(split.train))
         if not split.test:
             raise InputError(
                 prepared.folder,
@@ -158,8 +161,27 @@ def _load(paths: Mapping[str, str], settings: EvaluateSettings) -> dict[str, Coh
             # A generator may write few different codes; the account says what is noticed.
             zeros_lost_ok=True,
             code_map=of_this["code map"],
+            system=system_named(settings.codes),
+            map_to=system_named(settings.map_to),
         )
     return loaded
+
+
+def _check_systems(
+    loaded: Mapping[str, Cohort], paths: Mapping[str, str], of_real: CodeSystem
+) -> None:
+    """Refuse to compare codes of one system with codes of the other."""
+    for name, cohort in loaded.items():
+        system = system_of(cohort.records)
+        if system != of_real:
+            raise InputError(
+                paths[name],
+                "",
+                f"its codes are {SYSTEM_NAMES[system]}, and those of the real patients are "
+                f"{SYSTEM_NAMES[of_real]}: the same letters and digits mean other diseases",
+                f"Translate them with --map {OPTION_NAMES[of_real]}, or prepare the real patients "
+                f"with --map {OPTION_NAMES[system]}.",
+            )
 
 
 def _open_model(path: str, train: str, real: str) -> tuple[PromptBart, CodeTokenizer]:
@@ -172,7 +194,7 @@ def _open_model(path: str, train: str, real: str) -> tuple[PromptBart, CodeToken
             "Name the folder that it was trained on, or leave --model out.",
         )
     # Held-out patients can have codes that the training part lacks.
-    return loaded.model, CodeTokenizer(loaded.tokenizer.codes, unseen="skip")
+    return loaded.model, loaded.tokenizer.skipping_unseen()
 
 
 def _account(loaded: Mapping[str, Cohort], several: bool) -> str:
@@ -186,10 +208,10 @@ def _said(report: Report | Comparison) -> list[str]:
     """What the terminal says of a report: what matters first, then notes, then what is missing."""
     if not isinstance(report, Comparison):
         notes = [f"Note: {text}" for text in report.warnings]
-        return [*report.headlines, *notes, *report.left_out]
+        return [*report.headlines, *report.in_words, *notes, *report.left_out]
     lines = [f"{name}: {' '.join(of.headlines)}" for name, of in report.reports.items()]
     lines += [f"Note: {text}" for text in report.notes]
-    for attribute, sign in (("warnings", "Note: "), ("left_out", "")):
+    for attribute, sign in (("in_words", ""), ("warnings", "Note: "), ("left_out", "")):
         lines += [f"{sign}{text}" for text in report.of_all(attribute)]
         lines += [
             f"{sign}{name}: {text}"

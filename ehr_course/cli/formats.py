@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from ehr_course.cli.options import Format
-from ehr_course.records import PatientRecord, Visit
+from ehr_course.records import PatientRecord, Visit, system_of
 from ehr_course.sources.any_cohort import PARQUET_FILE
 from ehr_course.sources.meds import write_meds
 from ehr_course.sources.synthetic import write_mimic3
@@ -52,7 +52,7 @@ def with_invented_dates(records: Sequence[PatientRecord], *, seed: int) -> list[
         for place, visit in enumerate(record.visits):
             n_visits += 1
             admitted = _FIRST_DAY + timedelta(days=day + DAYS_BETWEEN_VISITS * place)
-            visits.append(Visit(visit.codes, admitted, n_visits))
+            visits.append(Visit(visit.codes, admitted, n_visits, visit.system))
         dated.append(PatientRecord(number, record.sex, record.age, tuple(visits)))
     return dated
 
@@ -79,7 +79,11 @@ def _write_parquet(records: Sequence[PatientRecord], folder: Path, seed: int) ->
         for visit_number, visit in enumerate(record.visits, start=1)
         for seq_num, code in enumerate(visit.codes, start=1)
     ]
-    pl.DataFrame(rows, schema=_TABLE, orient="row").write_parquet(folder / PARQUET_FILE)
+    table = pl.DataFrame(rows, schema=_TABLE, orient="row")
+    # Codes that are no ICD-9-CM say so, for many have the shape of both.
+    if system_of(records) == "ICD10CM":
+        table = table.with_columns(icd_version=pl.lit(10, pl.Int64))
+    table.write_parquet(folder / PARQUET_FILE)
 
 
 _WRITERS: dict[str, Callable[[Sequence[PatientRecord], Path, int], object]] = {

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ehr_course.cli.formats import with_invented_dates, write_formats
+from ehr_course.cli.options import Format
 from ehr_course.cli.output import result_folder, say
 from ehr_course.cli.result_folders import (
     DEMOGRAPHICS,
@@ -15,6 +16,8 @@ from ehr_course.cli.result_folders import (
 )
 from ehr_course.cli.run_record import RUN, RunRecord, check_inputs, fingerprint_of_files
 from ehr_course.cli.settings import GenerateSettings
+from ehr_course.code_system import SYSTEM_NAMES
+from ehr_course.errors import InputError
 from ehr_course.generation.eligible import EligibleOnly
 from ehr_course.generation.patients import generate_patients, wanted_like
 from ehr_course.generation.sampling import Sampling
@@ -47,6 +50,14 @@ def generate(
     run = Path(settings.run)
     with result_folder(out, overwrite=overwrite, inputs=[run]) as unfinished:
         loaded, _ = open_run(run, wanted=PromptBart)
+        if loaded.tokenizer.system != "ICD9CM" and Format.MIMIC3 in settings.formats:
+            raise InputError(
+                run,
+                "",
+                f"this model writes {SYSTEM_NAMES[loaded.tokenizer.system]}, and the tables of "
+                "MIMIC-III hold ICD-9-CM alone",
+                "Leave --format mimic3 out; take meds or parquet.",
+            )
         inputs = {"model": fingerprint_of_model(run)}
         pool = read_demographics(run / DEMOGRAPHICS)
         inputs["demographics"] = fingerprint_of_files(run / DEMOGRAPHICS)

@@ -11,8 +11,10 @@ from ehr_course.cli.cohort_names import name_cohorts
 from ehr_course.cli.options import (
     MOST_PATIENTS,
     CodeMap,
+    Codes,
     Columns,
     Format,
+    MapTo,
     NoteColumn,
     OnMalformed,
     OutFolder,
@@ -66,7 +68,8 @@ def generate(
 
     meds is a MEDS dataset, mimic3 the tables of MIMIC-III, parquet one table
     with a row for each code: subject_id, sex, age (years at the first visit),
-    visit and seq_num (both from 1), code (ICD-9-CM without its dot).
+    visit and seq_num (both from 1), code (ICD-9-CM without its dot; where it
+    is ICD-10-CM, icd_version is 10).
     All dates are invented: the first visit is between 2100 and 2149, each
     next one 180 days later.
     """
@@ -102,6 +105,8 @@ def evaluate(
     columns: Columns = None,
     malformed: OnMalformed = "raise",
     code_map: CodeMap = None,
+    codes: Codes = None,
+    map_to: MapTo = None,
     model: Annotated[
         list[str] | None,
         typer.Option(
@@ -142,6 +147,8 @@ def evaluate(
         columns=None if columns is None else parse_columns(columns),
         malformed=malformed,
         code_map=code_map,
+        codes=codes,
+        map_to=map_to,
         model=models,
         limit=limit,
         title=title,

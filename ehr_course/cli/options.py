@@ -53,15 +53,31 @@ Columns = Annotated[
     typer.Option(
         metavar="WHAT=NAME,...",
         help="Columns of a .csv or .parquet file with a row for each code: patient, visit, code, "
-        "and perhaps age, sex, time, sequence.",
+        "and perhaps age, sex, time, sequence, version (of ICD).",
     ),
 ]
 CodeMap = Annotated[
     str | None,
     typer.Option(
         metavar="FILE",
-        help="A .csv file with the columns 'from' and 'to': ICD-9-CM codes for codes of another "
-        "vocabulary.",
+        help="A .csv file with the columns 'from' and 'to': ICD-9-CM or ICD-10-CM codes for "
+        "codes of another vocabulary.",
+    ),
+]
+Codes = Annotated[
+    Literal["icd9", "icd10"] | None,
+    typer.Option(
+        help="Take the diagnoses that are coded in this system alone; the others are dropped and "
+        "counted.",
+    ),
+]
+MapTo = Annotated[
+    Literal["icd9", "icd10"] | None,
+    typer.Option(
+        "--map",
+        help="Translate diagnoses of the other system into this one, by the General Equivalence "
+        "Mappings; the report says how well they agree. Data in both are translated to icd9 where "
+        "neither --codes nor --map is given.",
     ),
 ]
 OnMalformed = Annotated[

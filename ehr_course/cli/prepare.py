@@ -26,6 +26,7 @@ from ehr_course.sources.meds import write_meds
 from ehr_course.sources.notes import NoteSplit, read_notes, split_notes
 from ehr_course.sources.splits import split_by_patient
 from ehr_course.sources.synthetic import make_cohort, make_notes
+from ehr_course.sources.system_choice import system_named
 from ehr_course.tokenizers.codes import CodeTokenizer
 from ehr_course.tokenizers.notes import NoteTokenizer
 from ehr_course.tokenizers.words import WordTokenizer
@@ -64,6 +65,15 @@ def prepare(
     if settings.data is None and (settings.columns is not None or settings.code_map is not None):
         raise InputError(
             "prepare", "--columns and --code-map", "no data are named", "Give --data too."
+        )
+    if settings.notes is not None and settings.codes is not None:
+        raise InputError("prepare", "--codes", "notes have no codes", "Leave it out.")
+    if settings.data is None and settings.map_to is not None:
+        raise InputError(
+            "prepare",
+            "--map",
+            "no data are named",
+            "Give --data too; the embedded hospital is coded as --codes says.",
         )
     if settings.data is None and (settings.whole_patients or settings.zeros_lost_ok):
         raise InputError(
@@ -129,13 +139,20 @@ def _write_records(
         "dropped": _dropped(report),
         "shortened": _shortened(report),
     }
+    # Of ICD-9-CM alone the record is what it was before there were two systems.
+    if tokenizer.system != "ICD9CM":
+        result["system"] = tokenizer.system
+    if report is not None and report.translated is not None:
+        result["translated"] = report.translated.as_json()
     return inputs, result, report
 
 
 def _records(settings: PrepareSettings) -> tuple[list[PatientRecord], LoadReport | None]:
     if settings.data is None:
         hospital = settings.hospital
-        return make_cohort(settings.patients, seed=settings.seed, hospital=hospital), None
+        system = system_named(settings.codes) or "ICD9CM"
+        patients = settings.patients
+        return make_cohort(patients, seed=settings.seed, hospital=hospital, system=system), None
     cohort = load_cohort(
         settings.data,
         columns=settings.columns,
@@ -143,6 +160,8 @@ def _records(settings: PrepareSettings) -> tuple[list[PatientRecord], LoadReport
         whole_patients=settings.whole_patients,
         zeros_lost_ok=settings.zeros_lost_ok,
         code_map=None if settings.code_map is None else read_code_map(settings.code_map),
+        system=system_named(settings.codes),
+        map_to=system_named(settings.map_to),
     )
     _check_can_be_learned(settings.data, cohort.records)
     return list(cohort.records), cohort.report

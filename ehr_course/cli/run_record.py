@@ -209,7 +209,11 @@ def fingerprint_of_records(*cohorts: Iterable[PatientRecord]) -> str:
     digest = hashlib.sha256()
     for records in cohorts:
         for record in records:
-            visits = ";".join(" ".join(visit.codes) for visit in record.visits)
+            # ICD-9-CM is not named, so that what was written before there were two systems fits.
+            visits = ";".join(
+                " ".join(visit.codes if visit.system == "ICD9CM" else (visit.system, *visit.codes))
+                for visit in record.visits
+            )
             digest.update(f"{record.subject_id},{record.sex},{record.age}:{visits}\n".encode())
         digest.update(b"--\n")
     return digest.hexdigest()[:16]

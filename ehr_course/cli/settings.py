@@ -15,6 +15,8 @@ from ehr_course.errors import InputError
 Count = Annotated[int, Field(ge=1)]
 CountOrZero = Annotated[int, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
+SystemOption = Literal["icd9", "icd10"] | None
+"""A code system as an option names it."""
 
 
 class Settings(BaseModel):
@@ -32,7 +34,11 @@ class PrepareSettings(Settings):
         data: folder of MIMIC-III, MIMIC-IV, MEDS, OMOP or Synthea, a table with a row for each
             code, or None for the embedded hospital.
         columns: of such a table: which column says what.
-        code_map: a .csv file with ICD-9-CM codes for those of the data, or None.
+        code_map: a .csv file with ICD-9-CM or ICD-10-CM codes for those of the data, or None.
+        codes: "icd9" or "icd10": the system whose diagnoses are taken, or None; of the embedded
+            hospital, the one that it is coded in.
+        map_to: "icd9" or "icd10": the system into which the others are translated, or None. Where
+            both are None, see ``choose_systems``.
         notes: file with notes and summaries, "embedded", or None for patient records.
         patients: how many patients the embedded hospital has.
         hospital: "general" or "heart".
@@ -50,6 +56,8 @@ class PrepareSettings(Settings):
     data: str | None = None
     columns: dict[str, str] | None = None
     code_map: str | None = None
+    codes: SystemOption = None
+    map_to: SystemOption = None
     notes: str | None = None
     patients: Count = 5_000
     hospital: Literal["general", "heart"] = "general"
@@ -144,7 +152,9 @@ class EvaluateSettings(Settings):
             several of them by their names.
         columns: of a .csv or .parquet file: which of them says what.
         malformed: "raise" or "drop".
-        code_map: a .csv file with ICD-9-CM codes for those of the synthetic cohort, or None.
+        code_map: a .csv file with ICD-9-CM or ICD-10-CM codes for those of the synthetic cohort,
+            or None.
+        codes, map_to: of the synthetic cohorts, as in PrepareSettings.
         model: the folder that ``train`` wrote, or None; of several cohorts by the name of the
             cohort that it wrote.
         limit: at most so many patients of each cohort, or None for all.
@@ -156,6 +166,8 @@ class EvaluateSettings(Settings):
     columns: dict[str, str] | None = None
     malformed: Literal["raise", "drop"] = "raise"
     code_map: str | None = None
+    codes: SystemOption = None
+    map_to: SystemOption = None
     model: str | dict[str, str] | None = None
     limit: Annotated[int, Field(ge=2)] | None = None
     title: str = "Synthetic patients beside real ones"

@@ -10,7 +10,9 @@ from ehr_course.cli.options import (
     MOST_PATIENTS,
     PROFILES,
     CodeMap,
+    Codes,
     Columns,
+    MapTo,
     NoteColumn,
     OnMalformed,
     OutFolder,
@@ -43,6 +45,8 @@ def prepare(
     ] = None,
     columns: Columns = None,
     code_map: CodeMap = None,
+    codes: Codes = None,
+    map_to: MapTo = None,
     notes: Annotated[
         str | None,
         typer.Option(
@@ -66,8 +70,8 @@ def prepare(
         bool,
         typer.Option(
             "--whole-patients",
-            help="Leave out patients of whom some admissions are dropped, as those that are coded "
-            "in ICD-10. Without it they are kept with the others, and counted.",
+            help="Leave out patients of whom some admissions are dropped, as those that --codes "
+            "leaves out. Without it they are kept with the others, and counted.",
         ),
     ] = False,
     zeros_lost_ok: Annotated[
@@ -113,6 +117,7 @@ def prepare(
     Examples:
       ehr-course prepare --out prepared
       ehr-course prepare --data mimic-iii/ --malformed drop --out prepared
+      ehr-course prepare --data mimic-iv/ --map icd10 --out prepared
       ehr-course prepare --notes discharge.csv --out prepared-notes
 
     The folder holds the three parts in the open format MEDS, the tokenizer of
@@ -125,6 +130,8 @@ def prepare(
         data=data,
         columns=None if columns is None else parse_columns(columns),
         code_map=code_map,
+        codes=codes,
+        map_to=map_to,
         notes=notes,
         patients=patients,
         hospital=hospital,

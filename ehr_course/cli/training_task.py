@@ -20,6 +20,7 @@ from ehr_course.cli.result_folders import (
 )
 from ehr_course.cli.run_record import fingerprint_of_notes, fingerprint_of_records
 from ehr_course.cli.settings import TrainSettings
+from ehr_course.code_system import SYSTEM_NAMES, CodeSystem
 from ehr_course.errors import InputError
 from ehr_course.models.pointer_generator import PointerGenerator, PointerGeneratorConfig
 from ehr_course.models.prefix_tuning import PrefixConfig, PrefixTuned
@@ -27,7 +28,7 @@ from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.models.prompt_bart_config import HISTORY
 from ehr_course.models.saved import Tokenizer
 from ehr_course.records import PatientRecord
-from ehr_course.tokenizers.codes import CodeTokenizer
+from ehr_course.sources.system_choice import OPTION_NAMES
 
 P_EMPTY = 0.5
 """How often the encoder gets an empty record, which teaches the model to write one from age and
@@ -113,11 +114,12 @@ def _records(settings: TrainSettings, prepared: Prepared) -> TrainingTask:
                 "Name the run of its base; a second prefix takes the place of the first.",
             )
         tokenizer = loaded.tokenizer
+        _check_systems(prepared, settings.adapt, tokenizer.system)
         config = PrefixConfig(n_tokens=settings.prefix)
         model = PrefixTuned(loaded.model, config, seed=settings.seed)
         fingerprints["base"] = fingerprint_of_model(Path(settings.adapt))
     # Records of another part, or of another hospital, can have codes that the model lacks.
-    lenient = CodeTokenizer(tokenizer.codes, unseen="skip")
+    lenient = tokenizer.skipping_unseen()
 
     def dataset(records: list[PatientRecord]) -> RecordDataset:
         return RecordDataset(
@@ -138,6 +140,20 @@ def _records(settings: TrainSettings, prepared: Prepared) -> TrainingTask:
         split.train,
         lenient.unseen_codes(split.train).total(),
     )
+
+
+def _check_systems(prepared: Prepared, run: str, of_model: CodeSystem) -> None:
+    """Refuse patients who are coded in the other system than those that a model learned from."""
+    system = prepared.tokenizer().system
+    if system != of_model:
+        raise InputError(
+            prepared.folder,
+            "",
+            f"its codes are {SYSTEM_NAMES[system]}, and those of the model in {run} are "
+            f"{SYSTEM_NAMES[of_model]}",
+            f"Prepare the data with --map {OPTION_NAMES[of_model]}, or train a new model: leave "
+            "--adapt out.",
+        )
 
 
 def _notes(settings: TrainSettings, prepared: Prepared) -> TrainingTask:

@@ -9,10 +9,11 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from ehr_course import icd9
 from ehr_course.batches.collate import SEXES
 from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.datasets import RecordDataset
+from ehr_course.code_meaning import code_meaning
+from ehr_course.code_system import CodeSystem
 from ehr_course.errors import InputError
 from ehr_course.generation.search_model import evaluating
 from ehr_course.losses import NOT_SCORED
@@ -72,6 +73,7 @@ class AttentionMap:
         column_names: the same for the columns.
         writes: the token that each row is about to write, or "" where it writes none; empty for
             an encoder.
+        system: the code system that the codes belong to.
     """
 
     kind: Kind
@@ -81,6 +83,7 @@ class AttentionMap:
     row_names: tuple[str, ...]
     column_names: tuple[str, ...]
     writes: tuple[str, ...] = ()
+    system: CodeSystem = "ICD9CM"
 
     @property
     def row_labels(self) -> tuple[str, ...]:
@@ -145,7 +148,7 @@ def record_attention(
             "x_cat": sexes,
         },
     )
-    labels = [icd9.written(token) for token in tokenizer.tokens(ids)]
+    labels = _written(tokenizer, ids)
     names = [
         label if visit is None else f"{label} of visit {visit}"
         for label, visit in zip(labels, visit_of, strict=True)
@@ -162,6 +165,7 @@ def record_attention(
             *((*row_prompts, *rows[0]), (*column_prompts, *columns[0])),
             *((*row_prompts, *rows[1]), (*column_prompts, *columns[1])),
             writes=(*[""] * len(row_prompts), *labels) if kind != "encoder" else (),
+            system=tokenizer.system,
         )
 
     encoder_side, decoder_side = (labels, names), (decoded, decoded_names)
@@ -170,6 +174,12 @@ def record_attention(
         "decoder": made("decoder", decoder_side, decoder_side),
         "cross": made("cross", decoder_side, encoder_side),
     }
+
+
+def _written(tokenizer: CodeTokenizer, ids: Sequence[int]) -> list[str]:
+    """The tokens, codes with their dots."""
+    written = code_meaning(tokenizer.system).written
+    return [written(token) for token in tokenizer.tokens(ids)]
 
 
 def visits_shown(tokenizer: CodeTokenizer, record: PatientRecord, *, most_tokens: int = 60) -> int:
@@ -285,7 +295,7 @@ def prefix_attention(
     made = []
     for row, (record, length) in enumerate(zip(dataset.records, lengths, strict=True)):
         ids = batch["decoder_input_ids"][row, :length].tolist()
-        tokens = tuple(icd9.written(token) for token in tokenizer.tokens(ids))
+        tokens = tuple(_written(tokenizer, ids))
         shares = to_prefix[row, :, :, n_prompts : n_prompts + length]
         made.append(PrefixAttention(record.age, record.sex, tokens, shares, n_prefix, n_prompts))
     return made

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import csr_array
 
-from ehr_course import icd9
+from ehr_course.code_meaning import code_meaning
 from ehr_course.errors import InputError
 from ehr_course.evaluation.code_table import CodeTable
 
@@ -80,15 +80,16 @@ def recurrent(table: CodeTable) -> tuple[np.ndarray, np.ndarray]:
 
 
 def chronic_categories(table: CodeTable) -> CodeTable:
-    """The same patients with their chronic three-digit categories in place of codes.
+    """The same patients with their chronic three-character categories in place of codes.
 
     A later visit may name the same disease by another code, such as 250.00 and 250.60 for
     diabetes; by its category it is recognised. Codes without a chronic category are left out,
-    and so is all that is no ICD-9-CM code.
+    and so is all that is no code of their system.
 
     Returns:
         a table with a column for each chronic category, sorted; with no column where nobody has
-        a chronic code. See icd9.in_chronic_category for which categories are chronic.
+        a chronic code. See icd9.in_chronic_category and its namesake of icd10 for which
+        categories are chronic.
 
     >>> from ehr_course.evaluation.code_table import code_tables
     >>> from ehr_course.records import PatientRecord, Visit
@@ -99,12 +100,13 @@ def chronic_categories(table: CodeTable) -> CodeTable:
     >>> chronic_categories(table).visits.toarray().astype(int).tolist()
     [[1, 0], [1, 1]]
     """
+    meaning = code_meaning(table.system)
     kept = [
         number
         for number, code in enumerate(table.codes)
-        if icd9.is_code(code) and icd9.in_chronic_category(code)
+        if meaning.is_code(code) and meaning.in_chronic_category(code)
     ]
-    of = [icd9.category(table.codes[number]) for number in kept]
+    of = [meaning.category(table.codes[number]) for number in kept]
     categories = tuple(sorted(set(of)))
     column = [categories.index(category) for category in of]
     ones = np.ones(len(kept), dtype=np.float32)
@@ -114,7 +116,9 @@ def chronic_categories(table: CodeTable) -> CodeTable:
     )
     for matrix in (patients, visits):
         matrix.data[:] = 1.0
-    return CodeTable(categories, patients, visits, table.owner, table.ages, table.sexes)
+    return CodeTable(
+        categories, patients, visits, table.owner, table.ages, table.sexes, table.system
+    )
 
 
 def sum_over_visits(table: CodeTable) -> csr_array:

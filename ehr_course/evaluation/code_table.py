@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_array
 
+from ehr_course.code_system import SYSTEM_NAMES, CodeSystem
 from ehr_course.errors import InputError
-from ehr_course.records import AnyRecord
+from ehr_course.records import AnyRecord, system_of
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class CodeTable:
         ages: int64 (patients,): completed years at the first visit; None where the age of a
             patient is not known.
         sexes: str (patients,): "F" or "M"; None where the sex of a patient is not known.
+        system: the code system that the codes belong to.
     """
 
     codes: tuple[str, ...]
@@ -33,6 +35,7 @@ class CodeTable:
     owner: np.ndarray
     ages: np.ndarray | None
     sexes: np.ndarray | None
+    system: CodeSystem = "ICD9CM"
 
     def __len__(self) -> int:
         return self.patients.shape[0]
@@ -50,6 +53,7 @@ class CodeTable:
             owner,
             None if self.ages is None else self.ages[rows],
             None if self.sexes is None else self.sexes[rows],
+            self.system,
         )
 
 
@@ -64,7 +68,7 @@ def code_tables(
             left out.
 
     Raises:
-        InputError: if a cohort has no patients.
+        InputError: if a cohort has no patients, or not all visits are coded in one system.
 
     >>> from ehr_course.records import PatientRecord, Visit
     >>> one = [PatientRecord(1, "F", 50, (Visit(("4280", "4019")), Visit(("4280",))))]
@@ -81,6 +85,7 @@ def code_tables(
             raise InputError(
                 f"cohort {number}", "", "it has no patients", "Give at least one patient."
             )
+    system = _system_of_all(cohorts)
     codes = sorted(
         {
             code
@@ -91,11 +96,29 @@ def code_tables(
         }
     )
     column = {code: number for number, code in enumerate(codes)}
-    return tuple(_table(cohort, tuple(codes), column) for cohort in cohorts)
+    return tuple(_table(cohort, tuple(codes), column, system) for cohort in cohorts)
+
+
+def _system_of_all(cohorts: Sequence[Sequence[AnyRecord]]) -> CodeSystem:
+    systems = [system_of(cohort) for cohort in cohorts]
+    for number, system in enumerate(systems):
+        if system != systems[0]:
+            raise InputError(
+                f"cohort {number}",
+                "",
+                f"it is coded in {SYSTEM_NAMES[system]}, and cohort 0 in "
+                f"{SYSTEM_NAMES[systems[0]]}: the same text means another disease there",
+                "Compare cohorts of one system: translate one of them with "
+                "ehr-course prepare --map.",
+            )
+    return systems[0]
 
 
 def _table(
-    cohort: Sequence[AnyRecord], codes: tuple[str, ...], column: dict[str, int]
+    cohort: Sequence[AnyRecord],
+    codes: tuple[str, ...],
+    column: dict[str, int],
+    system: CodeSystem,
 ) -> CodeTable:
     visits = [visit for record in cohort for visit in record.visits]
     owner = np.repeat(np.arange(len(cohort)), [len(record.visits) for record in cohort])
@@ -111,6 +134,7 @@ def _table(
         owner,
         _known([record.age for record in cohort]),
         _known([record.sex for record in cohort]),
+        system,
     )
 
 

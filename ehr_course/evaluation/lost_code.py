@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -17,9 +17,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from ehr_course.code_system import CodeSystem
 from ehr_course.errors import InputError
 from ehr_course.models.demographic_heads import AGE_BRACKETS
-from ehr_course.records import MAX_AGE, PatientRecord, Sex
+from ehr_course.records import MAX_AGE, PatientRecord, Sex, system_of
 
 SUGGESTIONS = 10
 """How many codes a guesser may name."""
@@ -36,12 +37,14 @@ class Case:
         sex: "F" or "M".
         others: the codes that are left, each once, sorted.
         lost: the code to guess.
+        system: the code system that the codes belong to.
     """
 
     age: int
     sex: Sex
     others: tuple[str, ...]
     lost: str
+    system: CodeSystem = field(default="ICD9CM", repr=False)
 
 
 def lose_one(records: Sequence[PatientRecord], *, seed: int | Sequence[int]) -> list[Case]:
@@ -55,12 +58,12 @@ def lose_one(records: Sequence[PatientRecord], *, seed: int | Sequence[int]) -> 
     >>> lose_one([PatientRecord(1, "F", 64, (Visit(("4280", "4019")),))], seed=0)
     [Case(age=64, sex='F', others=('4019',), lost='4280')]
     """
-    rng = np.random.default_rng(seed)
+    rng, system = np.random.default_rng(seed), system_of(records)
     cases = []
     for record in records:
         codes = sorted(set(record.codes))
         lost = codes.pop(rng.integers(len(codes)))
-        cases.append(Case(record.age, record.sex, tuple(codes), lost))
+        cases.append(Case(record.age, record.sex, tuple(codes), lost, system))
     return cases
 
 

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from ehr_course import icd9
 from ehr_course.batches.collate import SEXES
 from ehr_course.batches.corruption import EMPTY_RECORD
+from ehr_course.code_meaning import code_meaning
+from ehr_course.code_rules import OLDEST
+from ehr_course.code_system import CodeSystem
 from ehr_course.errors import InputError
 from ehr_course.generation.search_model import evaluating
-from ehr_course.icd9.eligibility import OLDEST
 from ehr_course.records import MAX_AGE, Sex
 from ehr_course.tokenizers.codes import CodeTokenizer
 
@@ -59,6 +60,7 @@ class NextCodes:
         codes: the vocabulary.
         probabilities: float array of shape (codes,); what is missing to 1 went to special tokens.
         other_sex: the same for a patient of the same age and the other sex.
+        system: the code system that the codes belong to.
     """
 
     age: int
@@ -66,6 +68,7 @@ class NextCodes:
     codes: tuple[str, ...]
     probabilities: np.ndarray
     other_sex: np.ndarray
+    system: CodeSystem = "ICD9CM"
 
     def most_probable(self, most: int) -> list[int]:
         """The places of the codes with the greatest probabilities, greatest first."""
@@ -73,7 +76,7 @@ class NextCodes:
 
     def ruled_out(self, place: int) -> str:
         """Who alone can have a code that this patient cannot, or "" where they can."""
-        return ruled_out(self.codes[place], age=self.age, sex=self.sex)
+        return ruled_out(self.codes[place], age=self.age, sex=self.sex, system=self.system)
 
     @property
     def ruled_out_share(self) -> float:
@@ -99,24 +102,29 @@ def next_codes(model: Any, tokenizer: CodeTokenizer, *, age: int, sex: Sex) -> N
         )
     n_special = len(tokenizer) - len(tokenizer.codes)
     of_both = next_token_probabilities(model, tokenizer, [(age, sex), (age, _other(sex))])
-    return NextCodes(age, sex, tokenizer.codes, *of_both[:, n_special:])
+    return NextCodes(age, sex, tokenizer.codes, *of_both[:, n_special:], system=tokenizer.system)
 
 
 def _other(sex: Sex) -> Sex:
     return "M" if sex == "F" else "F"
 
 
-def ruled_out(code: str, *, age: int, sex: Sex) -> str:
+def ruled_out(code: str, *, age: int, sex: Sex, system: CodeSystem = "ICD9CM") -> str:
     """Who alone can have a code that a patient of this age and sex cannot, or "" where they can.
+
+    A code without a rule, and text that is no code of this system, anybody can have.
 
     >>> ruled_out("650", age=34, sex="M"), ruled_out("V3001", age=34, sex="M")
     ('females only', 'age 0 only')
     >>> ruled_out("650", age=34, sex="F")
     ''
+    >>> ruled_out("O80", age=34, sex="M", system="ICD10CM")
+    'females only'
     """
-    if not icd9.is_code(code) or icd9.why_impossible(code, age=age, sex=sex) is None:
+    of = code_meaning(system)
+    if not of.is_code(code) or of.why_impossible(code, age=age, sex=sex) is None:
         return ""
-    who = icd9.who_can_have(code)
+    who = of.who_can_have(code)
     if who.sex not in (None, sex):
         return "females only" if who.sex == "F" else "males only"
     if who.min_age == who.max_age:

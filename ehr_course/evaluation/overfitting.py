@@ -96,7 +96,7 @@ def overfitting(
     Raises:
         InputError: if there are no patients, or none of their codes is known.
     """
-    known = CodeTokenizer(tokenizer.codes, unseen="skip")
+    known = tokenizer.skipping_unseen()
     table = unigram_nats(known, train)
     perplexities = []
     for name, cohort in (("held_out", held_out), ("train", train)):

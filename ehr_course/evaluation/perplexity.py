@@ -164,7 +164,7 @@ def _meaning(kind: str, unit: str) -> str:
 
 def unigram_nats(tokenizer: CodeTokenizer, train: Sequence[PatientRecord]) -> np.ndarray:
     """What each token costs by frequency: float64 (vocabulary,); 0 for what is not counted."""
-    known = CodeTokenizer(tokenizer.codes, unseen="skip")
+    known = tokenizer.skipping_unseen()
     ids = np.concatenate([np.array(known.encode(record)) for record in train])
     counts = np.bincount(ids, minlength=len(tokenizer)) + 1.0
     counted = np.arange(len(tokenizer)) >= FIRST_CODE

@@ -1,8 +1,9 @@
 """Could these patients have these codes? Age and sex rule some of them out.
 
-The rules are those of ``icd9.why_impossible``, held against the age at the *first* visit, which is
-the age that a record has. At a later visit a patient may be some years older, so of real patients
-a small share can come out as impossible: hold a share against that of real patients.
+The rules are those of ``icd9.why_impossible`` or ``icd10.why_impossible``, held against the age at
+the *first* visit, which is the age that a record has. At a later visit a patient may be some years
+older, so of real patients a small share can come out as impossible: hold a share against that of
+real patients.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import binomtest
 
-from ehr_course import icd9
+from ehr_course.code_meaning import code_meaning
+from ehr_course.code_system import CodeSystem
 from ehr_course.errors import InputError
 from ehr_course.evaluation.code_table import CodeTable, code_tables, unknown_in
 from ehr_course.evaluation.measure import (
@@ -30,14 +32,18 @@ from ehr_course.evaluation.measure import (
     share_interval,
     too_few,
 )
-from ehr_course.records import MAX_AGE, AnyRecord, PatientRecord, Sex
+from ehr_course.records import MAX_AGE, AnyRecord, PatientRecord, Sex, system_of
 
 Visits = Iterable[Iterable[str]]
 """One patient's codes, visit by visit, as CodeTokenizer.decode returns them."""
 
 
 def impossible_share(
-    patients: Sequence[Visits], ages: Sequence[float], sexes: Sequence[Sex]
+    patients: Sequence[Visits],
+    ages: Sequence[float],
+    sexes: Sequence[Sex],
+    *,
+    system: CodeSystem = "ICD9CM",
 ) -> float:
     """The share of all codes that their patient's age or sex rules out.
 
@@ -45,31 +51,38 @@ def impossible_share(
         patients: the visits of each patient.
         ages: the age of each patient at the first visit, in years.
         sexes: "F" or "M" for each patient.
+        system: the code system that the codes belong to.
 
     Returns:
         0 to 1; ``nan`` when there is no code at all. A code without a rule counts as
-        possible, and so does one that is no ICD-9-CM code.
+        possible, and so does one that is no code of the system.
 
     >>> impossible_share([[["650", "4019"]], [["650"]]], [30, 30], ["F", "M"])
     0.3333333333333333
     """
+    of = code_meaning(system)
     impossible, codes = 0, 0
     for visits, age, sex in zip(patients, ages, sexes, strict=True):
         for visit in visits:
             for code in visit:
                 codes += 1
-                impossible += icd9.is_code(code) and (
-                    icd9.why_impossible(code, age=int(age), sex=sex) is not None
+                impossible += of.is_code(code) and (
+                    of.why_impossible(code, age=int(age), sex=sex) is not None
                 )
     return impossible / codes if codes else float("nan")
 
 
 def impossible_share_of(records: Sequence[PatientRecord]) -> float:
-    """The same share for patient records, each with its own age and sex."""
+    """The same share for patient records, each with its own age and sex.
+
+    Raises:
+        InputError: if their visits are of both code systems.
+    """
     return impossible_share(
         [[visit.codes for visit in record.visits] for record in records],
         [record.age for record in records],
         [record.sex for record in records],
+        system=system_of(records),
     )
 
 
@@ -86,7 +99,7 @@ class WorstCode(NamedTuple):
 
     Attributes:
         code: undotted.
-        title: the official one; "" where ICD-9-CM has no such code.
+        title: the official one; "" where their system has no such code.
         count: at how many visits it is impossible.
         reason: who alone can have it; where age and sex both rule it out, the commoner of both.
     """
@@ -145,7 +158,8 @@ def validity(
         than 30 patients there is no interval, and a warning says so.
 
     Raises:
-        InputError: if a cohort has no patients, or an argument is out of its range.
+        InputError: if a cohort has no patients or is coded in both systems, or an argument is
+            out of its range.
 
     >>> from ehr_course.records import Visit
     >>> found = validity([PatientRecord(1, "M", 30, (Visit(("650", "4019")), Visit(("4019",))))])
@@ -209,10 +223,10 @@ class _Counts:
     """What is impossible in a cohort, one entry for each code of each visit."""
 
     def __init__(self, table: CodeTable) -> None:
-        self.table = table
+        self.table, self.of = table, code_meaning(table.system)
         entries = table.visits.tocoo()
         # A rule speaks of few codes; the rest need not be asked about one by one.
-        ruled = [icd9.is_code(c) and icd9.who_can_have(c) is not None for c in table.codes]
+        ruled = [self.of.is_code(c) and self.of.who_can_have(c) is not None for c in table.codes]
         asked = np.array(ruled)[entries.col]
         visit, column = entries.row[asked], entries.col[asked].astype(np.int64)
         owner = table.owner[visit]
@@ -227,7 +241,7 @@ class _Counts:
         case, female = divmod(case, 2)
         column, age = divmod(case, MAX_AGE + 1)
         code = self.table.codes[column]
-        return icd9.why_impossible(code, age=age, sex="F" if female else "M")
+        return self.of.why_impossible(code, age=age, sex="F" if female else "M")
 
     def by_patient(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """For codes, visits, patients: how many of each patient's are impossible, of how many."""
@@ -258,12 +272,18 @@ class _Counts:
         return [
             WorstCode(
                 self.table.codes[column],
-                _title(self.table.codes[column]),
+                self._title(self.table.codes[column]),
                 reasons[column].total(),
                 reasons[column].most_common(1)[0][0],
             )
             for column in order[:most]
         ]
+
+    def _title(self, code: str) -> str:
+        try:
+            return self.of.title(code)
+        except InputError:
+            return ""
 
 
 def _rule(reason: str) -> str:
@@ -273,10 +293,3 @@ def _rule(reason: str) -> str:
     'recorded at age 0 only: the birth of this patient'
     """
     return re.sub(r", not at \d+:", ":", reason.partition(" is ")[2])
-
-
-def _title(code: str) -> str:
-    try:
-        return icd9.title(code)
-    except InputError:
-        return ""

@@ -15,10 +15,11 @@ from itertools import accumulate, pairwise
 import numpy as np
 
 from ehr_course.batches.collate import checked_ages, sex_numbers
+from ehr_course.code_system import CodeSystem
 from ehr_course.errors import InputError
 from ehr_course.generation.patients import Wanted
 from ehr_course.models.demographic_heads import AGE_BRACKETS
-from ehr_course.records import PatientRecord, Sex, Visit
+from ehr_course.records import PatientRecord, Sex, Visit, system_of
 
 BOS, VISIT, VISIT_END, EOS = "<BOS>", "<v>", r"<\v>", "<EOS>"
 """The markers of a record, written as CodeTokenizer writes them."""
@@ -60,10 +61,10 @@ class IndependentCodes:
     stand in for them. The brackets are those of the model's age head.
 
     Args:
-        records: the patients to count, at least one.
+        records: the patients to count, at least one. What is written is of their code system.
 
     Raises:
-        InputError: if there are none.
+        InputError: if there are none, or their visits are of both code systems.
 
     >>> table = IndependentCodes([PatientRecord(1, "F", 64, (Visit(("4280", "4019")),))])
     >>> sorted(table.write([Wanted(64, "F")])[0].codes)
@@ -72,6 +73,7 @@ class IndependentCodes:
 
     def __init__(self, records: Sequence[PatientRecord]) -> None:
         _check_some(records, "IndependentCodes")
+        self._system = system_of(records)
         groups = defaultdict(list)
         for record in records:
             groups[_group(record)].append(record)
@@ -91,7 +93,7 @@ class IndependentCodes:
         Raises:
             InputError: if an age or a sex is out of its range, or visits are known.
         """
-        return _write(wanted, seed, self._one)
+        return _write(wanted, seed, self._one, self._system)
 
     def _one(self, patient: Wanted, rng: np.random.Generator) -> Codes:
         n_visits, n_codes, codes = self._groups.get(_group(patient), self._everybody)
@@ -113,13 +115,13 @@ class MarkovChain:
     sex play no part.
 
     Args:
-        records: the patients to count, at least one.
+        records: the patients to count, at least one. What is written is of their code system.
 
     Attributes:
         followers: of each token, how often each other one came next.
 
     Raises:
-        InputError: if there are no records.
+        InputError: if there are none, or their visits are of both code systems.
 
     >>> chain = MarkovChain([PatientRecord(1, "F", 64, (Visit(("4280", "4019")),))])
     >>> chain.followers["4280"].counts
@@ -130,6 +132,7 @@ class MarkovChain:
 
     def __init__(self, records: Sequence[PatientRecord]) -> None:
         _check_some(records, "MarkovChain")
+        self._system = system_of(records)
         followed = defaultdict(list)
         for record in records:
             for token, following in pairwise(_tokens(record)):
@@ -138,7 +141,7 @@ class MarkovChain:
 
     def write(self, wanted: Sequence[Wanted], *, seed: int = 0) -> list[PatientRecord]:
         """Write one patient for each that is wanted; see ``IndependentCodes.write``."""
-        return _write(wanted, seed, self._one)
+        return _write(wanted, seed, self._one, self._system)
 
     def _one(self, patient: Wanted, rng: np.random.Generator) -> Codes:
         token, visits = BOS, []
@@ -172,7 +175,10 @@ def _tokens(record: PatientRecord) -> list[str]:
 
 
 def _write(
-    wanted: Sequence[Wanted], seed: int, one: Callable[[Wanted, np.random.Generator], Codes]
+    wanted: Sequence[Wanted],
+    seed: int,
+    one: Callable[[Wanted, np.random.Generator], Codes],
+    system: CodeSystem,
 ) -> list[PatientRecord]:
     names = [f"patient {number}" for number in range(len(wanted))]
     checked_ages([patient.age for patient in wanted], names)
@@ -183,7 +189,7 @@ def _write(
     records = []
     for number, patient in enumerate(wanted):
         visits = one(patient, np.random.default_rng([seed, number]))
-        written = tuple(Visit(tuple(codes)) for codes in visits)
+        written = tuple(Visit(tuple(codes), system=system) for codes in visits)
         records.append(PatientRecord(number, patient.sex, patient.age, written))
     return records
 

@@ -16,18 +16,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ehr_course import icd9
 from ehr_course.batches.record_checks import FIRST_CODE
+from ehr_course.code_meaning import code_meaning
+from ehr_course.code_system import CodeSystem
 from ehr_course.records import Sex
 from ehr_course.tokenizers.codes import CodeTokenizer
 
 
 class EligibleOnly:
-    """Only codes that a patient can have are written, by ``icd9.why_impossible``.
+    """Only codes that a patient can have are written, by ``why_impossible`` of their code system.
 
     The age is that at the first visit, as in ``evaluation.validity``. A code that no rule speaks
-    of is written as before, and so is one that is no code of ICD-9-CM. Give a new one to each
-    ``generate_patients``; afterwards it holds what was kept out.
+    of is written as before, and so is one that is no code of the tokenizer's system. Give a new
+    one to each ``generate_patients``; afterwards it holds what was kept out.
 
     Attributes:
         codes: how many codes the model would write at these places, known ones left out.
@@ -59,7 +60,7 @@ class EligibleOnly:
             sexes: "F" or "M".
         """
         years, sex = np.array(ages, dtype=int)[:, None], np.array(sexes)[:, None]
-        youngest, oldest, whose = _limits(tokenizer.codes)
+        youngest, oldest, whose = _limits(tokenizer.codes, tokenizer.system)
         wrong_age = (years < youngest) | (years > oldest)
         ruled_out = np.zeros((len(years), len(tokenizer)), dtype=bool)
         ruled_out[:, FIRST_CODE:] = wrong_age | ((whose != "") & (whose != sex))
@@ -78,9 +79,12 @@ class EligibleOnly:
 
 
 @lru_cache(maxsize=4)
-def _limits(codes: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _limits(
+    codes: tuple[str, ...], system: CodeSystem
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The youngest and the oldest who can have each code, and of which sex, "" for both."""
-    rules = [icd9.who_can_have(code) if icd9.is_code(code) else None for code in codes]
+    of = code_meaning(system)
+    rules = [of.who_can_have(code) if of.is_code(code) else None for code in codes]
     return (
         np.array([rule.min_age if rule else 0 for rule in rules]),
         np.array([rule.max_age if rule else math.inf for rule in rules]),

@@ -110,7 +110,8 @@ def generate_patients(
         progress: whether to show a bar.
 
     Returns:
-        A record for each, numbered from 0 as wanted; age and sex as wanted.
+        A record for each, numbered from 0 as wanted; age and sex as wanted, and the codes of the
+        tokenizer's system.
 
     Raises:
         InputError: if an age, a sex, a known code or a number is out of its range, what is known
@@ -162,7 +163,10 @@ def generate_patients(
             number,
             patient.sex,
             patient.age,
-            tuple(Visit(tuple(codes)) for codes in tokenizer.decode(written[number])),
+            tuple(
+                Visit(tuple(codes), system=tokenizer.system)
+                for codes in tokenizer.decode(written[number])
+            ),
         )
         for number, patient in enumerate(wanted)
     ]

@@ -18,6 +18,7 @@ tabular list of April 2026. It is loaded at the first question that needs it, in
 """
 
 from ehr_course.icd10.chapters import CHAPTERS, Chapter, chapter
+from ehr_course.icd10.chronic import in_chronic_category
 from ehr_course.icd10.codes import UNDOTTED, WRITTEN, category, dotted, is_code, normalize, written
 from ehr_course.icd10.eligibility import Eligibility, who_can_have, why_impossible
 from ehr_course.icd10.mapping import Translation, translate
@@ -34,6 +35,7 @@ __all__ = [
     "category",
     "chapter",
     "dotted",
+    "in_chronic_category",
     "is_code",
     "is_complete",
     "nearest",

@@ -2,27 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from ehr_course.code_rules import Chapter, chapter_with
 from ehr_course.errors import InputError
 from ehr_course.icd10.codes import category
-
-
-class Chapter(NamedTuple):
-    """A chapter of ICD-10-CM.
-
-    Attributes:
-        number: 1 to 22.
-        title: as in the tabular list.
-        first: the first category of the chapter, as in ``"I00"``.
-        last: the last one, as in ``"I99"``.
-    """
-
-    number: int
-    title: str
-    first: str
-    last: str
-
 
 CHAPTERS: tuple[Chapter, ...] = (
     Chapter(1, "Certain infectious and parasitic diseases", "A00", "B99"),
@@ -79,10 +61,9 @@ def chapter(code: str) -> Chapter:
     'Endocrine, nutritional and metabolic diseases'
     """
     head = category(code)
-    for candidate in CHAPTERS:
-        # Letters follow digits in a category's last place, as they do in text: O99, O9A.
-        if candidate.first <= head <= candidate.last:
-            return candidate
+    found = chapter_with(head, CHAPTERS)
+    if found is not None:
+        return found
     raise InputError(
         f"ICD-10 code {code!r}",
         "",

@@ -11,9 +11,7 @@ ICD-9-CM's V codes, and its E codes once they have lost their dot, have this sha
 
 from __future__ import annotations
 
-import re
-
-from ehr_course.errors import InputError
+from ehr_course.code_rules import CodeShape, with_dot
 
 UNDOTTED = r"(?:[A-Z](?:[0-9][0-9AB]|A[0-9])[0-9A-Z]{0,4})"
 """A regular expression for a whole normalized code, as in ``"E119"``."""
@@ -21,8 +19,13 @@ UNDOTTED = r"(?:[A-Z](?:[0-9][0-9AB]|A[0-9])[0-9A-Z]{0,4})"
 WRITTEN = r"(?:[A-Za-z](?:[0-9][0-9ABab]|[Aa][0-9])(?:\.?[0-9A-Za-z]{1,4})?)"
 """A regular expression for a code as people write it, without the spaces around it."""
 
-_undotted = re.compile(UNDOTTED, re.ASCII)
-_written = re.compile(WRITTEN, re.ASCII)
+_SHAPE = CodeShape(
+    "ICD-10",
+    undotted=UNDOTTED,
+    written=WRITTEN,
+    remedy="Write text with a letter and two digits (E11; a few categories end in A or B, as "
+    "O9A), then at most four more letters or digits, behind a dot if there is one (V30.4XXA).",
+)
 
 
 def is_code(text: str) -> bool:
@@ -36,7 +39,7 @@ def is_code(text: str) -> bool:
     >>> [is_code(text) for text in ("E11.9", " v30.4xxa ", "I5", "E885.9", "428.0")]
     [True, True, False, False, False]
     """
-    return isinstance(text, str) and _written.fullmatch(text.strip()) is not None
+    return _SHAPE.is_code(text)
 
 
 def normalize(code: str) -> str:
@@ -51,20 +54,7 @@ def normalize(code: str) -> str:
     >>> normalize(" v30.4xxa "), normalize("E11.9"), normalize("I10")
     ('V304XXA', 'E119', 'I10')
     """
-    if isinstance(code, str):
-        # Most codes arrive normalized already, and this is called once for every row.
-        if _undotted.fullmatch(code):
-            return code
-        text = code.strip()
-        if _written.fullmatch(text):
-            return text.replace(".", "").upper()
-    raise InputError(
-        f"ICD-10 code {code!r}",
-        "",
-        "this is not the shape of an ICD-10-CM diagnosis code",
-        "Write text with a letter and two digits (E11; a few categories end in A or B, as O9A), "
-        "then at most four more letters or digits, behind a dot if there is one (V30.4XXA).",
-    )
+    return _SHAPE.normalize(code)
 
 
 def category(code: str) -> str:
@@ -85,7 +75,7 @@ def dotted(code: str) -> str:
     ('E11.9', 'V30.4XXA', 'I10')
     """
     code = normalize(code)
-    return f"{code[:3]}.{code[3:]}" if len(code) > 3 else code
+    return with_dot(code, code[:3])
 
 
 def written(token: str) -> str:

@@ -49,55 +49,16 @@ A rule says what cannot be, not what is rare. It compares with the age that you 
 
 from __future__ import annotations
 
-import csv
-from dataclasses import dataclass
-from functools import cache
-from importlib import resources
-
-from ehr_course.errors import InputError
-from ehr_course.icd9.eligibility import OLDEST, Eligibility
+from ehr_course.code_rules import OLDEST, Eligibility, EligibilityTable, why_not
 from ehr_course.icd10.codes import dotted, normalize
 from ehr_course.records import Sex
 
 __all__ = ["OLDEST", "Eligibility", "who_can_have", "why_impossible"]
 
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    first: str
-    last: str
-    who: Eligibility
-
-    def covers(self, code: str) -> bool:
-        return self.first <= code and (code <= self.last or code.startswith(self.last))
-
-    @property
-    def closeness(self) -> tuple[int, int]:
-        # More characters fit closer; among ranges of equally many, the shorter one. Letters
-        # follow digits in base 36 as they do in codes.
-        span = int(self.last, 36) - int(self.first, 36)
-        return len(self.first), -span
-
-
-@cache
-def _rows() -> dict[str, list[_Row]]:
-    """The rows by the letter that their codes begin with: no row goes over several letters."""
-    by_letter: dict[str, list[_Row]] = {}
-    table = resources.files("ehr_course.icd10") / "eligibility.csv"
-    with table.open(encoding="utf-8", newline="") as lines:
-        for row in csv.DictReader(lines):
-            who = Eligibility(
-                int(row["min_age"]), int(row["max_age"]), row["sex"] or None, row["reason"]
-            )
-            first, last = normalize(row["first"]), normalize(row["last"])
-            by_letter.setdefault(first[0], []).append(_Row(first, last, who))
-    return by_letter
-
-
-@cache
-def _who(code: str) -> Eligibility | None:
-    rows = [row for row in _rows().get(code[0], ()) if row.covers(code)]
-    return max(rows, key=lambda row: row.closeness).who if rows else None
+# Letters follow digits in base 36 as they do in codes.
+_TABLE = EligibilityTable(
+    "ehr_course.icd10", normalize=normalize, number=lambda code: int(code, 36)
+)
 
 
 def who_can_have(code: str) -> Eligibility | None:
@@ -116,7 +77,7 @@ def who_can_have(code: str) -> Eligibility | None:
     >>> who_can_have("I50.9") is None
     True
     """
-    return _who(normalize(code))
+    return _TABLE.who(normalize(code))
 
 
 def why_impossible(code: str, *, age: int, sex: Sex) -> str | None:
@@ -135,29 +96,5 @@ def why_impossible(code: str, *, age: int, sex: Sex) -> str | None:
     >>> why_impossible("I50.9", age=30, sex="F") is None
     True
     """
-    who = who_can_have(code)
-    if sex not in ("F", "M"):
-        raise InputError("sex", "", f"{sex!r} is neither 'F' nor 'M'", "Pass 'F' or 'M'.")
-    if not 0 <= age <= OLDEST:
-        raise InputError(
-            "age",
-            "",
-            f"{age!r} is not an age in completed years",
-            f"Pass a whole number from 0 to {OLDEST}.",
-        )
-    if who is None:
-        return None
-    if who.sex not in (None, sex):
-        whose = "females" if who.sex == "F" else "males"
-        return f"{dotted(code)} is recorded for {whose} only: {who.reason}"
-    if not who.min_age <= age <= who.max_age:
-        if who.min_age == who.max_age:
-            ages = f"at age {who.min_age} only"
-        elif who.max_age == OLDEST:
-            ages = f"from age {who.min_age} only"
-        elif who.min_age == 0:
-            ages = f"up to age {who.max_age} only"
-        else:
-            ages = f"from age {who.min_age} to {who.max_age} only"
-        return f"{dotted(code)} is recorded {ages}, not at {age}: {who.reason}"
-    return None
+    why = why_not(who_can_have(code), age=age, sex=sex)
+    return None if why is None else f"{dotted(code)} {why}"

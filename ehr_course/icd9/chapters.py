@@ -2,28 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from ehr_course.code_rules import Chapter, chapter_with
 from ehr_course.errors import InputError
 from ehr_course.icd9.codes import category
-
-
-class Chapter(NamedTuple):
-    """A chapter of ICD-9-CM.
-
-    Attributes:
-        number: 1 to 17; 18 for the V codes and 19 for the E codes, which the classification
-            itself leaves unnumbered.
-        title: as in the tabular list.
-        first: the first category of the chapter, as in ``"390"``.
-        last: the last one, as in ``"459"``.
-    """
-
-    number: int
-    title: str
-    first: str
-    last: str
-
 
 CHAPTERS: tuple[Chapter, ...] = (
     Chapter(1, "Infectious and parasitic diseases", "001", "139"),
@@ -76,13 +57,9 @@ def chapter(code: str) -> Chapter:
     'Diseases of the circulatory system'
     """
     head = category(code)
-    for candidate in CHAPTERS:
-        # Categories of one kind have one length, so that text compares as numbers do.
-        same_kind = len(head) == len(candidate.first) and head[0].isdigit() == (
-            candidate.first[0].isdigit()
-        )
-        if same_kind and candidate.first <= head <= candidate.last:
-            return candidate
+    found = chapter_with(head, CHAPTERS)
+    if found is not None:
+        return found
     raise InputError(
         f"ICD-9 code {code!r}",
         "",

@@ -11,18 +11,15 @@ esophagus, is left out. External causes (E codes) are never chronic.
 
 from __future__ import annotations
 
-import csv
 from functools import cache
-from importlib import resources
 
+from ehr_course.code_rules import category_ranges
 from ehr_course.icd9.codes import category
 
 
 @cache
 def _ranges() -> tuple[tuple[str, str], ...]:
-    table = resources.files("ehr_course.icd9") / "chronic.csv"
-    with table.open(encoding="utf-8", newline="") as lines:
-        return tuple((row["first"], row["last"]) for row in csv.DictReader(lines))
+    return category_ranges("ehr_course.icd9", "chronic.csv")
 
 
 def in_chronic_category(code: str) -> bool:

@@ -7,9 +7,7 @@ the code: 038.9 is septicemia, 389 is hearing loss.
 
 from __future__ import annotations
 
-import re
-
-from ehr_course.errors import InputError
+from ehr_course.code_rules import CodeShape, with_dot
 
 UNDOTTED = r"(?:[0-9]{3}[0-9]{0,2}|V[0-9]{2}[0-9]{0,2}|E[0-9]{3}[0-9]?)"
 """A regular expression for a whole normalized code, as in ``"4280"``."""
@@ -19,8 +17,13 @@ WRITTEN = (
 )
 """A regular expression for a code as people write it, without the spaces around it."""
 
-_undotted = re.compile(UNDOTTED, re.ASCII)
-_written = re.compile(WRITTEN, re.ASCII)
+_SHAPE = CodeShape(
+    "ICD-9",
+    undotted=UNDOTTED,
+    written=WRITTEN,
+    remedy="Write text with three digits (428), V and two digits (V30) or E and three digits "
+    "(E849), then at most two more digits (one for E); keep leading zeros (038.9).",
+)
 
 
 def is_code(text: str) -> bool:
@@ -34,7 +37,7 @@ def is_code(text: str) -> bool:
     >>> [is_code(text) for text in ("428.0", " e849.7 ", "42", "42.80", "I50.9")]
     [True, True, False, False, False]
     """
-    return isinstance(text, str) and _written.fullmatch(text.strip()) is not None
+    return _SHAPE.is_code(text)
 
 
 def normalize(code: str) -> str:
@@ -50,20 +53,7 @@ def normalize(code: str) -> str:
     >>> normalize(" e849.7 "), normalize("038.9"), normalize("V30.01")
     ('E8497', '0389', 'V3001')
     """
-    if isinstance(code, str):
-        # Most codes arrive normalized already, and this is called once for every row.
-        if _undotted.fullmatch(code):
-            return code
-        text = code.strip()
-        if _written.fullmatch(text):
-            return text.replace(".", "").upper()
-    raise InputError(
-        f"ICD-9 code {code!r}",
-        "",
-        "this is not the shape of an ICD-9-CM diagnosis code",
-        "Write text with three digits (428), V and two digits (V30) or E and three digits "
-        "(E849), then at most two more digits (one for E); keep leading zeros (038.9).",
-    )
+    return _SHAPE.normalize(code)
 
 
 def category(code: str) -> str:
@@ -85,9 +75,7 @@ def dotted(code: str) -> str:
     ('428.0', 'E849.7', '650')
     """
     code = normalize(code)
-    head = category(code)
-    detail = code[len(head) :]
-    return f"{head}.{detail}" if detail else head
+    return with_dot(code, category(code))
 
 
 def written(token: str) -> str:

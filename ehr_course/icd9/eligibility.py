@@ -33,75 +33,15 @@ synthetic hospital keeps to the rules at both ages; for a real visit, pass the a
 
 from __future__ import annotations
 
-import csv
-from dataclasses import dataclass
-from functools import cache
-from importlib import resources
-
-from ehr_course.errors import InputError
+from ehr_course.code_rules import OLDEST, Eligibility, EligibilityTable, why_not
 from ehr_course.icd9.codes import dotted, normalize
 from ehr_course.records import Sex
 
-OLDEST = 124
-"""The upper age of the Medicare Code Editor: as good as no limit."""
+__all__ = ["OLDEST", "Eligibility", "who_can_have", "why_impossible"]
 
-
-@dataclass(frozen=True, slots=True)
-class Eligibility:
-    """Who can have a code.
-
-    Attributes:
-        min_age: lowest age in completed years.
-        max_age: highest age in completed years; 124 means no limit.
-        sex: "F" or "M", or None for both.
-        reason: why, in words.
-    """
-
-    min_age: int
-    max_age: int
-    sex: Sex | None
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    first: str
-    last: str
-    who: Eligibility
-
-    def covers(self, code: str) -> bool:
-        return self.first <= code and (code <= self.last or code.startswith(self.last))
-
-    @property
-    def closeness(self) -> tuple[int, int]:
-        # More digits fit closer; among ranges of equally many digits, the shorter one.
-        span = int(self.last.lstrip("EV")) - int(self.first.lstrip("EV"))
-        return len(self.first), -span
-
-
-@cache
-def _rows() -> tuple[_Row, ...]:
-    table = resources.files("ehr_course.icd9") / "eligibility.csv"
-    with table.open(encoding="utf-8", newline="") as lines:
-        return tuple(
-            _Row(
-                normalize(row["first"]),
-                normalize(row["last"]),
-                Eligibility(
-                    int(row["min_age"]),
-                    int(row["max_age"]),
-                    row["sex"] or None,
-                    row["reason"],
-                ),
-            )
-            for row in csv.DictReader(lines)
-        )
-
-
-@cache
-def _who(code: str) -> Eligibility | None:
-    rows = [row for row in _rows() if row.covers(code)]
-    return max(rows, key=lambda row: row.closeness).who if rows else None
+_TABLE = EligibilityTable(
+    "ehr_course.icd9", normalize=normalize, number=lambda code: int(code.lstrip("EV"))
+)
 
 
 def who_can_have(code: str) -> Eligibility | None:
@@ -120,7 +60,7 @@ def who_can_have(code: str) -> Eligibility | None:
     >>> who_can_have("428.0") is None
     True
     """
-    return _who(normalize(code))
+    return _TABLE.who(normalize(code))
 
 
 def why_impossible(code: str, *, age: int, sex: Sex) -> str | None:
@@ -139,29 +79,5 @@ def why_impossible(code: str, *, age: int, sex: Sex) -> str | None:
     >>> why_impossible("428.0", age=30, sex="F") is None
     True
     """
-    who = who_can_have(code)
-    if sex not in ("F", "M"):
-        raise InputError("sex", "", f"{sex!r} is neither 'F' nor 'M'", "Pass 'F' or 'M'.")
-    if not 0 <= age <= OLDEST:
-        raise InputError(
-            "age",
-            "",
-            f"{age!r} is not an age in completed years",
-            f"Pass a whole number from 0 to {OLDEST}.",
-        )
-    if who is None:
-        return None
-    if who.sex not in (None, sex):
-        whose = "females" if who.sex == "F" else "males"
-        return f"{dotted(code)} is recorded for {whose} only: {who.reason}"
-    if not who.min_age <= age <= who.max_age:
-        if who.min_age == who.max_age:
-            ages = f"at age {who.min_age} only"
-        elif who.max_age == OLDEST:
-            ages = f"from age {who.min_age} only"
-        elif who.min_age == 0:
-            ages = f"up to age {who.max_age} only"
-        else:
-            ages = f"from age {who.min_age} to {who.max_age} only"
-        return f"{dotted(code)} is recorded {ages}, not at {age}: {who.reason}"
-    return None
+    why = why_not(who_can_have(code), age=age, sex=sex)
+    return None if why is None else f"{dotted(code)} {why}"

@@ -191,7 +191,8 @@ def _draw_legend(axes: Axes, counts: KindCounts) -> None:
     x = _LEFT - _MARGIN
     for kind in ("code", "special", "mask", "padding"):
         number = getattr(counts, kind)
-        text = f"{number:,} padding" if kind == "padding" else count(number, _NOUNS[kind])
+        noun = _NOUNS[kind]
+        text = count(number, noun) if kind in ("code", "special") else f"{number:,} {noun}"
         axes.add_patch(
             Rectangle(
                 (x, 0.08), 0.14, 0.14, facecolor=COLOURS[kind], edgecolor=style.MUTED, lw=0.6
@@ -255,7 +256,7 @@ def _in_inches(axes: Axes) -> None:
     axes.axis("off")
 
 
-_NOUNS = {"code": "code", "special": "special token", "mask": "mask"}
+_NOUNS = {"code": "code", "special": "special token", "mask": "<mask>", "padding": "padding"}
 
 
 def _order(group_by_length: bool) -> str:

@@ -11,7 +11,7 @@ from matplotlib.axis import Axis
 from matplotlib.ticker import MaxNLocator, NullLocator
 from sklearn.metrics import r2_score
 
-from ehr_course import icd9
+from ehr_course.code_system import CodeSystem
 from ehr_course.errors import InputError
 from ehr_course.evaluation.code_table import CodeTable, code_tables
 from ehr_course.plots import style
@@ -48,6 +48,7 @@ class CohortLook:
         n_patients: how many there are.
         mean_visits: of a patient.
         mean_codes: of a visit.
+        system: the code system of both cohorts.
     """
 
     codes: tuple[str, ...]
@@ -58,13 +59,18 @@ class CohortLook:
     n_patients: int
     mean_visits: float
     mean_codes: float
+    system: CodeSystem = "ICD9CM"
+
+    def chapter_of(self, code: str) -> int | None:
+        """The number of a code's chapter, or None for a code that lies in none."""
+        return style.chapter_of(code, self.system)
 
 
 def looks_of(*cohorts: Sequence[AnyRecord]) -> tuple[CohortLook, ...]:
     """Look at cohorts that are to be compared.
 
     Raises:
-        InputError: if a cohort has no patients.
+        InputError: if a cohort has no patients, or they are not all coded in one system.
 
     >>> from ehr_course.records import PatientRecord, Visit
     >>> one = [PatientRecord(1, "F", 64, (Visit(("4280", "4019")), Visit(("4280",))))]
@@ -92,6 +98,7 @@ def _look(table: CodeTable) -> CohortLook:
         n,
         float(visits.mean()),
         float(codes.mean()),
+        table.system,
     )
 
 
@@ -101,14 +108,14 @@ def _shares(counts: np.ndarray, most: int) -> np.ndarray:
 
 
 def chapters_of(look: CohortLook) -> list[int]:
-    """The ICD-9-CM chapters that its codes lie in, in order.
+    """The chapters that its codes lie in, in order.
 
     >>> from ehr_course.records import PatientRecord, Visit
     >>> (look,) = looks_of([PatientRecord(1, "F", 64, (Visit(("4280", "V3001", "4019")),))])
     >>> chapters_of(look)
     [7, 18]
     """
-    found = {style.chapter_of(code) for code in look.codes}
+    found = {look.chapter_of(code) for code in look.codes}
     return sorted(number for number in found if number is not None)
 
 
@@ -131,9 +138,9 @@ def describe_dashboard(
 ) -> str:
     """The picture in words: its alternative text."""
     whose = f"{name}: " if name else ""
-    which = "all codes" if chapter is None else f"codes of {style.chapter_name(chapter)}"
+    which = "all codes" if chapter is None else f"codes of {_name(real, chapter)}"
     top = ", ".join(
-        f"{icd9.written(code)} {_percent(a)} real and {_percent(b)} synthetic"
+        f"{style.written(code, real.system)} {_percent(a)} real and {_percent(b)} synthetic"
         for code, a, b in _top(real, synthetic, chapter)[:3]
     )
     return (
@@ -142,6 +149,10 @@ def describe_dashboard(
         f"{real.mean_codes:.2f}. Most frequent of {which}: {top}. "
         f"{_ages_in_words(real, synthetic)}"
     )
+
+
+def _name(look: CohortLook, chapter: int) -> str:
+    return style.chapter_name(chapter, look.system)
 
 
 def _ages_in_words(real: CohortLook, synthetic: CohortLook) -> str:
@@ -165,7 +176,7 @@ def _top(
     rows = [
         (code, float(a), float(b))
         for code, a, b in zip(real.codes, real.prevalence, synthetic.prevalence, strict=True)
-        if chapter is None or style.chapter_of(code) == chapter
+        if chapter is None or real.chapter_of(code) == chapter
     ]
     return sorted(rows, key=lambda row: (-row[1], row[0]))[:TOP]
 
@@ -274,7 +285,7 @@ def _draw_prevalences(
 ) -> None:
     lowest = 0.5 / max(real.n_patients, synthetic.n_patients)
     x, y = (look.prevalence.clip(min=lowest) for look in (real, synthetic))
-    marked = np.array([chapter is None or style.chapter_of(c) == chapter for c in real.codes])
+    marked = np.array([chapter is None or real.chapter_of(c) == chapter for c in real.codes])
     axes.plot([lowest, 1], [lowest, 1], color=style.MUTED, linewidth=0.8, zorder=1)
     axes.scatter(x[~marked], y[~marked], s=7, color=style.FAINT, linewidths=0, zorder=2)
     axes.scatter(x[marked], y[marked], s=9, color=style.INK, alpha=0.7, linewidths=0, zorder=3)
@@ -296,7 +307,7 @@ def _draw_prevalences(
     axes.tick_params(labelsize=style.SMALL)
     axes.set_xlabel("share of real patients", size=style.SMALL)
     axes.set_ylabel("share of synthetic patients", size=style.SMALL)
-    which = "each code" if chapter is None else f"marked: {style.chapter_name(chapter)}"
+    which = "each code" if chapter is None else f"marked: {_name(real, chapter)}"
     axes.set_title(which, size=style.SMALL, loc="left")
 
 
@@ -306,13 +317,14 @@ def _draw_top(axes: Axes, real: CohortLook, synthetic: CohortLook, chapter: int 
     for column, offset, colour in ((1, -_BAR / 2, REAL), (2, _BAR / 2, SYNTHETIC)):
         shares = [row[column] for row in rows]
         draw_bars(axes, places + offset, shares, thickness=_BAR, across=True, facecolor=colour)
-    axes.set_yticks(places, [icd9.written(row[0]) for row in rows], size=style.SMALL)
+    codes = [style.written(code, real.system) for code, *_ in rows]
+    axes.set_yticks(places, codes, size=style.SMALL)
     axes.set_ylim(TOP - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
     axes.tick_params(axis="x", labelsize=style.SMALL)
     _percent_ticks(axes.xaxis, axes.get_xlim(), 4)
     axes.set_xlabel("share of patients", size=style.SMALL)
-    which = "" if chapter is None else f" of {style.chapter_name(chapter)}"
+    which = "" if chapter is None else f" of {_name(real, chapter)}"
     axes.set_title(f"most frequent codes{which}", size=style.SMALL, loc="left")
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from ehr_course import icd9
+from ehr_course.code_system import CodeSystem
 from ehr_course.evaluation.copying import CopiedVisit
 from ehr_course.plots import style
 from ehr_course.plots.style import Picture
@@ -45,11 +45,12 @@ def draw_copying(shown: CopiedVisit) -> Picture:
     Args:
         shown: as ``copied_visit`` returns it.
     """
-    rows = [_label(code) for code in shown.codes]
+    rows = [_label(code, shown.system) for code in shown.codes]
+    columns = [style.written(code, shown.system) for code in shown.earlier]
     left = 0.15 + max(style.text_width(row, style.SMALL) for row in rows)
     bars = 1.15
     cell = min(_CELL, (style.WIDTH - left - bars - 0.35) / len(shown.earlier))
-    above = 0.1 + max(style.text_width(icd9.written(c), style.SMALL) for c in shown.earlier)
+    above = 0.1 + max(style.text_width(column, style.SMALL) for column in columns)
     height = 0.62 + above + _CELL * len(rows) + 0.3
     size = min(style.SMALL, cell * 72 * 0.8)
     with style.course_style():
@@ -65,21 +66,23 @@ def draw_copying(shown: CopiedVisit) -> Picture:
             va="center",
         )
         grid = picture.add_axes((left / style.WIDTH, top - tall, width / style.WIDTH, tall))
-        _draw_grid(grid, shown, rows, size)
+        _draw_grid(grid, shown, rows, columns, size)
         beside = (left + width + 0.2) / style.WIDTH
         bar = picture.add_axes((beside, top - tall, (bars - 0.2) / style.WIDTH, tall))
         _draw_shares(bar, shown)
     return picture
 
 
-def _label(code: str) -> str:
-    title = style.code_title(code)
+def _label(code: str, system: CodeSystem) -> str:
+    title = style.code_title(code, system)
     if len(title) > _LONGEST_TITLE:
         title = f"{title[: _LONGEST_TITLE - 1].rstrip()}…"
-    return f"{title}  {icd9.written(code)}".strip()
+    return f"{title}  {style.written(code, system)}".strip()
 
 
-def _draw_grid(axes: Axes, shown: CopiedVisit, rows: list[str], size: float) -> None:
+def _draw_grid(
+    axes: Axes, shown: CopiedVisit, rows: list[str], columns: list[str], size: float
+) -> None:
     axes.pcolormesh(
         shown.shares,
         cmap=matplotlib.colormaps[COLOUR_MAP],
@@ -92,8 +95,7 @@ def _draw_grid(axes: Axes, shown: CopiedVisit, rows: list[str], size: float) -> 
     axes.set_ylim(len(rows), 0)
     axes.set_yticks(np.arange(len(rows)) + 0.5, rows, parse_math=False)
     axes.xaxis.tick_top()
-    labels = [icd9.written(code) for code in shown.earlier]
-    axes.set_xticks(np.arange(len(labels)) + 0.5, labels, rotation=90, parse_math=False)
+    axes.set_xticks(np.arange(len(columns)) + 0.5, columns, rotation=90, parse_math=False)
     axes.tick_params(length=0, pad=3)
     axes.tick_params(axis="x", labelsize=size)
     axes.tick_params(axis="y", labelsize=style.SMALL)

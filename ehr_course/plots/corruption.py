@@ -12,6 +12,7 @@ from matplotlib.patches import FancyBboxPatch, Rectangle
 
 from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.ragged import Ragged
+from ehr_course.code_system import CodeSystem
 from ehr_course.errors import InputError
 from ehr_course.plots import style
 from ehr_course.plots.style import Picture, count
@@ -19,6 +20,9 @@ from ehr_course.records import PatientRecord
 from ehr_course.tokenizers.codes import SPECIAL_TOKENS, CodeTokenizer
 
 MASK = SPECIAL_TOKENS[CodeTokenizer.mask_id]
+
+_OTHER = "#f6d5c3"
+"""The colour of a code that stands in the place of another one."""
 
 
 class Fate(Enum):
@@ -178,8 +182,8 @@ def draw_corruption(
     """Draw a patient before and after corruption.
 
     Each visit has its clean codes, and under them what the encoder reads. A code has the colour
-    of its ICD-9-CM chapter. A <mask> is as wide as the codes that it stands for; a deleted code
-    leaves a dashed frame; a replaced one has a thick frame.
+    of its chapter. A <mask> is as wide as the codes that it stands for; a deleted code
+    leaves a dashed frame; a replaced one is light red, with a thick frame.
 
     Args:
         record: the patient.
@@ -202,8 +206,9 @@ def draw_corruption(
         for token in (slot.step.before, slot.step.after)
         if token not in (_START, _END)
     ]
-    chapters = sorted({n for n in map(style.chapter_of, tokens) if n is not None})
-    key = _key_of_chapters(chapters)
+    system = tokenizer.system
+    found = {style.chapter_of(token, system) for token in tokens} - {None}
+    key = _key_of_chapters(sorted(found), system)
     height = _TOP + len(shown) * _PAIR + (_NOTE if left_out else 0) + _LEGEND + _MARGIN
     height += _KEY * (1 + max((row for row, *_ in key), default=-1))
     with style.course_style():
@@ -222,7 +227,7 @@ def draw_corruption(
         )
         y = _TOP
         for line in shown:
-            _draw_line(axes, line, y)
+            _draw_line(axes, line, y, system)
             y += _PAIR
         if left_out:
             more = count(sum(len(line.slots) for line in left_out), "more token")
@@ -230,7 +235,7 @@ def draw_corruption(
             y += _NOTE
         _draw_legend(axes, y)
         for row, x, chapter in key:
-            _draw_key(axes, x, y + _LEGEND + row * _KEY, chapter)
+            _draw_key(axes, x, y + _LEGEND + row * _KEY, chapter, system)
     return picture
 
 
@@ -277,32 +282,41 @@ def _wrapped(number: int, visit: Sequence[Step]) -> list[_Line]:
     return lines
 
 
-def _draw_line(axes: Axes, line: _Line, y: float) -> None:
+def _draw_line(axes: Axes, line: _Line, y: float, system: CodeSystem) -> None:
     _write(axes, _MARGIN, y + _BOX / 2, line.label)
     y_after = y + _UNDER
     masked: list[_Slot] = []
     for slot in line.slots:
-        _draw_box(axes, slot.x, y, slot.width, slot.step.before)
+        _draw_box(axes, slot.x, y, slot.width, slot.step.before, system)
         if slot.step.fate is Fate.HIDDEN:
             masked.append(slot)
         elif slot.step.fate is Fate.DELETED:
             _frame(axes, slot.x, y_after, slot.width, edge=style.MUTED, style_="dashed")
         else:
-            _draw_box(axes, slot.x, y_after, slot.width, slot.step.after)
-            if slot.step.fate is Fate.REPLACED:
+            replaced = slot.step.fate is Fate.REPLACED
+            _draw_box(axes, slot.x, y_after, slot.width, slot.step.after, system,
+                      colour=_OTHER if replaced else None)  # fmt: skip
+            if replaced:
                 _frame(axes, slot.x, y_after, slot.width, edge=style.INK, thick=1.8)
     if masked:
         # A visit has one span, so what is hidden on a line is side by side. Where the span goes
         # on over a line, the <mask> is written once and its bar goes on.
         x, end = masked[0].x, masked[-1].x + masked[-1].width
-        _draw_box(axes, x, y_after, end - x, masked[0].step.after, colour=style.INK)
+        _draw_box(axes, x, y_after, end - x, masked[0].step.after, system, colour=style.INK)
 
 
 def _draw_box(
-    axes: Axes, x: float, y: float, width: float, token: str, *, colour: str | None = None
+    axes: Axes,
+    x: float,
+    y: float,
+    width: float,
+    token: str,
+    system: CodeSystem,
+    *,
+    colour: str | None = None,
 ) -> None:
     if colour is None and token not in SPECIAL_TOKENS:
-        colour = style.chapter_colour(style.chapter_of(token))
+        colour = style.chapter_colour(style.chapter_of(token, system), system)
     if colour is None:
         _frame(axes, x, y, width, edge=style.MUTED)
     else:
@@ -350,6 +364,7 @@ def _draw_legend(axes: Axes, y: float) -> None:
     y += 0.04
     for name in ("hidden behind one <mask>", "deleted", "replaced by another code"):
         face = style.INK if name.startswith("hidden") else "none"
+        face = _OTHER if name.startswith("replaced") else face
         edge = style.MUTED if name == "deleted" else style.INK
         thick = 1.8 if name.startswith("replaced") else 0.8
         axes.add_patch(
@@ -368,11 +383,11 @@ def _draw_legend(axes: Axes, y: float) -> None:
         x += 0.27 + style.text_width(name, style.SMALL) + 0.3
 
 
-def _key_of_chapters(chapters: Sequence[int]) -> list[tuple[int, float, int]]:
+def _key_of_chapters(chapters: Sequence[int], system: CodeSystem) -> list[tuple[int, float, int]]:
     """The row, the x and the number of each chapter in the key."""
     places, row, x = [], 0, _MARGIN
     for chapter in chapters:
-        width = 0.2 + style.text_width(style.chapter_name(chapter), style.SMALL)
+        width = 0.2 + style.text_width(style.chapter_name(chapter, system), style.SMALL)
         if x + width > style.WIDTH - _MARGIN:
             row, x = row + 1, _MARGIN
         places.append((row, x, chapter))
@@ -380,10 +395,11 @@ def _key_of_chapters(chapters: Sequence[int]) -> list[tuple[int, float, int]]:
     return places
 
 
-def _draw_key(axes: Axes, x: float, y: float, chapter: int) -> None:
-    colour = style.chapter_colour(chapter)
+def _draw_key(axes: Axes, x: float, y: float, chapter: int, system: CodeSystem) -> None:
+    colour = style.chapter_colour(chapter, system)
     axes.add_patch(Rectangle((x, y + 0.04), 0.14, 0.14, facecolor=colour, edgecolor=style.MUTED))
-    axes.text(x + 0.2, y + 0.11, style.chapter_name(chapter), size=style.SMALL, va="center")
+    name = style.chapter_name(chapter, system)
+    axes.text(x + 0.2, y + 0.11, name, size=style.SMALL, va="center")
 
 
 def _write(axes: Axes, x: float, y: float, text: str) -> None:

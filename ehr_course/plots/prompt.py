@@ -7,7 +7,6 @@ from functools import partial
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from ehr_course import icd9
 from ehr_course.evaluation.next_codes import NextCodes
 from ehr_course.plots import style
 from ehr_course.plots.style import Picture, count
@@ -24,7 +23,8 @@ def next_code_title(shown: NextCodes) -> str:
     'Woman, 64: 428.0 is the likeliest first code (75.0%)'
     """
     (best,) = shown.most_probable(1)
-    code, probability = icd9.written(shown.codes[best]), _percent(shown.probabilities[best])
+    code = style.written(shown.codes[best], shown.system)
+    probability = _percent(shown.probabilities[best])
     but = ", though ruled out" if shown.ruled_out(best) else ""
     return f"{style.who(shown)}: {code} is the likeliest first code ({probability}){but}"
 
@@ -33,7 +33,8 @@ def describe_next_codes(shown: NextCodes, *, most: int = 12) -> str:
     """Say in one sentence what :func:`draw_next_codes` shows."""
     places = shown.most_probable(most)
     first = ", ".join(
-        f"{style.code_in_words(shown.codes[place])} ({_percent(shown.probabilities[place])})"
+        f"{style.code_in_words(shown.codes[place], shown.system)} "
+        f"({_percent(shown.probabilities[place])})"
         for place in places[:_DESCRIBED]
     )
     marked = sum(bool(shown.ruled_out(place)) for place in places)
@@ -83,8 +84,9 @@ def draw_next_codes(shown: NextCodes, *, most: int = 12) -> Picture:
         )
         axes.text(_MARGIN, 0.5, reading, size=style.SMALL, color=style.MUTED, va="center")
         scale = _BAR_WIDTH / _end_of_scale(shown, places)
+        title_left = _title_left(shown, places)
         for row, place in enumerate(places):
-            _draw_row(axes, _TOP + row * _ROW, shown, place, scale)
+            _draw_row(axes, _TOP + row * _ROW, shown, place, scale, title_left)
         _draw_legend(axes, height - _BOTTOM + 0.22, shown)
     return picture
 
@@ -95,11 +97,12 @@ _TOP = 0.74
 _ROW = 0.27
 _BOTTOM = 0.4
 _BAR = 0.17
-_TITLE_LEFT = 0.8
+_TITLE_LEFT = 0.8  # or more, where codes are long
 _NUMBER = 0.52
 _BAR_LEFT = 4.0
 _BAR_WIDTH = 2.2
 
+_MONO = "DejaVu Sans Mono"
 _POSSIBLE = "#31688e"
 _RULED_OUT = "#b3400e"
 
@@ -111,22 +114,33 @@ def _end_of_scale(shown: NextCodes, places: list[int]) -> float:
     return next((end for end in ends if largest <= end), 1.0)
 
 
-def _draw_row(axes: Axes, y: float, shown: NextCodes, place: int, scale: float) -> None:
+def _title_left(shown: NextCodes, places: list[int]) -> float:
+    """Where the titles begin: the codes of ICD-10-CM can be longer than those of ICD-9-CM."""
+    widest = max(
+        style.text_width(style.written(shown.codes[place], shown.system), style.TEXT, _MONO)
+        for place in places
+    )
+    return max(_TITLE_LEFT, _MARGIN + widest + 0.12)
+
+
+def _draw_row(
+    axes: Axes, y: float, shown: NextCodes, place: int, scale: float, title_left: float
+) -> None:
     code, reason = shown.codes[place], shown.ruled_out(place)
     middle = y + _ROW / 2
     axes.text(
         _MARGIN,
         middle,
-        icd9.written(code),
+        style.written(code, shown.system),
         size=style.TEXT,
-        family="DejaVu Sans Mono",
+        family=_MONO,
         va="center_baseline",
         parse_math=False,
     )
     axes.text(
-        _TITLE_LEFT,
+        title_left,
         middle,
-        _shortened(style.code_title(code), _BAR_LEFT - _NUMBER - _TITLE_LEFT - 0.1),
+        _shortened(style.code_title(code, shown.system), _BAR_LEFT - _NUMBER - title_left - 0.1),
         size=style.SMALL,
         va="center_baseline",
         parse_math=False,

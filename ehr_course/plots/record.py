@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
-from itertools import accumulate
 from typing import NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch, Rectangle
 
-from ehr_course import icd9
+from ehr_course.code_system import SYSTEM_NAMES, CodeSystem
 from ehr_course.plots import style
 from ehr_course.plots.style import Picture, count
 from ehr_course.records import PatientRecord, Visit
@@ -25,7 +25,16 @@ def returning_codes(record: PatientRecord) -> set[str]:
     >>> returning_codes(PatientRecord(1, "F", 64, (heart, Visit(("486", "4280")))))
     {'4280'}
     """
-    return {code for code, visits in Counter(record.codes).items() if visits > 1}
+    return {code for _, code in _returning(record)}
+
+
+def _coded(record: PatientRecord) -> list[tuple[CodeSystem, str]]:
+    """The codes of all visits with their systems: the same text in the other one is another."""
+    return [(visit.system, code) for visit in record.visits for code in visit.codes]
+
+
+def _returning(record: PatientRecord) -> set[tuple[CodeSystem, str]]:
+    return {coded for coded, visits in Counter(_coded(record)).items() if visits > 1}
 
 
 def record_title(record: PatientRecord) -> str:
@@ -38,7 +47,7 @@ def record_title(record: PatientRecord) -> str:
     visits = count(len(record.visits), "visit")
     if len(record.visits) == 1:
         return f"{style.who(record)}: {visits}, {count(len(record.codes), 'code')}"
-    different, returning = len(set(record.codes)), len(returning_codes(record))
+    different, returning = len(set(_coded(record))), len(_returning(record))
     if different == returning == 1:
         return f"{style.who(record)}: {visits}, the same code in all of them"
     share = {0: "none", different: "all"}.get(returning, f"{returning:,}")
@@ -52,7 +61,7 @@ def describe_record(record: PatientRecord) -> str:
     visits = "; ".join(
         f"{_when(i, visit, ' in ')} has {count(len(visit.codes), 'code')}, "
         f"{'the first of them ' if len(visit.codes) > 1 else ''}"
-        f"{style.code_in_words(visit.codes[0])}"
+        f"{style.code_in_words(visit.codes[0], visit.system)}"
         for i, visit in enumerate(record.visits[:_DESCRIBED])
     )
     more = len(record.visits) - _DESCRIBED
@@ -64,10 +73,11 @@ def describe_record(record: PatientRecord) -> str:
 def draw_record(record: PatientRecord, *, most_codes: int = 12, most_visits: int = 8) -> Picture:
     """Draw a patient's visits side by side, each as the list of its codes and their titles.
 
-    A code has the colour of its ICD-9-CM chapter, and of two chapters whose colours are alike one
+    A code has the colour of its chapter, and of two chapters whose colours are alike one
     has a dark stripe at its left edge. A code that an earlier visit had already
     stands in an outline only. A title that is too long for its place ends with an ellipsis; a
-    code that ICD-9-CM does not have stands alone.
+    code that its system does not have stands alone. Where visits are coded in both systems, it
+    is said which ones are coded in ICD-10-CM.
 
     Args:
         record: the patient.
@@ -152,7 +162,9 @@ class _Layout(NamedTuple):
         card_width = (style.WIDTH - 2 * _MARGIN - (columns - 1) * _GAP) / columns
         narrow = columns == _COLUMNS
         size = style.SMALL if narrow else style.TEXT
-        widest = max(len(icd9.written(code)) for visit in visits for code in visit.codes)
+        widest = max(
+            len(style.written(code, visit.system)) for visit in visits for code in visit.codes
+        )
         character = style.text_width("0" * 100, size, family="DejaVu Sans Mono") / 100
         number = style.text_width(f"visit {len(visits)}", size, weight="bold")
         month = style.text_width(" · September 2174", size)
@@ -169,12 +181,17 @@ class _Line(NamedTuple):
     """A code in a card."""
 
     code: str
+    system: CodeSystem
     title: list[str]  # by lines of text
     again: bool  # whether an earlier visit had it
 
     @property
     def chapter(self) -> int | None:
-        return style.chapter_of(self.code)
+        return style.chapter_of(self.code, self.system)
+
+    @property
+    def colour(self) -> str:
+        return style.chapter_colour(self.chapter, self.system)
 
     def height(self, layout: _Layout) -> float:
         return max(layout.box, layout.box / 2 + (len(self.title) - 0.5) * layout.line)
@@ -192,17 +209,18 @@ class _Card(NamedTuple):
 
 def _cards(visits: tuple[Visit, ...], layout: _Layout, most_codes: int) -> list[_Card]:
     cards = []
-    seen: set[str] = set()
+    seen: set[tuple[CodeSystem, str]] = set()
     for i, visit in enumerate(visits):
         lines = [
             _Line(
                 code,
-                _wrapped(style.code_title(code), layout),
-                again=code in seen,
+                visit.system,
+                _wrapped(style.code_title(code, visit.system), layout),
+                again=(visit.system, code) in seen,
             )
             for code in visit.codes[:most_codes]
         ]
-        seen.update(visit.codes)
+        seen.update((visit.system, code) for code in visit.codes)
         left_out = len(visit.codes) - len(lines)
         height = _HEADING + sum(line.height(layout) + _BETWEEN for line in lines) + 0.06
         height += _MORE if left_out else 0
@@ -226,7 +244,7 @@ def _wrapped(text: str, layout: _Layout) -> list[str]:
 
 def _cut(words: list[str], layout: _Layout) -> str:
     """The beginning of a text and an ellipsis: whole words, or a part of the first one."""
-    for beginnings in (_beginnings(words), list(accumulate(words[0]))):
+    for beginnings in (_beginnings(words), list(itertools.accumulate(words[0]))):
         cut = [beginning.rstrip(" ,;:([") + "…" for beginning in beginnings]
         fit = _most_that_fit(cut, layout)
         if fit:
@@ -271,16 +289,16 @@ def _draw_card(
         )
     y += _HEADING
     for line in card.lines:
-        colour = style.chapter_colour(line.chapter)
+        colour = line.colour
         face = style.PAPER if line.again else colour
         _draw_box(axes, left, y, layout.code_width, layout.box, face=face, edge=colour)
-        if _striped(line.chapter):
-            _draw_stripe(axes, left, y, layout.box)
+        if striped(line.chapter, line.system):
+            draw_stripe(axes, left, y, layout.box)
         middle = y + layout.box / 2
         axes.text(
             left + layout.code_width / 2,
             middle,
-            icd9.written(line.code),
+            style.written(line.code, line.system),
             size=layout.size,
             family="DejaVu Sans Mono",
             color=style.MUTED if line.again else style.ink_on(colour),
@@ -319,19 +337,13 @@ def _draw_box(
     )
 
 
-def _striped(chapter: int | None) -> bool:
+def striped(chapter: int | None, system: CodeSystem) -> bool:
     """Whether a stripe marks a chapter's codes: of two colours next to each other, one has it."""
-    if chapter is None:
-        return False
-    colours = sorted(range(1, len(style.CHAPTER_NAMES) + 1), key=_lightness)
-    return colours.index(chapter) % 2 == 1
+    return chapter is not None and int(style.chapter_step(chapter, system)) % 2 == 1
 
 
-def _lightness(chapter: int) -> float:
-    return style.contrast(style.chapter_colour(chapter), "#000000")
-
-
-def _draw_stripe(axes: Axes, x: float, y: float, height: float) -> None:
+def draw_stripe(axes: Axes, x: float, y: float, height: float) -> None:
+    """Draw the stripe at the left edge of a box."""
     axes.add_artist(Rectangle((x - 0.01, y), 0.05, height, facecolor=style.INK, linewidth=0))
 
 
@@ -359,12 +371,17 @@ def _legend_rows(lines: list[_Line]) -> list[list[tuple[float, _Key]]]:
 
 
 def _keys(lines: list[_Line]) -> Iterator[_Key]:
-    last = len(style.CHAPTER_NAMES) + 1
-    for number in sorted({line.chapter for line in lines}, key=lambda n: n or last):
-        colour = style.chapter_colour(number)
-        yield _Key(style.chapter_name(number), colour, colour, _striped(number))
+    chapters = {(line.system, line.chapter) for line in lines}
+    in_order = sorted(chapters, key=lambda one: (_newer(one[0]), one[1] or math.inf))
+    # A chapter that both systems have looks the same in both, and is named once.
+    yield from dict.fromkeys(itertools.starmap(_key_of, in_order))
     if any(line.again for line in lines):
         yield _Key("outline: an earlier visit had it already", style.PAPER, style.MUTED)
+
+
+def _key_of(system: CodeSystem, number: int | None) -> _Key:
+    colour = style.chapter_colour(number, system)
+    return _Key(style.chapter_name(number, system), colour, colour, striped(number, system))
 
 
 def _draw_legend(axes: Axes, rows: list[list[tuple[float, _Key]]], y: float) -> None:
@@ -372,7 +389,7 @@ def _draw_legend(axes: Axes, rows: list[list[tuple[float, _Key]]], y: float) -> 
         for x, key in row:
             _draw_box(axes, x, y + 0.03, 0.14, 0.14, face=key.face, edge=key.edge)
             if key.striped:
-                _draw_stripe(axes, x, y + 0.03, 0.14)
+                draw_stripe(axes, x, y + 0.03, 0.14)
             axes.text(x + 0.2, y + 0.1, key.text, size=style.SMALL, va="center")
         y += _LEGEND_LINE
 
@@ -385,7 +402,21 @@ _DESCRIBED = 4  # how many visits the alternative text tells of
 def _reading(record: PatientRecord) -> str:
     """How to read the picture."""
     age = "" if len(record.visits) == 1 else "; the age is that at visit 1"
-    return f"Each card is one stay in hospital: its diagnosis codes, most important first{age}"
+    cards = "Each card is one stay in hospital: its diagnosis codes, most important first"
+    return f"{cards}{age}{_newer_visits(record)}"
+
+
+def _newer(system: CodeSystem) -> bool:
+    return system == "ICD10CM"
+
+
+def _newer_visits(record: PatientRecord) -> str:
+    """Which visits are coded in ICD-10-CM, where others are not."""
+    newer = [number for number, visit in enumerate(record.visits, 1) if _newer(visit.system)]
+    if len(newer) in (0, len(record.visits)):
+        return ""
+    visits = f"visit {newer[0]}" if len(newer) == 1 else f"visits {', '.join(map(str, newer))}"
+    return f"; {visits} in {SYSTEM_NAMES['ICD10CM']}"
 
 
 def _month(visit: Visit, *, short: bool = False) -> str:

@@ -15,7 +15,8 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
 
-from ehr_course import icd9
+from ehr_course.code_meaning import code_meaning
+from ehr_course.code_system import SYSTEM_NAMES, CodeSystem
 from ehr_course.errors import InputError
 from ehr_course.plots import live
 from ehr_course.plots.axes import Axes
@@ -58,6 +59,42 @@ CHAPTER_NAMES = (
     "External cause (E)",
 )
 """The chapters of ICD-9-CM in few words: chapter ``n`` at place ``n - 1``."""
+
+CHAPTER_NAMES_10 = (
+    "Infections",
+    "Neoplasms",
+    "Blood",
+    "Endocrine, metabolic",
+    "Mental",
+    "Nervous system",
+    "Eye",
+    "Ear",
+    "Circulatory",
+    "Respiratory",
+    "Digestive",
+    "Skin",
+    "Musculoskeletal",
+    "Genitourinary",
+    "Pregnancy, childbirth",
+    "Perinatal",
+    "Congenital",
+    "Symptoms, signs",
+    "Injury, poisoning",
+    "External cause (V to Y)",
+    "Health status (Z)",
+    "Special purposes (U)",
+)
+"""The chapters of ICD-10-CM in few words."""
+
+_SAME_COLOUR = {
+    "Nervous system": "Nervous system, senses",
+    "External cause (V to Y)": "External cause (E)",
+    "Health status (Z)": "Health status (V)",
+}
+"""Chapters of ICD-10-CM that have the colour of a chapter with another name in ICD-9-CM."""
+
+_BETWEEN = {"Eye": 3.5, "Ear": 9.5, "Special purposes (U)": 12.5}
+"""Chapters that ICD-9-CM has nothing like: their places among its colours."""
 
 
 LINES = ("#440154", "#2d708e", "#5c6470")
@@ -148,61 +185,95 @@ def _settings() -> dict[str, Any]:
 
 
 @cache
-def chapter_of(code: str) -> int | None:
-    """The number of a code's ICD-9-CM chapter, or None for a code that lies in no chapter.
+def chapter_of(code: str, system: CodeSystem = "ICD9CM") -> int | None:
+    """The number of a code's chapter, or None for a code that lies in no chapter of its system.
 
     >>> chapter_of("4280"), chapter_of("V3001"), chapter_of("I509")
     (7, 18, None)
+    >>> chapter_of("I509", "ICD10CM"), chapter_of("V304XXA", "ICD10CM")
+    (9, 20)
     """
-    if not icd9.is_code(code):
+    of = code_meaning(system)
+    if not of.is_code(code):
         return None
     try:
-        return icd9.chapter(code).number
+        return of.chapter(code).number
     except ValueError:
         return None
 
 
-def code_title(token: str) -> str:
-    """The title of a code, or "" for what has none in ICD-9-CM.
+def written(token: str, system: CodeSystem = "ICD9CM") -> str:
+    """A code of a system with its dot; any other token as it is.
+
+    >>> written("E8859"), written("E8859", "ICD10CM"), written("<mask>", "ICD10CM")
+    ('E885.9', 'E88.59', '<mask>')
+    """
+    return code_meaning(system).written(token)
+
+
+def code_title(token: str, system: CodeSystem = "ICD9CM") -> str:
+    """The title of a code, or "" for what has none in its system.
 
     >>> code_title("4280"), code_title("<mask>")
     ('Congestive heart failure, unspecified', '')
+    >>> code_title("I509", "ICD10CM")
+    'Heart failure, unspecified'
     """
     try:
-        return icd9.title(token)
-    except InputError:  # of the shape of a code or not, ICD-9-CM has none such
+        return code_meaning(system).title(token)
+    except InputError:  # of the shape of a code, but there is none such
         return ""
 
 
-def code_in_words(code: str) -> str:
+def code_in_words(code: str, system: CodeSystem = "ICD9CM") -> str:
     """A code and its title.
 
     >>> code_in_words("4280")
     '428.0 Congestive heart failure, unspecified'
     """
-    return f"{icd9.written(code)} {code_title(code)}".rstrip()
+    return f"{written(code, system)} {code_title(code, system)}".rstrip()
 
 
-def chapter_name(number: int | None) -> str:
+def chapter_names(system: CodeSystem = "ICD9CM") -> tuple[str, ...]:
+    """The chapters of a system in few words: chapter ``n`` at place ``n - 1``."""
+    return CHAPTER_NAMES if system == "ICD9CM" else CHAPTER_NAMES_10
+
+
+def chapter_name(number: int | None, system: CodeSystem = "ICD9CM") -> str:
     """A chapter in few words.
 
     >>> chapter_name(7), chapter_name(None)
     ('Circulatory', 'No ICD-9 chapter')
+    >>> chapter_name(7, "ICD10CM"), chapter_name(None, "ICD10CM")
+    ('Eye', 'No ICD-10 chapter')
     """
-    return "No ICD-9 chapter" if number is None else CHAPTER_NAMES[number - 1]
+    if number is None:
+        return f"No {SYSTEM_NAMES[system].removesuffix('-CM')} chapter"
+    return chapter_names(system)[number - 1]
+
+
+def chapter_step(number: int, system: CodeSystem = "ICD9CM") -> float:
+    """The place of a chapter's colour among those of all chapters, 0 the darkest to 18."""
+    if system == "ICD9CM":
+        return (number - 1) * 7 % 19
+    name = chapter_name(number, system)
+    if name in _BETWEEN:
+        return _BETWEEN[name]
+    return chapter_step(CHAPTER_NAMES.index(_SAME_COLOUR.get(name, name)) + 1)
 
 
 @cache
-def chapter_colour(number: int | None) -> str:
+def chapter_colour(number: int | None, system: CodeSystem = "ICD9CM") -> str:
     """The colour of a chapter, as ``#rrggbb``: the same one in every picture.
 
     The nineteen colours are equal steps of viridis, which keeps its order in greyscale and for
     colour-blind eyes. Neighbouring chapters lie seven steps apart, so that those that often occur
-    together (7 circulatory, 8 respiratory) differ in lightness too.
+    together (7 circulatory, 8 respiratory) differ in lightness too. A chapter of ICD-10-CM has
+    the colour of the same diseases in ICD-9-CM; eye, ear and special purposes lie between two.
     """
     if number is None:
         return NO_CHAPTER
-    step = (number - 1) * 7 % 19
+    step = chapter_step(number, system)
     return matplotlib.colors.to_hex(matplotlib.colormaps["viridis"](0.05 + 0.93 * step / 18))
 
 

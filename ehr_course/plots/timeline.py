@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from matplotlib.axes import Axes
 
+from ehr_course.code_system import CodeSystem
 from ehr_course.plots import style
 from ehr_course.plots.style import Picture, count
 from ehr_course.records import PatientRecord
@@ -52,7 +53,8 @@ class Repeats(NamedTuple):
 
     Attributes:
         visits_of: the codes that come in several visits, each with the numbers of these visits
-            from 0; those of most visits first, then in the order in which they first came.
+            from 0; those of most visits first, then in the order in which they first came. A code
+            does not come back where the same text belongs to the other code system.
         once: how many codes of each visit come in no other one.
         later: codes of all visits but the first, counted visit by visit.
         again: how many of these an earlier visit has too.
@@ -72,18 +74,37 @@ def repeats(record: PatientRecord) -> Repeats:
     >>> repeats(PatientRecord(1, "F", 64, visits))
     Repeats(visits_of={'4280': [0, 1]}, once=[1, 1], later=2, again=1)
     """
-    visits_of: dict[str, list[int]] = {}
-    for i, visit in enumerate(record.visits):
-        for code in visit.codes:
-            visits_of.setdefault(code, []).append(i)
+    visits_of = _visits_of(record)
     lonely = Counter(places[0] for places in visits_of.values() if len(places) == 1)
-    several = {code: places for code, places in visits_of.items() if len(places) > 1}
+    several = _several(record)
     return Repeats(
-        dict(sorted(several.items(), key=lambda item: -len(item[1]))),
+        {code: places for (_, code), places in several.items()},
         [lonely[i] for i in range(len(record.visits))],
         sum(len(visit.codes) for visit in record.visits[1:]),
         sum(len(places) - 1 for places in several.values()),
     )
+
+
+_Coded = tuple[CodeSystem, str]
+
+
+def _visits_of(record: PatientRecord) -> dict[_Coded, list[int]]:
+    visits_of: dict[_Coded, list[int]] = {}
+    for i, visit in enumerate(record.visits):
+        for code in visit.codes:
+            visits_of.setdefault((visit.system, code), []).append(i)
+    return visits_of
+
+
+def _several(record: PatientRecord) -> dict[_Coded, list[int]]:
+    """The codes of several visits with their systems, those of most visits first."""
+    several = [item for item in _visits_of(record).items() if len(item[1]) > 1]
+    return dict(sorted(several, key=lambda item: -len(item[1])))
+
+
+def _in_words(coded: _Coded) -> str:
+    system, code = coded
+    return style.code_in_words(code, system)
 
 
 def timeline_title(record: PatientRecord) -> str:
@@ -105,8 +126,8 @@ def describe_timeline(record: PatientRecord) -> str:
     found = repeats(record)
     visits = f"{count(len(record.visits), 'visit')}{_span(record)}"
     named = [
-        f"{style.code_in_words(code)} in {len(places)}"
-        for code, places in list(found.visits_of.items())[:MOST_ROWS]
+        f"{_in_words(coded)} in {len(places)}"
+        for coded, places in list(_several(record).items())[:MOST_ROWS]
     ]
     several = f"Codes of several visits: {'; '.join(named)}. " if named else "No code comes back. "
     return (
@@ -126,14 +147,14 @@ def draw_timeline(record: PatientRecord) -> Picture:
     """
     found = repeats(record)
     first = max(0, len(record.visits) - MOST_VISITS)
-    own = list(found.visits_of)[:MOST_ROWS]
-    others = list(found.visits_of)[MOST_ROWS:]
+    several = _several(record)
+    own, others = list(several)[:MOST_ROWS], list(several)[MOST_ROWS:]
     counts = {"codes of one visit only": found.once}
     if others:
-        places = Counter(i for code in others for i in found.visits_of[code])
+        places = Counter(i for coded in others for i in several[coded])
         name = f"{count(len(others), 'more code')} of several visits"
         counts = {name: [places[i] for i in range(len(record.visits))], **counts}
-    names = [_cut(style.code_in_words(code)) for code in own] + list(counts)
+    names = [_cut(_in_words(coded)) for coded in own] + list(counts)
     with style.course_style():
         height = _TOP + _BOTTOM + _ROW * len(names)
         picture = Picture(style.WIDTH, height, describe_timeline(record))
@@ -172,8 +193,8 @@ def draw_timeline(record: PatientRecord) -> Picture:
             linewidth=0.8,
             zorder=0,
         )
-        for row, code in enumerate(own):
-            _draw_code(axes, row, found.visits_of[code], first)
+        for row, coded in enumerate(own):
+            _draw_code(axes, row, several[coded], first)
         for row, numbers in enumerate(counts.values(), len(own)):
             for i, number in enumerate(numbers):
                 if number and i >= first:

@@ -8,8 +8,9 @@ from typing import NamedTuple, Protocol
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch, Rectangle
 
-from ehr_course import icd9
+from ehr_course.code_system import CodeSystem
 from ehr_course.plots import style
+from ehr_course.plots.record import draw_stripe, striped
 from ehr_course.plots.style import Picture, count
 from ehr_course.records import PatientRecord, Visit
 from ehr_course.tokenizers.codes import SPECIAL_TOKENS, CodeTokenizer
@@ -79,12 +80,12 @@ def visit_text(visit: Visit, *, dotted: bool = False) -> str:
 
     Args:
         visit: the visit.
-        dotted: write 427.31 for 42731, where a code has the shape of ICD-9-CM.
+        dotted: write 427.31 for 42731, where a code has the shape of the visit's system.
 
     >>> visit_text(Visit(("42731", "486"))), visit_text(Visit(("42731", "486")), dotted=True)
     ('42731 486', '427.31 486')
     """
-    return " ".join(_written(code, dotted=dotted) for code in visit.codes)
+    return " ".join(_written(code, visit.system, dotted=dotted) for code in visit.codes)
 
 
 def count_tokens(
@@ -114,7 +115,7 @@ def describe_tokens(
 ) -> str:
     """Say in one sentence what :func:`draw_tokens` shows."""
     counts = count_tokens(record, code_tokenizer, note_tokenizer, dotted=dotted)
-    written = [_written(code, dotted=dotted) for code in record.codes]
+    written = [_written(c, code_tokenizer.system, dotted=dotted) for c in record.codes]
     worst = max(written, key=lambda text: len(note_tokenizer.pieces(text)))
     return (
         f"A patient of {count(len(record.visits), 'visit')} and {count(counts.codes, 'code')}, "
@@ -136,8 +137,9 @@ def draw_tokens(
 
     At the top stand two strips of equal boxes, one for each code's token and one for each piece;
     special tokens, of which both ways need as many, are left out there. Below a line is a visit,
-    wrapped where it is long. A code has the colour of its ICD-9-CM chapter and its token id
-    beneath; all pieces of a code share its colour.
+    wrapped where it is long. A code has the colour of its chapter and its token id
+    beneath; all pieces of a code share its colour. Of two chapters whose colours are alike one has
+    a dark stripe at its left edge.
 
     Args:
         record: the patient.
@@ -164,10 +166,10 @@ def draw_tokens(
         most_lines,
         with_ids=False,
     )
-    legend = _legend_rows(record)
+    legend = _legend_rows(record, code_tokenizer.system)
     strips = [
-        _colours(_code_rows(record, code_tokenizer, dotted=dotted)),
-        _colours(_piece_rows(record, note_tokenizer, dotted=dotted)),
+        _coloured(_code_rows(record, code_tokenizer, dotted=dotted)),
+        _coloured(_piece_rows(record, note_tokenizer, dotted=dotted)),
     ]
 
     height = _TOP + _STRIPS + as_codes.height + _BETWEEN + as_text.height + _BETWEEN
@@ -207,6 +209,7 @@ class _Box(NamedTuple):
     colour: str | None  # None for a special token
     beneath: str
     gap: float  # to the box before it
+    striped: bool = False
 
     @property
     def width(self) -> float:
@@ -232,8 +235,10 @@ def _code_rows(
     def box(token_id: int) -> _Box:
         token = tokenizer.id_to_token(token_id)
         special = token_id < len(SPECIAL_TOKENS)
-        colour = None if special else style.chapter_colour(style.chapter_of(token))
-        return _Box(_written(token, dotted=dotted), colour, str(token_id), 0.05)
+        colour = None if special else _colour(token, tokenizer.system)
+        stripe = not special and _striped(token, tokenizer.system)
+        written = _written(token, tokenizer.system, dotted=dotted)
+        return _Box(written, colour, str(token_id), 0.05, stripe)
 
     last = len(record.visits) - 1
     for i, visit in enumerate(record.visits):
@@ -249,10 +254,10 @@ def _piece_rows(
         pieces_of = pieces_by_word(visit_text(visit, dotted=dotted), tokenizer)
         groups = []
         for code, pieces in zip(visit.codes, pieces_of, strict=True):
-            colour = style.chapter_colour(style.chapter_of(code))
+            colour, stripe = _colour(code, visit.system), _striped(code, visit.system)
             groups.append(
                 [
-                    _Box(piece, colour, "", 0.1 if place == 0 else 0.014)
+                    _Box(piece, colour, "", 0.014 if place else 0.1, stripe and not place)
                     for place, piece in enumerate(pieces)
                 ]
             )
@@ -277,8 +282,16 @@ def pieces_by_word(text: str, tokenizer: Pieces) -> list[list[str]]:
     return groups
 
 
-def _written(code: str, *, dotted: bool) -> str:
-    return icd9.written(code) if dotted else code
+def _written(code: str, system: CodeSystem, *, dotted: bool) -> str:
+    return style.written(code, system) if dotted else code
+
+
+def _colour(code: str, system: CodeSystem) -> str:
+    return style.chapter_colour(style.chapter_of(code, system), system)
+
+
+def _striped(code: str, system: CodeSystem) -> bool:
+    return striped(style.chapter_of(code, system), system)
 
 
 def _wrapped(rows: Iterator[tuple[str, list[_Group]]]) -> list[_Line]:
@@ -301,29 +314,31 @@ def _wrapped(rows: Iterator[tuple[str, list[_Group]]]) -> list[_Line]:
     return lines
 
 
-def _colours(rows: Iterator[tuple[str, list[_Group]]]) -> list[str]:
-    """The colour of every box but the special tokens', from the first visit to the last."""
+def _coloured(rows: Iterator[tuple[str, list[_Group]]]) -> list[_Box]:
+    """Every box but the special tokens', from the first visit to the last."""
     boxes = (box for _, groups in rows for group in groups for box in group)
-    return [box.colour for box in boxes if box.colour is not None]
+    return [box for box in boxes if box.colour is not None]
 
 
-def _draw_strips(axes: Axes, y: float, strips: dict[str, list[str]]) -> None:
-    """Draw a strip of equal boxes for each list of colours, all to one scale."""
+def _draw_strips(axes: Axes, y: float, strips: dict[str, list[_Box]]) -> None:
+    """Draw a strip of equal boxes for each list, all to one scale, in the boxes' colours."""
     left = _MARGIN + _GUTTER
     step = min(0.14, (style.WIDTH - _MARGIN - left) / max(map(len, strips.values())))
-    for name, colours in strips.items():
+    for name, boxes in strips.items():
         axes.text(_MARGIN, y + 0.08, name, size=style.SMALL, color=style.MUTED, va="center")
-        for place, colour in enumerate(colours):
+        for place, box in enumerate(boxes):
             axes.add_artist(
                 Rectangle(
                     (left + place * step, y),
                     0.82 * step,
                     0.16,
-                    facecolor=colour,
-                    edgecolor=colour,
+                    facecolor=box.colour,
+                    edgecolor=box.colour,
                     linewidth=0.5,
                 )
             )
+            if box.striped:
+                draw_stripe(axes, left + place * step, y, 0.16)
         y += 0.25
 
 
@@ -382,6 +397,8 @@ def _draw_box(axes: Axes, x: float, y: float, box: _Box) -> None:
             linewidth=0.8,
         )
     )
+    if box.striped:
+        draw_stripe(axes, x, y, _BOX)
     axes.text(
         x + box.width / 2,
         y + _BOX / 2,
@@ -406,33 +423,46 @@ def _draw_box(axes: Axes, x: float, y: float, box: _Box) -> None:
         )
 
 
-def _legend_rows(record: PatientRecord) -> list[list[tuple[float, int | None]]]:
-    """The chapters present, each with its left edge, in as many rows as they need."""
-    present = {style.chapter_of(code) for code in record.codes}
-    rows: list[list[tuple[float, int | None]]] = [[]]
+class _Key(NamedTuple):
+    """An entry of the legend."""
+
+    x: float
+    name: str
+    colour: str
+    striped: bool
+
+
+def _legend_rows(record: PatientRecord, system: CodeSystem) -> list[list[_Key]]:
+    """The chapters present, in as many rows as they need."""
+    present = {style.chapter_of(code, system) for code in record.codes}
+    rows: list[list[_Key]] = [[]]
     x = _MARGIN
-    for number in sorted(present, key=lambda n: n or len(style.CHAPTER_NAMES) + 1):
-        width = 0.2 + style.text_width(style.chapter_name(number), style.SMALL) + 0.2
+    for number in sorted(present, key=lambda n: n or len(style.chapter_names(system)) + 1):
+        name = style.chapter_name(number, system)
+        width = 0.2 + style.text_width(name, style.SMALL) + 0.2
         if rows[-1] and x + width - 0.2 > style.WIDTH - _MARGIN:
             rows.append([])
             x = _MARGIN
-        rows[-1].append((x, number))
+        colour = style.chapter_colour(number, system)
+        rows[-1].append(_Key(x, name, colour, striped(number, system)))
         x += width
     return rows
 
 
-def _draw_legend(axes: Axes, rows: list[list[tuple[float, int | None]]], y: float) -> None:
+def _draw_legend(axes: Axes, rows: list[list[_Key]], y: float) -> None:
     for row in rows:
-        for x, number in row:
+        for x, name, colour, stripe in row:
             axes.add_patch(
                 FancyBboxPatch(
                     (x, y + 0.03),
                     0.14,
                     0.14,
                     boxstyle="round,pad=0,rounding_size=0.03",
-                    color=style.chapter_colour(number),
+                    color=colour,
                     linewidth=0,
                 )
             )
-            axes.text(x + 0.2, y + 0.1, style.chapter_name(number), size=style.SMALL, va="center")
+            if stripe:
+                draw_stripe(axes, x, y + 0.03, 0.14)
+            axes.text(x + 0.2, y + 0.1, name, size=style.SMALL, va="center")
         y += _LEGEND_LINE

@@ -8,6 +8,7 @@ from typing import Literal
 
 import polars as pl
 
+from ehr_course.code_system import CodeSystem
 from ehr_course.errors import InputError
 from ehr_course.sources.code_tables import load_code_table
 from ehr_course.sources.cohort import Cohort
@@ -34,6 +35,8 @@ def load_cohort(
     code_map: Mapping[str, str] | None = None,
     whole_patients: bool = False,
     zeros_lost_ok: bool = False,
+    system: CodeSystem | None = None,
+    map_to: CodeSystem | None = None,
 ) -> Cohort:
     """Load patient records, with age and sex or without.
 
@@ -43,11 +46,17 @@ def load_cohort(
             file with a row for each code; or a .json file with lists of visits.
         columns: of a .csv or .parquet file; see load_code_table.
         malformed: whether a malformed row raises, or is dropped and counted.
-        code_map: ICD-9-CM codes by the codes of the cohort, for every format but MEDS and MIMIC.
+        code_map: ICD-9-CM or ICD-10-CM codes by the codes of the cohort, for every format but
+            MEDS and MIMIC.
         whole_patients: whether to leave out the patients of whom some admissions are dropped.
             Without it they are kept with the admissions that are left, and counted.
         zeros_lost_ok: whether to go on where ICD-9-CM codes seem to have lost their leading
             zeros; the report then says so.
+        system: take the diagnoses that are coded in this system alone, "ICD9CM" or "ICD10CM".
+            MIMIC and MEDS say of each which one that is, and so may a column of a table. Elsewhere
+            the shapes of the codes tell, and where they could all be of either, this is believed.
+        map_to: translate diagnoses of the other system into this one. Where neither is given, a
+            cohort in one system is read in it, and one with both as ``choose_systems`` says.
 
     Returns:
         the records, and a report of all rows. A pickle is never opened.
@@ -69,13 +78,15 @@ def load_cohort(
         "malformed": malformed,
         "whole_patients": whole_patients,
         "zeros_lost_ok": zeros_lost_ok,
+        "system": system,
+        "map_to": map_to,
     }
     if kind == "known":
         if code_map is not None:
             raise InputError(
                 path,
                 "",
-                "MEDS and MIMIC name the vocabulary of their codes, and ICD-9-CM is read",
+                "MEDS and MIMIC name the vocabulary of their codes, and ICD is read",
                 "Leave the code map out.",
             )
         return load(place, **how)
@@ -127,7 +138,7 @@ def takes(path: str | Path, *, what: Literal["columns", "code map"]) -> bool:
 
 
 def read_code_map(path: str | Path) -> dict[str, str]:
-    """Read which ICD-9-CM code stands for each code of another vocabulary.
+    """Read which ICD-9-CM or ICD-10-CM code stands for each code of another vocabulary.
 
     Args:
         path: a .csv file with the columns "from" and "to". Each code of "from" stands there

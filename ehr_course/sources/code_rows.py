@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
+from ehr_course.code_system import CodeSystem
 from ehr_course.errors import InputError
 from ehr_course.records import MAX_AGE
-from ehr_course.sources.code_column import map_codes, normalise_codes
+from ehr_course.sources.code_column import IS_ICD10, map_codes, normalise_codes
+from ehr_course.sources.code_translation import drop_absent, plan_translation, translate_rows
 from ehr_course.sources.cohort import (
     Change,
     Cohort,
@@ -26,6 +28,8 @@ from ehr_course.sources.shortened import (
     account_of,
     lost_admissions,
 )
+from ehr_course.sources.system_choice import check_choice, choose_systems
+from ehr_course.sources.unmarked_codes import mark_systems
 
 OLDEST = 130
 """A larger age is none: many tables write 999 where an age is not known."""
@@ -46,6 +50,8 @@ def cohort_of_rows(
     named: pl.DataFrame | None = None,
     whole_patients: bool = False,
     zeros_lost_ok: bool = False,
+    system: CodeSystem | None = None,
+    map_to: CodeSystem | None = None,
 ) -> Cohort:
     """Make records of rows, one for each code of a visit.
 
@@ -57,12 +63,17 @@ def cohort_of_rows(
     Args:
         rows: with "line" and, as text, "patient", "visit" and "code". Optional are "age" (years,
             text or numbers), "sex", "time" (text or datetimes) and "sequence" (text or whole
-            numbers). An age is taken from a patient's first visit.
-        code_map: ICD-9-CM codes by the codes that the rows have.
+            numbers), and "version" (9 or 10, as text). An age is taken from a patient's first
+            visit. Without a version, the shapes of the codes tell their system.
+        code_map: ICD-9-CM or ICD-10-CM codes by the codes that the rows have.
         other_tables: what became of the rows of the tables that were joined to these.
         named: "patient", "visit" and "line" of all rows, if some were dropped already.
         whole_patients: whether to leave out the patients of whom some visits are dropped.
         zeros_lost_ok: whether to go on where codes seem to have lost their leading zeros.
+        system: take the visits that are coded in this system alone; it is also what is believed
+            where every code could be of either.
+        map_to: translate the codes of the other system into this one. Where neither is given, a
+            table in one system is read in it, and one with both as ``choose_systems`` says.
 
     Returns:
         the records, without an age or a sex where the rows have no such column or nothing in it.
@@ -70,8 +81,10 @@ def cohort_of_rows(
 
     Raises:
         InputError: naming place and remedy, if a row is malformed and such rows are not to be
-            dropped, if leading zeros seem to be lost, or if no row can be used.
+            dropped, if leading zeros seem to be lost, if nothing tells the code system, or if no
+            row can be used.
     """
+    check_choice(rows.file, system=system, map_to=map_to)
     counts: dict[str, int] = {}
     for column in ("patient", "visit", "code"):
         rows.frame = rows.frame.with_columns(pl.col(column).fill_null("").str.strip_chars())
@@ -79,9 +92,24 @@ def cohort_of_rows(
     _refuse_missing(rows)
     if code_map is not None:
         counts[Change.CODE_MAPPED.value] = map_codes(rows, "code", code_map)
-    codes, notes = normalise_codes(
-        rows, "code", version=9, remedy=_OTHER_CODES, zeros_lost_ok=zeros_lost_ok
+        # A version is that of the codes that were there before.
+        rows.frame = rows.frame.drop("version", strict=False)
+    notes = mark_systems(rows, system=system)
+    n_icd10 = int(rows.frame["icd10"].sum())
+    choice = choose_systems(
+        rows.file,
+        {"ICD9CM": rows.frame.height - n_icd10, "ICD10CM": n_icd10},
+        system=system,
+        map_to=map_to,
     )
+    for name, its in (("ICD9CM", ~IS_ICD10), ("ICD10CM", IS_ICD10)):
+        if name not in choice.taken:
+            rows.drop(its, Reason.OTHER_VERSION)
+    codes = normalise_codes(rows, "code", remedy=_OTHER_CODES, zeros_lost_ok=zeros_lost_ok)
+    rows.frame = rows.frame.drop("icd10")
+    notes = (*notes, *choice.notes, *codes.notes)
+    plan = plan_translation(codes, choice.system)
+    absent = drop_absent(rows, plan)
     _read_sexes(rows)
     _read_ages(rows)
     _read_times(rows)
@@ -114,8 +142,9 @@ def cohort_of_rows(
         .sort("visit", "sequence" if has_sequence else "line", "line")
     )
     same_row = "sequence" if has_sequence else "line"
-    drop_repeated_codes(rows, same_row=same_row, n_codes=len(codes))
-    records = build_records(visits, rows.frame, codes)
+    drop_repeated_codes(rows, same_row=same_row, n_codes=len(codes.codes))
+    coded, translated = translate_rows(rows, plan, absent)
+    records = build_records(visits, coded, plan.codes, system=choice.system)
     first_visits = visits.unique("subject_id", keep="first")
     counts |= {
         Change.AGE_ROUNDED.value: first_visits["rounded"].sum(),
@@ -134,7 +163,7 @@ def cohort_of_rows(
             because=(Reason.SHORTENED, cut),
         ),
     )
-    return Cohort(records, LoadReport(tables, counted(counts), shortened, notes))
+    return Cohort(records, LoadReport(tables, counted(counts), shortened, notes, translated))
 
 
 def _refuse_missing(rows: RowFilter) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from ehr_course.code_system import CodeSystem
 from ehr_course.errors import InputError
 from ehr_course.sources.code_rows import cohort_of_rows
 from ehr_course.sources.cohort import Cohort
@@ -25,17 +26,19 @@ def load_code_table(
     code_map: Mapping[str, str] | None = None,
     whole_patients: bool = False,
     zeros_lost_ok: bool = False,
+    system: CodeSystem | None = None,
+    map_to: CodeSystem | None = None,
 ) -> Cohort:
     """Load patient records from a file with a row for each code.
 
     Args:
         path: a .csv, .csv.gz or .parquet file.
-        columns: the column of "patient", "visit", "code", "age", "sex", "time" and "sequence",
-            in upper or lower case; those that are not given are looked for under KNOWN_COLUMNS.
-            The last four may be absent.
+        columns: the column of "patient", "visit", "code", "age", "sex", "time", "sequence" and
+            "version" (of ICD), in upper or lower case; those that are not given are looked for
+            under KNOWN_COLUMNS. The last five may be absent.
         malformed: whether a malformed row raises, or is dropped and counted.
-        code_map: ICD-9-CM codes by the codes of the file.
-        whole_patients, zeros_lost_ok: as in cohort_of_rows.
+        code_map: ICD-9-CM or ICD-10-CM codes by the codes of the file.
+        whole_patients, zeros_lost_ok, system, map_to: as in cohort_of_rows.
 
     Returns:
         the records, and a report of all rows; see cohort_of_rows.
@@ -47,7 +50,12 @@ def load_code_table(
     path = Path(path)
     rows = open_table(path, malformed=malformed, columns=columns)
     return cohort_of_rows(
-        rows, code_map=code_map, whole_patients=whole_patients, zeros_lost_ok=zeros_lost_ok
+        rows,
+        code_map=code_map,
+        whole_patients=whole_patients,
+        zeros_lost_ok=zeros_lost_ok,
+        system=system,
+        map_to=map_to,
     )
 
 
@@ -60,13 +68,16 @@ def load_frame(
     code_map: Mapping[str, str] | None = None,
     whole_patients: bool = False,
     zeros_lost_ok: bool = False,
+    system: CodeSystem | None = None,
+    map_to: CodeSystem | None = None,
 ) -> Cohort:
     """Load patient records from a data frame with a row for each code.
 
     Args:
         frame: of polars or pandas, or a mapping of columns to lists.
         name: what errors call it; they count its rows from 1.
-        columns, malformed, code_map, whole_patients, zeros_lost_ok: as in load_code_table.
+        columns, malformed, code_map, whole_patients, zeros_lost_ok, system, map_to: as in
+            load_code_table.
 
     Returns:
         the records, and a report of all rows; see cohort_of_rows.
@@ -83,7 +94,12 @@ def load_frame(
     table = pl.DataFrame({role: _series(frame, role, column) for role, column in chosen.items()})
     rows = _rows(table, chosen, name=name, malformed=malformed)
     return cohort_of_rows(
-        rows, code_map=code_map, whole_patients=whole_patients, zeros_lost_ok=zeros_lost_ok
+        rows,
+        code_map=code_map,
+        whole_patients=whole_patients,
+        zeros_lost_ok=zeros_lost_ok,
+        system=system,
+        map_to=map_to,
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from html import escape
 
+from ehr_course.code_system import SYSTEM_NAMES, CodeSystem
 from ehr_course.printable import printable
 from ehr_course.records import AnyRecord
 
@@ -21,10 +22,12 @@ class Reason(StrEnum):
     SAME_ROW = "repeats an earlier row"
     SAME_CODE = "repeats a code of the same admission"
     OTHER_VERSION = "coded in the other ICD version"
+    NO_EQUIVALENT = "no equivalent in the other code system"
+    SAME_TRANSLATED = "translated, a code that its admission has already"
     OTHER_VOCABULARY = "a diagnosis in a vocabulary that is not ICD"
-    UNKNOWN_ADMISSION = "its admission is in no table"
+    UNKNOWN_ADMISSION = "its admission is unknown"
     ADMISSION_DROPPED = "its admission was dropped"
-    UNKNOWN_PATIENT = "its patient is in no table"
+    UNKNOWN_PATIENT = "its patient is unknown"
     PATIENT_DROPPED = "its patient was dropped"
     NO_DIAGNOSIS = "no diagnosis"
     DIAGNOSES_DROPPED = "all its diagnoses were dropped"
@@ -33,6 +36,7 @@ class Reason(StrEnum):
     SHORTENED = "some of its admissions were dropped"
     NO_VISIT = "no visit"
     NO_PATIENT = "no patient"
+    AMBIGUOUS = "its codes could be of either code system"
     ROWS_DROPPED = "all its rows were dropped"
     UNMAPPED = "a code that the code map does not have"
     BAD_ID = "an id that is no whole number"
@@ -65,6 +69,16 @@ class Change(StrEnum):
     AGE_ROUNDED = "fractional ages rounded down to completed years"
     CODE_MAPPED = "codes replaced by those of the code map"
     CODE_RESPELLED = "codes respelled (dot, spaces or lower case removed)"
+
+
+class Equivalence(StrEnum):
+    """How well a code agrees with what it is translated to, in the words of the report."""
+
+    EXACT = "exact"
+    APPROXIMATE = "approximate"
+    ONE_TO_MANY = "one to many"
+    PARENT = "through a shorter code"
+    ABSENT = "absent"
 
 
 def counted(changed: Mapping[str, int]) -> dict[str, int]:
@@ -141,6 +155,77 @@ class Shortened:
         return f"{what}: {self.patients:,} ({self.admissions:,} admission{s}: {where})"
 
 
+_CODES_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Translated:
+    """Diagnoses that were brought from one code system into the other.
+
+    Attributes:
+        source, target: from which system, and into which.
+        counts: how many rows, and of how many different codes, by how well these agree with what
+            they became. ABSENT ones became nothing and were dropped.
+        absent: the rows of each code that has no equivalent, dotted, the most frequent first.
+
+    >>> translated = Translated(
+    ...     *("ICD10CM", "ICD9CM"),
+    ...     {Equivalence.EXACT: (1200, 90), Equivalence.ABSENT: (7, 2)},
+    ...     {"U07.1": 6, "Z28.310": 1},
+    ... )
+    >>> translated.lines[0]
+    'translated from ICD-10-CM to ICD-9-CM: 1,207 rows of 92 codes (exact 1,200 of 90, absent 7
+     of 2)'
+    >>> translated.lines[1]
+    'without an equivalent in ICD-9-CM: U07.1 6, Z28.310 1'
+    """
+
+    source: CodeSystem
+    target: CodeSystem
+    counts: dict[Equivalence, tuple[int, int]]
+    absent: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int:
+        """How many rows were of the other system."""
+        return sum(rows for rows, _ in self.counts.values())
+
+    @property
+    def codes(self) -> int:
+        """How many different codes these had."""
+        return sum(codes for _, codes in self.counts.values())
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """What the report says of it."""
+        source, target = SYSTEM_NAMES[self.source], SYSTEM_NAMES[self.target]
+        each = ", ".join(
+            f"{how.value} {rows:,} of {codes:,}" for how, (rows, codes) in self.counts.items()
+        )
+        lines = [
+            f"translated from {source} to {target}: {self.rows:,} "
+            f"row{'s' * (self.rows > 1)} of {self.codes:,} code{'s' * (self.codes > 1)} ({each})"
+        ]
+        if self.absent:
+            shown = [f"{code} {rows:,}" for code, rows in list(self.absent.items())[:_CODES_SHOWN]]
+            n_others = len(self.absent) - len(shown)
+            if n_others:
+                others = sum(list(self.absent.values())[_CODES_SHOWN:])
+                shown.append(f"{n_others:,} other{'s' * (n_others > 1)} {others:,}")
+            lines.append(f"without an equivalent in {target}: {', '.join(shown)}")
+        return tuple(lines)
+
+    def as_json(self) -> dict[str, object]:
+        """All of it, as JSON can hold it."""
+        return {
+            "from": self.source,
+            "to": self.target,
+            "rows": {how.value: rows for how, (rows, _) in self.counts.items()},
+            "codes": {how.value: codes for how, (_, codes) in self.counts.items()},
+            "absent": dict(self.absent),
+        }
+
+
 @dataclass(frozen=True, slots=True)
 class LoadReport:
     """Every row of every table: used, or dropped for a stated reason.
@@ -151,6 +236,7 @@ class LoadReport:
         shortened: the patients of whom some admissions were dropped, or None where there are
             none.
         notes: what else is to be known of the rows, a line each.
+        translated: the diagnoses that were brought into the other code system, or None.
 
     >>> report = LoadReport(
     ...     (TableReport("ADMISSIONS", 9, 8, (Drop(Reason.NO_DIAGNOSIS, 1, ("line 4",)),)),)
@@ -167,6 +253,7 @@ class LoadReport:
     changed: dict[str, int] = field(default_factory=dict)
     shortened: Shortened | None = None
     notes: tuple[str, ...] = ()
+    translated: Translated | None = None
 
     @property
     def dropped(self) -> dict[tuple[str, str], int]:
@@ -213,7 +300,8 @@ class LoadReport:
         """The lines that stand below the table."""
         changed = (f"{what}: {count:,}" for what, count in self.changed.items())
         shortened = () if self.shortened is None else (str(self.shortened),)
-        return (*changed, *shortened, *map(printable, self.notes))
+        translated = () if self.translated is None else self.translated.lines
+        return (*changed, *shortened, *map(printable, self.notes), *translated)
 
     def _rows(self) -> Iterator[tuple[str, str, str, str, str]]:
         for table in self.tables:

@@ -14,6 +14,7 @@ KNOWN_COLUMNS = {
     "sex": ("sex", "gender"),
     "time": ("time", "admittime"),
     "sequence": ("sequence", "seq_num"),
+    "version": ("icd_version",),
 }
 """What a table can say, and under which column names it is recognised, in upper or lower case."""
 

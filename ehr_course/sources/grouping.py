@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
+from ehr_course.code_system import CodeSystem
 from ehr_course.records import AnyRecord, PartialRecord, PatientRecord, Visit
 from ehr_course.sources.cohort import Reason
 from ehr_course.sources.row_filter import RowFilter
@@ -38,7 +39,11 @@ def drop_repeated_codes(diagnoses: RowFilter, *, same_row: str, n_codes: int) ->
 
 
 def build_records(
-    visits: pl.DataFrame, diagnoses: pl.DataFrame, codes: Sequence[str]
+    visits: pl.DataFrame,
+    diagnoses: pl.DataFrame,
+    codes: Sequence[str],
+    *,
+    system: CodeSystem = "ICD9CM",
 ) -> tuple[AnyRecord, ...]:
     """Cut sorted columns into visits, and visits into patients.
 
@@ -53,12 +58,13 @@ def build_records(
             importance. Every visit has at least one.
         codes: each code once; all records share these texts, so that a code that occurs a
             hundred thousand times is kept once.
+        system: the one that all of them are coded in.
     """
     # Indexing an array of objects repeats references, not texts.
     each_code = np.array(codes, dtype=object)[diagnoses["code"].to_numpy()].tolist()
     starts = _run_starts(diagnoses["visit"])
     each_visit = [
-        Visit(tuple(each_code[start:end]), admitted, hadm_id)
+        Visit(tuple(each_code[start:end]), admitted, hadm_id, system)
         for start, end, admitted, hadm_id in zip(
             starts,
             [*starts[1:], len(each_code)],

@@ -14,42 +14,43 @@ HOSPITAL_ADMISSION      Visit.admitted    a visit begins
 DIAGNOSIS//ICD9CM//4280 Visit.admitted    a diagnosis of the visit, most important first
 ======================= ================= ======================================================
 
+A visit in ICD-10-CM has DIAGNOSIS//ICD10CM//I509 in its place.
+
 What is read besides: HOSPITAL_ADMISSION and ADMISSION with anything after a slash; GENDER or SEX;
 and diagnoses of any of these spellings, in upper or lower case, with dots or without:
-DIAGNOSIS//ICD9CM//428.0, DIAGNOSIS//ICD//9//4280, ICD9CM//428.0, ICD9CM/428.0, ICD-9-CM/428.0.
+DIAGNOSIS//ICD9CM//428.0, DIAGNOSIS//ICD//9//4280, ICD9CM//428.0, ICD9CM/428.0, ICD-9-CM/428.0,
+and the same with 10 for 9.
 """
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Sequence
-from datetime import datetime
 from pathlib import Path
 
 import meds
 import polars as pl
-import pyarrow as pa
-import pyarrow.parquet as pq
 
-from ehr_course import icd9
+from ehr_course.code_system import CODE_SYSTEMS, SYSTEM_NAMES, CodeSystem
 from ehr_course.errors import InputError
-from ehr_course.new_folder import new_folder
-from ehr_course.records import MAX_AGE, PatientRecord
-from ehr_course.sources.code_column import CodeList
+from ehr_course.records import MAX_AGE
+from ehr_course.sources.code_column import IS_ICD10, SHAPES, CodeList, spellings_of
+from ehr_course.sources.code_translation import Plan, plan_translation, row_counts, translate_rows
 from ehr_course.sources.cohort import Change, Cohort, LoadReport, Reason, Shortened, counted
 from ehr_course.sources.grouping import build_records, completed_years, drop_repeated_codes
 from ehr_course.sources.leading_zeros import check_leading_zeros
 from ehr_course.sources.meds_events import (
-    ICD10,
     IS_ADMISSION,
     IS_DIAGNOSIS,
     IS_FACT,
     IS_UNREAD,
+    NO_EQUIVALENT,
+    count_systems,
     count_vocabularies,
     keep_split,
+    leave_unread,
     read_events,
 )
+from ehr_course.sources.meds_writing import write_meds
 from ehr_course.sources.row_filter import Malformed, RowFilter, check_malformed
 from ehr_course.sources.shortened import (
     KEEP_THEM,
@@ -57,69 +58,9 @@ from ehr_course.sources.shortened import (
     account_of,
     lost_admissions,
 )
-from ehr_course.sources.splits import Split
+from ehr_course.sources.system_choice import choose_systems
 
-PATIENTS_PER_SHARD = 1000
-
-
-def write_meds(
-    records: Sequence[PatientRecord],
-    folder: str | Path,
-    *,
-    split: Split | None = None,
-    patients_per_shard: int = PATIENTS_PER_SHARD,
-) -> None:
-    """Write records as a MEDS 0.4 dataset.
-
-    A record knows an age, not a birth. MEDS_BIRTH is written as midnight of the day that lies
-    `age` years before the first admission, so that the age in completed years is the same when
-    it is read again; the month and day of birth are not the patient's.
-
-    The folder appears when all of it is written: it is made under another name beside its place
-    and then renamed.
-
-    Args:
-        records: each patient once; every visit has a time.
-        folder: where to write; a folder that is not there yet, or empty.
-        split: which records are for training, validation and test. Shards then go to
-            data/train, data/tuning and data/held_out, the names that MEDS uses, and
-            metadata/subject_splits.parquet says who is where. Without it, shards go to data.
-        patients_per_shard: patients in one parquet file.
-
-    Raises:
-        InputError: if the folder is not empty, a patient occurs twice, a visit has no time, a
-            code is no ICD-9-CM code, or the split is not one of these records.
-    """
-    if patients_per_shard < 1:
-        raise InputError(
-            "patients_per_shard", "", f"{patients_per_shard} is no size", "Give 1 or more."
-        )
-    split_names = _split_names(records, split)
-    with new_folder(folder) as unfinished:
-        (unfinished / "metadata").mkdir()
-        for name in dict.fromkeys(split_names.values()):
-            part = [record for record in records if split_names[record.subject_id] == name]
-            shards = unfinished / meds.data_subdirectory / name
-            shards.mkdir(parents=True)
-            for number, start in enumerate(range(0, len(part), patients_per_shard)):
-                events = _events(part[start : start + patients_per_shard])
-                pq.write_table(events, shards / f"{number}.parquet")
-        pq.write_table(_code_metadata(records), unfinished / meds.code_metadata_filepath)
-        if split is not None:
-            splits = {"subject_id": list(split_names), "split": list(split_names.values())}
-            table = pa.table(splits, schema=meds.SubjectSplitSchema.schema())
-            meds.SubjectSplitSchema.validate(table)
-            pq.write_table(table, unfinished / meds.subject_splits_filepath)
-        about = {
-            "dataset_name": Path(folder).name,
-            "etl_name": "ehr_course",
-            "meds_version": meds.__version__,
-            "raw_source_id_columns": ["hadm_id"],
-        }
-        meds.DatasetMetadataSchema.validate(about)
-        (unfinished / meds.dataset_metadata_filepath).write_text(
-            json.dumps(about, indent=2) + "\n", encoding="utf-8"
-        )
+__all__ = ["load_meds", "write_meds"]
 
 
 def load_meds(
@@ -129,8 +70,10 @@ def load_meds(
     malformed: Malformed = "raise",
     whole_patients: bool = False,
     zeros_lost_ok: bool = False,
+    system: CodeSystem | None = None,
+    map_to: CodeSystem | None = None,
 ) -> Cohort:
-    """Load patient records from the ICD-9-CM diagnoses of a MEDS 0.4 dataset.
+    """Load patient records from the ICD diagnoses of a MEDS 0.4 dataset, in one code system.
 
     Visits are told apart by the column hadm_id where there is one. A diagnosis without a hadm_id
     belongs to the patient's latest admission event, and to its own time if there is none. A
@@ -146,10 +89,11 @@ def load_meds(
         split: load only this split of metadata/subject_splits.parquet ("train", "tuning",
             "held_out").
         malformed, whole_patients, zeros_lost_ok: as in `load_mimic3`.
+        system, map_to: as in `load_mimic4`.
 
     Returns:
         the records, and a report in which every event is used or dropped for a reason. Its one
-        table is "data"; rows count from 1 in each shard. Where there are diagnoses of other
+        table is "data"; rows count from 1 in each shard. Where there are diagnoses of several
         vocabularies, the report counts them by vocabulary. A visit of which they are all is
         a visit that was dropped.
 
@@ -161,21 +105,28 @@ def load_meds(
     events = read_events(folder, malformed)
     if split is not None:
         keep_split(events, folder, split)
-    vocabularies = count_vocabularies(events)
-    codes, notes = _normalise_codes(events, zeros_lost_ok)
-    notes = (*vocabularies, *notes)
+    counts = count_systems(events)
+    choice = choose_systems(meds.data_subdirectory, counts, system=system, map_to=map_to)
+    leave_unread(events, choice)
+    vocabularies = count_vocabularies(events, counts, choice.taken)
+    codes = _normalise_codes(events, zeros_lost_ok)
+    notes = (*vocabularies, *choice.notes, *codes.notes)
+    plan = plan_translation(codes, choice.system)
+    absent = _leave_absent(events, plan)
     _refuse_bad_values(events)
     _add_birth_and_sex(events)
     _number_visits(events)
     shortened = _drop_without_diagnosis(events, whole_patients)
-    drop_repeated_codes(events, same_row="time", n_codes=len(codes) + 1)
+    drop_repeated_codes(events, same_row="time", n_codes=len(codes.codes) + 1)
+    coded, translated = translate_rows(events, plan, absent)
     diagnoses = events.frame.filter(IS_DIAGNOSIS)
     if diagnoses.is_empty():
         report = LoadReport((events.account(),), shortened=shortened, notes=notes)
+        names = " or ".join(SYSTEM_NAMES[name] for name in choice.taken)
         raise InputError(
             folder,
             "",
-            "no ICD-9-CM diagnosis of a patient with birth and sex is in it"
+            f"no {names} diagnosis of a patient with birth and sex is in it"
             if shortened is None
             else NOBODY_IS_WHOLE,
             f"{'Is the vocabulary another one?' if shortened is None else KEEP_THEM} "
@@ -189,157 +140,72 @@ def load_meds(
             completed_years("birth", "first_visit").clip(upper_bound=MAX_AGE).alias("age")
         )
     )
-    records = build_records(visits, diagnoses.select("visit", "code"), codes)
+    records = build_records(visits, coded, plan.codes, system=choice.system)
     changed = {
         Change.AGE_90.value: sum(record.age == MAX_AGE for record in records),
         Change.CODE_RESPELLED.value: diagnoses["respelled"].sum(),
     }
-    return Cohort(records, LoadReport((events.account(),), counted(changed), shortened, notes))
-
-
-# Writing.
-
-
-def _split_names(records: Sequence[PatientRecord], split: Split | None) -> dict[int, str]:
-    """Return the name of each patient's split, "" where nothing was split."""
-    ids = [record.subject_id for record in records]
-    if not ids:
-        raise InputError("records", "", "there are none", "Give at least one patient.")
-    if len(set(ids)) != len(ids):
-        twice = Counter(ids).most_common(1)[0][0]
-        raise InputError(
-            f"patient {twice}",
-            "",
-            "there are two records of this patient",
-            "Put all visits of a patient into one record.",
-        )
-    if split is None:
-        return dict.fromkeys(ids, "")
-    names = {
-        record.subject_id: name
-        for name, part in zip(
-            (meds.train_split, meds.tuning_split, meds.held_out_split), split, strict=True
-        )
-        for record in part
-    }
-    if sum(map(len, split)) != len(names) or names.keys() != set(ids):
-        raise InputError(
-            "split",
-            "",
-            "its parts are not the patients of the records, each once",
-            "Split the same records that you write.",
-        )
-    return {subject_id: names[subject_id] for subject_id in ids}
-
-
-def _events(records: Sequence[PatientRecord]) -> pa.Table:
-    rows: list[tuple[int, datetime | None, str, int | None]] = []
-    for record in records:
-        for number, visit in enumerate(record.visits, start=1):
-            if visit.admitted is None:
-                raise InputError(
-                    f"patient {record.subject_id}",
-                    f"visit {number}",
-                    "it has no admission time, and a MEDS event needs one",
-                    "Give each Visit a time as admitted=.",
-                )
-        who = record.subject_id
-        rows.append((who, None, f"GENDER//{record.sex}", None))
-        rows.append((who, _birth(record), meds.birth_code, None))
-        for visit in record.visits:
-            rows.append((who, visit.admitted, "HOSPITAL_ADMISSION", visit.hadm_id))
-            rows += [(who, visit.admitted, _meds_code(c), visit.hadm_id) for c in visit.codes]
-    subject_id, time, code, hadm_id = zip(*rows, strict=True)
-    table = pa.table(
-        {
-            "subject_id": pa.array(subject_id, pa.int64()),
-            "time": pa.array(time, pa.timestamp("us")),
-            "code": pa.array(code, pa.string()),
-            "hadm_id": pa.array(hadm_id, pa.int64()),
-        }
-    )
-    table = meds.DataSchema.align(table)
-    meds.DataSchema.validate(table)
-    return table
-
-
-def _birth(record: PatientRecord) -> datetime:
-    """Return midnight of the day `age` years before the first visit."""
-    first = record.visits[0].admitted
-    year = first.year - record.age
-    try:
-        return datetime(year, first.month, first.day)
-    except ValueError:
-        # 29 February of a year that has none: a birthday on the 28th is over by then.
-        return datetime(year, first.month, first.day - 1)
-
-
-def _meds_code(code: str) -> str:
-    return f"DIAGNOSIS//ICD9CM//{icd9.normalize(code)}"
-
-
-def _code_metadata(records: Sequence[PatientRecord]) -> pa.Table:
-    diagnoses = sorted({code for record in records for code in record.codes})
-    sexes = sorted({record.sex for record in records})
-    described = [
-        *((f"GENDER//{sex}", {"F": "female", "M": "male"}[sex], None) for sex in sexes),
-        (meds.birth_code, "birth, rebuilt from the age at the first admission", None),
-        ("HOSPITAL_ADMISSION", "a hospital admission begins", None),
-        *((_meds_code(c), _title(c), [f"ICD9CM/{icd9.dotted(c)}"]) for c in diagnoses),
-    ]
-    code, description, parent_codes = zip(*described, strict=True)
-    table = pa.table(
-        {"code": code, "description": description, "parent_codes": parent_codes},
-        schema=meds.CodeMetadataSchema.schema(),
-    )
-    meds.CodeMetadataSchema.validate(table)
-    return table
-
-
-def _title(code: str) -> str | None:
-    try:
-        return icd9.title(code)
-    except InputError:
-        # The shape is right, so the code can be written; no one has described it.
-        return None
-
-
-# Reading; see meds_events.
+    report = LoadReport((events.account(),), counted(changed), shortened, notes, translated)
+    return Cohort(records, report)
 
 
 def _normalise_codes(events: RowFilter, zeros_lost_ok: bool) -> CodeList:
     """Give diagnoses their positions in the list that is returned, each code once."""
-    spellings = events.frame.filter(IS_DIAGNOSIS)["value"].unique().sort()
-    normal = [icd9.normalize(text) if icd9.is_code(text) else None for text in spellings]
-    codes = sorted({code for code in normal if code is not None})
-    position = {code: number for number, code in enumerate(codes)}
-    lexicon = pl.DataFrame(
-        {
-            "kind": ["diagnosis"] * len(spellings),
-            "value": spellings,
-            "code": pl.Series([position.get(code) for code in normal], dtype=pl.UInt32),
-            "respelled": [text != code for text, code in zip(spellings, normal, strict=True)],
-        },
-        schema_overrides={"kind": pl.String},
-    )
+    lexicons, codes = [], []
+    n_icd9 = 0
+    for system, its in zip(CODE_SYSTEMS, (~IS_ICD10, IS_ICD10), strict=True):
+        texts = events.frame.filter(IS_DIAGNOSIS & its)["value"]
+        found = spellings_of(texts, system, first=len(codes))
+        codes += found.codes
+        n_icd9 = n_icd9 or len(codes) * (system == "ICD9CM")
+        lexicons.append(
+            pl.DataFrame(
+                {
+                    "kind": ["diagnosis"] * len(found.texts),
+                    "value": found.texts,
+                    "icd10": [system == "ICD10CM"] * len(found.texts),
+                    "code": found.positions,
+                    "respelled": found.texts.is_in(found.respelled.implode()),
+                },
+                schema_overrides={"kind": pl.String, "icd10": pl.Boolean},
+            )
+        )
     events.frame = events.frame.join(
-        lexicon, on=["kind", "value"], how="left", maintain_order="left"
+        pl.concat(lexicons), on=["kind", "value", "icd10"], how="left", maintain_order="left"
     )
     note = check_leading_zeros(
         events.file,
         "code",
-        codes,
-        events.frame.filter(IS_DIAGNOSIS)["code"],
+        codes[:n_icd9],
+        events.frame.filter(IS_DIAGNOSIS & ~IS_ICD10)["code"],
         zeros_lost_ok=zeros_lost_ok,
     )
-    events.refuse(
-        IS_DIAGNOSIS & pl.col("code").is_null(),
-        Reason.BAD_CODE,
-        column="value",
-        problem="does not have the shape of an ICD-9 diagnosis code",
-        remedy="Keep codes as text, with their leading zeros.",
+    for system, its in zip(CODE_SYSTEMS, (~IS_ICD10, IS_ICD10), strict=True):
+        events.refuse(
+            IS_DIAGNOSIS & its & pl.col("code").is_null(),
+            Reason.BAD_CODE,
+            column="value",
+            problem=f"does not have the shape of an {SHAPES[system]} diagnosis code",
+            remedy="Keep codes as text, with their leading zeros.",
+        )
+    return CodeList(codes, n_icd9, () if note is None else (note,))
+
+
+def _leave_absent(events: RowFilter, plan: Plan) -> Counter[int]:
+    """Leave diagnoses unread whose code has no equivalent, and count them by their position.
+
+    They are dropped later, so that a visit of which they are all is a visit that was lost.
+    """
+    if not plan.absent:
+        return Counter()
+    counts = row_counts(events.frame["code"], plan.absent)
+    unread = pl.col("code").is_in(plan.absent).fill_null(False)
+    events.frame = events.frame.with_columns(
+        value=pl.when(unread).then(pl.lit(NO_EQUIVALENT)).otherwise("value"),
+        kind=pl.when(unread).then(pl.lit("unread diagnosis")).otherwise("kind"),
+        code=pl.when(unread).then(None).otherwise("code"),
     )
-    return CodeList(codes, () if note is None else (note,))
+    return counts
 
 
 def _refuse_bad_values(events: RowFilter) -> None:
@@ -441,7 +307,8 @@ def _drop_without_diagnosis(events: RowFilter, whole_patients: bool) -> Shortene
     visits = events.frame.filter(~IS_FACT).select("visit", "line", patient="subject_id")
     kept = events.frame.filter(IS_DIAGNOSIS).select("visit", patient="subject_id")
     lost = lost_admissions(visits, kept)
-    events.drop(IS_UNREAD & (pl.col("value") == ICD10), Reason.OTHER_VERSION)
+    events.drop(IS_UNREAD & pl.col("value").is_in(CODE_SYSTEMS), Reason.OTHER_VERSION)
+    events.drop(IS_UNREAD & (pl.col("value") == NO_EQUIVALENT), Reason.NO_EQUIVALENT)
     events.drop(IS_UNREAD, Reason.OTHER_VOCABULARY)
     if whole_patients:
         ids = lost["patient"].unique()

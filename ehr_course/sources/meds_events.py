@@ -1,25 +1,29 @@
 """The events of a MEDS dataset that patient records are made of, from all of its shards.
 
 Events stand in one frame with a column "kind". "value" is a sex, a diagnosis code, or the
-vocabulary of a diagnosis that is not read.
+vocabulary of a diagnosis that is not read; "icd10" says whether a code is ICD-10-CM.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import meds
 import polars as pl
 
+from ehr_course.code_system import CODE_SYSTEMS, CodeSystem
 from ehr_course.errors import InputError
+from ehr_course.sources.code_column import IS_ICD10
 from ehr_course.sources.cohort import Reason
 from ehr_course.sources.parquet_files import parquet_columns, read_parquet
 from ehr_course.sources.row_filter import Malformed, RowFilter
+from ehr_course.sources.system_choice import Choice
 
-ICD9, ICD10 = "ICD9CM", "ICD10CM"
-"""What the report calls these vocabularies, however a dataset spells them."""
+NO_EQUIVALENT = "no equivalent"
+"""The value of a diagnosis that is not read because the other code system has no such code."""
 
 _VOCABULARIES_SHOWN = 8
 
@@ -28,7 +32,7 @@ _DIAGNOSIS = re.compile(
     r"(?:DIAGNOSIS/{1,2})?(?:ICD/{1,2}9|ICD[-_]?9(?:[-_]?CM)?)(?:/{1,2}|_|:)(.+)", re.IGNORECASE
 )
 _ICD10 = re.compile(
-    r"(?:DIAGNOSIS/{1,2})?(?:ICD/{1,2}10|ICD[-_]?10(?:[-_]?CM)?)(?:/{1,2}|_|:)(?!PCS|PROC).+",
+    r"(?:DIAGNOSIS/{1,2})?(?:ICD/{1,2}10|ICD[-_]?10(?:[-_]?CM)?)(?:/{1,2}|_|:)(?!PCS|PROC)(.+)",
     re.IGNORECASE,
 )
 _OTHER_DIAGNOSIS = re.compile(r"DIAGNOSIS/{1,2}(?:([^/]+)/{1,2})?.+", re.IGNORECASE)
@@ -42,15 +46,20 @@ IS_UNREAD = pl.col("kind") == "unread diagnosis"
 IS_FACT = pl.col("kind").is_in(["birth", "sex"])
 
 
-def _kind(code: str | None) -> tuple[str, str | None]:
+def _kind(code: str | None) -> tuple[str, str | None, bool]:
+    """Return what an event is, its value, and whether that is a code of ICD-10-CM."""
+    if code is not None and (match := _ICD10.fullmatch(code)):
+        return "diagnosis", match[1], True
+    return *_other_kind(code), False
+
+
+def _other_kind(code: str | None) -> tuple[str, str | None]:
     if code is None:
         return "no code", None
     if code == meds.birth_code:
         return "birth", None
     if match := _DIAGNOSIS.fullmatch(code):
         return "diagnosis", match[1]
-    if _ICD10.fullmatch(code):
-        return "unread diagnosis", ICD10
     if match := _OTHER_DIAGNOSIS.fullmatch(code):
         return "unread diagnosis", match[1].upper() if match[1] else "unnamed"
     if match := _SEX.fullmatch(code):
@@ -66,7 +75,7 @@ def read_events(folder: Path, malformed: Malformed) -> RowFilter:
         malformed: what the rows' `refuse` does.
 
     Returns:
-        rows of "line", "subject_id", "time", "hadm_id", "kind" and "value"; a place is
+        rows of "line", "subject_id", "time", "hadm_id", "kind", "value" and "icd10"; a place is
         "train/0.parquet row 17".
 
     Raises:
@@ -156,8 +165,13 @@ def _read_shard(path: Path, name: str) -> pl.DataFrame:
     spellings = frame["code"].unique()
     kinds = [_kind(code) for code in spellings]
     lexicon = pl.DataFrame(
-        {"code": spellings, "kind": [kind for kind, _ in kinds], "value": [v for _, v in kinds]},
-        schema={"code": pl.String, "kind": pl.String, "value": pl.String},
+        {
+            "code": spellings,
+            "kind": [kind for kind, _, _ in kinds],
+            "value": [value for _, value, _ in kinds],
+            "icd10": [icd10 for _, _, icd10 in kinds],
+        },
+        schema={"code": pl.String, "kind": pl.String, "value": pl.String, "icd10": pl.Boolean},
     )
     return frame.join(lexicon, on="code", how="left", nulls_equal=True, maintain_order="left")
 
@@ -194,15 +208,46 @@ def keep_split(events: RowFilter, folder: Path, split: str) -> None:
     events.drop(~pl.col("subject_id").is_in(ids.implode()), Reason.OTHER_SPLIT)
 
 
-def count_vocabularies(events: RowFilter) -> tuple[str, ...]:
-    """Count diagnoses by vocabulary, for the report, where there is any other than ICD-9-CM."""
+def count_systems(events: RowFilter) -> dict[CodeSystem, int]:
+    """Count the diagnoses of each code system."""
+    n_read, n_icd10 = events.frame.select(
+        n_read=IS_DIAGNOSIS.sum(), n_icd10=(IS_DIAGNOSIS & IS_ICD10).sum()
+    ).row(0)
+    return {"ICD9CM": n_read - n_icd10, "ICD10CM": n_icd10}
+
+
+def leave_unread(events: RowFilter, choice: Choice) -> None:
+    """Make diagnoses of a system that is not taken such as are not read."""
+    for system, its in zip(CODE_SYSTEMS, (~IS_ICD10, IS_ICD10), strict=True):
+        if system not in choice.taken:
+            unread = IS_DIAGNOSIS & its
+            events.frame = events.frame.with_columns(
+                value=pl.when(unread).then(pl.lit(system)).otherwise("value"),
+                kind=pl.when(unread).then(pl.lit("unread diagnosis")).otherwise("kind"),
+            )
+
+
+def count_vocabularies(
+    events: RowFilter, counts: Mapping[CodeSystem, int], taken: Sequence[CodeSystem]
+) -> tuple[str, ...]:
+    """Count diagnoses by vocabulary, for the report, where there are several.
+
+    Args:
+        events: all of them, those that are not taken left unread.
+        counts: of each code system.
+        taken: the systems that are read.
+    """
     unread = events.frame.filter(IS_UNREAD)["value"].value_counts()
-    if unread.is_empty():
+    read = [(system, counts[system]) for system in taken if counts[system]]
+    if unread.is_empty() and len(read) < 2:
         return ()
-    n_read = events.frame.select(IS_DIAGNOSIS.sum()).item()
-    counts = [(ICD9, n_read), *unread.sort("count", "value", descending=[True, False]).rows()]
-    shown = [f"{name} {count:,}" for name, count in counts[:_VOCABULARIES_SHOWN]]
-    if len(counts) > len(shown):
-        more = sum(count for _, count in counts[len(shown) :])
-        shown.append(f"{len(counts) - len(shown)} others {more:,}")
-    return (f"diagnoses by vocabulary: {', '.join(shown)}; those in {ICD9} are read",)
+    all_counts = [
+        *(read or [(taken[0], 0)]),
+        *unread.sort("count", "value", descending=[True, False]).rows(),
+    ]
+    shown = [f"{name} {count:,}" for name, count in all_counts[:_VOCABULARIES_SHOWN]]
+    if len(all_counts) > len(shown):
+        more = sum(count for _, count in all_counts[len(shown) :])
+        shown.append(f"{len(all_counts) - len(shown)} others {more:,}")
+    names = " and ".join(name for name, _ in read) or taken[0]
+    return (f"diagnoses by vocabulary: {', '.join(shown)}; those in {names} are read",)

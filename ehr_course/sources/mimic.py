@@ -7,13 +7,14 @@ Tables: Johnson et al., MIMIC-III, Scientific Data 3, 160035 (2016); MIMIC-IV, S
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
 
 import polars as pl
 
+from ehr_course.code_system import CodeSystem
 from ehr_course.errors import InputError
 from ehr_course.records import MAX_AGE
-from ehr_course.sources.code_column import normalise_codes
+from ehr_course.sources.code_column import IS_ICD10, normalise_codes
+from ehr_course.sources.code_translation import drop_absent, plan_translation, translate_rows
 from ehr_course.sources.cohort import Change, Cohort, LoadReport, Reason, Shortened, counted
 from ehr_course.sources.grouping import build_records, completed_years, drop_repeated_codes
 from ehr_course.sources.row_filter import Malformed, check_malformed
@@ -23,6 +24,7 @@ from ehr_course.sources.shortened import (
     account_of,
     lost_admissions,
 )
+from ehr_course.sources.system_choice import Choice, check_choice, choose_systems
 from ehr_course.sources.tables import Table, find_tables, read_header
 
 ABOVE_89 = 91
@@ -37,8 +39,10 @@ def load_mimic3(
     malformed: Malformed = "raise",
     whole_patients: bool = False,
     zeros_lost_ok: bool = False,
+    system: CodeSystem | None = None,
+    map_to: CodeSystem | None = None,
 ) -> Cohort:
-    """Load patient records from MIMIC-III tables.
+    """Load patient records from MIMIC-III tables, whose codes are ICD-9-CM.
 
     Reads PATIENTS, ADMISSIONS and DIAGNOSES_ICD, as .csv or .csv.gz, file and column names in
     upper or lower case. Patients come by rising subject_id, visits by ADMITTIME (then HADM_ID),
@@ -57,6 +61,8 @@ def load_mimic3(
         whole_patients: whether to leave out the patients of whom some admissions are dropped.
             Without it they are kept with the admissions that are left, and counted.
         zeros_lost_ok: whether to go on where codes seem to have lost their leading zeros.
+        system: "ICD9CM" or None; these tables are in no other.
+        map_to: "ICD10CM" translates the codes; see ``code_translation``. None leaves them.
 
     Returns:
         the records, and a report in which every row is used or dropped for a reason. Rows that
@@ -67,19 +73,30 @@ def load_mimic3(
         InputError: naming file, place and remedy.
     """
     check_malformed(malformed)
+    check_choice("MIMIC-III", system=system, map_to=map_to)
+    if system == "ICD10CM":
+        raise InputError(
+            "MIMIC-III",
+            "",
+            "its diagnoses are all coded in ICD-9-CM",
+            "Leave --codes icd10, or system='ICD10CM', out. To translate them: --map icd10, or "
+            "map_to='ICD10CM'.",
+        )
     paths = find_tables(Path(folder), _TABLES)
     patients = _read_patients(paths, malformed, text=("dob",))
     patients.parse_dates("dob")
     _one_row_per_patient(patients, ("sex", "dob"))
     admissions = _read_admissions(paths, patients, malformed)
     _add_age(admissions, patients, completed_years("dob", "admittime"), "DOB in PATIENTS")
-    diagnoses = _read_diagnoses(paths, admissions, "icd9_code", malformed)
+    diagnoses, choice = _read_diagnoses(
+        paths, admissions, "icd9_code", malformed, system=system, map_to=map_to
+    )
     return _assemble(
         patients,
         admissions,
         diagnoses,
         "icd9_code",
-        icd_version=9,
+        choice,
         whole_patients=whole_patients,
         zeros_lost_ok=zeros_lost_ok,
     )
@@ -88,16 +105,18 @@ def load_mimic3(
 def load_mimic4(
     folder: str | Path,
     *,
-    icd_version: Literal[9, 10] = 9,
+    system: CodeSystem | None = None,
+    map_to: CodeSystem | None = None,
     malformed: Malformed = "raise",
     whole_patients: bool = False,
     zeros_lost_ok: bool = False,
 ) -> Cohort:
-    """Load patient records from MIMIC-IV tables, the diagnoses of one ICD version.
+    """Load patient records from MIMIC-IV tables, in one code system.
 
     Reads patients, admissions and diagnoses_icd from the folder or its subfolder hosp; order and
     codes as in `load_mimic3`. A hospital that changed from ICD-9 to ICD-10 has admissions in
-    either; rows of the other version are dropped and counted, never mixed in.
+    either. Take those of one system, and the others are dropped and counted; or have them
+    translated. Never are they mixed.
 
     MIMIC-IV gives no date of birth. Age is anchor_age plus the years from anchor_year to the
     year of the first admission of the record, so it can be off by one. An anchor_age of 91
@@ -105,7 +124,10 @@ def load_mimic4(
 
     Args:
         folder: where the tables are, or the folder above hosp.
-        icd_version: 9 or 10. ICD-10 codes are checked by shape only.
+        system: take the diagnoses of this system alone, "ICD9CM" or "ICD10CM".
+        map_to: translate diagnoses of the other system into this one; see ``code_translation``.
+            Where neither is given, a folder with one system is read in it, and one with both as
+            ``choose_systems`` says.
         malformed, whole_patients, zeros_lost_ok: as in `load_mimic3`.
 
     Returns:
@@ -115,8 +137,7 @@ def load_mimic4(
         InputError: naming file, place and remedy.
     """
     check_malformed(malformed)
-    if icd_version not in (9, 10):
-        raise InputError("icd_version", "", f"{icd_version!r} is no ICD version", "Use 9 or 10.")
+    check_choice("MIMIC-IV", system=system, map_to=map_to)
     paths = find_tables(_hosp(Path(folder)), _TABLES)
     patients = _read_patients(paths, malformed, numbers=("anchor_age", "anchor_year"))
     for column in ("anchor_age", "anchor_year"):
@@ -136,13 +157,21 @@ def load_mimic4(
         .otherwise(pl.col("anchor_age") + pl.col("admittime").dt.year() - pl.col("anchor_year"))
     )
     _add_age(admissions, patients, age, "anchor_age and anchor_year in patients")
-    diagnoses = _read_diagnoses(paths, admissions, "icd_code", malformed, icd_version=icd_version)
+    diagnoses, choice = _read_diagnoses(
+        paths,
+        admissions,
+        "icd_code",
+        malformed,
+        version_column="icd_version",
+        system=system,
+        map_to=map_to,
+    )
     return _assemble(
         patients,
         admissions,
         diagnoses,
         "icd_code",
-        icd_version=icd_version,
+        choice,
         whole_patients=whole_patients,
         zeros_lost_ok=zeros_lost_ok,
     )
@@ -154,11 +183,13 @@ def load(
     malformed: Malformed = "raise",
     whole_patients: bool = False,
     zeros_lost_ok: bool = False,
+    system: CodeSystem | None = None,
+    map_to: CodeSystem | None = None,
 ) -> Cohort:
-    """Load a folder of MIMIC-III tables, of MIMIC-IV tables (ICD-9), or a MEDS dataset.
+    """Load a folder of MIMIC-III tables, of MIMIC-IV tables, or a MEDS dataset.
 
     A folder that holds data/ with parquet files is MEDS. Otherwise the columns of PATIENTS
-    decide: DOB is MIMIC-III, anchor_age MIMIC-IV. The other arguments are those of `load_mimic3`.
+    decide: DOB is MIMIC-III, anchor_age MIMIC-IV. The other arguments are those of `load_mimic4`.
 
     Raises:
         InputError: if it is none of these, and as the loader of its kind does.
@@ -168,6 +199,8 @@ def load(
         "malformed": malformed,
         "whole_patients": whole_patients,
         "zeros_lost_ok": zeros_lost_ok,
+        "system": system,
+        "map_to": map_to,
     }
     if any(folder.glob("data/**/*.parquet")):
         # MEDS needs pyarrow, which costs memory that CSV tables do not need.
@@ -274,9 +307,15 @@ def _read_diagnoses(
     code: str,
     malformed: Malformed,
     *,
-    icd_version: int | None = None,
-) -> Table:
-    versions = () if icd_version is None else ("icd_version",)
+    system: CodeSystem | None,
+    map_to: CodeSystem | None,
+    version_column: str | None = None,
+) -> tuple[Table, Choice]:
+    """Read the diagnoses of kept admissions, of the systems that are to be taken.
+
+    Without a version_column all are ICD-9-CM.
+    """
+    versions = () if version_column is None else (version_column,)
     diagnoses = Table(
         "DIAGNOSES_ICD",
         paths["DIAGNOSES_ICD"],
@@ -290,15 +329,27 @@ def _read_diagnoses(
     # A row without a code often has no sequence number either, so this comes first.
     diagnoses.drop(pl.col(code).str.strip_chars() == "", Reason.NO_CODE)
     diagnoses.parse_numbers("seq_num", Reason.BAD_SEQ_NUM)
-    if icd_version is not None:
+    if version_column is None:
+        diagnoses.frame = diagnoses.frame.with_columns(icd10=pl.lit(False))
+        counts = {"ICD9CM": diagnoses.frame.height, "ICD10CM": 0}
+        choice = choose_systems(diagnoses.file, counts, system=system, map_to=map_to)
+    else:
         diagnoses.refuse(
-            ~pl.col("icd_version").is_in(["9", "10"]),
+            ~pl.col(version_column).is_in(["9", "10"]),
             Reason.BAD_VERSION,
-            column="icd_version",
+            column=version_column,
             problem="is no ICD version",
             remedy="Write 9 or 10.",
         )
-        diagnoses.drop(pl.col("icd_version") != str(icd_version), Reason.OTHER_VERSION)
+        diagnoses.frame = diagnoses.frame.with_columns(icd10=pl.col(version_column) == "10").drop(
+            version_column
+        )
+        n_icd10 = int(diagnoses.frame["icd10"].sum())
+        counts = {"ICD9CM": diagnoses.frame.height - n_icd10, "ICD10CM": n_icd10}
+        choice = choose_systems(diagnoses.file, counts, system=system, map_to=map_to)
+        for name, its in (("ICD9CM", ~IS_ICD10), ("ICD10CM", IS_ICD10)):
+            if name not in choice.taken:
+                diagnoses.drop(its, Reason.OTHER_VERSION)
     # Admissions are in the order of the records, so the row number of one orders its codes.
     kept = admissions.frame
     diagnoses.frame = diagnoses.frame.with_columns(
@@ -318,7 +369,7 @@ def _read_diagnoses(
         remedy="Correct either.",
     )
     diagnoses.frame = diagnoses.frame.drop("subject_id", "hadm_id")
-    return diagnoses
+    return diagnoses, choice
 
 
 def _assemble(
@@ -326,19 +377,20 @@ def _assemble(
     admissions: Table,
     diagnoses: Table,
     code_column: str,
+    choice: Choice,
     *,
-    icd_version: int,
     whole_patients: bool,
     zeros_lost_ok: bool,
 ) -> Cohort:
     """Put codes in order, drop what is left without a record, and build the records."""
     _check_something_is_left(patients, admissions, diagnoses)
-    codes, notes = normalise_codes(
-        diagnoses, code_column, version=icd_version, zeros_lost_ok=zeros_lost_ok
-    )
+    codes = normalise_codes(diagnoses, code_column, zeros_lost_ok=zeros_lost_ok)
+    diagnoses.frame = diagnoses.frame.drop("icd10")
+    plan = plan_translation(codes, choice.system)
+    absent = drop_absent(diagnoses, plan)
     _check_something_is_left(patients, admissions, diagnoses)
     diagnoses.frame = diagnoses.frame.sort("visit", "seq_num", maintain_order=True)
-    drop_repeated_codes(diagnoses, same_row="seq_num", n_codes=len(codes))
+    drop_repeated_codes(diagnoses, same_row="seq_num", n_codes=len(codes.codes))
     admissions.frame = admissions.frame.with_row_index("visit")
     without_code = _not_in("visit", diagnoses.frame["visit"])
     if not admissions.frame.filter(without_code).is_empty():
@@ -352,6 +404,7 @@ def _assemble(
     if whole_patients and shortened is not None:
         _drop_patients(patients, admissions, diagnoses, lost["patient"])
         _check_something_is_left(patients, admissions, diagnoses, shortened)
+    coded, translated = translate_rows(diagnoses, plan, absent)
     first_age = pl.col("age").first().over("subject_id")
     records = build_records(
         admissions.frame.select(
@@ -361,15 +414,17 @@ def _assemble(
             "hadm_id",
             pl.col("admittime").alias("admitted"),
         ),
-        diagnoses.frame,
-        codes,
+        coded,
+        plan.codes,
+        system=choice.system,
     )
     changed = {
         Change.AGE_90.value: sum(record.age == MAX_AGE for record in records),
         Change.CODE_RESPELLED.value: diagnoses.frame["respelled"].sum(),
     }
     tables = tuple(table.account() for table in (patients, admissions, diagnoses))
-    return Cohort(records, LoadReport(tables, counted(changed), shortened, notes))
+    notes = (*choice.notes, *codes.notes)
+    return Cohort(records, LoadReport(tables, counted(changed), shortened, notes, translated))
 
 
 def _lost_admissions(admissions: Table) -> pl.DataFrame:

@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 
+from ehr_course.code_system import CodeSystem
 from ehr_course.errors import InputError
 from ehr_course.sources.code_rows import cohort_of_rows
 from ehr_course.sources.cohort import Cohort, Reason
@@ -35,6 +36,8 @@ def load_visit_lists(
     code_map: CodeMap = None,
     whole_patients: bool = False,
     zeros_lost_ok: bool = False,
+    system: CodeSystem | None = None,
+    map_to: CodeSystem | None = None,
 ) -> Cohort:
     """Load the lists of visits that PyHealth and many generators work with, from JSON.
 
@@ -43,8 +46,8 @@ def load_visit_lists(
             list of objects with "patient_id" and "visits", and perhaps "age" and "sex" (or
             "gender").
         malformed: whether a malformed code, age or sex raises, or is dropped and counted.
-        code_map: ICD-9-CM codes by the codes of the file.
-        whole_patients, zeros_lost_ok: as in cohort_of_rows.
+        code_map: ICD-9-CM or ICD-10-CM codes by the codes of the file.
+        whole_patients, zeros_lost_ok, system, map_to: as in cohort_of_rows.
 
     Raises:
         InputError: naming file, patient, visit, code and remedy.
@@ -87,7 +90,12 @@ def load_visit_lists(
         malformed=malformed,
     )
     return cohort_of_rows(
-        filtered, code_map=code_map, whole_patients=whole_patients, zeros_lost_ok=zeros_lost_ok
+        filtered,
+        code_map=code_map,
+        whole_patients=whole_patients,
+        zeros_lost_ok=zeros_lost_ok,
+        system=system,
+        map_to=map_to,
     )
 
 
@@ -139,6 +147,8 @@ def load_omop(
     code_map: CodeMap = None,
     whole_patients: bool = False,
     zeros_lost_ok: bool = False,
+    system: CodeSystem | None = None,
+    map_to: CodeSystem | None = None,
 ) -> Cohort:
     """Load patient records from OMOP's CONDITION_OCCURRENCE, and PERSON where it is there.
 
@@ -151,8 +161,8 @@ def load_omop(
         folder: with condition_occurrence, and perhaps person, as .csv or .csv.gz in upper or
             lower case.
         malformed: whether a malformed row raises, or is dropped and counted.
-        code_map: ICD-9-CM codes by those of condition_source_value.
-        whole_patients, zeros_lost_ok: as in cohort_of_rows.
+        code_map: ICD-9-CM or ICD-10-CM codes by those of condition_source_value.
+        whole_patients, zeros_lost_ok, system, map_to: as in cohort_of_rows.
 
     Raises:
         InputError: naming file, line and remedy.
@@ -194,6 +204,8 @@ def load_omop(
         named=named,
         whole_patients=whole_patients,
         zeros_lost_ok=zeros_lost_ok,
+        system=system,
+        map_to=map_to,
     )
 
 
@@ -243,18 +255,20 @@ def load_synthea(
     code_map: CodeMap = None,
     whole_patients: bool = False,
     zeros_lost_ok: bool = False,
+    system: CodeSystem | None = None,
+    map_to: CodeSystem | None = None,
 ) -> Cohort:
     """Load patient records from the CSV files of Synthea.
 
-    Synthea writes SNOMED CT codes, and the records of the course hold ICD-9-CM: give a code map,
-    or put ICD-9-CM codes into the column CODE. A visit's time is the START of its encounter, and
+    Synthea writes SNOMED CT codes, and the records of the course hold ICD codes: give a code map,
+    or put ICD codes into the column CODE. A visit's time is the START of its encounter, and
     its codes come in the order of the rows.
 
     Args:
         folder: with conditions.csv, patients.csv and encounters.csv.
         malformed: whether a malformed row raises, or is dropped and counted.
-        code_map: ICD-9-CM codes by the codes of conditions.csv.
-        whole_patients, zeros_lost_ok: as in cohort_of_rows.
+        code_map: ICD-9-CM or ICD-10-CM codes by the codes of conditions.csv.
+        whole_patients, zeros_lost_ok, system, map_to: as in cohort_of_rows.
 
     Raises:
         InputError: naming file, line and remedy.
@@ -300,6 +314,8 @@ def load_synthea(
         named=named,
         whole_patients=whole_patients,
         zeros_lost_ok=zeros_lost_ok,
+        system=system,
+        map_to=map_to,
     )
 
 

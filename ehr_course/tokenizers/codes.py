@@ -88,7 +88,7 @@ class CodeTokenizer:
                     "CodeTokenizer",
                     "codes",
                     f"{code!r} is not an undotted code in upper case",
-                    "Use icd9.normalize first.",
+                    f"Use {'icd9' if self.system == 'ICD9CM' else 'icd10'}.normalize first.",
                 )
         self.unseen = unseen
         self.codes: tuple[str, ...] = tuple(sorted(vocabulary))
@@ -116,6 +116,14 @@ class CodeTokenizer:
         records = list(train_records)
         codes = (code for record in records for code in record.codes)
         return cls(codes, unseen=unseen, system=system_of(records))
+
+    def skipping_unseen(self) -> Self:
+        """The same vocabulary of the same system, which leaves unseen codes out.
+
+        >>> CodeTokenizer(["4280"]).skipping_unseen()
+        CodeTokenizer(1 codes, unseen='skip')
+        """
+        return type(self)(self.codes, unseen="skip", system=self.system)
 
     # ------------------------------------------------------------------ one token
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import matplotlib
 import numpy as np
 import traitlets
 
+from ehr_course.code_system import CodeSystem
 from ehr_course.evaluation.attention import (
     KINDS,
     AttentionMap,
@@ -105,9 +107,10 @@ class AttentionExplorer(anywidget.AnyWidget):
         """What the browser needs beside the weights."""
         labels = {label for one in self._maps.values() for label in (*one.rows, *one.columns)}
         colours = matplotlib.colormaps[COLOUR_MAP](np.linspace(0, 1, 64))
+        meaning = partial(_meaning, system=self._maps["encoder"].system)
         return {
             "maps": {kind: _described(one) for kind, one in self._maps.items()},
-            "meanings": {label: text for label in sorted(labels) if (text := _meaning(label))},
+            "meanings": {label: text for label in sorted(labels) if (text := meaning(label))},
             "colours": [matplotlib.colors.to_hex(colour) for colour in colours],
             "gamma": GAMMA,
             "steps": STEPS,
@@ -241,6 +244,6 @@ _SPECIAL = {
 }
 
 
-def _meaning(label: str) -> str:
+def _meaning(label: str, *, system: CodeSystem) -> str:
     """What a label stands for, or nothing where it says so itself."""
-    return _SPECIAL.get(label) or code_title(label)
+    return _SPECIAL.get(label) or code_title(label, system)

@@ -8,7 +8,7 @@ import ipywidgets
 
 from ehr_course.errors import InputError
 from ehr_course.plots.cohort_dashboard import CohortLook, chapters_of, draw_looks, looks_of
-from ehr_course.plots.style import Picture, chapter_name, chapter_of
+from ehr_course.plots.style import Picture, chapter_name
 from ehr_course.records import PatientRecord
 from ehr_course.widgets.static import PictureWidget
 
@@ -46,7 +46,7 @@ def cohort_dashboard(
         drawn[cohort] = draw_looks(look, by_name[cohort], name=cohort, chapter=marked, on=before)
         return drawn[cohort]
 
-    chapters = [(chapter_name(number), number) for number in chapters_of(look)]
+    chapters = [(chapter_name(number, look.system), number) for number in chapters_of(look)]
     return PictureWidget(
         draw,
         {
@@ -58,10 +58,10 @@ def cohort_dashboard(
 
 
 def _most_frequent_chapters(look: CohortLook) -> list[int]:
-    """The chapters that most codes of the patients lie in, in the order of ICD-9-CM."""
+    """The chapters that most codes of the patients lie in, in the order of their numbers."""
     weight = dict.fromkeys(chapters_of(look), 0.0)
     for code, share in zip(look.codes, look.prevalence, strict=True):
-        if (number := chapter_of(code)) is not None:
+        if (number := look.chapter_of(code)) is not None:
             weight[number] += share
     return sorted(sorted(weight, key=weight.__getitem__)[-IN_THE_BOOK:])
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,12 @@ def test_0_when_all_is_done(tmp_path):
     done = run("prepare", "--patients", 40, "--out", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("tokens.\n")
+
+
+def test_0_with_the_version_of_the_package_and_nothing_else():
+    done = run("--version")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"ehr-course {version('ehr-course')}\n"
 
 
 def test_1_with_one_line_when_the_input_cannot_be_used(tmp_path):

@@ -102,8 +102,8 @@ GOOD = {"subject_id": [1], "sex": ["F"], "age": [64], "visit": [1], "seq_num": [
         (GOOD | {"code": [None]}, "no row of it can be used"),
         (GOOD | {"code": [4280]}, "column 'code': its codes are numbers"),
         (
-            GOOD | {"code": ["I50.9"]},
-            "row 1, column 'code': 'I50.9' does not have the shape of an ICD-9",
+            GOOD | {"code": ["I5O.9"]},
+            "row 1, column 'code': 'I5O.9' does not have the shape of an ICD-9",
         ),
         (GOOD | {"code": ["4280"], "age": [999]}, "row 1, column 'age': '999' is not an age"),
         (GOOD | {"code": ["4280"], "age": ["old"]}, "row 1, column 'age': 'old' is not an age"),

@@ -37,7 +37,7 @@ def test_patients_who_lost_admissions_are_named_and_left_out_on_request(
     ehr_course, tmp_path, write
 ):
     data = write(RECORDS, tmp_path / "data of 2015")
-    done = ehr_course("prepare", "--data", data, "--out", tmp_path / "kept")
+    done = ehr_course("prepare", "--data", data, "--codes", "icd9", "--out", tmp_path / "kept")
     assert done.exit_code == 0
     assert (
         f"patients kept without some of their admissions: {N_SHORT} ({LOST} admissions: "
@@ -51,7 +51,7 @@ def test_patients_who_lost_admissions_are_named_and_left_out_on_request(
         "admissions": LOST,
     }
     assert subjects(tmp_path / "kept") == {record.subject_id for record in LEFT}
-    arguments = ("prepare", "--data", data, "--whole-patients")
+    arguments = ("prepare", "--data", data, "--codes", "icd9", "--whole-patients")
     done = ehr_course(*arguments, "--out", tmp_path / "whole")
     assert done.exit_code == 0
     assert (
@@ -66,7 +66,7 @@ def test_patients_who_lost_admissions_are_named_and_left_out_on_request(
 
 def test_diagnoses_of_meds_are_counted_by_vocabulary(ehr_course, tmp_path):
     data = write_meds_hospital(RECORDS, tmp_path / "meds")
-    done = ehr_course("prepare", "--data", data, "--out", tmp_path / "out")
+    done = ehr_course("prepare", "--data", data, "--codes", "icd9", "--out", tmp_path / "out")
     n_9 = sum(len(record.codes) for record in LEFT)
     n_10 = sum(len(r.visits) for r in RECORDS) - sum(len(r.visits) for r in LEFT)
     line = f"diagnoses by vocabulary: ICD9CM {n_9:,}, ICD10CM {n_10:,}; those in ICD9CM are read\n"
@@ -77,7 +77,8 @@ def test_diagnoses_of_meds_are_counted_by_vocabulary(ehr_course, tmp_path):
 def test_the_report_page_says_what_the_synthetic_cohort_lost(ehr_course, prepared, tmp_path):
     data = write_meds_hospital(RECORDS, tmp_path / "meds")
     done = ehr_course(
-        *("evaluate", "--real", prepared, "--synthetic", data, "--out", tmp_path / "report")
+        *("evaluate", "--real", prepared, "--synthetic", data, "--out", tmp_path / "report"),
+        *("--codes", "icd9"),
     )
     assert done.exit_code == 0, done.output
     page = (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
@@ -138,7 +139,8 @@ def test_no_name_is_printed_raw(ehr_course, tmp_path):
     shown = r"\x1b[2K\rall is well\u202e"
     data = write_meds_hospital(RECORDS, tmp_path / name)
     (data / "data" / "0.parquet").rename(data / "data" / f"{name}.parquet")
-    done = ehr_course("prepare", "--data", data, "--out", tmp_path / f"out{name}")
+    arguments = ("prepare", "--data", data, "--codes", "icd9")
+    done = ehr_course(*arguments, "--out", tmp_path / f"out{name}")
     assert done.exit_code == 0
     refused = ehr_course("prepare", "--data", data, "--out", tmp_path / f"out{name}")
     assert refused.exit_code == 1

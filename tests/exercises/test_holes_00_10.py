@@ -77,6 +77,18 @@ HOLES = [
      "forward_only"),
     ("08.7", "def find_people(rows):\n    return [[n] for n in sorted(row[0] for row in rows)]",
      "nobody_tied"),
+    ("08.8", "def carried_over(a, b, m):\n    new = {x for c, v in b\n"
+     "           for x in (m.get(c, (c,)) if v == 9 else (c,))}\n"
+     "    old = [set(m.get(c, (c,)) if v == 9 else (c,)) for c, v in a]\n"
+     "    return sum(not new.isdisjoint(x) for x in old) / len(a)",
+     "into ICD-10 and compared there"),
+    ("08.8", "def carried_over(a, b, m):\n    def same(c, v, d, w):\n        if v == w:\n"
+     "            return c == d\n        return d in m.get(c, ()) or c in m.get(d, ())\n"
+     "    old = [(c, 9 if c[0].isdigit() else 10) for c, _ in a]\n"
+     "    new = [(c, 9 if c[0].isdigit() else 10) for c, _ in b]\n"
+     "    return sum(any(same(*x, *y) for y in new) for x in old) / len(a)", "version_by_letter"),
+    ("08.8", "def carried_over(a, b, m):\n    texts = {c for c, _ in b}\n"
+     "    return sum(c in texts for c, _ in a) / len(a)", "texts_alone"),
     ("10.2", changed(worked_answer("10.2"), {"return 1": "return int(1", "/ places": "/ places)"}),
      "cuts_to_a_whole_number"),
     ("10.4", changed(worked_answer("10.4"), {"t.dtype != torch.int64 for t in whole": "()"}),

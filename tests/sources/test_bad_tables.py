@@ -331,7 +331,7 @@ def test_tables_of_different_databases(tmp_path):
         tmp_path,
         "DIAGNOSES_ICD.csv: no row of it can be used",
         "Are the three tables from one database?",
-        "1  its admission is in no table (line 2)",
+        "1  its admission is unknown (line 2)",
     )
 
 

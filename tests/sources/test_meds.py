@@ -171,7 +171,7 @@ def test_other_events_are_counted_not_read(tmp_path):
         (1, T1, "ICD9Proc/39.95"),
         (1, T1, "ICD9CM/428.0"),
     ]
-    cohort = load_meds(write_events(tmp_path, rows))
+    cohort = load_meds(write_events(tmp_path, rows), system="ICD9CM")
     assert cohort.records[0].codes == ("4280",)
     assert cohort.report.dropped == {
         ("data", Reason.NOT_NEEDED): 3,
@@ -192,7 +192,7 @@ def test_diagnoses_of_other_vocabularies_are_counted_by_vocabulary(tmp_path):
         (1, T1, "PROCEDURE//ICD//10//0DJ08ZZ"),
         (1, T1, "ICD10PCS//0DJ08ZZ"),
     ]
-    cohort = load_meds(write_events(tmp_path, rows))
+    cohort = load_meds(write_events(tmp_path, rows), system="ICD9CM")
     assert cohort.report.notes == (
         "diagnoses by vocabulary: ICD9CM 1, ICD10CM 2, SNOMED 1, unnamed 1; those in ICD9CM are "
         "read",
@@ -371,7 +371,8 @@ def test_a_column_of_another_type_is_refused(tmp_path):
 
 def test_a_dataset_without_icd9_is_refused(tmp_path):
     write_events(tmp_path, [*facts(1), (1, T1, "ICD10CM/I50.9")])
-    assert_load_refused(tmp_path, "no ICD-9-CM diagnosis of a patient with birth and sex")
+    message = "data: no diagnosis in it is coded in ICD-9-CM; 1 is coded in ICD-10-CM. Take it "
+    assert_load_refused(tmp_path, message, system="ICD9CM")
 
 
 def test_a_split_that_is_not_there_is_refused(tmp_path):

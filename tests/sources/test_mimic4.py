@@ -19,7 +19,7 @@ RECORDS_9 = (
 
 
 def test_icd9_is_read_and_icd10_counted(tmp_path):
-    cohort = load_mimic4(write_tables_4(tmp_path))
+    cohort = load_mimic4(write_tables_4(tmp_path), system="ICD9CM")
     assert cohort.records == RECORDS_9
     assert cohort.report.dropped == {
         ("DIAGNOSES_ICD", Reason.OTHER_VERSION): 2,
@@ -30,15 +30,15 @@ def test_icd9_is_read_and_icd10_counted(tmp_path):
 
 
 def test_icd10_is_read_on_request(tmp_path):
-    cohort = load_mimic4(write_tables_4(tmp_path), icd_version=10)
+    cohort = load_mimic4(write_tables_4(tmp_path), system="ICD10CM")
     assert cohort.records == (
         PatientRecord(
             1,
             "F",
             54,
             (
-                Visit(("I509",), datetime(2182, 5, 6, 22, 23), hadm_id=11),
-                Visit(("U071",), datetime(2184, 1, 2, 1), hadm_id=12),
+                Visit(("I509",), datetime(2182, 5, 6, 22, 23), hadm_id=11, system="ICD10CM"),
+                Visit(("U071",), datetime(2184, 1, 2, 1), hadm_id=12, system="ICD10CM"),
             ),
         ),
     )
@@ -48,12 +48,12 @@ def test_icd10_is_read_on_request(tmp_path):
 
 def test_the_tables_may_lie_in_hosp(tmp_path):
     write_tables_4(tmp_path / "hosp")
-    assert load_mimic4(tmp_path).records == RECORDS_9
-    assert load(tmp_path).records == RECORDS_9
+    assert load_mimic4(tmp_path, system="ICD9CM").records == RECORDS_9
+    assert load(tmp_path, system="ICD9CM").records == RECORDS_9
 
 
 def test_the_kind_of_folder_is_recognised(tmp_path):
-    assert load(write_tables_4(tmp_path)).records == RECORDS_9
+    assert load(write_tables_4(tmp_path), system="ICD9CM").records == RECORDS_9
 
 
 @pytest.mark.parametrize(
@@ -132,9 +132,9 @@ def test_an_icd10_code_of_no_such_shape_is_refused(tmp_path):
     with pytest.raises(
         InputError, match="line 4, column 'icd_code': '4280' does not have the shape"
     ):
-        load_mimic4(tmp_path, icd_version=10)
+        load_mimic4(tmp_path, system="ICD10CM")
 
 
-def test_a_version_that_is_none(tmp_path):
-    with pytest.raises(InputError, match=r"icd_version: 11 is no ICD version\."):
-        load_mimic4(write_tables_4(tmp_path), icd_version=11)
+def test_a_system_that_is_none(tmp_path):
+    with pytest.raises(InputError, match=r"code system: '9' is neither 'ICD9CM' nor 'ICD10CM'\."):
+        load_mimic4(write_tables_4(tmp_path), system="9")

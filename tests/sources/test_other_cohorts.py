@@ -242,7 +242,7 @@ def test_omop_person_brings_sex_and_the_age_at_the_first_visit(tmp_path):
         (11, "F", 59, [("4280", "4019"), ("486",)]),
         (12, "M", 51, [("4280",)]),
     ]
-    assert cohort.report.dropped["CONDITION_OCCURRENCE", "its patient is in no table"] == 1
+    assert cohort.report.dropped["CONDITION_OCCURRENCE", "its patient is unknown"] == 1
 
 
 def test_an_omop_person_without_a_sex_is_refused_or_dropped(tmp_path):
@@ -274,7 +274,7 @@ def synthea(folder: Path, codes: tuple[str, str, str]) -> Path:
 def test_synthea_tables_are_joined(tmp_path):
     cohort = load_cohort(synthea(tmp_path, ("428.0", "4019", "486")))
     assert who(cohort) == [(1, "F", 28, [("4019",), ("4280",)]), (2, "M", 11, [("486",)])]
-    assert cohort.report.dropped["conditions", "its admission is in no table"] == 1
+    assert cohort.report.dropped["conditions", "its admission is unknown"] == 1
 
 
 def test_snomed_codes_need_a_code_map(tmp_path):

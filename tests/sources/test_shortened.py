@@ -25,7 +25,7 @@ def visits(records) -> list[tuple]:
 
 @pytest.mark.parametrize("kind", WRITERS)
 def test_they_are_kept_with_what_is_left_and_counted(tmp_path, kind):
-    cohort = load_cohort(WRITERS[kind](RECORDS, tmp_path / kind))
+    cohort = load_cohort(WRITERS[kind](RECORDS, tmp_path / kind), system="ICD9CM")
     assert visits(cohort.records) == visits(LEFT)
     found = cohort.report.shortened
     assert (found.patients, found.admissions) == (len(LEFT) - len(WHOLE), LOST)
@@ -38,7 +38,8 @@ def test_they_are_kept_with_what_is_left_and_counted(tmp_path, kind):
 
 @pytest.mark.parametrize("kind", WRITERS)
 def test_they_are_left_out_on_request(tmp_path, kind):
-    cohort = load_cohort(WRITERS[kind](RECORDS, tmp_path / kind), whole_patients=True)
+    data = WRITERS[kind](RECORDS, tmp_path / kind)
+    cohort = load_cohort(data, whole_patients=True, system="ICD9CM")
     assert visits(cohort.records) == visits(WHOLE)
     n = len(LEFT) - len(WHOLE)
     said = f"patients left out because some of their admissions were dropped: {n} ({LOST} adm"
@@ -49,7 +50,7 @@ def test_they_are_left_out_on_request(tmp_path, kind):
 
 def test_the_account_of_mimic_says_what_became_of_every_row(tmp_path):
     folder = write_mimic4_hospital(RECORDS, tmp_path)
-    dropped = load_mimic4(folder, whole_patients=True).report.dropped
+    dropped = load_mimic4(folder, whole_patients=True, system="ICD9CM").report.dropped
     n = len(LEFT) - len(WHOLE)
     kept_visits = sum(len(record.visits) for record in LEFT)
     whole_visits = sum(len(record.visits) for record in WHOLE)
@@ -81,7 +82,7 @@ def test_a_cohort_in_which_nobody_is_whole_is_refused(tmp_path):
     some = [r for r in RECORDS if r.subject_id % 3 == 1 and len(r.visits) > 1]
     for kind, write in WRITERS.items():
         with pytest.raises(InputError) as refused:
-            load_cohort(write(some, tmp_path / kind), whole_patients=True)
+            load_cohort(write(some, tmp_path / kind), whole_patients=True, system="ICD9CM")
         assert (
             "every patient of it lost an admission, so that no whole patient is left. Keep such "
             "patients: leave --whole-patients, or whole_patients=True, out. What was dropped:\n"
@@ -142,7 +143,7 @@ def test_omop_and_its_visits_without_a_code(tmp_path):
 
 
 def test_meds_counts_its_diagnoses_by_vocabulary(tmp_path):
-    report = load_meds(write_meds_hospital(RECORDS, tmp_path)).report
+    report = load_meds(write_meds_hospital(RECORDS, tmp_path), system="ICD9CM").report
     n_visits = sum(len(record.visits) for record in RECORDS)
     n_10 = n_visits - sum(len(record.visits) for record in LEFT)
     n_9 = sum(len(record.codes) for record in LEFT)

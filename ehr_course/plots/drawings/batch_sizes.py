@@ -134,7 +134,7 @@ def draw_memory(memory: Mapping[str, int], card: int, way_out: str) -> Picture:
     most = max(memory, key=memory.__getitem__)
     canvas = Canvas(
         1.5 + 0.34 * len(memory),
-        f"The batch is small, but its logits take up to {_megabytes(memory[most] / MB)}",
+        f"The batch is small, but training takes {_megabytes(memory[most] / MB)} for its logits",
         f"Bars of memory on an axis of powers of ten: {words}. The device has "
         f"{_megabytes(card / MB)}.",
         subtitle="Each step to the right on the axis is ten times as much. On the left: how many "

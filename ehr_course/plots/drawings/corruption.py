@@ -31,8 +31,8 @@ def draw_places(
 ) -> Picture:
     """Draw one patient of a batch: the clean record, and what encoder and decoder are given.
 
-    Every token stands under the code that it comes from. A label that is not the token of the
-    clean record is marked.
+    Every token that the encoder reads stands under the code that it comes from. A label that is
+    not the token of the clean record is marked.
 
     Args:
         tokenizer: that encoded the patient.
@@ -91,12 +91,10 @@ def draw_places(
     for i, step in enumerate(steps):
         if step.fate is Fate.DELETED:
             places.gap(tops[1], i)
-            if missing:
-                places.gap(tops[3], i)
     in_a_row = [(i, i) for i in range(len(decoder_input))]
     read = places.row(tops[2], tokenizer.tokens(decoder_input), in_a_row)
     asked = [any(steps[i].fate is not Fate.KEPT for i in range(a, b + 1)) for a, b in under_labels]
-    write = places.row(tops[3], answers, under_labels, changed=asked, wrong=wrong)
+    write = places.row(tops[3], answers, in_a_row, changed=asked, wrong=wrong)
     for one, following in zip(write, read[1:], strict=False):
         if one and following:
             start = one.x + min(one.width, 0.4) / 2, one.y - 0.02

@@ -44,10 +44,10 @@ def draw_path(dataset: RecordDataset, place: int, batch: Batch) -> Picture:
         "the model reads."
     )
     canvas = Canvas(
-        4.72,
+        4.84,
         "A record is encoded once, then damaged and padded in every epoch",
         words,
-        subtitle="One patient on the way to the model. The numbers are the order of the lesson.",
+        subtitle="One patient on the way to the model. What can go wrong stands on the right.",
     )
     left, room = 1.12, 4.66
     tokens = tokenizer.tokens(ids)
@@ -61,10 +61,7 @@ def draw_path(dataset: RecordDataset, place: int, batch: Batch) -> Picture:
         canvas.label((MARGIN, y + 0.08), name, size=style.TEXT, weight="bold", colour=style.INK)
         canvas.label((MARGIN, y + 0.27), small)
 
-    asked = ("How much is empty?", "Is the noise fresh?", "Is it well-formed?", "Will it fit?")
-
-    def question(i: int, y: float, end: float) -> None:
-        text = f"{i + 1}. {asked[i]}"
+    def question(text: str, y: float, end: float) -> None:
         box = canvas.box(6.02, y - 0.15, 1.44, 0.3, text, fill="trap", size=style.SMALL)
         canvas.path([box.side("left"), (end, y)], head=False, colour=WARNING)
 
@@ -99,14 +96,14 @@ def draw_path(dataset: RecordDataset, place: int, batch: Batch) -> Picture:
     second, others = y + high * 1.5 + 0.05, "others, padded"
     canvas.label((end + 0.1, second), others)
     bottom = y + n_rows * high
-    canvas.arrow((down, bottom + 0.03), (down, bottom + 0.2))
-    model = canvas.box(left, bottom + 0.2, max(1.0, source * wide), 0.28, "model", fill="encoder")
-    _once(canvas, below, model.bottom, "made anew in every epoch")
+    canvas.arrow((down, bottom + 0.03), (down, bottom + 0.32))
+    model = canvas.box(left, bottom + 0.32, max(1.0, source * wide), 0.28, "model", fill="encoder")
+    _once(canvas, below, bottom, "made anew in every epoch")
     shown_to = left + sum(_token_width(token) + _GAP for token in kept)
-    question(1, below + _HIGH / 2, shown_to + 0.03)
-    question(0, second, end + 0.2 + style.text_width(others, style.SMALL))
-    question(2, bottom - high / 2 + 0.06, end + 0.03)
-    question(3, model.middle[1], model.right + 0.03)
+    question("Is the noise fresh?", below + _HIGH / 2, shown_to + 0.03)
+    question("How much is empty?", second, end + 0.2 + style.text_width(others, style.SMALL))
+    question("Is it well-formed?", bottom - high / 2 + 0.06, end + 0.03)
+    question("Will it fit?", model.middle[1], model.right + 0.03)
     return canvas.finish()
 
 
@@ -201,7 +198,7 @@ def draw_tensors(batch: Batch) -> Picture:
         canvas.label((x, y - 0.1), kind)
     _shift_arrow(canvas, boxes["labels"][0], boxes["decoder_input_ids"][0])
     for i, (fill, meaning) in enumerate(
-        {"code": "code", "special": "special token", "mask": "mask", "quiet": "padding",
+        {"code": "code", "special": "special token", "mask": "<mask>", "quiet": "padding",
          "prompt": "age, sex"}.items()
     ):  # fmt: skip
         line, column = divmod(i, 3)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ehr_course import icd9
+from ehr_course.code_system import CodeSystem
 from ehr_course.evaluation.measure import Measure
 from ehr_course.plots import style
 from ehr_course.plots.drawings.canvas import FILLS, MARGIN, WARNING, Canvas
@@ -181,6 +181,8 @@ def draw_distance(
     real: np.ndarray,
     synthetic: np.ndarray,
     names: tuple[str, str] = ("real patients", "synthetic patients"),
+    *,
+    system: CodeSystem = "ICD9CM",
 ) -> Picture:
     """Draw how much each code adds to the Jensen-Shannon divergence of two cohorts.
 
@@ -188,6 +190,7 @@ def draw_distance(
         codes: the codes that are compared.
         real, synthetic: int (codes,): how often each stands in the two cohorts.
         names: of the two.
+        system: the code system that the codes belong to.
     """
     p, q = (np.asarray(n, dtype=float) / np.sum(n) for n in (real, synthetic))
     m = (p + q) / 2
@@ -204,8 +207,8 @@ def draw_distance(
         f"The gaps of all codes add up to {total:.3f} bits",
         "For the codes that add most: "
         + "; ".join(
-            f"{icd9.written(codes[i])} {p[i]:.1%} of the codes of {names[0]}, {q[i]:.1%} of those "
-            f"of {names[1]}, {terms[i]:.4f} bits"
+            f"{style.written(codes[i], system)} {p[i]:.1%} of the codes of {names[0]}, "
+            f"{q[i]:.1%} of those of {names[1]}, {terms[i]:.4f} bits"
             for i in named
         )
         + f". With {len(rest)} others the sum is {total:.3f} bits and its root "
@@ -218,9 +221,10 @@ def draw_distance(
     unit = wide / max(p[named].max(), q[named].max())
     for number, i in enumerate(named):
         y = top + row * number
-        title = style.code_title(codes[i])
+        title = style.code_title(codes[i], system)
         fits = title if len(title) <= LONGEST else title[: LONGEST - 1].rstrip(" ,") + "…"
-        canvas.label((MARGIN, y + 0.1), icd9.written(codes[i]), colour=style.INK, mono=True)
+        code = style.written(codes[i], system)
+        canvas.label((MARGIN, y + 0.1), code, colour=style.INK, mono=True)
         canvas.label((MARGIN, y + 0.27), fits)
         at = left + m[i] * unit
         for offset, share, fill in ((0.03, p[i], "encoder"), (0.19, q[i], "code")):

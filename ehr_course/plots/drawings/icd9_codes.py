@@ -24,16 +24,16 @@ def draw_codes(codes: Sequence[str]) -> Picture:
         f"{icd9.category(code)}, {icd9.title(code)}"
         for code in codes
     )
-    row = 0.66
+    row = 0.62
     c = Canvas(
-        2.52 + row * len(codes),
+        2.96 + row * len(codes),
         "A code is a path: chapter, category, detail",
         f"How codes are read. {told}. Below, the {len(icd9.CHAPTERS)} chapters with their "
         "categories.",
         subtitle="Dark: the characters that name the category. Light: what makes it more precise",
     )
     y = c.top + 0.16
-    tile, widths = 0.24, (1.36, 1.8, 1.95)
+    tile, widths = 0.24, (1.3, 1.86, 1.95)
     left = c.width - MARGIN - sum(widths) - 0.26 * (len(widths) - 1)
     starts = [left]
     for width in widths[:-1]:
@@ -61,8 +61,8 @@ def draw_codes(codes: Sequence[str]) -> Picture:
                 start,
                 y,
                 width,
-                0.5,
-                wrapped(text, width - 0.16, style.SMALL, 2),
+                0.52,
+                wrapped(text, width - 0.12, style.SMALL, 3),
                 size=style.SMALL,
                 fill=fill,
             )
@@ -81,12 +81,15 @@ def draw_codes(codes: Sequence[str]) -> Picture:
     return c.finish()
 
 
+_COLUMNS = 3
+
+
 def _chapters(c: Canvas, y: float) -> None:
-    """List all chapters in four columns: colour, number, name, and first and last category."""
+    """List all chapters in three columns: colour, number, name, and first and last category."""
     c.label((MARGIN, y), "all chapters, with their first and last category", weight="bold",
             colour=style.INK)  # fmt: skip
-    down = -(-len(icd9.CHAPTERS) // 4)
-    wide = (c.width - 2 * MARGIN) / 4
+    down = -(-len(icd9.CHAPTERS) // _COLUMNS)
+    wide = (c.width - 2 * MARGIN) / _COLUMNS
     for i, chapter in enumerate(icd9.CHAPTERS):
         x, middle = MARGIN + wide * (i // down), y + 0.24 + 0.22 * (i % down)
         colour = style.chapter_colour(chapter.number)

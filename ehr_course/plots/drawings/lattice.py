@@ -174,7 +174,7 @@ def draw_dead_ends(code: str, written: str, pieces: Sequence[str]) -> Picture:
     Args:
         code: the whole code, at most nine characters long.
         written: its beginning, which is written already.
-        pieces: all that there are; those that occur in the rest are drawn.
+        pieces: all that there are; those that a path through the rest can take are drawn.
     """
     if len(code) > 9 or not code.startswith(written):
         raise ValueError(f"{code!r} is too long to draw, or does not begin with {written!r}")
@@ -202,7 +202,7 @@ def draw_dead_ends(code: str, written: str, pieces: Sequence[str]) -> Picture:
         + (f", {_listed(dead)} cannot" if dead else ""),
         f"The pieces that fit the rest of {code} after {written}, as lines from node to node. "
         f"Those that lead to its end: {_listed(good)}; dead ends: {_listed(dead)}.",
-        subtitle="Each line is a piece that fits these letters",
+        subtitle="Each line is a piece that fits these letters; dashed: it leads to a dead end",
     )
     left, node = 1.2, 0.14
     step = (style.WIDTH - MARGIN - 1.2 - left) / len(code)
@@ -230,10 +230,10 @@ def draw_dead_ends(code: str, written: str, pieces: Sequence[str]) -> Picture:
             colour=style.INK if ends else WARNING, align="center", on_line=True,
         ).set_zorder(6)  # fmt: skip
     for place in range(len(code) + 1):
-        x = left + place * step
-        on_way = place in leading and place in reached
-        fill = style.INK if on_way else "trap" if place in reached else "quiet"
-        canvas.box(x - node / 2, y - node / 2, node, node, fill=fill)
+        if place in reached:
+            x = left + place * step
+            fill = style.INK if place in leading else "trap"
+            canvas.box(x - node / 2, y - node / 2, node, node, fill=fill)
     for place, letter in enumerate(code):
         known = place < len(written)
         canvas.box(

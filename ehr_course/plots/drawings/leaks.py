@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
@@ -15,6 +15,8 @@ Registration = tuple[int, str | None, str | None]
 """A subject_id, an insurance card and an identity card; None is a card that nobody saw."""
 
 _TILE = 0.17
+_PARTS = {"training": "encoder", "validation": "quiet", "test": "code"}
+"""The parts of a split, and the colours of their visits."""
 
 
 class Scores(NamedTuple):
@@ -26,8 +28,8 @@ class Scores(NamedTuple):
 
 def draw_leak(
     records: Sequence[PatientRecord],
-    train_visits: Collection[tuple[int, int]],
-    train_patients: Collection[int],
+    part_of_visit: Mapping[tuple[int, int], str],
+    part_of_patient: Mapping[int, str],
     scores: tuple[Scores, Scores],
     *,
     most: int = 24,
@@ -37,15 +39,15 @@ def draw_leak(
     Args:
         records: the patients. Of those with several visits some neighbours are drawn, chosen so
             that as many of them are on both sides, and in training, as of all.
-        train_visits: the visits in training when visits are split: subject_id, and the number of
-            the visit from 0.
-        train_patients: the subject_ids in training when patients are split.
+        part_of_visit: where each visit is when visits are split: "training", "validation" or
+            "test". A visit is a subject_id, and its number from 0.
+        part_of_patient: the same of each subject_id when patients are split.
         scores: of a model trained on the split by visits, then on that by patients; 0 to 1.
         most: how many patients are drawn.
     """
     several = [record for record in records if len(record.visits) > 1]
-    by_visit = {r.subject_id: _sides(r, train_visits) for r in several}
-    by_patient = {r.subject_id: [r.subject_id in train_patients] * len(r.visits) for r in several}
+    by_visit = {r.subject_id: _parts(r, part_of_visit) for r in several}
+    by_patient = {r.subject_id: [part_of_patient[r.subject_id]] * len(r.visits) for r in several}
     shown = _typical(several, most, by_visit, by_patient)
     deep = min(4, max(len(record.visits) for record in shown))
     worse = scores[0].test > scores[0].new
@@ -63,8 +65,8 @@ def draw_leak(
         f"visits are split, and {_torn(by_patient)} when patients are. Score in the test and of "
         f"new patients: {scores[0].test:.0%} and {scores[0].new:.0%} split by visits, "
         f"{scores[1].test:.0%} and {scores[1].new:.0%} split by patients.",
-        subtitle=f"A column is a patient, a tile is a visit: {len(shown)} patients with about the "
-        "shares of all. On the right, the score",
+        subtitle=f"A column is a patient, a tile is a visit: {len(shown)} patients, chosen to "
+        "have about the shares of all patients",
     )
     left = 0.95
     y = canvas.top + 0.14
@@ -78,17 +80,17 @@ def draw_leak(
         middle = y + _TILE * deep / 2
         canvas.label((MARGIN, middle), f"split by\n{name}", colour=style.INK)
         for i, record in enumerate(shown):
-            for j, in_train in enumerate(sides[record.subject_id][:deep]):
+            for j, part in enumerate(sides[record.subject_id][:deep]):
                 canvas.box(
                     left + i * _TILE,
                     y + _TILE * j,
                     _TILE,
                     _TILE,
-                    fill="encoder" if in_train else "code",
+                    fill=_PARTS[part],
                     edge=style.PAPER,
                     rounded=False,
                 )
-            if len(set(sides[record.subject_id])) == 2:
+            if _is_torn(sides[record.subject_id]):
                 x = left + (i + 0.5) * _TILE
                 canvas.arrow(
                     (x, y + _TILE * deep + 0.18),
@@ -98,31 +100,34 @@ def draw_leak(
                 )
         for words, value, fill, down in (
             ("in the test", score.test, "code", -0.13),
-            ("new patients", score.new, "quiet", 0.13),
+            ("new patients", score.new, "paper", 0.13),
         ):
             canvas.label((right + 0.85, middle + down), words, align="right", colour=style.INK)
             bar = right + 0.93
             canvas.box(bar, middle + down - 0.08, scale * value, 0.16, fill=fill, rounded=False)
             canvas.label((bar + scale * value + 0.06, middle + down), f"{value:.0%}")
         y += _TILE * deep + 0.36
-    x = canvas.key(MARGIN, y + 0.08, {"encoder": "training", "code": "validation or test"})
-    canvas.label((x + 0.05, y + 0.08), "↑ the same patient on both sides", colour=WARNING)
+    x = canvas.key(MARGIN, y + 0.08, {fill: part for part, fill in _PARTS.items()})
+    words = "↑ in training, and in validation or test as well"
+    canvas.label((x + 0.05, y + 0.08), words, colour=WARNING)
     return canvas.finish()
 
 
 def _typical(
     records: Sequence[PatientRecord],
     most: int,
-    by_visit: Mapping[int, Sequence[bool]],
-    by_patient: Mapping[int, Sequence[bool]],
+    by_visit: Mapping[int, Sequence[str]],
+    by_patient: Mapping[int, Sequence[str]],
 ) -> Sequence[PatientRecord]:
     """The neighbours, at most so many, whose shares are nearest to those of all records."""
 
     def shares(some: Sequence[PatientRecord]) -> tuple[float, ...]:
         ids = [record.subject_id for record in some]
-        torn = sum(len(set(by_visit[i])) == 2 for i in ids) / len(ids)
-        tiles = [[side for i in ids for side in sides[i]] for sides in (by_visit, by_patient)]
-        return torn, *(sum(sides) / len(sides) for sides in tiles)
+        torn = sum(_is_torn(by_visit[i]) for i in ids) / len(ids)
+        tiles = [[part for i in ids for part in parts[i]] for parts in (by_visit, by_patient)]
+        return torn, *(
+            parts.count(part) / len(parts) for parts in tiles for part in ("training", "test")
+        )
 
     of_all = shares(records)
     starts = range(0, max(1, len(records) - most + 1), most)
@@ -132,15 +137,57 @@ def _typical(
     )
 
 
-def _sides(record: PatientRecord, train_visits: Collection[tuple[int, int]]) -> list[bool]:
-    return [(record.subject_id, i) in train_visits for i in range(len(record.visits))]
+def _parts(record: PatientRecord, part_of_visit: Mapping[tuple[int, int], str]) -> list[str]:
+    return [part_of_visit[record.subject_id, i] for i in range(len(record.visits))]
 
 
-def _torn(sides: Mapping[int, list[bool]]) -> int:
-    return sum(len(set(row)) == 2 for row in sides.values())
+def _is_torn(parts: Sequence[str]) -> bool:
+    """Whether some of a patient's visits are in training, and others are not."""
+    return 0 < parts.count("training") < len(parts)
+
+
+def _torn(parts: Mapping[int, Sequence[str]]) -> int:
+    return sum(map(_is_torn, parts.values()))
 
 
 # ---------------------------------------------------------------------- one person, many numbers
+
+
+def draw_second_numbers(shares: Mapping[str, float], leaking: str) -> Picture:
+    """Draw how many codes a model guesses, for each way of what its training held.
+
+    Args:
+        shares: what training held, and the share of the codes guessed, 0 to 1.
+        leaking: the one of them in which patients of the test are in training.
+    """
+    rest = max(share for name, share in shares.items() if name != leaking)
+    canvas = Canvas(
+        0.95 + 0.3 * len(shares),
+        f"A second number lets a model guess {shares[leaking]:.0%} in place of {rest:.0%}",
+        "Codes guessed at the last visit: "
+        + "; ".join(f"{name}: {share:.0%}" for name, share in shares.items())
+        + ".",
+        subtitle="Codes guessed at the last visits of the test, by what training holds",
+    )
+    wide = max(style.text_width(name, style.TEXT) for name in shares)
+    left = MARGIN + wide + 0.12
+    scale = (canvas.width - MARGIN - left - 0.5) / max(*shares.values(), 0.01)
+    for i, (name, share) in enumerate(shares.items()):
+        y = canvas.top + 0.12 + 0.3 * i
+        canvas.label(
+            (left - 0.12, y + 0.1), name, align="right", size=style.TEXT, colour=style.INK
+        )
+        bar = canvas.box(
+            left,
+            y,
+            max(scale * share, 0.01),
+            0.2,
+            fill="trap" if name == leaking else "encoder",
+            rounded=False,
+            hatched=name == leaking,
+        )
+        canvas.label((bar.right + 0.07, y + 0.1), f"{share:.0%}", colour=style.INK)
+    return canvas.finish()
 
 
 def draw_people(registrations: Sequence[Registration], people: Sequence[Sequence[int]]) -> Picture:

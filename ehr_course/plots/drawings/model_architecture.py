@@ -93,6 +93,31 @@ def draw_swap(losses: Mapping[str, tuple[float, float]]) -> Picture:
     return canvas.finish()
 
 
+ALIKE = 0.95
+"""From this cosine on, all vectors count as pointing the same way."""
+
+
+def draw_alike(cosines: Mapping[str, tuple[float, float]]) -> Picture:
+    """Draw how alike the vectors of each encoder are before and after training, as bars.
+
+    Args:
+        cosines: for each model the mean cosine of two vectors, untrained and trained.
+    """
+    same = [name for name, (_, after) in cosines.items() if after > ALIKE]
+    title = "In no model did training make all vectors of the encoder alike"
+    if same:
+        title = f"Training made all vectors of the encoder alike in {' and '.join(same)}"
+    words = "; ".join(f"{name} {a:.2f} and {b:.2f}" for name, (a, b) in cosines.items())
+    canvas = Canvas(
+        0.95 + 0.62 * len(cosines),
+        title,
+        f"Pairs of bars, mean cosines of tokens' vectors before and after training: {words}.",
+    )
+    key = ("mean cosine before training", "after training")
+    draw_pairs(canvas, 1.75, canvas.top + 0.2, cosines, lambda cosine: f"{cosine:.2f}", key)
+    return canvas.finish()
+
+
 # ---------------------------------------------------------------------- the whole model
 
 
@@ -120,6 +145,13 @@ def draw_model(model: Any, *, tokens: int = 6) -> Picture:
     )
     upper, lower = 1.32, 3.08
     x, wide = 2.06, 4.3
+    table = canvas.box(
+        0.14, 2.14, 1.72, 0.42, f"one table for all:\n{n_tokens} × {d_model}", size=style.SMALL
+    )
+    out = canvas.box(
+        6.5, lower - 0.12, 0.96, 0.58, f"scores for\n{n_tokens} tokens", size=style.SMALL
+    )
+    canvas.path([(table.right, 2.48), (6.98, 2.48), (6.98, out.y)], dashed=True)
     top = _layers(canvas, x, upper, encoder, wide=wide, read=None)
     low = _layers(canvas, x, lower, decoder, wide=wide, read=(top.right, upper + 0.17))
     for y, record in ((upper, "damaged"), (lower, "clean, shifted")):
@@ -134,20 +166,13 @@ def draw_model(model: Any, *, tokens: int = 6) -> Picture:
         canvas.arrow(prompts.side("right"), placed.side("left", 0.2))
         canvas.arrow(ids.side("right"), placed.side("left", 0.8))
         canvas.arrow(placed.side("right"), (x + 0.12, y + 0.17), head=False)
-    table = canvas.box(
-        0.14, 2.14, 1.72, 0.42, f"one table for all:\n{n_tokens} × {d_model}", size=style.SMALL
-    )
     canvas.arrow((0.59, table.y), (0.59, upper + 0.46), dashed=True)
     side = table.x - 0.08
     canvas.path(
         [(table.x, table.middle[1]), (side, table.middle[1]), (side, lower + 0.33),
          (table.x, lower + 0.33)], dashed=True,
     )  # fmt: skip
-    out = canvas.box(
-        6.5, lower - 0.12, 0.96, 0.58, f"scores for\n{n_tokens} tokens", size=style.SMALL
-    )
     canvas.arrow((low.right, lower + 0.17), out.side("left"))
-    canvas.path([(table.right, 2.48), (6.98, 2.48), (6.98, out.y)], dashed=True)
     canvas.label((6.98, out.bottom + 0.14), f"{tokens} rows: prompts", align="center")
     canvas.label((6.98, out.bottom + 0.29), "are cut off", align="center")
     canvas.label((6.58, upper + 0.02), f"{length} × {d_model}", colour=style.INK)
@@ -180,6 +205,11 @@ def _layers(
         canvas.arrow((plus.middle[0], y - 0.2), plus.side("top"))
         if read is not None and i == 1:
             end, level = read[0] + 0.09, frame.y - 0.42
+            # A white margin lets the thick line pass in front of those that it crosses.
+            canvas.path(
+                [(box.middle[0], level + 0.1), (box.middle[0], box.y - 0.04)],
+                head=False, thick=7.0, colour=style.PAPER,
+            )  # fmt: skip
             canvas.path(
                 [read, (end, read[1]), (end, level), (box.middle[0], level)],
                 head=False, thick=2.0, colour=style.INK,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from statistics import fmean
 from typing import Any
 
@@ -141,16 +142,17 @@ def draw_lost(case: Any, named: Sequence[str]) -> Picture:
     """Draw a patient whose lost code is looked for, and the codes that a guesser names.
 
     Args:
-        case: has `age`, `sex`, `others`, the codes left, and `lost`.
+        case: has `age`, `sex`, `others`, the codes left, `lost`, and `system`.
         named: the codes that were named, likeliest first.
     """
     found = case.lost in named
     place = named.index(case.lost) if found else -1
     who = f"{style.person_of(case.age, case.sex)}, {case.age}"
+    in_words = partial(code_in_words, system=case.system)
     canvas = Canvas(
         1.1 + 0.25 * max(len(named), min(len(case.others), MOST_CODES) + 2),
         f"One code is lost, and {'is' if found else 'is not'} among {len(named)} suggestions",
-        f"{who}, with {count(len(case.others), 'code')} left; {code_in_words(case.lost)} is lost. "
+        f"{who}, with {count(len(case.others), 'code')} left; {in_words(case.lost)} is lost. "
         + (
             f"It stands at place {place + 1} of {len(named)} suggestions."
             if found
@@ -160,7 +162,7 @@ def draw_lost(case: Any, named: Sequence[str]) -> Picture:
     y, wide = canvas.top + 0.28, 3.1
     canvas.label((MARGIN, y - 0.14), f"{who}: the codes that are left", colour=style.INK)
     for code in case.others[:MOST_CODES]:
-        canvas.box(MARGIN, y, wide, 0.21, _cut(code_in_words(code), 2.9), size=style.SMALL)
+        canvas.box(MARGIN, y, wide, 0.21, _cut(in_words(code), 2.9), size=style.SMALL)
         y += 0.25
     more = len(case.others) - MOST_CODES
     if more > 0:
@@ -176,7 +178,7 @@ def draw_lost(case: Any, named: Sequence[str]) -> Picture:
             y,
             canvas.width - x - MARGIN,
             0.21,
-            _cut(code_in_words(code), 2.9),
+            _cut(in_words(code), 2.9),
             fill="special" if is_it else "paper",
             weight="bold" if is_it else "normal",
             size=style.SMALL,

@@ -114,7 +114,7 @@ def draw_company(
     y = top + high + 0.22
     canvas.key(
         MARGIN + 0.22, y,
-        {"code": "code", "special": "special token", "mask": "mask", "quiet": "padding"},
+        {"code": "code", "special": "special token", "mask": "<mask>", "quiet": "padding"},
     )  # fmt: skip
     y += 0.48
     canvas.label((MARGIN, y), "Places in a whole epoch", weight="bold", colour=style.INK)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import accumulate, pairwise
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from ehr_course import icd9
 from ehr_course.plots import style
 from ehr_course.plots.drawings.canvas import MARGIN, WARNING, Box, Canvas
-from ehr_course.plots.drawings.words import SENTENCE, meaning, token_width
+from ehr_course.plots.drawings.words import SENTENCE, meaning, token_width, wrapped
 from ehr_course.plots.style import Picture, count
 from ehr_course.plots.tokens import Pieces, pieces_by_word
 from ehr_course.tokenizers.codes import CodeTokenizer
@@ -33,20 +34,21 @@ def draw_two_tokenizers(
         note_tokenizer: the text tokenizer; it is given the codes with their dots.
     """
     of_words = pieces_by_word(words, note_tokenizer)
-    of_codes = pieces_by_word(" ".join(map(icd9.written, codes)), note_tokenizer)
+    written = partial(style.written, system=code_tokenizer.system)
+    of_codes = pieces_by_word(" ".join(map(written, codes)), note_tokenizer)
     room = style.WIDTH - MARGIN - _LEFT - token_width(count(sum(map(len, of_codes)), "piece"))
     ends = list(accumulate(_group_width(pieces) for pieces in of_codes))
     n_shown = max(1, sum(end <= room for end in ends))
     codes, of_codes = list(codes)[:n_shown], of_codes[:n_shown]
     n_words, n_pieces = sum(map(len, of_words)), sum(map(len, of_codes))
     canvas = Canvas(
-        3.75,
+        3.9,
         f"{count(n_shown, 'code')}: {count(n_pieces, 'piece')} as text, "
         f"{count(n_shown, 'token')} as codes",
         f"A text tokenizer makes {count(n_words, 'piece')} of the words {words!r}, and {n_pieces} "
-        f"of {count(n_shown, 'code')}: {icd9.written(codes[0])} becomes {' '.join(of_codes[0])}. "
+        f"of {count(n_shown, 'code')}: {written(codes[0])} becomes {' '.join(of_codes[0])}. "
         f"As codes they are {count(n_shown, 'token')}, each with one id.",
-        subtitle="A text tokenizer keeps common words whole and shatters codes; "
+        subtitle="A text tokenizer keeps whole what it has often seen; "
         "▁ is the space before a word",
     )
     words_y, pieces_y, codes_y = canvas.top + 0.2, canvas.top + 1.22, canvas.top + 1.84
@@ -62,15 +64,18 @@ def draw_two_tokenizers(
     _row_name(canvas, codes_y + 0.42, "codes", "as tokens")
     cells = _pieces(canvas, pieces_y, of_codes, fill="trap")
     for code, box in zip(codes, cells, strict=True):
-        x, token = box.middle[0], icd9.written(code)
+        x, token = box.middle[0], written(code)
         canvas.label((x, codes_y), token, align="center", mono=True, colour=style.INK)
         canvas.arrow((x, codes_y - 0.13), (x, box.bottom + 0.04))
         canvas.arrow((x, codes_y + 0.12), (x, codes_y + 0.38))
         (made,) = canvas.strip(x - token_width(token) / 2, codes_y + 0.4, [token], fills="code")
         number = str(code_tokenizer.code_to_id(code))
         canvas.label((x, made.bottom + 0.14), number, align="center", mono=True)
-        means = meaning(code, box.width + 0.3)
-        canvas.label((x, made.bottom + 0.36), means, align="center", colour=style.INK)
+        means = meaning(code, SENTENCE, code_tokenizer.system)
+        if means:
+            means = wrapped(means, box.width + 0.22, style.SMALL, 2)
+            at = (x, made.bottom + 0.29)
+            canvas.label(at, means, align="center", vertical="top", colour=style.INK)
     canvas.label((cells[-1].right + 0.15, cells[-1].middle[1]), count(n_pieces, "piece"))
     canvas.label((cells[-1].right + 0.15, made.middle[1]), count(n_shown, "token"))
     canvas.label((MARGIN, made.bottom + 0.14), "token id")
@@ -146,7 +151,7 @@ def draw_chapters_of_pieces(code: str, pieces_of: Mapping[str, Sequence[str]]) -
     first, last = rows[0], rows[-1]
     canvas = Canvas(
         1.48 + 0.28 * len(rows),
-        f"The piece {last} of {icd9.written(code)} occurs in {len(chapters[last])} of "
+        f"The piece “{last}” of {icd9.written(code)} occurs in {len(chapters[last])} of "
         f"{n_chapters} chapters",
         "In which chapters the pieces of "
         f"{icd9.written(code)} occur: {first} in {len(chapters[first])}, "

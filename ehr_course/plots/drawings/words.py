@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ehr_course import icd9
+from ehr_course.code_meaning import code_meaning
+from ehr_course.code_system import CodeSystem
 from ehr_course.errors import InputError
 from ehr_course.plots import style
 from ehr_course.plots.drawings.canvas import MONO
@@ -47,10 +48,10 @@ def _fitting(width: float, size: float) -> Callable[[str], bool]:
     return lambda text: 1.03 * style.text_width(text, size) <= width
 
 
-def meaning(code: str, width: float) -> str:
+def meaning(code: str, width: float, system: CodeSystem = "ICD9CM") -> str:
     """The title of a code up to its first comma, cut after a word; nothing for an unknown code."""
     try:
-        words = icd9.title(code).partition(",")[0].split()
+        words = code_meaning(system).title(code).partition(",")[0].split()
     except InputError:
         return ""
     kept = len(words)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from matplotlib.colors import to_hex
+from matplotlib.patches import FancyArrowPatch
 
 from ehr_course.batches.collate import shift_right
 from ehr_course.batches.corruption import Corruption, span_lengths
@@ -74,6 +76,17 @@ def test_a_leak_is_named_in_title_and_alternative_text():
     n_labels = int((batch["labels"][0] >= 0).sum())
     assert "A leak: the damage is in the labels too, and <mask> counts as right" in said(picture)
     assert f"1 of {n_labels} labels belongs to the damage" in picture.alternative_text
+
+
+def test_every_label_is_read_one_place_further_right():
+    clean, batch = batch_of("infill", leak=True)
+    picture = draw_places(CODES, clean[0], batch, 0)
+    arrows = [
+        a for a in picture.findobj(FancyArrowPatch) if to_hex(a.get_edgecolor()) == "#9aa3b0"
+    ]
+    assert len(arrows) == int((batch["labels"][0] >= 0).sum()) - 1
+    ends = [arrow._posA_posB for arrow in arrows]
+    assert all(start[0] < end[0] for start, end in ends)
 
 
 def test_a_leak_by_deletion_is_named_though_no_label_looks_wrong():

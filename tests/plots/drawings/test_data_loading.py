@@ -12,7 +12,12 @@ from matplotlib.text import Text
 from ehr_course.plots.drawings import data_loading as drawings
 from ehr_course.plots.drawings.ages import draw_birthday, draw_moved_births
 from ehr_course.plots.drawings.canvas import FILLS, WARNING
-from ehr_course.plots.drawings.leaks import Scores, draw_leak, draw_people
+from ehr_course.plots.drawings.leaks import (
+    Scores,
+    draw_leak,
+    draw_people,
+    draw_second_numbers,
+)
 from ehr_course.plots.drawings.overlaps import label_problems
 from ehr_course.plots.drawings.row_account import draw_account
 from ehr_course.plots.style import Picture
@@ -191,13 +196,26 @@ def test_an_order_that_is_not_that_of_time_is_named(stays, finding):
 # ---------------------------------------------------------------------- splits
 
 
+def visit_parts(records: list[PatientRecord], half: set[tuple[int, int]]) -> dict:
+    """In training where named; the others by turns in validation and in the test."""
+    places = [(r.subject_id, i) for r in records for i in range(len(r.visits))]
+    rest = ("validation", "test")
+    return {place: "training" if place in half else rest[n % 2] for n, place in enumerate(places)}
+
+
+def patient_parts(records: list[PatientRecord], train: set[int]) -> dict[int, str]:
+    return {r.subject_id: "training" if r.subject_id in train else "test" for r in records}
+
+
 @each_cohort
 def test_a_leak_is_marked_for_each_patient_on_both_sides(records):
     several = [record for record in records if len(record.visits) > 1]
     half = {(record.subject_id, 0) for record in several[::2]}
     train = {record.subject_id for record in several[::3]}
     scores = Scores(0.42, 0.17), Scores(0.15, 0.16)
-    picture = readable(draw_leak(records, half, train, scores))
+    picture = readable(
+        draw_leak(records, visit_parts(records, half), patient_parts(records, train), scores)
+    )
     torn = len(several[::2])
     finding = "Split by visits, memory seems to score 42%; on new patients it scores 17%"
     assert title(picture) == finding
@@ -205,7 +223,7 @@ def test_a_leak_is_marked_for_each_patient_on_both_sides(records):
     assert {"42%", "17%", "15%", "16%"} <= set(words(picture))
     marks = [a for a in picture.findobj(FancyArrowPatch) if a.get_edgecolor()[:3] == rgb(WARNING)]
     bars = 2  # of the scores in the tests
-    n_tiles = tiles(picture, "encoder") + tiles(picture, "code") - bars
+    n_tiles = sum(tiles(picture, fill) for fill in ("encoder", "quiet", "code")) - bars
     stretches = [several[i : i + 24] for i in range(0, len(several) - 23, 24)]
     assert (len(marks), n_tiles) in [
         (
@@ -221,15 +239,37 @@ def test_the_patients_drawn_have_about_the_shares_of_all():
     rest = set(range(48, len(several))) - set(range(48, len(several), 4))
     torn = {(several[i].subject_id, 0) for i in rest}  # none of the first patients
     scores = Scores(0.4, 0.2), Scores(0.2, 0.2)
-    picture = readable(draw_leak(several, torn, set(), scores))
+    picture = readable(
+        draw_leak(several, visit_parts(several, torn), patient_parts(several, set()), scores)
+    )
     marks = [a for a in picture.findobj(FancyArrowPatch) if a.get_edgecolor()[:3] == rgb(WARNING)]
     assert len(marks) == 18
 
 
 def test_a_split_that_promises_nothing_wrong_is_described_by_its_patients():
     scores = Scores(0.1, 0.2), Scores(0.2, 0.2)
-    picture = readable(draw_leak(COHORTS[0], set(), set(), scores))
+    picture = readable(
+        draw_leak(
+            COHORTS[0], visit_parts(COHORTS[0], set()), patient_parts(COHORTS[0], set()), scores
+        )
+    )
     assert title(picture).startswith("Split by visits, 0 of ")
+
+
+@pytest.mark.parametrize(
+    ("shares", "finding"),
+    [
+        ({"others": 0.22, "a stranger too": 0.21, "their own": 0.32}, "guess 32% in place of 22%"),
+        ({"others": 0.1, "their own": 0.101}, "guess 10% in place of 10%"),
+    ],
+)
+def test_second_numbers_show_a_bar_for_each_way(shares, finding):
+    picture = readable(draw_second_numbers(shares, "their own"))
+    assert finding in title(picture)
+    assert {*shares, *(f"{share:.0%}" for share in shares.values())} <= set(words(picture))
+    assert all(
+        f"{name}: {share:.0%}" in picture.alternative_text for name, share in shares.items()
+    )
 
 
 def rgb(colour: str) -> tuple[float, ...]:

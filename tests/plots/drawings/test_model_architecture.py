@@ -23,6 +23,7 @@ from ehr_course.plots.drawings.attention_steps import (
 )
 from ehr_course.plots.drawings.canvas import FILLS
 from ehr_course.plots.drawings.model_architecture import (
+    draw_alike,
     draw_losses,
     draw_model,
     draw_swap,
@@ -109,6 +110,10 @@ DRAWN: dict[str, tuple[Callable[[], Picture], str, Callable[[], Picture], str]] 
         lambda: draw_swap(SWAP), "Model A does not notice",
         lambda: draw_swap({"one": (0.5, 3.5), "two": (1.0, 3.0)}), "Every model gets worse",
     ),
+    "alike": (
+        lambda: draw_alike({"model A": (0.05, 1.0), "B": (0.14, 0.1)}), "alike in model A",
+        lambda: draw_alike({"one": (0.0, 0.4), "two": (0.3, -0.1)}), "In no model",
+    ),
     "model": (
         lambda: draw_model(model("tiny")), "12 × 96",
         lambda: draw_model(model("full", decoder_layers=3), tokens=11), "3 decoder layers",
@@ -174,6 +179,8 @@ def test_each_drawing_can_be_read_and_shows_its_own_object(name: str) -> None:
 
 def test_the_words_agree_with_the_drawing() -> None:
     assert "model A 2.95 and 2.95 nats" in draw_swap(SWAP).alternative_text
+    alike = draw_alike({"A": (0.05, 1.0), "B": (0.14, 0.1)})
+    assert "A 0.05 and 1.00; B 0.14 and 0.10" in alike.alternative_text
     assert "81 in the encoder and 45 in the decoder" in draw_reach(SIDES, REACH).alternative_text
     assert "64 records 14.0 GB" in draw_memory(memory(64), machine=8 * 10**9).alternative_text
 

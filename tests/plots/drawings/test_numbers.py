@@ -12,7 +12,9 @@ FOLDER = Path(__file__).resolve().parents[3] / "ehr_course" / "plots" / "drawing
 KIT = ("__init__.py", "canvas.py", "overlaps.py")
 LESSONS = sorted(path for path in FOLDER.glob("*.py") if path.name not in KIT)
 
-NAMES_WITH_DIGITS = re.compile(r"ICD-(?:9|10)(?:-CM)?|MIMIC-I*V?|UTF-8|#[0-9a-f]{6}|C\d")
+NAMES_WITH_DIGITS = re.compile(
+    r"ICD-(?:9|10)(?:-CM)?|ICD(?:9|10)CM|MIMIC-I*V?|UTF-8|#[0-9a-f]{6}|C\d"
+)
 
 
 def written_numbers(source: str) -> list[str]:
