@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from string import ascii_uppercase
 
-from ehr_course import icd9
+from ehr_course.code_system import CodeSystem
 from ehr_course.plots import style
 from ehr_course.plots.drawings.canvas import FILLS, MARGIN, MONO, WARNING, Box, Canvas
-from ehr_course.plots.drawings.words import wrapped
+from ehr_course.plots.drawings.words import SENTENCE, meaning, wrapped
 from ehr_course.plots.style import Picture, count
-from ehr_course.records import PatientRecord, Visit
+from ehr_course.records import PatientRecord, Visit, system_of
 
 _LINE = 0.26  # from one code of a list to the next, in inches
 _TWO_LINES = 0.37  # the same, where the code's title takes two lines
@@ -38,7 +37,11 @@ def draw_guess(rows: Sequence[tuple[PatientRecord, PatientRecord]]) -> Picture:
     asked, gap = 0.95, 0.14
     width = (style.WIDTH - 2 * MARGIN - asked - 2 * gap) / 2
     heights = [
-        0.46 + max(_list_height(record.codes, width - 0.24, _MOST_CODES) for record in pair)
+        0.46
+        + max(
+            _list_height(record.codes, width - 0.24, _MOST_CODES, system_of([record]))
+            for record in pair
+        )
         for pair in rows
     ]
     c = Canvas(
@@ -69,48 +72,54 @@ def _asked(record: PatientRecord) -> str:
 
 
 def _first(record: PatientRecord) -> str:
-    return style.code_in_words(record.codes[0])
+    return style.code_in_words(record.codes[0], record.visits[0].system)
 
 
 _MOST_CODES = 7
 
 
-def _list_height(codes: Sequence[str], width: float, most: int) -> float:
+def _list_height(codes: Sequence[str], width: float, most: int, system: CodeSystem) -> float:
     shown = codes[:most]
-    chip = _chip_width(shown)
-    height = sum(_step(_title(code, width - chip)) for code in shown)
+    chip = _chip_width(shown, system)
+    height = sum(_step(_title(code, width - chip, system)) for code in shown)
     return height + 0.9 * _LINE * (len(codes) > len(shown))
 
 
 def _list_codes(c: Canvas, record: PatientRecord, place: Box) -> None:
     """Write a patient's codes from the top of a place down, each with its title."""
     shown = record.codes[:_MOST_CODES]
-    bottom = _codes(c, shown, place)
+    bottom = _codes(c, shown, place, system_of([record]))
     if len(record.codes) > len(shown):
         c.label((place.x, bottom + 0.4 * _LINE), f"and {len(record.codes) - len(shown)} more")
 
 
-def _chip_width(codes: Sequence[str]) -> float:
-    written = map(icd9.written, codes)
+def _chip_width(codes: Sequence[str], system: CodeSystem) -> float:
+    written = (style.written(code, system) for code in codes)
     return max(style.text_width(code, style.SMALL, MONO) for code in written) + 0.14
 
 
-def _title(code: str, width: float) -> str:
-    return wrapped(style.code_title(code), width - 0.1, style.SMALL, 2)
+def _title(code: str, width: float, system: CodeSystem) -> str:
+    return wrapped(style.code_title(code, system), width - 0.1, style.SMALL, 2)
 
 
 def _step(title: str) -> float:
     return _TWO_LINES if "\n" in title else _LINE
 
 
-def _codes(c: Canvas, codes: Sequence[str], place: Box, outlined: Iterable[str] = ()) -> float:
+def _codes(
+    c: Canvas,
+    codes: Sequence[str],
+    place: Box,
+    system: CodeSystem,
+    outlined: Iterable[str] = (),
+) -> float:
     """Draw each code in a box and write its title beside it; return where they end."""
-    chip, y = _chip_width(codes), place.y
+    chip, y = _chip_width(codes, system), place.y
     for code in codes:
-        title = _title(code, place.width - chip)
+        title = _title(code, place.width - chip, system)
         middle = y + (_CHIP if _step(title) == _LINE else _TWO_LINES - 0.06) / 2
         outline = code in outlined
-        c.box(place.x, middle - _CHIP / 2, chip, _CHIP, icd9.written(code),
+        c.box(place.x, middle - _CHIP / 2, chip, _CHIP, style.written(code, system),
               fill="paper" if outline else "code", size=style.SMALL, mono=True,
               edge=FILLS["code"] if outline else style.MUTED)  # fmt: skip
         c.label((place.x + chip + 0.1, middle), title, colour=style.INK)
@@ -133,6 +142,7 @@ def draw_shares(
             a hospital; a panel each, two of them.
         most_codes: how many of the model's most frequent codes are shown.
     """
+    system = system_of(record for sides in groups.values() for side in sides for record in side)
     panels = []
     for (age, sex), records in groups.items():
         model, hospital = map(_share_of_each_code, records)
@@ -143,7 +153,7 @@ def draw_shares(
     told = ". ".join(
         f"Asked for {who}: "
         + ", ".join(
-            f"{style.code_in_words(code)} {written:.0%}, in the hospital {recorded:.0%}"
+            f"{style.code_in_words(code, system)} {written:.0%}, in the hospital {recorded:.0%}"
             for code, written, recorded in bars
         )
         for who, bars in panels
@@ -165,7 +175,7 @@ def draw_shares(
         start, longest = x + words + 0.1, panel - words - 0.5
         for j, (code, *shares) in enumerate(bars):
             y = top + 0.22 + row * j
-            title = wrapped(style.code_title(code), words, style.SMALL, 2)
+            title = wrapped(style.code_title(code, system), words, style.SMALL, 2)
             c.label((start - 0.08, y + high), title, align="right", colour=style.INK)
             for share, fill in zip(shares, ("code", "quiet"), strict=True):
                 if share:
@@ -206,7 +216,8 @@ def draw_patient(record: PatientRecord, *, most_codes: int = 6) -> Picture:
     visits = record.visits[:_MOST_VISITS]
     left, gap = MARGIN + 1.1, 0.16
     width = (style.WIDTH - MARGIN - left - gap * (len(visits) - 1)) / len(visits)
-    lists = max(_list_height(visit.codes, width - 0.24, most_codes) for visit in visits)
+    system = system_of([record])
+    lists = max(_list_height(visit.codes, width - 0.24, most_codes, system) for visit in visits)
     total = count(len(record.visits), "visit")
     told = ", then ".join(_visit_in_words(visit) for visit in visits)
     later = {code for visit in visits[1:] for code in visit.codes}
@@ -242,7 +253,7 @@ def draw_patient(record: PatientRecord, *, most_codes: int = 6) -> Picture:
         codes = visit.codes[:most_codes]
         earlier = {code for before in visits[:i] for code in before.codes}
         place = Box(card.x + 0.12, card.y + 0.34, card.width - 0.24, card.height)
-        bottom = _codes(c, codes, place, earlier)
+        bottom = _codes(c, codes, place, system, earlier)
         if len(visit.codes) > len(codes):
             at = (card.x + 0.12, bottom + 0.4 * _LINE)
             c.label(at, f"and {len(visit.codes) - len(codes)} more")
@@ -260,7 +271,7 @@ def _left_out(record: PatientRecord, shown: int) -> str:
 def _visit_in_words(visit: Visit) -> str:
     codes = count(len(visit.codes), "code")
     when = f"{_admitted(visit)} with " if visit.admitted else ""
-    return f"{when}{codes}, first {style.code_in_words(visit.codes[0])}"
+    return f"{when}{codes}, first {style.code_in_words(visit.codes[0], visit.system)}"
 
 
 def _admitted(visit: Visit) -> str:
@@ -272,14 +283,13 @@ def _between(one: Visit, other: Visit) -> str:
     if one.admitted is None or other.admitted is None:
         return ""
     days = (other.admitted - one.admitted).days
-    months = _months(one.admitted, other.admitted)
-    return f"{count(months, 'month')} later" if months else f"{count(days, 'day')} later"
+    months = round(days / _DAYS_OF_A_MONTH)
+    if days < _DAYS_OF_A_MONTH:
+        return f"{count(days, 'day')} later"
+    return f"{count(months, 'month')} later"
 
 
-def _months(start: datetime, end: datetime) -> int:
-    """Whole months from one time to another."""
-    whole = (end.year - start.year) * 12 + end.month - start.month
-    return whole - ((end.day, end.time()) < (start.day, start.time()))
+_DAYS_OF_A_MONTH = 365.25 / 12
 
 
 # ---------------------------------------------------------------------- singled out
@@ -292,6 +302,7 @@ def draw_singled_out(
     pair: tuple[str, str],
     enough: Sequence[int],
     never: int,
+    system: CodeSystem = "ICD9CM",
 ) -> Picture:
     """Draw one person among others, and how many diagnoses it takes to tell people apart.
 
@@ -303,17 +314,21 @@ def draw_singled_out(
         enough: how many people one code singles out, how many two, and so on; the last number
             also counts those who need more.
         never: how many people all of their codes do not single out.
+        system: the code system that the codes belong to.
     """
     total, few = sum(enough) + never, sum(enough[:-1])
     most = f"{len(enough) - 1} diagnoses"
     labels = [count(n + 1, "code") for n in range(len(enough))]
     labels[-1] += " or more"
-    both = " and ".join(map(icd9.written, pair))
+    written = {code: style.written(code, system) for code in (*codes, *pair)}
+    both = " and ".join(written[code] for code in pair)
     told = ", ".join(f"{label}: {n}" for label, n in zip(labels, enough, strict=True))
-    shared = ", ".join(f"{icd9.written(c)} {n}" for c, n in zip(codes, having, strict=True))
+    shared = ", ".join(f"{written[c]} {n}" for c, n in zip(codes, having, strict=True))
     rows = [set(codes), *map(set, others)]
+    wide, high = min(0.8, 3.2 / len(codes)), 0.24
+    named = wide > 0.6  # there is room for the names of the codes
     c = Canvas(
-        max(3.1, 2.0 + 0.24 * len(rows)),
+        max(3.1, 2.0 + 0.24 * len(rows)) + 0.5 * named,
         f"At most {most} are enough to single out {few / total:.0%} of {total:,} people",
         f"Left, one person and {len(rows) - 1} others by the codes they share; how many of "
         f"{total} people have each: {shared}; nobody else has both {both}. Right, how many codes "
@@ -322,7 +337,7 @@ def draw_singled_out(
         subtitle=f"Left, with {len(rows) - 1} of the other {total - 1:,}: many share a code, "
         f"but nobody else has both {both}",
     )
-    wide, high, x, y = 0.5, 0.24, MARGIN + 1.14, c.top + 0.46
+    x, y = MARGIN + 1.14, c.top + 0.46
     fills = [["code" if code in row else "quiet" for code in codes] for row in rows]
     names = ["this person", *["another"] * len(others)]
     cells = c.grid(x, y, fills, cell=(wide, high))
@@ -334,19 +349,24 @@ def draw_singled_out(
     for place, (code, number) in enumerate(zip(codes, having, strict=True)):
         middle = x + wide * (place + 0.5)
         weight = "bold" if code in pair else "normal"
-        c.label((middle, y - 0.16), icd9.written(code), align="center", colour=style.INK,
+        c.label((middle, y - 0.16), written[code], align="center", colour=style.INK,
                 weight=weight)  # fmt: skip
         c.label((middle, bottom + 0.15), f"{number:,}", align="center", colour=style.INK,
                 weight=weight)  # fmt: skip
+        means = meaning(code, SENTENCE, system) if named else ""
+        name = wrapped(means, wide - 0.04, style.SMALL, 3)
+        if name:
+            c.label((middle, bottom + 0.3), name, align="center", vertical="top",
+                    colour=style.INK)  # fmt: skip
     for code in pair:
         start, end = x + wide * codes.index(code), x + wide * (codes.index(code) + 1)
         around = [(start, y), (end, y), (end, bottom), (start, bottom), (start, y)]
         c.path(around, colour=WARNING, thick=2.0, head=False)
-    c.key(x, bottom + 0.42, {"code": "has the code", "quiet": "does not"})
+    c.key(x, bottom + 0.42 + 0.5 * named, {"code": "has the code", "quiet": "does not"})
 
     numbers = [*enough, never]
     places = range(len(numbers))[::-1]
-    left = 5.5
+    left = 5.65
     axes = c.plot(left, c.top + 0.36, c.width - MARGIN - left - 0.45, 1.6)
     axes.barh(places, numbers, color=[style.MUTED] * len(enough) + [style.FAINT], height=0.66)
     axes.set_yticks(places, [*labels, "not even all"])

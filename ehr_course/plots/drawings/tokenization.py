@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
-from ehr_course import icd9
 from ehr_course.plots import style
 from ehr_course.plots.drawings.canvas import MARGIN, WARNING, Box, Canvas
 from ehr_course.plots.drawings.words import SENTENCE, meaning, token_width
@@ -31,7 +31,7 @@ def draw_vocabulary(tokenizer: CodeTokenizer, *, codes_shown: int = 3) -> Pictur
     gap = n_codes > codes_shown
     if gap:
         ids.append(len(tokenizer) - 1)
-    last = icd9.written(tokenizer.codes[-1])
+    last = _shown(tokenizer, len(tokenizer) - 1)
     canvas = Canvas(
         2.1,
         f"The token id of a code is its index plus {offset}",
@@ -87,57 +87,50 @@ def draw_moved_offset(
     rows = range(first, min(len(tokenizer.codes), first + 2 * around + 1 + added))
     offset = len(SPECIAL_TOKENS)
     reads = tokenizer.codes[own + added]
+    written = partial(style.written, system=tokenizer.system)
+    means, read_as = (meaning(each, SENTENCE, tokenizer.system) for each in (code, reads))
     special = "special token" if added == 1 else "special tokens"
     canvas = Canvas(
-        3.0,
-        f"Add {added} {special}, and {icd9.written(code)} reads the vector of "
-        f"{icd9.written(reads)}",
-        f"A saved table of vectors above, the moved ids below: {icd9.written(code)} moves from "
+        3.2,
+        f"Add {added} {special}, and {written(code)} reads the vector of {written(reads)}",
+        "A saved table of vectors, with the codes that read it before above it, and those that "
+        f"read it now below: {written(code)} moves from "
         f"row {offset + own} to row {offset + own + added}, which was trained for "
-        f"{icd9.written(reads)}, {meaning(reads, SENTENCE).lower()}.",
-        subtitle=f"{meaning(code, SENTENCE)} is now read as {meaning(reads, SENTENCE).lower()}",
+        f"{written(reads)}, {read_as.lower()}.",
+        subtitle=f"{means} is now read as {read_as.lower()}",
     )
     left = 1.5
     width = min(1.1, (style.WIDTH - MARGIN - left) / len(rows) - 0.1)
-    top, low = canvas.top + 0.3, canvas.top + 1.42
-    canvas.label((MARGIN, top + 0.16), "saved vector,\ntrained for", vertical="center")
-    canvas.label((MARGIN, low + 0.16), "code that has\nthis id now", vertical="center")
-    canvas.label((MARGIN, top - 0.13), "row")
-    above: dict[str, Box] = {}
-    below: dict[str, Box] = {}
+    high, table, low = (canvas.top + down for down in (0.1, 0.9, 1.7))
+    canvas.label((MARGIN, high + 0.16), "codes before")
+    canvas.label((MARGIN, table + 0.16), "saved vectors")
+    canvas.label((MARGIN, low + 0.16), "codes now")
+    size = {"size": style.SMALL, "mono": True}
     for place, index in enumerate(rows):
         x = left + place * (width + 0.1)
-        trained_for = tokenizer.codes[index]
-        canvas.label((x + width / 2, top - 0.13), str(offset + index), align="center", mono=True)
-        above[trained_for] = canvas.box(
-            x,
-            top,
-            width,
-            0.32,
-            icd9.written(trained_for),
-            fill="code",
-            size=style.SMALL,
-            mono=True,
-        )
-        if index - added >= 0:
-            moved = tokenizer.codes[index - added]
-            below[moved] = canvas.box(
-                x, low, width, 0.32, icd9.written(moved), fill="trap", size=style.SMALL, mono=True
-            )
+        vector = canvas.box(x, table, width, 0.32, f"row {offset + index}", fill="encoder", **size)
+        for name, moved, y, fill in (
+            ("before", index, high, "code"),
+            ("now", index - added, low, "trap"),
+        ):
+            if moved < 0:
+                continue
+            own_code = moved == own
+            box = canvas.box(
+                x, y, width, 0.32, written(tokenizer.codes[moved]), fill=fill,
+                weight="bold" if own_code else "normal", **size,
+            )  # fmt: skip
             canvas.arrow(
-                below[moved].side("top", 0.75),
-                above[trained_for].side("bottom", 0.75),
-                colour=WARNING if moved == code else style.NO_CHAPTER,
-                thick=2.2 if moved == code else 1.0,
+                box.side("bottom" if name == "before" else "top"),
+                vector.side("top" if name == "before" else "bottom"),
+                colour=WARNING if own_code else style.NO_CHAPTER,
+                thick=2.2 if own_code else 1.0,
             )
-    canvas.arrow(
-        above[code].side("bottom", 0.4), below[code].side("top", 0.25), dashed=True, thick=1.0
-    )
     y = low + 0.56
     canvas.arrow((left, y), (left + 0.35, y), colour=WARNING, thick=2.2)
-    canvas.label((left + 0.42, y), f"the vector that {icd9.written(code)} reads now")
-    canvas.arrow((left + 3.0, y), (left + 3.35, y), dashed=True, thick=1.0)
-    canvas.label((left + 3.42, y), "where its id has moved")
+    canvas.label((left + 0.42, y), f"the vector that {written(code)} reads")
+    canvas.arrow((left + 3.0, y), (left + 3.35, y), colour=style.NO_CHAPTER)
+    canvas.label((left + 3.42, y), "those that other codes read")
     return canvas.finish()
 
 
@@ -184,8 +177,9 @@ def draw_patient(tokenizer: CodeTokenizer, visits: Sequence[Sequence[str]]) -> P
     half = style.WIDTH / 2
     for place, code in enumerate(meanings):
         at = MARGIN + half * (place >= lines), y + 0.74 + 0.2 * (place % lines)
-        canvas.label(at, icd9.written(code), mono=True, colour=style.INK)
-        canvas.label((at[0] + 0.62, at[1]), meaning(code, half - 1.0))
+        means = meaning(code, half - 1.0, tokenizer.system)
+        canvas.label(at, style.written(code, tokenizer.system), mono=True, colour=style.INK)
+        canvas.label((at[0] + 0.62, at[1]), means)
     canvas.key(MARGIN, y + 0.84 + 0.2 * lines, {"special": "special token", "code": "code"})
     return canvas.finish()
 
@@ -262,7 +256,7 @@ def _kind(tokenizer: CodeTokenizer, token_id: int) -> str:
 
 
 def _shown(tokenizer: CodeTokenizer, token_id: int) -> str:
-    return icd9.written(tokenizer.id_to_token(token_id))
+    return style.written(tokenizer.id_to_token(token_id), tokenizer.system)
 
 
 def _visit_width(tokenizer: CodeTokenizer, ids: Sequence[int], shortened: bool) -> float:

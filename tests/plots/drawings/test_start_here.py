@@ -149,12 +149,17 @@ def test_a_patient_can_be_read(record):
 def test_a_patient_has_age_sex_visits_and_what_is_left_out():
     shown = words(draw_patient(LONG))
     assert "age 90" in shown and "sex F" in shown and "and 1 visit more" in shown
-    assert "28 days later" in shown, "from 31 January to 28 February no month has passed"
+    assert "28 days later" in shown, "from 31 January to 28 February is less than a month"
     assert "33 months later" in shown
     assert shown.count("and 14 more") == 3
     assert "4 visits on a line of time: January 2101 with 20 codes" in (
         draw_patient(LONG).alternative_text
     )
+
+
+def test_months_are_rounded():
+    visits = [Visit(("4280",), when) for when in (datetime(2182, 5, 12), datetime(2183, 12, 5))]
+    assert "19 months later" in words(draw_patient(PatientRecord(1, "M", 64, tuple(visits))))
 
 
 def test_a_code_of_an_earlier_visit_is_an_outline():
@@ -287,3 +292,18 @@ def test_who_is_singled_out(codes, pair, enough, never, title):
     assert f"of {sum(enough) + never:,} people" in shown
     assert f"1 code: {enough[0]}, 2 codes: {enough[1]}" in picture.alternative_text
     assert f"one person and {len(others)} others" in picture.alternative_text
+
+
+def test_few_codes_have_their_names_and_many_have_none():
+    few = draw_singled_out(["4280", "486"], [3, 2], [["486"]], ("4280", "486"), [1, 2], 0)
+    assert label_problems(few) == []
+    assert "Congestive heart failure" in words(few) and "Pneumonia" in words(few)
+    codes = ["4280", "486", "4019", "2724", "25000", "42731"]
+    many = draw_singled_out(codes, [3] * 6, [["486"]], ("4280", "486"), [1, 2], 0)
+    assert "Pneumonia" not in words(many)
+
+
+def test_titles_and_chapters_are_not_cut():
+    shown = words(draw_codes(["428.0", "V30.01", "E885.9"]))
+    assert "Single liveborn, born in hospital, delivered by cesarean section" in shown
+    assert not any(f"{name}…" in shown for name in ("Nervous", "Injury", "Symptoms", "External"))

@@ -149,7 +149,7 @@ def test_a_moved_code_reads_the_vector_of_the_code_that_had_its_id(hospital, pla
     assert f"to row {row}, which was trained for {reads}" in picture.alternative_text
     assert words(picture)[1].startswith(icd9.title(code)[:6]), "what the two codes mean"
     assert words(picture).count(icd9.dotted(code)) == 2
-    assert str(row) in words(picture)
+    assert f"row {row}" in words(picture)
 
 
 def test_the_last_code_has_no_vector_to_read(hospital):
@@ -301,6 +301,11 @@ def test_pieces_that_lead_to_the_end_are_told_from_dead_ends(code, written, piec
     assert label_problems(picture) == []
     assert title(picture) == said
     assert f"the rest of {code} after {written}" in picture.alternative_text
+
+
+def test_a_piece_that_no_path_can_take_is_not_drawn():
+    picture = draw_dead_ends("493.20", "4", ["93", ".20", "20"])
+    assert {"93", ".20"} <= set(words(picture)) and "20" not in words(picture)
 
 
 @pytest.mark.parametrize("code", ["428.0000000", "250.00"])
