@@ -43,26 +43,34 @@ def main(root: Path, arguments: list[str]) -> int:
         say("Ready. To open the course: python3 -m course lab")
         return 0
     arrange_panels(root)
-    command = server_command(root, lesson, port=options.port, open_browser=not options.no_browser)
+    command = server_command(
+        root, lesson, ip=options.ip, port=options.port, open_browser=not options.no_browser
+    )
     say(f"Opening {lesson.relative_to(root)} in JupyterLab. Stop it with Ctrl-C.")
     return become(root, command)
 
 
 def server_command(
-    root: Path, lesson: Path, *, port: int | None = None, open_browser: bool = True
+    root: Path,
+    lesson: Path,
+    *,
+    ip: str = "127.0.0.1",
+    port: int | None = None,
+    open_browser: bool = True,
 ) -> list[str]:
     """Return the arguments with which Python becomes JupyterLab, open at a lesson.
 
     Args:
         root: the clone, above which JupyterLab shows nothing.
         lesson: the notebook to open, in the clone.
+        ip: the address that JupyterLab listens on.
         port: JupyterLab's port, or None for 8888 or the next that is free.
         open_browser: False to print the address only.
     """
     command = [
         "-m",
         "jupyterlab",
-        "--ServerApp.ip=127.0.0.1",
+        f"--ServerApp.ip={ip}",
         f"--ServerApp.root_dir={root}",
         "--LabApp.extension_manager=readonly",
         f"--LabApp.app_settings_dir={SETTINGS}",
@@ -116,6 +124,12 @@ def _parser() -> argparse.ArgumentParser:
         "stop JupyterLab and delete build/lab.",
     )
     parser.add_argument("--lesson", metavar="NN", help="the lesson to open (default: the first)")
+    parser.add_argument(
+        "--ip",
+        default="127.0.0.1",
+        help="the address to listen on (default: %(default)s, this machine alone; a container "
+        "needs 0.0.0.0)",
+    )
     parser.add_argument("--port", type=int, help="JupyterLab's port (default: 8888 or the next)")
     parser.add_argument(
         "--no-browser", action="store_true", help="print the address and open no browser"
