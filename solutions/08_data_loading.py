@@ -312,3 +312,55 @@ def find_people(registrations):
 
 
 check("08.7", find_people)
+
+
+# %% [markdown]
+# ## 08.8 What came back
+#
+# For each pair of codes one of three rules holds. Within a version the
+# texts must agree. Across versions the mapping is asked, and always about
+# the ICD-9 code, whichever of the visits it comes from. A code counts once,
+# however many codes it meets, and all codes of the earlier visit are
+# counted below, those without an equivalent as well.
+
+# %% tags=["answer:08.8", "nbval-ignore-output"]
+def carried_over(earlier, later, to_icd10):
+    back = 0
+    for code, version in earlier:
+        for other, other_version in later:
+            if version == other_version:
+                same = code == other
+            elif version == 9:
+                same = other in to_icd10.get(code, ())
+            else:
+                same = code in to_icd10.get(other, ())
+            if same:
+                back += 1
+                break
+    return back / len(earlier)
+
+
+check("08.8", carried_over)
+
+
+# %% [markdown]
+# The alternative turns the mapping around once, so that it can be read in
+# both directions. It then lists all that would count as a return: the later
+# codes with their versions, and what these are called in the other version.
+
+# %% tags=["alternative:08.8", "nbval-ignore-output"]
+def carried_over(earlier, later, to_icd10):
+    from_icd10 = {}
+    for old, possible in to_icd10.items():
+        for new in possible:
+            from_icd10.setdefault(new, set()).add(old)
+    welcome = set(later)
+    for code, version in later:
+        if version == 9:
+            welcome |= {(new, 10) for new in to_icd10.get(code, ())}
+        else:
+            welcome |= {(old, 9) for old in from_icd10.get(code, ())}
+    return sum(code in welcome for code in earlier) / len(earlier)
+
+
+check("08.8", carried_over)

@@ -390,4 +390,134 @@ FIND_PEOPLE = Exercise(
     fresh=_fresh_registrations,
 )
 
-EXERCISES = (AGE, NORMALIZE, ROWS_TO_VISITS, CATEGORY, SPLIT, COUNT_DROPPED, FIND_PEOPLE)
+# 08.8 What came back
+
+Coded = list[tuple[str, int]]
+"""The codes of a visit, each with its version of the ICD: 9 or 10."""
+
+
+def _carried_over(earlier: Coded, later: Coded, to_icd10: dict[str, tuple[str, ...]]) -> float:
+    """List every pair of codes that counts as one that came back, then look each code up."""
+    pairs = {(one, one) for one in (*earlier, *later)}
+    for old, possible in to_icd10.items():
+        for new in possible:
+            pairs |= {((old, 9), (new, 10)), ((new, 10), (old, 9))}
+    came_back = {one for one, other in itertools.product(earlier, later) if (one, other) in pairs}
+    return len(came_back) / len(earlier)
+
+
+_TO_ICD10 = {
+    "4280": ("I509",),
+    "2724": ("E784", "E785"),
+    "4010": ("I10",),
+    "4011": ("I10",),
+    "4019": ("I10",),
+    "25000": ("E119",),
+    "25060": ("E1140", "E1142", "E1143"),
+    "V3000": ("Z3800",),
+    "V103": ("Z853",),
+    "V173": ("Z8249",),
+    "7746": ("P599",),
+    "E8889": ("W19XXXA",),
+    "5849": ("N179",),
+    "486": ("J189",),
+}
+"""Of the General Equivalence Mappings; E9503 has no equivalent."""
+
+
+def _visits(text: str) -> tuple[Coded, Coded]:
+    """Read two visits from "9 4280 486; 10 I509": the version, then the codes."""
+    earlier, later = (
+        [(code, int(version)) for code in codes]
+        for version, *codes in map(str.split, text.split(";"))
+    )
+    return earlier, later
+
+
+_OLD = "4280 2724 4011 4019 25000 25060 V3000 V103 V173 E8889 E9503 486 5849"
+_NEW = "I509 E784 E785 I10 E119 E1140 E1142 Z3800 Z853 J189 N179"
+_ICD9_TEXTS, _POSSIBLE = _OLD.split(), _NEW.split()
+_ICD10_TEXTS = [*_POSSIBLE, "E8889", "V103", "V173"]
+
+
+def _fresh_visits(rng: random.Random) -> Arguments:
+    versions = rng.choice([(9, 10), (9, 10), (10, 9), (10, 9), (9, 9), (10, 10)])
+    visits = []
+    for version in versions:
+        texts = _ICD9_TEXTS if version == 9 else _ICD10_TEXTS
+        codes = rng.sample(texts, rng.randint(1, 6))
+        visits.append([(code, version) for code in codes])
+    mapped = {
+        code: tuple(rng.sample(_POSSIBLE, rng.choice([1, 1, 2, 3])))
+        for code in _ICD9_TEXTS
+        if rng.random() < 0.8
+    }
+    return (*visits, mapped)
+
+
+CARRIED_OVER = Exercise(
+    id="08.8",
+    reference=_carried_over,
+    chosen=[
+        (*_visits(text), _TO_ICD10)
+        for text in (
+            "9 25000 4280; 10 E119 E785",
+            # The same text, which is another disease in the other version.
+            "9 E8889 4280; 10 E8889 I509",
+            "9 E8889; 10 W19XXXA",
+            "9 E8889 486; 10 E8889 N179",
+            "10 E8889 I509; 9 E8889 4280",
+            "10 V103 I509 J189 E119; 9 V103 4280 486",
+            "10 V103; 10 Z853",
+            "9 V103 486; 9 Z853 486",
+            # Back in time.
+            "10 E119 I509; 9 25000",
+            "10 E119 I509 N179; 9 4280 486 25000 V3000",
+            # Several possible codes, and several that become the same.
+            "9 2724 25000; 10 E785",
+            "9 2724 25000; 10 E784",
+            "9 25060 2724 486; 10 E785 E784 J189",
+            "9 25060 486; 10 E1142 I10",
+            "9 4011 4019 486; 10 I10",
+            "10 I10 E119; 9 4011 4019",
+            "10 I10 E119; 9 4010 V173",
+            "10 I10 E119; 9 4019 V173",
+            "10 E785 E784 I10; 9 2724 486",
+            # No equivalent at all.
+            "9 E9503 4280; 10 I509 N179 J189",
+            "9 E9503; 10 I509",
+            "10 F329 I509; 9 E9503 4280",
+            # One version.
+            "9 4280 25000 486; 9 25000 4280",
+            "9 486; 9 5849 4280 486 V173",
+            "10 I509 E119; 10 E119 N179 J189",
+            "9 4011; 9 4019",
+            "9 25000 486; 9 25060 486",
+            "10 E1142 J189; 10 E1140 J189",
+            "9 25060; 10 E119",
+            "9 E8889 V3000 E9503; 9 V3000 E8889 E9503",
+            # Letters.
+            "9 V3000 7746; 10 Z3800 P599",
+            "10 Z3800 P599; 9 V3000 7746",
+        )
+    ]
+    + [
+        (*_visits("9 486 4280; 9 486"), {}),
+        (*_visits("10 J189; 9 486"), {}),
+        (*_visits("9 E8889 486; 10 E8889 J189"), {"486": ("J189",)}),
+        (*_visits("10 E8889 J189; 9 E8889 486"), {"486": ("J189",)}),
+        (*_visits("9 E9503 2724 486; 10 E785 J189"), {"2724": ("E784", "E785"), "486": ("J189",)}),
+    ],
+    fresh=_fresh_visits,
+)
+
+EXERCISES = (
+    AGE,
+    NORMALIZE,
+    ROWS_TO_VISITS,
+    CATEGORY,
+    SPLIT,
+    COUNT_DROPPED,
+    FIND_PEOPLE,
+    CARRIED_OVER,
+)
