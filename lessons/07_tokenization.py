@@ -5,7 +5,7 @@
 #
 # You will be able to:
 #
-# - Say which codes a text tokenizer breaks, and what a larger vocabulary
+# - Show which codes a text tokenizer breaks, and what a larger vocabulary
 #   changes.
 # - Compute the token id of a code from a vocabulary and its seven special
 #   tokens.

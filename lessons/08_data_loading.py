@@ -1128,10 +1128,7 @@ draw_change(visit, following, mapping)
 # %% tags=["hide-input"]
 # measure: across the change, as texts and by the mapping; three hospitals
 for seed in range(SEED, SEED + 3):
-    if seed != SEED:
-        hospital_ = make_cohort(2_000, seed=seed, changed=True)
-    else:
-        hospital_ = hospital
+    hospital_ = make_cohort(2_000, seed=seed, changed=True)
     unchanged = make_cohort(2_000, seed=seed)
     pairs_ = list(across(hospital_))
     mapping_ = look_up(pairs_)
