@@ -211,8 +211,8 @@ assert len(vague) > 0.2 * len(broken)
 # %% [markdown]
 # Here the first piece gives the chapter away; in many codes even that does
 # not. What a later digit means depends on everything before it, so a model
-# that reads digits has spelling to learn besides medicine. Therefore **codes are atoms** in this course: one code,
-# one token.
+# that reads digits has spelling to learn besides medicine. Therefore **codes
+# are atoms** in this course: one code, one token.
 #
 # Here are the adults with twelve codes, written both ways. Move the slider
 # to the right, from the patient whose codes break the most to the one whose
@@ -487,9 +487,9 @@ check("07.5", pad_batch)
 # \log P = \sum_{i=1}^{n} \log p(x_i)$$
 #
 # A [segmentation](../course/book/glossary.md) is one way of cutting a text
-# into pieces, and the tokenizer looks for the most probable one. It has no piece for the whole word *toxic*. Here is
-# every piece that it could use for that word, in a
-# [lattice](../course/book/glossary.md):
+# into pieces, and the tokenizer looks for the most probable one. It has no
+# piece for the whole word *toxic*. Here is every piece that it could use for
+# that word, in a [lattice](../course/book/glossary.md):
 
 # %%
 scores = note_tokenizer.scores()  # piece -> log-probability
