@@ -10,6 +10,7 @@ from pathlib import Path
 
 from course.console import duration, say
 from course.grading import results
+from course.grading.pages import CLASS_PAGE, write_pages
 from course.grading.results import FLAGS, RunAbout, StudentResult
 from course.grading.run import Graded, Wishes, grade
 from course.grading.sandbox.confine import Limits
@@ -32,6 +33,10 @@ def main(arguments: list[str]) -> int:
     Raises:
         InputError: if the submissions, the points or the folder of grades cannot be used.
     """
+    if any(one.partition("=")[0] == "--autograder" for one in arguments):
+        from course.grading import autograder  # which grades, too, and says what this says
+
+        return autograder.main(arguments)
     options = _parser().parse_args(arguments)
     limits = Limits(seconds=options.seconds, megabytes=options.memory)
     wishes = Wishes(
@@ -47,6 +52,7 @@ def main(arguments: list[str]) -> int:
     )
     began = time.monotonic()
     graded = grade(wishes, _tell)
+    write_pages(options.out, graded.results, graded.about, options.submissions)
     say(summary(graded, options.out, time.monotonic() - began))
     return 1 if any("not_graded" in one.flags for one in graded.results) else 0
 
@@ -62,6 +68,7 @@ def summary(graded: Graded, out: Path, seconds: float) -> str:
     if graded.kept:
         lines.append(f"Of {graded.kept} the result of the earlier run still holds.")
     lines.append(f"The table: {out / results.GRADES}")
+    lines.append(f"The class: {out / CLASS_PAGE}, which leads to a page for each student")
     lines.append(f"Every diagnosis: {out / results.STUDENTS}, a {results.RESULT} for each student")
     flagged = [one for one in graded.results if set(_worth_a_look(one))]
     if flagged:
@@ -98,7 +105,8 @@ def _parser() -> argparse.ArgumentParser:
         description="Grade a folder of students' notebooks. Each answer is put into the lesson of "
         "this clone and runs in a process that cannot reach your files.",
         epilog="Each sub-folder is a student; a file beside them belongs to the student that its "
-        "name tells. Exit code 0 says that everybody was graded, whatever the grades.",
+        "name tells. Exit code 0 says that everybody was graded, whatever the grades. "
+        "For Gradescope: python3 -m course grade --autograder OUT.zip 07 08",
     )
     parser.add_argument(
         "submissions", type=Path, help="the folder of submissions, or a zip file of it"

@@ -65,7 +65,9 @@ def test_nothing_was_written_but_the_grades(graded_class):
     assert digests(folder / "submissions") == graded_class.submissions
     assert (folder / "secret").read_text(encoding="utf-8") == "nobody reads this"
     keys = {one.key for one in graded_class.results.values()}
-    wanted = {"grades.csv", "run.json", *(f"students/{key}/result.json" for key in keys)}
+    each = ("result.json", "index.html", "gradescope/results.json")
+    wanted = {f"students/{key}/{name}" for key in keys for name in each}
+    wanted |= {"grades.csv", "run.json", "class.html"}
     assert digests(folder / "grades").keys() == wanted
 
 
