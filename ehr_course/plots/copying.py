@@ -51,11 +51,11 @@ def draw_copying(shown: CopiedVisit) -> Picture:
     bars = 1.15
     cell = min(_CELL, (style.WIDTH - left - bars - 0.35) / len(shown.earlier))
     above = 0.1 + max(style.text_width(column, style.SMALL) for column in columns)
-    height = 0.62 + above + _CELL * len(rows) + 0.3
+    height = 0.72 + above + _CELL * len(rows) + 0.3
     size = min(style.SMALL, cell * 72 * 0.8)
     with style.course_style():
         picture = Picture(style.WIDTH, height, describe_copying(shown))
-        top, width = 1 - (0.62 + above) / height, cell * len(shown.earlier)
+        top, width = 1 - (0.72 + above) / height, cell * len(shown.earlier)
         tall = _CELL * len(rows) / height
         picture.text(
             0.12 / style.WIDTH,
@@ -63,6 +63,14 @@ def draw_copying(shown: CopiedVisit) -> Picture:
             f"Visit {max(shown.visit_of) + 1}: what is copied, and from where",
             size=style.TITLE,
             weight="bold",
+            va="center",
+        )
+        picture.text(
+            0.12 / style.WIDTH,
+            1 - 0.45 / height,
+            "The darker, the likelier it is copied from there; a frame: the same code",
+            size=style.SMALL,
+            color=style.MUTED,
             va="center",
         )
         grid = picture.add_axes((left / style.WIDTH, top - tall, width / style.WIDTH, tall))
@@ -105,7 +113,15 @@ def _draw_grid(
         for column, other in enumerate(shown.earlier):
             if code == other:
                 axes.add_patch(
-                    Rectangle((column, row), 1, 1, fill=False, edgecolor=style.INK, linewidth=1.3)
+                    Rectangle(
+                        (column, row),
+                        1,
+                        1,
+                        fill=False,
+                        edgecolor=style.INK,
+                        linewidth=1.3,
+                        clip_on=False,
+                    )
                 )
     numbers = np.array(shown.visit_of)
     for number in np.unique(numbers):
@@ -133,5 +149,5 @@ def _draw_shares(axes: Axes, shown: CopiedVisit) -> None:
     axes.xaxis.tick_top()
     axes.set_xticks([0, 1], ["0", "1"])
     axes.tick_params(length=2, labelsize=style.SMALL)
-    axes.set_title("1 − p_gen", size=style.SMALL, color=style.MUTED, pad=14)
+    axes.set_title("copied at all", size=style.SMALL, color=style.MUTED, pad=14)
     axes.spines["bottom"].set_visible(False)

@@ -151,9 +151,7 @@ def test_a_hospital_that_changed_has_patients_of_both(changed):
 
 
 def test_what_is_refused(older, newer):
-    with pytest.raises(
-        InputError, match=r"patient 10001: the first visit is coded in"
-    ):
+    with pytest.raises(InputError, match=r"patient 10001: the first visit is coded in"):
         make_notes(newer[:1])
     with pytest.raises(InputError, match=r"it is in ICD-10-CM already"):
         in_icd10(newer[:1])

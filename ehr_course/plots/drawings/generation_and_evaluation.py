@@ -201,7 +201,7 @@ def draw_distance(
     order = np.argsort(-terms, kind="stable")
     named, rest = order[:NAMED], order[NAMED:]
     total = float(terms.sum())
-    row, left, wide = 0.42, 2.75, 2.5
+    row, left, wide = 0.48, 2.75, 2.5
     canvas = Canvas(
         1.65 + row * (len(named) + 1),
         f"The gaps of all codes add up to {total:.3f} bits",
@@ -213,7 +213,7 @@ def draw_distance(
         )
         + f". With {len(rest)} others the sum is {total:.3f} bits and its root "
         f"{math.sqrt(total):.3f}.",
-        subtitle="Both cohorts are compared with the tick half way between them",
+        subtitle="Red tick: half way between the two bars, what both are compared with",
     )
     canvas.key(left, canvas.top + 0.12, {"encoder": names[0], "code": names[1]})
     top = canvas.top + 0.42
@@ -231,9 +231,8 @@ def draw_distance(
             bar = canvas.box(
                 left, y + offset, max(share * unit, 0.01), 0.15, fill=fill, rounded=False
             )
-            clear = max(bar.right, at + 0.04 if share < m[i] else 0)  # of the tick
-            canvas.label((clear + 0.06, y + offset + 0.08), f"{share:.1%}")
-        canvas.arrow((at, y), (at, y + 0.37), head=False, colour=WARNING, thick=2)
+            canvas.label((bar.right + 0.06, y + offset + 0.08), f"{share:.1%}")
+        canvas.arrow((at, y + 0.385), (at, y + 0.445), head=False, colour=WARNING, thick=2.5)
         right = canvas.width - MARGIN
         canvas.label((right, y + 0.18), f"{terms[i]:.4f}", align="right", colour=style.INK)
     y = top + row * len(named) + 0.08
@@ -371,7 +370,7 @@ def draw_report(rows: Sequence[tuple[Measure, str]], *, title: str) -> Picture:
         title: states the finding.
     """
     shown = [(m, said) for m, said in rows if math.isfinite(m.value)]
-    row, left, right = 0.31, 2.55, 4.3
+    row, left, right = 0.31, 2.75, 4.3
     canvas = Canvas(
         1.1 + row * len(shown),
         title,
@@ -384,18 +383,20 @@ def draw_report(rows: Sequence[tuple[Measure, str]], *, title: str) -> Picture:
         + ".",
         subtitle="Blue: interval; white: value; upright bar: floor; each row has its own scale",
     )
+    canvas.label((left - 0.32, canvas.top - 0.02), "better", align="center")
     canvas.label((right + 0.6, canvas.top - 0.02), "value", align="right")
     canvas.label((right + 1.15, canvas.top - 0.02), "floor", align="right")
     for number, (m, said) in enumerate(shown):
         y = canvas.top + 0.22 + row * number
         canvas.label((MARGIN, y), m.name, colour=style.INK)
+        canvas.label((left - 0.32, y), m.better, align="center")
         floor = f"{m.floor:.3f}" if math.isfinite(m.floor) else "–"
         canvas.label((right + 0.6, y), f"{m.value:.3f}", colour=style.INK, align="right")
         canvas.label((right + 1.15, y), floor, align="right")
         canvas.label((right + 1.35, y), said, colour=style.INK if "worse" not in said else WARNING)
         _scale(canvas, left, right, y)
         finite = [n for n in (m.value, m.low, m.high, m.floor) if math.isfinite(n)]
-        start, end = min(0.0, *finite), max(0.0, *finite)
+        start, end = _ends(finite)
         unit = (right - left) / ((end - start) * 1.04 or 1.0)
         if m.known:
             wide = max((m.high - m.low) * unit, 0.02)
@@ -407,6 +408,18 @@ def draw_report(rows: Sequence[tuple[Measure, str]], *, title: str) -> Picture:
             x = left + (m.floor - start) * unit
             canvas.arrow((x, y - 0.12), (x, y + 0.12), head=False, colour=WARNING, thick=2.6)
     return canvas.finish()
+
+
+def _ends(numbers: Sequence[float]) -> tuple[float, float]:
+    """Where a row's scale begins and ends: at 0, unless all its numbers are near each other.
+
+    >>> _ends([0.5, 0.75]), _ends([0.1, 0.5])
+    ((0.4375, 0.75), (0.0, 0.5))
+    """
+    low, high = min(numbers), max(numbers)
+    if low > 0 and high - low < 0.4 * high:
+        return low - 0.25 * (high - low), high
+    return min(0.0, low), max(0.0, high)
 
 
 def _scale(canvas: Canvas, left: float, right: float, y: float) -> None:

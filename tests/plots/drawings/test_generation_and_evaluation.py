@@ -130,6 +130,7 @@ def test_a_report_has_a_row_for_each_measure_that_is_known():
         assert m.name in texts(picture) and said in texts(picture)
         assert f"{m.name} {m.value:.3g}, floor {m.floor:.3g}: {said}" in picture.alternative_text
     assert "privacy loss" not in texts(picture)
+    assert [texts(picture).count(word) for word in ("low", "near", "high")] == [2, 2, 1]
 
 
 @pytest.mark.parametrize(("seed", "n"), [(0, 30), (1, 8), (2, 1)])
