@@ -1371,7 +1371,7 @@ assert 0.7 < new[4] / old[4] < 0.95
 # ### What it must not be used for
 #
 # Back to the first model's cohort. Its report begins with what matters most:
-# may it be given away? The line on copies says itself what chance makes.
+# may it be given away? The line on copies also says how many chance would make.
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # the headlines, limits and warnings of the report

@@ -333,6 +333,27 @@ def shorten(value: Any, limit: int = 280) -> str:
     return cut(text_of(value), limit)
 
 
+def shorten_both(expected: Any, got: Any, tolerance: float, limit: int = 280) -> tuple[str, str]:
+    """Write two values for a message, of long dictionaries only the entries that differ.
+
+    >>> many = {name: "b" * 20 for name in "xyz"}
+    >>> shorten_both(many, many | {"y": 0}, 1e-6, limit=60)
+    ("{'y': 'bbbbbbbbbbbbbbbbbbbb'} and 2 entries that agree", "{'y': 0} and 2 entries that agree")
+    """
+    both = expected, got
+    if type(expected) is dict and type(got) is dict and max(len(text_of(v)) for v in both) > limit:
+        agree = [
+            key for key in expected if key in got and alike(expected[key], got[key], tolerance)
+        ]
+        if 0 < len(agree) < len(expected.keys() | got.keys()):
+            what = "1 entry that agrees" if len(agree) == 1 else f"{len(agree)} entries that agree"
+            return tuple(
+                f"{shorten({k: v for k, v in of.items() if k not in agree}, limit)} and {what}"
+                for of in both
+            )
+    return shorten(expected, limit), shorten(got, limit)
+
+
 def cut(text: str, limit: int) -> str:
     """Cut a text that is longer than `limit` in the middle."""
     if len(text) <= limit:

@@ -20,6 +20,7 @@ from ehr_course.exercises.compare import (
     first_difference,
     kind_of,
     shorten,
+    shorten_both,
     text_of,
 )
 from ehr_course.exercises.diagnose import diagnose
@@ -92,17 +93,18 @@ class Trial:
     def details(self, index: int) -> tuple[tuple[str, str], ...]:
         """One input, what is expected of it, and what the answer did, as labelled lines."""
         expected, made = self.expected[index], self.calls[index]
-        wanted = (
-            shorten(expected.value)
-            if expected.error is None
-            else f"an exception: {type(expected.error).__name__}"
-        )
+        if expected.error is not None:
+            wanted, got = f"an exception: {type(expected.error).__name__}", shorten(made.value)
+        elif made.error is not None:
+            wanted, got = shorten(expected.value), ""
+        else:
+            wanted, got = shorten_both(expected.value, made.value, self.exercise.tolerance)
         details = [("input", _arguments(self.exercise, self.probes[index])), ("expected", wanted)]
         if made.error is not None:
             details.append(("raised", _exception(made.error)))
             details.append(("your line", own_line(self.answer, made.error)))
         else:
-            details.append(("got", shorten(made.value)))
+            details.append(("got", got))
         if made.changed_input and not isinstance(made.error, SystemExit):
             details.append(("besides", "your function changed its input"))
         return (*details, *_printed(made))
