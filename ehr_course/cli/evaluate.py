@@ -24,6 +24,8 @@ from ehr_course.cli.run_record import (
 from ehr_course.cli.settings import EvaluateSettings
 from ehr_course.code_system import SYSTEM_NAMES, CodeSystem
 from ehr_course.errors import InputError
+from ehr_course.evaluation.overfitting import MOST as MOST_OF_MODEL
+from ehr_course.evaluation.privacy_attacks import MOST
 from ehr_course.models.prompt_bart import PromptBart
 from ehr_course.records import AnyRecord, system_of
 from ehr_course.report import Comparison, Report, write_report
@@ -96,16 +98,31 @@ def evaluate(
         judged = {record.subject_id for part in (train, held_out) for record in part}
         sizes = {"train": len(train), "held_out": len(held_out)}
         sizes |= {name: len(cohort) for name, cohort in synthetic.items()}
-        counts = ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in sizes.items())
+        there = {"train": len(split.train), "held_out": len(split.test)}
+        there |= {name: len(cohort.records) for name, cohort in loaded.items()}
         account = _account(loaded, several)
         say(account, quiet=quiet)
-        say(f"Judging {counts} patients.", quiet=quiet)
+        say(f"Judging {_counts(sizes, there)} patients.", quiet=quiet)
+        sampled = {
+            name: _sampled(
+                {key: sizes[key] for key in ("train", "held_out", name)},
+                there,
+                settings.limit,
+                has_model=name in of_models,
+            )
+            for name in loaded
+        }
+        for line in dict.fromkeys(line for lines in sampled.values() for line in lines):
+            say(line, quiet=quiet)
         what = {
             "synthetic": synthetic,
             "model": {name: model for name, (model, _) in of_models.items()},
             "tokenizer": {name: tokenizer for name, (_, tokenizer) in of_models.items()},
             "reading": {
-                name: [f"Synthetic cohort, {line}." for line in cohort.report.losses]
+                name: [
+                    *sampled[name],
+                    *(f"Synthetic cohort, {line}." for line in cohort.report.losses),
+                ]
                 for name, cohort in loaded.items()
             },
         }
@@ -219,6 +236,45 @@ def _said(report: Report | Comparison) -> list[str]:
             for text in report.of_one(name, attribute)
         ]
     return lines
+
+
+def _counts(sizes: Mapping[str, int], there: Mapping[str, int]) -> str:
+    """How many patients of each cohort are judged, and of how many where it is not all of them."""
+    return ", ".join(
+        f"{n:,}{f' of {there[name]:,}' * (n < there[name])} {name.replace('_', ' ')}"
+        for name, n in sizes.items()
+    )
+
+
+def _sampled(
+    sizes: Mapping[str, int], there: Mapping[str, int], limit: int | None, *, has_model: bool
+) -> list[str]:
+    """What to say where samples are judged and not all patients: a sentence for each kind.
+
+    Args:
+        sizes: how many patients are judged: of "train", of "held_out", of a synthetic cohort.
+        there: how many there are.
+        limit: the setting.
+        has_model: whether a model is judged too.
+    """
+    said = []
+    if any(n < there[name] for name, n in sizes.items()):
+        said.append(
+            f"A sample is judged, drawn at random (--limit {limit:,}): {_counts(sizes, there)} "
+            "patients. Intervals are wider than with all of them, and a copy of a patient who was "
+            "not drawn is not found."
+        )
+    if has_model and sizes["held_out"] > MOST_OF_MODEL:
+        said.append(
+            f"The model's perplexity is measured on {MOST_OF_MODEL:,} of the "
+            f"{sizes['held_out']:,} held-out patients, drawn at random."
+        )
+    if max(sizes.values()) > MOST:
+        said.append(
+            f"For privacy, at most {MOST:,} patients of a cohort are compared with each other, "
+            "drawn at random."
+        )
+    return said
 
 
 def _at_most(limit: int | None, records: Sequence[AnyRecord], seed: int) -> list[AnyRecord]:

@@ -1,9 +1,13 @@
-"""``ehr-course generate``: patients that nobody was, from a trained model."""
+"""``ehr-course generate``: patients that nobody was, in one process or under torchrun."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, ExitStack
+from datetime import timedelta
 from pathlib import Path
+
+from torch import distributed
 
 from ehr_course.cli.formats import with_invented_dates, write_formats
 from ehr_course.cli.options import Format
@@ -22,6 +26,10 @@ from ehr_course.generation.eligible import EligibleOnly
 from ehr_course.generation.patients import generate_patients, wanted_like
 from ehr_course.generation.sampling import Sampling
 from ehr_course.models.prompt_bart import PromptBart
+from ehr_course.training.processes import Processes, unwound_when_terminated
+
+_LONGEST = timedelta(days=7)
+"""How long a process waits for one that writes its share more slowly."""
 
 
 def generate(
@@ -34,6 +42,9 @@ def generate(
 ) -> None:
     """Let a model write patients whose ages and sexes come as in its training part.
 
+    Under ``torchrun`` several processes share the patients. The first gathers and writes them, and
+    what it writes does not depend on how many they are.
+
     Args:
         settings: which model, how many, and how they are drawn.
         out: the folder to write.
@@ -42,13 +53,40 @@ def generate(
         expected: the fingerprints that the model must have, or None.
 
     Raises:
-        InputError: if there is no trained model, a setting is out of its range, or out may not be
-            written.
+        InputError: if there is no trained model, a setting is out of its range, out may not be
+            written, or another process ended or was asked for something else.
     """
+    # Through gloo on GPUs too: what is exchanged is numbers that lie in memory already.
+    processes = Processes.from_environment(backend="gloo", timeout=_LONGEST)
+    try:
+        with unwound_when_terminated():
+            _generate(
+                settings, out, processes, overwrite=overwrite, quiet=quiet, expected=expected
+            )
+    finally:
+        if processes.world > 1:
+            distributed.destroy_process_group()
+
+
+def _generate(
+    settings: GenerateSettings,
+    out: Path,
+    processes: Processes,
+    *,
+    overwrite: bool,
+    quiet: bool,
+    expected: Mapping[str, str] | None,
+) -> None:
     sampling = Sampling(settings.temperature, settings.top_k, settings.top_p)
     eligible = EligibleOnly() if settings.eligible_only else None
     run = Path(settings.run)
-    with result_folder(out, overwrite=overwrite, inputs=[run]) as unfinished:
+    with ExitStack() as held:
+        place = processes.from_first(
+            lambda: _begun(held, result_folder(out, overwrite=overwrite, inputs=[run]))
+        )
+        if isinstance(place, InputError):
+            raise place
+        unfinished = place
         loaded, _ = open_run(run, wanted=PromptBart)
         if loaded.tokenizer.system != "ICD9CM" and Format.MIMIC3 in settings.formats:
             raise InputError(
@@ -62,6 +100,9 @@ def generate(
         pool = read_demographics(run / DEMOGRAPHICS)
         inputs["demographics"] = fingerprint_of_files(run / DEMOGRAPHICS)
         check_inputs(expected, inputs)
+        # The folder may have another name on another machine; what is in it may not differ.
+        asked = settings.model_dump(mode="json", exclude={"run"})
+        processes.agree(asked | inputs, what="generate")
         written = generate_patients(
             loaded.model,
             loaded.tokenizer,
@@ -71,7 +112,10 @@ def generate(
             batch_size=settings.batch_size,
             eligible=eligible,
             progress=not quiet,
+            processes=processes,
         )
+        if not processes.is_first:
+            return
         records = with_invented_dates(written, seed=settings.seed)
         write_formats(records, unfinished, settings.formats, seed=settings.seed)
         result = {
@@ -95,3 +139,11 @@ def generate(
             "kept out. So the validity in a report says nothing about the model.",
             quiet=quiet,
         )
+
+
+def _begun(held: ExitStack, folder: AbstractContextManager[Path]) -> Path | InputError:
+    """Begin a folder, to be put in its place when held is closed, or say why it cannot be had."""
+    try:
+        return held.enter_context(folder)
+    except InputError as error:
+        return error

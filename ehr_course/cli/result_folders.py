@@ -148,7 +148,9 @@ def open_run(folder: str | Path, *, wanted: type) -> tuple[LoadedModel, RunRecor
             folder, MODEL, f"this model writes {what}", f"Use it with: ehr-course {command}"
         )
     if torch.cuda.is_available():
-        loaded.model.to("cuda")
+        # Of several processes on a machine each has a GPU of its own, as far as they go.
+        local = int(os.environ.get("LOCAL_RANK", "0"))
+        loaded.model.to(f"cuda:{local % torch.cuda.device_count()}")
     if (folder / PREFIX).is_dir():
         tuned = PrefixTuned.load(folder / PREFIX, loaded.model).eval()
         loaded = replace(loaded, model=tuned)

@@ -6,8 +6,10 @@ A record is ``<BOS>``, visits, ``<EOS>``; a visit is ``<v>``, one or more differ
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -23,8 +25,10 @@ from ehr_course.generation.sampling import Sampling
 from ehr_course.models.prompt_bart import PromptBart
 from ehr_course.records import PatientRecord, Sex, Visit
 from ehr_course.tokenizers.codes import CodeTokenizer
+from ehr_course.training.processes import Processes
 
 DEFAULT_SAMPLING = Sampling()
+ALONE = Processes()
 
 
 @dataclass(frozen=True)
@@ -86,12 +90,16 @@ def generate_patients(
     eligible: EligibleOnly | None = None,
     decoder_loop: str = "auto",
     progress: bool = False,
+    processes: Processes = ALONE,
 ) -> list[PatientRecord]:
     """Write one patient for each that is wanted.
 
     The random numbers of a patient come from the seed and the patient's place in the list alone,
     so neither the batch size nor the decoder's loop changes what is written. (Where they make the
     processor round another way, a draw can fall on the other side once in many thousands.)
+
+    Several processes share the batches, each of which is the same as where one process writes all
+    of them. So the patients are the same, however many processes there are.
 
     Args:
         model: a trained PromptBart; it is used in evaluation mode and left as it was.
@@ -107,15 +115,18 @@ def generate_patients(
         decoder_loop: "plain", the model's own forward; "fast", the same step by step in less time;
             or "auto": the fast one where no part of the model was exchanged or carries a hook,
             as a prefix does.
-        progress: whether to show a bar.
+        progress: whether to show a bar, in the first process, of the patients that it writes.
+        processes: those that share the work; each is called with the same arguments.
 
     Returns:
         A record for each, numbered from 0 as wanted; age and sex as wanted, and the codes of the
-        tokenizer's system.
+        tokenizer's system. Of several processes the first returns all of them, and the others an
+        empty list; the same holds of what ``eligible`` counts.
 
     Raises:
         InputError: if an age, a sex, a known code or a number is out of its range, what is known
-            of a patient is longer than max_tokens, or no code of the vocabulary is eligible.
+            of a patient is longer than max_tokens, no code of the vocabulary is eligible, or
+            another process ended before all of them were done.
     """
     limit = model.max_tokens if max_tokens is None else max_tokens
     _check(model, tokenizer, wanted, batch_size, limit)
@@ -127,37 +138,49 @@ def generate_patients(
     if eligible is not None:
         _check_eligible(eligible, tokenizer, wanted)
     order = sorted(range(len(told)), key=lambda number: _length_first(told[number]))
-    written: dict[int, list[int]] = {}
+    batches = [order[n : n + batch_size] for n in range(0, len(order), batch_size)]
+    mine = batches[processes.rank :: processes.world]
+    done: list[_Batch] = []
     was_training = model.training
     model.eval()
     try:
         # Without an argument tqdm asks TQDM_DISABLE, which is set where no bar is to be stored.
-        hidden = {} if progress else {"disable": True}
-        with torch.no_grad(), tqdm(total=len(wanted), **hidden) as bar:
+        hidden = {} if progress and processes.is_first else {"disable": True}
+        with torch.no_grad(), tqdm(total=sum(map(len, mine)), **hidden) as bar:
             decoder = decoder_for(model, decoder_loop)
-            for first in range(0, len(wanted), batch_size):
-                some = order[first : first + batch_size]
+            for some in mine:
                 uniforms = np.stack(
                     [np.random.default_rng([seed, number]).random(limit) for number in some]
                 )
                 some_told = [told[number] for number in some]
                 ruled_out = None
-                if eligible is not None:
+                of_this = None if eligible is None else type(eligible)()
+                if of_this is not None:
                     ages, sexes = zip(*((age, sex) for _, age, sex in some_told), strict=True)
-                    ruled_out = eligible.ruled_out(tokenizer, ages, sexes)
+                    ruled_out = of_this.ruled_out(tokenizer, ages, sexes)
                 writing = PatientWriting(
                     decoder,
                     some_told,
                     torch.from_numpy(uniforms),
                     sampling,
                     len(tokenizer),
-                    eligible,
+                    of_this,
                     ruled_out,
                 )
-                written.update(zip(some, writing.finish(), strict=True))
+                done.append(_Batch.of(writing.finish(), of_this))
                 bar.update(len(some))
     finally:
         model.train(was_training)
+    shares = processes.gather_in_first(done)
+    if shares is None:
+        return []
+    written: dict[int, list[int]] = {}
+    for place, some in enumerate(batches):
+        batch = shares[place % processes.world][place // processes.world]
+        written.update(zip(some, batch.rows(), strict=True))
+        if eligible is not None:
+            eligible.codes += batch.codes
+            eligible.kept_out += batch.kept_out
     return [
         PatientRecord(
             number,
@@ -170,6 +193,36 @@ def generate_patients(
         )
         for number, patient in enumerate(wanted)
     ]
+
+
+class _Batch(NamedTuple):
+    """What was written of one batch, as one process hands it to another.
+
+    Attributes:
+        ids: int32 (tokens,): the tokens of all its patients, one after the other.
+        lengths: int32 (patients,): how many tokens each has.
+        codes, kept_out: as EligibleOnly counts them.
+    """
+
+    ids: np.ndarray
+    lengths: np.ndarray
+    codes: float
+    kept_out: float
+
+    @classmethod
+    def of(cls, rows: Sequence[Sequence[int]], counted: EligibleOnly | None) -> _Batch:
+        """Pack the ids of each patient."""
+        return cls(
+            np.fromiter(itertools.chain.from_iterable(rows), np.int32),
+            np.fromiter(map(len, rows), np.int32, len(rows)),
+            0.0 if counted is None else counted.codes,
+            0.0 if counted is None else counted.kept_out,
+        )
+
+    def rows(self) -> list[list[int]]:
+        """The ids of each patient."""
+        ends = np.cumsum(self.lengths)[:-1]
+        return [row.tolist() for row in np.split(self.ids, ends)]
 
 
 def _length_first(told: Told) -> tuple[int, Told]:

@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ from ehr_course.errors import InputError
 
 @dataclass(frozen=True)
 class Processes:
-    """The processes of a training.
+    """The processes that share a training, or the patients to write.
 
     Attributes:
         rank: the number of this one, from 0.
@@ -29,12 +30,21 @@ class Processes:
     world: int = 1
 
     @classmethod
-    def from_environment(cls) -> Processes:
-        """Join the processes that ``torchrun`` started, or be the only one."""
+    def from_environment(
+        cls, *, backend: str | None = None, timeout: timedelta | None = None
+    ) -> Processes:
+        """Join the processes that ``torchrun`` started, or be the only one.
+
+        Args:
+            backend: what they speak through: "nccl", "gloo", or None for what suits a training.
+            timeout: how long one waits for the others, or None for what torch has.
+        """
         if int(os.environ.get("WORLD_SIZE", "1")) == 1:
             return cls()
         if not distributed.is_initialized():
-            distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+            if backend is None:
+                backend = "nccl" if torch.cuda.is_available() else "gloo"
+            distributed.init_process_group(backend, timeout=timeout)
         return cls(distributed.get_rank(), distributed.get_world_size())
 
     @property
@@ -47,8 +57,31 @@ class Processes:
         if self.world == 1:
             return [value]
         values: list[Any] = [None] * self.world
-        distributed.all_gather_object(values, value)
+        with self._naming_an_end():
+            distributed.all_gather_object(values, value)
         return values
+
+    def gather_in_first(self, value: Any) -> list[Any] | None:
+        """The values of all processes, by rank, in the first one; None in the others."""
+        if self.world == 1:
+            return [value]
+        values: list[Any] | None = [None] * self.world if self.is_first else None
+        with self._naming_an_end():
+            distributed.gather_object(value, values)
+        return values
+
+    @contextlib.contextmanager
+    def _naming_an_end(self) -> Iterator[None]:
+        """Say that another process has ended: torch's own error names sockets."""
+        try:
+            yield
+        except RuntimeError:
+            raise InputError(
+                f"process {self.rank} of {self.world}",
+                "",
+                "another process ended before all of them were done",
+                "See what that one said, and start all of them again.",
+            ) from None
 
     def wait(self) -> None:
         """Wait until every process has come to this line."""
@@ -59,13 +92,18 @@ class Processes:
         """What the first process makes, for all of them."""
         return self.gather(make() if self.is_first else None)[0]
 
-    def agree(self, named: Mapping[str, Any]) -> None:
-        """Raise an InputError, in every process, unless all of them have the same values."""
+    def agree(self, named: Mapping[str, Any], *, what: str = "training") -> None:
+        """Raise an InputError, in every process, unless all of them have the same values.
+
+        Args:
+            named: the values.
+            what: what they share, for the message.
+        """
         everyone = self.gather(dict(named))
         for name in named:
             if any(other.get(name) != named[name] for other in everyone):
                 raise InputError(
-                    "training",
+                    what,
                     name,
                     f"the {self.world} processes have different ones",
                     "Give every process the same; each takes its own part of every batch.",
@@ -100,6 +138,28 @@ def deferred_interrupt() -> Iterator[threading.Event]:
         yield noted
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@contextlib.contextmanager
+def unwound_when_terminated() -> Iterator[None]:
+    """Let SIGTERM unwind the block, so that what is half-written is removed.
+
+    ``torchrun`` sends it to the other processes when one has died. The exit code is 143. Outside
+    the main thread nothing is changed.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def unwind(number: int, frame: Any) -> None:
+        signal.signal(number, signal.SIG_IGN)
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, unwind)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def ignore_interrupts(worker: int) -> None:

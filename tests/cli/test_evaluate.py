@@ -106,7 +106,34 @@ def test_the_limit_draws_some_of_each_cohort(ehr_course, asked, prepared, synthe
     assert sorted(r.subject_id for r in everybody) == sorted(
         r.subject_id for part in split for r in part
     )
-    assert "15 train, 15 held out, 15 synthetic" in done.stdout
+    counts = "15 of 160 train, 15 of 20 held out, 15 of 40 synthetic patients."
+    assert f"\nJudging {counts}\n" in done.stdout
+    sentence = (
+        f"A sample is judged, drawn at random (--limit 15): {counts} Intervals are wider than "
+        "with all of them, and a copy of a patient who was not drawn is not found."
+    )
+    assert f"\n{sentence}\n" in done.stdout
+    assert cohorts["reading"][0] == sentence
+
+
+def test_the_report_says_that_a_sample_was_judged(ehr_course, prepared, synthetic, tmp_path):
+    for name, of_one in (("one", ("--synthetic", synthetic)), ("two", ())):
+        several = ("--synthetic", f"a={synthetic}", "--synthetic", f"b={synthetic / 'meds'}")
+        arguments = ("evaluate", "--real", prepared, *(of_one or several))
+        out = tmp_path / name
+        assert ehr_course(*arguments, "--limit", 30, "--out", out).exit_code == 0
+        page = (out / "report.html").read_text(encoding="utf-8")
+        assert "A sample is judged, drawn at random (--limit 30): 30 of 160 train, " in page
+
+
+def test_a_limit_above_all_of_them_is_no_sample(ehr_course, asked, prepared, synthetic, tmp_path):
+    arguments = ("evaluate", "--real", prepared, "--synthetic", synthetic, "--limit", 160)
+    done = ehr_course(*arguments, "--out", tmp_path / "report")
+    assert done.exit_code == 0
+    assert "\nJudging 160 train, 20 held out, 40 synthetic patients.\n" in done.stdout
+    assert "A sample is judged" not in done.stdout
+    [cohorts] = asked
+    assert cohorts["reading"] == []
 
 
 def test_the_model_comes_with_a_tokenizer_that_skips_codes(
@@ -425,3 +452,20 @@ def test_the_report_never_takes_the_place_of_a_cohort(ehr_course, prepared, synt
 
 def test_wrong_usage(ehr_course, prepared, tmp_path):
     assert ehr_course("evaluate", "--real", prepared).exit_code == 2
+
+
+def test_what_is_measured_on_a_sample_in_any_case_is_said(monkeypatch):
+    monkeypatch.setattr(module, "MOST", 12)
+    monkeypatch.setattr(module, "MOST_OF_MODEL", 8)
+    sizes = {"train": 12, "held_out": 9, "synthetic": 11}
+    assert module._sampled(sizes, sizes, None, has_model=False) == []
+    perplexity = (
+        "The model's perplexity is measured on 8 of the 9 held-out patients, drawn at random."
+    )
+    assert module._sampled(sizes, sizes, None, has_model=True) == [perplexity]
+    sizes["train"] = 13
+    assert module._sampled(sizes, sizes, None, has_model=True) == [
+        perplexity,
+        "For privacy, at most 12 patients of a cohort are compared with each other, drawn at "
+        "random.",
+    ]
