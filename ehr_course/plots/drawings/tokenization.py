@@ -147,7 +147,7 @@ def draw_patient(tokenizer: CodeTokenizer, visits: Sequence[Sequence[str]]) -> P
     kept, dropped = _that_fit(tokenizer, visits)
     drawn = dict.fromkeys(number for inside, _ in kept for number in inside[1:-1])
     meanings = [tokenizer.id_to_token(number) for number in drawn]
-    lines = -(-len(meanings) // 2)
+    lines = len(meanings)
     canvas = Canvas(
         2.35 + 0.2 * lines,
         f"{count(n_codes, 'code')} in {count(len(visits), 'visit')}: one row of "
@@ -174,11 +174,11 @@ def draw_patient(tokenizer: CodeTokenizer, visits: Sequence[Sequence[str]]) -> P
         x += 0.2
     (end,) = _tokens(canvas, tokenizer, x, y, ids[-1:])
     canvas.bracket(begin.x, end.right, y - 0.38, "the patient", above=True)
-    half = style.WIDTH / 2
+    # One list: a code of two visits stands in it once, and is not missed under either.
     for place, code in enumerate(meanings):
-        at = MARGIN + half * (place >= lines), y + 0.74 + 0.2 * (place % lines)
-        means = meaning(code, half - 1.0, tokenizer.system)
+        at = MARGIN, y + 0.74 + 0.2 * place
         canvas.label(at, style.written(code, tokenizer.system), mono=True, colour=style.INK)
+        means = meaning(code, style.WIDTH - 1.0, tokenizer.system)
         canvas.label((at[0] + 0.62, at[1]), means)
     canvas.key(MARGIN, y + 0.84 + 0.2 * lines, {"special": "special token", "code": "code"})
     return canvas.finish()
