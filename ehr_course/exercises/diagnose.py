@@ -32,10 +32,12 @@ class Diagnosis:
     Attributes:
         names: one or two names of misconceptions.
         text: what to tell the learner.
+        shown: the index of the input that shows it best: of two ideas, one on which both act.
     """
 
     names: tuple[str, ...]
     text: str
+    shown: int
 
 
 def diagnose(
@@ -74,7 +76,7 @@ def diagnose(
 
     for name, misconception in exercise.misconceptions.items():
         if fits(exercise.changed_answer(misconception.change)):
-            return Diagnosis((name,), misconception.diagnosis)
+            return Diagnosis((name,), misconception.diagnosis, failing[0])
     if threading.current_thread() is not threading.main_thread():
         return None  # nothing could stop a pair that does not end
     began = time.process_time()
@@ -83,7 +85,8 @@ def diagnose(
             return None
         if fits(function, PAIR_CALL_SECONDS):
             first, second = (exercise.misconceptions[name].diagnosis for name in names)
-            return Diagnosis(names, f"Two mistakes at once. First: {first} Second: {second}")
+            text = f"Two mistakes at once. First: {first} Second: {second}"
+            return Diagnosis(names, text, _where_both_act(exercise, names, probes, calls, failing))
     return None
 
 
@@ -92,6 +95,22 @@ def same(left: Call, right: Call, tolerance: float) -> bool:
     if left.error is not None or right.error is not None:
         return type(left.error) is type(right.error)
     return alike(left.value, right.value, tolerance)
+
+
+def _where_both_act(
+    exercise: Exercise,
+    names: Sequence[str],
+    probes: Sequence[Arguments],
+    calls: Sequence[Call],
+    failing: Sequence[int],
+) -> int:
+    """The smallest failing input on which neither mistake alone does what the answer did."""
+    alone = [exercise.changed_answer(exercise.misconceptions[name].change) for name in names]
+    for i in failing[:RANKING_INPUTS]:
+        made = (call_own(one, probes[i], seconds=PAIR_CALL_SECONDS) for one in alone)
+        if not any(same(of_one, calls[i], exercise.tolerance) for of_one in made):
+            return i
+    return failing[0]
 
 
 def _pairs(

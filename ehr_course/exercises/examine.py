@@ -217,7 +217,8 @@ def _judge(trial: Trial) -> Result:
             return _remembering(trial, smallest)
     shown = smallest
     if known is not None:
-        message = known.text
+        message, shown = known.text, known.shown
+        made = trial.calls[shown]
     elif made.error is not None:
         message = getattr(made.error, "reason", "") or "Your function raised an exception."
     else:

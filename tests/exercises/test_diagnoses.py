@@ -15,7 +15,9 @@ import torch
 from ehr_course.errors import InputError
 from ehr_course.exercises import examine
 from ehr_course.exercises.catalogue import all_exercises, find_exercise
+from ehr_course.exercises.diagnose import RANKING_INPUTS, diagnose, same
 from ehr_course.exercises.exercise import Exercise
+from ehr_course.exercises.learner_code import call_own
 from ehr_course.exercises.result import Outcome
 from ehr_course.exercises.worked_answers import as_function, changed, worked_answer
 
@@ -56,6 +58,31 @@ def test_two_mistakes_at_once_get_both_diagnoses(exercise_id: str, names: tuple[
         assert set(result.misconception.split(" + ")) == set(names)
         assert first.diagnosis in result.message and second.diagnosis in result.message
         assert result.message.startswith("Two mistakes at once. ")
+
+
+@pytest.mark.parametrize(("exercise_id", "names"), PAIRS.items(), ids=PAIRS)
+def test_the_input_that_is_shown_is_one_on_which_both_mistakes_act(
+    exercise_id: str, names: tuple[str, str]
+) -> None:
+    exercise = find_exercise(exercise_id)
+    changes = [exercise.misconceptions[name].change for name in names]
+    both = exercise.changed_answer(*changes)
+    probes = exercise.probes(0)
+    calls = [call_own(both, probe) for probe in probes]
+    right = [call_own(exercise.reference, probe) for probe in probes]
+    alone = [
+        [call_own(exercise.changed_answer(change), probe) for probe in probes]
+        for change in changes
+    ]
+    differ = [
+        [not same(left, made, exercise.tolerance) for left, made in zip(of, calls, strict=True)]
+        for of in (right, *alone)
+    ]
+    failing = [i for i, wrong in enumerate(differ[0]) if wrong]
+    found = diagnose(exercise, probes, calls, failing)
+    assert found is not None and found.shown in failing
+    on_both = [i for i in failing[:RANKING_INPUTS] if differ[1][i] and differ[2][i]]
+    assert found.shown == (on_both or failing)[0]
 
 
 def test_a_pair_is_only_named_where_it_does_what_the_answer_did() -> None:
