@@ -17,7 +17,11 @@ system. The parts:
 * *models*: a model learns from each of the four, and one from each hospital that never changed.
   Held-out patients are those of the hospital that never changed. Each model of a system is judged
   on the same codes, those that all of its three models know; *unknown* is the share of all codes
-  of these patients that the model does not know.
+  of these patients that the model does not know;
+* *unmarked*: a model learns from the hospital that changed, its versions mixed and the column that
+  tells them left out, and writes as many patients. Their codes are told apart by the vocabularies
+  of the two hospitals that never changed, which have no text in common. *Change back* counts
+  neighbouring visits of which the earlier is in ICD-10-CM and the later in ICD-9-CM.
 """
 
 from __future__ import annotations
@@ -25,7 +29,10 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import torch
@@ -34,6 +41,7 @@ from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.datasets import RecordDataset
 from ehr_course.code_system import CODE_SYSTEMS, CodeSystem, other_system
 from ehr_course.evaluation.perplexity import perplexity
+from ehr_course.generation.patients import generate_patients, wanted_like
 from ehr_course.icd10 import Translation, translate
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.records import AnyRecord, PatientRecord, Visit
@@ -44,7 +52,7 @@ from ehr_course.sources.synthetic import make_cohort, write_mimic4
 from ehr_course.tokenizers.codes import CodeTokenizer
 from ehr_course.training.trainer import train
 
-PARTS = ("translation", "losses", "models")
+PARTS = ("translation", "losses", "models", "unmarked")
 WAYS: dict[str, dict[str, CodeSystem]] = {
     "ICD-9 alone": {"system": "ICD9CM"},
     "ICD-10 alone": {"system": "ICD10CM"},
@@ -226,6 +234,46 @@ def _with_codes_of(records: list[PatientRecord], known: set[str]) -> list[Patien
     return judged
 
 
+# ------------------------------------------------------------------ mixed and unmarked
+
+
+def mix_unmarked(
+    hospitals: dict[CodeSystem, list[PatientRecord]],
+    changed: list[PatientRecord],
+    *,
+    steps: int,
+    seed: int,
+) -> None:
+    """Train on both versions as if they were one, and look at what the model writes."""
+    older, newer = ({c for r in hospitals[s] for c in r.codes} for s in CODE_SYSTEMS)
+    if older & newer:
+        raise ValueError("the two vocabularies have texts in common")
+    unmarked = [
+        replace(record, visits=tuple(replace(v, system="ICD9CM") for v in record.visits))
+        for record in changed
+    ]
+    learned = [record for record in unmarked if record.subject_id % HELD_OUT]
+    model, tokenizer = _trained(learned, steps, seed)
+    wanted = wanted_like(learned, len(learned), seed=seed)
+    written = generate_patients(model, tokenizer, wanted, seed=seed)
+    for name, records in (("the hospital", learned), ("the model", written)):
+        visits = [[newer & {*v.codes} != set() for v in r.visits] for r in records]
+        both = [bool(older & {*v.codes} and newer & {*v.codes}) for r in records for v in r.visits]
+        pairs = [pair for of in visits for pair in pairwise(of)]
+        back = Counter()
+        for record, of in zip(records, visits, strict=True):
+            for (a, b), is_newer in zip(pairwise(record.visits), pairwise(of), strict=True):
+                back[is_newer[0] != is_newer[1], "codes"] += len(a.codes)
+                back[is_newer[0] != is_newer[1], "back"] += len({*a.codes} & {*b.codes})
+        within, across = (back[k, "back"] / max(back[k, "codes"], 1) for k in (False, True))
+        print(
+            f"{seed:<6}{name:14}{sum(both) / len(both):>11.1%}"
+            f"{sum(pair == (False, True) for pair in pairs):>9}"
+            f"{sum(pair == (True, False) for pair in pairs):>13}{within:>9.3f}{across:>9.3f}",
+            flush=True,
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
@@ -253,6 +301,12 @@ def main() -> None:
                 f"\n{'seed':6}{'':16}{'patients':>9}{'perplexity':>12}{'unknown':>10}{'seconds':>9}"
             )
             compare_models(hospitals, read, steps=options.steps, seed=seed)
+        if "unmarked" in options.parts:
+            print(
+                f"\n{'seed':6}{'':14}{'mixed visit':>11}{'change':>9}{'change back':>13}"
+                f"{'within':>9}{'across':>9}"
+            )
+            mix_unmarked(hospitals, changed, steps=options.steps, seed=seed)
     if options.demo is not None and "losses" in options.parts:
         print(f"\n{options.demo.name}")
         translate_demo(options.demo)

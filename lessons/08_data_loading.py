@@ -1231,7 +1231,9 @@ assert systems == {"ICD10CM"}
 
 # %% [markdown]
 # So translate, or take one version and count whom that shortens. Never mix
-# them unmarked.
+# them unmarked: a small model that learned from such a mixture wrote visits
+# with codes of both versions, and hospitals that changed back. The page
+# [Your own data](../course/book/your_own_data.md) has its numbers.
 #
 # ## Other hospitals, other files
 #
