@@ -103,9 +103,9 @@ print(f", {len(unseen):,} held out")
 
 # %% [markdown]
 # Train a small model on both tasks. For half of the training its encoder
-# reads a damaged record, for the other half nothing but age and sex
-# (`p_empty=0.5`). Then ask it about new patients, all without a record in
-# the encoder: the codes come through the decoder alone.
+# reads a damaged record, for the other half only age and sex
+# (`p_empty=0.5`). Then ask it about new patients without giving the encoder
+# a record: the codes come through the decoder alone.
 
 # %%
 def small_model(**changes):
@@ -142,8 +142,8 @@ print(f"right at {right:.1%} of all tokens, loss {loss:.3f} nats")
 
 
 # %% [markdown]
-# It is almost never wrong. Could you do that? Some codes tell you the sex,
-# such as a delivery. Count the patients who have one.
+# It is almost never wrong. Could you do that? Some codes, such as a
+# delivery, tell you the sex. Count the patients who have one.
 
 # %% tags=["hide-input"]
 # count the patients with a code that only one sex can have
@@ -160,17 +160,16 @@ assert real or (loss < 0.1 and right > 0.95 and share < 0.6)
 
 # %% [markdown]
 # For more than half of the patients no single code settles it. Yet the
-# model is right about them, too, at nearly every token. Where did it get
-# that from?
+# model is right about them too. Where did it get the answer from?
 #
 # ## One drawing of everything
 #
 # Training one model for several losses at once is called
 # [multi-task learning](../course/book/glossary.md). Each additional
 # question is answered by a *head*, a small network of its own (not one of
-# the heads of attention), which here reads the decoder's state. Its loss is multiplied by an
-# [auxiliary weight](../course/book/glossary.md) and added to the loss of
-# the language model.
+# the heads of attention), which here reads the decoder's state. Its loss is
+# multiplied by an [auxiliary weight](../course/book/glossary.md) and added
+# to the loss of the language model.
 
 # %%
 tokens = [tokenizer.tokens(row) for row in ids.tolist()]
@@ -178,15 +177,14 @@ draw_questions(model, tokens[3][:7])
 
 # %% [markdown]
 # Start at the box "man or woman?" and go back along the arrows. Everything
-# that they come from can help the head to answer. Write down what you find,
-# and which part of it you suspect.
+# you reach can help the head to answer. Which part do you suspect?
 #
 # ## Where did the head get it from?
 #
 # Lie to the model. Tell it that every patient is a man, then that every
 # patient is a woman, and leave the codes as they are. A head that reads
-# codes does not care. Then take the codes away from it as well: put random
-# ones in their place, or ask before the first code.
+# codes does not care. Then take the codes away too: put random ones in
+# their place, or ask before the first code.
 
 # %%
 generator = torch.Generator().manual_seed(SEED)
@@ -232,16 +230,12 @@ for man, woman in lies["head on states"].values():
 # prompt says, even before a single code. Every state has read the prompts,
 # and the head reads them off the state. The answer leaks into the question.
 #
-# It is tempting to report a low sex loss as proof that the codes fit the
-# patient. Even without the leak it would prove nothing: the loss is
-# computed on recorded codes, and never on what the model writes.
-#
 # ### Does the other head do the same?
 #
-# The second head is asked for the age. Ask it once per record, when it has
-# read everything: at the last real token. That is the last one that has a
-# label; behind the `<EOS>` that ends a row there is nothing to predict, so
-# that one does not count. Is it the last column, `hidden[:, -1]`?
+# The second head names the age. Ask it once per record, when it has read
+# everything: at the last real token, the last one that has a label. (Behind
+# the `<EOS>` that ends a row there is nothing to predict, so that one does
+# not count.) Is that the last column, `hidden[:, -1]`?
 
 # %% tags=["hide-input"]
 # choose a woman with a short record, and a man with a longer one
@@ -281,9 +275,9 @@ check("13.1", last_states)
 # %% [markdown]
 # The age head does not answer in years. It chooses one of six
 # [age brackets](../course/book/glossary.md#age-bracket). Records hold 90 for
-# everybody above 89, so a last bracket that ends at 90 would leave these
-# patients out. And with other bounds, such as those that another project
-# chose, even an answer that reads nothing has another accuracy:
+# everybody above 89, so the last bracket needs no upper end. The bounds
+# matter: with others, even an answer that reads nothing has another
+# accuracy.
 
 # %%
 every_age = torch.tensor([float(record.age) for record in cohort])
@@ -308,10 +302,9 @@ assert real or abs(largest[0] - largest[1]) > 0.03 * len(cohort)
 # Try It Yourself · ★ · 6 minutes
 #
 # `ages` has the shape (n,): years, 0.0 to 90.0, not always whole ones.
-# `bounds` is a list of whole numbers in ascending order: at each of them a
-# new bracket begins. Bracket 0 holds the ages below the first bound, and
-# the last bracket has no upper end. Return the number of each age's
-# bracket, a tensor of whole numbers (n,).
+# `bounds` is an ascending list of whole numbers, and at each of them a new
+# bracket begins. Bracket 0 holds the ages below the first bound. Return the
+# number of each age's bracket, a tensor of whole numbers (n,).
 #
 # Example: for `ages = [5.0, 40.0, 90.0]`, as a tensor, and
 # `bounds = [18, 65]` the result is `[0, 1, 2]`.
@@ -325,8 +318,8 @@ check("13.2", age_brackets)
 
 # %% [markdown]
 # Now lie about the age. Tell the model that forty patients of all ages are
-# newborn, then that all of them are 1, then 2, and so on up to 90. Which
-# bracket does the head name at the end of each record?
+# newborn, then that they are 1, then 2, and so on up to 90. Which bracket
+# does the head name at the end of each record?
 
 # %% tags=["nbval-ignore-output"]
 few = {name: rows[:40] for name, rows in batch.items()}
@@ -349,19 +342,18 @@ assert real or obeyed > 0.85
 
 
 # %% [markdown]
-# It does what the other head does.
+# Whatever it is told, it repeats.
 #
 # ### Why does it learn to listen to the prompt?
 #
-# Because its loss rewards that. Look again at the drawing of two patients.
-# The loss asks for the class at every token that has a label, beginning
-# with the first, where the decoder has read no code. For half of the
-# training records the encoder has none either, and there only the prompt
-# can help. It helps at all other tokens just as well, so the head never has
-# to learn what a code says.
+# Because its loss rewards that. The loss asks for the class at every token
+# that has a label, beginning with the first, where the decoder has read no
+# code. For half of the training records the encoder has none either, and
+# there only the prompt can help. It helps at all other tokens just as well,
+# so the head never has to learn what a code says.
 #
-# Compute this loss yourself. The right class is that of the patient, the
-# same along the row.
+# Compute this loss yourself. The right class is the patient's, the same
+# along the whole row.
 #
 # ### 13.3 A loss at each token
 #
@@ -393,8 +385,9 @@ check("13.3", token_loss)
 # ## Closing the leak
 #
 # Three repairs come to mind. Cut the gradient between decoder and head with
-# `detach()`. Take the prompt out of the decoder. Or give the head another
-# input, which has read the codes and no prompt. Which of them close the leak?
+# `detach()`. Take the prompt out of the decoder. Or let the head read
+# something else, which has seen the codes and no prompt. Which of them close
+# the leak?
 
 # %%
 draw_readers(model, tokens[3][:6], at=4)
@@ -436,10 +429,10 @@ def find_and_close(
 check("13.4", find_and_close)
 
 # %% [markdown]
-# Try all three repairs. One model has no prompt in its decoder. In another
-# the heads read the mean of the embeddings (`head_reads="codes"` in this
-# course's library). No loss of theirs has ever reached the states of that
-# model, so a new head on these states is a head behind `detach()`.
+# Now try all three repairs. One model has no prompt in its decoder. In
+# another the heads read the mean of the embeddings, as your features do
+# (`head_reads="codes"`). No head's loss has ever reached the states of that
+# second model, so a new head on them is a head behind `detach()`.
 
 # %% tags=["nbval-ignore-output"]
 no_prompt = trained(small_model(prompt_decoder=False))
@@ -512,20 +505,19 @@ assert real or sum(r.sex == "F" for r in learned_from) > 0.5 * len(
 )
 
 # %% [markdown]
-# `detach()` stops what flows back, and the leak flows forward: the new head
+# `detach()` stops what flows back, but the leak flows forward: the new head
 # finds the sex in states that were never asked to show it. Without its prompt
 # the decoder still leaks, because it reads the encoder, which has a prompt
 # too. Only the head on the codes gives the same answers whatever the prompt
-# says, bit for bit. Its answers change with the codes. Before the first it
-# says woman, the larger group, for everybody. And of the codes that only one
-# sex can have, most are women's, so random codes mostly say woman: there its
-# loss is above 0.693, that of a coin.
+# says, bit for bit. Before the first code it says woman, the larger group,
+# for everybody. Random codes mostly say woman too, because most codes that
+# only one sex can have are women's.
 #
 # ### How good is an honest head?
 #
-# On real records its loss is only a little below 0.693. Is it a bad head?
-# Follow it through the records of patients with a code that only one sex
-# can have, and of patients without one.
+# On real records its loss is only a little below 0.693, that of a coin. Is
+# it a bad head? Follow it through the records of patients with a code that
+# only one sex can have, and of patients without one.
 
 # %%
 codes_so_far = (ids > tokenizer.mask_id).cumsum(dim=1)  # (batch, length)
@@ -559,11 +551,10 @@ draw_right_by_codes(right, asked)
 
 
 # %% [markdown]
-# Under the axis stands how many patients are left: to the right only few,
-# with long records. Now ask at the end of each record. Is this all that
-# codes can say? Patients without a one-sex code are also put to a simpler
-# reader: a linear model with a weight for each code, trained on those of the
-# head's patients who have none either.
+# Under the axis stands how many patients are left. For those without a
+# one-sex code, is this all that codes can say? Ask a simpler reader as well,
+# at the end of each record: a linear model with one weight for each code,
+# trained on patients of the same kind.
 
 # %% tags=["hide-input"]
 # set-up: a linear reader of codes, for patients without a one-sex code
@@ -611,11 +602,10 @@ for code in ("80707", "8730", "82021"):
 
 # %% [markdown]
 # Where a code settles it, the head on the codes is nearly always right in
-# the end. Where none does, it is no better than a coin. But there is still
-# something to read: most patients with this broken hip are women, most with
-# broken ribs men. The linear reader finds some of it. So the low number is
-# not the limit of the codes. It belongs to this head, perhaps to its short
-# training with a small weight.
+# the end. Where none does, it is no better than a coin, although there is
+# still something to read: most patients with this broken hip are women, most
+# with broken ribs men. The linear reader finds some of it. So the low number
+# belongs to this head and its short training, not to the codes.
 #
 # ### What does a head teach the model?
 #
@@ -647,97 +637,26 @@ assert reached(honest) == ["embeddings"] and len(reached(model)) == 4
 out, into = honest.get_output_embeddings(), honest.get_input_embeddings()
 assert out.weight is into.weight
 
-
 # %% [markdown]
-# The honest head teaches the embeddings alone. That could still help the
-# model to write, because the same table also scores the next token
-# (`out.weight is into.weight`). The head on the states reaches everything,
-# but may teach it no more than to keep the prompt readable. Only an
-# experiment can say whether either of them helps the model to write codes
-# that fit.
+# The honest head teaches only the embeddings. That could still help the
+# model to write, because the same table also scores the next token. The head
+# on the states reaches everything, but may teach it no more than to keep the
+# prompt readable. Does either of them help the model to write codes that
+# fit? That is what the weight decides.
 #
-# ## Two choices before you train
-#
-# ### One answer per record, or one at each token?
-#
-# The age head names a bracket at each token (`TokenAge`, cross-entropy). It
-# could also name a number of years once, at the last real token
-# (`SequenceAge`, squared error). Let both read the mean of the embeddings,
-# and ask for years at the end of each record. The brackets answer with
-# their mean ages, weighted by probability.
-
-# %% tags=["hide-input"]
-# set-up: a reader of codes with either head
-class CodeReader(nn.Module):
-    def __init__(self, kind, d_model=64):
-        super().__init__()
-        self.embed = nn.Embedding(len(tokenizer), d_model)
-        self.head = kind(d_model, d_hidden=32)
-
-    def answers(self, ids, real):
-        states = codes_read(self.embed(ids))  # (batch, length, d_model)
-        return self.head(states, real)
-
-    def forward(self, decoder_input_ids, labels, x_num, **rest):
-        real = labels != -100
-        answers = self.answers(decoder_input_ids, real)
-        loss = self.head.loss(answers, real, x_num[:, 0])
-        term = LossTerm("age", *loss, per=self.head.per)
-        return SimpleNamespace(terms=(term,))
-
-
-years = ages[:, 0]
-of_learned = torch.tensor([float(r.age) for r in learned_from])
-groups = age_bracket(of_learned)
-means = torch.tensor(  # 50 for a bracket without patients
-    [of_learned[groups == k].mean().nan_to_num(50.0) for k in range(6)]
-)
-mean = of_learned.mean().item()
-largest = means[groups.bincount().argmax()].item()
-guesses = {
-    "always the mean age": torch.full_like(years, mean),
-    "the largest bracket": torch.full_like(years, largest),
-}
-
-# %% tags=["hide-input", "nbval-ignore-output"]
-# train both
-for kind in (SequenceAge, TokenAge):
-    torch.manual_seed(SEED)
-    reader = CodeReader(kind)
-    data = dataset(learned_from, p_empty=0.5)
-    train(reader, data, steps=200, lr=1e-2, seed=SEED)
-    with torch.no_grad():
-        answers = reader.eval().answers(ids, scored)
-    if kind is TokenAge:
-        last = last_real(answers, scored)  # (batch, 6)
-        guesses[kind.__name__] = last.softmax(-1) @ means
-    else:
-        guesses[kind.__name__] = 90 * answers  # (batch,)
-
-# %% tags=["claim:27", "nbval-ignore-output"]
-errors = {}
-for name, guess in guesses.items():
-    errors[name] = (guess - years).abs().mean().item()
-    right = (age_bracket(guess) == age_bracket(years)).float().mean()
-    print(f"{name:20} off by {errors[name]:4.1f} years", end="")
-    print(f", right bracket {right:.0%}")
-one, other = errors["SequenceAge"], errors["TokenAge"]
-baseline = errors["always the mean age"]
-assert real or (max(one, other) < 11 and baseline > 20)
-assert real or abs(one - other) < 3
-
-# %% [markdown]
-# Both read the age off the codes to within about nine years, and name the
-# right bracket far more often than an answer that reads nothing. Which of
-# them is better, one training each cannot say.
+# ## Which weight?
 #
 # ### A weight has a unit
 #
-# You might call 0.001 a small weight. Take the squared error of the age in
-# years, multiply it by 0.001, and compare it with the loss of the language
-# model. An untrained head says about 0, and soon learns the mean age.
+# Is 0.001 a small weight? Suppose that a head names the age as one number
+# and is scored by the squared error. Multiply that by 0.001, and compare it
+# with the loss of the language model. An untrained head says about 0, and
+# soon learns the mean age.
 
 # %% tags=["nbval-ignore-output"]
+years = ages[:, 0]
+of_learned = torch.tensor([float(r.age) for r in learned_from])
+mean = of_learned.mean().item()
 start = torch.tensor(len(tokenizer)).log().item()  # all tokens alike
 in_years = 0.001 * years.square().mean().item()
 at_mean = 0.001 * (years - mean).square().mean().item()
@@ -750,25 +669,24 @@ assert in_years > 1 and in_units < 0.001 and at_mean < in_years
 
 # %% [markdown]
 # In years, the age has a real say, at least at the beginning. In units of 90
-# years it has next to none: the same weight, and a factor of
-# 90 · 90 = 8,100. A weight means something only together with the unit of
-# its loss. The losses of this lesson's heads are in nats, as the language
-# model's is.
+# years it has next to none, by a factor of 90 · 90 = 8,100. A weight means
+# something only together with the unit of its loss. The losses of this
+# lesson's heads are in nats, as the language model's is.
 #
-# ## Which weight?
+# ### Does a head help the model to write?
 #
-# Does a larger weight give fewer impossible codes? One
-# training cannot tell, because another seed gives another number. So train
-# small models that differ only in the weights of the heads, each with three
-# seeds. Such a series is a [sweep](../course/book/glossary.md); here is one
-# that has been run for you.
+# Does a larger weight give fewer impossible codes? One training cannot tell,
+# because another seed gives another number. So train small models that
+# differ only in the weights of the heads, each with three seeds. Such a
+# series is a [sweep](../course/book/glossary.md), and here is one that has
+# been run for you.
 #
 # The *loss when repairing* is taken while the encoder reads a damaged copy
-# of the record, the *loss from age and sex alone* while it reads none. With
-# weight 3, both measures of the picture lie far above the thin grey band of
-# the models without heads. Move *weights* to the left, and see where they
-# come down to it. Then choose *sex named as a lying prompt has it*. Heads on
-# codes never hear the lie: when they agree with it, they are simply wrong.
+# of the record. With weight 3, both measures of the picture lie far above
+# the thin grey band of the models without heads. Move *weights* to the left,
+# and see where they come down to it. Then choose *sex named as a lying
+# prompt has it*. Heads on codes never hear the lie: when they agree with it,
+# they are simply wrong.
 
 # %% tags=["widget"]
 sweep = pl.read_csv(checkpoint_folder("auxiliary_weights") / "sweep.csv")
@@ -779,21 +697,24 @@ weight_explorer(sweep, below="loss_repair", weights="3")
 # With heads on the states, the leak is there from the smallest weight on.
 # The band is the mean of the models without heads, plus and minus their
 # [spread](../course/book/glossary.md), the standard deviation over seeds.
-# When is a difference worth believing? Here is a simple rule: when the
-# means lie farther apart than both spreads together.
+# Here is a simple rule for when to believe a difference: when the means lie
+# farther apart than both spreads together.
 #
 # ### 13.5 Read the weight sweep
 #
 # Try It Yourself · ★★ · 10 minutes
 #
-# `runs` is a list of tuples (weight, seed, value), in any order; every
+# `runs` is a list of tuples (weight, seed, value), in any order. Every
 # weight has two runs or more, and weight 0.0 is among them. Return a
-# dictionary that gives for each weight a tuple of three: the mean of its
-# values; their spread, the standard deviation that divides by one less
-# than the number of runs; and whether its mean differs from that of
-# weight 0.0 by more than its own spread and that of weight 0.0 together
-# (`True` or `False`; for weight 0.0 it is `False`). (`statistics`, of
-# Python's standard library, is imported.)
+# dictionary that gives for each weight a tuple of three:
+#
+# 1. the mean of its values;
+# 2. their spread, the standard deviation that divides by one less than the
+#    number of runs;
+# 3. whether its mean differs from that of weight 0.0 by more than both
+#    spreads together (`True` or `False`; for weight 0.0 it is `False`).
+#
+# (`statistics`, of Python's standard library, is imported.)
 #
 # Example: for `runs = [(0.0, 0, 1.0), (0.0, 1, 3.0), (0.5, 0, 9.0),
 # (0.5, 1, 9.0)]` the result is `{0.0: (2.0, 1.4142, False),
@@ -809,9 +730,8 @@ def read_sweep(
 check("13.5", read_sweep)
 
 # %% [markdown]
-# The rule keeps you from believing one lucky run. How often does it
-# raise a false alarm? Let it compare two settings that are the same, with
-# three seeds each.
+# How often does the rule raise a false alarm? Let it compare two settings
+# that are the same, with three seeds each.
 
 # %%
 generator = torch.Generator().manual_seed(SEED)
@@ -825,11 +745,12 @@ print(f"false alarms: {alarms:.1%}, in 24 comparisons {24 * alarms:.1f}")
 assert 0.07 < alarms < 0.09
 
 # %% [markdown]
-# So in 24 comparisons about two stars come from chance alone. And no star
-# does not mean no difference. Here is the whole sweep. One measure is new: the
-# [Jensen-Shannon divergence](../course/book/glossary.md) between how often
-# codes are generated and how often real patients have them, in nats. It is
-# 0 if both are alike, and 0.693 if no code is shared.
+# Here is the whole sweep, with a star at each difference by the rule. Of its
+# 24 comparisons, about two would get a star by chance alone. One measure is
+# new: the [Jensen-Shannon divergence](../course/book/glossary.md) between how
+# often codes are generated and how often real patients have them, in nats.
+# It is 0 if both are alike, and 0.693 if no code is shared. The *loss from
+# age and sex alone* is taken while the encoder reads no record.
 
 # %% tags=["hide-input"]
 # the mean and the spread of each setting, and whether it differs
@@ -889,24 +810,22 @@ for weights in ((0.1, 0.1), (0.3, 0.2)):
 
 
 # %% [markdown]
-# No weight shows fewer impossible codes by our rule. That is not proof that
-# none has fewer: three settings have a lower mean, and 0.1 misses its star
-# narrowly. The star of 0.3/0.2 at impossible codes hangs on as little, so do
-# not build on it. What these weights do cost is clear in the loss when
-# repairing. With 0.001, or with heads on the codes, the rule finds nothing.
+# No weight shows fewer impossible codes by our rule. That does not prove
+# that none has fewer: three settings have a lower mean, and 0.1 misses its
+# star as narrowly as 0.3/0.2 gets one. The cost is clearer: with 0.3/0.2 and
+# more, the loss when repairing rises. With 0.001, or with heads on the codes,
+# the rule finds nothing.
 #
 # Why do the heads not help? Probably because they ask for what the prompts
-# bring to every state anyway. With weight 3 the loss when repairing (2.57) comes close to
-# the loss from age and sex alone (2.64): the record in the encoder hardly
-# helps any more. But these are small models, trained for 800 steps; a longer
-# training may make up for some of it.
+# bring to every state anyway. But these are small models, trained for 800
+# steps, and a longer training may make up for some of it.
 #
 # ## Could you have known?
 #
 # You found the leak because you had the model and could lie to it. Now
 # suppose that a paper reports a head that is right at 98% of all tokens,
-# and that you have its patients but no model. Can you tell whether codes
-# alone could explain this number?
+# and that you have its patients but not its model. Could codes alone explain
+# this number?
 #
 # ### 13.6 A ceiling for honest heads
 #
@@ -915,9 +834,8 @@ for weights in ((0.1, 0.1), (0.3, 0.2)):
 # `patients` is a list of pairs (sex, codes): `"F"` or `"M"`, and a list of
 # the patient's codes in their order, which may be empty. A head is asked
 # for the sex before the first code, and again after each code. It knows
-# the codes that it has read so far, in their order, and nothing else. It
-# has no dice: whenever it has read the same codes, it gives the same
-# answer.
+# only the codes that it has read so far, in their order, and whenever it
+# has read the same codes, it gives the same answer.
 #
 # Return the highest share of right answers that any such head can reach
 # on these patients, from 0.0 to 1.0.
@@ -934,8 +852,7 @@ def ceiling(patients: list[tuple[str, list[str]]]) -> float:
 check("13.6", ceiling)
 
 # %% [markdown]
-# Now ask both heads exactly where the ceiling is asked, before the first
-# code and after each code, and compare. Is the ceiling high enough to
+# Now ask both heads exactly where the ceiling is asked. Is it high enough to
 # explain the head on the states?
 
 # %% tags=["hide-input", "nbval-ignore-output"]
@@ -961,33 +878,34 @@ if solved and not real:
     _, leaking = judged(sex_logits(model), sexes, where)
     assert claimed < ceiling(read) < leaking
 
+
 # %% [markdown]
-# It is not high enough, and it is even generous: its head knows the sexes of
-# these very patients by heart, and most long records occur once. The head
-# on the states is right more often than that. So it has read something
-# else, and you could have known without a single lie. The head on the codes
-# stays far below the ceiling.
+# It is not high enough, and it is even generous: such a head would know the
+# sexes of these very patients by heart, and most long records occur once.
+# The head on the states is right more often than that. So it has read
+# something else, and you could have known without a single lie.
+#
+# So, does the model know who it is writing about? It knows what it was told,
+# and repeats that to any head that asks. Whether the codes that it writes fit
+# a woman of 30 is another question. No head answers it: count the impossible
+# codes in what the model writes.
 
 # %% [markdown]
 # ## Recap
 #
 # - **A head reads the prompt** if its answer changes with the prompt while
-#   the codes stay, and stays while the codes change. A head on the
-#   decoder's states does.
-# - **The last real token** of a row with n real tokens stands at n - 1. In
-#   the last column only the longest rows have it.
+#   the codes stay, as it does on the decoder's states.
+# - **The last real token** of a row with n real tokens stands at n - 1, not
+#   in the last column.
 # - **A loss at each token** starts after the prompts, skips labels of
-#   -100, and repeats the patient's class along the row. It is a sum and a
-#   count.
+#   -100, and repeats the patient's class along the row.
 # - **A head that cannot see the prompt** is built from token embeddings
-#   alone. It is sure where a code has a sex, and here little better than a
-#   coin elsewhere, although the codes there do say something.
+#   alone. It is sure where a code has a sex, and little better than a coin
+#   elsewhere.
 # - **What a weight changes** has to stand out from the spread over seeds. In
-#   this sweep no weight shows fewer impossible codes by the rule, and large
-#   ones cost the language model much.
+#   this sweep no weight shows fewer impossible codes.
 # - **The highest accuracy** that codes allow follows from the records: the
-#   same codes get the same answer. A head that is better has read
-#   something else.
+#   same codes get the same answer.
 #
 # ## Test yourself
 #
@@ -1005,9 +923,9 @@ if solved and not real:
 #    head? What would you compare it with?
 #
 # <details><summary>Answer</summary>
-# With what the codes can say: nothing before the first of them, and less
-# where no code belongs to one sex. Compare it there with another reader of
-# the same codes, such as a linear model.
+# That depends on what the codes can say: nothing before the first of them,
+# and less where no code belongs to one sex. Compare it there with another
+# reader of the same codes, such as a linear model.
 # </details>
 #
 # 3. A paper reports that weight 0.1 makes 4.0% of codes impossible and
@@ -1015,8 +933,7 @@ if solved and not real:
 #
 # <details><summary>Answer</summary>
 # Several seeds of both. Without them you cannot tell the weight from the
-# seed. Ask also for the rules that make a code impossible, so that you can
-# check them.
+# seed. Ask also which rules make a code impossible.
 # </details>
 #
 # ## What comes next
@@ -1044,6 +961,73 @@ if solved and not real:
 # 90, upper end excluded, and scores padding in the losses of its heads,
 # though not in that of the language model. The third has brackets with
 # other bounds, those called "others" in the drawing.
+#
+# **One answer per record, or one at each token?** Train both of the first
+# two heads, `SequenceAge` and `TokenAge`, on the mean of the embeddings, and
+# ask for years at the end of each record. The brackets answer with their
+# mean ages, weighted by probability.
+
+# %% tags=["hide-input"]
+# set-up: a reader of codes with either head
+class CodeReader(nn.Module):
+    def __init__(self, kind, d_model=64):
+        super().__init__()
+        self.embed = nn.Embedding(len(tokenizer), d_model)
+        self.head = kind(d_model, d_hidden=32)
+
+    def answers(self, ids, real):
+        states = codes_read(self.embed(ids))  # (batch, length, d_model)
+        return self.head(states, real)
+
+    def forward(self, decoder_input_ids, labels, x_num, **rest):
+        real = labels != -100
+        answers = self.answers(decoder_input_ids, real)
+        loss = self.head.loss(answers, real, x_num[:, 0])
+        term = LossTerm("age", *loss, per=self.head.per)
+        return SimpleNamespace(terms=(term,))
+
+
+groups = age_bracket(of_learned)
+means = torch.tensor(  # 50 for a bracket without patients
+    [of_learned[groups == k].mean().nan_to_num(50.0) for k in range(6)]
+)
+largest = means[groups.bincount().argmax()].item()
+guesses = {
+    "always the mean age": torch.full_like(years, mean),
+    "the largest bracket": torch.full_like(years, largest),
+}
+
+# %% tags=["hide-input", "nbval-ignore-output"]
+# train both
+for kind in (SequenceAge, TokenAge):
+    torch.manual_seed(SEED)
+    reader = CodeReader(kind)
+    data = dataset(learned_from, p_empty=0.5)
+    train(reader, data, steps=200, lr=1e-2, seed=SEED)
+    with torch.no_grad():
+        answers = reader.eval().answers(ids, scored)
+    if kind is TokenAge:
+        last = last_real(answers, scored)  # (batch, 6)
+        guesses[kind.__name__] = last.softmax(-1) @ means
+    else:
+        guesses[kind.__name__] = 90 * answers  # (batch,)
+
+# %% tags=["claim:27", "nbval-ignore-output"]
+errors = {}
+for name, guess in guesses.items():
+    errors[name] = (guess - years).abs().mean().item()
+    right = (age_bracket(guess) == age_bracket(years)).float().mean()
+    print(f"{name:20} off by {errors[name]:4.1f} years", end="")
+    print(f", right bracket {right:.0%}")
+one, other = errors["SequenceAge"], errors["TokenAge"]
+baseline = errors["always the mean age"]
+assert real or (max(one, other) < 11 and baseline > 20)
+assert real or abs(one - other) < 3
+
+# %% [markdown]
+# Both read the age off the codes to within about nine years, and name the
+# right bracket far more often than an answer that reads nothing. Which of
+# them is better, one training each cannot say.
 #
 # **Weights.** The tutorial tells of versions. In the first, with weights
 # 0.3 (age) and 0.2 (sex), 99% of the records were medically valid, and
