@@ -30,11 +30,14 @@ python3 -m course COMMAND, from the clone's root:
   checkpoint  train a model that the lessons load, anew
   release     make a folder and a zip file of lessons for students
   grade       grade a folder of students' notebooks
+  report      make the table and pages of a graded class again, or a table of a term
+  wheelhouse  put all packages into a folder, for a class without a network
 
 The first use makes .venv in the clone: minutes, about 3 GB, and the network. Nothing is installed
 outside the clone. On Linux it brings no CUDA libraries where there is no NVIDIA GPU; with --cuda
-after the command it does. `python3 -m course COMMAND --help` tells more of all but progress and
-doctor."""
+after the command it does. With --wheelhouse FOLDER after the command, or such a folder beside the
+clone, nothing comes from the network. `python3 -m course COMMAND --help` tells more of all but
+progress and doctor."""
 
 
 def main(arguments: list[str]) -> int:
@@ -72,10 +75,30 @@ def _run(arguments: list[str]) -> int:
     if name == "test" and rest[:1] in (["-h"], ["--help"]):
         say(_help())
         return 0
-    if "--cuda" in rest:
+    rest, folder = _without_wheelhouse(rest)
+    if "--cuda" in rest or folder is not None:
+        cuda = "--cuda" in rest
         rest = [argument for argument in rest if argument != "--cuda"]
-        ensure(ROOT, cuda=True)
+        ensure(ROOT, cuda=cuda, wheelhouse=folder)
     return COMMANDS[name](ROOT, rest)
+
+
+def _without_wheelhouse(arguments: list[str]) -> tuple[list[str], str | None]:
+    """Return the arguments without `--wheelhouse FOLDER`, and the folder, or None."""
+    for place, argument in enumerate(arguments):
+        name, equals, folder = argument.partition("=")
+        if name != "--wheelhouse":
+            continue
+        used = 1 if equals else 2
+        folder = folder or "".join(arguments[place + 1 : place + used])
+        if not folder or folder.startswith("-"):
+            raise CommandError(
+                "--wheelhouse needs the folder of the wheelhouse.",
+                "Give it: python3 -m course lab --wheelhouse FOLDER",
+                exit_code=2,
+            )
+        return arguments[:place] + arguments[place + used :], folder
+    return arguments, None
 
 
 def _help() -> str:
@@ -151,6 +174,8 @@ MODULES = {
     "checkpoint": "checkpoint",
     "release": "release",
     "grade": "grading.command",
+    "report": "grading.report",
+    "wheelhouse": "wheelhouse_maker",
 }
 
 COMMANDS: dict[str, Callable[[Path, list[str]], int]] = {

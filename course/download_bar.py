@@ -67,6 +67,10 @@ class DownloadBar:
         """The bytes that are here."""
         return sum(self._had.values())
 
+    def nothing_to_fetch(self) -> None:
+        """Show from the beginning how many packages are in place: all of them are here."""
+        self._all_here = True
+
     def read(self, text: str) -> bool:
         """Take in one line, or one frame of uv's own bars.
 
@@ -79,10 +83,10 @@ class DownloadBar:
             return True
         if match := PIP_PROGRESS.match(text):
             if self._pips:
-                self._set(self._pips, float(match[1]), float(match[2]))
+                self.update(self._pips, float(match[1]), float(match[2]))
             return True
         if match := UV_BEGINS.search(text):
-            self._set(match[1], 0.0, _bytes(match[2], match[3]))
+            self.update(match[1], 0.0, _bytes(match[2], match[3]))
         elif match := UV_ENDS.match(text):
             self._finish(match[1])
         elif match := PIP_BEGINS.match(text):
@@ -100,9 +104,10 @@ class DownloadBar:
         for name in self._sizes.keys() - shown:  # uv takes a finished bar away
             self._finish(name)
         for name, here, here_unit, size, size_unit in bars:
-            self._set(name, _bytes(here, here_unit), _bytes(size, size_unit))
+            self.update(name, _bytes(here, here_unit), _bytes(size, size_unit))
 
-    def _set(self, name: str, here: float, size: float) -> None:
+    def update(self, name: str, here: float, size: float) -> None:
+        """Take in how many bytes of a package are here, and how many it has."""
         self._had[name], self._sizes[name] = here, size
         self._at = name
 

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,7 +17,7 @@ from course.console import duration, run_visibly, say
 from course.download_bar import DownloadBar
 from course.download_plan import Plan, has_nvidia_gpu, installed_packages, make_plan
 from course.install_failures import explain, no_venv_module
-from course.installers import find_uv, installer_environment
+from course.installers import find_uv, installer_environment, uv_outside
 from course.logged_run import run_logged
 from course.preconditions import alone, check_folder, check_space
 from course.pythons import base_python, this_python
@@ -30,6 +30,15 @@ from course.venv_stamp import (
     work_needed,
     write_json,
     write_stamp,
+)
+from course.wheelhouse import (
+    Wheelhouse,
+    check_wheels,
+    find_wheelhouse,
+    offline_environment,
+    this_target,
+    unpack_uv,
+    wanted_packages,
 )
 
 LAB_SETTINGS = {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false"}}
@@ -49,13 +58,15 @@ def log_file(root: Path) -> Path:
     return root / "build" / "install.log"
 
 
-def ensure(root: Path, *, cuda: bool = False) -> Path:
+def ensure(root: Path, *, cuda: bool = False, wheelhouse: str | None = None) -> Path:
     """Make or mend `.venv` where needed, saying each step, and return its Python.
 
     Args:
         root: the clone.
         cuda: True for PyTorch with CUDA libraries, whether or not this machine has a GPU. An
             environment that has them keeps them.
+        wheelhouse: the folder that the packages come from, with no network; None for the one that
+            is found by itself, if there is one.
 
     Raises:
         CommandError: if something is missing on this machine, or the installation fails.
@@ -67,7 +78,8 @@ def ensure(root: Path, *, cuda: bool = False) -> Path:
         work = work_needed(root, cuda=cuda)
         if work is not None:
             try:
-                _make(root, work, cuda=cuda or has_cuda(root))
+                house = find_wheelhouse(root, wheelhouse)
+                _make(root, work, cuda=cuda or has_cuda(root), house=house)
             except KeyboardInterrupt:
                 raise CommandError(
                     "Stopped before .venv was ready.",
@@ -79,8 +91,12 @@ def ensure(root: Path, *, cuda: bool = False) -> Path:
     return venv_python(root)
 
 
-def _make(root: Path, work: Work, *, cuda: bool) -> None:
-    uv = shutil.which("uv")
+def _make(root: Path, work: Work, *, cuda: bool, house: Wheelhouse | None) -> None:
+    if house is not None:
+        _check_wheelhouse(root, house, cuda=cuda)
+    uv = uv_outside(root)
+    if house is not None and uv is None:
+        uv = str(unpack_uv(house, house.targets[this_target()], root / "build" / "uv"))
     # An environment that uv made has no pip.
     anew = work.anew or (uv is None and not _has_pip(venv_python(root)))
     if uv is None and anew and not (find_spec("venv") and find_spec("ensurepip")):
@@ -97,11 +113,15 @@ def _make(root: Path, work: Work, *, cuda: bool) -> None:
         check_space(root)
         with _step(f"1/3 a Python {this_python()} of its own"):
             if uv:
-                _run(root, [uv, "venv", "--python", base_python(), venv_folder(root)])
+                place = venv_folder(root)
+                _run(root, [uv, "venv", "--python", base_python(), place], house=house)
             else:
                 _run(root, [base_python(), "-m", "venv", venv_folder(root)])
     with _step("2/3 the packages, in the versions of constraints.txt (minutes, the first time)"):
-        _install(root, uv, cuda=cuda)
+        if house is not None and uv is not None:
+            _install_from(house, root, uv)
+        else:
+            _install(root, uv, cuda=cuda)
     with _step("3/3 JupyterLab's settings: no news from the network"):
         write_json(venv_folder(root) / "share/jupyter/lab/settings/overrides.json", LAB_SETTINGS)
     write_stamp(root, cuda=cuda)
@@ -141,6 +161,38 @@ def _install(root: Path, uv: str | None, *, cuda: bool) -> None:
     shown = "raw" if _pip_tells_progress(python) else "off"
     install = [python, "-m", "pip", "install", "--progress-bar", shown]
     _run(root, [*install, *WANTED], bar=bar)
+
+
+def _check_wheelhouse(root: Path, house: Wheelhouse, *, cuda: bool) -> None:
+    """Say which wheelhouse is used, and compare its wheels with their checksums."""
+    target = this_target()
+    names = house.targets[target]
+    size = house.size(target) / 1e6
+    say(
+        f"The packages come from the wheelhouse {house.folder}, {size:.0f} MB: nothing is fetched."
+    )
+    if cuda and not any(name.startswith("nvidia_") for name in names):
+        raise CommandError(
+            "This wheelhouse has no CUDA libraries, and --cuda asks for them.",
+            "Leave --cuda out, or move the wheelhouse away, to fetch them from the network.",
+        )
+    check_wheels(house, names)
+    if house.made_from != wanted_packages(root):
+        say("It was made for another version of the course, so a package may be missing.")
+
+
+def _install_from(house: Wheelhouse, root: Path, uv: str) -> None:
+    """Install the packages from a wheelhouse and from nowhere else."""
+    python = venv_python(root)
+    before = len(installed_packages(python))
+    bar = DownloadBar(
+        0,
+        packages=len(house.targets[this_target()]),
+        placed=lambda: len(installed_packages(python)) - before,
+    )
+    bar.nothing_to_fetch()
+    command: list[str | Path] = [uv, "pip", "install", "--python", python, *WANTED]
+    _run(root, command, bar=bar, on_terminal=True, house=house)
 
 
 def announcement(plan: Plan | None, *, cuda: bool) -> list[str]:
@@ -187,17 +239,21 @@ def _run(
     *,
     bar: DownloadBar | None = None,
     on_terminal: bool = False,
+    house: Wheelhouse | None = None,
 ) -> None:
+    env: Mapping[str, str] = (
+        installer_environment() if house is None else offline_environment(house)
+    )
     code, output = run_logged(
         command,
         log=log_file(root),
-        env=installer_environment(),
+        env=env,
         cwd=root,
         bar=bar,
         on_terminal=on_terminal,
     )
     if code != 0:
-        raise _failure(root, output)
+        raise _failure(root, output, house)
 
 
 def _try(root: Path, command: Sequence[str | Path]) -> None:
@@ -205,10 +261,11 @@ def _try(root: Path, command: Sequence[str | Path]) -> None:
     run_logged(command, log=log_file(root), env=installer_environment(), cwd=root)
 
 
-def _failure(root: Path, output: str) -> CommandError:
+def _failure(root: Path, output: str, house: Wheelhouse | None = None) -> CommandError:
     log = log_file(root).relative_to(root)
     free = shutil.disk_usage(root).free
-    return explain(output, log=log, free_bytes=free, python=this_python())
+    wheelhouse = house.folder if house is not None else None
+    return explain(output, log=log, free_bytes=free, python=this_python(), wheelhouse=wheelhouse)
 
 
 def _delete(folder: Path) -> None:

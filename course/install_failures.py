@@ -29,9 +29,20 @@ NO_NETWORK = re.compile(
     re.IGNORECASE,
 )
 NO_BUILD = re.compile(r"No matching distribution found for (\S+)|No solution found when resolving")
+LONG_PATH = re.compile(
+    r"Long Path support|filename or extension is too long|os error 206|WinError 206|"
+    r"file name too long|errno 36",
+    re.IGNORECASE,
+)
+NOT_IN_WHEELHOUSE = re.compile(
+    r"Because (?:there is no version of |only )?([\w.-]+?(?:==[\w.+]+)?)"
+    r"(?: was not found| is available| and |,|$| has no wheels)"
+)
 
 
-def explain(output: str, *, log: Path, free_bytes: int, python: str) -> CommandError:
+def explain(
+    output: str, *, log: Path, free_bytes: int, python: str, wheelhouse: Path | None = None
+) -> CommandError:
     """Return the problem behind a failed installation.
 
     Args:
@@ -39,6 +50,7 @@ def explain(output: str, *, log: Path, free_bytes: int, python: str) -> CommandE
         log: where all of it is kept.
         free_bytes: the disk space that is left now.
         python: the version of the environment's Python, "3.11".
+        wheelhouse: the folder that the packages come from, or None for the network.
     """
     record = _record(output, log)
     if NO_SPACE.search(output) or free_bytes < FULL_DISK_BYTES:
@@ -46,8 +58,22 @@ def explain(output: str, *, log: Path, free_bytes: int, python: str) -> CommandE
             f"The disk became full during the installation.\n{record}",
             "Free about 3 GB (more for PyTorch with CUDA), then start again.",
         )
+    if LONG_PATH.search(output):
+        return CommandError(
+            f"A path in .venv is longer than this system allows.\n{record}",
+            "Move the clone to a folder with a short path, such as C:\\course, or allow long "
+            "paths in Windows. Then start again.",
+        )
     if NO_VENV_MODULE.search(output):
         return no_venv_module(python, record)
+    if wheelhouse is not None and NO_BUILD.search(output):
+        # uv breaks its lines anywhere, and draws a frame of signs before them.
+        told = NOT_IN_WHEELHOUSE.search(" ".join(re.sub(r"[×╰─▶│|]", " ", output).split()))
+        return CommandError(
+            f"The wheelhouse lacks {told[1] if told else 'a package'}: {wheelhouse}\n{record}",
+            "Make it again where there is a network, from this version of the course: "
+            f"python3 -m course wheelhouse --out {wheelhouse.name}",
+        )
     if BAD_CERTIFICATE.search(output):
         return CommandError(
             f"The package index showed a certificate that this machine does not trust.\n{record}",
@@ -79,7 +105,7 @@ def _record(output: str, log: Path) -> str:
     """Return the line that names the cause, the last lines, and where the log is."""
     lines = output.rstrip().splitlines()
     shown = lines[-TAIL_LINES:]
-    causes = (NO_SPACE, NO_VENV_MODULE, BAD_CERTIFICATE, NO_NETWORK)
+    causes = (NO_SPACE, LONG_PATH, NO_VENV_MODULE, BAD_CERTIFICATE, NO_NETWORK)
     telling = [line for line in lines if any(cause.search(line) for cause in causes)]
     if telling and telling[-1] not in shown:
         shown = [telling[-1], "...", *shown]

@@ -19,6 +19,13 @@ FROM_PIP = {
 """What pip's users set, by uv's name for it. Uv itself does not read pip's settings."""
 
 
+def uv_outside(root: Path) -> str | None:
+    """Return the uv on the PATH that is not in `.venv`, or None: that one may be deleted."""
+    inside = venv_python(root).parent.resolve()
+    folders = [folder for folder in os.get_exec_path() if Path(folder).resolve() != inside]
+    return shutil.which("uv", path=os.pathsep.join(folders))
+
+
 def find_uv(root: Path) -> list[str] | None:
     """Return the command that starts uv: the one on the PATH, else the one in `.venv`, if any."""
     on_path = shutil.which("uv")

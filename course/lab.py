@@ -121,7 +121,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="python3 -m course lab",
         description="Make .venv where needed, and open JupyterLab at a lesson.",
         epilog="JupyterLab's panels stay as you leave them. To have them as they were at first, "
-        "stop JupyterLab and delete build/lab.",
+        "stop JupyterLab and delete build/lab. With --wheelhouse FOLDER the packages come "
+        "from there and not from the network; with --cuda PyTorch brings its CUDA libraries.",
     )
     parser.add_argument("--lesson", metavar="NN", help="the lesson to open (default: the first)")
     parser.add_argument(

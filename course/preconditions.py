@@ -53,7 +53,8 @@ def check_space(root: Path) -> None:
 @contextmanager
 def alone(root: Path) -> Iterator[None]:
     """Hold the installation's lock; the system frees it when the process ends, however it ends."""
-    with (root / "build" / "install.lock").open("w", encoding="utf-8") as file:
+    # Opened to append, because Windows may refuse to empty a file that another process has locked.
+    with (root / "build" / "install.lock").open("a", encoding="utf-8") as file:
         try:
             _lock(file.fileno())
         except OSError:

@@ -59,7 +59,9 @@ def _candidates(version: str) -> Iterator[str]:
         yield str(folder / "bin" / "python")
     launcher = shutil.which("py") if os.name == "nt" else None
     if launcher:
-        question = [launcher, f"-{version}", "-c", "import sys; print(sys.executable)"]
+        # In UTF-8, because the path may hold a user's name.
+        program = "import sys; print(sys.executable)"
+        question = [launcher, f"-{version}", "-X", "utf8", "-c", program]
         answer = subprocess.run(question, capture_output=True, encoding="utf-8", check=False)
         if answer.returncode == 0:
             yield answer.stdout.strip()

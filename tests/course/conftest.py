@@ -51,6 +51,8 @@ exit 0
 class Clone:
     """A folder with the course's commands, and the calls that the stand-ins received."""
 
+    uv_program = FAKE_UV
+
     def __init__(self, root: Path, outside: Path) -> None:
         self.root = root
         self.outside = outside

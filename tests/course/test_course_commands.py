@@ -23,6 +23,7 @@ COMMANDS = (
     "checkpoint",
     "release",
     "grade",
+    "wheelhouse",
 )
 
 

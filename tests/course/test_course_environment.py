@@ -146,7 +146,7 @@ def test_without_uv_the_environment_is_made_with_venv_and_pip(clone, monkeypatch
             python.symlink_to(sys.executable)
         return 0, ""
 
-    monkeypatch.setattr(environment.shutil, "which", lambda name: None)
+    monkeypatch.setattr(environment, "uv_outside", lambda root: None)
     monkeypatch.setattr(environment, "run_logged", installer)
     environment.ensure(clone.root)
     make, helpers, install = commands
@@ -162,7 +162,7 @@ def test_without_uv_the_environment_is_made_with_venv_and_pip(clone, monkeypatch
 @pytest.mark.parametrize("missing", ["venv", "ensurepip"])
 def test_a_python_without_its_venv_modules_is_named(clone, monkeypatch, missing):
     there = {"venv": True, "ensurepip": True, missing: None}
-    monkeypatch.setattr(environment.shutil, "which", lambda name: None)
+    monkeypatch.setattr(environment, "uv_outside", lambda root: None)
     monkeypatch.setattr(environment, "find_spec", there.get)
     with pytest.raises(CommandError, match="venv or ensurepip module is missing") as raised:
         environment.ensure(clone.root)
@@ -211,9 +211,22 @@ def test_an_environment_of_uv_is_made_anew_when_uv_is_gone(clone, monkeypatch, c
     assert work_needed(clone.root) == Work(
         "pyproject.toml or constraints.txt has changed", anew=False
     )
-    monkeypatch.setattr(environment.shutil, "which", lambda name: None)
+    monkeypatch.setattr(environment, "uv_outside", lambda root: None)
     monkeypatch.setattr(environment, "_has_pip", lambda python: False)
     monkeypatch.setattr(environment, "run_logged", lambda *a, **k: (1, "stopped here"))
     with pytest.raises(CommandError, match="stopped here"):
         environment.ensure(clone.root)
     assert "Making .venv with venv and pip" in capsys.readouterr().out
+
+
+def test_a_uv_in_the_environment_that_is_deleted_does_not_make_the_next_one(clone):
+    """An activated `.venv` has its own uv in front on the PATH."""
+    clone.with_uv().course("lab", "--prepare-only")
+    inside = clone.root / ".venv/bin/uv"
+    inside.write_text("#!/bin/sh\nexit 9\n", encoding="utf-8")
+    inside.chmod(0o755)
+    (clone.root / ".venv/course-stamp.json").unlink()
+    path = f"{inside.parent}:{clone.programs}:/usr/bin:/bin"
+    again = clone.course("lab", "--prepare-only", PATH=path)
+    assert again.returncode == 0, again.stderr
+    assert "Making .venv with uv" in again.stdout
