@@ -9,10 +9,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from course.grading.notebooks import Cell, read_cells
-from course.grading.statements import Statement, is_stub, needed_for, unknown_names
+from course.grading.statements import (
+    Statement,
+    imported_by,
+    is_stub,
+    needed_for,
+    unknown_names,
+    without_magics,
+)
 
 WAYS = {"tag": "its tag", "name": "the function's name", "id": 'the id in check("...")'}
 
@@ -87,6 +94,9 @@ def find_answer(exercise: str, lesson: PristineLesson, cells: Sequence[Cell]) ->
         "name": [_named(exercise, name, c) for c in cells],
         "id": [_in_check(exercise, c, cells) for c in cells],
     }
+    others = {other for one, (_, other) in lesson.exercises.items() if one != exercise}
+    # An id that was changed by mistake makes no other exercise's answer this one's.
+    ways["id"] = [one for one in ways["id"] if one and one.target not in others]
     found = [_noted_empty(one, pristine) for way in ways.values() for one in way if one]
     if not found:
         return None
@@ -102,6 +112,9 @@ def find_answer(exercise: str, lesson: PristineLesson, cells: Sequence[Cell]) ->
             f"No cell with the tag exercise:{exercise} has an answer; {chosen.cell.place} was "
             f"found by {WAYS[chosen.way]}."
         )
+    if chosen.cell.is_text and not chosen.is_empty:
+        flags.append("not_code")
+        notes.append(f"{_capital(chosen.cell.place)} is no code cell. It was read as one.")
     if chosen.problem:
         flags.append("unreadable")
         notes.append(f"{_capital(chosen.cell.place)} is no Python, {chosen.problem}.")
@@ -199,6 +212,7 @@ class Program:
         source: the student's part of it.
         notes: what was taken along, in sentences.
         flags: names for it.
+        modules: of the student's own modules that it imports, by name, the source.
     """
 
     statements: tuple[Statement, ...]
@@ -206,6 +220,7 @@ class Program:
     source: str
     notes: tuple[str, ...]
     flags: tuple[str, ...]
+    modules: Mapping[str, str] = field(default_factory=dict)
 
 
 def spliced(
@@ -260,7 +275,45 @@ def spliced(
         from_below = needed_for(unknown, below)
         program = [*before, *above, *from_below, *found.cell.statements]
     needed = needed_for(used, program)
-    return Program(tuple(needed), found.target, *_about(found, needed, before, from_below))
+    source, notes, flags = _about(found, needed, before, from_below)
+    modules = modules_beside(found.cell.file, cells, needed)
+    if modules:
+        notes += (f"It imports what was handed in beside it: {', '.join(modules)}.",)
+    return Program(tuple(needed), found.target, source, notes, flags, modules)
+
+
+def modules_beside(
+    file: str, cells: Sequence[Cell], needed: Sequence[Statement]
+) -> dict[str, str]:
+    """Return the student's scripts that statements import, as modules, from beside a notebook.
+
+    Args:
+        file: the notebook's path below the folder of submissions.
+        cells: of all files of the student.
+        needed: the statements.
+
+    Returns:
+        The source by the module's name, "helpers" or "tools.helpers"; that of one that imports
+        another, with the other.
+    """
+    texts: dict[str, list[str]] = {}
+    for cell in cells:
+        path = PurePosixPath(cell.file)
+        if path.suffix.lower() == ".py" and path.is_relative_to(PurePosixPath(file).parent):
+            parts = path.relative_to(PurePosixPath(file).parent).with_suffix("").parts
+            parts = parts[:-1] if parts[-1] == "__init__" else parts
+            if parts and all(part.isidentifier() for part in parts):
+                texts.setdefault(".".join(parts), []).append(without_magics(cell.source))
+    sources = {name: "\n\n".join(cells) for name, cells in texts.items()}
+    wanted = [name for one in needed if one.is_import for name in imported_by(one.text)]
+    found: dict[str, str] = {}
+    while wanted:
+        root = wanted.pop().partition(".")[0]
+        for name, source in sources.items():
+            if name.partition(".")[0] == root and name not in found:
+                found[name] = source
+                wanted += imported_by(source)
+    return found
 
 
 def _about(

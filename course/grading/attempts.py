@@ -14,9 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from course.grading.results import ExerciseResult, StudentResult
+from pydantic import TypeAdapter
+
+from course.grading.results import ExerciseResult, StudentResult, write_whole
+from ehr_course.errors import InputError
 
 PROGRESS = "progress.json"
+ATTEMPTS = "attempts.json"
 _MOST_BYTES = 1 << 20
 _MOST_TIMES = 100_000
 
@@ -112,6 +116,30 @@ def checks_handed_in(
                 own = found.setdefault(result.key, {})
                 own[exercise] = max(times, own.get(exercise, 0))
     return found
+
+
+def write_checks(folder: Path, checks: Mapping[str, Mapping[str, int]]) -> None:
+    """Keep in a folder of grades what the progress files said."""
+    if checks:
+        write_whole(folder / ATTEMPTS, json.dumps(checks, indent=1) + "\n")
+    else:
+        (folder / ATTEMPTS).unlink(missing_ok=True)
+
+
+def read_checks(folder: Path) -> dict[str, dict[str, int]]:
+    """Read what `write_checks` kept; nothing where there is no file.
+
+    Raises:
+        InputError: if the file is none of that form.
+    """
+    file = folder / ATTEMPTS
+    if not file.exists():
+        return {}
+    try:
+        return TypeAdapter(dict[str, dict[str, int]]).validate_json(file.read_bytes())
+    except (OSError, ValueError):
+        problem = "it is not what this version writes"
+        raise InputError(file, "", problem, "Delete it; it says what was checked.") from None
 
 
 def _progress_files(submissions: Path, result: StudentResult) -> Iterator[Path]:

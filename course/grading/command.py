@@ -10,7 +10,9 @@ from pathlib import Path
 
 from course.console import duration, say
 from course.grading import results
-from course.grading.pages import CLASS_PAGE, write_pages
+from course.grading.attempts import checks_handed_in, write_checks
+from course.grading.pages import CLASS_PAGE
+from course.grading.report import report
 from course.grading.results import FLAGS, RunAbout, StudentResult
 from course.grading.run import Graded, Wishes, grade
 from course.grading.sandbox.confine import Limits
@@ -52,7 +54,8 @@ def main(arguments: list[str]) -> int:
     )
     began = time.monotonic()
     graded = grade(wishes, _tell)
-    write_pages(options.out, graded.results, graded.about, options.submissions)
+    write_checks(options.out, checks_handed_in(options.submissions, graded.results))
+    report(options.out)
     say(summary(graded, options.out, time.monotonic() - began))
     return 1 if any("not_graded" in one.flags for one in graded.results) else 0
 
@@ -70,6 +73,7 @@ def summary(graded: Graded, out: Path, seconds: float) -> str:
     lines.append(f"The table: {out / results.GRADES}")
     lines.append(f"The class: {out / CLASS_PAGE}, which leads to a page for each student")
     lines.append(f"Every diagnosis: {out / results.STUDENTS}, a {results.RESULT} for each student")
+    lines.append(f"Other points, excuses, a table of the term: python3 -m course report {out}")
     flagged = [one for one in graded.results if set(_worth_a_look(one))]
     if flagged:
         lines.append("Look at these:")
@@ -106,6 +110,7 @@ def _parser() -> argparse.ArgumentParser:
         "this clone and runs in a process that cannot reach your files.",
         epilog="Each sub-folder is a student; a file beside them belongs to the student that its "
         "name tells. Exit code 0 says that everybody was graded, whatever the grades. "
+        "For other points and excuses afterwards: python3 -m course report. "
         "For Gradescope: python3 -m course grade --autograder OUT.zip 07 08",
     )
     parser.add_argument(

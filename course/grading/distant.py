@@ -253,6 +253,7 @@ class Elsewhere(DistantAnswer):
             "do": "load",
             "modules": self._modules,
             "statements": statements,
+            "own_modules": dict(self._program.modules),
             "target": self._program.target,
         }
         self._line, self.held = self._nursery.start(self._limits)

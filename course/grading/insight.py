@@ -171,6 +171,10 @@ def insight(
         exercise: [(s, one) for s in students for one in s.exercises if one.id == exercise]
         for exercise in about.points
     }
+    by_exercise = {
+        exercise: [(s, one) for s, one in found if _counts(one)]
+        for exercise, found in by_exercise.items()
+    }
     by_exercise = {exercise: found for exercise, found in by_exercise.items() if found}
     answers = {
         exercise: {s.key: one.source for s, one in found if _is_readable(one)}
@@ -241,6 +245,11 @@ def pristine(lesson: str) -> PristineLesson:
 
 def _stars() -> dict[str, int]:
     return {one.id: one.difficulty for lesson in load_syllabus() for one in lesson.exercises}
+
+
+def _counts(one: ExerciseResult) -> bool:
+    """Whoever was excused from an exercise, and did not attempt it, is none of its students."""
+    return one.outcome != Outcome.NOT_ATTEMPTED or "excused" not in one.flags
 
 
 def _is_readable(one: ExerciseResult) -> bool:

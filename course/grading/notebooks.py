@@ -6,8 +6,11 @@ Nothing of it is run. A file that is broken, too long or no notebook is said to 
 from __future__ import annotations
 
 import ast
+import codecs
+import io
 import json
 import re
+import tokenize
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -21,6 +24,8 @@ MOST_BYTES = 64 << 20
 
 ENDINGS = (".ipynb", ".py")
 _TAG = re.compile(r"exercise:([0-9]{2}\.[0-9]+)")
+_COOKIE = re.compile(r"\A((?:#[^\n]*\n)?#[^\n]*?coding[:=][ \t]*)[-\w.]+")
+_CONFLICT = re.compile(r"^(?:<{7}|>{7}) ", re.MULTILINE)
 _CHECK = re.compile(r"""check\(\s*["']([0-9]{2}\.[0-9]+)["']""")
 
 
@@ -38,6 +43,9 @@ class Cell:
         source: its text.
         tags: its tags.
         runs: its execution count, or None.
+        own: whether a student wrote it.
+        is_text: whether it is no code cell; such a one is read where its tag says that it should
+            be one.
     """
 
     file: str
@@ -46,6 +54,7 @@ class Cell:
     tags: tuple[str, ...] = ()
     runs: int | None = None
     own: bool = field(default=True, repr=False)
+    is_text: bool = False
 
     @property
     def place(self) -> str:
@@ -117,33 +126,58 @@ def read_cells(data: bytes, file: str, *, own: bool = True) -> list[Cell]:
         raise NotANotebookError(f"it has more than {MOST_BYTES >> 20} MB; clear its outputs")
     if not data.strip():
         raise NotANotebookError("it is empty")
+    is_json = file.lower().endswith(".ipynb")
+    text = _text_of(data, is_json=is_json)
+    parts = _of_json(text) if is_json else _of_script(text)
+    return [
+        Cell(file, number, source, tags, runs, own=own, is_text=kind != "code")
+        for number, kind, source, tags, runs in parts
+        if kind == "code" or any(_TAG.fullmatch(tag) for tag in tags)
+    ]
+
+
+def _text_of(data: bytes, *, is_json: bool) -> str:
+    """Decode a file. A script may say how it is written; what says nothing may be Windows-1252."""
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return data.decode("utf-16", errors="replace")  # what PowerShell writes
     try:
-        text = data.decode("utf-8-sig")
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise NotANotebookError("it is no text in UTF-8") from None
-    parts = _of_json(text) if file.lower().endswith(".ipynb") else _of_script(text)
-    return [Cell(file, number, *part, own=own) for number, part in parts]
+        if is_json:
+            raise NotANotebookError("it is no text in UTF-8") from None
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        return data.decode(encoding)
+    except (SyntaxError, ValueError, LookupError):
+        return data.decode("cp1252", errors="replace")
 
 
-def _of_script(text: str) -> list[tuple[int, tuple[str, tuple[str, ...], None]]]:
+_Part = tuple[int, str, str, tuple[str, ...], int | None]
+"""Of a cell: its number, its kind, its source, its tags, its execution count."""
+
+
+def _of_script(text: str) -> list[_Part]:
+    text = _COOKIE.sub(r"\1utf-8", text, count=1)  # it is decoded; jupytext wants no other
     try:
         cells = jupytext.reads(text, fmt="py:percent").cells
     except Exception as error:  # what jupytext raises for a bad script is not documented
         problem = f"it is no script with # %% cells ({type(error).__name__})"
         raise NotANotebookError(problem) from None
     return [
-        (number, (cell.source, _texts(cell.metadata.get("tags")), None))
+        (number, cell.cell_type, cell.source, _texts(cell.metadata.get("tags")), None)
         for number, cell in enumerate(cells, start=1)
-        if cell.cell_type == "code"
     ]
 
 
-def _of_json(text: str) -> list[tuple[int, tuple[str, tuple[str, ...], int | None]]]:
+def _of_json(text: str) -> list[_Part]:
     try:
         notebook = json.loads(text)
     except (ValueError, RecursionError) as error:
         where = f", line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
-        raise NotANotebookError(f"it is no JSON{where}: it was cut off or edited") from None
+        why = "it was cut off or edited"
+        if _CONFLICT.search(text):
+            why = "it has the marks of a merge in Git (<<<<<<<), so two versions are mixed in it"
+        raise NotANotebookError(f"it is no JSON{where}: {why}") from None
     cells = notebook.get("cells") if isinstance(notebook, dict) else None
     if cells is None and isinstance(notebook, dict):  # version 3
         sheets = notebook.get("worksheets")
@@ -152,15 +186,15 @@ def _of_json(text: str) -> list[tuple[int, tuple[str, tuple[str, ...], int | Non
         raise NotANotebookError("it is JSON, but no notebook: it has no list of cells")
     found = []
     for number, cell in enumerate(cells, start=1):
-        if cell.get("cell_type") != "code":
-            continue
         source = cell.get("source", cell.get("input", ""))
         source = "".join(_texts(source)) if isinstance(source, list) else source
         metadata = cell.get("metadata")
         tags = _texts(metadata.get("tags")) if isinstance(metadata, dict) else ()
         runs = cell.get("execution_count")
         runs = runs if type(runs) is int and 0 <= runs < 1 << 31 else None
-        found.append((number, (source if isinstance(source, str) else "", tags, runs)))
+        kind = cell.get("cell_type")
+        kind = kind if isinstance(kind, str) else ""
+        found.append((number, kind, source if isinstance(source, str) else "", tags, runs))
     return found
 
 

@@ -6,7 +6,7 @@ by the template engine, and what cannot be printed is shown as its code.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ from typing import Any
 import jinja2
 
 from course.grading.answers import WAYS
-from course.grading.attempts import checks_handed_in
 from course.grading.gradescope import write_gradescope
 from course.grading.insight import Insight, insight, pristine
 from course.grading.results import (
@@ -41,27 +40,29 @@ _MARKS = {
 
 
 def write_pages(
-    folder: Path, results: Sequence[StudentResult], about: RunAbout, submissions: Path
-) -> Path:
+    folder: Path,
+    results: Sequence[StudentResult],
+    about: RunAbout,
+    checks: Mapping[str, Mapping[str, int]] | None = None,
+) -> Insight:
     """Write the page of the class, a page and a Gradescope file for each student.
 
     Args:
         folder: the folder of grades.
         results: of all students.
         about: how they were made.
-        submissions: what was graded, where progress files may lie.
+        checks: what progress files say, as `attempts.checks_handed_in` returns it.
 
     Returns:
-        The page of the class.
+        What the page of the class shows.
     """
-    found = insight(results, about, checks_handed_in(submissions, results))
+    found = insight(results, about, checks)
     for result in results:
         place = folder / STUDENTS / result.key
         write_whole(place / STUDENT_PAGE, student_page(result, about))
         write_gradescope(place, result)
-    page = folder / CLASS_PAGE
-    write_whole(page, class_page(found))
-    return page
+    write_whole(folder / CLASS_PAGE, class_page(found))
+    return found
 
 
 def class_page(found: Insight) -> str:

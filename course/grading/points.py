@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from course.grading.results import StudentResult
 from course.syllabus import Lesson
 from ehr_course.yaml_file import YamlFile
 
@@ -42,3 +43,21 @@ def points_of(lessons: Sequence[Lesson], file: Path | None = None) -> dict[str, 
             known = ", ".join(by_stars)
             raise opened.error((exercise,), problem, f"They have {known}.")
     return {exercise: given.get(exercise, 0.0) for exercise in by_stars}
+
+
+def repointed(result: StudentResult, points: Mapping[str, float]) -> StudentResult:
+    """Return a student's result with other points for each exercise: all where it is solved."""
+    exercises = tuple(
+        one.model_copy(
+            update={
+                "out_of": points[one.id],
+                "points": points[one.id] if one.is_solved else 0.0,
+            }
+        )
+        for one in result.exercises
+    )
+    sums = {
+        "points": sum(one.points for one in exercises),
+        "out_of": sum(one.out_of for one in exercises),
+    }
+    return result.model_copy(update={"exercises": exercises} | sums)

@@ -6,6 +6,8 @@ class). A folder of grades is::
     grades/
       grades.csv                      a row a student
       run.json                        how the run was made: seeds, lessons, points, protection
+      attempts.json                   what progress files said, where any was handed in
+      decisions.yml                   the teacher's own, where there is one
       students/NAME/result.json       everything about one student
 
 Every file is written whole or not at all. Texts that come from a student (code, printed output,
@@ -19,6 +21,7 @@ import io
 import json
 import os
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -32,6 +35,9 @@ RESULT = "result.json"
 RUN = "run.json"
 GRADES = "grades.csv"
 STUDENTS = "students"
+
+
+Kind = TypeVar("Kind", bound=BaseModel)
 
 
 class _Entry(BaseModel):
@@ -112,7 +118,11 @@ FLAGS = {
     "unreadable": "the cell with the answer is no Python",
     "own_definition": "the answer uses an own definition of something that the lesson has",
     "lost_tag": "the cell's tag is gone; the answer was found in another way",
+    "not_code": "the cell with the answer is no code cell; it was read as one",
     "broken_file": "one of the student's files cannot be read",
+    "excused": "the teacher has excused the student from it",
+    "by_hand": "the teacher gave the points",
+    "share": "of the points only a share counts, as the teacher decided",
     "not_graded": "grading this student failed; nothing is said of the answers",
 }
 """Every flag, of an exercise or a student, and what it means."""
@@ -204,6 +214,7 @@ class RunAbout(_Entry):
         limits: of time and memory, by name.
         course: a fingerprint of the exercises and lessons that were graded with.
         protection: what held the students' code.
+        students: the keys of those who handed something in, in the order of the table.
     """
 
     version: int = VERSION
@@ -213,6 +224,7 @@ class RunAbout(_Entry):
     limits: dict[str, float] = Field(default_factory=dict)
     course: str = ""
     protection: Protection = Protection()
+    students: tuple[str, ...] = ()
 
 
 def key_of(student: str, taken: Iterable[str] = ()) -> str:
@@ -221,6 +233,7 @@ def key_of(student: str, taken: Iterable[str] = ()) -> str:
     >>> key_of("Åsa Öst/../x"), key_of("ann", ["ann"]), key_of("..")
     ('Åsa_Öst_.._x', 'ann-2', 'student')
     """
+    student = unicodedata.normalize("NFC", student)  # macOS takes an accent for a sign of its own
     plain = re.sub(r"[^\w.@+-]+", "_", student)[:80].strip("._") or "student"
     taken = {name.casefold() for name in taken}
     number, name = 1, plain
@@ -237,12 +250,12 @@ def result_file(folder: Path, key: str) -> Path:
 
 def write_result(folder: Path, result: StudentResult) -> None:
     """Write a student's `result.json`, whole or not at all."""
-    write_whole(result_file(folder, result.key), _as_json(result))
+    write_whole(result_file(folder, result.key), as_json(result))
 
 
 def write_run(folder: Path, about: RunAbout) -> None:
     """Write `run.json`, whole or not at all."""
-    write_whole(folder / RUN, _as_json(about))
+    write_whole(folder / RUN, as_json(about))
 
 
 def read_run(folder: Path) -> RunAbout:
@@ -275,7 +288,7 @@ def grades_table(results: Sequence[StudentResult]) -> str:
     writer.writerow(["student", *ids, "total", "out of", "flags"])
     for result in results:
         points = {one.id: _number(one.points) for one in result.exercises}
-        row = [_harmless(result.student), *(points.get(name, "") for name in ids)]
+        row = [harmless(result.student), *(points.get(name, "") for name in ids)]
         flags = "; ".join(result.all_flags)
         writer.writerow([*row, _number(result.points), _number(result.out_of), flags])
     return file.getvalue()
@@ -300,15 +313,25 @@ def write_whole(path: Path, text: str) -> None:
         unfinished.unlink(missing_ok=True)
 
 
-def _as_json(entry: BaseModel) -> str:
+def as_json(entry: BaseModel) -> str:
+    """Return an entry as JSON, in ASCII."""
     # JSON has no lone surrogates; a student's text may hold them.
     text = json.dumps(entry.model_dump(mode="python"), ensure_ascii=True, indent=1)
     return text + "\n"
 
 
+def of_json(text: str | bytes, kind: type[Kind]) -> Kind:
+    """Read what `as_json` has written.
+
+    Raises:
+        ValueError: if it is something else.
+    """
+    return kind.model_validate(json.loads(text))
+
+
 def _read(path: Path, kind: type[Kind]) -> Kind:
     try:
-        return kind.model_validate(json.loads(path.read_text(encoding="utf-8")))
+        return of_json(path.read_text(encoding="utf-8"), kind)
     except OSError as error:
         raise InputError(path, "", f"it cannot be read ({error.strerror})", _REMEDY) from None
     except (ValueError, ValidationError) as error:
@@ -316,7 +339,6 @@ def _read(path: Path, kind: type[Kind]) -> Kind:
         raise InputError(path, "", problem, _REMEDY) from None
 
 
-Kind = TypeVar("Kind", bound=BaseModel)
 _REMEDY = "Grade again, into a new folder: python3 -m course grade."
 
 
@@ -324,5 +346,6 @@ def _number(points: float) -> str:
     return f"{points:g}"
 
 
-def _harmless(text: str) -> str:
+def harmless(text: str) -> str:
+    """Return a text that no spreadsheet takes for a formula."""
     return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text

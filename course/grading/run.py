@@ -25,7 +25,7 @@ from course.grading import results
 from course.grading.answers import PristineLesson, read_lesson
 from course.grading.distant import Nursery
 from course.grading.judge import Course, Submission, fingerprints, judge
-from course.grading.points import points_of
+from course.grading.points import points_of, repointed
 from course.grading.results import ExerciseResult, Protection, RunAbout, StudentResult
 from course.grading.sandbox.confine import Limits, Walls, user_to_become
 from course.grading.submissions import find_submissions
@@ -124,7 +124,9 @@ def grade(
         ) as nursery:
             line, held = nursery.start(wishes.limits)
             line.close()
-            about = about.model_copy(update={"protection": Protection(**held)})
+            keys = tuple(one.key for one in submissions)
+            held_by = {"protection": Protection(**held), "students": keys}
+            about = about.model_copy(update=held_by)
             results.write_run(wishes.out, about)
             for exercise in about.points:
                 for seed in about.seeds:
@@ -194,6 +196,8 @@ def _about(wishes: Wishes, lessons: Sequence[Lesson]) -> RunAbout:
     earlier = None
     if wishes.resume and (wishes.out / results.RUN).is_file():
         earlier = results.read_run(wishes.out)
+    if earlier is not None and wishes.points is None and earlier.points.keys() == points.keys():
+        points = earlier.points
     first = secrets.randbelow(1_000_000) if wishes.seed is None else wishes.seed
     seeds = tuple(first + 1000 * n for n in range(wishes.seeds))
     if earlier is not None and wishes.seed is None and len(earlier.seeds) == wishes.seeds:
@@ -208,7 +212,10 @@ def _about(wishes: Wishes, lessons: Sequence[Lesson]) -> RunAbout:
 
 
 # What only shows results: a change there asks for no new grading.
-_PAGES = {"attempts.py", "autograder.py", "gradescope.py", "insight.py", "likeness.py", "pages.py"}
+_PAGES = {
+    *("attempts.py", "autograder.py", "decisions.py", "gradescope.py", "insight.py"),
+    *("likeness.py", "pages.py", "report.py"),
+}
 
 
 def _fingerprint(lessons: Sequence[Lesson]) -> str:
@@ -282,7 +289,7 @@ def _done_before(
     if not (wishes.resume and (wishes.out / results.RUN).is_file()):
         return {}
     earlier = results.read_run(wishes.out)
-    unlike = {"protection": Protection()}
+    unlike = {"protection": Protection(), "students": (), "points": {}}
     if earlier.model_copy(update=unlike) != about.model_copy(update=unlike):
         return {}
     done = {}
@@ -291,12 +298,12 @@ def _done_before(
         if not file.is_file():
             continue
         try:
-            result = StudentResult.model_validate_json(file.read_text(encoding="utf-8"))
+            result = results.of_json(file.read_text(encoding="utf-8"), StudentResult)
         except ValueError:
             continue
         same = {one.path: one.sha256 for one in result.files} == fingerprints(submission)
         if same and result.student == submission.student and "not_graded" not in result.flags:
-            done[submission.key] = result
+            done[submission.key] = repointed(result, about.points)
     return done
 
 
@@ -341,13 +348,13 @@ def _judge_into(
 ) -> None:
     if hasattr(os, "setsid"):
         os.setsid()  # Ctrl-C is for the run, which then ends this process
-    line.send_bytes(judge(submission, course, nursery).model_dump_json().encode())
+    line.send_bytes(results.as_json(judge(submission, course, nursery)).encode())
 
 
 def _received(line: Connection, submission: Submission, course: Course) -> StudentResult:
     try:
         with line:
-            return StudentResult.model_validate_json(line.recv_bytes())
+            return results.of_json(line.recv_bytes(), StudentResult)
     except (EOFError, OSError, ValueError):
         return _not_graded(submission, course, "the process that judged the answers ended")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import re
 import symtable
 import warnings
 from collections.abc import Iterable, Sequence
@@ -16,6 +17,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 _NOT_TAKEN = {"check", "hint", "progress", "display", "print"}
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_FROM_SHELL = re.compile(r"\s*(?P<names>[A-Za-z_][\w, ]*)=\s*[!%]")
 _BUILT_IN = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__"}
 
 
@@ -117,7 +120,8 @@ class Statement:
         """Its source, decorators included."""
         decorators = getattr(self.node, "decorator_list", ())
         first = min([self.node.lineno, *(one.lineno for one in decorators)])
-        lines = self.cell.splitlines()[first - 1 : self.node.end_lineno]
+        # As Python counts lines: `splitlines` would also split at signs inside a text.
+        lines = _LINE_END.split(self.cell)[first - 1 : self.node.end_lineno]
         return "\n".join(lines)
 
 
@@ -140,7 +144,7 @@ def statements_of(cell: str, place: str, *, own: bool = False) -> list[Statement
             tree = ast.parse(source)
     except SyntaxError as error:
         where = f"line {error.lineno}" if error.lineno else "somewhere"
-        raise UnreadableError(f"{where}: {error.msg}") from None
+        raise UnreadableError(f"{where}: {error.msg.rstrip('.')}") from None
     except (ValueError, RecursionError, MemoryError) as error:
         raise UnreadableError(f"{type(error).__name__}: {error}") from None
     return [Statement(node, source, place, own) for node in tree.body]
@@ -151,6 +155,8 @@ def without_magics(cell: str) -> str:
 
     >>> without_magics("%matplotlib inline\\nx = 1")
     'pass\\nx = 1'
+    >>> without_magics("files = !ls")
+    'files = None'
     """
     try:
         ast.parse(cell)
@@ -162,6 +168,9 @@ def without_magics(cell: str) -> str:
         start = line.lstrip()
         if start.startswith(("%", "!")) or (start.startswith("?") or start.rstrip().endswith("?")):
             lines.append(line[: len(line) - len(start)] + "pass")
+        elif found := _FROM_SHELL.match(line):
+            indent = line[: len(line) - len(start)]
+            lines.append(f"{indent}{found['names'].strip()} = None")
         else:
             lines.append(line)
     return "\n".join(lines)
@@ -208,6 +217,25 @@ def _is_only_shown(one: Statement) -> bool:
         return False
     function = node.value.func
     return isinstance(function, ast.Name) and function.id in _NOT_TAKEN
+
+
+def imported_by(source: str) -> list[str]:
+    """Return the modules that a program imports anywhere in it; none where it is no Python.
+
+    >>> imported_by("import a.b, c\\ndef f():\\n    from d import e\\nfrom . import g")
+    ['a.b', 'c', 'd']
+    """
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    names = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names += [one.name for one in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.append(node.module)
+    return names
 
 
 def is_stub(node: ast.AST) -> bool:

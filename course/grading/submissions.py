@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import stat
+import unicodedata
 import zipfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -28,6 +29,10 @@ MOST_FILES = 500
 
 MOST_UNPACKED = 1 << 30
 _SKIPPED = {"__MACOSX", "__pycache__", "node_modules", "site-packages"}
+_COURSE = {"ehr_course", "course"}
+_OF_THE_COURSE = {*_COURSE, "solutions", "tests", "benchmarks", "build", "setup.py", "conftest.py"}
+"""What is no answer in a whole folder of the course: the library and the worked answers."""
+
 _MOODLE = re.compile(r"^(?P<who>.+?)_(?P<number>\d+)_assign(?:submission|feedback)_[a-z]+_?.*$")
 _CANVAS = re.compile(r"^(?P<who>[^_]+?)(?:_LATE)?_(?P<number>\d+)_\d+_.+$")
 _COPY = re.compile(r"(?:[ _-]*\(\d+\)|[ _-]+copy\d*)+$", re.IGNORECASE)
@@ -60,8 +65,8 @@ def find_submissions(
     for number, entry in enumerate(sorted(_entries(folder), key=lambda one: _natural(one.name))):
         shown, notes, files = entry.name, [], {}
         if entry.is_dir():
-            # Two sub-folders are two students, even of one name.
-            student, known_by = name_of_folder(shown), shown
+            # Two sub-folders are two students, even of one name, but for Moodle's of one number.
+            student, known_by = name_of_folder(shown), _number_in(shown) or shown
             files = dict(_notebooks(entry, shown))
         elif entry.suffix.lower() in (".zip", *ENDINGS):
             student = name_in_file(entry.stem, names)
@@ -75,8 +80,7 @@ def find_submissions(
                     notes.append(f"{printable(shown)}: {error.problem}.")
         else:
             continue
-        if not files:
-            notes.append(f"{printable(shown)} holds no notebook.")
+        student = unicodedata.normalize("NFC", student)
         one = found.setdefault((student, known_by), _Student(student, known_by))
         one.files |= files
         one.notes += notes
@@ -111,6 +115,8 @@ def _named(students: Iterable[_Student]) -> list[Submission]:
             name = one.known_by if name in one.known_by else f"{name} ({one.known_by})"
             one.notes.append(f"Several students are called {printable(one.name)}.")
         keys.append(key_of(name, keys))
+        if not one.files and not one.notes:
+            one.notes.append("There is no notebook in what was handed in.")
         made.append(Submission(name, keys[-1], one.files, tuple(one.notes)))
     return made
 
@@ -179,6 +185,9 @@ def _notebooks(folder: Path, shown: str) -> Iterator[tuple[str, Path]]:
     for place, folders, names in os.walk(folder, followlinks=False):
         kept = (name for name in folders if not name.startswith(".") and name not in _SKIPPED)
         folders[:] = sorted(kept, key=_natural)
+        if set(folders) >= _COURSE:  # the whole folder was handed in
+            folders[:] = [name for name in folders if name not in _OF_THE_COURSE]
+            names = [name for name in names if name not in _OF_THE_COURSE]
         for name in sorted(names, key=_natural):
             path = Path(place, name)
             if name.startswith(".") or path.suffix.lower() not in ENDINGS or path.is_symlink():
@@ -198,11 +207,17 @@ def _without_wrapping(folder: Path) -> Path:
         if len(inside) != 1 or not inside[0].is_dir():
             return folder
         below = list(_entries(inside[0]))
+        if {one.name for one in below} >= _COURSE:  # one student's, and a whole one
+            return folder
         if sum(one.is_dir() for one in below) < 2 or any(
             one.suffix.lower() in ENDINGS for one in below
         ):
             return folder
         folder = inside[0]
+
+
+_NOT_IN_NAMES = re.compile(r'[<>:"|?*\x00-\x1f]')
+"""What no file name may hold on Windows."""
 
 
 def _unpacked(file: Path, folder: Path) -> Path:
@@ -219,9 +234,12 @@ def _unpacked(file: Path, folder: Path) -> Path:
                 path = PurePosixPath(entry.filename.replace("\\", "/"))
                 is_link = stat.S_ISLNK(entry.external_attr >> 16)
                 is_wanted = path.suffix.lower() in (*ENDINGS, ".zip") and not entry.is_dir()
+                is_wanted &= not any(p.startswith(".") or p in _SKIPPED for p in path.parts)
                 if not is_wanted or is_link or path.is_absolute() or ".." in path.parts:
                     continue
-                target = folder.joinpath(*(part.replace(":", "_") for part in path.parts))
+                target = folder.joinpath(*(_NOT_IN_NAMES.sub("_", p) for p in path.parts))
+                while target.exists():  # names that differ only in case are one on some systems
+                    target = target.with_name(f"_{target.name}")
                 target.parent.mkdir(parents=True, exist_ok=True)
                 with packed.open(entry) as source, target.open("wb") as copy:
                     left -= _copied(source, copy, left)

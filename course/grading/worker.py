@@ -17,7 +17,10 @@ import signal
 import sys
 import time
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_loader
 from typing import Any
 
 from course.grading import wire
@@ -106,6 +109,7 @@ class _Work:
         if message["do"] == "load":
             for name, source in message["modules"].items():
                 _make_module(name, source)
+            sys.meta_path.append(_OwnModules(message["own_modules"]))
             return self._load(message["statements"], message["target"])
         return self._call(pickle.loads(raw), message["seconds"])
 
@@ -164,6 +168,30 @@ class _Work:
             about = _about(made.error, own_line(self._answer, made.error))
             return about | {"untouched": is_untouched_stub(self._answer, made.error)}
         return _about(made.error, "")
+
+
+class _OwnModules(MetaPathFinder, Loader):
+    """Imports what a student handed in beside the notebook, where nothing else has the name."""
+
+    def __init__(self, sources: Mapping[str, str]) -> None:
+        self._sources = sources
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: types.ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Find a module of the student's, or a folder of some."""
+        is_folder = any(one.startswith(f"{name}.") for one in self._sources)
+        if name not in self._sources and not is_folder:
+            return None
+        return spec_from_loader(name, self, is_package=is_folder)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """Run it, as a part of the answer."""
+        source = self._sources.get(module.__name__, "")
+        filename = f"<{module.__name__}.py>"
+        lines = source.splitlines(keepends=True)
+        linecache.cache[filename] = (len(source), None, lines, filename)
+        exec(compile(source, filename, "exec", dont_inherit=True), module.__dict__)
 
 
 def _line(node: ast.stmt) -> int:

@@ -10,7 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from classroom import LESSON, ROOT, notebook_with, right, wrong
+from handed_in import LESSON, ROOT, notebook_with, right, wrong
 
 from course.command_error import CommandError
 from course.grading.autograder import pack

@@ -10,7 +10,7 @@ from made_results import ABOUT, Page, solved, student, wrong
 
 from course.grading.attempts import checks_handed_in, further_runs
 from course.grading.insight import insight
-from course.grading.pages import class_page, write_pages
+from course.grading.pages import CLASS_PAGE, class_page, write_pages
 from course.grading.results import FileRead
 from ehr_course.exercises.catalogue import find_exercise
 
@@ -195,7 +195,8 @@ def test_a_progress_file_outside_the_submissions_is_not_read(tmp_path):
 
 def test_every_link_of_the_page_leads_to_a_page(tmp_path):
     results = [*a_class(), student("Åsa #1 100%", key="Åsa_1@100+x")]
-    place = write_pages(tmp_path / "grades", results, ABOUT, tmp_path / "none")
+    write_pages(tmp_path / "grades", results, ABOUT)
+    place = tmp_path / "grades" / CLASS_PAGE
     links = Page(place.read_text(encoding="utf-8")).links
     assert len(links) > len(results)
     assert all((place.parent / unquote(link)).is_file() for link in links)

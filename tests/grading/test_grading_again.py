@@ -11,7 +11,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from classroom import LESSON, ROOT, digests, notebook_with, right, run_grader, wrong
+from handed_in import LESSON, ROOT, digests, notebook_with, right, run_grader, wrong
 
 import course.grading.command as command
 from course.grading.command import protection_lines

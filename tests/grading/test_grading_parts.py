@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from classroom import LESSON, ROOT, _pristine, cell_of, notebook_with, right
+from handed_in import LESSON, ROOT, THE_LESSON, cell_of, notebook_with, right
 
 from course.grading import wire
 from course.grading.answers import find_answer, read_lesson, spliced
@@ -158,7 +158,7 @@ def test_a_helper_below_the_answer_is_taken_along():
 
 
 def test_an_untouched_lesson_has_no_answer_at_all():
-    untouched = json.loads(_pristine())
+    untouched = json.loads(THE_LESSON.read_text(encoding="utf-8"))
     assert all(answer_of(untouched, f"07.{n}")[0].is_empty for n in range(1, 8))
 
 

@@ -136,7 +136,7 @@ def test_a_page_needs_no_network_and_forbids_it(which):
 def test_what_cannot_be_printed_is_written_out_and_the_page_can_be_read(tmp_path):
     strange = "a\ud800b\x00c\x1b[31m\u202ed"
     ada = student("ada", exercises={"07.1": wrong(source=strange, message=strange)})
-    write_pages(tmp_path, [ada], ABOUT, tmp_path / "none")
+    write_pages(tmp_path, [ada], ABOUT)
     text = (tmp_path / "students/ada/index.html").read_text(encoding="utf-8")
     assert r"a\ud800b\x00c\x1b[31m\u202ed" in text
 
@@ -163,7 +163,7 @@ GRADESCOPE = {
 
 
 def test_gradescopes_file_has_its_documented_form(tmp_path):
-    write_pages(tmp_path, [ADA], ABOUT, tmp_path / "none")
+    write_pages(tmp_path, [ADA], ABOUT)
     file = tmp_path / "students" / ADA.key / "gradescope" / "results.json"
     read = json.loads(file.read_text(encoding="utf-8"))
     assert read["score"] == sum(test["score"] for test in read["tests"]) == ADA.points
