@@ -212,7 +212,8 @@ def _sweep(folder: Path) -> None:
 def _to_disk(path: Path) -> None:
     if path.is_dir() and os.name == "nt":
         return  # Windows cannot open a folder
-    handle = os.open(path, os.O_RDONLY)
+    # Windows writes out only what was opened for writing; a folder can only be read.
+    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
     try:
         os.fsync(handle)
     finally:
@@ -229,8 +230,11 @@ def _shape(shape: tuple[int, ...] | None) -> str:
 def random_states() -> dict[str, Tensor]:
     """The states of the random number generators of this process, as bytes."""
     states = {"torch": torch.get_rng_state(), "python": _as_bytes(random.getstate())}
-    kind, key, position, has_gauss, gauss = np.random.get_state()
-    states["numpy"] = _as_bytes([kind, key.tolist(), position, has_gauss, gauss])
+    numpy = np.random.get_state(legacy=False)
+    key, position = numpy["state"]["key"].tolist(), numpy["state"]["pos"]
+    states["numpy"] = _as_bytes(
+        [numpy["bit_generator"], key, position, numpy["has_gauss"], numpy["gauss"]]
+    )
     if torch.cuda.is_available():
         states["cuda"] = torch.cuda.get_rng_state()
     return states
