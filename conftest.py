@@ -2,7 +2,8 @@
 
 Every run of pytest keeps its progress in a temporary folder. With ``--nbval``, cells run in the
 environment that the build uses, with fresh exercise probes; a wrong answer fails with its
-diagnosis; outputs are compared with a tolerance; and the run ends with a table of exercises.
+diagnosis; outputs are compared with a tolerance; a widget has to be live; and the run ends with
+a table of exercises.
 With pytest-xdist, each process forks the kernels of its notebooks, and begins with the slowest.
 """
 
@@ -28,8 +29,9 @@ collect_ignore_glob = ["lessons/*.py", "solutions/*.py", "course/book/*"]
 
 # Pictures differ from machine to machine, a widget's view is a random id, and what a newer package
 # warns about on stderr is not the lesson's.
+WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 NOT_COMPARED = {
-    "application/vnd.jupyter.widget-view+json",
+    WIDGET_VIEW,
     "image/jpeg",
     "image/png",
     "stderr",
@@ -103,6 +105,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.comparison_traceback = []
         item.compare_outputs = partial(_outputs_agree, item)
         item.repr_failure = partial(_failure, item, item.repr_failure)
+        if "widget" in item.cell.metadata.get("tags", []):
+            item.runtest = partial(_run_widget, item, item.runtest)
 
 
 def pytest_terminal_summary(terminalreporter, config: pytest.Config) -> None:
@@ -135,6 +139,13 @@ def _runs_notebooks(config: pytest.Config) -> bool:
 
 def _is_worker(config: pytest.Config) -> bool:
     return hasattr(config, "workerinput")
+
+
+def _run_widget(item, run) -> None:
+    """Run a cell that shows a widget; its live view is stored nowhere, so nbval misses nothing."""
+    run()
+    if not any(WIDGET_VIEW in output.get("data", {}) for output in item.test_outputs):
+        item.raise_cell_error("The widget has no live view, although a kernel runs.")
 
 
 def _outputs_agree(item, now: list, stored: list) -> bool:

@@ -24,7 +24,7 @@ import torch
 
 from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.datasets import RecordDataset
-from ehr_course.cli.result_folders import RECORDS, Prepared, open_prepared
+from ehr_course.cli.prepared_folder import RECORDS, Prepared, open_prepared
 from ehr_course.cli.settings import GenerateSettings, TrainSettings
 from ehr_course.cli.stopping import EPOCHS
 from ehr_course.cli.training_recipe import training_config, with_recipe

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +41,9 @@ class Outcome:
     exit_code: int
     seconds: float
 
+
+# Two processes share the processors; more threads in each would only wait for one another.
+ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 
 # On two processes, as course/work_sharing.py shares the tests out.
 PYTEST = ("-m", "pytest", "-n", "2", "--dist", "loadfile", "--max-worker-restart=0")
@@ -89,7 +93,9 @@ def main(root: Path, arguments: list[str]) -> int:
     for number, step in enumerate(steps, start=1):
         say(f"=== {number}/{len(steps)} {step.title}")
         started = time.monotonic()
-        exit_code = run_visibly([python, *step.arguments], cwd=root)
+        exit_code = run_visibly(
+            [python, *step.arguments], cwd=root, environment=os.environ | ONE_THREAD
+        )
         outcomes.append(Outcome(step, exit_code, time.monotonic() - started))
         say()
     browser = browser_part(report) if steps is not OF_STUDENTS else "not in this folder"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 SECONDS_TO_END = 10
@@ -45,12 +45,19 @@ def end(process: subprocess.Popen) -> None:
         process.wait()
 
 
-def run_visibly(command: Sequence[str | Path], *, cwd: Path) -> int:
+def run_visibly(
+    command: Sequence[str | Path], *, cwd: Path, environment: Mapping[str, str] | None = None
+) -> int:
     """Run a program with this terminal as its own, and return its exit code.
 
     On Ctrl-C the program, which has received it too, gets time to close its report.
+
+    Args:
+        command: the program and its arguments.
+        cwd: where it runs.
+        environment: its environment variables, or None for this process's own.
     """
-    process = subprocess.Popen([str(part) for part in command], cwd=cwd)
+    process = subprocess.Popen([str(part) for part in command], cwd=cwd, env=environment)
     try:
         return process.wait()
     except KeyboardInterrupt:

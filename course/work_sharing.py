@@ -30,6 +30,8 @@ SLOWEST_FIRST = (
     "tests/book/",
     "tests/grading/",
     "tests/course/",
+    "tests/cli/",
+    "tests/evaluation/",
     "tests/lessons/test_modes.py",
 )
 

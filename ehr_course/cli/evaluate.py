@@ -8,13 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from ehr_course.cli.output import result_folder, say
-from ehr_course.cli.result_folders import (
-    LOAD_REPORT,
-    RECORDS,
-    fingerprint_of_model,
-    open_prepared,
-    open_run,
-)
+from ehr_course.cli.prepared_folder import LOAD_REPORT, RECORDS, open_prepared
+from ehr_course.cli.result_folders import fingerprint_of_model, open_run
 from ehr_course.cli.run_record import (
     RUN,
     RunRecord,

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ehr_course.batches.prepared_notes import write_prepared
 from ehr_course.cli.cut_notes import cut_in_words
 from ehr_course.cli.output import result_folder, say
-from ehr_course.cli.result_folders import LOAD_REPORT, NOTES, RECORDS, TOKENIZER
+from ehr_course.cli.prepared_folder import LOAD_REPORT, NOTES, RECORDS, TOKENIZER
 from ehr_course.cli.run_record import (
     RUN,
     RunRecord,
@@ -186,6 +185,9 @@ def _check_can_be_learned(data: str, records: Sequence[AnyRecord]) -> None:
 def _write_notes(
     settings: PrepareSettings, folder: Path, expected: Mapping[str, str] | None
 ) -> tuple[dict[str, str], dict[str, Any], LoadReport | None]:
+    # It imports PyTorch, which takes seconds, and records need none of it.
+    from ehr_course.batches.prepared_notes import write_prepared
+
     pairs, report = _notes(settings)
     inputs = {"notes": fingerprint_of_notes(pairs)}
     check_inputs(expected, inputs)

@@ -1,9 +1,7 @@
-"""The folders that ``prepare`` and ``train`` write, as the other commands read them.
+"""The folder that ``train`` writes, as the other commands read it.
 
-``prepare`` writes three parts that share no patient: ``records/`` is a MEDS dataset with splits
-beside the ``tokenizer.json`` of its training part; ``notes/`` is a folder of encoded notes, its
-tokenizer in it. A prepared folder has one of the two. ``train`` writes the model, a prefix where
-one was trained, and how many patients there were of each age and sex.
+It holds the model, a prefix where one was trained, and how many patients there were of each age
+and sex.
 """
 
 from __future__ import annotations
@@ -12,14 +10,12 @@ import csv
 import os
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ehr_course.cli.run_record import RUN, RunRecord, fingerprint_of_files, open_result
+from ehr_course.cli.run_record import RunRecord, fingerprint_of_files, open_result
 from ehr_course.errors import InputError
 from ehr_course.generation.patients import Wanted
 from ehr_course.models.pointer_generator import PointerGenerator
@@ -27,92 +23,6 @@ from ehr_course.models.prefix_tuning import PrefixTuned
 from ehr_course.models.prompt_bart import PromptBart
 from ehr_course.models.saved import LoadedModel, load_model
 from ehr_course.records import MAX_AGE, PatientRecord
-from ehr_course.sources.meds import load_meds
-from ehr_course.sources.splits import Split
-from ehr_course.tokenizers.codes import CodeTokenizer
-
-RECORDS, NOTES, TOKENIZER, LOAD_REPORT = "records", "notes", "tokenizer.json", "load_report.txt"
-
-_MEDS_NAMES = {"train": "train", "validation": "tuning", "test": "held_out"}
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """A prepared folder.
-
-    Attributes:
-        folder: where it is.
-        kind: "records" or "notes".
-        sizes: how many patients or notes each of "train", "validation" and "test" has.
-        is_embedded: whether all of it is invented.
-    """
-
-    folder: Path
-    kind: str
-    sizes: dict[str, int]
-    is_embedded: bool
-
-    def split(self) -> Split:
-        """The patient records of the three parts; a part that was left out is empty."""
-        return Split(*(self._part(part) for part in _MEDS_NAMES))
-
-    def _part(self, part: str) -> list[PatientRecord]:
-        if not self.sizes.get(part):
-            return []
-        # ``prepare`` has looked at the codes.
-        loaded = load_meds(self.folder / RECORDS, split=_MEDS_NAMES[part], zeros_lost_ok=True)
-        return list(loaded.records)
-
-    def tokenizer(self) -> CodeTokenizer:
-        """The tokenizer of codes that was made from the training part."""
-        return CodeTokenizer.load(self.folder / TOKENIZER)
-
-
-def open_prepared(folder: str | Path, *, wanted: str | None = None) -> Prepared:
-    """Open a folder that ``prepare`` wrote, reading nothing but its run.json.
-
-    Args:
-        folder: the folder.
-        wanted: "records" or "notes", or None when both will do.
-
-    Raises:
-        InputError: if it is none, or holds the other kind.
-    """
-    remedy = "Make it with: ehr-course prepare --out FOLDER"
-    folder, run = open_result(
-        folder, "prepare", nothing="no prepared data are in it", remedy=remedy
-    )
-    kind = NOTES if run.settings.notes else RECORDS
-    if wanted not in (None, kind):
-        raise InputError(folder, "", f"it holds {kind}, and this needs {wanted}", remedy)
-    if not (folder / kind).is_dir():
-        raise InputError(folder, kind, "the folder is missing", remedy)
-    is_embedded = run.settings.data is None and run.settings.notes in (None, "embedded")
-    return Prepared(folder, kind, _sizes(folder, run.result.get("parts")), is_embedded)
-
-
-class _Parts(BaseModel):
-    """How many patients or notes each part has; there is somebody to learn from."""
-
-    model_config = ConfigDict(strict=True, extra="forbid")
-
-    train: Annotated[int, Field(ge=1)]
-    validation: Annotated[int, Field(ge=0)]
-    test: Annotated[int, Field(ge=0)]
-
-
-def _sizes(folder: Path, parts: object) -> dict[str, int]:
-    """How many each part has, as run.json says."""
-    try:
-        return _Parts.model_validate(parts).model_dump()
-    except ValidationError:
-        raise InputError(
-            folder / RUN, "result, parts", f"{parts!r} are no sizes", "Prepare the data again."
-        ) from None
-
-
-# ------------------------------------------------------------------ what train writes
-
 
 MODEL, PREFIX, CHECKPOINTS = "model", "prefix", "checkpoints"
 """What is in the folder of a run; a prefix is there where one was trained, for the model."""

@@ -7,7 +7,7 @@ than that learns the patients by heart: it then writes copies of them.
 
 from __future__ import annotations
 
-from ehr_course.cli.result_folders import NOTES, Prepared
+from ehr_course.cli.prepared_folder import NOTES, Prepared
 from ehr_course.cli.settings import TrainSettings
 from ehr_course.errors import InputError
 from ehr_course.training.history import TrainingHistory

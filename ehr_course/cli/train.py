@@ -11,14 +11,12 @@ from torch import distributed
 
 from ehr_course.cli.claimed_folder import claimed
 from ehr_course.cli.output import say
+from ehr_course.cli.prepared_folder import RECORDS, Prepared, open_prepared
 from ehr_course.cli.result_folders import (
     CHECKPOINTS,
     DEMOGRAPHICS,
     MODEL,
     PREFIX,
-    RECORDS,
-    Prepared,
-    open_prepared,
     write_demographics,
 )
 from ehr_course.cli.run_record import (

@@ -6,7 +6,7 @@ what it gives beside other generators, and what was tried.
 
 from __future__ import annotations
 
-from ehr_course.cli.result_folders import RECORDS, Prepared
+from ehr_course.cli.prepared_folder import RECORDS, Prepared
 from ehr_course.cli.settings import TrainSettings
 from ehr_course.training.config import TrainingConfig
 

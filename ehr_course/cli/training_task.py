@@ -12,12 +12,8 @@ from ehr_course.batches.datasets import BatchDataset, RecordDataset
 from ehr_course.batches.prepared_notes import read_prepared, read_report
 from ehr_course.cli.cut_notes import cut_in_words
 from ehr_course.cli.options import PROFILES
-from ehr_course.cli.result_folders import (
-    NOTES,
-    Prepared,
-    fingerprint_of_model,
-    open_run,
-)
+from ehr_course.cli.prepared_folder import NOTES, Prepared
+from ehr_course.cli.result_folders import fingerprint_of_model, open_run
 from ehr_course.cli.run_record import fingerprint_of_notes, fingerprint_of_records
 from ehr_course.cli.settings import TrainSettings
 from ehr_course.code_system import SYSTEM_NAMES, CodeSystem

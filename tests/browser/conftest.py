@@ -100,12 +100,19 @@ def lab(
 
 
 @contextmanager
-def _serving(command: Callable[[int], list[str]], folder: Path, **settings: str) -> Iterator[str]:
+def _serving(
+    command: Callable[[int], list[str]],
+    folder: Path,
+    *,
+    seconds_to_end: float = SECONDS,
+    **settings: str,
+) -> Iterator[str]:
     """Run a JupyterLab, and give its address.
 
     Args:
         command: from a free port, what makes Python that JupyterLab.
         folder: where it runs, and what it has for a home.
+        seconds_to_end: how long it may take to end, before it is killed.
         settings: of its environment.
     """
     with socket.socket() as free:
@@ -137,7 +144,7 @@ def _serving(command: Callable[[int], list[str]], folder: Path, **settings: str)
         finally:
             server.terminate()
             try:
-                server.wait(timeout=SECONDS)
+                server.wait(timeout=seconds_to_end)
             except subprocess.TimeoutExpired:
                 # It waits in vain for a kernel that was just starting. That one ends with it.
                 server.kill()

@@ -54,29 +54,32 @@ def open_lab(serve: Callable[..., AbstractContextManager[str]]) -> OpenLab:
             asked = server_command(clone, notebook, port=port, open_browser=False)
             return [*asked, "--IdentityProvider.token="]
 
-        with serve(command, clone) as address:
+        # A kernel that was just starting is waited for in vain.
+        with serve(command, clone, seconds_to_end=10) as address:
             yield address
 
     return start
 
 
-def new_clone(folder: Path) -> Path:
-    """A folder with the lessons, their pairing, a small lesson and what Python leaves behind."""
-    shutil.copytree(ROOT / "lessons", folder / "lessons")
-    shutil.copy(ROOT / "jupytext.toml", folder)
-    (folder / "lessons" / "__pycache__").mkdir(exist_ok=True)
+def write_lesson(folder: Path, name: str, cells: list[nbformat.NotebookNode]) -> None:
+    """Write a notebook and its pair."""
     notebook = new_notebook(
-        cells=SMALL,
+        cells=cells,
         metadata={"kernelspec": {"name": "python3", "display_name": "Python 3 (ipykernel)"}},
     )
-    jupytext.write(notebook, folder / "lessons" / "98_small.py", fmt="py:percent")
-    nbformat.write(notebook, folder / "lessons" / "98_small.ipynb")
-    return folder
+    jupytext.write(notebook, folder / f"{name}.py", fmt="py:percent")
+    nbformat.write(notebook, folder / f"{name}.ipynb")
 
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return new_clone(tmp_path_factory.mktemp("a clone with spaces"))
+    """A folder with the lessons, their pairing, a small lesson and what Python leaves behind."""
+    folder = tmp_path_factory.mktemp("a clone with spaces")
+    shutil.copytree(ROOT / "lessons", folder / "lessons")
+    shutil.copy(ROOT / "jupytext.toml", folder)
+    (folder / "lessons" / "__pycache__").mkdir(exist_ok=True)
+    write_lesson(folder / "lessons", "98_small", SMALL)
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -199,20 +202,23 @@ def test_what_an_editor_writes_into_the_py_is_read(
 def test_the_learners_arrangement_is_kept_and_another_lesson_opens(
     browser: Browser, open_lab: OpenLab, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    clone = new_clone(tmp_path_factory.mktemp("another clone"))
-    name = "07_tokenization"
+    clone = tmp_path_factory.mktemp("another clone")
+    shutil.copy(ROOT / "jupytext.toml", clone)
+    (clone / "lessons").mkdir()
+    name, another = "98_small", "99_another"
+    write_lesson(clone / "lessons", name, SMALL)
+    write_lesson(clone / "lessons", another, [new_markdown_cell("# 99 · Another"), *SMALL[1:]])
     with open_lab(clone, name) as address, page_at(browser, address, name) as page:
         expect(page.locator("#table-of-contents")).to_be_visible()
         page.locator(TOC_TAB).click()
         expect(page.locator("#table-of-contents")).to_be_hidden()
         wait_until(lambda: right_panel_is_closed(clone))
-    name = "08_data_loading"
-    with open_lab(clone, name) as address, page_at(browser, address, name) as page:
-        expect(shown(page, "h1")).to_contain_text("08 · Data loading")
+    with open_lab(clone, another) as address, page_at(browser, address, another) as page:
+        expect(shown(page, "h1")).to_contain_text("99 · Another")
         expect(page.locator("#filebrowser")).to_be_visible()
         expect(page.locator("#table-of-contents")).to_be_hidden()
         page.locator(TOC_TAB).click()
-        expect(page.locator(".jp-tocItem-content").first).to_have_text("08 · Data loading")
+        expect(page.locator(".jp-tocItem-content").first).to_have_text("99 · Another")
 
 
 def shown(page: Page, selector: str) -> Locator:

@@ -27,10 +27,12 @@ def run(*arguments: object, **environment: str) -> subprocess.CompletedProcess[s
     )
 
 
-def test_0_when_all_is_done(tmp_path):
-    done = run("prepare", "--patients", 40, "--out", tmp_path / "out")
+def test_0_when_all_is_done_and_records_are_prepared_without_pytorch(tmp_path):
+    done = run("prepare", "--patients", 40, "--out", tmp_path / "out", PYTHONPROFILEIMPORTTIME="1")
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("tokens.\n")
+    assert " ehr_course.sources.synthetic\n" in done.stderr
+    assert " torch\n" not in done.stderr
 
 
 def test_0_with_the_version_of_the_package_and_nothing_else():

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from ehr_course.cli import generate as module
-from ehr_course.cli.result_folders import open_prepared
+from ehr_course.cli.prepared_folder import open_prepared
 from ehr_course.evaluation.validity import impossible_share_of
 from ehr_course.generation.patients import generate_patients
 from ehr_course.generation.sampling import Sampling

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from long_runs import takes_minutes
 
 from ehr_course.cli.run_record import read_run
 
@@ -56,7 +57,7 @@ def alone(ehr_course, run: Path, tmp_path_factory: pytest.TempPathFactory) -> tu
     return out, done.stdout
 
 
-@pytest.mark.parametrize("n", [2, 3])
+@pytest.mark.parametrize("n", [pytest.param(2, marks=takes_minutes), 3])
 def test_any_number_of_processes_writes_the_same_bytes(alone, run, tmp_path, n):
     out, said = alone
     there = tmp_path / "synthetic"

@@ -12,7 +12,7 @@ import pytest
 import small_tables
 
 from ehr_course.batches.prepared_notes import read_prepared
-from ehr_course.cli.result_folders import open_prepared
+from ehr_course.cli.prepared_folder import open_prepared
 from ehr_course.sources.meds import load_meds, write_meds
 from ehr_course.sources.mimic import load
 from ehr_course.sources.notes import split_notes

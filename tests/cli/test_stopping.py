@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file
 
 from ehr_course.cli import stopping
-from ehr_course.cli.result_folders import NOTES, RECORDS, Prepared
+from ehr_course.cli.prepared_folder import NOTES, RECORDS, Prepared
 from ehr_course.cli.settings import TrainSettings
 from ehr_course.cli.stopping import why_it_stopped, with_stopping
 from ehr_course.errors import InputError

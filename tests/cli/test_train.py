@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 
 from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.datasets import RecordDataset
-from ehr_course.cli.result_folders import open_prepared
+from ehr_course.cli.prepared_folder import open_prepared
 from ehr_course.models.pointer_generator import PointerGenerator
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.models.prompt_bart_config import HISTORY

@@ -163,7 +163,13 @@ def test_the_lessons_pass_nbval_there(week, tmp_path):
 def test_course_test_runs_what_is_there(week, monkeypatch, capsys):
     ran = []
     monkeypatch.setattr(checks, "ensure", lambda root: sys.executable)
-    monkeypatch.setattr(checks, "run_visibly", lambda command, cwd: ran.append(command) or 0)
+
+    def visibly(command, *, cwd, environment):
+        assert environment["OMP_NUM_THREADS"] == "1"
+        ran.append(command)
+        return 0
+
+    monkeypatch.setattr(checks, "run_visibly", visibly)
     folder = week.parent / "checked"
     shutil.copytree(week, folder)
     assert checks.main(folder, []) == 0

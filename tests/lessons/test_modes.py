@@ -99,7 +99,7 @@ def test_nbval_fails_a_wrong_answer_with_its_diagnosis(nbval_of_first_lesson):
     assert row_of_the_table(run) == expected_row("not yet")
 
 
-def test_nbval_forgives_a_last_digit_and_shows_what_else_differs(empty_course):
+def test_nbval_forgives_a_last_digit_shows_what_else_differs_and_misses_a_live_view(empty_course):
     """Run from inside lessons/, the other way that the course promises."""
     notebook = nbformat.v4.new_notebook()
     for source, stored in (("print(1.235)", "1.234\n"), ('print("18 codes")', "17 codes\n")):
@@ -107,8 +107,11 @@ def test_nbval_forgives_a_last_digit_and_shows_what_else_differs(empty_course):
         notebook.cells.append(
             nbformat.v4.new_code_cell(source, execution_count=1, outputs=[output])
         )
+    no_view = {"tags": ["widget", "nbval-ignore-output"]}
+    notebook.cells.append(nbformat.v4.new_code_cell("18", execution_count=1, metadata=no_view))
     nbformat.write(notebook, empty_course / "lessons" / "07_example.ipynb")
     run = pytest_nbval(empty_course / "lessons", ".")
-    assert "1 failed, 1 passed" in run.stdout
+    assert "2 failed, 1 passed" in run.stdout
+    assert "The widget has no live view" in run.stdout
     assert "stored: 17 codes\n  now:    18 codes\n" in run.stdout
     assert "python3 -m course build 07" in run.stdout

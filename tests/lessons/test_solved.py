@@ -1,7 +1,9 @@
 """Every lesson runs with another seed and with its worked answers, each of them once.
 
 What looks at such a run stands in this one file, so that tests that are shared out by files do
-not run a lesson twice.
+not run a lesson twice. The slow lessons run so in `.ci/extra`. Of them every run of the tests sees
+the same cells with the usual seed, under nbval, where each widget has to be live too; each worked
+answer with its check, in tests/exercises; and in test_answers.py that it fits its lesson.
 """
 
 from __future__ import annotations
@@ -14,13 +16,27 @@ from pathlib import Path
 import nbformat
 import papermill
 import pytest
-from lesson_files import LESSONS, name, number, tags, with_answers
+from lesson_files import LESSONS, ROOT, name, number, tags, with_answers
+from long_runs import takes_minutes
 from nbformat import NotebookNode
 
 from course.kernels import kernel_environment
 from course.syllabus import load_syllabus
+from course.work_sharing import read_lesson_times
 
-each_lesson = pytest.mark.parametrize("lesson", LESSONS, ids=name)
+QUICK = 30
+"""A lesson of at most so many seconds, in the book's table of times, runs here every time."""
+
+
+def with_mark(lesson: Path, times: dict[str, int]) -> object:
+    """The lesson as a parameter, marked where it takes minutes."""
+    slow = times.get(lesson.stem, 0) > QUICK
+    return pytest.param(lesson, marks=takes_minutes) if slow else lesson
+
+
+each_lesson = pytest.mark.parametrize(
+    "lesson", [with_mark(lesson, read_lesson_times(ROOT)) for lesson in LESSONS], ids=name
+)
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
@@ -108,3 +124,8 @@ def test_every_worked_answer_is_solved_in_its_lesson(lesson, solved_run):
 def test_every_widget_is_live_where_a_kernel_runs(lesson, solved_run):
     for cell in (cell for cell in solved_run(lesson).executed.cells if "widget" in tags(cell)):
         assert any(WIDGET_VIEW in output.get("data", {}) for output in cell.outputs), cell.source
+
+
+def test_some_lessons_are_quick_enough_to_run_here_every_time():
+    times = read_lesson_times(ROOT)
+    assert sum(times[lesson.stem] <= QUICK for lesson in LESSONS) >= 4
