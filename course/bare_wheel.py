@@ -28,9 +28,10 @@ from course.outputs import first_difference
 from course.pythons import find_python
 
 PYTHONS = ("3.11", "3.12", "3.13")
-USES = ("library", "command_line", "checkpoints", "checks", "notebook")
+USES = ("library", "command_line", "checkpoints", "checks", "notebook", "opened_alone")
+"""The last one takes the library out of the environment, and lets a notebook put it back."""
 LESSON = "07_tokenization.ipynb"
-WITH_A_KERNEL = ("ipykernel", "nbclient", "nbformat")
+WITH_A_KERNEL = ("ipykernel", "nbclient", "nbformat", "pip")
 """What brings the kernel; somebody who has a notebook open has these already."""
 
 SOURCE_FILES = ("pyproject.toml", "setup.py", "README.md", "LICENSE")
@@ -128,6 +129,7 @@ def _use(
         place.mkdir()
         shutil.copy(root / "course" / "uses_of_a_wheel.py", place)
         shutil.copy(root / "lessons" / LESSON, place)
+        shutil.copy(wheel, place)
         for use in USES:
             yield _attempt(version, use, partial(_use_once, root, python_in(folder), place, use))
     shutil.rmtree(folder, ignore_errors=True)  # with CUDA libraries, 7 GB each
@@ -173,7 +175,7 @@ def _install(root: Path, uv: Sequence[str], wheel: Path, python: str, folder: Pa
     _installer([*uv, "venv", "--quiet", "--python", python, folder], folder.parent)
     ours = python_in(folder)
     asked = folder / "wanted.txt"
-    wanted = [f"ehr-course @ {wheel.as_uri()}", *WITH_A_KERNEL]
+    wanted = [f"ehr-course[notebook] @ {wheel.as_uri()}", *WITH_A_KERNEL]
     asked.write_text("\n".join(wanted) + "\n", encoding="utf-8")
     versions = ["-c", str(root / "constraints.txt")]
     plan = make_plan(uv, ours, [*versions, str(asked)], cwd=folder, cuda=False)

@@ -18,7 +18,9 @@ import nbformat
 from nbformat import NotebookNode
 
 from course.command_error import CommandError
+from course.first_cell import is_first_cell
 from course.notebook import FOLDED_SECTION
+from course.reference import write_reference
 from course.syllabus import Lesson, load_syllabus
 from course.widget_states import file_of, put_into_the_book
 
@@ -60,7 +62,7 @@ def make_book(root: Path, build: Path) -> Path:
 
 
 def gather(root: Path, source: Path) -> None:
-    """Copy the book's pages and the lessons' notebooks into one empty folder.
+    """Gather the book's pages, the lessons' notebooks and the reference in one empty folder.
 
     Raises:
         CommandError: if a lesson of the syllabus has no notebook.
@@ -88,6 +90,7 @@ def gather(root: Path, source: Path) -> None:
             address = f"../_static/widgets/{lesson.name}"
             page = put_into_the_book(pictures, folder, page, address)
         nbformat.write(page, source / "lessons" / notebook.name)
+    write_reference(source)
     (source / "lesson_list.md").write_text(lesson_list(lessons), encoding="utf-8")
 
 
@@ -119,11 +122,14 @@ def for_the_book(notebook: NotebookNode, terms: dict[str, str]) -> NotebookNode:
     A cell tagged ``claim:4`` gets the target ``claim-4``. A cell's picture gets the
     sentence beside it, its plain text, as its alternative text. A link to the glossary goes to the
     term, one to another page of ``course/book`` to where that page stands. The section for those
-    who know the tutorial, a lesson's last, is folded.
+    who know the tutorial, a lesson's last, is folded. The cell that installs the course is
+    left out.
     """
     cells = []
     folded = False
     for cell in notebook.cells:
+        if is_first_cell(cell):
+            continue
         if cell.cell_type == "markdown":
             cell.source = _GLOSSARY_LINK.sub(lambda link: _to_the_term(link, terms), cell.source)
             cell.source = cell.source.replace("](../course/book/", "](../")

@@ -25,6 +25,7 @@ from course.notebook import (
     differences,
     write_if_changed,
 )
+from course.repository import FILES, with_badges
 from course.widget_states import file_of
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -85,11 +86,17 @@ def check_pairs(chosen: list[Path], root: Path) -> int:
     return wrong
 
 
+_STALE_TABLE = "table of lessons is not the syllabus's"
+
+
 def check_tables(root: Path) -> int:
-    """Print every file whose table of lessons is not the syllabus's; return how many are."""
+    """Print every file whose table of lessons or badges are out of date; return how many are."""
     files = stale(root)
     for file in files:
-        print(f"{file.relative_to(root).as_posix()}: its table of lessons is not the syllabus's.")
+        name, text = file.relative_to(root), file.read_text(encoding="utf-8")
+        stale_badges = name in FILES and with_badges(root, name, text) != text
+        problem = "badges are not those of pyproject.toml" if stale_badges else _STALE_TABLE
+        print(f"{name.as_posix()}: its {problem}.")
     if files:
         print("Run: python3 -m course build 00")
     return len(files)

@@ -55,6 +55,7 @@ STEPS = (
     Step("ruff check", ("-m", "ruff", "check", ".")),
     Step("ruff format --check", ("-m", "ruff", "format", "--check", ".")),
     Step("lint-imports", ("-c", LINT_IMPORTS)),
+    Step("mypy", ("-m", "mypy")),
     LIBRARY,
     Step("pytest --nbval lessons/", (*PYTEST, "--nbval", "lessons/")),
 )

@@ -15,6 +15,12 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellControlSignal, DeadKernelError
 from nbformat import NotebookNode
 
+from course.first_cell import (
+    TAGS,
+    first_cell_text,
+    is_first_cell,
+    place_of_the_first_cell,
+)
 from course.kernels import kernel_environment
 from course.outputs import steady
 from course.widget_states import take_out
@@ -85,21 +91,30 @@ def cell_metadata(kind: str, source: str, tags: list[str]) -> dict:
 
 
 def read_source(source: Path) -> NotebookNode:
-    """Read a percent script as a notebook without outputs, with ids "07-001", "07-002", ..."""
+    """Read a percent script as a notebook without outputs, with ids "07-001", "07-002", ...
+
+    The cell that installs the course where the notebook is opened alone has the id "07-alone",
+    whether the script has it or not, and today's text.
+    """
     script = jupytext.read(source, fmt="py:percent")
     number = source.name.split("_")[0]
     cells = []
-    for position, cell in enumerate(script.cells, start=1):
-        cell_id = f"{number}-{position:03}"
+    counted = [cell for cell in script.cells if not is_first_cell(cell)]
+    for position, cell in enumerate(counted, start=1):
         tags = cell.metadata.get("tags", [])
-        metadata = cell_metadata(cell.cell_type, cell.source, tags)
-        make = {
-            "code": nbformat.v4.new_code_cell,
-            "markdown": nbformat.v4.new_markdown_cell,
-            "raw": nbformat.v4.new_raw_cell,
-        }[cell.cell_type]
-        cells.append(make(cell.source, id=cell_id, metadata=metadata))
+        cells.append(_new_cell(cell.cell_type, cell.source, tags, f"{number}-{position:03}"))
+    alone = _new_cell("code", first_cell_text(), [*TAGS], f"{number}-alone")
+    cells.insert(place_of_the_first_cell(cells), alone)
     return nbformat.v4.new_notebook(cells=cells, metadata=NOTEBOOK_METADATA)
+
+
+def _new_cell(kind: str, source: str, tags: list[str], cell_id: str) -> NotebookNode:
+    make = {
+        "code": nbformat.v4.new_code_cell,
+        "markdown": nbformat.v4.new_markdown_cell,
+        "raw": nbformat.v4.new_raw_cell,
+    }[kind]
+    return make(source, id=cell_id, metadata=cell_metadata(kind, source, tags))
 
 
 def as_saved(source: Path) -> str:

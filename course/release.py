@@ -33,6 +33,8 @@ PAGES = ("how_to_study.md", "glossary.md", "symbols.md")
 
 FOR_AUTHORS = (
     *("auxiliary_weights.py", "bare_wheel.py", "bookmaker.py", "build.py", "checkpoint.py"),
+    *("fetching.py", "wheel_list.py", "wheelhouse_maker.py"),
+    *("first_cell.py", "reference.py", "repository.py"),
     *("grading", "lesson_tables.py", "lesson_template", "new_lesson.py", "other_environments.py"),
     *("notebook.py", "release.py", "second_hospital.py", "uses_of_a_wheel.py"),
     *("widget_states.py", "book"),
@@ -257,8 +259,9 @@ python3 -m course lab     # opens JupyterLab at the first lesson
 python3 -m course test    # runs the lessons, and your answers
 ```
 
-Run both from this folder. The first use makes `.venv` here, which takes minutes; later uses take
-seconds. Nothing is installed outside this folder.
+Run both from this folder; on Windows they begin with `py -m` in place of `python3 -m`. The first
+use makes `.venv` here, which takes minutes; later uses take seconds. Nothing is installed outside
+this folder.
 
 | lesson | minutes | you build |
 |---|---|---|

@@ -15,6 +15,8 @@ import sysconfig
 from pathlib import Path
 
 NOTEBOOK_SECONDS = 300
+SET_UP_CELLS = 3
+"""The code cells of a lesson that install the course, set its parameters and import."""
 
 
 def _program(*arguments: object) -> str:
@@ -98,7 +100,35 @@ def notebook() -> None:
     nbformat.write(lesson, Path("run") / file.name)
 
 
-USES = {use.__name__: use for use in (library, command_line, checkpoints, checks, notebook)}
+def opened_alone() -> None:
+    """A notebook with the wheel beside it installs the course where there is none.
+
+    The other packages stay, so that pip needs no network.
+    """
+    import nbformat
+    from nbclient import NotebookClient
+
+    uninstall = (sys.executable, "-m", "pip", "uninstall", "--yes", "--quiet", "ehr-course")
+    subprocess.run(uninstall, check=True)
+    absent = subprocess.run((sys.executable, "-c", "import ehr_course"), capture_output=True)
+    assert absent.returncode != 0
+    os.environ["PIP_NO_INDEX"] = "1"
+    [file] = Path.cwd().glob("*.ipynb")
+    lesson = nbformat.read(file, as_version=4)
+    code = [cell for cell in lesson.cells if cell.cell_type == "code"][:SET_UP_CELLS]
+    for cell in code:
+        cell.outputs = []
+    lesson.cells = code
+    NotebookClient(lesson, timeout=NOTEBOOK_SECONDS, kernel_name="python3").execute()
+    said = "".join(output.get("text", "") for output in code[0].outputs)
+    assert "The course is installed. Go on with the next cell." in said, said
+    library()
+
+
+USES = {
+    use.__name__: use
+    for use in (library, command_line, checkpoints, checks, notebook, opened_alone)
+}
 
 if __name__ == "__main__":
     USES[sys.argv[1]]()

@@ -7,6 +7,7 @@ their tables. The tables are short .csv files that can be read by eye, each with
 from __future__ import annotations
 
 import csv
+import io
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -109,6 +110,10 @@ OLDEST = 124
 """The upper age of the Medicare Code Editor: as good as no limit."""
 
 
+_SEXES: dict[str, Sex | None] = {"": None, "F": "F", "M": "M"}
+"""The sexes as eligibility.csv writes them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Eligibility:
     """Who can have a code.
@@ -165,7 +170,7 @@ class EligibilityTable:
         rows: dict[str, list[_Row]] = {}
         for row in _read(self._package, "eligibility.csv"):
             who = Eligibility(
-                int(row["min_age"]), int(row["max_age"]), row["sex"] or None, row["reason"]
+                int(row["min_age"]), int(row["max_age"]), _SEXES[row["sex"]], row["reason"]
             )
             first, last = self._normalize(row["first"]), self._normalize(row["last"])
             for begins_with in range(ord(first[0]), ord(last[0]) + 1):
@@ -239,5 +244,5 @@ def category_ranges(package: str, file: str) -> tuple[tuple[str, str], ...]:
 
 
 def _read(package: str, file: str) -> Iterator[dict[str, str]]:
-    with (resources.files(package) / file).open(encoding="utf-8", newline="") as lines:
-        yield from csv.DictReader(lines)
+    text = (resources.files(package) / file).read_bytes().decode("utf-8")
+    yield from csv.DictReader(io.StringIO(text, newline=""))

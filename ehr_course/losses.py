@@ -30,7 +30,7 @@ class LossTerm(NamedTuple):
 
     name: str
     total: Tensor
-    count: Tensor
+    count: Tensor  # type: ignore[assignment]  # a term is read by its names, not as a tuple
     weight: float = 1.0
     per: Literal["token", "row"] = "token"
 
@@ -56,7 +56,8 @@ def weighted_total(terms: tuple[LossTerm, ...], counts: dict[str, int]) -> Tenso
         terms: of a batch, or of a part of it: parts add up to the whole.
         counts: of the whole batch, as ``loss_counts`` gives them.
     """
-    return sum(term.weight * term.total / max(1, counts[term.per]) for term in terms)
+    shares = (term.weight * term.total / max(1, counts[term.per]) for term in terms)
+    return torch.as_tensor(sum(shares))
 
 
 def language_model_loss(

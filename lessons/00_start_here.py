@@ -12,6 +12,25 @@
 # - Tell how few diagnoses are enough to single out a person.
 # - Verify that this machine can run the lessons.
 
+# %% tags=["opened-alone", "hide-input"]
+# Opened alone, as on Colab or Kaggle? This cell installs the course.
+from importlib.util import find_spec
+
+if not find_spec("ehr_course"):
+    from pathlib import Path
+
+    name = "ehr_course-*.whl"
+    found = [*Path().glob(name), *Path("/kaggle/input").rglob(name)]
+    if not found:
+        raise ModuleNotFoundError(
+            "The course is missing. In a clone, take the kernel of .venv; "
+            "elsewhere, put ehr_course-….whl beside this notebook."
+        )
+    get_ipython().run_line_magic("pip", f'install "{found[0]}[notebook]"')
+    from ehr_course.opened_alone import after_installation
+
+    after_installation()
+
 # %% [markdown]
 # ## Which of these patients did a model write?
 #
@@ -580,8 +599,8 @@ print("missing: " + ", ".join(missing) if missing else "ready")
 # | [13 Multi-task learning](13_multi_task_learning.ipynb) | 85 | heads that guess age and sex, and one that cannot cheat |
 # | [14 Loss functions](14_loss_functions.ipynb) | 100 | every loss by hand, and a penalty that has a gradient |
 # | [15 Training loop](15_training_loop.ipynb) | 125 | a float16 training that stops and resumes to the bit |
-# | [16 Pointer-generator](16_pointer_generator.ipynb) | 130 | a summariser that copies names it has never seen |
-# | [17 Coverage and beam search](17_coverage_and_beam_search.ipynb) | 120 | summaries that do not repeat themselves, and a search for the best |
+# | [16 Pointer-generator](16_pointer_generator.ipynb) | 115 | a summariser that copies names it has never seen |
+# | [17 Coverage and beam search](17_coverage_and_beam_search.ipynb) | 110 | summaries that do not repeat themselves, and a search for the best |
 # | [18 Prefix tuning](18_prefix_tuning.ipynb) | 95 | a prefix of a few thousand numbers that adapts a model to a second hospital |
 # | [19 Generation and evaluation](19_generation_and_evaluation.ipynb) | 125 | a cohort of 10,000 patients, and a report on what it is worth |
 # | [20 Your own study](20_your_own_study.ipynb) | 160 | a study of your own, from its question to its limits |

@@ -11,6 +11,25 @@
 # - Detect a target leak that a falling loss does not show.
 # - Repair the leak and measure reconstruction before and after.
 
+# %% tags=["opened-alone", "hide-input"]
+# Opened alone, as on Colab or Kaggle? This cell installs the course.
+from importlib.util import find_spec
+
+if not find_spec("ehr_course"):
+    from pathlib import Path
+
+    name = "ehr_course-*.whl"
+    found = [*Path().glob(name), *Path("/kaggle/input").rglob(name)]
+    if not found:
+        raise ModuleNotFoundError(
+            "The course is missing. In a clone, take the kernel of .venv; "
+            "elsewhere, put ehr_course-….whl beside this notebook."
+        )
+    get_ipython().run_line_magic("pip", f'install "{found[0]}[notebook]"')
+    from ehr_course.opened_alone import after_installation
+
+    after_installation()
+
 # %% [markdown]
 # ## A model without mistakes
 #

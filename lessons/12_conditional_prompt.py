@@ -13,11 +13,30 @@
 #   and a table.
 # - Show what a prompt gives away.
 
+# %% tags=["opened-alone", "hide-input"]
+# Opened alone, as on Colab or Kaggle? This cell installs the course.
+from importlib.util import find_spec
+
+if not find_spec("ehr_course"):
+    from pathlib import Path
+
+    name = "ehr_course-*.whl"
+    found = [*Path().glob(name), *Path("/kaggle/input").rglob(name)]
+    if not found:
+        raise ModuleNotFoundError(
+            "The course is missing. In a clone, take the kernel of .venv; "
+            "elsewhere, put ehr_course-….whl beside this notebook."
+        )
+    get_ipython().run_line_magic("pip", f'install "{found[0]}[notebook]"')
+    from ehr_course.opened_alone import after_installation
+
+    after_installation()
+
 # %% [markdown]
 # ## How do you ask a model for a woman of 30?
 #
 # A model reads tokens. But 30 is not a token, and neither is "woman". So
-# how can you ask a model for a patient like that?
+# how can you ask a model for such a patient?
 
 # %% tags=["parameters"]
 PROFILE = "tiny"  # "tiny", "small" or "full": how many patients
@@ -87,9 +106,8 @@ prompt_explorer(loaded.model, loaded.tokenizer, age=30, sex="F")
 # %% [markdown]
 # All these pictures come from the same three tokens, and nothing in them
 # tells a woman from a man. Even so, the model gives almost nothing to
-# [impossible codes](../course/book/glossary.md#impossible-code),
-# those that age or sex rules out. For instance, a pregnancy code is for
-# females of 12 to 55, and a newborn's code for age 0.
+# [impossible codes](../course/book/glossary.md#impossible-code), those that
+# age or sex rules out, such as a newborn's code at any age but 0.
 #
 # ## One drawing of everything
 #
@@ -107,14 +125,13 @@ draw_prompt_path(
 # %% [markdown]
 # A token has a row in a table, and so has a sex. Why not an age? All ages
 # here are whole numbers from 0 to 90, so `nn.Embedding(91, d_model)` would
-# do. It has its price: the row of an age that no patient had is never
-# trained, nothing says that 30 lies beside 31, and there is no row for 30.5
-# years or for a blood pressure. So this lesson computes the vector from the
-# number. Further below you train both and compare.
+# do. But the row of an age that no patient had is never trained, nothing says
+# that 30 lies beside 31, and there is no row for 30.5 years. So this lesson
+# computes the vector from the number, and later compares the two.
 #
-# You build the age, the sex and the positions in turn, and train models with
-# prompts of your own. (The decoder has a second conditional prompt, made in
-# the same way.)
+# You build the age, the sex and the positions in turn, and then train models
+# with prompts of your own. (The decoder has a second conditional prompt, made
+# in the same way.)
 #
 # ## A number becomes a vector
 #
@@ -172,10 +189,10 @@ check("12.2", project)
 # %% [markdown]
 # ## What can the map do?
 #
-# `NumericalPrompt` in this course's library does these two steps. It has
-# thousands of weights to describe one number. Can so many draw any curve? Put
-# every age from 0 to 90 through the trained model's prompt, and through one
-# that has learned nothing yet.
+# `NumericalPrompt`, in this course's library, does these two steps. It spends
+# thousands of weights on one number. Can so many draw any curve? Put every age
+# from 0 to 90 through the trained model's prompt, and through one that has
+# learned nothing yet.
 
 # %%
 torch.manual_seed(SEED)
@@ -217,15 +234,14 @@ assert same and directions == 1 and linear and n_weights == 98_560
 
 # %% [markdown]
 # A linear map plus a constant is called [affine](../course/book/glossary.md).
-# An affine map followed by a projection is affine again: here 768 slopes and
-# 768 starting values. The other weights can change how fast it learns, but
-# no training can bend it.
+# An affine map followed by a projection is affine again, here with 768 slopes
+# and 768 starting values. No training can bend it.
 #
 # ## Which scale?
 #
-# Why does the drawing divide the age by 90? The obvious reason is that 65 is
-# a large number, while first weights and token embeddings are small. Compare
-# a prompt with a token, at two common ways to draw first weights.
+# If the map is a straight line, does it matter whether the age is divided by
+# 90 first, as in the drawing? At the start of a training it does. Compare a
+# prompt with a token, for two common ways to draw first weights.
 
 # %% tags=["hide-input"]
 # prompts of some ages, with first weights of either kind
@@ -238,7 +254,8 @@ def prompts_of(ages, scale, std):
         return prompt(torch.tensor(ages)[:, None])[:, 0]
 
 
-# %% tags=["claim:26"]
+# %% tags=["hide-input", "claim:26"]
+# how long a prompt is, and how alike those of 20 and 80 are
 tokens = nn.init.normal_(torch.empty(1000, 768), std=0.02)
 times, alike = {}, {}
 for scale in (1.0, 90.0):
@@ -256,11 +273,10 @@ assert all(times[90.0, whose] < 10 for whose in ("PyTorch", "BART"))
 assert alike[1.0, "PyTorch"] > 0.99 and alike[90.0, "PyTorch"] < 0.95
 
 # %% [markdown]
-# An unscaled 65 is as long as many tokens, and drowns the position embedding
-# that is added to it. A layer norm then takes the length away: only the
-# direction tells the model an age, and 20 and 80 point almost the same way.
-# So dividing by 90 seems right. But look at all ages, and at a scale between
-# the two:
+# An unscaled 65 is as long as many tokens. A layer norm then takes the length
+# away, so only the direction tells the model an age, and 20 and 80 point
+# almost the same way. Dividing by 90 seems right. But look at all ages, and at
+# a scale between the two:
 
 # %% tags=["hide-input"]
 # the angle between the prompts of a newborn and of each age
@@ -280,14 +296,13 @@ assert turned["unscaled"][1] > 30 > 2 > turned["÷ 90"][1]
 draw_turning(turned)
 
 # %% [markdown]
-# At a small age the bias decides the direction, at a large one the weight,
-# and the scale says where one takes over. Unscaled, everybody above 15 points
-# the same way. Divided by 90, a whole year after birth changes the direction
-# by less than a degree. No scale is right for all ages.
+# Unscaled, everybody above 15 points the same way. Divided by 90, the first
+# whole year changes the direction by less than a degree. No scale is right for
+# all ages.
 #
-# All this holds at the start, and training can change it. Guess before you go
-# on: which ages will a model mix up that divides by 90, and which ages one
-# that does not divide?
+# All this holds at the start, and training can change it. Which ages do you
+# expect a model to mix up that divides by 90, and which one that does not? You
+# will see.
 #
 # ## Several categories, one table
 #
@@ -302,9 +317,10 @@ draw_table(features, category=[1, 0, 1])
 
 # %% [markdown]
 # Every feature counts its categories from 0, so each needs an offset. Without
-# it, the patient above has one vector for both sex and admission, and what
-# the model learns about one it also learns about the other. No error tells
-# you.
+# it, the patient above has one vector for both sex and admission: what the
+# model learns about one, it also learns about the other, and no error tells
+# you. (A table for each feature would do as well. One table needs one
+# look-up.)
 #
 # ### 12.3 Offsets of categories
 #
@@ -326,30 +342,6 @@ def table_rows(x_cat: Tensor, cardinalities: list[int]) -> Tensor:
 check("12.3", table_rows)
 
 # %% [markdown]
-# Why not simply make two tables? Put the same numbers into two tables and
-# into one, and look up all twelve kinds of patients.
-
-# %% tags=["claim:24"]
-generator = torch.Generator().manual_seed(SEED)
-of_sex = torch.randn(2, 4, generator=generator)
-of_insurance = torch.randn(6, 4, generator=generator)
-table = torch.cat([of_sex, of_insurance])  # (8, 4)
-x_cat = torch.cartesian_prod(torch.arange(2), torch.arange(6))
-separate = torch.stack([of_sex[x_cat[:, 0]], of_insurance[x_cat[:, 1]]], 1)
-with_offsets = table[x_cat + torch.tensor([0, 2])]
-without_offsets = table[x_cat]  # (12, 2, 4)
-print("separate tables and offsets agree:", separate.equal(with_offsets))
-ways = (separate, with_offsets, without_offsets)
-used = [len(rows.flatten(0, 1).unique(dim=0)) for rows in ways]
-names = "two tables", "one with offsets", "one without"
-for name, count in zip(names, used, strict=True):
-    print(f"{name:16} {count} different vectors for 8 categories")
-assert separate.equal(with_offsets) and used == [8, 8, 6]
-
-# %% [markdown]
-# Two tables are just as good: bit for bit the same vectors. A single table with
-# offsets saves look-ups, and that is all.
-#
 # ## From vectors to positions
 #
 # Now age and sex are as wide as a token. They can stand side by side as two
@@ -432,11 +424,11 @@ check("12.5", prepend)
 # %% [markdown]
 # ## A map that bends
 #
-# With one scale, a straight line sets either the young apart or the old, and 15
-# to 44 is only a stretch on the way. Yet some codes belong to the newborn alone, and
-# others to women of 15 to 44. Waves can set all of them apart: sines and
-# cosines of the age, called [Fourier features](../course/book/glossary.md).
-# Slow ones tell young from old, fast ones tell neighbours apart.
+# With one scale, a straight line sets either the young apart or the old. Yet
+# some codes belong to the newborn alone, and others to women of 15 to 44.
+# Waves can set all of them apart: sines and cosines of the age, called
+# [Fourier features](../course/book/glossary.md). Slow ones tell young from
+# old, fast ones tell neighbours apart.
 
 # %%
 turns = 0.5 * 2.0 ** torch.arange(6)  # turns from age 0 to 90
@@ -448,7 +440,7 @@ draw_waves(waves, turns.tolist(), marked=(40, 41, 80))
 # %% [markdown]
 # In the slow waves, 40 and 41 have nearly the same numbers; in the fast ones
 # they differ. The slowest makes half a turn, since after a whole turn 90
-# would look like 0 again. The fastest makes a turn in less than six years.
+# would look like 0 again.
 #
 # `FourierPrompt` puts these numbers before the projection. Here are its two
 # slowest waves alone, so that you can follow the ages with your eyes.
@@ -474,10 +466,10 @@ assert bend_of_line < 1e-6 < bend_of_waves
 
 
 # %% [markdown]
-# How do you tell from the numbers whether a map bends? Compare each value
-# with the middle of its neighbours. At equally spaced ages the
-# [second difference](../course/book/glossary.md), before minus twice the
-# middle plus after, is 0 everywhere on a straight line.
+# How do you tell from the numbers whether a map bends? By the
+# [second difference](../course/book/glossary.md): at equally spaced ages, the
+# value before minus twice the middle one plus the one after. On a straight
+# line it is 0 everywhere.
 #
 # ### 12.6 An age encoder that is not affine
 #
@@ -504,8 +496,7 @@ check("12.6", fourier)
 
 # %% [markdown]
 # A model has other steps that can bend what the prompt does not: the layer norm
-# above, and its later layers. So a straight line rules nothing out, and only
-# training can tell whether waves help.
+# above, and its later layers. So only training can tell whether waves help.
 #
 # ## Your own prompt in a real model
 #
@@ -555,9 +546,9 @@ check("12.7", prompts_with)
 # %% [markdown]
 # Now train a small model with it. Half of the records reach the encoder empty,
 # so that the model learns to write a patient from the prompts alone; the
-# others are corrupted as in lesson 09. Everybody aged 25 to 29 is left out, so
-# that you see later what a model makes of ages that it has never met. `lr` is
-# the [learning rate](../course/book/glossary.md): how far each step goes.
+# others are corrupted as in lesson 09. Everybody aged 25 to 29 is left out, to
+# see what a model makes of ages that it has never met. `lr` is the
+# [learning rate](../course/book/glossary.md): how far each step goes.
 
 # %% tags=["hide-input"]
 # set-up: the patients
@@ -594,12 +585,12 @@ def trained(model, steps=300):
 
 
 # %% [markdown]
-# How do you see that samples follow age and sex? Let the model write a record
-# for each of a few hundred patients, and count the codes that are impossible
-# for the age and sex it was given. (Whether a patient can have their codes is
-# called [validity](../course/book/glossary.md).) Then check the same records
-# against the age and sex of another patient. A model that ignores its prompts
-# scores the same in both.
+# Do its samples follow age and sex? Let it write a record for each of a few
+# hundred patients, and count the codes that are impossible for the age and sex
+# it was given. (Whether a patient can have their codes is called
+# [validity](../course/book/glossary.md).) Then check the same records against
+# the age and sex of another patient. A model that ignores its prompts scores
+# the same in both.
 
 # %% tags=["hide-input"]
 # let a model write a record for each age and sex
@@ -654,9 +645,7 @@ impossible(line, models[line])
 #
 # ### A scale, waves, or a table?
 #
-# Train the straight line with the two other scales, and the waves. Waves do
-# not only bend; they are also larger numbers than an age divided by 90. So
-# hold them against the best of the three lines.
+# Train the straight line with the two other scales, and the waves.
 
 # %% tags=["nbval-ignore-output"]
 ways = {
@@ -775,56 +764,30 @@ for side in ("encoder_prompt", "decoder_prompt"):
     assert never_met.std() < 0.03 and (real or rows[0].std() > 0.03)
 
 # %% [markdown]
-# The angles told it in advance. Divided by 90, the line gives newborn codes
+# The angles told you in advance. Divided by 90, the line gives newborn codes
 # to small children. Unscaled it hardly does, but it goes on expecting
-# pregnancies at 76 to 90. A scale of 10 lies between, with fewer impossible
-# codes than 90. Waves leave fewer still, and no line is as good at both ends,
-# so here it does help to bend. All this came out with each of three seeds.
+# pregnancies at 76 to 90. A scale of 10 lies between. Waves leave the fewest
+# impossible codes, and no line is as good at both ends, so here it does help
+# to bend. All this came out with each of three seeds.
 #
-# The table does about as well as the waves, with no formula at all. But its
-# curve is jagged, and at the hatched ages it expects far too few pregnancies:
-# its rows for 25 to 29 are still the small random numbers that they began
-# with. The lines and the waves fill the gap from both sides. Size is no
-# argument against the table: it has `91 * 96` = 8,736 numbers, and
-# `NumericalPrompt` spends 12,544 on a straight line. Take a table if every
-# value is common, and compute if some are rare or lie between others.
+# The table does about as well as the waves, with no formula at all. But at the
+# hatched ages it expects far too few pregnancies: its rows for 25 to 29 are
+# still the small random numbers that they began with. The lines and the waves
+# fill the gap from both sides. Take a table if every value is common, and
+# compute if some are rare or lie between others.
 #
 # All five still expect some pregnancies at 46 to 60, where the hospital has
-# none. The model of the first picture, a straight line divided by 90, was
-# trained much longer: it makes these mistakes less often, but still makes
-# them.
+# none. The model of the first picture, also a straight line divided by 90,
+# was trained much longer, and makes such mistakes less often.
 #
-# ### Are two prompts needed?
-#
-# You might give each prompt a task of its own: the encoder's finds what
-# matters in the record, the decoder's writes what fits age and sex. Then both
-# would be needed. Train a straight line, divided by 90, on each side alone.
-
-# %% tags=["claim:50", "nbval-ignore-output"]
-both = {f"both prompts ({line})": shares[line]}
-for side, missing in (("encoder", "decoder"), ("decoder", "encoder")):
-    alone = small_model(**{f"prompt_{missing}": False})
-    assert getattr(alone, f"{missing}_prompt") is None
-    impossible(f"{side} alone", trained(alone))
-    own, other = both[f"{side} alone"] = shares[f"{side} alone"]
-    assert real or own < 0.7 * other
-
-# %% tags=["nbval-ignore-output"]
-draw_impossible(both)
-
-# %% [markdown]
-# Either prompt alone makes the samples follow age and sex. The encoder's can
-# only work if the decoder reads the encoder, which lesson 11 taught you to
-# test. Which of the three is best, one training of each does not decide. (With
-# `EHR_COURSE_DATA`, the roughly hundred adults show little, since age and sex
-# rule out almost none of their codes.)
+# So that is how you ask for a woman of 30: with two vectors before the tokens,
+# and a training in which these vectors were often all that the model knew.
 #
 # ## What a prompt gives away
 #
 # A prompt is a row of numbers that nobody can read at sight. Is a patient's
-# age safe in it? With `"sum"` it even seems hidden behind the sex. (Side by
-# side, the age has a position of its own, which is easier still.) Here are
-# the trained model's summed prompts, and beside them one that was logged with
+# age safe in it? With `"sum"` it even seems hidden behind the sex. Here are the
+# trained model's summed prompts, and beside them one that was logged with
 # noise.
 
 # %%
@@ -867,19 +830,16 @@ check("12.8", whose_prompt)
 # ## Recap
 #
 # - **An age** becomes weight * age + bias, projected to the width of the
-#   model. That is affine: the prompts of all ages lie on one straight
-#   line, however many weights there are, and second differences are 0.
+#   model. That is affine: the prompts of all ages lie on one straight line.
 # - **The scale** decides which ages look different at first: unscaled only
-#   the youngest, divided by 90 all evenly, but each year little. That 65 is
-#   a large number does not tell you which scale trains best.
+#   the youngest, divided by 90 all ages, but each year little.
 # - **Several categories** share one table if each feature begins where
-#   those before it end. Separate tables do the same.
+#   those before it end.
 # - **Prompts** are positions before the tokens. The mask grows by as many
 #   ones in front, and the longest record gets shorter.
 # - **Samples follow age and sex** when fewer of their codes are impossible
-#   for the patient asked for than for another one. One prompt is enough.
-#   Waves do better than a straight line; a table does about as well, except
-#   at ages that it has never met.
+#   for the patient asked for than for another one. Waves do better than a
+#   line; a table does about as well, except at ages that it has never met.
 # - **A prompt gives away** the patient it was made for: a few other prompts
 #   are enough to read the age off it.
 #
@@ -901,9 +861,9 @@ check("12.8", whose_prompt)
 # from 0. There are nine rows, 0 to 8.
 # </details>
 #
-# 3. In a model whose encoder alone has prompts, somebody extends the mask
+# 3. In a model with prompts in its encoder alone, somebody extends the mask
 #    with zeros for them. No error is raised, and the loss falls. What do you
-#    measure to find it?
+#    measure to find the mistake?
 #
 # <details><summary>Answer</summary>
 # Whether samples follow the prompts: as many codes are impossible for the
@@ -919,9 +879,9 @@ check("12.8", whose_prompt)
 # trainings again, and see which ages the straight line gets wrong.
 #
 # Exercise 12.8 has a consequence: whoever stores a prompt stores the age and
-# sex. Suppose that you ask the model to guess both from what it has written,
-# to check that it understood. How would you know that it did not simply read
-# its own prompt? Lesson [13](13_multi_task_learning.ipynb) asks exactly that.
+# the sex. Suppose that you ask the model to guess both from what it has
+# written. How would you know that it did not simply read its own prompt?
+# [Lesson 13](13_multi_task_learning.ipynb) asks exactly that.
 
 # %% [markdown]
 # ## If you come from the tutorial
@@ -954,6 +914,54 @@ assert 2 * sum(counts) == 394_496
 # 128 parameters. The tutorial prints the projection's shape the other way
 # round, and it concatenates prompts where other documents of the same system
 # sum them up: `prompt_combination="concat"` or `"sum"`.
+#
+# **Do separate tables collide?** The tutorial says so. Put the same numbers
+# into two tables and into one, and look up all twelve kinds of patients.
+
+# %% tags=["claim:24"]
+generator = torch.Generator().manual_seed(SEED)
+of_sex = torch.randn(2, 4, generator=generator)
+of_insurance = torch.randn(6, 4, generator=generator)
+table = torch.cat([of_sex, of_insurance])  # (8, 4)
+x_cat = torch.cartesian_prod(torch.arange(2), torch.arange(6))
+separate = torch.stack([of_sex[x_cat[:, 0]], of_insurance[x_cat[:, 1]]], 1)
+with_offsets = table[x_cat + torch.tensor([0, 2])]
+without_offsets = table[x_cat]  # (12, 2, 4)
+print("separate tables and offsets agree:", separate.equal(with_offsets))
+ways = (separate, with_offsets, without_offsets)
+used = [len(rows.flatten(0, 1).unique(dim=0)) for rows in ways]
+names = "two tables", "one with offsets", "one without"
+for name, count in zip(names, used, strict=True):
+    print(f"{name:16} {count} different vectors for 8 categories")
+assert separate.equal(with_offsets) and used == [8, 8, 6]
+
+# %% [markdown]
+# Two tables give bit for bit the same vectors as one with offsets. Only one
+# without offsets collides.
+#
+# **Are two prompts needed?** The tutorial gives each prompt a task of its own:
+# the encoder's finds what matters in the record, the decoder's writes what
+# fits age and sex. Train a straight line, divided by 90, on each side alone.
+
+# %% tags=["claim:50", "nbval-ignore-output"]
+both = {f"both prompts ({line})": shares[line]}
+for side, missing in (("encoder", "decoder"), ("decoder", "encoder")):
+    alone = small_model(**{f"prompt_{missing}": False})
+    assert getattr(alone, f"{missing}_prompt") is None
+    impossible(f"{side} alone", trained(alone))
+    own, other = both[f"{side} alone"] = shares[f"{side} alone"]
+    assert real or own < 0.7 * other
+
+# %% tags=["hide-input", "nbval-ignore-output"]
+# draw the three models
+draw_impossible(both)
+
+# %% [markdown]
+# Either prompt alone makes the samples follow age and sex. The encoder's can
+# only work if the decoder reads the encoder, which lesson 11 taught you to
+# test. Which of the three is best, one training of each does not decide. (With
+# `EHR_COURSE_DATA`, the roughly hundred adults show little, since age and sex
+# rule out almost none of their codes.)
 #
 # **Is the hidden width a bottleneck?** The tutorial says that
 # `nn.Linear(1, 768)` "doesn't work", that its gradient "can vanish", that 128

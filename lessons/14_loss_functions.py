@@ -12,6 +12,25 @@
 # - Measure what each term contributes to the total.
 # - Test a loss that you cannot read, and tell what it computes.
 
+# %% tags=["opened-alone", "hide-input"]
+# Opened alone, as on Colab or Kaggle? This cell installs the course.
+from importlib.util import find_spec
+
+if not find_spec("ehr_course"):
+    from pathlib import Path
+
+    name = "ehr_course-*.whl"
+    found = [*Path().glob(name), *Path("/kaggle/input").rglob(name)]
+    if not found:
+        raise ModuleNotFoundError(
+            "The course is missing. In a clone, take the kernel of .venv; "
+            "elsewhere, put ehr_course-….whl beside this notebook."
+        )
+    get_ipython().run_line_magic("pip", f'install "{found[0]}[notebook]"')
+    from ehr_course.opened_alone import after_installation
+
+    after_installation()
+
 # %% [markdown]
 # ## Which of these is the loss?
 #
@@ -111,14 +130,15 @@ assert means["all places"] < 0.8 * means["scored places"]
 assert means["all places, padded wider"] < 0.6 * means["all places"]
 
 # %% [markdown]
-# The first two count padding: whoever pads wider reports a lower loss, and has
-# no better model. The third takes the mean of each row and then the mean of
-# those, which gives a token of a short record more weight than one of a long
-# record. The course reports the fourth: one scored place, one vote.
+# The first two count padding: pad wider and you report a lower loss, with the
+# same model. The third takes the mean of each row and then the mean of those,
+# so a token of a short record weighs more than one of a long record. The
+# course reports the fourth, in which all scored places weigh the same. You
+# will see that it is also the one that adds up when a batch is cut into parts.
 #
 # ## One drawing of everything
 #
-# A loss looks like one number, but five choices are hidden in it. The lesson
+# A loss looks like one number, but it answers five questions. The lesson
 # takes them in this order.
 
 # %%
@@ -129,7 +149,7 @@ draw_loss_path(loaded.model, batch, losses)
 #
 # At each place the model gives every token a score, its logit. Softmax turns
 # the scores into probabilities, and the cross-entropy is minus the logarithm
-# of the probability of the right token. Here is one patient with two visits:
+# of the right token's probability. Here is one patient with two visits:
 
 # %%
 lengths, visits = scored.sum(1), (labels == known.visit_start_id).sum(1)
@@ -154,10 +174,9 @@ print(f"of one that is read {seen.mean():.2f},", end=" ")
 print(f"of a marker {markers.mean():.2f}")
 
 # %% [markdown]
-# Markers such as `<v>` and `<EOS>` cost little, because the model mostly
-# knows where a visit begins and ends. A code that the encoder can read costs
-# little too. A code that the corruption has taken away must be guessed, and
-# that is where most of the loss comes from.
+# Markers such as `<v>` and `<EOS>` cost little, and so does a code that the
+# encoder can read. A code that the corruption has taken away must be guessed,
+# and that is where most of the loss comes from.
 #
 # With the logits $z$ of a place and the right token $y$, the height of a bar
 # is
@@ -165,7 +184,7 @@ print(f"of a marker {markers.mean():.2f}")
 # $$-\log p_y = -\log \frac{e^{z_y}}{\sum_j e^{z_j}}
 # = \log \sum_j e^{z_j} - z_y$$
 #
-# It is tempting to type the formula as it stands. Try it on large scores:
+# Type the formula as it stands, and try it on large scores:
 
 # %%
 large = torch.tensor([89.0, 88.0])
@@ -182,8 +201,8 @@ assert large.exp()[0].isinf() and safe.isfinite().all()
 
 
 # %% [markdown]
-# A number that is subtracted from all logits of a place cancels in the
-# formula. Subtract the largest of them, and no exponential is above 1.
+# If you subtract the same number from all logits of a place, the result stays
+# the same. Subtract the largest of them, and no exponential is above 1.
 #
 # ### 14.1 Masked cross-entropy
 #
@@ -210,13 +229,13 @@ def masked_cross_entropy(
 check("14.1", masked_cross_entropy)
 
 # %% [markdown]
-# ## A target that can be reached
+# ## Which target?
 #
 # The cross-entropy is lowest when the right token has probability 1, and no
 # finite scores reach that. So training never stops pushing them apart.
-# [Label smoothing](../course/book/glossary.md) moves the target. A share
-# $\varepsilon$ of it is spread evenly over all $V$ tokens of the vocabulary,
-# the right one included:
+# [Label smoothing](../course/book/glossary.md) moves the target. It spreads a
+# share $\varepsilon$ evenly over all $V$ tokens of the vocabulary, the right
+# one included:
 #
 # $$q_j = (1 - \varepsilon)\,[j = y] + \frac{\varepsilon}{V}
 # \qquad \text{loss} = -\sum_j q_j \log p_j$$
@@ -260,8 +279,7 @@ check("14.2", smoothed_cross_entropy)
 # ### What does it change?
 #
 # Train small models with and without it, first on thousands of patients,
-# then on 60, few enough to be learned by heart. The patients are those of
-# the embedded hospital, or real ones if `EHR_COURSE_DATA` names a folder.
+# then on 60, few enough to be learned by heart.
 
 # %% tags=["hide-input"]
 # set-up: the patients, a small model, a training
@@ -299,8 +317,8 @@ def trained(model, dataset, steps):
 
 # %% [markdown]
 # After `<BOS>` every record goes on with `<v>`. What should a smoothed model
-# say there, and how small can its loss become? Guess before you run the cell.
-# (The smallest loss is the entropy of the target itself.)
+# say there, and how small can its loss become? The smallest loss is the
+# entropy of the target itself.
 
 # %%
 V, smoothing = len(tokenizer), 0.1
@@ -312,10 +330,9 @@ print(f"the target gives {right_share:.4f} to <v>")
 print(f"no smoothed loss is below {entropy:.2f} nats")
 
 # %% [markdown]
-# So the training losses of the two kinds cannot be compared: they belong to
-# different targets. Judge all models by the same loss, without smoothing, on
-# patients that none of them has seen. The encoder is told only their age and
-# sex.
+# So training losses with and without smoothing cannot be compared: they
+# belong to different targets. Judge all models by the same loss, without
+# smoothing, on new patients, with only their age and sex in the encoder.
 
 # %% tags=["hide-input"]
 # set-up: judge a model on new patients
@@ -377,23 +394,22 @@ assert on_few_smooth.loss < on_few.loss - 0.2
 assert on_few_smooth.sure < on_few.sure - 0.05
 
 # %% [markdown]
-# With thousands of patients, smoothing does what its target says. It takes a
-# tenth off `<v>`, where nothing else can come. The model is less sure and
-# right about as often, and its loss on new patients is higher.
+# With thousands of patients, smoothing only costs. It takes a tenth off
+# `<v>`, where nothing else can come, and the loss on new patients is higher.
 #
-# With 60 patients, the plain model is far surer than it is right: it knows
-# its own patients by heart, and everybody else surprises it. Smoothing limits
-# how sure it can be, and the loss is lower. (So it was with each of three
-# seeds.) It does not replace data: both losses are far above those that
-# thousands of patients give. The course's models write patients by drawing from
-# these probabilities, so they train without smoothing.
+# With 60 patients, the plain model is far more confident than it is right: it
+# knows its own patients by heart, and everybody else surprises it. Smoothing
+# limits its confidence, and the loss is lower. (All three seeds that were
+# tried agree.) It does not replace data: both losses are far above those of
+# the models that saw thousands of patients. The course's models draw patients
+# from these probabilities, so they train without smoothing.
 #
 # ## What do you divide by?
 #
 # A batch that does not fit into memory is cut into parts. The gradients of the
-# parts are added up, and only then the weights move. It is tempting to give
-# each part its mean loss, and to average those means. Here are two parts of
-# three patients each, the shortest and the longest records of the batch.
+# parts are added up, and only then do the weights move. The obvious way is to
+# take the mean loss of each part and average those means. Here are two parts
+# of three patients each, the shortest and the longest records of the batch.
 
 # %%
 order = lengths.argsort()  # shortest records first
@@ -402,8 +418,8 @@ draw_votes({name: losses[r][scored[r]] for name, r in parts.items()})
 
 
 # %% [markdown]
-# A [mean of means](../course/book/glossary.md) gives both parts the same say,
-# however few tokens they have.
+# A [mean of means](../course/book/glossary.md) gives both parts the same
+# weight, however few tokens they have.
 #
 # ### 14.3 One loss over unequal parts
 #
@@ -431,7 +447,7 @@ def losses_of_parts(
 check("14.3", losses_of_parts)
 
 # %% [markdown]
-# The whole batch has to be counted before its first part is read. Is that
+# So the whole batch has to be counted before its first part is read. Is that
 # worth the trouble? Cut the batch into four parts by length, add up the
 # gradients in both ways, and compare with the gradient of the whole batch.
 
@@ -482,21 +498,21 @@ assert 0.02 < at_random < errors["means"]
 
 
 # %% [markdown]
-# Divided by one count, the parts are the batch, up to rounding. A mean of
-# means sends the weights somewhere else: a little where the parts are drawn
-# at random, and far where each holds records of one length, as the batches
-# of lesson 10 do. This is why every loss of the
-# course's library returns a sum and a count, and never a mean.
+# Divided by one count, the parts give the gradient of the batch, up to
+# rounding. A mean of means sends the weights somewhere else: a little where
+# the parts are drawn at random, and far where each holds records of one
+# length, as in lesson 10. This is why every loss of the course's library
+# returns a sum and a count, and never a mean.
 #
-# ## A loss that moves nothing
+# ## Is there a way back?
 #
-# Some codes never stand in one record, such as those of a small child and
-# those of an old person. Suppose that you want a penalty in the loss for such
-# pairs. Which are they? Take those that no training record has, although by
-# chance five or more would.
+# Some codes never appear in the same record, such as an infection of small
+# children and a disease of old age. List such *strange pairs*: if their two
+# codes were independent, at least five training records would have both, and
+# in fact none has. How often does a model write a patient with one?
 
 # %% tags=["hide-input"]
-# the pairs that never stand in one record
+# find the strange pairs, and count the patients who have one
 def never_in(records, tokenizer):
     present = torch.zeros(len(records), len(tokenizer), dtype=torch.bool)
     for row, record in enumerate(records):
@@ -511,22 +527,33 @@ def has_pair(record, never):
 
 
 never = never_in(learned_from, tokenizer)
-print(f"{int(never.sum()) // 2:,} pairs never stand together; the first:")
+print(f"{int(never.sum()) // 2:,} strange pairs; the first:")
 for token in never.nonzero()[0].tolist() if never.any() else []:
     print("  ", code_in_words(tokenizer.id_to_token(token)))
-share = np.mean([has_pair(record, never) for record in unseen])
-print(f"new patients with such a pair: {share:.1%}")
+plain = models[len(learned_from), 0.0]
+wanted = [Wanted(record.age, record.sex) for record in unseen[:300]]
+written = generate_patients(plain, tokenizer, wanted, seed=SEED)
+in_real = np.mean([has_pair(record, never) for record in unseen])
+in_written = np.mean([has_pair(record, never) for record in written])
+print(f"new real patients with a strange pair: {in_real:.1%}")
+print(f"patients that the model has written: {in_written:.1%}")
+assert real or in_written > 2 * in_real
 
 # %% [markdown]
-# (A few new patients have such a pair all the same: "never" is an estimate
-# from a training set.)
+# Strange pairs are far more frequent in what the model writes. So you want a
+# penalty in the loss that makes them rarer. What could it be made of? Here
+# are five candidates:
 #
-# What could the penalty be made of? Here are five numbers; "codes of pairs" are
-# those that have such a partner. Guess before you run the cell: for which of
-# them could a training step change a weight?
+# - how many strange pairs stand in the records that the model reads;
+# - how often the model's most probable token is the right one;
+# - how often that token is a code of some strange pair;
+# - the probability that the model gives to such codes;
+# - the entropy of its probabilities.
+#
+# Guess: through which of them could a training step change a weight?
 
-# %% tags=["nbval-ignore-output"]
-plain = models[len(learned_from), 0.0]
+# %% tags=["hide-input", "nbval-ignore-output"]
+# compute the five numbers, and follow each back to the weights
 ids = learning.batch(range(min(512, len(learning))))["input_ids"]
 in_ids = never[ids[:, :, None], ids[:, None]]  # (batch, source, source)
 rare = never.any(0).float()  # (vocab,): codes that have such a pair
@@ -535,23 +562,24 @@ log_p = new_logits[new_scored].log_softmax(-1)
 p, best = log_p.exp(), log_p.argmax(-1)  # (n, vocab), (n,)
 right = (best == new_labels[new_scored]).float()
 made_of = {
-    "pairs in the ids": ("ids", in_ids.sum() / 2),
-    "share of right tokens": ("argmax", right.mean()),
-    "codes of pairs, favoured": ("argmax", rare[best].mean()),
-    "codes of pairs, probability": ("p", (p * rare).sum(-1).mean()),
+    "pairs in the records": ("ids", in_ids.sum() / 2),
+    "top token is right": ("argmax", right.mean()),
+    "top token is of a pair": ("argmax", rare[best].mean()),
+    "probability of such codes": ("p", (p * rare).sum(-1).mean()),
     "entropy": ("p", -(p * log_p).sum(-1).mean()),
 }
 draw_ways_back(made_of)
 
 
 # %% [markdown]
-# Ids are whole numbers, and so is what `argmax` or a comparison returns.
-# Change a weight a little, and they stay as they are. A number made of them
-# cannot say in which direction the weight should go: it has no gradient.
+# The ids of the records do not depend on the weights at all. What `argmax` or
+# a comparison returns does, but in jumps: change a weight a little, and it
+# stays as it is. Neither can say in which direction a weight should go. They
+# have no gradient.
 #
-# It is tempting to count pairs in `input_ids` all the same. It takes one line,
-# and the printed loss goes up with the pairs. Train with this as a
-# [loss term](../course/book/glossary.md): a sum, a count, and a weight with
+# Still, a penalty that counts pairs in `input_ids` takes one line, and the
+# printed loss goes up with the pairs. Train with it as a
+# [loss term](../course/book/glossary.md): a sum, a count, and a factor with
 # which it enters the total. Then compare every weight of the model with a
 # training without it.
 
@@ -590,10 +618,10 @@ def from_ids(logits, batch, scored):
 
 without, expected = weights_after(0.0, None)
 print(f"without: loss {without:.2f}")
-for weight in (0.05, 1000.0):
-    with_it, found = weights_after(weight, from_ids)
+for factor in (0.05, 1000.0):
+    with_it, found = weights_after(factor, from_ids)
     equal = all(torch.equal(found[n], expected[n]) for n in expected)
-    print(f"weight {weight:g}: loss {with_it:.2f}, same bits: {equal}")
+    print(f"factor {factor:g}: loss {with_it:.2f}, same bits: {equal}")
     assert equal
 value, _ = from_ids(None, learning.batch(range(32)), new_scored)
 assert not value.requires_grad
@@ -602,10 +630,11 @@ assert real or with_it > without + 0.3
 
 # %% [markdown]
 # The printed loss changes, and every weight of the model is the same to the
-# last bit, even at 1,000. To the training, a penalty made of ids is a constant.
+# last bit, even at 1,000. For the training, a penalty made of ids is a
+# constant.
 #
 # So penalise what the model predicts: the probability that it gives to codes
-# that never stand with one already read. This is a
+# that would complete a strange pair with one already read. This is a
 # [co-occurrence penalty](../course/book/glossary.md).
 #
 # ### 14.4 A penalty with a gradient
@@ -614,17 +643,17 @@ assert real or with_it > without + 0.3
 #
 # `logits` has the shape (batch, length, vocab). `read` (batch, length) is the
 # decoder's input: at position t the decoder has read positions 0 to t.
-# `never` (vocab, vocab) is True where two tokens never stand in one record;
+# `never` (vocab, vocab) is True where two tokens are a strange pair;
 # it is symmetric. `labels` (batch, length) is -100 where a position is not
 # scored. At each scored position, add up the probabilities of all tokens that
-# never stand together with one of those read so far. Return the mean over the
+# make a strange pair with one of those read so far. Return the mean over the
 # scored positions.
 #
 # `value_and_gradient` is complete. It calls your `penalty`, so that the check
 # can compare the value and its gradient on the logits: in the messages,
 # expected and got are such pairs.
 #
-# Example: three tokens, of which 1 and 2 never stand together. For
+# Example: three tokens, of which 1 and 2 are a strange pair. For
 # `logits = [[[0.0, 0.0, 0.0]]]`, `read = [[1]]` and `labels = [[1]]`, as
 # tensors, token 2 is forbidden and the penalty is 0.3333. Its gradient is
 # `[[[-0.1111, -0.1111, 0.2222]]]`: a step makes token 2 less probable.
@@ -650,7 +679,8 @@ check("14.4", value_and_gradient)
 
 # %% [markdown]
 # The library's `co_occurrence_penalty` is this one, as a sum and a count.
-# Train with it at two weights, and let each model write 300 patients.
+# Train with it at two weights, and let each model write patients for the ages
+# and sexes of 300 new ones.
 
 # %% tags=["hide-input"]
 # set-up: the penalty as a term, and what it changes
@@ -662,7 +692,6 @@ def from_probabilities(logits, batch, scored):
 def judge_pairs(model):
     with torch.no_grad():
         logits = model.eval()(**new_batch | {"labels": None}).logits
-    wanted = [Wanted(record.age, record.sex) for record in unseen[:300]]
     written = generate_patients(model, tokenizer, wanted, seed=SEED)
     total, count = language_model_loss(
         logits[new_scored], new_labels[new_scored]
@@ -681,7 +710,7 @@ for weight in (0.0, 0.05, 10.0):
         trained(wrapped, learning, steps=150)
     measured_at[weight] = judge_pairs(model)
 
-draw_penalties(measured_at)
+draw_penalties(measured_at, in_real)
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # check: 10 works, 0.05 does nothing that can be seen; and why
@@ -709,21 +738,21 @@ if wrong.any():
     assert ratio.max() < 0.0501
 
 # %% [markdown]
-# At a weight of 10, far fewer of the written patients have a forbidden pair,
-# and the loss does not rise. At 0.05 the change is no larger than chance: a
-# dozen patients more or fewer among 300. (It was the same with each of three
-# seeds.)
+# At a weight of 10, far fewer of the written patients have a strange pair,
+# though still more than real ones, and the loss does not rise. At 0.05 the change is
+# no larger than chance: a dozen patients among 300. (All three seeds that were
+# tried agree.)
 #
 # Why? The cross-entropy already pushes down every token that does not come
 # next, in proportion to its probability $p$. The penalty of weight $w$ adds
 # at most $w\,p$ to that push: one twentieth of it at 0.05, ten times as much
-# at 10. So a weight means nothing by itself. Compare pushes, not weights.
+# at 10. So compare pushes, not weights.
 #
 # ## What does each term weigh?
 #
 # The total loss is the language model's, plus those of the heads from lesson
-# 13, plus the penalty, each with its weight. It is tempting to take over a
-# weight that worked elsewhere. But what does it multiply? Take a head for the
+# 13, plus the penalty, each with its weight. Can you take over a weight that
+# worked elsewhere? That depends on what it multiplies. Take a head for the
 # age that has learned nothing: it answers 0 years, or finds six age brackets
 # equally likely. With a weight of 0.001, it adds to the total:
 
@@ -774,13 +803,14 @@ check("14.5", total_loss)
 # %% [markdown]
 # ### A share of the loss, or of the gradient?
 #
-# If the age is 40% of the loss, does it have 40% of the say? What moves the
-# weights is the gradient. So measure that too, on the weights that all terms
-# share: a term's share is how far its weighted gradient goes along the total
-# one, and the shares add up to 1.
+# If the age is 40% of the loss, does it decide 40% of where the weights go?
+# What moves them is the gradient. So measure that too, on the weights that all
+# terms share: a term's share is how far its weighted gradient goes along the
+# total one. The shares add up to 1, and a term that pulls backwards has a
+# negative one.
 #
 # Give the plain model heads, and train the heads alone, so that they have
-# something to say. The widget takes a batch of new patients and opens with
+# learned something. The widget takes a batch of new patients and opens with
 # heavy heads, at a weight of 3 each.
 
 # %% tags=["nbval-ignore-output"]
@@ -827,20 +857,21 @@ assert real or penalty_term.of_gradient > 1.3 * penalty_term.of_total
 
 # %% [markdown]
 # The language model's share of the gradient is far smaller than its share of
-# the loss: this training would be about ages. Move both heads to 0.001, and
+# the loss: this training would mostly fit ages. Move both heads to 0.001, and
 # they are next to nothing on both sides. Then move the penalty to 10: its
-# share of the gradient is larger than its share of the loss. (All of this is
-# one moment of one model.)
+# share of the gradient is larger than its share of the loss.
+#
+# So which of the four numbers of the beginning is the loss? You can now find
+# out what any program computes, even one that you cannot read.
 #
 # ### 14.6 What does this loss compute?
 #
 # Try It Yourself · ★★★ · 15 minutes
 #
-# Somebody trains with a loss of their own and gives you `loss`, a function
-# that you can call and not read. `loss(logits, labels)` takes
-# logits (batch, length, vocab), of any size with at least two tokens, and
-# labels (batch, length), -100 where a place is not scored; each row needs a
-# scored place. It returns a number. You know this:
+# Somebody gives you `loss`, a function that you can call but not read.
+# `loss(logits, labels)` takes logits (batch, length, vocab), of any size with
+# at least two tokens, and labels (batch, length), -100 where a place is not
+# scored; each row needs a scored place. It returns a number. You know this:
 #
 # - The loss of a place is that of 14.2, with an unknown smoothing, 0 to 1.
 # - It returns one of four things: `"sum"`, the sum over scored places;
@@ -867,18 +898,17 @@ check("14.6", what_it_computes)
 # ## Recap
 #
 # - **A masked cross-entropy** is the logarithm of the sum of exponentials
-#   minus the right logit. Subtract the maximum first, and take the mean over
-#   the scored places alone.
-# - **Label smoothing** spreads a share of the target over all tokens. The
-#   model becomes less sure, and losses with and without it cannot be compared.
+#   minus the right logit, averaged over the scored places alone.
+# - **Label smoothing** spreads a share of the target over all tokens. Losses
+#   with and without it cannot be compared.
 # - **Parts of a batch** add up to the whole when all are divided by one
 #   count, that of the whole batch.
-# - **A loss has a gradient** if it changes a little when the logits do. One
-#   made of ids or of `argmax` changes the printed number and no weight.
+# - **A loss has a gradient** if it changes a little when the weights do. One
+#   made of ids alone, or of `argmax`, moves no weight.
 # - **A term contributes** its weight times its mean to the loss. What it does
 #   to the weights is measured on the gradient.
-# - **A loss that you cannot read** can be told from others by inputs for which
-#   they give different numbers.
+# - **A loss that you cannot read** gives itself away on inputs for which the
+#   possible ones give different numbers.
 #
 # ## Test yourself
 #
@@ -891,8 +921,7 @@ check("14.6", what_it_computes)
 # </details>
 #
 # 2. Somebody adds a penalty for visits with more than 20 codes. It counts
-#    codes in the labels. The loss rises, and the samples stay as they
-#    were. Why?
+#    codes in the labels. The loss rises, and the model does not change. Why?
 #
 # <details><summary>Answer</summary>
 # The labels are given, so the penalty is a constant: it has no gradient,
@@ -912,14 +941,14 @@ check("14.6", what_it_computes)
 # ## What comes next
 #
 # You can now say what a reported loss means, build one that moves weights,
-# and measure what each of its terms does. Try it on code of your own: compute
+# and measure what each of its terms does. Try it on your own code: compute
 # the loss of one batch, pad the same batch wider, and compute it again. If
-# the number changes, you know what it is divided by.
+# the number changes, padding is counted.
 #
-# A gradient says in which direction the weights should go, and nothing more.
-# How far should each step go, and what becomes of a small gradient in numbers
-# of 16 bits? Lesson [15](15_training_loop.ipynb) builds the loop that takes
-# the steps.
+# A gradient only says in which direction the weights should go. How far
+# should each step go, and what becomes of a small gradient in numbers of
+# 16 bits? [Lesson 15](15_training_loop.ipynb) builds the loop that takes the
+# steps.
 
 # %% [markdown]
 # ## If you come from the tutorial

@@ -4,6 +4,25 @@
 # One answer and one alternative for each exercise, with the reason.
 # Compare them with your own after you have tried.
 
+# %% tags=["opened-alone", "hide-input"]
+# Opened alone, as on Colab or Kaggle? This cell installs the course.
+from importlib.util import find_spec
+
+if not find_spec("ehr_course"):
+    from pathlib import Path
+
+    name = "ehr_course-*.whl"
+    found = [*Path().glob(name), *Path("/kaggle/input").rglob(name)]
+    if not found:
+        raise ModuleNotFoundError(
+            "The course is missing. In a clone, take the kernel of .venv; "
+            "elsewhere, put ehr_course-….whl beside this notebook."
+        )
+    get_ipython().run_line_magic("pip", f'install "{found[0]}[notebook]"')
+    from ehr_course.opened_alone import after_installation
+
+    after_installation()
+
 # %%
 import math
 from collections import defaultdict

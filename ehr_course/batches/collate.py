@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
 import numpy as np
@@ -275,13 +275,19 @@ def check_batch(batch: Batch, n_tokens: int | None = None) -> None:
             )
 
 
+def tensors_of(batch: Batch) -> dict[str, Tensor]:
+    """The tensors of a batch by their names, for what treats them all alike."""
+    return {name: tensor for name, tensor in batch.items() if isinstance(tensor, Tensor)}
+
+
 def _check_shapes(batch: Batch) -> None:
     missing = sorted(Batch.__annotations__.keys() - batch.keys())
     if missing:
         raise InputError("batch", "", f"{', '.join(missing)} is missing", "collate makes it.")
     sizes: dict[str, tuple[int, str]] = {}
+    entries: Mapping[str, object] = batch
     for name, shape, dtype in _CONTRACT:
-        found = batch[name]
+        found = entries[name]
         if not isinstance(found, Tensor):
             raise InputError(
                 "batch", name, f"it is a {type(found).__name__}", "Every entry is a tensor."

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
-from torch import Tensor
 from torch.utils.data import Dataset
 
 from ehr_course.batches.collate import SEXES as SEXES
@@ -47,7 +46,7 @@ class BatchDataset(Protocol):
     lengths: np.ndarray
     fingerprint: str
 
-    def __getitem__(self, key: BatchKey) -> Mapping[str, Tensor]:
+    def __getitem__(self, key: BatchKey) -> Mapping[str, Any]:
         """A batch: tensors whose first dimension is the rows, "labels" among them."""
 
 

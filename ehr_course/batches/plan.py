@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Sampler
+from torch.utils.data import DataLoader, Dataset, Sampler
 
 from ehr_course.batches.datasets import BatchDataset, BatchKey
 from ehr_course.errors import InputError
@@ -181,7 +182,7 @@ def data_loader(
         equal_tokens=equal_tokens,
     )
     return DataLoader(
-        dataset,
+        cast("Dataset[Mapping[str, Tensor]]", dataset),  # a loader asks only for __getitem__
         batch_size=None,  # the dataset makes whole batches
         sampler=plan,
         num_workers=num_workers,
@@ -193,5 +194,5 @@ def data_loader(
     )
 
 
-def _as_it_is(batch: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+def _as_it_is(batch: Any) -> Any:
     return batch

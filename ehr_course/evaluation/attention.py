@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from ehr_course.batches.collate import SEXES
+from ehr_course.batches.collate import SEXES, tensors_of
 from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.datasets import RecordDataset
 from ehr_course.code_meaning import code_meaning
@@ -17,6 +17,7 @@ from ehr_course.code_system import CodeSystem
 from ehr_course.errors import InputError
 from ehr_course.generation.search_model import evaluating
 from ehr_course.losses import NOT_SCORED
+from ehr_course.models.prefix import Prefix
 from ehr_course.models.prefix_tuning import PrefixTuned
 from ehr_course.records import PatientRecord, Sex
 from ehr_course.tokenizers.codes import CodeTokenizer
@@ -50,7 +51,7 @@ def attention_of(model: Any, batch: Mapping[str, torch.Tensor]) -> dict[Kind, np
     inputs = {name: tensor.to(device) for name, tensor in batch.items() if name != "labels"}
     with evaluating(model):
         output = model(**inputs, output_attentions=True, use_cache=False)
-    of_kind = {
+    of_kind: dict[Kind, tuple[torch.Tensor, ...]] = {
         "encoder": output.encoder_attentions,
         "decoder": output.decoder_attentions,
         "cross": output.cross_attentions,
@@ -197,7 +198,8 @@ def _encoded(
 ) -> tuple[list[int], list[int | None]]:
     """Token ids, and the number of the visit of each: None outside, or where one visit is all."""
     visits = record.visits[: visits_shown(tokenizer, record, most_tokens=most_tokens)]
-    ids, visit_of = [tokenizer.bos_id], [None]
+    ids = [tokenizer.bos_id]
+    visit_of: list[int | None] = [None]
     for number, visit in enumerate(visits, start=1):
         tokens = tokenizer.encode_visit(visit)
         ids += tokens
@@ -286,8 +288,10 @@ def prefix_attention(
         max_tokens=min(most_tokens, model.max_tokens),
         too_long="cut",
     )
-    batch = dataset.batch(range(len(dataset)))
-    n_prefix = model.prefixes["decoder"].n_tokens
+    batch = tensors_of(dataset.batch(range(len(dataset))))
+    prefix = model.prefixes["decoder"]
+    assert isinstance(prefix, Prefix)
+    n_prefix = prefix.n_tokens
     weights = attention_of(model, batch)["decoder"]  # (batch, layers, heads, target, columns)
     to_prefix = weights[..., :n_prefix].astype(np.float64).sum(-1)
     n_prompts = weights.shape[-2] - batch["labels"].shape[1]

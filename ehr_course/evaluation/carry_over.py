@@ -47,10 +47,11 @@ def carried_over(table: CodeTable, *, gap: int = 1) -> tuple[np.ndarray, np.ndar
     later = np.flatnonzero(table.owner[gap:] == table.owner[:-gap]) + gap
     common = table.visits[later].multiply(table.visits[later - gap]).sum(axis=1)
     codes = np.diff(table.visits.indptr)[later]
-    return tuple(
+    carried, of = (
         np.bincount(table.owner[later], weights=each, minlength=len(table)).astype(np.float32)
         for each in (common, codes)
     )
+    return carried, of
 
 
 def recurrent(table: CodeTable) -> tuple[np.ndarray, np.ndarray]:

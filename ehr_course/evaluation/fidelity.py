@@ -159,7 +159,8 @@ def fidelity(
         raise InputError("fidelity", "resamples", f"{resamples!r} is too few", "Use 200.")
     tables = code_tables(real, synthetic)
     comparison = _Comparison(len(real), len(synthetic), resamples, seed)
-    warnings = warnings_of(*tables, other_real)
+    of_real, of_synthetic = tables
+    warnings = warnings_of(of_real, of_synthetic, other_real)
     measures = []
     without_interval: dict[tuple[int, str], list[str]] = {}
     for kind in everything_counted(*tables):

@@ -66,8 +66,8 @@ class Counted:
         needs: what a patient needs to be counted; "" where every patient is.
     """
 
-    matrices: tuple[csr_array, csr_array]
-    of: tuple[np.ndarray, np.ndarray]
+    matrices: tuple[csr_array, ...]
+    of: tuple[np.ndarray, ...]
     statistics: tuple[Statistic, ...]
     name: str = ""
     needs: str = ""
@@ -77,7 +77,7 @@ class Counted:
         """How many patients are counted, of the cohort that has fewer of them."""
         return min(int((of > 0).sum()) for of in self.of)
 
-    def sums(self, *weights: np.ndarray) -> tuple[Sums, Sums]:
+    def sums(self, *weights: np.ndarray) -> tuple[Sums, ...]:
         """Weighted sums over the patients of each cohort.
 
         Args:
@@ -152,7 +152,7 @@ def everything_counted(real: CodeTable, synthetic: CodeTable) -> Iterator[Counte
             "the share of visits with a next one where the visit has one code and the next visit "
             "the other",
             "pairs of a code and a code of the next visit",
-            tuple(np.indices((len(frequent), len(frequent))).reshape(2, -1)),
+            _places(len(frequent)),
             len(frequent),
         ),
         name="sequential pairs",
@@ -173,8 +173,9 @@ def everything_counted(real: CodeTable, synthetic: CodeTable) -> Iterator[Counte
         yield _numbers("age", "years", "ages at the first visit, in whole years", ages)
     if real.sexes is None or synthetic.sexes is None:
         return
+    sexes = (real.sexes, synthetic.sexes)
     yield Counted(
-        tuple(csr_array((table.sexes == "F")[:, None].astype(np.float32)) for table in tables),
+        tuple(csr_array((of == "F")[:, None].astype(np.float32)) for of in sexes),
         patients,
         (
             Statistic(
@@ -187,6 +188,12 @@ def everything_counted(real: CodeTable, synthetic: CodeTable) -> Iterator[Counte
             ),
         ),
     )
+
+
+def _places(side: int) -> tuple[np.ndarray, np.ndarray]:
+    """Row and column of each place of a square table, one row after the other."""
+    rows, columns = np.indices((side, side)).reshape(2, -1)
+    return rows, columns
 
 
 def _with_codes(
@@ -275,8 +282,8 @@ def _numbers(
     name: str,
     unit: str,
     things: str,
-    numbers: tuple[np.ndarray, np.ndarray],
-    owners: tuple[np.ndarray, np.ndarray] | None = None,
+    numbers: tuple[np.ndarray, ...],
+    owners: tuple[np.ndarray, ...] | None = None,
 ) -> Counted:
     """Numbers that patients have, or that things of patients have: distribution and mean."""
     sizes = [len(each) for each in numbers]

@@ -9,7 +9,9 @@ import numpy as np
 from ehr_course.errors import InputError
 
 
-def what_is_shown(model: Sequence[float], baseline: Sequence[float], better: str) -> str:
+def what_is_shown(
+    model: Sequence[float] | np.ndarray, baseline: Sequence[float] | np.ndarray, better: str
+) -> str:
     """Return what scores show: a difference only where no score of one lies among the other's.
 
     Args:

@@ -123,7 +123,9 @@ class ScoredRecords:
         # One sequence a code: visit and place in it. Visits of one length lie side by side.
         order = np.argsort(n_codes, kind="stable")
         visit = np.repeat(order, n_codes[order])
-        place = np.concatenate([np.arange(n) for n in n_codes[order]] or [[]]).astype(np.int64)
+        place = np.concatenate([np.arange(n) for n in n_codes[order]] or [np.empty(0)]).astype(
+            np.int64
+        )
         with self._evaluating("codes", len(visit)) as bar:
             for chosen in self._batches(np.arange(len(visit)), n_codes[visit] + 4, alike=True):
                 rows, at = visit[chosen], place[chosen]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from ehr_course.batches.collate import Batch
+from ehr_course.batches.collate import Batch, tensors_of
 from ehr_course.errors import InputError
 from ehr_course.losses import NOT_SCORED, co_occurrence_penalty, loss_counts
 
@@ -62,8 +62,8 @@ def measure_terms(model: Any, batch: Batch, never: Tensor) -> MeasuredTerms:
             "Make it with an age_weight and a sex_weight above 0.",
         )
     device = next(model.parameters()).device
-    batch = {name: tensor.to(device) for name, tensor in batch.items()}
-    never, labels = never.to(device), batch["labels"]
+    tensors = {name: tensor.to(device) for name, tensor in tensors_of(batch).items()}
+    never, labels = never.to(device), tensors["labels"]
     counts = loss_counts(labels)
     if not counts["token"]:
         raise InputError(
@@ -74,11 +74,11 @@ def measure_terms(model: Any, batch: Batch, never: Tensor) -> MeasuredTerms:
     model.eval()
     try:
         with torch.enable_grad():
-            heads = {term.name: term for term in model(**batch).terms}
-            inputs = {name: tensor for name, tensor in batch.items() if name != "labels"}
+            heads = {term.name: term for term in model(**tensors).terms}
+            inputs = {name: tensor for name, tensor in tensors.items() if name != "labels"}
             logits = model(**inputs).logits  # (batch, target, vocabulary)
             scored = labels != NOT_SCORED
-            penalty, _ = co_occurrence_penalty(logits, batch["decoder_input_ids"], never, scored)
+            penalty, _ = co_occurrence_penalty(logits, tensors["decoder_input_ids"], never, scored)
             losses = [
                 cross_entropy(logits[scored].float(), labels[scored]),
                 -logits[scored].float().log_softmax(-1).mean(),

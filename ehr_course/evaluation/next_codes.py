@@ -102,7 +102,8 @@ def next_codes(model: Any, tokenizer: CodeTokenizer, *, age: int, sex: Sex) -> N
         )
     n_special = len(tokenizer) - len(tokenizer.codes)
     of_both = next_token_probabilities(model, tokenizer, [(age, sex), (age, _other(sex))])
-    return NextCodes(age, sex, tokenizer.codes, *of_both[:, n_special:], system=tokenizer.system)
+    own, other = of_both[:, n_special:]
+    return NextCodes(age, sex, tokenizer.codes, own, other, system=tokenizer.system)
 
 
 def _other(sex: Sex) -> Sex:
@@ -122,9 +123,9 @@ def ruled_out(code: str, *, age: int, sex: Sex, system: CodeSystem = "ICD9CM") -
     'females only'
     """
     of = code_meaning(system)
-    if not of.is_code(code) or of.why_impossible(code, age=age, sex=sex) is None:
+    who = of.who_can_have(code) if of.is_code(code) else None
+    if who is None or of.why_impossible(code, age=age, sex=sex) is None:
         return ""
-    who = of.who_can_have(code)
     if who.sex not in (None, sex):
         return "females only" if who.sex == "F" else "males only"
     if who.min_age == who.max_age:

@@ -34,8 +34,13 @@ class NextVisits:
 
     def select(self, rows: np.ndarray) -> NextVisits:
         """Some of the pairs, in the order of ``rows``, int64 (chosen,)."""
-        parts = (self.before, self.next, self.owner, self.ages, self.sexes)
-        return NextVisits(*(None if part is None else part[rows] for part in parts))
+        return NextVisits(
+            self.before[rows],
+            self.next[rows],
+            self.owner[rows],
+            None if self.ages is None else self.ages[rows],
+            None if self.sexes is None else self.sexes[rows],
+        )
 
     def features(self) -> csr_array:
         """What a prediction starts from: float64 (pairs, codes + 2).

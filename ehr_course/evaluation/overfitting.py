@@ -98,7 +98,7 @@ def overfitting(
     """
     known = tokenizer.skipping_unseen()
     table = unigram_nats(known, train)
-    perplexities = []
+    perplexities: dict[str, float] = {}
     for name, cohort in (("held_out", held_out), ("train", train)):
         scored = ScoredRecords(model, known, drawn(cohort, seed))
         ids = scored.tokens.values
@@ -110,10 +110,10 @@ def overfitting(
                 "none of the codes of these patients is in the vocabulary",
                 "Use the tokenizer and the patients of one hospital.",
             )
-        perplexities.append(_exp(scored.nats_in_order()[codes].mean(dtype=np.float64)))
+        perplexities[name] = _exp(scored.nats_in_order()[codes].mean(dtype=np.float64))
         if name == "held_out":
             unigram = _exp(table[ids][codes].mean())
-    return Overfitting(*perplexities, unigram)
+    return Overfitting(perplexities["held_out"], perplexities["train"], unigram)
 
 
 def drawn(cohort: Sequence[PatientRecord], seed: int) -> list[PatientRecord]:

@@ -152,7 +152,9 @@ def distances(name: str, things: str, known: np.ndarray) -> tuple[Statistic, ...
     """
 
     def divergence(real: Sums, synthetic: Sums) -> np.ndarray:
-        return js_divergence(pooled(real.counts, known), pooled(synthetic.counts, known))
+        return np.asarray(
+            js_divergence(pooled(real.counts, known), pooled(synthetic.counts, known))
+        )
 
     return (
         Statistic(

@@ -106,7 +106,7 @@ class WorstCode(NamedTuple):
 
     code: str
     title: str
-    count: int
+    count: int  # type: ignore[assignment]  # it is read by its names, not as a tuple
     reason: str
 
 
@@ -230,6 +230,8 @@ class _Counts:
         asked = np.array(ruled)[entries.col]
         visit, column = entries.row[asked], entries.col[asked].astype(np.int64)
         owner = table.owner[visit]
+        assert table.ages is not None  # whoever counts has asked `unknown_in` before
+        assert table.sexes is not None
         who = (column * (MAX_AGE + 1) + table.ages[owner]) * 2 + (table.sexes[owner] == "F")
         cases, case = np.unique(who, return_inverse=True)
         reasons = [self._reason(number) for number in cases.tolist()]

@@ -57,8 +57,8 @@ def first_difference(
         return None if same else _unlike(expected, actual, place, kind)
     if isinstance(expected, Number):
         return _numbers(expected, actual, tolerance, place)
-    kind = set | frozenset if isinstance(expected, set) else type(expected)
-    if not isinstance(actual, kind):
+    wanted = (set, frozenset) if isinstance(expected, set) else type(expected)
+    if not isinstance(actual, wanted):
         return _unlike(expected, actual, place, "type")
     return None if bool(expected == actual) else _unlike(expected, actual, place, "value")
 
@@ -347,10 +347,11 @@ def shorten_both(expected: Any, got: Any, tolerance: float, limit: int = 280) ->
         ]
         if 0 < len(agree) < len(expected.keys() | got.keys()):
             what = "1 entry that agrees" if len(agree) == 1 else f"{len(agree)} entries that agree"
-            return tuple(
+            one, other = (
                 f"{shorten({k: v for k, v in of.items() if k not in agree}, limit)} and {what}"
                 for of in both
             )
+            return one, other
     return shorten(expected, limit), shorten(got, limit)
 
 

@@ -127,7 +127,8 @@ def _pairs(
 
     changes = {name: found.change for name, found in exercise.misconceptions.items()}
     functions = {name: exercise.changed_answer(change) for name, change in changes.items()}
-    agrees, began = Counter(), time.process_time()
+    agrees: Counter[str] = Counter()
+    began = time.process_time()
     for i in inputs:
         if time.process_time() - began > PAIR_SECONDS / 4:
             break

@@ -114,6 +114,7 @@ class Trial:
 def _inputs(exercise_id: str, seed: int) -> tuple[list[Arguments], list[int], list[Call]]:
     """The inputs of a check, their sizes, and what is expected: the same for every answer."""
     exercise = find_exercise(exercise_id)
+    assert isinstance(exercise, Exercise)  # a form has no inputs
     return _with_expected(exercise, exercise.probes(seed))
 
 
@@ -192,6 +193,7 @@ def _judge_unfinished(trial: Trial) -> Result:
         if not result.outcome.is_solved and result.misconception != "changes_input":
             return result
     details = [("input", _arguments(trial.exercise, trial.probes[count]))]
+    assert stopped.error is not None
     details.append(("stopped at", own_line(trial.answer, stopped.error)))
     return trial.result(
         Outcome.NOT_YET,
@@ -318,6 +320,7 @@ def _describe(trial: Trial, failing: Sequence[int]) -> tuple[str, int]:
     smallest = failing[0]
     plain = _plainly(trial, smallest)
     difference = trial.difference(smallest)
+    assert difference is not None  # as the answer fails there
     if difference.kind == "type" and not difference.place:
         return plain, smallest
     for index in failing[:INPUTS_LOOKED_AT]:
@@ -338,6 +341,7 @@ def _describe(trial: Trial, failing: Sequence[int]) -> tuple[str, int]:
 def _plainly(trial: Trial, index: int) -> str:
     """Say where a value first differs from the expected one."""
     made, difference = trial.calls[index], trial.difference(index)
+    assert difference is not None  # as the answer fails there
     if made.value is None and difference.kind == "type" and not difference.place:
         if made.printed:
             return (

@@ -181,8 +181,8 @@ def _check_exercise(file: YamlFile, exercise_id: str) -> None:
         remedy = f"The lessons are {', '.join(known)}."
         raise file.error((exercise_id,), "there is no such lesson", remedy)
     if exercise_id not in words_of_lesson(lesson):
-        known = ", ".join(words_of_lesson(lesson))
-        raise file.error((exercise_id,), "there is no such exercise", f"The lesson has {known}.")
+        there = ", ".join(words_of_lesson(lesson))
+        raise file.error((exercise_id,), "there is no such exercise", f"The lesson has {there}.")
 
 
 def _check_change(

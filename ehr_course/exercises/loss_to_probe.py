@@ -37,7 +37,8 @@ class HiddenLoss:
 
     def __init__(self, way: str, smoothing: float) -> None:
         self._way, self._smoothing = way, smoothing
-        self._calls, self._ended = 0, None
+        self._calls = 0
+        self._ended: TooManyCalls | None = None
 
     @property
     def answer(self) -> tuple[str, float]:

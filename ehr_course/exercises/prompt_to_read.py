@@ -33,7 +33,8 @@ class SummedPrompt:
 
     def __init__(self, newborn: Sequence[Sequence[float]], year: Sequence[float]) -> None:
         self.newborn, self.year = torch.tensor(newborn), torch.tensor(year)
-        self._calls, self._ended = 0, None
+        self._calls = 0
+        self._ended: TooManyCalls | None = None
 
     def __call__(self, age: float, sex: int) -> Tensor:
         """Ask for a prompt.
@@ -47,18 +48,18 @@ class SummedPrompt:
         """
         if self._ended is not None:
             raise self._ended
-        age, sex = float(age), float(sex)
+        age, category = float(age), float(sex)
         if not 0 <= age <= MAX_AGE:
             raise InputError(
                 "prompt_of", "age", f"{age:g} is no age", f"Use years from 0 to {MAX_AGE}."
             )
-        if sex not in (0, 1):
-            raise InputError("prompt_of", "sex", f"{sex:g} is no category", "Use 0 or 1.")
+        if category not in (0, 1):
+            raise InputError("prompt_of", "sex", f"{category:g} is no category", "Use 0 or 1.")
         self._calls += 1
         if self._calls > MOST_CALLS:
             self._ended = TooManyCalls(f"this is call {self._calls}; {MOST_CALLS} are paid for")
             raise self._ended
-        return self.newborn[int(sex)] + age * self.year
+        return self.newborn[int(category)] + age * self.year
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SummedPrompt:
         # A check hands copies to an answer: each begins to count anew.

@@ -121,8 +121,13 @@ def _answer_cell(exercise_id: str, kind: str) -> str:
 
 @cache
 def _imports(lesson: str) -> dict[str, Any]:
-    """What the first code cell of a lesson's solutions imports."""
-    first = next(source for options, source in _cells(lesson) if "[markdown]" not in options)
+    """What the first code cell of a lesson's solutions imports, after the one that installs."""
+    others = ("[markdown]", '"opened-alone"')
+    first = next(
+        source
+        for options, source in _cells(lesson)
+        if not any(other in options for other in others)
+    )
     namespace: dict[str, Any] = {"__name__": f"solutions_{lesson}"}
     exec(compile(first, f"<solutions of lesson {lesson}>", "exec"), namespace)
     return namespace

@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Hashable, Iterable, Sequence
 from itertools import accumulate, pairwise
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -28,7 +29,10 @@ Codes = list[list[str]]
 """The codes of one patient, visit by visit."""
 
 
-class Frequencies:
+Thing = TypeVar("Thing", bound=Hashable)
+
+
+class Frequencies(Generic[Thing]):
     """How often each thing was seen, to draw one as often again.
 
     Attributes:
@@ -38,11 +42,11 @@ class Frequencies:
     (2, 'b')
     """
 
-    def __init__(self, seen: Iterable[Hashable]) -> None:
+    def __init__(self, seen: Iterable[Thing]) -> None:
         self.counts = Counter(seen)
         self._things, self._sums = list(self.counts), list(accumulate(self.counts.values()))
 
-    def draw(self, rng: np.random.Generator, *, but: Container = ()) -> Hashable | None:
+    def draw(self, rng: np.random.Generator, *, but: Container = ()) -> Thing | None:
         """Draw a thing that is not in ``but``; None where nothing else was ever seen."""
         if all(thing in but for thing in self._things):
             return None
@@ -74,7 +78,7 @@ class IndependentCodes:
     def __init__(self, records: Sequence[PatientRecord]) -> None:
         _check_some(records, "IndependentCodes")
         self._system = system_of(records)
-        groups = defaultdict(list)
+        groups: dict[tuple[Sex, int], list[PatientRecord]] = defaultdict(list)
         for record in records:
             groups[_group(record)].append(record)
         self._everybody = _counted(records)
@@ -98,10 +102,12 @@ class IndependentCodes:
     def _one(self, patient: Wanted, rng: np.random.Generator) -> Codes:
         n_visits, n_codes, codes = self._groups.get(_group(patient), self._everybody)
         visits = []
-        for _ in range(n_visits.draw(rng)):
+        for _ in range(n_visits.draw(rng) or 0):
             visit: list[str] = []
-            for _ in range(n_codes.draw(rng)):
-                visit.append(codes.draw(rng, but=visit))
+            for _ in range(n_codes.draw(rng) or 0):
+                code = codes.draw(rng, but=visit)
+                if code is not None:
+                    visit.append(code)
             visits.append(visit)
         return visits
 
@@ -133,7 +139,7 @@ class MarkovChain:
     def __init__(self, records: Sequence[PatientRecord]) -> None:
         _check_some(records, "MarkovChain")
         self._system = system_of(records)
-        followed = defaultdict(list)
+        followed: dict[str, list[str]] = defaultdict(list)
         for record in records:
             for token, following in pairwise(_tokens(record)):
                 followed[token].append(following)
@@ -144,9 +150,10 @@ class MarkovChain:
         return _write(wanted, seed, self._one, self._system)
 
     def _one(self, patient: Wanted, rng: np.random.Generator) -> Codes:
-        token, visits = BOS, []
+        token = BOS
+        visits: Codes = []
         while token != EOS:
-            written = visits[-1] if token not in (BOS, VISIT_END) else ()
+            written = visits[-1] if token not in (BOS, VISIT_END) else []
             token = self.followers[token].draw(rng, but=written) or VISIT_END
             if token == VISIT:
                 visits.append([])
@@ -159,7 +166,9 @@ def _group(patient: PatientRecord | Wanted) -> tuple[Sex, int]:
     return patient.sex, bisect_right(AGE_BRACKETS, patient.age)
 
 
-def _counted(records: Sequence[PatientRecord]) -> tuple[Frequencies, Frequencies, Frequencies]:
+def _counted(
+    records: Sequence[PatientRecord],
+) -> tuple[Frequencies[int], Frequencies[int], Frequencies[str]]:
     """The numbers of visits of a patient and of codes of a visit, and the codes."""
     visits = [visit for record in records for visit in record.visits]
     return (

@@ -83,7 +83,10 @@ class PlainDecoder:
     def begin(self, told: Sequence[Told]) -> Tensor:
         """As Decoder says."""
         inputs, mask, self.demographics = _inputs(told, self.model.device)
-        encoded, self.mask = self.model.encode(inputs, mask, **self.demographics)
+        encoded, read = self.model.encode(inputs, mask, **self.demographics)
+        assert read is not None  # as a mask was given
+        self.mask = read
+        assert encoded.last_hidden_state is not None
         self.encoded = encoded.last_hidden_state
         self.cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
         self.opening = inputs.new_tensor([[CodeTokenizer.eos_id, *OPENING]] * len(told))

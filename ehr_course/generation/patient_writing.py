@@ -73,8 +73,8 @@ class PatientWriting:
             forbidden = closed.index_select(0, self.state).logical_or_(self.used)
             if self.script is not None:
                 self.script.add_to(forbidden, self.state, left)
-            if self.eligible is not None:
-                forbidden |= self._kept_out(forbidden)
+            if self.eligible is not None and self.ruled_out is not None:
+                forbidden |= self._kept_out(forbidden, self.eligible, self.ruled_out)
             probabilities = self.sampling.probabilities(
                 self.logits.masked_fill_(forbidden, -math.inf)
             )
@@ -89,14 +89,14 @@ class PatientWriting:
             for row, length in zip(self.written.cpu(), lengths.tolist(), strict=True)
         ]
 
-    def _kept_out(self, forbidden: Tensor) -> Tensor:
+    def _kept_out(self, forbidden: Tensor, eligible: EligibleOnly, of_all: Tensor) -> Tensor:
         """What else is forbidden because the patient cannot have it; what is known stays."""
-        ruled_out = self.ruled_out[self.patients]
+        ruled_out = of_all[self.patients]
         free = torch.ones(len(ruled_out), 1, dtype=torch.bool, device=ruled_out.device)
         if self.script is not None:
             free = self.script.forced()[:, None] < 0
         probabilities = self.sampling.probabilities(self.logits.masked_fill(forbidden, -math.inf))
-        self.eligible.count(probabilities * free, ruled_out)
+        eligible.count(probabilities * free, ruled_out)
         return ruled_out & free
 
     def _closed(self, left: int) -> Tensor:

@@ -96,8 +96,9 @@ class SearchModel(Protocol):
     (4, 5, 2)
     """
 
-    config: SearchConfig
-    """The special ids."""
+    @property
+    def config(self) -> SearchConfig:
+        """The special ids."""
 
     def encode(self, input_ids: Tensor, attention_mask: Tensor | None) -> Any:
         """Read a batch of notes, once.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, overload
 
 import torch
 from torch import Tensor
@@ -97,6 +97,10 @@ class BeamResult:
         return self.hypotheses[0]
 
 
+@overload
+def coverage_before(attention: Tensor) -> Tensor: ...
+@overload
+def coverage_before(attention: None) -> None: ...
 def coverage_before(attention: Tensor | None) -> Tensor | None:
     """The attention of all steps before each step: (tokens, source), zeros in the first row.
 
@@ -178,14 +182,15 @@ class StepRecord:
         self, steps: list[Tensor | None], endings: Sequence[Ending]
     ) -> list[Tensor] | None:
         """What a hypothesis met on its way: (tokens, ...) for each ending."""
-        if not steps or steps[0] is None:
+        said = [step for step in steps if step is not None]  # at every step, or at none
+        if not said:
             return None
         longest = max(1, *(len(ending.tokens) for ending in endings))
-        first = steps[0]
+        first = said[0]
         met = first.new_empty(longest, len(endings), *first.shape[2:])
-        for t in range(min(longest, len(steps))):
+        for t in range(min(longest, len(said))):
             going = [i for i, ending in enumerate(endings) if t < len(ending.tokens)]
             rows = [self.row_of[t][endings[i].note] for i in going]
-            met[t, going] = steps[t][rows, [endings[i].beams[t] for i in going]]
+            met[t, going] = said[t][rows, [endings[i].beams[t] for i in going]]
         met = met.cpu()
         return [met[: len(ending.tokens), i] for i, ending in enumerate(endings)]

@@ -30,7 +30,8 @@ class Summary:
         pieces: each of its tokens as text.
         source_pieces: each token of the note that was read as text, <s> and </s> included.
         attention: float (tokens, source): where the model looked as it wrote each token.
-        p_gen: float (tokens,): how much it generated rather than copied, 0 to 1.
+        p_gen: float (tokens,): how much it generated rather than copied, 0 to 1; None where the
+            model cannot copy.
         score: log P divided by the length penalty.
         finished: whether it ends with </s>, rather than where max_length cut it.
     """
@@ -40,7 +41,7 @@ class Summary:
     pieces: tuple[str, ...]
     source_pieces: tuple[str, ...]
     attention: Tensor = field(repr=False, compare=False)
-    p_gen: Tensor = field(repr=False, compare=False)
+    p_gen: Tensor | None = field(repr=False, compare=False)
     score: float
     finished: bool
 
@@ -104,6 +105,7 @@ def summarize(
         )
         for number, result in zip(some, results, strict=True):
             best, (ids, oov) = result.best, read[number]
+            assert best.attention is not None  # a PointerGenerator always says where it looks
             summaries[number] = Summary(
                 text=tokenizer.decode(best.tokens, oov),
                 ids=best.tokens,

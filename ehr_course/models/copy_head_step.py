@@ -46,6 +46,7 @@ class CopyHeadStep:
             rows: int64 (batch,): which of the sequences each row goes on from.
         """
         width = self.key_code.shape[-1]
+        assert memory.keys is not None  # as something was read
         before, here = memory.keys[:, 0, :, : 2 * width].split(width, dim=-1)
         keys = here.clone()
         keys[:, 1:] += before[:, :-1]

@@ -8,7 +8,7 @@ reading a single code; a head on the codes cannot.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -116,7 +116,7 @@ class SequenceAge(DemographicHead):
 
     per = "row"
 
-    def __init__(self, d_model: int, **options: float) -> None:
+    def __init__(self, d_model: int, **options: Any) -> None:
         super().__init__(d_model, 1, **options)
 
     def forward(self, states: Tensor, real: Tensor) -> Tensor:
@@ -134,7 +134,7 @@ class TokenAge(DemographicHead):
 
     per = "token"
 
-    def __init__(self, d_model: int, **options: float) -> None:
+    def __init__(self, d_model: int, **options: Any) -> None:
         super().__init__(d_model, len(AGE_BRACKETS) + 1, **options)
 
     def forward(self, states: Tensor, real: Tensor) -> Tensor:
@@ -151,7 +151,7 @@ class TokenSex(DemographicHead):
 
     per = "token"
 
-    def __init__(self, d_model: int, **options: float) -> None:
+    def __init__(self, d_model: int, **options: Any) -> None:
         super().__init__(d_model, 2, **options)
 
     def forward(self, states: Tensor, real: Tensor) -> Tensor:

@@ -111,6 +111,7 @@ class PointerGenerator(PreTrainedModel):
     torch.Size([1, 2, 22])
     """
 
+    config: PointerGeneratorConfig
     config_class = PointerGeneratorConfig
     base_model_prefix = "pointer_generator"
 
@@ -182,7 +183,7 @@ class PointerGenerator(PreTrainedModel):
 
     def encode(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> EncodedSource:
         """Read a batch of notes, (batch, source), once."""
-        mask = input_ids != self.config.pad_token_id
+        mask = torch.as_tensor(input_ids != self.config.pad_token_id)
         if attention_mask is not None:
             mask = attention_mask.bool()
         copyable = mask & (input_ids >= N_SPECIAL)

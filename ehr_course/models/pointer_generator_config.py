@@ -119,7 +119,7 @@ class PointerGeneratorConfig(PreTrainedConfig):
                 f"{profile!r} is none",
                 f"Use one of {', '.join(map(repr, PROFILES))}.",
             )
-        fields = {
+        fields: dict[str, Any] = {
             "vocab_size": len(tokenizer),
             "vocabulary": getattr(tokenizer, "fingerprint", None),
         }

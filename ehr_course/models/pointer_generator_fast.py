@@ -36,6 +36,7 @@ LARGEST_POWER = 80.0
 def fits(decoder: PointerDecoder) -> bool:
     """Whether the loop can be computed here: not if a part was exchanged, or carries a hook."""
     attention = decoder.attention
+    parts: list[tuple[nn.Module, type[nn.Module]]]
     parts = [(cell, nn.LSTMCell) for cell in decoder.cells]
     parts += [(attention, AdditiveAttention)]
     parts += [(attention.query, nn.Linear), (attention.score, nn.Linear)]
@@ -67,6 +68,7 @@ def fast_loop(
         fed = wide(embedded).transpose(0, 1)  # (target, batch, embedding)
         given, recurrent = [], []
         for layer, cell in enumerate(decoder.cells):
+            assert isinstance(cell, nn.LSTMCell)
             of_input, bias = wide(cell.weight_ih), wide(cell.bias_ih) + wide(cell.bias_hh)
             if layer == 0:  # what the embeddings do to the gates needs no loop
                 of_embedded, of_input = of_input.split([width, of_input.shape[1] - width], dim=1)
@@ -228,7 +230,7 @@ def _backward(
     total = d_log_attention.sum(dim=2, keepdim=True)
     torch.addcmul(d_log_attention, attention, total, value=-1, out=d_scores)
     d_contexts = d_contexts.contiguous().clone()
-    covered = [coverage] * target
+    covered: list[Tensor] | Tensor = [coverage] * target
     if w_c is not None:
         covered = torch.cat([coverage[None], attention[:-1]]).cumsum(dim=0)
     queries = linear(inputs[-1][1:, :, -size:], w_d)  # (target, batch, hidden)

@@ -101,7 +101,8 @@ class NoteEncoder(nn.Module):
         else:
             states, hidden, cell = self._read_chunks(embedded, lengths, self.chunk_length)
         # Two directions end, one decoder begins: the mean of both costs no parameters.
-        return states, *(end.mean(dim=2).transpose(0, 1) for end in (hidden, cell))
+        hidden, cell = (end.mean(dim=2).transpose(0, 1) for end in (hidden, cell))
+        return states, hidden, cell
 
     def _read(self, embedded: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """States (batch, source, 2 hidden) and last states (layers, batch, 2, hidden)."""

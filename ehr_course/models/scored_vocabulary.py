@@ -102,7 +102,7 @@ class _ScoredLikelihood(torch.autograd.Function):
             powers = logits.sub_(largest).exp_()  # in place: the logits are gone
             norm = powers.sum(dim=1, keepdim=True)
             log_generated = (above - norm.log()).squeeze(1)
-            if p_gen_logit is None:
+            if p_gen_logit is None or log_copied is None:
                 log_probs[rows] = log_generated
             else:
                 log_generated.masked_fill_(~inside[rows], -torch.inf)
@@ -121,9 +121,9 @@ class _ScoredLikelihood(torch.autograd.Function):
                 else:  # half precision adds up in the weight's own
                     d_weight += d_logits.t() @ x[rows]
         if learns:
-            gate = None if p_gen_logit is None else p_gen_logit.sigmoid() - generated
+            d_gate = None if p_gen_logit is None else p_gen_logit.sigmoid() - generated
             copied = None if log_copied is None else generated - 1
-            ctx.gradients = d_features, d_weight, d_bias, None, copied, gate
+            ctx.gradients = d_features, d_weight, d_bias, None, copied, d_gate
         return -log_probs.sum()
 
     @staticmethod

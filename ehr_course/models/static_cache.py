@@ -39,19 +39,20 @@ class StaticCache:
         """
         self.rows, self.length = len(rows), 0
         columns = read.transpose(0, 1)  # (positions, sequences, width)
-        self._make_room(len(columns), columns)
-        self.room[: len(columns), : self.rows] = columns.index_select(1, rows)
+        room = self._make_room(len(columns), columns)
+        room[: len(columns), : self.rows] = columns.index_select(1, rows)
         self.length = len(columns)
 
     def append(self, column: Tensor) -> Tensor:
         """Write one position, (batch, width), and return all: (positions, batch, width)."""
-        self._make_room(self.length + 1, column)
-        self.room[self.length, : self.rows] = column
+        room = self._make_room(self.length + 1, column)
+        room[self.length, : self.rows] = column
         self.length += 1
         return self.seen()
 
     def seen(self) -> Tensor:
         """All that is held: (positions, batch, width)."""
+        assert self.room is not None  # `fill` or `append` comes first
         return self.room[: self.length, : self.rows]
 
     def keep(self, rows: Tensor, moved: Tensor) -> None:
@@ -61,22 +62,22 @@ class StaticCache:
             rows: int64 (kept,): no row twice.
             moved: int64: the places of ``rows`` that hold another number than their own.
         """
+        assert self.room is not None
         seen = self.room[: self.length]
         seen.index_copy_(1, moved, seen.index_select(1, rows[moved]))
         self.rows = len(rows)
 
-    def _make_room(self, positions: int, like: Tensor) -> None:
-        fits = self.room is not None and (
-            self.room.shape[1] >= self.rows and self.room.dtype == like.dtype
-        )
-        if fits and len(self.room) >= positions:
-            return
-        if fits:
-            positions = max(positions, 2 * len(self.room))
+    def _make_room(self, positions: int, like: Tensor) -> Tensor:
+        room = self.room
+        if room is not None and room.shape[1] >= self.rows and room.dtype == like.dtype:
+            if len(room) >= positions:
+                return room
+            positions = max(positions, 2 * len(room))
         grown = like.new_empty(max(positions, ROOM), self.rows, like.shape[-1])
         if self.length:
             grown[: self.length] = self.seen()
         self.room = grown
+        return grown
 
 
 def moved_by(rows: Tensor) -> Tensor:

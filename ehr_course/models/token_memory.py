@@ -31,7 +31,9 @@ def memory_of(cache: Cache | None, decoder_layers: int) -> DynamicLayer | None:
     of_decoder = cache.self_attention_cache if isinstance(cache, EncoderDecoderCache) else cache
     while len(of_decoder.layers) <= decoder_layers:
         of_decoder.layers.append(DynamicLayer())
-    return of_decoder.layers[decoder_layers]
+    memory = of_decoder.layers[decoder_layers]
+    assert isinstance(memory, DynamicLayer)
+    return memory
 
 
 def remember(memory: DynamicLayer | None, ids: Tensor, features: Tensor) -> tuple[Tensor, Tensor]:
@@ -69,6 +71,7 @@ def visit_numbers(memory: DynamicLayer | None, ids: Tensor) -> Tensor:
     number = (ids == CodeTokenizer.visit_start_id).cumsum(dim=1)
     if memory is None or memory.get_seq_length() == 0:
         return number
+    assert memory.keys is not None  # as something was read
     before = _ids(memory.keys[:, 0]) == CodeTokenizer.visit_start_id
     return number + before.sum(dim=1, keepdim=True)
 

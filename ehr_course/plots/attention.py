@@ -210,7 +210,7 @@ def _write_labels(axes: Axes, room: _Room, shown: AttentionMap, row: int) -> Non
         [i + 0.5 for i in range(len(shown.columns))], shown.columns, rotation=90, parse_math=False
     )
     axes.tick_params(length=0, pad=3, labelsize=room.size)
-    axes.get_yticklabels()[row].set_weight("bold")
+    axes.get_yticklabels()[row].set_fontweight("bold")
     for spine in axes.spines.values():
         spine.set_visible(False)
 

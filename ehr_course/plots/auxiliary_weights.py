@@ -140,8 +140,8 @@ def runs_of(sweep: pl.DataFrame, measure: str) -> list[Runs]:
             )
     found: dict[Setting, list[float | None]] = {}
     rows = sweep.with_columns(pl.col("head_reads").fill_null(""))
-    for *setting, value in rows.select(*Setting._fields, measure).iter_rows():
-        found.setdefault(Setting(*setting), []).append(value)
+    for *weights, value in rows.select(*Setting._fields, measure).iter_rows():
+        found.setdefault(Setting(*weights), []).append(value)
     if NO_HEADS not in found:
         raise InputError(
             "sweep", "", "there is no training without heads", "Add one with both weights 0."
@@ -302,7 +302,8 @@ def _draw_half(axes: Axes, measure: str, runs: Sequence[Runs], setting: Setting)
             )
     for colour, of_colour in points.items():
         if of_colour:
-            axes.scatter(*np.transpose(of_colour), s=22, color=colour, linewidths=0, zorder=3)
+            x, y = np.transpose(of_colour)
+            axes.scatter(x, y, s=22, color=colour, linewidths=0, zorder=3)
     axes.set_title(
         compare(measure, runs, setting), size=style.SMALL, loc="left", color=style.INK, pad=7
     )

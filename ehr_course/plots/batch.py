@@ -250,7 +250,9 @@ def _draw_waste(axes: Axes, waste: Waste, *, group_by_length: bool) -> None:
 def _in_inches(axes: Axes) -> None:
     """Turn to inches from the upper left corner, without a frame."""
     box = axes.get_position()
-    width, height = axes.get_figure().get_size_inches()
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    width, height = figure.get_size_inches()
     axes.set_xlim(0, box.width * width)
     axes.set_ylim(box.height * height, 0)
     axes.axis("off")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch
@@ -75,14 +75,13 @@ def nodes_of(result: BeamResult) -> list[Node]:
 
 
 def tree_title(result: BeamResult) -> str:
-    """How much was looked at and what won: a title."""
-    nodes = nodes_of(result)
-    finished = sum(node.candidate.fate == "finished" for node in nodes)
+    """How many summaries finish and which one wins: a title."""
+    finished = sum(node.candidate.fate == "finished" for node in nodes_of(result))
     best = result.best
-    end = "ends" if best.finished else "is cut"
+    ends = {0: "No summary finishes", 1: "1 summary finishes"}
+    said = ends.get(finished, f"{finished} summaries finish")
     return (
-        f"{count(len(nodes), 'candidate')}, {finished} finished: the best {end} with score "
-        f"{best.score:.2f}"
+        f"{said}: the best has {count(len(best.tokens), 'token')} and the score {best.score:.2f}"
     )
 
 
@@ -105,16 +104,18 @@ def _written(tokens: tuple[int, ...], piece: Callable[[int], str]) -> str:
 
 # ---------------------------------------------------------------------- the picture
 
-_LINE, _TOP, _BOTTOM = 0.4, 0.66, 0.42
-_BOX_WIDTH, _BOX_HEIGHT = 0.86, 0.74
+_LINE, _TOP, _STEPS, _ENDING = 0.4, 0.7, 0.36, 0.19
+_BOX_WIDTH, _BOX_HEIGHT = 0.72, 0.74
+_ENDING_WIDTH = 7.2
 
 
 def draw_beam_tree(result: BeamResult, piece: Callable[[int], str], *, first: int = 0) -> Picture:
     """Draw a part of the tree: a column for each step, the best candidate on top.
 
     Dark boxes are followed, bright ones have finished, pale ones are given up. The way to the
-    best hypothesis is framed. In each box stand the token and the hypothesis' score: log P
-    divided by the length penalty.
+    best hypothesis is framed, and a dashed line lies under the candidates that may finish. In
+    each box stand the token and the hypothesis' score: log P divided by the length penalty.
+    Below, the best hypotheses are written out, each under the number that its last box bears.
 
     Args:
         result: of a search with ``trace=True``.
@@ -136,7 +137,8 @@ def draw_beam_tree(result: BeamResult, piece: Callable[[int], str], *, first: in
     last = min(n_steps, first + MOST_STEPS) - 1
     shown = [node for node in nodes if first <= node.step <= last]
     n_rows = max(node.row for node in shown) + 1
-    height = _TOP + n_rows * _LINE + _BOTTOM
+    bottom = _STEPS + 0.12 + _ENDING * (1 + len(result.hypotheses))
+    height = _TOP + n_rows * _LINE + bottom
     with style.course_style():
         picture = Picture(style.WIDTH, height, describe_tree(result, piece))
         picture.text(
@@ -154,14 +156,21 @@ def draw_beam_tree(result: BeamResult, piece: Callable[[int], str], *, first: in
             size=style.SMALL,
             color=style.MUTED,
         )
-        axes = picture.add_axes((0.01, _BOTTOM / height, 0.98, n_rows * _LINE / height))
+        _draw_endings(picture, result, piece, height)
+        axes = picture.add_axes((0.01, bottom / height, 0.98, n_rows * _LINE / height))
         axes.set_xlim(-0.5, MOST_STEPS - 0.5)
         axes.set_ylim(n_rows - 0.5, -0.5)
         axes.set_axis_off()
+        beams = max(_alive(nodes))
+        if n_rows > beams:
+            axes.axhline(beams - 0.5, color=style.MUTED, linewidth=0.9, linestyle="--", zorder=0)
+        ranks = _ranks(result, nodes)
         for node in shown:
             _draw_edge(axes, node, first)
         for node in shown:
             _draw_box(axes, node, first, piece(node.candidate.token))
+            if (node.step, node.row) in ranks:
+                _draw_rank(axes, node, first, ranks[node.step, node.row])
         for step in range(first, last + 1):
             axes.text(
                 step - first,
@@ -177,23 +186,21 @@ def draw_beam_tree(result: BeamResult, piece: Callable[[int], str], *, first: in
 
 def _key(first: int, last: int, n_steps: int) -> str:
     """What the colours mean, and which steps are drawn where there is no room for all."""
-    key = "dark: followed; bright: finished; pale: given up; framed: the way to the best"
+    key = "dark: followed; bright: finished, above the dashed line only; pale: given up"
     if last - first + 1 == n_steps:
         return key
     return f"{key}; steps {first + 1} to {last + 1} of {n_steps}"
 
 
 def _draw_edge(axes: Axes, node: Node, first: int) -> None:
-    if node.parent is None or node.step == first:
+    if node.parent is None or node.step == first or node.candidate.fate == "pruned":
         return
     x = node.step - first
-    pruned = node.candidate.fate == "pruned"
     axes.plot(
         [x - 1 + _BOX_WIDTH / 2, x - _BOX_WIDTH / 2],
         [node.parent, node.row],
         color=BEST if node.on_best else style.MUTED,
         linewidth=2 if node.on_best else 0.8,
-        linestyle=":" if pruned else "-",
         zorder=3 if node.on_best else 1,
     )
 
@@ -223,8 +230,64 @@ def _draw_box(axes: Axes, node: Node, first: int, token: str) -> None:
         )
 
 
-def _short(token: str, width: float = 1.0) -> str:
-    """A token that fits into its box."""
+def _alive(nodes: list[Node]) -> list[int]:
+    """How many candidates of each step are followed."""
+    steps = range(nodes[-1].step + 1)
+    return [sum(n.step == step and n.candidate.fate == "alive" for n in nodes) for step in steps]
+
+
+def _ranks(result: BeamResult, nodes: list[Node]) -> dict[tuple[int, int], int]:
+    """The step and row of each finished hypothesis that is given back, and its place, from 1."""
+    tokens: dict[tuple[int, int], tuple[int, ...]] = {}
+    for node in nodes:
+        before = () if node.parent is None else tokens[node.step - 1, node.parent]
+        tokens[node.step, node.row] = (*before, node.candidate.token)
+    ended = {
+        tokens[node.step, node.row]: (node.step, node.row)
+        for node in nodes
+        if node.candidate.fate == "finished"
+    }
+    return {
+        ended[one.tokens]: place
+        for place, one in enumerate(result.hypotheses, start=1)
+        if one.tokens in ended
+    }
+
+
+def _draw_rank(axes: Axes, node: Node, first: int, rank: int) -> None:
+    x = node.step - first - _BOX_WIDTH / 2 + 0.08
+    axes.text(
+        x,
+        node.row,
+        f"{rank}.",
+        size=style.SMALL,
+        weight="bold",
+        ha="center",
+        va="center",
+        zorder=5,
+    )
+
+
+def _draw_endings(
+    picture: Picture, result: BeamResult, piece: Callable[[int], str], height: float
+) -> None:
+    """Write out the best hypotheses under the tree."""
+    words: dict[str, Any] = {"size": style.SMALL, "va": "center"}
+    y = _ENDING * (len(result.hypotheses) + 0.5) + 0.06
+    ended = "finished" if result.best.finished else "cut off"
+    heading = f"{ended}: the best {len(result.hypotheses)}"
+    picture.text(0.012, y / height, heading, color=style.MUTED, **words)
+    for place, one in enumerate(result.hypotheses, start=1):
+        y -= _ENDING
+        text = _short(_written(one.tokens, piece), _ENDING_WIDTH - 0.6)
+        weight = "bold" if place == 1 else "normal"
+        picture.text(0.012, y / height, f"{place}.", weight=weight, **words)
+        picture.text(0.04, y / height, f"{one.score:.2f}", weight=weight, **words)
+        picture.text(0.1, y / height, text, **words)
+
+
+def _short(token: str, width: float = 0.86) -> str:
+    """A text that is not wider than so many inches."""
     text = token
     while len(text) > 1 and style.text_width(text, style.SMALL) > width:
         text = f"{text.rstrip('…')[:-1]}…"

@@ -45,7 +45,9 @@ class _Cells(AxesImage):
         box = self.axes.bbox
         left, right = np.floor(box.x0 + 0.5), np.floor(box.x1 + 0.5 + 1e-8)
         bottom, top = np.ceil(box.y0 - 0.5 - 1e-8), np.ceil(box.y1 - 0.5)
-        cells = np.ascontiguousarray(self.to_rgba(self.get_array(), bytes=True))
+        array = self.get_array()
+        assert array is not None  # `draw_cells` has given one
+        cells = np.ascontiguousarray(self.to_rgba(array, bytes=True))
         n_rows, n_columns, _ = cells.shape
         # Which cell the middle of each pixel lies in; the first line of pixels is the lowest. On a
         # border, to within rounding, it is the cell on the left and the one above.

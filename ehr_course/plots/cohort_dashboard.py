@@ -158,8 +158,9 @@ def _name(look: CohortLook, chapter: int) -> str:
 def _ages_in_words(real: CohortLook, synthetic: CohortLook) -> str:
     if real.ages is None or synthetic.ages is None:
         return f"{NO_AGES}."
-    old = [_percent(look.ages[:, 6:].sum()) for look in (real, synthetic)]
-    female = [_percent(look.ages[0].sum()) for look in (real, synthetic)]
+    both = (real.ages, synthetic.ages)
+    old = [_percent(ages[:, 6:].sum()) for ages in both]
+    female = [_percent(ages[0].sum()) for ages in both]
     return f"Aged 60 or more: {old[1]}, real {old[0]}. Female: {female[1]}, real {female[0]}."
 
 
@@ -315,7 +316,7 @@ def _draw_top(axes: Axes, real: CohortLook, synthetic: CohortLook, chapter: int 
     rows = _top(real, synthetic, chapter)
     places = np.arange(len(rows))
     for column, offset, colour in ((1, -_BAR / 2, REAL), (2, _BAR / 2, SYNTHETIC)):
-        shares = [row[column] for row in rows]
+        shares = np.array([row[column] for row in rows], dtype=float)
         draw_bars(axes, places + offset, shares, thickness=_BAR, across=True, facecolor=colour)
     codes = [style.written(code, real.system) for code, *_ in rows]
     axes.set_yticks(places, codes, size=style.SMALL)
@@ -348,8 +349,8 @@ def _draw_ages(axes: Axes, real: CohortLook, synthetic: CohortLook) -> None:
         axes.text(0.5, 0.5, words, ha="center", va="center", size=style.SMALL, color=style.MUTED)
         return
     places = np.arange(DECADES)
-    for look, colour, offset in ((real, REAL, -_BAR / 2), (synthetic, SYNTHETIC, _BAR / 2)):
-        women, men = look.ages
+    sides = ((real.ages, REAL, -_BAR / 2), (synthetic.ages, SYNTHETIC, _BAR / 2))
+    for (women, men), colour, offset in sides:
         both_sides, shares = np.tile(places + offset, 2), np.concatenate([-women, men])
         draw_bars(axes, both_sides, shares, thickness=_BAR, across=True, facecolor=colour)
     axes.axvline(0, color=style.MUTED, linewidth=0.8)
@@ -364,6 +365,6 @@ def _draw_ages(axes: Axes, real: CohortLook, synthetic: CohortLook) -> None:
 
 def _percent_ticks(axis: Axis, limits: tuple[float, float], most: int) -> None:
     """Ticks inside of the limits, in percent without a sign."""
-    ticks = MaxNLocator(most).tick_values(*limits).round(9)
+    ticks = np.asarray(MaxNLocator(most).tick_values(*limits)).round(9)
     axis.set_ticks([tick for tick in ticks if limits[0] <= tick <= limits[1]])
     axis.set_major_formatter(lambda share, _: f"{100 * abs(share):g}%")

@@ -207,8 +207,8 @@ def draw_corruption(
         if token not in (_START, _END)
     ]
     system = tokenizer.system
-    found = {style.chapter_of(token, system) for token in tokens} - {None}
-    key = _key_of_chapters(sorted(found), system)
+    found = {style.chapter_of(token, system) for token in tokens}
+    key = _key_of_chapters(sorted(one for one in found if one is not None), system)
     height = _TOP + len(shown) * _PAIR + (_NOTE if left_out else 0) + _LEGEND + _MARGIN
     height += _KEY * (1 + max((row for row, *_ in key), default=-1))
     with style.course_style():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -69,21 +70,20 @@ def look_of(summary: Summary) -> Look:
 
 
 def coverage_title(look: Look, step: int) -> str:
-    """How much of a step's attention is repeated: a title."""
-    share = look.repeated[step]
+    """What a step writes, and the coverage of the place where it looks most: a title."""
+    most = int(look.attention[step].argmax())
     start = f'Step {step + 1} writes "{_short(look.written[step])}"'
     if step == 0:
         return f"{start}: nothing has been looked at before"
-    return f"{start}: {share:.0%} of its attention is repeated"
+    return f"{start} and looks most where coverage is {look.coverage[step, most]:.2f}"
 
 
 def describe_coverage(look: Look, step: int) -> str:
     """Say in words what :func:`draw_coverage` shows."""
     most = int(look.attention[step].argmax())
-    before = look.coverage[step]
     text = (
         f"{coverage_title(look, step)}. It looks most at {look.source[most]} "
-        f"({look.attention[step, most]:.2f}), where {before[most]:.2f} was spent before."
+        f"({look.attention[step, most]:.2f})."
     )
     written = " ".join(look.written[:step])
     return f"{text} Written so far: {written or 'nothing'}."
@@ -149,7 +149,7 @@ def _most_looked_at(look: Look) -> np.ndarray:
     return np.sort(np.argsort(-total, kind="stable")[:MOST_WORDS])
 
 
-def _subtitle(look: Look, shown: Sequence[int]) -> str:
+def _subtitle(look: Look, shown: Sequence[int] | np.ndarray) -> str:
     text = "rows below: all steps"
     n_words = len(look.source)
     if len(shown) < n_words:
@@ -161,8 +161,9 @@ def _draw_key(picture: Picture, height: float, rest: str) -> None:
     """What the two colours of the bars mean, and a few words more, in one line."""
     x, y = 0.09, 1 - 0.47 / height
     entries = {SPENT: "coverage: spent before", NOW: "attention of this step"}
-    look = {"edgecolor": style.INK, "linewidth": 0.6, "transform": picture.transFigure}
-    words = {"size": style.SMALL, "color": style.MUTED, "va": "center"}
+    transform = picture.transFigure
+    look: dict[str, Any] = {"edgecolor": style.INK, "linewidth": 0.6, "transform": transform}
+    words: dict[str, Any] = {"size": style.SMALL, "color": style.MUTED, "va": "center"}
     for colour, meaning in entries.items():
         corner = x / style.WIDTH, y - 0.06 / height
         picture.add_artist(
@@ -177,7 +178,7 @@ def _draw_bars(axes: Axes, look: Look, step: int, shown: np.ndarray) -> None:
     before, now = look.coverage[step, shown], look.attention[step, shown]
     places = np.arange(len(shown))
     draw_bars(axes, places, before, thickness=0.8, facecolor=SPENT)
-    edge = {"edgecolor": style.INK, "linewidth": 0.6}
+    edge: dict[str, Any] = {"edgecolor": style.INK, "linewidth": 0.6}
     draw_bars(axes, places, now, bottom=before, thickness=0.8, facecolor=NOW, **edge)
     highest = float(look.attention.sum(axis=0).max())  # the same scale at every step
     axes.set_ylim(0, max(1.0, highest) * 1.04)
@@ -204,7 +205,7 @@ def _draw_steps(axes: Axes, look: Look, step: int, shown: np.ndarray) -> None:
     # The bold label is no tick: one tick that looks unlike the others would cost them all.
     beside, va, ha = axes.get_yaxis_text1_transform(matplotlib.rcParams["ytick.major.pad"])
     word = _short(look.written[step])
-    bold = {"size": style.SMALL, "weight": "bold", "va": va, "ha": ha}
+    bold: dict[str, Any] = {"size": style.SMALL, "weight": "bold", "va": va, "ha": ha}
     axes.text(0, step, word, transform=beside, **bold)
     axes.set_xticks(
         range(len(shown)),

@@ -154,7 +154,8 @@ def _inside(locator: Locator, limits: tuple[float, float]) -> list[float]:
 def _draw_loss(axes: Axes, history: TrainingHistory) -> None:
     taken = [i for i, row in enumerate(history.rows, 1) if not row["skipped"]]
     window = _window(history)
-    alone = {"marker": "o", "markersize": 4} if len(taken) == 1 else {}  # one point is no line
+    # One point is no line.
+    alone: dict[str, Any] = {"marker": "o", "markersize": 4} if len(taken) == 1 else {}
     axes.plot(taken, history.losses, color=_STEP, linewidth=0.8, label="loss of each step")
     axes.plot(
         taken,

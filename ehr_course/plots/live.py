@@ -48,7 +48,7 @@ def encode(pixels: np.ndarray) -> bytes:
     for channel in range(3):
         lines[:, 1 + channel :: 3] = pixels[:, :, channel]
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)  # 8 bits of red, green, blue
-    chunks = (b"IHDR", header), (b"IDAT", zlib.compress(lines, level=1)), (b"IEND", b"")
+    chunks = (b"IHDR", header), (b"IDAT", zlib.compress(lines.data, level=1)), (b"IEND", b"")
     return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(name, data) for name, data in chunks)
 
 
@@ -87,9 +87,10 @@ class _Renderer(RendererAgg):
         key = (hash(prop), self.dpi)
         if key not in _lines:
             font = get_font(fontManager._find_fonts_by_props(prop))
-            units = font.get_sfnt_table("head")["unitsPerEm"]
-            scale = 1 / units * prop.get_size_in_points() * self.dpi / 72
-            table = font.get_sfnt_table("OS/2")
+            head, table = font.get_sfnt_table("head"), font.get_sfnt_table("OS/2")
+            assert head is not None  # matplotlib's own fonts have both tables
+            assert table is not None
+            scale = 1 / head["unitsPerEm"] * prop.get_size_in_points() * self.dpi / 72
             _lines[key] = (
                 table["sTypoAscender"] * scale,
                 -table["sTypoDescender"] * scale,
@@ -139,9 +140,7 @@ class _Recorder:
         self._plain = plain
         self.pieces: list[_Piece] = []
 
-    def draw_text_image(
-        self, bitmap: np.ndarray, x: float, y: float, angle: float, gc: Any
-    ) -> None:
+    def draw_text_image(self, bitmap: np.ndarray, x: int, y: int, angle: float, gc: Any) -> None:
         self._plain.draw_text_image(bitmap, x, y, angle, gc)
         self.pieces.append(_Piece(np.array(bitmap), x, y, angle))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
@@ -108,7 +109,7 @@ def _bars(axes: Axes, shares: Sequence[float], labels: Sequence[str]) -> None:
             va="center_baseline",
         )
     axes.axvline(0, color=style.MUTED, linewidth=0.8)
-    ticks = MaxNLocator(6).tick_values(lowest, highest).round(9)
+    ticks = np.asarray(MaxNLocator(6).tick_values(lowest, highest)).round(9)
     axes.set_xticks([tick for tick in ticks if lowest <= tick <= highest])
     axes.set_xlim(lowest, highest)
     axes.set_ylim(len(shares) - 0.5, -0.5)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -68,11 +68,11 @@ def count_in_float16(gradients: Tensor, scale: float = 1.0) -> Float16Counts:
     overflow = ~half.isfinite()
     subnormal = (half > 0) & (half < SMALLEST_NORMAL)
     underflow = (half == 0) & ~zero_before
-    zero_before, underflow, subnormal, overflow = (
+    n_zero, n_under, n_subnormal, n_over = (
         int(one.sum()) for one in (zero_before, underflow, subnormal, overflow)
     )
-    rest = wide.numel() - zero_before - underflow - subnormal - overflow
-    return Float16Counts(zero_before, underflow, subnormal, rest, overflow)
+    rest = wide.numel() - n_zero - n_under - n_subnormal - n_over
+    return Float16Counts(n_zero, n_under, n_subnormal, rest, n_over)
 
 
 class Sizes:
@@ -255,7 +255,7 @@ def _draw_zones(axes: Axes) -> None:
 def _draw_bars(axes: Axes, shares: np.ndarray) -> None:
     for _, first, after, colour, hatch in _ZONES:
         places, of_zone = np.arange(first, after) + 0.5, shares[first - LOWEST : after - LOWEST]
-        look = {"facecolor": colour, "edgecolor": style.INK, "linewidth": 0.6}
+        look: dict[str, Any] = {"facecolor": colour, "edgecolor": style.INK, "linewidth": 0.6}
         high = of_zone > 0  # to hatch takes time, also where there is nothing to hatch
         draw_bars(axes, places[~high], of_zone[~high], thickness=1.0, **look)
         draw_bars(axes, places[high], of_zone[high], thickness=1.0, hatch=hatch, **look)

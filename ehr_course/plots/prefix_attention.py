@@ -6,7 +6,6 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize, to_hex
-from matplotlib.patches import Rectangle
 
 from ehr_course.errors import InputError
 from ehr_course.evaluation.attention import PrefixAttention
@@ -55,16 +54,17 @@ def describe_prefix_attention(paid: PrefixAttention, position: int) -> str:
 
 # ---------------------------------------------------------------------- the picture
 
-_TOP, _GAP, _BOTTOM, _CELL = 0.66, 0.5, 0.95, 0.36
-_ROW, _HIGHEST = 0.2, 4.6
+_TOP, _GAP, _BOTTOM, _CELL = 0.66, 0.8, 0.95, 0.36
+_ALONG = 1.75
 _LEFT, _RIGHT = 0.95, 0.12
+_BLUE = "#2d708e"
 
 
 def draw_prefix_attention(paid: PrefixAttention, position: int) -> Picture:
     """Draw the prefix's share of attention at one position, above that at all of them.
 
-    Above, layers by heads with the share in numbers. Below, each layer and head along the
-    record, the position framed.
+    Above, layers by heads with the share in numbers. Below, along the record, a dot for each head,
+    their mean, and what equal shares would be; a band marks the position.
 
     Args:
         paid: of one record.
@@ -80,8 +80,8 @@ def draw_prefix_attention(paid: PrefixAttention, position: int) -> Picture:
             f"{position} is no position of {len(paid.tokens)}",
             f"Use 0 to {len(paid.tokens) - 1}.",
         )
-    layers, heads, _ = paid.shares.shape
-    cells, along = layers * _CELL, min(layers * heads * _ROW, _HIGHEST)
+    layers = paid.shares.shape[0]
+    cells, along = layers * _CELL, _ALONG
     height = _TOP + cells + _GAP + along + _BOTTOM
     with style.course_style():
         picture = Picture(style.WIDTH, height, describe_prefix_attention(paid, position))
@@ -127,23 +127,31 @@ def _draw_heads(axes: Axes, shares: np.ndarray) -> None:
 
 def _draw_tokens(axes: Axes, paid: PrefixAttention, position: int) -> None:
     layers, heads, n_tokens = paid.shares.shape
-    rows = paid.shares.reshape(layers * heads, n_tokens)
-    draw_cells(axes, rows, cmap=COLOUR_MAP, norm=COLOURS)
-    for layer in range(1, layers):
-        axes.axhline(layer * heads - 0.5, color=style.PAPER, linewidth=2)
-    frame = Rectangle(
-        (position - 0.5, -0.5), 1, len(rows), fill=False, edgecolor="#d1495b", linewidth=2
-    )
-    frame.set_clip_on(False)
-    axes.add_patch(frame)
-    middle = [heads * layer + (heads - 1) / 2 for layer in range(layers)]
-    axes.set_yticks(middle, [f"layer {layer},\nall heads" for layer in range(layers)])
-    axes.set_xticks(range(n_tokens), paid.tokens, rotation=90)
+    places = np.arange(n_tokens)
+    of_heads = paid.shares.reshape(layers * heads, n_tokens)
+    axes.axvspan(position - 0.5, position + 0.5, color=style.FAINT, zorder=0)
+    axes.plot(
+        np.tile(places, layers * heads), of_heads.ravel(), "o", color=style.MUTED, alpha=0.5,
+        markersize=3.5, markeredgewidth=0, label="each head",
+    )  # fmt: skip
+    axes.plot(places, of_heads.mean(0), "-o", color=_BLUE, linewidth=2, markersize=4.5,
+              label="mean of the heads")  # fmt: skip
+    equals = [paid.of_equals(place) for place in range(n_tokens)]
+    axes.plot(places, equals, color=style.INK, linewidth=1.2,
+              linestyle=(0, (4, 3)), label="equal shares")  # fmt: skip
+    axes.legend(
+        loc="lower left", bbox_to_anchor=(0, 1.0), ncols=3, frameon=False, fontsize=style.SMALL,
+        borderpad=0.2, handletextpad=0.5,
+    )  # fmt: skip
+    axes.set_xlim(-0.5, n_tokens - 0.5)
+    axes.set_ylim(-0.02, 1.02)
+    axes.set_yticks([0, 0.5, 1], ["0%", "50%", "100%"])
+    axes.set_ylabel("the prefix's share", size=style.SMALL)
+    axes.set_xticks(places, paid.tokens, rotation=90)
     for place, label in enumerate(axes.get_xticklabels()):
         label.set_fontweight("bold" if place == position else "normal")
     axes.set_xlabel("the token read last", size=style.SMALL)
     axes.tick_params(length=0, labelsize=style.SMALL)
-    _without_frame(axes)
 
 
 def _without_frame(axes: Axes) -> None:

@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 
 import matplotlib
 import matplotlib.style
@@ -20,7 +20,7 @@ from ehr_course.code_system import SYSTEM_NAMES, CodeSystem
 from ehr_course.errors import InputError
 from ehr_course.plots import live
 from ehr_course.plots.axes import Axes
-from ehr_course.records import MAX_AGE, PatientRecord, Sex
+from ehr_course.records import MAX_AGE, Sex
 
 WIDTH = 7.6
 """The width of a picture in inches: it fits the text column of a notebook and of the book."""
@@ -118,9 +118,14 @@ class Picture(Figure):
         super().__init__(figsize=(width, height), dpi=PIXELS_PER_INCH, facecolor=PAPER)
         self.alternative_text = alternative_text
 
-    def add_axes(self, place: tuple[float, float, float, float], **kwargs: Any) -> Axes:
+    # Of matplotlib's ways to add axes, a picture of the course has this one.
+    def add_axes(  # type: ignore[override]
+        self, place: tuple[float, float, float, float], **kwargs: Any
+    ) -> Axes:
         """Add axes at (left, bottom, width, height), in shares of the picture."""
-        return super().add_axes(place, axes_class=Axes, **kwargs)
+        axes = super().add_axes(place, axes_class=Axes, **kwargs)
+        assert isinstance(axes, Axes)
+        return axes
 
     def png(self) -> bytes:
         """The picture as a PNG file; the same picture gives the same bytes.
@@ -159,7 +164,8 @@ def course_style() -> Iterator[None]:
     with matplotlib.rc_context():
         # As matplotlib itself goes back to earlier settings: those known to be good are not
         # checked again, one by one.
-        dict.update(matplotlib.rcParams, _settings())
+        # To a type checker the keys are a closed list of names.
+        dict.update(matplotlib.rcParams, _settings())  # type: ignore[misc]
         yield
 
 
@@ -326,10 +332,22 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def who(record: PatientRecord) -> str:
+class Person(Protocol):
+    """Whoever has an age and a sex: a patient, or one of whom a model is told these alone."""
+
+    @property
+    def age(self) -> int:
+        """Age in years."""
+
+    @property
+    def sex(self) -> Sex:
+        """F or M."""
+
+
+def who(record: Person) -> str:
     """Sex and age of a patient in words.
 
-    >>> from ehr_course.records import Visit
+    >>> from ehr_course.records import PatientRecord, Visit
     >>> who(PatientRecord(1, "F", 90, (Visit(("4280",)),)))
     'Woman, above 89'
     """

@@ -40,9 +40,10 @@ def visit_times(record: PatientRecord) -> Times:
     Without a time for every visit it is the visit's number, from 1.
     """
     admitted = [visit.admitted for visit in record.visits]
-    if any(time is None for time in admitted):
+    known = [time for time in admitted if time is not None]
+    if len(known) < len(admitted):
         return Times([float(i + 1) for i in range(len(admitted))], "visit")
-    days = [(time - admitted[0]).total_seconds() / 86_400 for time in admitted]
+    days = [(time - known[0]).total_seconds() / 86_400 for time in known]
     if days[-1] < DAYS_PER_YEAR:
         return Times(days, "days")
     return Times([day / DAYS_PER_YEAR for day in days], "years")

@@ -92,7 +92,7 @@ def report_on_frames(
     }
     reading = {name: list(cohort.report.losses) for name, cohort in cohorts.items()}
     of_real = [line for name in ("real", "held-out") for line in reading.get(name, ())]
-    what = {
+    what: dict[str, Any] = {
         "train": list(cohorts["real"].records),
         "held_out": None,
         "title": title,

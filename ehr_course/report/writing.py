@@ -29,12 +29,20 @@ PAGE, NUMBERS = "report.html", "report.json"
 
 @overload
 def write_report(
-    folder: str | Path, *, synthetic: Sequence[AnyRecord], overwrite: bool = ..., **how: Any
+    folder: str | Path,
+    *,
+    train: Sequence[AnyRecord],
+    held_out: Sequence[AnyRecord] | None,
+    synthetic: Sequence[AnyRecord],
+    overwrite: bool = ...,
+    **how: Any,
 ) -> Report: ...
 @overload
 def write_report(
     folder: str | Path,
     *,
+    train: Sequence[AnyRecord],
+    held_out: Sequence[AnyRecord] | None,
     synthetic: Mapping[str, Sequence[AnyRecord]],
     overwrite: bool = ...,
     **how: Any,
@@ -70,6 +78,7 @@ def write_report(
         InputError: as ``judge`` and ``judge_each`` do, or if the folder may not be written.
     """
     check_new_folder(folder, overwrite=overwrite)
+    report: Report | Comparison
     if isinstance(synthetic, Mapping):
         report = judge_each(train=train, held_out=held_out, synthetic=synthetic, **how)
         looks = {name: draw_dashboard(train, cohort) for name, cohort in synthetic.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import polars as pl
 
@@ -74,7 +74,7 @@ def load_cohort(
             "its columns have fixed names, so --columns has nothing to say",
             "Leave --columns out, or name a .csv or .parquet file.",
         )
-    how = {
+    how: dict[str, Any] = {
         "malformed": malformed,
         "whole_patients": whole_patients,
         "zeros_lost_ok": zeros_lost_ok,

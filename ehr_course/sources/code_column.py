@@ -58,7 +58,8 @@ class Spellings(NamedTuple):
     def positions(self) -> pl.Series:
         """The position of each spelling's code, null where it is none."""
         position = {code: number for number, code in enumerate(self.codes, start=self.first)}
-        return pl.Series([position.get(code) for code in self.normal], dtype=pl.UInt32)
+        found = [None if code is None else position.get(code) for code in self.normal]
+        return pl.Series(found, dtype=pl.UInt32)
 
     @property
     def respelled(self) -> pl.Series:
@@ -139,9 +140,9 @@ def normalise_codes(
             zeros_lost_ok=zeros_lost_ok,
         )
     for system in used:
-        its = IS_ICD10 if system == "ICD10CM" else ~IS_ICD10
+        of_the_system = IS_ICD10 if system == "ICD10CM" else ~IS_ICD10
         diagnoses.refuse(
-            pl.col("position").is_null() & its,
+            pl.col("position").is_null() & of_the_system,
             Reason.BAD_CODE,
             column=column,
             problem=f"does not have the shape of an {SHAPES[system]} diagnosis code",

@@ -147,9 +147,9 @@ def cohort_of_rows(
     records = build_records(visits, coded, plan.codes, system=choice.system)
     first_visits = visits.unique("subject_id", keep="first")
     counts |= {
-        Change.AGE_ROUNDED.value: first_visits["rounded"].sum(),
-        Change.AGE_90.value: first_visits["above"].sum(),
-        Change.CODE_RESPELLED.value: rows.frame["respelled"].sum(),
+        Change.AGE_ROUNDED.value: int(first_visits["rounded"].sum()),
+        Change.AGE_90.value: int(first_visits["above"].sum()),
+        Change.CODE_RESPELLED.value: int(rows.frame["respelled"].sum()),
     }
     tables = (
         *other_tables,

@@ -39,11 +39,11 @@ class Equivalent(NamedTuple):
 
     Attributes:
         codes: one code; several that are recorded together; or none.
-        how: how well they agree with it.
+        how: how well they agree with it; None where the code is of that system already.
     """
 
     codes: tuple[str, ...]
-    how: Equivalence
+    how: Equivalence | None
 
 
 def equivalent(code: str, *, source: CodeSystem) -> Equivalent:
@@ -217,10 +217,13 @@ def _account(plan: Plan, codes: pl.Series, absent: Counter[int]) -> Translated |
     if not foreign:
         return None
     counts = row_counts(codes, foreign) + absent
-    n_rows, n_codes = Counter(), Counter()
+    n_rows: Counter[Equivalence] = Counter()
+    n_codes: Counter[Equivalence] = Counter()
     for number, count in counts.items():
-        n_rows[plan.how[number]] += count
-        n_codes[plan.how[number]] += 1
+        how = plan.how[number]
+        if how is not None:
+            n_rows[how] += count
+            n_codes[how] += 1
     if not counts:
         return None
     source = plan.old.system_at(foreign[0])

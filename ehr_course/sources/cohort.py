@@ -305,8 +305,10 @@ class LoadReport:
 
     def _rows(self) -> Iterator[tuple[str, str, str, str, str]]:
         for table in self.tables:
-            counts = table.rows_read, table.rows_used, table.rows_dropped
-            yield printable(table.name), *(f"{count:,}" for count in counts), ""
+            read, used, dropped = (
+                f"{count:,}" for count in (table.rows_read, table.rows_used, table.rows_dropped)
+            )
+            yield printable(table.name), read, used, dropped, ""
             for drop in table.drops:
                 more = ", ..." if drop.count > len(drop.examples) else ""
                 where = f" ({', '.join(map(printable, drop.examples))}{more})"

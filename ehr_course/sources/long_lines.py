@@ -26,7 +26,7 @@ BAD_GZIP = (EOFError, zlib.error, gzip.BadGzipFile)
 """What a damaged .gz file raises while it is read."""
 
 
-def open_text(path: Path) -> IO[bytes]:
+def open_text(path: Path) -> IO[bytes] | gzip.GzipFile:
     """Open a file to read its bytes, unpacked where its name ends in .gz."""
     return gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb")
 

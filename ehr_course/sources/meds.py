@@ -143,7 +143,7 @@ def load_meds(
     records = build_records(visits, coded, plan.codes, system=choice.system)
     changed = {
         Change.AGE_90.value: sum(record.age == MAX_AGE for record in records),
-        Change.CODE_RESPELLED.value: diagnoses["respelled"].sum(),
+        Change.CODE_RESPELLED.value: int(diagnoses["respelled"].sum()),
     }
     report = LoadReport((events.account(),), counted(changed), shortened, notes, translated)
     return Cohort(records, report)
@@ -151,7 +151,8 @@ def load_meds(
 
 def _normalise_codes(events: RowFilter, zeros_lost_ok: bool) -> CodeList:
     """Give diagnoses their positions in the list that is returned, each code once."""
-    lexicons, codes = [], []
+    lexicons: list[pl.DataFrame] = []
+    codes: list[str] = []
     n_icd9 = 0
     for system, its in zip(CODE_SYSTEMS, (~IS_ICD10, IS_ICD10), strict=True):
         texts = events.frame.filter(IS_DIAGNOSIS & its)["value"]

@@ -10,6 +10,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import meds
 import polars as pl
@@ -143,7 +144,7 @@ def _read_shard(path: Path, name: str) -> pl.DataFrame:
             "MEDS 0.4 has subject_id, time and code in every shard.",
         )
     columns = ["subject_id", "time", "code"] + ["hadm_id"] * ("hadm_id" in schema)
-    types = {"subject_id": pl.Int64, "time": pl.Datetime("us"), "code": pl.String}
+    types: dict[str, Any] = {"subject_id": pl.Int64, "time": pl.Datetime("us"), "code": pl.String}
     try:
         frame = read_parquet(path, columns)
     except (pl.exceptions.PolarsError, OSError) as error:

@@ -164,6 +164,7 @@ def _events(records: Sequence[PatientRecord]) -> pa.Table:
 def _birth(record: PatientRecord) -> datetime:
     """Return midnight of the day `age` years before the first visit."""
     first = record.visits[0].admitted
+    assert first is not None  # `write_meds` has refused visits without a time
     year = first.year - record.age
     try:
         return datetime(year, first.month, first.day)

@@ -7,6 +7,7 @@ Tables: Johnson et al., MIMIC-III, Scientific Data 3, 160035 (2016); MIMIC-IV, S
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -195,7 +196,7 @@ def load(
         InputError: if it is none of these, and as the loader of its kind does.
     """
     folder = Path(folder)
-    how = {
+    how: dict[str, Any] = {
         "malformed": malformed,
         "whole_patients": whole_patients,
         "zeros_lost_ok": zeros_lost_ok,
@@ -331,7 +332,7 @@ def _read_diagnoses(
     diagnoses.parse_numbers("seq_num", Reason.BAD_SEQ_NUM)
     if version_column is None:
         diagnoses.frame = diagnoses.frame.with_columns(icd10=pl.lit(False))
-        counts = {"ICD9CM": diagnoses.frame.height, "ICD10CM": 0}
+        counts: dict[CodeSystem, int] = {"ICD9CM": diagnoses.frame.height, "ICD10CM": 0}
         choice = choose_systems(diagnoses.file, counts, system=system, map_to=map_to)
     else:
         diagnoses.refuse(
@@ -420,7 +421,7 @@ def _assemble(
     )
     changed = {
         Change.AGE_90.value: sum(record.age == MAX_AGE for record in records),
-        Change.CODE_RESPELLED.value: diagnoses.frame["respelled"].sum(),
+        Change.CODE_RESPELLED.value: int(diagnoses.frame["respelled"].sum()),
     }
     tables = tuple(table.account() for table in (patients, admissions, diagnoses))
     notes = (*choice.notes, *codes.notes)

@@ -195,6 +195,7 @@ def open_note_file(path: str | Path) -> NoteFile:
     if path.is_dir():
         raise InputError(path, "", "this is a folder", "Name the file with the notes.")
     name = path.name.lower()
+    kind: Literal["csv", "jsonl", "parquet"]
     if name.endswith(".parquet"):
         kind, header = (
             "parquet",

@@ -125,7 +125,8 @@ def read_notes(
     _check_minimum("min_summary", min_summary)
     file = open_note_file(path)
     columns = _choose_columns(file, note, summary, patient)
-    rows = file.read((columns.note, columns.summary), (columns.patient,) * bool(columns.patient))
+    whose_notes = (columns.patient,) if columns.patient else ()
+    rows = file.read((columns.note, columns.summary), whose_notes)
     _drop_unusable(rows, columns, min_note=min_note, min_summary=min_summary)
     report = LoadReport((rows.account(),))
     if rows.frame.is_empty():
@@ -138,7 +139,10 @@ def read_notes(
         )
     texts = rows.frame.select(columns.note, columns.summary).rows()
     whose = _patients(rows.frame, columns.patient)
-    pairs = tuple(NotePair(*text, owner) for text, owner in zip(texts, whose, strict=True))
+    pairs = tuple(
+        NotePair(source, target, owner)
+        for (source, target), owner in zip(texts, whose, strict=True)
+    )
     return NoteCorpus(pairs, report)
 
 

@@ -32,4 +32,6 @@ def choose_patients(embedded: int, *, seed: int) -> list[PatientRecord]:
     folder = real_data()
     if folder is None:
         return make_cohort(embedded, seed=seed)
-    return list(load(folder, malformed="drop").records)
+    records = load(folder, malformed="drop").records
+    # MIMIC and MEDS name age and sex, so no record is partial.
+    return [record for record in records if isinstance(record, PatientRecord)]

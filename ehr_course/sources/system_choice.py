@@ -119,12 +119,12 @@ def check_choice(file: str, *, system: CodeSystem | None, map_to: CodeSystem | N
         if name is not None:
             checked_system(name)
     if system is not None and system == map_to:
-        name, option = SYSTEM_NAMES[system], OPTION_NAMES[system]
+        option = OPTION_NAMES[system]
         raise InputError(
             file,
             "",
             f"--codes {option} leaves out what --map {option} translates: all that is not coded "
-            f"in {name}",
+            f"in {SYSTEM_NAMES[system]}",
             "Leave one of the two out: --codes or --map, system= or map_to=.",
         )
 

@@ -129,7 +129,8 @@ def training_identity(
     """
     settings = dataclasses.asdict(config)
     settings |= {"data": dataset.fingerprint, "processes": processes}
-    of_model = model.config.to_dict() if hasattr(model, "config") else {}
+    of_transformers = getattr(model, "config", None)
+    of_model = {} if of_transformers is None else of_transformers.to_dict()
     settings |= {f"model.{n}": v for n, v in of_model.items() if n not in _NOT_THE_MODEL}
     return json.loads(json.dumps(settings, default=str))
 

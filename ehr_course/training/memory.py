@@ -72,7 +72,8 @@ class MemoryTrace(TorchDispatchMode):
 
     def __init__(self, held: int = 0, model: nn.Module | None = None) -> None:
         super().__init__()
-        self.bytes, self.gradients, self.marks = [held], [0], {}
+        self.bytes, self.gradients = [held], [0]
+        self.marks: dict[str, int] = {}
         self._parameters = list(model.parameters()) if model is not None else []
         self._now = held
         self._known: dict[int, int] = {}

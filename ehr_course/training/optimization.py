@@ -212,7 +212,8 @@ def decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
     >>> [(group["weight_decay"], len(group["params"])) for group in groups]
     [(0.1, 1), (0.0, 3)]
     """
-    decays, stays = [], []
+    decays: list[nn.Parameter] = []
+    stays: list[nn.Parameter] = []
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
             is_bias = name.rpartition(".")[2] == "bias"

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from ehr_course.batches.datasets import BatchDataset
-from ehr_course.batches.plan import data_loader
+from ehr_course.batches.plan import BatchPlan, data_loader
 from ehr_course.errors import InputError
 from ehr_course.training.checkpoints import (
     TrainingState,
@@ -112,8 +112,8 @@ class Trainer:
         outside = random_states()
         torch.manual_seed(config.seed + self.processes.rank)  # dropout
         if self.folder is not None:
-            self._make_folder()
-            self._resume()
+            self._make_folder(self.folder)
+            self._resume(self.folder)
         # While the training runs, its random states are those of the generators themselves.
         self._random: dict[str, Tensor] | None = random_states()
         set_random_states(outside)
@@ -126,6 +126,8 @@ class Trainer:
             equal_tokens=config.equal_tokens,
         )
         self._loader.worker_init_fn = ignore_interrupts
+        assert isinstance(self._loader.sampler, BatchPlan)
+        self._plan = self._loader.sampler
         self._progress = (
             Progress(shown=progress, tensorboard=tensorboard)
             if self.processes.is_first
@@ -154,7 +156,7 @@ class Trainer:
                 self._own_randomness(),
             ):
                 while not self.is_finished:
-                    self._loader.sampler.set_epoch(self.epoch, start=self.batch)
+                    self._plan.set_epoch(self.epoch, start=self.batch)
                     for batch in self._loader:
                         row = self._one_step(batch)
                         self._progress.show_step(bar, row)
@@ -180,6 +182,8 @@ class Trainer:
     def _own_randomness(self) -> Iterator[None]:
         """Draw from the training's own random states, and leave the caller's as they were."""
         outside = random_states()
+        if self._random is None:
+            raise RuntimeError("This training is running already.")
         set_random_states(self._random)
         self._random = None
         try:
@@ -254,7 +258,8 @@ class Trainer:
 
     @torch.no_grad()
     def _more_metrics(self) -> dict[str, float]:
-        return {name: float(value) for name, value in self._evaluate_more(self.model).items()}
+        more = self._evaluate_more(self.model) if self._evaluate_more is not None else {}
+        return {name: float(value) for name, value in more.items()}
 
     def _judge(self, metrics: dict[str, float]) -> None:
         self.history.add_evaluation(metrics)
@@ -298,21 +303,21 @@ class Trainer:
             numbers,
         )
 
-    def _make_folder(self) -> None:
+    def _make_folder(self, folder: Path) -> None:
         if not self.processes.is_first:
             return
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(
-                self.folder,
+                folder,
                 "",
                 f"the folder cannot be made ({error})",
                 "Name another one, in a place where you may write.",
             ) from error
 
-    def _resume(self) -> None:
-        found = checkpoints(self.folder)
+    def _resume(self, folder: Path) -> None:
+        found = checkpoints(folder)
         self.processes.agree({"newest checkpoint": found[-1].name if found else "none"})
         if not found:
             return

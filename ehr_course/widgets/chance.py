@@ -36,7 +36,8 @@ def chance_explorer(*, seeds: int = 3, seed: int = 0) -> PictureWidget:
         studies = imagined_studies(seeds, difference=difference, seed=seed)
         findings = [what_is_shown(*study, "higher") for study in studies]
         truth = f"model better by {difference:g} spreads" if difference else "equal models"
-        return draw_chance(studies, findings, truth=truth)
+        scores = [(model.tolist(), baseline.tolist()) for model, baseline in studies]
+        return draw_chance(scores, findings, truth=truth)
 
     look = {
         # A picture takes a moment: draw where the slider stops, not on its way.

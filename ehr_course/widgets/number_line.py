@@ -10,7 +10,7 @@ from ehr_course.plots.number_line import Sizes, draw_sizes
 from ehr_course.plots.style import Picture
 from ehr_course.widgets.static import PictureWidget
 
-LOWEST, HIGHEST = -16, 32
+LOWEST, HIGHEST = -16, 40
 """The powers of two that the slider reaches."""
 
 
@@ -22,7 +22,7 @@ def number_line_explorer(gradients: Tensor, *, exponent: int = 0) -> PictureWidg
         exponent: the slider stands at a loss scale of two to the power of it at first.
 
     Returns:
-        A widget with the control ``exponent``, -16 to 32.
+        A widget with the control ``exponent``, -16 to 40.
 
     Raises:
         InputError: if no gradient is a finite number other than 0, or the slider does not reach

@@ -9,7 +9,7 @@ import pytest
 from notebook_page import NotebookPage, opened, picture, words
 from playwright.sync_api import Browser, Locator, expect
 
-EXPLORER = "number_line_explorer(gradients, exponent=-12)"
+EXPLORER = "number_line_explorer(shares)"
 
 
 @pytest.fixture(scope="module")

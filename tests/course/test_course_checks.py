@@ -17,14 +17,15 @@ XML = """<testsuites><testsuite>
 def test_everything_that_ci_checks_is_run_in_order(clone):
     done = clone.with_uv().course("test")
     assert done.returncode == 0, done.stderr
-    ruff, formatting, imports, library, lessons = clone.calls("python")
+    ruff, formatting, imports, types, library, lessons = clone.calls("python")
     assert ruff == "-m ruff check ."
     assert formatting == "-m ruff format --check ."
     assert "lint_imports_command" in imports
+    assert types == "-m mypy"
     shared = "-m pytest -n 2 --dist loadfile --max-worker-restart=0"
     assert library == f"{shared} ehr_course course tests --junitxml=build/tests.xml"
     assert lessons == f"{shared} --nbval lessons/"
-    assert "All 5 passed." in done.stdout
+    assert "All 6 passed." in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -33,6 +34,7 @@ def test_everything_that_ci_checks_is_run_in_order(clone):
         ("ruff check", "ruff check"),
         ("ruff format", "ruff format --check"),
         ("lint_imports", "lint-imports"),
+        ("-m mypy", "mypy"),
         ("ehr_course course tests", "pytest ehr_course course tests"),
         ("--nbval", "pytest --nbval lessons/"),
     ],
@@ -40,10 +42,10 @@ def test_everything_that_ci_checks_is_run_in_order(clone):
 def test_one_failed_step_fails_the_command_and_the_others_still_run(clone, where, title):
     done = clone.with_uv().course("test", FAIL_WHERE=where)
     assert done.returncode == 1
-    assert len(clone.calls("python")) == 5
+    assert len(clone.calls("python")) == 6
     assert re.search(rf"^{re.escape(title)} +FAILED \(exit 1\)", done.stdout, re.MULTILINE)
-    assert done.stdout.count(" passed ") == 4
-    assert done.stdout.endswith("1 of 5 failed.\n")
+    assert done.stdout.count(" passed ") == 5
+    assert done.stdout.endswith("1 of 6 failed.\n")
 
 
 def test_a_run_without_a_test_is_a_failure_and_says_so(clone):

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from ehr_course.evaluation.findings import what_is_shown
+from ehr_course.evaluation.lost_code import lose_one
 from ehr_course.exercises import check, examine, hint, store
 from ehr_course.exercises.result import Outcome
 from ehr_course.sources.splits import split_by_patient
@@ -130,9 +131,22 @@ def test_one_field_filled_in_is_an_attempt_and_the_others_are_named() -> None:
         (changed(report={"finding": "proved"}), "report", '"better", "worse" or "not shown"'),
         (changed(report={"finding": "worse"}), "report", 'The numbers say "better"'),
         (changed(report={"text": "It is better."}), "report", "ten words"),
+        *[
+            (changed(report={"finding": said}), "report", "too small to see a difference")
+            for said in ("no difference", "equal", "the same", "not different")
+        ],
+        (changed(baseline={"scores": [8.0, 6.0, 7.0, 9.0]}), "baseline", "fractions of one"),
+        (changed(model={"scores": [3.0, 4.0, 3.5, 2.0]}), "baseline", "fractions of one"),
+        (
+            changed(question={"measure": "percent found"}, baseline={"scores": [43.9]}),
+            "baseline",
+            "give both as fractions",
+        ),
+        (changed(data={"test": lose_one(TEST, seed=0)}), "data", "the class Case"),
+        (changed(data={"train": lose_one(TRAIN, seed=0)}), "data", "say whose they are"),
         (changed(model={"name": ""}), "report", "waits for model"),
         (changed(limits="It is small, and that is all."), "limits", "list of sentences"),
-        (changed(limits=["Small.", "Synthetic."]), "limits", "'Small.' is not"),
+        (changed(limits=["Small.", "Synthetic."]), "limits", "'Small.' has only 1 word"),
         (changed(limits=[*DONE["limits"], "There are no limits to it."]), "limits", "Every study"),
         (changed(limits=DONE["limits"][:1] * 2), "limits", "at least two"),
         (changed(question="Is it better than the table?"), "question", "is a dict"),
@@ -150,6 +164,38 @@ def test_copies_under_other_numbers_are_found() -> None:
     copies = [replace(patient, subject_id=-1 - patient.subject_id) for patient in TRAIN[:60]]
     said = answers(changed(data={"test": copies}))["data"]
     assert said.startswith("✘ 60 of 60 records") and "another number" in said
+
+
+@pytest.mark.parametrize(
+    "limit",
+    ["The patients are invented.", "Patients are invented.", "Only one hospital took part."],
+)
+def test_a_short_sentence_is_a_limit(limit: str) -> None:
+    assert examine("20.1", changed(limits=[limit, DONE["limits"][1]])).outcome is Outcome.SOLVED
+
+
+@pytest.mark.parametrize(
+    ("measure", "model", "baseline"),
+    [
+        ("percent of codes", [0.8, 1.2, 0.9, 1.1], [2.5]),
+        ("share found", [0.002, 0.003, 0.002, 0.001], [0.2]),
+        ("perplexity of a code", [1.0, 1.1, 1.2, 1.3], [40.0]),
+        ("impossible codes per patient", [0.2, 0.1, 0.3, 0.4], [7.0]),
+        ("patients found", [112, 130, 125, 118], [4]),
+    ],
+)
+def test_scores_in_one_unit_are_not_called_mixed(measure, model, baseline) -> None:
+    form = changed(
+        question={"measure": measure},
+        model={"scores": model},
+        baseline={"scores": baseline},
+        report={"finding": what_is_shown(model, baseline, "lower")},
+    )
+    assert examine("20.1", form).outcome.is_solved
+
+
+def test_equal_scores_are_not_called_a_range() -> None:
+    assert answers(changed(model={"scores": [0.03] * 4}))["model"].endswith("4 scores, each 0.03.")
 
 
 def test_a_difference_that_other_seeds_may_turn_around_is_not_a_finding() -> None:
@@ -194,8 +240,14 @@ def test_only_scores_that_lie_apart_show_a_difference(model, baseline, better, s
             "one study in 10",
         ),
         (changed(report={"finding": "not shown"}), 'might say "better"'),
-        (changed(baseline={"scores": [0.06]}), "40% of all studies"),
-        (changed(baseline={"scores": [7.0, 8.0, 6.0, 9.0]}), "in one unit?"),
+        (changed(baseline={"scores": [0.06]}), "the single one in 40% of all studies"),
+        (
+            changed(
+                question={"measure": "loss in nats"}, baseline={"scores": [7.0, 8.0, 6.0, 9.0]}
+            ),
+            "in one unit?",
+        ),
+        (changed(baseline={"scores": [0.8, 0.7, 0.9, 0.6]}), "in one unit?"),
         (
             changed(report={"text": "Twice as many patients: this proves that it is far better."}),
             'says "proves"',

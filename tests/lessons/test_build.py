@@ -9,6 +9,7 @@ import nbformat
 import pytest
 
 from course.build import main
+from course.first_cell import first_cell_text
 from course.notebook import build_notebook
 from course.outputs import first_difference, steady
 
@@ -85,13 +86,15 @@ def test_a_rebuild_gives_the_same_bytes(built_twice):
 
 def test_a_notebook_keeps_what_the_lesson_says(built_twice):
     cells = nbformat.read(built_twice[0], as_version=4).cells
-    before, figure, after = cells[2].outputs
+    assert cells[1].source == first_cell_text()
+    before, figure, after = cells[3].outputs
     assert before.text == "<object object at 0x...> TEMP/file.csv\nno real data\n"
     assert "image/png" in figure.data
     assert after.output_type == "stream"
-    assert cells[3].outputs[0].data == {"image/png": "aGVsbG8=", "text/plain": "A dial at 0."}
-    assert [cell.id for cell in cells] == ["07-001", "07-002", "07-003", "07-004", "07-005"]
-    assert cells[4].metadata == {"tags": ["exercise:07.1", "nbval-ignore-output"]}
+    assert cells[4].outputs[0].data == {"image/png": "aGVsbG8=", "text/plain": "A dial at 0."}
+    ids = ["07-001", "07-alone", "07-002", "07-003", "07-004", "07-005"]
+    assert [cell.id for cell in cells] == ids
+    assert cells[5].metadata == {"tags": ["exercise:07.1", "nbval-ignore-output"]}
 
 
 def test_a_second_build_changes_nothing(course_folder, capsys):
@@ -116,7 +119,7 @@ def test_check_finds_a_notebook_that_is_not_its_sources(course_folder, capsys):
     assert main(["--check"], root=course_folder) == 0
     source.write_text(LESSON.replace("SEED = 0", "SEED = 1"), encoding="utf-8")
     assert main(["--check"], root=course_folder) == 1
-    assert "cell 2: another text" in capsys.readouterr().out
+    assert "cell 3: another text" in capsys.readouterr().out
 
 
 def test_an_error_names_its_cell_and_leaves_the_notebook_alone(course_folder, capsys):
@@ -127,7 +130,7 @@ def test_an_error_names_its_cell_and_leaves_the_notebook_alone(course_folder, ca
     assert main([], root=course_folder) == 1
     said = capsys.readouterr().err
     assert (
-        "lessons/07_example.py, cell 2 (07-002), which begins 'ratio = 1 / x': "
+        "lessons/07_example.py, cell 3 (07-002), which begins 'ratio = 1 / x': "
         "ZeroDivisionError: division by zero" in said
     )
     assert notebook.read_text(encoding="utf-8") == "as it was"

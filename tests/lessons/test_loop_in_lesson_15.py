@@ -19,7 +19,7 @@ LESSON = ROOT / "lessons" / "15_training_loop.py"
 def lesson() -> dict[str, Any]:
     """What the lesson's cells define: its parameters, its imports, and the cells of the loop."""
     cells = [cell for cell in read_source(LESSON).cells if cell.cell_type == "code"]
-    parameters, imports = cells[:2]
+    _, parameters, imports = cells[:3]
     assert tags(parameters) == ["parameters"]
     assert imports.source.startswith("# set-up: imports\nimport ")
     names: dict[str, Any] = {}
@@ -36,7 +36,7 @@ def trained_by_both(
     """Train with the lesson's loop and with the library's trainer, from the same weights."""
     config: TrainingConfig = dataclasses.replace(lesson["config"], **changes)
     model = lesson["new_model"](dropout)
-    rows = lesson["train_in_the_open"](model, config)
+    rows = lesson["train"](model, config)
     trainer = Trainer(lesson["new_model"](dropout), lesson["dataset"], config, device="cpu")
     trainer.run()
     return rows, trainer, model
@@ -59,7 +59,7 @@ def assert_same_bits(trainer: Trainer, model: torch.nn.Module) -> None:
     ],
     ids=["the lesson's own", "whole batches", "three parts", "a growing scale", "other settings"],
 )
-def test_the_loop_in_the_open_trains_the_weights_of_the_trainer(
+def test_the_whole_loop_trains_the_weights_of_the_trainer(
     lesson: dict[str, Any], changes: dict
 ) -> None:
     rows, trainer, model = trained_by_both(lesson, **changes)
@@ -73,7 +73,7 @@ def test_the_loop_in_the_open_trains_the_weights_of_the_trainer(
 def test_the_lessons_own_training_skips_steps_and_reads_more_than_one_epoch(
     lesson: dict[str, Any],
 ) -> None:
-    rows = lesson["train_in_the_open"](lesson["new_model"](), lesson["config"])
+    rows = lesson["train"](lesson["new_model"](), lesson["config"])
     assert any(row["skipped"] for row in rows)
     batches_of_an_epoch = -(-len(lesson["dataset"]) // lesson["config"].batch_size)
     assert len(rows) > batches_of_an_epoch

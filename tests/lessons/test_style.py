@@ -28,9 +28,9 @@ def test_code_lines_fit_the_page(source):
 
 
 @each_lesson
-def test_the_first_code_cell_holds_the_parameters(lesson):
-    first = next(cell for cell in read_source(lesson).cells if cell.cell_type == "code")
-    assert tags(first) == ["parameters"]
+def test_the_parameters_come_before_all_other_code_of_the_lesson(lesson):
+    code = [cell for cell in read_source(lesson).cells if cell.cell_type == "code"]
+    assert [tags(cell) for cell in code[:2]] == [["opened-alone", "hide-input"], ["parameters"]]
 
 
 @each_lesson

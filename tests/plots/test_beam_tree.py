@@ -92,11 +92,56 @@ def test_the_framed_way_writes_the_best_hypothesis(seed):
     assert tuple(way) == result.best.tokens
 
 
-def test_the_title_counts_candidates_and_finished_ones():
-    result = search()
+def test_the_title_counts_the_finished_ones_and_names_the_best():
+    result = search(1)
     nodes = [candidate for step in result.trace.steps for candidate in step]
     finished = sum(candidate.fate == "finished" for candidate in nodes)
-    assert tree_title(result).startswith(f"{len(nodes)} candidates, {finished} finished")
+    assert finished > 1
+    assert tree_title(result) == (
+        f"{finished} summaries finish: the best has {len(result.best.tokens)} tokens "
+        f"and the score {result.best.score:.2f}"
+    )
+
+
+def test_what_never_finishes_is_told():
+    result = search(0, max_length=4)
+    assert tree_title(result).startswith("No summary finishes: the best has 4 tokens")
+    assert draw_beam_tree(result, piece).texts[2].get_text() == "cut off: the best 3"
+
+
+@pytest.mark.parametrize("seed", [1, 2, 7])
+def test_each_finished_one_stands_in_full_under_the_number_of_its_last_box(seed):
+    result = search(seed)
+    picture = draw_beam_tree(result, piece)
+    below = [text.get_text() for text in picture.texts]
+    boxes = {t.get_text(): t.get_position() for t in picture.axes[0].texts}
+    for place, one in enumerate(result.hypotheses, start=1):
+        row = below.index(f"{place}.")
+        assert below[row + 1] == f"{one.score:.2f}"
+        assert below[row + 2] == " ".join(map(piece, one.tokens))
+        if len(one.tokens) <= MOST_STEPS:
+            step = round(boxes[f"{place}."][0])
+            assert step + 1 == len(one.tokens)
+
+
+def test_a_line_leads_only_to_what_is_followed_or_finished():
+    result = search(1)
+    lines = draw_beam_tree(result, piece).axes[0].lines
+    kept = [n for n in nodes_of(result) if 0 < n.step < MOST_STEPS]
+    kept = [n for n in kept if n.candidate.fate != "pruned"]
+    assert len(lines) == len(kept) + 1, "and one under those that may finish"
+
+
+def test_only_what_stands_above_the_dashed_line_finishes():
+    result = search(1)
+    (limit,) = (
+        line.get_ydata()[0]
+        for line in draw_beam_tree(result, piece).axes[0].lines
+        if line.get_linestyle() == "--"
+    )
+    for node in nodes_of(result):
+        if node.candidate.token == EOS:
+            assert (node.candidate.fate == "finished") == (node.row < limit)
 
 
 def test_the_words_name_the_best_and_those_behind_it():
@@ -113,7 +158,7 @@ def test_a_long_summary_is_shortened_in_the_words():
 
 
 def test_a_box_has_the_colour_of_its_fate():
-    result = search()
+    result = search(1)
     picture = draw_beam_tree(result, piece)
     boxes = [p for p in picture.axes[0].patches if isinstance(p, FancyBboxPatch)]
     nodes = [node for node in nodes_of(result) if node.step < MOST_STEPS]
@@ -140,7 +185,9 @@ def test_later_steps_are_drawn_from_the_first_that_is_asked_for():
     assert steps == [f"step {n}" for n in range(5, 5 + MOST_STEPS)]
 
 
-@pytest.mark.parametrize(("length", "told"), [(12, "; steps 5 to 10 of 12"), (6, "the best")])
+@pytest.mark.parametrize(
+    ("length", "told"), [(12, "; steps 5 to 10 of 12"), (6, "pale: given up")]
+)
 def test_what_has_no_room_is_told(length, told):
     picture = draw_beam_tree(
         search(max_length=length, min_length=length), piece, first=4 if length > MOST_STEPS else 0
@@ -154,6 +201,13 @@ def test_no_text_is_cut_off_and_none_lies_on_another(drawn, beams, first):
     picture = draw_beam_tree(search(beams=beams, max_length=9), piece, first=min(first, 2))
     assert drawn(picture).cut_off() == []
     assert drawn(picture).overlapping() == []
+
+
+def test_long_hypotheses_are_shortened(drawn):
+    result = search(2, max_length=24, min_length=24)
+    picture = draw_beam_tree(result, lambda token: "ceftriaxone")
+    assert drawn(picture).cut_off() == []
+    assert sum(text.get_text().endswith("…") for text in picture.texts) == len(result.hypotheses)
 
 
 def test_a_search_without_a_trace_is_refused():

@@ -80,15 +80,19 @@ def test_attention_of_another_shape_is_refused(source, written, shape):
         Look(source, written, np.zeros(shape))
 
 
-def test_the_title_says_how_much_is_repeated():
+def test_the_title_says_what_was_spent_where_the_step_looks_most():
     assert coverage_title(LOOK, 0) == 'Step 1 writes "fever": nothing has been looked at before'
-    # min(0.8, 1.1) + min(0.2, 0.1)
-    assert coverage_title(LOOK, 2) == 'Step 3 writes "fever": 90% of its attention is repeated'
+    assert coverage_title(LOOK, 1) == (
+        'Step 2 writes "cough" and looks most where coverage is 0.10'
+    )
+    assert coverage_title(LOOK, 2) == (
+        'Step 3 writes "fever" and looks most where coverage is 1.10'
+    )
 
 
 def test_the_words_say_where_it_looks_and_what_was_spent_there():
     text = describe_coverage(LOOK, 2)
-    assert "It looks most at fever (0.80), where 1.10 was spent before." in text
+    assert "where coverage is 1.10. It looks most at fever (0.80)." in text
     assert "Written so far: fever cough." in text
     assert "Written so far: nothing." in describe_coverage(LOOK, 0)
 

@@ -40,9 +40,15 @@ def test_above_are_the_numbers_of_the_position_below_all_of_them(position):
     np.testing.assert_array_equal(above.images[0].get_array(), SHARES[:, :, position])
     written = [text.get_text() for text in above.texts]
     assert written == [f"{share:.0%}" for share in SHARES[:, :, position].flatten()]
-    np.testing.assert_array_equal(below.images[0].get_array(), SHARES.reshape(4, 3))
-    (frame,) = (patch for patch in below.patches if isinstance(patch, Rectangle))
-    assert (frame.get_x(), frame.get_width(), frame.get_height()) == (position - 0.5, 1, 4)
+    heads, mean, equal = below.lines
+    np.testing.assert_array_equal(heads.get_ydata().reshape(4, 3), SHARES.reshape(4, 3))
+    np.testing.assert_array_equal(heads.get_xdata().reshape(4, 3), [[0, 1, 2]] * 4)
+    np.testing.assert_allclose(mean.get_ydata(), SHARES.mean((0, 1)))
+    np.testing.assert_allclose(equal.get_ydata(), [4 / 7, 4 / 8, 4 / 9])
+    (band,) = (patch for patch in below.patches if isinstance(patch, Rectangle))
+    assert (band.get_x(), band.get_width()) == (position - 0.5, 1)
+    shown = [label.get_text() for label in below.get_xticklabels()]
+    assert shown == list(PAID.tokens)
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_a_word_outside_the_vocabulary_is_written_out(model):
 def test_a_page_without_a_kernel_shows_the_picture(tree):
     data, _ = tree._repr_mimebundle_()
     assert data["image/png"]
-    assert "candidates" in data["text/plain"]
+    assert "the best has" in data["text/plain"]
 
 
 def test_a_note_without_a_word_is_refused(model):

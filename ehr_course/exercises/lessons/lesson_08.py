@@ -425,7 +425,7 @@ _TO_ICD10 = {
 """Of the General Equivalence Mappings; E9503 has no equivalent."""
 
 
-def _visits(text: str) -> tuple[Coded, Coded]:
+def _as_visits(text: str) -> tuple[Coded, Coded]:
     """Read two visits from "9 4280 486; 10 I509": the version, then the codes."""
     earlier, later = (
         [(code, int(version)) for code in codes]
@@ -459,7 +459,7 @@ CARRIED_OVER = Exercise(
     id="08.8",
     reference=_carried_over,
     chosen=[
-        (*_visits(text), _TO_ICD10)
+        (*_as_visits(text), _TO_ICD10)
         for text in (
             "9 25000 4280; 10 E119 E785",
             # The same text, which is another disease in the other version.
@@ -502,11 +502,14 @@ CARRIED_OVER = Exercise(
         )
     ]
     + [
-        (*_visits("9 486 4280; 9 486"), {}),
-        (*_visits("10 J189; 9 486"), {}),
-        (*_visits("9 E8889 486; 10 E8889 J189"), {"486": ("J189",)}),
-        (*_visits("10 E8889 J189; 9 E8889 486"), {"486": ("J189",)}),
-        (*_visits("9 E9503 2724 486; 10 E785 J189"), {"2724": ("E784", "E785"), "486": ("J189",)}),
+        (*_as_visits("9 486 4280; 9 486"), {}),
+        (*_as_visits("10 J189; 9 486"), {}),
+        (*_as_visits("9 E8889 486; 10 E8889 J189"), {"486": ("J189",)}),
+        (*_as_visits("10 E8889 J189; 9 E8889 486"), {"486": ("J189",)}),
+        (
+            *_as_visits("9 E9503 2724 486; 10 E785 J189"),
+            {"2724": ("E784", "E785"), "486": ("J189",)},
+        ),
     ],
     fresh=_fresh_visits,
 )

@@ -6,6 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import is_dataclass
 from numbers import Integral
 from typing import Any
 
@@ -17,6 +18,15 @@ FINDINGS = ("better", "worse", "not shown")
 PARTS = ("train", "validation", "test")
 FEWEST_SEEDS = 3
 FEWEST_TEST_PATIENTS = 50
+FEWEST_WORDS = 3
+"""Of a limit: "Patients are invented." is a whole sentence."""
+
+NO_SHARE = re.compile(
+    r"\b(nats?|bits?|loss(es)?|entropy|perplexit(y|ies)|seconds?|minutes?|days?|years?|distances?|"
+    r"errors?|numbers?|counts?|times|likelihoods?|per (?!cent\b))",
+    re.IGNORECASE,
+)
+"""Words of a measure that need not lie between 0 and 1."""
 
 
 def _question(form: Form) -> Answer:
@@ -50,6 +60,13 @@ def _data(form: Form) -> Answer:
     for part, patients in members.items():
         if not all(isinstance(patient, Hashable) for patient in patients):
             return lacks(f"`{part}` should hold patients or their ids, each one number or text.")
+        nameless = [patient for patient in patients if _has_no_id(patient)]
+        if nameless:
+            return lacks(
+                f"`{part}` holds objects of the class {type(nameless[0]).__name__}. They do not "
+                "say whose they are, so nobody can see whether a patient stands in two parts. "
+                "Put in the patients they were made from."
+            )
     ids = {part: Counter(map(_id, patients)) for part, patients in members.items()}
     for part, counts in ids.items():
         patient, times = max(counts.items(), key=lambda item: item[1])
@@ -119,6 +136,9 @@ def _baseline(form: Form) -> Answer:
         )
     if len(scores) > 1 and scores == _scores(model):
         return lacks("It has the model's scores, all of them: one was copied from the other.")
+    mixed = _mixed_units(_scores(model), scores, _measure(form))
+    if mixed:
+        return lacks(mixed)
     return Answer(f"{name}: {_shown(scores)}.")
 
 
@@ -146,7 +166,7 @@ def _report(form: Form) -> Answer:
         return report
     finding = report.get("finding")
     if finding not in FINDINGS:
-        return lacks(f"Put the finding into `finding`: {_quoted(FINDINGS)}.")
+        return lacks(_no_finding(str(finding)))
     needed = [name for name in ("question", "model", "baseline") if not _judged(name, form).done]
     if needed:
         return lacks(f"This waits for {' and '.join(needed)}: a finding follows from the numbers.")
@@ -175,6 +195,17 @@ def _report(form: Form) -> Answer:
     return Answer(f'"{finding}": {numbers}.', remark=" ".join(filter(None, remarks)))
 
 
+def _no_finding(said: str) -> str:
+    """What to say to a finding that is not one of the three."""
+    if re.search(r"\b(no|not|none|equal\w*|same|similar|ties?|draw)\b", said, re.IGNORECASE):
+        return (
+            f'"{said}" would say that the two are equal. Scores that overlap do not show that: '
+            "the study may have been too small to see a difference. Where they overlap, the "
+            'finding is "not shown".'
+        )
+    return f"Put one of three findings into `finding`: {_quoted(FINDINGS)}."
+
+
 def _luck(finding: str, n_model: int, n_baseline: int) -> str:
     """What to know of a difference that so few runs show."""
     if finding == "not shown":
@@ -183,9 +214,15 @@ def _luck(finding: str, n_model: int, n_baseline: int) -> str:
     if one_in >= 20:
         return ""
     how_often = f"one study in {one_in:.0f}" if one_in >= 5 else f"{1 / one_in:.0%} of all studies"
+    few, many = sorted((n_model, n_baseline))
+    apart = (
+        f"all {many} scores would lie on one side of the single one"
+        if few == 1
+        else f"{many} scores would lie on one side of the other {few}"
+    )
     return (
-        f"Of two models that are equally good, {n_model} and {_count(n_baseline, 'score')} lie "
-        f"apart like this in {how_often}. More seeds, or other test patients, would tell more."
+        f"If the two were equally good, {apart} in {how_often}, by chance alone. More seeds, or "
+        "other test patients, would tell more."
     )
 
 
@@ -195,6 +232,25 @@ def _unlike(model: list[float], baseline: list[float]) -> str:
     if 0 < 10 * sizes[0] < sizes[1]:
         return "One side's scores are more than ten times the other's: are both in one unit?"
     return ""
+
+
+def _mixed_units(model: object, baseline: list[float], measure: str) -> str:
+    """What to say where one side looks like fractions of one and the other like per cent."""
+    if not isinstance(model, list) or NO_SHARE.search(measure):
+        return ""
+    small, large = sorted((model, baseline), key=max)
+    if min(small) < 0 or not 10 * max(small) < max(large) or not 1 < max(large) <= 100:
+        return ""
+    return (
+        f"The model's scores are {_shown(model, 'between')}, the baseline's "
+        f"{_shown(baseline, 'between')}. One side looks like fractions of one, the other like "
+        "percent: give both as fractions. If the measure is no share, name its unit in `measure`."
+    )
+
+
+def _measure(form: Form) -> str:
+    question = form.get("question")
+    return str(question.get("measure")) if isinstance(question, Mapping) else ""
 
 
 def _overstated(text: str) -> str:
@@ -210,9 +266,12 @@ def _limits(form: Form) -> Answer:
     if isinstance(limits, str) or not isinstance(limits, Iterable):
         return lacks("Give a list of sentences, one for each limit.")
     limits = [str(limit).strip() for limit in limits]
-    short = [limit for limit in limits if len(limit.split()) < 5]
+    short = [limit for limit in limits if len(limit.split()) < FEWEST_WORDS]
     if short:
-        return lacks(f"A limit is a whole sentence, of five words or more: {short[0]!r} is not.")
+        return lacks(
+            f"Write each limit as a whole sentence: {short[0]!r} has only "
+            f"{_count(len(short[0].split()), 'word')}."
+        )
     if any(re.search(r"\b(no|without) limits?\b", limit, re.IGNORECASE) for limit in limits):
         return lacks("Every study has limits: what data, measure and seeds do not cover.")
     if len({limit.casefold() for limit in limits}) < 2:
@@ -274,9 +333,14 @@ def _seeds_of(form: Form) -> list[Any]:
 
 def _id(patient: object) -> str:
     """What a patient is known by: 7, "7" and a tensor of 7 are one and the same."""
-    if isinstance(patient, PatientRecord):
+    if hasattr(patient, "subject_id"):
         return str(patient.subject_id)
     return str(patient.item() if hasattr(patient, "item") else patient)
+
+
+def _has_no_id(patient: object) -> bool:
+    """Whether it is no patient and no id: the cases of `lose_one` look alike by chance."""
+    return is_dataclass(patient) and not hasattr(patient, "subject_id")
 
 
 def _copied(train: list[Any], test: list[Any]) -> int:
@@ -302,7 +366,10 @@ def _are(number: int, noun: str) -> str:
 def _shown(scores: list[float], between: str = "") -> str:
     if len(scores) == 1:
         return f"{scores[0]:.4g}"
-    ends = f"{min(scores):.4g} and {max(scores):.4g}"
+    low, high = f"{min(scores):.4g}", f"{max(scores):.4g}"
+    if low == high:
+        return low if between else f"{_count(len(scores), 'score')}, each {low}"
+    ends = f"{low} and {high}"
     return f"{between} {ends}" if between else f"{_count(len(scores), 'score')} between {ends}"
 
 
@@ -316,11 +383,18 @@ EXERCISES = (
         id="20.1",
         title="Your own study",
         hints=(
-            "Begin with the question, and change nothing in it once you have seen a score.",
-            "A baseline need not be weak: take the strongest simple thing that you can think of, "
-            "and give it the same patients.",
-            "Fill in `scores` from a loop over the seeds, so that no run can be left out; the "
-            "finding then follows from the smallest and the largest score of each.",
+            "Is a model of your own too much for a start? Take two things that the lesson has: "
+            "`CodeNetwork` and `PairTable`, or one of them with two settings. Write the question, "
+            "the measure and `better` now, and change nothing in them once you have seen a score.",
+            "The field `data` takes the patients themselves, as `split_by_patient` returns them. "
+            "The cases that `lose_one` makes go to `share_found`. Try settings on cases of the "
+            "validation patients, with several seeds each; if the last of your settings wins, try "
+            "one beyond it. Give model and baseline the same patients to learn from.",
+            "With `cases = lose_one(mine.test, seed=0)`, one line gives all scores, so that no run "
+            "can be left out: `scores = [share_found(CodeNetwork(mine.train, seed=s), cases) for s "
+            "in seeds]`. The baseline's are `[share_found(PairTable(mine.train), cases)]`. Put "
+            'both lists into the form; `what_is_shown(scores, others, "higher")` returns the '
+            "finding. The text then says both ranges in numbers.",
         ),
         fields=FIELDS,
     ),

@@ -39,7 +39,7 @@ def _dots(axes: Axes, points: np.ndarray, marked: Sequence[int], line: int) -> N
         along = (after - before) / (np.linalg.norm(after - before) + 1e-12)
         out = np.array([-along[1], along[0]]) * 11
         axes.annotate(
-            f"{age}", points[age], out, textcoords="offset points", size=style.SMALL,
+            f"{age}", tuple(points[age]), tuple(out), textcoords="offset points", size=style.SMALL,
             ha="center", va="center", color=style.INK,
         )  # fmt: skip
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from ehr_course.plots import style
 from ehr_course.plots.drawings.canvas import MARGIN, WARNING, Canvas
@@ -65,10 +65,11 @@ def draw_birthday(born: datetime, admitted: datetime) -> Picture:
         canvas.label(
             (middle, start + (-0.09 if up else 0.1)), words, colour=colour, align="center"
         )
-    for words, x, align in (
+    ends: tuple[tuple[str, float, Literal["left", "right"]], ...] = (
         (f"January {admitted.year}", left, "left"),
         (f"December {admitted.year}", right, "right"),
-    ):
+    )
+    for words, x, align in ends:
         canvas.label((x, y + 0.82), words, align=align)
     return canvas.finish()
 
@@ -88,14 +89,15 @@ def draw_moved_births(people: pl.DataFrame, *, most: int = 6) -> Picture:
     others = people.filter(people["exact"] < MAX_AGE).sort("exact", descending=True)
     lives = [(row["exact"], True) for row in _spaced(above, most)]
     lives += [(row["exact"], False) for row in _spaced(others, most)]
+    ages = people["exact"].to_list()
+    largest = max(ages)
     if above.height:
-        least, largest = above["exact"].min(), above["exact"].max()
+        least = min(above["exact"].to_list())
         finding = (
             f"{above.height:,} of {people.height:,} patients are "
             f"{'exactly' if least == largest else 'up to'} {largest} years old in the files"
         )
     else:
-        largest = people["exact"].max()
         finding = f"None of {people.height:,} patients is older than {largest} in the files"
     canvas = Canvas(
         1.75 + 0.17 * len(lives),

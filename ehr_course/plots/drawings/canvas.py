@@ -15,11 +15,11 @@ from typing import Literal
 
 import matplotlib
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
 from matplotlib.text import Text
 
 from ehr_course.plots import style
+from ehr_course.plots.axes import Axes
 from ehr_course.plots.drawings.overlaps import require_clear_labels
 from ehr_course.plots.style import Picture
 
@@ -180,8 +180,9 @@ class Canvas:
         )
         if on_line:
             written.set_bbox({"facecolor": style.PAPER, "edgecolor": "none", "pad": 1.0})
-        written.drawing_box = inside
-        written.drawing_on_line = on_line
+        # `overlaps` reads these two notes.
+        written.drawing_box = inside  # type: ignore[attr-defined]
+        written.drawing_on_line = on_line  # type: ignore[attr-defined]
         return written
 
     # ------------------------------------------------------------------ shapes
@@ -359,7 +360,7 @@ class Canvas:
             zorder=3,
         )
         at = (start + end) / 2, y + 2 * out
-        vertical = "bottom" if above else "top"
+        vertical: Literal["bottom", "top"] = "bottom" if above else "top"
         self.label(at, text, colour=colour, align="center", vertical=vertical)
 
     # ------------------------------------------------------------------ tokens and grids
@@ -504,8 +505,8 @@ class Canvas:
             (x / across, 1 - (y + height) / down, width / across, height / down), zorder=4
         )
         axes.tick_params(labelsize=style.SMALL, length=3)
-        axes.xaxis.label.set_size(style.SMALL)
-        axes.yaxis.label.set_size(style.SMALL)
+        axes.xaxis.label.set_fontsize(style.SMALL)
+        axes.yaxis.label.set_fontsize(style.SMALL)
         if title:
             self.label((x, y - 0.14), title, colour=style.INK)
         return axes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ehr_course.plots import style
 from ehr_course.plots.drawings.canvas import FILLS, MARGIN, Canvas
@@ -41,7 +42,7 @@ def draw_chance(
     for row, ((model, baseline), found) in enumerate(zip(studies[:some], findings, strict=False)):
         if found != "not shown":
             axes.axhspan(row - 0.5, row + 0.5, color=FILLS[kinds[found]], linewidth=0)
-        look = {"linestyle": "none", "markeredgecolor": DARK, "markersize": 5}
+        look: dict[str, Any] = {"linestyle": "none", "markeredgecolor": DARK, "markersize": 5}
         axes.plot(baseline, [row + 0.12] * len(baseline), "o", markerfacecolor="w", **look)
         axes.plot(model, [row - 0.12] * len(model), "o", markerfacecolor=DARK, **look)
     axes.set_ylim(some - 0.5, -0.5)

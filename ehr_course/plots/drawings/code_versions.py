@@ -104,7 +104,8 @@ def _code(canvas: Canvas, x: float, y: float, code: str, visit: Visit, *, came_b
 
 def _that_fit(possible: tuple[str, ...], wanted: set[str]) -> list[str]:
     """The codes for which there is room, those that came back last; before them how many more."""
-    room, texts = _RIGHT - _MIDDLE - 0.7, []
+    room = _RIGHT - _MIDDLE - 0.7
+    texts: list[str] = []
     for code in sorted(possible, key=lambda new: new not in wanted):
         room -= style.text_width(code, style.SMALL, MONO) + 0.19
         if room < 0 and texts:

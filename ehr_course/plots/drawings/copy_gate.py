@@ -17,38 +17,55 @@ def draw_clamp(
     log_p: Sequence[float],
     losses: Mapping[str, Sequence[float]],
     gradients: Mapping[str, Sequence[float]],
+    least: float,
 ) -> Picture:
-    """Draw the loss of one word, and its gradient, against the logarithm of its probability.
+    """Draw the loss of one word against the logarithm of its probability, and where it pushes.
 
     Args:
-        log_p: the logarithms, in nats.
+        log_p: the logarithms, in nats, in rising order.
         losses: by way of computing it, the loss at each of them; the clamped way first.
         gradients: by the same ways, the size of the gradient on the logarithm.
+        least: the probability at which the first way clamps.
     """
     (clamped, safe) = losses
     x = np.asarray(log_p, dtype=float)
     flat = np.asarray(gradients[clamped], dtype=float) == 0
     from_here = float(x[flat].max()) if flat.any() else float("nan")
+    floor = np.format_float_scientific(least, trim="-", exp_digits=1)
     canvas = Canvas(
-        3.05,
-        f"Below a logarithm of about {from_here:.0f}, the clamped loss no longer teaches",
-        f"Two curves over log P from {x.min():.0f} to {x.max():.0f} nats. Left, the loss: "
-        f"{clamped} it stops at {max(losses[clamped]):.1f}, {safe} it rises to "
-        f"{max(losses[safe]):.1f}. Right, the size of the gradient: {clamped} it is "
-        f"{min(gradients[clamped]):.0f} from {from_here:.0f} nats downwards, {safe} it is "
-        f"{min(gradients[safe]):.0f} everywhere.",
-        subtitle="One word that can only be generated. To the left the model is more and more "
-        "wrong.",
+        3.3,
+        f"Below P = {floor} the clamped loss is flat: nothing pushes the word up",
+        f"Two panels with the loss over log P from {x.min():.0f} to {x.max():.0f} nats. "
+        f"Left, {clamped}: it stops at {max(losses[clamped]):.1f}, and its slope is "
+        f"{min(gradients[clamped]):.0f} from {from_here:.0f} nats downwards. Right, {safe}: it "
+        f"rises to {max(losses[safe]):.1f}, and its slope is {-min(gradients[safe]):.0f} "
+        "everywhere. At three points an arrow shows where a step of training goes.",
+        subtitle="The loss of one word. A step of training goes downhill, along the slope. The "
+        "further left, the more wrong the model is.",
     )
-    wide, y = 2.7, canvas.top + 0.34
-    for i, (name, values) in enumerate((("loss, in nats", losses), ("gradient", gradients))):
-        axes = canvas.plot(0.6 + i * (wide + 0.85), y, wide, 1.45, name)
-        for way, dashes, colour in ((safe, "-", FILLS["code"]), (clamped, "--", WARNING)):
-            axes.plot(x, values[way], dashes, color=colour, linewidth=2.2, label=way)
+    wide, y = 2.85, canvas.top + 0.34
+    span = x.max() - x.min()
+    at = [int(np.abs(x - (x.min() + share * span)).argmin()) for share in (0.12, 0.5, 0.82)]
+    for i, way in enumerate((clamped, safe)):
+        axes = canvas.plot(0.55 + i * (wide + 0.65), y, wide, 1.65, f"loss, {way}")
+        axes.plot(x, losses[way], color=FILLS["code"], linewidth=2.2)
+        axes.axvline(np.log(least), color=style.MUTED, linewidth=0.9, linestyle=(0, (3, 2)))
+        axes.text(np.log(least) + 0.02 * span, 0.03 * span, f"P = {floor}", size=style.SMALL,
+                  color=style.MUTED)  # fmt: skip
+        for place in at:
+            slope = float(gradients[way][place])
+            here = x[place], float(losses[way][place])
+            stuck = slope == 0
+            axes.plot(*here, "o", color=WARNING if stuck else style.INK, markersize=7, zorder=4)
+            text = f"slope {-slope:.0f}" if slope else f"slope {slope:.0f}: no step"
+            axes.text(here[0] + (-0.12 if stuck else 0.03) * span, here[1] + 0.07 * span, text,
+                      size=style.SMALL, color=WARNING if stuck else style.INK)  # fmt: skip
+            if not stuck:
+                end = here[0] + 0.13 * span * slope, here[1] - 0.13 * span * slope
+                axes.annotate("", end, here, arrowprops={"arrowstyle": "-|>", "lw": 2.2,
+                                                         "color": style.INK})  # fmt: skip
         axes.set_xlabel("log P of the right word, in nats")
-        axes.set_ylim(bottom=min(0.0, -0.04 * max(values[safe])))
-        if i == 0:
-            axes.legend(frameon=False, fontsize=style.SMALL)
+        axes.set_ylim(-0.04 * span, 1.2 * max(losses[safe]))
     return canvas.finish()
 
 

@@ -173,11 +173,12 @@ def draw_marks(
         wrong=[i in marked and i not in hidden for i in range(len(record))],
     )
     for i in marked:
-        if upper[i] and lower[i]:
-            end = lower[i].middle[0], lower[i].y - 0.03
+        above, below = upper[i], lower[i]
+        if above and below:
+            end = below.middle[0], below.y - 0.03
             wrong = i not in hidden
             colour = WARNING if wrong else style.INK
-            canvas.arrow(upper[i].side("bottom"), end, colour=colour, dashed=wrong)
+            canvas.arrow(above.side("bottom"), end, colour=colour, dashed=wrong)
     y += HIGH + 0.24
     canvas.box(MARGIN - 0.02, y - 0.09, 0.24, 0.18, edge=style.INK, rounded=False)
     canvas.box(MARGIN, y - 0.07, 0.2, 0.14, fill="code", edge=style.INK, rounded=False)

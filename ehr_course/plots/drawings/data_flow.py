@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ehr_course.batches.collate import Batch
+from ehr_course.batches.collate import Batch, tensors_of
 from ehr_course.batches.datasets import RecordDataset
 from ehr_course.plots import style
 from ehr_course.plots.batch import KINDS, kinds_of
@@ -34,8 +34,7 @@ def draw_path(dataset: RecordDataset, place: int, batch: Batch) -> Picture:
     """
     record, tokenizer = dataset.records[place], dataset.tokenizer
     ids = dataset.tokens.take([place]).to_lists()[0]
-    damaged = batch["input_ids"][0]
-    damaged = damaged[batch["attention_mask"][0] == 1].tolist()
+    damaged = batch["input_ids"][0][batch["attention_mask"][0] == 1].tolist()
     n_rows, source = batch["input_ids"].shape
     words = (
         f"The way of one patient, from top to bottom: {count(len(record.visits), 'visit')} become "
@@ -148,11 +147,12 @@ def draw_tensors(batch: Batch) -> Picture:
     Args:
         batch: of a few short records; a number is left out where it does not fit its place.
     """
+    tensors = tensors_of(batch)
     n_rows, source = batch["input_ids"].shape
     target = batch["labels"].shape[1]
     empty = int((batch["attention_mask"] == 0).sum())
     unscored = int((batch["labels"] < 0).sum())
-    shapes = ", ".join(f"{name} {tuple(tensor.shape)}" for name, tensor in batch.items())
+    shapes = ", ".join(f"{name} {tuple(tensor.shape)}" for name, tensor in tensors.items())
     words = (
         f"The six tensors of a batch of {count(n_rows, 'patient')}, as grids of numbers: "
         f"{shapes}. "
@@ -179,7 +179,7 @@ def draw_tensors(batch: Batch) -> Picture:
     }
     boxes = {}
     for name, (x, y, wide) in grids.items():
-        tensor = batch[name]
+        tensor = tensors[name]
         values = tensor.tolist()
         texts = [[f"{value:.0f}" for value in row] for row in values]
         widest = max(style.text_width(text, style.SMALL, MONO) for row in texts for text in row)
@@ -321,8 +321,9 @@ def draw_faults(
     )
     first, fewest = min(seen.items(), key=lambda item: len(item[1]))
     room = 2.1
+    tensors = tensors_of(batch)
     heights = [
-        max(0.66, 0.36 + _COLUMN * len(batch[name])) if name.startswith("x_") else 0.66
+        max(0.66, 0.36 + _COLUMN * len(tensors[name])) if name.startswith("x_") else 0.66
         for change in broken.values()
         for name in change
     ]
@@ -344,12 +345,12 @@ def draw_faults(
         ((name, tensor),) = change.items()
         canvas.label((MARGIN, y + 0.12), fault, colour=style.INK)
         canvas.label((MARGIN, y + 0.32), name, mono=True)
-        for x, shown in ((right_x, batch[name]), (wrong_x, tensor)):
+        for x, shown in ((right_x, tensors[name]), (wrong_x, tensor)):
             kind = f"{_shape(shown.shape)} {str(shown.dtype).rpartition('.')[2]}"
             if name.startswith("x_"):
-                texts = [[f"{value:.0f}"] for value in shown.flatten().tolist()]
-                fills = [["prompt"]] * len(shown)
-                canvas.grid(x, y, fills, cell=(0.4, _COLUMN), texts=texts)
+                column = [[f"{value:.0f}"] for value in shown.flatten().tolist()]
+                prompts = [["prompt"]] * len(shown)
+                canvas.grid(x, y, prompts, cell=(0.4, _COLUMN), texts=column)
                 canvas.label((x + 0.5, y + 0.1), kind)
                 continue
             row = shown[min(1, len(shown) - 1)]

@@ -249,7 +249,7 @@ def _digits(text: str) -> str:
 def _meaning(text: str | None, *, is_empty: bool) -> str:
     if is_empty:
         return "missing"
-    if not icd9.is_code(text):
+    if text is None or not icd9.is_code(text):
         return "not a valid code"
     return style.code_title(icd9.normalize(text)) or "not a valid code"
 
@@ -257,7 +257,7 @@ def _meaning(text: str | None, *, is_empty: bool) -> str:
 def _cut(text: str, room: float) -> str:
     """A text that fits into so many inches, shortened at a word where it is too long."""
     words = text.split()
-    kept = []
+    kept: list[str] = []
     for word in words:
         if style.text_width(" ".join([*kept, word, "..."]), style.SMALL) > room:
             return " ".join([*kept, "..."])

@@ -194,10 +194,11 @@ def draw_distance(
     """
     p, q = (np.asarray(n, dtype=float) / np.sum(n) for n in (real, synthetic))
     m = (p + q) / 2
-    terms = sum(
+    of_p, of_q = (
         0.5 * np.where(share > 0, share * np.log2(np.where(share > 0, share, 1) / m), 0)
         for share in (p, q)
     )
+    terms = of_p + of_q
     order = np.argsort(-terms, kind="stable")
     named, rest = order[:NAMED], order[NAMED:]
     total = float(terms.sum())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import accumulate, pairwise
+from typing import Any
 
 from ehr_course import icd9
 from ehr_course.plots import style
@@ -59,8 +60,8 @@ def draw_lattice(text: str, scores: Mapping[str, float], best: Sequence[str]) ->
     y = canvas.top + 0.3 + 0.4 * n_lanes
     best_edges, trap_edges = _edges(best), _edges(longest_first)
 
-    solid = {"colour": style.INK, "thick": 2.6}
-    dashed = {"colour": WARNING, "thick": 1.6, "dashed": True}
+    solid: dict[str, Any] = {"colour": style.INK, "thick": 2.6}
+    dashed: dict[str, Any] = {"colour": WARNING, "thick": 1.6, "dashed": True}
 
     def lines(start: int, end: int) -> list[dict]:
         """How a piece is drawn: a line for each of the two paths that takes it, or a pale one."""
@@ -211,7 +212,7 @@ def draw_dead_ends(code: str, written: str, pieces: Sequence[str]) -> Picture:
         up = y - 0.4 * (lane + 1) + 0.08
         x0, x1 = left + start * step, left + end * step
         ends = end in leading
-        look = (
+        look: dict[str, Any] = (
             {"colour": style.INK, "thick": 2.4}
             if ends
             else {"colour": WARNING, "thick": 1.6, "dashed": True}

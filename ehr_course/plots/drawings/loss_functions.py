@@ -112,14 +112,14 @@ def draw_loss_path(model: Any, batch: Mapping[str, Any], losses: Any) -> Picture
         "What does each term weigh?",
     )
     canvas = Canvas(
-        3.45,
+        3.65,
         f"From {n_weights:,} weights to one number, and back",
         f"A path: {n_weights:,} weights give logits of shape {rows} by {length} by {vocab}, with "
         f"the labels {n_scored} losses, their sum {total:.0f} and the mean {mean:.3f}; with a "
-        "weight it enters the total, beside other terms. The gradient leads from the total back "
-        f"to the weights. {len(questions)} numbers mark the questions of the lesson.",
+        "weight it enters the total, beside other terms of the model. The gradient leads from "
+        f"the total back to the weights. {len(questions)} numbers mark the lesson's questions.",
     )
-    y, high = canvas.top + 0.72, 0.62
+    y, high = canvas.top + 0.92, 0.62
     wide = (1.05, 1.2, 1.2, 1.1, 0.95)
     gap = (canvas.width - 2 * MARGIN - sum(wide)) / (len(wide) - 1)
     texts = (
@@ -138,7 +138,7 @@ def draw_loss_path(model: Any, batch: Mapping[str, Any], losses: Any) -> Picture
         canvas.arrow(one.side("right"), other.side("left"))
     model_box, _, cost, mean_box, total_box = boxes
     target = canvas.box(
-        cost.x, canvas.top + 0.06, cost.width, 0.34, "labels", fill="code", size=style.SMALL
+        cost.x, canvas.top + 0.26, cost.width, 0.34, "labels", fill="code", size=style.SMALL
     )
     canvas.arrow(target.side("bottom"), cost.side("top"))
     others = ("age", "sex", "penalty")
@@ -146,10 +146,13 @@ def draw_loss_path(model: Any, batch: Mapping[str, Any], losses: Any) -> Picture
     first = canvas.width - MARGIN - room * len(others) - 0.08 * (len(others) - 1)
     for i, name in enumerate(others):
         box = canvas.box(
-            first + (room + 0.08) * i, canvas.top + 0.06, room, 0.34, name, size=style.SMALL
+            first + (room + 0.08) * i, canvas.top + 0.26, room, 0.34, name, size=style.SMALL
         )
+        over = canvas.top + 0.06
+        canvas.path([(model_box.middle[0], over), (box.middle[0], over), box.side("top")])
         end = total_box.side("top", at=0.2 + 0.3 * i)
         canvas.arrow(box.side("bottom"), end)
+    canvas.path([model_box.side("top"), (model_box.middle[0], canvas.top + 0.06)], head=False)
     back = y + high + 0.36
     middle = (total_box.middle[0] + model_box.middle[0]) / 2
     canvas.path(

@@ -88,30 +88,31 @@ def draw_ways_back(made_of: Mapping[str, tuple[str, Any]]) -> Picture:
 # ---------------------------------------------------------------------- what a penalty changes
 
 
-def draw_penalties(measured: Mapping[float, Sequence[float]]) -> Picture:
+def draw_penalties(measured: Mapping[float, Sequence[float]], in_real: float) -> Picture:
     """Draw what a penalty changes at several weights.
 
     Args:
         measured: by the penalty's weight: the loss on new patients, the probability that goes to
-            forbidden codes, and the share of written patients with a forbidden pair.
+            codes that would complete a strange pair, and the share of written patients with one.
+        in_real: the share of new real patients with a strange pair.
     """
     weights = list(measured)
     first, last = weights[0], weights[-1]
     canvas = Canvas(
-        0.98 + 0.34 * len(weights),
-        f"Patients with a forbidden pair: {measured[first][2]:.0%} at weight {first:g}, "
+        1.32 + 0.34 * len(weights),
+        f"Patients with a strange pair: {measured[first][2]:.0%} at weight {first:g}, "
         f"{measured[last][2]:.0%} at weight {last:g}",
         "Three groups of bars by the weight of the penalty: "
         + "; ".join(
-            f"weight {weight:g}: loss {loss:.2f}, forbidden codes get {mass:.2%}, "
-            f"{pairs:.1%} of the written patients have a forbidden pair"
+            f"weight {weight:g}: loss {loss:.2f}, codes that complete a strange pair get "
+            f"{mass:.2%}, {pairs:.1%} of the written patients have one"
             for weight, (loss, mass, pairs) in measured.items()
         )
-        + ".",
+        + f". Of real patients {in_real:.1%} have one.",
     )
     left, y = 1.05, canvas.top + 0.32
     room = (canvas.width - left - MARGIN) / 3
-    names = "loss on new patients", "given to forbidden codes", "written patients with a pair"
+    names = "loss on new patients", "given to such codes", "written patients with one"
     words = [
         (f"{loss:.2f} nats", f"{mass:.2%}", f"{pairs:.1%}")
         for loss, mass, pairs in measured.values()
@@ -122,7 +123,10 @@ def draw_penalties(measured: Mapping[float, Sequence[float]]) -> Picture:
     for j, name in enumerate(names):
         x = left + room * j
         canvas.label((x, y - 0.18), name, colour=style.INK)
-        unit = (room - 0.9) / max(max(values[j] for values in measured.values()), 1e-9)
+        largest = max(values[j] for values in measured.values())
+        if j == len(names) - 1:
+            largest = max(largest, in_real)
+        unit = (room - 0.9) / max(largest, 1e-9)
         for i, values in enumerate(measured.values()):
             bar = canvas.box(
                 x, y + 0.34 * i, max(values[j] * unit, 0.01), 0.24, rounded=False,
@@ -130,4 +134,8 @@ def draw_penalties(measured: Mapping[float, Sequence[float]]) -> Picture:
             )  # fmt: skip
             canvas.label((bar.right + 0.06, y + 0.34 * i + 0.12), words[i][j],
                          colour=style.INK)  # fmt: skip
+    bar = canvas.box(x, y + 0.34 * len(weights), max(in_real * unit, 0.01), 0.24, fill="quiet",
+                     rounded=False)  # fmt: skip
+    canvas.label((bar.right + 0.06, bar.middle[1]), f"{in_real:.1%} of real patients",
+                 colour=style.INK)  # fmt: skip
     return canvas.finish()

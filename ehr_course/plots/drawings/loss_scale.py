@@ -1,4 +1,4 @@
-"""The drawings of lesson 15 of the loss scale: over steps, and before and after clipping."""
+"""The drawings of lesson 15 of a gradient on its way: loss scale, clipping, weight decay."""
 
 from __future__ import annotations
 
@@ -103,13 +103,13 @@ def draw_without_scale(losses: Mapping[str, Sequence[float]]) -> Picture:
 def draw_scaling(
     sizes: Sequence[float], scales: Sequence[float], limit: float, interval: int
 ) -> Picture:
-    """Draw how the loss scale follows the gradients: an overflow halves it, good steps double it.
+    """Draw how the loss scale follows the gradients: an overflow halves it, good rounds double it.
 
     Args:
-        sizes: the size of the true gradient of each step.
-        scales: the scale that each step is taken with, and that after the last step.
+        sizes: the size of the true gradient of each round.
+        scales: the scale of each round, and that after the last one.
         limit: from this size on a number becomes infinite in float16.
-        interval: after how many good steps in a row the scale doubles.
+        interval: after how many good rounds in a row the scale doubles.
     """
     used = scales[: len(sizes)]
     scaled = [size * scale for size, scale in zip(sizes, used, strict=True)]
@@ -117,12 +117,12 @@ def draw_scaling(
     grown = [i for i in range(len(sizes)) if scales[i + 1] > scales[i]]
     canvas = Canvas(
         3.86,
-        f"An overflow halves the scale, {count(interval, 'good step')} in a row double it",
-        f"{len(sizes)} steps. Above: gradient times scale, {len(over)} of them at or over the "
+        f"An overflow halves the scale, {count(interval, 'good round')} in a row double it",
+        f"{len(sizes)} rounds. Above: gradient times scale, {len(over)} of them at or over the "
         f"limit of {limit:,.0f}, so {len(over)} steps are skipped. Below: the scale, "
         f"from {power(scales[0])} to {power(scales[-1])}; it is halved {len(over)} times and "
         f"doubled {len(grown)} times.",
-        subtitle="Each step is a dot: its gradient times the scale. Crosses are skipped steps.",
+        subtitle="Each dot is one round: its gradient times the scale. Crosses are skipped steps.",
     )
     left, wide = 0.95, canvas.width - 1.25
     steps = np.arange(1, len(sizes) + 1)
@@ -166,7 +166,7 @@ def draw_scaling(
                            (-4, 0), textcoords="offset points", size=style.SMALL,
                            color=style.INK, va="center", ha="right")  # fmt: skip
     below.set_ylabel("loss scale")
-    below.set_xlabel("step")
+    below.set_xlabel("round")
     below.set_xticks(steps)
     below.set_xlim(0.5, len(sizes) + 0.5)
     return canvas.finish()
@@ -225,3 +225,55 @@ def _length(value: float) -> str:
         return f"{value:,.0f}"
     decimals = 2 - math.floor(math.log10(value)) if 0 < value < 1e-3 else 0
     return f"{value:.{decimals}f}" if decimals else f"{value:.3g}"
+
+
+def draw_decay(
+    paths: Mapping[str, Sequence[Sequence[float]]], gradients: Sequence[float]
+) -> Picture:
+    """Draw how weight decay pulls weights towards 0, under several optimizers.
+
+    Args:
+        paths: by the name of the optimizer, the weights before the first step and after each.
+        gradients: the size of the gradient of each weight. The first is the largest.
+    """
+    ends = {name: values[-1] for name, values in paths.items()}
+    uneven = [name for name, end in ends.items() if max(end) - min(end) > 0.1]
+    even = [name for name in ends if name not in uneven]
+    finding = "Weight decay shrinks all weights alike"
+    if uneven and even:
+        finding = (
+            f"{' and '.join(uneven)} spares the weight with large gradients, "
+            f"{' and '.join(even)} does not"
+        )
+    words = "; ".join(
+        f"{name}: " + ", ".join(f"{end:.2f}" for end in values) for name, values in ends.items()
+    )
+    n_steps = len(next(iter(paths.values()))) - 1
+    sizes = ", ".join(f"{size:g}" for size in gradients)
+    canvas = Canvas(
+        2.62,
+        finding,
+        f"Two plots of weights over {n_steps} steps with weight decay, for gradients of the sizes "
+        f"{sizes}. In the end the weights are, {words}.",
+        subtitle="Weights whose gradients cancel out over two steps, so that decay moves them.",
+    )
+    wide = (canvas.width - 1.0) / len(paths) - 0.42
+    looks = (FILLS["code"], "solid"), (WARNING, "dashed")
+    for place, (name, values) in enumerate(paths.items()):
+        x = 0.72 + place * (wide + 0.62)
+        axes = canvas.plot(x, canvas.top + 0.24, wide, 1.16, title=name)
+        columns = list(zip(*values, strict=True))
+        for i, (column, size) in enumerate(zip(columns, gradients, strict=True)):
+            colour, line = looks[i % len(looks)]
+            axes.plot(
+                column, color=colour, linestyle=line, linewidth=2, label=f"gradients of {size:g}"
+            )
+        axes.set_xlim(0, n_steps)
+        axes.set_ylim(0, 1.08 * max(max(column) for column in columns))
+        axes.set_xlabel("step")
+        axes.set_yticks([0, 0.5, 1], [f"{v:g}" for v in (0, 0.5, 1)])
+        if place == 0:
+            axes.set_ylabel("weight")
+        else:
+            axes.legend(frameon=False, fontsize=style.SMALL, loc="lower left", borderaxespad=0.3)
+    return canvas.finish()

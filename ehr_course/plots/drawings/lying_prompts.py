@@ -110,7 +110,8 @@ def draw_right_by_codes(
     first = names[0]
     canvas = Canvas(
         3.75 + 0.17 * len(asked),
-        f"Before any code, one head is right in {right[first][0]:.0%} of cases: who told it?",
+        f"One head is right in {right[first][0]:.0%} of cases before any code, the other has to "
+        "read",
         "How often the sex is named right, by how many codes have been read. "
         + "; ".join(
             f"{name}: {values[0]:.0%} at the start, {values[-1]:.0%} after {len(values) - 1}"

@@ -39,7 +39,7 @@ def draw_losses(losses: Mapping[str, Sequence[float]]) -> Picture:
     for (name, one), end, (colour, dash) in zip(losses.items(), ends, looks, strict=False):
         steps = np.arange(1, len(one) + 1)
         axes.plot(steps, one, color=colour, linewidth=0.7, alpha=0.35)
-        smooth = [_end(one[:step]) for step in steps]
+        smooth = [_end(one[:step]) for step in range(1, len(one) + 1)]
         axes.plot(steps, smooth, color=colour, linestyle=dash, linewidth=1.8)
         ended = len(one) < max(map(len, losses.values()))  # others go on: write below them
         place = (len(one), _end(one) if ended else end)

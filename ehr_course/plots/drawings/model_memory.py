@@ -172,7 +172,11 @@ def draw_peaks(peaks: Mapping[int, int], *, weights: int, record: float) -> Pict
     axes = canvas.plot(0.75, canvas.top + 0.12, 5.6, 1.5)
     bends = sorted({0, min(knee, sizes[-1]), sizes[-1]})
     line = [(3 * weights + max(weights, n * record)) / 1e6 for n in bends]
-    look = {"color": style.LINES[1], "linestyle": style.DASHES[1], "linewidth": 1.4}
+    look: dict[str, Any] = {
+        "color": style.LINES[1],
+        "linestyle": style.DASHES[1],
+        "linewidth": 1.4,
+    }
     axes.plot(bends, line, **look, label="predicted")
     axes.plot(sizes, values, color=style.LINES[0], marker="o", markersize=4, linestyle="none",
               label="measured")  # fmt: skip

@@ -25,15 +25,14 @@ def draw_lstm(lstm: Any, words: Sequence[str], place: int, moved: Any) -> Pictur
         moved: float (2, source): how far the state at each word moves, forwards and backwards.
     """
     moved = np.asarray(moved, dtype=float)
-    hidden, embedding = lstm.hidden_size, lstm.input_size
+    hidden = lstm.hidden_size
     still = [int((row == 0).sum()) for row in moved]
     canvas = Canvas(
-        4.18,
+        2.5,
         "Forwards, a state knows what came before; backwards, what comes after",
         f"A row of {len(words)} words, over each a state of {hidden} numbers forwards and one of "
         f"{hidden} backwards. The word {words[place]} is exchanged. Forwards {still[0]} states "
-        f"before it do not move, backwards {still[1]} behind it. Below, one step of an LSTM: the "
-        "cell state is kept in part, something new is added, and a part of it is shown.",
+        f"before it do not move, backwards {still[1]} behind it.",
         subtitle=f"“{words[place]}” is replaced by another word. Under each state: the largest "
         "change of one of its numbers. Dark: it changes.",
     )
@@ -60,38 +59,7 @@ def draw_lstm(lstm: Any, words: Sequence[str], place: int, moved: Any) -> Pictur
                    mono=True, size=style.SMALL, fill="trap" if here else "paper",
                    edge=style.INK if here else style.MUTED)  # fmt: skip
     canvas.label((left - 0.12, at + 0.14), "words", align="right", colour=style.INK)
-    canvas.label((MARGIN, at + 0.52), "Inside each box, at one word:", colour=style.INK,
-                 weight="bold")  # fmt: skip
-    _draw_cell(canvas, at + 0.7, hidden, embedding)
     return canvas.finish()
-
-
-def _draw_cell(canvas: Canvas, y: float, hidden: int, embedding: int) -> None:
-    """One step of an LSTM: what becomes of the cell state."""
-    line, gates, below = y + 0.16, y + 0.46, y + 1.0
-    canvas.label((MARGIN, line), f"cell state, {hidden}", colour=style.INK)
-    start, end = 1.45, canvas.width - MARGIN - 1.0
-    canvas.arrow((start, line), (end, line), thick=2.0, colour=style.INK)
-    canvas.label((end + 0.08, line), "to the next word", colour=style.INK)
-    places = (1.75, 3.25, 4.95)
-    for x, text, width in zip(
-        places,
-        ("keep a part of it", "add something new", "show a part of it"),
-        (1.2, 1.3, 1.2),
-        strict=True,
-    ):
-        box = canvas.box(x, gates, width, 0.28, text, fill="special", size=style.SMALL)
-        last = x == places[-1]
-        up = (box.middle[0], box.y), (box.middle[0], line + 0.02)
-        canvas.arrow(*(up[::-1] if last else up))
-        if last:
-            canvas.arrow(box.side("right"), (end, gates + 0.14))
-            canvas.label((end + 0.08, gates + 0.14), f"state, {hidden}", colour=style.INK)
-        canvas.arrow((box.middle[0], below), box.side("bottom"))
-    source = canvas.box(1.45, below, end - 1.45, 0.26,
-                        f"the state at the word before, {hidden}, and the word itself, "
-                        f"{embedding}", size=style.SMALL)  # fmt: skip
-    canvas.label((MARGIN, source.middle[1]), "three gates read", colour=style.INK)
 
 
 # ---------------------------------------------------------------------- chunks

@@ -40,8 +40,8 @@ def label_problems(picture: Picture) -> list[str]:
     problems = []
     for label, place in zip(labels, places, strict=True):
         name = _named(label)
-        if label.get_size() < style.SMALL:
-            problems.append(f"{name} has letters of {label.get_size():g} points")
+        if label.get_fontsize() < style.SMALL:
+            problems.append(f"{name} has letters of {label.get_fontsize():g} points")
         if not _holds(page, place):
             problems.append(f"{name} leaves the picture")
         box = getattr(label, "drawing_box", None)

@@ -34,7 +34,8 @@ def draw_seeds(scores: Mapping[int, float], measure: str) -> Picture:
         scores: by seed, at least two.
         measure: what was scored, in words; more is better.
     """
-    worst, best = min(scores, key=scores.get), max(scores, key=scores.get)
+    worst = min(scores, key=lambda seed: scores[seed])
+    best = max(scores, key=lambda seed: scores[seed])
     low, high = scores[worst], scores[best]
     title = "All runs of this recipe score the same"
     if high > low:
@@ -108,7 +109,8 @@ def draw_comparison(
         finding: what the model's scores and those of the second baseline show.
     """
     model, baseline = form["model"], form["baseline"]
-    rows = {model["name"]: model["scores"], baseline["name"]: baseline["scores"]} | (other or {})
+    rows = {model["name"]: model["scores"], baseline["name"]: baseline["scores"]}
+    rows |= dict(other or {})
     against, finding = list(rows)[-1], finding if other else form["report"]["finding"]
     better = form["question"]["better"]
     title = f"Against the {_cut(against, 2.6, size=style.TITLE)}, the finding is “{finding}”"
@@ -306,7 +308,8 @@ def draw_study(form: Form) -> Picture:
 
 def _dots(axes: Axes, row: float, scores: Scores, colour: str) -> None:
     """Dots in a row; equal scores stand above each other."""
-    heights, seen = [], Counter()
+    heights = []
+    seen: Counter[float] = Counter()
     for score in scores:
         key = round(float(score), 6)
         seen[key] += 1

@@ -34,7 +34,7 @@ def draw_lengths(lengths: np.ndarray, width: int) -> Picture:
         2.75, f"Give each record {width} places, and {empty:.0%} of them stay empty", words
     )
     axes = canvas.plot(0.75, canvas.top + 0.14, canvas.width - 1.0, 1.5)
-    axes.hist(lengths, bins=np.arange(0, width + 4, 4), color=FILLS["code"])
+    axes.hist(lengths, bins=range(0, width + 4, 4), color=FILLS["code"])
     axes.set_xlim(0, width)
     axes.set_xlabel("tokens of a record")
     axes.set_ylabel("patients")

@@ -38,7 +38,7 @@ def draw_by_age(
         whose: whose codes they are: "women".
     """
     groups = list(hospital)
-    best = min(models, key=impossible.get)
+    best = min(models, key=lambda name: impossible[name])
     hole = slice(unseen[0], unseen[1] + 1)
     room = max(models, key=lambda name: -np.mean(models[name][groups[1]][hole]))
     rows = -(-(len(models) + 1) // COLUMNS)

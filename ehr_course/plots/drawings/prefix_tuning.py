@@ -55,13 +55,14 @@ def draw_places(model: Any, trained: Mapping[str, int], *, n_prefix: int) -> Pic
     counts = {name: f"{number:,}" for name, number in trained.items()}
     canvas = Canvas(
         4.25,
-        "Four ways to train a model, and where each puts its numbers",
+        "Three methods add a few numbers; full training changes the model itself",
         f"BART with {len(encoder)} encoder and {len(decoder)} decoder layers. A prompt is "
         f"{vectors} vectors before the input of each half, {counts['prompt']} numbers. A prefix "
         f"is {n_prefix} keys and values in the self-attention of each decoder layer, "
         f"{counts['prefix']} numbers. An output bias is {counts['output bias']} numbers added to "
         f"the scores. Full training changes the model itself, {counts['full']} numbers.",
-        subtitle="Yellow and dark: what a method adds and trains, while the model stays as it is.",
+        subtitle="Yellow: what a method adds and trains, while the model stays frozen. The "
+        "encoder is given no codes here.",
     )
     prompt = f"{vectors} vectors"
     tops = {"encoder": canvas.top + 0.38, "decoder": canvas.top + 1.74}
@@ -72,7 +73,11 @@ def draw_places(model: Any, trained: Mapping[str, int], *, n_prefix: int) -> Pic
         canvas.label((MARGIN, y + 0.02), f"into the {side}", colour=style.INK)
         own = canvas.box(MARGIN, y + 0.14, 0.98, 0.34, prompt, fill="prompt", size=style.SMALL)
         ages = canvas.box(own.right + 0.04, y + 0.14, 0.62, 0.34, "age, sex", size=style.SMALL)
-        tokens = canvas.box(ages.right + 0.04, y + 0.14, 0.56, 0.34, "tokens", size=style.SMALL)
+        empty = side == "encoder"
+        tokens = canvas.box(
+            ages.right + 0.04, y + 0.14, 0.56, 0.34, "empty" if empty else "tokens",
+            fill="quiet" if empty else "paper", size=style.SMALL,
+        )  # fmt: skip
         names = ["self-\nattention", "feed-\nforward"]
         if side == "decoder":
             names.insert(1, "cross-\nattention")
@@ -108,7 +113,7 @@ def draw_places(model: Any, trained: Mapping[str, int], *, n_prefix: int) -> Pic
                         fill="decoder")  # fmt: skip
     canvas.arrow(last.side("right"), scores.side("left"))
     bias = canvas.box(
-        scores.x, prefix.y, scores.width, 0.42, "one for each\ntoken", fill="mask",
+        scores.x, prefix.y, scores.width, 0.42, "one for each\ntoken", fill="prompt",
         size=style.SMALL,
     )  # fmt: skip
     canvas.arrow(bias.side("top"), scores.side("bottom"), colour=style.INK)

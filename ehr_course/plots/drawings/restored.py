@@ -110,7 +110,7 @@ def draw_restored(
         subtitle="Held-out patients. All bars have the same scale, and under each is what it "
         "counts.",
     )
-    columns = (
+    columns: tuple[tuple[str, Mapping[str, float], Mapping[str, tuple[int, int]]], ...] = (
         ("tokens right,\nby its own labels", own, {}),
         ("readable codes\nkept", kept, {n: (f.kept, readable) for n, f in found.items()}),
         ("lost codes\nrestored", shares, {n: (f.right, lost) for n, f in found.items()}),

@@ -10,7 +10,7 @@ from ehr_course.plots import style
 from ehr_course.plots.drawings.canvas import MARGIN, WARNING, Canvas
 from ehr_course.plots.style import Picture
 
-LONGEST = 34
+LONGEST = 44
 """How many letters of the name of a code are drawn."""
 
 BLUE = "#2d708e"
@@ -139,9 +139,10 @@ def draw_biases(
     order = np.argsort(before - after, kind="stable")
     chosen = [*order[:most], *order[-most:]]
     agree = sum(bool((biases[i] > 0) == (after[i] > before[i])) for i in chosen)
+    which = f"all {agree}" if agree == len(chosen) else f"{agree} of these {len(chosen)}"
     canvas = Canvas(
         1.35 + 0.27 * len(chosen),
-        f"For {agree} of these {len(chosen)} codes, the bias goes the way of the code's share",
+        f"For {which} codes, the bias goes the way of the code's share",
         f"The {most} codes whose share of the record rose most and the {most} whose share fell "
         "most: "
         + "; ".join(
@@ -226,4 +227,7 @@ def draw_costs(losses: Mapping[str, Mapping[str, float]]) -> Picture:
 
 
 def _cut(name: str) -> str:
-    return name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"
+    if len(name) <= LONGEST:
+        return name
+    start = name[: LONGEST - 1]
+    return (start.rpartition(" ")[0] or start).rstrip(" ,") + "…"

@@ -11,7 +11,7 @@ from ehr_course.plots import style
 from ehr_course.plots.drawings.canvas import FILLS, MARGIN, MONO, WARNING, Box, Canvas
 from ehr_course.plots.drawings.words import SENTENCE, meaning, wrapped
 from ehr_course.plots.style import Picture, count
-from ehr_course.records import PatientRecord, Visit, system_of
+from ehr_course.records import PatientRecord, Sex, Visit, system_of
 
 _LINE = 0.26  # from one code of a list to the next, in inches
 _TWO_LINES = 0.37  # the same, where the code's title takes two lines
@@ -131,7 +131,7 @@ def _codes(
 
 
 def draw_shares(
-    groups: Mapping[tuple[int, str], tuple[Sequence[PatientRecord], Sequence[PatientRecord]]],
+    groups: Mapping[tuple[int, Sex], tuple[Sequence[PatientRecord], Sequence[PatientRecord]]],
     *,
     most_codes: int = 5,
 ) -> Picture:
@@ -146,8 +146,8 @@ def draw_shares(
     panels = []
     for (age, sex), records in groups.items():
         model, hospital = map(_share_of_each_code, records)
-        codes = sorted(model, key=lambda code, model=model: (-model[code], code))[:most_codes]
-        bars = [(code, model[code], hospital.get(code, 0.0)) for code in codes]
+        frequent = sorted(model.items(), key=lambda item: (-item[1], item[0]))[:most_codes]
+        bars = [(code, share, hospital.get(code, 0.0)) for code, share in frequent]
         one, many = style.person_of(age, sex).lower(), {"man": "men", "woman": "women"}
         panels.append((f"{many.get(one, f'{one}s')} of {age}", bars))
     told = ". ".join(

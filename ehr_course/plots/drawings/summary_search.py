@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from torch import Tensor
@@ -74,12 +74,12 @@ def draw_length_penalty(
     axes.set_xlabel("alpha")
     axes.set_ylabel("lead of its score")
     right = canvas.plot(4.5, top, width, height, f"all lists, {n_models} models: what is chosen")
-    looks = {
+    looks: dict[str, tuple[Any, dict[str, Any]]] = {
         "exact": (exact, {"color": FILLS["code"], "marker": "o", "ls": "-"}),
         "drugs repeated": (repeated, {"color": WARNING, "marker": "s", "ls": "--"}),
     }
     for name, (shares, look) in looks.items():
-        thin = look | {"lw": 0.6, "marker": ""}
+        thin: dict[str, Any] = look | {"lw": 0.6, "marker": ""}
         for one in zip(*shares.values(), strict=True):
             right.plot(list(shares), one, alpha=0.6, **thin)
         mean = means if shares is exact else again
@@ -202,7 +202,8 @@ def draw_rouge(
         scores: for each name, what ``rouge`` says of that summary alone.
     """
     rouge_l = {name: scores[name]["rougeL"] for name in summaries}
-    lowest, highest = min(rouge_l, key=rouge_l.get), max(rouge_l, key=rouge_l.get)
+    lowest = min(rouge_l, key=lambda name: rouge_l[name])
+    highest = max(rouge_l, key=lambda name: rouge_l[name])
     canvas = Canvas(
         1.35 + 0.62 * len(summaries),
         f"ROUGE-L: “{lowest}” {rouge_l[lowest]:.2f}, “{highest}” {rouge_l[highest]:.2f}",

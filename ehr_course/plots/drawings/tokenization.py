@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 from ehr_course.plots import style
 from ehr_course.plots.drawings.canvas import MARGIN, WARNING, Box, Canvas
@@ -105,7 +106,7 @@ def draw_moved_offset(
     canvas.label((MARGIN, high + 0.16), "codes before")
     canvas.label((MARGIN, table + 0.16), "saved vectors")
     canvas.label((MARGIN, low + 0.16), "codes now")
-    size = {"size": style.SMALL, "mono": True}
+    size: dict[str, Any] = {"size": style.SMALL, "mono": True}
     for place, index in enumerate(rows):
         x = left + place * (width + 0.1)
         vector = canvas.box(x, table, width, 0.32, f"row {offset + index}", fill="encoder", **size)
@@ -217,8 +218,8 @@ def draw_padding(sequences: Sequence[Sequence[int]], *, pad_id: int = 0) -> Pict
     for grid in (first, second):
         for name, row in zip(names, grid, strict=True):
             canvas.label((_LEFT - 0.1, row[0].middle[1]), name, align="right")
-    for name, row in zip(map(len, sequences), first, strict=True):
-        canvas.label((row[-1].right + 0.1, row[0].middle[1]), count(name, "token"))
+    for n, row in zip(map(len, sequences), first, strict=True):
+        canvas.label((row[-1].right + 0.1, row[0].middle[1]), count(n, "token"))
     canvas.key(
         _LEFT,
         second[-1][0].bottom + 0.24,
@@ -232,7 +233,7 @@ def draw_padding(sequences: Sequence[Sequence[int]], *, pad_id: int = 0) -> Pict
 
 def _that_fit(tokenizer: CodeTokenizer, visits: Sequence[Sequence[str]]) -> tuple[list[list], int]:
     """The ids of each visit, whether it is shortened, and how many visits are left out."""
-    kept = [[tokenizer.encode_visit(visit), False] for visit in visits]
+    kept: list[list[Any]] = [[tokenizer.encode_visit(visit), False] for visit in visits]
     room = style.WIDTH - 2 * MARGIN - token_width("<BOS>") - token_width("<EOS>") - 0.4
     while sum(_visit_width(tokenizer, *visit) for visit in kept) > room:
         longest = max(kept, key=lambda visit: len(visit[0]))

@@ -17,7 +17,7 @@ from ehr_course.training.config import TrainingConfig
 
 
 def draw_loop(config: TrainingConfig) -> Picture:
-    """Draw one step of a training in float16 as seven places, with the settings of a training.
+    """Draw one round of a training in float16 as seven places, with the settings of a training.
 
     Args:
         config: the settings.
@@ -28,12 +28,11 @@ def draw_loop(config: TrainingConfig) -> Picture:
     )
     canvas = Canvas(
         3.62,
-        "One step is seven places in a fixed order",
-        f"Seven boxes in a ring, one step of a training: {words}. Between places "
+        "One round of the loop is seven places in a fixed order",
+        f"Seven boxes in a ring, one round of a training: {words}. Between places "
         f"{_SCALED + 1} and {_SCALED + 2} the gradients are multiplied by the loss scale. An "
         f"arrow leads back from place {_SCALED + 1} to place {_SCALED}, to the next part.",
-        subtitle="The ring goes around once for each batch, the small loop once for each of its "
-        "parts.",
+        subtitle="Each round reads one batch; the small loop runs once for each of its parts.",
     )
     across, wide, high = 4, 1.66, 0.98
     gap = (canvas.width - 2 * MARGIN - across * wide) / (across - 1)
@@ -193,6 +192,49 @@ def draw_parts(tokens: Sequence[int], distances: Mapping[str, Sequence[float]]) 
     return canvas.finish()
 
 
+def draw_processes(patients: Sequence[int], tokens: Sequence[int]) -> Picture:
+    """Draw a batch that is shared out among processes, and how their gradients become one.
+
+    Args:
+        patients: how many of the batch each process reads.
+        tokens: how many scored tokens each process reads.
+    """
+    n, whole = len(tokens), sum(tokens)
+    shares = " and ".join(map(str, tokens))
+    title = {2: "Two"}.get(n, str(n)) + " processes divide by one count and take the same step"
+    canvas = Canvas(
+        0.98 + 0.72 * n,
+        title,
+        f"A batch of {sum(patients)} patients is shared out among {n} processes, which read "
+        f"{shares} scored tokens. Each divides its sum of losses by {whole}, the count of the "
+        f"whole batch. Their gradients are added up, and all take the same step.",
+        subtitle="Each process reads its own patients, and has its own copy of the weights.",
+    )
+    top, pitch, high = canvas.top + 0.14, 0.72, 0.52
+    full = pitch * (n - 1) + high
+    batch = canvas.box(MARGIN, top, 1.05, full,
+                       f"one batch:\n{count(sum(patients), 'patient')},\n"
+                       f"{count(whole, 'token')}", size=style.SMALL)  # fmt: skip
+    added = canvas.box(
+        5.06, top, 1.0, full, "gradients\nadded up", size=style.SMALL, fill="special"
+    )
+    for i, (n_patients, n_tokens) in enumerate(zip(patients, tokens, strict=True)):
+        y = top + pitch * i
+        reads = f"{count(n_patients, 'patient')}, {count(n_tokens, 'token')}"
+        own = canvas.box(1.5, y, 1.4, high, f"process {i + 1}:\n{reads}", size=style.SMALL,
+                         fill="encoder")  # fmt: skip
+        share = canvas.box(3.26, y, 1.44, high, f"sum of losses ÷ {whole},\nbackward",
+                           size=style.SMALL, fill="encoder")  # fmt: skip
+        step = canvas.box(6.42, y, canvas.width - MARGIN - 6.42, high, "the same\nstep",
+                          size=style.SMALL, fill="encoder")  # fmt: skip
+        level = own.middle[1]
+        canvas.arrow((batch.right, level), own.side("left"), colour=style.INK)
+        canvas.arrow(own.side("right"), share.side("left"), colour=style.INK)
+        canvas.arrow(share.side("right"), (added.x, level), colour=style.INK)
+        canvas.arrow((added.right, level), step.side("left"), colour=style.INK)
+    return canvas.finish()
+
+
 def draw_token_weights(weights: Mapping[str, Sequence[float]], patients: Sequence[int]) -> Picture:
     """Draw how much a token weighs in an epoch, by the number of visits of its patient.
 
@@ -246,31 +288,35 @@ def draw_resumed(
 ) -> Picture:
     """Draw a training, the same one resumed, and one that begins anew with its weights.
 
-    Above are the losses of the first two, below the learning rates of all three.
+    Above are the losses of all three, below their learning rates.
 
     Args:
-        whole: the rows of the training that was not interrupted: of each step that was tried,
-            its "loss", its "lr" and whether it was "skipped".
+        whole: the rows of the training that was not interrupted: of each round its "loss", its
+            "lr" and whether its step was "skipped".
         resumed: the rows of the resumed one, from the checkpoint on.
         alone: the rows of one that begins anew with the weights of the checkpoint.
-        stop: how many rows of the whole one had been tried at the checkpoint.
+        stop: how many rounds of the whole one came before the checkpoint.
     """
     after = whole[stop : stop + len(resumed)]
     off = max(abs(a["loss"] - b["loss"]) for a, b in zip(after, resumed, strict=True))
     alone = alone[: len(resumed)]
     skipped = sum(row["skipped"] for row in alone)
+    taken = sum(not row["skipped"] for row in whole[:stop])
     found = "the same" if off == 0 else f"up to {off:.3f} different"
     canvas = Canvas(
         4.05,
         "With everything saved, the resumed training is the same training"
         if off == 0
         else "The resumed training is another training",
-        f"The loss of a training over {len(whole)} tried steps, with a checkpoint after "
-        f"{stop} of them. The losses of the resumed training are {found}. A training that "
-        f"gets the weights alone skips {skipped} of its {len(alone)} steps, and its learning "
-        f"rate goes from {alone[0]['lr']:.2g} to {alone[-1]['lr']:.2g}, that of the resumed one "
-        f"from {resumed[0]['lr']:.2g} to {resumed[-1]['lr']:.2g}.",
-        subtitle="Each tried step reads another batch. Crosses are skipped steps.",
+        f"The loss of a training over {len(whole)} rounds, with a checkpoint after "
+        f"{stop} of them, in which {count(taken, 'step')} were taken. The losses of the resumed "
+        f"training are {found}. A training that gets the weights alone ends those rounds with "
+        f"{alone[-1]['loss']:.2f} instead of {after[-1]['loss']:.2f}, skips the step in {skipped} "
+        f"of its {len(alone)} rounds, and its "
+        f"learning rate goes from {alone[0]['lr']:.2g} to {alone[-1]['lr']:.2g}, that of the "
+        f"resumed one from {resumed[0]['lr']:.2g} to {resumed[-1]['lr']:.2g}.",
+        subtitle="Crosses are rounds whose step was skipped. The checkpoint is written after "
+        f"round {stop}, which takes step {taken}.",
     )
     left, wide = 0.9, canvas.width - 1.2
     axes = canvas.plot(left, canvas.top + 0.1, wide, 1.2)
@@ -281,6 +327,8 @@ def draw_resumed(
     there = stop + np.arange(1, len(resumed) + 1)
     axes.plot(there, [row["loss"] for row in resumed], "o", color=style.INK, markersize=9,
               markerfacecolor="none", label="resumed from the checkpoint")  # fmt: skip
+    axes.plot(there[: len(alone)], [row["loss"] for row in alone], color=WARNING,
+              linestyle="--", linewidth=1.5)  # fmt: skip
     rates.plot(places, [row["lr"] for row in whole], color=FILLS["code"], linewidth=2)
     rates.plot(there, [row["lr"] for row in resumed], "o", color=style.INK, markersize=9,
                markerfacecolor="none")  # fmt: skip
@@ -289,6 +337,7 @@ def draw_resumed(
     for plot, what, at, rows, colour in (
         (axes, "loss", 0, whole, style.INK),
         (rates, "lr", 0, whole, style.INK),
+        (axes, "loss", stop, alone, WARNING),
         (rates, "lr", stop, alone, WARNING),
     ):
         crosses = [(at + i, row[what]) for i, row in enumerate(rows, 1) if row["skipped"]]
@@ -303,7 +352,7 @@ def draw_resumed(
     axes.annotate("checkpoint", (stop + 0.5, 1), (4, -2), textcoords="offset points", va="top",
                   xycoords=("data", "axes fraction"), size=style.SMALL,
                   color=style.MUTED)  # fmt: skip
-    rates.set_xlabel("tried step, skipped ones counted")
+    rates.set_xlabel("round")
     axes.set_ylabel("loss (nats)")
     rates.set_ylabel("learning rate")
     highest = max(row["lr"] for row in (*whole, *alone))
@@ -311,54 +360,4 @@ def draw_resumed(
     axes.margins(y=0.12)
     axes.legend(frameon=False, fontsize=style.SMALL, loc="lower left")
     rates.legend(frameon=False, fontsize=style.SMALL, loc="upper left")
-    return canvas.finish()
-
-
-def draw_interrupted(n_steps: int, stop: int) -> Picture:
-    """Draw the three trainings of a test of resumption as lanes of steps.
-
-    Args:
-        n_steps: how many steps the whole training has.
-        stop: after how many of them the checkpoint is written.
-    """
-    canvas = Canvas(
-        2.72,
-        "A test of resumption trains three times",
-        f"Three lanes of steps. One training takes all {n_steps}. One takes {stop}, writes a "
-        f"checkpoint, and dies in step {stop + 1}. A new one reads the checkpoint and takes the "
-        f"other {n_steps - stop}. The weights of the first and the last are compared.",
-        subtitle="Each box is a step, numbered from one. The dashed one is lost.",
-    )
-    names = "never stopped", "stopped", "resumed"
-    left, pitch, high = 1.35, 0.58, 0.34
-    step = min(0.62, (canvas.width - left - 1.75) / n_steps)
-    ends = []
-    for lane, (name, steps) in enumerate(
-        zip(
-            names,
-            (range(n_steps), range(stop + 1), range(stop, n_steps)),
-            strict=True,
-        )
-    ):
-        y = canvas.top + 0.2 + pitch * lane
-        canvas.label((MARGIN, y + high / 2), name, size=style.TEXT, colour=style.INK)
-        for i in steps:
-            dies = lane == 1 and i == stop
-            box = canvas.box(left + step * i, y, step - 0.08, high, f"{i + 1}",
-                             fill="trap" if dies else "code", dashed=dies)  # fmt: skip
-            if lane == 1 and i == stop - 1:
-                saved = box
-        if lane == 1:
-            at = box.middle[0], box.bottom + 0.12
-            canvas.label(at, "dies", colour=WARNING, align="center")
-        ends.append(box)
-    down = ends[2].y + high / 2
-    canvas.path([saved.side("bottom"), (saved.middle[0], down),
-                 (left + step * stop, down)], colour=style.INK)  # fmt: skip
-    canvas.label((saved.middle[0] - 0.07, saved.bottom + 0.12), "checkpoint", align="right")
-    whole, new = ends[0].side("right"), ends[2].side("right")
-    out = whole[0] + 0.2
-    canvas.path([whole, (out, whole[1]), (out, new[1]), new], colour=style.INK, head=False)
-    canvas.label((out + 0.1, (whole[1] + new[1]) / 2), "same bits?", weight="bold",
-                 colour=style.INK)  # fmt: skip
     return canvas.finish()

@@ -73,7 +73,7 @@ def draw_extended_ids(
     canvas = Canvas(
         1.1 + 0.76 * max(len(notes), 2),
         f"The id {size:,} is another word in each note"
-        if len(first) > 1
+        if len(first) == len(notes) > 1
         else f"Behind the {size:,} words of the vocabulary stand those of the note",
         f"A strip of {size:,} ids up to {size - 1}, and behind it the extended ids of "
         f"{style.count(len(notes), 'note')}: "

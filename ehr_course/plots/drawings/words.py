@@ -35,7 +35,8 @@ def cut(text: str, width: float, size: float) -> str:
 def wrapped(text: str, width: float, size: float, lines: int) -> str:
     """A text on at most so many lines, the last of them cut where more is left."""
     fits = _fitting(width, size)
-    words, written = text.split(), []
+    words = text.split()
+    written: list[str] = []
     while words and len(written) < lines - 1:
         n = max((n for n in range(1, len(words) + 1) if fits(" ".join(words[:n]))), default=1)
         written.append(cut(" ".join(words[:n]), width, size))

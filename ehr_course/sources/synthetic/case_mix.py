@@ -33,6 +33,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import itertools
 from dataclasses import dataclass
 from functools import cache
@@ -42,8 +43,9 @@ import numpy as np
 
 from ehr_course import icd9
 from ehr_course.icd9.eligibility import OLDEST
+from ehr_course.records import Sex
 
-SEXES = ("F", "M")
+SEXES: tuple[Sex, ...] = ("F", "M")
 
 BANDS = ("0", "1-4", "5-11", "12-17", "18-29", "30-44", "45-59", "60-74", "75-89", "90-99")
 """The age bands of ``clusters.csv``, in completed years."""
@@ -110,8 +112,7 @@ class CaseMix:
 
 def _table(name: str) -> list[dict[str, str]]:
     file = resources.files("ehr_course.sources.synthetic") / name
-    with file.open(encoding="utf-8", newline="") as lines:
-        return list(csv.DictReader(lines))
+    return list(csv.DictReader(io.StringIO(file.read_bytes().decode("utf-8"), newline="")))
 
 
 def _draws_and_intervals(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -211,7 +212,12 @@ def _malformed(diagnoses: pl.DataFrame, count: int, draws: Draws) -> pl.DataFram
 
 
 def _new_ids(taken: pl.Series, count: int) -> pl.Series:
-    return taken.max() + pl.int_range(1, count + 1, dtype=pl.Int64, eager=True)
+    return pl.int_range(1, count + 1, dtype=pl.Int64, eager=True) + _largest(taken)
+
+
+def _largest(ids: pl.Series) -> int:
+    largest = ids.max()
+    return largest if isinstance(largest, int) else 0
 
 
 def _unknown_admissions(
@@ -237,7 +243,7 @@ def _empty_admissions(admissions: pl.DataFrame, count: int, draws: Draws) -> pl.
 def _unknown_patients(
     patients: pl.DataFrame, admissions: pl.DataFrame, count: int, draws: Draws
 ) -> pl.DataFrame:
-    first_id = admissions["HADM_ID"].max() + 1_000_000  # beyond the ids of empty admissions
+    first_id = _largest(admissions["HADM_ID"]) + 1_000_000  # beyond the ids of empty admissions
     return _copies(admissions, count, draws).with_columns(
         SUBJECT_ID=_new_ids(patients["SUBJECT_ID"], count),
         HADM_ID=pl.int_range(first_id, first_id + count, dtype=pl.Int64),
@@ -260,5 +266,5 @@ def _two_diagnoses_each(diagnoses: pl.DataFrame, admissions: pl.DataFrame) -> pl
         )
         for seq_num, code in enumerate(_OF_UNKNOWN_PATIENTS[versions[number % len(versions)]], 1)
     ]
-    schema = {"ICD_VERSION": pl.Int64, **diagnoses.schema, "ROW_ID": pl.Int64}
+    schema: dict[str, Any] = {"ICD_VERSION": pl.Int64, **diagnoses.schema, "ROW_ID": pl.Int64}
     return pl.DataFrame(rows, schema=schema).select(diagnoses.columns)

@@ -20,6 +20,7 @@ The file's columns:
 from __future__ import annotations
 
 import csv
+import io
 import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -114,7 +115,8 @@ def first_day(subject_id: int, *, seed: int = 0) -> datetime:
 
 def _n_before_the_change(record: PatientRecord, seed: int) -> int:
     times = [visit.admitted for visit in record.visits]
-    if None in times:
+    known = [time for time in times if time is not None]
+    if len(known) < len(times):
         raise InputError(
             f"patient {record.subject_id}",
             f"visit {times.index(None) + 1}",
@@ -122,7 +124,7 @@ def _n_before_the_change(record: PatientRecord, seed: int) -> int:
             "Give each Visit a time as admitted=, or leave only_later out.",
         )
     first = first_day(record.subject_id, seed=seed)
-    return sum(first + (time - times[0]) < ICD10_FROM for time in times)
+    return sum(first + (time - known[0]) < ICD10_FROM for time in known)
 
 
 def _visit_in_icd10(
@@ -154,12 +156,11 @@ def _n_choices() -> int:
 def _choices() -> dict[str, tuple[_Choice, ...]]:
     """What each ICD-9-CM code becomes: first the choices that ask for another code."""
     file = resources.files("ehr_course.sources.synthetic") / "icd10_codes.csv"
-    with file.open(encoding="utf-8", newline="") as lines:
-        rows = list(csv.DictReader(lines))
+    rows = list(csv.DictReader(io.StringIO(file.read_bytes().decode("utf-8"), newline="")))
     found: dict[str, list[_Choice]] = {}
     keyed = itertools.groupby(rows, key=lambda row: (row["icd9"], row["with"]))
-    for place, ((code, beside), of_choice) in enumerate(keyed):
-        of_choice = list(of_choice)
+    for place, ((code, beside), its_rows) in enumerate(keyed):
+        of_choice = list(its_rows)
         ends = np.cumsum([float(row["share"]) for row in of_choice])
         choice = _Choice(
             icd9.normalize(beside) if beside else "",

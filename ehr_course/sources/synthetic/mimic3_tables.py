@@ -109,6 +109,7 @@ def _years_before(day: dt.date, years: int) -> dt.date:
 
 def _birth(record: PatientRecord, days_since_birthday: int) -> dt.date:
     first = record.visits[0]
+    assert first.admitted is not None  # every visit of the embedded hospital has a time
     day = first.admitted.date()
     if record.age == MAX_AGE:
         return _years_before(day, ABOVE_89_YEARS)

@@ -115,6 +115,8 @@ def _patients(records: Sequence[PatientRecord], seed: int) -> pl.DataFrame:
     drawn = (hashed(seed, _ANCHORS, np.array(ids)) * 4).astype(np.int64).tolist()
     rows = []
     for record, later in zip(records, drawn, strict=True):
+        first = record.visits[0].admitted
+        assert first is not None  # every visit of the embedded hospital has a time
         years = max(0, min(later, _OLDEST - record.age))
         age = ABOVE_89 if record.age == MAX_AGE else record.age + years
         group = 3 * ((first_day(record.subject_id, seed=seed).year + years - 2008) // 3) + 2008
@@ -123,7 +125,7 @@ def _patients(records: Sequence[PatientRecord], seed: int) -> pl.DataFrame:
                 "SUBJECT_ID": record.subject_id,
                 "GENDER": record.sex,
                 "ANCHOR_AGE": age,
-                "ANCHOR_YEAR": record.visits[0].admitted.year + years,
+                "ANCHOR_YEAR": first.year + years,
                 "ANCHOR_YEAR_GROUP": f"{group} - {group + 2}",
                 "DOD": None,
             }

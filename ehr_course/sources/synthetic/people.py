@@ -96,7 +96,7 @@ def make_people(
     return People(age, sex, born_here, n_visits, has)
 
 
-def boost(mix: CaseMix, cluster: int, has: np.ndarray) -> np.ndarray:
+def boost(mix: CaseMix, cluster: int | np.integer, has: np.ndarray) -> np.ndarray:
     """Return what multiplies the frequency of a cluster. Shape (patient,)."""
     by = mix.boosted_by[cluster]
     return np.where(has[:, by], mix.boost[cluster], 1.0) if by >= 0 else np.ones(len(has))

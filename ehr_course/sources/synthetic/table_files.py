@@ -6,6 +6,7 @@ import gzip
 import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -119,7 +120,7 @@ def _files(folder: Path, name: str) -> list[Path]:
 def _csv(table: pl.DataFrame, *, compress: bool, quote: bool) -> bytes:
     """Write dates as MIMIC does, and text in quotation marks if all of it is to have them."""
     buffer = io.BytesIO()
-    how = {"include_header": not quote, "datetime_format": "%Y-%m-%d %H:%M:%S"}
+    how: dict[str, Any] = {"include_header": not quote, "datetime_format": "%Y-%m-%d %H:%M:%S"}
     if quote:
         mark = pl.lit('"')
         table = table.with_columns(

@@ -188,7 +188,10 @@ def test_what_is_detached_has_no_way_back():
 @pytest.mark.parametrize("pairs", [0.0, 0.053, 1.0])
 def test_the_penalties_show_what_was_measured(pairs):
     measured = {0.0: (2.62, 0.0132, 0.207), 0.05: (2.61, 0.013, 0.167), 10.0: (2.7, 0.0, pairs)}
-    picture = draw_penalties(measured)
+    picture = draw_penalties(measured, in_real=0.03)
     assert label_problems(picture) == []
-    assert {"1.32%", "2.70 nats", f"{pairs:.1%}", "weight 0.05"} <= set(texts(picture))
+    shown = set(texts(picture))
+    assert {"1.32%", "2.70 nats", f"{pairs:.1%}", "weight 0.05", "3.0% of real patients"} <= shown
     assert f"{pairs:.1%} of the written patients" in picture.alternative_text
+    assert "Of real patients 3.0% have one." in picture.alternative_text
+    assert "21.0% of real patients" in texts(draw_penalties(measured, in_real=0.21))

@@ -9,6 +9,11 @@ import pytest
 import torch
 
 from ehr_course.models.pointer_generator import PointerGenerator, PointerGeneratorConfig
+from ehr_course.plots.drawings.copied_words import (
+    draw_attention,
+    draw_origins,
+    draw_two_ways,
+)
 from ehr_course.plots.drawings.copy_gate import draw_clamp, draw_gates
 from ehr_course.plots.drawings.note_readers import draw_chunks, draw_lstm
 from ehr_course.plots.drawings.overlaps import label_problems
@@ -129,6 +134,55 @@ def test_a_word_outside_has_no_place_in_the_vocabulary(ids, p_gen):
     assert f"rales has 0% in P_vocab, {share:.0%} in P_copy" in picture.alternative_text
 
 
+# ---------------------------------------------------------------------- copying
+
+
+@pytest.mark.parametrize("word", ["outside", "known"])
+def test_the_two_ways_lead_to_the_note_and_to_the_list(run, word):
+    note = [run.words[i] for i in run.ids]
+    vocabulary = [run.tokenizer.piece(i) for i in range(len(run.tokenizer))]
+    target = run.oov[0] if word == "outside" else note[2]
+    picture = draw_two_ways(vocabulary, note, run.written, target)
+    assert label_problems(picture) == []
+    lacks = "lacks" if word == "outside" else "has"
+    expected = f"a list of {len(vocabulary):,} words, which {lacks} {target}."
+    assert expected in picture.alternative_text
+    assert ("not on the list" in texts(picture)[0]) == (word == "outside")
+    assert any(f"{len(vocabulary):,} words" in text for text in texts(picture))
+
+
+@pytest.mark.parametrize("length", [3, 30])
+def test_attention_shows_the_scores_and_weights_of_the_places_that_get_most(run, length):
+    note = [run.words[i] for i in run.ids][:length]
+    torch.manual_seed(length)
+    scores = torch.randn(len(note)) * 3
+    attention = scores.softmax(0)
+    picture = draw_attention(note, scores, attention, run.written[-1])
+    assert label_problems(picture) == []
+    top = int(attention.argmax())
+    shown = attention.topk(min(5, len(note))).indices.tolist()
+    assert {f"{scores[i]:.1f}" for i in shown} <= set(texts(picture))
+    assert f"{note[top]} has the score {scores[top]:.1f}" in picture.alternative_text
+    assert picture.alternative_text.count("has the score") == len(shown)
+
+
+@pytest.mark.parametrize("copies", [0, 2, 5])
+def test_the_origins_are_the_places_with_the_largest_shares(run, copies):
+    note, written = [run.words[i] for i in run.ids], ["he", LONG, "slept", ".", "</s>"]
+    shares = torch.zeros(5, 1 + len(note))
+    shares[:, 0] = 1.0
+    for n in range(copies):
+        shares[n, 0], shares[n, 1 + 3], shares[n, 1 + 4] = 0.2, 0.7, 0.1
+    picture = draw_origins(note, written, shares)
+    assert label_problems(picture) == []
+    title = f"{copies} of 5 words come from the note, {5 - copies} from the vocabulary"
+    assert texts(picture)[0] == title
+    assert picture.alternative_text.count("was copied from place 4.") == copies
+    assert picture.alternative_text.count("was generated.") == 5 - copies
+    if copies:
+        assert ",".join(str(n + 1) for n in range(copies)) in texts(picture)
+
+
 # ---------------------------------------------------------------------- extended ids
 
 
@@ -144,6 +198,14 @@ def test_the_strip_has_the_extended_ids_of_each_note(run, n):
     for _, oov in notes:
         for i, word in enumerate(oov):
             assert f"{size + i} is {word}" in picture.alternative_text
+
+
+def test_an_id_is_said_to_differ_in_each_note_only_if_it_does():
+    same = [([7], ["rales"]), ([7], ["rales"]), ([7], ["mesna"])]
+    differ = [([7], ["rales"]), ([7], ["mesna"])]
+    vocabulary = ["<unk>", "<s>", "</s>", "<pad>", "a", "b", "c"]
+    assert "in each note" not in texts(draw_extended_ids(vocabulary, same))[0]
+    assert "in each note" in texts(draw_extended_ids(vocabulary, differ))[0]
 
 
 # ---------------------------------------------------------------------- reading
@@ -164,7 +226,6 @@ def test_the_lstm_shows_which_states_move(run, place, n):
     assert label_problems(picture) == []
     assert f"Forwards {place} states" in picture.alternative_text
     assert f"backwards {n - 1 - place} behind it" in picture.alternative_text
-    assert f"cell state, {lstm.hidden_size}" in texts(picture)
     assert texts(picture).count(f"{lstm.hidden_size}") == 2 * n
     assert f"{moved[0, place]:.2f}" in texts(picture)
 
@@ -194,10 +255,13 @@ def test_the_clamp_is_flat_where_the_gradient_is_gone(least):
     for way, values in ways.items():
         (gradient,) = torch.autograd.grad(values.sum(), log_p)
         losses[way], gradients[way] = values.tolist(), gradient.abs().tolist()
-    picture = draw_clamp(log_p.tolist(), losses, gradients)
+    picture = draw_clamp(log_p.tolist(), losses, gradients, least)
     assert label_problems(picture) == []
     edge = max(x for x, g in zip(log_p.tolist(), gradients["clamped"], strict=True) if g == 0)
-    assert f"about {edge:.0f}," in texts(picture)[0]
+    assert f"{least:.0e}".replace("e-0", "e-") in texts(picture)[0]
+    assert f"slope is 0 from {edge:.0f} nats downwards" in picture.alternative_text
+    assert sum(t == "slope -1" for t in texts(picture)) == (5 if least == 1e-8 else 4)
+    assert any(t == "slope 0: no step" for t in texts(picture))
     assert f"it stops at {max(losses['clamped']):.1f}" in picture.alternative_text
 
 

@@ -7,7 +7,9 @@ import dataclasses
 import matplotlib.text
 import pytest
 
+from ehr_course.plots.drawings.loop_tests import draw_interrupted, draw_probe
 from ehr_course.plots.drawings.loss_scale import (
+    draw_decay,
     draw_orders,
     draw_scaling,
     draw_two_loops,
@@ -16,9 +18,9 @@ from ehr_course.plots.drawings.loss_scale import (
 )
 from ehr_course.plots.drawings.overlaps import label_problems
 from ehr_course.plots.drawings.training_loop import (
-    draw_interrupted,
     draw_loop,
     draw_parts,
+    draw_processes,
     draw_resumed,
     draw_schedule,
     draw_token_weights,
@@ -132,7 +134,7 @@ def test_a_resumed_training_is_called_the_same_only_where_it_is(stop):
     same = draw_resumed(whole, whole[stop:], alone, stop)
     assert label_problems(same) == []
     assert "is the same training" in texts(same)
-    assert f"skips 3 of its {18 - stop} steps" in same.alternative_text
+    assert f"skips the step in 3 of its {18 - stop} rounds" in same.alternative_text
     other = draw_resumed(whole, _rows([5.0] * (18 - stop)), alone, stop)
     assert "is another training" in texts(other)
     assert "different" in other.alternative_text
@@ -190,3 +192,44 @@ def test_clipping_too_early_shortens_by_the_scale(norm, scale, factor):
     assert label_problems(picture) == []
     assert f"{factor} times too short" in texts(picture)
     assert f"÷ {power(scale)}" in texts(picture)
+
+
+@pytest.mark.parametrize(
+    ("patients", "tokens"), [([8, 8], [58, 167]), ([5, 5, 4], [1_200, 30, 871])]
+)
+def test_processes_divide_by_the_count_of_the_whole_batch(patients, tokens):
+    picture = draw_processes(patients, tokens)
+    assert label_problems(picture) == []
+    assert texts(picture).count(f"sum of losses ÷ {sum(tokens)}") == len(tokens)
+    for n_patients, n_tokens in zip(patients, tokens, strict=True):
+        assert f"{n_patients} patients, {n_tokens:,} tokens" in texts(picture)
+    assert f"by {sum(tokens)}, the count" in picture.alternative_text
+
+
+@pytest.mark.parametrize(
+    ("adam", "finding"),
+    [
+        ([[1.0, 1.0], [1.0, 0.5], [0.99, 0.1]], "Adam spares the weight with large gradients"),
+        ([[1.0, 1.0], [0.9, 0.9], [0.8, 0.8]], "shrinks all weights alike"),
+    ],
+)
+def test_the_title_says_which_optimizer_spares_a_weight(adam, finding):
+    alike = [[1.0, 1.0], [0.9, 0.9], [0.8, 0.8]]
+    picture = draw_decay({"Adam": adam, "AdamW": alike}, [10.0, 0.01])
+    assert label_problems(picture) == []
+    assert finding in texts(picture)
+    ends = ", ".join(f"{end:.2f}" for end in adam[-1])
+    assert f"Adam: {ends}; AdamW: 0.80, 0.80" in picture.alternative_text
+
+
+@pytest.mark.parametrize(
+    ("row", "weights", "moved"),
+    [([3.0, 4.0], [-1.5, -2.0], "2.5"), ([0.0, 12.0], [0.0, -0.5], "0.5")],
+)
+def test_a_probe_shows_how_far_each_loop_moves(row, weights, moved):
+    found = {"a sound loop": [-0.3, -0.4], "a loop that never clips": weights}
+    picture = draw_probe(row, found, rate=0.5, scale=8.0, max_norm=1.0)
+    assert label_problems(picture) == []
+    assert f"moved by {moved}" in texts(picture)
+    assert ("look alike" in texts(picture)) == (moved == "0.5")
+    assert "loop that never clips: " in picture.alternative_text

@@ -1,0 +1,167 @@
+"""The book's reference: a page for each room of the library, written from its docstrings.
+
+`course book` writes these pages anew each time: Sphinx imports the library and reads
+the docstrings, so that nothing of them stands in the repository twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+FOLDER = "reference"
+
+
+@dataclass(frozen=True)
+class Room:
+    """One page of the reference.
+
+    Attributes:
+        name: the page's file.
+        title: its heading.
+        modules: the modules and packages of `ehr_course` that it describes, in order.
+    """
+
+    name: str
+    title: str
+    modules: tuple[str, ...]
+
+
+def _room(title: str, *modules: str) -> Room:
+    return Room(title.lower().replace(" ", "_"), title, modules)
+
+
+def _inside(package: str, modules: str) -> tuple[str, ...]:
+    return tuple(f"{package}.{module}" for module in modules.split())
+
+
+ROOMS = (
+    _room("Records", "records"),
+    _room("Codes", "icd9", "icd10", "code_system", "code_rules", "code_meaning"),
+    _room(
+        "Sources",
+        "sources",
+        *_inside(
+            "sources",
+            "cohort mimic meds notes tables any_cohort patients synthetic grouping splits "
+            "meds_writing",
+        ),
+    ),
+    _room("Tokenizers", "tokenizers", *_inside("tokenizers", "codes words notes")),
+    _room(
+        "Batches",
+        "batches",
+        *_inside("batches", "datasets corruption collate plan notes record_checks"),
+    ),
+    _room("Losses", "losses"),
+    _room(
+        "Models",
+        "models",
+        *_inside(
+            "models",
+            "prompt_bart prompt_bart_config conditional_prompt demographic_heads copy_head "
+            "prefix prefix_tuning pointer_generator pointer_generator_config saved",
+        ),
+    ),
+    _room(
+        "Training",
+        "training",
+        *_inside("training", "config trainer optimization checkpoints history memory"),
+    ),
+    _room(
+        "Generation",
+        "generation",
+        *_inside(
+            "generation",
+            "patients sampling baselines summaries summary_trace beam_search search_settings "
+            "search_results search_model",
+        ),
+    ),
+    _room(
+        "Evaluation",
+        "evaluation",
+        *_inside(
+            "evaluation",
+            "measure fidelity fidelity_held_out validity privacy utility perplexity overfitting "
+            "membership nearest_neighbours copying lost_code carry_over distances code_table "
+            "next_codes summaries attention loss_terms findings",
+        ),
+    ),
+    _room("Report", "report"),
+    _room(
+        "Plots",
+        "plots",
+        *_inside(
+            "plots",
+            "style record timeline copying corruption coverage_player generators number_line "
+            "auxiliary_weights",
+        ),
+    ),
+    _room(
+        "Widgets",
+        "widgets",
+        *_inside(
+            "widgets",
+            "record timeline tokens batch corruption attention prompt loss_terms "
+            "auxiliary_weights number_line generation_trace coverage_player beam_tree "
+            "prefix_attention cohort_dashboard chance",
+        ),
+    ),
+    _room("Exercises", "exercises"),
+    _room("Files and errors", "errors", "course_files", "new_folder", "yaml_file"),
+)
+
+
+OF_BOTH_SYSTEMS = "Chapter, Eligibility"
+"""What `icd9` and `icd10` hand on from `code_rules`, where it is described."""
+
+
+def write_reference(folder: Path) -> None:
+    """Write a Markdown page for each room, and one that lists them.
+
+    Args:
+        folder: the book's source; `reference` is made in it.
+    """
+    (folder / FOLDER).mkdir()
+    for room in ROOMS:
+        (folder / FOLDER / f"{room.name}.md").write_text(_page(room), encoding="utf-8")
+    rows = "\n".join(f"| [{room.title}]({room.name}.md) | {_listed(room)} |" for room in ROOMS)
+    pages = "\n".join(room.name for room in ROOMS)
+    index = _INDEX.replace("ROWS", rows).replace("PAGES", pages)
+    (folder / FOLDER / "index.md").write_text(index, encoding="utf-8")
+
+
+_INDEX = """\
+# Reference of the library
+
+What a lesson or a program of yours can import from `ehr_course`, from its docstrings. The rooms
+stand in the order in which they build on each other. The command line has a page of its own,
+[Your own data](../your_own_data.md).
+
+| room | modules |
+|---|---|
+ROWS
+
+```{toctree}
+:hidden:
+
+PAGES
+```
+"""
+
+
+def _listed(room: Room) -> str:
+    """The modules of a room; a package that they lie in is its heading already."""
+    package = f"{room.modules[0]}."
+    names = [name.removeprefix(package) for name in room.modules]
+    inside = names[1:] if all(name.startswith(package) for name in room.modules[1:]) else names
+    return ", ".join(f"`{name}`" for name in inside or names)
+
+
+def _page(room: Room) -> str:
+    parts = [f"# {room.title}\n"]
+    for name in room.modules:
+        options = f"   :exclude-members: {OF_BOTH_SYSTEMS}\n" if name.startswith("icd") else ""
+        described = f"```{{eval-rst}}\n.. automodule:: ehr_course.{name}\n{options}```\n"
+        parts.append(f"## ehr_course.{name}\n\n{described}")
+    return "\n".join(parts)
