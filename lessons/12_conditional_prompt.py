@@ -95,8 +95,8 @@ from ehr_course.widgets.prompt import prompt_explorer
 # beside the tokens. Its encoder gets a record of which nothing is known:
 # `<BOS> <mask> <EOS>`. Which code does it expect first?
 #
-# Each bar is a code of a woman of 30, and the black tick on it is a man of
-# the same age. Switch *sex* to male: her codes vanish, and others take their
+# Each bar is a code of a woman of 30, and the black tick on it, here always at
+# 0, is a man of the same age. Switch *sex* to male: her codes vanish, and others take their
 # place. Then move *age* to 0, and the list begins with a newborn's codes.
 
 # %% tags=["widget"]
@@ -209,9 +209,18 @@ for name, model in (
 # %%
 draw_lines(lines)
 
+# %% tags=["hide-input"]
+# measure how straight both lines are
+for name, dots in lines.items():
+    whole = dots[-1] - dots[0]  # (d_model,)
+    on_line = dots[0] + torch.linspace(0, 1, 91)[:, None] * whole
+    off = (dots - on_line).norm(dim=1).max() / whole.norm()
+    print(f"{name}: no dot is off the line by 1 part in 100,000 of it")
+    assert off < 1e-5
+
 # %% [markdown]
-# Training made the line longer, but it is still a line. Measure it at the
-# width of a large model:
+# Training made the line longer, but it is still a line. At the width of a
+# large model, too:
 
 # %% tags=["claim:22"]
 torch.manual_seed(SEED)
@@ -235,13 +244,15 @@ assert same and directions == 1 and linear and n_weights == 98_560
 # %% [markdown]
 # A linear map plus a constant is called [affine](../course/book/glossary.md).
 # An affine map followed by a projection is affine again, here with 768 slopes
-# and 768 starting values. No training can bend it.
+# and 768 starting values. No training can bend it. (The layers behind the
+# prompt can bend what it says. Whether that is enough, trainings will tell.)
 #
 # ## Which scale?
 #
-# If the map is a straight line, does it matter whether the age is divided by
-# 90 first, as in the drawing? At the start of a training it does. Compare a
-# prompt with a token, for two common ways to draw first weights.
+# Does it matter whether the age is divided by 90 first, as in the drawing?
+# Before the first layer, a layer norm takes away how long a prompt is. Only
+# its direction tells the model an age. How far does the direction turn,
+# before any training, as a patient gets older?
 
 # %% tags=["hide-input"]
 # prompts of some ages, with first weights of either kind
@@ -253,30 +264,6 @@ def prompts_of(ages, scale, std):
     with torch.no_grad():
         return prompt(torch.tensor(ages)[:, None])[:, 0]
 
-
-# %% tags=["hide-input", "claim:26"]
-# how long a prompt is, and how alike those of 20 and 80 are
-tokens = nn.init.normal_(torch.empty(1000, 768), std=0.02)
-times, alike = {}, {}
-for scale in (1.0, 90.0):
-    for whose, std in (("PyTorch", None), ("BART", 0.02)):
-        of_65, of_20, of_80 = prompts_of([65.0, 20.0, 80.0], scale, std)
-        length = (of_65.norm() / tokens.norm(dim=1).mean()).item()
-        seen = layer_norm(torch.stack([of_20, of_80]), (768,))
-        times[scale, whose] = length
-        alike[scale, whose] = cosine_similarity(*seen, dim=0).item()
-        print(f"age / {scale:2.0f}, {whose:7}:", end=" ")
-        print(f"{length:6.1f} tokens long,", end=" ")
-        print(f"{alike[scale, whose]:.4f} alike")
-assert all(times[1.0, whose] > 50 for whose in ("PyTorch", "BART"))
-assert all(times[90.0, whose] < 10 for whose in ("PyTorch", "BART"))
-assert alike[1.0, "PyTorch"] > 0.99 and alike[90.0, "PyTorch"] < 0.95
-
-# %% [markdown]
-# An unscaled 65 is as long as many tokens. A layer norm then takes the length
-# away, so only the direction tells the model an age, and 20 and 80 point
-# almost the same way. Dividing by 90 seems right. But look at all ages, and at
-# a scale between the two:
 
 # %% tags=["hide-input"]
 # the angle between the prompts of a newborn and of each age
@@ -300,15 +287,15 @@ draw_turning(turned)
 # whole year changes the direction by less than a degree. No scale is right for
 # all ages.
 #
-# All this holds at the start, and training can change it. Which ages do you
-# expect a model to mix up that divides by 90, and which one that does not? You
-# will see.
+# Training can change this. Still, write down a guess: which ages will a model
+# confuse if it divides by 90, and which if it does not? The trainings below
+# answer it.
 #
 # ## Several categories, one table
 #
 # Sex has two categories. Suppose that you also know the insurance, one of
 # six, and the kind of admission, one of three. One table can hold them all,
-# each feature behind the one before.
+# one feature after another.
 
 # %%
 features = {"sex": 2, "insurance": 6, "admission": 3}
@@ -345,12 +332,13 @@ check("12.3", table_rows)
 # ## From vectors to positions
 #
 # Now age and sex are as wide as a token. They can stand side by side as two
-# positions, or be added up to one. Here they stand before two records, one
+# positions, or be added up to one, which saves a position. Here they stand before two records, one
 # with a code and one of which nothing is known:
 
 # %%
 tokenizer = loaded.tokenizer
-ids = torch.tensor([tokenizer.encode([["4019"]]), [1, 6, 2, 0, 0]])
+unknown = [1, 6, 2, 0, 0]  # <BOS> <mask> <EOS> <PAD> <PAD>
+ids = torch.tensor([tokenizer.encode([["4019"]]), unknown])
 x_num, x_cat = torch.tensor([[64.0], [30.0]]), torch.tensor([[0], [1]])
 with torch.no_grad():
     seen = (ids != tokenizer.pad_id).long()  # (2, 5)
@@ -375,7 +363,7 @@ draw_positions(rows, mask, n_prompts=2, positions=positions)
 # Try It Yourself · ★★ · 6 minutes
 #
 # `numerical` has the shape (batch, n_num, d_model) and `categorical`
-# (batch, n_cat, d_model). Either may be `None`, for both combinations.
+# (batch, n_cat, d_model). Either one may be `None`.
 # `combination` is `"concat"` or `"sum"`. For `"concat"` return all vectors
 # as positions, numerical first: (batch, n_num + n_cat, d_model). For
 # `"sum"` return the sum of all vectors as one position: (batch, 1,
@@ -424,7 +412,8 @@ check("12.5", prepend)
 # %% [markdown]
 # ## A map that bends
 #
-# With one scale, a straight line sets either the young apart or the old. Yet
+# Without a scale, a straight line tells only the youngest apart. Divided by
+# 90, it tells young from old, but hardly a newborn from a child of one. Yet
 # some codes belong to the newborn alone, and others to women of 15 to 44.
 # Waves can set all of them apart: sines and cosines of the age, called
 # [Fourier features](../course/book/glossary.md). Slow ones tell young from
@@ -505,8 +494,7 @@ check("12.6", fourier)
 # Try It Yourself · ★★★ · 15 minutes
 #
 # Write the whole prompt as a module. A category is looked up, gets its
-# feature's bias, and is projected as the age is. (The rows could hold that
-# bias too; it makes both columns of the first drawing alike.)
+# feature's bias, and is projected as the age is.
 # `MyPrompt(cardinalities, d_model, d_hidden)` has these parameters and no
 # others:
 #
@@ -518,10 +506,11 @@ check("12.6", fourier)
 #
 # `forward` takes `x_num`, (batch, 1), ages in years, which it divides by
 # `AGE_SCALE`; and `x_cat`, (batch, n_cat). It returns the prompts, age
-# first: (batch, 1 + n_cat, d_model). Small random numbers are good initial
-# values: units that begin alike and get the same gradient stay alike. Beware
-# of `torch.empty`, which leaves in memory what was there. `prompts_with`,
-# which tries your module out, is complete.
+# first: (batch, 1 + n_cat, d_model).
+#
+# Begin with small random numbers, because units that begin alike stay alike.
+# (`torch.empty` is not random: it leaves in memory what was there.)
+# `prompts_with` is complete: it tries your module out with given weights.
 
 # %% tags=["exercise:12.7", "nbval-ignore-output"]
 def prompts_with(weights, cardinalities, x_num, x_cat):
@@ -560,7 +549,8 @@ tokenizer = CodeTokenizer.from_records(to_learn)
 NEVER_MET = 25, 29
 first, last = NEVER_MET
 learned_from = [r for r in to_learn if not first <= r.age <= last]
-print(f"{len(cohort):,} patients, {len(learned_from):,} to learn from")
+print(f"{len(cohort):,} patients, {len(learned_from):,} to learn from,")
+print("without those held out and those aged 25 to 29")
 
 
 # %%
@@ -725,7 +715,7 @@ def mean(shares, group, low, high):
 pregnant = NEVER_MET, (46, 60), (76, 90)
 print(" " * 18, "newborn codes at   pregnancy codes at")
 print(" " * 18, "1 to 5             25 to 29   46 to 60   76 to 90")
-rows = by_model | {"first picture": longer, "the hospital": hospital}
+rows = by_model | {"first model": longer, "the hospital": hospital}
 for name, row in rows.items():
     print(f"{name:18} {mean(row, groups[0], 1, 5):>7.0%}", end=" " * 12)
     parts = [mean(row, groups[1], low, high) for low, high in pregnant]
@@ -754,8 +744,8 @@ if not real:
     assert abs(wrong["a table"] - wrong["waves"]) < 0.015
     assert never["a table"] < 0.6 * min(never["waves"], never["line ÷ 10"])
     assert all(past[n] > 0.03 > past["the hospital"] for n in models)
-    assert 0.03 < small["first picture"] < small[line]
-    assert past["first picture"] < past[line]
+    assert 0.03 < small["first model"] < small[line]
+    assert past["first model"] < past[line]
     assert small["a table"] < small["line ÷ 10"]
 assert 91 * 96 == 8_736 and 2 * 128 + 128 * 96 == 12_544
 for side in ("encoder_prompt", "decoder_prompt"):
@@ -766,19 +756,20 @@ for side in ("encoder_prompt", "decoder_prompt"):
 # %% [markdown]
 # The angles told you in advance. Divided by 90, the line gives newborn codes
 # to small children. Unscaled it hardly does, but it goes on expecting
-# pregnancies at 76 to 90. A scale of 10 lies between. Waves leave the fewest
-# impossible codes, and no line is as good at both ends, so here it does help
-# to bend. All this came out with each of three seeds.
+# pregnancies at 76 to 90. A scale of 10 lies between. Waves leave hardly fewer
+# impossible codes than ÷ 10 and the table, but no line is as good as they are
+# at both ends. So here it does help to bend. All this came out with each of
+# three seeds.
 #
 # The table does about as well as the waves, with no formula at all. But at the
 # hatched ages it expects far too few pregnancies: its rows for 25 to 29 are
 # still the small random numbers that they began with. The lines and the waves
 # fill the gap from both sides. Take a table if every value is common, and
-# compute if some are rare or lie between others.
+# compute the vector if some are rare or lie between others.
 #
 # All five still expect some pregnancies at 46 to 60, where the hospital has
-# none. The model of the first picture, also a straight line divided by 90,
-# was trained much longer, and makes such mistakes less often.
+# none. The first model, that of the widget, is a straight line divided by 90
+# too. It was trained much longer, and makes such mistakes less often.
 #
 # So that is how you ask for a woman of 30: with two vectors before the tokens,
 # and a training in which these vectors were often all that the model knew.
@@ -786,9 +777,9 @@ for side in ("encoder_prompt", "decoder_prompt"):
 # ## What a prompt gives away
 #
 # A prompt is a row of numbers that nobody can read at sight. Is a patient's
-# age safe in it? With `"sum"` it even seems hidden behind the sex. Here are the
-# trained model's summed prompts, and beside them one that was logged with
-# noise.
+# age safe in it? The course's model keeps age and sex apart. Suppose that it
+# had added them up, so that the age seems hidden behind the sex. Here are such
+# sums, and a cross: a woman of 41, from a log with noise.
 
 # %%
 parts = loaded.model.encoder_prompt
@@ -810,9 +801,9 @@ draw_two_sexes({"male": of_age + male, "female": of_age + female}, logged)
 # (`"sum"`). Some noise has been added to each number.
 #
 # `prompt_of(age, sex)` returns the model's prompt, (d_model,), for an age
-# from 0 to 90 and sex 0 or 1. Each call costs money: you have 6. Return the
-# patient as `(age, sex)`, two whole numbers: of all 91 ages and both sexes,
-# those whose prompt lies nearest to `vector` (by `(a - b).norm()`).
+# from 0 to 90 and sex 0 or 1. You may call it at most 6 times. Return the pair
+# `(age, sex)`, two whole numbers, whose prompt lies nearest to `vector` (by
+# `(a - b).norm()`), of all 182 pairs.
 #
 # Example: if `prompt_of(age, sex)` is `[2.0 * age, 10.0 * sex]`, as a
 # tensor, and `vector` is `[82.4, 9.0]`, the patient is `(41, 1)`.
@@ -836,7 +827,7 @@ check("12.8", whose_prompt)
 # - **Several categories** share one table if each feature begins where
 #   those before it end.
 # - **Prompts** are positions before the tokens. The mask grows by as many
-#   ones in front, and the longest record gets shorter.
+#   ones in front, and the longest record that fits gets shorter.
 # - **Samples follow age and sex** when fewer of their codes are impossible
 #   for the patient asked for than for another one. Waves do better than a
 #   line; a table does about as well, except at ages that it has never met.
@@ -914,6 +905,33 @@ assert 2 * sum(counts) == 394_496
 # 128 parameters. The tutorial prints the projection's shape the other way
 # round, and it concatenates prompts where other documents of the same system
 # sum them up: `prompt_combination="concat"` or `"sum"`.
+#
+# **Does the age enter as 65.0?** The tutorial shows it so. For each scale, here
+# is the length of the prompt of 65, in lengths of an average token, and how
+# alike the prompts of 20 and 80 are after the layer norm (their cosine), with
+# first weights as PyTorch and as BART draw them.
+
+# %% tags=["hide-input", "claim:26"]
+# lengths, and cosines after a layer norm
+tokens = nn.init.normal_(torch.empty(1000, 768), std=0.02)
+times, alike = {}, {}
+for scale in (1.0, 90.0):
+    for whose, std in (("PyTorch", None), ("BART", 0.02)):
+        of_65, of_20, of_80 = prompts_of([65.0, 20.0, 80.0], scale, std)
+        length = (of_65.norm() / tokens.norm(dim=1).mean()).item()
+        seen = layer_norm(torch.stack([of_20, of_80]), (768,))
+        times[scale, whose] = length
+        alike[scale, whose] = cosine_similarity(*seen, dim=0).item()
+        print(f"age / {scale:2.0f}, {whose:7}:", end=" ")
+        print(f"{length:6.1f} tokens long,", end=" ")
+        print(f"{alike[scale, whose]:.4f} alike")
+assert all(times[1.0, whose] > 50 for whose in ("PyTorch", "BART"))
+assert all(times[90.0, whose] < 10 for whose in ("PyTorch", "BART"))
+assert alike[1.0, "PyTorch"] > 0.99 and alike[90.0, "PyTorch"] < 0.95
+
+# %% [markdown]
+# An unscaled 65 is as long as many tokens, and 20 and 80 look alike. A training
+# can undo both.
 #
 # **Do separate tables collide?** The tutorial says so. Put the same numbers
 # into two tables and into one, and look up all twelve kinds of patients.

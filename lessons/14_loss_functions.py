@@ -138,8 +138,8 @@ assert means["all places, padded wider"] < 0.6 * means["all places"]
 #
 # ## One drawing of everything
 #
-# A loss looks like one number, but it answers five questions. The lesson
-# takes them in this order.
+# Behind that one number stand five questions. The lesson takes them in this
+# order.
 
 # %%
 draw_loss_path(loaded.model, batch, losses)
@@ -176,7 +176,8 @@ print(f"of a marker {markers.mean():.2f}")
 # %% [markdown]
 # Markers such as `<v>` and `<EOS>` cost little, and so does a code that the
 # encoder can read. A code that the corruption has taken away must be guessed,
-# and that is where most of the loss comes from.
+# and that is where most of the loss comes from. (Of those with two short visits,
+# this is the patient with the highest mean.)
 #
 # With the logits $z$ of a place and the right token $y$, the height of a bar
 # is
@@ -332,7 +333,8 @@ print(f"no smoothed loss is below {entropy:.2f} nats")
 # %% [markdown]
 # So training losses with and without smoothing cannot be compared: they
 # belong to different targets. Judge all models by the same loss, without
-# smoothing, on new patients, with only their age and sex in the encoder.
+# smoothing, on new patients. The encoder now gets only age and sex, so the
+# loss is far above the 0.59 of the beginning.
 
 # %% tags=["hide-input"]
 # set-up: judge a model on new patients
@@ -399,8 +401,8 @@ assert on_few_smooth.sure < on_few.sure - 0.05
 #
 # With 60 patients, the plain model is far more confident than it is right: it
 # knows its own patients by heart, and everybody else surprises it. Smoothing
-# limits its confidence, and the loss is lower. (All three seeds that were
-# tried agree.) It does not replace data: both losses are far above those of
+# limits its confidence, and the loss is lower, with each of three seeds. It
+# does not replace data: both losses are far above those of
 # the models that saw thousands of patients. The course's models draw patients
 # from these probabilities, so they train without smoothing.
 #
@@ -499,17 +501,17 @@ assert 0.02 < at_random < errors["means"]
 
 # %% [markdown]
 # Divided by one count, the parts give the gradient of the batch, up to
-# rounding. A mean of means sends the weights somewhere else: a little where
-# the parts are drawn at random, and far where each holds records of one
+# rounding. A mean of means gives another one: a little different where the
+# parts are drawn at random, and very different where each holds records of one
 # length, as in lesson 10. This is why every loss of the course's library
 # returns a sum and a count, and never a mean.
 #
 # ## Is there a way back?
 #
 # Some codes never appear in the same record, such as an infection of small
-# children and a disease of old age. List such *strange pairs*: if their two
-# codes were independent, at least five training records would have both, and
-# in fact none has. How often does a model write a patient with one?
+# children and a disease of old age. Call a pair of codes *strange* if by
+# chance at least five training records should have both, and none has. How
+# often does a model write a patient with a strange pair?
 
 # %% tags=["hide-input"]
 # find the strange pairs, and count the patients who have one
@@ -544,7 +546,8 @@ assert real or in_written > 2 * in_real
 # penalty in the loss that makes them rarer. What could it be made of? Here
 # are five candidates:
 #
-# - how many strange pairs stand in the records that the model reads;
+# - how many strange pairs stand in what the encoder reads (the records have
+#   none, but the corruption puts wrong codes into them);
 # - how often the model's most probable token is the right one;
 # - how often that token is a code of some strange pair;
 # - the probability that the model gives to such codes;
@@ -562,17 +565,17 @@ log_p = new_logits[new_scored].log_softmax(-1)
 p, best = log_p.exp(), log_p.argmax(-1)  # (n, vocab), (n,)
 right = (best == new_labels[new_scored]).float()
 made_of = {
-    "pairs in the records": ("ids", in_ids.sum() / 2),
+    "pairs that are read": ("ids", in_ids.sum() / 2),
     "top token is right": ("argmax", right.mean()),
     "top token is of a pair": ("argmax", rare[best].mean()),
-    "probability of such codes": ("p", (p * rare).sum(-1).mean()),
+    "probability of pairs' codes": ("p", (p * rare).sum(-1).mean()),
     "entropy": ("p", -(p * log_p).sum(-1).mean()),
 }
 draw_ways_back(made_of)
 
 
 # %% [markdown]
-# The ids of the records do not depend on the weights at all. What `argmax` or
+# The ids that are read do not depend on the weights at all. What `argmax` or
 # a comparison returns does, but in jumps: change a weight a little, and it
 # stays as it is. Neither can say in which direction a weight should go. They
 # have no gradient.
@@ -581,7 +584,7 @@ draw_ways_back(made_of)
 # printed loss goes up with the pairs. Train with it as a
 # [loss term](../course/book/glossary.md): a sum, a count, and a factor with
 # which it enters the total. Then compare every weight of the model with a
-# training without it.
+# training without it, after 12 steps each.
 
 # %% tags=["hide-input"]
 # set-up: a model with one loss term more
@@ -630,7 +633,7 @@ assert real or with_it > without + 0.3
 
 # %% [markdown]
 # The printed loss changes, and every weight of the model is the same to the
-# last bit, even at 1,000. For the training, a penalty made of ids is a
+# last bit, even at 1,000. For the training, a penalty computed from ids is a
 # constant.
 #
 # So penalise what the model predicts: the probability that it gives to codes
@@ -642,12 +645,12 @@ assert real or with_it > without + 0.3
 # Try It Yourself · ★★★ · 12 minutes
 #
 # `logits` has the shape (batch, length, vocab). `read` (batch, length) is the
-# decoder's input: at position t the decoder has read positions 0 to t.
+# decoder's input: at place t the decoder has read places 0 to t.
 # `never` (vocab, vocab) is True where two tokens are a strange pair;
-# it is symmetric. `labels` (batch, length) is -100 where a position is not
-# scored. At each scored position, add up the probabilities of all tokens that
+# it is symmetric. `labels` (batch, length) is -100 where a place is not
+# scored. At each scored place, add up the probabilities of all tokens that
 # make a strange pair with one of those read so far. Return the mean over the
-# scored positions.
+# scored places.
 #
 # `value_and_gradient` is complete. It calls your `penalty`, so that the check
 # can compare the value and its gradient on the logits: in the messages,
@@ -739,14 +742,16 @@ if wrong.any():
 
 # %% [markdown]
 # At a weight of 10, far fewer of the written patients have a strange pair,
-# though still more than real ones, and the loss does not rise. At 0.05 the change is
-# no larger than chance: a dozen patients among 300. (All three seeds that were
-# tried agree.)
+# though still more than real ones, and the loss does not rise. At 0.05 the
+# change, a dozen patients among 300, is no larger than chance. (It was the same
+# with each of three seeds.)
 #
-# Why? The cross-entropy already pushes down every token that does not come
-# next, in proportion to its probability $p$. The penalty of weight $w$ adds
-# at most $w\,p$ to that push: one twentieth of it at 0.05, ten times as much
-# at 10. So compare pushes, not weights.
+# Why? Look at the gradients. For a token that does not come next and has the
+# probability $p$, that of the cross-entropy on its logit is $p$: so strongly is
+# it pushed down already. For a token that would complete a strange pair, the
+# penalty of weight $w$ adds $w\,p\,(1 - P)$, where $P$ is the probability of
+# all such tokens together. At 0.05 that is at most one twentieth more, at 10
+# up to ten times as much. Compare gradients, not weights.
 #
 # ## What does each term weigh?
 #
@@ -805,13 +810,16 @@ check("14.5", total_loss)
 #
 # If the age is 40% of the loss, does it decide 40% of where the weights go?
 # What moves them is the gradient. So measure that too, on the weights that all
-# terms share: a term's share is how far its weighted gradient goes along the
-# total one. The shares add up to 1, and a term that pulls backwards has a
-# negative one.
+# terms share. The weighted gradients $g_1, g_2, \dots$ of the terms add up to
+# $g$, and a term's share is how far it goes along $g$:
+#
+# $$\text{share}_i = \frac{g_i \cdot g}{g \cdot g}$$
+#
+# The shares add up to 1, and a term that pulls backwards has a negative one.
 #
 # Give the plain model heads, and train the heads alone, so that they have
-# learned something. The widget takes a batch of new patients and opens with
-# heavy heads, at a weight of 3 each.
+# learned something. (The age head finds one of six brackets.) The widget takes
+# a batch of new patients and opens with heavy heads, at a weight of 3 each.
 
 # %% tags=["nbval-ignore-output"]
 asked = small_model(age_weight=0.001, sex_weight=0.001)
@@ -847,6 +855,9 @@ shares = {
         measured, **dict(zip(names, weights, strict=True))
     )
 }
+for (setting, label), term in shares.items():
+    parts = f"{term.of_total:6.1%} of the loss, {term.of_gradient:6.1%}"
+    print(f"{setting:13} {label:14} {parts} of the gradient")
 language = shares["light", "language model"]
 assert min(language.of_total, language.of_gradient) > 0.99
 language = shares["heavy heads", "language model"]
@@ -857,18 +868,19 @@ assert real or penalty_term.of_gradient > 1.3 * penalty_term.of_total
 
 # %% [markdown]
 # The language model's share of the gradient is far smaller than its share of
-# the loss: this training would mostly fit ages. Move both heads to 0.001, and
-# they are next to nothing on both sides. Then move the penalty to 10: its
-# share of the gradient is larger than its share of the loss.
+# the loss: this training would mostly fit ages. Move both heads to 0.001 (the
+# light setting of the table), and they are next to nothing on both sides. Then
+# move the penalty to 10: its share of the gradient is larger than its share of
+# the loss.
 #
-# So which of the four numbers of the beginning is the loss? You can now find
-# out what any program computes, even one that you cannot read.
+# At the beginning, four people reported four losses. Here is the program of
+# somebody like them, and it is closed.
 #
 # ### 14.6 What does this loss compute?
 #
 # Try It Yourself · ★★★ · 15 minutes
 #
-# Somebody gives you `loss`, a function that you can call but not read.
+# You get `loss`, a function that you can call but not read.
 # `loss(logits, labels)` takes logits (batch, length, vocab), of any size with
 # at least two tokens, and labels (batch, length), -100 where a place is not
 # scored; each row needs a scored place. It returns a number. You know this:

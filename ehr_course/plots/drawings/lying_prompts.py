@@ -145,7 +145,7 @@ def draw_right_by_codes(
     most = max(len(values) for values in right.values()) - 1
     axes.set_xlim(0, most)
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.locator_params(axis="x", integer=True)
     axes.set_xlabel("codes of the record that have been read")
     y = canvas.top + 2.93
     for name, counts in asked.items():
@@ -173,23 +173,23 @@ def draw_told_ages(told: Sequence[float], named: Any, bounds: Sequence[int]) -> 
         named: int (ages, patients): the bracket that the head names for each patient.
         bounds: where each bracket but the first begins.
     """
-    told, named = np.asarray(told, dtype=float), np.asarray(named)
+    ages, named = np.asarray(told, dtype=float), np.asarray(named)
     n_brackets = len(bounds) + 1
     shares = np.stack([(named == k).mean(axis=1) for k in range(n_brackets)])  # (brackets, ages)
-    wanted = np.searchsorted(bounds, told, side="right")
+    wanted = np.searchsorted(bounds, ages, side="right")
     obeyed = (named == wanted[:, None]).mean()
     canvas = Canvas(
         3.2,
         f"Told any age, the head names that age's bracket in {obeyed:.0%} of its answers",
         f"The brackets that the head names for {named.shape[1]} patients, who are all said to be "
-        f"of one age, from {told[0]:.0f} to {told[-1]:.0f} years. In {obeyed:.0%} of the answers "
+        f"of one age, from {ages[0]:.0f} to {ages[-1]:.0f} years. In {obeyed:.0%} of the answers "
         "it is the bracket of that age.",
         subtitle=f"The same {named.shape[1]} patients at each age. Dark: all get this bracket. "
         "Framed: the bracket of the age that is told.",
     )
     axes = canvas.plot(0.62, canvas.top + 0.12, canvas.width - 0.62 - MARGIN, 1.8)
     # A column reaches from its age to the next, so ages in whole years end where brackets do.
-    edges = np.append(told, 2 * told[-1] - told[-2])
+    edges = np.append(ages, 2 * ages[-1] - ages[-2])
     colours = matplotlib.colors.LinearSegmentedColormap.from_list(
         "shares", [style.PAPER, FILLS["code"]]
     )
@@ -207,7 +207,7 @@ def draw_told_ages(told: Sequence[float], named: Any, bounds: Sequence[int]) -> 
         )
     axes.set_xlim(edges[0], edges[-1])
     axes.set_ylim(-0.5, n_brackets - 0.5)
-    axes.set_xticks([told[0], *bounds, told[-1]])
+    axes.set_xticks([ages[0], *bounds, ages[-1]])
     axes.set_yticks(range(n_brackets))
     axes.set_xlabel("age that the prompt says, in years")
     axes.set_ylabel("bracket named")
