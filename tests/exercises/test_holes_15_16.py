@@ -60,6 +60,14 @@ HOLES = [
         },
         "against p_gen itself",
     ),
+    (
+        "16.7",
+        {
+            "written.masked_fill(~inside, 0)": "written.clamp(0, log_vocab.shape[1] - 1)",
+            "generated.masked_fill(~inside[:, None], -torch.inf)": "generated",
+        },
+        "outside_generated_as_the_last_word",
+    ),
     ("16.6", {"(lengths - 1) // chunk": "(lengths // chunk).clamp(max=n - 1)"}, "kept_in_range"),
 ]
 

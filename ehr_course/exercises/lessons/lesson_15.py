@@ -82,6 +82,7 @@ def _scored(parts: Sequence[Part]) -> int:
 def _gradient(table: Tensor, parts: Sequence[Part]) -> Tensor:
     table = table.clone().requires_grad_()
     _summed(table, parts).backward()
+    assert table.grad is not None  # as the loss depends on it
     return table.grad
 
 
@@ -211,7 +212,9 @@ def _torch_clipped(gradients: Gradients, scale: float, max_norm: float) -> Gradi
     scaler.scale(torch.ones(()))  # it makes its scale when it is first needed
     scaler.unscale_(optimizer)
     norm = nn.utils.clip_grad_norm_(weights, max_norm)
-    return [weight.grad for weight in weights] if norm.isfinite() else None
+    clipped = [weight.grad for weight in weights if weight.grad is not None]
+    assert len(clipped) == len(weights)
+    return clipped if norm.isfinite() else None
 
 
 def _fresh_scaled(rng: random.Random) -> Arguments:

@@ -135,6 +135,10 @@ def test_a_resumed_training_is_called_the_same_only_where_it_is(stop):
     assert label_problems(same) == []
     assert "is the same training" in texts(same)
     assert f"skips the step in 3 of its {18 - stop} rounds" in same.alternative_text
+    assert f"after round {stop}, which takes step {stop - 2}" in texts(same)
+    assert f"{alone[17 - stop]['loss']:.2f} instead of {whole[-1]['loss']:.2f}" in (
+        same.alternative_text
+    )
     other = draw_resumed(whole, _rows([5.0] * (18 - stop)), alone, stop)
     assert "is another training" in texts(other)
     assert "different" in other.alternative_text
@@ -232,4 +236,6 @@ def test_a_probe_shows_how_far_each_loop_moves(row, weights, moved):
     assert label_problems(picture) == []
     assert f"moved by {moved}" in texts(picture)
     assert ("look alike" in texts(picture)) == (moved == "0.5")
+    named = draw_probe(row, found, rate=0.5, scale=8.0, max_norm=1.0, what="each program")
+    assert ("what each program does" in texts(named)) == (moved != "0.5")
     assert "loop that never clips: " in picture.alternative_text
