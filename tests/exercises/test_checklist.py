@@ -138,7 +138,7 @@ def test_one_field_filled_in_is_an_attempt_and_the_others_are_named() -> None:
         (changed(baseline={"scores": [8.0, 6.0, 7.0, 9.0]}), "baseline", "fractions of one"),
         (changed(model={"scores": [3.0, 4.0, 3.5, 2.0]}), "baseline", "fractions of one"),
         (
-            changed(question={"measure": "percent found"}, baseline={"scores": [43.9]}),
+            changed(question={"measure": "error rate"}, baseline={"scores": [43.9]}),
             "baseline",
             "give both as fractions",
         ),

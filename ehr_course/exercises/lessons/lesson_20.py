@@ -21,12 +21,16 @@ FEWEST_TEST_PATIENTS = 50
 FEWEST_WORDS = 3
 """Of a limit: "Patients are invented." is a whole sentence."""
 
+SHARE = re.compile(
+    r"share|percent|per cent|%|\brates?\b|fraction|proportion|accuracy|recall|precision",
+    re.IGNORECASE,
+)
 NO_SHARE = re.compile(
     r"\b(nats?|bits?|loss(es)?|entropy|perplexit(y|ies)|seconds?|minutes?|days?|years?|distances?|"
     r"errors?|numbers?|counts?|times|likelihoods?|per (?!cent\b))",
     re.IGNORECASE,
 )
-"""Words of a measure that need not lie between 0 and 1."""
+"""Words of a measure that lies between 0 and 1, and of one that need not."""
 
 
 def _question(form: Form) -> Answer:
@@ -171,6 +175,8 @@ def _report(form: Form) -> Answer:
     if needed:
         return lacks(f"This waits for {' and '.join(needed)}: a finding follows from the numbers.")
     model, baseline = _scores(form["model"]), _scores(form["baseline"])
+    # Both fields are judged above, so each has scores.
+    assert not isinstance(model, Answer) and not isinstance(baseline, Answer)
     shown = what_is_shown(model, baseline, form["question"]["better"])
     numbers = (
         f"the model's scores are {_shown(model, 'between')}, the baseline's "
@@ -236,7 +242,9 @@ def _unlike(model: list[float], baseline: list[float]) -> str:
 
 def _mixed_units(model: object, baseline: list[float], measure: str) -> str:
     """What to say where one side looks like fractions of one and the other like per cent."""
-    if not isinstance(model, list) or NO_SHARE.search(measure):
+    if not isinstance(model, list):
+        return ""
+    if NO_SHARE.search(measure) and not SHARE.search(measure):
         return ""
     small, large = sorted((model, baseline), key=max)
     if min(small) < 0 or not 10 * max(small) < max(large) or not 1 < max(large) <= 100:
@@ -390,9 +398,10 @@ EXERCISES = (
             "The cases that `lose_one` makes go to `share_found`. Try settings on cases of the "
             "validation patients, with several seeds each; if the last of your settings wins, try "
             "one beyond it. Give model and baseline the same patients to learn from.",
-            "With `cases = lose_one(mine.test, seed=0)`, one line gives all scores, so that no run "
-            "can be left out: `scores = [share_found(CodeNetwork(mine.train, seed=s), cases) for s "
-            "in seeds]`. The baseline's are `[share_found(PairTable(mine.train), cases)]`. Put "
+            "With `cases = lose_one(mine.test, seed=0)`, one line gives all scores, so that no "
+            "run can be left out: `scores = [share_found(CodeNetwork(mine.train, seed=s), cases) "
+            "for s in seeds]`. The baseline's are `[share_found(PairTable(mine.train), cases)]`. "
+            "Put "
             'both lists into the form; `what_is_shown(scores, others, "higher")` returns the '
             "finding. The text then says both ranges in numbers.",
         ),

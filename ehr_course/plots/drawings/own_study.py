@@ -39,14 +39,15 @@ def draw_seeds(scores: Mapping[int, float], measure: str) -> Picture:
     low, high = scores[worst], scores[best]
     title = "All runs of this recipe score the same"
     if high > low:
-        more = f"{high / low - 1:.0%}" if low > 0 else "far"
-        title = f"One recipe: its luckiest run scores {more} more than its unluckiest"
+        points = (high - low) / 0.01
+        apart = count(round(points), "point") if points >= 1 else f"{points:.1f} points"
+        title = f"One recipe: {apart} between its luckiest and its unluckiest run"
     canvas = Canvas(
         1.95,
         title,
         f"{count(len(scores), 'score')} of one recipe on one line, {measure}: from "
         f"{low:.1%} with seed {worst} to {high:.1%} with seed {best}.",
-        subtitle=f"One dot a seed. Across: {measure}",
+        subtitle=f"One dot per seed. Across: {measure}",
     )
     axes = canvas.plot(0.5, canvas.top + 0.34, canvas.width - 1.0, 0.42)
     _dots(axes, 0, list(scores.values()), DARK)
@@ -70,7 +71,7 @@ def draw_choice(scores: Mapping[int, Scores], *, of: str, measure: str) -> Pictu
     """Draw the scores of several settings on the patients that choose, a row for each.
 
     Args:
-        scores: by setting, in the order of the rows, one score a seed; more is better.
+        scores: by setting, in the order of the rows, one score per seed; more is better.
         of: what the setting is, in the plural: "steps".
         measure: what was scored, in words.
     """
@@ -81,7 +82,7 @@ def draw_choice(scores: Mapping[int, Scores], *, of: str, measure: str) -> Pictu
         f"A row of dots for each number of {of}: "
         + "; ".join(f"{setting}: mean {fmean(of_it):.1%}" for setting, of_it in scores.items())
         + f". {chosen} {of} have the highest mean.",
-        subtitle=f"One dot a seed, a tick at the mean. Across: {measure}",
+        subtitle=f"One dot per seed, a tick at the mean. Across: {measure}",
     )
     height = 0.34 * len(scores)
     axes = canvas.plot(1.5, canvas.top + 0.02, canvas.width - 2.4, height)
@@ -99,7 +100,11 @@ def draw_choice(scores: Mapping[int, Scores], *, of: str, measure: str) -> Pictu
 
 
 def draw_comparison(
-    form: Form, other: Mapping[str, Scores] | None = None, *, finding: str = ""
+    form: Form,
+    other: Mapping[str, Scores] | None = None,
+    *,
+    finding: str = "",
+    percent: bool = False,
 ) -> Picture:
     """Draw the model's scores over the baseline's, with the range of each.
 
@@ -107,6 +112,7 @@ def draw_comparison(
         form: of a study; its question, model, baseline and report are read.
         other: a second baseline, its scores by its name.
         finding: what the model's scores and those of the second baseline show.
+        percent: write the scores in per cent.
     """
     model, baseline = form["model"], form["baseline"]
     rows = {model["name"]: model["scores"], baseline["name"]: baseline["scores"]}
@@ -118,21 +124,25 @@ def draw_comparison(
         1.3 + 0.5 * len(rows),
         title,
         f"Scores in rows, {better} is better. "
-        + " ".join(f"{capital(name)}: {_range(scores)}." for name, scores in rows.items()),
-        subtitle=f"One dot a seed; the bar is the range. Across: {form['question']['measure']}, "
+        + " ".join(
+            f"{capital(name)}: {_range(scores, percent)}." for name, scores in rows.items()
+        ),
+        subtitle=f"One dot per seed; the bar is the range. Across: {form['question']['measure']}, "
         f"{better} is better",
     )
     left, high = 2.35, 0.5
     axes = canvas.plot(left, canvas.top + 0.04, canvas.width - left - 1.45, high * len(rows))
     for row, (name, scores) in enumerate(rows.items()):
         new = row > 1
-        colour = DARK if row == 0 else style.PAPER if new else LIGHT
+        colour = DARK if row == 0 else WARNING if new else LIGHT
+        if new and len(scores) == 1:
+            axes.axvline(scores[0], color=WARNING, linestyle="--", linewidth=1, zorder=4)
         axes.barh(row, max(scores) - min(scores), 0.62, min(scores), color=style.FAINT)
         _dots(axes, row, scores, colour)
         y = canvas.top + 0.04 + high * (row + 0.5)
         canvas.label((left - 0.12, y), _cut(name, 2.1), align="right", colour=style.INK)
-        canvas.label((canvas.width - 1.35, y), _range(scores), colour=style.INK)
-    _bare(axes, rows.values())
+        canvas.label((canvas.width - 1.35, y), _range(scores, percent), colour=style.INK)
+    _bare(axes, rows.values(), percent=percent)
     axes.set_ylim(len(rows) - 0.5, -0.5)
     return canvas.finish()
 
@@ -207,8 +217,8 @@ def draw_study(form: Form) -> Picture:
         4.3,
         "A study is filled in from its question; the test patients come last",
         f"The fields of a study: {', '.join(form)}. The training part feeds the model and the "
-        "baseline, the validation part chooses, the test part scores once, one score a seed, and "
-        "the finding follows from the scores. "
+        "baseline, the validation part chooses, the test part scores once, one score per seed, "
+        "and the finding follows from the scores. "
         + (f"Filled in: {', '.join(done)}." if done else "All are still empty."),
         subtitle="Arrows: what feeds what. Numbers: the order in which the fields are filled in",
     )
@@ -246,7 +256,7 @@ def draw_study(form: Form) -> Picture:
     base = c.box(x, y + 1.12, 1.9, 0.4, _named(form["baseline"]), size=style.SMALL)
     field(x, y + 0.96, "baseline")
     seeds = form["seeds"]
-    field(x + 0.62, y + 0.6, "seeds", f"{len(seeds)} runs" if len(seeds) else "a run each")
+    field(x + 0.62, y + 0.6, "seeds", f"{len(seeds)} runs" if len(seeds) else "one run each")
     for box in (model, base):
         c.arrow(parts["train"].side("right"), box.side("left", 0.75 if box is model else 0.5))
     c.arrow(parts["validation"].side("right", 0.3), model.side("left", 0.3), "chooses")
@@ -259,7 +269,7 @@ def draw_study(form: Form) -> Picture:
         c.arrow(box.side("right"), (scores.x, box.middle[1]))
         c.label(
             (scores.middle[0], box.middle[1]),
-            _range(form[name]["scores"]) if len(form[name]["scores"]) else "one a seed",
+            _range(form[name]["scores"]) if len(form[name]["scores"]) else "one per seed",
             align="center",
             colour=style.INK,
             inside=scores,
@@ -336,12 +346,15 @@ def _bare(axes: Axes, rows: Any, *, percent: bool = False) -> None:
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
     axes.locator_params(axis="x", nbins=6)
-    axes.xaxis.set_major_formatter(lambda x, _: f"{x:.0%}" if percent else f"{x:.4g}")
+    axes.xaxis.set_major_formatter(lambda x, _: f"{100 * x:.3g}%" if percent else f"{x:.4g}")
 
 
-def _range(scores: Scores) -> str:
-    ends = sorted({f"{float(end):.4g}" for end in (min(scores), max(scores))}, key=float)
-    return " to ".join(ends)
+def _range(scores: Scores, percent: bool = False) -> str:
+    low, high = (
+        f"{float(end):.1%}" if percent else f"{float(end):.4g}"
+        for end in (min(scores), max(scores))
+    )
+    return low if low == high else f"{low} to {high}"
 
 
 def _named(field: Mapping[str, Any]) -> str:

@@ -79,6 +79,7 @@ def chance(seeds: int, difference: float) -> Picture:
         *[lambda form=form: draw_study(form) for form in (EMPTY, FILLED, LONG)],
         *[lambda form=form: draw_comparison(form) for form in (FILLED, LONG)],
         lambda: draw_comparison(FILLED, {"table of pairs": [0.335]}, finding="not shown"),
+        lambda: draw_comparison(FILLED, {"pairs": [0.335]}, finding="not shown", percent=True),
         *[lambda n=n, d=d: chance(n, d) for n in (2, 3, 10) for d in (0, 1, 4)],
     ],
 )
@@ -89,7 +90,8 @@ def test_a_drawing_can_be_read(picture):
 def test_the_best_and_the_worst_seed_are_named():
     picture = draw_seeds(LUCK[0], "lost codes found")
     assert "best: seed 0, 39.0%" in words(picture) and "worst: seed 2, 33.0%" in words(picture)
-    assert "18% more" in words(picture), "39 over 33"
+    assert "One recipe: 6 points between" in words(picture), "39 less 33"
+    assert "0.1 points between" in words(draw_seeds(LUCK[1], "lost codes found"))
     assert "from 33.0% with seed 2 to 39.0% with seed 0" in picture.alternative_text
     assert "best: seed 9, 2.1%" in words(draw_seeds(LUCK[1], "lost codes found"))
     assert "score the same" in words(draw_seeds(LUCK[2], "lost codes found"))
@@ -124,6 +126,9 @@ def test_a_comparison_has_the_finding_and_the_ranges():
     picture = draw_comparison(FILLED)
     assert "Against the table, the finding is “better”" in words(picture)
     assert "Network: 0.31 to 0.355. Table: 0.24." in picture.alternative_text
+    assert "Network: 31.0% to 35.5%. Table: 24.0%." in (
+        draw_comparison(FILLED, percent=True).alternative_text
+    )
     second = draw_comparison(FILLED, {"table of pairs": [0.335]}, finding="not shown")
     assert "Against the table of pairs, the finding is “not shown”" in words(second)
     assert "Table of pairs: 0.335." in second.alternative_text
