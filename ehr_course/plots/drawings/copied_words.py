@@ -113,7 +113,7 @@ def draw_attention(note: Sequence[str], scores: Any, attention: Any, written: st
             for i in shown
         )
         + " The states, times these weights, sum to the context.",
-        subtitle="Read it from the bottom up. Drawn are the places of the note that get most.",
+        subtitle="Read it from the bottom up. Only the places with the most attention are drawn.",
     )
     left, wide = 2.2, min(1.0, (canvas.width - MARGIN - 2.2) / len(shown))
     y = canvas.top + 0.08

@@ -65,6 +65,24 @@ def draw_lstm(lstm: Any, words: Sequence[str], place: int, moved: Any) -> Pictur
 # ---------------------------------------------------------------------- chunks
 
 
+def _wrapped(words: Sequence[str], room: float, lines: int) -> list[str]:
+    """Words in lines that fit into so many inches, broken and cut off between words."""
+    family = "DejaVu Sans"
+    made: list[str] = [""]
+    for word in words:
+        longer = f"{made[-1]} {word}".strip()
+        if not made[-1] or style.text_width(longer, style.SMALL, family) <= room:
+            made[-1] = longer
+        else:
+            made.append(word)
+    shown = made[:lines]
+    if len(made) > lines:
+        while " " in shown[-1] and style.text_width(f"{shown[-1]} …", style.SMALL, family) > room:
+            shown[-1] = shown[-1].rsplit(" ", 1)[0]
+        shown[-1] += " …"
+    return [narrow(line, room, family=family) for line in shown]
+
+
 def draw_chunks(
     chunks: Sequence[Sequence[str]], order: Sequence[int], moved: Mapping[str, float]
 ) -> Picture:
@@ -79,7 +97,7 @@ def draw_chunks(
     letters = "ABCDEFGHIJKLMNOP"
     length = len(chunks[0])
     canvas = Canvas(
-        3.75,
+        4.2,
         "To an encoder in chunks, these two notes are the same",
         f"A note of {len(chunks)} chunks of {length} words, and the same note in the order "
         + " ".join(letters[i] for i in order)
@@ -97,21 +115,21 @@ def draw_chunks(
     fills = ["encoder" if new == old else "trap" for new, old in enumerate(order)]
     rows = ((range(len(chunks)), ["encoder"] * len(chunks)), (order, fills))
     for row, (places, colours) in enumerate(rows):
-        at = y + 0.98 * row + (0.3 if row else 0.0)
+        at = y + 1.35 * row
         canvas.label((left - 0.12, at + 0.22), f"note {row + 1}", align="right",
                      colour=style.INK)  # fmt: skip
         for i, (which, fill) in enumerate(zip(places, colours, strict=True)):
             x = left + wide * i
-            box = canvas.box(x + 0.03, at, wide - 0.06, 0.44, fill=fill)
-            canvas.label((box.middle[0], at + 0.13), letters[which], align="center",
+            box = canvas.box(x + 0.03, at, wide - 0.06, 0.76, fill=fill)
+            canvas.label((box.middle[0], at + 0.12), letters[which], align="center",
                          weight="bold", colour=style.INK)  # fmt: skip
-            canvas.label((box.middle[0], at + 0.31),
-                         narrow(" ".join(chunks[which]), wide - 0.16, family="DejaVu Sans"),
-                         align="center", colour=style.INK)  # fmt: skip
-            canvas.arrow((x + 0.1, at + 0.78), (x + wide - 0.1, at + 0.78), dashed=True,
+            for line, text in enumerate(_wrapped(chunks[which], wide - 0.14, 3)):
+                canvas.label((box.middle[0], at + 0.3 + 0.165 * line), text, align="center",
+                             colour=style.INK)  # fmt: skip
+            canvas.arrow((x + 0.1, at + 1.06), (x + wide - 0.1, at + 1.06), dashed=True,
                          colour=WARNING)  # fmt: skip
         end = left + wide * len(chunks)
-        canvas.arrow((left + 0.1, at + 0.6), (end - 0.1, at + 0.6), colour=style.INK)
+        canvas.arrow((left + 0.1, at + 0.9), (end - 0.1, at + 0.9), colour=style.INK)
     x = left + wide * len(chunks) + 0.3
     unit = (canvas.width - MARGIN - x - 0.6) / max(*moved.values(), 1e-9)
     at = y + 0.1
@@ -123,7 +141,7 @@ def draw_chunks(
         bar = canvas.box(x, at - 0.08, max(value * unit, 0.01), 0.2, rounded=False,
                          fill="encoder" if name == "whole" else "trap")  # fmt: skip
         canvas.label((bar.right + 0.06, at + 0.02), f"{value:.2f}", colour=style.INK)
-    base = y + 2.44
+    base = y + 2.84
     canvas.arrow((left + 0.1, base), (left + 0.5, base), colour=style.INK)
     canvas.label((left + 0.6, base), "one reader for the whole note", colour=style.INK)
     canvas.arrow((left + 2.85, base), (left + 3.25, base), colour=WARNING, dashed=True)

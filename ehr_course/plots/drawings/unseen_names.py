@@ -72,10 +72,10 @@ def draw_extended_ids(
     first = {oov[0] for _, oov in notes if oov}
     canvas = Canvas(
         1.1 + 0.76 * max(len(notes), 2),
-        f"The id {size:,} is another word in each note"
+        f"Id {size:,} means a different word in each note"
         if len(first) == len(notes) > 1
         else f"Behind the {size:,} words of the vocabulary stand those of the note",
-        f"A strip of {size:,} ids up to {size - 1}, and behind it the extended ids of "
+        f"A strip of {size:,} ids up to {size - 1}, and after its end the extended ids of "
         f"{style.count(len(notes), 'note')}: "
         + "; ".join(
             ", ".join(f"{size + i} is {word}" for i, word in enumerate(oov)) or "none"
@@ -99,7 +99,7 @@ def draw_extended_ids(
     start = x + 0.3
     for line, text in enumerate((
         f"Both LSTMs read every dashed word as {vocabulary[0]}.",
-        "Its extended id serves to copy it, and to name it",
+        "Its extended id is used to copy it, and to name it",
         "as the right word in the loss.",
     )):  # fmt: skip
         canvas.label((MARGIN + 0.02, y + 0.85 + 0.2 * line), text, colour=style.INK)
