@@ -183,7 +183,7 @@ def _install(root: Path, uv: Sequence[str], wheel: Path, python: str, folder: Pa
         cuda = f", {plan.cuda_size / 1e6:.0f} MB of them CUDA" if plan.cuda_size else ""
         say(f"    {plan.size / 1e6:.0f} MB of packages{cuda}, where none are in uv's cache")
     options = plan.torch_options if plan is not None else ()
-    install = [*uv, "pip", "install", "--quiet", "--python", ours, *options]
+    install: list[str | Path] = [*uv, "pip", "install", "--quiet", "--python", ours, *options]
     _installer([*install, *versions, "-r", asked], folder)
 
 

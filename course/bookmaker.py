@@ -49,7 +49,7 @@ def make_book(root: Path, build: Path) -> Path:
     gather(root, source)
     shutil.rmtree(book, ignore_errors=True)
     strict = ["-b", "html", "-W", "--keep-going", "-q", "--no-color"]
-    folders = ["-d", book / "doctrees", source, book / "html"]
+    folders = ["-d", str(book / "doctrees"), str(source), str(book / "html")]
     sphinx = subprocess.run(
         [sys.executable, "-m", "sphinx", *strict, *folders], capture_output=True, encoding="utf-8"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +23,7 @@ from ehr_course.evaluation.validity import impossible_share
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.models.prompt_bart_config import HISTORY
 from ehr_course.models.saved import LoadedModel, load_model, save_model
-from ehr_course.records import PatientRecord
+from ehr_course.records import PatientRecord, Sex
 from ehr_course.sources.splits import Split, split_by_patient
 from ehr_course.sources.synthetic import make_cohort
 from ehr_course.tokenizers.codes import CodeTokenizer
@@ -128,18 +128,19 @@ def scores(loaded: LoadedModel, patients: list[PatientRecord]) -> dict[str, floa
 
 
 def sample(
-    loaded: LoadedModel, ages: list[int], sexes: list[str], *, seed: int
+    loaded: LoadedModel, ages: Sequence[int], sexes: Sequence[Sex], *, seed: int
 ) -> list[list[list[str]]]:
     """Let a model write one patient for each age and sex: the codes, visit by visit."""
+    model, tokenizer = loaded.of_patients()
     torch.manual_seed(seed)
-    written = loaded.model.generate(
+    written = model.generate(
         torch.tensor([EMPTY_RECORD] * len(ages)),
         x_num=torch.tensor(ages, dtype=torch.float32)[:, None],
         x_cat=torch.tensor([SEXES.index(sex) for sex in sexes])[:, None],
         do_sample=True,
         top_k=0,
     )
-    return [loaded.tokenizer.decode(row) for row in written]
+    return [tokenizer.decode(row) for row in written]
 
 
 @torch.no_grad()
@@ -147,18 +148,20 @@ def _losses(
     loaded: LoadedModel, patients: list[PatientRecord], corruption: Corruption
 ) -> tuple[float, float]:
     """The mean loss, and the mean loss when each row reads the next row's encoder input."""
-    tokenizer = loaded.tokenizer.skipping_unseen()
-    dataset = RecordDataset(patients, tokenizer, corruption=corruption, seed=SEED)
+    model, tokenizer = loaded.of_patients()
+    known = tokenizer.skipping_unseen()
+    dataset = RecordDataset(patients, known, corruption=corruption, seed=SEED)
     sums, count = np.zeros(2), 0
     for key in BatchPlan(dataset.lengths, 64, shuffle=False):
         batch = dataset[key]
-        own = loaded.model(**batch)
+        own = model(**batch)
         batch["input_ids"] = batch["input_ids"].roll(1, 0)
         batch["attention_mask"] = batch["attention_mask"].roll(1, 0)
-        other = loaded.model(**batch)
+        other = model(**batch)
         sums += [own.loss_sum.item(), other.loss_sum.item()]
         count += int(own.loss_count)
-    return tuple((sums / count).tolist())
+    repair, another = (sums / count).tolist()
+    return repair, another
 
 
 RECIPES: dict[str, Callable[[Path], dict[str, float]]] = {

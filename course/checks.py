@@ -171,7 +171,7 @@ def browser_part(report: Path) -> str:
         for case in ElementTree.parse(report).iter("testcase")
         if f"{case.get('classname')}.{case.get('name')}".lstrip(".").startswith(BROWSER_TESTS)
     ]
-    skipped = [case.find("skipped") for case in cases if case.find("skipped") is not None]
+    skipped = [found for case in cases if (found := case.find("skipped")) is not None]
     if not cases:
         return "did not run"
     if not skipped:

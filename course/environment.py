@@ -151,7 +151,7 @@ def _install(root: Path, uv: str | None, *, cuda: bool) -> None:
     )
     torch = plan.torch_options if plan else ()
     if uv:
-        command = [uv, "pip", "install", "--python", python, *torch, *WANTED]
+        command: list[str | Path] = [uv, "pip", "install", "--python", python, *torch, *WANTED]
         _run(root, command, bar=bar, on_terminal=True)
         return
     if torch and planner:
@@ -159,7 +159,7 @@ def _install(root: Path, uv: str | None, *, cuda: bool) -> None:
         command = [*planner, "pip", "install", "--python", str(python), *torch, *alone]
         _run(root, command, bar=bar, on_terminal=True)
     shown = "raw" if _pip_tells_progress(python) else "off"
-    install = [python, "-m", "pip", "install", "--progress-bar", shown]
+    install: list[str | Path] = [python, "-m", "pip", "install", "--progress-bar", shown]
     _run(root, [*install, *WANTED], bar=bar)
 
 

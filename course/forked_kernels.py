@@ -58,6 +58,7 @@ def forked_kernels(environment: dict[str, str]) -> Iterator[Path]:
                 stdout=subprocess.PIPE,
                 pass_fds=[listener.fileno()],
             )
+        assert server.stdin is not None and server.stdout is not None  # both are pipes
         if not server.stdout.readline():
             raise RuntimeError(f"{Path(__file__).name} ended with exit code {server.wait()}.")
         specification = folder / "kernels" / "python3"

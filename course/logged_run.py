@@ -9,7 +9,7 @@ import subprocess
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 from course.console import end
 from course.download_bar import ESCAPES, DownloadBar
@@ -82,7 +82,7 @@ def run_logged(
 
 def _start(
     parts: list[str], env: Mapping[str, str], cwd: Path, on_terminal: bool
-) -> tuple[subprocess.Popen, BinaryIO]:
+) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
     """Start the program; return it, and the file that its output is read from."""
     if not on_terminal:
         process = subprocess.Popen(
@@ -113,7 +113,7 @@ def _start(
     return process, os.fdopen(ours, "rb", buffering=0)
 
 
-def _read_lines(output: BinaryIO, arrived: queue.Queue[str | None]) -> None:
+def _read_lines(output: IO[bytes], arrived: queue.Queue[str | None]) -> None:
     """Pass on what is written, cut where a line ends or is drawn over."""
     rest = b""
     with output:

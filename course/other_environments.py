@@ -57,7 +57,17 @@ def main(root: Path, uv: Sequence[str], which: str, python: str | None, tests: l
     say(f"The {which} versions that pyproject.toml accepts, on Python {version}:")
     say(f"  {', '.join(f'{p.name} {p.version}' for p in direct(root, plan))}")
     ours = _environment(root, uv, folder, Path(program), plan)
-    command = [ours, "-m", "pytest", "-n", "2", "--dist", "loadfile", "-p", "no:cacheprovider"]
+    command: list[str | Path] = [
+        ours,
+        "-m",
+        "pytest",
+        "-n",
+        "2",
+        "--dist",
+        "loadfile",
+        "-p",
+        "no:cacheprovider",
+    ]
     return run_visibly([*command, *(tests or library_tests(root))], cwd=root)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -66,7 +67,7 @@ def alone(root: Path) -> Iterator[None]:
 
 
 def _lock(descriptor: int) -> None:
-    if os.name == "nt":
+    if sys.platform == "win32":
         import msvcrt
 
         msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)

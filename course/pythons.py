@@ -55,8 +55,8 @@ def _candidates(version: str) -> Iterator[str]:
         if found:
             yield found
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
-    for folder in sorted((pyenv / "versions").glob(f"{version}.*"), reverse=True):
-        yield str(folder / "bin" / "python")
+    for installed in sorted((pyenv / "versions").glob(f"{version}.*"), reverse=True):
+        yield str(installed / "bin" / "python")
     launcher = shutil.which("py") if os.name == "nt" else None
     if launcher:
         # In UTF-8, because the path may hold a user's name.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,6 +38,9 @@ MAX_TOKENS = 128
 """Of a written record; the longest one of these hospitals is far shorter."""
 
 
+Adapted = PromptBart | PrefixTuned
+
+
 class Method(NamedTuple):
     """One way to adapt a model.
 
@@ -46,7 +49,7 @@ class Method(NamedTuple):
         rates: the learning rates to choose from; none where nothing is trained.
     """
 
-    make: Callable[[PromptBart, int], nn.Module]
+    make: Callable[[PromptBart, int], Adapted]
     rates: tuple[float, ...]
 
 
@@ -76,6 +79,7 @@ def prompt_tuned(base: PromptBart, seed: int) -> PromptBart:
     base.requires_grad_(False)
     torch.manual_seed(seed)
     width = base.config.d_model
+    assert base.encoder_prompt is not None and base.decoder_prompt is not None
     base.encoder_prompt = SoftPrompt(base.encoder_prompt, N_TOKENS, width)
     base.decoder_prompt = SoftPrompt(base.decoder_prompt, N_TOKENS, width)
     return base
@@ -86,7 +90,7 @@ def output_bias(base: PromptBart, seed: int) -> PromptBart:
     base.requires_grad_(False)
     bias = base.final_logits_bias
     del base.final_logits_bias
-    base.final_logits_bias = nn.Parameter(bias.clone())
+    base.register_parameter("final_logits_bias", nn.Parameter(bias.clone()))
     return base
 
 
@@ -127,8 +131,8 @@ def sweep(folder: Path) -> int:
         patients = make_cohort(LEARN + CHOOSE, seed=seed, hospital="heart")
         for name, method in METHODS.items():
             row = _judged(loaded, method, seed, patients[:LEARN], patients[LEARN:], test)
-            row = {"method": name} | row
-            rows.append({n: round(v, 5) if isinstance(v, float) else v for n, v in row.items()})
+            named = {"method": name} | row
+            rows.append({n: round(v, 5) if isinstance(v, float) else v for n, v in named.items()})
             unfinished = folder / ".sweep.csv"
             pl.DataFrame(rows, infer_schema_length=None).write_csv(unfinished)
             unfinished.replace(folder / "sweep.csv")
@@ -144,21 +148,23 @@ def _judged(
     choose: list[PatientRecord],
     test: list[PatientRecord],
 ) -> dict[str, float | int | None]:
-    tokenizer = loaded.tokenizer.skipping_unseen()
+    base, own = loaded.of_patients()
+    tokenizer = own.skipping_unseen()
     data = {
         name: RecordDataset(part, tokenizer, corruption=Corruption(p_empty=1.0), seed=seed)
         for name, part in (("learn", learn), ("choose", choose), ("test", test))
     }
     best = _Best()
     if not method.rates:
-        model = method.make(copy.deepcopy(loaded.model), seed)
+        model = method.make(copy.deepcopy(base), seed)
         best.judge(model, token_loss(model, data["choose"]), lr=None, step=0)
     for lr in method.rates:
-        model = method.make(copy.deepcopy(loaded.model), seed)
+        model = method.make(copy.deepcopy(base), seed)
         _train(model, data["learn"], data["choose"], lr, seed, best)
+    assert best.model is not None  # the first one that was judged
     model = best.model
     wanted = [Wanted(patient.age, patient.sex) for patient in test]
-    written = generate_patients(model, loaded.tokenizer, wanted, seed=seed, max_tokens=MAX_TOKENS)
+    written = generate_patients(model, own, wanted, seed=seed, max_tokens=MAX_TOKENS)
     n_trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
     return {
         "trained": n_trained if method.rates else 0,
@@ -175,17 +181,18 @@ class _Best:
     """The model with the lowest loss so far, as it was then."""
 
     def __init__(self) -> None:
-        self.loss, self.lr, self.step = math.inf, None, 0
-        self.model: nn.Module | None = None
+        self.loss, self.step = math.inf, 0
+        self.lr: float | None = None
+        self.model: Adapted | None = None
 
-    def judge(self, model: nn.Module, loss: float, *, lr: float | None, step: int) -> None:
+    def judge(self, model: Adapted, loss: float, *, lr: float | None, step: int) -> None:
         if loss < self.loss:
             self.loss, self.lr, self.step = loss, lr, step
             self.model = copy.deepcopy(model).eval()
 
 
 def _train(
-    model: nn.Module,
+    model: Adapted,
     learn: RecordDataset,
     choose: RecordDataset,
     lr: float,
@@ -202,9 +209,10 @@ def _train(
         group_by_length=True,
     )
 
-    def evaluate(model: nn.Module) -> dict[str, float]:
-        loss = token_loss(model, choose)
-        best.judge(model, loss, lr=lr, step=trainer.step)
+    def evaluate(now: nn.Module) -> dict[str, float]:
+        assert isinstance(now, PromptBart | PrefixTuned)  # the trainer hands over what it trains
+        loss = token_loss(now, choose)
+        best.judge(now, loss, lr=lr, step=trainer.step)
         return {"loss": loss}
 
     trainer = Trainer(model, learn, config, evaluate=evaluate, device="cpu")
@@ -215,6 +223,6 @@ def _train(
 def token_loss(model: nn.Module, dataset: RecordDataset) -> float:
     """The mean loss, in nats a token, of a model that is in evaluation mode or put into it."""
     model.eval()
-    keys: Sequence = BatchPlan(dataset.lengths, 64, shuffle=False, group_by_length=True)
+    keys = BatchPlan(dataset.lengths, 64, shuffle=False, group_by_length=True)
     outputs = [model(**dataset[key]) for key in keys]
     return float(sum(o.loss_sum for o in outputs) / sum(o.loss_count for o in outputs))

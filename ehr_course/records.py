@@ -147,6 +147,29 @@ AnyRecord = PatientRecord | PartialRecord
 """A patient to be judged: with sex and age, or without."""
 
 
+def complete_records(records: Iterable[AnyRecord]) -> list[PatientRecord]:
+    """Return patients of whom every sex and age is known, as a model learns from them.
+
+    Raises:
+        InputError: if a sex or an age is not known.
+
+    >>> patient = PatientRecord(7, "F", 64, (Visit(("486",)),))
+    >>> complete_records([patient]) == [patient]
+    True
+    """
+    complete = []
+    for record in records:
+        if not isinstance(record, PatientRecord):
+            raise InputError(
+                f"patient {record.subject_id}",
+                "",
+                "the sex or the age is not known, and a model needs both",
+                "Give both, or leave the patient out.",
+            )
+        complete.append(record)
+    return complete
+
+
 def system_of(records: Iterable[AnyRecord]) -> CodeSystem:
     """Return the code system that all visits of these patients are coded in.
 

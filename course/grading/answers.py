@@ -251,8 +251,10 @@ def spliced(
     for number, cell in enumerate(lesson.cells[:place]):
         other = next((e for e, (at, _) in lesson.exercises.items() if at == number), None)
         answer = answers.get(other) if other else None
-        usable = answer is not None and not answer.problem and not answer.is_empty
-        before += answer.cell.statements if usable else cell.statements
+        if answer is None or answer.problem or answer.is_empty:
+            before += cell.statements
+        else:
+            before += answer.cell.statements
     last = next((n for n, cell in enumerate(cells) if cell is found.cell), len(cells))
 
     def additions(some: Sequence[Cell]) -> list[Statement]:

@@ -175,6 +175,7 @@ class Nursery:
         return line, dict(said["held"])
 
     def _fork(self, limits: Limits) -> Line:
+        assert self._control is not None  # as this nursery forks
         mine, theirs = socket.socketpair()
         reply, answer = socket.socketpair()
         with mine, theirs, reply, answer:
@@ -198,6 +199,7 @@ class Nursery:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )
+        assert process.stdin is not None and process.stdout is not None  # both are pipes
         return Line(os.dup(process.stdout.fileno()), os.dup(process.stdin.fileno()), process)
 
     def close(self) -> None:
@@ -323,6 +325,7 @@ class Elsewhere(DistantAnswer):
     def _ask(
         self, message: Mapping[str, Any], raw: bytes, seconds: float
     ) -> tuple[dict[str, Any], bytes]:
+        assert self._line is not None  # whoever asks has started a process
         try:
             return self._line.ask(message, raw, seconds=seconds + GRACE)
         except TimeoutError:

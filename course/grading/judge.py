@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
+from typing import TypedDict
 
 from course.grading.answers import Found, PristineLesson, Program, find_answer, spliced
 from course.grading.distant import Elsewhere, EndedError, Nursery, answer_elsewhere
@@ -143,6 +144,23 @@ def _read(submission: Submission) -> tuple[list[Cell], list[FileRead]]:
     return cells, files
 
 
+class _Asked(TypedDict):
+    """What every result of an exercise says."""
+
+    id: str
+    title: str
+    out_of: float
+
+
+class _Place(TypedDict):
+    """Where an answer was found, as a result says it."""
+
+    found_by: str
+    file: str
+    cell: int
+    runs: int | None
+
+
 def _judge_one(
     exercise: str,
     found: Found | None,
@@ -153,13 +171,13 @@ def _judge_one(
     nursery: Nursery,
 ) -> ExerciseResult:
     out_of = course.points[exercise]
-    about = {"id": exercise, "title": course.titles[exercise], "out_of": out_of, "points": 0.0}
+    asked: _Asked = {"id": exercise, "title": course.titles[exercise], "out_of": out_of}
     if found is None:
         note = f"The submission has no cell with an answer to {exercise}, not even the empty one."
         return ExerciseResult(
-            **about, outcome=Outcome.NOT_ATTEMPTED, flags=("absent",), notes=(note,)
+            **asked, points=0.0, outcome=Outcome.NOT_ATTEMPTED, flags=("absent",), notes=(note,)
         )
-    about |= {
+    place: _Place = {
         "found_by": found.way,
         "file": printable(found.cell.file),
         "cell": found.cell.number,
@@ -167,7 +185,9 @@ def _judge_one(
     }
     if found.problem:
         return ExerciseResult(
-            **about,
+            **asked,
+            **place,
+            points=0.0,
             outcome=Outcome.ERROR,
             message=f"The cell with your answer is no Python. {found.problem[:1].upper()}"
             f"{found.problem[1:]}.",
@@ -177,7 +197,12 @@ def _judge_one(
         )
     if found.is_empty:
         return ExerciseResult(
-            **about, outcome=Outcome.NOT_ATTEMPTED, flags=found.flags, notes=found.notes
+            **asked,
+            **place,
+            points=0.0,
+            outcome=Outcome.NOT_ATTEMPTED,
+            flags=found.flags,
+            notes=found.notes,
         )
     program = spliced(found, lesson, cells, answers)
     verdicts, flags = _verdicts(exercise, program, course, nursery)
@@ -189,7 +214,9 @@ def _judge_one(
         notes.append(f"The verdict depends on the seed: {said}.")
     worst = min((result for _, result in verdicts), key=_rank)
     return ExerciseResult(
-        **about | {"points": out_of if worst.outcome.is_solved else 0.0},
+        **asked,
+        **place,
+        points=out_of if worst.outcome.is_solved else 0.0,
         outcome=worst.outcome,
         message=worst.message,
         details=worst.details,
@@ -221,8 +248,12 @@ def _verdicts(
     ):  # a study: what fills the form trains models and may keep files for a while
         with tempfile.TemporaryDirectory(prefix="ehr-course-form-") as scratch:
             Path(scratch).chmod(0o777)
-            minutes = {"load_seconds": 60.0 * FORM_MINUTES, "cpu_seconds": 120 * FORM_MINUTES}
-            limits = replace(limits, **minutes, scratch=scratch)
+            limits = replace(
+                limits,
+                load_seconds=60.0 * FORM_MINUTES,
+                cpu_seconds=120 * FORM_MINUTES,
+                scratch=scratch,
+            )
             return _with_seeds(task, program, course.seeds[:1], limits, nursery)
     return _with_seeds(task, program, course.seeds, limits, nursery)
 

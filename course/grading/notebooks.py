@@ -13,7 +13,7 @@ import re
 import tokenize
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeGuard
 
 import jupytext
 
@@ -198,7 +198,7 @@ def _of_json(text: str) -> list[_Part]:
     return found
 
 
-def _is_list_of_objects(value: Any, *, empty: bool = False) -> bool:
+def _is_list_of_objects(value: Any, *, empty: bool = False) -> TypeGuard[list[dict[str, Any]]]:
     is_one = isinstance(value, list) and all(isinstance(item, dict) for item in value)
     return is_one and (empty or bool(value))
 

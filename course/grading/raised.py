@@ -64,7 +64,8 @@ def as_exception(about: Mapping[str, Any]) -> BaseException:
         error.msg = text
     reason = about.get("reason")
     if isinstance(reason, str) and reason:
-        error.reason = reason[:4000]
+        # What the exception had there; its class is known only now, and need not declare it.
+        error.reason = reason[:4000]  # type: ignore[attr-defined]
     return error
 
 

@@ -19,7 +19,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from course.grading import results
 from course.grading.answers import PristineLesson, read_lesson
@@ -34,6 +36,9 @@ from ehr_course.errors import InputError
 from ehr_course.exercises.examine import prepare
 from ehr_course.exercises.result import Outcome
 from ehr_course.new_folder import check_new_folder
+
+if TYPE_CHECKING:  # Windows has no ForkContext
+    from multiprocessing.context import ForkContext, SpawnContext
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -315,21 +320,24 @@ def _judged(
     forks: bool,
 ) -> Iterator[StudentResult]:
     """Judge each student in a process of its own; one that dies takes nobody with it."""
-    context = multiprocessing.get_context("fork" if forks else "spawn")
+    context: ForkContext | SpawnContext = (
+        multiprocessing.get_context("fork") if forks else multiprocessing.get_context("spawn")
+    )
     waiting = list(submissions)
-    running: dict[Connection, tuple[multiprocessing.Process, Submission, float]] = {}
+    running: dict[Connection, tuple[BaseProcess, Submission, float]] = {}
     try:
         while waiting or running:
             while waiting and len(running) < jobs:
                 submission = waiting.pop(0)
                 mine, theirs = context.Pipe(duplex=False)
-                process = context.Process(
+                process: BaseProcess = context.Process(
                     target=_judge_into, args=(theirs, submission, course, nursery), daemon=True
                 )
                 process.start()
                 theirs.close()
                 running[mine] = process, submission, time.monotonic()
-            for line in wait(list(running), timeout=1.0):
+            ready = wait(list(running), timeout=1.0)
+            for line in [one for one in running if one in ready]:
                 process, submission, _ = running.pop(line)
                 yield _received(line, submission, course)
                 process.join(10)

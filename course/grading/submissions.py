@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from typing import IO
 
 from course.grading.judge import Submission
 from course.grading.notebooks import ENDINGS
@@ -257,7 +258,7 @@ def _unpacked(file: Path, folder: Path) -> Path:
     return folder
 
 
-def _copied(source: object, copy: object, most: int) -> int:
+def _copied(source: IO[bytes], copy: IO[bytes], most: int) -> int:
     count = 0
     while part := source.read(1 << 20):
         count += len(part)

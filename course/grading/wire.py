@@ -138,7 +138,9 @@ def encode(value: Any) -> tuple[Any, bytes]:
             return stand(part)
         for name, kind in _CONTAINERS.items():
             if isinstance(part, kind):
-                return {"t": name, "v": [write(item, depth - 1) for item in kind.__iter__(part)]}
+                # Not `iter(part)`: its class is the student's, and may have an own one.
+                each = kind.__iter__(part)  # type: ignore[arg-type]  # it is one of this kind
+                return {"t": name, "v": [write(item, depth - 1) for item in each]}
         if isinstance(part, Mapping):
             items = [[write(key, depth - 1), write(item, depth - 1)] for key, item in part.items()]
             return {"t": "dict", "v": items}
@@ -191,7 +193,9 @@ def encode(value: Any) -> tuple[Any, bytes]:
     return write(value, MOST_DEPTH), b"".join(pieces)
 
 
-_CONTAINERS: dict[str, type] = {
+_CONTAINERS: dict[
+    str, type[list[Any]] | type[tuple[Any, ...]] | type[set[Any]] | type[frozenset[Any]]
+] = {
     "list": list,
     "tuple": tuple,
     "set": set,
@@ -242,8 +246,8 @@ def decode(text: Any, raw: bytes) -> Any:
         if kind == "unusual":
             return _UNUSUAL[part["k"]]([_natural(n) for n in part["s"]][:8])
         if kind == "record":
-            values = {str(name): build(item) for name, item in part["v"].items()}
-            return _RECORDS[part["k"]](**values)
+            fields = {str(name): build(item) for name, item in part["v"].items()}
+            return _RECORDS[part["k"]](**fields)
         if kind == "other":
             base = _Iterating if part["i"] is True else Stand
             return type(_identifier(part["k"]), (base,), {})(str(part["v"])[:2000])
@@ -279,7 +283,12 @@ _SIMPLE: dict[str, Callable[[Any], Any]] = {
 _UNUSUAL: dict[str, Callable[[list[int]], torch.Tensor]] = {
     "nested": lambda shape: torch.nested.nested_tensor([torch.zeros(1)], layout=torch.jagged),
     "meta": lambda shape: torch.empty(shape, device="meta"),
-    "sparse": lambda shape: torch.sparse_coo_tensor(size=shape, check_invariants=True),
+    "sparse": lambda shape: torch.sparse_coo_tensor(
+        torch.empty((len(shape), 0), dtype=torch.int64),
+        torch.empty(0),
+        shape,
+        check_invariants=True,
+    ),
 }
 
 

@@ -25,10 +25,11 @@ from typing import Any
 
 from course.grading import wire
 from course.grading.sandbox.confine import Limits, Walls, confine
-from ehr_course.exercises.learner_code import Call, call, is_untouched_stub, own_line
+from ehr_course.exercises.learner_code import call, is_untouched_stub, own_line
 from ehr_course.exercises.remarks import names_used
 
-Read, Write = Callable[[int], bytes], Callable[[bytes], Any]
+Read = Callable[[int], bytes]
+Write = Callable[[bytes], Any]
 
 MOST_PRINTED = 4000
 
@@ -156,18 +157,18 @@ class _Work:
             "seconds": time.process_time() - began,
         }
         if made.error is not None:
-            return said | {"error": self._about_call(made)}, b""
+            return said | {"error": self._about_call(made.error)}, b""
         try:
             value, raw = wire.encode(made.value)
         except Exception as error:  # what an answer returns may be anything
             return said | {"error": _about(error, "(what the function returned)")}, b""
         return said | {"value": value}, raw
 
-    def _about_call(self, made: Call) -> dict[str, Any]:
+    def _about_call(self, error: BaseException) -> dict[str, Any]:
         with contextlib.suppress(Exception):
-            about = _about(made.error, own_line(self._answer, made.error))
-            return about | {"untouched": is_untouched_stub(self._answer, made.error)}
-        return _about(made.error, "")
+            about = _about(error, own_line(self._answer, error))
+            return about | {"untouched": is_untouched_stub(self._answer, error)}
+        return _about(error, "")
 
 
 class _OwnModules(MetaPathFinder, Loader):

@@ -44,7 +44,10 @@ class BatchDataset(Protocol):
     """
 
     lengths: np.ndarray
-    fingerprint: str
+
+    @property
+    def fingerprint(self) -> str:
+        """See Attributes."""
 
     def __getitem__(self, key: BatchKey) -> Mapping[str, Any]:
         """A batch: tensors whose first dimension is the rows, "labels" among them."""

@@ -38,9 +38,17 @@ PARTS = ("train", "validation", "test")
 class Parts(Protocol):
     """Three lists of pairs, as sources.notes.split_notes makes them."""
 
-    train: Sequence[NotePair]
-    validation: Sequence[NotePair]
-    test: Sequence[NotePair]
+    @property
+    def train(self) -> Sequence[NotePair]:
+        """What is learned from."""
+
+    @property
+    def validation(self) -> Sequence[NotePair]:
+        """What the training is judged by."""
+
+    @property
+    def test(self) -> Sequence[NotePair]:
+        """What the model is judged by in the end."""
 
 
 def write_prepared(

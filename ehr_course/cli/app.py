@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from importlib import metadata
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -28,8 +28,12 @@ _AGAIN = "Nothing was written. Run the same command again."
 class Commands(TyperGroup):
     """The commands; an InputError ends with exit code 1, an interrupt with 130."""
 
-    def invoke(self, ctx: typer.Context) -> object:
-        """Run the command that was named."""
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was named.
+
+        Args:
+            ctx: a Context; where its class stands depends on typer's version.
+        """
         try:
             return super().invoke(ctx)
         except InputError as error:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 
 from ehr_course.cli.output import result_folder, say
 from ehr_course.cli.prepared_folder import LOAD_REPORT, RECORDS, open_prepared
-from ehr_course.cli.result_folders import fingerprint_of_model, open_run
+from ehr_course.cli.result_folders import fingerprint_of_model, open_patient_run
 from ehr_course.cli.run_record import (
     RUN,
     RunRecord,
@@ -21,6 +22,7 @@ from ehr_course.code_system import SYSTEM_NAMES, CodeSystem
 from ehr_course.errors import InputError
 from ehr_course.evaluation.overfitting import MOST as MOST_OF_MODEL
 from ehr_course.evaluation.privacy_attacks import MOST
+from ehr_course.models.prefix_tuning import PrefixTuned
 from ehr_course.models.prompt_bart import PromptBart
 from ehr_course.records import AnyRecord, system_of
 from ehr_course.report import Comparison, Report, write_report
@@ -109,7 +111,7 @@ def evaluate(
         }
         for line in dict.fromkeys(line for lines in sampled.values() for line in lines):
             say(line, quiet=quiet)
-        what = {
+        what: dict[str, Any] = {
             "synthetic": synthetic,
             "model": {name: model for name, (model, _) in of_models.items()},
             "tokenizer": {name: tokenizer for name, (_, tokenizer) in of_models.items()},
@@ -123,7 +125,7 @@ def evaluate(
         }
         if not several:
             what = {key: of.get(_ONE) for key, of in what.items()}
-        report = write_report(
+        report: Report | Comparison = write_report(
             unfinished,
             train=train,
             held_out=held_out,
@@ -133,7 +135,7 @@ def evaluate(
             seed=settings.seed,
             progress=not quiet,
         )
-        result = {name: sizes[name] for name in ("train", "held_out")}
+        result: dict[str, Any] = {name: sizes[name] for name in ("train", "held_out")}
         result |= {"synthetic": {n: sizes[n] for n in loaded} if several else sizes[_ONE]}
         for key, attribute in (("dropped", "dropped_by_name"), ("changed", "changed")):
             each = {name: getattr(cohort.report, attribute) for name, cohort in loaded.items()}
@@ -154,7 +156,10 @@ def _by_name(given: str | Mapping[str, str] | None) -> dict[str, str]:
 def _load(paths: Mapping[str, str], settings: EvaluateSettings) -> dict[str, Cohort]:
     """Read the cohorts; columns and a code map go to those that take them."""
     code_map = None if settings.code_map is None else read_code_map(settings.code_map)
-    given = {"columns": settings.columns, "code map": code_map}
+    given: dict[Literal["columns", "code map"], Mapping[str, str] | None] = {
+        "columns": settings.columns,
+        "code map": code_map,
+    }
     loaded = {}
     for name, path in paths.items():
         # Where nothing takes them, the first cohort says why.
@@ -196,9 +201,11 @@ def _check_systems(
             )
 
 
-def _open_model(path: str, train: str, real: str) -> tuple[PromptBart, CodeTokenizer]:
-    loaded, run = open_run(path, wanted=PromptBart)
-    if run.inputs.get("train") != train:
+def _open_model(
+    path: str, train: str, real: str
+) -> tuple[PromptBart | PrefixTuned, CodeTokenizer]:
+    run = open_patient_run(path)
+    if run.record.inputs.get("train") != train:
         raise InputError(
             path,
             "",
@@ -206,7 +213,7 @@ def _open_model(path: str, train: str, real: str) -> tuple[PromptBart, CodeToken
             "Name the folder that it was trained on, or leave --model out.",
         )
     # Held-out patients can have codes that the training part lacks.
-    return loaded.model, loaded.tokenizer.skipping_unseen()
+    return run.model, run.tokenizer.skipping_unseen()
 
 
 def _account(loaded: Mapping[str, Cohort], several: bool) -> str:

@@ -15,7 +15,7 @@ from ehr_course.cli.output import result_folder, say
 from ehr_course.cli.result_folders import (
     DEMOGRAPHICS,
     fingerprint_of_model,
-    open_run,
+    open_patient_run,
     read_demographics,
 )
 from ehr_course.cli.run_record import RUN, RunRecord, check_inputs, fingerprint_of_files
@@ -25,7 +25,6 @@ from ehr_course.errors import InputError
 from ehr_course.generation.eligible import EligibleOnly
 from ehr_course.generation.patients import generate_patients, wanted_like
 from ehr_course.generation.sampling import Sampling
-from ehr_course.models.prompt_bart import PromptBart
 from ehr_course.training.processes import Processes, unwound_when_terminated
 
 _LONGEST = timedelta(days=7)
@@ -87,12 +86,12 @@ def _generate(
         if isinstance(place, InputError):
             raise place
         unfinished = place
-        loaded, _ = open_run(run, wanted=PromptBart)
-        if loaded.tokenizer.system != "ICD9CM" and Format.MIMIC3 in settings.formats:
+        model, tokenizer, _ = open_patient_run(run)
+        if tokenizer.system != "ICD9CM" and Format.MIMIC3 in settings.formats:
             raise InputError(
                 run,
                 "",
-                f"this model writes {SYSTEM_NAMES[loaded.tokenizer.system]}, and the tables of "
+                f"this model writes {SYSTEM_NAMES[tokenizer.system]}, and the tables of "
                 "MIMIC-III hold ICD-9-CM alone",
                 "Leave --format mimic3 out; take meds or parquet.",
             )
@@ -104,8 +103,8 @@ def _generate(
         asked = settings.model_dump(mode="json", exclude={"run"})
         processes.agree(asked | inputs, what="generate")
         written = generate_patients(
-            loaded.model,
-            loaded.tokenizer,
+            model,
+            tokenizer,
             wanted_like(pool, settings.patients, seed=settings.seed),
             seed=settings.seed,
             sampling=sampling,
@@ -122,7 +121,7 @@ def _generate(
             "patients": len(records),
             "visits": sum(len(record.visits) for record in records),
             "codes": sum(len(record.codes) for record in records),
-            "device": loaded.model.device.type,
+            "device": model.device.type,
         }
         if eligible is not None:
             result["share_kept_out"] = round(eligible.share_kept_out, 6)

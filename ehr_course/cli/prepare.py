@@ -18,7 +18,7 @@ from ehr_course.cli.run_record import (
 )
 from ehr_course.cli.settings import PrepareSettings
 from ehr_course.errors import InputError
-from ehr_course.records import AnyRecord, NotePair, PatientRecord
+from ehr_course.records import AnyRecord, NotePair, PatientRecord, complete_records
 from ehr_course.sources.any_cohort import load_cohort, read_code_map
 from ehr_course.sources.cohort import LoadReport
 from ehr_course.sources.meds import write_meds
@@ -90,8 +90,8 @@ def prepare(
         )
     source = settings.data if settings.notes is None else settings.notes
     read = (None if source == EMBEDDED else source, settings.code_map)
-    inputs = [Path(path) for path in read if path is not None]
-    with result_folder(out, overwrite=overwrite, inputs=inputs) as unfinished:
+    files = [Path(path) for path in read if path is not None]
+    with result_folder(out, overwrite=overwrite, inputs=files) as unfinished:
         write = _write_records if settings.notes is None else _write_notes
         inputs, result, report = write(settings, unfinished, expected)
         if report is not None:
@@ -163,7 +163,7 @@ def _records(settings: PrepareSettings) -> tuple[list[PatientRecord], LoadReport
         map_to=system_named(settings.map_to),
     )
     _check_can_be_learned(settings.data, cohort.records)
-    return list(cohort.records), cohort.report
+    return complete_records(cohort.records), cohort.report
 
 
 def _check_can_be_learned(data: str, records: Sequence[AnyRecord]) -> None:
@@ -188,7 +188,8 @@ def _write_notes(
     # It imports PyTorch, which takes seconds, and records need none of it.
     from ehr_course.batches.prepared_notes import write_prepared
 
-    pairs, report = _notes(settings)
+    assert settings.notes is not None  # as notes are prepared
+    pairs, report = _notes(settings, settings.notes)
     inputs = {"notes": fingerprint_of_notes(pairs)}
     check_inputs(expected, inputs)
     split = split_notes(pairs, fractions=_fractions(settings), seed=settings.seed)
@@ -210,13 +211,13 @@ def _write_notes(
     return inputs, result, report
 
 
-def _notes(settings: PrepareSettings) -> tuple[list[NotePair], LoadReport | None]:
-    if settings.notes == EMBEDDED:
+def _notes(settings: PrepareSettings, source: str) -> tuple[list[NotePair], LoadReport | None]:
+    if source == EMBEDDED:
         patients = make_cohort(settings.patients, seed=settings.seed, hospital=settings.hospital)
         return make_notes(patients, seed=settings.seed), None
     try:
         corpus = read_notes(
-            settings.notes,
+            source,
             note=settings.note_column,
             summary=settings.summary_column,
             patient=settings.patient_column,

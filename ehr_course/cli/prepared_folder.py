@@ -14,8 +14,9 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ehr_course.cli.run_record import RUN, open_result
+from ehr_course.cli.settings import PrepareSettings
 from ehr_course.errors import InputError
-from ehr_course.records import PatientRecord
+from ehr_course.records import PatientRecord, complete_records
 from ehr_course.sources.meds import load_meds
 from ehr_course.sources.splits import Split
 from ehr_course.tokenizers.codes import CodeTokenizer
@@ -50,7 +51,7 @@ class Prepared:
             return []
         # ``prepare`` has looked at the codes.
         loaded = load_meds(self.folder / RECORDS, split=_MEDS_NAMES[part], zeros_lost_ok=True)
-        return list(loaded.records)
+        return complete_records(loaded.records)
 
     def tokenizer(self) -> CodeTokenizer:
         """The tokenizer of codes that was made from the training part."""
@@ -71,12 +72,14 @@ def open_prepared(folder: str | Path, *, wanted: str | None = None) -> Prepared:
     folder, run = open_result(
         folder, "prepare", nothing="no prepared data are in it", remedy=remedy
     )
-    kind = NOTES if run.settings.notes else RECORDS
+    settings = run.settings
+    assert isinstance(settings, PrepareSettings)  # as ``prepare`` wrote them
+    kind = NOTES if settings.notes else RECORDS
     if wanted not in (None, kind):
         raise InputError(folder, "", f"it holds {kind}, and this needs {wanted}", remedy)
     if not (folder / kind).is_dir():
         raise InputError(folder, kind, "the folder is missing", remedy)
-    is_embedded = run.settings.data is None and run.settings.notes in (None, "embedded")
+    is_embedded = settings.data is None and settings.notes in (None, "embedded")
     return Prepared(folder, kind, _sizes(folder, run.result.get("parts")), is_embedded)
 
 

@@ -10,10 +10,11 @@ import csv
 import os
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
+from torch import nn
 
 from ehr_course.cli.run_record import RunRecord, fingerprint_of_files, open_result
 from ehr_course.errors import InputError
@@ -22,26 +23,83 @@ from ehr_course.models.pointer_generator import PointerGenerator
 from ehr_course.models.prefix_tuning import PrefixTuned
 from ehr_course.models.prompt_bart import PromptBart
 from ehr_course.models.saved import LoadedModel, load_model
-from ehr_course.records import MAX_AGE, PatientRecord
+from ehr_course.records import MAX_AGE, PatientRecord, Sex
+from ehr_course.tokenizers.codes import CodeTokenizer
+from ehr_course.tokenizers.notes import NoteTokenizer
+from ehr_course.tokenizers.words import WordTokenizer
 
 MODEL, PREFIX, CHECKPOINTS = "model", "prefix", "checkpoints"
 """What is in the folder of a run; a prefix is there where one was trained, for the model."""
 
-_MADE_FOR = {PromptBart: ("patients", "generate"), PointerGenerator: ("summaries", "summarize")}
+
+class PatientRun(NamedTuple):
+    """A run whose model writes patients.
+
+    Attributes:
+        model: a PromptBart; one that was adapted is a PrefixTuned.
+        tokenizer: the one that it was trained with.
+        record: of the run.
+    """
+
+    model: PromptBart | PrefixTuned
+    tokenizer: CodeTokenizer
+    record: RunRecord
 
 
-def open_run(folder: str | Path, *, wanted: type) -> tuple[LoadedModel, RunRecord]:
-    """Load the model of a run, on the GPU if there is one.
+class SummaryRun(NamedTuple):
+    """A run whose model writes summaries.
+
+    Attributes:
+        model: the summariser.
+        tokenizer: the one that it was trained with.
+        record: of the run.
+    """
+
+    model: PointerGenerator
+    tokenizer: WordTokenizer | NoteTokenizer
+    record: RunRecord
+
+
+def open_patient_run(folder: str | Path) -> PatientRun:
+    """Load a model that writes patients, on the GPU if there is one.
 
     Args:
         folder: what ``train`` wrote.
-        wanted: PromptBart or PointerGenerator. A PromptBart that was adapted comes as a
-            PrefixTuned.
 
     Raises:
-        InputError: if there is no such run, its training is not finished, or its model is of the
-            other kind.
+        InputError: if there is no such run, its training is not finished, or its model writes
+            summaries.
     """
+    folder, loaded, record = _open(folder)
+    if isinstance(loaded.model, PointerGenerator):
+        raise _other_kind(folder, "summaries", "summarize")
+    base, tokenizer = loaded.of_patients()
+    _move(base)
+    if (folder / PREFIX).is_dir():
+        return PatientRun(PrefixTuned.load(folder / PREFIX, base).eval(), tokenizer, record)
+    return PatientRun(base, tokenizer, record)
+
+
+def open_summary_run(folder: str | Path) -> SummaryRun:
+    """Load a model that writes summaries, on the GPU if there is one.
+
+    Args:
+        folder: what ``train`` wrote.
+
+    Raises:
+        InputError: if there is no such run, its training is not finished, or its model writes
+            patients.
+    """
+    folder, loaded, record = _open(folder)
+    if isinstance(loaded.model, PromptBart):
+        raise _other_kind(folder, "patients", "generate")
+    model, tokenizer = loaded.of_notes()
+    _move(model)
+    return SummaryRun(model, tokenizer, record)
+
+
+def _open(folder: str | Path) -> tuple[Path, LoadedModel, RunRecord]:
+    """The folder of a run that is finished, its model, and its record."""
     remedy = "Make it with: ehr-course train PREPARED --out RUN"
     folder, run = open_result(folder, "train", nothing="no training is in it", remedy=remedy)
     if not (folder / MODEL).is_dir():
@@ -51,20 +109,21 @@ def open_run(folder: str | Path, *, wanted: type) -> tuple[LoadedModel, RunRecor
             "there is no model: the training is not finished",
             "Run the same 'ehr-course train' again: it goes on from the last checkpoint.",
         )
-    loaded = load_model(folder / MODEL)
-    if not isinstance(loaded.model, wanted):
-        what, command = _MADE_FOR[type(loaded.model)]
-        raise InputError(
-            folder, MODEL, f"this model writes {what}", f"Use it with: ehr-course {command}"
-        )
+    return folder, load_model(folder / MODEL), run
+
+
+def _other_kind(folder: Path, what: str, command: str) -> InputError:
+    return InputError(
+        folder, MODEL, f"this model writes {what}", f"Use it with: ehr-course {command}"
+    )
+
+
+def _move(model: nn.Module) -> None:
+    """Move a model to the GPU, if there is one."""
     if torch.cuda.is_available():
         # Of several processes on a machine each has a GPU of its own, as far as they go.
         local = int(os.environ.get("LOCAL_RANK", "0"))
-        loaded.model.to(f"cuda:{local % torch.cuda.device_count()}")
-    if (folder / PREFIX).is_dir():
-        tuned = PrefixTuned.load(folder / PREFIX, loaded.model).eval()
-        loaded = replace(loaded, model=tuned)
-    return loaded, run
+        model.to(f"cuda:{local % torch.cuda.device_count()}")
 
 
 def fingerprint_of_model(folder: Path) -> str:
@@ -80,6 +139,7 @@ DEMOGRAPHICS = "demographics.csv"
 """The name of the file in a run's folder."""
 
 _COLUMNS = ["age", "sex", "count"]
+_SEXES: dict[str, Sex] = {"F": "F", "M": "M"}
 
 
 def write_demographics(records: Iterable[PatientRecord], path: Path) -> None:
@@ -116,14 +176,15 @@ def read_demographics(path: Path) -> list[Wanted]:
             )
         for row in rows:
             place, age, count = f"line {rows.line_num}", _number(row["age"]), _number(row["count"])
-            if age is None or age > MAX_AGE or row["sex"] not in ("F", "M") or count is None:
+            sex: Sex | None = _SEXES.get(row["sex"])
+            if age is None or age > MAX_AGE or sex is None or count is None:
                 raise InputError(
                     path,
                     place,
                     "this is no age, sex and count",
                     f"Write completed years from 0 to {MAX_AGE}, F or M, and a whole number.",
                 )
-            wanted += [Wanted(age, row["sex"])] * count
+            wanted += [Wanted(age, sex)] * count
     if not wanted:
         raise InputError(path, "", "nobody is counted in it", "Write at least one line.")
     return wanted
@@ -131,5 +192,6 @@ def read_demographics(path: Path) -> list[Wanted]:
 
 def _number(text: str | None) -> int | None:
     """A whole number of at most eight digits: more than anybody trains on."""
-    is_number = text is not None and text.isascii() and text.isdigit() and len(text) <= 8
-    return int(text) if is_number else None
+    if text is None or not (text.isascii() and text.isdigit() and len(text) <= 8):
+        return None
+    return int(text)

@@ -18,9 +18,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ehr_course.cli.settings import OF_COMMAND, Settings, settings_error
+from ehr_course.cli.settings import OF_COMMAND, Command, Settings, settings_error
 from ehr_course.errors import InputError
-from ehr_course.records import NotePair, PatientRecord
+from ehr_course.records import AnyRecord, NotePair
 
 RUN = "run.json"
 """The name of the file in a folder that a command wrote."""
@@ -42,7 +42,7 @@ class _Document(BaseModel):
 
     format: Literal["ehr_course run"]
     version: Literal[1]
-    command: Literal["prepare", "train", "generate", "evaluate", "summarize"]
+    command: Command
     settings: dict[str, Any]
     inputs: dict[str, str]
     result: dict[str, Any]
@@ -61,7 +61,7 @@ class RunRecord:
         versions: of Python and of the packages that the result depends on.
     """
 
-    command: str
+    command: Command
     settings: Settings
     inputs: dict[str, str]
     result: dict[str, Any] = field(default_factory=dict)
@@ -89,7 +89,7 @@ class RunRecord:
 
 
 def open_result(
-    folder: str | Path, command: str, *, nothing: str, remedy: str
+    folder: str | Path, command: Command, *, nothing: str, remedy: str
 ) -> tuple[Path, RunRecord]:
     """Find the result of a command, and read its record.
 
@@ -177,7 +177,9 @@ def check_inputs(expected: Mapping[str, str] | None, found: Mapping[str, str]) -
     Raises:
         InputError: it names the first input that is another.
     """
-    for name in found if expected is not None else ():
+    if expected is None:
+        return
+    for name in found:
         if expected.get(name) != found[name]:
             raise InputError(
                 RUN,
@@ -201,7 +203,7 @@ def versions() -> dict[str, str]:
 # ------------------------------------------------------------------ fingerprints
 
 
-def fingerprint_of_records(*cohorts: Iterable[PatientRecord]) -> str:
+def fingerprint_of_records(*cohorts: Iterable[AnyRecord]) -> str:
     """A short text that differs when any code, age, sex or number of these cohorts does.
 
     Times and the numbers of admissions are left out: nothing is learned from them.

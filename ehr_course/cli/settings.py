@@ -195,7 +195,10 @@ class SummarizeSettings(Settings):
     batch_size: Count = 8
 
 
-OF_COMMAND: dict[str, type[Settings]] = {
+Command = Literal["prepare", "train", "generate", "evaluate", "summarize"]
+"""The name of a command that writes a result."""
+
+OF_COMMAND: dict[Command, type[Settings]] = {
     "prepare": PrepareSettings,
     "train": TrainSettings,
     "generate": GenerateSettings,

@@ -80,7 +80,9 @@ def why_it_stopped(settings: TrainSettings, prepared: Prepared, history: Trainin
     done = history.rows[-1]["step"]
     if not settings.evaluate_every:
         return f"Stopped after {done:,} steps, as many as were asked for."
-    best, _ = history.best()
+    found = history.best()
+    assert found is not None  # where evaluations were asked for, there is one at the end
+    best, _ = found
     if done < settings.steps:
         return (
             f"Stopped after {done:,} steps: the loss on {_people(prepared)} had not fallen for "

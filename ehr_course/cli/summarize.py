@@ -11,15 +11,13 @@ import polars as pl
 from tqdm import tqdm
 
 from ehr_course.cli.output import result_file, say, warn
-from ehr_course.cli.result_folders import fingerprint_of_model, open_run
+from ehr_course.cli.result_folders import SummaryRun, fingerprint_of_model, open_summary_run
 from ehr_course.cli.run_record import RUN, RunRecord, check_inputs, fingerprint_of_files
 from ehr_course.cli.settings import SummarizeSettings
 from ehr_course.errors import InputError
 from ehr_course.evaluation.summaries import rouge
 from ehr_course.generation.search_settings import BeamSettings
 from ehr_course.generation.summaries import summarize as write_summaries
-from ehr_course.models.pointer_generator import PointerGenerator
-from ehr_course.models.saved import LoadedModel
 from ehr_course.sources.note_files import NoteFile, found, is_header, open_note_file
 from ehr_course.sources.notes import LAYOUTS
 
@@ -59,7 +57,7 @@ def summarize(
     )
     run, notes = Path(settings.run), Path(settings.notes)
     with result_file(out, overwrite=overwrite, inputs=[run, notes]) as unfinished:
-        loaded, _ = open_run(run, wanted=PointerGenerator)
+        loaded = open_summary_run(run)
         table = read_note_table(notes, note=settings.note_column, summary=settings.summary_column)
         inputs = {
             "model": fingerprint_of_model(run),
@@ -86,7 +84,11 @@ def summarize(
                 summaries += [summary.text for summary in written]
                 bar.update(len(some))
         pl.DataFrame(table.ids | {"summary": summaries}).write_csv(unfinished)
-        result = {"notes": len(summaries), "blank": table.blank, "cut_notes": cut}
+        result: dict[str, float] = {
+            "notes": len(summaries),
+            "blank": table.blank,
+            "cut_notes": cut,
+        }
         result |= _scores(summaries, table.references)
         RunRecord("summarize", settings, inputs, result).write(out.with_name(f"{out.stem}.{RUN}"))
     if table.blank:
@@ -104,7 +106,7 @@ def summarize(
             say(f"{name} {result[name]:.3f}", quiet=quiet)
 
 
-def _count_cut(loaded: LoadedModel, notes: list[str]) -> int:
+def _count_cut(loaded: SummaryRun, notes: list[str]) -> int:
     """How many notes are longer than the model reads."""
     most = loaded.model.config.max_source
     count = 0

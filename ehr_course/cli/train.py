@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from torch import distributed
 
@@ -31,7 +32,9 @@ from ehr_course.cli.training_task import TrainingTask, task_of
 from ehr_course.errors import InputError
 from ehr_course.evaluation.overfitting import overfitting
 from ehr_course.models.prefix_tuning import PrefixTuned
+from ehr_course.models.prompt_bart import PromptBart
 from ehr_course.models.saved import save_model
+from ehr_course.tokenizers.codes import CodeTokenizer
 from ehr_course.training.config import TrainingConfig
 from ehr_course.training.processes import Processes
 from ehr_course.training.trainer import Trainer
@@ -125,10 +128,16 @@ def _run(
     kept = history.rows[-1].get("validation_loss")
     if settings.evaluate_every:
         trainer.load_best()
-        _, kept = history.best()
+        best = history.best()
+        assert best is not None  # its weights are loaded
+        kept = best[1]
     why = why_it_stopped(settings, prepared, history)
     if processes.is_first:
-        result = {"steps": trainer.step, "loss": history.loss(), "processes": processes.world}
+        result: dict[str, Any] = {
+            "steps": trainer.step,
+            "loss": history.loss(),
+            "processes": processes.world,
+        }
         if kept is not None:
             result["validation_loss"] = kept
         result["stopped"] = why
@@ -137,11 +146,12 @@ def _run(
         # Where patients are known: whom generate is to write.
         if task.patients is not None:
             write_demographics(task.patients, out / DEMOGRAPHICS)
-        base = task.model
-        if isinstance(task.model, PrefixTuned):
-            base = task.model.base
-            task.model.save(out / PREFIX)
-        save_model(base, task.tokenizer, out / MODEL, metrics=result)
+        model = task.model
+        if isinstance(model, PrefixTuned):
+            model.save(out / PREFIX)
+            assert isinstance(model.base, PromptBart)  # as `task_of` adapts no other
+            model = model.base
+        save_model(model, task.tokenizer, out / MODEL, metrics=result)
         replace(record, result=result).write(out / RUN)
     processes.wait()
     losses = f"last losses {history.loss():.3f}"
@@ -163,6 +173,7 @@ def _learned_by_heart(task: TrainingTask, prepared: Prepared) -> str:
             "No patients were kept apart for validation, so nothing tells yet whether the model "
             "learned its patients by heart: 'evaluate --model' does."
         )
+    assert isinstance(task.tokenizer, CodeTokenizer) and task.patients is not None
     if not any(code in task.tokenizer for record in apart for code in record.codes):
         return "None of the codes of the validation patients is known to the model."
     found = overfitting(task.model, task.tokenizer, apart, task.patients)

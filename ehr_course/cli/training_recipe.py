@@ -6,17 +6,28 @@ what it gives beside other generators, and what was tried.
 
 from __future__ import annotations
 
+from typing import Literal, TypedDict, TypeVar
+
 from ehr_course.cli.prepared_folder import RECORDS, Prepared
 from ehr_course.cli.settings import TrainSettings
 from ehr_course.training.config import TrainingConfig
 
-RECORDS_RECIPE = {"lr": 4e-3, "weight_decay": 0.3, "batches": "equal-tokens"}
+
+class Recipe(TypedDict):
+    """What is asked for where nothing else is; see TrainSettings."""
+
+    lr: float
+    weight_decay: float
+    batches: Literal["mixed", "by-length", "equal-tokens"]
+
+
+RECORDS_RECIPE: Recipe = {"lr": 4e-3, "weight_decay": 0.3, "batches": "equal-tokens"}
 """For a new model of patient records."""
 
-NOTES_RECIPE = {"lr": 4e-3, "weight_decay": 0.01, "batches": "mixed"}
+NOTES_RECIPE: Recipe = {"lr": 4e-3, "weight_decay": 0.01, "batches": "mixed"}
 """For a summariser."""
 
-PREFIX_RECIPE = {"lr": 3e-2, "weight_decay": 0.01, "batches": "mixed"}
+PREFIX_RECIPE: Recipe = {"lr": 3e-2, "weight_decay": 0.01, "batches": "mixed"}
 """For a prefix, which needs a higher rate."""
 
 
@@ -36,18 +47,29 @@ def with_recipe(settings: TrainSettings, prepared: Prepared) -> TrainSettings:
 
 def training_config(settings: TrainSettings) -> TrainingConfig:
     """The trainer's settings, of settings in which nothing is left to fill in."""
+    steps = _filled_in(settings.steps)
     return TrainingConfig(
-        steps=settings.steps,
+        steps=steps,
         batch_size=settings.batch_size,
         gradient_accumulation_steps=settings.gradient_accumulation_steps,
-        lr=settings.lr,
-        warmup_steps=settings.steps // 10,
-        weight_decay=settings.weight_decay,
+        lr=_filled_in(settings.lr),
+        warmup_steps=steps // 10,
+        weight_decay=_filled_in(settings.weight_decay),
         precision=settings.precision,
-        evaluate_every=settings.evaluate_every,
-        patience=settings.patience,
+        evaluate_every=_filled_in(settings.evaluate_every),
+        patience=_filled_in(settings.patience),
         checkpoint_every=settings.checkpoint_every,
         seed=settings.seed,
         group_by_length=settings.batches != "mixed",
         equal_tokens=settings.batches == "equal-tokens",
     )
+
+
+Number = TypeVar("Number", int, float)
+
+
+def _filled_in(value: Number | None) -> Number:
+    """A setting that ``with_recipe`` or ``with_stopping`` has filled in."""
+    if value is None:
+        raise ValueError("fill the settings in first: with_recipe and with_stopping do")
+    return value

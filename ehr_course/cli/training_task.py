@@ -13,7 +13,7 @@ from ehr_course.batches.prepared_notes import read_prepared, read_report
 from ehr_course.cli.cut_notes import cut_in_words
 from ehr_course.cli.options import PROFILES
 from ehr_course.cli.prepared_folder import NOTES, Prepared
-from ehr_course.cli.result_folders import fingerprint_of_model, open_run
+from ehr_course.cli.result_folders import fingerprint_of_model, open_patient_run
 from ehr_course.cli.run_record import fingerprint_of_notes, fingerprint_of_records
 from ehr_course.cli.settings import TrainSettings
 from ehr_course.code_system import SYSTEM_NAMES, CodeSystem
@@ -95,24 +95,25 @@ def _misfit(prepared: Prepared, problem: str, option: str) -> InputError:
 def _records(settings: TrainSettings, prepared: Prepared) -> TrainingTask:
     split = prepared.split()
     fingerprints = {"train": fingerprint_of_records(split.train)}
+    model: PromptBart | PrefixTuned
     if settings.adapt is None:
         tokenizer = prepared.tokenizer()
         torch.manual_seed(settings.seed)
         options = {} if settings.plain else HISTORY
         model = PromptBart(PromptBartConfig.for_tokenizer(tokenizer, settings.profile, **options))
     else:
-        loaded, _ = open_run(settings.adapt, wanted=PromptBart)
-        if isinstance(loaded.model, PrefixTuned):
+        adapted = open_patient_run(settings.adapt)
+        if isinstance(adapted.model, PrefixTuned):
             raise InputError(
                 settings.adapt,
                 "",
                 "this model has a prefix already",
                 "Name the run of its base; a second prefix takes the place of the first.",
             )
-        tokenizer = loaded.tokenizer
+        tokenizer = adapted.tokenizer
         _check_systems(prepared, settings.adapt, tokenizer.system)
         config = PrefixConfig(n_tokens=settings.prefix)
-        model = PrefixTuned(loaded.model, config, seed=settings.seed)
+        model = PrefixTuned(adapted.model, config, seed=settings.seed)
         fingerprints["base"] = fingerprint_of_model(Path(settings.adapt))
     # Records of another part, or of another hospital, can have codes that the model lacks.
     lenient = tokenizer.skipping_unseen()

@@ -22,6 +22,7 @@ from ehr_course.evaluation.nearest_neighbours import Metric, nearest_distances
 from ehr_course.records import PatientRecord
 
 if TYPE_CHECKING:
+    from ehr_course.models.prefix_tuning import PrefixTuned
     from ehr_course.models.prompt_bart import PromptBart
     from ehr_course.tokenizers.codes import CodeTokenizer
 
@@ -43,14 +44,14 @@ def distance_scores(
 
 
 def likelihood_scores(
-    model: PromptBart, tokenizer: CodeTokenizer, records: Sequence[PatientRecord]
+    model: PromptBart | PrefixTuned, tokenizer: CodeTokenizer, records: Sequence[PatientRecord]
 ) -> np.ndarray:
     """The model's log-likelihood of each record, per token: larger for a likelier member.
 
     Per token, because a long record is less likely as a whole, member or not.
 
     Args:
-        model: a trained PromptBart.
+        model: a trained PromptBart, or one with a prefix.
         tokenizer: the one that it was trained with; it must know every code.
         records: those whom the attacker asks about.
 

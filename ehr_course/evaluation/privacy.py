@@ -44,6 +44,7 @@ from ehr_course.evaluation.measure import LeftOut, Measure, measure_named
 from ehr_course.records import AnyRecord
 
 if TYPE_CHECKING:
+    from ehr_course.models.prefix_tuning import PrefixTuned
     from ehr_course.models.prompt_bart import PromptBart
     from ehr_course.tokenizers.codes import CodeTokenizer
 
@@ -72,7 +73,7 @@ def privacy(
     held_out: Sequence[AnyRecord],
     synthetic: Sequence[AnyRecord],
     *,
-    model: PromptBart | None = None,
+    model: PromptBart | PrefixTuned | None = None,
     tokenizer: CodeTokenizer | None = None,
     seed: int = 0,
     progress: bool = False,

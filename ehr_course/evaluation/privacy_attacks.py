@@ -40,6 +40,7 @@ from ehr_course.evaluation.nearest_neighbours import adversarial_accuracies
 from ehr_course.records import AnyRecord
 
 if TYPE_CHECKING:
+    from ehr_course.models.prefix_tuning import PrefixTuned
     from ehr_course.models.prompt_bart import PromptBart
     from ehr_course.tokenizers.codes import CodeTokenizer
 
@@ -157,7 +158,9 @@ def by_distance(case: Case) -> list[Measure]:
     return [_measure("membership by distance", membership_auroc(*scores), span, 0.5)]
 
 
-def by_likelihood(case: Case, model: PromptBart, tokenizer: CodeTokenizer) -> list[Measure]:
+def by_likelihood(
+    case: Case, model: PromptBart | PrefixTuned, tokenizer: CodeTokenizer
+) -> list[Measure]:
     """Membership inference from the model."""
     name, rng = "membership by likelihood", case.rng(2)
     cohorts = []

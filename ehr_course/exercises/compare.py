@@ -109,9 +109,14 @@ def _few_digits(value: Any, other: Any) -> str:
     """Write a value; of a float no more digits than tell it from the other one."""
     if isinstance(value, float) and isinstance(other, Number):
         for digits in (4, 8):
-            if f"{value:.{digits}g}" != f"{float(other):.{digits}g}":
+            if f"{value:.{digits}g}" != f"{_real(other):.{digits}g}":
                 return f"{value:.{digits}g}"
     return shorten(value)
+
+
+def _real(number: Number) -> float:
+    """A number that is not complex; `Number` says nothing of what it can become."""
+    return float(number)  # type: ignore[arg-type]
 
 
 def _numbers(expected: Any, actual: Any, tolerance: float, place: str) -> Difference | None:
@@ -123,8 +128,9 @@ def _numbers(expected: Any, actual: Any, tolerance: float, place: str) -> Differ
     if isinstance(expected, Integral):
         same = actual == expected
     else:
-        same = math.isclose(actual, expected, rel_tol=tolerance, abs_tol=tolerance)
-        same = same or (math.isnan(expected) and math.isnan(actual))
+        number = _real(actual)
+        same = math.isclose(number, expected, rel_tol=tolerance, abs_tol=tolerance)
+        same = same or (math.isnan(expected) and math.isnan(number))
     return None if same else _unlike(expected, actual, place, "value")
 
 

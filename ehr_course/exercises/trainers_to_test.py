@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ehr_course.errors import InputError
 from ehr_course.exercises.tiny_training import TinyTraining
@@ -185,6 +185,12 @@ class TinyTrainer:
 _ENDS: dict[tuple[int, str | None, int, int, bytes], dict[str, Any]] = {}
 
 
+def _weight_of(training: TinyTraining, place: int) -> Tensor:
+    layer = training.model[place]
+    assert isinstance(layer, nn.Linear)
+    return layer.weight
+
+
 @torch.no_grad()
 def _spoil(training: TinyTraining, fault: str | None) -> None:
     if fault == "optimizer":
@@ -192,14 +198,14 @@ def _spoil(training: TinyTraining, fault: str | None) -> None:
     elif fault == "place":
         training.epoch, training.batch = 2, 0
     elif fault == "weights":
-        training.model[0].weight.neg_()
+        _weight_of(training, 0).neg_()
 
 
 @torch.no_grad()
 def _spoil_at_the_end(training: TinyTraining, fault: str | None) -> None:
     parameters = list(training.model.parameters())
     if fault == "head":
-        training.model[2].weight.zero_()
+        _weight_of(training, 2).zero_()
     elif fault == "last bit":
         values = parameters[training.seed % 4].view(-1)
         smallest = values.abs().argmin()

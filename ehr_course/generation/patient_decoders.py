@@ -17,6 +17,7 @@ from transformers.modeling_outputs import BaseModelOutput
 from ehr_course.batches.collate import SEXES
 from ehr_course.batches.corruption import EMPTY_RECORD
 from ehr_course.errors import InputError
+from ehr_course.models.prefix_tuning import PrefixTuned
 from ehr_course.models.prompt_bart import PromptBart
 from ehr_course.models.prompt_bart_step import PromptBartStep, fits
 from ehr_course.records import Sex
@@ -47,7 +48,7 @@ class Decoder(Protocol):
         """Keep these rows, int64 (kept,), in this order."""
 
 
-def decoder_for(model: PromptBart, decoder_loop: str) -> Decoder:
+def decoder_for(model: PromptBart | PrefixTuned, decoder_loop: str) -> Decoder:
     """The decoder of a name: see generate_patients.
 
     Raises:
@@ -61,7 +62,7 @@ def decoder_for(model: PromptBart, decoder_loop: str) -> Decoder:
             f"{decoder_loop!r} is none",
             f"Use one of {', '.join(map(repr, LOOPS))}.",
         )
-    if decoder_loop == "plain" or not fits(model):
+    if decoder_loop == "plain" or isinstance(model, PrefixTuned) or not fits(model):
         if decoder_loop != "fast":
             return PlainDecoder(model)
         raise InputError(
@@ -77,7 +78,7 @@ def decoder_for(model: PromptBart, decoder_loop: str) -> Decoder:
 class PlainDecoder:
     """The model's own forward, with the cache of transformers."""
 
-    def __init__(self, model: PromptBart) -> None:
+    def __init__(self, model: PromptBart | PrefixTuned) -> None:
         self.model = model
 
     def begin(self, told: Sequence[Told]) -> Tensor:

@@ -22,6 +22,7 @@ from ehr_course.generation.eligible import EligibleOnly
 from ehr_course.generation.patient_decoders import Told, decoder_for
 from ehr_course.generation.patient_writing import PatientWriting, tokens_of
 from ehr_course.generation.sampling import Sampling
+from ehr_course.models.prefix_tuning import PrefixTuned
 from ehr_course.models.prompt_bart import PromptBart
 from ehr_course.records import PatientRecord, Sex, Visit
 from ehr_course.tokenizers.codes import CodeTokenizer
@@ -79,7 +80,7 @@ def wanted_like(
 
 
 def generate_patients(
-    model: PromptBart,
+    model: PromptBart | PrefixTuned,
     tokenizer: CodeTokenizer,
     wanted: Sequence[Wanted],
     *,
@@ -102,7 +103,8 @@ def generate_patients(
     of them. So the patients are the same, however many processes there are.
 
     Args:
-        model: a trained PromptBart; it is used in evaluation mode and left as it was.
+        model: a trained PromptBart, or one with a prefix; it is used in evaluation mode and left
+            as it was.
         tokenizer: the one that it was trained with.
         wanted: age and sex of each patient, and what is known of the visits.
         seed: 0 to 2**32 - 1.
@@ -231,7 +233,7 @@ def _length_first(told: Told) -> tuple[int, Told]:
 
 
 def _check(
-    model: PromptBart,
+    model: PromptBart | PrefixTuned,
     tokenizer: CodeTokenizer,
     wanted: Sequence[Wanted],
     batch_size: int,

@@ -163,7 +163,10 @@ class TokenSex(DemographicHead):
         return _at_each_token(answers, scored, truth)
 
 
-AGE_HEADS: dict[str, type[DemographicHead]] = {"brackets": TokenAge, "years": SequenceAge}
+AGE_HEADS: dict[str, type[TokenAge] | type[SequenceAge]] = {
+    "brackets": TokenAge,
+    "years": SequenceAge,
+}
 
 
 def _at_each_token(logits: Tensor, scored: Tensor, classes: Tensor) -> tuple[Tensor, Tensor]:

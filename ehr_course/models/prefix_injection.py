@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from transformers import BartForConditionalGeneration
 from transformers.cache_utils import Cache, DynamicCache, EncoderDecoderCache
+from transformers.models.bart.modeling_bart import BartDecoder
 
 from ehr_course.errors import InputError
 from ehr_course.models.prefix import Prefix
@@ -81,7 +82,7 @@ class _FillDecoder:
         self.prefixes = prefixes
 
     def __call__(
-        self, decoder: nn.Module, args: tuple, kwargs: dict[str, Any]
+        self, decoder: BartDecoder, args: tuple, kwargs: dict[str, Any]
     ) -> tuple[tuple, dict[str, Any]]:
         tokens = _tokens(args, kwargs)
         cache = kwargs.get("past_key_values")
@@ -170,7 +171,7 @@ def _check_cache(cache: Cache) -> None:
         )
 
 
-def _check_positions(positions: int, decoder: nn.Module, prefixes: Mapping[str, Prefix]) -> None:
+def _check_positions(positions: int, decoder: BartDecoder, prefixes: Mapping[str, Prefix]) -> None:
     limit = decoder.config.max_position_embeddings
     if positions > limit:
         prefix = prefixes["decoder"].n_tokens if "decoder" in prefixes else 0

@@ -25,6 +25,7 @@ from ehr_course.models.prefix import prefix_parameters as prefix_parameters
 from ehr_course.models.prefix_files import fingerprint, read_prefix, write_prefix
 from ehr_course.models.prefix_injection import prefixes_in
 from ehr_course.models.prefix_peft import write_peft
+from ehr_course.models.prompt_bart import PromptBart
 
 
 class PrefixTuned(nn.Module):
@@ -125,6 +126,13 @@ class PrefixTuned(nn.Module):
 
     def encode(self, *args: Any, **kwargs: Any) -> Any:
         """Run the encoder alone, as PromptBart's ``encode`` does."""
+        if not isinstance(self.base, PromptBart):
+            raise InputError(
+                "PrefixTuned",
+                "encode",
+                f"a {type(self.base).__name__} cannot encode alone",
+                "Call the model itself, or give it a PromptBart as its base.",
+            )
         with self._prefixes():
             return self.base.encode(*args, **kwargs)
 
@@ -134,14 +142,23 @@ class PrefixTuned(nn.Module):
         if hasattr(self.base, "max_tokens") and not asks and len(args) < 2:
             kwargs["max_length"] = self.max_tokens
         with self._prefixes():
-            return self.base.generate(*args, **kwargs)
+            # transformers writes its own type of self for it, which no model has.
+            return self.base.generate(*args, **kwargs)  # type: ignore[misc]
 
     @contextmanager
     def _prefixes(self) -> Iterator[None]:
         _check_no_checkpointing(self.base)
         shift = self.prefix_config.shift_positions
-        with prefixes_in(self.base, dict(self.prefixes.items()), shift_positions=shift):
+        with prefixes_in(self.base, self._by_side(), shift_positions=shift):
             yield
+
+    def _by_side(self) -> dict[str, Prefix]:
+        """The prefixes; a ModuleDict says no more of them than that they are modules."""
+        found = {}
+        for side, prefix in self.prefixes.items():
+            assert isinstance(prefix, Prefix)
+            found[side] = prefix
+        return found
 
     # ------------------------------------------------------------------ after training
 
@@ -152,7 +169,7 @@ class PrefixTuned(nn.Module):
             This model, with direct prefixes. Training can go on, but another one: an optimizer
             that was made before has none of these parameters.
         """
-        for side, prefix in self.prefixes.items():
+        for side, prefix in self._by_side().items():
             self.prefixes[side] = prefix.folded()
         self.prefix_config = replace(self.prefix_config, d_hidden=None)
         return self
@@ -207,7 +224,7 @@ class PrefixTuned(nn.Module):
                 f"peft has a prefix for the decoder only; these are for: {sides}",
                 "Train with PrefixConfig(decoder=True) alone, or use save.",
             )
-        write_peft(folder, self.prefixes["decoder"].folded())
+        write_peft(folder, self._by_side()["decoder"].folded())
 
 
 def _stack(config: BartConfig, side: str) -> dict[str, int]:

@@ -93,11 +93,12 @@ class PromptBart(BartForConditionalGeneration):
     """
 
     config_class = PromptBartConfig
+    config: PromptBartConfig
 
     def __init__(self, config: PromptBartConfig) -> None:
         super().__init__(config)
-        self.encoder_prompt = _prompt(config) if config.prompt_encoder else None
-        self.decoder_prompt = _prompt(config) if config.prompt_decoder else None
+        self.encoder_prompt: nn.Module | None = _prompt(config) if config.prompt_encoder else None
+        self.decoder_prompt: nn.Module | None = _prompt(config) if config.prompt_decoder else None
         self.heads = _heads(config)
         self.copy_head = CopyHead(config.d_model) if config.copy_head else None
         visits = config.max_visit_embeddings
@@ -158,7 +159,7 @@ class PromptBart(BartForConditionalGeneration):
         with self._attention_that_can_be_seen(kwargs):
             if encoder_outputs is None:
                 encoder_outputs, attention_mask = self.encode(
-                    input_ids, attention_mask, x_num, x_cat, **kwargs
+                    _given(input_ids, "input_ids"), attention_mask, x_num, x_cat, **kwargs
                 )
             elif attention_mask is not None:
                 shape = encoder_outputs[0].shape[:2]
@@ -168,6 +169,7 @@ class PromptBart(BartForConditionalGeneration):
                         attention_mask, "attention_mask", shape, n_positions(prompts)
                     )
 
+            decoder_input_ids = _given(decoder_input_ids, "decoder_input_ids")
             cached = past_key_values.get_seq_length() if past_key_values is not None else 0
             # generate always passes a cache, an empty one at first: prompts enter with the first
             # token, and are in the cache from then on.
@@ -176,12 +178,12 @@ class PromptBart(BartForConditionalGeneration):
             n_prompts = n_positions(prompts)
             self._check_positions(decoder_input_ids, n_prompts, cached)
             rows, length = decoder_input_ids.shape
-            shape = torch.Size((rows, cached + n_prompts + length))
-            if decoder_attention_mask is not None and decoder_attention_mask.shape != shape:
+            whole = (rows, cached + n_prompts + length)
+            if decoder_attention_mask is not None and decoder_attention_mask.shape != whole:
                 if cached > 0:  # the mask may lack the prompts that the cache holds
                     prompts = self._prompts(self.decoder_prompt, x_num, x_cat)
                 decoder_attention_mask = extended_mask(
-                    decoder_attention_mask, "decoder_attention_mask", shape, n_positions(prompts)
+                    decoder_attention_mask, "decoder_attention_mask", whole, n_positions(prompts)
                 )
             outputs = self.model(
                 attention_mask=attention_mask,
@@ -281,7 +283,8 @@ class PromptBart(BartForConditionalGeneration):
                     f"it is missing, and the {name} head learns from it",
                     "Give both x_num and x_cat, or set the head's weight to 0.",
                 )
-            head: DemographicHead = self.heads[name]
+            head = self.heads[name]
+            assert isinstance(head, DemographicHead)  # as `_heads` made it
             weight = getattr(self.config, f"{name}_weight")
             yield LossTerm(name, *head.loss(answer, scored, truth[:, 0]), weight, head.per)
 
@@ -312,7 +315,7 @@ class PromptBart(BartForConditionalGeneration):
             attention_mask=attention_mask, **tokens, **kwargs
         ), attention_mask
 
-    def generate(
+    def generate(  # type: ignore[override]  # what transformers hands on as keywords has names
         self,
         inputs: Tensor | None = None,
         generation_config: Any = None,
@@ -342,9 +345,10 @@ class PromptBart(BartForConditionalGeneration):
                 }
                 with torch.no_grad():
                     encoder_outputs, attention_mask = self.encode(
-                        inputs, attention_mask, x_num, x_cat, **seen
+                        _given(inputs, "input_ids"), attention_mask, x_num, x_cat, **seen
                     )
-            return super().generate(
+            # transformers writes its own type of self for it, which no model has.
+            return super().generate(  # type: ignore[misc]
                 generation_config=generation_config,
                 attention_mask=attention_mask,
                 encoder_outputs=encoder_outputs,
@@ -443,12 +447,21 @@ def _prompt(config: PromptBartConfig) -> ConditionalPrompt | None:
 
 def _heads(config: PromptBartConfig) -> nn.ModuleDict:
     made: dict[str, nn.Module] = {}
-    options = {"d_hidden": config.d_head, "dropout": config.dropout}
     if config.age_weight:
-        made["age"] = AGE_HEADS[config.age_head](config.d_model, **options)
+        kind = AGE_HEADS[config.age_head]
+        made["age"] = kind(config.d_model, d_hidden=config.d_head, dropout=config.dropout)
     if config.sex_weight:
-        made["sex"] = TokenSex(config.d_model, **options)
+        made["sex"] = TokenSex(config.d_model, d_hidden=config.d_head, dropout=config.dropout)
     return nn.ModuleDict(made)
+
+
+def _given(ids: Tensor | None, name: str) -> Tensor:
+    """Ids that nothing can be predicted without."""
+    if ids is None:
+        raise InputError(
+            "PromptBart", name, "they are missing", "Give the ids of each record's tokens."
+        )
+    return ids
 
 
 def _log_softmax(logits: Tensor) -> Tensor:

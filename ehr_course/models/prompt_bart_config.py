@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from huggingface_hub.dataclasses import strict
 from transformers import BartConfig
@@ -71,6 +71,14 @@ class PromptBartConfig(BartConfig):
 
     model_type = "prompt_bart"
 
+    if TYPE_CHECKING:  # BartConfig says that each of these may be None, and no BART can be made so
+        encoder_layers: int = 12
+        encoder_attention_heads: int = 16
+        decoder_layers: int = 12
+        decoder_attention_heads: int = 16
+        d_model: int = 1024
+        dropout: float | int = 0.1
+
     num_scales: list[float] | None = None
     cat_cardinalities: list[int] | None = None
     d_prompt: int = D_PROMPT
@@ -88,7 +96,7 @@ class PromptBartConfig(BartConfig):
     max_visit_embeddings: int = 0
     label_smoothing: float = 0.0
     vocabulary: str | None = None
-    pad_token_id: int | None = CodeTokenizer.pad_id
+    pad_token_id: int = CodeTokenizer.pad_id
     bos_token_id: int | None = CodeTokenizer.bos_id
     eos_token_id: int | list[int] | None = CodeTokenizer.eos_id
     decoder_start_token_id: int | None = CodeTokenizer.eos_id
@@ -167,5 +175,5 @@ class PromptBartConfig(BartConfig):
     @property
     def n_prompts(self) -> int:
         """How many prompts stand before a sequence on each side that reads them."""
-        features = len(self.num_scales) + len(self.cat_cardinalities)
+        features = len(self.num_scales or ()) + len(self.cat_cardinalities or ())
         return min(features, 1) if self.prompt_combination == "sum" else features

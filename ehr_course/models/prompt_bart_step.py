@@ -12,7 +12,7 @@ from typing import NamedTuple, Self
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, scaled_dot_product_attention
-from transformers.cache_utils import EncoderDecoderCache
+from transformers.cache_utils import Cache, DynamicLayer, EncoderDecoderCache
 from transformers.models.bart.modeling_bart import (
     BartAttention,
     BartDecoder,
@@ -151,7 +151,7 @@ class PromptBartStep:
             rows: int64 (batch,): which of the sequences each row goes on from.
         """
         self.visit = (tokens == CodeTokenizer.visit_start_id).sum(1)[rows]
-        own, source = past.self_attention_cache.layers, past.cross_attention_cache.layers
+        own, source = _layers(past.self_attention_cache), _layers(past.cross_attention_cache)
         self.position = own[0].get_seq_length()
         for number in range(len(self.layers)):
             for cache, read in (
@@ -160,6 +160,7 @@ class PromptBartStep:
                 (self.source_keys, source[number].keys),
                 (self.source_values, source[number].values),
             ):
+                assert read is not None  # as something was read
                 cache[number].fill(read.transpose(1, 2).flatten(2), rows)
         if self.copy_head is not None:
             self.copy_head.start(own[len(self.layers)], tokens, rows)
@@ -207,6 +208,15 @@ class PromptBartStep:
             self.copy_head.keep(rows, moved)
         if self.padding is not None:
             self.padding = self.padding[:, rows]
+
+
+def _layers(cache: Cache) -> list[DynamicLayer]:
+    """The layers of a cache that the model's own forward has filled."""
+    layers = []
+    for layer in cache.layers:
+        assert isinstance(layer, DynamicLayer)
+        layers.append(layer)
+    return layers
 
 
 def attend(

@@ -70,6 +70,38 @@ class LoadedModel:
     tokenizer: Tokenizer
     metrics: dict[str, Any] = field(default_factory=dict)
 
+    def of_patients(self) -> tuple[PromptBart, CodeTokenizer]:
+        """The model and the tokenizer of one that writes patients.
+
+        Raises:
+            InputError: if it writes summaries.
+        """
+        if isinstance(self.model, PromptBart) and isinstance(self.tokenizer, CodeTokenizer):
+            return self.model, self.tokenizer
+        raise InputError(
+            "model",
+            type(self.model).__name__,
+            "it writes summaries, and one that writes patients is needed",
+            "Load a PromptBart.",
+        )
+
+    def of_notes(self) -> tuple[PointerGenerator, WordTokenizer | NoteTokenizer]:
+        """The model and the tokenizer of one that writes summaries.
+
+        Raises:
+            InputError: if it writes patients.
+        """
+        if isinstance(self.model, PointerGenerator) and not isinstance(
+            self.tokenizer, CodeTokenizer
+        ):
+            return self.model, self.tokenizer
+        raise InputError(
+            "model",
+            type(self.model).__name__,
+            "it writes patients, and one that writes summaries is needed",
+            "Load a PointerGenerator.",
+        )
+
 
 def save_model(
     model: Model,
@@ -212,7 +244,11 @@ def _check_weights(path: Path, config: Config) -> None:
             "Copy it again, or save the model again with save_model.",
         ) from None
     with torch.device("meta"), _quiet():
-        model = _KINDS[config.model_type].model(config)
+        model: Model = (
+            PromptBart(config)
+            if isinstance(config, PromptBartConfig)
+            else PointerGenerator(config)
+        )
     tied = set(model.all_tied_weights_keys)
     wanted = {n: tuple(t.shape) for n, t in model.state_dict().items() if n not in tied}
     for name in sorted(wanted.keys() | (found.keys() - tied)):

@@ -14,7 +14,7 @@ from typing import Any
 import matplotlib
 import matplotlib.axes
 from matplotlib.artist import Artist
-from matplotlib.axis import Tick, XAxis, YAxis
+from matplotlib.axis import Axis, Tick, XAxis, YAxis
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import NullLocator
@@ -38,18 +38,19 @@ class Axes(matplotlib.axes.Axes):
             if not patch.get_angle() and (width or height):
                 self.update_datalim([(left, bottom), (left + width, bottom + height)])
                 return
-        super()._update_patch_limits(patch)
+        # matplotlib's types leave its private methods out, here and below.
+        super()._update_patch_limits(patch)  # type: ignore[misc]
 
     def _update_line_limits(self, line: Line2D) -> None:
         if self._limits_follow_data():
-            super()._update_line_limits(line)
+            super()._update_line_limits(line)  # type: ignore[misc]
 
     def _limits_follow_data(self) -> bool:
         return self.get_autoscalex_on() or self.get_autoscaley_on()
 
 
 class _Walk(Sequence[Tick]):
-    """One tick at each of its places in turn."""
+    """One tick at each of its places in turn; it cannot stand at several places, so no slices."""
 
     def __init__(self, tick: Tick, places: list[tuple[float, str]]) -> None:
         self._tick = tick
@@ -58,7 +59,7 @@ class _Walk(Sequence[Tick]):
     def __len__(self) -> int:
         return len(self._places)
 
-    def __getitem__(self, number: int) -> Tick:
+    def __getitem__(self, number: int) -> Tick:  # type: ignore[override]
         place, label = self._places[number]
         self._tick.update_position(place)
         self._tick.label1.set_text(label)
@@ -69,7 +70,7 @@ class _Walk(Sequence[Tick]):
         return (self[number] for number in range(len(self)))
 
 
-class _Walked:
+class _Walked(Axis):
     """What an axis does otherwise. Whoever asks for its ticks gets them all, each its own."""
 
     _setting = False
@@ -85,10 +86,10 @@ class _Walked:
             self._known = None
 
     def _get_ticklabel_bboxes(self, ticks: Sequence[Tick], renderer: Any) -> Any:
-        stands_beside = self.label.get_text() or self.major.formatter.get_offset()
+        stands_beside = self.label.get_text() or self.get_major_formatter().get_offset()
         if self._known is not None and not stands_beside:
             return [], []
-        boxes = super()._get_ticklabel_bboxes
+        boxes = super()._get_ticklabel_bboxes  # type: ignore[misc]
         return self._once("boxes", lambda: boxes(ticks, renderer))
 
     def _update_ticks(self) -> Sequence[Tick]:
@@ -107,10 +108,11 @@ class _Walked:
     def _ticks_inside(self) -> Sequence[Tick]:
         """The ticks that lie inside of the limits."""
         if len(self.majorTicks) != 1 or not self._has_no_minor():
-            return super()._update_ticks()
+            return super()._update_ticks()  # type: ignore[misc]
         self._walks = True
         places = self.get_majorticklocs()
-        labels = self.major.formatter.format_ticks(places)
+        # It takes an array as well as the list that its type asks for, as matplotlib itself does.
+        labels = self.get_major_formatter().format_ticks(places)  # type: ignore[arg-type]
         low, high = sorted(self.get_transform().transform(self.get_view_interval()))
         near = 1e-10 * (high - low)
         at = self.get_transform().transform(places)
@@ -128,8 +130,9 @@ class _Walked:
 
     def _get_tick(self, major: bool) -> Tick:
         with matplotlib.rc_context():
-            dict.update(matplotlib.rcParams, self._style)
-            return super()._get_tick(major)
+            # `dict`'s own method: that of rcParams would check each value again.
+            dict.update(matplotlib.rcParams, self._style)  # type: ignore[misc]
+            return super()._get_tick(major)  # type: ignore[misc]
 
     def set_ticks(self, *args: Any, **kwargs: Any) -> Any:
         self._setting = True
@@ -144,7 +147,7 @@ class _Walked:
         before = len(self.majorTicks)
         ticks = super().get_major_ticks(numticks)
         if self._walks and before < len(ticks):
-            super()._update_ticks()
+            super()._update_ticks()  # type: ignore[misc]
         return ticks
 
     # A tick is made where one is looked at. To clip the lines of a grid, which no picture of the

@@ -188,7 +188,7 @@ def _percent(share: float) -> str:
 
 # ---------------------------------------------------------------------- the picture
 
-REAL, SYNTHETIC = "#31688e", "#b3400e"
+REAL, SYNTHETIC = "#b3400e", "#31688e"
 _HEIGHT = 6.1
 _BAR = 0.38
 

@@ -44,15 +44,18 @@ class Panel:
         return f"{100 * value:.1f}%" if self.percent else f"{value:.2g}"
 
 
-def draw_generators(panels: Sequence[Panel], *, title: str, a_dot: str = "each seed") -> Picture:
+def draw_generators(
+    panels: Sequence[Panel], *, title: str, a_dot: str = "each seed", lead: bool = True
+) -> Picture:
     """Draw what several generators score, a dot for each number, and what real patients score.
 
-    The first generator is drawn in blue, as the one that is asked about.
+    The first generator is drawn in blue, as the one that is asked about, or all of them are.
 
     Args:
         panels: at least one, all of the same generators.
         title: states the finding.
         a_dot: what a dot stands for.
+        lead: whether the first generator alone is blue, and the others grey.
 
     Raises:
         InputError: if there are no panels, or their generators differ.
@@ -68,7 +71,7 @@ def draw_generators(panels: Sequence[Panel], *, title: str, a_dot: str = "each s
     with course_style():
         for number, panel in enumerate(panels):
             place = (_LEFT + number * width, 0.52 / high, width - _GAP, _ROW * len(names) / high)
-            _panel(picture.add_axes(place), panel, names, labelled=number == 0)
+            _panel(picture.add_axes(place), panel, names, labelled=number == 0, lead=lead)
         picture.text(0.01, 1 - 0.1 / high, title, fontsize=SMALL + 1.5, va="top", weight="bold")
         picture.text(
             0.01,
@@ -80,11 +83,11 @@ def draw_generators(panels: Sequence[Panel], *, title: str, a_dot: str = "each s
     return picture
 
 
-def _panel(axes: Axes, panel: Panel, names: Sequence[str], *, labelled: bool) -> None:
+def _panel(axes: Axes, panel: Panel, names: Sequence[str], *, labelled: bool, lead: bool) -> None:
     most = max(panel.real, *(max(values) for values in panel.values.values())) or 1.0
     for row, name in enumerate(names):
         axes.plot([0, most], [row, row], color=FAINT, linewidth=1, zorder=1)
-        colour = VALUE if row == 0 else OTHERS
+        colour = VALUE if row == 0 or not lead else OTHERS
         values = panel.values[name]
         axes.plot(values, [row] * len(values), "o", color=colour, markersize=5.5, zorder=3)
     axes.axvline(panel.real, color=FLOOR, linewidth=2, zorder=2)

@@ -10,6 +10,7 @@ from typing import Any
 
 from ehr_course.errors import InputError
 from ehr_course.evaluation.measure import Measure
+from ehr_course.models.prefix_tuning import PrefixTuned
 from ehr_course.models.prompt_bart import PromptBart
 from ehr_course.records import AnyRecord
 from ehr_course.report.judging import Report, judge
@@ -118,7 +119,7 @@ def judge_each(
     held_out: Sequence[AnyRecord] | None,
     synthetic: Mapping[str, Sequence[AnyRecord]],
     other_real: Sequence[AnyRecord] = (),
-    model: Mapping[str, PromptBart] | None = None,
+    model: Mapping[str, PromptBart | PrefixTuned] | None = None,
     tokenizer: Mapping[str, CodeTokenizer] | None = None,
     title: str = "Synthetic cohorts",
     reading: Mapping[str, Sequence[str]] | None = None,

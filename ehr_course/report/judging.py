@@ -17,12 +17,13 @@ from ehr_course.evaluation.chance_copies import WITH_A_COPY, patients_with_a_cop
 from ehr_course.evaluation.fidelity_memory import NEARER
 from ehr_course.evaluation.measure import FEWEST, LeftOut, Measure
 from ehr_course.evaluation.overfitting import drawn, overfitting
-from ehr_course.evaluation.perplexity import RELATIVE, perplexity
+from ehr_course.evaluation.perplexity import RELATIVE, Perplexity, perplexity
 from ehr_course.evaluation.privacy import Privacy, privacy
 from ehr_course.evaluation.utility import NAMES, Utility, utility
 from ehr_course.evaluation.validity import WorstCode, validity
+from ehr_course.models.prefix_tuning import PrefixTuned
 from ehr_course.models.prompt_bart import PromptBart
-from ehr_course.records import AnyRecord, system_of
+from ehr_course.records import AnyRecord, complete_records, system_of
 from ehr_course.report.judged_fidelity import fidelity_in_words, judged_fidelity
 from ehr_course.report.verdicts import disclosure_in_words, limits_of_use, verdict
 from ehr_course.tokenizers.codes import CodeTokenizer
@@ -150,7 +151,7 @@ def judge(
     held_out: Sequence[AnyRecord] | None,
     synthetic: Sequence[AnyRecord],
     other_real: Sequence[AnyRecord] = (),
-    model: PromptBart | None = None,
+    model: PromptBart | PrefixTuned | None = None,
     tokenizer: CodeTokenizer | None = None,
     title: str = "A synthetic cohort",
     reading: Sequence[str] = (),
@@ -192,6 +193,17 @@ def judge(
         "other_real": other_real,
     }
     system = _system_of_all(cohorts, tokenizer)
+
+    def predicted() -> Perplexity:
+        assert tokenizer is not None and held_out is not None  # `_check` has asked for both
+        return perplexity(
+            model,
+            tokenizer.skipping_unseen(),
+            drawn(complete_records(held_out), seed),
+            train=complete_records(train),
+            seed=seed,
+        )
+
     judgements: dict[str, tuple[str, Callable[[], Any]]] = {
         "fidelity": (
             "Is everything as frequent as in real patients?",
@@ -203,13 +215,7 @@ def judge(
         ),
         "perplexity": (
             "How well does the model predict real patients?",
-            lambda: perplexity(
-                model,
-                tokenizer.skipping_unseen(),
-                drawn(held_out, seed),
-                train=train,
-                seed=seed,
-            ),
+            predicted,
         ),
         "privacy": (
             "Does it give away the patients that its model learned from?",
@@ -268,7 +274,9 @@ def judge(
     relative = [m.value for m in of.get("perplexity", ()) if m.name == RELATIVE]
     headlines = [*disclosure_in_words(of["privacy"], memory=memory)]
     if relative and relative[0] > 1:
-        headlines.append(overfitting(model, tokenizer, held_out, train, seed=seed).in_words)
+        assert tokenizer is not None and held_out is not None  # as a perplexity was measured
+        apart, learned = complete_records(held_out), complete_records(train)
+        headlines.append(overfitting(model, tokenizer, apart, learned, seed=seed).in_words)
     return Report(
         title,
         sizes,
@@ -339,7 +347,7 @@ def _check(
     train: Sequence[AnyRecord],
     held_out: Sequence[AnyRecord] | None,
     synthetic: Sequence[AnyRecord],
-    model: PromptBart | None,
+    model: PromptBart | PrefixTuned | None,
     tokenizer: CodeTokenizer | None,
 ) -> None:
     for name, cohort in (("train", train), ("held_out", held_out), ("synthetic", synthetic)):

@@ -214,7 +214,7 @@ def test_what_may_not_be_read_is_named(ehr_course, run, tmp_path, monkeypatch):
     def forbidden(*arguments, **options):
         raise PermissionError(13, "Permission denied", "run.json")
 
-    monkeypatch.setattr(module, "open_run", forbidden)
+    monkeypatch.setattr(module, "open_patient_run", forbidden)
     said = refused(ehr_course, run, "--out", tmp_path / "s")
     assert said == (
         "run.json: Permission denied. Look at its permissions, or name another place.\n"

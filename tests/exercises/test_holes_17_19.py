@@ -23,6 +23,21 @@ WRONG = [
     ("17.6", {"summary[i] == reference[j]": "summary[i][-1] == reference[j][-1]"}, "got", ""),
     ("18.4", {"torch.tanh(table @ w1.T + b1)": "(table @ w1.T + b1)"}, "tanh is missing", "multi"),
     ("18.4", {"return folded, folded.numel()": "return folded, 0"}, "expected 4", "times"),
+    (
+        "19.3",
+        {"fmean(visits), fmean(people)": "fmean(visits), fmean(visits)"},
+        "Your third share is your second one",
+        "twice",
+    ),
+    (
+        "19.7",
+        {
+            "found = set(codes) - set(visit)": "found = set(codes) - set(written)",
+            'found = {"<v>"}': 'found = {"<v>"} if set(codes) - set(written) else set()',
+        },
+        "chronic diseases come back",
+        "",
+    ),
     ("19.5", {"return distances.min(axis=1)": "return distances.argmin(axis=1)"}, "[0]", "sum to"),
 ]
 

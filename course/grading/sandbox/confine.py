@@ -19,7 +19,7 @@ from pathlib import Path
 try:
     import resource
 except ImportError:  # Windows
-    resource = None
+    resource = None  # type: ignore[assignment]  # a module or nothing: `confine` asks which
 
 from course.grading.sandbox import hook
 

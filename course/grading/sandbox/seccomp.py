@@ -130,8 +130,9 @@ def _filter(machine: int, column: int, *, own: int) -> list[bytes]:
         refuse,
     ]
     for numbers in _REFUSED.values():
-        if numbers[column] is not None:
-            code += [_step(_EQUAL, numbers[column], 0, 1), refuse]
+        number = numbers[column]
+        if number is not None:
+            code += [_step(_EQUAL, number, 0, 1), refuse]
     # glibc falls back to clone, whose flags can be read.
     code += [_step(_EQUAL, _CLONE3[column], 0, 1), _step(_RETURN, _REFUSE | errno.ENOSYS)]
     code += [

@@ -189,7 +189,9 @@ ROWS_TO_VISITS = Exercise(
 
 
 def _category(code: str) -> str:
-    return re.match(r"[0-9]{3}|V[0-9]{2}|E[0-9]{3}", code)[0]
+    found = re.match(r"[0-9]{3}|V[0-9]{2}|E[0-9]{3}", code)
+    assert found is not None, f"{code!r} is no code of ICD-9-CM"
+    return found[0]
 
 
 CATEGORY = Exercise(
@@ -348,7 +350,11 @@ def _fresh_registrations(rng: random.Random) -> Arguments:
 def _registrations(text: str) -> tuple[list[Registration]]:
     """Read registrations from "12 A4 -, 5 - P7"; a dash stands for None."""
     rows = (row.split() for row in text.split(","))
-    return ([(int(row[0]), *(None if d == "-" else d for d in row[1:])) for row in rows],)
+    return ([(int(subject), _card(one), _card(other)) for subject, one, other in rows],)
+
+
+def _card(text: str) -> str | None:
+    return None if text == "-" else text
 
 
 FIND_PEOPLE = Exercise(

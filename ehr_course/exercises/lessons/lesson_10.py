@@ -188,7 +188,10 @@ def _made_batch(rng: random.Random, n_rows: int = 2) -> Batch:
 
 
 def _put(batch: Batch, name: str, tensor: Tensor) -> Batch:
-    return tuple(tensor if n == name else t for n, t in zip(NAMES, batch, strict=True))
+    ids, mask, decoder, labels, x_num, x_cat = (
+        tensor if n == name else t for n, t in zip(NAMES, batch, strict=True)
+    )
+    return ids, mask, decoder, labels, x_num, x_cat
 
 
 def _get(batch: Batch, name: str) -> Tensor:
@@ -275,7 +278,10 @@ def _batch(
     """A batch whose patients are a man, a woman and so on."""
     x_cat = [[row % 2] for row in range(len(age))]
     return (
-        *map(torch.tensor, (ids, mask, decoder, labels)),
+        torch.tensor(ids),
+        torch.tensor(mask),
+        torch.tensor(decoder),
+        torch.tensor(labels),
         torch.tensor(age)[:, None],
         torch.tensor(x_cat),
     )
@@ -303,8 +309,12 @@ _ONE_TYPE_WRONG = tuple(
     for dtype in dtypes
 )
 # A label of 0 that is not the last of its row.
-_INSIDE = (*_SHORT[:2], torch.tensor([[2, 1, 0], [2, 1, 8]]), torch.tensor([[1, 0, 2], [1, 8, 2]]))
-_INSIDE += _SHORT[4:]
+_INSIDE: Batch = (
+    *_SHORT[:2],
+    torch.tensor([[2, 1, 0], [2, 1, 8]]),
+    torch.tensor([[1, 0, 2], [1, 8, 2]]),
+    *_SHORT[4:],
+)
 # One patient, and a source that is longer than the target.
 _LONG_SOURCE = _batch([[1, 3, 6, 8, 4, 2]], [[1] * 6], [[2, 1, 9]], [[1, 9, 2]], [64.0])
 _ALL_WRONG: Batch = (

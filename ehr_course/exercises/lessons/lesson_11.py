@@ -148,7 +148,7 @@ SHIFT_RIGHT = Exercise(
 
 def _exchanged(batch: dict[str, Tensor]) -> dict[str, Tensor]:
     """Row by row: what the encoder reads comes from the row before."""
-    read = {"input_ids": [], "attention_mask": []}
+    read: dict[str, list[Tensor]] = {"input_ids": [], "attention_mask": []}
     for row in range(len(batch["labels"])):
         for name, rows in read.items():
             rows.append(batch[name][row - 1])

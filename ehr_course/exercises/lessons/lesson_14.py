@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
+from typing import Literal
 
 import torch
 from torch import Tensor, tensor
@@ -245,12 +246,19 @@ PENALTY = Exercise(
 
 def _total(terms: Sequence[LossTerm], counts: dict[str, int]) -> Tensor:
     """The reference, kind by kind."""
-    of_tokens = sum(term.weight * term.total for term in terms if term.per == "token")
-    of_rows = sum(term.weight * term.total for term in terms if term.per == "row")
+    zero = tensor(0.0)
+    of_tokens = sum((term.weight * term.total for term in terms if term.per == "token"), zero)
+    of_rows = sum((term.weight * term.total for term in terms if term.per == "row"), zero)
     return of_tokens / counts["token"] + of_rows / counts["row"]
 
 
-def _term(name: str, total: float, n: int, weight: float = 1.0, per: str = "token") -> LossTerm:
+def _term(
+    name: str,
+    total: float,
+    n: int,
+    weight: float = 1.0,
+    per: Literal["token", "row"] = "token",
+) -> LossTerm:
     return LossTerm(name, tensor(total, requires_grad=True), tensor(n), weight, per)
 
 
@@ -259,7 +267,8 @@ def _fresh_terms(rng: random.Random) -> Arguments:
     tokens = rows * rng.randint(5, 9)
     own = rng.randint(2, tokens - 3)
     names = rng.sample(("age", "sex", "co_occurrence"), 2)
-    kinds = zip(names, rng.sample(("token", "row"), 2), strict=True)
+    counted: tuple[Literal["token", "row"], ...] = ("token", "row")
+    kinds = zip(names, rng.sample(counted, 2), strict=True)
     terms = [_term("language_model", rng.randint(10, 90) / 2, own, rng.choice((1.0, 2.0)))]
     for name, per in kinds:
         count = own if per == "token" else 1

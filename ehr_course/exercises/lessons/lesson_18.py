@@ -183,9 +183,10 @@ def _counts(n_tokens: int, n_layers: int, d_model: int, d_hidden: int) -> Counts
                 nn.Linear(d_hidden, n_layers * 2 * d_model),
             ]
         )
-    return tuple(
+    of_prompt, of_prefix, of_projected = (
         sum(p.numel() for p in module.parameters()) for module in (prompt, prefix, projected)
     )
+    return of_prompt, of_prefix, of_projected
 
 
 COUNTS = Exercise(

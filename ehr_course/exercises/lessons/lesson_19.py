@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,7 +29,7 @@ def _warped(logits: Tensor, temperature: float, k: int, p: float) -> Tensor:
         TopPLogitsWarper,
     )
 
-    warpers = [TemperatureLogitsWarper(float(temperature))]
+    warpers: list[Any] = [TemperatureLogitsWarper(float(temperature))]
     warpers += [TopKLogitsWarper(k)] if k else []
     warpers.append(TopPLogitsWarper(float(p)))
     scores = logits.double()
@@ -305,7 +306,7 @@ _AT, _WORSE, _BETTER = "at the floor", "worse than the floor", "better than the 
 
 def _report(measures: Sequence[MeasureRow], uses: Uses) -> Said:
     """The reference: look for one reason against each use."""
-    verdicts = {name: _verdict(*row) for name, *row in measures}
+    verdicts = {row[0]: _verdict(*row[1:]) for row in measures}
     forbidden = []
     for use, names in uses.items():
         reasons = [name for name in names if verdicts.get(name) not in (_AT, _BETTER)]
@@ -413,13 +414,15 @@ def _may_come_next(
             if code not in visit
         )
 
-    visit, visits, missing = None, False, frozenset(needed)
+    visit: frozenset[str] | None = None
+    visits, missing = False, frozenset(needed)
     for token in written[1:]:
         if token == _OPEN:
             visit = frozenset()
         elif token == _CLOSE:
             visit, visits = None, True
         else:
+            assert visit is not None  # what was written so far is well formed
             visit, missing = visit | {token}, missing - {token}
     room = most - len(written) - 1  # after the next token
     found = set()
@@ -465,6 +468,7 @@ NEXT = Exercise(
         (_record("[ 4280 ]"), ["4280", "4019"], [], 12),
         (_record("[ 4280 ] ["), ["4280", "4019"], [], 12),
         (_record("[ 4280 ] [ 4019"), ["4280", "4019", "486"], [], 12),
+        (_record("[ 4280 4019 ]"), ["4280", "4019"], [], 12),
         # The limit: what may come leaves room for what has to follow.
         (_record("[ 4280"), ["4280", "4019"], [], 5),
         (_record("[ 4280"), ["4280", "4019"], [], 6),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -173,10 +173,11 @@ def _draw_shared(axes: Axes, spent: np.ndarray, now: np.ndarray) -> None:
     """Draw two bars of each word behind each other, and what they share on top."""
     places = np.arange(len(spent))
     draw_bars(axes, places, spent, thickness=0.8, facecolor=_SPENT)
-    edge = {"edgecolor": style.INK, "linewidth": 0.6}
-    draw_bars(axes, places, now, thickness=0.5, facecolor=_NOW, **edge)
+    edge = style.INK
+    draw_bars(axes, places, now, thickness=0.5, facecolor=_NOW, edgecolor=edge, linewidth=0.6)
     shared = np.minimum(spent, now)
-    look = {"facecolor": FILLS["trap"], "edgecolor": WARNING, "linewidth": 0.8, "hatch": "////"}
+    look: dict[str, Any] = {"facecolor": FILLS["trap"], "edgecolor": WARNING}
+    look |= {"linewidth": 0.8, "hatch": "////"}
     some = shared > 0.02
     if some.any():
         draw_bars(axes, places[some], shared[some], thickness=0.5, **look)

@@ -147,7 +147,7 @@ def draw_sampling(
         axes.set_xlim(0.3, shown + 0.9)
         for cut, words, colour, height, dashes in (
             (k, f"top-k ends here: {sums[name]:.0%}", style.INK, 0.94, (0, (4, 2))),
-            (n, f"top-p: {p:.0%} reached by {n}", WARNING, 0.7, (0, (1, 1))),
+            (n, f"top-p: {p:.0%} reached by {n}", style.INK, 0.7, (0, (1, 1))),
         ):
             if cut < shown:
                 axes.axvline(cut + 0.5, color=colour, linewidth=1.3, linestyle=dashes)
@@ -214,7 +214,7 @@ def draw_distance(
         )
         + f". With {len(rest)} others the sum is {total:.3f} bits and its root "
         f"{math.sqrt(total):.3f}.",
-        subtitle="Red tick: half way between the two bars, what both are compared with",
+        subtitle="Black tick: half way between the two bars, what both are compared with",
     )
     canvas.key(left, canvas.top + 0.12, {"encoder": names[0], "code": names[1]})
     top = canvas.top + 0.42
@@ -233,7 +233,7 @@ def draw_distance(
                 left, y + offset, max(share * unit, 0.01), 0.15, fill=fill, rounded=False
             )
             canvas.label((bar.right + 0.06, y + offset + 0.08), f"{share:.1%}")
-        canvas.arrow((at, y + 0.385), (at, y + 0.445), head=False, colour=WARNING, thick=2.5)
+        canvas.arrow((at, y + 0.385), (at, y + 0.445), head=False, colour=style.INK, thick=2.5)
         right = canvas.width - MARGIN
         canvas.label((right, y + 0.18), f"{terms[i]:.4f}", align="right", colour=style.INK)
     y = top + row * len(named) + 0.08
@@ -274,8 +274,8 @@ def draw_floors(
     axes = canvas.plot(0.85, canvas.top + 0.15, 5.0, 1.8)
     ends = {}
     for found, colour, marker, style_of in (
-        (floors, style.INK, "o", "solid"),
-        (cohort, WARNING, "D", (0, (4, 2))),
+        (floors, WARNING, "o", "solid"),
+        (cohort, FILLS["code"], "D", (0, (4, 2))),
     ):
         for n in sizes:
             axes.plot([n] * len(found[n]), found[n], marker, color=colour, markersize=4.5,
@@ -293,7 +293,7 @@ def draw_floors(
     every = [means[n] for n in sizes]
     axes.set_yticks(every, [f"{value:.3f}" for value in every])
     axes.set_xlabel("patients on either side")
-    spread = math.log(ends[WARNING] / ends[style.INK])
+    spread = math.log(ends[FILLS["code"]] / ends[WARNING])
     apart = abs(spread) > 0.12 * math.log(high / low)
     y0 = canvas.top + 0.15
     scale = 1.8 / math.log(high * 1.3 / (low / 1.3))
@@ -303,8 +303,9 @@ def draw_floors(
 
     shift = 0 if apart else 0.1
     sign = 1 if spread >= 0 else -1
-    canvas.label((6.0, at(ends[style.INK]) + sign * shift), "real: the floor", colour=style.INK)
-    canvas.label((6.0, at(ends[WARNING]) - sign * shift), "synthetic", colour=WARNING)
+    canvas.label((6.0, at(ends[WARNING]) + sign * shift), "real: the floor", colour=WARNING)
+    blue = FILLS["code"]
+    canvas.label((6.0, at(ends[blue]) - sign * shift), "synthetic", colour=blue)
     return canvas.finish()
 
 
@@ -382,7 +383,7 @@ def draw_report(rows: Sequence[tuple[Measure, str]], *, title: str) -> Picture:
             for m, said in shown
         )
         + ".",
-        subtitle="Blue: interval; white: value; upright bar: floor; each row has its own scale",
+        subtitle="Blue: interval; white: value; red: floor; each row has its own scale",
     )
     canvas.label((left - 0.32, canvas.top - 0.02), "better", align="center")
     canvas.label((right + 0.6, canvas.top - 0.02), "value", align="right")
@@ -394,7 +395,7 @@ def draw_report(rows: Sequence[tuple[Measure, str]], *, title: str) -> Picture:
         floor = f"{m.floor:.3f}" if math.isfinite(m.floor) else "–"
         canvas.label((right + 0.6, y), f"{m.value:.3f}", colour=style.INK, align="right")
         canvas.label((right + 1.15, y), floor, align="right")
-        canvas.label((right + 1.35, y), said, colour=style.INK if "worse" not in said else WARNING)
+        canvas.label((right + 1.35, y), said, colour=style.INK)
         _scale(canvas, left, right, y)
         finite = [n for n in (m.value, m.low, m.high, m.floor) if math.isfinite(n)]
         start, end = _ends(finite)

@@ -73,9 +73,9 @@ def draw_leak(codes: Sequence[int], scored: int, perplexities: Mapping[str, floa
         f"Reading what is scored turns a perplexity of {honest:.1f} into {leak:.1f}",
         f"A patient with {len(codes)} visits, of which visit {scored + 1} is scored. With a leak "
         f"the encoder reads all visits: perplexity {leak:.1f}. Without one the decoder alone "
-        f"reads the visits before: {honest:.1f}.",
-        subtitle=f"{style.count(len(codes), 'visit')} of a patient, visit {scored + 1} is scored; "
-        "the perplexities are those of all patients that were tried",
+        f"reads, the visits before and the codes so far: {honest:.1f}.",
+        subtitle=f"Hatched: scored, in visit {scored + 1}; teal and pink: read; grey: hidden. "
+        "The perplexities are those of all patients tried",
     )
     left, gap = 1.3, 0.16
     cell = min(0.3, (4.6 - gap * (len(codes) - 1)) / sum(codes))
@@ -85,8 +85,8 @@ def draw_leak(codes: Sequence[int], scored: int, perplexities: Mapping[str, floa
         y = canvas.top + 0.42 + 1.02 * number
         words = "a leak" if name == "leak" else "no leak"
         canvas.label((MARGIN, y + 0.17), words, colour=style.INK, weight="bold", size=style.TEXT)
-        reader = "encoder" if name == "leak" else "decoder"
-        canvas.label((MARGIN, y + 0.38), f"{reader} reads")
+        reads = "all" if name == "leak" else "nothing"
+        canvas.label((MARGIN, y + 0.38), f"encoder: {reads}")
         x = left
         for i, n in enumerate(codes):
             start = x
@@ -95,15 +95,17 @@ def draw_leak(codes: Sequence[int], scored: int, perplexities: Mapping[str, floa
             fill = "trap" if here and read else "encoder" if past else "quiet"
             if read and not past and not here:
                 fill = "trap"
-            for _ in range(n):
-                canvas.box(x, y, cell, 0.34, fill=fill, rounded=False, hatched=here)
+            for place in range(n):
+                one, hatched = fill, here
+                if here and not read:  # one code is scored, and those before it are read
+                    one, hatched = "encoder" if place < n // 2 else "quiet", place == n // 2
+                canvas.box(x, y, cell, 0.34, fill=one, rounded=False, hatched=hatched)
                 x += cell
-            what = "scored" if here else ("read" if read else "hidden")
+            what = "code by code" if here else ("read" if read else "hidden")
             if here and read:
                 what = "read and scored"
             at = (start + x) / 2
-            canvas.label((at, y + 0.48), what, align="center",
-                         colour=WARNING if fill == "trap" else style.INK)  # fmt: skip
+            canvas.label((at, y + 0.48), what, align="center", colour=style.INK)
             if not number:
                 canvas.label((at, y - 0.12), f"visit {i + 1}", align="center")
             x += gap
@@ -154,9 +156,9 @@ def draw_neighbours(cohorts: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> Pic
         axes = canvas.plot(x, y, wide, high, name)
         for start, end in lines[name]:
             axes.plot(*zip(start, end, strict=True), color=style.MUTED, linewidth=0.9, zorder=1)
-        axes.plot(*real.T, "o", color=FILLS["code"], markersize=4.5, zorder=2)
-        axes.plot(*synthetic.T, "D", color=WARNING, markerfacecolor=style.PAPER, markersize=4,
-                  markeredgewidth=1.1, zorder=3)  # fmt: skip
+        axes.plot(*real.T, "o", color=WARNING, markersize=4.5, zorder=2)
+        axes.plot(*synthetic.T, "D", color=FILLS["code"], markerfacecolor=style.PAPER,
+                  markersize=4, markeredgewidth=1.1, zorder=3)  # fmt: skip
         axes.set_xticks([])
         axes.set_yticks([])
         axes.margins(0.12)
@@ -167,10 +169,10 @@ def draw_neighbours(cohorts: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> Pic
     at = y + high + 0.43
     axes = canvas.plot(left, at - 0.07, 0.2, 0.14)
     axes.axis("off")
-    axes.plot([0.5], [0.5], "o", color=FILLS["code"], markersize=5.5)
+    axes.plot([0.5], [0.5], "o", color=WARNING, markersize=5.5)
     canvas.label((left + 0.25, at), "real")
     axes = canvas.plot(left + 0.75, at - 0.07, 0.2, 0.14)
     axes.axis("off")
-    axes.plot([0.5], [0.5], "D", color=WARNING, markerfacecolor=style.PAPER, markersize=5)
+    axes.plot([0.5], [0.5], "D", color=FILLS["code"], markerfacecolor=style.PAPER, markersize=5)
     canvas.label((left + 1.0, at), "synthetic")
     return canvas.finish()

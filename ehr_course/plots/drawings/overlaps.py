@@ -7,16 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.patches import FancyArrowPatch
 from matplotlib.path import Path
 from matplotlib.text import Text
-from matplotlib.transforms import Bbox
+from matplotlib.transforms import Bbox, BboxBase
 
 from ehr_course.plots import style
 from ehr_course.plots.style import Picture
+
+if TYPE_CHECKING:  # the canvas asks this module
+    from ehr_course.plots.drawings.canvas import Box
 
 _SLACK = 1.0
 """By how many pixels labels may touch, at 100 to the inch: their boxes exceed their ink."""
@@ -40,8 +44,9 @@ def label_problems(picture: Picture) -> list[str]:
     problems = []
     for label, place in zip(labels, places, strict=True):
         name = _named(label)
-        if label.get_fontsize() < style.SMALL:
-            problems.append(f"{name} has letters of {label.get_fontsize():g} points")
+        points = float(label.get_fontsize())
+        if points < style.SMALL:
+            problems.append(f"{name} has letters of {points:g} points")
         if not _holds(page, place):
             problems.append(f"{name} leaves the picture")
         box = getattr(label, "drawing_box", None)
@@ -93,20 +98,23 @@ def _unseen(axes: Axes) -> Iterator[Text]:
 
 def _place(label: Text) -> Bbox:
     # Without the paper that may lie behind a label: it is meant to cover a line.
-    patch, label._bbox_patch = label._bbox_patch, None
+    # Only the private name can be given back what was there.
+    patch = label.get_bbox_patch()
+    label._bbox_patch = None  # type: ignore[attr-defined]
     try:
         return label.get_window_extent()
     finally:
-        label._bbox_patch = patch
+        label._bbox_patch = patch  # type: ignore[attr-defined]
 
 
-def _on_page(label: Text, box: object) -> Bbox:
+def _on_page(label: Text, box: Box) -> Bbox:
+    assert label.axes is not None  # as a Canvas wrote the label into its axes
     corners = [(box.x, box.y), (box.right, box.bottom)]
     (x0, y0), (x1, y1) = label.axes.transData.transform(corners)
     return Bbox([[min(x0, x1), min(y0, y1)], [max(x0, x1), max(y0, y1)]])
 
 
-def _holds(outer: Bbox, inner: Bbox) -> bool:
+def _holds(outer: BboxBase, inner: BboxBase) -> bool:
     return (
         inner.x0 >= outer.x0 - _SLACK
         and inner.x1 <= outer.x1 + _SLACK

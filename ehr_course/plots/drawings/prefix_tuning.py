@@ -282,9 +282,9 @@ def draw_table_split(ways: Mapping[str, Any], columns: int) -> Picture:
             canvas.label((start, top - 0.14), side, colour=style.INK)
         for layer in range(layers):
             canvas.label((x, top + heads * 0.12), f"layer {layer}", colour=style.INK)
-            for side, start in enumerate(first):
+            for number, start in enumerate(first):
                 found = [
-                    [sorted({int(t) for t in whose[layer, side, head, token]})
+                    [sorted({int(t) for t in whose[layer, number, head, token]})
                      for token in range(n)] for head in range(heads)
                 ]  # fmt: skip
                 canvas.grid(

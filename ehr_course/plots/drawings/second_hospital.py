@@ -134,11 +134,11 @@ def draw_biases(
         shares: of two hospitals by name, each code's share of all codes, 0 to 1.
         most: how many codes are drawn at either end.
     """
-    biases = np.asarray(biases, dtype=float)
+    values = np.asarray(biases, dtype=float)
     (one, other), (before, after) = shares.keys(), map(np.asarray, shares.values())
     order = np.argsort(before - after, kind="stable")
     chosen = [*order[:most], *order[-most:]]
-    agree = sum(bool((biases[i] > 0) == (after[i] > before[i])) for i in chosen)
+    agree = sum(bool((values[i] > 0) == (after[i] > before[i])) for i in chosen)
     which = f"all {agree}" if agree == len(chosen) else f"{agree} of these {len(chosen)}"
     canvas = Canvas(
         1.35 + 0.27 * len(chosen),
@@ -146,14 +146,14 @@ def draw_biases(
         f"The {most} codes whose share of the record rose most and the {most} whose share fell "
         "most: "
         + "; ".join(
-            f"{_cut(names[i])} from {before[i]:.1%} to {after[i]:.1%}, bias {biases[i]:+.2f}"
+            f"{_cut(names[i])} from {before[i]:.1%} to {after[i]:.1%}, bias {values[i]:+.2f}"
             for i in chosen
         )
         + ".",
         subtitle=f"Shares of all codes at {one} and at {other}: the {most} that rose most, and "
         f"the {most} that fell most.",
     )
-    zero, inches = 4.3, 1.05 / max(float(np.abs(biases[chosen]).max()), 1e-9)
+    zero, inches = 4.3, 1.05 / max(float(np.abs(values[chosen]).max()), 1e-9)
     columns = (5.95, canvas.width - MARGIN)
     y = canvas.top + 0.15
     for x, name in zip(columns, (one, other), strict=True):
@@ -162,7 +162,7 @@ def draw_biases(
     y += 0.2
     canvas.arrow((zero, y - 0.05), (zero, y + 0.27 * len(chosen)), head=False)
     for i in chosen:
-        value = float(biases[i])
+        value = float(values[i])
         length = abs(value) * inches
         canvas.label((MARGIN, y + 0.1), _cut(names[i]), colour=style.INK)
         canvas.box(
