@@ -453,8 +453,8 @@ if SEED == 0:
 #
 # ## Three mistakes that the check sees
 #
-# `objections` prints what the check says to a copy of the form. First: one patient of the training part
-# is also among the test patients.
+# `objections` prints what the check says to a copy of the form. First: one
+# patient of the training part is also among the test patients.
 
 # %% tags=["hide-input"]
 # print what the check objects to
