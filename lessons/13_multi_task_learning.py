@@ -127,9 +127,9 @@ print(f", {len(unseen):,} held out")
 # Train a small model on both tasks. For half of the training its encoder
 # reads a damaged record, for the other half only age and sex
 # (`p_empty=0.5`). Then ask it about new patients without giving the encoder
-# a record: the codes come through the decoder alone. Of these patients, `ids`
-# are the tokens, `scored` marks those with a label, and `sexes` holds 0 for a
-# man and 1 for a woman.
+# a record: the codes come through the decoder alone. `ids` holds
+# these patients' tokens, `scored` marks the tokens that have a label, and
+# `sexes` is 0 for a man and 1 for a woman.
 
 # %%
 def small_model(**changes):
@@ -252,14 +252,14 @@ for man, woman in lies["head on states"].values():
 # %% [markdown]
 # The rows are alike and the columns are opposite: the head says what the
 # prompt says, even before a single code. Every state has read the prompts,
-# and the head reads them off the state. The answer leaks into the question.
+# and the head reads them off the state. The answer is in the question.
 #
 # ### Does the other head do the same?
 #
-# The second head names the age. Ask it once per record, when it has read
-# everything: at the last real token, the last one that has a label. (Behind
-# the `<EOS>` that ends a row there is nothing to predict, so that one does
-# not count.) Is that the last column, `hidden[:, -1]`?
+# The second head names the age. Is it as bad? Ask it once per record, when it
+# has read everything: at the last real token, the last one that has a label.
+# (After the `<EOS>` that ends a row nothing is left to predict, so the `<EOS>`
+# itself does not count.) Is that the last column, `hidden[:, -1]`?
 
 # %% tags=["hide-input"]
 # choose a woman with a short record, and a man with a longer one
@@ -454,9 +454,10 @@ check("13.4", find_and_close)
 # %% [markdown]
 # Do the first two close the leak as well? Train one model without a prompt in
 # its decoder, and one whose heads read the mean of the embeddings, as your
-# features do (`head_reads="codes"`). `detach()` needs no third training: in
-# the second model no head's gradient passes through the decoder. Freeze it,
-# and train a new sex head on the decoder's states.
+# features do (`head_reads="codes"`). With `detach()`, the decoder learns as if
+# there were no head, and the decoder of the second model has learned exactly
+# so. So freeze that model, and train a new sex head on its decoder's states:
+# that is a head behind `detach()`.
 
 # %% tags=["nbval-ignore-output"]
 no_prompt = trained(small_model(prompt_decoder=False))
@@ -702,17 +703,20 @@ assert in_years > 1 and in_units < 0.001 and at_mean < in_years
 # ### Does a head help the model to write?
 #
 # Does a larger weight give fewer impossible codes? One training cannot tell,
-# because another seed gives another number. So train small models that
-# differ only in the weights of the heads, each with three seeds. Such a
-# series is a [sweep](../course/book/glossary.md), and here is one that has
-# been run for you.
+# because another seed gives another number. So train small models with
+# several weights of the heads, each with three seeds; "0.3/0.2" is 0.3 for the
+# age and 0.2 for the sex, once with heads on codes. Such a series is a
+# [sweep](../course/book/glossary.md), and here is one that has been run for
+# you.
 #
 # The *loss when repairing* is taken while the encoder reads a damaged copy
-# of the record. With weight 3, both measures of the picture lie far above
-# the thin grey band of the models without heads. Move *weights* to the left:
-# at 0.001 they are down at it. Then choose *sex named as a lying prompt has
-# it*. With heads on the states, the leak is there from the smallest weight
-# on. Heads on codes agree with the lie now and then, but only by mistake.
+# of the record. The grey band is the mean of the models without heads, plus
+# and minus their [spread](../course/book/glossary.md), the standard deviation
+# over seeds. With weight 3, both measures of the picture lie far above it.
+# Move *weights* to the left: at 0.001 both are back in the band. Then choose
+# *sex named as a lying prompt has it*. With heads on the states, the leak is
+# there from the smallest weight on. Heads on codes name the sex of the lie
+# only when they misjudge the codes, because no prompt reaches them.
 
 # %% tags=["widget"]
 sweep = pl.read_csv(checkpoint_folder("auxiliary_weights") / "sweep.csv")
@@ -720,8 +724,6 @@ weight_explorer(sweep, below="loss_repair", weights="3")
 
 
 # %% [markdown]
-# The band is the mean of the models without heads, plus and minus their
-# [spread](../course/book/glossary.md), the standard deviation over seeds.
 # Here is a simple rule for when to believe a difference: when the means lie
 # farther apart than both spreads together.
 #
@@ -771,7 +773,7 @@ assert 0.07 < alarms < 0.09
 
 # %% [markdown]
 # Here is the whole sweep, with a star at each difference by the rule. Of its
-# 24 comparisons, about two would get a star by chance alone. One measure is
+# 24 comparisons, about two would get a star by chance alone. Two measures are
 # new: the [Jensen-Shannon divergence](../course/book/glossary.md) between how
 # often codes are generated and how often real patients have them, in nats.
 # It is 0 if both are alike, and 0.693 if no code is shared. The *loss from
@@ -842,7 +844,7 @@ for weights in ((0.1, 0.1), (0.3, 0.2)):
 #
 # Why do the heads not help? Probably because they ask for what the prompts
 # bring to every state anyway. And why do large weights even hurt? Look at the
-# last row: with 3, the loss when repairing, 2.57, is nearly the 2.64 from age
+# row of weight 3: the loss when repairing, 2.57, is nearly the 2.64 from age
 # and sex alone. The record in the encoder hardly helps any more, as if the
 # model learned to answer two easy questions instead of reading. (These are
 # small models, trained for 800 steps.)
@@ -916,14 +918,16 @@ if solved and not real:
 # The ceiling is about 92%, and about 91% with sexes dealt at random. So it
 # is almost all memory: most long records occur once, and such a head knows
 # their patients by heart. It does not say what codes are worth. But it
-# catches whoever claims more, such as the head on the states: that head has
-# read something else, and you could have known without a single lie.
+# catches whoever claims more, such as the paper's 98% or the head on the
+# states: they have read something else, and you could have known without a
+# single lie.
 #
-# So, does the model know who it is writing about? No head can tell you: it
-# repeats what the model was told. But you have seen what the models of the
+# So, does the model know who it is writing about? Neither head can tell you:
+# one repeats what the model was told, the other looks at recorded codes. But
+# you have seen what the models of the
 # sweep write. Without heads, 4.4% of their codes were impossible for the
-# patient asked for. How many would it be if the same codes were dealt to the
-# patients without looking?
+# patient asked for, that is, ruled out by age or sex. How many would it be if
+# the same codes were dealt to the patients without looking?
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # real codes of held-out patients, dealt to other held-out patients
@@ -940,7 +944,7 @@ assert real or by_chance > 3 * without["impossible_mean"]
 
 # %% [markdown]
 # Far more. So yes, mostly: what the model writes fits the patient that it was
-# asked for. No head could have told you.
+# asked for.
 
 # %% [markdown]
 # ## Recap

@@ -174,10 +174,11 @@ print(f"of one that is read {seen.mean():.2f},", end=" ")
 print(f"of a marker {markers.mean():.2f}")
 
 # %% [markdown]
-# Markers such as `<v>` and `<EOS>` cost little, and so does a code that the
-# encoder can read. A code that the corruption has taken away must be guessed,
-# and that is where most of the loss comes from. (Of those with two short visits,
-# this is the patient with the highest mean.)
+# Markers such as `<v>` and `<EOS>` cost little. A code that the encoder can
+# read costs more, since the model has to tell which of them comes next. But a
+# code that the corruption has taken away must be guessed, and that is where
+# most of the loss comes from. (Among the patients with two short visits, this
+# is the one with the highest mean loss.)
 #
 # With the logits $z$ of a place and the right token $y$, the height of a bar
 # is
@@ -333,8 +334,9 @@ print(f"no smoothed loss is below {entropy:.2f} nats")
 # %% [markdown]
 # So training losses with and without smoothing cannot be compared: they
 # belong to different targets. Judge all models by the same loss, without
-# smoothing, on new patients. The encoder now gets only age and sex, so the
-# loss is far above the 0.59 of the beginning.
+# smoothing, on new patients. For judging, the encoder gets only age and sex,
+# so these losses are far above the 0.59 of the beginning. (In training it also
+# reads corrupted records.)
 
 # %% tags=["hide-input"]
 # set-up: judge a model on new patients
@@ -509,9 +511,10 @@ assert 0.02 < at_random < errors["means"]
 # ## Is there a way back?
 #
 # Some codes never appear in the same record, such as an infection of small
-# children and a disease of old age. Call a pair of codes *strange* if by
-# chance at least five training records should have both, and none has. How
-# often does a model write a patient with a strange pair?
+# children and a disease of old age. Call a pair of codes *strange* if at least
+# five training records should have both, were the two independent, and none
+# has. (`never` is True for these pairs.) How often does a model write a
+# patient with a strange pair?
 
 # %% tags=["hide-input"]
 # find the strange pairs, and count the patients who have one
@@ -543,17 +546,17 @@ assert real or in_written > 2 * in_real
 
 # %% [markdown]
 # Strange pairs are far more frequent in what the model writes. So you want a
-# penalty in the loss that makes them rarer. What could it be made of? Here
-# are five candidates:
+# penalty in the loss that makes them rarer. Not every number can be part of
+# one. Here are five that you could compute for a batch:
 #
-# - how many strange pairs stand in what the encoder reads (the records have
-#   none, but the corruption puts wrong codes into them);
+# - how many strange pairs stand in the encoder's input (the records have none,
+#   but the corruption puts wrong codes into them);
 # - how often the model's most probable token is the right one;
 # - how often that token is a code of some strange pair;
 # - the probability that the model gives to such codes;
 # - the entropy of its probabilities.
 #
-# Guess: through which of them could a training step change a weight?
+# Guess: which of them have a gradient, so that they can change a weight?
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # compute the five numbers, and follow each back to the weights
@@ -575,13 +578,13 @@ draw_ways_back(made_of)
 
 
 # %% [markdown]
-# The ids that are read do not depend on the weights at all. What `argmax` or
-# a comparison returns does, but in jumps: change a weight a little, and it
-# stays as it is. Neither can say in which direction a weight should go. They
-# have no gradient.
+# The ids do not depend on the weights at all. The result of `argmax` or of a
+# comparison does, but only in jumps: change a weight a little, and it stays
+# the same. So neither can say in which direction a weight should go. They have
+# no gradient.
 #
-# Still, a penalty that counts pairs in `input_ids` takes one line, and the
-# printed loss goes up with the pairs. Train with it as a
+# Still, people do write a penalty that counts pairs in `input_ids`. It takes
+# one line, and the printed loss goes up with the pairs. Train with it as a
 # [loss term](../course/book/glossary.md): a sum, a count, and a factor with
 # which it enters the total. Then compare every weight of the model with a
 # training without it, after 12 steps each.
@@ -637,7 +640,8 @@ assert real or with_it > without + 0.3
 # constant.
 #
 # So penalise what the model predicts: the probability that it gives to codes
-# that would complete a strange pair with one already read. This is a
+# that would complete a strange pair with one that the decoder has already
+# written. This is a
 # [co-occurrence penalty](../course/book/glossary.md).
 #
 # ### 14.4 A penalty with a gradient
@@ -741,17 +745,18 @@ if wrong.any():
     assert ratio.max() < 0.0501
 
 # %% [markdown]
-# At a weight of 10, far fewer of the written patients have a strange pair,
-# though still more than real ones, and the loss does not rise. At 0.05 the
+# At a weight of 10, far fewer of the written patients have a strange pair, not
+# many more than of real ones, and the loss does not rise. At 0.05 the
 # change, a dozen patients among 300, is no larger than chance. (It was the same
 # with each of three seeds.)
 #
-# Why? Look at the gradients. For a token that does not come next and has the
-# probability $p$, that of the cross-entropy on its logit is $p$: so strongly is
-# it pushed down already. For a token that would complete a strange pair, the
-# penalty of weight $w$ adds $w\,p\,(1 - P)$, where $P$ is the probability of
-# all such tokens together. At 0.05 that is at most one twentieth more, at 10
-# up to ten times as much. Compare gradients, not weights.
+# Why? Look at the gradients. The gradient of the cross-entropy on the logit of
+# a wrong token is its probability $p$: so strongly is it pushed down already.
+# If the token would complete a strange pair, the penalty of weight $w$ adds
+# $w\,p\,(1 - P)$, where $P$ is the probability of all such tokens together.
+# Take token 2 of the example above, with $p = P = 1/3$. The cross-entropy
+# pushes it down with 0.33. The penalty adds 0.01 at a weight of 0.05, and 2.2
+# at 10. Compare gradients, not weights.
 #
 # ## What does each term weigh?
 #
@@ -873,8 +878,8 @@ assert real or penalty_term.of_gradient > 1.3 * penalty_term.of_total
 # move the penalty to 10: its share of the gradient is larger than its share of
 # the loss.
 #
-# At the beginning, four people reported four losses. Here is the program of
-# somebody like them, and it is closed.
+# At the beginning, four people reported four losses. Here is such a program.
+# You can run it, but you cannot read it.
 #
 # ### 14.6 What does this loss compute?
 #
@@ -919,8 +924,8 @@ check("14.6", what_it_computes)
 #   made of ids alone, or of `argmax`, moves no weight.
 # - **A term contributes** its weight times its mean to the loss. What it does
 #   to the weights is measured on the gradient.
-# - **A loss that you cannot read** gives itself away on inputs for which the
-#   possible ones give different numbers.
+# - **A loss that you cannot read** can be identified with inputs on which the
+#   candidates differ.
 #
 # ## Test yourself
 #
