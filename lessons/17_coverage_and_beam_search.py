@@ -262,13 +262,16 @@ check("17.1", coverage_before)
 #
 # $$e_{t,i} = v \cdot \tanh(W_h h_i + W_d s_t + W_u u_{t,i})$$
 #
-# ($u_{t,i}$ is one number, so $W_u$ is a vector; a bias is left out.) Second as
-# a price, the [coverage loss](../course/book/glossary.md): what attention and
-# coverage have in common at each place, added up.
+# (As in lesson 16, $h_i$ is the encoder's state at word $i$ and $s_t$ the
+# decoder's at step $t$. $u_{t,i}$ is one number, so $W_u$ is a vector; a bias
+# is left out.) Second as a price, the
+# [coverage loss](../course/book/glossary.md): what attention and coverage have
+# in common at each place, added up. It is added to the usual loss.
 #
 # $$\text{covloss}_t = \sum_i \min(a_{t,i}, u_{t,i})$$
 #
-# Here are the costliest step that repeats a drug, and the costliest with a new one.
+# Here are the costliest step that repeats a drug, and the costliest with a new
+# one.
 
 # %% tags=["nbval-ignore-output"]
 look = looks["a list of ten"]
@@ -280,8 +283,8 @@ draw_overlap(look, steps)
 
 # %% [markdown]
 # This new drug costs nearly as much, because attention that is spread over
-# several words overlaps, too. Other new drugs cost less. No step costs more than 1, the sum of its
-# attention.
+# several words overlaps, too. Other new drugs cost less. No step costs more
+# than 1, the sum of its attention.
 #
 # ### 17.2 The coverage loss
 #
@@ -518,16 +521,17 @@ early, whole = (
 )
 
 # %% tags=["nbval-ignore-output"]
-draw_length_penalty(early, whole, exact, repeated)
+draw_length_penalty(early, whole, exact, repeated, right["greedy"])
 
 
 # %% [markdown]
-# Scores are negative, and the largest wins. Left, a larger $\alpha$ lifts the
-# longer summary past the shorter one. Right, a thin line is a model. Too large
+# Scores are negative, and the largest wins. Left, the two summaries of the
+# tree: a larger $\alpha$ lifts the longer one past the shorter one. Right, a
+# thin line is a model. Too large
 # an $\alpha$ rewards length alone: at 3 every summary runs to the limit of 30
-# tokens, full of repetitions. Is it worth it? Greedy's six shares above have a mean
-# of 84%, so 90% is a small gain, and $\alpha$ was chosen on the very lists that judge
-# it. Choose yours on summaries that you check, and judge it on others.
+# tokens, full of repetitions. Is it worth it? Greedy search has 84% exact, so
+# 90% is a small gain, and $\alpha$ was chosen on the very lists that judge it.
+# Choose yours on summaries that you check, and judge it on others.
 #
 # ### 17.3 The length penalty
 #

@@ -207,8 +207,8 @@ def draw_seeds(found: Mapping[str, Sequence[Written]]) -> Picture:
     last = kinds[-1]
     canvas = Canvas(
         1.55 + 0.52 * len(kinds),
-        f"Drugs named: {means[kinds[0]][1]:.0%} without coverage, {means[kinds[-2]][1]:.0%} with, "
-        f"{means[last][1]:.0%} from longer lists",
+        f"Drugs repeated: {means[kinds[0]][0]:.0%} without coverage, {means[kinds[-2]][0]:.0%} "
+        f"with, {means[last][0]:.0%} from longer lists",
         f"For each of {len(kinds)} kinds of training a dot for each of {n_seeds} seeds, and a "
         f"line at the mean. {said}.",
         subtitle=f"A dot is one trained model; in each row the {n_seeds} seeds stand in the same "

@@ -35,6 +35,7 @@ def draw_length_penalty(
     longer: Candidate,
     exact: Mapping[float, Sequence[float]],
     repeated: Mapping[float, Sequence[float]],
+    by_greedy: Sequence[float],
 ) -> Picture:
     """Draw from which alpha the longer of two summaries wins, and what each alpha chooses.
 
@@ -43,11 +44,13 @@ def draw_length_penalty(
         longer: another one of the same note, less probable.
         exact: for some alphas, the share of lists that are exactly right, for each of some models.
         repeated: for the same alphas and models, the share of the drugs that are repetitions.
+        by_greedy: the share of lists that greedy search gets exactly right, for each model.
     """
     low, high = min(exact), max(exact)
     means = {alpha: float(np.mean(shares)) for alpha, shares in exact.items()}
     again = {alpha: float(np.mean(shares)) for alpha, shares in repeated.items()}
     best = max(means, key=lambda alpha: means[alpha])
+    simple = float(np.mean(by_greedy))
     alphas = np.linspace(low, high, 301)
     lead = np.array([_score(longer, alpha) - _score(shorter, alpha) for alpha in alphas])
     ahead = alphas[lead > 0]
@@ -56,13 +59,13 @@ def draw_length_penalty(
     canvas = Canvas(
         3.2,
         f"Lists exact: {means[low]:.0%} with no penalty, {means[best]:.0%} at alpha {best:g}, "
-        f"{means[high]:.0%} at {high:g}",
+        f"{simple:.0%} by greedy search",
         f"Left, two summaries of one list, of {shorter.length} and {longer.length} tokens: the "
         f"longer one wins {wins}. Right, means over {n_models} models, the share of lists exact: "
         + ", ".join(f"{share:.0%} at alpha {alpha:g}" for alpha, share in means.items())
         + "; of drugs repeated: "
         + ", ".join(f"{share:.0%} at {alpha:g}" for alpha, share in again.items())
-        + ".",
+        + f". Greedy search has {simple:.0%} exact.",
     )
     top, height, width = canvas.top + 0.28, 1.85, 2.85
     axes = canvas.plot(0.68, top, width, height, f"one list: the longer one wins {wins}")
@@ -84,7 +87,8 @@ def draw_length_penalty(
             right.plot(list(shares), one, alpha=0.6, **thin)
         mean = means if shares is exact else again
         right.plot(list(shares), list(mean.values()), label=f"{name}, mean", lw=2.2, **look)
-    right.set_ylim(-0.04, 1.3)
+    right.axhline(simple, color=style.INK, lw=0.9, ls=":", label="exact, greedy")
+    right.set_ylim(-0.04, 1.45)
     right.set_xlabel("alpha")
     right.yaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
     right.legend(fontsize=style.SMALL, frameon=False, loc="upper left", ncols=2)

@@ -76,9 +76,10 @@ def test_each_kind_shows_its_means_and_a_dot_for_each_seed(n_seeds, highest):
     picture = draw_seeds(found)
     assert label_problems(picture) == []
     named = {kind: np.mean([one.named for one in some]) for kind, some in found.items()}
+    again = {kind: np.mean([one.repeated for one in some]) for kind, some in found.items()}
     assert said(picture)[0] == (
-        f"Drugs named: {named['no coverage']:.0%} without coverage, "
-        f"{named['feature and loss']:.0%} with, {named['longer']:.0%} from longer lists"
+        f"Drugs repeated: {again['no coverage']:.0%} without coverage, "
+        f"{again['feature and loss']:.0%} with, {again['longer']:.0%} from longer lists"
     )
     assert f"{named['feature']:.0%} named" in picture.alternative_text
     for some in found.values():

@@ -27,15 +27,17 @@ def said(picture) -> list[str]:
 def test_what_each_alpha_chooses_is_told(early, best, wins):
     exact = {0.0: [0.3, 0.5], 1.5: [best - 0.02, best + 0.02], 3.0: [0.0, 0.0]}
     repeated = {0.0: [0.0, 0.0], 1.5: [0.0, 0.02], 3.0: [0.83, 0.85]}
-    picture = draw_length_penalty(Candidate(early, 5), Candidate(-2.8, 6), exact, repeated)
+    two = Candidate(early, 5), Candidate(-2.8, 6)
+    picture = draw_length_penalty(*two, exact, repeated, by_greedy=[0.7, 0.9])
     assert label_problems(picture) == []
     assert said(picture)[0] == (
-        f"Lists exact: 40% with no penalty, {best:.0%} at alpha 1.5, 0% at 3"
+        f"Lists exact: 40% with no penalty, {best:.0%} at alpha 1.5, 80% by greedy search"
     )
+    assert "Greedy search has 80% exact." in picture.alternative_text
     assert f"wins {wins}." in picture.alternative_text
     assert "1% at 1.5, 84% at 3." in picture.alternative_text
     lines = [len(axes.lines) for axes in picture.axes]
-    assert lines[-1] == 2 * (2 + 1), "a thin line for each model and a thick one for their mean"
+    assert lines[-1] == 2 * (2 + 1) + 1, "a line for each model, their mean, and greedy search"
 
 
 @pytest.mark.parametrize("beams", [2, 3, 4])
