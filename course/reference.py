@@ -73,8 +73,8 @@ ROOMS = (
         "generation",
         *_inside(
             "generation",
-            "patients sampling baselines summaries summary_trace beam_search search_settings "
-            "search_results search_model",
+            "patients sampling eligible baselines summaries summary_trace beam_search "
+            "search_settings search_results search_model",
         ),
     ),
     _room(

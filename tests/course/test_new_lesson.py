@@ -71,7 +71,7 @@ def test_the_new_lesson_passes_the_tests_of_every_lesson(copy):
 
 def test_the_new_lesson_passes_under_nbval(copy):
     cells = in_copy(copy, "pytest", "-q", "--nbval", f"lessons/{NAME}.ipynb")
-    assert passed(cells) == 6
+    assert passed(cells) == 7
     assert "21.1   The share of visits with a code  not attempted" in cells.stdout
 
 

@@ -100,7 +100,7 @@ def test_pythons_of_the_windows_launcher_are_found_in_a_folder_with_any_name(
     place.mkdir()
     launcher = tmp_path / "py"
     launcher.write_text(
-        f"#!/bin/sh\nshift\nexec {sys.executable} \"$@\" | sed 's|.*|{place}/python.exe|'\n",
+        f'#!/bin/sh\nshift\nexec "{sys.executable}" "$@" | sed \'s|.*|{place}/python.exe|\'\n',
         encoding="utf-8",
     )
     (place / "python.exe").symlink_to(sys.executable)
