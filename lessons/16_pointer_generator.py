@@ -10,7 +10,7 @@
 # - Compute the distribution that mixes generating and copying.
 # - Give a word outside the vocabulary an id that can be copied.
 # - Compute the loss in log space for the target words alone.
-# - Say what an encoder in chunks cannot know, and what a gate does not say.
+# - Tell what an encoder in chunks cannot know, and what a gate does not say.
 
 # %% tags=["opened-alone", "hide-input"]
 # Opened alone, as on Colab or Kaggle? This cell installs the course.
@@ -109,8 +109,8 @@ else:
 print(f"{len(pairs):,} notes to learn from, {len(new):,} new ones")
 
 # %% [markdown]
-# The notes are invented, one for each patient of the embedded hospital, with
-# one drug each. The drugs of the new notes are real, and no training note has
+# The notes are invented, one for each patient of the course's made-up hospital,
+# with one drug each. The drugs of the new notes are real, and no training note has
 # them.
 
 # %%
@@ -141,10 +141,11 @@ assert not names & set(tokenizer.vocabulary)
 assert real or names <= set(drug_names("unseen"))
 
 # %% [markdown]
-# Two kinds of model learn from the same notes. *Generation only* chooses each
-# word from its vocabulary. To be fair, it gets the new names as additional words,
-# and at least twice as many steps. A *pointer* can also copy a word of the note.
-# Training takes a minute or two.
+# Two kinds of model learn from the same notes. Both read the note alike, with the
+# same attention. *Generation only* chooses each word from its vocabulary; to be
+# fair, it gets the new names as additional words, and at least twice as many
+# steps. A *pointer* can also copy a word of the note. Training takes a minute or
+# two.
 
 # %% tags=["hide-input"]
 # set-up: train a model, let it write, count the names
@@ -222,9 +223,9 @@ assert real or min(shares["pointer"]) > 0.9
 assert real or max(shares["generation only"]) == 0
 
 # %% [markdown]
-# The pointer writes names that it never met. The other model could write each of
-# them, and writes none: in training, none was ever the right next word. What does
-# it write instead, and what does the pointer write where it fails?
+# Generation only could write each name, and writes none: in training, none was
+# ever the right next word. What does it write instead, and what does the pointer
+# write where it fails?
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # drugs of the training notes; summaries right but for the drug; failures
@@ -267,16 +268,18 @@ words_of = {
     text: {*tokenizer.words(text)} for both in runs for text in both
 }
 missed = [t for r, t in runs if names & (words_of[r] - words_of[t])]
-print(f"pointer: {len(missed)} of {len(runs)} without the name")
+print(f"pointer: {len(missed)} of {len(runs)} without the name, such as")
 longest = max((text for _, text in runs), key=len)
-for text in [*missed[:2], longest[:75] + "..."]:
+for text in missed[:2]:
     print(f"    {text}")
+print(f"pointer, the longest of all:\n    {longest[:75]}...")
 
 # %% [markdown]
-# It writes a drug that it knows. It mostly has the wrong patient too, but even
-# where all else is right, the drug is wrong, and nothing shows it. The pointer
-# fails in another way: it copies the wrong word, or a name again and again. (The
-# last summary counts as right, because it has the name.)
+# Generation only writes a drug that it knows, and where all else is right, nothing
+# in the text gives it away. It mostly has the wrong age too, as it must learn for
+# each word how to say it. Longer training mends the age; a drug that no training
+# note has stays wrong. The pointer fails in another way: it copies the wrong word,
+# or a name again and again (which counts as right).
 #
 # ## Two ways to the next word
 #
@@ -299,9 +302,9 @@ words = [tokenizer.piece(i, oov) for i in every_id]
 print(" ".join(words[i] for i in written))
 
 # %% [markdown]
-# Here it needs the name. Like every model so far, it has a list of words to
-# choose from. But it can also point at a place of the note and write the word it
-# finds there.
+# Stop it after "treated with": next comes the name. Like every model so far, it
+# has a list of words. But it can also point at a place of the note and write the
+# word it finds there.
 
 # %% tags=["nbval-ignore-output"]
 outside = [n for n, i in enumerate(written) if i >= len(tokenizer)]
@@ -336,8 +339,8 @@ print(f"{place}: copied in {wrong} of {n_notes} notes")
 assert real or wrong < 0.1 * n_notes
 
 # %% [markdown]
-# It does, but not from other places. The model reads all these words as `<unk>`,
-# which no training note contains. How, then, does it know where to point?
+# It does, but not from other places. The model reads all these words as `<unk>`.
+# How, then, does it know where to point?
 #
 # ## Reading: a state for each place
 #
@@ -364,13 +367,12 @@ assert (moved[0, :3] == 0).all() and (moved[0, 3:] > 0).all()
 assert (moved[1, 4:] == 0).all() and (moved[1, :4] > 0).all()
 
 # %% [markdown]
-# A state depends on its word and on all words read before. The two states of a
-# place, side by side, are $h_i$. At an unknown word, $h_i$ still depends on the
-# "he received" before it.
+# The two states of a place, side by side, are $h_i$. At an unknown word, $h_i$
+# still depends on the "he received" before it.
 #
 # ## Where to look
 #
-# Which place matters for the next word? A second LSTM, the decoder, writes the
+# A second LSTM, the decoder, writes the
 # summary. Its first state is made of the two states where reading the note ended.
 # In step $t$ it reads the last word, and its state becomes $s_t$. Attention
 # compares $s_t$ with every $h_i$:
@@ -394,8 +396,8 @@ draw_attention(note_words, scores, attention, so_far[-1])
 # $$e_{t,i} = v \cdot \tanh(W_h h_i + W_d s_t) \qquad
 # a_t = \text{softmax}(e_t) \qquad c_t = \sum_i a_{t,i} h_i$$
 #
-# In lesson 11 the score was a product of two vectors. Here they are added, and
-# $\tanh$ and $v$ make one number. $c_t$ is the
+# The matrices and $v$ are learned. $W_h$ and $W_d$ bring both states to one
+# width, to be added; $\tanh$ and $v$ make one number of the sum. $c_t$ is the
 # [context](../course/book/glossary.md): what the step takes from the note.
 # Padding gets no weight, nor do `<s>` and `</s>`, which nobody should copy.
 #
@@ -436,7 +438,8 @@ check("16.1", additive_attention)
 # gives $P_\text{vocab}$, a softmax over the vocabulary, whose logits are computed
 # from $s_t$, $c_t$ and the last word. Copying gives the
 # [copy distribution](../course/book/glossary.md) $P_\text{copy}$: for each word,
-# the attention on all its places, added up. The gate mixes the two:
+# the attention on all its places, added up. With $x_i$ for the word at place $i$,
+# the gate mixes the two:
 #
 # $$P(w) = p_\text{gen}\,P_\text{vocab}(w) + (1 - p_\text{gen})
 # \sum_{i:\,x_i = w} a_{t,i}$$
@@ -448,8 +451,9 @@ halfway = min(heard, key=lambda said: abs(said.p_gen.item() - 0.5))
 draw_mixture(ids, halfway, words)
 
 # %% [markdown]
-# The vocabulary bets on `</s>`, the note on "home", and the note wins by a few
-# points.
+# The vocabulary bets on `</s>` and the note on "home". Here this model hardly knows
+# whether the summary is over: at the real end it makes the same two bets. Only the
+# gate differs, by a few points: enough to write "home" here, and `</s>` there.
 #
 # Now see all steps: the darker a word, the more attention it gets; the fuller the
 # bar, the more is generated. Move the slider back by one word: "with" is not in
@@ -484,15 +488,16 @@ at_drugs = [
 ]
 mean = sum(at_drugs) / max(len(at_drugs), 1)
 n_drugs = len(drugs & set(tokenizer.vocabulary))
-print(f"{n_drugs} drugs in the vocabulary; mean p_gen at them: {mean:.3f}")
+print(f"{n_drugs} drugs in the vocabulary")
+print(f"mean p_gen where 100 summaries name theirs: {mean:.3f}")
 assert real or mean < 0.1
 
 
 # %% [markdown]
 # At the name the gate is closed. Hardly any gradient reaches $P_\text{vocab}$
 # there, so its "with" means little. The gate is closed for the drugs of training
-# notes as well, though the vocabulary has them: one rule, "copy from there", serves
-# for all of them, and for new names too.
+# notes as well, though the vocabulary has them: what works for them, "copy from
+# there", works for new names too.
 #
 # ### 16.2 The generation probability
 #
@@ -636,17 +641,17 @@ draw_step(pointing, note_words, ids, so_far, naming, words)
 # - The gate mixes the vocabulary with the attention, added up by word.
 # - A word outside the vocabulary gets an extended id, for one note.
 #
-# The second half asks what can go wrong: in the loss, in the reading, and in
-# telling where a word came from. To come back, choose the next cell and *Run >
+# The second half asks what can go wrong. To come back, choose the next cell and *Run >
 # Run All Above Selected Cell*; it takes two or three minutes.
 
 # %% [markdown]
 # ## How does it learn?
 #
-# The loss is $-\log P$ of the right word. Where a nearly closed gate multiplies
-# what a confident softmax leaves, $P$ can be tiny, and the logarithm of 0 is
-# infinite. It is tempting to write `log(p.clamp(min=1e-8))`. Here is what it
-# does to a word that can only be generated:
+# In training the decoder reads the right last word, and the loss is $-\log P$ of
+# the right next word. If the gate is almost closed and the softmax is sure of
+# another word, $P$ is a product of two tiny numbers. It can round to 0, whose
+# logarithm is minus infinity. It is tempting to write `log(p.clamp(min=1e-8))`.
+# See what this does to a word that can only be generated:
 
 # %% tags=["claim:43", "hide-input"]
 # both losses and their gradients; and the clamp in float16
@@ -674,12 +679,15 @@ draw_clamp(depths, ways, slopes, 1e-8)
 
 # %% [markdown]
 # The clamp takes the slope away where the model is most wrong: there, the word
-# teaches nothing. Keep logarithms throughout
-# instead. The logarithm of a product is a sum; that of a sum is the `logsumexp`
-# of the logarithms, or `logaddexp` for two. For a gate, `logsigmoid(gate)` is
+# teaches nothing. (In float16 even 1e-8 is 0.) Keep logarithms throughout. The
+# logarithm of a product is a sum; that of a sum is the `logsumexp` of the
+# logarithms, or `logaddexp` for two. For a gate, `logsigmoid(gate)` is
 # $\log p_\text{gen}$, and `logsigmoid(-gate)` is $\log(1 - p_\text{gen})$.
-# (Beware of nan: a sum of nothing
-# but minus infinity can have the right value and a gradient of nan.)
+#
+# Beware of nan: a `logsumexp` of nothing but minus infinity has the right value
+# and a gradient of nan. No gradient passes a number that you fill in, so put minus
+# infinity in with `masked_fill` or `torch.where`, even where a score already is
+# minus infinity.
 #
 # ### 16.5 The loss in log space
 #
@@ -850,10 +858,11 @@ assert real or sum(others_copied) > 0.98 * len(others_copied)
 draw_gates(before, after)
 
 # %% [markdown]
-# "days" and "with" are in every summary, yet one is copied and the other
-# generated: the gate does not sort words into common and rare. Another rule fits
-# most words: what the note has is copied, "home" too, where the gate is half open.
-# But "treated with" is generated even where the note has it. And with other seeds?
+# "days" and "with" are in every summary, yet only "with" is generated: the gate
+# does not sort words into common and rare. Another rule fits
+# most words, as the count above the picture shows: what the note has is copied,
+# "home" too, where the gate is half open. But "treated" and "with" are generated
+# even where the note has them. And with other seeds?
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # by seed: p_gen at "home" or "rehabilitation", and who is sent where
@@ -885,11 +894,11 @@ for summaries in by_pointer:
     assert real or means["“with”, “treated”"] > 0.5
 
 # %% [markdown]
-# One of these pointers breaks the rule at "home" as well: it generates the word,
-# which is usually right, and sends every patient home who went to rehabilitation.
-# The gate is a weight that lowers the loss; nothing makes it tell rare from common, or true
-# from likely. So ask about the word that was written. Here is the answer for the
-# first summary:
+# One of these pointers generates "home", which is usually right, and sends every
+# patient home who went to rehabilitation. The gate is a weight that lowers the
+# loss; nothing makes it tell rare from common, or true from likely. So ask, once a
+# word is written, where it came from. (Of several places, such as the full stops,
+# only the likeliest is drawn.)
 
 # %% tags=["hide-input"]
 # set-up: for each word, the share of the vocabulary and of each place
@@ -963,8 +972,7 @@ else:
 # ## So, can it?
 #
 # Can a model write a name that it never met in training? Yes. It finds the place
-# by the words around it and copies the word it finds there, and for each word you
-# can say where it came from. But a copied word need not be right: the pointer also
+# by the words around it and copies what it finds there, right or wrong: it also
 # copied "xyzzy".
 #
 # ## Recap
@@ -1009,9 +1017,9 @@ else:
 #
 # ## What comes next
 #
-# You can now build a summariser that writes names it never met, and show
-# where each word came from. In your own summaries, count the words that the
-# vocabulary lacks and the note has: a pointer could gain these.
+# You have written the parts of a summariser that writes names it never met:
+# attention, gate, mixture, ids and loss. In your own summaries, count the words
+# that the note has and the vocabulary lacks.
 #
 # With lists of ten drugs, a model that copies begins to repeat itself.
 # [17](17_coverage_and_beam_search.ipynb) tells it where it has been, and searches

@@ -46,6 +46,18 @@ HOLES = [
         "kept the sum of the attention from 0",
     ),
     *(
+        ("16.5", {"logsigmoid(-gate) + copied": f"{way} + copied"}, "the logarithm of 1 - p_gen")
+        for way in ("torch.log1p(-gate.sigmoid())", "(-gate).sigmoid().log()")
+    ),
+    (
+        "16.5",
+        {
+            " & scores.isfinite()": "",
+            "log_attention.masked_fill(~here, -torch.inf)": "log_attention + here.log()",
+        },
+        "which passes an addition",
+    ),
+    *(
         ("16.7", {"log_vocab.gather(1, known[:, None])": zero}, "against p_gen itself")
         for zero in ("torch.zeros(len(written), 1)", "0 * log_vocab[:, :1]")
     ),
