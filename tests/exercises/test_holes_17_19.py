@@ -54,6 +54,27 @@ def test_a_wrong_answer_is_told_what_is_wrong_with_it(
         assert not misleading or misleading not in result.message
 
 
+WITH_ADAM = """
+def lowest_loss(logits, labels):
+    bias = torch.zeros(logits.shape[1], requires_grad=True)
+    optimizer = torch.optim.Adam([bias], lr=RATE)
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        loss = functional.cross_entropy(logits + bias, labels)
+        loss.backward()
+        optimizer.step()
+    return functional.cross_entropy(logits + bias, labels).item()
+"""
+
+
+@pytest.mark.parametrize(("rate", "steps"), [("0.01", "200"), ("0.01", "100"), ("0.001", "200")])
+def test_an_optimizer_that_stops_too_early_is_told_so(rate: str, steps: str) -> None:
+    source = WITH_ADAM.replace("RATE", rate).replace("STEPS", steps)
+    result = examine("18.6", as_function("18.6", source), seed=1)
+    assert result.outcome is Outcome.NOT_YET
+    assert result.message.startswith("Your bias goes the right way")
+
+
 OWN_FUNCTION = """
 def coverage_loss(attention, scored):
     before = attention.cumsum(dim=1) - attention
