@@ -16,7 +16,16 @@ MOST_CALLS = 6
 
 
 class TooManyCalls(SystemExit):  # the money is gone: `except Exception` does not help
-    """A prompt was asked for more often than may be."""
+    """A prompt was asked for more often than may be.
+
+    Attributes:
+        reason: what to think about, for the message of a check.
+    """
+
+    reason = (
+        f"You asked for more than {MOST_CALLS} prompts. They lie on straight lines: how few of "
+        "them tell you where all the others are?"
+    )
 
 
 class SummedPrompt:

@@ -12,6 +12,20 @@ AGE_PART = ("num_weight", "num_bias", "num_project.weight")
 CATEGORY_PART = ("table.weight", "cat_bias", "cat_project.weight")
 
 
+class NotFiniteError(ValueError):
+    """A module begins with values that are no finite numbers.
+
+    Attributes:
+        reason: why that is wrong, for the message of a check.
+    """
+
+    reason = (
+        "Some of your parameters begin with values that are not finite numbers (nan or inf). No "
+        "training step leads back: whatever it adds to such a value, the sum is not finite. "
+        "An empty tensor holds whatever was in memory, which may be such a value."
+    )
+
+
 def tried_out(
     prompt: nn.Module, weights: Mapping[str, Tensor], x_num: Tensor, x_cat: Tensor
 ) -> tuple[dict[str, tuple[int, ...]], Any, Any, Any]:
@@ -27,11 +41,19 @@ def tried_out(
         The shapes of its parameters; whether its initial values vary along the hidden width, for
         the age and for the categories; its prompts; and which parameters a gradient reaches. The
         last three are None where the shapes are not those of the weights.
+
+    Raises:
+        NotFiniteError: if an initial value is nan or infinite.
     """
     mine = dict(prompt.named_parameters())
+    if mine.keys() == weights.keys():  # in one order, so that a message shows what differs
+        mine = {name: mine[name] for name in weights}
     shapes = {name: tuple(p.shape) for name, p in mine.items()}
     if shapes != {name: tuple(w.shape) for name, w in weights.items()}:
         return shapes, None, None, None
+    endless = [name for name, p in mine.items() if not p.isfinite().all()]
+    if endless:
+        raise NotFiniteError(f"not finite at the start: {', '.join(endless)}")
     units = [torch.cat([mine[n] for n in part]) for part in (AGE_PART, CATEGORY_PART)]
     varied = [bool(part.diff(dim=1).any()) for part in units]
     prompt.load_state_dict(prompt.state_dict() | dict(weights))

@@ -87,6 +87,34 @@ def test_a_right_answer_passes(
         assert remark is None or remark in result.message
 
 
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"torch.randn(1, d_hidden) / 10": "torch.full((1, d_hidden), {})"},
+         "num_weight, num_bias"),
+        ({"torch.tensor(first))": "torch.tensor(first))\n"
+          "        nn.init.constant_(self.table.weight[0], {})"}, "table.weight"),
+        ({"torch.tensor(first))": "torch.tensor(first))\n"
+          "        nn.init.constant_(self.cat_project.weight, {})"}, "cat_project.weight"),
+        ({"torch.tensor(first))": "torch.tensor(first))\n        if d_hidden == 3:\n"
+          "            nn.init.constant_(self.cat_bias, {})"}, "cat_bias"),
+    ],
+)  # fmt: skip
+def test_a_prompt_that_begins_with_no_finite_number_does_not_pass(
+    change: dict[str, str], named: str, value: str
+) -> None:
+    source = worked_answer("12.7")
+    for old, new in change.items():
+        assert old in source
+        source = source.replace(old, new.format(f"float('{value}')"))
+    for seed in range(3):
+        result = examine("12.7", as_function("12.7", source), seed=seed)
+        assert result.outcome is Outcome.ERROR, str(result)
+        assert "not finite numbers" in result.message
+        assert dict(result.details)["raised"].endswith(f"at the start: {named}")
+
+
 def test_a_mistake_in_a_module_shows_the_learners_own_line() -> None:
     source = changed(worked_answer("12.7"), {"self.table(rows)": "self.tabel(rows)"})
     result = examine("12.7", as_function("12.7", source), seed=1)

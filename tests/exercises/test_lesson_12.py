@@ -90,6 +90,7 @@ def test_trying_every_age_costs_too_much():
     result = examine("12.8", whose_prompt, seed=1)
     assert not result.outcome.is_solved
     assert f"{MOST_CALLS} are paid for" in str(result)
+    assert f"more than {MOST_CALLS} prompts" in result.message
 
 
 @pytest.mark.parametrize("kind", [tuple, list, torch.tensor])
