@@ -48,6 +48,7 @@ SEED = 0
 import random
 import statistics
 from collections.abc import Callable
+from textwrap import shorten
 from types import SimpleNamespace
 
 import polars as pl
@@ -256,10 +257,37 @@ for man, woman in lies["head on states"].values():
 #
 # ### Does the other head do the same?
 #
-# The second head names the age. Is it as bad? Ask it once per record, when it
-# has read everything: at the last real token, the last one that has a label.
-# (After the `<EOS>` that ends a row nothing is left to predict, so the `<EOS>`
-# itself does not count.) Is that the last column, `hidden[:, -1]`?
+# The second head names the age: not in years, but as one of six
+# [age brackets](../course/book/glossary.md#age-bracket). Is it as bad? Ask it
+# once per record, at the end, when it has read everything. Tell the model that
+# forty patients of all ages are newborn, then that they are 1, then 2, and so
+# on up to 90. Which bracket does the head name?
+
+# %% tags=["nbval-ignore-output"]
+few = {name: rows[:40] for name, rows in batch.items()}
+told = torch.arange(0.0, 91.0)  # (91,)
+named = []
+for age in told:
+    lie = few | {"x_num": torch.full_like(few["x_num"], age.item())}
+    with torch.no_grad():
+        answers = model(**lie).answers["age"]  # (40, length, 6)
+    named.append(last_real(answers, scored[:40]).argmax(-1))
+named = torch.stack(named)  # (91, 40)
+
+# %% tags=["nbval-ignore-output"]
+draw_told_ages(told, named, AGE_BRACKETS)
+
+# %% tags=["hide-input"]
+# check: the age follows the prompt as well
+obeyed = (named == age_bracket(told)[:, None]).float().mean().item()
+assert real or obeyed > 0.85
+
+# %% [markdown]
+# Whatever it is told, it repeats. Two steps of this test are yours to write.
+# First, where is the end of a record? At the last real token, the last one
+# that has a label. (After the `<EOS>` that ends a row nothing is left to
+# predict, so the `<EOS>` itself does not count.) Is that the last column,
+# `hidden[:, -1]`?
 
 # %% tags=["hide-input"]
 # choose a woman with a short record, and a man with a longer one
@@ -297,11 +325,10 @@ def last_states(states: Tensor, real: Tensor) -> Tensor:
 check("13.1", last_states)
 
 # %% [markdown]
-# The age head does not answer in years. It chooses one of six
-# [age brackets](../course/book/glossary.md#age-bracket). Records hold 90 for
-# everybody above 89, so the last bracket needs no upper end. Where the bounds
-# lie decides what an accuracy means: always naming the largest bracket is
-# right for 35% of the patients with these bounds, and for 29% with others.
+# Second, which bracket is an age in? Records hold 90 for everybody above 89,
+# so the last bracket needs no upper end. Where the bounds lie decides what an
+# accuracy means: always naming the largest bracket is right for 35% of the
+# patients with these bounds, and for 29% with others.
 
 # %%
 every_age = torch.tensor([float(record.age) for record in cohort])
@@ -340,35 +367,9 @@ def age_brackets(ages: Tensor, bounds: list[int]) -> Tensor:
 
 check("13.2", age_brackets)
 
-# %% [markdown]
-# Now lie about the age. Tell the model that forty patients of all ages are
-# newborn, then that they are 1, then 2, and so on up to 90. Which bracket
-# does the head name at the end of each record?
-
-# %% tags=["nbval-ignore-output"]
-few = {name: rows[:40] for name, rows in batch.items()}
-told = torch.arange(0.0, 91.0)  # (91,)
-named = []
-for age in told:
-    lie = few | {"x_num": torch.full_like(few["x_num"], age.item())}
-    with torch.no_grad():
-        answers = model(**lie).answers["age"]  # (40, length, 6)
-    named.append(last_real(answers, scored[:40]).argmax(-1))
-named = torch.stack(named)  # (91, 40)
-
-# %% tags=["nbval-ignore-output"]
-draw_told_ages(told, named, AGE_BRACKETS)
-
-# %% tags=["hide-input"]
-# check: the age follows the prompt as well
-obeyed = (named == age_bracket(told)[:, None]).float().mean().item()
-assert real or obeyed > 0.85
-
 
 # %% [markdown]
-# Whatever it is told, it repeats.
-#
-# ### Why does it learn to listen to the prompt?
+# ### Why does a head learn to listen to the prompt?
 #
 # Because its loss rewards that. The loss asks for the class at every token
 # that has a label, beginning with the first, where the decoder has read no
@@ -452,12 +453,14 @@ def find_and_close(
 check("13.4", find_and_close)
 
 # %% [markdown]
-# Do the first two close the leak as well? Train one model without a prompt in
-# its decoder, and one whose heads read the mean of the embeddings, as your
-# features do (`head_reads="codes"`). With `detach()`, the decoder learns as if
-# there were no head, and the decoder of the second model has learned exactly
-# so. So freeze that model, and train a new sex head on its decoder's states:
-# that is a head behind `detach()`.
+# Do the first two close the leak as well? Train `no_prompt`, a model without a
+# prompt in its decoder, and `honest`, a model whose heads read the mean of the
+# embeddings, as your features do (`head_reads="codes"`).
+#
+# The model for `detach()` needs no training of its own. Behind `detach()`, a
+# head reads states that its loss has not shaped. In `honest` the decoder's
+# layers are like that: no head reads their states. So freeze `honest`, and
+# train a new sex head on its decoder's states.
 
 # %% tags=["nbval-ignore-output"]
 no_prompt = trained(small_model(prompt_decoder=False))
@@ -465,7 +468,7 @@ honest = trained(small_model(head_reads="codes"))
 
 
 # %% tags=["hide-input"]
-# train a sex head on states that no sex loss has ever reached
+# train a sex head on states of a decoder that no sex loss has shaped
 def states_of(model, rows):  # (batch, length, d_model), no gradient
     rows = {name: rows[name] for name in rows if name != "labels"}
     with torch.no_grad():
@@ -622,16 +625,17 @@ assert real or (of_telling > 0.85 and of_linear > one_answer + 0.03)
 for code in ("80707", "8730", "82021"):
     have = [r for r in cohort if code in r.codes and not tells_sex(r)]
     share = sum(r.sex == "F" for r in have) / max(1, len(have))
-    print(f"{icd9.title(code)[:40]}: {share:.0%} women", end="")
-    print(f" ({len(have)} patients)")
+    title = shorten(icd9.title(code), 60, placeholder=" ...")
+    print(f"{share:4.0%} women of {len(have)} patients: {title}")
     assert real or (share > 0.65 if code == "82021" else share < 0.35)
 
 
 # %% [markdown]
 # Where a code settles it, the head on the codes is nearly always right in
 # the end. Where none does, it is no better than a coin, although there is
-# still something to read: most patients with this broken hip are women, most
-# with broken ribs men. The linear reader finds some of it. So the low number
+# still something to read: most patients with this broken hip (the
+# intertrochanteric section is its upper end) are women, most with broken ribs
+# men. The linear reader finds some of it. So the low number
 # belongs to this head, not to the codes.
 #
 # ### What does a head teach the model?
@@ -915,7 +919,8 @@ if solved and not real:
     assert claimed < ceiling(read) < leaking
 
 # %% [markdown]
-# The ceiling is about 92%, and about 91% with sexes dealt at random. So it
+# With 13.6 solved, the cell above prints a ceiling of about 92%, and about 91%
+# with sexes dealt at random. So it
 # is almost all memory: most long records occur once, and such a head knows
 # their patients by heart. It does not say what codes are worth. But it
 # catches whoever claims more, such as the paper's 98% or the head on the
@@ -924,8 +929,8 @@ if solved and not real:
 #
 # So, does the model know who it is writing about? Neither head can tell you:
 # one repeats what the model was told, the other looks at recorded codes. But
-# you have seen what the models of the
-# sweep write. Without heads, 4.4% of their codes were impossible for the
+# you have seen how often the models of the
+# sweep slip. Without heads, 4.4% of their codes were impossible for the
 # patient asked for, that is, ruled out by age or sex. How many would it be if
 # the same codes were dealt to the patients without looking?
 

@@ -167,7 +167,8 @@ def compare(measure: str, runs: Sequence[Runs], setting: Setting) -> str:
     chosen, without = _find(runs, setting), _find(runs, NO_HEADS)
     if not chosen.values:
         return f"{how.name}: without heads there are no answers"
-    text = f"{how.name}: {_mean_and_spread(how, chosen)}"
+    whose = "without heads" if setting == NO_HEADS else f"at {setting.label}"
+    text = f"{how.name} {whose}: {_mean_and_spread(how, chosen)}"
     if chosen is not without and without.values:
         text += f" (no heads: {_mean_and_spread(how, without)})"
     return text

@@ -90,9 +90,9 @@ def draw_lies(heads: Mapping[str, Shares]) -> Picture:
 
 
 def _tint(share: float) -> str:
-    """White for 0, and the darker the larger a share is."""
+    """White for 0, and the darker the larger a share is; black letters stay readable on all."""
     light, dark = (np.array(matplotlib.colors.to_rgb(c)) for c in (style.PAPER, FILLS["code"]))
-    return matplotlib.colors.to_hex(light + share * (dark - light))
+    return matplotlib.colors.to_hex(light + 0.7 * share * (dark - light))
 
 
 def draw_right_by_codes(
