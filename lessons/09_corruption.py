@@ -469,7 +469,8 @@ for row_answers, ids, gone in zip(
 total = sum(map(len, kinds.values()))
 print("the repaired model by its own measure")
 print(f"{'':15} {'right':>6} {'tokens':>8} {'share':>6}")
-for kind, hits in [*kinds.items(), ("all", sum(kinds.values(), []))]:
+kinds["all"] = [hit for hits in kinds.values() for hit in hits]
+for kind, hits in kinds.items():
     print(f"{kind:15} {np.mean(hits):6.0%} {len(hits):8,}", end=" ")
     print(f"{len(hits) / total:6.0%}")
 

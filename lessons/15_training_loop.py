@@ -149,10 +149,10 @@ dataset = RecordDataset(
 
 # %%
 def rest_of_a_round(
-    model, optimizer, scaler, loss, complete=True, max_norm=1.0
+    model, optimizer, scaler, loss, unscale=True, max_norm=1.0
 ):
     scaler.scale(loss).backward()
-    if complete:
+    if unscale:
         scaler.unscale_(optimizer)  # the second program lacks this line
     norm = nn.utils.clip_grad_norm_(model.parameters(), max_norm)
     scaler.step(optimizer)
@@ -163,7 +163,7 @@ def rest_of_a_round(
 
 # %% tags=["hide-input"]
 # train ten steps in float16, with the line or without it
-def ten_steps(make_optimizer, complete):
+def ten_steps(make_optimizer, unscale):
     model = new_model()
     optimizer = make_optimizer(model.parameters())
     scaler = torch.amp.GradScaler("cpu", init_scale=65_536.0)
@@ -174,7 +174,7 @@ def ten_steps(make_optimizer, complete):
         with torch.autocast("cpu", dtype=torch.float16):
             loss = model(**batch).loss
         losses.append(loss.item())
-        norm = rest_of_a_round(model, optimizer, scaler, loss, complete)
+        norm = rest_of_a_round(model, optimizer, scaler, loss, unscale)
         norms.append(norm)
     moved = (weights_of(model) - before).norm().item()
     return norms[0].item(), moved, losses
@@ -230,8 +230,8 @@ draw_loop(config)
 #
 # The ring begins with a question: how far may this step go? At first the weights
 # are random and the optimizer has seen nothing, so the learning rate rises over
-# some steps, the [warm-up](../course/book/glossary.md). Later only small steps
-# let the weights settle, so it falls along half a cosine to 0:
+# some steps, the [warm-up](../course/book/glossary.md). Later the weights
+# settle only if the steps are small, so it falls along half a cosine to 0:
 #
 # $$\text{rate}(s) = \text{peak} \cdot \frac{1 + \cos(\pi d)}{2}$$
 #
@@ -455,10 +455,12 @@ assert compare("one process and two, in float32", one, two) < 1e-3
 #
 # ### Who weighs how much
 #
-# Each batch takes one step, however few tokens it has. So where records of like
-# length share a batch, to save padding as in lesson 10, a token in a batch of
-# short ones has a larger share of a step: the mean of means is back.
-# *Cut by tokens* ends a batch at a number of tokens, not of patients:
+# Each batch takes one step, however few tokens it has: a token in a batch of
+# 50 decides 1/50 of a step, one in a batch of 200 only 1/200. So where records
+# of like length share a batch, to save padding as in lesson 10, the tokens of
+# short records weigh more: the mean of means is back. The picture gives this
+# weight against the mean of all tokens, which is 1. *Cut by tokens* ends a batch
+# at a number of tokens, not of patients:
 
 # %% tags=["hide-input"]
 # the weight of each patient's tokens in an epoch of the embedded hospital
@@ -509,8 +511,9 @@ assert means["by length"] < n_visits.mean() - 0.2
 assert abs(means["mixed"] - n_visits.mean()) < 0.05
 
 # %% [markdown]
-# In batches by length, it is as if the patients had fewer visits. So the trainer
-# mixes lengths, unless you ask for `group_by_length=True`; with
+# With batches by length, the model learns as if patients had fewer visits, and
+# in [lesson 19](19_generation_and_evaluation.ipynb) it writes fewer. So the
+# trainer mixes lengths, unless you ask for `group_by_length=True`; with
 # `equal_tokens=True` as well, all tokens weigh the same.
 
 # %% [markdown]
@@ -554,14 +557,14 @@ assert found[16].underflow + found[16].subnormal < 0.03 * n_found
 # and backward, but not sums and losses. Weights and their gradients are stored
 # as float32; but what comes out of a product was float16 first.
 #
-# Gradients are small. Those of a part are smaller still, because its sum is
-# divided by the count of the whole batch. Large language models read about a
-# million tokens a batch: 4,096 parts, each as large as a whole batch here. So
-# take the float32 gradients of the course's trained model, divided by 4,096.
-# What if each is rounded to float16, once? A
-# [loss scale](../course/book/glossary.md) multiplies the loss, and moves all of
-# them to the right. Move the slider to 16: hardly any is lost. Where does the
-# first become infinite?
+# Gradients are small, and in a large batch those of a part are smaller still,
+# because its sum is divided by the count of the whole batch. A batch here has
+# about two hundred tokens. Large language models read a million at a time, in
+# thousands of parts. So here are the float32 gradients of the course's trained
+# model, divided by 4,096, as if this batch were one part of 4,096. What if each
+# is rounded to float16, once? A [loss scale](../course/book/glossary.md)
+# multiplies the loss, and moves all of them to the right. Move the slider to 16:
+# hardly any is lost. Where does the first become infinite?
 
 # %% tags=["widget", "nbval-ignore-output"]
 number_line_explorer(shares)
@@ -569,13 +572,15 @@ number_line_explorer(shares)
 # %% tags=["hide-input"]
 # the first scale at which a gradient becomes infinite
 too_large = (e for e in range(41) if count_in_float16(shares, 2.0**e)[-1])
-print(f"the first one becomes infinite at 2 to the {next(too_large)},")
-print("because all were divided by 4,096, which is 2 to the 12")
+at = next(too_large)
+print(f"the first one becomes infinite at 2 to the {at};")
+print("without the division by 4,096, which is 2 to the 12, it would be")
+print(f"2 to the {at - 12}")
 
 
 # %% [markdown]
-# Does a model learn less without a scale? Train that of the opening in 4,096
-# parts. (To save time, all are copies of one.)
+# Does a model learn less without a scale? Train the small model of the opening
+# in 4,096 parts. (To save time, all are copies of one.)
 
 # %% tags=["hide-input"]
 # train with one part or with many equal ones, and a loss scale
@@ -644,9 +649,10 @@ with torch.autocast("cpu", dtype=torch.float16):
 
 # %% [markdown]
 # Without a scale, gradients are lost, nothing warns, and the training falls
-# behind. More are lost than if each were rounded once, at the end, like those of
-# the trained model on the number line: the gradients inside the layers are
-# float16, too, and where one of them becomes 0, so does what is computed from it.
+# behind. More are lost than if each were rounded only once, at the end: the
+# gradients inside the layers are float16, too, and where one of them becomes 0,
+# so does what is computed from it. (The number line showed another model, the
+# trained one, rounded once.)
 #
 # Too large a scale is just as bad: an [overflow](../course/book/glossary.md)
 # makes gradients infinite or NaN. So `torch.amp.GradScaler` finds a scale by
@@ -747,9 +753,10 @@ assert results["SGD", False][1] < 0.001 * results["SGD", True][1]
 
 
 # %% [markdown]
-# AdamW hides most of the mistake, which makes it harder to find. The rest is
-# due to `eps`, which AdamW adds to the size that it divides by: with a tiny one
-# the difference is gone.
+# AdamW hides most of the mistake, which makes it harder to find. The rest comes
+# from `eps`, a small number that AdamW adds to what it divides by: make `eps`
+# tiny, and the difference is gone. (Compare the two lines of one optimizer; SGD
+# and AdamW have learning rates of their own.)
 #
 # ### 15.4 Unscale, then clip
 #
@@ -844,7 +851,7 @@ for group in decay_groups(new_model(), 0.01):
 #
 # Now the places have to be joined, in four functions. The first scale of
 # `config` is too large on purpose, so that you see steps skipped: no gradient is
-# divided by 4,096 here, so overflows begin far below 2³³.
+# divided by 4,096 here, so expect overflows from about 2²¹, not 2³³.
 
 # %% tags=["loop"]
 def begin(model, config):
@@ -1055,7 +1062,8 @@ home.cleanup()
 
 # %% [markdown]
 # This test needs a control: does a training without a stop give the same bits
-# twice? Above it did. Here is another number of threads:
+# twice? Yours and the `Trainer`'s did, in 61 of 61 tensors. Here is another
+# number of threads:
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # train with another number of threads
@@ -1081,6 +1089,7 @@ assert compare(what, weights_of(mine), weights_of(other)) < 0.1
 # %%
 print(inspect.getsource(TinyTraining.__init__))
 print(inspect.getsource(TinyTraining.step))
+print(inspect.getsource(TinyTraining._order))
 
 
 # %% [markdown]
