@@ -120,12 +120,12 @@ def _panels(numbers: Sequence[int], room: float, least: float) -> list[float]:
 
 
 def draw_memory(memory: Mapping[str, int], card: int, way_out: str) -> Picture:
-    """Draw bytes that grow from line to line, on an axis of powers of ten.
+    """Draw bytes that grow from line to line, against the memory of a device.
 
     Args:
         memory: by name, how many bytes; each line is compared with the one before.
         card: the bytes of the device.
-        way_out: the name of the line that fits, drawn in another colour.
+        way_out: the name of the line that is meant to fit, drawn in another colour if it does.
     """
     names, values = list(memory), [n_bytes / MB for n_bytes in memory.values()]
     words = "; ".join(
@@ -134,23 +134,22 @@ def draw_memory(memory: Mapping[str, int], card: int, way_out: str) -> Picture:
     most = max(memory, key=memory.__getitem__)
     canvas = Canvas(
         1.5 + 0.34 * len(memory),
-        f"The batch is small, but training takes {_megabytes(memory[most] / MB)} for its logits",
-        f"Bars of memory on an axis of powers of ten: {words}. The device has "
-        f"{_megabytes(card / MB)}.",
-        subtitle="Each step to the right on the axis is ten times as much. On the left: how many "
-        "times the line above.",
+        f"A step of training takes {_megabytes(memory[most] / MB)}, and the card has "
+        f"{_megabytes(card / MB)}",
+        f"Bars of memory: {words}. The device has {_megabytes(card / MB)}.",
+        subtitle="Beside each bar: how many times the line above.",
     )
     left, top = 2.95, canvas.top + 0.3
     high = 0.34 * len(memory)
     axes = canvas.plot(left, top, canvas.width - left - 0.35, high)
-    low = 10.0 ** np.floor(np.log10(min(values)) - 0.2)
-    end = 2.5 * max(card / MB, *values)
+    end = 1.06 * max(card / MB, *values)
     for i, (name, value) in enumerate(zip(names, values, strict=True)):
-        good, bad = name == way_out, value > 0.8 * card / MB
+        bad = value > card / MB
+        good = name == way_out and not bad
         fill = "special" if good else "trap" if bad else "code" if not i else "decoder"
-        axes.barh(i, value - low, left=low, height=0.56, color=FILLS[fill],
+        axes.barh(i, value, height=0.56, color=FILLS[fill],
                   edgecolor=style.MUTED, linewidth=0.9)  # fmt: skip
-        far = np.log10(value / low) > 0.62 * np.log10(end / low)
+        far = value > 0.3 * end
         axes.annotate(
             _megabytes(value), (value, i), xytext=(-5 if far else 5, 0),
             textcoords="offset points", ha="right" if far else "left", va="center",
@@ -160,18 +159,13 @@ def draw_memory(memory: Mapping[str, int], card: int, way_out: str) -> Picture:
         canvas.label((MARGIN, y), name, colour=style.INK)
         if i:
             canvas.label((left - 0.1, y), _times(value / values[i - 1]), align="right")
-    axes.set_xscale("log")
-    axes.set_xlim(low, end)
+    axes.set_xlim(0, end)
     axes.set_ylim(len(memory) - 0.5, -0.5)
     axes.set_yticks([])
-    ticks = 10.0 ** np.arange(np.ceil(np.log10(low)), np.floor(np.log10(end)) + 1)
-    axes.set_xticks(ticks, [f"{tick:,g}" for tick in ticks])
-    axes.minorticks_off()
+    axes.xaxis.set_major_formatter("{x:,g}")
     axes.set_xlabel("MB")
     axes.axvline(card / MB, color=WARNING, linestyle="--", linewidth=1.4)
-    at = left + axes.get_position().width * canvas.width * float(
-        np.log10(card / MB / low) / np.log10(end / low)
-    )
+    at = left + axes.get_position().width * canvas.width * card / MB / end
     canvas.label((at, top - 0.1), f"the card, {_megabytes(card / MB)}", align="center",
                  colour=WARNING)  # fmt: skip
     return canvas.finish()

@@ -339,16 +339,16 @@ def test_the_memory_can_be_read_and_measured(dataset):
         "a batch of 16: six tensors": total,
         "its logits": logits,
         "for 256 records": large,
-        "with their gradient": 2 * large,
+        "all that a step holds": 4 * large,
         "padded to the longest": 16 * logits,
     }
     picture = draw_memory(memory, 8 * 10**9, "padded to the longest")
     assert label_problems(picture) == []
     shown = texts(picture)
-    assert {f"{total / 1e6:.2f} MB", "3,670 MB", "7,340 MB", "the card, 8,000 MB"} <= set(shown)
-    assert {f"× {logits / total:.0f}", "× 2"} <= set(shown)
+    assert {f"{total / 1e6:.2f} MB", "3,670 MB", "14,680 MB", "the card, 8,000 MB"} <= set(shown)
+    assert {f"× {logits / total:.0f}", "× 4"} <= set(shown)
     assert any(text.startswith("÷ ") for text in shown)
-    assert "The batch is small, but training takes 7,340 MB for its logits" in shown
+    assert "A step of training takes 14,680 MB, and the card has 8,000 MB" in shown
     for words in ("for 256 records 3,670 MB", "The device has 8,000 MB"):
         assert words in picture.alternative_text
 
