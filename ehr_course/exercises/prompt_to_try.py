@@ -11,6 +11,9 @@ from torch import Tensor, nn
 AGE_PART = ("num_weight", "num_bias", "num_project.weight")
 CATEGORY_PART = ("table.weight", "cat_bias", "cat_project.weight")
 
+FOUND = ("shapes", "units begin unlike", "prompts", "a gradient reaches")
+"""What is found out about a module."""
+
 
 class NotFiniteError(ValueError):
     """A module begins with values that are no finite numbers.
@@ -28,7 +31,7 @@ class NotFiniteError(ValueError):
 
 def tried_out(
     prompt: nn.Module, weights: Mapping[str, Tensor], x_num: Tensor, x_cat: Tensor
-) -> tuple[dict[str, tuple[int, ...]], Any, Any, Any]:
+) -> dict[str, Any]:
     """Give a module known weights, and run it.
 
     Args:
@@ -38,9 +41,10 @@ def tried_out(
         x_cat: int64 (batch, n_cat).
 
     Returns:
-        The shapes of its parameters; whether its initial values vary along the hidden width, for
-        the age and for the categories; its prompts; and which parameters a gradient reaches. The
-        last three are None where the shapes are not those of the weights.
+        Under the names of FOUND: the shapes of its parameters; whether its initial values vary
+        along the hidden width, for the age and for the categories; its prompts; and which
+        parameters a gradient reaches. The last three are None where the shapes are not those of
+        the weights. A check shows those entries alone that are not as expected.
 
     Raises:
         NotFiniteError: if an initial value is nan or infinite.
@@ -50,7 +54,7 @@ def tried_out(
         mine = {name: mine[name] for name in weights}
     shapes = {name: tuple(p.shape) for name, p in mine.items()}
     if shapes != {name: tuple(w.shape) for name, w in weights.items()}:
-        return shapes, None, None, None
+        return dict(zip(FOUND, (shapes, None, None, None), strict=True))
     endless = [name for name, p in mine.items() if not p.isfinite().all()]
     if endless:
         raise NotFiniteError(f"not finite at the start: {', '.join(endless)}")
@@ -62,4 +66,4 @@ def tried_out(
         prompts.sum().backward()
         prompts = prompts.detach()
     learns = {name: p.grad is not None for name, p in mine.items()}
-    return shapes, varied, prompts, learns
+    return dict(zip(FOUND, (shapes, varied, prompts, learns), strict=True))

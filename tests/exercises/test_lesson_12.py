@@ -7,6 +7,7 @@ import torch
 
 from ehr_course.errors import InputError
 from ehr_course.exercises import examine
+from ehr_course.exercises.catalogue import find_exercise
 from ehr_course.exercises.exercise import Arguments
 from ehr_course.exercises.lessons.lesson_12 import WHOSE_PROMPT
 from ehr_course.exercises.prompt_to_read import MOST_CALLS, SummedPrompt, TooManyCalls, distances
@@ -98,3 +99,60 @@ def test_the_nearest_of_all_is_right_in_any_container(kind):
     nearest = by(lambda away: away.norm().item())
     result = examine("12.8", lambda *args: kind(nearest(*args)), seed=1)
     assert result.outcome.is_solved
+
+
+def sex_at(age):
+    def whose_prompt(prompt_of, vector):
+        sex = min((0, 1), key=lambda sex: (prompt_of(age, sex) - vector).norm().item())
+        start = prompt_of(0, sex)
+        year = (prompt_of(90, sex) - start) / 90
+        years = ((vector - start) @ year / (year @ year)).item()
+        return min(max(round(years), 0), 90), sex
+
+    return whose_prompt
+
+
+@pytest.mark.parametrize("age", [45, 90])
+def test_the_sex_before_the_age_has_its_own_words(age: int):
+    for seed in range(3):
+        result = examine("12.8", sex_at(age), seed=seed)
+        assert not result.outcome.is_solved
+        assert "You chose the sex before you knew the age" in result.message, str(result)
+
+
+@pytest.mark.parametrize("place", [0, 1, 2, -1, "fastest"])
+def test_a_single_number_has_its_own_words(place):
+    def whose_prompt(prompt_of, vector):
+        start = prompt_of(0, 0)
+        year = (prompt_of(90, 0) - start) / 90
+        k = year.abs().argmax() if place == "fastest" else place
+        found = []
+        for sex in (0, 1):
+            away = vector - prompt_of(0, sex)
+            age = min(max(round((away[k] / year[k]).item()), 0), 90)
+            found.append(((away - age * year).norm().item(), age, sex))
+        return min(found)[1:]
+
+    for seed in range(3):
+        result = examine("12.8", whose_prompt, seed=seed)
+        assert not result.outcome.is_solved
+        assert "the age off a single number" in result.message, str(result)
+
+
+@pytest.mark.parametrize(
+    ("name", "entry"),
+    [
+        ("no_offset", "prompts"),
+        ("unscaled_age", "prompts"),
+        ("detached", "a gradient reaches"),
+        ("equal_initial_values", "units begin unlike"),
+    ],
+)
+def test_a_wrong_prompt_shows_what_differs_alone(name: str, entry: str):
+    exercise = find_exercise("12.7")
+    wrong = exercise.changed_answer(exercise.misconceptions[name].change)
+    details = dict(examine("12.7", wrong, seed=1).details)
+    assert details["expected"] != details["got"]
+    for label in ("expected", "got"):
+        assert details[label].startswith(f"{{'{entry}': ")
+        assert details[label].endswith("and 3 entries that agree")

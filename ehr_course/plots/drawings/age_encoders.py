@@ -131,6 +131,105 @@ def draw_line_and_curve(
     return canvas.finish()
 
 
+def draw_directions(vectors: Mapping[str, Any], marked: Sequence[int] = (0, 1, 15, 90)) -> Picture:
+    """Draw each line of ages in the plane that holds it and the origin: so angles are true.
+
+    Args:
+        vectors: affine prompts by the name of the scale, each float (ages, d_model), from age 0
+            upwards, less the mean of each, as a layer norm takes it off.
+        marked: the ages that get a ray from the origin.
+    """
+    sets = {name: np.asarray(points, dtype=float) for name, points in vectors.items()}
+    flat = {}
+    for name, points in sets.items():
+        along = (points[-1] - points[0]) / np.linalg.norm(points[-1] - points[0])
+        across = points[0] - (points[0] @ along) * along
+        # In units of the distance at which the line passes the origin.
+        flat[name] = points @ np.stack([along, across / np.linalg.norm(across)], 1)
+        flat[name] /= np.linalg.norm(across)
+    angles = {name: np.degrees(np.arctan2(*points.T)) for name, points in flat.items()}
+    groups = {name: _one_direction(values, marked) for name, values in angles.items()}
+    alike = [
+        f"{name}, ages {' and '.join(map(str, group))} look alike"
+        for name, found in groups.items()
+        for group in found
+        if len(group) > 1
+    ]
+    title = "; ".join(alike) or "no two of these ages look alike"
+    canvas = Canvas(
+        2.75,
+        title[:1].upper() + title[1:],
+        "For each scale the line of ages, which misses the origin, with rays from the origin to "
+        f"ages {', '.join(map(str, marked))}. "
+        + " ".join(
+            f"{name}: they have turned by "
+            + ", ".join(f"{values[age] - values[0]:.1f}" for age in marked)
+            + " degrees since age zero."
+            for name, values in angles.items()
+        ),
+        subtitle="The line of ages before training, a dot for each, and rays to some of them. "
+        "Arc: what a layer norm leaves.",
+    )
+    high, foot, inch, radius = 1.75, 0.22, 1.2, 0.6
+    longest = [min(points[-1, 0], 2.4) + 1.4 for points in flat.values()]
+    left = MARGIN
+    for (name, points), share in zip(flat.items(), longest, strict=True):
+        wide = share / sum(longest) * (canvas.width - 2 * MARGIN)
+        canvas.label((left, canvas.top + 0.05), name, weight="bold", colour=style.INK)
+        axes = canvas.plot(left, canvas.top + 0.1, wide, high)
+        west = min(points[0, 0] * inch, 0) - 0.62
+        axes.set_xlim(west, west + wide)
+        axes.set_ylim(-foot, high - foot)
+        axes.axis("off")
+        east = west + wide - 0.3  # here a ray leaves the picture
+        seen = points[points[:, 0] * inch < east] * inch
+        end, goes_on = min(points[-1, 0] * inch, east), points[-1, 0] * inch > east
+        axes.annotate("", (end, inch), tuple(seen[0]), arrowprops={
+            "arrowstyle": "->" if goes_on else "-", "color": LINES[1], "shrinkA": 0, "shrinkB": 0,
+        })  # fmt: skip
+        axes.plot(*seen.T, ".", color=LINES[1], markersize=4)
+        turn = np.radians(np.linspace(angles[name][0], angles[name][-1], 50))
+        axes.plot(radius * np.sin(turn), radius * np.cos(turn), color=WARNING, linewidth=1.8)
+        for group in groups[name]:
+            for age in group:
+                x, y = points[age] * inch
+                cut = min(1.0, east / x) if x > 0 else 1.0
+                axes.annotate("", (x * cut, y * cut), (0, 0), arrowprops={
+                    "arrowstyle": "->" if cut < 1 else "-", "color": style.MUTED,
+                    "shrinkA": 0, "shrinkB": 0, "linewidth": 1,
+                })  # fmt: skip
+                at = points[age] / np.linalg.norm(points[age]) * radius
+                axes.plot(*at, "o", color=WARNING, markersize=5, zorder=4)
+            x, y = points[group].mean(0) * inch
+            cut = min(1.0, east / x) if x > 0 else 1.0
+            outside = cut < 1
+            axes.annotate(
+                ", ".join(map(str, group)), (x * cut, y * cut), (4, 1) if outside else (0, 8),
+                textcoords="offset points", size=style.SMALL, va="center", color=style.INK,
+                ha="left" if outside else "right" if len(group) > 1 else "center",
+            )  # fmt: skip
+        axes.plot(0, 0, "P", color=style.INK, markersize=6, zorder=5)
+        axes.annotate(
+            "origin", (0, 0), (0, -9), textcoords="offset points", size=style.SMALL, ha="center",
+            va="center", color=style.INK,
+        )  # fmt: skip
+        left += wide
+    return canvas.finish()
+
+
+def _one_direction(
+    angles: np.ndarray, marked: Sequence[int], near: float = 5.0
+) -> list[list[int]]:
+    """Put neighbours among these ages together whose prompts point nearly the same way."""
+    groups: list[list[int]] = []
+    for age in marked:
+        if groups and abs(angles[age] - angles[groups[-1][0]]) < near:
+            groups[-1].append(age)
+        else:
+            groups.append([age])
+    return groups
+
+
 def draw_turning(angles: Mapping[str, Any]) -> Picture:
     """Draw how far the prompt has turned from that of a newborn, at each age, for some scales.
 

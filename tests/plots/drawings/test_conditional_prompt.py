@@ -6,10 +6,12 @@ import matplotlib.text
 import numpy as np
 import pytest
 import torch
+from torch.nn.functional import cosine_similarity, layer_norm
 
 from ehr_course.models.conditional_prompt import FourierPrompt, NumericalPrompt
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.plots.drawings.age_encoders import (
+    draw_directions,
     draw_line_and_curve,
     draw_lines,
     draw_turning,
@@ -155,6 +157,28 @@ def test_the_curve_counts_its_directions(seed, n_waves):
     assert f"Affine: 1 direction; Waves: {2 * n_waves} directions" in picture.alternative_text
 
 
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("scales", [(1.0, 90.0), (1.0, 10.0), (10.0, 90.0)])
+def test_the_angles_of_the_rays_are_those_after_a_layer_norm(seed, scales):
+    lines = {}
+    for scale in scales:
+        prompts = prompts_by(NumericalPrompt, seed, scales=[scale])
+        lines[f"÷ {scale:g}"] = prompts - prompts.mean(1, keepdim=True)
+    picture = draw_directions(lines)
+    assert label_problems(picture) == []
+    shown = texts(picture)
+    for name, prompts in lines.items():
+        seen = layer_norm(prompts, prompts.shape[1:], eps=0)
+        cosines = cosine_similarity(seen[:1].double(), seen.double()).clamp(-1, 1)
+        turned = torch.rad2deg(cosines.arccos())
+        words = ", ".join(f"{turned[age]:.1f}" for age in (0, 1, 15, 90))
+        assert f"{name}: they have turned by {words} degrees" in picture.alternative_text
+        for young, old in ((0, 1), (15, 90)):
+            alike = bool(turned[old] - turned[young] < 5)
+            assert (f"{name}, ages {young} and {old} look alike" in shown[0]) is alike
+            assert (f"{young}, {old}" in shown) is alike or alike is False
+
+
 @pytest.mark.parametrize("steep", [(0.5, 5, 50), (2, 3, 4)])
 @pytest.mark.parametrize("most", [95.0, 40.0])
 def test_the_turning_shows_where_half_of_it_is_done(steep, most):
@@ -216,10 +240,25 @@ def test_the_codes_by_age_are_those_of_each_model(seed, names):
     )
     models = dict(zip(names, models, strict=True))
     wrong = {name: share / 10 for name, share in zip(names, rng.random(len(names)), strict=True)}
-    picture = draw_by_age(hospital, models, wrong, unseen=(25, 29), whose="women")
+    last = names[-1]
+    models[last] = {group: hospital[group] + 0.01 for group in groups}
+    models[last][groups[1]][25:30] = 0
+    ends = (1, 5), (76, 90)
+    picture = draw_by_age(hospital, models, wrong, unseen=(25, 29), ends=ends, whose="women")
     assert label_problems(picture) == []
-    best = min(wrong, key=wrong.get)
-    assert texts(picture)[0].startswith(f"Fewest impossible codes: {best}.")
+    title = texts(picture)[0]
+    assert title.endswith(f"Lost at ages never seen: {last}")
+    good = [
+        name
+        for name, values in models.items()
+        if all(
+            abs((values[g] - hospital[g])[low : high + 1].mean()) < 0.07
+            for g, (low, high) in zip(groups, ends, strict=True)
+        )
+    ]
+    words = " and ".join(good)
+    words = words if len(words) < 19 else f"{len(good)} models"
+    assert title.startswith(f"Right at both ends of life: {words}. ")
     for name, values in models.items():
         assert f"{wrong[name]:.1%} impossible" in texts(picture)
         share = values["pregnancy codes"][25:30].mean()
