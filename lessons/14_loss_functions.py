@@ -65,7 +65,6 @@ from ehr_course.generation.patients import Wanted, generate_patients
 from ehr_course.losses import (
     NOT_SCORED,
     LossTerm,
-    age_loss,
     co_occurrence_penalty,
     language_model_loss,
     loss_counts,
@@ -133,13 +132,11 @@ assert means["all places, padded wider"] < 0.6 * means["all places"]
 # The first two count padding: pad wider and you report a lower loss, with the
 # same model. The third takes the mean of each row and then the mean of those,
 # so a token of a short record weighs more than one of a long record. The
-# course reports the fourth, in which all scored places weigh the same. You
-# will see that it is also the one that adds up when a batch is cut into parts.
+# course reports the fourth, in which all scored places weigh the same.
 #
 # ## One drawing of everything
 #
-# Behind that one number stand five questions. The lesson takes them in this
-# order.
+# Behind that one number stand five questions, in this order.
 
 # %%
 draw_loss_path(loaded.model, batch, losses)
@@ -403,10 +400,10 @@ assert on_few_smooth.sure < on_few.sure - 0.05
 #
 # With 60 patients, the plain model is far more confident than it is right: it
 # knows its own patients by heart, and everybody else surprises it. Smoothing
-# limits its confidence, and the loss is lower, with each of three seeds. It
-# does not replace data: both losses are far above those of
-# the models that saw thousands of patients. The course's models draw patients
-# from these probabilities, so they train without smoothing.
+# limits its confidence, and the loss is lower. It does not replace data: both
+# losses are far above those of the models that saw thousands of patients. The
+# course's models draw patients from these probabilities, so they train without
+# smoothing.
 #
 # ## What do you divide by?
 #
@@ -451,9 +448,9 @@ def losses_of_parts(
 check("14.3", losses_of_parts)
 
 # %% [markdown]
-# So the whole batch has to be counted before its first part is read. Is that
-# worth the trouble? Cut the batch into four parts by length, add up the
-# gradients in both ways, and compare with the gradient of the whole batch.
+# So the whole batch has to be counted before its first part is read. Cut the
+# batch into four parts by length, add up the gradients in both ways, and compare
+# with the gradient of the whole batch.
 
 # %% tags=["hide-input"]
 # set-up: the four parts, and a gradient as one long vector
@@ -511,10 +508,10 @@ assert 0.02 < at_random < errors["means"]
 # ## Is there a way back?
 #
 # Some codes never appear in the same record, such as an infection of small
-# children and a disease of old age. Call a pair of codes *strange* if at least
-# five training records should have both, were the two independent, and none
-# has. (`never` is True for these pairs.) How often does a model write a
-# patient with a strange pair?
+# children and a disease of old age. Take two codes, and compute how many
+# training records would have both if the two were independent. Call the pair
+# *strange* if you expect five or more and find none. (`never` is True for
+# these pairs.) How often does a model write a patient with a strange pair?
 
 # %% tags=["hide-input"]
 # find the strange pairs, and count the patients who have one
@@ -545,16 +542,16 @@ print(f"patients that the model has written: {in_written:.1%}")
 assert real or in_written > 2 * in_real
 
 # %% [markdown]
-# Strange pairs are far more frequent in what the model writes. So you want a
-# penalty in the loss that makes them rarer. Not every number can be part of
-# one. Here are five that you could compute for a batch:
+# A few new patients do have one: never seen in training is not impossible.
+# But the model writes far more, so you want a penalty in the loss that makes
+# them rarer. Here are five numbers that you could compute for a batch:
 #
-# - how many strange pairs stand in the encoder's input (the records have none,
-#   but the corruption puts wrong codes into them);
-# - how often the model's most probable token is the right one;
-# - how often that token is a code of some strange pair;
-# - the probability that the model gives to such codes;
-# - the entropy of its probabilities.
+# - **pairs that are read**: strange pairs in the encoder's input, where the
+#   corruption has put wrong codes;
+# - **top token is right**: how often the most probable token is the right one;
+# - **top token is of a pair**: how often it is a code of some strange pair;
+# - **probability of pairs' codes**: what the model gives to all such codes;
+# - **entropy** of its probabilities.
 #
 # Guess: which of them have a gradient, so that they can change a weight?
 
@@ -619,7 +616,7 @@ def weights_after(weight, penalty, steps=12):
 def from_ids(logits, batch, scored):
     ids = batch["input_ids"]  # (batch, source)
     pairs = never[ids[:, :, None], ids[:, None]]
-    return pairs.sum() / 2, scored.sum()
+    return pairs.sum() / 2, scored.sum()  # each pair is found twice
 
 
 without, expected = weights_after(0.0, None)
@@ -685,9 +682,9 @@ check("14.4", value_and_gradient)
 
 
 # %% [markdown]
-# The library's `co_occurrence_penalty` is this one, as a sum and a count.
-# Train with it at two weights, and let each model write patients for the ages
-# and sexes of 300 new ones.
+# The library's `co_occurrence_penalty` is this one. Train with it at two
+# weights, and let each model write patients for the ages and sexes of 300 new
+# ones.
 
 # %% tags=["hide-input"]
 # set-up: the penalty as a term, and what it changes
@@ -744,48 +741,27 @@ if wrong.any():
     print(f"at 0.05 the penalty adds {ratio.max():.1%} to a push at most")
     assert ratio.max() < 0.0501
 
+
 # %% [markdown]
 # At a weight of 10, far fewer of the written patients have a strange pair, not
-# many more than of real ones, and the loss does not rise. At 0.05 the
-# change, a dozen patients among 300, is no larger than chance. (It was the same
-# with each of three seeds.)
+# many more than of real ones, and the loss does not rise. At 0.05 the change
+# is a dozen patients among 300, and two draws of 300 differ by about 3
+# percentage points by chance alone. (With each of three seeds, 10 works and
+# 0.05 does not.)
 #
-# Why? Look at the gradients. The gradient of the cross-entropy on the logit of
-# a wrong token is its probability $p$: so strongly is it pushed down already.
-# If the token would complete a strange pair, the penalty of weight $w$ adds
-# $w\,p\,(1 - P)$, where $P$ is the probability of all such tokens together.
-# Take token 2 of the example above, with $p = P = 1/3$. The cross-entropy
-# pushes it down with 0.33. The penalty adds 0.01 at a weight of 0.05, and 2.2
-# at 10. Compare gradients, not weights.
+# Why? Compare the gradients on token 2 in the example of 14.4, whose
+# probability is $p = 1/3$. It is a wrong token, and there the gradient of the
+# cross-entropy is $p$: a push down of 0.33. The gradient of the penalty was
+# 0.2222, which makes 0.01 at a weight of 0.05, and 2.2 at 10. In general it
+# adds at most its weight times the push: 5% at a weight of 0.05, as measured
+# above. Compare gradients, not weights.
 #
 # ## What does each term weigh?
 #
 # The total loss is the language model's, plus those of the heads from lesson
-# 13, plus the penalty, each with its weight. Can you take over a weight that
-# worked elsewhere? That depends on what it multiplies. Take a head for the
-# age that has learned nothing: it answers 0 years, or finds six age brackets
-# equally likely. With a weight of 0.001, it adds to the total:
-
-# %% tags=["nbval-ignore-output"]
-ages = torch.tensor([float(record.age) for record in people])
-in_years, count = age_loss(torch.zeros(len(ages)), ages, scale=1.0)
-in_units, _ = age_loss(torch.zeros(len(ages)), ages)  # of 90 years
-adds = {
-    "squared error, years": 0.001 * float(in_years / count),
-    "squared error, units of 90 years": 0.001 * float(in_units / count),
-    "six brackets": 0.001 * math.log(6),
-    "(the language model, trained)": judged[len(learned_from), 0.0].loss,
-}
-for name, value in adds.items():
-    print(f"{name:33} {value:.4f}")
-
-# %% tags=["hide-input"]
-# check: the unit decides
-assert adds["squared error, years"] > 100 * adds["six brackets"]
-
-
-# %% [markdown]
-# The same 0.001 makes the age a large part of the loss, or a speck in it.
+# 13, plus the penalty, each with its weight. What a weight means depends on
+# the unit of its loss, as in lesson 13: there the same 0.001 added 1.8 for an
+# age in years, and 0.0002 in units of 90 years.
 #
 # ### 14.5 The total loss
 #
@@ -842,7 +818,7 @@ loss_terms_explorer(
 )
 
 # %% tags=["hide-input", "nbval-ignore-output"]
-# check: shares of the loss and of the gradient, at three settings
+# check: the shares at three settings; set-up: what one moment has
 output, counts = asked(**some_new), loss_counts(some_new["labels"])
 total = weighted_total(output.terms, counts)
 assert torch.isclose(total, output.loss) and len(output.terms) == 3
@@ -860,9 +836,6 @@ shares = {
         measured, **dict(zip(names, weights, strict=True))
     )
 }
-for (setting, label), term in shares.items():
-    parts = f"{term.of_total:6.1%} of the loss, {term.of_gradient:6.1%}"
-    print(f"{setting:13} {label:14} {parts} of the gradient")
 language = shares["light", "language model"]
 assert min(language.of_total, language.of_gradient) > 0.99
 language = shares["heavy heads", "language model"]
@@ -871,12 +844,68 @@ penalty_term = shares["heavy penalty", "co-occurrence"]
 assert real or penalty_term.of_gradient > 1.3 * penalty_term.of_total
 
 
+class Moment(NamedTuple):
+    of_total: float  # the age's share of the loss
+    of_gradient: float
+    text: float  # the length of the language model's gradient
+    age: float
+    loss: float  # of the age
+    head: float  # the length of the age head's weights
+
+
+def moment(model):
+    found = measure_terms(model, some_new, never)
+    _, age, *_ = contributions(
+        found, **dict(zip(names, settings["heavy heads"], strict=True))
+    )
+    text_length, _, age_length = found.products.diagonal()[:3] ** 0.5
+    weights = model.heads["age"].parameters()
+    head = torch.cat([values.flatten() for values in weights])
+    lengths = text_length, age_length, found.means[2], head.norm().item()
+    return Moment(age.of_total, age.of_gradient, *lengths)
+
+
 # %% [markdown]
 # The language model's share of the gradient is far smaller than its share of
-# the loss: this training would mostly fit ages. Move both heads to 0.001 (the
-# light setting of the table), and they are next to nothing on both sides. Then
-# move the penalty to 10: its share of the gradient is larger than its share of
-# the loss.
+# the loss: this training would mostly fit ages. Why? Take the same batch and
+# the same weights at two earlier moments.
+
+# %% tags=["nbval-ignore-output"]
+untrained = small_model(age_weight=0.001, sex_weight=0.001)
+new_heads = small_model(age_weight=0.001, sex_weight=0.001)
+new_heads.load_state_dict(plain.state_dict(), strict=False)
+moments = {
+    "nothing trained": untrained,
+    "trained without heads": new_heads,
+    "then the heads alone": asked,
+}
+seen = {name: moment(model) for name, model in moments.items()}
+for name, found in seen.items():
+    print(f"{name:22} age: {found.of_total:.0%} of the loss,", end=" ")
+    print(f"{found.of_gradient:.0%} of the gradient")
+    print(f"  gradient lengths: language model {found.text:.1f}", end=", ")
+    print(f"age 3 x {found.age:.2f}; the head's weights {found.head:.1f}")
+
+# %% tags=["hide-input", "nbval-ignore-output"]
+# check: one gradient became shorter, the other longer
+first, second, last = seen.values()
+assert real or last.of_gradient > 0.5 > first.of_gradient
+assert real or second.text < 0.6 * first.text
+assert real or last.age > 1.8 * second.age
+assert real or last.loss < 0.8 * second.loss
+assert last.head > 1.2 * second.head
+
+
+# %% [markdown]
+# Two things have changed. The language model has learned, and its gradient has
+# become shorter. The head has learned too: the loss of the age has halved, and
+# yet its gradient is longer, although no shared weight moved. It reaches the
+# shared weights through the weights of the head, and those have grown. So a
+# share of the gradient belongs to one moment of a training, and one batch.
+#
+# In the widget, move both heads to 0.001, and they are next to nothing on both
+# sides. Then move the penalty to 10: its share of the gradient is larger than
+# its share of the loss.
 #
 # At the beginning, four people reported four losses. Here is such a program.
 # You can run it, but you cannot read it.

@@ -19,7 +19,17 @@ WAYS = ("sum", "places", "scored", "rows")
 
 
 class TooManyCalls(SystemExit):  # the calls are used up: `except Exception` does not help
-    """A loss was called more often than the exercise allows."""
+    """A loss was called more often than the exercise allows.
+
+    Attributes:
+        reason: what to think about, for the message of a check.
+    """
+
+    reason = (
+        f"You called the loss more than {MOST_CALLS} times. Two things are unknown, and one call "
+        "can settle each of them: for which batch do all four ways give the same number, and for "
+        "which do they all differ?"
+    )
 
 
 class HiddenLoss:

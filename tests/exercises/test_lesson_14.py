@@ -69,6 +69,16 @@ def test_what_is_no_batch_is_refused_and_costs_no_call(logits, labels, said):
     loss(*ONE)
 
 
+def test_a_third_call_is_told_what_two_can_do():
+    def asks_three_times(loss):
+        for _ in range(MOST_CALLS):
+            loss(*ONE)
+        return "sum", loss(*ONE)
+
+    message = examine("14.6", asks_three_times).message
+    assert message.startswith(f"You called the loss more than {MOST_CALLS} times.")
+
+
 def smoothing_of(loss):
     return loss(*ONE) / 10
 

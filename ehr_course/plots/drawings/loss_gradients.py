@@ -99,7 +99,7 @@ def draw_penalties(measured: Mapping[float, Sequence[float]], in_real: float) ->
     weights = list(measured)
     first, last = weights[0], weights[-1]
     canvas = Canvas(
-        1.32 + 0.34 * len(weights),
+        1.54 + 0.34 * len(weights),
         f"Patients with a strange pair: {measured[first][2]:.0%} at weight {first:g}, "
         f"{measured[last][2]:.0%} at weight {last:g}",
         "Three groups of bars by the weight of the penalty: "
@@ -109,6 +109,7 @@ def draw_penalties(measured: Mapping[float, Sequence[float]], in_real: float) ->
             for weight, (loss, mass, pairs) in measured.items()
         )
         + f". Of real patients {in_real:.1%} have one.",
+        subtitle="Each column has a scale of its own: compare bars within a column.",
     )
     left, y = 1.05, canvas.top + 0.32
     room = (canvas.width - left - MARGIN) / 3
