@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from matplotlib.axes import Axes
-from matplotlib.patches import FancyBboxPatch, Rectangle
+from matplotlib.patches import FancyBboxPatch
 
 from ehr_course.code_system import SYSTEM_NAMES, CodeSystem
 from ehr_course.plots import style
@@ -73,11 +73,10 @@ def describe_record(record: PatientRecord) -> str:
 def draw_record(record: PatientRecord, *, most_codes: int = 12, most_visits: int = 8) -> Picture:
     """Draw a patient's visits side by side, each as the list of its codes and their titles.
 
-    A code has the colour of its chapter, and of two chapters whose colours are alike one
-    has a dark stripe at its left edge. A code that an earlier visit had already
-    stands in an outline only. A title that is too long for its place ends with an ellipsis; a
-    code that its system does not have stands alone. Where visits are coded in both systems, it
-    is said which ones are coded in ICD-10-CM.
+    A code has the colour of its chapter, and before it stands the chapter's number, which the
+    legend names. A code that an earlier visit had already stands in an outline only. A title that
+    is too long for its place ends with an ellipsis; a code that its system does not have stands
+    alone. Where visits are coded in both systems, it is said which ones are coded in ICD-10-CM.
 
     Args:
         record: the patient.
@@ -130,6 +129,7 @@ _HEADING = 0.36
 _BETWEEN = 0.08  # between two codes
 _MORE = 0.22
 _LEGEND_LINE = 0.24
+_NUMBER = 0.19  # for a chapter's number, before a code and in the legend
 
 
 class _Layout(NamedTuple):
@@ -151,7 +151,7 @@ class _Layout(NamedTuple):
 
     @property
     def title_left(self) -> float:
-        return _PAD + self.code_width + 0.08
+        return _PAD + _NUMBER + self.code_width + 0.08
 
     @property
     def title_width(self) -> float:
@@ -291,12 +291,22 @@ def _draw_card(
     for line in card.lines:
         colour = line.colour
         face = style.PAPER if line.again else colour
-        _draw_box(axes, left, y, layout.code_width, layout.box, face=face, edge=colour)
-        if striped(line.chapter, line.system):
-            draw_stripe(axes, left, y, layout.box)
+        box = left + _NUMBER
+        _draw_box(axes, box, y, layout.code_width, layout.box, face=face, edge=colour)
         middle = y + layout.box / 2
+        if line.chapter is not None:
+            axes.text(
+                box - 0.05,
+                middle,
+                str(line.chapter),
+                size=style.SMALL,
+                weight="bold",
+                color=style.MUTED if line.again else style.INK,
+                ha="right",
+                va="center_baseline",
+            )
         axes.text(
-            left + layout.code_width / 2,
+            box + layout.code_width / 2,
             middle,
             style.written(line.code, line.system),
             size=layout.size,
@@ -337,23 +347,13 @@ def _draw_box(
     )
 
 
-def striped(chapter: int | None, system: CodeSystem) -> bool:
-    """Whether a stripe marks a chapter's codes: of two colours next to each other, one has it."""
-    return chapter is not None and int(style.chapter_step(chapter, system)) % 2 == 1
-
-
-def draw_stripe(axes: Axes, x: float, y: float, height: float) -> None:
-    """Draw the stripe at the left edge of a box."""
-    axes.add_artist(Rectangle((x - 0.01, y), 0.05, height, facecolor=style.INK, linewidth=0))
-
-
 class _Key(NamedTuple):
     """An entry of the legend."""
 
     text: str
     face: str
     edge: str
-    striped: bool = False
+    number: str = ""  # of a chapter, drawn in the colour
 
 
 def _legend_rows(lines: list[_Line]) -> list[list[tuple[float, _Key]]]:
@@ -361,7 +361,7 @@ def _legend_rows(lines: list[_Line]) -> list[list[tuple[float, _Key]]]:
     rows: list[list[tuple[float, _Key]]] = [[]]
     x = _MARGIN
     for key in _keys(lines):
-        width = 0.2 + style.text_width(key.text, style.SMALL)
+        width = _swatch(key) + 0.06 + style.text_width(key.text, style.SMALL)
         if rows[-1] and x + width > style.WIDTH - _MARGIN:
             rows.append([])
             x = _MARGIN
@@ -373,24 +373,43 @@ def _legend_rows(lines: list[_Line]) -> list[list[tuple[float, _Key]]]:
 def _keys(lines: list[_Line]) -> Iterator[_Key]:
     chapters = {(line.system, line.chapter) for line in lines}
     in_order = sorted(chapters, key=lambda one: (_newer(one[0]), one[1] or math.inf))
-    # A chapter that both systems have looks the same in both, and is named once.
-    yield from dict.fromkeys(itertools.starmap(_key_of, in_order))
+    # A chapter that both systems have looks the same in both, and is named once with its numbers.
+    keys: dict[str, _Key] = {}
+    for system, chapter in in_order:
+        name, colour = style.chapter_name(chapter, system), style.chapter_colour(chapter, system)
+        numbers = [keys[name].number] if name in keys else []
+        if chapter is not None and str(chapter) not in numbers:
+            numbers.append(str(chapter))
+        keys[name] = _Key(name, colour, colour, " / ".join(numbers))
+    yield from keys.values()
     if any(line.again for line in lines):
         yield _Key("outline: an earlier visit had it already", style.PAPER, style.MUTED)
 
 
-def _key_of(system: CodeSystem, number: int | None) -> _Key:
-    colour = style.chapter_colour(number, system)
-    return _Key(style.chapter_name(number, system), colour, colour, striped(number, system))
+def _swatch(key: _Key) -> float:
+    """The width of an entry's box, in inches."""
+    if not key.number:
+        return 0.14
+    return max(0.24, 0.1 + style.text_width(key.number, style.SMALL, weight="bold"))
 
 
 def _draw_legend(axes: Axes, rows: list[list[tuple[float, _Key]]], y: float) -> None:
     for row in rows:
         for x, key in row:
-            _draw_box(axes, x, y + 0.03, 0.14, 0.14, face=key.face, edge=key.edge)
-            if key.striped:
-                draw_stripe(axes, x, y + 0.03, 0.14)
-            axes.text(x + 0.2, y + 0.1, key.text, size=style.SMALL, va="center")
+            wide = _swatch(key)
+            _draw_box(axes, x, y + 0.02, wide, 0.16, face=key.face, edge=key.edge)
+            left = x + wide + 0.06
+            axes.text(left, y + 0.1, key.text, size=style.SMALL, va="center_baseline")
+            axes.text(
+                x + wide / 2,
+                y + 0.1,
+                key.number,
+                size=style.SMALL,
+                weight="bold",
+                color=style.ink_on(key.face),
+                ha="center",
+                va="center_baseline",
+            )
         y += _LEGEND_LINE
 
 

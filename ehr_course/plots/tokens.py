@@ -10,7 +10,6 @@ from matplotlib.patches import FancyBboxPatch, Rectangle
 
 from ehr_course.code_system import CodeSystem
 from ehr_course.plots import style
-from ehr_course.plots.record import draw_stripe, striped
 from ehr_course.plots.style import Picture, count
 from ehr_course.records import PatientRecord, Visit
 from ehr_course.tokenizers.codes import SPECIAL_TOKENS, CodeTokenizer
@@ -136,10 +135,10 @@ def draw_tokens(
     """Draw a patient as coloured tokens, and below as the pieces of a subword model.
 
     At the top stand two strips of equal boxes, one for each code's token and one for each piece;
-    special tokens, of which both ways need as many, are left out there. Below a line is a visit,
-    wrapped where it is long. A code has the colour of its chapter and its token id
-    beneath; all pieces of a code share its colour. Of two chapters whose colours are alike one has
-    a dark stripe at its left edge.
+    special tokens, of which both ways need as many, are left out there, and a gap stands where a
+    code begins. Below a line is a visit, wrapped where it is long. A code has the colour of its
+    chapter, before it the chapter's number, which the legend names, and beneath it its token id;
+    all pieces of a code share its colour.
 
     Args:
         record: the patient.
@@ -154,7 +153,7 @@ def draw_tokens(
     counts = count_tokens(record, code_tokenizer, note_tokenizer, dotted=dotted)
     as_codes = _Half(
         "One code, one token",
-        f"{counts.note}; the number beneath is the id",
+        f"{counts.note}; before a code stands its chapter, beneath it the id",
         _wrapped(_code_rows(record, code_tokenizer, dotted=dotted)),
         most_lines,
         with_ids=True,
@@ -168,8 +167,8 @@ def draw_tokens(
     )
     legend = _legend_rows(record, code_tokenizer.system)
     strips = [
-        _coloured(_code_rows(record, code_tokenizer, dotted=dotted)),
-        _coloured(_piece_rows(record, note_tokenizer, dotted=dotted)),
+        _by_code(_code_rows(record, code_tokenizer, dotted=dotted)),
+        _by_code(_piece_rows(record, note_tokenizer, dotted=dotted)),
     ]
 
     height = _TOP + _STRIPS + as_codes.height + _BETWEEN + as_text.height + _BETWEEN
@@ -201,6 +200,7 @@ _BOX = 0.25
 _ID = 0.17
 _LINE_GAP = 0.1
 _LEGEND_LINE = 0.24
+_STRIP_GAP = 0.6  # where a code begins in a strip, as a part of a box
 _CHARACTER = style.text_width("0" * 100, style.TEXT, family="DejaVu Sans Mono") / 100
 
 
@@ -209,7 +209,14 @@ class _Box(NamedTuple):
     colour: str | None  # None for a special token
     beneath: str
     gap: float  # to the box before it
-    striped: bool = False
+    chapter: str = ""  # its number, which stands before the box
+
+    @property
+    def lead(self) -> float:
+        """The room for the number before the box."""
+        if not self.chapter:
+            return 0.0
+        return style.text_width(self.chapter, style.SMALL, weight="bold") + 0.07
 
     @property
     def width(self) -> float:
@@ -236,9 +243,9 @@ def _code_rows(
         token = tokenizer.id_to_token(token_id)
         special = token_id < len(SPECIAL_TOKENS)
         colour = None if special else _colour(token, tokenizer.system)
-        stripe = not special and _striped(token, tokenizer.system)
+        chapter = "" if special else _number(style.chapter_of(token, tokenizer.system))
         written = _written(token, tokenizer.system, dotted=dotted)
-        return _Box(written, colour, str(token_id), 0.05, stripe)
+        return _Box(written, colour, str(token_id), 0.05, chapter)
 
     last = len(record.visits) - 1
     for i, visit in enumerate(record.visits):
@@ -254,10 +261,10 @@ def _piece_rows(
         pieces_of = pieces_by_word(visit_text(visit, dotted=dotted), tokenizer)
         groups = []
         for code, pieces in zip(visit.codes, pieces_of, strict=True):
-            colour, stripe = _colour(code, visit.system), _striped(code, visit.system)
+            colour = _colour(code, visit.system)
             groups.append(
                 [
-                    _Box(piece, colour, "", 0.014 if place else 0.1, stripe and not place)
+                    _Box(piece, colour, "", 0.014 if place else 0.1)
                     for place, piece in enumerate(pieces)
                 ]
             )
@@ -290,8 +297,8 @@ def _colour(code: str, system: CodeSystem) -> str:
     return style.chapter_colour(style.chapter_of(code, system), system)
 
 
-def _striped(code: str, system: CodeSystem) -> bool:
-    return striped(style.chapter_of(code, system), system)
+def _number(chapter: int | None) -> str:
+    return "" if chapter is None else str(chapter)
 
 
 def _wrapped(rows: Iterator[tuple[str, list[_Group]]]) -> list[_Line]:
@@ -301,44 +308,40 @@ def _wrapped(rows: Iterator[tuple[str, list[_Group]]]) -> list[_Line]:
         line = _Line(label, [])
         x = left
         for group in groups:
-            width = sum(box.gap + box.width for box in group)
+            width = sum(box.gap + box.lead + box.width for box in group)
             if line.boxes and x + width > right:
                 lines.append(line)
                 line = _Line("", [])
                 x = left
             for box in group:
-                x += box.gap if line.boxes else 0
+                x += box.lead + (box.gap if line.boxes else 0)
                 line.boxes.append((x, box))
                 x += box.width
         lines.append(line)
     return lines
 
 
-def _coloured(rows: Iterator[tuple[str, list[_Group]]]) -> list[_Box]:
-    """Every box but the special tokens', from the first visit to the last."""
-    boxes = (box for _, groups in rows for group in groups for box in group)
-    return [box for box in boxes if box.colour is not None]
+def _by_code(rows: Iterator[tuple[str, list[_Group]]]) -> list[_Group]:
+    """The boxes of every code, from the first visit to the last; special tokens are left out."""
+    groups = (group for _, groups in rows for group in groups)
+    return [group for group in groups if all(box.colour is not None for box in group)]
 
 
-def _draw_strips(axes: Axes, y: float, strips: dict[str, list[_Box]]) -> None:
-    """Draw a strip of equal boxes for each list, all to one scale, in the boxes' colours."""
+def _draw_strips(axes: Axes, y: float, strips: dict[str, list[_Group]]) -> None:
+    """Draw a strip of equal boxes for each list, all to one scale, with a gap between codes."""
     left = _MARGIN + _GUTTER
-    step = min(0.14, (style.WIDTH - _MARGIN - left) / max(map(len, strips.values())))
-    for name, boxes in strips.items():
+    steps = max(sum(len(group) + _STRIP_GAP for group in strip) for strip in strips.values())
+    step = min(0.14, (style.WIDTH - _MARGIN - left) / steps)
+    for name, groups in strips.items():
         axes.text(_MARGIN, y + 0.08, name, size=style.SMALL, color=style.MUTED, va="center")
-        for place, box in enumerate(boxes):
-            axes.add_artist(
-                Rectangle(
-                    (left + place * step, y),
-                    0.82 * step,
-                    0.16,
-                    facecolor=box.colour,
-                    edgecolor=box.colour,
-                    linewidth=0.5,
+        x = left
+        for group in groups:
+            for box in group:
+                axes.add_artist(
+                    Rectangle((x, y), 0.9 * step, 0.16, facecolor=box.colour, linewidth=0)
                 )
-            )
-            if box.striped:
-                draw_stripe(axes, left + place * step, y, 0.16)
+                x += step
+            x += _STRIP_GAP * step
         y += 0.25
 
 
@@ -397,8 +400,16 @@ def _draw_box(axes: Axes, x: float, y: float, box: _Box) -> None:
             linewidth=0.8,
         )
     )
-    if box.striped:
-        draw_stripe(axes, x, y, _BOX)
+    if box.chapter:
+        axes.text(
+            x - 0.03,
+            y + _BOX / 2,
+            box.chapter,
+            size=style.SMALL,
+            weight="bold",
+            ha="right",
+            va="center_baseline",
+        )
     axes.text(
         x + box.width / 2,
         y + _BOX / 2,
@@ -429,7 +440,14 @@ class _Key(NamedTuple):
     x: float
     name: str
     colour: str
-    striped: bool
+    number: str
+
+    @property
+    def swatch(self) -> float:
+        """The width of the coloured box, which holds the number."""
+        if not self.number:
+            return 0.14
+        return max(0.24, 0.1 + style.text_width(self.number, style.SMALL, weight="bold"))
 
 
 def _legend_rows(record: PatientRecord, system: CodeSystem) -> list[list[_Key]]:
@@ -437,32 +455,40 @@ def _legend_rows(record: PatientRecord, system: CodeSystem) -> list[list[_Key]]:
     present = {style.chapter_of(code, system) for code in record.codes}
     rows: list[list[_Key]] = [[]]
     x = _MARGIN
-    for number in sorted(present, key=lambda n: n or len(style.chapter_names(system)) + 1):
-        name = style.chapter_name(number, system)
-        width = 0.2 + style.text_width(name, style.SMALL) + 0.2
-        if rows[-1] and x + width - 0.2 > style.WIDTH - _MARGIN:
+    for chapter in sorted(present, key=lambda n: n or len(style.chapter_names(system)) + 1):
+        name, colour = style.chapter_name(chapter, system), style.chapter_colour(chapter, system)
+        key = _Key(x, name, colour, _number(chapter))
+        width = key.swatch + 0.06 + style.text_width(name, style.SMALL)
+        if rows[-1] and x + width > style.WIDTH - _MARGIN:
             rows.append([])
-            x = _MARGIN
-        colour = style.chapter_colour(number, system)
-        rows[-1].append(_Key(x, name, colour, striped(number, system)))
-        x += width
+            key = key._replace(x=_MARGIN)
+        rows[-1].append(key)
+        x = key.x + width + 0.2
     return rows
 
 
 def _draw_legend(axes: Axes, rows: list[list[_Key]], y: float) -> None:
     for row in rows:
-        for x, name, colour, stripe in row:
+        for key in row:
             axes.add_patch(
                 FancyBboxPatch(
-                    (x, y + 0.03),
-                    0.14,
-                    0.14,
+                    (key.x, y + 0.02),
+                    key.swatch,
+                    0.16,
                     boxstyle="round,pad=0,rounding_size=0.03",
-                    color=colour,
-                    linewidth=0,
+                    color=key.colour,
                 )
             )
-            if stripe:
-                draw_stripe(axes, x, y + 0.03, 0.14)
-            axes.text(x + 0.2, y + 0.1, name, size=style.SMALL, va="center")
+            axes.text(
+                key.x + key.swatch / 2,
+                y + 0.1,
+                key.number,
+                size=style.SMALL,
+                weight="bold",
+                color=style.ink_on(key.colour),
+                ha="center",
+                va="center_baseline",
+            )
+            left = key.x + key.swatch + 0.06
+            axes.text(left, y + 0.1, key.name, size=style.SMALL, va="center_baseline")
         y += _LEGEND_LINE

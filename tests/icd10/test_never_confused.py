@@ -233,6 +233,7 @@ def test_a_chapter_of_both_systems_is_named_once():
     both = PatientRecord(1, "F", 64, (Visit(("4280",)), Visit(("I509",), system="ICD10CM")))
     texts = [text.get_text() for text in draw_record(both).findobj(matplotlib.text.Text)]
     assert texts.count("Circulatory") == 1
+    assert "7 / 9" in texts
 
 
 # ---------------------------------------------------------------------- models and cohorts

@@ -317,7 +317,7 @@ def draw_singled_out(
         system: the code system that the codes belong to.
     """
     total, few = sum(enough) + never, sum(enough[:-1])
-    most = f"{len(enough) - 1} diagnoses"
+    most = f"{len(enough) - 1} well-chosen diagnoses"
     labels = [count(n + 1, "code") for n in range(len(enough))]
     labels[-1] += " or more"
     written = {code: style.written(code, system) for code in (*codes, *pair)}
@@ -329,7 +329,7 @@ def draw_singled_out(
     named = wide > 0.6  # there is room for the names of the codes
     c = Canvas(
         max(3.1, 2.0 + 0.24 * len(rows)) + 0.5 * named,
-        f"At most {most} are enough to single out {few / total:.0%} of {total:,} people",
+        f"At most {most} single out {few / total:.0%} of {total:,} people",
         f"Left, one person and {len(rows) - 1} others by the codes they share; how many of "
         f"{total} people have each: {shared}; nobody else has both {both}. Right, how many codes "
         f"it takes to single out a person, in people: {told}, all their codes are not enough: "

@@ -270,14 +270,14 @@ def test_the_check_has_all_five_outcomes():
             ("486", "V3001"),
             [54, 201, 9],
             36,
-            "At most 2 diagnoses are enough to single out 85% of 300 people",
+            "At most 2 well-chosen diagnoses single out 85% of 300 people",
         ),
         (
             ["4280", "41401", "486", "V3001", "E8859", "25000"],
             ("4280", "25000"),
             [1_000, 2_000, 500],
             500,
-            "At most 2 diagnoses are enough to single out 75% of 4,000 people",
+            "At most 2 well-chosen diagnoses single out 75% of 4,000 people",
         ),
     ],
 )
