@@ -182,6 +182,16 @@ def line(first: int, second: int, flat: int | None) -> Callable[[Peak, int], int
     return answer
 
 
+def line_or_in_proportion(first: int, second: int) -> Callable[[Peak, int], int]:
+    def answer(peak_of: Peak, memory: int) -> int:
+        one, other = peak_of(first), peak_of(second)
+        if one == other:
+            return (1 if second == 2 else second) * memory // other
+        return second + int((memory - other) / ((other - one) / (second - first)))
+
+    return answer
+
+
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
@@ -194,6 +204,8 @@ def line(first: int, second: int, flat: int | None) -> Callable[[Peak, int], int
         (line(1, 4, 4), "one and four records"),
         (line(3, 4, None), "three and four records"),
         (line(3, 4, 4), "three and four records"),
+        (line_or_in_proportion(1, 2), "one and two records"),
+        (line_or_in_proportion(1, 4), "one and four records"),
     ],
 )
 def test_a_line_through_small_batches_is_named(

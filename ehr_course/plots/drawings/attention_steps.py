@@ -13,6 +13,9 @@ from ehr_course.plots.attention import COLOUR_MAP, GAMMA
 from ehr_course.plots.drawings.canvas import MONO, WARNING, Box, Canvas
 from ehr_course.plots.style import Picture
 
+PALE = "#aab1bd"
+"""What depends on itself and may not be read: darker than an empty cell, paler than a code."""
+
 LONGEST_NAME = 9
 """How many letters of a token are drawn."""
 
@@ -132,6 +135,74 @@ def _lights(weights: np.ndarray) -> list[list[str]]:
     return [[matplotlib.colors.to_hex(colour) for colour in line] for line in colours]
 
 
+def draw_heads(names: Sequence[str], weights: Any, *, row: int, d_model: int) -> Picture:
+    """Draw how heads divide the width: a strip and a grid of weights each, joined at the end.
+
+    Args:
+        names: of the positions.
+        weights: float (heads, positions, positions), of one layer; each row sums to one.
+        row: the position whose weights are framed and named.
+        d_model: how many numbers the queries of one position have.
+    """
+    grids = np.asarray(weights, dtype=float)
+    heads, n = len(grids), len(names)
+    best = grids[:, row].argmax(-1)
+    reads = [
+        f"{grid[row, at]:.0%} from {'itself' if at == row else _short(names[at])}"
+        for grid, at in zip(grids, best, strict=True)
+    ]
+    most = grids[:, row].max(-1)
+    strong, weak = int(most.argmax()), int(most.argmin())
+    each = d_model // heads
+    left, gap = 0.98, 0.3
+    wide = (style.WIDTH - left - 0.2 - (heads - 1) * gap) / heads
+    cell = min(wide / n, 0.19)
+    canvas = Canvas(
+        2.9 + n * cell,
+        f"At {names[row]}, head {strong} takes {reads[strong]}, head {weak} {reads[weak]}",
+        f"The {d_model} numbers of a query are cut into {heads} strips of {each}. Under each "
+        f"strip is a grid of weights over the same {n} positions. For {names[row]}: "
+        + "; ".join(f"head {i} takes {one}" for i, one in enumerate(reads))
+        + f". What the heads read is joined to {d_model} numbers, which the output matrix mixes.",
+        subtitle="A row for each query, a column for each key, in the same order. Bright: much "
+        f"weight. Below: what {_short(names[row])} takes most.",
+    )
+    y = canvas.top + 0.16
+    xs = [left + i * (wide + gap) for i in range(heads)]
+    top = y + 0.6
+    for i, (x, grid) in enumerate(zip(xs, grids, strict=True)):
+        middle = x + n * cell / 2
+        strip = canvas.box(
+            x, y, n * cell, 0.3, f"{each} numbers", fill="encoder", size=style.SMALL
+        )
+        canvas.arrow(strip.side("bottom"), (middle, top - 0.04), f"head {i}")
+        boxes = canvas.grid(
+            x, top, _lights(grid), cell=cell,
+            rows=[_short(one) for one in names] if i == 0 else (),
+        )  # fmt: skip
+        line = boxes[row]
+        canvas.box(line[0].x, line[0].y, n * cell, cell, fill="none", edge=WARNING, rounded=False)
+        bottom = top + n * cell
+        canvas.label((middle, bottom + 0.11), reads[i], align="center", colour=style.INK)
+        canvas.arrow((middle, bottom + 0.22), (middle, bottom + 0.44))
+        canvas.box(
+            x, bottom + 0.46, n * cell, 0.28, f"{each} numbers", fill="encoder", size=style.SMALL
+        )
+    canvas.label((0.14, y + 0.09), f"{d_model} of a", colour=style.INK)
+    canvas.label((0.14, y + 0.24), "query, cut", colour=style.INK)
+    joined = top + n * cell + 0.46
+    canvas.label((0.14, joined + 0.07), "what they", colour=style.INK)
+    canvas.label((0.14, joined + 0.21), "read, joined", colour=style.INK)
+    end = xs[-1] + n * cell
+    matrix = canvas.box(
+        left, joined + 0.46, end - left, 0.28, f"output matrix, {d_model} × {d_model}, mixes them",
+        fill="paper", size=style.SMALL,
+    )  # fmt: skip
+    for x in xs:
+        canvas.arrow((x + n * cell / 2, joined + 0.3), (x + n * cell / 2, matrix.y - 0.02))
+    return canvas.finish()
+
+
 def draw_scaling(
     widths: Sequence[int], unscaled: Sequence[float], scaled: Sequence[float], *, keys: int
 ) -> Picture:
@@ -205,14 +276,14 @@ def draw_reach(names: Mapping[str, Sequence[str]], reaches: Mapping[str, Any]) -
         picture_height,
         title,
         f"Grids of {n} by {n} positions; a filled cell means that the output of the row depends "
-        f"on the input of the column: {described}. The pale ones among them, where padding meets "
+        f"on the input of the column: {described}. The grey ones among them, where padding meets "
         "itself, may nevertheless not be read.",
         subtitle="Change the input at a column. Filled: the output at this row changes.",
     )
     y = canvas.top + 0.42 + high
     for i, (name, grid) in enumerate(grids.items()):
         x = left + 0.1 + i * (n * cell + left + 0.6)
-        filled = ["quiet" if one == "<PAD>" else "code" for one in names[name]]
+        filled = [PALE if one == "<PAD>" else "code" for one in names[name]]
         fills = [[fill if one else "paper" for one, fill in zip(line, filled, strict=True)]
                  for line in grid.tolist()]  # fmt: skip
         canvas.grid(
@@ -223,7 +294,7 @@ def draw_reach(names: Mapping[str, Sequence[str]], reaches: Mapping[str, Any]) -
                      weight="bold", size=style.TEXT)  # fmt: skip
     canvas.key(left + 0.1, y + n * cell + 0.26, {
         "code": "depends on it and may read it", "paper": "does not",
-        "quiet": "padding: depends on itself, may not be read",
+        PALE: "padding: depends on itself, may not be read",
     })  # fmt: skip
     return canvas.finish()
 

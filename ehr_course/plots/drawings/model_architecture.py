@@ -39,18 +39,20 @@ def draw_losses(losses: Mapping[str, Sequence[float]]) -> Picture:
     for (name, one), end, (colour, dash) in zip(losses.items(), ends, looks, strict=False):
         steps = np.arange(1, len(one) + 1)
         axes.plot(steps, one, color=colour, linewidth=0.7, alpha=0.35)
-        smooth = [_end(one[:step]) for step in range(1, len(one) + 1)]
-        axes.plot(steps, smooth, color=colour, linestyle=dash, linewidth=1.8)
+        window = min(LAST, len(one))
+        smooth = np.convolve(one, np.ones(window) / window, "valid")
+        middles = np.arange(len(smooth)) + (window + 1) / 2
+        axes.plot(middles, smooth, color=colour, linestyle=dash, linewidth=1.8)
         ended = len(one) < max(map(len, losses.values()))  # others go on: write below them
         place = (len(one), _end(one) if ended else end)
-        axes.plot(len(one), _end(one), "o", color=colour, markersize=5, clip_on=False)
+        axes.plot(middles[-1], smooth[-1], "o", color=colour, markersize=5, clip_on=False)
         axes.annotate(
             f"model {name}: {_end(one):.1f} nats", place, (0, -17) if ended else (8, 0),
             textcoords="offset points", color=colour, va="center", size=style.TEXT,
         )  # fmt: skip
     axes.set_ylim(0, None)
     axes.set_xlim(0, max(map(len, losses.values())))
-    axes.set_xlabel(f"step (thin: each step, thick: the mean of the last {LAST})")
+    axes.set_xlabel(f"step (thin: each step, thick: the mean of {LAST} steps around it)")
     axes.set_ylabel("loss per token (nats)")
     return canvas.finish()
 

@@ -15,13 +15,14 @@ from transformers import BartConfig, BartForConditionalGeneration
 
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.plots.drawings.attention_steps import (
+    PALE,
     draw_attention_steps,
     draw_cross_attention,
+    draw_heads,
     draw_positions,
     draw_reach,
     draw_scaling,
 )
-from ehr_course.plots.drawings.canvas import FILLS
 from ehr_course.plots.drawings.model_architecture import (
     draw_alike,
     draw_losses,
@@ -41,6 +42,10 @@ from ehr_course.training.memory import MemoryTrace, held_bytes
 
 CODES = ["4280", "42731", "0389", "V3001", "E8889"]
 NAMES = ["age 64", "sex F", "<BOS>", "<v>", "428.0", "427.31", "<\\v>", "<EOS>", "<PAD>"]
+
+
+HEADS = np.random.default_rng(0).dirichlet(np.ones(8), size=(4, 8))
+"""Weights of four heads, (heads, positions, positions)."""
 
 
 def words(picture: Picture) -> str:
@@ -138,6 +143,10 @@ DRAWN: dict[str, tuple[Callable[[], Picture], str, Callable[[], Picture], str]] 
         lambda: draw_cross_attention(MANY, MANY, np.eye(17)[3], row=2, writes="<v>"),
         "100% from <v>",
     ),
+    "heads": (
+        lambda: draw_heads(NAMES[:8], HEADS[:4, :8, :8], row=4, d_model=96), "24 numbers",
+        lambda: draw_heads(NAMES[2:7], HEADS[:2, :5, :5], row=3, d_model=64), "32 numbers",
+    ),
     "positions": (
         lambda: draw_positions(NAMES[:8], torch.zeros(258, 96)), "258 rows of 96",
         lambda: draw_positions(NAMES[:6], torch.zeros(8, 768)), "8 rows of 768",
@@ -195,7 +204,7 @@ def test_a_curve_ends_where_its_label_says() -> None:
 def test_padding_that_meets_itself_has_a_colour_of_its_own() -> None:
     picture = draw_reach({"encoder": ["age", "<PAD>"]}, {"encoder": np.eye(2, dtype=bool)})
     fills = [to_hex(patch.get_facecolor()) for patch in picture.findobj(Patch)]
-    assert fills.count(to_hex(FILLS["quiet"])) == 2  # the cell and the key
+    assert fills.count(PALE) == 2  # the cell and the key
 
 
 def test_every_parameter_is_in_an_area_or_named() -> None:
@@ -210,6 +219,14 @@ def test_the_shares_of_one_row_are_those_of_its_weights() -> None:
     picture = draw_cross_attention(NAMES[:8], NAMES[:8], WEIGHTS, row=4, writes="427.31")
     shown = [text for text in words(picture).split(" | ") if text.endswith("%")]
     assert shown == [f"{weight:.0%}" for weight in WEIGHTS]
+
+
+def test_below_each_head_stands_its_largest_weight() -> None:
+    shown = words(draw_heads(NAMES[:8], HEADS, row=4, d_model=96)).split(" | ")
+    for weights in HEADS[:, 4]:
+        at = int(weights.argmax())
+        assert f"{weights[at]:.0%} from {'itself' if at == 4 else NAMES[at]}" in shown
+    assert "output matrix, 96 × 96, mixes them" in shown
 
 
 def test_what_the_decoder_has_not_written_is_not_shown() -> None:
