@@ -222,63 +222,14 @@ check("17.5", beam_step)
 
 
 # %% [markdown]
-# ## 17.6 ROUGE-L
-#
-# `best[i][j]` is the length of the longest common subsequence of the first
-# `i` words of one text and the first `j` of the other. Two equal words
-# make it one longer than without both. Two unlike words cannot both be
-# last in it, so one of them is left out.
-
-# %% tags=["answer:17.6", "nbval-ignore-output"]
-def rouge_l(summary: list[str], reference: list[str]) -> float:
-    n, m = len(summary), len(reference)
-    best = [[0] * (m + 1) for _ in range(n + 1)]
-    for i in range(n):
-        for j in range(m):
-            if summary[i] == reference[j]:
-                best[i + 1][j + 1] = best[i][j] + 1
-            else:
-                best[i + 1][j + 1] = max(best[i][j + 1], best[i + 1][j])
-    common = best[n][m]
-    if common == 0:
-        return 0.0
-    precision, recall = common / n, common / m
-    return 2 * precision * recall / (precision + recall)
-
-
-check("17.6", rouge_l)
-
-
-# %% [markdown]
-# The same as a function that calls itself and remembers its answers. F1
-# written with the lengths needs no precision and no recall.
-
-# %% tags=["alternative:17.6", "nbval-ignore-output"]
-def rouge_l(summary: list[str], reference: list[str]) -> float:
-    @cache
-    def longest(i, j):
-        if i == len(summary) or j == len(reference):
-            return 0
-        if summary[i] == reference[j]:
-            return 1 + longest(i + 1, j + 1)
-        return max(longest(i + 1, j), longest(i, j + 1))
-
-    both = len(summary) + len(reference)
-    return 2 * longest(0, 0) / both if both else 0.0
-
-
-check("17.6", rouge_l)
-
-
-# %% [markdown]
-# ## 17.7 Who can still win?
+# ## 17.6 Who can still win?
 #
 # Nobody knows the tokens to come, but two things are certain. Each of them
 # adds a logarithm of at most 0, so the log-probability cannot rise. And the
 # penalty is largest at the largest length. Both together give a score that no
 # ending of this hypothesis can exceed.
 
-# %% tags=["answer:17.7", "nbval-ignore-output"]
+# %% tags=["answer:17.6", "nbval-ignore-output"]
 def can_still_win(
     live: list[tuple[float, int]],
     finished: list[tuple[float, int]],
@@ -296,7 +247,7 @@ def can_still_win(
     ]
 
 
-check("17.7", can_still_win)
+check("17.6", can_still_win)
 
 
 # %% [markdown]
@@ -304,7 +255,7 @@ check("17.7", can_still_win)
 # length need in order to beat each of the finished ones? Whoever has fallen
 # below that is out.
 
-# %% tags=["alternative:17.7", "nbval-ignore-output"]
+# %% tags=["alternative:17.6", "nbval-ignore-output"]
 def can_still_win(
     live: list[tuple[float, int]],
     finished: list[tuple[float, int]],
@@ -318,4 +269,53 @@ def can_still_win(
     return sorted(open_places)
 
 
-check("17.7", can_still_win)
+check("17.6", can_still_win)
+
+
+# %% [markdown]
+# ## 17.7 ROUGE-L
+#
+# `best[i][j]` is the length of the longest common subsequence of the first
+# `i` words of one text and the first `j` of the other. Two equal words
+# make it one longer than without both. Two unlike words cannot both be
+# last in it, so one of them is left out.
+
+# %% tags=["answer:17.7", "nbval-ignore-output"]
+def rouge_l(summary: list[str], reference: list[str]) -> float:
+    n, m = len(summary), len(reference)
+    best = [[0] * (m + 1) for _ in range(n + 1)]
+    for i in range(n):
+        for j in range(m):
+            if summary[i] == reference[j]:
+                best[i + 1][j + 1] = best[i][j] + 1
+            else:
+                best[i + 1][j + 1] = max(best[i][j + 1], best[i + 1][j])
+    common = best[n][m]
+    if common == 0:
+        return 0.0
+    precision, recall = common / n, common / m
+    return 2 * precision * recall / (precision + recall)
+
+
+check("17.7", rouge_l)
+
+
+# %% [markdown]
+# The same as a function that calls itself and remembers its answers. F1
+# written with the lengths needs no precision and no recall.
+
+# %% tags=["alternative:17.7", "nbval-ignore-output"]
+def rouge_l(summary: list[str], reference: list[str]) -> float:
+    @cache
+    def longest(i, j):
+        if i == len(summary) or j == len(reference):
+            return 0
+        if summary[i] == reference[j]:
+            return 1 + longest(i + 1, j + 1)
+        return max(longest(i + 1, j), longest(i, j + 1))
+
+    both = len(summary) + len(reference)
+    return 2 * longest(0, 0) / both if both else 0.0
+
+
+check("17.7", rouge_l)

@@ -18,9 +18,9 @@ WRONG = [
         "all 0",
     ),
     ("17.5", {ADDED: ADDED.replace("scores", "scores.nan_to_num(neginf=-9999.0)")}, "finite", ""),
-    ("17.7", {"total / penalty(max_length)": "total / penalty(max_length + 1)"}, "too large", ""),
-    ("17.6", {"summary[i] == reference[j]": "summary[i][0] == reference[j][0]"}, "expected 0", ""),
-    ("17.6", {"summary[i] == reference[j]": "summary[i][-1] == reference[j][-1]"}, "got", ""),
+    ("17.6", {"total / penalty(max_length)": "total / penalty(max_length + 1)"}, "too large", ""),
+    ("17.7", {"summary[i] == reference[j]": "summary[i][0] == reference[j][0]"}, "expected 0", ""),
+    ("17.7", {"summary[i] == reference[j]": "summary[i][-1] == reference[j][-1]"}, "got", ""),
     ("18.4", {"torch.tanh(table @ w1.T + b1)": "(table @ w1.T + b1)"}, "tanh is missing", "multi"),
     ("18.4", {"return folded, folded.numel()": "return folded, 0"}, "expected 4", "times"),
     (

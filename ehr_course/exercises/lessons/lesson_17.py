@@ -293,54 +293,7 @@ BEAM_STEP = Exercise(
 )
 
 
-# 17.6 ROUGE-L
-
-
-def _rouge_l(summary: Sequence[str], reference: Sequence[str]) -> float:
-    """The reference: every choice of words tried, the longest first."""
-    short, long = sorted((list(summary), list(reference)), key=len)
-    for n in range(len(short), 0, -1):
-        for words in itertools.combinations(short, n):
-            rest = iter(long)
-            if all(word in rest for word in words):
-                return 2 * n / (len(short) + len(long))
-    return 0.0
-
-
-_WORDS = ("pain", "painless", "fever", "no", "home", "and")
-
-
-def _fresh_texts(rng: random.Random) -> Arguments:
-    return tuple([rng.choice(_WORDS) for _ in range(rng.randint(1, 6))] for _ in range(2))
-
-
-ROUGE_L = Exercise(
-    id="17.6",
-    reference=_rouge_l,
-    chosen=(
-        (["no", "fever", "home"], ["home", "no", "fever", "today"]),
-        (["pain", "fever", "no", "home"], ["pain", "no", "fever", "and", "home"]),
-        (["fever", "fever", "fever"], ["fever", "and", "pain"]),
-        ([], ["fever"]),
-        (["fever"], []),
-        ([], []),
-        (["no", "pain", "and", "fever", "no"], ["pain", "and", "no", "fever", "no", "home"]),
-        (["pain", "home"], ["pain", "home"]),
-        # Words that begin and end alike, and words that are a part of another.
-        (["pain", "fever", "no"], ["painless", "fewer", "to"]),
-        (["nothing", "painful"], ["no", "pain"]),
-        (["no", "fever", "no", "pain"], ["no", "pain", "no", "fever"]),
-        (["pain", "and", "fever"], ["fever", "and", "fever", "and", "pain"]),
-        # The longest run is not a part of the longest subsequence, nor is any first choice.
-        (["no", "fever", "and", "no", "home"], ["no", "home", "and", "no", "fever"]),
-        (["no", "pain", "no", "no"], ["no", "no", "no"]),
-    ),
-    fresh=_fresh_texts,
-    tolerance=1e-6,
-)
-
-
-# 17.7 Who can still win?
+# 17.6 Who can still win?
 
 Sums = Sequence[tuple[float, int]]
 
@@ -381,7 +334,7 @@ def _fresh_live(rng: random.Random) -> Arguments:
 
 
 CAN_STILL_WIN = Exercise(
-    id="17.7",
+    id="17.6",
     reference=_can_win,
     chosen=(
         ([(-0.75, 4), (-3.25, 4), (-1.75, 4)], [(-1.5, 4)], 1.0, 13),
@@ -404,4 +357,51 @@ CAN_STILL_WIN = Exercise(
 )
 
 
-EXERCISES = (COVERAGE, LOSS, LENGTH_PENALTY, BLOCKING, BEAM_STEP, ROUGE_L, CAN_STILL_WIN)
+# 17.7 ROUGE-L
+
+
+def _rouge_l(summary: Sequence[str], reference: Sequence[str]) -> float:
+    """The reference: every choice of words tried, the longest first."""
+    short, long = sorted((list(summary), list(reference)), key=len)
+    for n in range(len(short), 0, -1):
+        for words in itertools.combinations(short, n):
+            rest = iter(long)
+            if all(word in rest for word in words):
+                return 2 * n / (len(short) + len(long))
+    return 0.0
+
+
+_WORDS = ("pain", "painless", "fever", "no", "home", "and")
+
+
+def _fresh_texts(rng: random.Random) -> Arguments:
+    return tuple([rng.choice(_WORDS) for _ in range(rng.randint(1, 6))] for _ in range(2))
+
+
+ROUGE_L = Exercise(
+    id="17.7",
+    reference=_rouge_l,
+    chosen=(
+        (["no", "fever", "home"], ["home", "no", "fever", "today"]),
+        (["pain", "fever", "no", "home"], ["pain", "no", "fever", "and", "home"]),
+        (["fever", "fever", "fever"], ["fever", "and", "pain"]),
+        ([], ["fever"]),
+        (["fever"], []),
+        ([], []),
+        (["no", "pain", "and", "fever", "no"], ["pain", "and", "no", "fever", "no", "home"]),
+        (["pain", "home"], ["pain", "home"]),
+        # Words that begin and end alike, and words that are a part of another.
+        (["pain", "fever", "no"], ["painless", "fewer", "to"]),
+        (["nothing", "painful"], ["no", "pain"]),
+        (["no", "fever", "no", "pain"], ["no", "pain", "no", "fever"]),
+        (["pain", "and", "fever"], ["fever", "and", "fever", "and", "pain"]),
+        # The longest run is not a part of the longest subsequence, nor is any first choice.
+        (["no", "fever", "and", "no", "home"], ["no", "home", "and", "no", "fever"]),
+        (["no", "pain", "no", "no"], ["no", "no", "no"]),
+    ),
+    fresh=_fresh_texts,
+    tolerance=1e-6,
+)
+
+
+EXERCISES = (COVERAGE, LOSS, LENGTH_PENALTY, BLOCKING, BEAM_STEP, CAN_STILL_WIN, ROUGE_L)

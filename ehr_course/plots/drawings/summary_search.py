@@ -68,14 +68,20 @@ def draw_length_penalty(
         + f". Greedy search has {simple:.0%} exact.",
     )
     top, height, width = canvas.top + 0.28, 1.85, 2.85
-    axes = canvas.plot(0.68, top, width, height, f"one list: the longer one wins {wins}")
+    axes = canvas.plot(0.86, top, width - 0.18, height, f"one list: the longer one wins {wins}")
     axes.axhline(0, color=style.MUTED, lw=0.9)
     axes.plot(alphas, lead, color=style.INK, lw=1.8)
     axes.fill_between(alphas, 0, lead, where=lead > 0, color=FILLS["code"], alpha=0.35)
+    words: dict[str, Any] = {"fontsize": style.SMALL, "color": style.INK, "va": "center"}
     if len(ahead):
         axes.axvline(ahead[0], color=style.INK, lw=0.9, ls=":")
+        middle = (float(ahead[0]) + high) / 2
+        axes.text(middle, float(lead.max()) / 3, "the longer one wins", ha="center", **words)
+    if lead[0] < 0:
+        end = float(ahead[0]) if len(ahead) else low
+        axes.text(end + 0.1, float(lead[0]) / 2, "← the shorter one wins", ha="left", **words)
     axes.set_xlabel("alpha")
-    axes.set_ylabel("lead of its score")
+    axes.set_ylabel("longer one's score\nminus the shorter one's")
     right = canvas.plot(4.5, top, width, height, f"all lists, {n_models} models: what is chosen")
     looks: dict[str, tuple[Any, dict[str, Any]]] = {
         "exact": (exact, {"color": FILLS["code"], "marker": "o", "ls": "-"}),
@@ -83,7 +89,7 @@ def draw_length_penalty(
     }
     for name, (shares, look) in looks.items():
         thin: dict[str, Any] = look | {"lw": 0.6, "marker": ""}
-        for one in zip(*shares.values(), strict=True):
+        for one in zip(*shares.values(), strict=True) if shares is exact else ():
             right.plot(list(shares), one, alpha=0.6, **thin)
         mean = means if shares is exact else again
         right.plot(list(shares), list(mean.values()), label=f"{name}, mean", lw=2.2, **look)

@@ -37,7 +37,9 @@ def test_what_each_alpha_chooses_is_told(early, best, wins):
     assert f"wins {wins}." in picture.alternative_text
     assert "1% at 1.5, 84% at 3." in picture.alternative_text
     lines = [len(axes.lines) for axes in picture.axes]
-    assert lines[-1] == 2 * (2 + 1) + 1, "a line for each model, their mean, and greedy search"
+    assert lines[-1] == 2 + 2 + 1, "a line for each model, both means, and greedy search"
+    regions = [word for word in said(picture) if word.endswith("one wins")]
+    assert len(regions) == 1 + wins.startswith("from")
 
 
 @pytest.mark.parametrize("beams", [2, 3, 4])
