@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import platform
 import shutil
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-import torch
-import transformers
 
 from ehr_course.cli.run_record import fingerprint_of_notes, fingerprint_of_records
 from ehr_course.records import NotePair, PatientRecord, Visit
@@ -42,8 +41,8 @@ def test_it_holds_settings_and_versions_and_no_place_of_its_own(prepared):
     assert found["settings"]["patients"] == 200
     assert found["settings"]["hospital"] == "general"
     assert found["versions"]["python"] == platform.python_version()
-    assert found["versions"]["torch"] == torch.__version__
-    assert found["versions"]["transformers"] == transformers.__version__
+    assert found["versions"]["torch"] == version("torch")
+    assert found["versions"]["transformers"] == version("transformers")
     assert str(prepared) not in json.dumps(found)
 
 
@@ -125,7 +124,7 @@ def test_other_versions_are_a_warning(ehr_course, synthetic, tmp_path):
     done = ehr_course("repeat", tmp_path / "synthetic", "--out", tmp_path / "again", "-q")
     assert done.exit_code == 0
     assert done.stderr == (
-        f"Warning: torch was 1.0 in that run and is {torch.__version__} now: "
+        f"Warning: torch was 1.0 in that run and is {version('torch')} now: "
         "the result can differ.\n"
     )
 

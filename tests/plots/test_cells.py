@@ -2,6 +2,7 @@
 
 import io
 
+import matplotlib
 import numpy as np
 import pytest
 from matplotlib.colors import PowerNorm
@@ -31,15 +32,19 @@ def with_cells(values, how, *, left=0.1, width=0.83):
 
 @pytest.mark.parametrize("shape", [(1, 1), (2, 4), (3, 7), (24, 60), (31, 40), (71, 113)])
 @pytest.mark.parametrize("place", [(0.1, 0.83), (0.1037, 0.8011), (0.125, 0.75)])
-def test_the_pixels_are_those_of_imshow(shape, place):
+def test_the_pixels_are_those_of_imshow(shape, place, same_pixels):
     values = np.random.default_rng(0).random(shape)
     left, width = place
     ours, theirs = (
-        with_cells(values, how, left=left, width=width)[0].png() for how in ("cells", "imshow")
+        pixels(with_cells(values, how, left=left, width=width)[0].png())
+        for how in ("cells", "imshow")
     )
-    assert ours == theirs
+    assert same_pixels(ours, theirs)
 
 
+@pytest.mark.skipif(
+    matplotlib.__version_info__ < (3, 11), reason="matplotlib before 3.11 rounds in another way"
+)
 def test_where_a_border_cuts_pixels_in_halves_matplotlibs_last_column_alone_differs():
     values = np.random.default_rng(0).random((32, 40))  # 426 lines of pixels: 13 and 5/16 a row
     ours, theirs = (pixels(with_cells(values, how)[0].png()) for how in ("cells", "imshow"))
