@@ -169,13 +169,13 @@ def draw_heads(names: Sequence[str], weights: Any, *, row: int, d_model: int) ->
     )
     y = canvas.top + 0.16
     xs = [left + i * (wide + gap) for i in range(heads)]
-    top = y + 0.6
+    top = y + 0.52
     for i, (x, grid) in enumerate(zip(xs, grids, strict=True)):
         middle = x + n * cell / 2
         strip = canvas.box(
-            x, y, n * cell, 0.3, f"{each} numbers", fill="encoder", size=style.SMALL
+            x, y, n * cell, 0.3, f"head {i}: {each}", fill="encoder", size=style.SMALL
         )
-        canvas.arrow(strip.side("bottom"), (middle, top - 0.04), f"head {i}")
+        canvas.arrow(strip.side("bottom"), (middle, top - 0.04))
         boxes = canvas.grid(
             x, top, _lights(grid), cell=cell,
             rows=[_short(one) for one in names] if i == 0 else (),
@@ -188,8 +188,8 @@ def draw_heads(names: Sequence[str], weights: Any, *, row: int, d_model: int) ->
         canvas.box(
             x, bottom + 0.46, n * cell, 0.28, f"{each} numbers", fill="encoder", size=style.SMALL
         )
-    canvas.label((0.14, y + 0.09), f"{d_model} of a", colour=style.INK)
-    canvas.label((0.14, y + 0.24), "query, cut", colour=style.INK)
+    canvas.label((0.14, y + 0.09), f"{d_model} numbers", colour=style.INK)
+    canvas.label((0.14, y + 0.24), "of a query", colour=style.INK)
     joined = top + n * cell + 0.46
     canvas.label((0.14, joined + 0.07), "what they", colour=style.INK)
     canvas.label((0.14, joined + 0.21), "read, joined", colour=style.INK)
