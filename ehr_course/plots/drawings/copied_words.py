@@ -126,13 +126,14 @@ def draw_attention(note: Sequence[str], scores: Any, attention: Any, written: st
                       size=style.SMALL, fill="special")  # fmt: skip
     canvas.arrow(last.side("top"), query.side("bottom"))
     canvas.arrow(query.side("right"), (left + 0.08, row_score + 0.15))
+    canvas.label(((query.right + left) / 2, row_score + 0.15), "score eₜᵢ", align="center",
+                 colour=style.INK, on_line=True)  # fmt: skip
     for row, text in (
         (base - 0.14, "weight aₜ"),
         (row_state + 0.15, "state hᵢ"),
         (row_word + 0.14, "word"),
     ):
         canvas.label((left - 0.06, row), text, align="right", colour=style.INK)
-    canvas.label((left - 0.06, row_score - 0.1), "score eₜᵢ", align="right", colour=style.INK)
     for column, i in enumerate(shown):
         x = left + wide * column
         middle = x + wide / 2
@@ -140,6 +141,7 @@ def draw_attention(note: Sequence[str], scores: Any, attention: Any, written: st
         canvas.box(middle - 0.2, base - tall, 0.4, tall, fill="code", rounded=False)
         canvas.label((middle, base - tall - 0.1), percent(attention[i]), align="center",
                      colour=style.INK)  # fmt: skip
+        canvas.arrow((middle, base - tall - 0.2), (middle, context.bottom))
         score = canvas.box(x + 0.1, row_score, wide - 0.2, 0.3, f"{scores[i]:.1f}",
                            size=style.SMALL)  # fmt: skip
         state = canvas.box(x + 0.1, row_state, wide - 0.2, 0.3, fill="encoder")
@@ -147,8 +149,6 @@ def draw_attention(note: Sequence[str], scores: Any, attention: Any, written: st
                           mono=True, size=style.SMALL)  # fmt: skip
         canvas.arrow(word.side("top"), state.side("bottom"))
         canvas.arrow(state.side("top"), score.side("bottom"))
-    out = left + wide * len(shown) / 2 + wide / 2
-    canvas.arrow((out, base - 0.62), (out, context.bottom))
     return canvas.finish()
 
 

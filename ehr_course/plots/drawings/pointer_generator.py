@@ -234,19 +234,31 @@ def _draw_decoder_side(
 # ---------------------------------------------------------------------- the mixture
 
 
-def draw_mixture(ids: Sequence[int], said: Any, words: Sequence[str], *, rows: int = 3) -> Picture:
+def draw_mixture(
+    words: Sequence[str],
+    p_vocab: Sequence[float],
+    ids: Sequence[int],
+    weights: Sequence[float],
+    p_gen: float,
+    *,
+    rows: int = 3,
+) -> Picture:
     """Draw the two distributions of a step and their mixture, word by word.
 
     Args:
+        words: the word of each id, (vocabulary + outside,).
+        p_vocab: of the words in the vocabulary, (vocabulary,).
         ids: of the note's words, extended ones too, (source,).
-        said: a Step of a PointerGenerator, of one note and one beam.
-        words: the word of each id, extended ones too.
+        weights: the attention on each of these places, (source,).
+        p_gen: the weight of the vocabulary.
         rows: how many words are drawn: the likeliest of the mixture, to be copied, and to be
             generated.
     """
-    vocabulary, copied, mixed, _ = _parts(said, ids)
-    gate = float(said.p_gen[0, 0])
-    n_known = said.log_vocabulary.shape[-1]
+    gate, n_known = float(p_gen), len(p_vocab)
+    vocabulary, copied = np.zeros(len(words)), np.zeros(len(words))
+    vocabulary[:n_known] = p_vocab
+    np.add.at(copied, np.asarray(ids), np.asarray(weights, float))
+    mixed = gate * vocabulary + (1 - gate) * copied
     order: list[int] = []
     for n in range(rows):  # the likeliest of each, then the next ones
         for shares in (mixed, copied, vocabulary):
@@ -255,10 +267,12 @@ def draw_mixture(ids: Sequence[int], said: Any, words: Sequence[str], *, rows: i
     order = sorted(order[:rows], key=lambda i: -mixed[i])
     top = order[0]
     way = (1 - gate) * copied[top] / mixed[top]
+    parts = [f"{weight:.2f}" for weight, i in zip(weights, ids, strict=True) if i == top]
+    from_note = f"({' + '.join(parts)})" if len(parts) == 2 else f"{copied[top]:.2f}"
     canvas = Canvas(
         1.55 + 0.33 * len(order),
         f"“{narrow(words[top], 1.6)}”: {gate:.2f} × {vocabulary[top]:.2f} + "
-        f"{1 - gate:.2f} × {copied[top]:.2f} = {mixed[top]:.2f}",
+        f"{1 - gate:.2f} × {from_note} = {mixed[top]:.2f}",
         f"Bars for {style.count(len(order), 'word')}. With p_gen {gate:.2f}: "
         + "; ".join(
             f"{words[i]} has {percent(vocabulary[i])} in P_vocab, {percent(copied[i])} in P_copy, "

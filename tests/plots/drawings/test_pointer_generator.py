@@ -101,12 +101,13 @@ def test_the_step_shows_what_the_model_says(run):
 
 
 def test_the_mixture_is_that_of_the_step(run):
-    picture = draw_mixture(run.ids, run.said, run.words)
-    assert label_problems(picture) == []
     gate = run.said.p_gen.item()
+    attention = run.said.log_attention[0, 0].exp()
+    generated = run.said.log_vocabulary[0, 0].exp()
+    picture = draw_mixture(run.words, generated.tolist(), run.ids, attention.tolist(), gate)
+    assert label_problems(picture) == []
     mixed = run.said.log_probs[0, 0].exp()
     top = int(mixed.argmax())
-    attention = run.said.log_attention[0, 0].exp()
     copied = sum(a.item() for a, i in zip(attention, run.ids, strict=True) if i == top)
     known = run.said.log_vocabulary.shape[-1]
     generated = run.said.log_vocabulary[0, 0, top].exp().item() if top < known else 0.0
@@ -118,20 +119,23 @@ def test_the_mixture_is_that_of_the_step(run):
 @pytest.mark.parametrize("ids", [[0, 3, 1], [3, 3, 2]])
 @pytest.mark.parametrize("p_gen", [0.0, 0.25, 1.0])
 def test_a_word_outside_has_no_place_in_the_vocabulary(ids, p_gen):
-    vocabulary, attention = torch.tensor([0.5, 0.25, 0.25]), torch.tensor([0.25, 0.5, 0.25])
-    mixed = torch.cat([p_gen * vocabulary, torch.zeros(1)])
-    mixed = mixed.scatter_add(0, torch.tensor(ids), (1 - p_gen) * attention)
-    said = SimpleNamespace(
-        log_probs=mixed.log()[None, None],
-        log_attention=attention.log()[None, None],
-        log_vocabulary=vocabulary.log()[None, None],
-        p_gen=torch.tensor([[p_gen]]),
-    )
-    picture = draw_mixture(ids, said, ["no", "fever", "but", "rales"])
+    p_vocab, weights = [0.5, 0.25, 0.25], [0.25, 0.5, 0.25]
+    picture = draw_mixture(["no", "fever", "but", "rales"], p_vocab, ids, weights, p_gen)
     assert label_problems(picture) == []
     assert texts(picture).count("has no place here") == 1
-    share = sum(a for a, i in zip(attention.tolist(), ids, strict=True) if i == 3)
+    share = sum(a for a, i in zip(weights, ids, strict=True) if i == 3)
     assert f"rales has 0% in P_vocab, {share:.0%} in P_copy" in picture.alternative_text
+
+
+@pytest.mark.parametrize(
+    ("ids", "sum_of_places"), [([1, 2, 1], "(0.30 + 0.20)"), ([2, 1, 2], "0.50")]
+)
+def test_the_places_of_a_word_are_added_up(ids, sum_of_places):
+    picture = draw_mixture(["home", "pain", "mesna"], [0.3, 0.7], ids, [0.3, 0.5, 0.2], 0.4)
+    assert label_problems(picture) == []
+    title = f"“pain”: 0.40 × 0.70 + 0.60 × {sum_of_places} = 0.58"
+    assert texts(picture)[0] == title
+    assert "pain has 70% in P_vocab, 50% in P_copy, 58% together" in picture.alternative_text
 
 
 # ---------------------------------------------------------------------- copying
