@@ -163,7 +163,7 @@ def draw_second_numbers(shares: Mapping[str, float], leaking: str) -> Picture:
     rest = max(share for name, share in shares.items() if name != leaking)
     canvas = Canvas(
         0.95 + 0.3 * len(shares),
-        f"A second number lets a model guess {shares[leaking]:.0%} in place of {rest:.0%}",
+        f"A second number lets a model guess {shares[leaking]:.0%} instead of {rest:.0%}",
         "Codes guessed at the last visit: "
         + "; ".join(f"{name}: {share:.0%}" for name, share in shares.items())
         + ".",

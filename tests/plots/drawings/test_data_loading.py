@@ -259,8 +259,8 @@ def test_a_split_that_promises_nothing_wrong_is_described_by_its_patients():
 @pytest.mark.parametrize(
     ("shares", "finding"),
     [
-        ({"others": 0.22, "a stranger too": 0.21, "their own": 0.32}, "guess 32% in place of 22%"),
-        ({"others": 0.1, "their own": 0.101}, "guess 10% in place of 10%"),
+        ({"others": 0.22, "a stranger too": 0.21, "their own": 0.32}, "guess 32% instead of 22%"),
+        ({"others": 0.1, "their own": 0.101}, "guess 10% instead of 10%"),
     ],
 )
 def test_second_numbers_show_a_bar_for_each_way(shares, finding):
