@@ -61,6 +61,7 @@ from transformers import BartConfig
 from ehr_course import icd9
 from ehr_course.errors import InputError
 from ehr_course.exercises import check, hint, progress
+from ehr_course.exercises.lessons.lesson_07 import NEXT_PIECES
 from ehr_course.plots.drawings.lattice import (
     draw_dead_ends,
     draw_invented_code,
@@ -96,16 +97,20 @@ len(train), len(validation), len(test)
 
 
 # %% [markdown]
-# Each visit becomes a sentence that a doctor might write, and its codes.
-# From these texts `fair` learns which 800 words and parts of words are worth
-# knowing, with the library [SentencePiece](../course/book/glossary.md). By
-# default, SentencePiece never joins a letter and a digit in one piece, so no
-# code like V27.0 could be whole, however common; for `fair`, that rule is
-# switched off. `note_tokenizer` sees the same notes without the codes.
+# Each visit becomes a note, a sentence that a doctor might write, and its
+# codes. Three tokenizers learn from them:
 #
-# `CodeTokenizer` is what this lesson explains: it treats each code as one
-# unit. A *token* is what a model reads as one unit; where a token may be a
-# part of a word, this lesson says *piece*.
+# | tokenizer | what it reads | what it makes of a code |
+# |---|---|---|
+# | `note_tokenizer` | the notes alone | pieces: it has never seen one |
+# | `fair` | the notes and their codes | the question of this section |
+# | `tokenizer`, a `CodeTokenizer` | the codes alone | one token, always |
+#
+# A *token* is what a model reads as one unit; where it may be a part of a
+# word, this lesson says *piece*. The first two learn which 800 pieces are worth
+# knowing, with the library [SentencePiece](../course/book/glossary.md). By
+# default, it never joins a letter and a digit, and V27.0 could not be whole,
+# however common; for `fair`, that rule is switched off.
 
 # %%
 def write_note(record, visit):
@@ -153,8 +158,9 @@ draw_pieces_by_rank(lengths, times, never_seen=per_code)
 
 # %% [markdown]
 # Nearly all of the common codes are whole, 427.31 and V27.0 among them. The
-# rarer half stays broken. Would a larger vocabulary help? The 800 are a
-# choice, after all. Try more, up to the most that these texts allow:
+# rarer half stays broken. Would a larger vocabulary help? 800 is a choice,
+# after all. Try more, up to the most that these texts yield: SentencePiece
+# keeps no piece that they hardly use.
 
 # %% tags=["hide-input"]
 # the largest vocabulary: SentencePiece names it when asked for too many
@@ -202,8 +208,7 @@ assert all(lengths[code] > 1 for code in rare) and lengths["V270"] == 1
 # %% [markdown]
 # What does a piece of a broken code mean? Take 427.41, ventricular
 # fibrillation, a deadly heart rhythm. It is rare, and `fair` breaks it. In
-# which chapters of ICD-9 does each of its pieces occur, in other codes that
-# `fair` breaks?
+# which chapters of ICD-9 does each of its pieces occur, this code included?
 
 # %%
 draw_chapters_of_pieces("42741", pieces_of)
@@ -211,6 +216,9 @@ draw_chapters_of_pieces("42741", pieces_of)
 # %% tags=["hide-input"]
 # first pieces; check: the digits of 427.41 occur in many chapters
 assert lengths["42741"] > 3 and times["42741"] < times["42731"] / 10
+start = pieces_of["42741"][0]
+sharing = [code for code in codes if start in pieces_of[code]]
+assert SEED or sharing == ["42741", "4275"]
 for piece in pieces_of["42741"]:
     if piece.isdigit():
         having = [code for code in codes if piece in pieces_of[code]]
@@ -228,16 +236,18 @@ print(f"{len(broken)} codes are broken; the first piece of {len(vague)} of"
 assert len(vague) > 0.2 * len(broken)
 
 # %% [markdown]
-# Here the first piece gives the chapter away; in many codes even that does
-# not. What a later digit means depends on everything before it, so a model
-# that reads digits has spelling to learn besides medicine. Therefore **codes
-# are atoms** in this course: one code, one token.
+# Here the first piece gives the chapter away: only cardiac arrest, 427.5,
+# shares it. In many codes even the first piece does not. What a later digit
+# means depends on everything before it, so a model that reads digits has
+# spelling to learn besides medicine. That is one reason to treat **codes as atoms**, as this
+# course does: one code, one token.
 #
 # Here are the adults with twelve codes, written both ways. Move the slider
 # to the right, from the patient whose codes break the most to the one whose
 # codes break the least: the strip of
-# [pieces](../course/book/glossary.md#subword-piece) shrinks, and that of
-# tokens does not change. The next section explains the white boxes, such as `<v>`.
+# [pieces](../course/book/glossary.md#subword-piece), with a gap where a code
+# begins, shrinks, and that of tokens does not change. The next section explains
+# the white boxes, such as `<v>`.
 
 # %% tags=["widget"]
 left_out = ("V6284", "E95", "E96", "96", "97", "98")  # harm, poisoning
@@ -319,7 +329,7 @@ check("07.1", token_id)
 draw_moved_offset(tokenizer, "42833")
 
 # %% [markdown]
-# Is that so for every code?
+# Does it happen to every code?
 
 # %% tags=["claim:2"]
 vocabulary = tokenizer.codes
@@ -361,7 +371,7 @@ draw_patient(tokenizer, [visit.codes for visit in patient.visits])
 # %% [markdown]
 # ### 07.2 Encode a visit
 #
-# Try It Yourself · ★ · 4 minutes
+# Try It Yourself · ★ · 3 minutes
 #
 # `codes` is a list of codes, in which a code may occur twice. `code_ids`
 # is a dictionary from code to token id; its ids may have gaps. Return the
@@ -383,10 +393,11 @@ check("07.2", encode_visit)
 # %% [markdown]
 # ### 07.3 Encode a patient
 #
-# Try It Yourself · ★ · 5 minutes
+# Try It Yourself · ★ · 3 minutes
 #
 # `visits` is a list of visits, each a list of codes. Two visits may have
-# the same codes. Return the whole patient as one list of token ids.
+# the same codes. Return the whole patient as one list of token ids; your
+# `encode_visit` can do most of the work.
 #
 # Example: with `code_ids = {"25000": 8, "4280": 10}` the patient
 # `[["4280", "25000"], ["4280"]]` is `[1, 3, 10, 8, 4, 3, 10, 4, 2]`.
@@ -492,12 +503,10 @@ check("07.5", pad_batch)
 # ## Notes are made of pieces
 #
 # Codes are atoms, but notes remain text, and no vocabulary could hold every
-# word in them. Pieces can spell any word; lesson 16 needs that. Which pieces
-# does `note_tokenizer` choose, out of more ways than a computer can list?
-# The search that answers this is worth writing once. Its lattice tells, at
-# the end of this lesson, which pieces still lead to a code; and in lesson 17
-# you search where it fails, because each step depends on all that came before.
-# The tokenizer is a
+# word in them. Pieces can spell any word. But a word can be cut into pieces
+# in many ways: which one does `note_tokenizer` choose?
+#
+# It is a
 # [unigram language model](../course/book/glossary.md): training gives each
 # piece a probability, and the probability of a text is the product of those
 # of its pieces:
@@ -626,16 +635,17 @@ check("07.6", segment)
 # %% [markdown]
 # Once you have solved it, try it on a whole note in a new cell:
 # `segment(note_tokenizer.normalize(notes[0]), scores)` gives what
-# `note_tokenizer.pieces(notes[0])` gives.
+# `note_tokenizer.pieces(notes[0])` gives. One pass is enough because no score
+# depends on the pieces before it; in lesson 17 each does, and one pass no
+# longer finds the best.
 
 # %% [markdown]
 # ## Codes that do not exist
 #
-# The first danger of pieces was that rare codes break into digits. There is
-# a second one: a model writes pieces one at a time, and the result need not
-# be a code at all. Build the smallest such model. All it knows is how often
-# a piece of `fair` follows the last one, two or three pieces (`back` in the
-# code). Let it write two thousand codes, and look each up in ICD-9-CM.
+# Pieces have a second danger: a model writes them one at a time, and the
+# result need not be a code at all. Build the smallest such model. All it
+# knows is how often a piece of `fair` follows the last one, two or three
+# pieces (`back` in the code). Let it write two thousand codes, and look each up in ICD-9-CM.
 
 # %%
 def learn(back):
@@ -690,7 +700,7 @@ assert n_invented[0] > n_invented[1] > n_invented[2] > 0
 # Looking back further helps. But a model chooses by probability, and even a
 # large one can never promise not to invent a code. With one token per code it
 # cannot invent any. If you must work with pieces, restrict the model: allow
-# only pieces that still lead to a code. Here are the letters of a code in a
+# only pieces that still lead to a code. Here are the characters of a code in a
 # lattice of the pieces that a model has. It has no piece "3", so after "4"
 # both "93" and "9" fit, but "9" is a dead end:
 
@@ -731,7 +741,7 @@ check("07.7", next_pieces)
 # Does your function cure the model that looks one piece back? To make dead
 # ends possible, take the piece "9" away from it: now 560.9 cannot be spelled
 # as 5, 6, 0, ., 9. The model writes two thousand codes under each rule:
-# `everything` allows all pieces, `fitting` all that fit the next letters of
+# `everything` allows all pieces, `fitting` all that fit the next characters of
 # some code. Once you have solved the exercise, add your own.
 
 # %% tags=["hide-input"]
@@ -782,29 +792,18 @@ for rule in (everything, fitting):  # and your next_pieces
 # right answer to 07.7 prints a zero.
 
 # %% tags=["hide-input"]
-# check: what is wrong under each rule, and nothing under the right one
-def leading(written, codes, pieces):
-    @cache
-    def spells(rest):
-        ways = [p for p in pieces if rest.startswith(p)]
-        return not rest or any(spells(rest[len(p) :]) for p in ways)
-
-    rests = [c[len(written) :] for c in codes if c.startswith(written)]
-    return {
-        p
-        for p in {*pieces, ""}
-        for rest in rests
-        if p == rest
-        or (p and rest.startswith(p) and spells(rest[len(p) :]))
-    }
+# check: what is wrong under each rule, and nothing under a right answer
+def right(written, codes, pieces):
+    fit = [code for code in codes if code.startswith(written)]
+    return NEXT_PIECES.reference(written, fit, pieces)
 
 
 wrong = {
     rule: sum(not exists(pieces) for pieces in written_under(rule))
-    for rule in (everything, fitting, leading)
+    for rule in (everything, fitting, right)
 }
 assert wrong[everything] > 160 and 0 < wrong[fitting] < 60
-assert wrong[leading] == 0
+assert wrong[right] == 0
 stuck = ["".join(pieces) for pieces in written_under(fitting)]
 assert SEED or "▁560." in stuck
 
@@ -815,7 +814,8 @@ assert SEED or "▁560." in stuck
 # validation patients, which no tokenizer has seen, with the same special
 # tokens added each time.
 
-# %%
+# %% tags=["hide-input"]
+# count the tokens of the validation patients, written in four ways
 visits = [visit for r in validation for visit in r.visits]
 markers = 2 * len(validation) + 2 * len(visits)
 as_codes = markers + sum(len(visit.codes) for visit in visits)
@@ -832,11 +832,11 @@ for name, cutter in cutters.items():
 # %% [markdown]
 # Against the largest vocabulary little is saved, so length is no reason to
 # choose atoms. Nor are invented codes, once you restrict the model. What
-# decides is that atoms need none of this machinery: nothing has to be spelled,
-# no code can be invented, and no rule has to run at each step. They have their
-# price, too. That 427.31 and 427.41 are relatives is
-# written in their digits, but two tokens are two numbers: a model must find
-# it out from the patients, and a rare code has few. And some codes have no
+# decides is that atoms need none of this machinery: a model has no spelling to
+# learn, it can invent no code, and no rule has to run at each step. They have
+# their price, too. That 427.31 and 427.41 are relatives is written in their
+# digits, but two tokens are two numbers: a model must find it out from the
+# patients, and a rare code has few. And some codes have no
 # token at all:
 
 # %%
@@ -901,8 +901,7 @@ assert len(unknown) < 0.1 * len(of_validation)
 # You can now turn the visits of any patient whose codes are in the
 # vocabulary into numbers and back. Try it with codes
 # of your own, in upper case and without dots: `CodeTokenizer(codes)` takes
-# a list of them, and `draw_vocabulary` shows their ids. `fair` was trained on
-# codes with dots: `fair.pieces(icd9.dotted(code))` shows how it cuts each.
+# a list of them, and `draw_vocabulary` shows their ids.
 #
 # The patients of this lesson came ready-made. A hospital has tables, with
 # dates, duplicates and mistakes in them.

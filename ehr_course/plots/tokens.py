@@ -216,7 +216,7 @@ class _Box(NamedTuple):
         """The room for the number before the box."""
         if not self.chapter:
             return 0.0
-        return style.text_width(self.chapter, style.SMALL, weight="bold") + 0.07
+        return style.text_width(self.chapter, style.SMALL, weight="bold") + 0.05
 
     @property
     def width(self) -> float:
@@ -402,7 +402,7 @@ def _draw_box(axes: Axes, x: float, y: float, box: _Box) -> None:
     )
     if box.chapter:
         axes.text(
-            x - 0.03,
+            x - 0.025,
             y + _BOX / 2,
             box.chapter,
             size=style.SMALL,

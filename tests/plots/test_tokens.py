@@ -1,15 +1,14 @@
 """A patient as tokens and pieces: the counts, the words and the picture."""
 
 import re
-from collections import Counter
+from itertools import accumulate, pairwise
 
 import matplotlib.text
 import pytest
-from matplotlib.colors import to_hex
 from matplotlib.patches import FancyBboxPatch, Rectangle
 
 from ehr_course.errors import InputError
-from ehr_course.plots.style import INK, chapter_of
+from ehr_course.plots.style import chapter_name, chapter_of
 from ehr_course.plots.tokens import (
     count_tokens,
     describe_tokens,
@@ -127,16 +126,40 @@ def test_there_is_a_box_for_every_token_piece_and_chapter(code_tokenizer, note_t
     assert len(boxes(draw_tokens(HEART, code_tokenizer, note_tokenizer))) == 9 + 17 + 2
 
 
+def strips(picture):
+    """The left edges of the boxes of the two strips, tokens and pieces."""
+    found = [box for box in picture.findobj(Rectangle) if abs(box.get_height() - 0.16) < 1e-9]
+    assert len({round(box.get_width(), 9) for box in found}) == 1
+    heights = sorted({box.get_y() for box in found})
+    return [[box.get_x() for box in found if box.get_y() == height] for height in heights]
+
+
 def test_the_strips_have_a_box_for_every_code_and_every_piece(code_tokenizer, note_tokenizer):
-    picture = draw_tokens(HEART, code_tokenizer, note_tokenizer)
-    of_a_strip = [box for box in picture.findobj(Rectangle) if abs(box.get_height() - 0.16) < 1e-9]
-    strips = [box for box in of_a_strip if to_hex(box.get_facecolor()) != INK]
-    assert 0 < len(of_a_strip) - len(strips) < len(strips), "some chapters have a stripe"
-    assert Counter(box.get_y() for box in strips).most_common() == [
-        (max(box.get_y() for box in strips), 17),
-        (min(box.get_y() for box in strips), 3),
-    ]
-    assert len({round(box.get_width(), 9) for box in strips}) == 1
+    tokens, pieces = strips(draw_tokens(HEART, code_tokenizer, note_tokenizer))
+    assert (len(tokens), len(pieces)) == (3, 17)
+
+
+def test_in_the_strips_a_gap_stands_where_a_code_begins_and_nowhere_else(
+    code_tokenizer, note_tokenizer
+):
+    tokens, pieces = strips(draw_tokens(HEART, code_tokenizer, note_tokenizer))
+    steps = [other - one for one, other in pairwise(pieces)]
+    wide = [place for place, step in enumerate(steps, 1) if step > 1.3 * min(steps)]
+    lengths = [len(note_tokenizer.pieces(code)) for code in HEART.codes]
+    assert wide == list(accumulate(lengths))[:-1]
+    assert all(other - one == pytest.approx(max(steps)) for one, other in pairwise(tokens))
+
+
+def test_before_a_code_stands_the_number_of_its_chapter_which_the_legend_names(
+    code_tokenizer, note_tokenizer
+):
+    drawn = texts(draw_tokens(HEART, code_tokenizer, note_tokenizer))
+    shown = [text.get_text() for text in drawn]
+    for code in HEART.codes:
+        place, chapter = shown.index(code), chapter_of(code)
+        assert shown[place - 1] == str(chapter)
+        assert drawn[place - 1].get_position()[1] == drawn[place].get_position()[1]
+        assert shown[shown.index(chapter_name(chapter)) - 1] == str(chapter)
 
 
 def test_dots_are_written_in_both_halves(code_tokenizer, note_tokenizer):
