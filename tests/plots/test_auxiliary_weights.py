@@ -148,9 +148,7 @@ def test_a_score_of_a_head_has_nothing_to_be_compared_with():
     assert weights_title("sex_accuracy", runs, NO_HEADS) == (
         "Without heads there are no answers to judge"
     )
-    assert compare("sex_accuracy", runs, SMALL) == (
-        "sex guessed right at 0.001: 94.50% ± 0.71%"
-    )
+    assert compare("sex_accuracy", runs, SMALL) == ("sex guessed right at 0.001: 94.50% ± 0.71%")
 
 
 def test_a_comparison_gives_both_means_with_their_spreads():
