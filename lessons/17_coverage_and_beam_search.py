@@ -800,9 +800,9 @@ for name in ("a drug twice", "the wrong drug", "the opposite"):
 # The wrong drug and the opposite, which could do harm, cost little more than a
 # drug named twice. So report the names that are recovered, and repetition, too.
 #
-# To find $\ell$, fill a table: row $i$, column $j$ holds the answer for the first
-# $i$ words of one text and the first $j$ of the other, and each cell follows from
-# its neighbours above and to the left.
+# To find $\ell$, fill a table with a row for each word of one text and a column for
+# each of the other. A cell holds the answer for the two texts up to these words,
+# and follows from its neighbours above and to the left.
 #
 # ### 17.7 ROUGE-L
 #
