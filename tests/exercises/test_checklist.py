@@ -262,6 +262,59 @@ def test_a_right_form_may_get_a_remark(form: Any, words: str) -> None:
     assert words in result.message
 
 
+CALLED_EQUAL = [
+    (
+        "The two models are equally good, whatever anybody says about the four seeds.",
+        "equally good",
+    ),
+    ("There is no difference between the two of them at all, with four seeds.", "no difference"),
+    ("With four seeds we found no real difference between the two sizes.", "no real difference"),
+    ("Not shown, with four seeds: the small model and the large one are equal.", "are equal"),
+    (
+        "Over four seeds both models perform about equally well on the test patients.",
+        "perform about equally",
+    ),
+    ("With four seeds each the two models do not differ on these patients.", "do not differ"),
+    ("With four seeds the small model is just as good as the large one.", "is just as good as"),
+    ("The scores overlap, so for these patients the two models are the same.", "are the same"),
+]
+
+
+@pytest.mark.parametrize("model", [[0.03, 0.07, 0.035, 0.02], DONE["model"]["scores"]])
+@pytest.mark.parametrize(("text", "words"), CALLED_EQUAL, ids=[w for _, w in CALLED_EQUAL])
+def test_not_shown_is_not_equal(model: list[float], text: str, words: str) -> None:
+    form = changed(model={"scores": model}, report={"finding": "not shown", "text": text})
+    result = examine("20.1", form)
+    assert result.outcome is Outcome.REMARK and result.outcome.is_solved
+    assert f'{words}"' in result.message and "too small to see" in result.message
+    assert ('might say "better"' in result.message) == (max(model) < 0.06)
+
+
+def test_a_difference_and_no_difference_do_not_go_together() -> None:
+    form = changed(report={"text": CALLED_EQUAL[1][0]})
+    assert 'and the finding is "better"' in examine("20.1", form).message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A difference is not shown, which does not say that the two are equally good.",
+        "The ranges overlap, from 2% to 7% and from 6% to 9%; no difference was shown.",
+        "The scores overlap, so nobody can say whether the two are equal.",
+        "Both models had an equal number of seeds and the same test patients; nothing is shown.",
+        "All scores are the same patients' scores, and those of the two models overlap.",
+        "That more patients lower the share is not shown; this does not prove the opposite.",
+        "If the two models were equally good, scores like these would be no surprise.",
+    ],
+)
+def test_a_careful_text_gets_no_remark(text: str) -> None:
+    form = changed(
+        model={"scores": [0.03, 0.07, 0.035, 0.02]},
+        report={"finding": "not shown", "text": text},
+    )
+    assert examine("20.1", form).outcome is Outcome.SOLVED
+
+
 @pytest.mark.parametrize("as_scores", [tuple, np.array, torch.tensor])
 def test_scores_may_be_arrays_and_patients_ids(as_scores: Any) -> None:
     ids = {"train": range(100), "validation": {200, 201}, "test": [f"s{i}" for i in range(60)]}

@@ -191,13 +191,11 @@ def _report(form: Form) -> Answer:
         return lacks(f'The numbers say "{shown}": {numbers}.')
     if len(str(report.get("text", "")).split()) < 10:
         return lacks("Tell a reader in `text` what was found, in ten words or more.")
+    overstated = _overstated(finding, str(report["text"]))
     if finding != shown:
-        return Answer(
-            f'"{finding}": {numbers}.',
-            remark=f'The scores do not overlap, so the report might say "{shown}".',
-        )
-    remarks = [_luck(finding, len(model), len(baseline)), _unlike(model, baseline)]
-    remarks.append(_overstated(str(report["text"])))
+        apart = f'The scores do not overlap, so the report might say "{shown}".'
+        return Answer(f'"{finding}": {numbers}.', remark=f"{overstated} {apart}".strip())
+    remarks = [_luck(finding, len(model), len(baseline)), _unlike(model, baseline), overstated]
     return Answer(f'"{finding}": {numbers}.', remark=" ".join(filter(None, remarks)))
 
 
@@ -261,12 +259,48 @@ def _measure(form: Form) -> str:
     return str(question.get("measure")) if isinstance(question, Mapping) else ""
 
 
-def _overstated(text: str) -> str:
+EQUAL = re.compile(
+    r"\b(?:equally (?:good|well|strong|accurate)"
+    r"|(?:is|are|was|were|perform|performs|performed) (?:\w+ )?(?:equal(?:ly)?|identical|the same)"
+    r"(?=[.,;:!?)]|$| (?:to|in|on|with|as|well|for|here)\b)"
+    r"|(?:is|are|was|were) (?:just |exactly )?as good as"
+    r"|(?:do|does|did) not differ"
+    r"|(?:no|not any|without(?: any| a)?) (?:real |true |clear )?difference"
+    r"(?!s? (?:is|was|could be|can be|has been) (?:shown|seen|found)\b)"
+    r"|(?:not|no) different)\b",
+    re.IGNORECASE,
+)
+"""Words that call two models equal. "No difference was shown" does not."""
+
+IN_DOUBT = re.compile(
+    r"(?:\b(?:not|cannot|never|nobody|nor|whether|if|unless|may|might|could)\b|n't\b)[^.,;:!?]*$",
+    re.IGNORECASE,
+)
+"""What takes such words back, earlier in the same clause: "this does not say that ..."."""
+
+
+def _overstated(finding: str, text: str) -> str:
     """A word that no such study can justify."""
-    found = re.search(r"\b(prove[sdn]?|equally good|no difference|equal)\b", text, re.IGNORECASE)
-    if found is None:
+    proves = re.search(r"\bprove[sdn]?\b", text, re.IGNORECASE)
+    if proves and not IN_DOUBT.search(text[: proves.start()]):
+        return f'The text says "{proves[0]}", and a few seeds on some patients cannot show that.'
+    equal = _called_equal(text)
+    if not equal:
         return ""
-    return f'The text says "{found[0]}", and a few seeds on some patients cannot show that.'
+    if finding == "not shown":
+        return (
+            f'The text says "{equal}". "Not shown" does not mean that: the study may have been '
+            "too small to see a difference."
+        )
+    return f'The text says "{equal}", and the finding is "{finding}".'
+
+
+def _called_equal(text: str) -> str:
+    """The words that call the models equal, or nothing."""
+    for found in EQUAL.finditer(text):
+        if not IN_DOUBT.search(text[: found.start()]):
+            return found[0]
+    return ""
 
 
 def _limits(form: Form) -> Answer:
