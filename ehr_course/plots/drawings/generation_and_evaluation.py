@@ -303,21 +303,28 @@ def draw_floors(
 
     shift = 0 if apart else 0.1
     sign = 1 if spread >= 0 else -1
-    canvas.label((6.0, at(ends[WARNING]) + sign * shift), "real: the floor", colour=WARNING)
     blue = FILLS["code"]
-    canvas.label((6.0, at(ends[blue]) - sign * shift), "synthetic", colour=blue)
+    for colour, name, up in ((WARNING, "real", sign), (blue, "synthetic", -sign)):
+        place = 6.0, at(ends[colour]) + up * shift
+        canvas.label(place, f"{name} {ends[colour]:.3f}", colour=colour)
+    first = float(np.mean(cohort[few]))
+    axes.annotate(
+        f"synthetic {first:.3f}, real {means[few]:.3f}", (few, max(first, means[few])),
+        xytext=(8, 1), textcoords="offset points", size=style.SMALL, color=style.INK, va="bottom",
+    )  # fmt: skip
     return canvas.finish()
 
 
 # ---------------------------------------------------------------------- a report
 
 
-def draw_row(measure: Measure, verdict: str) -> Picture:
+def draw_row(measure: Measure, verdict: str, *, sizes: tuple[int, int] | None = None) -> Picture:
     """Draw one row of a report as a scale, its parts named.
 
     Args:
         measure: with a finite value, interval and floor.
         verdict: what the report says of it.
+        sizes: how many patients are compared with how many, where that is to be drawn.
     """
     numbers = (measure.value, measure.low, measure.high, measure.floor)
     start, end = min(0.0, *numbers), max(numbers)
@@ -326,8 +333,9 @@ def draw_row(measure: Measure, verdict: str) -> Picture:
         2.55,
         f"The interval {'contains' if inside else 'misses'} the floor: {verdict}",
         f"A scale of {measure.name}: value {measure.value:.3f}, interval {measure.low:.3f} to "
-        f"{measure.high:.3f}, floor {measure.floor:.3f}. Verdict: {verdict}.",
-        subtitle=f"One row of the report, “{measure.name}”: {_which(measure)} are better",
+        f"{measure.high:.3f}, floor {measure.floor:.3f}{_against(sizes)}. Verdict: {verdict}.",
+        subtitle=f"One row of the report, “{measure.name}”{_against(sizes)}: "
+        f"{_which(measure)} are better",
     )
     left, right, y = 0.5, canvas.width - 0.5, 1.5
     unit = (right - left) / ((end - start) * 1.06 or 1.0)
@@ -364,12 +372,15 @@ def draw_row(measure: Measure, verdict: str) -> Picture:
     return canvas.finish()
 
 
-def draw_report(rows: Sequence[tuple[Measure, str]], *, title: str) -> Picture:
+def draw_report(
+    rows: Sequence[tuple[Measure, str]], *, title: str, sizes: tuple[int, int] | None = None
+) -> Picture:
     """Draw measures with their intervals, floors and verdicts, each row on a scale of its own.
 
     Args:
         rows: measures and what the report says of each; values that are not known stay away.
         title: states the finding.
+        sizes: how many patients a divergence compares with how many, where that is to be drawn.
     """
     shown = [(m, said) for m, said in rows if math.isfinite(m.value)]
     row, left, right = 0.31, 2.75, 4.3
@@ -383,7 +394,8 @@ def draw_report(rows: Sequence[tuple[Measure, str]], *, title: str) -> Picture:
             for m, said in shown
         )
         + ".",
-        subtitle="Blue: interval; white: value; red: floor; each row has its own scale",
+        subtitle="Blue: interval; white: value; red: floor; each row has its own scale"
+        + ("; divergences" + _against(sizes) if sizes else ""),
     )
     canvas.label((left - 0.32, canvas.top - 0.02), "better", align="center")
     canvas.label((right + 0.6, canvas.top - 0.02), "value", align="right")
@@ -435,3 +447,12 @@ def _which(measure: Measure) -> str:
     return {"low": "low values", "high": "high values", "near": "values near the floor"}[
         measure.better
     ]
+
+
+def _against(sizes: tuple[int, int] | None) -> str:
+    """How many patients are compared, in words.
+
+    >>> _against((1000, 4000)), _against(None)
+    (', 1,000 against 4,000 patients', '')
+    """
+    return f", {sizes[0]:,} against {sizes[1]:,} patients" if sizes else ""

@@ -97,6 +97,20 @@ def test_the_floor_falls_with_the_number_of_patients(far):
     assert label_problems(picture) == []
     assert "200 patients differ from 200 others 10 times as much as 2,000 do" in texts(picture)
     assert f"2,000: {far * 67 / 6000:.3f} bits" in picture.alternative_text
+    said = " ".join(texts(picture))
+    assert f"synthetic {far * 67 / 600:.3f}, real {67 / 600:.3f}" in said
+    assert f"synthetic {far * 67 / 6000:.3f}" in said and f"real {67 / 6000:.3f}" in said
+
+
+def test_a_row_and_a_report_say_how_many_patients_are_compared():
+    measure = MEASURES[0]
+    drawn = (
+        draw_row(measure, verdict(measure), sizes=(1000, 4000)),
+        draw_report([(measure, "worse")], title="A report", sizes=(1000, 4000)),
+    )
+    for picture in drawn:
+        assert label_problems(picture) == []
+        assert "1,000 against 4,000 patients" in " ".join(texts(picture))
 
 
 MEASURES = [
