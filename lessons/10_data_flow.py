@@ -1030,10 +1030,10 @@ if not real and PROFILE == "tiny":
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # time whole training steps on the first pool, in turns; the best of three
-ordered = [
+ordered = next(
     np.array(key.indices)[np.argsort(lengths[list(key.indices)])]
     for key in BatchPlan(lengths, 32 * POOL, seed=SEED)
-][0]
+)
 numbers = {
     "32 records each": [32] * -(-len(ordered) // 32),
     "the best division": [n for n, _ in divide_best(pools[0], 100)][::-1],
