@@ -134,11 +134,13 @@ draw_guess(rows)
 # print <code>answer</code> when you have guessed. In round 2, look at the men.
 # </details>
 #
-# (All lists are chosen to fit on a card, with one visit and three to six codes.
-# The model's is the first of 40 attempts that does. Three dots stand for a hidden
-# cell, which prepares something or checks what the text says. If one of them
-# raises an error, run `python3 -m course doctor` in a terminal, in the folder of
-# the course. A linked word is explained in the glossary; search the page for it.)
+# All lists fit on a card, with one visit and three to six codes: for each, the
+# model wrote until one did.
+#
+# How to read this page: three dots stand for a hidden cell, which prepares
+# something or checks what the text says. If one of them raises an error, run
+# `python3 -m course doctor` in a terminal, in the folder of the course. A linked
+# word is explained in the glossary; search the page for it.
 #
 # The model was given nothing but what the yellow box says, its
 # [prompt](../course/book/glossary.md): an age and a sex. Nobody gave it rules
@@ -211,22 +213,23 @@ assert SEED or "6273" in new_round(2)[0][1][0].codes  # of a man
 # The two panels have no code in common. In most pairs the bars are within a few
 # points; some are about ten apart, and lesson 19 asks when that matters. To change
 # the sex alone, put `"F"` for `"M"` in the line that begins with `groups`: the
-# prostate leaves the picture.
+# prostate drops out of the five most frequent.
 #
-# But the model slips, as the two lines printed above show: about 10% of its girls
-# of 2 have a code for their own birth, and 6% of its women of 80 an enlarged
-# prostate. In the hospital nobody of that sex and age has one.
+# But it is not gone, because the model slips. The two lines printed above count
+# that: about 10% of its girls of 2 have a code for their own birth, and 6% of its
+# women of 80 an enlarged prostate. In the hospital nobody of that sex and age has one.
 #
 # You are going to build this model, every part of it. It is a
 # [language model](../course/book/glossary.md): it
 # writes one [token](../course/book/glossary.md) after another, here a
 # code, each drawn from probabilities that it learned.
 #
-# Now the second surprise: nobody in the hospital exists either. A program of
-# the course, the [embedded hospital](../course/book/glossary.md), makes its
-# patients. They are [synthetic](../course/book/glossary.md), generated rather
-# than recorded, so that you can look at everything and share it. Real records
-# lie in databases such as [MIMIC-III](../course/book/glossary.md), which
+# One more thing: nobody in the hospital exists either. Real records may not be
+# shared, which is why people want invented ones, and why you practise on
+# patients that may be. A program of the course, the
+# [embedded hospital](../course/book/glossary.md), makes its patients. They are
+# [synthetic](../course/book/glossary.md), generated rather than recorded, so
+# that you can look at everything. Real records lie in databases such as [MIMIC-III](../course/book/glossary.md), which
 # researchers may use after completing a training course and signing an
 # agreement. Lesson 08 loads them, if you have access.
 #
@@ -392,7 +395,7 @@ draw_pieces({text: text_tokenizer.pieces(text) for text in texts})
 # %% [markdown]
 # (A `▁` stands for the space before a word.) Frequent words stay whole.
 # Codes, which the tokenizer never met, fall apart, most of them into single
-# digits; `25` is an age, as the sentences begin with ages. How bad is it on average?
+# digits; `25` survives, because the sentences that the tokenizer has read contain ages. How bad is it on average?
 
 # %%
 codes = sorted({code for record in patients for code in record.codes})
@@ -462,7 +465,7 @@ check("00.1", count_codes)
 # Why invent patients at all? The obvious way is to take the names out of real
 # records. But a stranger may know a few diagnoses of somebody, from a
 # colleague or from a newspaper. How many does it take to find that person's
-# record, if they are the most telling ones? Try it on 300 people of the practice
+# record, if the stranger happens to know the most telling ones? Try it on 300 people of the practice
 # hospital.
 
 # %% tags=["hide-input"]

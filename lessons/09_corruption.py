@@ -507,7 +507,7 @@ if not real:  # a hundred patients are too few to learn from
 # So would you use the first model? No: by its own measure it is perfect, and
 # it restores no code. The repaired one restores some. Its lead over the
 # counting rule is small and, as the last line says, uncertain: with other
-# patients it could be far smaller. Most of its additions are wrong, and it
+# patients it could be far smaller, or nothing. Most of its additions are wrong, and it
 # loses readable codes. A model of this size, trained for seconds, is
 # not ready for use either, but now the measure says so.
 #
@@ -809,7 +809,7 @@ check("09.4", replace_in)
 # %% [markdown]
 # ## Two shortcuts to the labels
 #
-# Your detector finds a leak. The opposite fault is quieter: a pipeline that
+# A leak gives the model too much. The opposite fault is quieter: a pipeline that
 # loses what the model should have read, or scores the wrong tokens. Two
 # shortcuts do that, both without an error.
 #
@@ -875,8 +875,8 @@ draw_marks(tokenizer, padded, record[0], hidden=[3, 4, 7])
 # undamaged patient makes input and labels of a batch equally wide, nothing
 # complains, and after the first span the wrong tokens are scored.
 #
-# The course takes neither shortcut: it scores every token. Your function can
-# do both, and the argument `scored` says which tokens count.
+# The course takes neither shortcut: it scores every token. The function that
+# you write next can score all tokens or only some: `scored` says which.
 #
 # ### 09.5 Labels and decoder input
 #

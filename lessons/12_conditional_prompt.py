@@ -249,7 +249,8 @@ assert same and directions == 1 and linear and n_weights == 98_560
 #
 # Does it matter whether the age is divided by 90 first, as in the drawing?
 # Before the first layer, a layer norm leaves of each prompt only its direction,
-# seen from the origin. (A position vector is added first; it is left out here.)
+# seen from the origin: of a prompt and three times that prompt it makes the
+# same. (A position vector is added first; it is left out here.)
 
 # %% tags=["hide-input"]
 # prompts of some ages, before training
@@ -292,11 +293,11 @@ draw_turning(turned)
 
 # %% [markdown]
 # Divided by 90, the first year turns the direction by less than a degree;
-# unscaled, all the years after 15 turn it by little. No scale suits all ages.
+# unscaled, all the years after 15 turn it by little. Dividing by 10 lies between.
 #
-# Training can change this. Still, write down a guess: which ages will a model
-# confuse if it divides by 90, and which if it does not? Models that you train
-# below will answer.
+# All this is before training. Write down a guess: will a trained model still
+# confuse these ages? And is 10 good enough at both ends of life? Models that you
+# train below will answer.
 #
 # ## Several categories, one table
 #
@@ -415,8 +416,8 @@ check("12.5", prepend)
 # ## A map that bends
 #
 # Some codes belong to the newborn alone, and others to women of 15 to 44. Before
-# training, the line ÷ 90 turns too slowly for the first, and unscaled too little
-# for the second. Waves can help: sines and cosines of the age, called
+# training, the line ÷ 90 hardly tells a newborn from a child of one, and the
+# unscaled line hardly tells 44 from 60. Waves can help: sines and cosines of the age, called
 # [Fourier features](../course/book/glossary.md).
 
 # %%
@@ -784,7 +785,9 @@ for side in ("encoder_prompt", "decoder_prompt"):
 # age safe in it? The course's model keeps age and sex apart. Suppose that it
 # had added them up, so that the age seems hidden behind the sex. Here are such
 # sums. The cross is that of a woman of 41, stored with noise to hide her. It lies
-# nearest to a woman of 38: the noise hid three years, and not the sex.
+# nearest to a woman of 38: the noise hid three years, and not the sex. Each of the
+# 96 numbers got noise, but only two directions tell ages and sexes apart: most of
+# the noise points out of the picture.
 
 # %%
 parts = loaded.model.encoder_prompt
