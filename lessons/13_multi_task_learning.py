@@ -457,10 +457,9 @@ check("13.4", find_and_close)
 # prompt in its decoder, and `honest`, a model whose heads read the mean of the
 # embeddings, as your features do (`head_reads="codes"`).
 #
-# The model for `detach()` needs no training of its own. Behind `detach()`, a
-# head reads states that its loss has not shaped. In `honest` the decoder's
-# layers are like that: no head reads their states. So freeze `honest`, and
-# train a new sex head on its decoder's states.
+# For `detach()`, freeze `honest`, and train a new sex head on its decoder's
+# states. No head has shaped the decoder's layers there, and the new one cannot,
+# just as behind `detach()`.
 
 # %% tags=["nbval-ignore-output"]
 no_prompt = trained(small_model(prompt_decoder=False))
@@ -719,8 +718,9 @@ assert in_years > 1 and in_units < 0.001 and at_mean < in_years
 # over seeds. With weight 3, both measures of the picture lie far above it.
 # Move *weights* to the left: at 0.001 both are back in the band. Then choose
 # *sex named as a lying prompt has it*. With heads on the states, the leak is
-# there from the smallest weight on. Heads on codes name the sex of the lie
-# only when they misjudge the codes, because no prompt reaches them.
+# there from the smallest weight on. The lie is always the opposite sex, so
+# a head on codes, which no prompt reaches, names it only when it misjudges the
+# codes.
 
 # %% tags=["widget"]
 sweep = pl.read_csv(checkpoint_folder("auxiliary_weights") / "sweep.csv")
@@ -874,8 +874,8 @@ for weights in ((0.1, 0.1), (0.3, 0.2)):
 # on these patients, from 0.0 to 1.0.
 #
 # Example: for `patients = [("F", ["4280", "650"]), ("M", ["4280"]),
-# ("M", [])]` a head is asked six times. Before any code "M" is right twice of
-# three times, after 4280 either answer once of twice, and after 650 "F" once:
+# ("M", [])]` a head is asked six times. Before any code "M" is right in 2 of 3
+# cases, after 4280 either answer in 1 of 2, and after 4280 and 650 "F" in 1 of 1:
 # 4 of 6, or 0.6667 (do not round).
 
 # %% tags=["exercise:13.6", "nbval-ignore-output"]
@@ -931,8 +931,8 @@ if solved and not real:
 # one repeats what the model was told, the other looks at recorded codes. But
 # you have seen how often the models of the
 # sweep slip. Without heads, 4.4% of their codes were impossible for the
-# patient asked for, that is, ruled out by age or sex. How many would it be if
-# the same codes were dealt to the patients without looking?
+# patient asked for, that is, ruled out by age or sex. How many would it be
+# if somebody dealt real codes to patients without looking?
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # real codes of held-out patients, dealt to other held-out patients

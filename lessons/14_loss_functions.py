@@ -744,10 +744,9 @@ if wrong.any():
 
 # %% [markdown]
 # At a weight of 10, far fewer of the written patients have a strange pair, not
-# many more than of real ones, and the loss does not rise. At 0.05 the change
-# is a dozen patients among 300, and two draws of 300 differ by about 3
-# percentage points by chance alone. (With each of three seeds, 10 works and
-# 0.05 does not.)
+# many more than of real ones, and the loss does not rise. At 0.05 the share
+# falls by 4 percentage points; by chance alone, two draws of 300 patients can
+# differ by 6. (With each of three seeds, 10 works and 0.05 does not.)
 #
 # Why? Compare the gradients on token 2 in the example of 14.4, whose
 # probability is $p = 1/3$. It is a wrong token, and there the gradient of the
