@@ -802,7 +802,7 @@ for name in ("a drug twice", "the wrong drug", "the opposite"):
 #
 # To find $\ell$, fill a table with a row for each word of one text and a column for
 # each of the other. A cell holds the answer for the two texts up to these words,
-# and follows from its neighbours above and to the left.
+# and follows from its neighbours: above, to the left, and between these two.
 #
 # ### 17.7 ROUGE-L
 #
