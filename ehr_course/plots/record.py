@@ -6,14 +6,13 @@ import itertools
 import math
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from matplotlib.axes import Axes
-from matplotlib.patches import FancyBboxPatch
 
 from ehr_course.code_system import SYSTEM_NAMES, CodeSystem
-from ehr_course.plots import style
+from ehr_course.plots import legend, style
+from ehr_course.plots.legend import MARGIN, Key, chapter_keys, draw_box
 from ehr_course.plots.style import Picture, count
 from ehr_course.records import PatientRecord, Visit
 
@@ -91,11 +90,11 @@ def draw_record(record: PatientRecord, *, most_codes: int = 12, most_visits: int
     card_rows = [cards[start : start + columns] for start in range(0, len(cards), columns)]
     heights = [max(card.height for card in row) for row in card_rows]
     left_out = len(record.visits) - len(shown)
-    legend = _legend_rows([line for card in cards for line in card.lines])
+    key_rows = _legend([line for card in cards for line in card.lines])
 
     height = _TOP + sum(heights) + _GAP * len(heights)
     height += _MORE if left_out else 0
-    height += len(legend) * _LEGEND_LINE + _MARGIN
+    height += len(key_rows) * legend.LINE + MARGIN
     with style.course_style():
         picture = Picture(style.WIDTH, height, describe_record(record))
         axes = picture.add_axes((0, 0, 1, 1))
@@ -103,32 +102,30 @@ def draw_record(record: PatientRecord, *, most_codes: int = 12, most_visits: int
         axes.set_ylim(height, 0)  # inches, from the top down
         axes.axis("off")
         title = record_title(record)
-        axes.text(_MARGIN, 0.24, title, size=style.TITLE, weight="bold", va="center")
-        _draw_quietly(axes, _MARGIN, 0.5, _reading(record))
+        axes.text(MARGIN, 0.24, title, size=style.TITLE, weight="bold", va="center")
+        _draw_quietly(axes, MARGIN, 0.5, _reading(record))
         y = _TOP
         for row, card_height in zip(card_rows, heights, strict=True):
             for column, card in enumerate(row):
-                x = _MARGIN + column * (layout.card_width + _GAP)
+                x = MARGIN + column * (layout.card_width + _GAP)
                 _draw_card(axes, x, y, card, layout, card_height)
             y += card_height + _GAP
         if left_out:
-            _draw_quietly(axes, _MARGIN, y + 0.06, f"and {count(left_out, 'more visit')}")
+            _draw_quietly(axes, MARGIN, y + 0.06, f"and {count(left_out, 'more visit')}")
             y += _MORE
-        _draw_legend(axes, legend, y)
+        legend.draw_legend(axes, key_rows, y)
     return picture
 
 
 # ---------------------------------------------------------------------- layout, in inches
 
 _COLUMNS = 4
-_MARGIN = 0.12
 _TOP = 0.72
 _GAP = 0.12  # between cards
 _PAD = 0.09  # between the edge of a card and what it holds
 _HEADING = 0.36
 _BETWEEN = 0.08  # between two codes
 _MORE = 0.22
-_LEGEND_LINE = 0.24
 _NUMBER = 0.19  # for a chapter's number, before a code and in the legend
 
 
@@ -159,7 +156,7 @@ class _Layout(NamedTuple):
 
     @classmethod
     def of(cls, visits: tuple[Visit, ...], columns: int) -> _Layout:
-        card_width = (style.WIDTH - 2 * _MARGIN - (columns - 1) * _GAP) / columns
+        card_width = (style.WIDTH - 2 * MARGIN - (columns - 1) * _GAP) / columns
         narrow = columns == _COLUMNS
         size = style.SMALL if narrow else style.TEXT
         widest = max(
@@ -274,7 +271,7 @@ def _draw_quietly(axes: Axes, x: float, y: float, text: str, size: float = style
 def _draw_card(
     axes: Axes, x: float, y: float, card: _Card, layout: _Layout, height: float
 ) -> None:
-    _draw_box(axes, x, y, layout.card_width, height, face=style.PAPER, edge=style.FAINT)
+    draw_box(axes, x, y, layout.card_width, height, face=style.PAPER, edge=style.FAINT)
     left = x + _PAD
     middle = y + 0.19
     axes.text(left, middle, card.number, size=layout.size, weight="bold", va="center_baseline")
@@ -292,7 +289,7 @@ def _draw_card(
         colour = line.colour
         face = style.PAPER if line.again else colour
         box = left + _NUMBER
-        _draw_box(axes, box, y, layout.code_width, layout.box, face=face, edge=colour)
+        draw_box(axes, box, y, layout.code_width, layout.box, face=face, edge=colour)
         middle = y + layout.box / 2
         if line.chapter is not None:
             axes.text(
@@ -331,86 +328,12 @@ def _draw_card(
         _draw_quietly(axes, left, y + 0.09, f"and {card.left_out} more", layout.size)
 
 
-def _draw_box(
-    axes: Axes, x: float, y: float, width: float, height: float, *, face: str, edge: str
-) -> None:
-    axes.add_artist(
-        FancyBboxPatch(
-            (x, y),
-            width,
-            height,
-            boxstyle="round,pad=0,rounding_size=0.04",
-            facecolor=face,
-            edgecolor=edge,
-            linewidth=1.0,
-        )
-    )
-
-
-class _Key(NamedTuple):
-    """An entry of the legend."""
-
-    text: str
-    face: str
-    edge: str
-    number: str = ""  # of a chapter, drawn in the colour
-
-
-def _legend_rows(lines: list[_Line]) -> list[list[tuple[float, _Key]]]:
-    """What the colours and the outline mean, each with its left edge, in rows."""
-    rows: list[list[tuple[float, _Key]]] = [[]]
-    x = _MARGIN
-    for key in _keys(lines):
-        width = _swatch(key) + 0.06 + style.text_width(key.text, style.SMALL)
-        if rows[-1] and x + width > style.WIDTH - _MARGIN:
-            rows.append([])
-            x = _MARGIN
-        rows[-1].append((x, key))
-        x += width + 0.2
-    return rows
-
-
-def _keys(lines: list[_Line]) -> Iterator[_Key]:
-    chapters = {(line.system, line.chapter) for line in lines}
-    in_order = sorted(chapters, key=lambda one: (_newer(one[0]), one[1] or math.inf))
-    # A chapter that both systems have looks the same in both, and is named once with its numbers.
-    keys: dict[str, _Key] = {}
-    for system, chapter in in_order:
-        name, colour = style.chapter_name(chapter, system), style.chapter_colour(chapter, system)
-        numbers = [keys[name].number] if name in keys else []
-        if chapter is not None and str(chapter) not in numbers:
-            numbers.append(str(chapter))
-        keys[name] = _Key(name, colour, colour, " / ".join(numbers))
-    yield from keys.values()
+def _legend(lines: list[_Line]) -> legend.Rows:
+    """What the colours and the outline mean."""
+    keys = chapter_keys((line.system, line.chapter) for line in lines)
     if any(line.again for line in lines):
-        yield _Key("outline: an earlier visit had it already", style.PAPER, style.MUTED)
-
-
-def _swatch(key: _Key) -> float:
-    """The width of an entry's box, in inches."""
-    if not key.number:
-        return 0.14
-    return max(0.24, 0.1 + style.text_width(key.number, style.SMALL, weight="bold"))
-
-
-def _draw_legend(axes: Axes, rows: list[list[tuple[float, _Key]]], y: float) -> None:
-    for row in rows:
-        for x, key in row:
-            wide = _swatch(key)
-            _draw_box(axes, x, y + 0.02, wide, 0.16, face=key.face, edge=key.edge)
-            left = x + wide + 0.06
-            axes.text(left, y + 0.1, key.text, size=style.SMALL, va="center_baseline")
-            axes.text(
-                x + wide / 2,
-                y + 0.1,
-                key.number,
-                size=style.SMALL,
-                weight="bold",
-                color=style.ink_on(key.face),
-                ha="center",
-                va="center_baseline",
-            )
-        y += _LEGEND_LINE
+        keys.append(Key("outline: an earlier visit had it already", style.PAPER, style.MUTED))
+    return legend.in_rows(keys)
 
 
 # ---------------------------------------------------------------------- words
@@ -425,13 +348,9 @@ def _reading(record: PatientRecord) -> str:
     return f"{cards}{age}{_newer_visits(record)}"
 
 
-def _newer(system: CodeSystem) -> bool:
-    return system == "ICD10CM"
-
-
 def _newer_visits(record: PatientRecord) -> str:
     """Which visits are coded in ICD-10-CM, where others are not."""
-    newer = [number for number, visit in enumerate(record.visits, 1) if _newer(visit.system)]
+    newer = [number for number, visit in enumerate(record.visits, 1) if visit.system == "ICD10CM"]
     if len(newer) in (0, len(record.visits)):
         return ""
     visits = f"visit {newer[0]}" if len(newer) == 1 else f"visits {', '.join(map(str, newer))}"

@@ -9,7 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch, Rectangle
 
 from ehr_course.code_system import CodeSystem
-from ehr_course.plots import style
+from ehr_course.plots import legend, style
+from ehr_course.plots.legend import MARGIN
 from ehr_course.plots.style import Picture, count
 from ehr_course.records import PatientRecord, Visit
 from ehr_course.tokenizers.codes import SPECIAL_TOKENS, CodeTokenizer
@@ -165,14 +166,16 @@ def draw_tokens(
         most_lines,
         with_ids=False,
     )
-    legend = _legend_rows(record, code_tokenizer.system)
+    system = code_tokenizer.system
+    chapters = {(system, style.chapter_of(code, system)) for code in record.codes}
+    key_rows = legend.in_rows(legend.chapter_keys(chapters))
     strips = [
         _by_code(_code_rows(record, code_tokenizer, dotted=dotted)),
         _by_code(_piece_rows(record, note_tokenizer, dotted=dotted)),
     ]
 
     height = _TOP + _STRIPS + as_codes.height + _BETWEEN + as_text.height + _BETWEEN
-    height += len(legend) * _LEGEND_LINE + _MARGIN
+    height += len(key_rows) * legend.LINE + MARGIN
     with style.course_style():
         words = describe_tokens(record, code_tokenizer, note_tokenizer, dotted=dotted)
         picture = Picture(style.WIDTH, height, words)
@@ -180,17 +183,16 @@ def draw_tokens(
         axes.set_xlim(0, style.WIDTH)
         axes.set_ylim(height, 0)  # inches, from the top down
         axes.axis("off")
-        axes.text(_MARGIN, 0.24, counts.title, size=style.TITLE, weight="bold", va="center")
+        axes.text(MARGIN, 0.24, counts.title, size=style.TITLE, weight="bold", va="center")
         _draw_strips(axes, _TOP, dict(zip(("tokens", "pieces"), strips, strict=True)))
         y = as_codes.draw(axes, _TOP + _STRIPS)
         y = as_text.draw(axes, y + _BETWEEN)
-        _draw_legend(axes, legend, y + _BETWEEN)
+        legend.draw_legend(axes, key_rows, y + _BETWEEN)
     return picture
 
 
 # ---------------------------------------------------------------------- layout, in inches
 
-_MARGIN = 0.12
 _GUTTER = 0.62  # where "visit 1" stands
 _TOP = 0.52
 _STRIPS = 0.66  # the two strips
@@ -199,7 +201,6 @@ _HEADING = 0.34
 _BOX = 0.25
 _ID = 0.17
 _LINE_GAP = 0.1
-_LEGEND_LINE = 0.24
 _STRIP_GAP = 0.6  # where a code begins in a strip, as a part of a box
 _CHARACTER = style.text_width("0" * 100, style.TEXT, family="DejaVu Sans Mono") / 100
 
@@ -302,7 +303,7 @@ def _number(chapter: int | None) -> str:
 
 
 def _wrapped(rows: Iterator[tuple[str, list[_Group]]]) -> list[_Line]:
-    left, right = _MARGIN + _GUTTER, style.WIDTH - _MARGIN
+    left, right = MARGIN + _GUTTER, style.WIDTH - MARGIN
     lines = []
     for label, groups in rows:
         line = _Line(label, [])
@@ -329,11 +330,11 @@ def _by_code(rows: Iterator[tuple[str, list[_Group]]]) -> list[_Group]:
 
 def _draw_strips(axes: Axes, y: float, strips: dict[str, list[_Group]]) -> None:
     """Draw a strip of equal boxes for each list, all to one scale, with a gap between codes."""
-    left = _MARGIN + _GUTTER
+    left = MARGIN + _GUTTER
     steps = max(sum(len(group) + _STRIP_GAP for group in strip) for strip in strips.values())
-    step = min(0.14, (style.WIDTH - _MARGIN - left) / steps)
+    step = min(0.14, (style.WIDTH - MARGIN - left) / steps)
     for name, groups in strips.items():
-        axes.text(_MARGIN, y + 0.08, name, size=style.SMALL, color=style.MUTED, va="center")
+        axes.text(MARGIN, y + 0.08, name, size=style.SMALL, color=style.MUTED, va="center")
         x = left
         for group in groups:
             for box in group:
@@ -362,21 +363,19 @@ class _Half:
 
     def draw(self, axes: Axes, y: float) -> float:
         """Draw at this height and return where the half ends."""
-        axes.text(_MARGIN, y + 0.1, self.heading, size=style.TEXT, weight="bold", va="center")
-        x = _MARGIN + style.text_width(self.heading, style.TEXT, weight="bold") + 0.12
+        axes.text(MARGIN, y + 0.1, self.heading, size=style.TEXT, weight="bold", va="center")
+        x = MARGIN + style.text_width(self.heading, style.TEXT, weight="bold") + 0.12
         axes.text(x, y + 0.1, self.note, size=style.SMALL, color=style.MUTED, va="center")
         y += _HEADING
         for line in self.lines:
             middle = y + _BOX / 2
-            axes.text(
-                _MARGIN, middle, line.label, size=style.SMALL, color=style.MUTED, va="center"
-            )
+            axes.text(MARGIN, middle, line.label, size=style.SMALL, color=style.MUTED, va="center")
             for x, box in line.boxes:
                 _draw_box(axes, x, y, box)
             y += self.line_height
         if self.left_out:
             axes.text(
-                _MARGIN + _GUTTER,
+                MARGIN + _GUTTER,
                 y + 0.06,
                 f"and {count(self.left_out, f'more {self.noun}')}",
                 size=style.SMALL,
@@ -432,63 +431,3 @@ def _draw_box(axes: Axes, x: float, y: float, box: _Box) -> None:
             ha="center",
             va="center",
         )
-
-
-class _Key(NamedTuple):
-    """An entry of the legend."""
-
-    x: float
-    name: str
-    colour: str
-    number: str
-
-    @property
-    def swatch(self) -> float:
-        """The width of the coloured box, which holds the number."""
-        if not self.number:
-            return 0.14
-        return max(0.24, 0.1 + style.text_width(self.number, style.SMALL, weight="bold"))
-
-
-def _legend_rows(record: PatientRecord, system: CodeSystem) -> list[list[_Key]]:
-    """The chapters present, in as many rows as they need."""
-    present = {style.chapter_of(code, system) for code in record.codes}
-    rows: list[list[_Key]] = [[]]
-    x = _MARGIN
-    for chapter in sorted(present, key=lambda n: n or len(style.chapter_names(system)) + 1):
-        name, colour = style.chapter_name(chapter, system), style.chapter_colour(chapter, system)
-        key = _Key(x, name, colour, _number(chapter))
-        width = key.swatch + 0.06 + style.text_width(name, style.SMALL)
-        if rows[-1] and x + width > style.WIDTH - _MARGIN:
-            rows.append([])
-            key = key._replace(x=_MARGIN)
-        rows[-1].append(key)
-        x = key.x + width + 0.2
-    return rows
-
-
-def _draw_legend(axes: Axes, rows: list[list[_Key]], y: float) -> None:
-    for row in rows:
-        for key in row:
-            axes.add_patch(
-                FancyBboxPatch(
-                    (key.x, y + 0.02),
-                    key.swatch,
-                    0.16,
-                    boxstyle="round,pad=0,rounding_size=0.03",
-                    color=key.colour,
-                )
-            )
-            axes.text(
-                key.x + key.swatch / 2,
-                y + 0.1,
-                key.number,
-                size=style.SMALL,
-                weight="bold",
-                color=style.ink_on(key.colour),
-                ha="center",
-                va="center_baseline",
-            )
-            left = key.x + key.swatch + 0.06
-            axes.text(left, y + 0.1, key.name, size=style.SMALL, va="center_baseline")
-        y += _LEGEND_LINE

@@ -159,7 +159,7 @@ def test_before_a_code_stands_the_number_of_its_chapter_which_the_legend_names(
         place, chapter = shown.index(code), chapter_of(code)
         assert shown[place - 1] == str(chapter)
         assert drawn[place - 1].get_position()[1] == drawn[place].get_position()[1]
-        assert shown[shown.index(chapter_name(chapter)) - 1] == str(chapter)
+        assert shown[shown.index(chapter_name(chapter)) + 1] == str(chapter)
 
 
 def test_dots_are_written_in_both_halves(code_tokenizer, note_tokenizer):
