@@ -38,6 +38,10 @@ if not find_spec("ehr_course"):
 # people. In each row, one list comes from the course's practice hospital, and
 # a model wrote the other. Which are the model's? Look closely: one of the four
 # gives itself away.
+#
+# Three dots stand for a hidden cell, which prepares something or checks what the
+# text says. If one raises an error, run `python3 -m course doctor` in a terminal,
+# in the folder of the course. Linked words are explained in the glossary.
 
 # %% tags=["parameters"]
 PROFILE = "tiny"  # "tiny", "small" or "full": how many patients
@@ -134,13 +138,8 @@ draw_guess(rows)
 # print <code>answer</code> when you have guessed. In round 2, look at the men.
 # </details>
 #
-# All lists fit on a card, with one visit and three to six codes: for each, the
-# model wrote until one did.
-#
-# How to read this page: three dots stand for a hidden cell, which prepares
-# something or checks what the text says. If one of them raises an error, run
-# `python3 -m course doctor` in a terminal, in the folder of the course. A linked
-# word is explained in the glossary; search the page for it.
+# Each list has one visit and three to six codes, so that it fits on a card: the
+# model wrote patients until one did.
 #
 # The model was given nothing but what the yellow box says, its
 # [prompt](../course/book/glossary.md): an age and a sex. Nobody gave it rules
@@ -224,13 +223,15 @@ assert SEED or "6273" in new_round(2)[0][1][0].codes  # of a man
 # writes one [token](../course/book/glossary.md) after another, here a
 # code, each drawn from probabilities that it learned.
 #
-# One more thing: nobody in the hospital exists either. Real records may not be
-# shared, which is why people want invented ones, and why you practise on
-# patients that may be. A program of the course, the
+# One more thing: nobody in the hospital exists either. Whoever tests hospital
+# software, or wants a study repeated, needs patients to pass on; real ones may not
+# be passed on, so people want invented ones. And to practise, you need a hospital
+# whose records you may see: a program of the course, the
 # [embedded hospital](../course/book/glossary.md), makes its patients. They are
-# [synthetic](../course/book/glossary.md), generated rather than recorded, so
-# that you can look at everything. Real records lie in databases such as [MIMIC-III](../course/book/glossary.md), which
-# researchers may use after completing a training course and signing an
+# [synthetic](../course/book/glossary.md), generated rather than recorded.
+#
+# Real records lie in databases such as [MIMIC-III](../course/book/glossary.md),
+# which researchers may use after completing a training course and signing an
 # agreement. Lesson 08 loads them, if you have access.
 #
 # ## What you will build
@@ -395,7 +396,8 @@ draw_pieces({text: text_tokenizer.pieces(text) for text in texts})
 # %% [markdown]
 # (A `▁` stands for the space before a word.) Frequent words stay whole.
 # Codes, which the tokenizer never met, fall apart, most of them into single
-# digits; `25` survives, because the sentences that the tokenizer has read contain ages. How bad is it on average?
+# digits; `25` survives because the training sentences contain ages. How bad is
+# it on average?
 
 # %%
 codes = sorted({code for record in patients for code in record.codes})
@@ -409,6 +411,7 @@ assert sum(pieces) / len(codes) > 3
 words = ("hypertension", "fracture", "failure")
 assert all(len(text_tokenizer.pieces(word)) == 1 for word in words)
 
+
 # %% [markdown]
 # A model would spend its effort on spelling. Would it help to train the
 # tokenizer on codes as well? Lesson 07 tries it.
@@ -417,12 +420,7 @@ assert all(len(text_tokenizer.pieces(word)) == 1 for word in words)
 #
 # Every exercise is a function for you to complete, with a call of `check`
 # below it.
-
-# %%
-draw_check(find_exercise("00.1"))
-
-
-# %% [markdown]
+#
 # ### 00.1 How many different codes?
 #
 # Try It Yourself · ★ · 3 minutes
@@ -447,12 +445,17 @@ def count_codes(visits: list[list[str]]) -> int:
 
 check("00.1", count_codes)
 
+# %% [markdown]
+# Each time, `check` asked the same questions, one after the other:
+
+# %%
+draw_check(find_exercise("00.1"))
+
 
 # %% [markdown]
 # The fifth outcome, a remark, says something about a right answer: for instance,
 # that it is an array where a list was asked for. When a check fails, its message
-# ends with a
-# [seed](../course/book/glossary.md), the number from which the
+# ends with a [seed](../course/book/glossary.md), the number from which the
 # random inputs are made. Put it into the call, as the message shows, and the
 # same inputs come again.
 #
@@ -462,10 +465,10 @@ check("00.1", count_codes)
 # %% [markdown]
 # ## How much does a record give away?
 #
-# Why invent patients at all? The obvious way is to take the names out of real
-# records. But a stranger may know a few diagnoses of somebody, from a
-# colleague or from a newspaper. How many does it take to find that person's
-# record, if the stranger happens to know the most telling ones? Try it on 300 people of the practice
+# Why invent patients, when you could take the names out of real records? A
+# stranger may know a few diagnoses of somebody, from a colleague or from a
+# newspaper. How many does it take to find that person's record, if the stranger
+# happens to know the most telling ones? Try it on 300 people of the practice
 # hospital.
 
 # %% tags=["hide-input"]
@@ -527,9 +530,8 @@ assert SEED or set(found[0][3]) == {"27800", "5409"}
 # ones; among 3,000, two codes are often too few.
 # [A study](https://pubmed.ncbi.nlm.nih.gov/20442151/) of real records found that
 # nearly every patient can be told apart from more than a million others by
-# their diagnosis codes. That is why records are locked away, why made-up ones
-# are worth having, and why lesson 19 asks whether a model has learned
-# somebody's record by heart.
+# their diagnosis codes. That is why records are locked away, and why lesson 19
+# asks whether a model has learned somebody's record by heart.
 #
 # The next exercise is optional. Like all hard exercises of the course, it states
 # the goal and leaves the idea to you.
@@ -657,10 +659,18 @@ print("missing: " + ", ".join(missing) if missing else "ready")
 #
 # ## What comes next
 #
-# You can now read a record, look up its codes, and ask the course's model for
-# a patient of any age, as `shares_for` does. In a table of your own with
-# ICD-9 codes, look for one that lost its leading zero: `icd9.title` raises an
-# error, or gives a disease that does not fit.
+# You can now read a record and ask the course's model for patients. In a new
+# cell, ask for newborn girls, and list their codes that no such girl has in the
+# hospital:
+#
+# ```python
+# written, alike = shares_for(0, "F")
+# known = {code for r in alike for code in r.codes}
+# new = Counter(code for r in written for code in set(r.codes) - known)
+# [(icd9.title(code), n) for code, n in new.most_common(5)]
+# ```
+#
+# Which of them cannot be, and which are only rare?
 #
 # But a model reads numbers, and a text tokenizer makes a mess of codes.
 # [Lesson 07](07_tokenization.ipynb) builds a tokenizer for which every code
