@@ -119,43 +119,52 @@ def _panels(numbers: Sequence[int], room: float, least: float) -> list[float]:
         narrow |= more
 
 
-def draw_memory(memory: Mapping[str, int], card: int, way_out: str) -> Picture:
+def draw_memory(
+    memory: Mapping[str, int | Sequence[tuple[str, int]]], card: int, way_out: str
+) -> Picture:
     """Draw bytes that grow from line to line, against the memory of a device.
 
     Args:
-        memory: by name, how many bytes; each line is compared with the one before.
+        memory: by name, how many bytes, or the parts that they consist of, each with its name.
+            Each line is compared with the one before.
         card: the bytes of the device.
         way_out: the name of the line that is meant to fit, drawn in another colour if it does.
     """
-    names, values = list(memory), [n_bytes / MB for n_bytes in memory.values()]
-    words = "; ".join(
-        f"{name} {_megabytes(value)}" for name, value in zip(names, values, strict=True)
-    )
-    most = max(memory, key=memory.__getitem__)
+    stacks = [[("", part)] if isinstance(part, int) else part for part in memory.values()]
+    names, values = list(memory), [sum(n for _, n in stack) / MB for stack in stacks]
+    lines = []
+    for name, value, stack in zip(names, values, stacks, strict=True):
+        parts = ", ".join(f"{part} {_megabytes(n / MB)}" for part, n in stack if part)
+        lines.append(f"{name} {_megabytes(value)}" + (f" ({parts})" if parts else ""))
     canvas = Canvas(
         1.5 + 0.34 * len(memory),
-        f"A step of training takes {_megabytes(memory[most] / MB)}, and the card has "
+        f"A step of training takes {_megabytes(max(values))}, and the card has "
         f"{_megabytes(card / MB)}",
-        f"Bars of memory: {words}. The device has {_megabytes(card / MB)}.",
+        f"Bars of memory: {'; '.join(lines)}. The device has {_megabytes(card / MB)}.",
         subtitle="Beside each bar: how many times the line above.",
     )
     left, top = 2.95, canvas.top + 0.3
     high = 0.34 * len(memory)
     axes = canvas.plot(left, top, canvas.width - left - 0.35, high)
-    end = 1.06 * max(card / MB, *values)
-    for i, (name, value) in enumerate(zip(names, values, strict=True)):
+    end = 1.22 * max(card / MB, *values)
+    inches = axes.get_position().width * canvas.width / end
+    for i, (name, value, stack) in enumerate(zip(names, values, stacks, strict=True)):
         bad = value > card / MB
         good = name == way_out and not bad
         fill = "special" if good else "trap" if bad else "code" if not i else "decoder"
-        axes.barh(i, value, height=0.56, color=FILLS[fill],
-                  edgecolor=style.MUTED, linewidth=0.9)  # fmt: skip
-        far = value > 0.3 * end
-        axes.annotate(
-            _megabytes(value), (value, i), xytext=(-5 if far else 5, 0),
-            textcoords="offset points", ha="right" if far else "left", va="center",
-            size=style.SMALL, color=style.INK,
-        )  # fmt: skip
+        start = 0.0
         y = top + (i + 0.5) * high / len(memory)
+        for part, n_bytes in stack:
+            axes.barh(i, n_bytes / MB, left=start, height=0.56, color=FILLS[fill],
+                      edgecolor=style.MUTED, linewidth=0.9)  # fmt: skip
+            if style.text_width(part, style.SMALL) + 0.08 < n_bytes / MB * inches:
+                axes.text(start + n_bytes / MB / 2, i, part, ha="center", va="center",
+                          size=style.SMALL, color=style.INK)  # fmt: skip
+            start += n_bytes / MB
+        axes.annotate(
+            _megabytes(value), (value, i), xytext=(5, 0), textcoords="offset points",
+            va="center", size=style.SMALL, color=style.INK,
+        )  # fmt: skip
         canvas.label((MARGIN, y), name, colour=style.INK)
         if i:
             canvas.label((left - 0.1, y), _times(value / values[i - 1]), align="right")
@@ -164,10 +173,9 @@ def draw_memory(memory: Mapping[str, int], card: int, way_out: str) -> Picture:
     axes.set_yticks([])
     axes.xaxis.set_major_formatter("{x:,g}")
     axes.set_xlabel("MB")
-    axes.axvline(card / MB, color=WARNING, linestyle="--", linewidth=1.4)
-    at = left + axes.get_position().width * canvas.width * card / MB / end
-    canvas.label((at, top - 0.1), f"the card, {_megabytes(card / MB)}", align="center",
-                 colour=WARNING)  # fmt: skip
+    axes.axvline(card / MB, color=WARNING, linestyle="--", linewidth=1.4, zorder=0)
+    canvas.label((left + inches * card / MB, top - 0.1), f"the card, {_megabytes(card / MB)}",
+                 align="center", colour=WARNING)  # fmt: skip
     return canvas.finish()
 
 

@@ -22,7 +22,6 @@ from ehr_course.plots.drawings.padding import (
     draw_company,
     draw_lengths,
     draw_plan,
-    draw_pools,
 )
 from ehr_course.records import PatientRecord, Visit
 from ehr_course.sources.synthetic import make_cohort
@@ -215,23 +214,6 @@ def test_three_ways_stand_side_by_side():
     assert texts(picture).count("8 different of 8") == 3
 
 
-@pytest.mark.parametrize(
-    "sweep",
-    [
-        {1: (0.66, 0.02), 5: (0.33, 0.06), 50: (0.06, 0.23), 63: (0.03, 0.31)},
-        {1: (0.5, 0.25), 4: (0.1, 0.9)},
-    ],
-)
-def test_the_pools_show_both_shares(sweep):
-    picture = draw_pools(sweep)
-    assert label_problems(picture) == []
-    shown = texts(picture)
-    for n, (padding, again) in sweep.items():
-        assert f"{padding:.0%}" in shown and f"{again:.0%}" in shown
-        assert f"{n}: {padding:.0%} padding, {again:.0%}" in picture.alternative_text
-    assert f"{max(sweep)} (all)" in shown
-
-
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_plan_shows_its_batches_in_their_order(first, second, seed):
     found = []
@@ -339,17 +321,19 @@ def test_the_memory_can_be_read_and_measured(dataset):
         "a batch of 16: six tensors": total,
         "its logits": logits,
         "for 256 records": large,
-        "all that a step holds": 4 * large,
+        "all that a step holds": [("loss", large), ("backward", 3 * large), ("weights", total)],
         "padded to the longest": 16 * logits,
     }
     picture = draw_memory(memory, 8 * 10**9, "padded to the longest")
     assert label_problems(picture) == []
     shown = texts(picture)
     assert {f"{total / 1e6:.2f} MB", "3,670 MB", "14,680 MB", "the card, 8,000 MB"} <= set(shown)
+    assert {"loss", "backward"} <= set(shown) and "weights" not in shown
     assert {f"× {logits / total:.0f}", "× 4"} <= set(shown)
     assert any(text.startswith("÷ ") for text in shown)
     assert "A step of training takes 14,680 MB, and the card has 8,000 MB" in shown
-    for words in ("for 256 records 3,670 MB", "The device has 8,000 MB"):
+    parts = f"(loss 3,670 MB, backward 11,010 MB, weights {total / 1e6:.2f} MB)"
+    for words in ("for 256 records 3,670 MB", "The device has 8,000 MB", parts):
         assert words in picture.alternative_text
 
 
