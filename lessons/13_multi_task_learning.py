@@ -35,9 +35,10 @@ if not find_spec("ehr_course"):
 # ## Does the model know who it is writing about?
 #
 # You tell a model to write the record of a woman of 30. Does it understand
-# that a delivery fits her, and an enlarged prostate does not? You cannot
-# ask it in words. But you can train it to answer a second question at
-# each token: does this record belong to a man or to a woman?
+# that a delivery fits her, and an enlarged prostate does not? Lesson 12
+# counted its slips. Would it not be simpler to ask the model itself? Train it
+# to answer a second question at each token: does this record belong to a man
+# or to a woman?
 
 # %% tags=["parameters"]
 PROFILE = "tiny"  # "tiny", "small" or "full": how many patients
@@ -202,7 +203,8 @@ draw_questions(model, tokens[3][:7])
 
 # %% [markdown]
 # Start at the box "man or woman?" and go back along the arrows. Everything
-# you reach can help the head to answer. Which part do you suspect?
+# you reach can help the head to answer, the codes and the prompts alike. How
+# can you tell which of them it listens to?
 #
 # ## Where did the head get it from?
 #
@@ -283,11 +285,15 @@ obeyed = (named == age_bracket(told)[:, None]).float().mean().item()
 assert real or obeyed > 0.85
 
 # %% [markdown]
-# Whatever it is told, it repeats. Two steps of this test are yours to write.
-# First, where is the end of a record? At the last real token, the last one
-# that has a label. (After the `<EOS>` that ends a row nothing is left to
-# predict, so the `<EOS>` itself does not count.) Is that the last column,
-# `hidden[:, -1]`?
+# Whatever it is told, it repeats.
+#
+# ### Why does a head learn to listen to the prompt?
+#
+# Because its loss rewards that. The loss asks for the class, the same along
+# the whole row, at every token that has a label. It begins with the first,
+# where the decoder has read no code. For half of the training records the
+# encoder has none either, and there only the prompt can help. It helps at all
+# other tokens just as well, so the head never has to learn what a code says.
 
 # %% tags=["hide-input"]
 # choose a woman with a short record, and a man with a longer one
@@ -304,6 +310,11 @@ draw_answers(two, labels, sexes[pair, 0], model)
 
 
 # %% [markdown]
+# Three steps of this are yours to write. The first is the end of a record,
+# where you asked for the age: the last token that has a label. (After the
+# `<EOS>` that ends a row nothing is left to predict, so the `<EOS>` itself
+# does not count.) Is that the last column, `hidden[:, -1]`?
+#
 # ### 13.1 The last real token
 #
 # Try It Yourself · ★ · 6 minutes
@@ -324,30 +335,11 @@ def last_states(states: Tensor, real: Tensor) -> Tensor:
 
 check("13.1", last_states)
 
-# %% [markdown]
-# Second, which bracket is an age in? Records hold 90 for everybody above 89,
-# so the last bracket needs no upper end. Where the bounds lie decides what an
-# accuracy means: always naming the largest bracket is right for 35% of the
-# patients with these bounds, and for 29% with others.
-
-# %%
-every_age = torch.tensor([float(record.age) for record in cohort])
-other_bounds = (2, 12, 18, 40, 65)
-draw_brackets(every_age, {"ours": AGE_BRACKETS, "others": other_bounds})
-
-# %% tags=["hide-input"]
-# check: there are patients of 90, and the bounds matter
-assert (every_age == 90).any() and every_age.max() == 90
-largest = [
-    torch.bucketize(every_age, torch.tensor(bounds).float(), right=True)
-    .bincount()
-    .max()
-    for bounds in (AGE_BRACKETS, other_bounds)
-]
-assert real or abs(largest[0] - largest[1]) > 0.03 * len(cohort)
-
 
 # %% [markdown]
+# The second is the bracket of an age. Records hold 90 for everybody above 89,
+# so the last bracket needs no upper end.
+#
 # ### 13.2 Age brackets
 #
 # Try It Yourself · ★ · 6 minutes
@@ -369,15 +361,7 @@ check("13.2", age_brackets)
 
 
 # %% [markdown]
-# ### Why does a head learn to listen to the prompt?
-#
-# Because its loss rewards that. The loss asks for the class at every token
-# that has a label, beginning with the first, where the decoder has read no
-# code. For half of the training records the encoder has none either, and
-# there only the prompt can help. It helps at all other tokens just as well,
-# so the head never has to learn what a code says.
-#
-# Compute this loss yourself. The right class is the patient's, the same
+# The third is the loss itself. The right class is the patient's, the same
 # along the whole row.
 #
 # ### 13.3 A loss at each token
@@ -458,8 +442,8 @@ check("13.4", find_and_close)
 # embeddings, as your features do (`head_reads="codes"`).
 #
 # For `detach()`, freeze `honest`, and train a new sex head on its decoder's
-# states. No head has shaped the decoder's layers there, and the new one cannot,
-# just as behind `detach()`.
+# states. No sex loss has shaped the layers of that decoder or can reach them
+# now, just as behind `detach()`.
 
 # %% tags=["nbval-ignore-output"]
 no_prompt = trained(small_model(prompt_decoder=False))
@@ -535,10 +519,10 @@ assert real or sum(r.sex == "F" for r in learned_from) > 0.5 * len(
 # `detach()` stops what flows back, but the leak flows forward: the new head
 # finds the sex in the decoder's states, because writing codes needs it there.
 # Without its prompt the decoder still leaks, because it reads the encoder,
-# which has a prompt too. Only the head on the codes gives the same answers whatever the prompt
-# says, bit for bit. Before the first code it says woman, the larger group,
-# for everybody. Random codes mostly say woman too, because most codes that
-# only one sex can have are women's.
+# which has a prompt too. Only the head on the codes gives the same answers
+# whatever the prompt says, bit for bit. Before the first code it says woman,
+# the larger group, for everybody. Random codes mostly say woman too, because
+# most codes that only one sex can have are women's.
 #
 # ### How good is an honest head?
 #
@@ -581,9 +565,8 @@ draw_right_by_codes(right, asked)
 # Under the axis stands how many patients are left. (The upper line of the head
 # on codes stays below 100% because some of these patients have yet to show
 # their one-sex code.) For patients without one, is this all that codes can
-# say? Ask a simpler reader as well,
-# at the end of each record: a linear model with one weight for each code,
-# trained on patients of the same kind.
+# say? Ask a simpler reader as well, at the end of each record: a linear model
+# with one weight for each code, trained on patients of the same kind.
 
 # %% tags=["hide-input"]
 # set-up: a linear reader of codes, for patients without a one-sex code
@@ -634,8 +617,8 @@ for code in ("80707", "8730", "82021"):
 # the end. Where none does, it is no better than a coin, although there is
 # still something to read: most patients with this broken hip (the
 # intertrochanteric section is its upper end) are women, most with broken ribs
-# men. The linear reader finds some of it. So the low number
-# belongs to this head, not to the codes.
+# men. The linear reader finds some of it. So the low number belongs to this
+# head, not to the codes.
 #
 # ### What does a head teach the model?
 #
@@ -712,15 +695,12 @@ assert in_years > 1 and in_units < 0.001 and at_mean < in_years
 # [sweep](../course/book/glossary.md), and here is one that has been run for
 # you.
 #
-# The *loss when repairing* is taken while the encoder reads a damaged copy
-# of the record. The grey band is the mean of the models without heads, plus
-# and minus their [spread](../course/book/glossary.md), the standard deviation
-# over seeds. With weight 3, both measures of the picture lie far above it.
-# Move *weights* to the left: at 0.001 both are back in the band. Then choose
-# *sex named as a lying prompt has it*. With heads on the states, the leak is
-# there from the smallest weight on. The lie is always the opposite sex, so
-# a head on codes, which no prompt reaches, names it only when it misjudges the
-# codes.
+# The widget shows two measures for each weight, the impossible codes and the
+# *loss when repairing*, taken while the encoder reads a damaged copy of the
+# record. The grey band is the mean of the models without heads, plus and minus
+# their [spread](../course/book/glossary.md), the standard deviation over seeds.
+# At weight 3 both measures lie far above it. Move *weights* to the left: at
+# 0.001 both are back in the band.
 
 # %% tags=["widget"]
 sweep = pl.read_csv(checkpoint_folder("auxiliary_weights") / "sweep.csv")
@@ -728,6 +708,11 @@ weight_explorer(sweep, below="loss_repair", weights="3")
 
 
 # %% [markdown]
+# And from which weight on do the heads leak? Choose *sex named as a lying
+# prompt has it*: heads on the states repeat the lie from the smallest weight
+# on. (The lie is always the opposite sex. Heads on the codes never hear of it,
+# and name the opposite sex only where they misjudge the codes.)
+#
 # Here is a simple rule for when to believe a difference: when the means lie
 # farther apart than both spreads together.
 #
@@ -920,12 +905,11 @@ if solved and not real:
 
 # %% [markdown]
 # With 13.6 solved, the cell above prints a ceiling of about 92%, and about 91%
-# with sexes dealt at random. So it
-# is almost all memory: most long records occur once, and such a head knows
-# their patients by heart. It does not say what codes are worth. But it
-# catches whoever claims more, such as the paper's 98% or the head on the
-# states: they have read something else, and you could have known without a
-# single lie.
+# with sexes dealt at random. So it is almost all memory: most long records
+# occur once, and such a head knows their patients by heart. It does not say
+# what codes are worth. But it catches whoever claims more, such as the paper's
+# 98% or the head on the states: they have read something else, and you could
+# have known without a single lie.
 #
 # So, does the model know who it is writing about? Neither head can tell you:
 # one repeats what the model was told, the other looks at recorded codes. But
@@ -945,7 +929,6 @@ by_chance = impossible_share(
 )
 print(f"dealt to other patients, {by_chance:.0%} are impossible")
 assert real or by_chance > 3 * without["impossible_mean"]
-
 
 # %% [markdown]
 # Far more. So yes, mostly: what the model writes fits the patient that it was
@@ -1021,8 +1004,24 @@ assert real or by_chance > 3 * without["impossible_mean"]
 # with one of six brackets, which this lesson uses; it ends the last one at
 # 90, upper end excluded, and scores padding in the losses of its heads,
 # though not in that of the language model. The third has brackets with
-# other bounds, those called "others" in the drawing.
-#
+# other bounds, and bounds decide what an accuracy means:
+
+# %% tags=["hide-input"]
+# the brackets with both bounds, and what the largest of them is worth
+every_age = torch.tensor([float(record.age) for record in cohort])
+other_bounds = (2, 12, 18, 40, 65)
+largest = [
+    torch.bucketize(every_age, torch.tensor(bounds).float(), right=True)
+    .bincount()
+    .max()
+    for bounds in (AGE_BRACKETS, other_bounds)
+]
+assert (every_age == 90).any() and every_age.max() == 90
+assert real or abs(largest[0] - largest[1]) > 0.03 * len(cohort)
+draw_brackets(every_age, {"ours": AGE_BRACKETS, "others": other_bounds})
+
+
+# %% [markdown]
 # **One answer per record, or one at each token?** Train both of the first
 # two heads, `SequenceAge` and `TokenAge`, on the mean of the embeddings, and
 # ask for years at the end of each record. The brackets answer with their
