@@ -73,7 +73,6 @@ from ehr_course.exercises.tiny_training import TinyTraining, through_a_file
 from ehr_course.exercises.trainers_to_test import Stopped, Trainers
 from ehr_course.losses import loss_counts, weighted_total
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
-from ehr_course.models.saved import load_checkpoint
 from ehr_course.plots.drawings.loop_tests import (
     draw_interrupted,
     draw_probe,
@@ -81,6 +80,7 @@ from ehr_course.plots.drawings.loop_tests import (
 from ehr_course.plots.drawings.loss_scale import (
     draw_decay,
     draw_orders,
+    draw_scales_compared,
     draw_scaling,
     draw_two_loops,
     draw_without_scale,
@@ -163,10 +163,10 @@ def rest_of_a_round(
 
 # %% tags=["hide-input"]
 # train ten steps in float16, with the line or without it
-def ten_steps(make_optimizer, unscale):
+def ten_steps(make_optimizer, unscale, scale=65_536.0):
     model = new_model()
     optimizer = make_optimizer(model.parameters())
-    scaler = torch.amp.GradScaler("cpu", init_scale=65_536.0)
+    scaler = torch.amp.GradScaler("cpu", init_scale=scale)
     before = weights_of(model)
     norms, losses = [], []
     for number in range(10):
@@ -199,10 +199,10 @@ right, wrong = losses.values()
 assert right[-1] < right[0] - 1 and abs(wrong[-1] - wrong[0]) < 0.1
 
 # %% [markdown]
-# No error, no warning, and yet one of them learns nothing. How can you tell a
-# loop that trains from one that only runs? You have to know what each line is
-# for. So you go through the seven places of this picture (the missing line is
-# place 4), and then test loops that you cannot read.
+# No error, no warning, and yet one of them learns nothing. How would you have
+# found the missing line *without reading the code*? First you have to know what
+# each line is for, so you go through the seven places of this picture (the missing
+# line is place 4). Then you test loops that you cannot read.
 #
 # One turn of the ring is a *round*: it reads one batch. It ends with a
 # *step*, a change of the weights, unless the step is skipped.
@@ -380,14 +380,13 @@ tokens = [loss_counts(half["labels"])["token"] for half in halves]
 draw_processes([len(half["labels"]) for half in halves], tokens)
 
 # %% [markdown]
-# Each process sees the labels of the whole batch, and so can count them.
-# (PyTorch's class DDP takes the mean of the gradients; the trainer turns it into
-# their sum.) The next cell runs one training in one process and in two
-# (`torchrun` starts them), without dropout, because each process would drop
-# other units:
+# Each process sees the labels of the whole batch, and so can count them. Is this
+# the same training as in one process? Run both, without dropout:
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # train in one process and in two, and compare the weights
+# PyTorch's DDP takes the mean of the gradients; Trainer makes it a sum.
+# With dropout each process would drop other units.
 program = f"""
 import sys
 import torch
@@ -458,9 +457,9 @@ assert compare("one process and two, in float32", one, two) < 1e-3
 # Each batch takes one step, however few tokens it has: a token in a batch of
 # 50 decides 1/50 of a step, one in a batch of 200 only 1/200. So where records
 # of like length share a batch, to save padding as in lesson 10, the tokens of
-# short records weigh more: the mean of means is back. The picture gives this
-# weight against the mean of all tokens, which is 1. *Cut by tokens* ends a batch
-# at a number of tokens, not of patients:
+# short records weigh more: the mean of means is back. In the picture, 1 is the
+# mean weight of all tokens. *Cut by tokens* ends a batch at a number of tokens,
+# not of patients:
 
 # %% tags=["hide-input"]
 # the weight of each patient's tokens in an epoch of the embedded hospital
@@ -521,31 +520,18 @@ assert abs(means["mixed"] - n_visits.mean()) < 0.05
 #
 # The gradient is right on paper. Now it has to fit into
 # [float16](../course/book/glossary.md), numbers of 16 bits: a graphics card is
-# fast with them, and its memory holds twice as many as of float32. But float16
-# has a short range. (bfloat16, of 16 bits as well, reaches as far as float32 and
-# needs no loss scale; it has fewer digits, and older cards lack it.)
+# fast with them, and its memory holds twice as many as of float32. But their range
+# is short. (bfloat16 reaches as far as float32 and needs no loss scale, but has
+# fewer digits.)
 
 # %%
 for number in (65_504.0, 65_519.0, 65_520.0, 2.0**-24, 2.0**-25):
     print(f"{number:<12.6g} becomes {torch.tensor(number).half():.6g}")
 
 # %% tags=["hide-input"]
-# check: where float16 ends; and the gradients of the course's model
+# check: where float16 ends
 ends = torch.tensor([65_504, 65_519, 65_520, 2.0**-24, 2.0**-25]).half()
 assert ends.tolist() == [65_504, 65_504, math.inf, 2.0**-24, 0]
-
-loaded = load_checkpoint("tiny_prompt_bart")
-patients = make_cohort(32, seed=SEED)
-learned = RecordDataset(patients, loaded.tokenizer, seed=SEED)
-loaded.model(**learned.batch(range(32))).loss.backward()
-gradients = gradient_of(loaded.model)  # (weights,)
-shares = gradients / 4_096
-found = {e: count_in_float16(shares, 2.0**e) for e in (0, 16, 40)}
-n_found = found[0].not_zero
-assert found[0].overflow == found[16].overflow == 0 < found[40].overflow
-assert 0.1 < found[0].underflow / n_found < 0.4
-assert found[0].normal < 0.01 * n_found
-assert found[16].underflow + found[16].subnormal < 0.03 * n_found
 
 # %% [markdown]
 # The largest number is 65,504. From 65,520 on, halfway to what would be the
@@ -553,94 +539,94 @@ assert found[16].underflow + found[16].subnormal < 0.03 * n_found
 # numbers below 2⁻¹⁴ are [subnormal](../course/book/glossary.md): they keep
 # fewer bits.
 #
-# [autocast](../course/book/glossary.md) runs matrix products in float16, forward
-# and backward, but not sums and losses. Weights and their gradients are stored
-# as float32; but what comes out of a product was float16 first.
-#
-# Gradients are small, and in a large batch those of a part are smaller still,
-# because its sum is divided by the count of the whole batch. A batch here has
-# about two hundred tokens. Large language models read a million at a time, in
-# thousands of parts. So here are the float32 gradients of the course's trained
-# model, divided by 4,096, as if this batch were one part of 4,096. What if each
-# is rounded to float16, once? A [loss scale](../course/book/glossary.md)
-# multiplies the loss, and moves all of them to the right. Move the slider to 16:
-# hardly any is lost. Where does the first become infinite?
+# Gradients are small. Are they too small? That depends on the number of parts,
+# because each part's loss is divided by the count of the whole batch. Our batch of
+# about two hundred tokens can be read in one part. Large language models read a
+# million tokens at a time, in thousands of parts. So take the small model of the
+# opening, and our batch as one part of 4,096:
+
+# %% tags=["hide-input"]
+# the gradients of one batch as one part of 4,096, in float32
+model, batch = new_model(dropout=0.0), dataset.batch(range(16))
+model(**batch).loss.backward()
+gradients = gradient_of(model) / 4_096  # (weights,)
+wanted = gradients != 0
+found = {e: count_in_float16(gradients, 2.0**e) for e in (0, 16, 40)}
+n_found = found[0].not_zero
+assert found[0].overflow == found[16].overflow == 0 < found[40].overflow
+assert 0.1 < found[0].underflow / n_found < 0.6
+assert found[16].underflow < 0.02 * n_found
 
 # %% tags=["widget", "nbval-ignore-output"]
-number_line_explorer(shares)
+number_line_explorer(gradients)
+
+# %% [markdown]
+# A third of its gradients become 0. A
+# [loss scale](../course/book/glossary.md) multiplies the loss, and so moves all of
+# them to the right. Move the slider to 16: hardly any is lost. Where does the first
+# become infinite?
 
 # %% tags=["hide-input"]
 # the first scale at which a gradient becomes infinite
-too_large = (e for e in range(41) if count_in_float16(shares, 2.0**e)[-1])
-at = next(too_large)
-print(f"the first one becomes infinite at 2 to the {at};")
-print("without the division by 4,096, which is 2 to the 12, it would be")
-print(f"2 to the {at - 12}")
+at = next(e for e in range(41) if count_in_float16(gradients, 2.0**e)[-1])
+print(f"the first one becomes infinite at a scale of 2 to the {at}")
 
 
 # %% [markdown]
-# Does a model learn less without a scale? Train the small model of the opening
-# in 4,096 parts. (To save time, all are copies of one.)
+# Does the model learn less without a scale? Train it in 4,096 parts. (To save
+# time, all are copies of one.) The number line rounds each gradient once.
+# [autocast](../course/book/glossary.md) runs matrix products in float16, forward
+# and backward, so a gradient is rounded in each layer on its way. Expect to lose
+# more than a third:
 
 # %% tags=["hide-input"]
-# train with one part or with many equal ones, and a loss scale
+# train in one part or in many equal ones, and count what becomes 0
+def backward_in_float16(model, batch, factor):
+    with torch.autocast("cpu", dtype=torch.float16):
+        loss = model(**batch).loss  # float32
+    (loss * factor).backward()
+    return loss.item()
+
+
 def in_parts(n_parts, scale, steps=20):
     model, losses = new_model(), []
     weights = list(model.parameters())
     optimizer = torch.optim.AdamW(weights, lr=5e-3)
     for number in range(steps):
         batch = dataset.batch(range(16), number=number)
-        with torch.autocast("cpu", dtype=torch.float16):
-            loss = model(**batch).loss  # float32
-        (loss / n_parts * scale).backward()
+        losses.append(backward_in_float16(model, batch, scale / n_parts))
         for weight in weights:  # of all parts, and unscaled
             weight.grad.mul_(n_parts / scale)
         nn.utils.clip_grad_norm_(weights, 1.0)
         optimizer.step()
         optimizer.zero_grad()
-        losses.append(loss.item())
     return losses
 
 
-# %%
-without = {
-    "1 part, no scale": in_parts(1, 1.0),
-    "4,096 parts, no scale": in_parts(4_096, 1.0),
-    "4,096 parts, scale 2¹⁶": in_parts(4_096, 65_536.0),
-}
-draw_without_scale(without)
-
-# %% tags=["hide-input"]
-# check: many parts need a scale; count what is lost without it
-small, lacking, scaled = (losses[-1] for losses in without.values())
-assert abs(small - scaled) < 0.02 and lacking > scaled + 0.3
-n_tokens_here = loss_counts(dataset.batch(range(16))["labels"])["token"]
-print(f"4,096 times {n_tokens_here} tokens: {4_096 * n_tokens_here:,}")
-model, batch = new_model(dropout=0.0), dataset.batch(range(16))
-model(**batch).loss.backward()
-exact = gradient_of(model)
-wanted = exact != 0
-
-
-def lost(factor):
+def share_lost(n_parts, scale):
     model.zero_grad()
-    with torch.autocast("cpu", dtype=torch.float16):
-        loss = model(**batch).loss  # float32
-    (loss * factor).backward()
+    backward_in_float16(model, batch, scale / n_parts)
     return (gradient_of(model)[wanted] == 0).float().mean().item()
 
 
-shares = {n: lost(1 / n) for n in (1, 256, 4_096, 2**18)}
-for n_parts, share in shares.items():
-    what = f"{n_parts:,} part{'s' * (n_parts > 1)}, no scale"
-    print(f"{what:>36}: {share:6.1%} of gradients lost")
-once = ((exact[wanted] / 4_096).half() == 0).float().mean().item()
-print(f"{'4,096 parts, rounded once, at the end':>36}: {once:5.1%} lost")
-scaled = lost(65_536 / 4_096)
-print(f"{'4,096 parts, scale 2 to the 16':>36}: {scaled:6.1%} lost")
-assert shares[1] < 0.05 and shares[4_096] > 0.3 and shares[2**18] > 0.9
-assert once < shares[4_096] - 0.1
-assert scaled < 0.01
+# %%
+trainings = {
+    "1 part, no scale": (1, 1.0),
+    "4,096 parts, no scale": (4_096, 1.0),
+    "4,096 parts, scale 2¹⁶": (4_096, 65_536.0),
+}
+without = {name: in_parts(*how) for name, how in trainings.items()}
+lost = {name: share_lost(*how) for name, how in trainings.items()}
+draw_without_scale(without, lost)
+
+# %% tags=["hide-input"]
+# check: many parts need a scale, and each layer's rounding loses more
+small, lacking, scaled = (losses[-1] for losses in without.values())
+assert abs(small - scaled) < 0.02 and lacking > scaled + 0.3
+one_part, many_parts, with_scale = lost.values()
+assert one_part < 0.05 and 0.5 < many_parts < 0.8 and with_scale < 0.01
+once = found[0].underflow / n_found
+assert 0.25 < once < 0.4 and once < many_parts - 0.1
 assert gradient_of(model).dtype == torch.float32
 with torch.autocast("cpu", dtype=torch.float16):
     product = model.model.encoder.layers[0].fc1(torch.ones(1, 16))
@@ -648,11 +634,9 @@ with torch.autocast("cpu", dtype=torch.float16):
     assert model(**batch).loss.dtype == torch.float32
 
 # %% [markdown]
-# Without a scale, gradients are lost, nothing warns, and the training falls
-# behind. More are lost than if each were rounded only once, at the end: the
-# gradients inside the layers are float16, too, and where one of them becomes 0,
-# so does what is computed from it. (The number line showed another model, the
-# trained one, rounded once.)
+# At our size, in one part, almost nothing is lost; at theirs, two thirds of the
+# gradients are. Nothing warns, and the training falls behind, unless the loss is
+# scaled.
 #
 # Too large a scale is just as bad: an [overflow](../course/book/glossary.md)
 # makes gradients infinite or NaN. So `torch.amp.GradScaler` finds a scale by
@@ -724,7 +708,7 @@ draw_orders(norm_after_backward, scale=65_536.0, max_norm=1.0)
 
 # %% [markdown]
 # With SGD the weights then hardly move. AdamW divides by the typical size of the
-# gradient, and should not care. Does it?
+# gradient, so it should not care:
 
 # %% tags=["claim:48", "hide-input"]
 # train ten steps with three optimizers, unscaled or not before clipping
@@ -755,8 +739,8 @@ assert results["SGD", False][1] < 0.001 * results["SGD", True][1]
 # %% [markdown]
 # AdamW hides most of the mistake, which makes it harder to find. The rest comes
 # from `eps`, a small number that AdamW adds to what it divides by: make `eps`
-# tiny, and the difference is gone. (Compare the two lines of one optimizer; SGD
-# and AdamW have learning rates of their own.)
+# tiny, and the difference is gone. (SGD and AdamW have learning rates of their own:
+# compare only the two lines of one optimizer.)
 #
 # ### 15.4 Unscale, then clip
 #
@@ -785,13 +769,12 @@ check("15.4", unscaled_and_clipped)
 # %% [markdown]
 # ## Place 6: step, and which weights shrink
 #
-# A step also lets weights shrink towards 0, by
-# [weight decay](../course/book/glossary.md). Adam adds the decay to the
-# gradient, and then divides the sum by its typical size. AdamW keeps the two
-# apart: each step takes the same share off a weight, learning rate times decay,
-# whatever its gradient is. Here gradients change sign at every step, so that
-# only decay moves a weight for long. (The rise at the start is the first
-# gradient's.)
+# A step also shrinks the weights, by [weight decay](../course/book/glossary.md).
+# Adam adds the decay to the gradient, and then divides the sum by its typical
+# size. AdamW keeps the two apart: each step takes the same share off a weight,
+# learning rate times decay, whatever its gradient is. Here the gradient changes sign at every step, so its
+# pushes cancel, and over many steps only the decay moves a weight. (The first
+# push is what lifts the curves at the start.)
 
 # %%
 def shrinking(kind, decay=0.1):
@@ -850,8 +833,7 @@ for group in decay_groups(new_model(), 0.01):
 # ## The whole loop
 #
 # Now the places have to be joined, in four functions. The first scale of
-# `config` is too large on purpose, so that you see steps skipped: no gradient is
-# divided by 4,096 here, so expect overflows from about 2²¹, not 2³³.
+# `config` is too large on purpose, so that you see steps skipped.
 
 # %% tags=["loop"]
 def begin(model, config):
@@ -960,9 +942,9 @@ for row, later in pairwise(rows):
 assert any(b["scale"] > a["scale"] for a, b in pairwise(rows))
 
 # %% [markdown]
-# It is the same training, to the bit. Each line is a round, with a batch of its
-# own, so the loss moves even where steps are skipped. If you have solved 15.1,
-# the next cell trains once more with your own rate.
+# It is the same training, to the bit. Each line is a round with its own batch, so
+# the loss moves even where steps are skipped. If 15.1 is solved, the next cell
+# trains once more with your own rate.
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # your learning rate in place 1
@@ -985,9 +967,9 @@ warmup_cosine_factor = library_factor
 #
 # A training of hours will be interrupted, and should go on as if nothing had
 # happened. Its [checkpoint](../course/book/glossary.md) holds everything that
-# the next round depends on. Train again, with a checkpoint every four steps,
-# and let the process die in step five. Then make a new trainer in the same
-# folder.
+# the next round depends on, even the state of the random numbers that dropout
+# draws, `torch.get_rng_state()`. Train again, with a checkpoint every four steps,
+# and let the process die in step five. Then make a new trainer in the same folder.
 
 # %% tags=["hide-input"]
 # a training that dies in step five
@@ -1017,7 +999,7 @@ saved_weights = load_file(newest / "model.safetensors")
 holds = {
     "model": "the weights",
     "optimizer": "what AdamW remembers of each weight",
-    "random": "where the random numbers are",
+    "random": "the state of the random numbers",
     "state": "step, place in the data, loss scale, losses so far",
 }
 print(newest.name)
@@ -1038,9 +1020,9 @@ same = [
 print("all weights equal, bit for bit:", all(same))
 
 # %% [markdown]
-# Why not save the weights alone? In the next picture, the dashed line is a
-# training that begins anew with those of the checkpoint. It warms up again,
-# skips steps again, and has lost the other three files: it is another training.
+# Why not save the weights alone? The dashed line is a training that begins anew
+# with those of the checkpoint. It warms up again, and skips steps again: it is
+# another training.
 
 # %% tags=["hide-input"]
 # begin anew with the weights of the checkpoint
@@ -1075,9 +1057,8 @@ what = "the float16 loop with another number of threads"
 assert compare(what, weights_of(mine), weights_of(other)) < 0.1
 
 # %% [markdown]
-# Numbers are then added in another order, as on another machine or on a GPU. So
-# run the *uninterrupted* training twice before you ask a resumed one for every
-# bit.
+# Numbers are then added in another order, as on another machine. So run the
+# *uninterrupted* training twice before you ask a resumed one for every bit.
 #
 # ### 15.5 Resume to the bit
 #
@@ -1295,21 +1276,44 @@ else:
     print("not solved yet")
 
 # %% [markdown]
-# ### The answer to the opening
+# ### Without reading the code
 #
-# Give the loop a case whose answer you know. A batch in parts has the gradient
-# of the whole batch. A resumed training has the bits of an uninterrupted one.
-# And on a gradient that you chose, the missing line of the opening shows at once:
+# How would you have found the missing line of the opening? Cutting a batch into
+# parts must not change its gradient. Stopping and resuming must not change a bit.
+# Both tests *change what should change nothing, and compare*. The loss scale
+# should change nothing either: place 3 multiplies by it, and place 4 divides by it.
+# So train both programs of the opening with three scales:
 
 # %% tags=["hide-input"]
-# give one gradient to the two programs of the opening
-found = {}
-for words, complete in ("with the line", True), ("without it", False):
-    loop = program(complete)
-    after = loop([[row]], rates=[0.5], scale=8.0, max_norm=1.0)
-    found[words] = after[-1].tolist()
-assert found["without it"] != found["with the line"]
-draw_probe(row[0].tolist(), found, what="each program", **settings)
+# both programs of the opening with three loss scales
+scales = (1.0, 16.0, 2.0**16)
+turned = {
+    words: {scale: ten_steps(sgd, line, scale)[2] for scale in scales}
+    for words, line in (("with the line", True), ("without it", False))
+}
+draw_scales_compared(turned)
+
+# %% tags=["hide-input"]
+# check: only without the line does the scale matter, with AdamW as well
+sound, lacking = turned.values()
+for run in sound.values():
+    assert np.allclose(run, sound[1.0], atol=0.01)
+assert np.allclose(lacking[1.0], sound[1.0], atol=0.01)
+assert sound[1.0][-1] + 0.5 < lacking[16.0][-1] < lacking[2.0**16][-1]
+for line in (True, False):
+    make_adamw = optimizers["AdamW"]
+    low, high = (
+        ten_steps(make_adamw, line, scale)[2][-1]
+        for scale in (1.0, 2.0**16)
+    )
+    print(f"AdamW {'with the line' if line else 'without it'}:", end=" ")
+    print(f"{low:.3f} with scale 1, {high:.3f} with 2 to the 16")
+    assert abs(low - high) < 0.005 if line else high - low > 0.03
+
+# %% [markdown]
+# Without the line the scale matters, so the fault lies where the scale is
+# multiplied in or divided out. You need not read the code to know it, and the test
+# finds it with AdamW as well.
 
 # %% [markdown]
 # ## Recap
@@ -1325,7 +1329,8 @@ draw_probe(row[0].tolist(), found, what="each program", **settings)
 #   gradient, SGD hardly moves; AdamW hides most of the mistake.
 # - **A resumed training** has the same bits if the checkpoint holds all that
 #   the next round depends on, and the training gives the same bits twice.
-# - **A loop that you cannot read** shows its fault on gradients chosen for it.
+# - **A loop that you cannot read** shows its fault on gradients chosen for it,
+#   or if you change what should change nothing.
 #
 # ## Test yourself
 #

@@ -9,7 +9,7 @@ import pytest
 from notebook_page import NotebookPage, opened, picture, words
 from playwright.sync_api import Browser, Locator, expect
 
-EXPLORER = "number_line_explorer(shares)"
+EXPLORER = "number_line_explorer(gradients)"
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +17,8 @@ def notebook(browser: Browser, lab: str) -> Iterator[NotebookPage]:
     cells = (
         "SEED = 0",
         "import torch",
-        "# check: where float16 ends",
+        "# set-up: patients",
+        "# the gradients of one batch",
         EXPLORER,
     )
     with opened(browser, lab, "15_training_loop", *cells) as notebook:

@@ -17,7 +17,6 @@ def draw_probe(
     rate: float,
     scale: float,
     max_norm: float,
-    what: str = "a sealed loop",
 ) -> Picture:
     """Draw what training loops make of one chosen gradient.
 
@@ -27,7 +26,6 @@ def draw_probe(
         rate: the learning rate that the loops were given.
         scale: their loss scale.
         max_norm: the length that they should clip to.
-        what: what the title calls each of the loops.
     """
     moved = {name: math.hypot(*weights) for name, weights in found.items()}
     ends = "; ".join(f"{name}: {_vector(weights)}" for name, weights in found.items())
@@ -35,7 +33,7 @@ def draw_probe(
     told = all(not math.isclose(moved[sound], moved[name], rel_tol=1e-3) for name in broken)
     canvas = Canvas(
         1.0 + 0.78 * len(found),
-        f"A gradient of your choice shows what {what} does"
+        "A gradient of your choice shows what a sealed loop does"
         if told
         else "On this gradient the loops look alike",
         f"One row, {_vector(row)}, of length {math.hypot(*row):g} goes into "

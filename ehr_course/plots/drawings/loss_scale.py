@@ -60,33 +60,39 @@ def draw_two_loops(losses: Mapping[str, Sequence[float]]) -> Picture:
     return canvas.finish()
 
 
-def draw_without_scale(losses: Mapping[str, Sequence[float]]) -> Picture:
+def draw_without_scale(
+    losses: Mapping[str, Sequence[float]], lost: Mapping[str, float]
+) -> Picture:
     """Draw the losses of a training that needs no loss scale, of one that lacks it, and has it.
 
     Args:
         losses: by what the training is, the loss before each step: of a batch in one part
             without a scale, of one in many parts without, and of that with a scale.
+        lost: for the same trainings the share of the gradients that become 0.
     """
     small, lacking, scaled = losses
     ends = {name: values[-1] for name, values in losses.items()}
     worse = ends[lacking] > ends[scaled] + 0.05
     canvas = Canvas(
         2.75,
-        "Many small shares lose their gradients, unless the loss is scaled"
+        "Without a loss scale, the gradients of many small parts are lost"
         if worse
         else "With or without a loss scale, the training learns as much",
-        f"The loss of three trainings over {len(losses[small])} steps. In the last step it is "
-        + ", ".join(f"{end:.2f} ({name})" for name, end in ends.items())
-        + ".",
+        f"The loss of three trainings over {len(losses[small])} steps. "
+        + " ".join(
+            f"{name}: {lost[name]:.1%} of the gradients become 0, and the last loss is {end:.2f}."
+            for name, end in ends.items()
+        ),
     )
-    axes = canvas.plot(0.75, canvas.top + 0.1, canvas.width - 2.75, 1.55)
+    axes = canvas.plot(0.75, canvas.top + 0.1, canvas.width - 3.1, 1.55)
     n_steps = len(losses[small])
     steps = np.arange(1, n_steps + 1)
-    axes.plot(steps, losses[small], color=FILLS["code"], linewidth=2, label=small)
+    names = {name: f"{name}:\n{lost[name]:.1%} of gradients lost" for name in losses}
+    axes.plot(steps, losses[small], color=FILLS["code"], linewidth=2, label=names[small])
     axes.plot(steps, losses[lacking], color=WARNING, linestyle="dashed", linewidth=2,
-              label=lacking)  # fmt: skip
+              label=names[lacking])  # fmt: skip
     axes.plot(steps[1::3], losses[scaled][1::3], "o", color=style.INK, markerfacecolor="none",
-              markersize=8, clip_on=False, label=scaled)  # fmt: skip
+              markersize=8, clip_on=False, label=names[scaled])  # fmt: skip
     for name, colour in ((lacking, WARNING), (scaled, FILLS["code"])):
         axes.annotate(f"{ends[name]:.2f}", (n_steps, ends[name]), (8, 0),
                       textcoords="offset points", size=style.SMALL, color=colour,
@@ -95,8 +101,8 @@ def draw_without_scale(losses: Mapping[str, Sequence[float]]) -> Picture:
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("step")
     axes.set_ylabel("loss (nats)")
-    axes.legend(frameon=False, fontsize=style.SMALL, loc="upper left", bbox_to_anchor=(1.08, 1),
-                borderaxespad=0)  # fmt: skip
+    axes.legend(frameon=False, fontsize=style.SMALL, loc="upper left", bbox_to_anchor=(1.1, 1),
+                borderaxespad=0, labelspacing=1.0)  # fmt: skip
     return canvas.finish()
 
 
@@ -276,4 +282,53 @@ def draw_decay(
             axes.set_ylabel("weight")
         else:
             axes.legend(frameon=False, fontsize=style.SMALL, loc="lower left", borderaxespad=0.3)
+    return canvas.finish()
+
+
+def draw_scales_compared(losses: Mapping[str, Mapping[float, Sequence[float]]]) -> Picture:
+    """Draw the same trainings with several loss scales, which should change nothing.
+
+    Args:
+        losses: by the name of the program, and by the loss scale, the loss before each step. The
+            first program is the right one.
+    """
+    right, wrong = losses
+    runs = {name: np.array(list(by_scale.values())) for name, by_scale in losses.items()}
+    spread = {name: float(np.ptp(values, axis=0).max()) for name, values in runs.items()}
+    told = spread[wrong] > 20 * spread[right]
+    words = " ".join(
+        f"{name}: "
+        + ", ".join(f"with {power(scale)} the last loss is {run[-1]:.2f}"
+                    for scale, run in by_scale.items())
+        + f"; the losses differ by at most {spread[name]:.2f}."
+        for name, by_scale in losses.items()
+    )  # fmt: skip
+    canvas = Canvas(
+        2.85,
+        f"The scale changes nothing {right}, but much {wrong}"
+        if told
+        else "The scale changes as much in both programs",
+        f"Two panels, each with the losses of a program with several loss scales. {words}",
+    )
+    wide = (canvas.width - 1.0) / len(losses) - 0.55
+    everything = np.concatenate(list(runs.values()))
+    lowest, highest = float(everything.min()), float(everything.max())
+    room = 0.08 * (highest - lowest)
+    looks = (
+        {"color": FILLS["code"], "linewidth": 4.5, "alpha": 0.45},
+        {"color": style.INK, "linewidth": 1.6, "linestyle": "dashed"},
+        {"color": WARNING, "linewidth": 2, "linestyle": "dotted"},
+    )
+    for place, (name, by_scale) in enumerate(losses.items()):
+        x = 0.72 + place * (wide + 0.75)
+        axes = canvas.plot(x, canvas.top + 0.3, wide, 1.4, title=name)
+        for look, (scale, run) in zip(looks, by_scale.items(), strict=False):
+            axes.plot(run, label=f"scale {power(scale)}", **look)
+        axes.set_xlim(0, len(run) - 1)
+        axes.set_ylim(lowest - room, highest + room)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.set_xlabel("steps taken")
+        if place == 0:
+            axes.set_ylabel("loss (nats)")
+            axes.legend(frameon=False, fontsize=style.SMALL, loc="lower left")
     return canvas.finish()

@@ -328,7 +328,7 @@ def draw_resumed(
     axes.plot(there, [row["loss"] for row in resumed], "o", color=style.INK, markersize=9,
               markerfacecolor="none", label="resumed from the checkpoint")  # fmt: skip
     axes.plot(there[: len(alone)], [row["loss"] for row in alone], color=WARNING,
-              linestyle="--", linewidth=1.5)  # fmt: skip
+              linestyle="--", linewidth=1.5, label="weights of the checkpoint alone")  # fmt: skip
     rates.plot(places, [row["lr"] for row in whole], color=FILLS["code"], linewidth=2)
     rates.plot(there, [row["lr"] for row in resumed], "o", color=style.INK, markersize=9,
                markerfacecolor="none")  # fmt: skip

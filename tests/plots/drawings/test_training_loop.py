@@ -11,6 +11,7 @@ from ehr_course.plots.drawings.loop_tests import draw_interrupted, draw_probe
 from ehr_course.plots.drawings.loss_scale import (
     draw_decay,
     draw_orders,
+    draw_scales_compared,
     draw_scaling,
     draw_two_loops,
     draw_without_scale,
@@ -134,6 +135,7 @@ def test_a_resumed_training_is_called_the_same_only_where_it_is(stop):
     same = draw_resumed(whole, whole[stop:], alone, stop)
     assert label_problems(same) == []
     assert "is the same training" in texts(same)
+    assert texts(same).count("weights of the checkpoint alone") == 2  # a legend in each panel
     assert f"skips the step in 3 of its {18 - stop} rounds" in same.alternative_text
     assert f"after round {stop}, which takes step {stop - 2}" in texts(same)
     assert f"{alone[17 - stop]['loss']:.2f} instead of {whole[-1]['loss']:.2f}" in (
@@ -165,11 +167,29 @@ def test_the_title_says_whether_the_wrong_loop_learns(last):
 @pytest.mark.parametrize("lacking", [[5.8, 4.9, 4.4, 4.0], [5.8, 4.7, 3.9, 3.2]])
 def test_the_title_says_whether_a_scale_is_missing(lacking):
     good = [5.8, 4.7, 3.9, 3.2]
-    picture = draw_without_scale({"small": good, "no scale": lacking, "with a scale": good})
+    share = {"small": 0.001, "no scale": lacking[-1] / 10, "with a scale": 0.0}
+    picture = draw_without_scale({"small": good, "no scale": lacking, "with a scale": good}, share)
     if lacking != good:
         assert label_problems(picture) == []
-    assert ("lose their gradients" in texts(picture)) == (lacking != good)
-    assert f"{lacking[-1]:.2f} (no scale)" in picture.alternative_text
+    assert ("are lost" in texts(picture)) == (lacking != good)
+    assert f"no scale:\n{lacking[-1] / 10:.1%} of gradients lost" in texts(picture)
+    assert (
+        f"no scale: {lacking[-1] / 10:.1%} of the gradients become 0, and the last loss is "
+        f"{lacking[-1]:.2f}" in picture.alternative_text
+    )
+
+
+@pytest.mark.parametrize("last", [5.77, 4.0])
+def test_the_title_says_whether_the_scale_matters(last):
+    good = [5.75, 5.0, 4.0]
+    without = {1.0: good, 65_536.0: [5.75, 5.76 if last > 5 else 5.0, last]}
+    picture = draw_scales_compared(
+        {"with the line": {1.0: good, 65_536.0: [5.75, 5.0, 4.0001]}, "without it": without}
+    )
+    assert label_problems(picture) == []
+    assert ("nothing with the line, but much without it" in texts(picture)) == (last == 5.77)
+    assert "scale 2¹⁶" in texts(picture)
+    assert f"with 2¹⁶ the last loss is {last:.2f}" in picture.alternative_text
 
 
 @pytest.mark.parametrize(
@@ -236,6 +256,4 @@ def test_a_probe_shows_how_far_each_loop_moves(row, weights, moved):
     assert label_problems(picture) == []
     assert f"moved by {moved}" in texts(picture)
     assert ("look alike" in texts(picture)) == (moved == "0.5")
-    named = draw_probe(row, found, rate=0.5, scale=8.0, max_norm=1.0, what="each program")
-    assert ("what each program does" in texts(named)) == (moved != "0.5")
     assert "loop that never clips: " in picture.alternative_text
