@@ -21,7 +21,8 @@ def write(n, sampling=AS_IT_IS):
     return generate_patients(model, tokenizer, wanted, **options)
 
 
-cohort = write(1_200)"""
+cohort = write(1_200)
+third = 400"""
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ class Question:
         measure: what was measured for it, in a few words.
         values: of each cohort.
         real: what real patients score.
-        off: the cohorts that are clearly away from it.
+        off: the cohorts that are farther from it than chance explains.
         percent: whether the numbers are shares, to be written in percent.
     """
 
@@ -43,7 +43,7 @@ class Question:
 
 
 def draw_questions(questions: Sequence[Question]) -> Picture:
-    """Draw what each cohort scores on each question, and mark what is clearly off.
+    """Draw what each cohort scores on each question, and mark what chance does not explain.
 
     Args:
         questions: at least one, all about the same cohorts.
@@ -66,8 +66,8 @@ def draw_questions(questions: Sequence[Question]) -> Picture:
     canvas = Canvas(
         1.24 + row * len(questions),
         title,
-        f"A table of questions and cohorts. {words}. A cross marks what is clearly off.",
-        subtitle="✗ and colour: clearly away from what real patients score",
+        f"A table of questions and cohorts. {words}. A cross marks what chance does not explain.",
+        subtitle="✗ and colour: farther from real patients than chance explains",
     )
     top = canvas.top + 0.4
     for column, name in enumerate([*names, "real patients"]):
