@@ -772,9 +772,9 @@ check("15.4", unscaled_and_clipped)
 # A step also shrinks the weights, by [weight decay](../course/book/glossary.md).
 # Adam adds the decay to the gradient, and then divides the sum by its typical
 # size. AdamW keeps the two apart: each step takes the same share off a weight,
-# learning rate times decay, whatever its gradient is. Here the gradient changes sign at every step, so its
-# pushes cancel, and over many steps only the decay moves a weight. (The first
-# push is what lifts the curves at the start.)
+# learning rate times decay, whatever its gradient is. Here the gradient changes
+# sign at every step, so its pushes cancel, and over many steps only the decay
+# moves a weight. (The first push is what lifts the curves at the start.)
 
 # %%
 def shrinking(kind, decay=0.1):
