@@ -310,9 +310,9 @@ draw_answers(two, labels, sexes[pair, 0], model)
 
 
 # %% [markdown]
-# Three steps of this are yours to write. The first is the end of a record,
-# where you asked for the age: the last token that has a label. (After the
-# `<EOS>` that ends a row nothing is left to predict, so the `<EOS>` itself
+# Three steps of the heads are yours to write. The first finds the end of a
+# record, where you asked for the age: the last token that has a label. (After
+# the `<EOS>` that ends a row nothing is left to predict, so the `<EOS>` itself
 # does not count.) Is that the last column, `hidden[:, -1]`?
 #
 # ### 13.1 The last real token
@@ -337,7 +337,7 @@ check("13.1", last_states)
 
 
 # %% [markdown]
-# The second is the bracket of an age. Records hold 90 for everybody above 89,
+# The second finds the bracket of an age. Records hold 90 for everybody above 89,
 # so the last bracket needs no upper end.
 #
 # ### 13.2 Age brackets
@@ -361,7 +361,7 @@ check("13.2", age_brackets)
 
 
 # %% [markdown]
-# The third is the loss itself. The right class is the patient's, the same
+# The third is the loss of a head. The right class is the patient's, the same
 # along the whole row.
 #
 # ### 13.3 A loss at each token
