@@ -174,7 +174,7 @@ def test_the_title_says_whether_a_scale_is_missing(lacking):
     assert ("are lost" in texts(picture)) == (lacking != good)
     assert f"no scale:\n{lacking[-1] / 10:.1%} of gradients lost" in texts(picture)
     assert (
-        f"no scale: {lacking[-1] / 10:.1%} of the gradients become 0, and the last loss is "
+        f"no scale: {lacking[-1] / 10:.1%} of the gradients become zero, and the last loss is "
         f"{lacking[-1]:.2f}" in picture.alternative_text
     )
 
