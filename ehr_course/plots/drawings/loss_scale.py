@@ -80,7 +80,8 @@ def draw_without_scale(
         else "With or without a loss scale, the training learns as much",
         f"The loss of three trainings over {len(losses[small])} steps. "
         + " ".join(
-            f"{name}: {lost[name]:.1%} of the gradients become zero, and the last loss is {end:.2f}."
+            f"{name}: {lost[name]:.1%} of the gradients become zero, "
+            f"and the last loss is {end:.2f}."
             for name, end in ends.items()
         ),
     )
