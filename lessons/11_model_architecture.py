@@ -59,6 +59,7 @@ from ehr_course import icd9
 from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.datasets import RecordDataset
 from ehr_course.batches.plan import BatchPlan
+from ehr_course.code_meaning import code_meaning
 from ehr_course.errors import InputError
 from ehr_course.evaluation.attention import record_attention
 from ehr_course.exercises import check, hint, progress
@@ -161,8 +162,7 @@ draw_model(model)
 #
 # - **Vectors.** Every token becomes a vector of
 #   [d_model](../course/book/glossary.md) numbers. Age and sex enter as two
-#   more vectors, the prompts. Lesson 12 builds them; here they simply stand
-#   before the tokens.
+#   more vectors, the prompts, which stand before the tokens.
 # - **Attention** is where positions read each other. The other boxes treat
 #   each position by itself. The feed-forward net is two linear layers with
 #   a nonlinearity, GELU, between them.
@@ -246,8 +246,8 @@ draw_scaling(widths, unscaled, scaled, keys=10)
 
 # %% [markdown]
 # A dot product is a sum of d terms, and its standard deviation grows with
-# the root of d. Without the scale, a query as wide as the widest here looks
-# at a single key, and that is bad for learning. Training follows the
+# the root of d. Without the scale, a query of 768 numbers looks at hardly
+# more than one key, and that is bad for learning. Training follows the
 # [gradient](../course/book/glossary.md), the change of the loss with each
 # parameter. Raise the score of the best key by 0.1: where that key already
 # had nearly all the weight, hardly anything changes, and the gradient is
@@ -311,7 +311,8 @@ check("11.1", attention)
 #
 # Attention runs several [heads](../course/book/glossary.md#head) side by
 # side, so that it can look for several things at once. Here is the encoder's
-# first layer in the trained model:
+# last layer in the trained model, on a record with three codes. What does
+# the vector of the sex look for?
 
 # %% tags=["hide-input"]
 # a record that fits a drawing, and who looks at whom in it
@@ -328,20 +329,29 @@ def with_visits(number, most):
     return min(records, key=lambda record: len(record.codes))
 
 
-looked = record_attention(model, tokenizer, with_visits(1, 4))
+reader = with_visits(1, 4)
+looked = record_attention(model, tokenizer, reader)
 own = looked["encoder"]
+for code in reader.codes:
+    if code in tokenizer.codes:
+        title = code_meaning(own.system).title(code).split(", ")[0]
+        print(f"{icd9.written(code):6} {title}")
+most = own.weights[-1, :, 1].argmax(-1)  # for each head, in the row of sex
+assert real or (most[1] == 0 and most[2] == own.first_code)
+assert real or SEED or len(set(most)) == 4
 
 # %%
 draw_heads(
-    own.columns, own.weights[0],
-    row=own.first_code, d_model=model.config.d_model,
+    own.columns, own.weights[-1], row=1, d_model=model.config.d_model
 )  # fmt: skip
 
 
 # %% [markdown]
-# With the output matrix, a layer has four. With 12 heads, has it 12 times as
-# many? Build it with 1, 4 and 12 heads, on PyTorch's `meta` device, where a
-# tensor has a shape and takes no memory.
+# One vector, four answers: head 1 finds the age, head 2 the first code.
+#
+# Queries, keys, values and the output take a matrix of weights each. Do 12
+# heads take twelve times four? Build attention with 1, 4 and 12 heads, on
+# PyTorch's `meta` device, where a tensor has a shape and takes no memory.
 
 # %% tags=["claim:16"]
 def n_parameters(module):
@@ -363,8 +373,8 @@ assert 6 * n_parameters(block) == 14_174_208
 #
 # ## Who may read whom?
 #
-# Change the vector at one position, and see at which positions the output
-# changes. Do that everywhere. The decoder is given the same record shifted by
+# Change the vector at each position in turn, and see where the output changes.
+# The decoder is given the same record shifted by
 # one, as in lesson 09, after its start token `<EOS>`.
 
 # %% tags=["hide-input"]
@@ -467,8 +477,8 @@ check("11.2", decoder_mask)
 # ### What the decoder is given
 #
 # A position reads itself. If token 5 stood at position 5, the decoder could
-# copy it. So the record is shifted right by one. Now no position has seen
-# the token that it is to write. Here are the first columns of a short row.
+# copy it. So the record is shifted right by one, and no position has seen the
+# token that it is to write. Here are the first columns of a short row.
 # Only padding falls off its end, so `<EOS>` stays in the decoder's input; its
 # label is -100.
 
@@ -503,50 +513,7 @@ def shift_right(labels: Tensor) -> Tensor:
 
 check("11.3", shift_right)
 
-
 # %% [markdown]
-# ### The trap of the last column
-#
-# In lesson 13, age and sex are guessed from a single vector that stands for a
-# whole record. The decoder's last one has seen everything, and the obvious way
-# to get it is `hidden[:, -1]`. Look
-# at the same short record twice, alone and beside a longer one.
-
-# %% tags=["hide-input"]
-# the states of a batch
-@torch.no_grad()
-def states_of(batch):
-    out = model(
-        **{name: batch[name] for name in batch if name != "labels"},
-        output_hidden_states=True,
-    )
-    return out.decoder_hidden_states[-1][:, 2:]  # (batch, target, d_model)
-
-
-clean = Corruption(p_visit=0)  # the encoder reads the record as it is
-plain = RecordDataset(records, tokenizer, corruption=clean, **limit)
-
-# %% tags=["claim:21", "hide-input"]
-# one record alone, and beside a longer one
-alone, together = plain.batch([short]), plain.batch([short, long])
-one, two = states_of(alone)[0], states_of(together)[0]
-last = int((alone["labels"][0] != -100).sum()) - 1
-ends = together["decoder_input_ids"][0, [-1, last]].tolist()
-moved = (one[-1] - two[-1]).norm() / one[-1].norm()
-moved_real = (one[last] - two[last]).norm() / one[last].norm()
-print("cosine of the vectors alone and beside a longer record:")
-names_of_ends = [tokenizer.id_to_token(end) for end in ends]
-places = {"last column": -1, "last labelled": last}
-for (what, place), name in zip(places.items(), names_of_ends, strict=True):
-    cosine = functional.cosine_similarity(one[place], two[place], dim=0)
-    print(f"{what:13} (it reads {name}): {cosine:.2f}")
-assert ends[0] == 0 and moved > 0.1 and moved_real < 1e-3
-
-# %% [markdown]
-# A cosine of 1 means the same direction. Beside a longer record the last
-# column reads padding, and its vector points elsewhere. In each row, take the
-# last position that has a label.
-#
 # ## How the decoder reads the encoder
 #
 # So far queries, keys and values came from the same positions. That is
@@ -570,21 +537,23 @@ draw_cross_attention(
     row=row, writes=seen.rows[row + 1],
 )  # fmt: skip
 
-
 # %% [markdown]
-# The decoder has just written the framed code. To write the next code, it
-# looks at that code in the encoder's record. On an undamaged record, copying
-# is the whole task.
+# The decoder has just written the framed code and will write the next one.
+# That next code is where it looks in the encoder's record. On an undamaged
+# record, copying is the whole task.
 #
 # ### Does it always look there?
 #
-# Take many clean records, and every position that is about to write a code.
-# How often does the largest weight lie on the code that is to be written? A
-# head could find it there by counting places. So also delete codes from the
-# records, and take those codes that have moved.
+# In many clean records, take every position that is about to write a code. How
+# often does the largest weight lie on that code? A head could find it there by
+# counting places. So also delete codes, and take those that have moved.
 
 # %% tags=["hide-input"]
 # where the largest weight lies, in clean records and in shortened ones
+clean = Corruption(p_visit=0)  # the encoder reads the record as it is
+plain = RecordDataset(records, tokenizer, corruption=clean, **limit)
+
+
 def looks(dataset):
     """Shares, (layer, head): on the code, and on its old place."""
     on_code, on_place, n_codes = torch.zeros(2, 4), torch.zeros(2, 4), 0
@@ -756,11 +725,18 @@ def largest_share(one):
 
 @torch.no_grad()
 def loss_of_missing(one):
-    """The loss at codes that the damaged record does not contain."""
-    there = (labels[:, :, None] == batch["input_ids"][:, None]).any(-1)
-    missing = (labels >= 7) & ~there
-    logits = one(**batch).logits[missing]
-    return functional.cross_entropy(logits, labels[missing]).item()
+    """The losses at the codes that the damaged records do not contain."""
+    found = []
+    for places in torch.arange(n_held_out).split(50):
+        batch = held_out.batch(places.tolist())
+        labels = batch.pop("labels")
+        there = labels[:, :, None] == batch["input_ids"][:, None]
+        missing = (labels >= 7) & ~there.any(-1)
+        loss = functional.cross_entropy(
+            one(**batch).logits[missing], labels[missing], reduction="none"
+        )
+        found.append(loss)
+    return torch.cat(found)
 
 
 cosines, shares, at_missing = {}, {}, {}
@@ -772,7 +748,8 @@ for name, start in starts.items():
     own, another = swap[name]
     print(f"{name}: loss with the right record {own:.2f}", end=", ")
     print(f"another's {another:.2f}", end=", ")
-    print(f"at missing codes {at_missing[name]:.2f}")
+    missing = at_missing[name]
+    print(f"at {len(missing)} missing codes {missing.mean():.2f}")
     print(f"{'':10}largest weight at the start:", end=" ")
     print(f"{shares[name]:.2f} times an even share")
     before, after = cosines[name]
@@ -788,7 +765,7 @@ above = [
 assert real or all(above)
 assert real or swap["B's twin"][0] + 0.2 < swap["model A"][0]
 assert real or swap["model A"][0] < swap["model B"][0]
-assert real or SEED or at_missing["B's twin"] > at_missing["model A"]
+assert real or at_missing["B's twin"].mean() > at_missing["model A"].mean()
 assert max(shares["model A"], shares["B's twin"]) < 1.3
 assert shares["model B"] > 2
 
@@ -797,10 +774,9 @@ draw_alike(cosines)
 
 # %% [markdown]
 # The guess is wrong. The twin's attention began as even as A's, and it reads.
-# Trained as long as A, it is also clearly ahead of it. So use a start like B's,
-# and train it longer. Do not expect too much yet: the twin gains by copying
-# what the record still holds, and at the codes that are missing from it, A is
-# ahead.
+# It is also clearly ahead of A. So use a start like B's, and train it longer.
+# Do not expect too much yet: the twin gains at what the record still holds. At
+# the codes that are missing from it, A is ahead, with each of three seeds.
 #
 # A does not start blind. In training its encoder's vectors become all alike,
 # as the cosines of any two tokens show, and then the decoder has nothing to
@@ -815,8 +791,8 @@ draw_alike(cosines)
 # - Attention weighs values by how well queries fit keys, and a mask hides keys.
 # - The encoder reads in both directions, the decoder only backwards, and
 #   cross-attention is the only way from one to the other.
-# - The last loss does not tell whether that way is used; exchanging the
-#   records does.
+# - Whether that way is used, the loss does not tell; exchanging the records
+#   does.
 #
 # The second half asks how the model knows the order of its tokens, how large
 # it is, and how many records fit in a machine. To come back later, select the
@@ -827,7 +803,7 @@ draw_alike(cosines)
 # ## Order
 #
 # Nothing in the encoder's attention knows which position comes first. Take
-# the positions away, reverse a record, and see what the encoder makes of it.
+# the positions away and reverse a record:
 
 # %% tags=["hide-input"]
 # the encoder with and without positions
@@ -852,8 +828,10 @@ table = model.model.encoder.embed_positions.weight
 draw_positions(positions["encoder"][:8], table)
 
 # %% [markdown]
-# It is easy to compute the positions for the tokens alone. Add them after the
-# prompts have come, and you get an error. Add them before, and you get none.
+# Positions run over prompts and tokens alike: this model has 256 positions and
+# takes 254 tokens. It is tempting to compute positions for the tokens alone.
+# Add them after the prompts have come, and you get an error. Add them before,
+# and you get none.
 
 # %% tags=["claim:19", "hide-input"]
 # positions added before and after the prompts
@@ -865,7 +843,6 @@ try:
     joined + encoder.embed_positions(ids)
 except RuntimeError as error:
     message = str(error)
-print("added after the prompts: ", message)
 rows = encoder.embed_positions.weight[2 : 2 + joined.shape[1]]
 by_hand = encoder.layernorm_embedding(joined + rows)
 out = model.encode(ids, **patient, output_hidden_states=True)[0]
@@ -873,10 +850,11 @@ made = out.hidden_states[0]
 same = torch.allclose(by_hand, made, atol=1e-6)
 early = torch.cat([prompts, tokens + encoder.embed_positions(ids)], dim=1)
 early = encoder.layernorm_embedding(early)
-print("added before the prompts: no error,", tuple(early.shape), end=", ")
-print("BART's vectors:", torch.allclose(early, made, atol=1e-6))
 print("rows 2 to 9 for all eight:", tuple(by_hand.shape), end=", ")
 print("BART's vectors:", same)
+print("added after the prompts: ", message)
+print("added before the prompts: no error,", tuple(early.shape), end=", ")
+print("BART's vectors:", torch.allclose(early, made, atol=1e-6))
 assert "must match" in message
 assert same
 assert early.shape == made.shape
@@ -885,8 +863,7 @@ assert (apart > 0.01).all()
 
 # %% [markdown]
 # The silent one leaves the prompts without a position and gives each token one
-# that is two too low. Positions run over prompts and tokens alike: this model
-# has 256 positions and takes 254 tokens.
+# that is two too low. Now one token too many:
 
 # %% tags=["hide-input"]
 # one token too many
@@ -970,9 +947,8 @@ assert bart.model.encoder.embed_tokens.weight is table
 assert bart.model.decoder.embed_tokens.weight is table
 
 # %% [markdown]
-# To predict the number at any size, look at the shapes in a small model:
-# width 8, feed-forward width 20, 50 tokens and 30 positions. First a decoder
-# layer:
+# To predict the number at any size, look at a small model: width 8,
+# feed-forward width 20, 50 tokens and 30 positions. First a decoder layer:
 
 # %% tags=["hide-input"]
 # a small decoder layer, name by name
@@ -1032,11 +1008,15 @@ check("11.6", count_parameters)
 # %% [markdown]
 # ## Will it fit?
 #
-# Lesson 10 left a question open: what else, beside logits, has to fit? You
-# have 8 GB free for tensors. BART's parameters take four bytes each, which is
-# 0.4 GB. How many records of 254 tokens, the most that the course's model
-# takes, fit in one batch? Write your guess down. A training step holds more
-# than **weights**:
+# Lesson 10 measured a tiny model, multiplied, and left a question open: what
+# do the layers keep? Of a model too large for your machine you cannot run even
+# one step, and in BART something other than the logits fills the memory. You
+# need a formula.
+#
+# You have 8 GB free for tensors. BART's parameters take 0.4 GB, four bytes
+# each. How many records of 254 tokens, the most that the course's model takes,
+# fit in one batch? Write your guess down. A training step holds more than
+# **weights**:
 #
 # - **two moments** for each weight: the optimizer, Adam, remembers the mean
 #   of each gradient and of its square;
@@ -1072,13 +1052,12 @@ draw_step_memory(trace, weights=weights)
 
 
 # %% [markdown]
-# Activations pile up in the forward pass, the logits last. The backward pass
-# begins there and for a moment adds two more tensors of their size to the
-# one that it kept (lesson 10 counted two in all). In this model they are too
-# small to be seen.
+# Activations pile up in the forward pass. They already hold one tensor of the
+# size of the logits: the logarithms of the probabilities, which the loss
+# keeps. Its gradient and that of the logits add two more for a moment, so
+# three in all, as in lesson 10. In this model they are too small to be seen.
 # Then activations are dropped one by one while gradients come. So a step
-# peaks as the backward pass begins, or in its
-# update, with all the gradients:
+# peaks as the backward pass begins, or in its update, with all the gradients:
 
 # %%
 def step_bytes(weights, activations, logits):
@@ -1089,8 +1068,8 @@ def step_bytes(weights, activations, logits):
 
 # %% [markdown]
 # `activation_bytes` runs the forward pass and adds up the tensors that it
-# keeps. Does the formula hold? Here are batches of 1 to 64 copies of one
-# record. In the small ones the update is the peak.
+# keeps. Does the formula hold for 1 to 64 copies of one record? In the small
+# batches the update is the peak.
 
 # %% tags=["hide-input"]
 # the peak of a step on 1 to 64 records of equal length
@@ -1150,9 +1129,9 @@ print(f"weights {weights / 1e6:.0f} MB; for each record", end=" ")
 print(f"activations {kept / 1e6:.0f} MB, logits {logits / 1e6:.1f} MB")
 
 # %% [markdown]
-# The logits filled the card in lesson 10. In a model of this size the
-# activations take thirty times as much. How many records fit in 8 GB? Work it
-# out on paper from these three numbers and `step_bytes`, before you read on.
+# In lesson 10, tensors as large as the logits filled most of the card. Here
+# the activations take thirty times as much as one of them. How many records fit
+# in 8 GB? Work it out on paper from these three numbers and `step_bytes`.
 #
 # The formula holds here too. A real step with one layer and four records:
 
@@ -1207,15 +1186,15 @@ draw_memory(parts, machine=memory)
 # Somebody else's model comes without its activations: you can only run it.
 # `peak_of(n)` runs one training step on `n` records of equal length and
 # returns its peak in bytes. `memory` is what the machine has, in bytes, at
-# least four times `peak_of(1)`. Four records never need more than four times
-# what one needs, so `peak_of(4)` is always safe. Return the largest `n` whose
-# step fits. The peak is flat up to some number of records
-# and then rises by the same amount for each, as you have just seen. Where
-# the rise begins differs between machines; on some it is the first record.
+# least four times `peak_of(1)`. Return the largest `n` whose step fits. The
+# peak is flat up to some number of records and then rises by the same amount
+# for each. Where the rise begins differs between machines; on some it is the
+# first record. From any `n`, `k` times as many
+# records need at most `k` times the peak of `n`, because the part that does
+# not grow is not needed again. So `peak_of(4)` is always safe.
 #
 # Two rules: a step that needs more than `memory` ends your program, so never
-# call `peak_of` with a batch that does not fit. And call it at most 12 times,
-# as steps take time.
+# call `peak_of` with a batch that does not fit. And call it at most 12 times.
 #
 # Example: `check` tries machines on which the peak is the larger of 4,000
 # bytes and 3,000 + 700 for each record. With 17,800 bytes, 21 records fit.
@@ -1237,11 +1216,11 @@ check("11.7", largest_batch)
 # - **Self-attention** takes queries, keys and values from one side;
 #   cross-attention takes its queries from the decoder and the rest from
 #   the encoder.
-# - **The test** exchanges the records in the encoder and leaves everything
-#   else as it is: a decoder that reads them gets much worse.
-# - **The parameters** follow from the sizes: one table of tokens for
-#   everything, two tables of positions with two spare rows each, and
-#   layers in which the number of heads does not matter.
+# - **The test** exchanges the records in the encoder and nothing else: a
+#   decoder that reads them gets much worse.
+# - **The parameters** follow from the sizes: one table of tokens, two of
+#   positions with two spare rows each, and layers in which the number of heads
+#   does not matter.
 # - **The memory** of a step is weights, moments, and the larger of
 #   gradients and what grows with the batch: activations and, for a moment,
 #   twice the logits.
@@ -1269,7 +1248,7 @@ check("11.7", largest_batch)
 # <details><summary>Answer</summary>
 # The batch: at full size nearly all the memory of a large batch grows with
 # it. Half the vocabulary halves the logits and the table of tokens, which
-# saves something, but far less.
+# saves far less.
 # </details>
 #
 # ## What comes next
@@ -1278,7 +1257,7 @@ check("11.7", largest_batch)
 # input, and tell beforehand whether it will fit. Try the test on your own
 # patients: set `EHR_COURSE_DATA` as in lesson 08 and run this lesson again.
 #
-# One thing was taken for granted: the two prompts. Lesson
+# The two prompts were taken for granted. Lesson
 # [12](12_conditional_prompt.ipynb) builds them from age and sex, and
 # shows what happens when the age goes in the simplest way.
 
@@ -1304,11 +1283,10 @@ assert n_parameters(prompted) == 105_794_816
 
 
 # %% [markdown]
-# Lesson 13 adds two small networks that guess age and sex, with a hidden
-# layer of 256 or with none. They change the count little. The
-# tutorial's exercise builds "the same" model from six of the numbers;
-# `BartConfig` fills in the others, as the published BART has them. Then
-# `<BOS>`, our token 1, counts as padding.
+# Lesson 13 adds two small networks that guess age and sex, with a hidden layer
+# of 256 or with none. The tutorial's exercise builds "the same" model from six
+# of the numbers; `BartConfig` fills in the others, as the published BART has
+# them. Then `<BOS>`, our token 1, counts as padding.
 
 # %% tags=["hide-input"]
 # count the parameters of the heads
@@ -1392,6 +1370,36 @@ loss = functional.cross_entropy(cut[0], labels[0])
 print(f"cut: {cut.shape[1]} logits, {labels.shape[1]} labels")
 assert "batch_size" in message and torch.isfinite(loss)
 assert cut.shape[:2] == labels.shape
+
+
+# %% [markdown]
+# **The last position.** It is said to summarise a record. Beside a longer
+# record it is padding; lesson 13 takes the last token that has a label.
+
+# %% tags=["claim:21", "hide-input"]
+# the states of one record, alone and beside a longer one
+@torch.no_grad()
+def states_of(batch):
+    out = model(
+        **{name: batch[name] for name in batch if name != "labels"},
+        output_hidden_states=True,
+    )
+    return out.decoder_hidden_states[-1][:, 2:]  # (batch, target, d_model)
+
+
+alone, together = plain.batch([short]), plain.batch([short, long])
+one, two = states_of(alone)[0], states_of(together)[0]
+last = int((alone["labels"][0] != -100).sum()) - 1
+ends = together["decoder_input_ids"][0, [-1, last]].tolist()
+moved = (one[-1] - two[-1]).norm() / one[-1].norm()
+moved_real = (one[last] - two[last]).norm() / one[last].norm()
+print("cosine of the vectors alone and beside a longer record:")
+names_of_ends = [tokenizer.id_to_token(end) for end in ends]
+places = {"last column": -1, "last labelled": last}
+for (what, place), name in zip(places.items(), names_of_ends, strict=True):
+    cosine = functional.cosine_similarity(one[place], two[place], dim=0)
+    print(f"{what:13} (it reads {name}): {cosine:.2f}")
+assert ends[0] == 0 and moved > 0.1 and moved_real < 1e-3
 
 # %% [markdown]
 # **The argument that is ignored.** The tutorial calls `encoder_attn(h,
