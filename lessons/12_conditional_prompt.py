@@ -35,8 +35,8 @@ if not find_spec("ehr_course"):
 # %% [markdown]
 # ## How do you ask a model for a woman of 30?
 #
-# A model reads tokens. But 30 is not a token, and neither is "woman". So
-# how can you ask a model for such a patient?
+# A model reads tokens. But 30 is not a token, and neither is "woman". So how
+# can you ask for such a patient?
 
 # %% tags=["parameters"]
 PROFILE = "tiny"  # "tiny", "small" or "full": how many patients
@@ -50,7 +50,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cosine_similarity, layer_norm
+from torch.nn.functional import cosine_similarity, layer_norm, one_hot
 
 from ehr_course import icd9
 from ehr_course.batches.corruption import EMPTY_RECORD, Corruption
@@ -92,32 +92,33 @@ from ehr_course.training.trainer import train
 from ehr_course.widgets.prompt import prompt_explorer
 
 # %% [markdown]
-# Try it anyway. The trained model of this course takes an age and a sex
-# beside the tokens. Its encoder gets a record of which nothing is known:
-# `<BOS> <mask> <EOS>`. Which code does it expect first?
+# The course's trained model takes an age and a sex beside the tokens. Its
+# encoder gets a record of which nothing is known: `<BOS> <mask> <EOS>`. Guess
+# before you look:
 #
-# Each bar is the probability of a code for a woman of 30. The black tick on it,
-# here at or near 0, is that for a man of the same age. Switch *sex* to male: her
-# codes vanish, and others take their place. Then move *age* to 0, and the list
-# begins with a newborn's codes.
+# 1. Which codes does it expect of a woman of 30?
+# 2. Which of them does it also expect of a man of 30?
+# 3. Does it give a newborn's codes to a child of one?
 
 # %% tags=["widget"]
 loaded = load_checkpoint("tiny_prompt_bart")
 prompt_explorer(loaded.model, loaded.tokenizer, age=30, sex="F")
 
 # %% [markdown]
-# All these pictures come from the same three tokens, and nothing in them
-# tells a woman from a man. Even so, at 30 the model gives almost nothing to
+# Each bar is the probability of a first code for the woman; the black tick on
+# it, here near 0, is that for a man. The tokens are the same for both, and yet
 # [impossible codes](../course/book/glossary.md#impossible-code), those that
-# age or sex rules out. But move *age* to 1: a newborn's codes, which only age 0
-# can have, still stand first. This lesson finds out why.
+# age or sex rules out, get almost nothing.
+#
+# Switch *sex* to male: other codes take their place. Then move *age* to 1: a
+# newborn's codes, which only age 0 can have, stand first. This lesson finds
+# out why.
 #
 # ## One drawing of everything
 #
-# The part of the model that makes this work is its
-# [conditional prompt](../course/book/glossary.md). It turns age and sex into
-# vectors as wide as the model, and puts them before the tokens, where every
-# token can read them.
+# The [conditional prompt](../course/book/glossary.md) makes this work. It turns
+# age and sex into vectors as wide as the model, and puts them before the
+# tokens, where every token can read them.
 
 # %%
 draw_prompt_path(
@@ -126,15 +127,12 @@ draw_prompt_path(
 
 
 # %% [markdown]
-# A token has a row in a table, and so has a sex. Why not an age? All ages
-# here are whole numbers from 0 to 90, so `nn.Embedding(91, d_model)` would
-# do. But the row of an age that no patient had is never trained, nothing says
-# that 30 lies beside 31, and there is no row for 30.5 years. So this lesson
-# computes the vector from the number, and later compares the two.
-#
-# You build the age, the sex and the positions in turn, and then train models
-# with prompts of your own. (The decoder has a second conditional prompt, made
-# in the same way.)
+# A token has a row in a table, and so has a sex. Why not an age? Here ages are
+# whole numbers from 0 to 90, so `nn.Embedding(91, d_model)` would do. But the
+# row of an age that no patient had is never trained, nothing says that 30
+# lies beside 31, and there is no row for 30.5 years. So this lesson computes
+# the vector from the number, and later compares the two. (The decoder has a
+# second prompt, made in the same way.)
 #
 # ## A number becomes a vector
 #
@@ -189,9 +187,9 @@ check("12.2", project)
 # ## What can the map do?
 #
 # `NumericalPrompt`, in this course's library, does these two steps. It spends
-# thousands of weights on one number. Are they enough to draw any curve? Put every age
-# from 0 to 90 through the trained model's prompt, and through one that has
-# learned nothing yet.
+# thousands of weights on one number. Are they enough to draw any curve? Put
+# every age through the trained model's prompt, and through one that has learned
+# nothing yet.
 
 # %%
 torch.manual_seed(SEED)
@@ -242,15 +240,16 @@ assert same and directions == 1 and linear and n_weights == 98_560
 
 # %% [markdown]
 # A linear map plus a constant is called [affine](../course/book/glossary.md).
-# An affine map followed by a projection is affine again, here with 768 slopes
-# and 768 starting values. No training can bend it.
+# Followed by a projection it is affine again, here with 768 slopes and 768
+# starting values. No training can bend it.
 #
 # ## Which scale?
 #
-# Does it matter whether the age is divided by 90 first, as in the drawing?
-# Before the first layer, a layer norm leaves of each prompt only its direction,
-# seen from the origin: of a prompt and three times that prompt it makes the
-# same. (A position vector is added first; it is left out here.)
+# Does it matter that the drawing divides the age by 90? Yes, because a layer
+# norm comes next. It keeps only the direction of a prompt: three times the
+# prompt comes out the same. So the model can tell two ages apart only if their
+# prompts point in different directions, seen from the origin. (The position
+# vector added before is left out here.)
 
 # %% tags=["hide-input"]
 # prompts of some ages, before training
@@ -285,25 +284,23 @@ assert same and turned["÷ 90"][1] < 1
 draw_directions({name: rays[name] for name in ("unscaled", "÷ 90")})
 
 # %% [markdown]
-# The line is the same in both: divided by 90, age 90 lies where age 1 lies
-# unscaled. How far has the direction turned at each age?
+# Divided by 90, age 90 lies where age 1 lies unscaled. How far has the
+# direction turned at each age?
 
 # %%
 draw_turning(turned)
 
 # %% [markdown]
-# Divided by 90, the first year turns the direction by less than a degree;
-# unscaled, all the years after 15 turn it by little. Dividing by 10 lies between.
+# Divided by 90, the first year turns it by less than a degree; unscaled, all
+# the years after 15 turn it by little. Dividing by 10 lies between.
 #
-# All this is before training. Write down a guess: will a trained model still
-# confuse these ages? And is 10 good enough at both ends of life? Models that you
-# train below will answer.
+# All this is before training. Guess: will a trained model still confuse these
+# ages? And is 10 good enough at both ends of life?
 #
 # ## Several categories, one table
 #
-# Sex has two categories. Suppose that you also know the insurance, one of
-# six, and the kind of admission, one of three. One table can hold them all,
-# one feature after another.
+# Sex has two categories. Suppose you also know the insurance (six) and the kind
+# of admission (three). One table can hold them all, one feature after another.
 
 # %%
 features = {"sex": 2, "insurance": 6, "admission": 3}
@@ -312,8 +309,8 @@ draw_table(features, category=[1, 0, 1])
 
 # %% [markdown]
 # Every feature counts its categories from 0, so each needs an offset. Without
-# it, the patient above has one vector for both sex and admission: what the
-# model learns about one, it also learns about the other, and no error tells
+# it, the patient above has one vector for both sex and admission. What the
+# model learns about one, it also learns about the other, and no error warns
 # you.
 #
 # ### 12.3 Offsets of categories
@@ -338,9 +335,9 @@ check("12.3", table_rows)
 # %% [markdown]
 # ## From vectors to positions
 #
-# Now age and sex are as wide as a token. They can stand side by side as two
-# positions, or be added up to one, which saves a position. Here they stand before two records, one
-# with a code and one of which nothing is known:
+# Age and sex, now as wide as a token, can stand side by side as two positions,
+# or be added up to one. Here they stand before two records, one with a code
+# and one of which nothing is known:
 
 # %%
 tokenizer = loaded.tokenizer
@@ -393,13 +390,18 @@ check("12.4", combine)
 #
 # Try It Yourself · ★★ · 8 minutes
 #
-# Put `prompts`, (batch, n_prompts, d_model), before `embeddings`, (batch, length,
-# d_model). `attention_mask`, (batch, length), is 1 for a token and 0 for padding,
-# which may stand on either side. Return the encoder's inputs, (batch, n_prompts +
-# length, d_model), and their mask, (batch, n_prompts + length), in whole numbers or
-# floats.
+# Put the prompts before the tokens, as in the picture. You get
 #
-# Example: for `prompts = [[[9.0]]]`, `embeddings = [[[1.0], [2.0]]]` and
+# - `prompts`, (batch, n_prompts, d_model);
+# - `embeddings`, the vectors of the tokens, (batch, length, d_model);
+# - `attention_mask`, (batch, length): 1 for a token, 0 for padding, which may
+#   stand on either side.
+#
+# Return two tensors: the encoder's inputs, (batch, n_prompts + length, d_model),
+# and their mask, (batch, n_prompts + length), in whole numbers or floats.
+#
+# Example: one prompt, one token and one padding. For
+# `prompts = [[[9.0]]]`, `embeddings = [[[1.0], [2.0]]]` and
 # `attention_mask = [[1, 0]]`, as tensors, the inputs are
 # `[[[9.0], [1.0], [2.0]]]` and the mask is `[[1, 1, 0]]`.
 
@@ -415,10 +417,19 @@ check("12.5", prepend)
 # %% [markdown]
 # ## A map that bends
 #
-# Some codes belong to the newborn alone, and others to women of 15 to 44. Before
-# training, the line ÷ 90 hardly tells a newborn from a child of one, and the
-# unscaled line hardly tells 44 from 60. Waves can help: sines and cosines of the age, called
-# [Fourier features](../course/book/glossary.md).
+# Ages 0 and 1 need different prompts, because only a newborn has newborn codes.
+# So do 44 and 60, because pregnancies end between them. Before training, no
+# scale of the line separates both pairs well. What would you try next?
+#
+# - **Powers** $a$, $a^2$, $a^3$ bend. But age 1, divided by 90, gives 0.011,
+#   0.0001 and 0.000001, hardly more than the three zeros of age 0.
+# - **Groups of ten years**, each with a row in a table: 0 and 1 share a row, but
+#   39 is as far from 40 as from 80.
+#
+# A clock does better. Its minute hand separates neighbouring minutes, its hour
+# hand separates hours, and neither jumps. So let the age turn several hands,
+# slow and fast ones. A sine and a cosine say where a hand points. Such
+# waves of the age are called [Fourier features](../course/book/glossary.md).
 
 # %%
 turns = 0.5 * 2.0 ** torch.arange(6)  # turns from age 0 to 90
@@ -426,14 +437,49 @@ angles = 2 * math.pi * every_age / 90 * turns
 waves = torch.cat([angles.sin(), angles.cos()], dim=1)  # (91, 12)
 draw_waves(waves, turns.tolist(), marked=(40, 41, 80))
 
-
 # %% [markdown]
 # In the slow waves, 40 and 41 have nearly the same numbers; in the fast ones
 # they differ. The slowest makes half a turn, since after a whole turn 90
 # would look like 0 again.
 #
-# `FourierPrompt` puts these numbers before the projection. Here are its two
-# slowest waves alone, so that you can follow the ages with your eyes.
+# Put the numbers of each idea through an untrained `nn.Linear`. How far apart do
+# the prompts of two ages point?
+
+# %% tags=["hide-input"]
+# the angles between the prompts of two ages, before training
+part = every_age / 90
+numbers = {
+    "line ÷ 90": part,
+    "line ÷ 10": every_age / 10,
+    "line, unscaled": every_age,
+    "powers": torch.cat([part, part**2, part**3], dim=1),
+    "groups of ten": one_hot((every_age[:, 0] // 10).long()).double(),
+    "waves": waves,
+}
+pairs = (0, 1), (39, 40), (44, 60)
+print(f"{'ages:':16}", *(f"{a:>4} and {b:>2}" for a, b in pairs))
+apart = {}
+for name, values in numbers.items():
+    torch.manual_seed(SEED)
+    with torch.no_grad():
+        found = nn.Linear(values.shape[1], 768).double()(values)
+    way = layer_norm(found, (768,))  # (91, 768)
+    cosines = [cosine_similarity(way[a], way[b], dim=0) for a, b in pairs]
+    apart[name] = torch.rad2deg(torch.stack(cosines).clamp(-1, 1).arccos())
+    print(f"{name:16}", *(f"{angle:10.1f}°" for angle in apart[name]))
+
+# check: only the waves separate every pair, and neighbours the least
+*others, ours = apart.values()
+assert all(angles.min() < 2 for angles in others)
+assert ours.min() > 20 and 2 * ours[:2].max() < ours[2]
+
+
+# %% [markdown]
+# Only waves keep all three pairs more than 2 degrees apart, neighbours less
+# than 44 and 60.
+#
+# `FourierPrompt` projects these numbers. Here are its two slowest waves alone,
+# so that you can follow the ages by eye.
 
 # %%
 def prompts_by(kind, **options):
@@ -456,10 +502,12 @@ assert bend_of_line < 1e-6 < bend_of_waves
 
 
 # %% [markdown]
-# How do you tell from the numbers whether a map bends? By the
-# [second difference](../course/book/glossary.md): at equally spaced ages, the
-# value before minus twice the middle one plus the one after. On a straight
-# line it is 0 everywhere.
+# How do you tell from the numbers whether a map bends? Take its values at
+# three equally spaced ages, and compare the two steps between them. From 1 to 3
+# to 5, the steps are 2 and 2: straight. From 0 to 1 to 0, they are 1 and -1: a
+# bend. The second step minus the first, here 0 and -2, is the
+# [second difference](../course/book/glossary.md). It measures the bend: on a
+# straight line it is 0 everywhere.
 #
 # ### 12.6 An age encoder that is not affine
 #
@@ -485,33 +533,38 @@ check("12.6", fourier)
 
 
 # %% [markdown]
-# A model has other steps that can bend what the prompt does not: the layer norm
-# above, and its later layers. So only training can tell whether waves help.
-#
 # ## Your own prompt in a real model
+#
+# Later layers of a model can bend what the prompt does not. So only training
+# can tell whether waves help. First put the pieces together.
 #
 # ### 12.7 Your own conditional prompt
 #
 # Try It Yourself · ★★★ · 15 minutes
 #
-# Write the whole prompt as a module. A category is looked up, gets its
-# feature's bias, and is projected as the age is.
-# `MyPrompt(cardinalities, d_model, d_hidden)` has these parameters and no
-# others:
+# Write the dashed box of the drawing at the top as a module.
+# `MyPrompt(cardinalities, d_model, d_hidden)` has six parameters and no others:
 #
-# - `num_weight` and `num_bias`, (1, d_hidden), for the age;
-# - `num_project`, an `nn.Linear` from d_hidden to d_model without bias;
-# - `table`, an `nn.Embedding` with a row for each category of all
-#   features, and `cat_bias`, (n_cat, d_hidden);
-# - `cat_project`, as `num_project`.
+# | | the age | the categories |
+# |---|---|---|
+# | first | `num_weight`, (1, d_hidden) | `table`, an `nn.Embedding`, a row for each category |
+# | bias | `num_bias`, (1, d_hidden) | `cat_bias`, (n_cat, d_hidden) |
+# | last | `num_project`, an `nn.Linear`, no bias, to d_model | `cat_project`, the same |
 #
-# `forward` takes `x_num`, (batch, 1), ages in years, which it divides by
-# `AGE_SCALE`; and `x_cat`, (batch, n_cat). It returns the prompts, age
-# first: (batch, 1 + n_cat, d_model).
+# `forward` gets `x_num`, (batch, 1), ages in years, and `x_cat`, (batch, n_cat),
+# as in 12.3. It divides the age by `AGE_SCALE`, multiplies by the weight, adds
+# the bias and projects. It looks each category up, adds its feature's bias and
+# projects. It returns the prompts, age first: (batch, 1 + n_cat, d_model).
 #
-# Begin with small random numbers, because units that begin alike stay alike.
-# (`torch.empty` is not random: it leaves in memory what was there.)
-# `prompts_with` is complete: it tries your module out with given weights.
+# Example: in `MyPrompt([2], d_model=1, d_hidden=1)` let both biases be 0, the
+# `table` `[[10.0], [20.0]]`, and all other weights 1. Then `x_num = [[45.0]]`
+# and `x_cat = [[1]]`, as tensors, give `[[[0.5], [20.0]]]`.
+#
+# Begin with small random numbers. If all 128 hidden numbers began with the same
+# weights, they would get the same gradients and stay the same for ever, and 128
+# could do no more than one. (`torch.empty` is not random: it leaves in memory
+# what was there.) `prompts_with` is complete: it tries your module out with
+# given weights.
 
 # %% tags=["exercise:12.7", "nbval-ignore-output"]
 def prompts_with(weights, cardinalities, x_num, x_cat):
@@ -536,8 +589,8 @@ check("12.7", prompts_with)
 # %% [markdown]
 # Now train a small model with it. Half of the records reach the encoder empty,
 # so that the model learns to write a patient from the prompts alone; the
-# others are corrupted as in lesson 09. Everybody aged 25 to 29 is left out, to
-# see what a model makes of ages that it has never met. `lr` is the
+# others are corrupted as in lesson 09. Everybody aged 25 to 29 is left out: what
+# will a model make of ages that it has never met? `lr` is the
 # [learning rate](../course/book/glossary.md): how far each step goes.
 
 # %% tags=["hide-input"]
@@ -580,8 +633,8 @@ def trained(model, steps=300):
 # hundred patients, and count the codes that are impossible for the age and sex
 # it was given. (Whether a patient can have their codes is called
 # [validity](../course/book/glossary.md).) Then check the same records against
-# the age and sex of another patient. A model that ignores its prompts scores
-# the same in both.
+# another patient's age and sex. A model that ignores its prompts scores the
+# same in both.
 
 # %% tags=["hide-input"]
 # let a model write a record for each age and sex
@@ -616,9 +669,9 @@ def impossible(name, model):
 
 
 # %% [markdown]
-# The next cell puts your module into both sides of the model if 12.7 is
-# solved. Otherwise it trains with the course's own prompts, which are affine
-# too. Each training run takes 5 to 30 seconds.
+# The next cell trains with your module on both sides, or with the course's own
+# prompts, affine too, until 12.7 is solved. Each training run takes 5 to 30
+# seconds.
 
 # %% tags=["nbval-ignore-output"]
 solved = examine("12.7", prompts_with).outcome.is_solved
@@ -650,8 +703,8 @@ for name, changes in ways.items():
 
 
 # %% [markdown]
-# And the table with a row for every age, which begins as small as the table
-# of the tokens:
+# And the table with a row for every age, which begins as small as that of the
+# tokens:
 
 # %% tags=["nbval-ignore-output"]
 class AgeTable(nn.Module):
@@ -672,9 +725,9 @@ impossible("a table", models["a table"])
 
 
 # %% [markdown]
-# Where do they differ? Ask each model for the first code of a woman, at every age,
-# and compare two groups of codes with the hospital: *newborn codes*, which
-# only age 0 can have, and *pregnancy codes*.
+# Where do they differ? Ask each model for the first code of a woman, at every
+# age, and compare *newborn codes*, which only age 0 can have, and *pregnancy
+# codes* with the hospital.
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # the share of newborn and of pregnancy codes by age
@@ -741,10 +794,11 @@ if not real:
     lines = line, "line ÷ 10", "line, unscaled"
     assert small[line] > 2 * small["line, unscaled"]
     assert old["line, unscaled"] > 2 * old[line]
-    assert wrong["line ÷ 10"] < wrong[line]
+    assert wrong["line ÷ 10"] < min(wrong[line], wrong["line, unscaled"])
     assert all(wrong["waves"] < wrong[name] for name in lines)
     assert small["waves"] < small["line ÷ 10"] < small[line]
     assert old["waves"] < 0.5 * old["line, unscaled"]
+    assert old["waves"] < old["line ÷ 10"]
     assert abs(wrong["a table"] - wrong["waves"]) < 0.015
     assert never["a table"] < 0.6 * min(never["waves"], never["line ÷ 10"])
     assert all(past[n] > 0.03 > past["the hospital"] for n in models)
@@ -759,35 +813,33 @@ for side in ("encoder_prompt", "decoder_prompt"):
     assert never_met.std() < 0.03 and (real or rows[0].std() > 0.03)
 
 # %% [markdown]
-# You could have read this off the angles. Divided by 90, the line gives newborn
-# codes to small children. Unscaled it hardly does, but it goes on expecting
-# pregnancies at 76 to 90. A scale of 10 is in between: overall it is about level
-# with waves here, but worse at both ends of life. Set `SEED` to 1 or 2 and run
-# the lesson again: no line is as good as waves at both ends there either.
+# What did you guess? The lines still confuse what lay close before training:
 #
-# The table does about as well, with no formula at all. But at the
-# hatched ages it expects far too few pregnancies: its rows for 25 to 29 are
-# still the small random numbers that they began with. The lines and the waves
-# fill the gap from both sides. Take a table if every value is common, and
-# compute the vector if some are rare or lie between others.
+# - **Line ÷ 90**: small children get newborn codes.
+# - **Line, unscaled**: they hardly do, but pregnancies go on at 76 to 90.
+# - **Line ÷ 10** is the best line. But waves write fewer impossible codes, and
+#   do better at both ends of life. Both also hold with `SEED` 1 or 2.
+# - **The table** does about as well as waves, with no formula at all. But at the
+#   hatched ages it expects far too few pregnancies: its rows for 25 to 29 are
+#   still the small random numbers that they began with. The others fill the
+#   gap from both sides.
+#
+# Take a table if every value is common, and compute the vector if some are rare
+# or lie between others.
 #
 # All five still expect some pregnancies at 46 to 60, where the hospital has
-# none. The widget's model is a straight line divided by 90 too, hence the
-# newborn's codes at age 1. It was trained much longer and errs less often; it
-# also met all ages, so its 25 to 29 is no comparison.
+# none. The widget's model is a line ÷ 90 too: hence the newborn's codes at age
+# 1. It was trained much longer, and on all ages, and errs less often.
 #
-# So that is how you ask for a woman of 30: with two vectors before the tokens,
-# and a training in which these vectors were often all that the model knew.
+# That is how you ask for a woman of 30: with two vectors before the tokens, and
+# a training in which these vectors were often all that the model knew.
 #
 # ## What a prompt gives away
 #
-# A prompt is a row of numbers that nobody can read at sight. Is a patient's
-# age safe in it? The course's model keeps age and sex apart. Suppose that it
-# had added them up, so that the age seems hidden behind the sex. Here are such
-# sums. The cross is that of a woman of 41, stored with noise to hide her. It lies
-# nearest to a woman of 38: the noise hid three years, and not the sex. Each of the
-# 96 numbers got noise, but only two directions tell ages and sexes apart: most of
-# the noise points out of the picture.
+# Nobody can read the numbers of a prompt at sight. Is a patient's age safe in
+# them? Suppose that a model adds age and sex up, so that one hides behind the
+# other. Here are such sums. The cross is a woman of 41, stored with noise in
+# each of its 96 numbers to hide her.
 
 # %%
 parts = loaded.model.encoder_prompt
@@ -803,10 +855,28 @@ draw_two_sexes({"male": of_age + male, "female": of_age + female}, logged)
 everybody = torch.cat([of_age + male, of_age + female])  # (182, d_model)
 nearest = (everybody - logged).norm(dim=1).argmin().item()
 print("nearest:", f"{('male', 'female')[nearest // 91]}, {nearest % 91}")
+long = (logged - of_age[41] - female).norm().item()
+line_long = (of_age[90] - of_age[0]).norm().item()
+print(f"length of the noise {long:.1f}, of a line {line_long:.1f}")
 assert SEED or nearest == 91 + 38
+assert 0.7 < long / line_long < 1.1
+
+# and a thousand crosses more
+crosses = of_age[41] + female + 0.8 * torch.randn(1000, 96)
+nearest = torch.cdist(crosses, everybody).argmin(dim=1)  # (1000,)
+right = (nearest >= 91).float().mean().item()
+years_off = (nearest % 91 - 41).abs().median().item()
+print(f"1,000 crosses: sex right in {right:.1%},", end=" ")
+print(f"age off by {years_off} years at the median")
+assert right > 0.98 and 3 < years_off < 8
 
 
 # %% [markdown]
+# The noise is almost as long as the whole line, and yet the cross lies nearest
+# to a woman of 38. Of its 96 directions only the two of the picture tell ages
+# and sexes apart: most of the noise points out of it. In a thousand such
+# crosses the sex is nearly always right, and the age typically 6 years off.
+#
 # ### 12.8 Whose prompt is it?
 #
 # Try It Yourself · ★★★ · 14 minutes
@@ -836,7 +906,7 @@ check("12.8", whose_prompt)
 # ## Recap
 #
 # - **An age** becomes weight * age + bias, projected to the width of the
-#   model. That is affine: the prompts of all ages lie on one straight line.
+#   model. That is affine: all its prompts lie on one straight line.
 # - **The scale** decides which ages look different at first: unscaled only
 #   the youngest, divided by 90 all ages, but each year little.
 # - **Several categories** share one table if each feature begins where
@@ -844,9 +914,9 @@ check("12.8", whose_prompt)
 # - **Prompts** are positions before the tokens. The mask grows by as many
 #   ones in front, and the longest record that fits gets shorter.
 # - **Samples follow age and sex** when fewer of their codes are impossible
-#   for the patient asked for than for another one. Waves do better than a line
-#   at both ends of life, but overall about as well as the best scale. A table
-#   does about as well, except at ages that it has never met.
+#   for the patient asked for than for another one. Waves beat a line of any
+#   scale tried, above all at the ends of life. A table is about level with
+#   waves, but fails at ages that it has never met.
 # - **A prompt gives away** the patient it was made for: a few other prompts
 #   are enough to read the age off it.
 #
@@ -874,31 +944,30 @@ check("12.8", whose_prompt)
 #
 # <details><summary>Answer</summary>
 # Whether samples follow the prompts: as many codes are impossible for the
-# patient asked for as for another one. (Or change the age, and see that
-# the logits stay as they are.)
+# patient asked for as for another one. (Or change the age: the logits stay
+# as they are.)
 # </details>
 #
 # ## What comes next
 #
-# You can now tell a model what kind of patient to write, put a number or a
-# category of your own before its tokens, and measure whether it obeys. Try it
-# on your own patients: set `EHR_COURSE_DATA` as in lesson 08, run the
-# training runs again, and see which ages the straight line gets wrong.
+# You can now tell a model what kind of patient to write, and measure whether
+# it obeys. Try it on your own patients: set `EHR_COURSE_DATA` as in lesson 08,
+# run the training runs again, and see which ages the straight line gets wrong.
 #
-# Exercise 12.8 has a consequence: whoever stores a prompt stores the age and
-# the sex. Suppose that you ask the model to guess both from what it has
-# written. How would you know that it did not simply read its own prompt?
-# [Lesson 13](13_multi_task_learning.ipynb) asks exactly that.
+# Whoever stores a prompt stores the age and the sex. Now ask the model to
+# guess both from what it has written. How would you know that it did not simply
+# read its own prompt? [Lesson 13](13_multi_task_learning.ipynb) asks exactly
+# that.
 
 # %% [markdown]
 # ## If you come from the tutorial
 #
-# What the tutorial says of hidden widths, counts and combinations, measured.
+# What the tutorial says, measured.
 
 # %% [markdown]
-# **How many parameters?** The tutorial gives the numerical part 98,560
-# parameters and the categorical one 98,688; another document of the same
-# system says 98,816. The tutorial's two numbers are right.
+# **How many parameters?** The tutorial gives the numerical part 98,560 and the
+# categorical one 98,688; another document of the same system says 98,816. The
+# tutorial is right.
 
 # %% tags=["claim:25"]
 # the parameters of both prompts
@@ -922,10 +991,9 @@ assert 2 * sum(counts) == 394_496
 # round, and it concatenates prompts where other documents of the same system
 # sum them up: `prompt_combination="concat"` or `"sum"`.
 #
-# **Does the age enter as 65.0?** The tutorial shows it so. For each scale, here
-# is the length of the prompt of 65, in lengths of an average token, and how
-# alike the prompts of 20 and 80 are after the layer norm (their cosine), with
-# first weights as PyTorch and as BART draw them.
+# **Does the age enter as 65.0?** The tutorial shows it so. Here are the length
+# of the prompt of 65, in average tokens, and the cosine of the prompts of 20 and
+# 80 after the layer norm, with first weights as PyTorch and as BART draw them.
 
 # %% tags=["hide-input", "claim:26"]
 # lengths, and cosines after a layer norm
@@ -970,8 +1038,7 @@ for name, count in zip(names, used, strict=True):
 assert separate.equal(with_offsets) and used == [8, 8, 6]
 
 # %% [markdown]
-# Two tables give bit for bit the same vectors as one with offsets. Only one
-# without offsets collides.
+# Two tables agree bit for bit with one with offsets. Only one without collides.
 #
 # **Are two prompts needed?** The tutorial gives each prompt a task of its own:
 # the encoder's finds what matters in the record, the decoder's writes what
@@ -991,18 +1058,17 @@ for side, missing in (("encoder", "decoder"), ("decoder", "encoder")):
 draw_impossible(both)
 
 # %% [markdown]
-# Either prompt alone makes the samples follow age and sex. The encoder's can
-# only work if the decoder reads the encoder, which lesson 11 taught you to
-# test. Which of the three is best, one training of each does not decide. (With
-# `EHR_COURSE_DATA`, the roughly hundred adults show little, since age and sex
-# rule out almost none of their codes.)
+# Either prompt alone makes the samples follow age and sex. Which of the three
+# is best, one training of each does not decide. (With `EHR_COURSE_DATA`, the
+# roughly hundred adults show little, since age and sex rule out almost none of
+# their codes.)
 #
 # **Is the hidden width a bottleneck?** The tutorial says that
 # `nn.Linear(1, 768)` "doesn't work", that its gradient "can vanish", that 128
 # dimensions regularise, and that 32 would underfit and 512 overfit. From 1 to
-# 128 is not a bottleneck but an expansion. A width of 2 is enough to be any
-# `nn.Linear(1, 768)` at all, and the slope of either map is the same at every
-# age, so the detour cannot cure a gradient that vanishes.
+# 128 is an expansion. A width of 2 is enough to be any `nn.Linear(1, 768)`, and
+# the slope of either map is the same at every age, so the detour cannot cure a
+# gradient that vanishes.
 
 # %% tags=["hide-input"]
 # width 2 is enough to be any linear layer of the age
@@ -1018,11 +1084,10 @@ print("width 2 equals it at every age:", equal)
 assert equal
 
 # %% [markdown]
-# What remains is training. Take a task that is small enough to be trained to
-# the end: predict three noisy numbers from the age of 60 people. Train the
-# direct map and four widths with the same optimizer and learning rate, and the
-# direct map once more with ten times the rate. Least squares says which loss
-# is the smallest that a straight line can have.
+# What remains is training. Take a task small enough to be trained to the end:
+# predict three noisy numbers from the age of 60 people. Train the direct map and
+# four widths with one optimizer and learning rate, and the direct map again with
+# ten times the rate. Least squares gives the smallest loss of a straight line.
 
 # %% tags=["hide-input"]
 # set-up: a task of three noisy numbers, and a training
@@ -1082,8 +1147,7 @@ assert results["direct, rate x 10"][0] < results["direct"][0]
 
 # %% [markdown]
 # In the end every width has the loss of the best straight line, on new ages
-# too: none underfits, none overfits. What differs is the way there. A width of
-# 128 is ahead of the direct map after 20 steps, probably because one step moves
-# many parameters at once, and ten times the rate does much the same for the
-# direct map. How a prompt trains inside a large model, where it never gets to
-# the end, this does not show. The tutorial gives no experiment either.
+# too: none underfits, none overfits. A width of 128 is only ahead of the direct
+# map after 20 steps, probably because one step moves many parameters at once;
+# ten times the rate does much the same for the direct map. How a prompt trains
+# inside a large model, this does not show.
