@@ -73,8 +73,8 @@ class FourierPrompt(nn.Module):
     """One vector for each numerical feature, from its sines and cosines: not affine.
 
     The value, divided by its scale, is read by waves of half a turn, one turn, two turns and so
-    on over the range from 0 to 1. A newborn and a child of two can so lie far apart, and 60 and
-    62 close together.
+    on over the range from 0 to 1. The slow waves tell distant values apart, the fast ones near
+    values.
 
     Args:
         n_features, d_model, d_hidden, scales: as for NumericalPrompt.
