@@ -32,6 +32,7 @@ from ehr_course.evaluation.lost_code import (
     CodeNetwork,
     lose_one,
     share_found,
+    which_found,
 )
 from ehr_course.exercises import check
 from ehr_course.sources.splits import split_by_patient
@@ -40,25 +41,39 @@ from ehr_course.sources.synthetic import make_cohort
 torch.set_num_threads(1)
 SEED = 0
 
+
+def drawn_again(models, baselines, cases):
+    """The interval of the difference, as in the lesson."""
+    found = [
+        torch.stack([which_found(one, cases) for one in side]).mean(dim=0)
+        for side in (models, baselines)
+    ]
+    torch.manual_seed(SEED)
+    groups = torch.randint(len(cases), (2_000, len(cases)))
+    means = (found[0] - found[1])[groups].mean(dim=1)
+    return tuple(means.quantile(torch.tensor([0.025, 0.975])).tolist())
+
+
 # %% [markdown]
 # ## 20.1 Your own study
 #
 # Does the network need so many patients? Model and baseline are the same
 # recipe, trained on all training patients and on every fourth of them.
 # The patients are new ones: those of the lesson have judged already. One
-# loop makes all scores, and the finding is computed from them, so that it
-# would also be right if the scores came out otherwise.
+# line makes all scores of a side, and the finding is computed from them, so
+# that it would also be right if the scores came out otherwise.
 
 # %% tags=["answer:20.1", "nbval-ignore-output"]
-patients = make_cohort(1_000, seed=SEED + 100)
+patients = make_cohort(1_000, seed=SEED + 300)
 mine = split_by_patient(patients, fractions=(0.7, 0.1, 0.2), seed=SEED)
 cases = lose_one(mine.test, seed=SEED)
 seeds = [0, 1, 2, 3]
-many, few = [], []
-for seed in seeds:
-    many.append(share_found(CodeNetwork(mine.train, seed=seed), cases))
-    quarter = mine.train[::4]
-    few.append(share_found(CodeNetwork(quarter, seed=seed), cases))
+quarter = mine.train[::4]
+of_many = [CodeNetwork(mine.train, seed=seed) for seed in seeds]
+of_few = [CodeNetwork(quarter, seed=seed) for seed in seeds]
+many = [share_found(network, cases) for network in of_many]
+few = [share_found(network, cases) for network in of_few]
+interval = drawn_again(of_many, of_few, cases)
 
 study_of_mine = {
     "question": {
@@ -72,7 +87,8 @@ study_of_mine = {
     "baseline": {"name": f"trained on {len(quarter)}", "scores": few},
     "seeds": seeds,
     "report": {
-        "finding": what_is_shown(many, few, "higher"),
+        "finding": what_is_shown(many, few, "higher", interval),
+        "interval": interval,
         "text": f"With all patients it found {min(many):.1%} to"
         f" {max(many):.1%} of the lost codes, with a quarter of them"
         f" {min(few):.1%} to {max(few):.1%}.",
@@ -89,7 +105,8 @@ check("20.1", study_of_mine)
 
 # %% [markdown]
 # The second study asks whether the network finds more when it also reads
-# age and sex. Its scores overlap, so the finding is "not shown": a study is
+# age and sex. The interval lies just below zero, but the scores overlap.
+# Rule and interval disagree, so the finding is "not shown": a study is
 # complete without a success. The report does not say that age and sex are
 # useless, for other codes may already tell what they would.
 
@@ -97,16 +114,19 @@ check("20.1", study_of_mine)
 patients = make_cohort(1_000, seed=SEED + 200)
 mine = split_by_patient(patients, fractions=(0.7, 0.1, 0.2), seed=SEED)
 cases = lose_one(mine.test, seed=SEED)
-scores = {
+networks = {
     reads: [
-        share_found(
-            CodeNetwork(mine.train, seed=seed, age_and_sex=reads), cases
-        )
+        CodeNetwork(mine.train, seed=seed, age_and_sex=reads)
         for seed in range(5)
     ]
     for reads in (True, False)
 }
-finding = what_is_shown(scores[True], scores[False], "higher")
+scores = {
+    reads: [share_found(network, cases) for network in of_it]
+    for reads, of_it in networks.items()
+}
+interval = drawn_again(networks[True], networks[False], cases)
+finding = what_is_shown(scores[True], scores[False], "higher", interval)
 
 study_of_mine = {
     "question": {
@@ -121,6 +141,7 @@ study_of_mine = {
     "seeds": list(range(5)),
     "report": {
         "finding": finding,
+        "interval": interval,
         "text": f"With five seeds each and {len(cases)} test patients,"
         f" the effect of reading age and sex is: {finding}.",
     },

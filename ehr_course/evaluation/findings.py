@@ -10,7 +10,10 @@ from ehr_course.errors import InputError
 
 
 def what_is_shown(
-    model: Sequence[float] | np.ndarray, baseline: Sequence[float] | np.ndarray, better: str
+    model: Sequence[float] | np.ndarray,
+    baseline: Sequence[float] | np.ndarray,
+    better: str,
+    interval: Sequence[float] | None = None,
 ) -> str:
     """Return what scores show: a difference only where no score of one lies among the other's.
 
@@ -18,6 +21,8 @@ def what_is_shown(
         model: one score a seed.
         baseline: as many, or a single one where nothing in it is random.
         better: "lower" or "higher".
+        interval: low and high end of the model's mean less the baseline's. Where it is given,
+            it has to lie on the same side of zero as the scores.
 
     Returns:
         "better" or "worse", of the model; or "not shown".
@@ -26,8 +31,13 @@ def what_is_shown(
     'better'
     >>> what_is_shown([0.02, 0.045], [0.05, 0.04], "lower")
     'not shown'
+    >>> what_is_shown([0.02, 0.03], [0.05, 0.04], "lower", (-0.05, 0.01))
+    'not shown'
     """
     below, above = max(model) < min(baseline), min(model) > max(baseline)
+    if interval is not None:
+        low, high = interval
+        below, above = below and high < 0, above and low > 0
     if not below and not above:
         return "not shown"
     return "better" if below == (better == "lower") else "worse"

@@ -88,13 +88,24 @@ def share_found(
     Raises:
         InputError: if there are no cases.
     """
+    return which_found(guesser, cases, suggestions=suggestions).mean().item()
+
+
+def which_found(
+    guesser: Guesser, cases: Sequence[Case], *, suggestions: int = SUGGESTIONS
+) -> Tensor:
+    """Float (cases,): 1 where the lost code is among those that the guesser names first, else 0.
+
+    Raises:
+        InputError: if there are no cases.
+    """
     if not cases:
         raise InputError("share_found", "cases", "there are none", "Give at least one.")
     place = {code: column for column, code in enumerate(guesser.codes)}
     scores = guesser.scores(cases).masked_fill(_known(cases, place) > 0, -torch.inf)
     named = scores.topk(min(suggestions, len(place)), dim=1).indices
     lost = torch.tensor([place.get(case.lost, -1) for case in cases])
-    return (named == lost[:, None]).any(dim=1).float().mean().item()
+    return (named == lost[:, None]).any(dim=1).float()
 
 
 class AgeSexTable:

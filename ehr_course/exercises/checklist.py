@@ -121,7 +121,7 @@ def is_empty(value: object) -> bool:
     if isinstance(value, str):
         return not value.strip()
     if isinstance(value, Sized):
-        return len(value) == 0
+        return getattr(value, "ndim", 1) > 0 and len(value) == 0  # an array may be one number
     return value is None
 
 

@@ -14,6 +14,7 @@ from ehr_course.evaluation.lost_code import (
     PairTable,
     lose_one,
     share_found,
+    which_found,
 )
 from ehr_course.records import PatientRecord, Visit
 from ehr_course.sources.synthetic import make_cohort
@@ -112,6 +113,13 @@ def test_age_and_sex_are_read_only_where_they_should_be():
 def test_nothing_to_work_on_is_refused(call):
     with pytest.raises(InputError):
         call()
+
+
+def test_the_share_is_the_mean_over_the_cases():
+    cases = [Case(50, "F", (), lost) for lost in "abcz"]
+    found = which_found(Fixed("a", "b", "c"), cases, suggestions=2)
+    assert found.tolist() == [1, 1, 0, 0]
+    assert share_found(Fixed("a", "b", "c"), cases, suggestions=2) == 0.5
 
 
 def test_equal_models_lie_apart_as_often_as_counting_says():

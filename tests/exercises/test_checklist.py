@@ -194,6 +194,99 @@ def test_scores_in_one_unit_are_not_called_mixed(measure, model, baseline) -> No
     assert examine("20.1", form).outcome.is_solved
 
 
+# The means of the finished form: 0.03125 and 0.075.
+BY_INTERVAL: dict[str, Any] = {"interval": (-0.06, -0.03)}
+NOT_SHOWN = {"finding": "not shown"}
+
+
+@pytest.mark.parametrize("as_pair", [tuple, list, np.array, torch.tensor])
+def test_an_interval_that_agrees_is_told_with_the_finding(as_pair: Any) -> None:
+    form = changed(report={"interval": as_pair([-0.06, -0.03])})
+    assert examine("20.1", form).outcome is Outcome.SOLVED
+    assert answers(form)["report"].endswith("the interval of the difference from -0.06 to -0.03.")
+
+
+@pytest.mark.parametrize("nothing", [None, (), [], "", np.array([])])
+def test_a_form_needs_no_interval(nothing: Any) -> None:
+    assert examine("20.1", changed(report={"interval": nothing})).outcome is Outcome.SOLVED
+
+
+@pytest.mark.parametrize("interval", [(-0.09, 0.01), (-0.06, 0.0), (-1, 1)])
+def test_no_finding_goes_with_an_interval_that_contains_zero(interval: Any) -> None:
+    form = changed(report={"interval": interval})
+    result = examine("20.1", form)
+    assert result.outcome is Outcome.NOT_YET and result.misconception == "report"
+    said = answers(form)["report"]
+    assert '"better" is more than the interval says' in said and "contains zero" in said
+    assert 'Write "not shown".' in said
+    form = changed(report={"interval": interval, **NOT_SHOWN})
+    assert examine("20.1", form).outcome is Outcome.SOLVED, "no remark that it might say better"
+
+
+def test_an_interval_on_the_other_side_disagrees_with_the_scores() -> None:
+    turned = {"interval": (0.03, 0.06)}
+    said = answers(changed(report=turned))["report"]
+    assert said.startswith('✘ The scores say "better"') and "less the baseline" in said
+    assert answers(changed(report=turned | {"finding": "worse"}))["report"] == said
+    assert examine("20.1", changed(report=turned | NOT_SHOWN)).outcome.is_solved
+
+
+def test_scores_that_overlap_are_no_finding_whatever_the_interval_says() -> None:
+    form = changed(model={"scores": [0.03, 0.07, 0.035, 0.02]}, report=BY_INTERVAL)
+    assert "They overlap" in answers(form)["report"]
+    assert "contains zero" not in answers(form)["report"]
+    form["report"] = DONE["report"] | {"interval": (-0.09, 0.01)}
+    assert "and the interval, from -0.09 to 0.01, contains zero" in answers(form)["report"]
+    form["report"] = DONE["report"] | BY_INTERVAL | NOT_SHOWN
+    assert examine("20.1", form).outcome is Outcome.SOLVED
+
+
+def test_an_interval_counts_in_both_directions() -> None:
+    form = changed(question={"better": "higher"}, report={"finding": "worse", **BY_INTERVAL})
+    assert examine("20.1", form).outcome is Outcome.SOLVED
+
+
+@pytest.mark.parametrize(
+    ("interval", "words"),
+    [
+        *[
+            (wrong, "`(low, high)`")
+            for wrong in (
+                0.05,
+                np.array(0.05),
+                torch.tensor(0.05),
+                (-0.06,),
+                (-0.06, -0.05, -0.03),
+                ("low", "high"),
+                "-0.06 to -0.03",
+                "12",
+                (-0.06, None),
+                (float("nan"), 0.1),
+                (float("-inf"), 0.1),
+                {-0.06, -0.03},
+                {"low": -0.06, "high": -0.03},
+                [[-0.06, -0.03]],
+                True,
+            )
+        ],
+        ((-0.03, -0.06), "low end first"),
+        (iter((-0.06, -0.03)), "only once"),
+    ],
+    ids=str,
+)
+def test_what_is_no_interval_is_said_to_be_none(interval: Any, words: str) -> None:
+    form = changed(report={"interval": interval})
+    assert examine("20.1", form).outcome is Outcome.NOT_YET
+    said = answers(changed(report={"interval": interval}))["report"]
+    assert said.startswith("✘ `interval`") and words in said
+
+
+def test_an_interval_of_other_units_gets_a_remark() -> None:
+    result = examine("20.1", changed(report={"interval": (-6.0, -3.0)}))
+    assert result.outcome is Outcome.REMARK
+    assert "differ by -0.04375" in result.message and "unit of the scores" in result.message
+
+
 def test_equal_scores_are_not_called_a_range() -> None:
     assert answers(changed(model={"scores": [0.03] * 4}))["model"].endswith("4 scores, each 0.03.")
 
@@ -225,6 +318,11 @@ def test_higher_may_be_better() -> None:
 )
 def test_only_scores_that_lie_apart_show_a_difference(model, baseline, better, shown) -> None:
     assert what_is_shown(model, baseline, better) == shown
+    if shown != "not shown":
+        above = min(model) > max(baseline)
+        assert what_is_shown(model, baseline, better, (1, 2) if above else (-2, -1)) == shown
+    for interval in ((-1, 1), (-2, -1) if min(model) > max(baseline) else (1, 2)):
+        assert what_is_shown(model, baseline, better, interval) == "not shown"
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import is_dataclass
 from numbers import Integral
+from statistics import fmean
 from typing import Any
 
 from ehr_course.evaluation.findings import what_is_shown
@@ -177,16 +178,27 @@ def _report(form: Form) -> Answer:
     model, baseline = _scores(form["model"]), _scores(form["baseline"])
     # Both fields are judged above, so each has scores.
     assert not isinstance(model, Answer) and not isinstance(baseline, Answer)
-    shown = what_is_shown(model, baseline, form["question"]["better"])
+    interval = _interval(report)
+    if isinstance(interval, Answer):
+        return interval
+    better = form["question"]["better"]
+    by_scores = what_is_shown(model, baseline, better)
+    shown = what_is_shown(model, baseline, better, interval)
     numbers = (
         f"the model's scores are {_shown(model, 'between')}, the baseline's "
         f"{_shown(baseline, 'between')}"
     )
+    unsure = ""
+    if interval and interval[0] <= 0 <= interval[1]:
+        unsure = f"and the interval, {_ends(interval)}, contains zero, "
     if finding != shown and finding != "not shown":
+        if interval and shown != by_scores:
+            return lacks(_not_by_interval(finding, by_scores, interval))
         if shown == "not shown":
             return lacks(
-                f'"{finding}" is more than the numbers say: {numbers}. They overlap, so other '
-                'seeds or patients may turn it around. The finding is "not shown".'
+                f'"{finding}" is more than the numbers say: {numbers}. They overlap, '
+                + unsure
+                + 'so other seeds or patients may turn it around. The finding is "not shown".'
             )
         return lacks(f'The numbers say "{shown}": {numbers}.')
     if len(str(report.get("text", "")).split()) < 10:
@@ -195,8 +207,67 @@ def _report(form: Form) -> Answer:
     if finding != shown:
         apart = f'The scores do not overlap, so the report might say "{shown}".'
         return Answer(f'"{finding}": {numbers}.', remark=f"{overstated} {apart}".strip())
-    remarks = [_luck(finding, len(model), len(baseline)), _unlike(model, baseline), overstated]
+    if interval:
+        numbers += f", and the interval of the difference {_ends(interval)}"
+    remarks = [
+        _luck(finding, len(model), len(baseline)),
+        _unlike(model, baseline),
+        _outside(fmean(model) - fmean(baseline), interval),
+        overstated,
+    ]
     return Answer(f'"{finding}": {numbers}.', remark=" ".join(filter(None, remarks)))
+
+
+def _interval(report: Mapping[str, Any]) -> tuple[float, float] | Answer | None:
+    """The two ends under "interval", or nothing where the form has none."""
+    given: Any = report.get("interval")
+    if is_empty(given):
+        return None
+    if isinstance(given, Iterator):
+        return lacks("`interval` can be read only once: make a list of it.")
+    try:
+        ends = () if isinstance(given, str | Mapping | set) else tuple(map(float, given))
+    except (TypeError, ValueError):
+        ends = ()
+    if len(ends) != 2 or not all(map(math.isfinite, ends)):
+        return lacks(
+            "`interval` is two numbers, `(low, high)`: where 95% of the differences lie, model "
+            "less baseline, if the patients are drawn again. Without one, leave it out."
+        )
+    low, high = ends
+    if low > high:
+        return lacks(f"`interval` goes from {low:.4g} to {high:.4g}: put its low end first.")
+    return low, high
+
+
+def _not_by_interval(finding: str, by_scores: str, interval: tuple[float, float]) -> str:
+    """What to say where the scores show a difference, and the interval does not."""
+    low, high = interval
+    if low <= 0 <= high:
+        return (
+            f'"{finding}" is more than the interval says: it goes {_ends(interval)} and contains '
+            'zero, so other patients may turn the difference around. Write "not shown". A new '
+            "study with more test patients could tell more."
+        )
+    return (
+        f'The scores say "{by_scores}", and the interval, {_ends(interval)}, the opposite. Is it '
+        "the model less the baseline, and of the same patients? If it is, the two disagree, and "
+        'the finding is "not shown".'
+    )
+
+
+def _outside(difference: float, interval: tuple[float, float] | None) -> str:
+    """A hint at an interval of other units, or of other runs."""
+    if interval is None or interval[0] <= difference <= interval[1]:
+        return ""
+    return (
+        f"The means of the scores differ by {difference:.4g}, and the interval goes "
+        f"{_ends(interval)}: is it in the unit of the scores, and of these patients?"
+    )
+
+
+def _ends(interval: tuple[float, float]) -> str:
+    return f"from {interval[0]:.4g} to {interval[1]:.4g}"
 
 
 def _no_finding(said: str) -> str:
@@ -437,7 +508,8 @@ EXERCISES = (
             "for s in seeds]`. The baseline's are `[share_found(PairTable(mine.train), cases)]`. "
             "Put "
             'both lists into the form; `what_is_shown(scores, others, "higher")` returns the '
-            "finding. The text then says both ranges in numbers.",
+            "finding. The text then says both ranges in numbers. `drawn_again`, from the lesson, "
+            'gives the interval: it goes to `report["interval"]`, and to `what_is_shown` as well.',
         ),
         fields=FIELDS,
     ),

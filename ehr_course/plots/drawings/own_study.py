@@ -67,6 +67,115 @@ def draw_seeds(scores: Mapping[int, float], measure: str) -> Picture:
     return canvas.finish()
 
 
+def draw_differences(
+    differences: Scores, of: tuple[str, str], *, first: float | None = None, patients: int
+) -> Picture:
+    """Draw how far one model is ahead of another on many groups of patients, a dot for each.
+
+    Args:
+        differences: a share each, the first model's less the second's.
+        of: the names of both, short.
+        first: the difference on the group that was seen before the others, to be marked.
+        patients: how many are in a group.
+    """
+    one, two = of
+    points = [round(100 * share, 6) for share in differences]
+    ahead = [sum(point > 0 for point in points), sum(point < 0 for point in points)]
+    ties = len(points) - sum(ahead)
+    columns = Counter(points)
+    canvas = Canvas(
+        1.8 + 0.15 * max(columns.values()),
+        f"{one} is ahead in {ahead[0]} of {len(points)} groups, {two} in {ahead[1]}",
+        f"{count(len(points), 'dot')}, one for each group of {patients} patients: {one} less "
+        f"{two}, from {min(points):+.3g} to {max(points):+.3g} points. "
+        f"{one} is ahead in {ahead[0]}, {two} in {ahead[1]}, and {ties} have no difference."
+        + (f" On the first group it was {100 * first:+.3g}." if first is not None else ""),
+        subtitle=f"One dot per group of {patients} patients. Across: {one} less {two}, in points",
+    )
+    high = 0.15 * max(columns.values()) + 0.1
+    axes = canvas.plot(0.5, canvas.top + 0.34, canvas.width - 1.0, high)
+    fills = {1: DARK, 0: "white", -1: WARNING}
+    for point, times in columns.items():
+        axes.plot(
+            [point] * times,
+            range(times),
+            linestyle="none",
+            marker="o",
+            markersize=7,
+            markerfacecolor=fills[(point > 0) - (point < 0)],
+            markeredgecolor=style.INK,
+            markeredgewidth=0.8,
+            clip_on=False,
+            zorder=5,
+        )
+    axes.axvline(0, color=style.INK, linewidth=1)
+    marked = [] if first is None else [100 * first]
+    for point in marked:
+        axes.axvline(point, color=style.MUTED, linestyle="--", linewidth=1)
+    _bare(axes, [[*points, *marked, 0]])
+    axes.set_ylim(-0.6, max(columns.values()) - 0.3)
+    axes.xaxis.set_major_formatter(lambda x, _: f"{x:+.3g}" if x else f"{abs(x):g}")
+    for x, text, align in (
+        (0, f"{two} ahead  ", "right"),
+        (0, f"  {one} ahead", "left"),
+        *((point, "the first group", "center") for point in marked),
+    ):
+        axes.annotate(
+            text,
+            (x, 1),
+            (0, 6),
+            xycoords=("data", "axes fraction"),
+            textcoords="offset points",
+            size=style.SMALL,
+            color=style.INK,
+            ha=align,
+        )
+    return canvas.finish()
+
+
+def draw_intervals(
+    rows: Mapping[str, tuple[float, float]], *, of: str, share: float = 0.95
+) -> Picture:
+    """Draw intervals of a difference, a row for each, and mark those that contain zero.
+
+    Args:
+        rows: by what it was asked, in the order of the rows: low and high end, as shares.
+        of: what the difference is, in words.
+        share: how much of the groups drawn again an interval holds.
+    """
+    unsure = [low <= 0 <= high for low, high in rows.values()]
+    says = {True: "contains zero", False: "lies on one side of zero"}
+    canvas = Canvas(
+        1.2 + 0.42 * len(rows),
+        f"{sum(unsure)} of {count(len(rows), 'interval')} "
+        + ("contains zero" if sum(unsure) == 1 else "contain zero")
+        + (": no difference is shown there" if any(unsure) else ""),
+        " ".join(
+            f"{capital(name)}: {_points(ends)}, {says[zero]}."
+            for (name, ends), zero in zip(rows.items(), unsure, strict=True)
+        ),
+        subtitle=f"{share:.0%} of the groups drawn again. Across: {of}, in points",
+    )
+    left, high = 3.0, 0.42
+    axes = canvas.plot(left, canvas.top + 0.04, canvas.width - left - 1.5, high * len(rows))
+    axes.axvline(0, color=style.INK, linewidth=1)
+    for row, ((name, ends), zero) in enumerate(zip(rows.items(), unsure, strict=True)):
+        colour = WARNING if zero else DARK
+        points = [100 * end for end in ends]
+        axes.plot(points, [row, row], color=colour, linewidth=5, solid_capstyle="butt", zorder=4)
+        y = canvas.top + 0.04 + high * (row + 0.5)
+        canvas.label((left - 0.12, y), _cut(name, 2.75), align="right", colour=style.INK)
+        canvas.label((canvas.width - 1.4, y), _points(ends), colour=style.INK)
+    _bare(axes, [[0], *([100 * end for end in ends] for ends in rows.values())])
+    axes.xaxis.set_major_formatter(lambda x, _: f"{x:+.3g}" if x else f"{abs(x):g}")
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    return canvas.finish()
+
+
+def _points(ends: tuple[float, float]) -> str:
+    return " to ".join(f"{100 * end:+.1f}" for end in ends)
+
+
 def draw_choice(scores: Mapping[int, Scores], *, of: str, measure: str) -> Picture:
     """Draw the scores of several settings on the patients that choose, a row for each.
 

@@ -15,6 +15,8 @@ from ehr_course.plots.drawings.overlaps import label_problems
 from ehr_course.plots.drawings.own_study import (
     draw_choice,
     draw_comparison,
+    draw_differences,
+    draw_intervals,
     draw_lost,
     draw_seeds,
     draw_study,
@@ -52,6 +54,16 @@ LONG["report"]["finding"] = "not shown"
 LONG["data"]["train"] = range(46_520)
 
 LUCK = ({0: 0.39, 1: 0.38, 2: 0.33, 4: 0.33}, {5: 0.02, 9: 0.021}, {0: 0.5, 1: 0.5}, {3: 0, 4: 1})
+DIFFERENCES = (
+    ([-0.09, -0.02, 0, 0, 0.02, 0.02, 0.07], ("A", "B"), {"first": 0.07, "patients": 100}),
+    ([0.01 * n for n in range(-12, 12)] * 3, ("A", "B"), {"patients": 100}),
+    ([0.05], ("A", "B"), {"first": -0.03, "patients": 200}),
+)
+INTERVALS = (
+    {"table, 200 patients": (0.022, 0.139), "pairs": (-0.05, 0.03), "more": (-0.034, -0.013)},
+    {"a baseline whose name has far too many words for its place " * 2: (-0.5, -0.25)},
+    {"one": (-0.01, 0.0), "two": (-0.3, 0.4)},
+)
 CASES = (
     (Case(64, "M", ("1977", "25000"), "78720"), ["5990", "78720", "4019"]),
     (Case(0, "F", tuple(f"{n}00" for n in range(401, 421)), "V3000"), ["7746", "V290"]),
@@ -72,6 +84,8 @@ def chance(seeds: int, difference: float) -> Picture:
 @pytest.mark.parametrize(
     "picture",
     [
+        *[lambda rows=rows: draw_differences(*rows[:2], **rows[2]) for rows in DIFFERENCES],
+        *[lambda rows=rows: draw_intervals(rows, of="network less table") for rows in INTERVALS],
         *[lambda scores=scores: draw_seeds(scores, "lost codes found") for scores in LUCK],
         lambda: draw_choice({15: [0.2, 0.3], 60: [0.4, 0.4]}, of="steps", measure="found"),
         lambda: draw_choice({n: [n / 1e4] * 3 for n in range(1, 9)}, of="layers", measure="x"),
@@ -95,6 +109,23 @@ def test_the_best_and_the_worst_seed_are_named():
     assert "from 33.0% with seed 2 to 39.0% with seed 0" in picture.alternative_text
     assert "best: seed 9, 2.1%" in words(draw_seeds(LUCK[1], "lost codes found"))
     assert "score the same" in words(draw_seeds(LUCK[2], "lost codes found"))
+
+
+def test_groups_are_counted_by_who_is_ahead():
+    picture = draw_differences(*DIFFERENCES[0][:2], **DIFFERENCES[0][2])
+    assert "A is ahead in 3 of 7 groups, B in 2" in words(picture)
+    assert "from -9 to +7 points" in picture.alternative_text
+    assert "and 2 have no difference. On the first group it was +7." in picture.alternative_text
+    assert "the first group" in words(picture)
+    assert "first group" not in draw_differences(*DIFFERENCES[1][:2], patients=9).alternative_text
+
+
+def test_intervals_that_contain_zero_are_counted():
+    picture = draw_intervals(INTERVALS[0], of="network less table")
+    assert "1 of 3 intervals contains zero" in words(picture)
+    assert "Pairs: -5.0 to +3.0, contains zero." in picture.alternative_text
+    assert "More: -3.4 to -1.3, lies on one side of zero." in picture.alternative_text
+    assert "2 of 2 intervals contain zero" in words(draw_intervals(INTERVALS[2], of="x"))
 
 
 @pytest.mark.parametrize(("scores", "chosen"), [([0.4, 0.4], 60), ([0.2, 0.1], 15)])
