@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.ticker import MaxNLocator
@@ -315,7 +316,7 @@ def draw_scales_compared(losses: Mapping[str, Mapping[float, Sequence[float]]]) 
     everything = np.concatenate(list(runs.values()))
     lowest, highest = float(everything.min()), float(everything.max())
     room = 0.08 * (highest - lowest)
-    looks = (
+    looks: tuple[dict[str, Any], ...] = (
         {"color": FILLS["code"], "linewidth": 4.5, "alpha": 0.45},
         {"color": style.INK, "linewidth": 1.6, "linestyle": "dashed"},
         {"color": WARNING, "linewidth": 2, "linestyle": "dotted"},
