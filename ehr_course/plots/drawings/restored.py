@@ -1,4 +1,4 @@
-"""The losses of two trainings, and what each model restores of damaged records: lesson 09."""
+"""The losses of two trainings, and what is restored of damaged records: lesson 09."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import numpy as np
 
 from ehr_course.plots import style
 from ehr_course.plots.drawings.canvas import FILLS, MARGIN, WARNING, Canvas
+from ehr_course.plots.drawings.corruption import HIGH, Columns
 from ehr_course.plots.history import running_mean
-from ehr_course.plots.style import Picture
+from ehr_course.plots.style import Picture, count
+from ehr_course.tokenizers.codes import SPECIAL_TOKENS, CodeTokenizer
 
 
 class Found(NamedTuple):
@@ -149,3 +151,91 @@ def draw_restored(
                 some, out_of = counts[name]
                 canvas.label((x, y + _BAR + 0.13), f"{some:,} of {out_of:,}")
     return canvas.finish()
+
+
+# ---------------------------------------------------------------------- one patient
+
+
+def draw_rewritten(
+    tokenizer: CodeTokenizer,
+    clean: Sequence[int],
+    damaged: Sequence[int],
+    written: Mapping[str, Sequence[int]],
+) -> Picture:
+    """Draw one patient's record, the damaged one, and what each writer makes of it.
+
+    A code counts as written back, or as wrong, by the visit in which it stands.
+
+    Args:
+        tokenizer: that encoded the patient.
+        clean: the ids of the clean record.
+        damaged: the ids of the damaged one; padding is left out.
+        written: by name, the ids that each writes; padding is left out.
+    """
+    whole, read = set(_in_visits(tokenizer, clean)), set(_in_visits(tokenizer, damaged))
+    lost = {pair for pair in whole - read if pair[1] >= len(SPECIAL_TOKENS)}
+    back = {name: lost & set(_in_visits(tokenizer, ids)) for name, ids in written.items()}
+    wrong = {
+        name: {
+            pair
+            for pair in set(_in_visits(tokenizer, ids)) - whole
+            if pair[1] >= len(SPECIAL_TOKENS)
+        }
+        for name, ids in written.items()
+    }
+    able = [name for name, some in back.items() if some]
+    if len(able) == 1 and back[able[0]] == lost:
+        title = f"Lost here: {count(len(lost), 'code')}. Only “{able[0]}” writes "
+        title += "it back" if len(lost) == 1 else "them back"
+    else:
+        listed = ", ".join(f"{name} {len(some)}" for name, some in back.items())
+        title = f"Lost here: {count(len(lost), 'code')}. Written back: {listed}"
+    said = "; ".join(
+        f"{name} writes back {len(back[name])} and adds {count(len(wrong[name]), 'wrong code')}"
+        for name in written
+    )
+    canvas = Canvas(
+        1.34 + 0.4 * (2 + len(written)),
+        title,
+        f"A record of {len(clean)} tokens, its damaged copy, and what is made of it. Of "
+        f"{count(len(lost), 'lost code')}, {said}.",
+        subtitle="One held-out patient. A double frame marks the lost codes.",
+    )
+    rows = {"the patient": clean, "encoder reads": damaged, **written}
+    shown = {name: [i for i in ids if i != tokenizer.pad_id] for name, ids in rows.items()}
+    tokens = {name: tokenizer.tokens(ids) for name, ids in shown.items()}
+    places = Columns(canvas, max(tokens.values(), key=len), left=1.3, right=6.15)
+    y = canvas.top + 0.14
+    for name, ids in shown.items():
+        pairs = _in_visits(tokenizer, ids)
+        ours = name in written
+        canvas.label(
+            (MARGIN, y + HIGH / 2), name, colour=style.INK, weight="bold" if ours else "normal"
+        )
+        places.row(
+            y,
+            tokens[name],
+            [(i, i) for i in range(len(ids))],
+            changed=[pair in lost for pair in pairs],
+            wrong=[ours and pair in wrong[name] for pair in pairs],
+        )
+        if ours:
+            n_back = f"{len(back[name])} of {len(lost)} back"
+            n_wrong = f", {len(wrong[name])} wrong"
+            canvas.label((6.25, y + HIGH / 2), n_back + n_wrong, colour=style.INK)
+        y += 0.4
+    entries = {"code": "a code", "special": "a marker", "mask": "a mask"}
+    if any(wrong.values()):
+        entries["trap"] = "added, though not in the record"
+    canvas.key(MARGIN, y + 0.1, entries)
+    return canvas.finish()
+
+
+def _in_visits(tokenizer: CodeTokenizer, ids: Sequence[int]) -> list[tuple[int, int]]:
+    """Each id but padding with the number of its visit."""
+    pairs, visit = [], -1
+    for token_id in ids:
+        visit += token_id == tokenizer.visit_start_id
+        if token_id != tokenizer.pad_id:
+            pairs.append((visit, token_id))
+    return pairs

@@ -132,19 +132,28 @@ def test_the_kinds_of_damage_show_each_copy_and_its_length(codes):
     assert f"deleted to {n - 1} and {n - 2}" in picture.alternative_text
 
 
+@pytest.mark.parametrize("scored", [[3], [2, 4], [5]])
 @pytest.mark.parametrize("n_codes", [3, 4])
-def test_the_decoders_input_shows_what_is_lost(n_codes):
+def test_the_decoders_input_shows_what_is_lost_and_where_it_hurts(n_codes, scored):
     clean = torch.tensor(CODES.encode(PatientRecord(1, "F", 64, (Visit(SHORT[:n_codes]),))))
-    labels = clean.masked_fill(torch.arange(len(clean)) != 3, -100)
+    places = range(len(clean))
+    labels = clean.masked_fill(torch.tensor([i not in scored for i in places]), -100)
     shifted = shift_right(clean[None])[0]
-    from_labels = shifted.masked_fill(torch.arange(len(clean)) != 4, 0)
-    from_labels[0] = CODES.eos_id
+    kept = {0, *(i + 1 for i in scored)}
+    from_labels = shifted.masked_fill(torch.tensor([i not in kept for i in places]), 0)
     picture = draw_lost_input(CODES, labels, from_labels, shifted)
     assert label_problems(picture) == []
-    lost = int((from_labels != shifted).sum())
-    assert f"loses {lost} of {len(clean)} tokens" in " ".join(said(picture))
-    assert f"{lost} tokens of padding" in picture.alternative_text
-    assert said(picture).count("-100") == len(clean) - 1
+    lost = [i for i in places if i not in kept]
+    hurting = [i for i in lost if i <= max(scored)]
+    title = said(picture)[0]
+    assert f"loses {len(lost)} of {len(clean)} tokens, and {len(hurting)} of these" in title
+    assert f"{len(lost)} token" in picture.alternative_text
+    assert f"{len(lost) - len(hurting)} behind the last one" in picture.alternative_text
+    assert said(picture).count("-100") == len(clean) - len(scored)
+    assert said(picture).count("<PAD>") == len(lost)
+    runs = sum(i - 1 not in hurting for i in hurting)
+    assert said(picture).count("hurts") == runs
+    assert said(picture).count("harmless") == (len(lost) > len(hurting))
 
 
 @pytest.mark.parametrize(("width", "found"), [(2, 1), (1, 2)])
@@ -161,6 +170,11 @@ def test_a_mask_over_the_input_shows_what_it_hits(width, found):
         in said(picture)
     )
     assert f"they mark {found} hidden code" in picture.alternative_text
+    assert f"of which {len(hidden) - found} are missed" in picture.alternative_text
+    assert said(picture).count("found") == found
+    assert said(picture).count("missed") == len(hidden) - found
+    assert said(picture).count("wrong") == 2 - found
+    assert ("padding: hides the error" in said(picture)) == (width > 1)
 
 
 @pytest.mark.parametrize("codes", [SHORT[:1], SHORT[:3], LONG])

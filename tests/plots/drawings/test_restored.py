@@ -6,7 +6,20 @@ import numpy as np
 import pytest
 
 from ehr_course.plots.drawings.overlaps import label_problems
-from ehr_course.plots.drawings.restored import Found, draw_losses, draw_restored
+from ehr_course.plots.drawings.restored import (
+    Found,
+    draw_losses,
+    draw_restored,
+    draw_rewritten,
+)
+from ehr_course.records import PatientRecord, Visit
+from ehr_course.tokenizers.codes import CodeTokenizer
+
+SHORT = ("4280", "42731", "486", "5849", "0389")
+LONG = tuple(f"V58{i:02}" for i in range(25))
+CODES = CodeTokenizer.from_records(
+    [PatientRecord(1, "F", 64, (Visit(SHORT),)), PatientRecord(2, "M", 70, (Visit(LONG),))]
+)
 
 
 def said(picture) -> list[str]:
@@ -67,3 +80,37 @@ def test_a_leak_that_adds_something_has_a_bar_too():
     picture = draw_restored({}, found, 10, 100)
     assert label_problems(picture) == []
     assert "1 of 4" in said(picture)
+
+
+def record_of(*visits) -> list[int]:
+    return CODES.encode(PatientRecord(3, "F", 31, tuple(Visit(tuple(v)) for v in visits)))
+
+
+def masked(ids: list[int], start: int, length: int) -> list[int]:
+    return [*ids[:start], CODES.mask_id, *ids[start + length :]]
+
+
+def test_one_patient_shows_what_each_writes():
+    clean = record_of(SHORT[:2], SHORT[2:3])
+    damaged = masked(clean, 3, 1)
+    counting = [*damaged[:3], CODES.code_to_id("0389"), CODES.code_to_id("486"), *damaged[4:]]
+    written = {"leak": [*damaged, CODES.pad_id], "counting": counting, "repaired": clean}
+    picture = draw_rewritten(CODES, clean, [*damaged, CODES.pad_id], written)
+    assert label_problems(picture) == []
+    assert said(picture)[0] == "Lost here: 1 code. Only “repaired” writes it back"
+    verdicts = {"0 of 1 back, 0 wrong", "0 of 1 back, 2 wrong", "1 of 1 back, 0 wrong"}
+    assert verdicts <= set(said(picture))
+    assert "counting writes back 0 and adds 2 wrong codes" in picture.alternative_text
+    assert said(picture).count("<mask>") == 2
+    assert "<PAD>" not in said(picture)
+
+
+@pytest.mark.parametrize("codes", [SHORT, LONG])
+def test_a_code_in_the_wrong_visit_is_not_written_back(codes):
+    clean = record_of(codes, SHORT[:1])
+    damaged = masked(clean, 3, 2)
+    moved = [*damaged[:3], clean[3], *damaged[4:-2], clean[4], *damaged[-2:]]
+    picture = draw_rewritten(CODES, clean, damaged, {"leak": damaged, "moved": moved})
+    assert label_problems(picture) == []
+    assert said(picture)[0] == "Lost here: 2 codes. Written back: leak 0, moved 1"
+    assert "1 of 2 back, 1 wrong" in said(picture)
