@@ -38,9 +38,9 @@ if not find_spec("ehr_course"):
 # ## How old is this patient, really?
 #
 # A hospital gives you its files, and you want patients from them. It looks
-# like an hour's work. Begin with something easy. One file holds dates of
-# birth, another the times of [admission](../course/book/glossary.md), when
-# a stay in hospital began. How old was the patient with the earliest birth?
+# like an hour's work. One file holds dates of birth, another the times of
+# [admission](../course/book/glossary.md), when a stay in hospital began. How
+# old was the patient with the earliest birth?
 
 # %% tags=["parameters"]
 PROFILE = "tiny"  # "tiny", "small" or "full": how many patients
@@ -100,8 +100,8 @@ from ehr_course.widgets.timeline import timeline_explorer
 # %% [markdown]
 # The files come from the embedded hospital: invented patients with real
 # codes, in the format of [MIMIC-III](../course/book/glossary.md). They are
-# dirty on purpose: some codes are missing, some are written in other ways,
-# some rows are repeated, and all are shuffled.
+# dirty on purpose: codes are missing or written in other ways, rows are
+# repeated, and all are shuffled.
 
 # %% tags=["hide-input"]
 # set-up: write the files, with the dirt
@@ -141,9 +141,9 @@ print("reading", source)
 # this notebook runs on them. It then shows rows of real patients: clear
 # its outputs before you give it to anyone.
 #
-# The library [polars](../course/book/glossary.md) reads the tables, every
-# column as text. Only the two kinds of id become numbers. `pl.col("x")`
-# names a column, and what is called on it is done to the whole column.
+# The library [polars](../course/book/glossary.md) reads the tables: the two
+# kinds of id as numbers, every other column as text. `pl.col("x")` names a
+# column, and what is called on it is done to the whole column.
 
 # %%
 names = ("PATIENTS", "ADMISSIONS", "DIAGNOSES_ICD")
@@ -182,8 +182,14 @@ print(earliest["admitted"].year - earliest["born"].year, "years old")
 # That is not a typing error. To protect its patients, MIMIC-III shifts all
 # dates of a patient by the same random amount, into the future. Somebody
 # above 89 could still be recognised by age, so that birth is replaced by a
-# date 300 years before the first admission. The true age is gone. What
-# else can go wrong?
+# date 300 years before the first admission. The true age is gone.
+#
+# Most such faults are quieter. You will meet them in three steps:
+#
+# - **Build** patients from three tables: ages, codes, visits in order.
+# - **Account** for all: who is tested, and which rows are dropped.
+# - **Your own data** (optional): one person with two numbers, one disease
+#   with two codes.
 #
 # ## Three tables, one patient
 #
@@ -235,8 +241,7 @@ draw_birthday(young["born"], young["admitted"])
 
 # %% [markdown]
 # An age is the number of *completed* years. Before the birthday, the
-# current year does not count yet. How many ages does the year alone get
-# wrong at the first admission?
+# current year does not count yet. How many ages does the year alone get wrong?
 
 # %% tags=["claim:4", "hide-input"]
 # count the wrong ages
@@ -248,9 +253,8 @@ assert sorted(excess) == [0, 1]
 # %% [markdown]
 # On the [MIMIC-III demo](../course/book/glossary.md), 100 patients whose data
 # are openly licensed, [41 ages are wrong](../course/book/what_holds.md). The
-# second trap is the one from the beginning: births that were replaced. The
-# dashed line is the longest time that fits into a signed 64-bit number of
-# nanoseconds.
+# second trap is the births that were replaced. The dashed line is the longest
+# time that fits into a signed 64-bit number of nanoseconds.
 
 # %%
 draw_moved_births(people)
@@ -282,8 +286,7 @@ assert above["exact"].min() == above["exact"].max() == 300 and days < 0
 # %% [markdown]
 # Dropping impossible ages drops everybody above 89. Nanoseconds are worse:
 # 300 years are too many of them, so NumPy wraps around to a negative age,
-# without an error. (Other libraries raise one.) The loader keeps these
-# patients, as 90.
+# without an error. The loader keeps these patients, as 90.
 
 # %% [markdown]
 # ### 08.1 Age at the first admission
@@ -313,7 +316,7 @@ check("08.1", age_at_admission)
 # does not: it turns a column of digits into numbers, and pandas turns them
 # into floating-point numbers if one value is missing. One V code in the column
 # would save you, but a large file is read in pieces, and a piece may have
-# none. Here is what happens to such a piece.
+# none:
 
 # %%
 codes = diagnoses["icd9_code"].str.strip_chars()
@@ -391,7 +394,7 @@ check("08.2", normalize_code)
 # ## From rows to visits
 #
 # You might trust the order of the file, or sort by `HADM_ID`, since later
-# stays should have larger numbers. Look at one patient.
+# stays should have larger numbers.
 
 # %% tags=["hide-input"]
 # choose a patient whose orders differ
@@ -455,9 +458,8 @@ print("tenth diagnosis before the second.")
 
 
 # %% [markdown]
-# Text is compared character by character; numbers and times are compared
-# by what they mean. MIMIC's own times are safe as text, since the year
-# comes first. Save the file from a spreadsheet, and they are not.
+# Text is compared character by character. MIMIC's own times are safe as text,
+# since the year comes first; those that a spreadsheet saves are not.
 #
 # ### 08.3 From rows to visits
 #
@@ -485,34 +487,13 @@ def rows_to_visits(
 
 check("08.3", rows_to_visits)
 
+
 # %% [markdown]
 # ## The category of a code
 #
-# Where single codes are too rare to compare, you count categories. You know
-# from lesson 00 that those of E codes have four characters. What if you cut
-# every code to three?
-
-# %% tags=["claim:9", "hide-input"]
-# count the categories both ways
-all_codes = {code for r in records for code in r.codes}
-categories = {icd9.category(code) for code in all_codes}
-by_three = {code[:3] for code in all_codes}
-print(f"{len(categories)} categories;", end=" ")
-print(f"cut to three characters: {len(by_three)}")
-lumped = {}
-for category_ in sorted(categories):
-    lumped.setdefault(category_[:3], []).append(category_)
-lumped = {k: v for k, v in lumped.items() if len(v) > 1}
-three, members = next(iter(lumped.items()))
-print(f"{three} then stands for {len(members)} categories, namely")
-for member in members:
-    title = f"{member} {icd9.title(member)}"
-    print(textwrap.indent(textwrap.fill(title, 70), "  "))
-assert len(by_three) < len(categories)
-assert all(three.startswith("E") for three in lumped)
-
-
-# %% [markdown]
+# The tiny model of lesson 09 reads categories, because each is met more often
+# than a single code. They have three characters, and those of E codes four.
+#
 # ### 08.4 The category of a code
 #
 # Try It Yourself · ★ · 2 minutes
@@ -531,12 +512,11 @@ check("08.4", category)
 # %% [markdown]
 # ## Who is in the test?
 #
-# A model must be tested on data that it has not seen. Look first at what
-# the visits of one patient have in common. A row is a code, and a column is
-# a visit: a filled mark says that an earlier visit has the code too. Move
-# `patient` to see others, and `visits, at least` to see those who come more
-# often. The first patient shown is the one with the most repeats: what
-# lasts, a disease or a device, fills a whole row.
+# A model must be tested on data that it has not seen. Look first at what one
+# patient's visits have in common. A row is a code, a column is a visit, and a
+# filled mark says that an earlier visit has the code too. What lasts, such as
+# a disease, fills a whole row. The first patient shown has the most repeats;
+# move `patient` to see others.
 
 # %% tags=["hide-input"]
 # choose a patient with chronic diseases, and count what all repeat
@@ -552,10 +532,10 @@ timeline_explorer(records, least_visits=2, first=chronic)
 
 
 # %% [markdown]
-# So a model could score well without any medicine: it remembers. Here is
-# one that can do little else. For a visit it guesses ten codes, first those
-# that the same patient has in training, then the most frequent ones. Its
-# score is the share of the visits' codes that it guesses.
+# So a model could score well by remembering. Here is one that can do little
+# else. For a visit it guesses ten codes, first those that the same patient has
+# in training, then the most frequent ones. Its score is the share of the
+# visits' codes that it guesses.
 
 # %%
 def memory(train):
@@ -578,10 +558,9 @@ def score(guess, visits):
 
 
 # %% [markdown]
-# Set a fifth of the patients aside, and pretend that they come after the
-# model is finished: they are the *new patients*. Split the others into
-# training, validation (to choose among models) and test, 80 to 10 to 10, in
-# two ways.
+# Set a fifth of the patients aside, as *new patients* who come after the model
+# is finished. Split the others into training, validation (to choose among
+# models) and test, 80 to 10 to 10, in two ways.
 
 # %%
 def as_visits(records):
@@ -600,8 +579,7 @@ by_visits = [visits[i] for i in order[:end]]  # training
 train, validation, test = split_by_patient(now, seed=SEED)
 
 # %% [markdown]
-# How many patients are on both sides? How many codes does memory guess in
-# each test, and how many of the codes of new patients?
+# How many patients are on both sides, and how many codes does memory guess?
 
 # %% tags=["claim:49", "hide-input"]
 # count patients on both sides; score memory in tests and on new patients
@@ -651,12 +629,12 @@ draw_leak(now, part_of_visit, part_of_patient, scores)
 
 # %% [markdown]
 # That is a [leak](../course/book/glossary.md): information reaches the
-# model that would not be there in use. This model is for patients whom it
-# has never seen. With the split by patient, the test says roughly what to
-# expect. (With so few patients in it, a point or two can be chance, as the five
-# other splits show.) Without the leak, memory does no better than the frequent
-# codes. A model for patients who come back may know their past, but never
-# their future: split by time then, and train on earlier visits.
+# model that would not be there in use. Split by patient, memory does no better
+# than the frequent codes, and the test says roughly what new patients will
+# bring. (A point or two can be chance, as the five other splits show.)
+#
+# A model for patients who come back may know their past, but never their
+# future: split by time then, and train on earlier visits.
 #
 # The vocabulary is learned from data too. Which codes of validation and test
 # does no training patient have? The embedded hospital has only about 400
@@ -681,16 +659,51 @@ for n in (100, 250, 500, 1_000, 2_000):
 assert counts[0] > 0
 
 # %% [markdown]
-# These are [unseen codes](../course/book/glossary.md#unseen-code). A real
-# hospital has thousands: on the 100 patients of the MIMIC-III demo,
-# [they are 30%](../course/book/what_holds.md). If you build the vocabulary
-# from all patients, these codes get tokens that are never trained, and you
-# have peeked at the test set. Built from the training split, it does not know
-# them, and `CodeTokenizer` either stops (`unseen="raise"`) or leaves them out
-# (`unseen="skip"`).
+# These are [unseen codes](../course/book/glossary.md#unseen-code). On the 100
+# patients of the MIMIC-III demo, [they are
+# 30%](../course/book/what_holds.md). A vocabulary built from all patients has
+# tokens for them that are never trained, and has peeked at the test. So build
+# it from the training split, and let `CodeTokenizer` leave unseen codes out
+# with `unseen="skip"`, as later lessons do. (Its default, `"raise"`, stops
+# at them.) What does that cost?
+
+# %% tags=["hide-input"]
+# leave unseen codes out, in five studies of each size; means
+for n in (100, 250, 500):
+    if n > len(records):
+        break
+    costs = []
+    for seed in range(SEED, SEED + 5):
+        study = random.Random(seed).sample(records, n)
+        study_train, *rest = split_by_patient(study, seed=seed)
+        from_few = memory(as_visits(study_train))
+        asked = as_visits(r for part in rest for r in part)
+        known = {code for r in study_train for code in r.codes}
+        kinds = set(map(icd9.category, known))
+        kept = [(s, [c for c in of if c in known]) for s, of in asked]
+        wanted = [code for _, of in asked for code in of]
+        lost = sum(code not in known for code in wanted)
+        new_kinds = sum(icd9.category(c) not in kinds for c in wanted)
+        shares = lost / len(wanted), new_kinds / len(wanted)
+        scores_ = score(from_few, asked), score(from_few, kept)
+        costs.append([*shares, *scores_])
+    lost, new_kinds, honest, shown = np.mean(costs, axis=0)
+    print(f"{n} patients: {lost:.1%} of the codes are left out,")
+    print(f"   so a score of {honest:.1%} reads as {shown:.1%}.", end=" ")
+    print(f"By category: {new_kinds:.1%}")
+    assert shown >= honest
+    assert real or n > 100 or 0.15 < lost < 0.28
+    assert real or n > 100 or shown > 1.15 * honest
+    assert real or new_kinds < 0.65 * lost
+
+# %% [markdown]
+# Memory guesses the same codes as before, but those that it must miss are no
+# longer asked for. So state the share left out beside each score, or count
+# those codes as missed. Categories lose about half as much, or less.
 #
-# Which patients are to be in the test? The rows are shuffled, so you might
-# take the first patients that they name.
+# Draw the test patients from a sorted list of *patients*, each once: then a
+# seed gives the same split whatever the order of the rows. Do not take those
+# whom the rows name first, for the very ill have many rows.
 
 # %% tags=["hide-input"]
 # compare the patients who are named first with all
@@ -704,10 +717,6 @@ print(f"the first {len(early)} that the rows name have {mean_early:.1f}")
 assert real or mean_early > 1.3 * mean
 
 # %% [markdown]
-# A patient with many rows is named early, so this test would hold too many
-# of the very ill. Draw from a list of *patients*, each once, and sort it
-# first: then a seed gives the same split whatever the order of the rows.
-#
 # ### 08.5 Split by patient
 #
 # Try It Yourself · ★★ · 7 minutes
@@ -839,9 +848,6 @@ else:
 
 
 # %% [markdown]
-# (The diagnoses whose admission was dropped are those of the planted stays of
-# unknown patients.)
-#
 # ### 08.6 Count and report what was dropped
 #
 # Try It Yourself · ★★ · 7 minutes
@@ -872,8 +878,7 @@ check("08.6", count_dropped)
 #
 # You now have a loader in four pieces. Here they load one patient: `rows_of`
 # has the rows `(HADM_ID, SEQ_NUM, ICD9_CODE)`, and `times_of` the time of each
-# stay. (Codes of the wrong shape, such as 4280X, are taken out first. The age
-# is that at the first stay with a diagnosis.)
+# stay. (Codes of the wrong shape, such as 4280X, are taken out first.)
 
 # %%
 def my_patient(subject_id):
@@ -925,18 +930,18 @@ else:
 
 # %% [markdown]
 # When the four pieces are solved, your loader is finished, and this is a good
-# place for a break. Two questions remain that no loader answers by itself:
-# are two numbers two people, and is one text one disease?
+# place for a break. The next two sections are optional: in the later lessons,
+# each person has one number, and all codes are ICD-9. In your own data, two
+# questions remain: are two numbers two people, and is one text one disease?
 #
 # ## Is every number a person?
 #
 # In many hospitals, somebody who arrives without papers gets a new
-# `SUBJECT_ID` and appears in the tables as two patients. A split by patient
-# can then put one number into training and the other into the test. To
-# profit from that, a model need not know the person, only find somebody
-# very similar. This one gets every second code of a visit and guesses ten
-# more: those of the training patient whose codes are most alike, then the
-# most frequent ones.
+# `SUBJECT_ID` and appears as two patients. A split by patient can then put one
+# number into training and the other into the test. A model profits without
+# knowing the person: it need only find somebody very similar. This one gets
+# every second code of a visit and guesses ten more, first those of the
+# training patient whose codes are most alike, then the most frequent.
 
 # %%
 def guess_rest(half, pool, frequent):
@@ -946,6 +951,13 @@ def guess_rest(half, pool, frequent):
     guess = [*sorted(max(pool, key=alike)), *frequent]
     return [c for c in dict.fromkeys(guess) if c not in half][:10]
 
+
+# %% [markdown]
+# It guesses the same last visits after four trainings:
+#
+# - *the frequent codes alone* and *other patients*: an honest split;
+# - *+ a stranger's visits* for each test patient: more records, no leak;
+# - *+ their own earlier visits*, under a second number: the leak.
 
 # %% tags=["hide-input"]
 # test it on last visits; then let their patients be in training as well
@@ -987,9 +999,8 @@ print("last visits of", len(tested), "patients")
 draw_second_numbers(by_training, own_visits)
 
 # %% [markdown]
-# One record more does not help if it is a stranger's. The last bar is the
-# worst case: each of these patients has a second number, and its visits are
-# in training. Card numbers can reveal who has two. MIMIC has none, so these
+# The last bar is the worst case, in which every test patient has a second
+# number. Card numbers can reveal who has two. MIMIC has none, so these
 # registrations are invented:
 
 # %% tags=["hide-input"]
@@ -1064,19 +1075,53 @@ else:
 #
 # Since October 2015, hospitals in the United States write
 # [ICD-10-CM](../course/book/glossary.md), so an export of several years holds
-# both versions. You might tell them by the first letter: every ICD-10 code
-# begins with one.
+# both versions. Here is a hospital that changed midway, and its twin: the same
+# invented patients and visits, in ICD-9-CM throughout. The twin shows what the
+# change alone does. Here is one visit in both.
+
+# %%
+hospital = make_cohort(2_000, seed=SEED, changed=True)
+twin = make_cohort(2_000, seed=SEED)
 
 # %% tags=["hide-input"]
-# print what three texts mean in either version
+# one visit after the change, as the twin and as the hospital wrote it
+written_twice = [
+    (visit_9.codes, visit_10.codes)
+    for r_9, r_10 in zip(twin, hospital)
+    for visit_9, visit_10 in zip(r_9.visits, r_10.visits)
+    if visit_10.system == "ICD10CM"
+    and len(visit_9.codes) == len(visit_10.codes) == 4
+]
+
+
+def telling(codes_9, codes_10):
+    """Codes that translate, letters in both versions, short titles."""
+    found = [icd10.translate(c, source="ICD9CM").codes for c in codes_9]
+    pairs = all(c in may_be for c, may_be in zip(codes_10, found))
+    letters = [any(c[0] in "EV" for c in of) for of in (codes_9, codes_10)]
+    longest = max(len(icd9.title(c)) for c in codes_9)
+    return pairs, *letters, -longest
+
+
+codes_9, codes_10 = max(written_twice, key=lambda pair: telling(*pair))
+print(f"{'twin, ICD-9-CM':38}hospital, ICD-10-CM")
+for old, now_ in zip(codes_9, codes_10):
+    of_9 = textwrap.shorten(icd9.title(old), 29, placeholder=" ...")
+    of_10 = textwrap.shorten(icd10.title(now_), 29, placeholder=" ...")
+    print(f"{old:6} {of_9:31}{now_:8} {of_10}")
+assert set(codes_9).isdisjoint(codes_10)
+
+# %% [markdown]
+# The diagnoses are the same, and no two texts are. You might tell the versions
+# by the first letter: every ICD-10 code begins with one.
+
+# %% tags=["hide-input"]
+# what three texts mean in either version; count the codes of both shapes
 for text in ("E8889", "E871", "V103"):
     for system in ("ICD9CM", "ICD10CM"):
         title = code_meaning(system).title(text)
         print(f"{text:6} {system:8} {textwrap.shorten(title, 58)}")
-
-# %% tags=["hide-input"]
-# count the V and E codes that have the shape of an ICD-10 code
-lettered = [code for code in sorted(all_codes) if code[0] in "EV"]
+lettered = {c for r in records for c in r.codes if c[0] in "EV"}
 both_shapes = sum(map(icd10.is_code, lettered))
 print(f"{both_shapes} of this hospital's {len(lettered)} V and E codes")
 print("have the shape of an ICD-10 code.")
@@ -1084,12 +1129,10 @@ assert real or both_shapes == len(lettered)
 
 # %% [markdown]
 # A text is a code only together with its version. MIMIC-IV has a column for
-# it: `icd_version` is 9 or 10. Here is a hospital that changed in the middle
-# of its data. How many codes of a visit come back at the patient's next one,
-# if nobody looks at that column?
+# it: `icd_version` is 9 or 10. How many codes of a visit come back at the
+# patient's next one, if nobody looks at that column?
 
 # %%
-hospital = make_cohort(2_000, seed=SEED, changed=True)
 back, before = Counter(), Counter()
 for r in hospital:
     for visit, following in zip(r.visits, r.visits[1:]):
@@ -1127,14 +1170,14 @@ def returned(visit, following, mapping):
 
 pairs = list(across(hospital))
 mapping = look_up(pairs)
-telling = [
+chosen = [
     pair
     for pair in pairs
     if len(found := returned(*pair, mapping)) > 1
     and any(len(mapping[code]) > 1 for code in found)
 ]
 visit, following = min(
-    telling, key=lambda pair: len(pair[0].codes) + len(pair[1].codes)
+    chosen, key=lambda pair: len(pair[0].codes) + len(pair[1].codes)
 )
 draw_change(visit, following, mapping)
 
@@ -1146,16 +1189,18 @@ draw_change(visit, following, mapping)
 
 # %% tags=["hide-input"]
 # measure: across the change, as texts and by the mapping; three hospitals
+print("codes before the change, and how many come back after it")
+print("hospital  all  in twin  as text  looked up  besides  same category")
 for seed in range(SEED, SEED + 3):
     hospital_ = make_cohort(2_000, seed=seed, changed=True)
-    unchanged = make_cohort(2_000, seed=seed)
+    twin_ = make_cohort(2_000, seed=seed)
     pairs_ = list(across(hospital_))
     mapping_ = look_up(pairs_)
     n_codes = sum(len(visit.codes) for visit, _ in pairs_)
     texts = sum(len({*a.codes} & {*b.codes}) for a, b in pairs_)
     mapped = sum(len(returned(a, b, mapping_)) for a, b in pairs_)
     never = missed = nearby = kept = same = 0
-    for r, old in zip(hospital_, unchanged):
+    for r, old in zip(hospital_, twin_):
         for i, (a, b) in enumerate(zip(r.visits, r.visits[1:])):
             if a.system == b.system:
                 kept += len({*a.codes} & {*b.codes})
@@ -1169,20 +1214,17 @@ for seed in range(SEED, SEED + 3):
                 may_be = map(icd10.category, mapping_[code])
                 nearby += not now.isdisjoint(may_be)
     found = never - missed
-    print(f"hospital {seed}: of {n_codes} codes before the change,")
-    print(f"   {never} would have come back without it.")
-    print(f"   As texts, {texts} do. Looked up, {found} of them do,")
-    print(f"   and {mapped - found} others. Of the", missed, end=" ")
-    print(f"missed, {nearby} have a code of their category.")
+    print(f"{seed:8}{n_codes:5}{never:9}{texts:9}{found:11}", end="")
+    print(f"{mapped - found:9}{nearby:15}")
     assert texts == 0 and mapped > 0.85 * never and nearby > 0.8 * missed
     assert SEED or nearby == missed
     assert 0.25 < mapped / n_codes < 0.42 and 0.33 < kept / same < 0.42
 
 # %% [markdown]
-# The mapping brings back nearly all, and a few others, where two ICD-9 codes
-# may be the same ICD-10 code. For the rest, the later visit has another code of
-# the same category: one that says more than the mapping can know, such as which
-# lung a tumour is in.
+# The mapping finds nearly all that comes back in the twin, and a few codes
+# besides, where two ICD-9 codes may be the same ICD-10 code. What it misses
+# has another code of its category: one that says more than the mapping can
+# know, such as which lung a tumour is in.
 #
 # ### 08.8 What came back
 #
@@ -1258,9 +1300,8 @@ assert systems == {"ICD10CM"}
 # The translation loses a few because it must choose one code, and the hospital
 # may write another. So translate, or take one version and count whom that
 # shortens. Never mix them unmarked: a small model that learned from such a
-# mixture wrote visits with codes of both versions, and hospitals that changed
-# back. The page [Your own data](../course/book/your_own_data.md) has its
-# numbers.
+# mixture [wrote visits with codes of both
+# versions](../course/book/your_own_data.md), and hospitals that changed back.
 #
 # ## Other hospitals, other files
 #
@@ -1293,7 +1334,7 @@ print(f"{len(again)} patients came back, all equal: {equal}")
 # - **Order** comes from admission times read as times and sequence
 #   numbers read as numbers, never from ids or the file.
 # - **A split** is drawn among patients, not rows; the vocabulary comes
-#   from the training split, and a stated rule covers unseen codes.
+#   from the training split, and unseen codes are left out and counted.
 # - **The report** gives every row one place: used, or dropped for one
 #   reason, and the counts add up.
 # - **A number** is not yet a person: numbers that a card ties together,
@@ -1349,12 +1390,32 @@ print(f"{len(again)} patients came back, all equal: {equal}")
 # vocabulary. It applies `astype(str)` to the column of codes after a
 # reader has guessed its type, takes `code[:3]` for the category, and
 # builds the vocabulary from all patients. One accompanying document splits
-# the rows at random, 80 to 10 to 10. Each of these is measured above.
-#
+# the rows at random, 80 to 10 to 10. Each of these is measured above, and
+# the categories here:
+
+# %% tags=["claim:9", "hide-input"]
+# count the categories both ways
+all_codes = {code for r in records for code in r.codes}
+categories = {icd9.category(code) for code in all_codes}
+by_three = {code[:3] for code in all_codes}
+print(f"{len(categories)} categories;", end=" ")
+print(f"cut to three characters: {len(by_three)}")
+lumped = {}
+for category_ in sorted(categories):
+    lumped.setdefault(category_[:3], []).append(category_)
+lumped = {k: v for k, v in lumped.items() if len(v) > 1}
+three, members = next(iter(lumped.items()))
+print(f"{three} then stands for {len(members)} categories, namely")
+for member in members:
+    title = f"{member} {icd9.title(member)}"
+    print(textwrap.indent(textwrap.fill(title, 70), "  "))
+assert len(by_three) < len(categories)
+assert all(three.startswith("E") for three in lumped)
+
+# %% [markdown]
 # **The patient in its example.** The tutorial prints a loaded patient:
-# subject 10006, male, 86, with two admissions of 3 and 2 codes. In
-# MIMIC-III that number belongs to somebody, and since the demo is public,
-# anyone can look.
+# subject 10006, male, 86, with two admissions of 3 and 2 codes. The demo is
+# public, so anyone can look.
 
 # %% tags=["claim:10"]
 claimed = ("M", 86, [3, 2])
