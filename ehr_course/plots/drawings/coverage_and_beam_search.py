@@ -270,3 +270,60 @@ def draw_seeds(found: Mapping[str, Sequence[Written]]) -> Picture:
     for row, kind in enumerate(kinds):
         canvas.label((1.66, top + 0.52 * (row + 0.5)), kind, align="right", colour=style.INK)
     return canvas.finish()
+
+
+# ---------------------------------------------------------------------- what sets the place
+
+
+def draw_steps(looked: Mapping[str, Mapping[str, Sequence[int]]]) -> Picture:
+    """Draw where some models look at each step, for several words that are given as written.
+
+    Args:
+        looked: for each of two kinds of lists to learn from, three rows by name: the place, from
+            1, that each step looks at most, in a short list, and in a long one with its own
+            words and with others as written.
+    """
+    kinds = list(looked)
+    first, last = (list(looked[kind].values())[1] for kind in kinds)
+    far = max(range(len(first)), key=lambda step: abs(first[step] - step - 1))
+    canvas = Canvas(
+        3.4,
+        f"Step {far + 1} looks at place {first[far]} after lists of {kinds[0]}, "
+        f"at place {last[far]} after {kinds[1]}",
+        "The place that each step looks at most. "
+        + " ".join(
+            f"Learned from lists of {kind}: "
+            + "; ".join(f"{name}: {', '.join(map(str, row))}" for name, row in rows.items())
+            + "."
+            for kind, rows in looked.items()
+        ),
+    )
+    longest = max(max(len(row), *row) for rows in looked.values() for row in rows.values())
+    looks: list[dict[str, Any]] = [
+        {"color": WARNING, "marker": "s", "ms": 3.5, "lw": 1.6, "zorder": 5},
+        {"color": FILLS["code"], "marker": "o", "ms": 4, "lw": 1.6, "zorder": 4},
+        {"color": style.INK, "marker": "o", "ms": 9, "mfc": "none", "ls": "", "zorder": 3},
+    ]
+    for column, (kind, rows) in enumerate(looked.items()):
+        width = 3.12
+        axes = canvas.plot(
+            0.62 + column * (width + 0.5), canvas.top + 0.52, width, 1.8, f"learned from {kind}"
+        )
+        for (name, row), look in zip(rows.items(), looks, strict=True):
+            axes.plot(range(1, len(row) + 1), row, label=name, **look)
+        axes.set_xlim(0.4, longest + 0.6)
+        axes.set_ylim(0.2, longest + 0.8)
+        axes.set_xticks(range(1, longest + 1))
+        axes.set_yticks(range(2, longest + 1, 2))
+        axes.set_xlabel("step")
+        if column == 0:
+            axes.set_ylabel("place looked at most")
+            axes.legend(
+                fontsize=style.SMALL,
+                frameon=False,
+                loc="lower left",
+                bbox_to_anchor=(-0.04, 1.14),
+                ncols=len(rows),
+                borderaxespad=0,
+            )
+    return canvas.finish()

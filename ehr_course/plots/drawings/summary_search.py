@@ -142,7 +142,7 @@ def draw_beam_step(
     y, high = canvas.top + 0.62, 0.42
     wide = 1.28
     x = MARGIN + wide + 0.3
-    cell = min(0.78, 3.0 / len(tokens))
+    cell = min(0.86, 3.0 / len(tokens))
     canvas.label((MARGIN, y - 0.14), "score so far", colour=style.INK)
     canvas.label((x, y - 0.34), "next token", colour=style.INK)
     rows = [

@@ -13,6 +13,7 @@ from ehr_course.plots.drawings.coverage_and_beam_search import (
     draw_overlap,
     draw_places,
     draw_seeds,
+    draw_steps,
 )
 from ehr_course.plots.drawings.overlaps import label_problems
 
@@ -104,3 +105,21 @@ def test_each_kind_shows_its_means_and_a_dot_for_each_seed(n_seeds, highest):
         assert f"exact {exact}" in picture.alternative_text
     dots = [len(some.get_offsets()) for axes in picture.axes for some in axes.collections]
     assert dots == [n_seeds] * 12
+
+
+@pytest.mark.parametrize(("jumps", "title"), [((1, 1, 2, 6, 6, 6), (4, 6)), ((1,) * 6, (6, 1))])
+def test_each_model_shows_the_places_it_looks_at(jumps, title):
+    right = tuple(range(1, 7))
+    looked = {
+        "2 to 3": {"a short list": (1, 2), "its drugs": jumps, "others": jumps},
+        "2 to 6": {"a short list": (1, 2), "its drugs": right, "others": right},
+    }
+    picture = draw_steps(looked)
+    assert label_problems(picture) == []
+    step, place = title
+    assert said(picture)[0] == (
+        f"Step {step} looks at place {place} after lists of 2 to 3, at place {step} after 2 to 6"
+    )
+    assert f"its drugs: {', '.join(map(str, jumps))}; others" in picture.alternative_text
+    drawn = [tuple(line.get_ydata()) for axes in picture.axes for line in axes.lines]
+    assert drawn == [row for rows in looked.values() for row in rows.values()]
