@@ -73,23 +73,34 @@ def draw_clamp(
 
 
 def draw_gates(
-    before: Mapping[str, Sequence[float]], after: Mapping[str, Sequence[float]]
+    before: Mapping[str, Sequence[float]],
+    after: Mapping[str, Sequence[float]],
+    *,
+    compare: Sequence[str] = (),
 ) -> Picture:
     """Draw p_gen of many written words, and beside it how much of each was generated.
 
     Args:
         before: for each kind of word its p_gen, which is known before the word, each 0 to 1.
         after: for the same words the share of their probability that was generated.
+        compare: two kinds whose p_gen the title compares. Without them it names the kind
+            that p_gen misjudges most.
     """
     kinds = [kind for kind, values in before.items() if len(values)]
     sides = [{kind: np.asarray(side[kind], dtype=float) for kind in kinds}
              for side in (before, after)]  # fmt: skip
     means = [{kind: float(values.mean()) for kind, values in side.items()} for side in sides]
     most = max(kinds, key=lambda kind: abs(means[0][kind] - means[1][kind]))
+    title = (
+        f"For {most}, p_gen is {means[0][most]:.2f}, and the share generated {means[1][most]:.2f}"
+    )
+    if compare and set(compare) <= set(kinds):
+        said = [f"{means[0][kind]:.2f} at {kind}" for kind in compare]
+        title = f"p_gen is {' but '.join(said)}"
     pitch = 0.4
     canvas = Canvas(
         1.5 + pitch * len(kinds),
-        f"For {most}, p_gen is {means[0][most]:.2f}, and the share generated {means[1][most]:.2f}",
+        title,
         "Dots in two panels, in rows by kind of word: p_gen, and the share that was generated. "
         + " ".join(
             f"{kind}, {style.count(len(sides[0][kind]), 'word')}: mean p_gen "

@@ -33,8 +33,8 @@ def draw_lstm(lstm: Any, words: Sequence[str], place: int, moved: Any) -> Pictur
         f"A row of {len(words)} words, over each a state of {hidden} numbers forwards and one of "
         f"{hidden} backwards. The word {words[place]} is exchanged. Forwards {still[0]} states "
         f"before it do not move, backwards {still[1]} behind it.",
-        subtitle=f"“{words[place]}” is replaced by another word. Under each state: the largest "
-        "change of one of its numbers. Dark: it changes.",
+        subtitle=f"“{words[place]}” is replaced. A box is a state of {hidden} numbers; under it, "
+        "the largest change of one of them. Dark: it changes.",
     )
     left = 1.15
     wide = min(0.85, (canvas.width - MARGIN - left) / len(words))

@@ -297,3 +297,11 @@ def test_the_gates_are_those_that_were_given(before, after):
 def test_the_gates_open_with_the_kind_that_p_gen_misjudges_most():
     picture = draw_gates({"one": [0.5], "two": [0.9]}, {"one": [0.0], "two": [1.0]})
     assert texts(picture)[0] == "For one, p_gen is 0.50, and the share generated 0.00"
+
+
+@pytest.mark.parametrize("compare", [("one", "two"), ("two", "nothing")])
+def test_the_gates_open_with_two_kinds_that_are_to_be_compared(compare):
+    before, after = {"one": [0.5], "two": [0.9]}, {"one": [0.0], "two": [1.0]}
+    title = texts(draw_gates(before, after, compare=compare))[0]
+    both = title == "p_gen is 0.50 at one but 0.90 at two"
+    assert both == ("nothing" not in compare)
