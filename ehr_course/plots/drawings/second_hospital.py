@@ -131,11 +131,13 @@ def draw_biases(
     Args:
         names: of the codes.
         biases: of each.
-        shares: of two hospitals by name, each code's share of all codes, 0 to 1.
+        shares: each code's share of all codes, 0 to 1, by the title of the column: of the first
+            hospital, then of anything that stands between, then of the second hospital.
         most: how many codes are drawn at either end.
     """
     values = np.asarray(biases, dtype=float)
-    (one, other), (before, after) = shares.keys(), map(np.asarray, shares.values())
+    columns = [np.asarray(of, dtype=float) for of in shares.values()]
+    before, after = columns[0], columns[-1]
     order = np.argsort(before - after, kind="stable")
     chosen = [*order[:most], *order[-most:]]
     agree = sum(bool((values[i] > 0) == (after[i] > before[i])) for i in chosen)
@@ -147,16 +149,20 @@ def draw_biases(
         "most: "
         + "; ".join(
             f"{_cut(names[i])} from {before[i]:.1%} to {after[i]:.1%}, bias {values[i]:+.2f}"
+            + "".join(
+                f", {' '.join(name.split())} {share[i]:.1%}"
+                for name, share in list(zip(shares, columns, strict=True))[1:-1]
+            )
             for i in chosen
         )
         + ".",
-        subtitle=f"Shares of all codes at {one} and at {other}: the {most} that rose most, and "
-        f"the {most} that fell most.",
+        subtitle=f"The {most} codes whose share rose most and the {most} whose share fell most. "
+        "Percentages are of all codes.",
     )
-    zero, inches = 4.3, 1.05 / max(float(np.abs(values[chosen]).max()), 1e-9)
-    columns = (5.95, canvas.width - MARGIN)
+    zero, inches = 3.95, 0.95 / max(float(np.abs(values[chosen]).max()), 1e-9)
+    places = np.linspace(canvas.width - MARGIN, 5.6, len(columns))[::-1]
     y = canvas.top + 0.15
-    for x, name in zip(columns, (one, other), strict=True):
+    for x, name in zip(places, shares, strict=True):
         canvas.label((x, y), name, align="right", colour=style.INK)
     canvas.label((zero, y), "bias", align="center", colour=style.INK)
     y += 0.2
@@ -172,9 +178,42 @@ def draw_biases(
         at = (zero - 0.07, y + 0.1) if value > 0 else (zero + 0.07, y + 0.1)
         canvas.label(at, f"{value:+.2f}", align="right" if value > 0 else "left",
                      colour=style.INK)  # fmt: skip
-        for x, share in zip(columns, (before[i], after[i]), strict=True):
-            canvas.label((x, y + 0.1), f"{share:.1%}", align="right")
+        for x, share in zip(places, columns, strict=True):
+            canvas.label((x, y + 0.1), f"{share[i]:.1%}", align="right")
         y += 0.27
+    return canvas.finish()
+
+
+def draw_copies(gains: Mapping[int, tuple[float, float]]) -> Picture:
+    """Draw what a prefix gains, and what the bias gains that imitates it best.
+
+    Args:
+        gains: by seed, how far the prefix lowers the loss, and how far the bias does; both are
+            above 0.
+    """
+    shares = {seed: bias / prefix for seed, (prefix, bias) in gains.items()}
+    low, high = min(shares.values()), max(shares.values())
+    canvas = Canvas(
+        1.0 + len(gains) * (2 * BAR + 0.14),
+        f"A bias that imitates the prefix has {low:.0%} to {high:.0%} of its gain",
+        "How far the loss falls for patients that neither has seen. "
+        + " ".join(
+            f"Seed {seed}: prefix {prefix:.3f}, bias {bias:.3f}, {shares[seed]:.0%} of it."
+            for seed, (prefix, bias) in gains.items()
+        ),
+        subtitle="How far the loss falls (nats a token), for patients that neither has seen.",
+    )
+    left, y = 2.2, canvas.top + 0.15
+    inches = (canvas.width - left - 1.6) / max(max(pair) for pair in gains.values())
+    for seed, (prefix, bias) in gains.items():
+        canvas.label((MARGIN, y + BAR), f"seed {seed}", colour=style.INK, size=style.TEXT)
+        for name, value, fill in (("prefix", prefix, "prompt"), ("bias", bias, "encoder")):
+            bar = canvas.box(left, y, value * inches, 0.17, rounded=False, fill=fill)
+            canvas.label((left - 0.08, y + 0.085), name, align="right")
+            text = f"{value:.3f}" + (f", {shares[seed]:.0%}" if name != "prefix" else "")
+            canvas.label((bar.right + 0.07, y + 0.085), text, colour=style.INK)
+            y += BAR
+        y += 0.14
     return canvas.finish()
 
 

@@ -18,6 +18,7 @@ from ehr_course.plots.drawings.prefix_tuning import (
 )
 from ehr_course.plots.drawings.second_hospital import (
     draw_biases,
+    draw_copies,
     draw_costs,
     draw_differences,
     draw_gains,
@@ -189,6 +190,25 @@ def test_the_biases_are_those_of_the_codes_whose_share_changed_most(seed):
     agree = sum((biases[i] > 0) == (after[i] > before[i]) for i in chosen)
     which = "all 8" if agree == 8 else f"{agree} of these 8"
     assert texts(picture)[0].startswith(f"For {which} codes")
+
+
+def test_the_biases_stand_beside_what_was_expected():
+    shares = {"here": [0.3, 0.7], "the old\nmodel": [0.4, 0.6], "there": [0.6, 0.4]}
+    picture = draw_biases(["414.01 a", "V27.0 b"], [0.5, -0.7], shares, most=1)
+    assert label_problems(picture) == []
+    assert {"30.0%", "40.0%", "60.0%", "the old\nmodel"} <= set(texts(picture))
+    assert "bias +0.50, the old model 40.0%" in picture.alternative_text
+
+
+@pytest.mark.parametrize("gains", [{0: (0.064, 0.049), 1: (0.05, 0.0505)}, {7: (0.2, 0.02)}])
+def test_the_copies_show_what_is_left_of_the_gain(gains):
+    picture = draw_copies(gains)
+    assert label_problems(picture) == []
+    shares = [bias / prefix for prefix, bias in gains.values()]
+    assert f"has {min(shares):.0%} to {max(shares):.0%} of its gain" in texts(picture)[0]
+    for seed, (prefix, bias) in gains.items():
+        assert {f"{prefix:.3f}", f"{bias:.3f}, {bias / prefix:.0%}"} <= set(texts(picture))
+        assert f"Seed {seed}: prefix {prefix:.3f}" in picture.alternative_text
 
 
 @pytest.mark.parametrize(
