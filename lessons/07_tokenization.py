@@ -191,7 +191,7 @@ print(f"038.9 occurs {times['0389']} times:", larger.pieces("038.9"))
 # %% [markdown]
 # It does help. But even the largest vocabulary breaks about two codes in five,
 # and not only rare ones: why 038.9, which occurs 26 times? Take the riddle with
-# you; after exercise 07.6 you can solve it.
+# you; the section after exercise 07.6 solves it.
 
 # %% tags=["hide-input"]
 # check: fair breaks the rare codes, the largest vocabulary many
@@ -434,8 +434,9 @@ for record in train:
 #
 # `ids` is a list of token ids that contains `<EOS>`; ignore anything after
 # it. `vocabulary` is the list of codes, the first of which has id 7.
-# Return a list of visits, each a list of codes. Keep empty visits. Skip
-# every other special token, `<mask>` too.
+# Return a list of visits, each a list of codes: what stands between a `<v>` and
+# the next `<\v>`. Keep empty visits. Skip every other special token, `<mask>`
+# too.
 #
 # Example: with `vocabulary = ["0389", "25000"]` the ids
 # `[1, 3, 8, 4, 3, 4, 2]` give `[["25000"], []]`.
@@ -647,8 +648,8 @@ check("07.6", segment)
 #
 # Which pieces beat ▁038.9 in the largest vocabulary? None: that piece is not
 # in it. SentencePiece tries as pieces only strings that its texts continue in
-# at least two ways. In the notes 038.9 is never the last code, so a space
-# follows each time. Add one line that ends in 038.9. Then do the same for every
+# at least two ways. In the texts it learned from, 038.9 is never the last
+# code, so a space follows each time. Add one line that ends in 038.9. Then do the same for every
 # code: put it once at the end of a line, and once before another code.
 
 # %%
@@ -810,11 +811,11 @@ assert len(stuck) < 60
 assert SEED or PROFILE != "tiny" or "▁560." in stuck
 
 # %% [markdown]
-# As long as every digit is a piece, `fitting` is enough. To meet a dead end,
-# take the piece "9" away: after "560." comes nothing but the 9 of 560.9, and no
-# piece fits. The text ends there, and counts as wrong. In lesson 19, the dead
-# end is a record that must end before all that you asked for is in it. A better
-# rule looks ahead, through the lattice of the rest of a code:
+# As long as every digit is a piece, `fitting` is enough. But it looks only at the
+# next piece, and such a rule can run into a dead end. To meet one, take the piece
+# "9" away: after "560." comes nothing but the 9 of 560.9, and no piece fits. The
+# text ends there, and counts as wrong. A better rule looks ahead, through the
+# lattice of the rest of a code:
 
 # %%
 draw_dead_ends("▁443.9", "▁44", without_9)
@@ -888,6 +889,8 @@ for name, cutter in cutters.items():
 # rule has to run at each step. Atoms have their price, too. That 427.31 and
 # 427.41 are relatives is written in their digits, but two tokens are two
 # numbers: a model must find it out from the patients, and a rare code has few.
+# (This lesson trains no model on pieces, so how much spelling costs one, it does
+# not say.)
 # And some codes have no token at all:
 
 # %%

@@ -285,7 +285,7 @@ obeyed = (named == age_bracket(told)[:, None]).float().mean().item()
 assert real or obeyed > 0.85
 
 # %% [markdown]
-# Whatever it is told, it repeats.
+# Whatever it is told, it repeats, and errs only near the bounds of a bracket.
 #
 # ### Why does a head learn to listen to the prompt?
 #

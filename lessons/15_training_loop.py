@@ -719,8 +719,8 @@ optimizers = {
         weights, lr=5e-3, eps=1e-14
     ),
 }
-print(" " * 39, "weights   loss after")
-print(" " * 39, "move      ten steps")
+print(" " * 39, "weights   loss before")
+print(" " * 39, "move      step ten")
 for name, make_optimizer in optimizers.items():
     for complete in (True, False):
         if name != "SGD":  # SGD is that of the opening
