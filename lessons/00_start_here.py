@@ -247,7 +247,7 @@ draw_course_map(file.stem for file in solutions_folder().glob("*.py"))
 # nothing of the record is left, it has only the prompt to go on, and writes a
 # record of its own.
 #
-# The lower road begins at a
+# The lower road is for a doctor who has a minute and a long text. It begins at a
 # [clinical note](../course/book/glossary.md), free text about a stay, and
 # ends at its [summary](../course/book/glossary.md). Its model is a
 # [pointer-generator](../course/book/glossary.md), which at each step either
@@ -530,7 +530,7 @@ assert SEED or set(found[0][3]) == {"27800", "5409"}
 # ones; among 3,000, two codes are often too few.
 # [A study](https://pubmed.ncbi.nlm.nih.gov/20442151/) of real records found that
 # nearly every patient can be told apart from more than a million others by
-# their diagnosis codes. That is why records are locked away, and why lesson 19
+# all of their diagnosis codes together. That is why records are locked away, and why lesson 19
 # asks whether a model has learned somebody's record by heart.
 #
 # The next exercise is optional. Like all hard exercises of the course, it states

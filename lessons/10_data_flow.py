@@ -422,7 +422,8 @@ assert real or found[1][1] < found[0][1]
 # A rule for your own data: **leave the pools at 50 batches**, as `BatchPlan`
 # does. They save nearly all of the padding, and in a hospital as large as
 # that of MIMIC-III, with 46,520 patients, hardly a pair meets again in the
-# next epoch. In a small one, like ours, more pairs do. This lesson does not
+# next epoch. In one as small as ours, a pool of 1,600 is nearly everybody, and
+# more pairs do. This lesson does not
 # measure whether that harms the learning.
 
 # %% [markdown]

@@ -441,9 +441,9 @@ check("13.4", find_and_close)
 # prompt in its decoder, and `honest`, a model whose heads read the mean of the
 # embeddings, as your features do (`head_reads="codes"`).
 #
-# For `detach()`, freeze `honest`, and train a new sex head on its decoder's
-# states. No sex loss has shaped the layers of that decoder or can reach them
-# now, just as behind `detach()`.
+# A head behind `detach()` changes nothing but itself, so it can as well be
+# trained afterwards: freeze `honest`, and train a new sex head on its decoder's
+# states. No sex loss has shaped the layers of that decoder.
 
 # %% tags=["nbval-ignore-output"]
 no_prompt = trained(small_model(prompt_decoder=False))
@@ -617,8 +617,10 @@ for code in ("80707", "8730", "82021"):
 # the end. Where none does, it is no better than a coin, although there is
 # still something to read: most patients with this broken hip (the
 # intertrochanteric section is its upper end) are women, most with broken ribs
-# men. The linear reader finds some of it. So the low number belongs to this
-# head, not to the codes.
+# men. The linear reader finds some of it. (It learned from such patients
+# alone, and only at the end of their records; the head has to answer for
+# everybody, at every token.) So the low number belongs to this head, not to
+# the codes.
 #
 # ### What does a head teach the model?
 #

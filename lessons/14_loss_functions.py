@@ -783,7 +783,9 @@ if wrong.any():
 
 
 # %% [markdown]
-# So at 0.05 the penalty hardly counts anywhere. Compare gradients, not weights.
+# It could not be more. The cross-entropy pushes a wrong token by its probability,
+# and the penalty by that times the probability of all that is not forbidden. So
+# compare gradients, not weights.
 #
 # ## What does each term weigh?
 #
@@ -875,6 +877,7 @@ assert real or penalty_term.of_gradient > 1.3 * penalty_term.of_total
 # widget opens, and the same batch, at two earlier moments of this model.
 
 # %% tags=["nbval-ignore-output"]
+# a model has heads if it is made with any weights above 0
 untrained = small_model(age_weight=0.001, sex_weight=0.001)
 new_heads = small_model(age_weight=0.001, sex_weight=0.001)
 new_heads.load_state_dict(plain.state_dict(), strict=False)
@@ -898,12 +901,25 @@ assert last[0] < second[0] - 0.05 or real
 assert last[1] > second[1] + 0.15 or real
 
 
+def head_length(model):  # of the age head's weights, as one vector
+    parts = model.heads["age"].parameters()
+    return torch.cat([part.flatten() for part in parts]).norm().item()
+
+
+lengths = head_length(new_heads), head_length(asked)
+print("length of the age head's weights:", end=" ")
+print("{:.1f} when new, {:.1f} when trained".format(*lengths))
+assert lengths[1] > 1.2 * lengths[0]
+
+
 # %% [markdown]
 # No. At the start the age pulls less than its share of the loss, at the end
 # nearly twice as much. Between the last two moments only the heads have
 # learned, and no shared weight has moved: the age's share of the loss fell, and
-# its share of the gradient rose. So a share of the loss does not tell you what
-# moves the weights, and a share of the gradient belongs to one moment.
+# its share of the gradient rose. For its gradient reaches the shared weights
+# through the weights of its head, and training has made those larger. So a share
+# of the loss does not tell you what moves the weights, and a share of the
+# gradient belongs to one moment.
 #
 # At the beginning, four people reported four losses. Here is such a program.
 # You can run it, but you cannot read it.

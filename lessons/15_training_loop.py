@@ -512,8 +512,9 @@ assert abs(means["mixed"] - n_visits.mean()) < 0.05
 # %% [markdown]
 # With batches by length, the model learns as if patients had fewer visits, and
 # in [lesson 19](19_generation_and_evaluation.ipynb) it writes fewer. So the
-# trainer mixes lengths, unless you ask for `group_by_length=True`; with
-# `equal_tokens=True` as well, all tokens weigh the same.
+# trainer mixes lengths, at the price of more padding. The length buckets of
+# lesson 10 come with `group_by_length=True`; with `equal_tokens=True` as well,
+# all tokens weigh the same.
 
 # %% [markdown]
 # ## Place 3: scale, backward
@@ -521,8 +522,8 @@ assert abs(means["mixed"] - n_visits.mean()) < 0.05
 # The gradient is right on paper. Now it has to fit into
 # [float16](../course/book/glossary.md), numbers of 16 bits: a graphics card is
 # fast with them, and its memory holds twice as many as of float32. But their range
-# is short. (bfloat16 reaches as far as float32 and needs no loss scale, but has
-# fewer digits.)
+# is short. (bfloat16 reaches as far as float32 and needs no loss scale. But it has
+# fewer digits, and older cards lack it.)
 
 # %%
 for number in (65_504.0, 65_519.0, 65_520.0, 2.0**-24, 2.0**-25):
@@ -543,7 +544,8 @@ assert ends.tolist() == [65_504, 65_504, math.inf, 2.0**-24, 0]
 # because each part's loss is divided by the count of the whole batch. Our batch of
 # about two hundred tokens can be read in one part. Large language models read a
 # million tokens at a time, in thousands of parts. So take the small model of the
-# opening, and our batch as one part of 4,096:
+# opening, and pretend that 4,095 parts like our batch follow: divide its loss by
+# 4,096 times its number of tokens.
 
 # %% tags=["hide-input"]
 # the gradients of one batch as one part of 4,096, in float32
@@ -574,7 +576,7 @@ print(f"the first one becomes infinite at a scale of 2 to the {at}")
 
 # %% [markdown]
 # Does the model learn less without a scale? Train it in 4,096 parts. (To save
-# time, all are copies of one.) The number line rounds each gradient once.
+# time, all parts are equal, so one gradient is computed and counted 4,096 times.) The number line rounds each gradient once.
 # [autocast](../course/book/glossary.md) runs matrix products in float16, forward
 # and backward, so a gradient is rounded in each layer on its way. Expect to lose
 # more than a third:
@@ -1076,7 +1078,8 @@ print(inspect.getsource(TinyTraining._order))
 # %% [markdown]
 # Write `save`, which returns everything that the next round depends on, as a
 # dictionary of tensors, numbers, text, lists and dictionaries; and `load`, which
-# brings a new training to that state, in place. `resumed` is complete: it
+# brings a new training to that state, in place. (Optimizer, schedule and scaler
+# have `state_dict()` and `load_state_dict()`, as a model has.) `resumed` is complete: it
 # interrupts a training after `stop` rounds, resumes it, and returns the weights,
 # (49,), after `steps` rounds: those of an uninterrupted training, bit for bit.
 #
