@@ -358,7 +358,7 @@ if also:
     assert real or max(wrong) < 0.1 * len(also)
 
 # %% [markdown]
-# It does, but not from other places. The model reads all these words as
+# It does, but not from places where other words belong. The model reads all these words as
 # `<unk>`. How, then, does it know where to point?
 #
 # ## Reading: a state for each place
@@ -392,8 +392,9 @@ assert (moved[0, :3] == 0).all() and (moved[0, 3:] > 0).all()
 assert (moved[1, 4:] == 0).all() and (moved[1, :4] > 0).all()
 
 # %% [markdown]
-# The two states of a place, side by side, are $h_i$. At an unknown word, $h_i$
-# still depends on the "he received" before it.
+# The two states of a place, side by side, are $h_i$. No training note has an
+# `<unk>`, so the vector of `<unk>` says nothing: it is still the random one that
+# it began with. But $h_i$ also depends on the "he received" before the word.
 #
 # ## Where to look
 #
@@ -527,9 +528,10 @@ assert real or max(means) < 0.1
 
 # %% [markdown]
 # The gate is closed at the drugs of training notes as well, though the
-# vocabulary has them: "copy from there" works for both. Where it is closed,
-# the gradient of $P_\text{vocab}$ is multiplied by nearly 0, so its bet on
-# "with" at the name means little.
+# vocabulary has them. To generate one, the model has to know which drug it is;
+# to copy it, only where it stands. Where the gate is closed and copying gives the
+# right word, hardly any gradient reaches $P_\text{vocab}$, so its bet on "with"
+# at the name means little.
 #
 # ### 16.2 The generation probability
 #
@@ -662,8 +664,9 @@ check("16.4", extended_ids)
 draw_step(pointing, note_words, ids, so_far, naming, words)
 
 # %% [markdown]
-# One arrow is new: the decoder also reads $c_{t-1}$, what it took from the
-# note the step before ([input feeding](../course/book/glossary.md)).
+# One arrow is new: the decoder also reads $c_{t-1}$, what it took from the note
+# the step before ([input feeding](../course/book/glossary.md)), so that it can
+# know where it looked last.
 
 # %% [markdown] tags=["break"]
 # ## Time for a break
@@ -717,10 +720,10 @@ draw_clamp(depths, ways, slopes, 1e-8)
 # `logsigmoid(gate)` is $\log p_\text{gen}$, and `logsigmoid(-gate)` is
 # $\log(1 - p_\text{gen})$.
 #
-# Beware of nan. For a word without a place in the note, `logsumexp` adds up
-# nothing but minus infinity: its value is right, but its gradient is nan. The
-# remedy looks odd: fill in minus infinity where it already stands. Here are
-# both gradients:
+# Beware of nan. Where nothing can be copied, a score is minus infinity. If that
+# holds for all places of a word, `logsumexp` adds up nothing else: its value is
+# right, but its gradient is nan. The remedy looks odd: fill in minus infinity
+# where it already stands. Here are both gradients:
 
 # %%
 row = torch.full((2,), -torch.inf, requires_grad=True)
@@ -824,17 +827,17 @@ draw_chunks(chunks, (0, 2, 1, 3), moved)
 # %% [markdown]
 # Did she bleed before the heparin or after it? For a physician the answer
 # changes the treatment. A model that reads in chunks cannot give it, however
-# long it trains: it has the same states for both notes, in another order, and
-# attention adds them up in any order. (It can tell the first and the last
-# chunk, where the decoder's first state is made.) So read the note whole, or
-# let one more LSTM read the ends of the chunks in their order.
+# long it trains: it has the same $h_i$ for both notes, only in another order, and
+# the sum $c_t = \sum_i a_{t,i} h_i$ does not depend on the order. (It can tell
+# the first and the last chunk, where the decoder's first state is made.) So read
+# the note whole, or let one more LSTM read the ends of the chunks in their order.
 #
 # ### 16.6 Read a note in chunks
 #
 # Try It Yourself · ★★★ · 12 minutes
 #
-# `tokens` (batch, source) are notes of `lengths` (batch,) tokens; on padding
-# they may be any number. Cut each note into chunks of `chunk` tokens; its last
+# `tokens` (batch, source) are notes of `lengths` (batch,) tokens, one or more; on
+# padding they may be any number. Cut each note into chunks of `chunk` tokens; its last
 # chunk may have fewer. Let `read` read each chunk by itself. Return
 #
 # - the states (batch, source, 2), 0 on padding;

@@ -345,11 +345,12 @@ check("18.2", per_layer)
 # %% [markdown]
 # ## A network that makes the table
 #
-# Can the prefix be made better? So far you have trained the table itself. Li
-# and Liang found that the result then depends much on the learning rate and
-# the first numbers. They trained a narrow table, $n$ by $d$, and let a network
-# make the wide one from it: two linear layers with tanh between them,
-# $d \to d_{hidden} \to 2Ld$ for $L$ layers. This is the *projected* prefix.
+# Can the prefix be made better? So far you have trained the table itself. Li and
+# Liang found that the result then depends much on the learning rate and the first
+# numbers. (Among its dots above, too, one lies far from the others.) They trained
+# a narrow table, $n$ by $d$, and let a network make the wide one from it: two
+# linear layers with tanh between them, $d \to d_{hidden} \to 2Ld$ for $L$ layers.
+# This is the *projected* prefix.
 # The model reads only the wide table:
 
 # %%
@@ -580,12 +581,12 @@ check("18.5", compare_methods)
 #
 # ## What does the prefix do?
 #
-# A prefix can react to the record, which a bias cannot. Why does it not gain
-# more, then? Test how much of its work a bias can do. Ask the prefixed model
-# for its predictions on its 150 patients, and look for the bias with which
-# the old model predicts nearly the same (with the lowest cross-entropy). This
-# bias imitates the prefix and sees no label. Where the prefix reacts to the
-# record, it cannot follow. How much do both gain with others?
+# A prefix can react to the record, which a bias cannot. Does it? Test how much
+# of its work a bias can do. Take the probabilities that the prefixed model gives
+# on its 150 patients, and look for the bias with which the old model comes
+# nearest to them: the lowest cross-entropy, with these probabilities in the place
+# of labels. This bias imitates the prefix, and where the prefix reacts to the
+# record, it cannot follow. How much do both gain on other patients?
 
 # %% tags=["hide-input"]
 # a prefix and the bias that comes nearest to it, for each of four seeds
@@ -750,9 +751,9 @@ assert 0.7 * rates < -middle < rates
 
 # %% [markdown]
 # No label asks for such a code, so that each step pushes it down. AdamW makes
-# each step about as long as the learning rate, however small the push, and
-# all these biases have gone equally far. Their -1.00 says how long you
-# trained, not how rare the code is. How low would the loss be if every bias
+# each step at most about as long as the learning rate, however small the push.
+# The rates of the 80 steps add up to 1.2, and all these biases have gone equally
+# far. Their -1.00 says how long you trained, not how rare the code is. How low would the loss be if every bias
 # stood where it is best?
 #
 # ### 18.6 How low can a bias go?
@@ -854,15 +855,18 @@ assert too_fast[own] < reached["as it was"][own] - 0.5
 assert too_fast[second] > there + 0.05
 assert reached["as it was"][home] == here
 assert reached["full"][own] < lowest - 0.02
+assert reached["prefix"][own] > reached["bias"][own] + 0.01
 
 # %% [markdown]
-# Each was trained once. On its own 150 patients, full training goes
-# below 2.250, the lowest loss of any bias: it has learned more than how
-# frequent the tokens are. Switched on, a prefix or a bias costs the first
-# hospital at least as much as full training does. Switched off, it costs
-# nothing; after full training you need a copy of the old model. With the
-# larger rate, full training overfits its own 150 patients and is worse than
-# before for all others.
+# Each was trained once. On its own 150 patients, full training goes below 2.250,
+# the lowest loss of any bias: it has learned more than how frequent the tokens
+# are. The prefix is behind the bias even there: it does not overfit more, it fits
+# less. With the larger rate, full training overfits its own 150 patients and is
+# worse than before for all others.
+#
+# Switched on, a prefix or a bias costs the first hospital at least as much as full
+# training does. Switched off, it costs nothing; after full training you need a
+# copy of the old model.
 #
 # What was trained beside a frozen model can be saved alone, in a small file:
 # an [adapter](../course/book/glossary.md). `save_as_peft` writes one, and the
