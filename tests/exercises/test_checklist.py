@@ -272,7 +272,7 @@ def test_an_interval_counts_in_both_directions() -> None:
         ((-0.03, -0.06), "low end first"),
         (iter((-0.06, -0.03)), "only once"),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
 def test_what_is_no_interval_is_said_to_be_none(interval: Any, words: str) -> None:
     form = changed(report={"interval": interval})
