@@ -42,10 +42,11 @@ if not find_spec("ehr_course"):
 # never seen a code. So train one on notes that end in their codes, and look
 # again. Who would need another tokenizer if the codes stayed whole?
 #
-# Two things will decide, and length is neither. With pieces, a model has to
-# learn how codes are spelled; this section shows that. And at each step
-# something has to keep it from writing a code that does not exist; a later
-# section shows that. One token for each code needs neither spelling nor rule.
+# This course gives each code one token, for two reasons. With pieces, a model
+# has to learn how codes are **spelled**: this section counts pieces to see how
+# much spelling that is. And something has to keep it from writing **codes that
+# do not exist**: that comes after exercise 07.6. A shorter record is hardly a
+# third reason, as the last section shows.
 
 # %% tags=["parameters"]
 PROFILE = "tiny"  # "tiny", "small" or "full": how many patients
@@ -101,11 +102,19 @@ len(train), len(validation), len(test)
 
 
 # %% [markdown]
-# Each visit becomes a note, a sentence that a doctor might write. From the
-# notes with their codes behind them, `fair` learns which 800 pieces are worth
-# knowing, with the library [SentencePiece](../course/book/glossary.md). By
-# default, that never joins a letter and a digit, so V27.0 could not be whole;
-# here the rule is switched off. `tokenizer` learns from the codes alone.
+# Each visit becomes a note, a sentence that a doctor might write. Three
+# tokenizers learn from the visits, the first two with the library
+# [SentencePiece](../course/book/glossary.md): it chooses the 800 most useful
+# pieces.
+#
+# | name | learns from | sees codes? |
+# |---|---|---|
+# | `fair` | the notes, each with its codes behind it | yes, as text |
+# | `note_tokenizer` | the notes alone | no |
+# | `tokenizer` | the codes alone | yes, each as one token |
+#
+# By default, SentencePiece never joins a letter and a digit, so V27.0 could
+# not be whole; here that rule is switched off.
 
 # %%
 def write_note(record, visit):
@@ -125,6 +134,7 @@ learn_pieces = partial(
     NoteTokenizer.train, character_coverage=1.0, split_by_number=False
 )
 fair = learn_pieces(with_codes, vocab_size=800)
+note_tokenizer = learn_pieces(notes, vocab_size=800)
 tokenizer = CodeTokenizer.from_records(train)
 
 # %%
@@ -137,8 +147,8 @@ draw_two_tokenizers(
 # unit; where it may be a part of a word, this lesson says *piece*.
 #
 # One of the three codes is whole as text. Put all codes in order, the most
-# common first: which ones do you expect to be whole? For comparison,
-# `note_tokenizer` learns from the notes alone and never sees a code.
+# common first: which ones do you expect to be whole? The dashed line is for
+# `note_tokenizer`.
 
 # %%
 codes = sorted({code for r in train for code in r.codes})
@@ -146,13 +156,8 @@ written_codes = [icd9.dotted(code) for code in codes]
 pieces_of = {code: fair.pieces(icd9.dotted(code)) for code in codes}
 lengths = {code: len(pieces) for code, pieces in pieces_of.items()}
 times = Counter(code for r in train for code in r.codes)
-note_tokenizer = learn_pieces(notes, vocab_size=800)
 never_seen = [len(note_tokenizer.pieces(code)) for code in written_codes]
 per_code = sum(never_seen) / len(codes)
-print(f"trained without codes: {per_code:.1f} pieces per code")
-print(f"fair: {sum(lengths.values()) / len(codes):.1f} pieces per code")
-
-# %%
 draw_pieces_by_rank(lengths, times, never_seen=per_code)
 
 
@@ -190,8 +195,8 @@ print(f"038.9 occurs {times['0389']} times:", larger.pieces("038.9"))
 
 # %% [markdown]
 # It does help. But even the largest vocabulary breaks about two codes in five,
-# and not only rare ones: why 038.9, which occurs 26 times? Take the riddle with
-# you; the section after exercise 07.6 solves it.
+# and not only rare ones: why 038.9, which occurs 26 times? Make a guess; this
+# section ends with the answer.
 
 # %% tags=["hide-input"]
 # check: fair breaks the rare codes, the largest vocabulary many
@@ -244,15 +249,16 @@ assert len(vague) > 0.2 * len(broken)
 # spelling to learn besides medicine. That is the first reason to treat
 # **codes as atoms**, as this course does: one code, one token.
 #
-# How much spelling is it? Here are the adults with twelve codes, written both
-# ways. Move the slider to the right, from the patient whose codes break the
-# most to the one whose codes break the least: the strip of
-# [pieces](../course/book/glossary.md#subword-piece), with a gap where a code
-# begins, shrinks, and that of tokens does not change. The next section explains
-# the white boxes, such as `<v>`.
+# How much spelling is there in one patient? Here are the adults with twelve
+# codes, written both ways. Move the slider to the right, from the patient
+# whose codes break the most to the one whose codes break the least: the strip
+# of [pieces](../course/book/glossary.md#subword-piece), with a gap where a
+# code begins, shrinks, and that of tokens does not change. The next section
+# explains the white boxes, such as `<v>`.
 
 # %% tags=["widget"]
-left_out = ("V6284", "E95", "E96", "96", "97", "98")  # harm, poisoning
+# no suicide, assault or poisoning among patients to leaf through
+left_out = ("V6284", "E95", "E96", "96", "97", "98")
 some = [
     r for r in train
     if len(r.codes) == 12 and r.age >= 18
@@ -260,6 +266,50 @@ some = [
 ]
 patients = sorted(some, key=lambda r: -sum(map(lengths.get, r.codes)))
 token_explorer(patients, tokenizer, fair)
+
+# %% [markdown]
+# ### Why 038.9 is broken
+#
+# Even the largest vocabulary has no piece ▁038.9. SentencePiece tries as
+# pieces only strings that its texts continue in at least two ways. In the
+# texts it learned from, 038.9 is never the last code, so a space follows each
+# time. Add one line that ends in 038.9. Then give every code both chances: put
+# it once at the end of a line, and once before another code.
+
+# %%
+all_in_a_row = " ".join(written_codes)
+for more in ([], ["038.9"], [*written_codes, all_in_a_row]):
+    helped = learn_largest([*with_codes, *more])
+    print(f"lines added: {len(more)}; {len(helped):,} pieces;"
+          f" codes that are whole: {n_whole(helped, written_codes)};"
+          f" 038.9 as {helped.pieces('038.9')}")
+
+# %% tags=["hide-input"]
+# check: whole are the codes that the texts continue in two ways, no others
+at_the_end = Counter(v.codes[-1] for r in train for v in r.visits)
+both_ways = [c for c in codes if 0 < at_the_end[c] < times[c]]
+in_one_piece = [
+    code
+    for code, text in zip(codes, written_codes)
+    if len(larger.pieces(text)) == 1
+]
+n_whole_ones = len(in_one_piece)
+n_both = len({*both_ways} & {*in_one_piece})
+print("last in some visits, not in all, if no line is added:",
+      f"{n_both} of {n_whole_ones} whole codes,",
+      f"{len(both_ways) - n_both} of {len(codes) - n_whole_ones} broken")
+assert SEED or both_ways == in_one_piece
+assert SEED or (times["0389"] and not at_the_end["0389"])
+assert SEED or "▁038.9" not in larger.scores()
+assert n_whole(helped, written_codes) == len(codes)
+assert set("0123456789") < set(helped.scores())
+
+# %% [markdown]
+# One line cures 038.9, and two chances for each code cure all. Every code is
+# one piece then: this tokenizer, too, treats codes as atoms. One difference is
+# left: the single digits are still among its pieces, so a model can go on
+# spelling codes, and misspell them. Hence the second reason, which comes after
+# exercise 07.6. First build the tokenizer that has no pieces.
 
 # %% [markdown]
 # ## Every token has a number
@@ -434,9 +484,9 @@ for record in train:
 #
 # `ids` is a list of token ids that contains `<EOS>`; ignore anything after
 # it. `vocabulary` is the list of codes, the first of which has id 7.
-# Return a list of visits, each a list of codes: what stands between a `<v>` and
-# the next `<\v>`. Keep empty visits. Skip every other special token, `<mask>`
-# too.
+# Return a list of visits, each a list of codes: what stands between a `<v>`
+# and the next `<\v>`. Keep empty visits. Skip every other special token,
+# `<mask>` too.
 #
 # Example: with `vocabulary = ["0389", "25000"]` the ids
 # `[1, 3, 8, 4, 3, 4, 2]` give `[["25000"], []]`.
@@ -641,59 +691,17 @@ check("07.6", segment)
 # %% [markdown]
 # Once you have solved it, try it on a whole note in a new cell:
 # `segment(note_tokenizer.normalize(notes[0]), scores)` gives what
-# `note_tokenizer.pieces(notes[0])` gives. In lesson 17 each probability depends
-# on what stands before it, and one pass no longer finds the best.
-#
-# ### Why 038.9 is broken
-#
-# Which pieces beat ▁038.9 in the largest vocabulary? None: that piece is not
-# in it. SentencePiece tries as pieces only strings that its texts continue in
-# at least two ways. In the texts it learned from, 038.9 is never the last
-# code, so a space follows each time. Add one line that ends in 038.9. Then do the same for every
-# code: put it once at the end of a line, and once before another code.
-
-# %%
-all_in_a_row = " ".join(written_codes)
-for more in ([], ["038.9"], [*written_codes, all_in_a_row]):
-    helped = learn_largest([*with_codes, *more])
-    print(f"lines added: {len(more)}; {len(helped):,} pieces;"
-          f" codes that are whole: {n_whole(helped, written_codes)};"
-          f" 038.9 as {helped.pieces('038.9')}")
-
-# %% tags=["hide-input"]
-# check: whole are the codes that the texts continue in two ways, no others
-at_the_end = Counter(v.codes[-1] for r in train for v in r.visits)
-both_ways = [c for c in codes if 0 < at_the_end[c] < times[c]]
-in_one_piece = [
-    code
-    for code, text in zip(codes, written_codes)
-    if len(larger.pieces(text)) == 1
-]
-n_whole_ones = len(in_one_piece)
-n_both = len({*both_ways} & {*in_one_piece})
-print("last in some visits, not in all, if no line is added:",
-      f"{n_both} of {n_whole_ones} whole codes,",
-      f"{len(both_ways) - n_both} of {len(codes) - n_whole_ones} broken")
-assert SEED or both_ways == in_one_piece
-assert SEED or (times["0389"] and not at_the_end["0389"])
-assert SEED or "▁038.9" not in larger.scores()
-assert n_whole(helped, written_codes) == len(codes)
-assert set("0123456789") < set(helped.scores())
-
-# %% [markdown]
-# One line cures 038.9, and two chances for each code cure all. Every code is
-# one piece then: this tokenizer, too, treats codes as atoms. One difference is
-# left: the single digits are still among its pieces, so a model can go on
-# spelling codes, and misspell them.
+# `note_tokenizer.pieces(notes[0])` gives. In lesson 17 each probability
+# depends on what stands before it, and one pass no longer finds the best.
 
 # %% [markdown]
 # ## Codes that do not exist
 #
-# Suppose you have to use a text model that somebody else has trained. Its
-# pieces come with it. It writes them one at a time, and the result need not be
-# a code at all. Build the smallest such model: all it knows is how often each
-# piece of `fair` follows another. Let it write two thousand codes, and look
-# each up in ICD-9-CM.
+# Back to codes, and to the second reason for atoms. Suppose you have to use a
+# text model that somebody else has trained. Its pieces come with it. It writes
+# them one at a time, and the result need not be a code at all. Build the
+# smallest such model: all it knows is how often each piece of `fair` follows
+# another. Let it write two thousand codes, and look each up in ICD-9-CM.
 
 # %%
 follows = defaultdict(Counter)  # piece -> how often each next one comes
@@ -760,8 +768,7 @@ assert n_invented[0] > n_invented[1] > n_invented[2] > 0
 # %% [markdown]
 # Looking back further helps. But a model chooses by probability, and even a
 # large one can never promise not to invent a code. So restrict it: at each
-# step, allow only pieces that fit what comes next in some code. You will meet
-# this trick again in lesson 19, where a whole record has to keep to rules.
+# step, allow only pieces that fit what comes next in some code.
 
 # %%
 def fitting(written, codes, pieces):
@@ -811,11 +818,15 @@ assert len(stuck) < 60
 assert SEED or PROFILE != "tiny" or "▁560." in stuck
 
 # %% [markdown]
-# As long as every digit is a piece, `fitting` is enough. But it looks only at the
-# next piece, and such a rule can run into a dead end. To meet one, take the piece
-# "9" away: after "560." comes nothing but the 9 of 560.9, and no piece fits. The
-# text ends there, and counts as wrong. A better rule looks ahead, through the
-# lattice of the rest of a code:
+# As long as every digit is a piece, `fitting` is enough. Why want more?
+# Because a rule that looks only at the next step can run into a dead end. In
+# lesson 19 it would: there a whole record keeps to rules, and may have only so
+# many tokens. With two left, inside a visit, another code is a legal next
+# step. But then `<\v>` and `<EOS>` do not both fit any more.
+#
+# To meet a dead end here, take the piece "9" away: after "560." comes nothing
+# but the 9 of 560.9, and no piece fits. The text ends there, and counts as
+# wrong. A better rule looks ahead, through the lattice of the rest of a code:
 
 # %%
 draw_dead_ends("▁443.9", "▁44", without_9)
@@ -862,9 +873,10 @@ else:
 # %% [markdown]
 # ## What this costs, and what it cannot do
 #
-# A model's work grows with the number of tokens. Count them for the
-# validation patients, which no tokenizer has seen, with the same special
-# tokens added each time.
+# Those are the two reasons. Are shorter records a third? A model's work grows
+# with the number of tokens. Count them for the validation patients, which no
+# tokenizer has seen, with the same special tokens added each time. A code that
+# has no token, which you will meet below, counts as one.
 
 # %% tags=["hide-input"]
 # count the tokens of the validation patients, written in five ways
@@ -884,14 +896,15 @@ for name, cutter in cutters.items():
 
 # %% [markdown]
 # Against the largest vocabulary atoms save little, and once every code is a
-# piece, next to nothing. What decides is what the lesson began with: there is
-# no spelling to learn, a code that does not exist cannot be written, and no
-# rule has to run at each step. Atoms have their price, too. That 427.31 and
-# 427.41 are relatives is written in their digits, but two tokens are two
-# numbers: a model must find it out from the patients, and a rare code has few.
-# (This lesson trains no model on pieces, so how much spelling costs one, it does
-# not say.)
-# And some codes have no token at all:
+# piece, next to nothing. So the two reasons decide. With atoms there is no
+# spelling to learn, and no rule has to run at each step: a code that does not
+# exist cannot be written. How much the spelling would cost a model is not
+# measured here, since this lesson trains none.
+#
+# Atoms have their price, too. That 427.31 and 427.41 are relatives is written
+# in their digits, but two tokens are two numbers: a model must find it out
+# from the patients, and a rare code has few. And some codes have no token at
+# all:
 
 # %%
 of_validation = [code for r in validation for code in r.codes]

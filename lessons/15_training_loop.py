@@ -576,10 +576,10 @@ print(f"the first one becomes infinite at a scale of 2 to the {at}")
 
 # %% [markdown]
 # Does the model learn less without a scale? Train it in 4,096 parts. (To save
-# time, all parts are equal, so one gradient is computed and counted 4,096 times.) The number line rounds each gradient once.
-# [autocast](../course/book/glossary.md) runs matrix products in float16, forward
-# and backward, so a gradient is rounded in each layer on its way. Expect to lose
-# more than a third:
+# time, all parts are equal: one gradient is computed and counted 4,096 times.) The
+# number line rounds each gradient once. [autocast](../course/book/glossary.md) runs
+# matrix products in float16, forward and backward, so a gradient is rounded in
+# each layer on its way. Expect to lose more than a third:
 
 # %% tags=["hide-input"]
 # train in one part or in many equal ones, and count what becomes 0

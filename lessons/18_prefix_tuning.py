@@ -753,8 +753,8 @@ assert 0.7 * rates < -middle < rates
 # No label asks for such a code, so that each step pushes it down. AdamW makes
 # each step at most about as long as the learning rate, however small the push.
 # The rates of the 80 steps add up to 1.2, and all these biases have gone equally
-# far. Their -1.00 says how long you trained, not how rare the code is. How low would the loss be if every bias
-# stood where it is best?
+# far. Their -1.00 says how long you trained, not how rare the code is. How
+# low would the loss be if every bias stood where it is best?
 #
 # ### 18.6 How low can a bias go?
 #
