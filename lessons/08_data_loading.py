@@ -253,15 +253,15 @@ assert sorted(excess) == [0, 1]
 # %% [markdown]
 # On the [MIMIC-III demo](../course/book/glossary.md), 100 patients whose data
 # are openly licensed, [41 ages are wrong](../course/book/what_holds.md). The
-# second trap is the births that were replaced. The dashed line is the longest
-# time that fits into a signed 64-bit number of nanoseconds.
+# second trap is the births that were replaced. NumPy and pandas often count
+# times in nanoseconds; 64 bits of them reach back to the dashed line.
 
 # %%
 draw_moved_births(people)
 
 # %% [markdown]
 # An age of 300 is impossible, so you might drop those rows. You might also
-# let NumPy subtract the dates.
+# let NumPy subtract the dates, in nanoseconds.
 
 # %%
 born = np.datetime64(earliest["born"], "ns")
@@ -891,6 +891,7 @@ def my_patient(subject_id):
         [(f"{h}", f"{t:%m/%d/%Y %H:%M}") for h, t in times.items()],
         [(f"{h}", number[h, code], code) for h, code in kept],
     )
+    # A stay without a diagnosis is not a visit and does not set the age.
     first = min(times[h] for h, _ in kept)
     return age_at_admission(born_of[subject_id], first), visits
 
@@ -1185,12 +1186,15 @@ draw_change(visit, following, mapping)
 # The arrows are those of the
 # [General Equivalence Mappings](../course/book/glossary.md), official tables
 # of what a code of one version may be in the other: one code, one of several,
-# or none. How many come back once you look them up?
+# or none. How many come back once you look them up? The twin knows: *in twin*
+# counts what truly comes back, *looked up* what the mapping finds, *besides*
+# those of them that the twin does not have, and *same category* what the mapping
+# misses although a code of its category is there.
 
 # %% tags=["hide-input"]
 # measure: across the change, as texts and by the mapping; three hospitals
 print("codes before the change, and how many come back after it")
-print("hospital  all  in twin  as text  looked up  besides  same category")
+print("hospital  all  in twin  looked up  besides  same category")
 for seed in range(SEED, SEED + 3):
     hospital_ = make_cohort(2_000, seed=seed, changed=True)
     twin_ = make_cohort(2_000, seed=seed)
@@ -1214,17 +1218,16 @@ for seed in range(SEED, SEED + 3):
                 may_be = map(icd10.category, mapping_[code])
                 nearby += not now.isdisjoint(may_be)
     found = never - missed
-    print(f"{seed:8}{n_codes:5}{never:9}{texts:9}{found:11}", end="")
+    print(f"{seed:8}{n_codes:5}{never:9}{mapped:11}", end="")
     print(f"{mapped - found:9}{nearby:15}")
     assert texts == 0 and mapped > 0.85 * never and nearby > 0.8 * missed
     assert SEED or nearby == missed
     assert 0.25 < mapped / n_codes < 0.42 and 0.33 < kept / same < 0.42
 
 # %% [markdown]
-# The mapping finds nearly all that comes back in the twin, and a few codes
-# besides, where two ICD-9 codes may be the same ICD-10 code. What it misses
-# has another code of its category: one that says more than the mapping can
-# know, such as which lung a tumour is in.
+# The mapping finds nearly all, and a few codes besides, where two ICD-9 codes
+# may be the same ICD-10 code. What it misses has a code that says more than the
+# mapping can know, such as which lung a tumour is in.
 #
 # ### 08.8 What came back
 #
@@ -1301,7 +1304,8 @@ assert systems == {"ICD10CM"}
 # may write another. So translate, or take one version and count whom that
 # shortens. Never mix them unmarked: a small model that learned from such a
 # mixture [wrote visits with codes of both
-# versions](../course/book/your_own_data.md), and hospitals that changed back.
+# versions](../course/book/your_own_data.md), and patients who went from ICD-10
+# back to ICD-9.
 #
 # ## Other hospitals, other files
 #
@@ -1328,7 +1332,7 @@ print(f"{len(again)} patients came back, all equal: {equal}")
 # ## Recap
 #
 # - **The age** is the number of completed years on the day of the first
-#   visit; every age above 89 is 90, though the files say 300.
+#   admission with a diagnosis; above 89 it is 90, though the files say 300.
 # - **A code** is text: without dot, without spaces, in upper case, with
 #   its leading zero and its letter.
 # - **Order** comes from admission times read as times and sequence
