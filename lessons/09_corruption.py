@@ -211,8 +211,9 @@ class MyDataset(RecordDataset):
 
 # %% [markdown]
 # The model is a small `PromptBart`, which also reads age and sex. Each visit
-# is chosen for damage with probability 0.5: its codes are hidden, deleted or
-# replaced. For a quarter of the patients (`p_empty=0.25`) the encoder gets an
+# is chosen for damage with probability 0.5, and gets one of three kinds, each
+# equally likely: codes are hidden, deleted or replaced. For a quarter of the
+# patients (`p_empty=0.25`) the encoder gets an
 # [empty record](../course/book/glossary.md), `<BOS> <mask> <EOS>`, so that a
 # model can also learn to write a patient from age and sex alone.
 
@@ -476,8 +477,8 @@ if not real:  # a hundred patients are too few to learn from
 # %% [markdown]
 # So would you use the first model? No: by its own labels it is perfect, and
 # it restores no code. The repaired model restores some, but its lead over
-# counting is small and uncertain: with other patients it could be less than
-# half as large. Most of its additions are wrong, and it loses readable codes.
+# counting is small and uncertain: with other patients there might be none
+# at all. Most of its additions are wrong, and it loses readable codes.
 # Trained for seconds, it is not ready for use either, but now the measure
 # says so.
 #
@@ -957,8 +958,9 @@ check("09.5", make_targets)
 #
 # Ask how small the loss can be. It is counted in
 # [nats](../course/book/glossary.md): its logarithm is the natural one. Above,
-# 14% of the tokens are lost. If each costs 3 nats, as a choice among 20
-# equally likely codes does (exp(3) = 20.1), and all others nothing, the mean
+# 14% of the tokens are lost. Suppose that age, sex and the other codes leave a
+# choice among only 20 equally likely codes, out of hundreds. Each then costs 3
+# nats (exp(3) = 20.1). If all other tokens cost nothing, the mean
 # is 0.14 · 3 = 0.42 nats, and the perplexity exp(0.42) = 1.5. The leak's is
 # far below that, the repaired model's above. When a loss is too good for its
 # task, look at what the model writes, and check a batch:

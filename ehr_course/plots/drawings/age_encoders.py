@@ -248,7 +248,7 @@ def draw_turning(angles: Mapping[str, Any]) -> Picture:
         + f". At the last age it is {turned[others[0]][-1]:.0f} degrees ({others[0]}) and "
         f"{turned[last][-1]:.0f} degrees ({last}).",
         subtitle="How far the first prompt has turned since age zero, after a layer norm. "
-        "The dot: half of the way.",
+        "Dot: the first age past half of it.",
     )
     wide, high = 4.9, 1.75
     axes = canvas.plot(0.75, canvas.top + 0.1, wide, high)
@@ -360,23 +360,40 @@ def draw_two_sexes(
     flat_enough = np.abs(outside).max() < 1e-3 * np.linalg.norm(one[-1] - one[0])
     point = (np.asarray(logged, dtype=float) - start) @ plane.T
     n_people = len(everybody)
+    flats = [(points - start) @ plane.T for points in sets.values()]
+    ends = np.concatenate([*flats, point[None]])
+    low, high = ends.min(axis=0), ends.max(axis=0)
+    by_sex = [np.linalg.norm(flat - point, axis=1) for flat in flats]
+    names = list(sets)
+    order = sorted(range(2), key=lambda i: by_sex[i].min())
+    away = [by_sex[i].min() for i in order]
+    nearest = [f"{names[i]}, {by_sex[i].argmin()}" for i in order]
+    # One scale for both directions, or the nearest dot of the picture would be a wrong one.
+    inch = max((high - low) / (5.2, 2.2))
+    tall = (high - low)[1] / inch + 0.6
     canvas = Canvas(
-        2.7,
+        tall + 1.1,
         f"All {n_people} prompts lie on two parallel lines"
         if flat_enough
         else f"The {n_people} prompts do not lie on two parallel lines",
         f"The summed prompts of {len(one)} ages, {' and '.join(sets)}, as dots in one plane: two "
-        f"parallel lines, {gap:.1f} apart and {np.linalg.norm(one[-1] - one[0]):.1f} long. A "
-        "cross shows a vector from a log, beside both lines.",
-        subtitle="A dot for each age, in the plane that holds both lines. Cross: a vector from a "
-        "log, with noise.",
+        f"parallel lines, {gap:.1f} apart and {np.linalg.norm(one[-1] - one[0]):.1f} long, "
+        "drawn on one scale. A cross shows a vector from a log; in this plane it is "
+        f"{away[0]:.1f} from the nearest dot ({nearest[0]}) and {away[1]:.1f} from the nearest of "
+        f"the other sex ({nearest[1]}).",
+        subtitle="A dot for each age, in the plane that holds both lines, on one scale. Cross: a "
+        "vector from a log, with noise.",
     )
-    axes = canvas.plot(1.1, canvas.top + 0.1, canvas.width - 1.4, 1.7)
-    for i, (name, points) in enumerate(sets.items()):
-        flat = (points - start) @ plane.T
+    wide = canvas.width - 1.4
+    axes = canvas.plot(1.1, canvas.top + 0.1, wide, tall)
+    shown: list[int] = []
+    for age in marked:  # those that have room for their number
+        if not shown or np.linalg.norm(one[age] - one[shown[-1]]) > 0.35 * inch:
+            shown.append(age)
+    for i, (name, flat) in enumerate(zip(sets, flats, strict=True)):
         axes.plot(*flat.T, ".", color=LINES[i], markersize=4)
         axes.plot(*flat.T, color=LINES[i], linewidth=1, linestyle=DASHES[i])
-        for age in marked:
+        for age in shown:
             axes.plot(*flat[age], "o", color=LINES[i], markersize=6)
             axes.annotate(
                 f"{age}", flat[age], (0, 11 if i else -12), textcoords="offset points",
@@ -387,12 +404,8 @@ def draw_two_sexes(
             va="center", color=LINES[i], weight="bold",
         )  # fmt: skip
     axes.plot(*point, "X", color=WARNING, markersize=9, zorder=4)
-    flats = [(points - start) @ plane.T for points in sets.values()]
-    ends = np.concatenate([*flats, point[None]])[:, 0]
-    room = 0.05 * np.ptp(ends)
-    axes.set_xlim(ends.min() - room, ends.max() + room)
-    heights = np.array([0, gap, point[1]])
-    room = 0.3 * np.ptp(heights)
-    axes.set_ylim(heights.min() - room, heights.max() + room)
+    middle = (low + high) / 2
+    axes.set_xlim(middle[0] - wide / 2 * inch, middle[0] + wide / 2 * inch)
+    axes.set_ylim(middle[1] - tall / 2 * inch, middle[1] + tall / 2 * inch)
     axes.axis("off")
     return canvas.finish()

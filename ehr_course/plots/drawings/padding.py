@@ -178,7 +178,7 @@ def draw_plan(pools: Sequence[Sequence[int]], batch_size: int, order: Sequence[i
     high, step, left = 0.62, 0.86, 1.62
     canvas = Canvas(
         0.98 + 3 * step,
-        "Sorting within pools saves padding and still mixes the patients",
+        "Sorting within pools saves padding and keeps some of the mixing",
         words,
         subtitle="A bar is a record, its height the number of tokens. Grey is padding.",
     )

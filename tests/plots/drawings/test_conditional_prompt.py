@@ -219,6 +219,25 @@ def test_the_two_sexes_lie_on_parallel_lines(seed):
     assert f"{(line[90] - line[0]).norm():.1f} long" in picture.alternative_text
 
 
+@pytest.mark.parametrize("apart", [0.2, 1.0, 20.0])
+def test_the_two_sexes_are_drawn_on_one_scale(apart):
+    """The nearest dot of the picture is the nearest prompt."""
+    line = prompts_by(NumericalPrompt, 0).double()
+    other = torch.randn(24).double()
+    other *= apart * (line[90] - line[0]).norm() / other.norm()
+    vector = line[41] + 0.4 * other + 0.01 * torch.randn(24).double()
+    picture = draw_two_sexes({"male": line, "female": line + other}, vector)
+    axes = picture.figure.axes[-1]
+    box = axes.get_window_extent()
+    across = np.ptp(axes.get_xlim()) / box.width
+    assert np.ptp(axes.get_ylim()) / box.height == pytest.approx(across)
+    everybody = torch.cat([line, line + other])
+    place = int((everybody - vector).norm(dim=1).argmin())
+    words = f"the nearest dot ({('male', 'female')[place // 91]}, {place % 91})"
+    assert words in picture.alternative_text
+    assert label_problems(picture) == []
+
+
 def test_waves_do_not_lie_on_lines():
     curve = prompts_by(FourierPrompt, 0)
     picture = draw_two_sexes({"male": curve, "female": curve + 1}, curve[3])
