@@ -364,7 +364,7 @@ check("13.2", age_brackets)
 
 # %% [markdown]
 # The third is the loss of a head. It will judge your repair, and lesson 14
-# begins with its sum and its count. The right class is the patient's, the same
+# says why it returns a sum and a count. The right class is the patient's, the same
 # along the whole row.
 #
 # ### 13.3 A loss at each token
@@ -836,8 +836,8 @@ for weights in ((0.1, 0.1), (0.3, 0.2)):
 
 # %% [markdown]
 # In the first column, 0.1 misses its star as narrowly as 0.3/0.2 gets one. So
-# the sweep does not prove that no weight helps a little. That 1 and 3 hurt is
-# beyond doubt.
+# the sweep does not prove that no weight helps a little. At 1 and 3, the
+# difference is far beyond the limit.
 #
 # Why do the heads not help? Probably because they ask for what the prompts
 # bring to every state anyway. In the widget, choose *sex named as a lying prompt
