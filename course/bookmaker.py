@@ -19,7 +19,7 @@ from nbformat import NotebookNode
 
 from course.command_error import CommandError
 from course.first_cell import is_first_cell
-from course.notebook import FOLDED_SECTION
+from course.notebook import ASIDE, FOLDED_SECTION
 from course.reference import write_reference
 from course.syllabus import Lesson, load_syllabus
 from course.widget_states import file_of, put_into_the_book
@@ -121,21 +121,27 @@ def for_the_book(notebook: NotebookNode, terms: dict[str, str]) -> NotebookNode:
 
     A cell tagged ``claim:4`` gets the target ``claim-4``. A cell's picture gets the
     sentence beside it, its plain text, as its alternative text. A link to the glossary goes to the
-    term, one to another page of ``course/book`` to where that page stands. The section for those
-    who know the tutorial, a lesson's last, is folded. The cell that installs the course is
-    left out.
+    term, one to another page of ``course/book`` to where that page stands. The parts that a
+    learner may skip are folded: what goes further, up to the next heading, and the section for
+    those who know the tutorial, a lesson's last. The cell that installs the course is left out.
     """
     cells = []
-    folded = False
+    folded = None  # the id of the cell that began what is folded
     for cell in notebook.cells:
         if is_first_cell(cell):
             continue
         if cell.cell_type == "markdown":
+            if folded and cell.source.startswith(("## ", "### ")):
+                cells.append(_end_of_fold(folded))
+                folded = None
             cell.source = _GLOSSARY_LINK.sub(lambda link: _to_the_term(link, terms), cell.source)
             cell.source = cell.source.replace("](../course/book/", "](../")
             if cell.source.startswith(FOLDED_SECTION):
-                folded = True
+                folded = cell.id
                 cell.source = cell.source.replace(FOLDED_SECTION, _FOLD, 1)
+            elif cell.source.startswith(ASIDE):
+                folded = cell.id
+                cell.source += _ASIDE_FOLD
         for tag in cell.metadata.get("tags", []):
             if tag.startswith("claim:"):
                 target = f"({tag.replace(':', '-')})="
@@ -145,7 +151,7 @@ def for_the_book(notebook: NotebookNode, terms: dict[str, str]) -> NotebookNode:
             cell.metadata["mystnb"] = {"image": {"alt": sentence}}
         cells.append(cell)
     if folded:
-        cells.append(nbformat.v4.new_markdown_cell("</details>", id="end-of-the-fold"))
+        cells.append(_end_of_fold(folded))
     return nbformat.v4.new_notebook(cells=cells, metadata=notebook.metadata)
 
 
@@ -154,6 +160,14 @@ _FOLD = f"""{FOLDED_SECTION}
 
 <details class="folded-section"><summary>What its documents say, and what holds</summary>
 """
+_ASIDE_FOLD = """
+
+<details class="folded-section"><summary>Optional: read on</summary>
+"""
+
+
+def _end_of_fold(begun_by: str) -> NotebookNode:
+    return nbformat.v4.new_markdown_cell("</details>", id=f"{begun_by}-end-of-fold")
 
 
 def _to_the_term(link: re.Match, terms: dict[str, str]) -> str:

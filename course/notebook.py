@@ -48,6 +48,9 @@ NOTEBOOK_METADATA = {
 FOLDED_SECTION = "## If you come from the tutorial"
 """The heading of a lesson's last section, for those who know its source. It is folded."""
 
+ASIDE = "### Going further: "
+"""How the heading of a part that a learner may skip begins. What follows its cell is folded."""
+
 HIDDEN_CODE = "hide-input"
 """The tag of a cell that sets up or checks: its code is collapsed, in the book too."""
 
@@ -85,7 +88,7 @@ def cell_metadata(kind: str, source: str, tags: list[str]) -> dict:
     metadata: dict = {"tags": list(tags)} if tags else {}
     if HIDDEN_CODE in tags:
         metadata["jupyter"] = {"source_hidden": True}
-    if kind == "markdown" and source.startswith(FOLDED_SECTION):
+    if kind == "markdown" and source.startswith((FOLDED_SECTION, ASIDE)):
         metadata["jp-MarkdownHeadingCollapsed"] = True
     return metadata
 

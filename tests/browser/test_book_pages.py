@@ -11,7 +11,7 @@ from nbformat import NotebookNode
 from playwright.sync_api import Browser, Page
 from short_book import short_book
 
-from course.notebook import FOLDED_SECTION
+from course.notebook import ASIDE, FOLDED_SECTION
 from ehr_course.plots.drawings.canvas import Canvas
 
 PHONE = {"width": 390, "height": 844}
@@ -25,7 +25,13 @@ def lesson_page(tmp_path_factory: pytest.TempPathFactory) -> str:
     def chosen(number: str, cells: list[NotebookNode]) -> list[NotebookNode]:
         if number != "07":
             return []
-        return [a_picture(), words(f"{FOLDED_SECTION}\n\nIts first words.")]
+        return [
+            a_picture(),
+            words(f"{ASIDE}a detour\n\nWhat it is about."),
+            words("The detour."),
+            words("### What every learner reads\n\nThe main road."),
+            words(f"{FOLDED_SECTION}\n\nIts first words."),
+        ]
 
     html = short_book(tmp_path_factory.mktemp("a book"), chosen)
     return (html / "lessons" / "07_tokenization.html").as_uri()
@@ -65,6 +71,16 @@ def test_what_readers_of_the_tutorial_need_is_folded_until_it_is_opened(at_a_des
     assert not first_words.is_visible()
     at_a_desk.get_by_text("What its documents say, and what holds").click()
     assert first_words.is_visible()
+
+
+def test_what_goes_further_is_folded_up_to_the_next_heading(at_a_desk, lesson_page):
+    at_a_desk.goto(lesson_page)
+    detour = at_a_desk.get_by_text("The detour.")
+    assert at_a_desk.get_by_text("What it is about.").is_visible()
+    assert at_a_desk.get_by_text("The main road.").is_visible()
+    assert not detour.is_visible()
+    at_a_desk.get_by_text("Optional: read on").click()
+    assert detour.is_visible()
 
 
 def test_a_link_to_a_claim_opens_what_hides_it(at_a_desk, lesson_page):

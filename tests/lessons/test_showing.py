@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from lesson_files import LESSONS, ROOT, name, number, read_source, read_stored, tags
 
-from course.notebook import FOLDED_SECTION, HIDDEN_CODE
+from course.notebook import ASIDE, FOLDED_SECTION, HIDDEN_CODE
 from course.syllabus import load_syllabus
 
 SHOWN = ("00", "07", "08", "09", "10", "11", "12", "13", "14", "15", "16", "17", "18", "19", "20")
@@ -75,6 +75,23 @@ def test_a_claim_outside_the_body_stands_in_the_folded_section(lesson):
         for cell in behind
         if cell.cell_type == "code"
     )
+
+
+@each_lesson
+def test_what_goes_further_hides_nothing_that_a_learner_needs(lesson):
+    """It is folded up to the next cell that begins with a heading."""
+    heading = re.compile(r"^#{1,3} ", re.MULTILINE)
+    aside = False
+    for cell in body(lesson):
+        text = cell.source if cell.cell_type == "markdown" else ""
+        if heading.match(text):
+            aside = text.startswith(ASIDE)
+            assert not aside or len(heading.findall(text)) == 1, text
+        elif aside:
+            kinds = {tag.partition(":")[0] for tag in tags(cell)}
+            assert not kinds & {"exercise", "widget", "parameters", "break"}, cell.source
+            assert not heading.search(text), text
+    assert not aside, "a heading ends it"
 
 
 # ---------------------------------------------------------------------- pictures
