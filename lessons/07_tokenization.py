@@ -40,13 +40,8 @@ if not find_spec("ehr_course"):
 #
 # Lesson 00 broke 250.00 into six pieces. Was that fair? Its tokenizer had
 # never seen a code. So train one on notes that end in their codes, and look
-# again. Who would need another tokenizer if the codes stayed whole?
-#
-# This course gives each code one token, for two reasons. With pieces, a model
-# has to learn how codes are **spelled**: this section counts pieces to see how
-# much spelling that is. And something has to keep it from writing **codes that
-# do not exist**: that comes after exercise 07.6. A shorter record is hardly a
-# third reason, as the last section shows.
+# again. If the codes stay whole, you need no other tokenizer, and this lesson
+# can end here.
 
 # %% tags=["parameters"]
 PROFILE = "tiny"  # "tiny", "small" or "full": how many patients
@@ -102,19 +97,12 @@ len(train), len(validation), len(test)
 
 
 # %% [markdown]
-# Each visit becomes a note, a sentence that a doctor might write. Three
-# tokenizers learn from the visits, the first two with the library
-# [SentencePiece](../course/book/glossary.md): it chooses the 800 most useful
-# pieces.
-#
-# | name | learns from | sees codes? |
-# |---|---|---|
-# | `fair` | the notes, each with its codes behind it | yes, as text |
-# | `note_tokenizer` | the notes alone | no |
-# | `tokenizer` | the codes alone | yes, each as one token |
-#
-# By default, SentencePiece never joins a letter and a digit, so V27.0 could
-# not be whole; here that rule is switched off.
+# Each visit becomes a note, a sentence that a doctor might write. Two
+# tokenizers learn to cut text into pieces, with the library
+# [SentencePiece](../course/book/glossary.md), which chooses the 800 most useful
+# ones: `fair` from the notes with their codes behind them, and `note_tokenizer`
+# from the notes alone. The third, `tokenizer`, is the kind that you will build:
+# it knows codes and nothing else.
 
 # %%
 def write_note(record, visit):
@@ -130,6 +118,7 @@ with_codes = [
     f"{note} {' '.join(map(icd9.dotted, visit.codes))}"
     for note, (_, visit) in zip(notes, stays)
 ]
+# split_by_number=False: a piece may mix letters and digits, as V27.0.
 learn_pieces = partial(
     NoteTokenizer.train, character_coverage=1.0, split_by_number=False
 )
@@ -143,12 +132,11 @@ draw_two_tokenizers(
 )
 
 # %% [markdown]
-# The bottom row is what you will build. A *token* is what a model reads as one
-# unit; where it may be a part of a word, this lesson says *piece*.
+# A *token* is what a model reads as one unit; where it may be a part of a word,
+# this lesson says *piece*.
 #
 # One of the three codes is whole as text. Put all codes in order, the most
-# common first: which ones do you expect to be whole? The dashed line is for
-# `note_tokenizer`.
+# common first: which ones do you expect to be whole?
 
 # %%
 codes = sorted({code for r in train for code in r.codes})
@@ -160,57 +148,20 @@ never_seen = [len(note_tokenizer.pieces(code)) for code in written_codes]
 per_code = sum(never_seen) / len(codes)
 draw_pieces_by_rank(lengths, times, never_seen=per_code)
 
-
 # %% [markdown]
 # Nearly all of the common codes are whole, 427.31 and V27.0 among them. The
-# rarer half stays broken. Would more than 800 pieces help? Try it, up to the
-# most that SentencePiece makes of these texts.
+# rarer half stays broken, and so the lesson goes on. (More than 800 pieces help
+# up to a point: see the end of this section.)
 
 # %% tags=["hide-input"]
-# the largest vocabulary: SentencePiece names it when asked for too many
-def learn_largest(texts):
-    try:
-        return learn_pieces(texts, vocab_size=100_000)
-    except InputError as error:
-        most = re.search(r"([\d,]+) at most", str(error))[1]
-        return learn_pieces(texts, vocab_size=int(most.replace(",", "")))
-
-
-most = len(learn_largest(with_codes))
+# check: fair breaks the rare codes
 ranking = [code for code, _ in times.most_common()]
-rarest = [icd9.dotted(code) for code in ranking[-50:]]
-
-
-def n_whole(text_tokenizer, texts):
-    return sum(len(text_tokenizer.pieces(text)) == 1 for text in texts)
-
-
-# %%
-for size in (800, 1_100, most):
-    larger = learn_pieces(with_codes, vocab_size=size)
-    print(f"{size:,} pieces: {n_whole(larger, written_codes)} of"
-          f" {len(codes)} codes are whole,"
-          f" {n_whole(larger, rarest)} of the 50 rarest")
-print(f"038.9 occurs {times['0389']} times:", larger.pieces("038.9"))
-
-# %% [markdown]
-# It does help. But even the largest vocabulary breaks about two codes in five,
-# and not only rare ones: why 038.9, which occurs 26 times? Make a guess; this
-# section ends with the answer.
-
-# %% tags=["hide-input"]
-# check: fair breaks the rare codes, the largest vocabulary many
-whole = n_whole(fair, written_codes)
-assert n_whole(larger, written_codes) > 1.3 * whole
-assert 0.3 < 1 - n_whole(larger, written_codes) / len(codes) < 0.5
-assert n_whole(larger, rarest) < 0.5 * len(rarest)
-assert SEED or (times["0389"] > 20 and len(larger.pieces("038.9")) > 1)
-assert 0 < whole < len(codes) and lengths["42731"] == 1
-assert sum(lengths.values()) / len(codes) < per_code
 common, rare = ranking[:50], ranking[-50:]
+assert sum(lengths.values()) / len(codes) < per_code
 assert 2 * sum(map(lengths.get, common)) < sum(map(lengths.get, rare))
 assert sum(lengths[code] == 1 for code in common) > (25 if SEED else 40)
-assert all(lengths[code] > 1 for code in rare) and lengths["V270"] == 1
+assert all(lengths[code] > 1 for code in rare)
+assert lengths["42731"] == lengths["V270"] == 1
 
 # %% [markdown]
 # What does a piece of a broken code mean? Take 427.41, ventricular
@@ -246,8 +197,9 @@ assert len(vague) > 0.2 * len(broken)
 # Here the first piece gives the chapter away: only cardiac arrest, 427.5,
 # shares it. In many codes even the first piece does not. What a later digit
 # means depends on everything before it, so a model that reads digits has
-# spelling to learn besides medicine. That is the first reason to treat
-# **codes as atoms**, as this course does: one code, one token.
+# spelling to learn besides medicine. So this course treats **codes as atoms**:
+# one code, one token. There is a second reason, which comes after exercise 07.6:
+# a model that spells codes can write some that do not exist.
 #
 # How much spelling is there in one patient? Here are the adults with twelve
 # codes, written both ways. Move the slider to the right, from the patient
@@ -267,14 +219,47 @@ some = [
 patients = sorted(some, key=lambda r: -sum(map(lengths.get, r.codes)))
 token_explorer(patients, tokenizer, fair)
 
+
 # %% [markdown]
-# ### Why 038.9 is broken
+# ### Going further: would a larger vocabulary keep all codes whole?
 #
-# Even the largest vocabulary has no piece ▁038.9. SentencePiece tries as
-# pieces only strings that its texts continue in at least two ways. In the
-# texts it learned from, 038.9 is never the last code, so a space follows each
-# time. Add one line that ends in 038.9. Then give every code both chances: put
-# it once at the end of a line, and once before another code.
+# Not by itself, and the reason has little to do with how rare a code is.
+
+# %% tags=["hide-input"]
+# the largest vocabulary: SentencePiece names it when asked for too many
+def learn_largest(texts):
+    try:
+        return learn_pieces(texts, vocab_size=100_000)
+    except InputError as error:
+        most = re.search(r"([\d,]+) at most", str(error))[1]
+        return learn_pieces(texts, vocab_size=int(most.replace(",", "")))
+
+
+most = len(learn_largest(with_codes))
+rarest = [icd9.dotted(code) for code in rare]
+
+
+def n_whole(text_tokenizer, texts):
+    return sum(len(text_tokenizer.pieces(text)) == 1 for text in texts)
+
+
+# %%
+for size in (800, 1_100, most):
+    larger = learn_pieces(with_codes, vocab_size=size)
+    print(f"{size:,} pieces: {n_whole(larger, written_codes)} of"
+          f" {len(codes)} codes are whole,"
+          f" {n_whole(larger, rarest)} of the 50 rarest")
+print(f"038.9 occurs {times['0389']} times:", larger.pieces("038.9"))
+
+# %% [markdown]
+# The last size is the largest that SentencePiece makes of these texts. It still
+# breaks two codes in five, even 038.9, which is not rare.
+#
+# SentencePiece tries as a piece only a string that its texts continue in at
+# least two ways. In these texts 038.9 is never the last code of a visit, so a
+# space follows it each time. Add one line that ends in 038.9. Then give every
+# code both chances: put it once at the end of a line, and once before another
+# code.
 
 # %%
 all_in_a_row = " ".join(written_codes)
@@ -303,13 +288,15 @@ assert SEED or (times["0389"] and not at_the_end["0389"])
 assert SEED or "▁038.9" not in larger.scores()
 assert n_whole(helped, written_codes) == len(codes)
 assert set("0123456789") < set(helped.scores())
+assert n_whole(larger, written_codes) > 1.3 * n_whole(fair, written_codes)
+assert 0.3 < 1 - n_whole(larger, written_codes) / len(codes) < 0.5
+assert n_whole(larger, rarest) < 0.5 * len(rarest)
 
 # %% [markdown]
-# One line cures 038.9, and two chances for each code cure all. Every code is
-# one piece then: this tokenizer, too, treats codes as atoms. One difference is
-# left: the single digits are still among its pieces, so a model can go on
-# spelling codes, and misspell them. Hence the second reason, which comes after
-# exercise 07.6. First build the tokenizer that has no pieces.
+# One line cures 038.9, and two chances for each code cure all. So a tokenizer
+# for text can be made to keep every code whole, and then its records are no
+# longer than those of atoms. But the single digits are still among its pieces, so
+# that a model can go on spelling codes, and misspell them.
 
 # %% [markdown]
 # ## Every token has a number
@@ -767,8 +754,11 @@ assert n_invented[0] > n_invented[1] > n_invented[2] > 0
 
 # %% [markdown]
 # Looking back further helps. But a model chooses by probability, and even a
-# large one can never promise not to invent a code. So restrict it: at each
-# step, allow only pieces that fit what comes next in some code.
+# large one can never promise not to invent a code. That is the second reason for
+# codes as atoms: a model that has no pieces cannot write such a code.
+#
+# Whoever is stuck with pieces needs a rule that runs while the model writes. At
+# each step, allow only pieces that fit what comes next in some code:
 
 # %%
 def fitting(written, codes, pieces):
@@ -818,15 +808,11 @@ assert len(stuck) < 60
 assert SEED or PROFILE != "tiny" or "▁560." in stuck
 
 # %% [markdown]
-# As long as every digit is a piece, `fitting` is enough. Why want more?
-# Because a rule that looks only at the next step can run into a dead end. In
-# lesson 19 it would: there a whole record keeps to rules, and may have only so
-# many tokens. With two left, inside a visit, another code is a legal next
-# step. But then `<\v>` and `<EOS>` do not both fit any more.
-#
-# To meet a dead end here, take the piece "9" away: after "560." comes nothing
-# but the 9 of 560.9, and no piece fits. The text ends there, and counts as
-# wrong. A better rule looks ahead, through the lattice of the rest of a code:
+# With every digit among the pieces, `fitting` is enough. But it looks at the
+# next step alone, and such a rule can run into a dead end. Take the piece "9"
+# away: after "560." comes nothing but the 9 of 560.9, so no piece fits, and the
+# model is stuck with half a code. A better rule looks ahead, through the lattice
+# of the rest of a code:
 
 # %%
 draw_dead_ends("▁443.9", "▁44", without_9)
@@ -871,36 +857,34 @@ else:
     print("under your function: 07.7 is not solved yet")
 
 # %% [markdown]
-# ## What this costs, and what it cannot do
+# ## What atoms save, and what they cost
 #
-# Those are the two reasons. Are shorter records a third? A model's work grows
-# with the number of tokens. Count them for the validation patients, which no
-# tokenizer has seen, with the same special tokens added each time. A code that
-# has no token, which you will meet below, counts as one.
+# Shorter records are welcome, too, since a model's work grows with the number of
+# tokens. Count them for the validation patients, which no tokenizer has seen,
+# with the same special tokens each time.
 
 # %% tags=["hide-input"]
-# count the tokens of the validation patients, written in five ways
+# count the tokens of the validation patients, written in three ways
 visits = [visit for r in validation for visit in r.visits]
 markers = 2 * len(validation) + 2 * len(visits)
 as_codes = markers + sum(len(visit.codes) for visit in visits)
 print(f"one token per code: {as_codes:,}")
 texts = [" ".join(map(icd9.dotted, visit.codes)) for visit in visits]
-as_text = {}
-cutters = {"note_tokenizer": note_tokenizer, "fair": fair,
-           "the largest vocabulary": larger,
-           "every code a piece": helped}
-for name, cutter in cutters.items():
-    pieces = markers + sum(len(cutter.pieces(text)) for text in texts)
-    as_text[name] = pieces
-    print(f"{name}: {pieces:,}, {pieces / as_codes:.1f} times as many")
+
+
+def n_tokens_with(text_tokenizer):
+    pieces = sum(len(text_tokenizer.pieces(text)) for text in texts)
+    return markers + pieces
+
+
+as_text = {
+    "fair": n_tokens_with(fair),
+    "note_tokenizer": n_tokens_with(note_tokenizer),
+}
+for name, n in as_text.items():
+    print(f"{name}: {n:,}, {n / as_codes:.1f} times as many")
 
 # %% [markdown]
-# Against the largest vocabulary atoms save little, and once every code is a
-# piece, next to nothing. So the two reasons decide. With atoms there is no
-# spelling to learn, and no rule has to run at each step: a code that does not
-# exist cannot be written. How much the spelling would cost a model is not
-# measured here, since this lesson trains none.
-#
 # Atoms have their price, too. That 427.31 and 427.41 are relatives is written
 # in their digits, but two tokens are two numbers: a model must find it out
 # from the patients, and a rare code has few. And some codes have no token at
@@ -915,8 +899,7 @@ print(f"{len(unknown)} of {len(of_validation)} codes have no token")
 # check: what the two text tokenizers cost, and how many codes are unknown
 assert 1.3 * as_codes < as_text["fair"] < 2 * as_codes
 assert as_text["note_tokenizer"] > 3 * as_codes
-assert as_text["the largest vocabulary"] < 1.3 * as_codes
-assert as_text["every code a piece"] < 1.05 * as_codes
+assert n_tokens_with(helped) < 1.05 * as_codes  # all codes are pieces
 assert len(unknown) < 0.1 * len(of_validation)
 
 # %% [markdown]

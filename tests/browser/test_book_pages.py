@@ -27,6 +27,7 @@ def lesson_page(tmp_path_factory: pytest.TempPathFactory) -> str:
             return []
         return [
             a_picture(),
+            words("## The idea"),
             words(f"{ASIDE}a detour\n\nWhat it is about."),
             words("The detour."),
             words("### What every learner reads\n\nThe main road."),
@@ -85,7 +86,8 @@ def test_what_goes_further_is_folded_up_to_the_next_heading(at_a_desk, lesson_pa
 
 def test_a_link_to_a_claim_opens_what_hides_it(at_a_desk, lesson_page):
     at_a_desk.goto(f"{lesson_page}#claim-3")
-    at_a_desk.wait_for_function("() => document.querySelector('details.folded-section').open")
+    last = "[...document.querySelectorAll('details.folded-section')].at(-1)"
+    at_a_desk.wait_for_function(f"() => {last}.open")
     cell = at_a_desk.locator("[class*='tag_claim:3']").first
     assert cell.is_visible()
     assert 0 <= cell.bounding_box()["y"] < DESK["height"]
