@@ -247,8 +247,8 @@ def draw_turning(angles: Mapping[str, Any]) -> Picture:
         + ", ".join(f"{half[name]} ({name})" for name in turned)
         + f". At the last age it is {turned[others[0]][-1]:.0f} degrees ({others[0]}) and "
         f"{turned[last][-1]:.0f} degrees ({last}).",
-        subtitle="How far the first prompt has turned since age zero, after a layer norm. "
-        "Dot: the first age past half of it.",
+        subtitle="Angle between the prompts of age zero and of each age, after a layer norm. "
+        "Dot: half of its last value.",
     )
     wide, high = 4.9, 1.75
     axes = canvas.plot(0.75, canvas.top + 0.1, wide, high)
