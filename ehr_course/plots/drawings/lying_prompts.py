@@ -62,7 +62,7 @@ def draw_lies(heads: Mapping[str, Shares]) -> Picture:
         title,
         "How often a head answers woman when the prompt says man, and when it says woman. "
         f"{words[0].upper()}{words[1:]}.",
-        subtitle="How often the head answers “woman”. Dark is always, white is never.",
+        subtitle="How often the head answers “woman”: the darker, the more often.",
     )
     left, high = 1.62, 0.4
     room = (canvas.width - left - MARGIN) / len(heads)
