@@ -143,8 +143,9 @@ draw_losses(losses)
 # Write down which one you suspect, and why.
 #
 # The first half of this lesson opens the model and ends with a test that
-# finds the culprit. The second half asks how many records fit in a machine
-# with 8 GB.
+# finds the culprit. The second half has a puzzle of its own: how large is a
+# full BART, and how many records can it learn from at once on a machine with
+# 8 GB?
 #
 # ## One drawing of everything
 #
@@ -156,9 +157,8 @@ draw_losses(losses)
 draw_model(model)
 
 # %% [markdown]
-# Read it from left to right. BART has two halves: the encoder reads, the
-# decoder writes. *Shifted*, *causal* and *cross-attention* are explained
-# further down; come back to the drawing at the break.
+# Read it from left to right. The encoder reads, the decoder writes.
+# *Shifted*, *causal* and *cross-attention* are explained further down.
 #
 # - **Vectors.** Every token becomes a vector of
 #   [d_model](../course/book/glossary.md) numbers. Age and sex enter as two
@@ -168,15 +168,13 @@ draw_model(model)
 #   a nonlinearity, GELU, between them.
 # - **The lines over a part** are
 #   [residual connections](../course/book/glossary.md#residual-connection):
-#   what goes into a part is added to what comes out. So a part only has to
-#   compute a change, and a vector can travel past it. A
-#   [layer norm](../course/book/glossary.md) (*norm*) then brings the numbers
-#   of each vector to a common size.
+#   what goes into a part is added to what comes out, so a part only has to
+#   compute a change. A [layer norm](../course/book/glossary.md) (*norm*) then
+#   brings the numbers of each vector to a common size.
 # - **The thick arrow** is the only way from the encoder to the decoder. In
 #   one of the models, A or B, nothing useful travels along it.
-# - **One table** turns tokens into vectors on both sides. At the end the
-#   decoder's vectors are compared with the same table, which gives each
-#   token a score.
+# - **One table** turns tokens into vectors on both sides, and at the end the
+#   decoder's vectors into a score for each token.
 #
 # ## Attention
 #
@@ -247,30 +245,27 @@ draw_scaling(widths, unscaled, scaled, keys=10)
 # %% [markdown]
 # A dot product is a sum of d terms, and its standard deviation grows with
 # the root of d. Without the scale, a query of 768 numbers looks at hardly
-# more than one key, and that is bad for learning. Training follows the
+# more than one key. That is bad for learning, which follows the
 # [gradient](../course/book/glossary.md), the change of the loss with each
-# parameter. Raise the score of the best key by 0.1: where that key already
-# had nearly all the weight, hardly anything changes, and the gradient is
-# next to nothing.
+# parameter. Where one key has nearly all the weight, a higher score changes
+# hardly anything, and the gradient is next to nothing.
 
 # %% tags=["hide-input"]
 # how a softmax answers to a higher score
-print(f"standard deviation at width 768: {score.std():.1f}", end=", ")
-print(f"root of 768: {math.sqrt(768):.1f}")
 rises = []
 for name, p in (("unscaled", unscaled[-1]), ("scaled", scaled[-1])):
     raised = p * math.exp(0.1) / (p * math.exp(0.1) + 1 - p)
-    print(f"{name:8} best weight {p:.3f}, after 0.1 more {raised:.3f}")
+    print(f"{name:8} best weight {p:.3f}", end=", ")
+    print(f"after adding 0.1 to its score {raised:.3f}")
     rises.append(raised - p)
 assert rises[0] < 0.01 < 0.015 < rises[1]
 
 # %% [markdown]
 # ### Hiding a key
 #
-# Some keys may not be read, such as those of padding. A **mask** says which.
-# You might set their weights to 0 afterwards, but then the others no longer
-# sum to 1. Hide the score instead: minus infinity becomes a
-# weight of exactly 0.
+# A **mask** says which keys may not be read, such as those of padding. If you
+# set their weights to 0 afterwards, the others no longer sum to 1. Hide the
+# score instead: minus infinity becomes a weight of exactly 0.
 
 # %%
 score = torch.tensor([[1.0, 2.0, 3.0]])
@@ -311,8 +306,7 @@ check("11.1", attention)
 #
 # Attention runs several [heads](../course/book/glossary.md#head) side by
 # side, so that it can look for several things at once. Here is the encoder's
-# last layer in the trained model, on a record with three codes. What does
-# the vector of the sex look for?
+# last layer in the trained model, on a record with three codes:
 
 # %% tags=["hide-input"]
 # a record that fits a drawing, and who looks at whom in it
@@ -347,7 +341,7 @@ draw_heads(
 
 
 # %% [markdown]
-# One vector, four answers: head 1 finds the age, head 2 the first code.
+# From the vector of the sex, head 1 finds the age, and head 2 the first code.
 #
 # Queries, keys, values and the output take a matrix of weights each. Do 12
 # heads take twelve times four? Build attention with 1, 4 and 12 heads, on
@@ -374,8 +368,7 @@ assert 6 * n_parameters(block) == 14_174_208
 # ## Who may read whom?
 #
 # Change the vector at each position in turn, and see where the output changes.
-# The decoder is given the same record shifted by
-# one, as in lesson 09, after its start token `<EOS>`.
+# The decoder is given the same record, shifted as in lesson 09.
 
 # %% tags=["hide-input"]
 # one record for the encoder, and shifted for the decoder
@@ -447,9 +440,8 @@ draw_reach(positions, reaches)
 #   its [causal mask](../course/book/glossary.md).
 # - **Prompts** stand first, so every later row depends on them.
 #
-# A mask says who may read whom: the dark cells. Nobody may read padding, yet
-# each row of padding depends on itself, as its vector travels along the
-# residual connection. Those are the grey cells.
+# The dark cells are the mask. Nobody may read padding; the grey cells come from
+# the residual connection, along which each vector travels past attention.
 #
 # ### 11.2 Causal mask with prompts
 #
@@ -476,11 +468,9 @@ check("11.2", decoder_mask)
 # %% [markdown]
 # ### What the decoder is given
 #
-# A position reads itself. If token 5 stood at position 5, the decoder could
-# copy it. So the record is shifted right by one, and no position has seen the
-# token that it is to write. Here are the first columns of a short row.
-# Only padding falls off its end, so `<EOS>` stays in the decoder's input; its
-# label is -100.
+# A position reads itself, so it must not hold the token that it is to write.
+# That is why the record is shifted. In a short row, only padding falls off the
+# end:
 
 # %%
 dataset = RecordDataset(records, tokenizer, **limit)
@@ -498,10 +488,10 @@ for name in ("decoder_input_ids", "labels"):
 #
 # Try It Yourself · ★ · 2 minutes
 #
-# You have made this tensor in lesson [09](09_corruption.ipynb), exercise 09.5.
-# Here you are given nothing but the labels, (batch, length), with -100 on
-# padding: write `<EOS>` (2) first, drop the last column, and let -100 become 0.
-# Leave `labels` as it is.
+# `labels` is (batch, length), with -100 on padding. Return the decoder's input:
+# write `<EOS>` (2) first, drop the last column, and let -100 become 0. Leave
+# `labels` as it is. This is the first shortcut of lesson
+# [09](09_corruption.ipynb). Here it is harmless, because only padding is -100.
 #
 # Example: `shift_right(torch.tensor([[1, 3, 9, 4, 2, -100]]))` is
 # `[[2, 1, 3, 9, 4, 2]]`.
@@ -520,13 +510,15 @@ check("11.3", shift_right)
 # [self-attention](../course/book/glossary.md). In
 # [cross-attention](../course/book/glossary.md) the query comes from the
 # decoder, and keys and values come from the encoder. Only padding is
-# hidden: the encoder has read everything before the decoder begins.
+# hidden.
 #
-# Here is the last layer of the trained model on an undamaged record, and of
-# its heads the one with the largest weight.
+# Here is a head of the last layer of the trained model, on an undamaged
+# record:
 
 # %% tags=["hide-input"]
 # the cross-attention to the record above, and a head of the last layer
+clean = Corruption(p_visit=0)  # the encoder reads the record as it is
+plain = RecordDataset(records, tokenizer, corruption=clean, **limit)
 seen = looked["cross"]
 row = seen.first_code
 head = seen.weights[-1, :, row].max(-1).argmax()
@@ -539,23 +531,35 @@ draw_cross_attention(
 
 # %% [markdown]
 # The decoder has just written the framed code and will write the next one.
-# That next code is where it looks in the encoder's record. On an undamaged
-# record, copying is the whole task.
+# That next code is where it looks in the encoder's record.
 #
-# ### Does it always look there?
+# The explorer shows all rows. Each names the token just written and the one
+# to be written next, and the bright cell mostly lies in the column of the
+# second. Which rows do not keep to it, and why? Then move *layer* to 0, and the
+# diagonal fades.
+
+# %% tags=["widget"]
+record = with_visits(2, 10)
+attention_explorer(model, tokenizer, record, kind="cross", layer=1)
+
+
+# %% [markdown]
+# The prompts write no token, and the first token is always `<BOS>`: there is
+# nothing to look up. Every `<v>` is the same token, so the `<v>` of another
+# visit does as well. Where a visit may end, heads look elsewhere too.
+
+# %% [markdown]
+# ### Going further: does a head find the code, or only its place?
 #
-# In many clean records, take every position that is about to write a code. How
-# often does the largest weight lie on that code? A head could find it there by
-# counting places. So also delete codes, from the encoder's record alone: the
-# decoder is given all of them. Behind a gap, a code stands further left in the
-# encoder's record than in the decoder's. Take those moved codes.
+# It could find the code by counting places instead of comparing codes.
+
+# %% [markdown]
+# To tell the two apart, delete codes from the encoder's record alone. Behind
+# a gap each code stands further left than the decoder expects it. How often
+# does the largest weight still lie on such a moved code?
 
 # %% tags=["hide-input"]
 # where the largest weight lies, in clean records and in shortened ones
-clean = Corruption(p_visit=0)  # the encoder reads the record as it is
-plain = RecordDataset(records, tokenizer, corruption=clean, **limit)
-
-
 def looks(dataset):
     """Shares, (layer, head): on the code, and on its old place."""
     on_code, on_place, n_codes = torch.zeros(2, 4), torch.zeros(2, 4), 0
@@ -594,31 +598,17 @@ assert real or (moved[1] > left[1] + 0.15)[[0, 3]].all()
 assert real or SEED or (moved[1, [0, 3]] > 0.5).all()
 assert real or moved[1, 1] < left[1, 1]
 
-# %% [markdown]
-# Layers are counted from 0. In a clean record each head of the last one
-# nearly always looks at the code. Of the codes that have moved, heads 0 and 3
-# find more than half; head 1 looks more often where the code used to stand.
-#
-# The explorer opens on the last layer and one clean record. A row names the
-# token just written and the one to be written next, and the bright cell
-# mostly lies in the column of the second. Which rows do not keep to it, and
-# why? Then move *layer* to 0, and the diagonal fades.
-
-# %% tags=["widget"]
-record = with_visits(2, 10)
-attention_explorer(model, tokenizer, record, kind="cross", layer=1)
-
 
 # %% [markdown]
-# The prompts write no token, and the first token is always `<BOS>`: there is
-# nothing to look up. Every `<v>` is the same token, so that of another visit
-# will do. Where a visit may end, heads look elsewhere too.
-#
-# A large weight shows where a head looks. Whether that helps needs a test.
-#
+# In a clean record each head of the last layer nearly always looks at the code.
+# Of the moved codes, heads 0 and 3 find more than half. Head 1 looks more often
+# where the code used to stand: it has partly learned to count.
+
+# %% [markdown]
 # ## The test
 #
-# Let the encoder read another patient's record. A decoder that reads its
+# A large weight shows where a head looks. Whether that helps needs a test: let
+# the encoder read another patient's record. A decoder that reads its
 # encoder must get much worse. One that does not cannot tell the difference.
 #
 # ### 11.4 Another patient's record
@@ -629,8 +619,8 @@ attention_explorer(model, tokenizer, record, kind="cross", layer=1)
 # `input_ids`, `attention_mask`, `decoder_input_ids`, `labels`, `x_num`
 # (age) and `x_cat` (sex). Return a new dictionary in which the encoder of
 # each row reads the record of the row before, and that of row 0 the record
-# of the last row. Everything else stays in its row: age and sex stay where
-# they are, even though the encoder also reads them. Leave `batch` as it is.
+# of the last row. Everything else stays in its row, age and sex too. Leave
+# `batch` as it is.
 #
 # Example: with two patients, they exchange their records.
 
@@ -681,29 +671,17 @@ assert costs["the course model"] > 1
 draw_swap(swap)
 
 # %% [markdown]
-# The culprit is A: it never reads its patient, though its losses are the lower
-# ones. Which would you use? For today's loss alone, A. But A can never do
+# The culprit is A: it never reads its patient, though its loss is lower than
+# B's. Which would you use? For today's loss alone, A. But A can never do
 # better than age, sex and the codes written so far allow. B might, with more
 # training.
 #
-# Why is A blind? It differs from B in two things. It trained longer, and its
-# random weights began smaller: their standard deviation was 0.02, BART's default
-# for wide models, and 0.08 in B. One suspect is the length. The other is even
-# attention: small weights give every key nearly the same weight, so the decoder
-# reads an average and may never learn to look.
-#
-# A twin of B gets both. It trains as long as A, and its weights for queries
-# and keys begin as small as A's. All else is B's. If either suspect is guilty,
-# the twin is blind too.
+# Why is A blind? Its random weights began too small, with a standard deviation
+# of 0.02, BART's default for wide models. B's began with 0.08. Compare the
+# vectors that the encoder makes of any two tokens, before and after training:
 
 # %% tags=["hide-input"]
-# train the twin; how even is attention, and how alike are the vectors?
-starts = {"model A": (0.02,), "model B": (0.08,), "B's twin": (0.08, 0.02)}
-models["B's twin"] = trained(untrained(*starts["B's twin"]), 120)[0]
-swap["B's twin"] = (
-    loss_of(models["B's twin"], held_out),
-    loss_of(models["B's twin"], held_out, swapped=True),
-)
+# how alike are the encoder's vectors?
 batch = held_out.batch(range(min(50, n_held_out)))
 labels = batch.pop("labels")
 real_tokens = batch["attention_mask"].bool()
@@ -715,6 +693,42 @@ def alike(one):
     read = functional.normalize(read, dim=-1)  # (positions, d_model)
     n = len(read)
     return ((read @ read.T).sum().item() - n) / (n * (n - 1))
+
+
+starts = {"model A": (0.02,), "model B": (0.08,)}
+cosines = {
+    name: (alike(untrained(*start)), alike(models[name]))
+    for name, start in starts.items()
+}
+for name, (before, after) in cosines.items():
+    assert real or before < 0.3
+    assert real or (after > 0.95 if name == "model A" else after < 0.6)
+
+# %%
+draw_alike(cosines)
+
+# %% [markdown]
+# A does not start blind. In training its encoder's vectors become all alike,
+# and then the decoder has nothing to look for. So begin with larger weights, as
+# B does, train longer, and test whether the model reads.
+
+# %% [markdown]
+# ### Going further: is it the small weights, or the longer training?
+#
+# A differs from B in both, and one more model tells which it was.
+
+# %% [markdown]
+# A twin of B trains as long as A. Its weights for queries and keys begin as
+# small as A's, so that its attention begins as even. All else is B's.
+
+# %% tags=["hide-input"]
+# train the twin; how even is attention, and what of the missing codes?
+starts["B's twin"] = (0.08, 0.02)
+models["B's twin"] = trained(untrained(*starts["B's twin"]), 120)[0]
+swap["B's twin"] = (
+    loss_of(models["B's twin"], held_out),
+    loss_of(models["B's twin"], held_out, swapped=True),
+)
 
 
 @torch.no_grad()
@@ -742,27 +756,19 @@ def loss_of_missing(one):
     return torch.cat(found)
 
 
-cosines, shares, at_missing = {}, {}, {}
+print("loss      right record  another's  at missing codes")
+shares, at_missing = {}, {}
 for name, start in starts.items():
     first = untrained(*start)
-    cosines[name] = alike(first), alike(models[name])
     shares[name] = largest_share(first)
-    at_missing[name] = loss_of_missing(models[name])
+    at_missing[name] = loss_of_missing(models[name]).mean().item()
     own, another = swap[name]
-    print(f"{name}: loss with the right record {own:.2f}", end=", ")
-    print(f"another's {another:.2f}", end=", ")
-    missing = at_missing[name]
-    print(f"at {len(missing)} missing codes {missing.mean():.2f}")
-    print(f"{'':10}largest weight at the start:", end=" ")
-    print(f"{shares[name]:.2f} times an even share")
-    before, after = cosines[name]
+    print(f"{name:8}  {own:12.2f} {another:10.2f}", end="")
+    print(f"{at_missing[name]:18.2f}")
     blind = name == "model A"
-    assert real or before < 0.3
-    assert real or (after > 0.95 if blind else after < 0.6)
     assert real or (another - own < 0.1 if blind else another - own > 0.2)
-at_missing["the course model"] = loss_of_missing(model)
-print("the course model: at the same missing codes", end=" ")
-print(f"{at_missing['the course model'].mean():.2f}")
+assert real or alike(untrained(*starts["B's twin"])) < 0.3
+assert real or alike(models["B's twin"]) < 0.6
 steps_of_b = range(20, len(losses["B"]), 10)
 above = [
     sum(losses["A"][at - 10 : at]) > sum(losses["B"][at - 10 : at])
@@ -771,30 +777,15 @@ above = [
 assert real or all(above)
 assert real or swap["B's twin"][0] + 0.2 < swap["model A"][0]
 assert real or swap["model A"][0] < swap["model B"][0]
-of_twin, of_a, _, of_course = (
-    at_missing[name].mean()
-    for name in ("B's twin", "model A", "model B", "the course model")
-)
-assert real or of_twin > of_a > of_course
+assert real or at_missing["B's twin"] > at_missing["model A"]
 assert max(shares["model A"], shares["B's twin"]) < 1.3
 assert shares["model B"] > 2
 
-# %%
-draw_alike(cosines)
-
 # %% [markdown]
-# The twin reads. It trained as long as A, and its attention began as even.
-# So neither is the cause. What remains is the small start of A's other weights.
-#
-# A does not start blind. In training its encoder's vectors become all alike,
-# as the cosines of any two tokens show. Then the decoder has nothing to look
-# for. How the small weights lead there, these numbers do not show.
-#
-# So use a start like B's, and train it longer. The twin is ahead of A, but only
-# at what the record still holds. At the codes that are missing from it, A is
-# ahead, with each of three seeds. The course model reads as well, and was
-# trained far longer and on more patients: it is ahead of A there, too, with each
-# of six seeds. A missing code stays hard for all of them.
+# The twin reads. So neither the longer training nor even attention makes a
+# model blind, nor do both together: it is the small start of the other weights.
+# The twin gains only at what the record still holds. A missing code stays hard
+# for all three, and at those codes A is still ahead.
 
 # %% [markdown] tags=["break"]
 # ## Time for a break
@@ -808,9 +799,8 @@ draw_alike(cosines)
 #   does.
 #
 # The second half asks how the model knows the order of its tokens, how large
-# it is, and how many records fit in a machine. To come back later, select the
-# next cell and choose *Run > Run All Above Selected Cell*; it takes about half
-# a minute.
+# it is, and whether it fits. To come back later, select the next cell and
+# choose *Run > Run All Above Selected Cell*; it takes about half a minute.
 
 # %% [markdown]
 # ## Order
@@ -834,56 +824,20 @@ for name, one in (("without", without), ("with", model)):
 # %% [markdown]
 # So each vector gets a position added to it, a row of a table that is
 # learned. Encoder and decoder each have such a table. Its first two rows are a
-# leftover of BART's code, and position 0 is in row 2.
+# leftover of BART's code, and position 0 is in row 2. Positions run over prompts
+# and tokens alike: this model has 256 positions, so it takes 254 tokens.
 
 # %%
 table = model.model.encoder.embed_positions.weight
 draw_positions(positions["encoder"][:8], table)
 
-# %% [markdown]
-# Positions run over prompts and tokens alike: this model has 256 positions and
-# takes 254 tokens. It is tempting to compute positions for the tokens alone.
-# Add them after the prompts have come, and you get an error. Add them before,
-# and you get none.
-
-# %% tags=["claim:19", "hide-input"]
-# positions added before and after the prompts
-encoder = model.model.encoder
-tokens = encoder.embed_tokens(ids)  # (1, 6, d_model)
-joined = torch.cat([prompts, tokens], dim=1)  # (1, 8, d_model)
-message = ""
-try:
-    joined + encoder.embed_positions(ids)
-except RuntimeError as error:
-    message = str(error)
-rows = encoder.embed_positions.weight[2 : 2 + joined.shape[1]]
-by_hand = encoder.layernorm_embedding(joined + rows)
-out = model.encode(ids, **patient, output_hidden_states=True)[0]
-made = out.hidden_states[0]
-same = torch.allclose(by_hand, made, atol=1e-6)
-early = torch.cat([prompts, tokens + encoder.embed_positions(ids)], dim=1)
-early = encoder.layernorm_embedding(early)
-print("rows 2 to 9 for all eight:", tuple(by_hand.shape), end=", ")
-print("BART's vectors:", same)
-print("added after the prompts: ", message)
-print("added before the prompts: no error,", tuple(early.shape), end=", ")
-print("BART's vectors:", torch.allclose(early, made, atol=1e-6))
-assert "must match" in message
-assert same
-assert early.shape == made.shape
-apart = (early - made).abs().amax(-1)[0]  # at each position
-assert (apart > 0.01).all()
-
-# %% [markdown]
-# The silent one leaves the prompts without a position and gives each token one
-# that is two too low. Now one token too many:
-
 # %% tags=["hide-input"]
-# one token too many
+# check: one token too many is refused
 try:
     model.encode(torch.full((1, 255), 7), **patient)
+    raise AssertionError("257 positions were accepted")
 except InputError as error:
-    print(f"{error.place}: {error.problem}")
+    assert "at most 254 tokens" in error.problem
 assert model.max_tokens == 254
 assert model.config.max_position_embeddings == 256
 
@@ -960,29 +914,23 @@ assert bart.model.encoder.embed_tokens.weight is table
 assert bart.model.decoder.embed_tokens.weight is table
 
 # %% [markdown]
-# To predict the number at any size, look at a small model: width 8,
-# feed-forward width 20, 50 tokens and 30 positions. First a decoder layer:
+# To predict the number at any size, you need the shapes. Here they are in a
+# small model: width 8, feed-forward width 20, 50 tokens and 30 positions.
 
 # %% tags=["hide-input"]
-# a small decoder layer, name by name
+# a small decoder layer, name by name, and what stands beside the layers
 small_size = SIZE | {"vocab_size": 50, "d_model": 8}
 small_size |= {"encoder_ffn_dim": 20, "decoder_ffn_dim": 20}
 small_size |= {"max_position_embeddings": 30}
 small_size |= {"encoder_attention_heads": 2, "decoder_attention_heads": 2}
 config = BartConfig(**small_size, **IDS)
 small = shapes_of(BartForConditionalGeneration, config).model
+print("a decoder layer:")
 for name, part in small.decoder.layers[0].named_modules():
     sizes = [tuple(p.shape) for p in part.parameters(recurse=False)]
     if sizes:
         print(f"{name:23}", *sizes)
-
-# %% [markdown]
-# A linear layer has a matrix and a bias, and each attention has four of
-# them. An encoder layer lacks `encoder_attn` and its norm. Beside the layers
-# stand:
-
-# %% tags=["hide-input"]
-# what stands beside the layers
+print("\nbeside the layers:")
 for side in (small.encoder, small.decoder):
     for name, part in side.named_children():
         if name != "layers":
@@ -991,6 +939,9 @@ for side in (small.encoder, small.decoder):
 
 
 # %% [markdown]
+# A linear layer (`proj`, `fc`) has a matrix and a bias. An encoder layer lacks
+# `encoder_attn` and its norm.
+#
 # ### 11.6 Count the parameters of BART
 #
 # Try It Yourself · ★★★ · 14 minutes
@@ -1019,20 +970,17 @@ def count_parameters(
 check("11.6", count_parameters)
 
 # %% [markdown]
-# ## Will it fit?
+# ## How many records fit?
 #
-# You have 8 GB free for tensors. BART's parameters take 0.4 GB, four bytes
-# each. How many records of 254 tokens, the most that the course's model takes,
-# fit in one batch? Write your guess down.
+# You have 8 GB free for tensors. This BART's weights take 0.4 GB, four bytes
+# each. How many records of 254 tokens fit in one batch? Write your guess down.
 #
-# A model too large for your machine cannot run even one step there, so you
-# need a formula. A training step holds more than **weights**:
+# A training step holds more than **weights**:
 #
 # - **two moments** for each weight: the optimizer, Adam, remembers the mean
 #   of each gradient and of its square;
 # - the [activations](../course/book/glossary.md#activation): everything
-#   that the forward pass computes and the gradient needs again, the question
-#   that lesson 10 left open;
+#   that the forward pass computes and the gradient needs again;
 # - a **gradient** for each weight.
 #
 # Here is one step of a smaller model, on 16 records of equal length:
@@ -1065,11 +1013,8 @@ draw_step_memory(trace, weights=weights)
 # %% [markdown]
 # Activations pile up in the forward pass. In the backward pass they are dropped
 # one by one while gradients come. So a step peaks as the backward pass begins,
-# or in its update, with all the gradients.
-#
-# One of the activations is as large as the logits: the logarithms of the
-# probabilities. As the backward pass begins, its gradient and that of the
-# logits add two more, so three in all, as in lesson 10:
+# when two tensors as large as the logits are added, or in its update, with all
+# the gradients:
 
 # %%
 def step_bytes(weights, activations, logits):
@@ -1077,12 +1022,6 @@ def step_bytes(weights, activations, logits):
     backward = activations + 2 * logits  # as it begins
     return weights + moments + max(gradients, backward)
 
-
-# %% [markdown]
-# `activation_bytes` runs the forward pass and adds up the tensors that it
-# keeps. Does the formula hold for 1 to 64 copies of one record? In the small
-# batches the update is the peak. Its small bumps, in the last picture, are not
-# in the formula, so it predicts slightly too little there.
 
 # %% tags=["hide-input"]
 # the peak of a step on 1 to 64 records of equal length
@@ -1109,20 +1048,21 @@ assert peaks[64] > 1.5 * peaks[1]
 for n, peak in peaks.items():
     expected = step_bytes(weights, n * each[0], n * each[1])
     assert 0.98 < peak / expected < 1.03
-
-# %%
-draw_peaks(peaks, weights=weights, record=each[0] + 2 * each[1])
-
+of_middle = {"weights": weights, "record": each[0] + 2 * each[1]}
 
 # %% [markdown]
-# Now at full size. Measure what the forward pass keeps for one patient with
-# 254 tokens, with one layer and with two. Each further layer adds the same.
+# Now at full size. `activation_bytes` adds up what the forward pass keeps.
+# Measure it on one record with one layer and with two: each further layer adds
+# the same.
 
 # %%
+LENGTH = 254  # tokens in a record
+
+
 def of_size(layers, n):
     sizes = {"encoder_layers": layers, "decoder_layers": layers}
     one = PromptBart(PromptBartConfig(**(SIZE | sizes), **IDS))
-    row = torch.full((n, model.max_tokens), 7)
+    row = torch.full((n, LENGTH), 7)
     batch = {"input_ids": row, "decoder_input_ids": row, "labels": row}
     batch |= {name: value.repeat(n, 1) for name, value in patient.items()}
     return one, batch
@@ -1136,31 +1076,14 @@ def kept_by(layers):
 # %%
 first, second = kept_by(1), kept_by(2)
 kept = first + 5 * (second - first)  # six layers on either side
-logits = 4 * model.max_tokens * SIZE["vocab_size"]
+logits = 4 * LENGTH * SIZE["vocab_size"]
 weights = 4 * n_parameters(bart)
 print(f"weights {weights / 1e6:.0f} MB; for each record", end=" ")
 print(f"activations {kept / 1e6:.0f} MB, logits {logits / 1e6:.1f} MB")
 
 # %% [markdown]
-# In lesson 10, tensors as large as the logits filled most of the card. Here
-# the activations take thirty times as much as one of them. How many records fit
-# in 8 GB? Work it out on paper from these three numbers and `step_bytes`.
-#
-# The formula holds here too. A real step with one layer and four records:
-
-# %% tags=["hide-input"]
-# the peak of a forward and a backward pass, predicted and measured
-one, batch = of_size(1, 4)
-small_weights = held_bytes(one)
-predicted = step_bytes(small_weights, 4 * first, 4 * logits)
-with MemoryTrace(held=3 * small_weights) as trace:
-    one(**batch).loss.backward()
-print(f"predicted {predicted / 1e6:.1f} MB", end=", ")
-print(f"measured {trace.peak / 1e6:.1f} MB")
-assert 0.998 < trace.peak / predicted < 1.002
-
-# %% [markdown]
-# And your answer?
+# How many records fit in 8 GB? Work it out on paper from these three numbers
+# and `step_bytes`.
 
 # %%
 memory = 8_000_000_000
@@ -1187,24 +1110,41 @@ parts = {
 # %%
 draw_memory(parts, machine=memory)
 
-
 # %% [markdown]
 # What breaks the limit is the batch, not the weights. On a real machine leave
-# some memory free: what Python and PyTorch take for themselves is not counted.
+# some memory free for Python and PyTorch themselves.
 #
+# Does the formula hold? Here it is beside measured steps of the smaller model.
+# The peak is flat as long as the update is larger than the backward pass:
+
+# %% tags=["hide-input"]
+# check: the peak of a forward and a backward pass
+one, batch = of_size(1, 4)
+small_weights = held_bytes(one)
+predicted = step_bytes(small_weights, 4 * first, 4 * logits)
+with MemoryTrace(held=3 * small_weights) as trace:
+    one(**batch).loss.backward()
+assert 0.998 < trace.peak / predicted < 1.002
+
+# %%
+draw_peaks(peaks, **of_middle)
+
+
+# %% [markdown]
 # ### 11.7 The largest batch
 #
 # Try It Yourself · ★★★ · 15 minutes
 #
-# Somebody else's model comes without its activations: you can only run it.
+# You can run somebody else's model, but do not know its activations.
 # `peak_of(n)` runs one training step on `n` records of equal length and
 # returns its peak in bytes. `memory` is what the machine has, in bytes, at
-# least four times `peak_of(1)`. Return the largest `n` whose step fits. The
-# peak is flat up to some number of records and then rises by the same amount
-# for each. Where the rise begins differs between machines; on some it is the
-# first record. From any `n`, `k` times as many
-# records need at most `k` times the peak of `n`, because the part that does
-# not grow is not needed again. So `peak_of(4)` is always safe.
+# least four times `peak_of(1)`. Return the largest `n` whose step fits.
+#
+# As in the picture above, the peak is flat up to some number of records and
+# then rises by the same amount for each; on some machines it rises from the
+# first record on. `k` times as many records need at most `k` times the peak,
+# because the part that does not grow is not needed again. So `peak_of(4)` is
+# always safe.
 #
 # Two rules: a step that needs more than `memory` ends your program, so never
 # call `peak_of` with a batch that does not fit. And call it at most 12 times.
@@ -1253,7 +1193,8 @@ check("11.7", largest_batch)
 # <details><summary>Answer</summary>
 # The loss with the encoder inputs swapped among patients. If that is the
 # same, the decoder does not read the record. If it is higher, the decoder reads,
-# but perhaps only to copy. So ask for the loss at the missing codes, too.
+# but perhaps only to copy. So ask, as in lesson 09, how many lost codes come
+# back.
 # </details>
 #
 # 3. A step does not fit. Does it help to halve the vocabulary, or to halve
@@ -1261,8 +1202,7 @@ check("11.7", largest_batch)
 #
 # <details><summary>Answer</summary>
 # The batch: at full size nearly all the memory of a large batch grows with
-# it. Half the vocabulary halves the logits and the table of tokens, which
-# saves far less.
+# it. Half the vocabulary saves far less.
 # </details>
 #
 # ## What comes next
@@ -1364,6 +1304,37 @@ for combination in ("concat", "sum"):
     print(f"{lengths[combination]} positions, mask {tuple(mask.shape)}")
 assert lengths["concat"] == ids.shape[1] + 2
 assert lengths["sum"] == ids.shape[1] + 1
+
+# %% [markdown]
+# **Positions of the tokens alone.** If you add them once the prompts stand in
+# front, the lengths differ and you get an error. If you add them to the tokens
+# first, you get none, but the prompts are left without a position and each
+# token gets one that is two too low.
+
+# %% tags=["claim:19", "hide-input"]
+# positions added before and after the prompts
+encoder = model.model.encoder
+tokens = encoder.embed_tokens(ids)  # (1, 6, d_model)
+joined = torch.cat([prompts, tokens], dim=1)  # (1, 8, d_model)
+message = ""
+try:
+    joined + encoder.embed_positions(ids)
+except RuntimeError as error:
+    message = str(error)
+rows = encoder.embed_positions.weight[2 : 2 + joined.shape[1]]
+by_hand = encoder.layernorm_embedding(joined + rows)
+out = model.encode(ids, **patient, output_hidden_states=True)[0]
+made = out.hidden_states[0]
+same = torch.allclose(by_hand, made, atol=1e-6)
+early = torch.cat([prompts, tokens + encoder.embed_positions(ids)], dim=1)
+early = encoder.layernorm_embedding(early)
+print("in front of the tokens already:", message)
+print("to the tokens first: no error,", tuple(early.shape))
+assert "must match" in message
+assert same
+assert early.shape == made.shape
+apart = (early - made).abs().amax(-1)[0]  # at each position
+assert (apart > 0.01).all()
 
 # %% [markdown]
 # **Logits and labels.** The tutorial compares the logits of prompts and
