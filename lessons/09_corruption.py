@@ -52,7 +52,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import replace
-from textwrap import fill, shorten
+from textwrap import shorten
 
 import numpy as np
 import torch
@@ -118,10 +118,9 @@ def by_category(record):
 # %% [markdown]
 # The patients are those of the embedded hospital, or your own if
 # `EHR_COURSE_DATA` names a folder. So that a tiny model can learn in
-# seconds, it reads categories of codes, and from each record the visits
-# that fit into 24 tokens. Some patients are
-# [held out](../course/book/glossary.md): the model does not learn from
-# them, so they can test it.
+# seconds, it reads categories of codes, and at most 24 tokens of a record.
+# Some patients are [held out](../course/book/glossary.md): the model does not
+# learn from them, so they can test it.
 
 # %%
 train_part, *others = split_by_patient(patients, seed=SEED)
@@ -168,9 +167,8 @@ def meanings(codes, width=68):
 
 
 # %% [markdown]
-# Here is one of the held-out patients. `clean` holds the ids of the
-# undamaged record, `patient` the damaged one, as a batch of one row. The
-# codes mean:
+# Here is one of the held-out patients. `clean` holds the ids of the record,
+# `patient` the damaged one as a batch of one row. The codes mean:
 
 # %%
 meanings(tokenizer.decode(clean)[0])
@@ -192,12 +190,11 @@ draw_places(tokenizer, clean, patient)
 #   count.
 # - The [decoder input](../course/book/glossary.md) is what the decoder has
 #   read before it writes each token: the right tokens so far, behind a
-#   first `<EOS>` (a habit of BART; any fixed token would do).
+#   first `<EOS>`.
 #
-# `RecordDataset` makes such batches; lesson 10 takes it apart. Here is a
-# version of your own, in which `shift_right` moves the rows one position to
-# the right. It holds one mistake. If you see it, note your guess, and watch
-# whether the numbers give it away.
+# `RecordDataset` makes such batches. Here is a version of your own, in which
+# `shift_right` moves the rows one position to the right. It holds one mistake.
+# If you see it, note your guess, and watch whether the numbers give it away.
 
 # %%
 class MyDataset(RecordDataset):
@@ -210,10 +207,9 @@ class MyDataset(RecordDataset):
 
 
 # %% [markdown]
-# The model is a small `PromptBart`, which also reads age and sex. Each visit
-# is chosen for damage with probability 0.5, and gets one of three kinds, each
-# equally likely: codes are hidden, deleted or replaced. For a quarter of the
-# patients (`p_empty=0.25`) the encoder gets an
+# The model is a small `PromptBart`, which also reads age and sex. Half of the
+# visits are chosen for damage: some of their codes are hidden, deleted or
+# replaced. For a quarter of the patients (`p_empty=0.25`) the encoder gets an
 # [empty record](../course/book/glossary.md), `<BOS> <mask> <EOS>`, so that a
 # model can also learn to write a patient from age and sex alone.
 
@@ -249,11 +245,10 @@ print(f"loss: {first:.2f} in the first ten steps, {last:.3f} in the last")
 # has fallen to almost nothing.
 #
 # The model may just have memorised its patients, so measure it on those held
-# out. At each position it has read the decoder input up to there, and gives
-# [logits](../course/book/glossary.md), a score for every token; the highest
-# one is its answer. [Perplexity](../course/book/glossary.md) is the
-# exponential of the mean loss: roughly, how many equally likely tokens the
-# model is choosing between; 1 is perfect.
+# out. At each position it gives [logits](../course/book/glossary.md), a score
+# for every token; the highest one is its answer.
+# [Perplexity](../course/book/glossary.md) is the exponential of the mean loss:
+# roughly, how many equally likely tokens the model is choosing between.
 
 # %%
 def own_measure(model, data):
@@ -280,8 +275,8 @@ assert real or (my_perplexity < 1.1 and my_accuracy > 0.99)
 
 # %% [markdown]
 # The model is nearly perfect on patients it has never seen. Now let it
-# write the patient from the drawing. It writes greedily: it takes the
-# likeliest token, reads it, and goes on until `<EOS>`.
+# write the patient from the drawing: it takes the likeliest token, reads it,
+# and goes on until `<EOS>`.
 
 # %% tags=["hide-input"]
 # let a model write, and turn ids into words
@@ -328,7 +323,7 @@ draw_places(tokenizer, clean, mine_batch, row)
 # [target leak](../course/book/glossary.md): the answer is in the input.
 #
 # To repair it, take labels and decoder input from the clean record, as
-# `RecordDataset` does. Everything else stays the same.
+# `RecordDataset` does.
 
 # %% tags=["nbval-ignore-output"]
 repaired_model, repaired_losses = trained(RecordDataset)
@@ -338,8 +333,7 @@ draw_losses({"leak": my_losses, "repaired": repaired_losses})
 
 # %% [markdown]
 # The curves do not say which model is better: each is scored by its own
-# labels, and copying is easier than restoring. So let the repaired model
-# write the newborn.
+# labels. So let the repaired model write the newborn.
 
 # %% tags=["nbval-ignore-output"]
 written = rewritten(repaired_model, patient)[0]
@@ -357,14 +351,12 @@ assert real or tokenizer.mask_id not in written
 
 # %% [markdown]
 # No `<mask>` now. It writes plausible codes, though not the right ones. So
-# count over all held-out patients, with codes hidden and nothing else, so that
-# a `<mask>` marks every loss. How many lost codes come back, in the right
-# visit? How many additions are right? How many readable codes are kept?
+# hide codes of all held-out patients, and count which readable codes are kept,
+# which lost codes come back, and which additions are right.
 #
 # A model should also beat a rule that anybody can write. `counting` copies
-# the damaged record, and at each `<mask>` it adds two codes: the commonest
-# among training patients of the same sex and age group that the visit lacks.
-# With two, it adds about as many codes as the model.
+# the damaged record, and at each `<mask>` it adds the two commonest codes that
+# the visit lacks, among training patients of the same sex and age group.
 
 # %% tags=["nbval-ignore-output", "hide-input"]
 # what was lost and could be read; the rule; what each writes
@@ -455,8 +447,8 @@ again = lead[rng.integers(len(lead), size=(2_000, len(lead)))].sum(axis=1)
 low, high = np.quantile(again, [0.025, 0.975])
 print(f"lost codes: {lost_share:.0%} of all tokens")
 print(f"perplexity: leak {copying:.3f}, repaired {perplexity:.2f}")
-print(f"lead of repaired over counting: {lead.sum()} codes;", end=" ")
-print(f"{low:.0f} to {high:.0f}\nin 95% of 2,000 draws of other patients")
+print(f"lead of repaired over counting: {lead.sum()} codes", end=" ")
+print(f"({low:.0f} to {high:.0f})")
 
 # %% tags=["claim:12", "hide-input"]
 # check: the leak restores nothing, the repair about as much as counting
@@ -475,17 +467,17 @@ if not real:  # a hundred patients are too few to learn from
 
 
 # %% [markdown]
+# The range shows how much chance is in the lead: draw the held-out patients
+# again, with repetition, 2,000 times, and 95% of the leads lie within it.
+#
 # So would you use the first model? No: by its own labels it is perfect, and
 # it restores no code. The repaired model restores some, but its lead over
-# counting is small and uncertain: with other patients there might be none
-# at all. Most of its additions are wrong, and it loses readable codes.
-# Trained for seconds, it is not ready for use either, but now the measure
-# says so.
+# counting is small and uncertain, and most of its additions are wrong. Trained
+# for seconds, it is not ready for use either, but now the measure says so.
 #
-# What does training give, then? Here is a patient whom only the repaired
-# model restores. A program chose it: a short record with a code beside the
-# `<mask>`, written back whole by this model alone, the lost code as rare as
-# possible among patients of the same sex and age group.
+# What does training give, then? Here is a favourable case: a program looked for
+# a short record which only this model restores, with as rare a lost code as
+# possible.
 
 # %% tags=["nbval-ignore-output", "hide-input"]
 # choose the patient; if there is none, one who gets more than by counting
@@ -525,26 +517,19 @@ one_written = {name: some[best] for name, some in ids_written.items()}
 draw_rewritten(tokenizer, one_clean, one_damaged, one_written)
 
 # %% tags=["nbval-ignore-output", "hide-input"]
-# the lost codes and those that counting adds: where are they common?
+# the lost codes: where are they common?
 one, near = test_data.records[best], beside(best)
 of_group = by_group[group(one)]
 with_near = [v for some in by_group.values() for v in some if near in v]
-print(f"{one.sex}, {one.age} years. Share of training visits with a code:")
-print(f"in the group  beside {near}")
 gone_codes = sorted({code for _, code in lost[best]})
-added = sorted({code for _, code in by_rule[best] - read[best]})
-for code in gone_codes + added:
-    print(f"{share_of(code, of_group):12.0%}", end="")
-    print(f"{share_of(code, with_near):12.0%}", end="  ")
-    meanings([code], width=45)
-print(f"{'':26}", end="")
-meanings([near], width=45)
+for code in gone_codes:
+    print(f"{code}: in {share_of(code, of_group):.0%}", end=" ")
+    print("of the visits of this sex and age group,", end=" ")
+    print(f"in {share_of(code, with_near):.0%} of those with {near}")
 triples = list(zip(lost, by_model, by_rule, strict=True))
-model_alone = sum(bool(a & b) and not a & c for a, b, c in triples)
+
 rule_alone = sum(bool(a & c) and not a & b for a, b, c in triples)
-print("\nPatients who get a lost code back:", end=" ")
-print(f"{model_alone} from repaired alone,", end=" ")
-print(f"{rule_alone} from counting alone")
+
 if not real:
     assert rule_alone > 0
     assert all(
@@ -553,25 +538,22 @@ if not real:
     )
 
 # %% [markdown]
-# Counting knows only sex and age, so it adds what is common in that group.
-# The model also reads the code beside the mask, and in visits with that code
-# the lost one is at least twice as common. One patient shows what is learned,
-# not how much: others get a code back from counting alone.
+# The lost code is rare in this group, so counting does not add it. The model also
+# reads the code beside the mask, and in visits with that code the lost one is
+# far more common.
 
 # %% [markdown]
 # ## How long is a span?
 #
-# The damage belongs in the input alone: that is the whole repair. Now build
-# the damage, the labels, and a detector of leaks yourself.
+# Now build the damage, the labels, and a detector of leaks yourself.
 #
 # A [span](../course/book/glossary.md) is some codes in a row that are
 # hidden together. Its length comes from a Poisson distribution with mean 3:
-# $P(k) = 3^k e^{-3} / k!$. In BART a span of 0 inserts a mask that hides
-# nothing. Here every mask stands for something that is gone, so a 0 becomes a
-# 1, which is called *clamping*. The library also shortens a span so that one
-# code of the visit stays readable, unless the visit has only one.
+# $P(k) = 3^k e^{-3} / k!$. A span of 0 would hide nothing, so a 0 becomes a 1,
+# which is called *clamping*.
 
-# %%
+# %% tags=["hide-input"]
+# lengths of spans, as drawn and cut to the visits of the training records
 train_data = dataset(RecordDataset, train_records, SEED)
 rows = train_data.tokens.to_lists()  # the clean records, cut to 24 tokens
 visits = [visit for ids in rows for visit in tokenizer.decode(ids)]
@@ -579,11 +561,13 @@ n_codes = np.array([len(codes) for codes in visits])  # (visits,)
 drawn = span_lengths(200_000, rng=np.random.default_rng(SEED))
 room = np.maximum(n_codes - 1, 1)  # (visits,)
 room = np.resize(room, len(drawn))  # the visits again and again
+
+# %%
 draw_spans(drawn, np.minimum(drawn, room), mean=3.0)
 
 # %% [markdown]
-# The hatched part is what the clamp adds. On the right, spans too long for
-# their visit have been cut.
+# The hatched part is what the clamp adds. On the right, spans have been cut to
+# leave one code of the visit readable.
 
 # %% tags=["hide-input"]
 # check: the draws against the exact shares
@@ -620,17 +604,15 @@ check("09.1", span_length_probabilities)
 # %% [markdown]
 # ## Three ways to damage a visit
 #
-# Apart from the empty records, damage stays within a visit and never touches
-# a marker. There are three kinds:
+# Damage stays within a visit and never touches a marker. There are three kinds,
+# all equally likely:
 #
 # - [Mask infilling](../course/book/glossary.md) puts one `<mask>` in the
-#   place of a span, one span in a visit. It does not say how many codes are
-#   missing.
+#   place of a span. It does not say how many codes are missing.
 # - [Deletion](../course/book/glossary.md) takes codes out, each with
-#   probability 0.15.
-# - [Replacement](../course/book/glossary.md) puts another code in the
-#   place of a code, with probability 0.15. Any other code of the
-#   vocabulary is equally likely.
+#   probability 0.15, and leaves no trace: the model must find the gap too.
+# - [Replacement](../course/book/glossary.md) puts any other code in the
+#   place of a code, with probability 0.15: the model must doubt what it reads.
 
 # %% tags=["hide-input"]
 # a visit of about ten codes
@@ -659,7 +641,7 @@ changed = {
 draw_kinds(tokenizer, visit_ids, changed)
 
 # %% tags=["hide-input"]
-# how many visits stay as they were; a patient for the widget
+# check: most visits stay as they were; a patient for the widget
 tokens = train_data.tokens  # Ragged: all records, clean
 before = tokens.values.copy()
 damaged = train_data.corruption.apply(tokens, n_tokens=n_tokens, rng=rng)
@@ -693,17 +675,13 @@ opening = next(
     {},
 )
 
-print(f"{len(pairs):,} visits, {same:.0%} of them undamaged")
+
 
 # %% [markdown]
-# More than half of the visits stay as they were: half are not chosen, and
-# deletion and replacement often hit nothing in a short visit.
-#
-# The widget opens on a patient with all three kinds of damage. It trains
-# nothing, so it can show whole codes; a colour is a chapter of ICD-9.
-# Choose "delete" and move `p` to 1: every visit keeps one code. Choose
-# "infill" and move the mean span to 8: the masks grow, but a visit of two
-# codes or more keeps one.
+# The widget opens on a patient with all three kinds of damage; a colour is a
+# chapter of ICD-9. Choose "delete" and move `p` to 1: every visit keeps one
+# code. Choose "infill" and move the mean span to 8: the masks grow, but a visit
+# of two codes or more keeps one.
 
 # %% tags=["widget"]
 corruption_playground(shown, playground, **opening)
@@ -718,8 +696,7 @@ corruption_playground(shown, playground, **opening)
 # may occur twice. The span begins at code number `start`, counted
 # from 0, and is `length` codes long. Return the visit with one `<mask>`
 # (6) in the place of the span. A span that would run past the last code
-# ends with it. (Unlike the library, do not keep a code readable: a span may
-# hide the whole visit.)
+# ends with it. Here a span may hide the whole visit.
 #
 # Example: `infill([3, 12, 9, 30, 8, 4], 1, 2)` is `[3, 12, 6, 8, 4]`. When
 # the check passes, damage the newborn yourself:
@@ -733,8 +710,8 @@ def infill(visit: list[int], start: int, length: int) -> list[int]:
 check("09.2", infill)
 
 # %% [markdown]
-# Deletion has a trap: some visits have a single code. Apply it to every
-# visit, and some are left with nothing:
+# Deletion has a trap: it can leave a visit with nothing. Apply it to every
+# visit:
 
 # %%
 emptied = 0.15**n_codes  # the chance that all codes of a visit go
@@ -745,9 +722,8 @@ share = emptied[single].sum() / emptied.sum()
 print(f"{share:.0%} of which had only one")
 
 # %% [markdown]
-# A visit without codes is not a visit, so one code stays, chosen at random.
-# The first code is the main reason for the stay. If the survivor were always
-# the first, the model would learn that a lone code is always the main reason.
+# So one code stays, chosen at random. If it were always the first, which is the
+# main reason for the stay, the model would learn that a lone code always is.
 
 # %%
 few = next(codes for codes in visits if len(codes) == 3)
@@ -782,24 +758,21 @@ check("09.3", delete_from)
 # %% [markdown]
 # Replacement has a trap too. The obvious way is to draw any id from 0 up.
 # But the first seven ids are special tokens, and a code may be replaced by
-# itself. The library avoids both:
+# itself:
 
-# %%
+# %% tags=["hide-input"]
+# check: the library draws no special token and leaves no code alone
 many = Ragged.from_lists([visit_ids] * 2_000)
 out = replace_codes(many, p=1.0, n_tokens=n_tokens, rng=rng)
 smallest = out.values.min()
 left_alone = (out.values == many.values).sum()
-print(f"smallest id drawn: {smallest}, codes left alone: {left_alone}")
+assert smallest == 7 and left_alone == 0
 
 # %%
 naive = rng.integers(0, n_tokens, (2_000, len(visit_ids)))  # from 0 up
 first = (naive == 0).any(axis=1).argmax()  # the first with a <PAD>
 proper = out.to_lists()[0]
 draw_special_tokens(tokenizer, visit_ids, naive, proper, first)
-
-# %% tags=["hide-input"]
-# check: no special token, no code left alone
-assert smallest == 7 and left_alone == 0
 
 
 # %% [markdown]
@@ -835,18 +808,16 @@ check("09.4", replace_in)
 # %% [markdown]
 # ## Two shortcuts to the labels
 #
-# A leak gives the model too much. The opposite fault is quieter: a pipeline
-# that loses what the model should have read, or scores the wrong tokens. Two
-# shortcuts do that, and often no error tells you.
+# A leak gives the model too much. The opposite fault is quieter: the pipeline
+# loses what the model should have read, or scores the wrong tokens.
 #
-# Suppose you score only what was hidden, and write -100 over all other labels.
-# The first shortcut then makes the decoder input from these labels:
-# `shift_tokens_right`, the `shift_right` of the transformers library, writes
-# `<EOS>` (2) in front and turns -100 into padding (0).
+# Suppose you score only what was hidden, as BERT does, and write -100 over all
+# other labels. The first shortcut makes the decoder input from these labels.
+# For this the transformers library has `shift_tokens_right`. It writes `<EOS>`
+# (2) in front and turns -100 into padding (0).
 #
-# Take a small record of two visits: three codes of the visit above, then two.
-# The last two codes of the first visit are hidden, and the first of the
-# second. What can the decoder still read?
+# Take a record of two visits. The last two codes of the first are hidden, and
+# the first of the second. What can the decoder still read?
 
 # %%
 first_visit, second_visit = visit_ids[:3], visit_ids[3:5]
@@ -889,24 +860,22 @@ for i in (gone & ~behind).nonzero().flatten():
 # The grey labels are what you wanted. The padding in the decoder's input is
 # not: the decoder must write the first hidden code without having read the
 # code before it, and the third without having read that a new visit begins.
-# Only the padding behind the last hidden code is harmless: by then, all that
-# counts is written. So make the decoder input from the clean record, before
-# any label is masked.
+# So make the decoder input from the clean record, before any label is masked.
 #
-# The second shortcut finds the labels to be scored: it looks for `<mask>` in
-# the input, and scores the labels at the same positions.
+# The second shortcut looks for `<mask>` in the input, and scores the labels at
+# the same positions.
 
-# %%
+# %% tags=["claim:14", "hide-input"]
+# the damaged input, padded to the length of the record
 masked_ids = torch.cat([record[0, :4], record[0, 5:]])  # (10,)
 masked_ids[3] = tokenizer.mask_id  # one mask for two codes
 masked_ids[6] = tokenizer.mask_id  # and one in the next visit
+message = ""
 try:
     record[0][masked_ids == tokenizer.mask_id]
 except IndexError as error:
-    print(fill(f"IndexError: {error}", 72))
-
-# %% tags=["claim:14", "hide-input"]
-# pad the input to the length of the record
+    message = str(error)
+assert "shape of the mask" in message
 padded = torch.tensor([*masked_ids, 0])  # (11,)
 marked = record[0][padded == tokenizer.mask_id].tolist()
 assert len(masked_ids) == record.shape[1] - 1
@@ -918,12 +887,9 @@ draw_marks(tokenizer, padded, record[0], hidden=where)
 
 
 # %% [markdown]
-# The input is shorter than the clean record, so behind a mask for several
-# codes its positions are not those of the labels. If you are lucky, you get
-# the error above. But if a long undamaged patient makes input and labels of a
-# batch equally wide, nothing complains, and the wrong tokens are scored.
-#
-# The course takes neither shortcut: it scores every token.
+# One mask stands for several codes, so behind it the positions of the input are
+# not those of the labels. Where padding makes both equally wide, no error tells
+# you, and the wrong tokens are scored.
 #
 # ### 09.5 Labels and decoder input
 #
@@ -938,7 +904,7 @@ draw_marks(tokenizer, padded, record[0], hidden=where)
 # Return two int64 tensors (batch, length). The first holds the labels: the
 # clean record where it counts, otherwise -100. The second is the decoder
 # input: the clean record moved one position to the right, with `<EOS>` (2)
-# in front; the last column falls off. Only the first is masked with -100.
+# in front; the last column falls off.
 #
 # Example: `clean` `[[1, 3, 9, 8, 4, 2]]`, `corrupted`
 # `[[1, 3, 6, 4, 2, 0]]` and `scored` True everywhere give
@@ -959,11 +925,10 @@ check("09.5", make_targets)
 # Ask how small the loss can be. It is counted in
 # [nats](../course/book/glossary.md): its logarithm is the natural one. Above,
 # 14% of the tokens are lost. Suppose that age, sex and the other codes leave a
-# choice among only 20 equally likely codes, out of hundreds. Each then costs 3
-# nats (exp(3) = 20.1). If all other tokens cost nothing, the mean
-# is 0.14 · 3 = 0.42 nats, and the perplexity exp(0.42) = 1.5. The leak's is
-# far below that, the repaired model's above. When a loss is too good for its
-# task, look at what the model writes, and check a batch:
+# choice among only 20 equally likely codes. Each then costs 3 nats (exp(3) =
+# 20.1). If all other tokens cost nothing, the mean is 0.14 · 3 = 0.42 nats, and
+# the perplexity exp(0.42) = 1.5. With the leak it is almost 1. When a loss is too
+# good, look at what the model writes, and check a batch:
 
 # %%
 try:
@@ -983,8 +948,7 @@ assert real or SEED or PROFILE != "tiny" or round(lost_share, 2) == 0.14
 
 # %% [markdown]
 # `check_batch` finds this leak because no clean record contains `<mask>`.
-# Deletion leaves no such trace, nor does replacement. Here is a leak by
-# deletion, from the same `MyDataset`:
+# Deletion and replacement leave no such trace. Here is a leak by deletion:
 
 # %% tags=["hide-input"]
 # a short held-out record from which deletion has taken something
@@ -1003,7 +967,7 @@ draw_places(tokenizer, quiet_clean, quiet_batch, quiet_row)
 # The dashed place is drawn for you; the batch has no such token. What if
 # somebody hands you a function that makes batches, and no clean records?
 # `maker` returns one. It makes the same four patients, damaged in another way
-# for each `seed` (which the library calls `epoch`; lesson 10 says why).
+# for each `seed`.
 
 # %%
 def maker(kind, strategy):
@@ -1033,7 +997,6 @@ def maker(kind, strategy):
 # - The labels of a single patient may leak, the others not.
 #
 # Without a leak, `target` is always the length of the longest clean record.
-# You may use that.
 #
 # Example: `leaks(maker(MyDataset, "delete"))` is True and
 # `leaks(maker(RecordDataset, "delete"))` is False.
@@ -1049,8 +1012,7 @@ check("09.6", leaks)
 # ## Recap
 #
 # - **Span lengths** are Poisson with mean 3, with every 0 turned into a 1:
-#   length 1 occurs in 20% of the draws, 5 or more in 18%. Short visits cut
-#   many of them.
+#   length 1 occurs in 20% of the draws, 5 or more in 18%.
 # - **Corruption** stays among the codes of a visit: one `<mask>` for a
 #   span, deletion that leaves one code, replacement by any other code.
 # - **Labels and decoder input** both come from the clean record; -100 is
@@ -1058,8 +1020,7 @@ check("09.6", leaks)
 # - **A leak** shows as a loss that is better than the task allows, and in
 #   what the model writes.
 # - **Reconstruction** is the share of lost codes that come back: none with
-#   the leak, some without it. Compare with a rule that only counts, and ask
-#   how many additions are right and how much of the readable rest is kept.
+#   the leak, some without it. Compare with a rule that only counts.
 #
 # ## Test yourself
 #
@@ -1074,17 +1035,17 @@ check("09.6", leaks)
 #    input than the labels?
 #
 # <details><summary>Answer</summary>
-# By two tokens: three codes became one mask. Input and labels need not
-# have the same length, and they do not match position by position.
+# By two tokens: three codes became one mask. So input and labels do not match
+# position by position.
 # </details>
 #
 # 3. A colleague reports a held-out perplexity of 1.02 for a model that
 #    restores hidden codes. What do you ask to see?
 #
 # <details><summary>Answer</summary>
-# One batch, to compare its labels with the clean records, and one record
-# as the model rewrites it. And how much was hidden: 1.02 means 0.02 nats a
-# token, and one lost code in a hundred tokens, at 3 nats, costs 0.03.
+# A batch, to compare its labels with the clean records, and a record as the
+# model rewrites it. 1.02 means 0.02 nats a token, and one lost code in a hundred
+# tokens, at 3 nats, costs 0.03.
 # </details>
 #
 # ## What comes next
@@ -1096,7 +1057,7 @@ check("09.6", leaks)
 #
 # So far nobody asked what a batch costs. [Lesson 10](10_data_flow.ipynb)
 # follows a record into the batch: how to waste little, and how to damage each
-# patient anew in every pass over the data and still be able to repeat it.
+# patient anew in every pass over the data.
 
 # %% [markdown]
 # ## If you come from the tutorial

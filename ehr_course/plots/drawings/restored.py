@@ -109,8 +109,7 @@ def draw_restored(
         f"Lost codes restored: {shares[leak]:.0%} with the leak, {shares[counting]:.0%} by "
         f"counting, {shares[repaired]:.0%} repaired",
         f"Bars in four columns for {len(found)} ways of writing: {said}.",
-        subtitle="Held-out patients. All bars have the same scale, and under each is what it "
-        "counts.",
+        subtitle="Held-out patients. All bars have the same scale.",
     )
     columns: tuple[tuple[str, Mapping[str, float], Mapping[str, tuple[int, int]]], ...] = (
         ("tokens right,\nby its own labels", own, {}),
