@@ -106,8 +106,7 @@ else:
 
 # %% [markdown]
 # Load the embedded hospital, or your own MIMIC-III tables if
-# `EHR_COURSE_DATA` names their folder, and encode every patient. (No model is
-# tested here, so nobody is set aside.)
+# `EHR_COURSE_DATA` names their folder, and encode every patient.
 
 # %%
 records = load(folder, malformed="drop").records
@@ -134,8 +133,7 @@ assert lengths.sum() < 0.3 * 512 * len(lengths)
 # Here is that path for one patient. In each *epoch*, one pass over all
 # patients, the record is damaged again, as in lesson 09. Then a
 # [collator](../course/book/glossary.md) pads it and stacks it with others
-# into one batch of tensors. After a look at a batch, the lesson asks the
-# four questions on the right, first how much is empty.
+# into one batch of tensors. This lesson asks the four questions on the right.
 
 # %% tags=["hide-input"]
 # choose a patient of two visits and three shorter ones; damage each visit
@@ -160,11 +158,10 @@ assert batch["labels"][0].tolist() == ids
 # %% [markdown]
 # ## What is in a batch?
 #
-# First look at the batch itself. The encoder reads the damaged records,
-# `input_ids`, and the `attention_mask` says which of their places hold a
-# token. The decoder reads and writes the clean records: it reads
-# `decoder_input_ids`, the `labels` moved one place to the right, starting
-# with `<EOS>` (2). `x_num` holds the age in years, `x_cat` the sex (0 for M,
+# The encoder reads the damaged records, `input_ids`, and the `attention_mask`
+# says which of their places hold a token. The decoder writes the `labels`, the
+# clean records, and reads them moved one place to the right,
+# `decoder_input_ids`. `x_num` holds the age in years, `x_cat` the sex (0 for M,
 # 1 for F).
 
 # %%
@@ -172,10 +169,8 @@ draw_tensors(batch)
 
 
 # %% [markdown]
-# The model looks up every id that it is given,
-# so ids are padded with a real id, 0. The loss skips -100 and nothing
-# else, so labels are padded with -100. Input and labels can differ in
-# width, because corruption shortens records.
+# The model looks up every id that it is given, so ids are padded with a real
+# id, 0. The loss skips -100 and nothing else, so labels are padded with -100.
 #
 # All rows are as long as the longest row *of this batch*. This is
 # [dynamic padding](../course/book/glossary.md).
@@ -210,13 +205,11 @@ check("10.1", pad_batch)
 # ## How much of it is empty?
 #
 # That depends on who shares a batch. In a batch of 32, one long record
-# makes the other 31 as wide as itself. Among records of its own length it
-# does no harm.
-# Putting records of similar length together is called
-# [length bucketing](../course/book/glossary.md).
+# makes the other 31 as wide as itself. So put records of similar length
+# together: that is called [length bucketing](../course/book/glossary.md).
 #
 # A `BatchPlan` says who shares a batch. It is a list of keys, one for each
-# batch: the epoch, the number of the batch, and its patients. Of each key,
+# batch: the epoch, the number of the batch, and its patients. From each key,
 # `dataset[key]` makes the six tensors.
 
 # %%
@@ -253,12 +246,9 @@ everyone = sorted(i for key in bucketed for i in key.indices)
 assert everyone == list(range(len(lengths)))
 
 # %% [markdown]
-# (The grids show the records after corruption; the shares are counted
-# before it.)
-#
 # The widget opens on the widest shuffled batch. Tick *length buckets*: batch
 # 10 is now made of 32 other patients, who were all equally long before
-# corruption. Then move the *batch* slider. Which batch is now the greyest?
+# they were damaged. Then move the *batch* slider. Which batch is the greyest?
 
 # %% tags=["widget"]
 widths = [lengths[list(key.indices)].max() for key in shuffled]
@@ -283,13 +273,12 @@ if not real and PROFILE == "tiny" and SEED == 0:
 
 # %% [markdown]
 # <details><summary>The greyest batch</summary>
-# Batch 7, with 32%. It holds the longest records of its pool, and long ones
-# are rare: its neighbours in length run from 36 to 65 tokens.
+# Batch 7, with 32%. It holds the longest records, which are rare: their lengths
+# run from 36 to 65 tokens.
 # </details>
 #
 # Is the training faster now? Here are the places and seconds of an epoch for
-# a tiny, untrained model on one core, estimated from some of its batches
-# (for the first line, from a single one).
+# a tiny model on one core, estimated from some of its batches.
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # time whole training steps on some batches of each way
@@ -353,7 +342,7 @@ for way, needed in epoch_of.items():
 in_places = alone / epoch_of["length buckets"] * in_epoch["length buckets"]
 print("\na step on a single batch:")
 print(f"one short record:    {alone:.4f} s,", end=" ")
-print(f"as {in_places:.0f} places above")
+print(f"as long as {in_places:.0f} places of the length buckets take")
 print(f"eight short records: {eight:.4f} s")
 assert eight < 3 * alone
 if not real:
@@ -364,16 +353,15 @@ if not real:
     assert fast > 5 * make
 
 # %% [markdown]
-# That answers the colleague. A place of a wide row costs more than one of a
-# narrow row, because the model compares each place with all others of its
-# row (lesson 11). So padding to the batch's own longest row saves even more
-# seconds than places. Length buckets save fewer, because each batch has a
-# cost of its own: eight short records take nowhere near eight times as long
-# as one.
+# That answers the colleague. Padding to the batch's own longest row saves even
+# more seconds than places: the model compares each place with all others of its
+# row, so a place of a wide row costs more. Length buckets save fewer seconds than
+# places, because each batch has a cost of its own: eight short records take
+# nowhere near eight times as long as one.
 #
-# You might sort all patients in one row and cut that. Still less would be
+# You might sort all patients in one row and cut that. Even less would be
 # empty, but many patients of a batch would meet again in the next epoch. So
-# the plan is careful, and sorts only within *pools* of shuffled patients:
+# the plan sorts only within *pools* of shuffled patients:
 
 # %% tags=["hide-input"]
 # the first patients of the plan, in small pools
@@ -414,7 +402,7 @@ cases = [
     ("shuffled", 1, lengths),  # a pool of one batch
     ("one row of all", len(lengths), lengths),
     ("pools of 50 batches", POOL, lengths),
-    ("pools of 50 batches", POOL, large),
+    ("pools, drawn again", POOL, large),
 ]
 print(f"{'':21}patients   empty   pairs who meet again")
 found = []
@@ -430,12 +418,10 @@ assert real or (chance[1] < 0.02 and pools[1] < row[1] < 0.5)
 
 
 # %% [markdown]
-# A rule for your own data: **leave the pools at 50 batches**, as `BatchPlan`
-# does. They save nearly all of the padding, and in a hospital as large as
-# that of MIMIC-III, with 46,520 patients, hardly a pair meets again in the
-# next epoch. In ours, a pool of 1,600 patients is nearly everybody, so it is
-# almost the one row. (Even that row brings only 31% back, because equally
-# long records change places in each epoch.) What buckets do to the learning,
+# So **leave the pools at 50 batches**, as `BatchPlan` does. They save nearly all
+# of the padding. In our hospital such a pool is nearly everybody. In one as large
+# as MIMIC-III, here 46,520 patients drawn again and again from ours, hardly a
+# pair meets again. What buckets do to the learning,
 # [lesson 15](15_training_loop.ipynb) finds out.
 
 # %% [markdown]
@@ -469,11 +455,11 @@ check("10.2", padding_share)
 # ## Is the noise fresh?
 #
 # Each epoch should damage each patient in a new way. The obvious way is to
-# keep one random generator, in the data set or the collator, and to draw
-# from it for each batch. That works, until somebody wants more speed and
-# adds [workers](../course/book/glossary.md#worker), processes
-# that make batches beside the one that trains. A worker begins with a
-# copy of everything, that generator included.
+# keep one random generator and to draw from it for each batch. That works, until
+# somebody wants more speed and adds
+# [workers](../course/book/glossary.md#worker), processes that make batches
+# beside the one that trains. A worker begins with a copy of everything, that
+# generator included.
 #
 # Here the noise of a batch is a single number below 1,000, and an epoch has
 # four batches. Two workers take turns, each with its own copy.
@@ -511,7 +497,7 @@ loader = DataLoader(
     num_workers=2,
 )
 by_loader = [[int(noise) for noise in loader] for epoch in range(2)]
-print("two workers of PyTorch's DataLoader:", *by_loader)
+
 assert by_loader == two_workers
 
 # %% tags=["hide-input"]
@@ -549,11 +535,9 @@ assert list(ways.values()) == [eight, [list("AABB")] * 2, eight]
 
 
 # %% [markdown]
-# In the middle, both workers draw the same numbers. And the generator of
-# the main process never moves: each epoch starts new workers, which copy it
-# again, so every epoch repeats the first, with no error. (PyTorch gives each
-# worker its own seed, but only for `torch.rand` and the like, not for a
-# generator that you made.)
+# In the middle, both workers draw the same numbers. And each epoch starts new
+# workers, which copy the unmoved generator again. So every epoch repeats the
+# first, with no error. PyTorch's own `DataLoader` does the same.
 #
 # On the right is the fix: keep no generator at all. `RecordDataset` makes a
 # new one for each batch that it corrupts. From which numbers?
@@ -588,7 +572,8 @@ check("10.3", loader_noise)
 # %% [markdown]
 # `data_loader` puts plan and data set together. Does it keep these rules?
 
-# %%
+# %% tags=["hide-input"]
+# epoch 1 made in three ways, and epoch 2
 epoch = partial(data_loader, dataset, 32, seed=SEED, epoch=1)
 whole = list(epoch())
 half = len(whole) // 2
@@ -608,21 +593,12 @@ print("made by two workers, the same:", equal(whole, by_two))
 print("resumed halfway, the same:    ", equal(whole[half:], rest))
 print("the next epoch is different:  ", not equal(whole, following))
 
-# %% tags=["hide-input"]
-# check: the same three
 assert equal(whole, by_two) and equal(whole[half:], rest)
 assert not equal(whole, following)
 
 # %% [markdown]
-# Do you need workers at all? Compare the two halves of an epoch's work:
-
-# %% tags=["nbval-ignore-output"]
-print(f"making all batches:  {make:5.2f} s")
-print(f"training on them:    {epoch_of['length buckets']:5.2f} s")
-
-# %% [markdown]
-# Workers would only wait for the model. A much faster device may reverse
-# this: measure first.
+# Workers pay only where making a batch is slow. Here they would wait for the
+# model.
 
 # %% [markdown]
 # ## Is the batch well-formed?
@@ -630,7 +606,8 @@ print(f"training on them:    {epoch_of['length buckets']:5.2f} s")
 # Data and model meet at the batch, and both rely on its form. Written
 # down, the form is a contract that a program can check. *jaxtyping* writes
 # the type and the names of the dimensions beside a tensor. A name stands
-# for the same size everywhere in the batch, a number for exactly that size.
+# for the same size everywhere in the batch; a number stands for exactly that
+# size.
 
 # %%
 contract = {
@@ -736,12 +713,10 @@ assert real or unshifted < 0.4 * right
 
 
 # %% [markdown]
-# No error. With the mask inverted, the encoder reads the padding instead of
-# the patient, and yet in thirty steps the loss falls almost as usual. With
-# nothing shifted, the decoder reads the very token that it should write.
-#
-# So the loss warns you of the second fault alone, and as in lesson 09 by
-# being too good. The first one takes a check of the values.
+# With the mask inverted, the encoder reads the padding instead of the patient,
+# and yet the loss falls almost as usual: only a check of the values finds this
+# fault. With nothing shifted, the decoder reads the very token that it should
+# write, and the loss is too good, as in lesson 09.
 #
 # ### 10.4 The contract of a batch
 #
@@ -761,7 +736,7 @@ assert real or unshifted < 0.4 * right
 #   of the row without the last one, with 0 in place of -100.
 #
 # Where the shapes are broken, return `["shapes"]` alone. `x_num` or
-# `x_cat` can arrive as (batch,): that is a broken shape. The others always
+# `x_cat` can arrive as (batch,), which is a broken shape. The others always
 # have two dimensions.
 #
 # Example: a batch whose `x_num` is `torch.float64` and whose mask is
@@ -790,8 +765,8 @@ check("10.4", problems)
 # tensors take only 4 MB, and yet training stops at its first step, out of
 # memory. What takes it?
 #
-# Memory can be predicted. A tensor takes as many bytes as it has numbers,
-# times the bytes of one number. An int64 has 64 bits, which are 8 bytes.
+# A tensor takes as many bytes as it has numbers, times the bytes of one number.
+# An int64 has 64 bits, which are 8 bytes.
 #
 # ### 10.5 The memory of a batch
 #
@@ -811,52 +786,42 @@ def batch_bytes(batch_size: int, source: int, target: int) -> int:
 
 check("10.5", batch_bytes)
 
-# %% [markdown]
-# So the widest batch of an epoch can be predicted before it is made, from
-# the lengths alone. Corruption never lengthens a record, so its length before
-# is the most that source and target can have.
-
-# %%
-widest = max(shuffled, key=lambda k: lengths[list(k.indices)].max())
-n_rows = len(widest.indices)
-source = target = int(lengths[list(widest.indices)].max())
-at_most = n_rows * (16 * source + 16 * target + 12)
-wide = dataset[widest]
-in_batch = sum(tensor.nbytes for tensor in wide.values())
-print(f"predicted at most {at_most:,} bytes, measured {in_batch:,}")
-
 
 # %% [markdown]
-# (The two agree where the longest record is not shortened, as here.) Now the
-# *logits* of lesson 09. Without labels, the model gives each place a float32,
-# 4 bytes, for each token of the vocabulary.
+# So the batch is not what takes the memory. The *logits* of lesson 09 are the
+# first suspect: BART gives each place a float32, 4 bytes, for each token of the
+# vocabulary.
 
 # %%
 def logits_bytes(n_records, n_places, n_tokens):
     return n_records * n_places * n_tokens * 4
 
 
+print(f"his logits: {logits_bytes(256, 512, 7_000) / 1e6:,.0f} MB")
+
+# %% tags=["hide-input"]
+# check: the widest batch and its logits, predicted and measured
+widest = max(shuffled, key=lambda k: lengths[list(k.indices)].max())
+n_rows = len(widest.indices)
+source = target = int(lengths[list(widest.indices)].max())
+at_most = n_rows * (16 * source + 16 * target + 12)
+wide = dataset[widest]
+in_batch = sum(tensor.nbytes for tensor in wide.values())
 inputs = {name: wide[name] for name in wide if name != "labels"}
 with torch.no_grad():
     in_logits = model(**inputs).logits.nbytes
 predicted = logits_bytes(n_rows, target, len(tokenizer))
-print(f"predicted {predicted:,} bytes, measured {in_logits:,}")
 
 # %% [markdown]
-# From here to the colleague's logits it is only multiplication: with 512
-# places, 7,000 tokens and 256 records they take 3,670 MB. That would fit.
-# But a step of training holds more:
+# That would fit. But a step of training holds three tensors of this size:
 #
 # - **The loss** makes a probability of each logit and keeps its logarithm.
 #   The logits themselves can then go.
-# - **`loss.backward()`** makes two more tensors of that size: how the loss
-#   changes with each of these logarithms, and from that, with each logit.
-# - **The layers** keep what `backward` will need (lesson 11).
-# - **The weights**, and two numbers that the optimizer remembers for each,
-#   take little in a small model.
+# - **`loss.backward()`** makes two more: how the loss changes with each of
+#   these logarithms, and with each logit.
 #
-# So three tensors of 3,670 MB exist at the same time. What the layers keep is
-# measured on 4 records and multiplied:
+# **The layers** keep what `backward` will need (lesson 11). The weights, and two
+# numbers that the optimizer remembers for each, take little in a small model.
 
 # %% tags=["hide-input"]
 # the parts of a step at both widths, computed, and the peak, measured
@@ -884,8 +849,8 @@ for width in (512, target):
     assert abs(parts / peak_of[width] - 1) < 0.01
 print(f"MB of a step{'':18}512 places{target:6} places")
 what_is_kept = (
-    "the loss keeps", "backward makes", "and makes", "the layers keep",
-    "weights and optimizer",
+    "loss: logarithms", "backward: per logarithm", "backward: per logit",
+    "layers, for backward", "weights and optimizer",
 )  # fmt: skip
 for name, *row in zip(what_is_kept, *step_of.values()):
     print(f"{name:28}", *(f"{n / 1e6:11,.0f}" for _, n in row))
@@ -919,13 +884,11 @@ assert round(256 * (4 * 8 * 512 + 12) / 1e6) == 4
 
 # %% [markdown]
 # The way out is the one that saved time: pad each batch to its own longest
-# record. If his records are as short as ours, all 256 fit. (He trains BART as
-# it comes, which makes logits for the padding too. The course's model makes
-# them only where there is a label. And the layers' share falls like the width,
-# not its square: PyTorch compares all places, but does not keep the table.)
+# record. If his records are as short as ours, all 256 fit.
 #
-# What has to fit is the *largest* batch. With length buckets, batches of
-# 32 records are far from equally large:
+# ## A bonus: can an epoch cost even less?
+#
+# With length buckets, batches of 32 records are far from equally large:
 
 # %%
 sizes = [
@@ -943,7 +906,7 @@ assert real or max(sizes) > 8 * min(sizes)
 # The largest batch decides how much memory you need. The small ones leave
 # most of it unused, and yet each has a cost of its own. So give each batch a
 # budget of places instead of a number of records. Then many short records
-# share one batch, so there are fewer batches, and that saves time too.
+# share one batch, and there are fewer batches.
 #
 # The obvious way is to fill each batch up. Here are four records and a
 # budget of 18 places:
@@ -990,8 +953,8 @@ check("10.6", lowest_cost)
 # ends there, and add the lowest cost of all that comes before.
 # </details>
 #
-# What does it save here? The largest batch is the budget. The overhead is
-# about what a step on one short record took in the timing above: 100 places.
+# What does it save here? The budget is the largest batch, and the overhead 100
+# places, about what a step on one short record took above.
 
 # %% tags=["hide-input"]
 # three ways to divide the plan's pools (this gives 10.6 away)
@@ -1054,9 +1017,9 @@ if not real and PROFILE == "tiny":
 
 # %% [markdown]
 # Filling up makes the fewest batches, but it pads more, and so it saves only
-# half as much. Does the clock agree? And does a model learn as much? Here two
-# of the three ways train a model each, from the same start, in three epochs of
-# 1,400 patients, on one core. The loss is that of 200 others:
+# half as much. Does the clock agree? And does a model learn as much? Train two
+# models from the same start for three epochs of 1,400 patients, and take the
+# loss on 200 others:
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # train in two ways, in turns, time the steps, take the loss on others
@@ -1097,7 +1060,8 @@ turns = [[timed(way, turn) for way in ready] for turn in range(3)]
 torch.set_num_threads(n_threads)
 taken, lost = np.min(turns, axis=0), []
 test_batch = dataset[BatchKey(0, 0, tuple(others.tolist()))]
-print(f"{'':17}  steps  seconds   loss on the others")
+print(f"{'in an epoch:':17}  steps  seconds", end="   ")
+print("loss on the others")
 for (way, batches), needed in zip(ready.items(), taken):
     with torch.no_grad():
         lost.append(float(pupils[way][0].eval()(**test_batch).loss))
@@ -1111,14 +1075,14 @@ assert real or few < many / 2
 # %% [markdown]
 # The seconds fall about as the costs predict, but the model has learned less:
 # an epoch now has less than half of the steps. **A cheaper epoch is not yet a
-# faster training.** Ask the same of the colleague's 256 records. They fit, but
-# whether they pay only the loss after equal time can tell.
+# faster training.** Ask the same of the colleague's 256 records. They fit.
+# Whether that pays off, only the loss after equal time can tell.
 
 # %% [markdown]
 # ## Recap
 #
 # - **Padding** fills each batch up to its own longest row: ids with 0,
-#   labels with -100. The waste is the share of places that hold nothing.
+#   labels with -100.
 # - **Length buckets** sort within pools of 50 batches: nearly all of the
 #   padding is saved, and in a large hospital the patients are still mixed.
 # - **Corruption** comes from a generator made from seed, epoch and batch
@@ -1126,12 +1090,10 @@ assert real or few < many / 2
 #   restart.
 # - **A contract** names shapes and types, which jaxtyping checks, and
 #   agreements between tensors, which need a look at the values.
-# - **The memory** of a batch is 16 bytes for each place of source and of
-#   target, and 12 for each patient. The logits take far more: 4 bytes for
-#   each place and each token of the vocabulary, and a step holds three
-#   tensors of their size.
-# - **A budget** of places lets short records share large batches. The
-#   best division weighs padding against what each batch costs. Its epoch is
+# - **The memory** of a batch follows from its shapes. The logits take far more:
+#   4 bytes for each place and each token of the vocabulary, and a step holds
+#   three tensors of their size.
+# - **A budget** of places lets short records share large batches. An epoch is
 #   cheaper, but has fewer steps.
 #
 # ## Test yourself
@@ -1149,8 +1111,7 @@ assert real or few < many / 2
 #
 # <details><summary>Answer</summary>
 # Batch 1 of epoch 0 and batch 0 of epoch 1 have the same sum and so the
-# same noise, and so have many others. A list of the three keeps them
-# apart.
+# same noise. A list of the three keeps them apart.
 # </details>
 #
 # 3. Your labels are padded with 0 instead of -100. Which types or shapes
@@ -1165,8 +1126,8 @@ assert real or few < many / 2
 #
 # You can now feed a model with batches that waste little, can be repeated,
 # keep their form, and fit. The colleague's epoch takes seconds instead of
-# minutes. Try it on your own data: draw the histogram of your lengths, and
-# compute the share of padding with and without buckets, before you train.
+# minutes. Try it on your own data: compute the share of padding with and without
+# buckets, before you train.
 #
 # Twice here the cost lay inside the model: it compares every place with all
 # others, and its layers keep gigabytes for `backward`. What do they compute?
