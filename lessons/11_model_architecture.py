@@ -602,7 +602,7 @@ assert real or moved[1, 1] < left[1, 1]
 # %% [markdown]
 # In a clean record each head of the last layer nearly always looks at the code.
 # Of the moved codes, heads 0 and 3 find more than half. Head 1 looks more often
-# where the code used to stand: it has partly learned to count.
+# where the code used to stand.
 
 # %% [markdown]
 # ## The test
