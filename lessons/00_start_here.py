@@ -138,9 +138,6 @@ draw_guess(rows)
 # print <code>answer</code> when you have guessed. In round 2, look at the men.
 # </details>
 #
-# Each list has one visit and three to six codes, so that it fits on a card: the
-# model wrote patients until one did.
-#
 # The model was given nothing but what the yellow box says, its
 # [prompt](../course/book/glossary.md): an age and a sex. Nobody gave it rules
 # about which illnesses children or old men have. So ask it for 200 girls of 2
@@ -214,9 +211,9 @@ assert SEED or "6273" in new_round(2)[0][1][0].codes  # of a man
 # the sex alone, put `"F"` for `"M"` in the line that begins with `groups`: the
 # prostate drops out of the five most frequent.
 #
-# But it is not gone, because the model slips. The two lines printed above count
-# that: about 10% of its girls of 2 have a code for their own birth, and 6% of its
-# women of 80 an enlarged prostate. In the hospital nobody of that sex and age has one.
+# Yet the model slips, as the two printed lines show: about 10% of its girls of 2
+# have a code for their own birth, and 6% of its women of 80 an enlarged prostate.
+# In the hospital nobody of that sex and age has one.
 #
 # You are going to build this model, every part of it. It is a
 # [language model](../course/book/glossary.md): it
@@ -254,8 +251,8 @@ draw_course_map(file.stem for file in solutions_folder().glob("*.py"))
 # writes a word that it knows or copies one from the note.
 #
 # Take the lessons in the order of their numbers. Tokens (07) come before tables
-# (08) because they need no more than a list of codes. The numbers jump from 00
-# to 07 because the course grew out of a longer series; nothing is missing. You
+# (08) because they need no more than a list of codes. Nothing is missing between
+# 00 and 07: the course grew out of a longer series. You
 # need Python and the basics of PyTorch, such as tensors and `backward()`. The
 # rest is explained, medicine included.
 #
@@ -426,8 +423,8 @@ assert all(len(text_tokenizer.pieces(word)) == 1 for word in words)
 # Try It Yourself · ★ · 3 minutes
 #
 # `visits` is a list of visits. Unlike above, a visit is just a list of codes.
-# Return how many different codes the patient has. A code can be written down
-# several times, also within one visit.
+# Return how many different codes the patient has. The same code can occur
+# several times, even within one visit.
 #
 # Example: `count_codes([["4280", "42731"], ["4280"]])` is `2`.
 #
@@ -517,8 +514,8 @@ draw_singled_out(*singled_out(people))
 # the same among more people; check: what the text says of the picture
 found = [singled_out(make_cohort(n, seed=SEED)) for n in (300, 3_000)]
 few, many = (sum(one[4][:2]) / (sum(one[4]) + one[5]) for one in found)
-shares = f"{few:.0%} of 300, {many:.0%} of 3,000 people"
-print("the right two at most:", shares)
+shares = f"{few:.0%} of 300 people, {many:.0%} of 3,000"
+print("singled out by at most two codes:", shares)
 assert few > 0.75
 assert many < few - 0.1
 assert SEED or set(found[0][3]) == {"27800", "5409"}
