@@ -201,8 +201,8 @@ assert right[-1] < right[0] - 1 and abs(wrong[-1] - wrong[0]) < 0.1
 # %% [markdown]
 # No error, no warning, and yet one of them learns nothing. How would you have
 # found the missing line *without reading the code*? First you have to know what
-# each line is for, so you go through the seven places of this picture (the missing
-# line is place 4). Then you test loops that you cannot read.
+# each line is for: these are the seven places of the picture, and the missing
+# line is place 4. Then you test loops that you cannot read.
 #
 # One turn of the ring is a *round*: it reads one batch. It ends with a
 # *step*, a change of the weights, unless the step is skipped.
@@ -228,10 +228,10 @@ draw_loop(config)
 # %% [markdown]
 # ## Place 1: the learning rate
 #
-# The ring begins with a question: how far may this step go? At first the weights
-# are random and the optimizer has seen nothing, so the learning rate rises over
-# some steps, the [warm-up](../course/book/glossary.md). Later the weights
-# settle only if the steps are small, so it falls along half a cosine to 0:
+# How far may this step go? At first the weights are random and the optimizer has
+# seen nothing, so the learning rate rises over some steps, the
+# [warm-up](../course/book/glossary.md). Later the steps must get small, or the
+# weights never settle. So the rate falls along half a cosine to 0:
 #
 # $$\text{rate}(s) = \text{peak} \cdot \frac{1 + \cos(\pi d)}{2}$$
 #
@@ -250,11 +250,11 @@ draw_schedule([config.lr * factor for factor in factors], 3)
 #
 # Try It Yourself · ★ · 7 minutes
 #
-# `step` counts the steps taken so far. While it is below `warmup_steps`, the
-# rate is `peak * (step + 1) / warmup_steps`. Then comes the cosine, from `peak`
-# at `warmup_steps` to 0 at `total_steps` and after. If `total_steps` equals
-# `warmup_steps`, there is no cosine: the rate is 0 from there on. There may be
-# no warm-up. Return the learning rate of this step.
+# `step` counts the steps taken so far. While it is below `warmup_steps`, which
+# may be 0, the rate is `peak * (step + 1) / warmup_steps`. Then comes the cosine,
+# from `peak` at `warmup_steps` to 0 at `total_steps` and after. If `total_steps`
+# equals `warmup_steps`, the rate is 0 from there on. Return the learning rate of
+# this step.
 #
 # Example: with `peak = 1.0`, `warmup_steps = 2` and `total_steps = 6`, the
 # steps 0 to 6 have the rates 0.5, 1, 1, 0.854, 0.5, 0.146 and 0.
@@ -272,13 +272,13 @@ check("15.1", learning_rate)
 # %% [markdown]
 # ## Place 2: forward, in parts
 #
-# The step needs a gradient, and a batch of 16 patients may not fit into
-# memory. So read it in parts: `backward()` adds each part's gradient to the
-# one that is there, and the step waits for the last part. This is
+# A batch of 16 patients may not fit into memory. So read it in parts:
+# `backward()` adds each part's gradient to the one that is there, and the step
+# waits for the last part. This is
 # [gradient accumulation](../course/book/glossary.md).
 #
 # It is tempting to divide each part's mean loss by the number of parts, the
-# mean of means of lesson 14. Compare it with one count for all parts:
+# mean of means of lesson 14. Compare it with one count:
 
 # %%
 def mean_of_means(output, count, n_parts):
@@ -372,7 +372,8 @@ check("15.2", trained_in_parts)
 # %% [markdown]
 # ### Two processes
 #
-# With two GPUs, one process on each reads its part of the batch:
+# With two GPUs, one process on each reads its part of the batch. Both see the
+# labels of the whole batch, so one count divides here, too:
 
 # %%
 halves = list(parts_of(batch, 2))
@@ -380,8 +381,20 @@ tokens = [loss_counts(half["labels"])["token"] for half in halves]
 draw_processes([len(half["labels"]) for half in halves], tokens)
 
 # %% [markdown]
-# Each process sees the labels of the whole batch, and so can count them. Is this
-# the same training as in one process? Run both, without dropout:
+# ### Does every patient weigh the same?
+#
+# Each batch takes one step, however few tokens it has. So where records of like
+# length share a batch, to save padding as in lesson 10, the tokens of short
+# records weigh more: the mean of means is back. The model then learns as if
+# patients had fewer visits, so the trainer mixes lengths.
+
+# %% [markdown]
+# ### Going further: two measurements
+#
+# Two processes against one, and how much more short records weigh.
+
+# %% [markdown]
+# Is this the same training as in one process? Run both, without dropout:
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # train in one process and in two, and compare the weights
@@ -443,7 +456,7 @@ with tempfile.TemporaryDirectory(prefix="ehr-course-") as home:
 def compare(what, one, two):
     share = ((one - two).norm() / one.norm()).item()
     print(f"{what}: all bits equal: {torch.equal(one, two)};", end=" ")
-    print(f"difference {share:.0e} of the weights' length")
+    print(f"relative difference {share:.0e}")
     return share
 
 
@@ -452,14 +465,10 @@ assert compare("one process and two, in float32", one, two) < 1e-3
 # %% [markdown]
 # Only rounding differs: numbers are added in another order.
 #
-# ### Who weighs how much
-#
-# Each batch takes one step, however few tokens it has: a token in a batch of
-# 50 decides 1/50 of a step, one in a batch of 200 only 1/200. So where records
-# of like length share a batch, to save padding as in lesson 10, the tokens of
-# short records weigh more: the mean of means is back. In the picture, 1 is the
-# mean weight of all tokens. *Cut by tokens* ends a batch at a number of tokens,
-# not of patients:
+# Now the weights. A token in a batch of 50 decides 1/50 of a step, one in a batch
+# of 200 only 1/200. In the picture, 1 is the mean weight of all tokens. A batch
+# can also end at a number of tokens, in place of a number of patients: this is
+# *cut by tokens*.
 
 # %% tags=["hide-input"]
 # the weight of each patient's tokens in an epoch of the embedded hospital
@@ -499,7 +508,7 @@ means = {
 }
 print(f"mean visits of a patient: {n_visits.mean():.2f}")
 for name, mean in means.items():
-    print(f"as weighted in training, batches {name}: {mean:.2f}")
+    print(f"if patients weigh as in batches {name}: {mean:.2f}")
 one, four = (weights["by length"][n_visits == n].mean() for n in (1, 4))
 assert one > 2.5 * four
 for chosen in with_visits:
@@ -510,20 +519,18 @@ assert means["by length"] < n_visits.mean() - 0.2
 assert abs(means["mixed"] - n_visits.mean()) < 0.05
 
 # %% [markdown]
-# With batches by length, the model learns as if patients had fewer visits, and
-# in [lesson 19](19_generation_and_evaluation.ipynb) it writes fewer. So the
-# trainer mixes lengths, at the price of more padding. The length buckets of
-# lesson 10 come with `group_by_length=True`; with `equal_tokens=True` as well,
-# all tokens weigh the same.
+# With batches by length the model also writes fewer visits, in
+# [lesson 19](19_generation_and_evaluation.ipynb). The price of mixing is more
+# padding. The length buckets of lesson 10 come with `group_by_length=True`; with
+# `equal_tokens=True` as well, all tokens weigh the same.
 
 # %% [markdown]
 # ## Place 3: scale, backward
 #
 # The gradient is right on paper. Now it has to fit into
-# [float16](../course/book/glossary.md), numbers of 16 bits: a graphics card is
-# fast with them, and its memory holds twice as many as of float32. But their range
-# is short. (bfloat16 reaches as far as float32 and needs no loss scale. But it has
-# fewer digits, and older cards lack it.)
+# [float16](../course/book/glossary.md), numbers of 16 bits. Graphics cards
+# compute fast with them, and twice as many fit into memory. But their range is
+# short:
 
 # %%
 for number in (65_504.0, 65_519.0, 65_520.0, 2.0**-24, 2.0**-25):
@@ -535,17 +542,18 @@ ends = torch.tensor([65_504, 65_519, 65_520, 2.0**-24, 2.0**-25]).half()
 assert ends.tolist() == [65_504, 65_504, math.inf, 2.0**-24, 0]
 
 # %% [markdown]
-# The largest number is 65,504. From 65,520 on, halfway to what would be the
-# next one, a number becomes infinite. What is at most 2⁻²⁵ becomes 0, and
-# numbers below 2⁻¹⁴ are [subnormal](../course/book/glossary.md): they keep
-# fewer bits.
+# From 65,520 on, halfway to what would be the next number, a number becomes
+# infinite. What is at most 2⁻²⁵ becomes 0, and numbers below 2⁻¹⁴ are
+# [subnormal](../course/book/glossary.md): they keep fewer bits.
 #
 # Gradients are small. Are they too small? That depends on the number of parts,
-# because each part's loss is divided by the count of the whole batch. Our batch of
-# about two hundred tokens can be read in one part. Large language models read a
-# million tokens at a time, in thousands of parts. So take the small model of the
-# opening, and pretend that 4,095 parts like our batch follow: divide its loss by
-# 4,096 times its number of tokens.
+# because each part's loss is divided by the count of the whole batch. Large
+# language models read a million tokens at a time, in thousands of parts. Imitate
+# that: our batch of about two hundred tokens is one of 4,096 equal parts. Its
+# share of the loss is
+#
+# $$\frac{\text{sum of its tokens' losses}}{4096 \cdot \text{number of its
+# tokens}}$$
 
 # %% tags=["hide-input"]
 # the gradients of one batch as one part of 4,096, in float32
@@ -563,10 +571,9 @@ assert found[16].underflow < 0.02 * n_found
 number_line_explorer(gradients)
 
 # %% [markdown]
-# A third of its gradients become 0. A
-# [loss scale](../course/book/glossary.md) multiplies the loss, and so moves all of
-# them to the right. Move the slider to 16: hardly any is lost. Where does the first
-# become infinite?
+# A third of its gradients become 0. A [loss scale](../course/book/glossary.md)
+# multiplies the loss, and so moves all of them to the right. Move the slider to
+# 16: hardly any is lost. Where does the first become infinite?
 
 # %% tags=["hide-input"]
 # the first scale at which a gradient becomes infinite
@@ -575,11 +582,9 @@ print(f"the first one becomes infinite at a scale of 2 to the {at}")
 
 
 # %% [markdown]
-# Does the model learn less without a scale? Train it in 4,096 parts. (To save
-# time, all parts are equal: one gradient is computed and counted 4,096 times.) The
-# number line rounds each gradient once. [autocast](../course/book/glossary.md) runs
-# matrix products in float16, forward and backward, so a gradient is rounded in
-# each layer on its way. Expect to lose more than a third:
+# Does the model learn less without a scale? Train it.
+# [autocast](../course/book/glossary.md) runs matrix products in float16, so a
+# gradient is rounded in each layer on its way, and even more is lost:
 
 # %% tags=["hide-input"]
 # train in one part or in many equal ones, and count what becomes 0
@@ -636,9 +641,10 @@ with torch.autocast("cpu", dtype=torch.float16):
     assert model(**batch).loss.dtype == torch.float32
 
 # %% [markdown]
-# At our size, in one part, almost nothing is lost; at theirs, two thirds of the
-# gradients are. Nothing warns, and the training falls behind, unless the loss is
-# scaled.
+# In one part almost nothing is lost; in 4,096 parts, two thirds of the gradients
+# are. Nothing warns, and the training falls behind, unless the loss is scaled.
+# (bfloat16, on newer cards, has fewer digits but reaches as far as float32. Many
+# large models use it, and need no scale.)
 #
 # Too large a scale is just as bad: an [overflow](../course/book/glossary.md)
 # makes gradients infinite or NaN. So `torch.amp.GradScaler` finds a scale by
@@ -649,7 +655,7 @@ with torch.autocast("cpu", dtype=torch.float16):
 # - otherwise the step is taken, and after `growth_interval` such rounds in a
 #   row the scale is doubled.
 #
-# Here are fifteen rounds with made-up gradients:
+# Fifteen rounds with made-up gradients:
 
 # %% tags=["hide-input"]
 # give made-up gradients to PyTorch's own scaler
@@ -696,13 +702,10 @@ check("15.3", loss_scaling)
 # %% [markdown]
 # ## Places 4 and 5: unscale, then clip
 #
-# A huge gradient can still throw the weights far off.
+# A huge gradient can throw the weights far off.
 # [Clipping](../course/book/glossary.md) shortens it to a limit, and keeps its
-# direction.
-#
-# After `backward()` the gradients are still multiplied by the scale, and
-# `scaler.unscale_` has to divide them first. Without it, as in the second
-# program of the opening, `scaler.step` divides them after clipping:
+# direction. But `scaler.unscale_` has to divide by the scale first. Without it, as
+# in the second program of the opening, `scaler.step` divides after clipping:
 
 # %%
 norm_after_backward = results["SGD", False][0]
@@ -739,10 +742,9 @@ assert results["SGD", False][1] < 0.001 * results["SGD", True][1]
 
 
 # %% [markdown]
-# AdamW hides most of the mistake, which makes it harder to find. The rest comes
-# from `eps`, a small number that AdamW adds to what it divides by: make `eps`
-# tiny, and the difference is gone. (SGD and AdamW have learning rates of their own:
-# compare only the two lines of one optimizer.)
+# Compare the two lines of each optimizer. AdamW hides most of the mistake, which
+# makes it harder to find. The rest comes from `eps`, a small number that AdamW
+# adds to what it divides by: make `eps` tiny, and the difference is gone.
 #
 # ### 15.4 Unscale, then clip
 #
@@ -767,16 +769,33 @@ def unscaled_and_clipped(
 
 check("15.4", unscaled_and_clipped)
 
-
 # %% [markdown]
 # ## Place 6: step, and which weights shrink
 #
 # A step also shrinks the weights, by [weight decay](../course/book/glossary.md).
+# AdamW takes the same share off each weight, learning rate times decay, whatever
+# its gradient is. Biases and the gains of layer norms are exempt: they have no
+# reason to be small.
+
+# %% tags=["hide-input"]
+# count the weights with and without decay
+for group in decay_groups(new_model(), 0.01):
+    count = sum(parameter.numel() for parameter in group["params"])
+    print(f"weight decay {group['weight_decay']}: {count:,} weights")
+    is_table = [parameter.ndim >= 2 for parameter in group["params"]]
+    assert all(is_table) if group["weight_decay"] else not all(is_table)
+
+
+# %% [markdown]
+# ### Going further: why not Adam?
+#
 # Adam adds the decay to the gradient, and then divides the sum by its typical
-# size. AdamW keeps the two apart: each step takes the same share off a weight,
-# learning rate times decay, whatever its gradient is. Here the gradient changes
-# sign at every step, so its pushes cancel, and over many steps only the decay
-# moves a weight. (The first push is what lifts the curves at the start.)
+# size.
+
+# %% [markdown]
+# Here the gradient changes sign at every step, so its pushes cancel, and over
+# many steps only the decay moves a weight. (The first push is what lifts the
+# curves at the start.)
 
 # %%
 def shrinking(kind, decay=0.1):
@@ -804,25 +823,12 @@ assert still == shrinking(torch.optim.Adam, decay=0.0)
 assert max(abs(weight - 1) for weight in still[-1]) < 0.02
 assert abs(adamw[0] - adamw[1]) < 0.01 < abs(1 - adamw[0])
 
-# %% [markdown]
-# So this course uses AdamW, without decay for biases and the gains of layer
-# norms, which have no reason to be small:
-
-# %% tags=["hide-input"]
-# count the weights with and without decay
-for group in decay_groups(new_model(), 0.01):
-    count = sum(parameter.numel() for parameter in group["params"])
-    print(f"weight decay {group['weight_decay']}: {count:,} weights")
-    is_table = [parameter.ndim >= 2 for parameter in group["params"]]
-    assert all(is_table) if group["weight_decay"] else not all(is_table)
-
 
 # %% [markdown] tags=["break"]
 # ## Time for a break
 #
 # **So far**
 #
-# - The learning rate rises over a warm-up and falls along half a cosine.
 # - Parts of a batch add up to the whole if one count divides all of them.
 # - A loss scale keeps small gradients in float16.
 # - Gradients are unscaled before they are clipped.
@@ -834,8 +840,8 @@ for group in decay_groups(new_model(), 0.01):
 # %% [markdown]
 # ## The whole loop
 #
-# Now the places have to be joined, in four functions. The first scale of
-# `config` is too large on purpose, so that you see steps skipped.
+# Four functions join the places. The first scale of `config` is too large on
+# purpose, so that you see steps skipped.
 
 # %% tags=["loop"]
 def begin(model, config):
@@ -870,8 +876,8 @@ def add_up(model, scaler, batch, config):
 
 
 # %% [markdown]
-# One round. `scaler.step` does not say whether it has skipped the step, but
-# the scale does: it shrinks then, and only then.
+# One round. `scaler.step` does not say whether it has skipped the step, but then
+# the scale shrinks.
 
 # %% tags=["loop"]
 def one_round(model, optimizer, scaler, batch, step, config):
@@ -944,9 +950,7 @@ for row, later in pairwise(rows):
 assert any(b["scale"] > a["scale"] for a, b in pairwise(rows))
 
 # %% [markdown]
-# It is the same training, to the bit. Each line is a round with its own batch, so
-# the loss moves even where steps are skipped. If 15.1 is solved, the next cell
-# trains once more with your own rate.
+# It is, to the bit. If 15.1 is solved, here it is with your own rate:
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # your learning rate in place 1
@@ -1022,9 +1026,8 @@ same = [
 print("all weights equal, bit for bit:", all(same))
 
 # %% [markdown]
-# Why not save the weights alone? The dashed line is a training that begins anew
-# with those of the checkpoint. It warms up again, and skips steps again: it is
-# another training.
+# Why not save the weights alone? The dashed line begins anew with those: it warms
+# up again, and skips steps again.
 
 # %% tags=["hide-input"]
 # begin anew with the weights of the checkpoint
@@ -1045,9 +1048,9 @@ assert alone.rows[0]["skipped"]
 home.cleanup()
 
 # %% [markdown]
-# This test needs a control: does a training without a stop give the same bits
-# twice? Yours and the `Trainer`'s did, in 61 of 61 tensors. Here is another
-# number of threads:
+# This test needs a control: an uninterrupted training must give the same bits
+# twice, as yours and the `Trainer`'s did. Another number of threads adds numbers
+# in another order:
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # train with another number of threads
@@ -1059,9 +1062,6 @@ what = "the float16 loop with another number of threads"
 assert compare(what, weights_of(mine), weights_of(other)) < 0.1
 
 # %% [markdown]
-# Numbers are then added in another order, as on another machine. So run the
-# *uninterrupted* training twice before you ask a resumed one for every bit.
-#
 # ### 15.5 Resume to the bit
 #
 # Try It Yourself · ★★★ · 12 minutes
@@ -1079,9 +1079,9 @@ print(inspect.getsource(TinyTraining._order))
 # Write `save`, which returns everything that the next round depends on, as a
 # dictionary of tensors, numbers, text, lists and dictionaries; and `load`, which
 # brings a new training to that state, in place. (Optimizer, schedule and scaler
-# have `state_dict()` and `load_state_dict()`, as a model has.) `resumed` is complete: it
-# interrupts a training after `stop` rounds, resumes it, and returns the weights,
-# (49,), after `steps` rounds: those of an uninterrupted training, bit for bit.
+# have `state_dict()` and `load_state_dict()`, as a model has.) `resumed` is
+# complete: it interrupts a training after `stop` rounds, resumes it, and returns
+# the weights, (49,), after `steps` rounds.
 #
 # Example: `resumed(0, 9, 13)` is what `TinyTraining(0)` has as `weights` after
 # 13 rounds.
@@ -1111,16 +1111,13 @@ def resumed(seed: int, stop: int, steps: int) -> Tensor:
 check("15.5", resumed)
 
 # %% [markdown]
-# ## Does it hold?
-#
-# How do you test a loop that somebody else wrote?
+# ## How do you test a loop that somebody else wrote?
 #
 # ### 15.6 Train, stop, resume, compare
 #
 # Try It Yourself · ★★ · 15 minutes
 #
-# Write the test that shows whether an unknown trainer resumes as it should.
-# For six steps, two of them before the checkpoint, this is its plan:
+# Write the test that shows whether an unknown trainer resumes as it should:
 
 # %%
 draw_interrupted(n_steps=6, stop=2)
@@ -1128,9 +1125,9 @@ draw_interrupted(n_steps=6, stop=2)
 
 # %% [markdown]
 # `make("name")` makes a trainer of six steps that works in the folder `name`,
-# and reads the checkpoint there, if there is one. It has `run()`, `step` and
-# `model`. `make("name", stop=2)` makes one that writes a checkpoint after step 2
-# and dies in step 3: its `run()` raises `Stopped`.
+# and reads the checkpoint there, if any. It has `run()`, `step` and `model`.
+# `make("name", stop=2)` makes one that writes a checkpoint after step 2 and dies
+# in step 3: its `run()` raises `Stopped`.
 #
 # Return the `step` at which the resumed trainer begins, and True or False:
 # whether in the end its weights are those of the uninterrupted one, bit for bit.
@@ -1148,7 +1145,7 @@ def resume_report(make: Trainers, stop: int) -> tuple[int, bool]:
 check("15.6", resume_report)
 
 # %% [markdown]
-# Here is your test, if it is solved, on the library's trainer.
+# Your test, if solved, on the library's trainer:
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # your test on the library's trainer
@@ -1218,8 +1215,8 @@ draw_probe(row[0].tolist(), found, **settings)
 # | 7 | sets the gradient to 0 | `"keeps gradients"` |
 #
 # `"rounds before it scales"` rounds again after it has scaled. With
-# `"keeps gradients"`, what is left over has been unscaled and clipped, and the
-# scaled gradient of the next batch is added to it.
+# `"keeps gradients"`, the gradient of a batch stays after its step, unscaled and
+# clipped; the scaled gradient of the next batch is added to it.
 #
 # Return the fault, or `"none"` for a sound loop. Example:
 # `find_fault(Loop("never clips"))` is `"never clips"`.
@@ -1233,7 +1230,7 @@ check("15.7", find_fault)
 
 
 # %% [markdown]
-# Here is yours, if it is solved, on the programs of the opening.
+# Yours, if solved, on the programs of the opening:
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # your test on the two programs of the opening
@@ -1285,7 +1282,7 @@ else:
 # parts must not change its gradient. Stopping and resuming must not change a bit.
 # Both tests *change what should change nothing, and compare*. The loss scale
 # should change nothing either: place 3 multiplies by it, and place 4 divides by it.
-# So train both programs of the opening with three scales:
+# So train both programs with three scales:
 
 # %% tags=["hide-input"]
 # both programs of the opening with three loss scales
@@ -1315,8 +1312,7 @@ for line in (True, False):
 
 # %% [markdown]
 # Without the line the scale matters, so the fault lies where the scale is
-# multiplied in or divided out. You need not read the code to know it, and the test
-# finds it with AdamW as well.
+# multiplied in or divided out. The test finds it with AdamW as well.
 
 # %% [markdown]
 # ## Recap
@@ -1364,8 +1360,8 @@ for line in (True, False):
 # ## What comes next
 #
 # You can now write a training loop, resume it to the bit, and test one that
-# somebody else wrote. Try it on a training of your own: run it twice without a
-# stop, then stop a third run in the middle, resume it, and compare.
+# somebody else wrote. Run a training of your own twice, then stop a third run in
+# the middle, resume it, and compare.
 #
 # [16](16_pointer_generator.ipynb) trains a second model, which reads a clinical
 # note, writes its summary, and copies names that it has never seen.
@@ -1403,9 +1399,8 @@ assert not 5 <= 16 * seconds / 3600 <= 6 and steps < 1_000
 # `scaler.scale(loss).backward()`, `scaler.step(optimizer)`,
 # `scaler.update()`: where clipping belongs, and `scaler.unscale_`, it does
 # not show. It names accumulation, and shows no line of it. Its optimizer is
-# `torch.optim.Adam(weight_decay=1e-4)`, whose decay is the one of place 6
-# that depends on the gradient. And it uses `torch.cuda.amp`. Ask PyTorch
-# what it thinks of that:
+# `torch.optim.Adam(weight_decay=1e-4)`, whose decay depends on the gradient.
+# And it uses `torch.cuda.amp`. Ask PyTorch what it thinks of that:
 
 # %% tags=["hide-input"]
 # what PyTorch says about torch.cuda.amp
