@@ -61,6 +61,6 @@ def test_the_slider_steps_through_the_words(notebook: NotebookPage, cell: Locato
 
 def test_another_summary_is_another_picture(cell: Locator) -> None:
     before, said = picture(cell).get_attribute("src"), words(cell).inner_text()
-    cell.locator("select").first.select_option(label="generation only, note 1")
+    cell.locator("select").first.select_option(label="generator, note 1")
     expect(picture(cell)).not_to_have_attribute("src", before)
     expect(words(cell)).not_to_have_text(said)
