@@ -472,8 +472,9 @@ if not real:  # a hundred patients are too few to learn from
 #
 # So would you use the first model? No: by its own labels it is perfect, and
 # it restores no code. The repaired model restores some, but its lead over
-# counting is small and uncertain, and most of its additions are wrong. Trained
-# for seconds, it is not ready for use either, but now the measure says so.
+# counting is small and uncertain, most of its additions are wrong, and it drops
+# codes that it could read. Trained for seconds, it is not ready for use either, but
+# now the measure says so.
 #
 # What does training give, then? Here is a favourable case: a program looked for
 # a short record which only this model restores, with as rare a lost code as
@@ -608,7 +609,8 @@ check("09.1", span_length_probabilities)
 # all equally likely:
 #
 # - [Mask infilling](../course/book/glossary.md) puts one `<mask>` in the
-#   place of a span. It does not say how many codes are missing.
+#   place of a span, once in each visit that it damages. It does not say how many
+#   codes are missing.
 # - [Deletion](../course/book/glossary.md) takes codes out, each with
 #   probability 0.15, and leaves no trace: the model must find the gap too.
 # - [Replacement](../course/book/glossary.md) puts any other code in the
@@ -723,7 +725,7 @@ print(f"{share:.0%} of which had only one")
 
 # %% [markdown]
 # So one code stays, chosen at random. If it were always the first, which is the
-# main reason for the stay, the model would learn that a lone code always is.
+# main reason for the stay, the model would learn that a code standing alone is one.
 
 # %%
 few = next(codes for codes in visits if len(codes) == 3)
@@ -761,7 +763,7 @@ check("09.3", delete_from)
 # itself:
 
 # %% tags=["hide-input"]
-# check: the library draws no special token and leaves no code alone
+# check: the library draws no special token and exchanges every chosen code
 many = Ragged.from_lists([visit_ids] * 2_000)
 out = replace_codes(many, p=1.0, n_tokens=n_tokens, rng=rng)
 smallest = out.values.min()

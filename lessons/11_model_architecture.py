@@ -341,7 +341,8 @@ draw_heads(
 
 
 # %% [markdown]
-# From the vector of the sex, head 1 finds the age, and head 2 the first code.
+# From the vector of the sex, head 1 finds the age and head 2 the first code, while
+# head 3 divides its weight among many places.
 #
 # Queries, keys, values and the output take a matrix of weights each. Do 12
 # heads take twelve times four? Build attention with 1, 4 and 12 heads, on
@@ -709,8 +710,10 @@ draw_alike(cosines)
 
 # %% [markdown]
 # A does not start blind. In training its encoder's vectors become all alike,
-# and then the decoder has nothing to look for. So begin with larger weights, as
-# B does, train longer, and test whether the model reads.
+# and then the decoder has nothing to look for. (A also trained longer, but that
+# is not the reason: a model that starts like B and trains as long as A reads.) So
+# begin with larger weights, train longer than B did, and test whether the model
+# reads.
 
 # %% [markdown]
 # ### Going further: is it the small weights, or the longer training?
@@ -1012,9 +1015,9 @@ draw_step_memory(trace, weights=weights)
 
 # %% [markdown]
 # Activations pile up in the forward pass. In the backward pass they are dropped
-# one by one while gradients come. So a step peaks as the backward pass begins,
-# when two tensors as large as the logits are added, or in its update, with all
-# the gradients:
+# one by one while gradients come. So there are two moments at which the most may be
+# held: when the backward pass begins and adds two tensors as large as the logits,
+# and in the update, with all the gradients. The larger one is the peak:
 
 # %%
 def step_bytes(weights, activations, logits):
@@ -1051,11 +1054,11 @@ for n, peak in peaks.items():
 of_middle = {"weights": weights, "record": each[0] + 2 * each[1]}
 
 # %% [markdown]
-# Now at full size. `activation_bytes` adds up what the forward pass keeps.
-# Measure it on one record with one layer and with two: each further layer adds
-# the same.
+# Now at full size. Measure what the forward pass keeps of one record, with one
+# layer and with two: each further layer adds the same.
 
-# %%
+# %% tags=["hide-input"]
+# activations and logits of one record, from models of one layer and of two
 LENGTH = 254  # tokens in a record
 
 
@@ -1073,7 +1076,6 @@ def kept_by(layers):
     return activation_bytes(lambda: one(**batch).loss, one)
 
 
-# %%
 first, second = kept_by(1), kept_by(2)
 kept = first + 5 * (second - first)  # six layers on either side
 logits = 4 * LENGTH * SIZE["vocab_size"]
@@ -1082,8 +1084,9 @@ print(f"weights {weights / 1e6:.0f} MB; for each record", end=" ")
 print(f"activations {kept / 1e6:.0f} MB, logits {logits / 1e6:.1f} MB")
 
 # %% [markdown]
-# How many records fit in 8 GB? Work it out on paper from these three numbers
-# and `step_bytes`.
+# The logits, so large beside the tiny layers of lesson 10, are small beside those
+# of a BART. How many records fit in 8 GB? Work it out on paper from these three
+# numbers and `step_bytes`.
 
 # %%
 memory = 8_000_000_000
