@@ -360,8 +360,9 @@ if not real:
 # nowhere near eight times as long as one.
 #
 # You might sort all patients in one row and cut that. Even less would be
-# empty, but many patients of a batch would meet again in the next epoch. So
-# the plan sorts only within *pools* of shuffled patients:
+# empty, but many patients of a batch would meet again in the next epoch, and the
+# model would take much the same steps again. So the plan sorts only within
+# *pools* of shuffled patients:
 
 # %% tags=["hide-input"]
 # the first patients of the plan, in small pools
@@ -954,7 +955,7 @@ check("10.6", lowest_cost)
 # </details>
 #
 # What does it save here? The budget is the largest batch, and the overhead 100
-# places, about what a step on one short record took above.
+# places, roughly what a step on one short record took above.
 
 # %% tags=["hide-input"]
 # three ways to divide the plan's pools (this gives 10.6 away)
