@@ -364,8 +364,6 @@ for name, some in shares.items():
     exact = [f"{one.exact:.0%}" for one in by_kind[name]]
     print("lists exact:", *exact)
 three = list(kinds)[:3]
-pairs = zip(by_kind["feature"], by_kind["feature and loss"], strict=True)
-assert all(abs(a.repeated - b.repeated) < 0.05 for a, b in pairs)
 apart = max(max(shares[name]) - min(shares[name]) for name in three)
 changes = [mean(shares[name]) - mean(shares[three[0]]) for name in three]
 assert max(map(abs, changes)) < apart + 0.02
@@ -381,8 +379,7 @@ for *others, longer in zip(*by_kind.values(), strict=True):
 # On average, coverage seems to halve the repetitions. But compare seed by seed:
 # with feature and loss, two models repeat less than without, one as much, one a
 # little more. Four seeds cannot settle it, and none of these models gets a list
-# right. The loss adds next to nothing to the feature. Longer lists help more:
-# with every seed, more drugs are named.
+# right. Longer lists help more: with every seed, more drugs are named.
 #
 # ## So why does it say a drug again?
 #
