@@ -383,10 +383,11 @@ draw_processes([len(half["labels"]) for half in halves], tokens)
 # %% [markdown]
 # ### Does every patient weigh the same?
 #
-# Each batch takes one step, however few tokens it has. So where records of like
-# length share a batch, to save padding as in lesson 10, the tokens of short
-# records weigh more: the mean of means is back. The model then learns as if
-# patients had fewer visits, so the trainer mixes lengths.
+# Each batch takes one step, however few tokens it has. So the length buckets of
+# lesson 10 have a price: in a batch of short records each token weighs more, and
+# the mean of means is back. The model then learns as if patients had fewer visits.
+# So the trainer mixes lengths, unless you ask for buckets with
+# `group_by_length=True`.
 
 # %% [markdown]
 # ### Going further: two measurements
@@ -528,9 +529,8 @@ assert abs(means["mixed"] - n_visits.mean()) < 0.05
 # ## Place 3: scale, backward
 #
 # The gradient is right on paper. Now it has to fit into
-# [float16](../course/book/glossary.md), numbers of 16 bits. Graphics cards
-# compute fast with them, and twice as many fit into memory. But their range is
-# short:
+# [float16](../course/book/glossary.md), numbers of 16 bits. Graphics cards compute
+# faster with them, and they take half the memory. But their range is short:
 
 # %%
 for number in (65_504.0, 65_519.0, 65_520.0, 2.0**-24, 2.0**-25):
@@ -1049,8 +1049,8 @@ home.cleanup()
 
 # %% [markdown]
 # This test needs a control: an uninterrupted training must give the same bits
-# twice, as yours and the `Trainer`'s did. Another number of threads adds numbers
-# in another order:
+# twice, as yours and the `Trainer`'s did. That holds on one set-up only: another
+# number of threads adds numbers in another order.
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # train with another number of threads

@@ -701,8 +701,8 @@ draw_clamp(depths, ways, slopes, 1e-8)
 # $\log(1 - p_\text{gen})$.
 #
 # One trap is left. Where all scores are minus infinity, the gradient of
-# `logsumexp` is nan. Fill in minus infinity wherever it already stands, and no
-# gradient flows back from there:
+# `logsumexp` is nan. Fill in minus infinity wherever it already stands: the values
+# stay the same, but `masked_fill` lets no gradient through at these places.
 
 # %%
 row = torch.full((2,), -torch.inf, requires_grad=True)
@@ -722,8 +722,8 @@ for scores in (row, row.masked_fill(row.isneginf(), -torch.inf)):
 # (n, source) are the words of the notes and `targets` (n,) the right words;
 # both may hold extended ids. A target can be
 #
-# - in the vocabulary, with no place in the note, one or several; the scores at
-#   these places may all be minus infinity, but never those of a whole row;
+# - in the vocabulary, with no place in the note, one or several; each row has a
+#   finite score, but perhaps none at these places;
 # - outside the vocabulary: then it has a place with a finite score.
 #
 # Probabilities may be too small for float32 or float64, from either softmax or
@@ -801,8 +801,9 @@ draw_chunks(chunks, (0, 2, 1, 3), moved)
 
 # %% [markdown]
 # Did she bleed before the heparin or after it? A model that reads in chunks cannot
-# tell, however long it trains: it has the same $h_i$ for both notes, and the sum
-# $c_t = \sum_i a_{t,i} h_i$ does not depend on their order. So read the note
+# tell, however long it trains: it has the same $h_i$ for both notes, the sum
+# $c_t = \sum_i a_{t,i} h_i$ does not depend on their order, and the decoder begins
+# with the ends of the outer chunks, which stay where they are. So read the note
 # whole.
 #
 # ### 16.6 Read a note in chunks
@@ -886,9 +887,9 @@ assert real or SEED or rivals.count("</s>") > 0.9 * len(rivals)
 
 # %% [markdown]
 # It does not. "days" and "with" are in nearly every summary, and with each seed
-# only "with" is generated. Nor does a half-open gate say where the word came from,
-# because it is set before the word is known: at "home", $P_\text{vocab}$ bets
-# on `</s>`, and "home" is copied. With other seeds the gate settles elsewhere:
+# only "with" is generated. Nor does a half-open gate say where a word came from. It
+# is set before the word is known: at "home", $P_\text{vocab}$ bets on `</s>`, so
+# "home" is copied. With other seeds the gate settles elsewhere:
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # by seed: p_gen at "home" or "rehabilitation", and who is sent where

@@ -425,10 +425,60 @@ draw_steps(looked)
 # it has just looked at the fourth drug, and hardly any attention moves. So the
 # model counts.
 #
-# In a short list, left in the picture, counting works: every step finds its
-# place. Ten is a length that the model has never met, and it counts wrong: step 2
-# is still at place 1, and step 6 leaps over three drugs. Coverage says which
-# places are used, but not which is next. Lists of up to ten, right, teach that.
+# But at what pace? In a short list, left in the picture, every step moves on by one
+# place; in a list of ten, step 2 is still at place 1. So before it has written a
+# word, something tells the decoder that the list is long. The likeliest source is
+# the decoder's first state, which is made where reading the note ended (lesson 16).
+# Exchange these states between a short list and a long one:
+
+# %% tags=["hide-input"]
+# the places looked at, if the decoder begins as it does for another note
+@torch.no_grad()
+def places_looked_at(model, note, begin):
+    source, other = (
+        model.encode(NoteDataset([pair], tokenizer).batch([0])["input_ids"])
+        for pair in (NotePair(note, note), NotePair(begin, begin))
+    )
+    state = model.first_state(source)
+    begins = model.first_state(other)
+    state = state._replace(hidden=begins.hidden, cell=begins.cell)
+    batch = NoteDataset([NotePair(note, note)], tokenizer).batch([0])
+    places = []
+    for t in range(len(note.split())):
+        token = batch["decoder_input_ids"][:, t : t + 1]
+        step = model.step(token, state, source)
+        places.append(step.log_attention[0, 0].argmax().item())
+        state = step.state
+    return places
+
+
+# %% tags=["nbval-ignore-output"]
+begun = {
+    "short list": (short[0], short[0]),
+    "short list, begun like the long one": (short[0], long[0]),
+    "long list": (long[0], long[0]),
+    "long list, begun like the short one": (long[0], short[0]),
+}
+for name, pair in begun.items():
+    print(f"{name:36}", *places_looked_at(plain, *pair))
+
+# %% tags=["hide-input"]
+# check: the first state sets the pace, in each of four models
+for model in without:
+    paces = [places_looked_at(model, *pair) for pair in begun.values()]
+    n_short, n_long = len(paces[0]), len(paces[2])
+    assert paces[0] == list(range(1, n_short + 1))
+    assert len(set(paces[1])) < n_short and max(paces[1]) < n_short
+    assert len(set(paces[2])) < n_long
+    assert paces[3].index(n_long) < paces[2].index(n_long)
+
+
+# %% [markdown]
+# The first state sets the pace: begun like a long list, a short one is read so
+# slowly that drugs come twice. Ten is a length that the model has never met, and
+# its pace is wrong, first too slow, then too fast. Coverage says which places are
+# used, but not which is next. Lists of up to ten, right in the picture, have taught
+# the model that pace.
 
 # %% [markdown]
 # ### Going further: how far the attention moves
@@ -754,8 +804,8 @@ assert abs(beamed.repeated - freely.repeated) < 0.1
 
 # %% [markdown]
 # Three beams change little, as the test told you. Blocked trigrams change
-# nothing, because "a drug, the same drug" is a run of two. With no word twice
-# more drugs are named, but no list is right. Search pays only where a better
+# nothing, because "a drug, the same drug" is a run of two. With no word twice this
+# model names more drugs, but no list is right. Search pays only where a better
 # score means a better summary.
 #
 # ## How does a search begin and end?
@@ -847,8 +897,8 @@ check("17.6", can_still_win)
 # $$F_1 = \frac{2 \cdot \text{precision} \cdot
 # \text{recall}}{\text{precision} + \text{recall}}$$
 #
-# Which of these four summaries would be worst in a chart, and which gets the
-# lowest score? ("Afebrile" means without fever.)
+# Which of these four summaries would be worst in a patient's record, and which
+# gets the lowest score? ("Afebrile" means without fever.)
 
 # %%
 reference = "No fever, no bleeding. Treated with heparin, went home."
@@ -901,8 +951,8 @@ check("17.7", rouge_l)
 # %% [markdown]
 # ## Why did it say the same drug twice?
 #
-# It counted its steps, and short lists had not taught it where the words of a
-# long one are.
+# It counted its steps, at a pace that depends on the length of the list, and short
+# lists had not taught it the pace of a long one.
 
 # %% tags=["hide-input"]
 # check: what each remedy brought, as means of the four models of each kind
@@ -937,9 +987,9 @@ assert all(one.named < 0.97 for one in brought["no word twice"])
 # |---|---|---|
 # | texts are longer than in training | train on longer ones | repeated 17 to 2%, exact 0 to 48% |
 # | there are none | try coverage, several seeds | repeated 17 to 9%, exact 0% |
-# | the right summary is more probable | search with more beams | never, on lists of ten |
+# | the right summary is more probable | search with more beams | it never was, on lists of ten |
 # | it is nearly as probable, but longer | try a length penalty | exact 61 to 90%, greedy 84% |
-# | it is far less probable | mend the model | 3 beams: repeated 17%, exact 0% |
+# | it is far less probable | mend the model: search cannot | 3 beams: repeated 17%, exact 0% |
 # | it repeats what no right list repeats | block it | repeated 17 to 0%, exact 0% |
 #
 # ## Recap
