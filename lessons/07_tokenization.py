@@ -611,14 +611,16 @@ check("07.5", pad_batch)
 # %% [markdown]
 # ## Notes are made of pieces
 #
-# Codes are atoms, but notes remain text, and no vocabulary could hold every
-# word in them. Pieces can spell any word. But a word can be cut into pieces
-# in many ways: which one does `note_tokenizer` choose?
+# Codes are atoms, but the notes of doctors are text, and no vocabulary could hold
+# every word in them. Pieces can spell any word. But a word can be cut into pieces
+# in many ways: which one does `note_tokenizer` choose? Finding the most probable
+# row of pieces is also practice for lesson 17, which looks for the most probable
+# summary.
 #
 # It is a [unigram language model](../course/book/glossary.md): each piece has
-# a probability, about its share of all the pieces in the training texts,
-# whatever stands before it. So the probability of a text is the product of
-# those of its pieces:
+# a probability that does not depend on what stands before it, roughly its share of
+# all the pieces in the training texts. So the probability of a text is the product
+# of those of its pieces:
 #
 # $$P(x_1, \dots, x_n) = \prod_{i=1}^{n} p(x_i), \qquad
 # \log P = \sum_{i=1}^{n} \log p(x_i)$$
@@ -799,10 +801,9 @@ def wrong_under(rule, pieces):
     return ["".join(pieces) for pieces in texts if not exists(pieces)]
 
 
-print("under fitting, with all pieces:",
+print("under fitting:",
       f"{len(wrong_under(fitting, all_pieces))} of 2,000 do not exist")
 stuck = wrong_under(fitting, without_9)
-print(f"under fitting, without the piece 9: {len(stuck)}")
 assert not wrong_under(fitting, all_pieces)
 assert 0 < len(stuck) < 60
 
@@ -810,7 +811,7 @@ assert 0 < len(stuck) < 60
 # With every digit among the pieces, `fitting` is enough. But it looks at the
 # next step alone, and such a rule can run into a dead end. Suppose there were no
 # piece "9". After ▁44 the model may write 3, since 443.9 goes on with it, then
-# the dot, and then nothing fits. The piece 3.9 would have arrived:
+# the dot, and then nothing fits: a dead end. The piece 3.9 would have arrived:
 
 # %%
 draw_dead_ends("▁443.9", "▁44", without_9)
@@ -857,9 +858,8 @@ else:
 # %% [markdown]
 # ## What atoms save, and what they cost
 #
-# Shorter records are welcome, too, since a model's work grows with the number of
-# tokens. Count them for the validation patients, which no tokenizer has seen,
-# with the same special tokens each time.
+# A model's work grows with the number of tokens. Count them for the validation
+# patients, which no tokenizer has seen, with the same special tokens each time.
 
 # %% tags=["hide-input"]
 # count the tokens of the validation patients, written in three ways

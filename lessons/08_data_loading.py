@@ -559,8 +559,8 @@ def score(guess, visits):
 
 # %% [markdown]
 # Set a fifth of the patients aside, as *new patients* who come after the model
-# is finished. Split the others into training, validation (to choose among
-# models) and test, 80 to 10 to 10, in two ways.
+# is finished. Split the others, 80 to 10 to 10, into training, validation (to
+# choose among models) and test. There are two ways to do that.
 
 # %%
 def as_visits(records):
@@ -579,7 +579,8 @@ by_visits = [visits[i] for i in order[:end]]  # training
 train, validation, test = split_by_patient(now, seed=SEED)
 
 # %% [markdown]
-# How many patients are on both sides, and how many codes does memory guess?
+# How many patients are in training and on the other side as well, and how many codes
+# does memory guess?
 
 # %% tags=["claim:49", "hide-input"]
 # count patients on both sides; score memory in tests and on new patients
@@ -628,9 +629,6 @@ draw_leak(now, part_of_visit, part_of_patient, scores)
 # model that would not be there in use. Split by patient, memory does no better
 # than the frequent codes alone, and the test says roughly what new patients will
 # bring.
-#
-# A model for patients who come back may know their past, but never their
-# future: split by time then, and train on earlier visits.
 #
 # The vocabulary is learned from data too. Which codes of validation and test
 # does no training patient have? The embedded hospital has only about 400
@@ -919,7 +917,7 @@ else:
 # When the four pieces are solved, your loader is finished, and this is a good
 # place for a break. What follows, up to the Recap, is optional: in the later lessons
 # each person has one number, and all codes are ICD-9. In your own data, two
-# questions remain: are two numbers two people, and is one text one disease?
+# questions remain: are two numbers two people, and is one code one disease?
 #
 # ## Is every number a person?
 #
@@ -967,10 +965,10 @@ def guessed(besides=None):
     return right / wanted
 
 
-own_visits = "and their earlier visits"
-by_training = {"other patients": guessed(), own_visits: guessed(earlier)}
+own_visits = "their earlier visits, too"
+by_training = {"only other people": guessed(), own_visits: guessed(earlier)}
 of_strangers = guessed(strangers)  # more records alone do not help
-for without_leak in (by_training["other patients"], of_strangers):
+for without_leak in (by_training["only other people"], of_strangers):
     assert real or by_training[own_visits] > 1.2 * without_leak
 print("last visits of", len(tested), "patients")
 draw_second_numbers(by_training, own_visits)
@@ -1020,9 +1018,9 @@ def find_people(registrations: list[Registration]) -> list[list[int]]:
 check("08.7", find_people)
 
 # %% [markdown]
-# Now give all numbers of a person the smallest of them, then split. Here each
-# patient of the test has three: one for the earlier visits, one for the last,
-# and one that showed both cards.
+# Now give all numbers of a person the smallest of them, then split. For this trial
+# each patient of the test gets three numbers: one for the earlier visits, one for
+# the last, and one that showed both cards.
 
 # %% tags=["hide-input"]
 # join the numbers with your find_people, if it is solved, and split again
@@ -1089,7 +1087,7 @@ for old, now_ in zip(codes_9, codes_10):
 assert set(codes_9).isdisjoint(codes_10)
 
 # %% [markdown]
-# The diagnoses are the same, and no two texts are. You might tell the versions
+# The diagnoses are the same, and no two codes are. You might tell the versions
 # by the first letter: every ICD-10 code begins with one.
 
 # %% tags=["hide-input"]

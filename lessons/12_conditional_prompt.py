@@ -349,9 +349,10 @@ assert same and directions == 1 and linear and n_weights == 98_560
 # ## Which scale?
 #
 # Does it matter that the drawing at the top divides the age by 90? Yes, because
-# a layer norm comes next. It keeps only the direction of a prompt: three times
-# the prompt comes out the same. So the model can tell two ages apart only if
-# their prompts point in different directions, seen from the origin.
+# a layer norm comes next. It keeps only the direction of a vector: three times the
+# vector comes out the same. (The position vector is left out here.) So the model
+# can tell two ages apart only if their prompts point in different directions, seen
+# from the origin.
 
 # %% tags=["hide-input"]
 # prompts of some ages, before training
@@ -405,8 +406,8 @@ draw_turning(turned)
 # So do 44 and 60, because pregnancies end between them. No scale separates both
 # pairs well. What would you try next?
 #
-# - **Powers** $a$, $a^2$, $a^3$ bend. But those of 1/90, for age 1, are hardly
-#   more than the three zeros of age 0.
+# - **Powers** $a$, $a^2$, $a^3$ of the age divided by 90 bend. But for age 1 they
+#   are hardly more than the three zeros of age 0.
 # - **Groups of ten years**, each with a row in a table: 0 and 1 share a row, but
 #   39 is as far from 40 as from 80.
 #
@@ -792,8 +793,8 @@ for side in ("encoder_prompt", "decoder_prompt"):
 # - **Line, unscaled** hardly does so, but goes on to expect pregnancies at 76
 #   to 90.
 # - **Line ÷ 10** is the best line.
-# - **Waves** write fewer impossible codes than any line, and do better than
-#   line ÷ 10 at both ends of life.
+# - **Waves** do better than the best line at both ends of life. (Over all ages they
+#   are too close to it to tell from one training.)
 # - **The table** writes about as few impossible codes as waves. But at the
 #   hatched ages it expects far too few pregnancies: its rows for 25 to 29 are
 #   still the small random numbers that they began with.
@@ -882,9 +883,9 @@ check("12.8", whose_prompt)
 # - **Prompts** are positions before the tokens. The mask grows by as many
 #   ones in front, and the longest record that fits gets shorter.
 # - **Samples follow age and sex** when fewer of their codes are impossible
-#   for the patient asked for than for another one. Waves beat a line of any
-#   scale tried. A table is level with waves, but fails at ages that it has
-#   never met.
+#   for the patient asked for than for another one. At both ends of life, waves
+#   beat the best line. A table is level with waves, but fails at ages that it
+#   has never met.
 # - **A prompt gives away** the patient it was made for: a few other prompts
 #   are enough to read the age off it.
 #

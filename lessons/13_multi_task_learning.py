@@ -333,8 +333,8 @@ obeyed = (named == age_bracket(told)[:, None]).float().mean().item()
 assert real or obeyed > 0.85
 
 # %% [markdown]
-# Whatever the head is told, it repeats, and errs only near the bounds of a
-# bracket.
+# Whatever the head is told, it repeats. It is wrong only close to where one bracket
+# ends and the next begins.
 #
 # ### Why does a head learn to listen to the prompt?
 #
@@ -440,7 +440,7 @@ check("13.4", find_and_close)
 # embeddings, as your features do (`head_reads="codes"`).
 #
 # A head behind `detach()` changes nothing but itself, so it can be trained
-# afterwards. Borrow the decoder of `honest`, because no sex loss has touched it,
+# afterwards. Borrow the decoder of `honest`, whose layers no sex loss has touched,
 # and train a new sex head on its states.
 
 # %% tags=["nbval-ignore-output"]

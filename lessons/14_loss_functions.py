@@ -132,9 +132,8 @@ assert means["all places, padded wider"] < 0.6 * means["all places"]
 # %% [markdown]
 # The first two count padding: pad wider and you report a lower loss, with the
 # same model. The third takes the mean of each row and then the mean of those.
-# A token of a short record then weighs more than one of a long record, so the
-# number can fall although the sum of all losses rises. The course reports the
-# fourth, in which all scored places weigh the same.
+# A token of a short record then weighs more than one of a long record. The course
+# reports the fourth, in which all scored places weigh the same.
 #
 # ## One drawing of everything
 #
@@ -292,10 +291,10 @@ check("14.2", smoothed_cross_entropy)
 # ### What does it change?
 #
 # Train small models with and without it, on thousands of patients and on 60, few
-# enough to be learned by heart. Their training losses cannot be compared: no
-# smoothed loss is below 0.93 nats, however good the model is. So judge all of
-# them by the same loss, without smoothing, on new patients of whom the encoder
-# gets only age and sex.
+# enough to be learned by heart. Their training losses cannot be compared: with our
+# vocabulary the smoothed target leaves 0.93 nats that no model, however good, can
+# remove. So judge all of them by the same loss, without smoothing, on new patients
+# of whom the encoder gets only age and sex.
 
 # %% tags=["hide-input"]
 # set-up: the patients, a small model, a training
@@ -724,14 +723,16 @@ assert real or abs(pairs[0] - pairs[1]) < chance < pairs[0] - pairs[2]
 
 # %% [markdown]
 # At a weight of 10, far fewer of the written patients have a strange pair, and
-# the loss does not rise. At 0.05 the share falls by 4 percentage points, which is
-# less than chance alone can do.
+# the loss does not rise. At 0.05 the share falls by 4 percentage points, which
+# chance alone could explain.
 #
 # Why? Compare what pushes token 2 down in the example of 14.4. It is wrong and
 # has the probability 1/3, so the cross-entropy pushes it with 0.3333. The
 # penalty's gradient was 0.2222: at a weight of 10 that makes nearly seven times
-# the other push, and at 0.05 only 3% of it. It can never be more than 5%. So
-# compare gradients, not weights.
+# the other push, and at 0.05 only 3% of it. It can never be more than 5%, because
+# the penalty pushes a forbidden token by at most its weight times the token's
+# probability, and the cross-entropy by the probability itself. So compare
+# gradients, not weights.
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # measure both pushes wherever a forbidden token is not the right one
@@ -897,7 +898,8 @@ assert lengths[1] > 1.2 * lengths[0]
 #
 # Try It Yourself · ★★★ · 15 minutes
 #
-# At the beginning, four people reported four losses. Here is such a program.
+# At the beginning, four people reported four losses. Now find out what a program
+# like theirs computes.
 # You get `loss`, a function that you can call but not read.
 # `loss(logits, labels)` takes logits (batch, length, vocab), of any size with
 # at least two tokens, and labels (batch, length), -100 where a place is not

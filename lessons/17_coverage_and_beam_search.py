@@ -435,14 +435,14 @@ draw_steps(looked)
 # the places looked at, if the decoder begins as it does for another note
 @torch.no_grad()
 def places_looked_at(model, note, begin):
-    source, other = (
-        model.encode(NoteDataset([pair], tokenizer).batch([0])["input_ids"])
-        for pair in (NotePair(note, note), NotePair(begin, begin))
+    batch, other = (
+        NoteDataset([NotePair(text, text)], tokenizer).batch([0])
+        for text in (note, begin)
     )
+    source = model.encode(batch["input_ids"])
+    begins = model.first_state(model.encode(other["input_ids"]))
     state = model.first_state(source)
-    begins = model.first_state(other)
     state = state._replace(hidden=begins.hidden, cell=begins.cell)
-    batch = NoteDataset([NotePair(note, note)], tokenizer).batch([0])
     places = []
     for t in range(len(note.split())):
         token = batch["decoder_input_ids"][:, t : t + 1]
