@@ -73,7 +73,7 @@ def draw_differences(
     """Draw how far one model is ahead of another on many groups of patients, a dot for each.
 
     Args:
-        differences: a share each, the first model's less the second's.
+        differences: a share each, the first model's minus the second's.
         of: the names of both, short.
         first: the difference on the group that was seen before the others, to be marked.
         patients: how many are in a group.
@@ -86,11 +86,11 @@ def draw_differences(
     canvas = Canvas(
         1.8 + 0.15 * max(columns.values()),
         f"{one} is ahead in {ahead[0]} of {len(points)} groups, {two} in {ahead[1]}",
-        f"{count(len(points), 'dot')}, one for each group of {patients} patients: {one} less "
+        f"{count(len(points), 'dot')}, one for each group of {patients} patients: {one} minus "
         f"{two}, from {min(points):+.3g} to {max(points):+.3g} points. "
         f"{one} is ahead in {ahead[0]}, {two} in {ahead[1]}, and {ties} have no difference."
         + (f" On the first group it was {100 * first:+.3g}." if first is not None else ""),
-        subtitle=f"One dot per group of {patients} patients. Across: {one} less {two}, in points",
+        subtitle=f"One dot per group of {patients} patients. Across: {one} minus {two}, in points",
     )
     high = 0.15 * max(columns.values()) + 0.1
     axes = canvas.plot(0.5, canvas.top + 0.34, canvas.width - 1.0, high)
