@@ -173,7 +173,7 @@ assert loss_of(base, test) == there
 assert not any(p.requires_grad for p in base.parameters())
 
 # %% [markdown]
-# It helps, but is that much? Before you look, guess the order of the four
+# It helps, but is that a lot? Before you look, guess the order of the four
 # methods.
 
 # %%
@@ -311,7 +311,7 @@ draw_table_split(ways, width)
 # %% [markdown]
 # With `view` alone, layer 0 gets the first rows of the table and the last
 # layer the last rows. Your own training would not show it: it puts each number
-# where it is read. But a table that another program trained is scrambled.
+# where it is read. But a table that another program trained would be scrambled.
 #
 # ### 18.2 Keys and values for each layer
 #
@@ -337,7 +337,7 @@ check("18.2", per_layer)
 # ## A network that makes the table
 #
 # Can the prefix be made better? Li and Liang found that a table trained by itself
-# depends much on the learning rate and the first numbers. They trained a narrow
+# depends strongly on the learning rate and the initial values. They trained a narrow
 # table, $n$ by $d$, and let a network make the wide one from it: two linear layers
 # with tanh between them, $d \to d_{hidden} \to 2Ld$ for $L$ layers. This is the
 # *projected* prefix. The model reads only the wide table:
@@ -487,7 +487,7 @@ assert sum(d < 0 for d in differences("projected prefix", "prefix")) == 3
 # %% [markdown]
 # Full training wins with every seed. The seeds disagree on output bias
 # against prefix and on prefix against prompt. The network does not rescue
-# the prefix: it gains 47% instead of 45%. On other tasks, Li and Liang found a
+# the prefix: with it, the prefix gains 47% instead of 45%. On other tasks, Li and Liang found a
 # prefix *better* than full training when examples were few.
 #
 # ### 18.5 Which method wins
@@ -592,7 +592,7 @@ draw_copies(both)
 #
 # ## What each method costs
 #
-# Does full training not overfit, with so many parameters? And what does the
+# Doesn't full training overfit, with so many parameters? And what does the
 # first hospital lose if it uses the trained model too? Train a bias as well:
 
 # %%
@@ -644,7 +644,7 @@ assert reached["full"][second] == min(r[second] for r in reached.values())
 # behind the bias even on these 150: it does not overfit more, it fits less.
 #
 # Switched on, a prefix or a bias costs the first hospital at least as much as full
-# training does. Switched off, it costs nothing.
+# training with the small rate. Switched off, it costs nothing.
 #
 # ## What does the bias know?
 #
@@ -694,7 +694,8 @@ draw_biases(titles, biases, shares)
 # a large one. The column between explains it. From age, sex and the codes so
 # far, the old model already expects most of the heart failure, and less than half
 # of the angioplasties. A bias makes up for what the model does not expect, and
-# for what the other biases take away.
+# for what the other biases take away: all tokens share one softmax, so raising
+# some lowers the others.
 
 # %% tags=["hide-input"]
 # check: the other biases take from 428.0, and its own wins that back
