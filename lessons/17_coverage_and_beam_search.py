@@ -7,10 +7,10 @@
 #
 # - Compute the coverage vector and the coverage loss.
 # - Judge from several seeds whether coverage helps.
-# - Compute a score with length penalty, and predict which hypothesis wins.
 # - Block trigrams that would repeat, and tell when that does nothing.
-# - Take one step of a batched beam search, and tell which hypotheses can
-#   still win.
+# - Take one step of a batched beam search.
+# - Compute a score with length penalty, and tell which hypotheses can still
+#   win.
 # - Compute ROUGE-L, and tell what it does not see.
 
 # %% tags=["opened-alone", "hide-input"]
@@ -531,7 +531,7 @@ for name, told in (
 # %% tags=["nbval-ignore-output"]
 answers = {
     "what it learned from": "longer lists help,\nwith every seed",
-    "where it looks": "coverage puts\nno list right",
+    "where it looks": "coverage gets\nno list right",
 }
 draw_places("what it may write", answers)
 
@@ -575,16 +575,89 @@ rounded = math.floor(factor / tens) * tens
 print(f"by mean log P, over {rounded:,} times less probable")
 assert factor > 1e3
 
+
 # %% [markdown]
 # No: the right list is over two million times less probable, so even a perfect
 # search would write a wrong one. This test tells you where to work. If the right
 # summary is *more* probable than the one written, search harder. If it is *less*
 # probable, mend the model or the score.
 #
+# ## Can you forbid it?
+#
+# Most summaries need "no" or a full stop twice, so it is usual to forbid longer
+# runs. A run of n tokens is an [n-gram](../course/book/glossary.md), and one of
+# three is a trigram. *Blocking* trigrams lets each of them stand once in a summary:
+# a token that would complete one a second time gets the probability 0.
+#
+# Will that help here?
+#
+# ### 17.3 Block repeated trigrams
+#
+# Try It Yourself · ★★ · 8 minutes
+#
+# `tokens` is a list of ids: what has been written so far, without `<s>`. It
+# may be empty. Return the set of all tokens that would complete a trigram
+# that is already in `tokens`. `</s>` (id 2) is never in the
+# set, however often it stands in `tokens`: a summary can always end.
+#
+# Example: for `tokens = [5, 6, 7, 8, 5, 6]` the result is `{7}`, because
+# 5, 6, 7 has been written; for `[5, 6]` it is `set()`.
+
+# %% tags=["exercise:17.3", "nbval-ignore-output"]
+def blocked_tokens(tokens: list[int]) -> set[int]:
+    raise NotImplementedError("17.3: replace this line")
+
+
+check("17.3", blocked_tokens)
+
+# %% [markdown]
+# Here are the lists of ten once more, with each rule:
+
+# %% tags=["nbval-ignore-output"]
+rules = {
+    "greedy": GREEDY,
+    "no trigram twice": search(block=3),
+    "no word twice": search(block=1),
+}
+found = {}
+for name, settings in rules.items():
+    found[name] = some = measure(plain, long, settings)
+    print(f"{name:16}: repeated {some.repeated:.0%}", end=", ")
+    print(f"named {some.named:.0%}, exact {some.exact:.0%}")
+
+# %% tags=["hide-input"]
+# check: blocked trigrams change nothing here, blocked words do
+freely, trigram, word = found.values()
+assert word.repeated == 0 and word.named >= freely.named
+assert abs(trigram.repeated - freely.repeated) < 0.02
+assert word.exact < 0.2
+
+# %% [markdown]
+# Blocked trigrams change nothing, because "a drug, the same drug" is a run of two.
+# With no word twice this model names more drugs, but no list is right: the rule says
+# what not to write, and not where to look.
+
+# %% [markdown] tags=["break"]
+# ## Time for a break
+#
+# **So far**
+#
+# - The model counts its steps, at a pace that its first state sets. Short lists have
+#   not taught it the pace of a long one.
+# - Coverage records where it has looked, but gets no list of ten right. Longer lists
+#   do, with some seeds.
+# - The right list is far less probable than the wrong one, so no search finds it.
+#
+# The second half builds the search of most summarisers, for a model that is nearly
+# right, and asks how to judge a summary. To come back, choose the next cell and
+# *Run > Run All Above Selected Cell*; it takes half a minute.
+
+# %% [markdown]
 # ## Is the most probable summary the best one?
 #
-# Perhaps search helps a model that is nearly right. On short lists even a
-# half-trained model is right most of the time, so train six models half as long.
+# Search cannot help that model. Perhaps it helps one that is nearly right. On short
+# lists even a half-trained model is right most of the time, so train six models half
+# as long.
 #
 # [Beam search](../course/book/glossary.md) follows several beginnings at a time,
 # each called a [hypothesis](../course/book/glossary.md), and compares them when
@@ -645,9 +718,9 @@ beam_tree(young, tokenizer, short[chosen], beams=3, length_penalty=0.0)
 # %% [markdown]
 # ## One step of the search
 #
-# Step 4 of the tree shows the arithmetic. Each of the K = 3 hypotheses, the
-# *beams* 0 to 2, is continued with every token; three tokens are drawn. The best
-# K of all these sums are followed. (Here none of them ends.)
+# You will write this step yourself. Step 4 of the tree shows the arithmetic. Each of
+# the K = 3 hypotheses, the *beams* 0 to 2, is continued with every token; three tokens
+# are drawn. The best K of all these sums are followed. (Here none of them ends.)
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # set-up: three hypotheses of the tree, and log P of each next token
@@ -683,6 +756,41 @@ for name, pair in zip(beams, pairs, strict=True):
     print(f"{name}: {pair.summary}")
 next_words = [tokenizer.piece(token) for token in drawn]
 draw_beam_step(beams, next_words, next_token[:, drawn], so_far)
+
+
+# %% [markdown]
+# And the very first step? It is tempting to begin with K hypotheses that are all
+# `<s>`. But equal ones have equal continuations, so you would follow K copies of
+# one. Begin with a single one: the other beams are not there yet, and get minus
+# infinity.
+#
+# ### 17.4 One step of a beam search
+#
+# Try It Yourself · ★★★ · 14 minutes
+#
+# All notes of a batch take the step together. `log_probs` is (batch, beams,
+# vocab), float32: the log-probability of each next token of each hypothesis.
+# `scores` is (batch, beams): the log-probability of each hypothesis so far, minus
+# infinity for a beam that is not there yet. At least K continuations are
+# possible, K being the number of beams; no two are equally good, and no token is
+# special.
+#
+# Return three tensors of the shape (batch, beams), for the K best continuations
+# of each note, the best first: their log-probabilities, the beam that each comes
+# from, from 0, and the token that it ends with.
+#
+# Example: for `log_probs = [[[-0.2, -2.0, -3.0], [-0.4, -1.2, -2.6]]]` and
+# `scores = [[-0.1, -1.5]]`, as tensors, the results are `[[-0.3, -1.9]]`,
+# `[[0, 1]]` and `[[0, 0]]`.
+
+# %% tags=["exercise:17.4", "nbval-ignore-output"]
+def beam_step(
+    log_probs: Tensor, scores: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    raise NotImplementedError("17.4: replace this line")
+
+
+check("17.4", beam_step)
 
 # %% [markdown]
 # ## Why do short summaries win?
@@ -728,7 +836,7 @@ draw_length_penalty(early, whole, exact, repeated, right["greedy"])
 # 30 tokens, full of repetitions. The best share, 90%, is a small gain over
 # greedy search, with 84%, and these very lists have chosen $\alpha$.
 #
-# ### 17.3 The length penalty
+# ### 17.5 The length penalty
 #
 # Try It Yourself · ★ · 7 minutes
 #
@@ -740,115 +848,22 @@ draw_length_penalty(early, whole, exact, repeated, right["greedy"])
 # `alpha = 1.0`, the result is `([-1.0286, -0.9333], 1)`: the second is
 # less probable, and wins.
 
-# %% tags=["exercise:17.3", "nbval-ignore-output"]
+# %% tags=["exercise:17.5", "nbval-ignore-output"]
 def best_hypothesis(
     hypotheses: list[list[float]], alpha: float
 ) -> tuple[list[float], int]:
-    raise NotImplementedError("17.3: replace this line")
-
-
-check("17.3", best_hypothesis)
-
-
-# %% [markdown]
-# ## What to forbid
-#
-# Can you simply forbid repetitions? Most summaries need "no" or a full stop
-# twice, so it is usual to forbid longer runs. A run of n tokens is an
-# [n-gram](../course/book/glossary.md), and one of three is a trigram. *Blocking*
-# trigrams lets each of them stand once in a summary: a token that would complete
-# one a second time gets the probability 0. See afterwards whether it helps here.
-#
-# ### 17.4 Block repeated trigrams
-#
-# Try It Yourself · ★★ · 8 minutes
-#
-# `tokens` is a list of ids: what a hypothesis has written so far, without
-# `<s>`. It may be empty. Return the set of all tokens that would complete
-# a trigram that is already in `tokens`. `</s>` (id 2) is never in the
-# set, however often it stands in `tokens`: a summary can always end.
-#
-# Example: for `tokens = [5, 6, 7, 8, 5, 6]` the result is `{7}`, because
-# 5, 6, 7 has been written; for `[5, 6]` it is `set()`.
-
-# %% tags=["exercise:17.4", "nbval-ignore-output"]
-def blocked_tokens(tokens: list[int]) -> set[int]:
-    raise NotImplementedError("17.4: replace this line")
-
-
-check("17.4", blocked_tokens)
-
-# %% [markdown]
-# Back to the first model and the lists of ten: does any rule help?
-
-# %% tags=["nbval-ignore-output"]
-ways_to_search = {
-    "greedy": GREEDY,
-    "3 beams, alpha 1.5": search(3, alpha=1.5),
-    "no trigram twice": search(block=3),
-    "no word twice": search(block=1),
-}
-found = {}
-for name, settings in ways_to_search.items():
-    found[name] = some = measure(plain, long, settings)
-    print(f"{name:18}: repeated {some.repeated:.0%}", end=", ")
-    print(f"named {some.named:.0%}, exact {some.exact:.0%}")
-
-# %% tags=["hide-input"]
-# check: trigrams change nothing here, single words do; beams change little
-freely, beamed, trigram, word = found.values()
-assert word.repeated == 0 and word.named >= freely.named
-assert abs(trigram.repeated - freely.repeated) < 0.02
-assert abs(beamed.repeated - freely.repeated) < 0.1
-
-
-# %% [markdown]
-# Three beams change little, as the test told you. Blocked trigrams change
-# nothing, because "a drug, the same drug" is a run of two. With no word twice this
-# model names more drugs, but no list is right. Search pays only where a better
-# score means a better summary.
-#
-# ## How does a search begin and end?
-#
-# Now write the search yourself. It is tempting to begin with K hypotheses that
-# are all `<s>`. But equal ones have equal continuations, so you would follow K
-# copies of one. Begin with a single one: the other beams are not there yet, and
-# get minus infinity.
-#
-# ### 17.5 One step of a beam search
-#
-# Try It Yourself · ★★★ · 14 minutes
-#
-# All notes of a batch take the step together. `log_probs` is (batch, beams,
-# vocab), float32: the log-probability of each next token of each hypothesis.
-# `scores` is (batch, beams): the log-probability of each hypothesis so far, minus
-# infinity for a beam that is not there yet. At least K continuations are
-# possible, K being the number of beams; no two are equally good, and no token is
-# special.
-#
-# Return three tensors of the shape (batch, beams), for the K best continuations
-# of each note, the best first: their log-probabilities, the beam that each comes
-# from, from 0, and the token that it ends with.
-#
-# Example: for `log_probs = [[[-0.2, -2.0, -3.0], [-0.4, -1.2, -2.6]]]` and
-# `scores = [[-0.1, -1.5]]`, as tensors, the results are `[[-0.3, -1.9]]`,
-# `[[0, 1]]` and `[[0, 0]]`.
-
-# %% tags=["exercise:17.5", "nbval-ignore-output"]
-def beam_step(
-    log_probs: Tensor, scores: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
     raise NotImplementedError("17.5: replace this line")
 
 
-check("17.5", beam_step)
+check("17.5", best_hypothesis)
 
 
 # %% [markdown]
-# And when may it stop? In the tree, bright hypotheses are finished, and dark
-# ones are live: still followed. If you stop when the first has finished, you
-# miss the winner at alpha 1.5. If you always go on to the largest length, you
-# waste time.
+# ## When may the search stop?
+#
+# In the tree, bright hypotheses are finished, and dark ones are live: still
+# followed. If you stop when the first has finished, you miss the winner at alpha
+# 1.5. If you always go on to the largest length, you waste time.
 #
 # ### 17.6 Who can still win?
 #
@@ -859,7 +874,7 @@ check("17.5", beam_step)
 # `</s>`, which is counted. Those of `live` have fewer than `max_length`
 # tokens and go on; at the end they have at most `max_length`, with `</s>`.
 # All log-probabilities are below 0. Each token to come has some probability,
-# which may be as close to 1 as you like. Scores are those of 17.3.
+# which may be as close to 1 as you like. Scores are those of 17.5.
 #
 # Return a list of the places in `live`, from 0 and in their order, of the
 # hypotheses that can still become a summary with a higher score than every
@@ -949,16 +964,17 @@ def rouge_l(summary: list[str], reference: list[str]) -> float:
 check("17.7", rouge_l)
 
 # %% [markdown]
-# ## Why did it say the same drug twice?
+# ## Which remedy when?
 #
-# It counted its steps, at a pace that depends on the length of the list, and short
-# lists had not taught it the pace of a long one.
+# Back to the drug that came twice: what has each remedy brought, as the mean of all
+# seeds?
 
 # %% tags=["hide-input"]
 # check: what each remedy brought, as means of the four models of each kind
 brought = {name: by_kind[name] for name in ("no coverage", *three[2:])}
+remedies = rules | {"3 beams, alpha 1.5": search(3, alpha=1.5)}
 for name in ("3 beams, alpha 1.5", "no trigram twice", "no word twice"):
-    settings = ways_to_search[name]
+    settings = remedies[name]
     brought[name] = [measure(model, long, settings) for model in without]
 brought["lists of 4 to 10"] = by_kind["lists of 4 to 10"]
 said_below = {  # repeated, exact; other seeds and profiles differ
@@ -980,8 +996,7 @@ assert all(one.repeated == 0 for one in brought["no word twice"])
 assert all(one.named < 0.97 for one in brought["no word twice"])
 
 # %% [markdown]
-# When a model of yours repeats itself, go down this table. *Here* is the mean of
-# all seeds:
+# When a model of yours repeats itself, go down this table:
 #
 # | if | then | here |
 # |---|---|---|
@@ -997,11 +1012,11 @@ assert all(one.named < 0.97 for one in brought["no word twice"])
 # - **Coverage** is the sum of the attention of all steps before. The coverage
 #   loss adds up the smaller of attention and coverage.
 # - **Whether it helps** is a question for several seeds, on your own notes.
-# - **A score** is $\log P$ over $lp(n)$: a larger $\alpha$ favours longer
-#   hypotheses.
 # - **Trigrams** are blocked by the last two tokens. Shorter repetitions pass.
 # - **A step of beam search** follows the best K of all continuations, until no
 #   hypothesis can still win.
+# - **A score** is $\log P$ over $lp(n)$: a larger $\alpha$ favours longer
+#   hypotheses.
 # - **ROUGE-L** is the F1 of the longest common subsequence. It does not
 #   see whether a word is a drug or a negation.
 #

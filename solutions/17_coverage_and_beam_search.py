@@ -107,51 +107,13 @@ check("17.2", loss_of_coverage)
 
 
 # %% [markdown]
-# ## 17.3 The length penalty
-#
-# All scores are negative, and dividing by more brings one nearer to 0. So
-# a long hypothesis, whose log-probability is the sum of many, pays less
-# for its length. The best score is the largest.
-
-# %% tags=["answer:17.3", "nbval-ignore-output"]
-def best_hypothesis(
-    hypotheses: list[list[float]], alpha: float
-) -> tuple[list[float], int]:
-    scores = []
-    for tokens in hypotheses:
-        log_p, n = sum(tokens), len(tokens)
-        penalty = ((5 + n) / 6) ** alpha
-        scores.append(log_p / penalty)
-    return scores, scores.index(max(scores))
-
-
-check("17.3", best_hypothesis)
-
-
-# %% [markdown]
-# With tensors the penalties of all hypotheses are one line.
-
-# %% tags=["alternative:17.3", "nbval-ignore-output"]
-def best_hypothesis(
-    hypotheses: list[list[float]], alpha: float
-) -> tuple[list[float], int]:
-    sums = [(sum(tokens), len(tokens)) for tokens in hypotheses]
-    log_p, n = torch.tensor(sums, dtype=torch.float64).T
-    scores = log_p * (6 / (5 + n)) ** alpha
-    return scores.tolist(), int(scores.argmax())
-
-
-check("17.3", best_hypothesis)
-
-
-# %% [markdown]
-# ## 17.4 Block repeated trigrams
+# ## 17.3 Block repeated trigrams
 #
 # The next token would be the third of a trigram whose first two are the
 # last two tokens. Wherever those stand, followed by something, that
 # something is forbidden. With fewer than three tokens the range is empty.
 
-# %% tags=["answer:17.4", "nbval-ignore-output"]
+# %% tags=["answer:17.3", "nbval-ignore-output"]
 def blocked_tokens(tokens: list[int]) -> set[int]:
     blocked = set()
     for i in range(len(tokens) - 2):
@@ -160,14 +122,14 @@ def blocked_tokens(tokens: list[int]) -> set[int]:
     return blocked - {2}
 
 
-check("17.4", blocked_tokens)
+check("17.3", blocked_tokens)
 
 
 # %% [markdown]
 # A long search keeps a dictionary from each pair to what has followed it,
 # and adds one entry at each step.
 
-# %% tags=["alternative:17.4", "nbval-ignore-output"]
+# %% tags=["alternative:17.3", "nbval-ignore-output"]
 def blocked_tokens(tokens: list[int]) -> set[int]:
     followed = defaultdict(set)
     for *pair, third in zip(tokens, tokens[1:], tokens[2:], strict=False):
@@ -175,18 +137,18 @@ def blocked_tokens(tokens: list[int]) -> set[int]:
     return followed[tuple(tokens[-2:])] - {2}
 
 
-check("17.4", blocked_tokens)
+check("17.3", blocked_tokens)
 
 
 # %% [markdown]
-# ## 17.5 One step of a beam search
+# ## 17.4 One step of a beam search
 #
 # The score of a continuation is that of its hypothesis plus the
 # log-probability of the token. In the flat axis the places of beam 0 come
 # first, then those of beam 1: each beam has as many as the vocabulary has
 # tokens, so a division by that gives the beam and leaves the token.
 
-# %% tags=["answer:17.5", "nbval-ignore-output"]
+# %% tags=["answer:17.4", "nbval-ignore-output"]
 def beam_step(
     log_probs: Tensor, scores: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -196,7 +158,7 @@ def beam_step(
     return best, places // vocab, places % vocab
 
 
-check("17.5", beam_step)
+check("17.4", beam_step)
 
 
 # %% [markdown]
@@ -204,7 +166,7 @@ check("17.5", beam_step)
 # each beam can name its own first, and then the best of those are taken;
 # with a large vocabulary and several machines that saves much.
 
-# %% tags=["alternative:17.5", "nbval-ignore-output"]
+# %% tags=["alternative:17.4", "nbval-ignore-output"]
 def beam_step(
     log_probs: Tensor, scores: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -218,7 +180,45 @@ def beam_step(
     return best, parents, tokens
 
 
-check("17.5", beam_step)
+check("17.4", beam_step)
+
+
+# %% [markdown]
+# ## 17.5 The length penalty
+#
+# All scores are negative, and dividing by more brings one nearer to 0. So
+# a long hypothesis, whose log-probability is the sum of many, pays less
+# for its length. The best score is the largest.
+
+# %% tags=["answer:17.5", "nbval-ignore-output"]
+def best_hypothesis(
+    hypotheses: list[list[float]], alpha: float
+) -> tuple[list[float], int]:
+    scores = []
+    for tokens in hypotheses:
+        log_p, n = sum(tokens), len(tokens)
+        penalty = ((5 + n) / 6) ** alpha
+        scores.append(log_p / penalty)
+    return scores, scores.index(max(scores))
+
+
+check("17.5", best_hypothesis)
+
+
+# %% [markdown]
+# With tensors the penalties of all hypotheses are one line.
+
+# %% tags=["alternative:17.5", "nbval-ignore-output"]
+def best_hypothesis(
+    hypotheses: list[list[float]], alpha: float
+) -> tuple[list[float], int]:
+    sums = [(sum(tokens), len(tokens)) for tokens in hypotheses]
+    log_p, n = torch.tensor(sums, dtype=torch.float64).T
+    scores = log_p * (6 / (5 + n)) ** alpha
+    return scores.tolist(), int(scores.argmax())
+
+
+check("17.5", best_hypothesis)
 
 
 # %% [markdown]

@@ -12,12 +12,12 @@ ADDED = "totals = scores[:, :, None] + log_probs"
 WRONG = [
     # id, change of the worked answer, words of the message, words that would mislead
     (
-        "17.5",
+        "17.4",
         {ADDED: ADDED.replace("scores", "scores.clamp(min=-1e4)")},
         "a finite number",
         "all 0",
     ),
-    ("17.5", {ADDED: ADDED.replace("scores", "scores.nan_to_num(neginf=-9999.0)")}, "finite", ""),
+    ("17.4", {ADDED: ADDED.replace("scores", "scores.nan_to_num(neginf=-9999.0)")}, "finite", ""),
     ("17.6", {"total / penalty(max_length)": "total / penalty(max_length + 1)"}, "too large", ""),
     ("17.7", {"summary[i] == reference[j]": "summary[i][0] == reference[j][0]"}, "expected 0", ""),
     ("17.7", {"summary[i] == reference[j]": "summary[i][-1] == reference[j][-1]"}, "got", ""),

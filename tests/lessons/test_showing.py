@@ -205,7 +205,7 @@ def test_a_long_lesson_has_one_break_with_a_recap_of_its_own(lesson):
     minutes = next(one.minutes for one in load_syllabus() if one.number == number(lesson))
     cells = body(lesson)
     breaks = [i for i, cell in enumerate(cells) if "break" in cell.metadata.get("tags", [])]
-    assert len(breaks) == (1 if minutes > 110 else 0)
+    assert len(breaks) in ([1] if minutes > 110 else [0, 1] if minutes > 100 else [0])
     for place in breaks:
         assert 0.25 < place / len(cells) < 0.75, "a break comes near the middle"
         text = cells[place].source

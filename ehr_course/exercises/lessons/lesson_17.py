@@ -106,55 +106,7 @@ LOSS = Exercise(
 )
 
 
-# 17.3 The length penalty
-
-Hypotheses = Sequence[Sequence[float]]
-
-
-def _rank(hypotheses: Hypotheses, alpha: float) -> tuple[list[float], int]:
-    """The reference: the penalty by way of its logarithm."""
-    scores = [
-        math.fsum(tokens) / math.exp(alpha * math.log((5 + len(tokens)) / 6))
-        for tokens in hypotheses
-    ]
-    return scores, scores.index(max(scores))
-
-
-def _fresh_hypotheses(rng: random.Random) -> Arguments:
-    while True:
-        lengths = rng.sample(range(1, 8), rng.randint(2, 3))
-        hypotheses = [[-rng.randint(5, 150) / 100 for _ in range(n)] for n in lengths]
-        alpha = rng.choice([0.6, 1.0, 1.4, 2.0])
-        # Equal log-probabilities, or scores that rounding down makes equal, would leave it to
-        # the order of additions which hypothesis a wrong idea chooses.
-        sums = [math.fsum(tokens) for tokens in hypotheses]
-        rounded = [p / ((5 + n) // 6) ** alpha for p, n in zip(sums, lengths, strict=True)]
-        if all(map(_apart, (sums, rounded, _rank(hypotheses, alpha)[0]))):
-            return hypotheses, alpha
-
-
-def _apart(scores: Sequence[float]) -> bool:
-    return all(b - a > 0.02 for a, b in itertools.pairwise(sorted(scores)))
-
-
-LENGTH_PENALTY = Exercise(
-    id="17.3",
-    reference=_rank,
-    chosen=(
-        ([[-0.9, -0.3], [-0.4, -0.4, -0.4, -0.2]], 1.0),
-        ([[-0.9, -0.3], [-0.4, -0.4, -0.4, -0.2]], 0.0),
-        ([[-0.5], [-0.2, -0.3, -0.2, -0.1, -0.1]], 2.0),
-        ([[-0.5, -0.7], [-0.4, -0.8, -0.6], [-0.3, -0.4, -0.5, -0.2, -0.1]], 0.5),
-        ([[-0.9, -0.2], [-0.2, -0.1, -0.2, -0.1, -0.2, -0.1, -0.3, -0.2]], 1.0),
-        # The longer one is the more probable one too.
-        ([[-1.3], [-0.2, -0.1, -0.2, -0.1, -0.2, -0.1, -0.3]], 1.0),
-    ),
-    fresh=_fresh_hypotheses,
-    tolerance=1e-6,
-)
-
-
-# 17.4 Block repeated trigrams
+# 17.3 Block repeated trigrams
 
 EOS = 2
 
@@ -178,7 +130,7 @@ def _fresh_tokens(rng: random.Random) -> Arguments:
 
 
 BLOCKING = Exercise(
-    id="17.4",
+    id="17.3",
     reference=_blocked,
     chosen=(
         ([5, 6, 7, 8, 5, 6],),
@@ -203,7 +155,7 @@ BLOCKING = Exercise(
 )
 
 
-# 17.5 One step of a beam search
+# 17.4 One step of a beam search
 
 Beams = tuple[Tensor, Tensor, Tensor]
 
@@ -261,7 +213,7 @@ _STEP = torch.tensor([[[-0.2, -2.0, -3.0], [-0.4, -1.2, -2.6]]])
 _OTHER = torch.tensor([[[-2.4, -0.3, -1.75], [-1.1, -0.9, -0.6]]])
 
 BEAM_STEP = Exercise(
-    id="17.5",
+    id="17.4",
     reference=_step,
     chosen=(
         (_STEP, torch.tensor([[-0.1, -1.5]])),
@@ -290,6 +242,54 @@ BEAM_STEP = Exercise(
     ),
     fresh=_fresh_step,
     tolerance=FLOAT32,
+)
+
+
+# 17.5 The length penalty
+
+Hypotheses = Sequence[Sequence[float]]
+
+
+def _rank(hypotheses: Hypotheses, alpha: float) -> tuple[list[float], int]:
+    """The reference: the penalty by way of its logarithm."""
+    scores = [
+        math.fsum(tokens) / math.exp(alpha * math.log((5 + len(tokens)) / 6))
+        for tokens in hypotheses
+    ]
+    return scores, scores.index(max(scores))
+
+
+def _fresh_hypotheses(rng: random.Random) -> Arguments:
+    while True:
+        lengths = rng.sample(range(1, 8), rng.randint(2, 3))
+        hypotheses = [[-rng.randint(5, 150) / 100 for _ in range(n)] for n in lengths]
+        alpha = rng.choice([0.6, 1.0, 1.4, 2.0])
+        # Equal log-probabilities, or scores that rounding down makes equal, would leave it to
+        # the order of additions which hypothesis a wrong idea chooses.
+        sums = [math.fsum(tokens) for tokens in hypotheses]
+        rounded = [p / ((5 + n) // 6) ** alpha for p, n in zip(sums, lengths, strict=True)]
+        if all(map(_apart, (sums, rounded, _rank(hypotheses, alpha)[0]))):
+            return hypotheses, alpha
+
+
+def _apart(scores: Sequence[float]) -> bool:
+    return all(b - a > 0.02 for a, b in itertools.pairwise(sorted(scores)))
+
+
+LENGTH_PENALTY = Exercise(
+    id="17.5",
+    reference=_rank,
+    chosen=(
+        ([[-0.9, -0.3], [-0.4, -0.4, -0.4, -0.2]], 1.0),
+        ([[-0.9, -0.3], [-0.4, -0.4, -0.4, -0.2]], 0.0),
+        ([[-0.5], [-0.2, -0.3, -0.2, -0.1, -0.1]], 2.0),
+        ([[-0.5, -0.7], [-0.4, -0.8, -0.6], [-0.3, -0.4, -0.5, -0.2, -0.1]], 0.5),
+        ([[-0.9, -0.2], [-0.2, -0.1, -0.2, -0.1, -0.2, -0.1, -0.3, -0.2]], 1.0),
+        # The longer one is the more probable one too.
+        ([[-1.3], [-0.2, -0.1, -0.2, -0.1, -0.2, -0.1, -0.3]], 1.0),
+    ),
+    fresh=_fresh_hypotheses,
+    tolerance=1e-6,
 )
 
 
@@ -404,4 +404,4 @@ ROUGE_L = Exercise(
 )
 
 
-EXERCISES = (COVERAGE, LOSS, LENGTH_PENALTY, BLOCKING, BEAM_STEP, CAN_STILL_WIN, ROUGE_L)
+EXERCISES = (COVERAGE, LOSS, BLOCKING, BEAM_STEP, LENGTH_PENALTY, CAN_STILL_WIN, ROUGE_L)

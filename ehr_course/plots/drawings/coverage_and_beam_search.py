@@ -147,7 +147,7 @@ def draw_places(here: str, found: Mapping[str, str]) -> Picture:
         )
         weight = "bold" if name == here else "normal"
         canvas.label((x + 0.08, top + 0.15), name, colour=style.INK, weight=weight)
-        said = "?" if name == here else found.get(name, "")
+        said = "?" if name == here else found.get(name, "still to come")
         canvas.label((x + 0.08, top + 0.27), said, vertical="top")
     return canvas.finish()
 
