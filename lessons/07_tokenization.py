@@ -9,7 +9,7 @@
 #   each code one token.
 # - Compute the token id of a code from a vocabulary and its seven special
 #   tokens.
-# - Show what a moved offset does to saved token ids.
+# - Show what a moved offset does to a trained model.
 # - Encode a patient as one sequence of token ids, visit by visit, and
 #   decode it again.
 # - Pad a batch of unequal sequences and build its attention mask.
@@ -240,7 +240,8 @@ def write_code(rng):
     return row[1:-1]
 
 
-print("after ▁42:", dict(follows["▁42"]))
+for piece, n in follows["▁42"].items():
+    print(f"{piece} came after ▁42 {n} times")
 
 
 # %%
@@ -749,7 +750,6 @@ def segment(text: str, scores: dict[str, float]) -> list[str]:
 
 check("07.6", segment)
 
-
 # %% [markdown]
 # Once you have solved it, try it on a whole note in a new cell:
 # `segment(note_tokenizer.normalize(notes[0]), scores)` gives what
@@ -757,8 +757,59 @@ check("07.6", segment)
 # depends on what stands before it, and one pass no longer finds the best.
 
 # %% [markdown]
+# ## What atoms save, and what they cost
+#
+# A model's work grows with the number of tokens. Count them for the validation
+# patients, which no tokenizer has seen, with the same special tokens each time.
+
+# %% tags=["hide-input"]
+# count the tokens of the validation patients, written in three ways
+visits = [visit for r in validation for visit in r.visits]
+markers = 2 * len(validation) + 2 * len(visits)
+as_codes = markers + sum(len(visit.codes) for visit in visits)
+print(f"one token per code: {as_codes:,}")
+texts = [" ".join(map(icd9.dotted, visit.codes)) for visit in visits]
+
+
+def n_tokens_with(text_tokenizer):
+    pieces = sum(len(text_tokenizer.pieces(text)) for text in texts)
+    return markers + pieces
+
+
+as_text = {
+    "fair": n_tokens_with(fair),
+    "note_tokenizer": n_tokens_with(note_tokenizer),
+}
+for name, n in as_text.items():
+    print(f"{name}: {n:,}, {n / as_codes:.1f} times as many")
+
+# %% [markdown]
+# Atoms have their price, too. That 427.31 and 427.41 are relatives is written
+# in their digits, but two tokens are two numbers: a model must find it out
+# from the patients, and a rare code has few. And some codes have no token at
+# all:
+
+# %%
+of_validation = [code for r in validation for code in r.codes]
+unknown = [code for code in of_validation if code not in tokenizer]
+print(f"{len(unknown)} of {len(of_validation)} codes have no token")
+
+# %% tags=["hide-input"]
+# check: what the two text tokenizers cost, and how many codes are unknown
+assert 1.3 * as_codes < as_text["fair"] < 2 * as_codes
+assert as_text["note_tokenizer"] > 3 * as_codes
+assert n_tokens_with(helped) < 1.05 * as_codes  # all codes are pieces
+assert len(unknown) < 0.1 * len(of_validation)
+
+
+# %% [markdown]
+# A code that occurs in no training record has no token, whereas pieces could
+# have spelled it. Lesson 08 decides what to do about such codes.
+
+# %% [markdown]
 # ## A rule against codes that do not exist
 #
+# The later lessons need no more than you have now. This last section is optional.
 # Suppose you have to use a text model that somebody else has trained. Its pieces
 # come with it, and so do its invented codes, unless a rule runs while it writes.
 # At each step, allow only pieces that fit what comes next in some code:
@@ -854,55 +905,6 @@ if examine("07.7", next_pieces).outcome.is_solved:
     assert n_wrong == 0
 else:
     print("under your function: 07.7 is not solved yet")
-
-# %% [markdown]
-# ## What atoms save, and what they cost
-#
-# A model's work grows with the number of tokens. Count them for the validation
-# patients, which no tokenizer has seen, with the same special tokens each time.
-
-# %% tags=["hide-input"]
-# count the tokens of the validation patients, written in three ways
-visits = [visit for r in validation for visit in r.visits]
-markers = 2 * len(validation) + 2 * len(visits)
-as_codes = markers + sum(len(visit.codes) for visit in visits)
-print(f"one token per code: {as_codes:,}")
-texts = [" ".join(map(icd9.dotted, visit.codes)) for visit in visits]
-
-
-def n_tokens_with(text_tokenizer):
-    pieces = sum(len(text_tokenizer.pieces(text)) for text in texts)
-    return markers + pieces
-
-
-as_text = {
-    "fair": n_tokens_with(fair),
-    "note_tokenizer": n_tokens_with(note_tokenizer),
-}
-for name, n in as_text.items():
-    print(f"{name}: {n:,}, {n / as_codes:.1f} times as many")
-
-# %% [markdown]
-# Atoms have their price, too. That 427.31 and 427.41 are relatives is written
-# in their digits, but two tokens are two numbers: a model must find it out
-# from the patients, and a rare code has few. And some codes have no token at
-# all:
-
-# %%
-of_validation = [code for r in validation for code in r.codes]
-unknown = [code for code in of_validation if code not in tokenizer]
-print(f"{len(unknown)} of {len(of_validation)} codes have no token")
-
-# %% tags=["hide-input"]
-# check: what the two text tokenizers cost, and how many codes are unknown
-assert 1.3 * as_codes < as_text["fair"] < 2 * as_codes
-assert as_text["note_tokenizer"] > 3 * as_codes
-assert n_tokens_with(helped) < 1.05 * as_codes  # all codes are pieces
-assert len(unknown) < 0.1 * len(of_validation)
-
-# %% [markdown]
-# A code that occurs in no training record has no token, whereas pieces could
-# have spelled it. Lesson 08 decides what to do about such codes.
 
 # %% [markdown]
 # ## Recap

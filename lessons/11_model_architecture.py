@@ -801,9 +801,10 @@ assert shares["model B"] > 2
 # - Whether that way is used, the loss does not tell; exchanging the records
 #   does.
 #
-# The second half asks how the model knows the order of its tokens, how large
-# it is, and whether it fits. To come back later, select the next cell and
-# choose *Run > Run All Above Selected Cell*; it takes about half a minute.
+# One part of the drawing is left, the order of the tokens. Then comes the second
+# puzzle: how large is a full BART, and how many records does it learn from at once
+# with 8 GB? To come back later, select the next cell and choose
+# *Run > Run All Above Selected Cell*; it takes about half a minute.
 
 # %% [markdown]
 # ## Order

@@ -460,8 +460,9 @@ assert ours.min() > 20 and 2 * ours[:2].max() < ours[2]
 
 
 # %% [markdown]
-# Each other idea leaves a pair less than 1 degree apart. Waves keep all three
-# pairs more than 20 degrees apart, and neighbours closer than 44 and 60.
+# Each other idea, and the line at any scale, leaves a pair less than 1 degree
+# apart. Waves keep all three pairs more than 20 degrees apart, and neighbours
+# closer than 44 and 60.
 #
 # `FourierPrompt` projects these numbers. Here are its two slowest waves alone.
 

@@ -772,7 +772,7 @@ for weights in ((0.1, 0.1), (0.3, 0.2)):
     assert abs(apart - spreads) < 0.0005
 
 # %% [markdown]
-# Why do large weights even hurt? Look at the *loss when repairing*, taken while
+# Why do large weights even hurt? Look at the *loss when restoring*, taken while
 # the encoder reads a damaged copy of the record. At weight 3 it is 2.57. The
 # same models reach 2.64 when their encoder reads no record, only age and sex. So
 # the record hardly helps them any more, as if they had learned to answer two

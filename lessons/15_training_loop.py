@@ -578,7 +578,8 @@ number_line_explorer(gradients)
 # %% tags=["hide-input"]
 # the first scale at which a gradient becomes infinite
 at = next(e for e in range(41) if count_in_float16(gradients, 2.0**e)[-1])
-print(f"the first one becomes infinite at a scale of 2 to the {at}")
+print(f"one part of 4,096 has its first infinite one at 2 to the {at}", end=", ")
+print(f"a whole batch at 2 to the {at - 12}")
 
 
 # %% [markdown]
@@ -1216,7 +1217,9 @@ draw_probe(row[0].tolist(), found, **settings)
 #
 # `"rounds before it scales"` rounds again after it has scaled. With
 # `"keeps gradients"`, the gradient of a batch stays after its step, unscaled and
-# clipped; the scaled gradient of the next batch is added to it.
+# clipped; the scaled gradient of the next batch is added to it. With the scale 8, a
+# gradient of 1 leaves 1 behind, the next one of 0.5 comes as 8 · 0.5 = 4, and
+# (1 + 4) / 8 = 0.625 is what the step sees.
 #
 # Return the fault, or `"none"` for a sound loop. Example:
 # `find_fault(Loop("never clips"))` is `"never clips"`.

@@ -855,7 +855,7 @@ goes = ("home", "rehabilitation")
 kinds = dict.fromkeys(("days", "."), "“days” and full stops")
 kinds |= dict.fromkeys(goes, "“home” or “rehabilitation”")
 kinds |= dict.fromkeys(("with", "treated"), "“with” and “treated”")
-kinds |= dict.fromkeys(names, "unseen names") | {"</s>": "the end, </s>"}
+kinds |= dict.fromkeys(names, "new names") | {"</s>": "the end, </s>"}
 before, after = defaultdict(list), defaultdict(list)
 rivals = []  # what P_vocab says where "home" or the like is written
 for pair in new:
@@ -866,7 +866,7 @@ for pair in new:
         kind = kinds.get(step.written, "other words")
         before[kind].append(step.p_gen)
         after[kind].append(1 - step.from_copying)
-order = ("unseen names", "“days” and full stops", *sorted(before))
+order = ("new names", "“days” and full stops", *sorted(before))
 before = {kind: before[kind] for kind in order}
 
 # %% tags=["nbval-ignore-output"]
@@ -880,7 +880,7 @@ for summaries in by_pointer:
         for word, p in zip(summary.pieces, summary.p_gen.tolist()):
             gates[kinds.get(word, "other words")].append(p)
     means = {kind: sum(v) / len(v) for kind, v in gates.items()}
-    assert real or means["unseen names"] < 0.1
+    assert real or means["new names"] < 0.1
     assert real or means["“days” and full stops"] < 0.5
     assert real or means["“with” and “treated”"] > 0.5
 assert real or SEED or rivals.count("</s>") > 0.9 * len(rivals)

@@ -43,7 +43,7 @@ MEASURES: dict[str, Measure] = {
     "impossible": Measure("impossible codes", "share of generated codes", True),
     "divergence": Measure("divergence from real patients", "nats", False),
     "loss": Measure("loss from age and sex alone", "nats a token", False),
-    "loss_repair": Measure("loss when repairing", "nats a token", False),
+    "loss_repair": Measure("loss when restoring", "nats a token", False),
     "age_accuracy": Measure("age bracket guessed right", "share of tokens", True),
     "sex_accuracy": Measure("sex guessed right", "share of tokens", True),
     "sex_says_prompt": Measure("sex named as a lying prompt has it", "share of tokens", True),

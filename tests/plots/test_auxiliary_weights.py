@@ -137,7 +137,7 @@ def test_the_title_names_the_direction():
         "fewer impossible codes"
     )
     assert weights_title("loss_repair", runs_of(falling, "loss_repair"), SMALL).endswith(
-        "a lower loss when repairing"
+        "a lower loss when restoring"
     )
 
 

@@ -77,13 +77,16 @@ def draw_special_tokens(
     names = sorted(
         {token for token, yes in zip(tokenizer.tokens(drawn), special, strict=True) if yes}
     )
+    same = [new == old for new, old in zip(drawn, visit, strict=True)]
+    itself = ", ".join(t for t, yes in zip(tokenizer.tokens(drawn), same, strict=True) if yes)
     canvas = Canvas(
         2.5,
         f"Draw ids from zero up, and {spoilt:.0%} of such visits get a special token",
         f"Three rows: a visit of {count(len(visit), 'code')}, the same with any ids, among them "
         f"{', '.join(names) or 'no special token'}, and with other codes only. Of {len(naive):,} "
-        f"copies {spoilt:.0%} get a special token.",
-        subtitle=f"Every code of a visit replaced. The share is that of {len(naive):,} copies.",
+        f"copies {spoilt:.0%} get a special token. Replaced by itself: {itself or 'none'}.",
+        subtitle=f"Every code of a visit replaced, {len(naive):,} times. "
+        f"Framed: a special token{', or the same code again' if itself else ''}.",
     )
     rows = {"the visit": list(visit), "drawn from any id": drawn, "by the library": list(proper)}
     tokens = {name: tokenizer.tokens(ids) for name, ids in rows.items()}
@@ -91,8 +94,10 @@ def draw_special_tokens(
     y = canvas.top + 0.14
     for name, some in tokens.items():
         canvas.label((MARGIN, y + HIGH / 2), name, colour=style.INK)
-        bad = special if name == "drawn from any id" else [False] * len(some)
-        places.row(y, some, [(i, i) for i in range(len(some))], changed=bad, wrong=bad)
+        any_id = name == "drawn from any id"
+        framed = [any_id and (a or b) for a, b in zip(special, same, strict=True)]
+        wrong = [any_id and yes for yes in special]
+        places.row(y, some, [(i, i) for i in range(len(some))], changed=framed, wrong=wrong)
         y += 0.42
     canvas.key(MARGIN, y + 0.08, {"code": "a code", "trap": "a special token: no code at all"})
     return canvas.finish()

@@ -74,7 +74,7 @@ def draw_leak(codes: Sequence[int], scored: int, perplexities: Mapping[str, floa
         f"A patient with {len(codes)} visits, of which visit {scored + 1} is scored. With a leak "
         f"the encoder reads all visits: perplexity {leak:.1f}. Without one the decoder alone "
         f"reads, the visits before and the codes so far: {honest:.1f}.",
-        subtitle=f"Hatched: scored, in visit {scored + 1}; teal and pink: read; grey: hidden. "
+        subtitle="Hatched: scored; teal: read; pink: read too early; grey: hidden. "
         "The perplexities are those of all patients tried",
     )
     left, gap = 1.3, 0.16
