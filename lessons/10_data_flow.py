@@ -217,6 +217,8 @@ shuffled = BatchPlan(lengths, 32, seed=SEED)
 bucketed = BatchPlan(lengths, 32, seed=SEED, group_by_length=True)
 
 
+# %% tags=["hide-input"]
+# the batches of one patient, and the places of an epoch, in each way
 def places(plan):
     width = [lengths[list(key.indices)].max() for key in plan]
     return sum(len(key.indices) * w for key, w in zip(plan, width))
@@ -228,8 +230,7 @@ in_epoch = {
     "length buckets": int(places(bucketed)),
 }
 
-# %% tags=["hide-input"]
-# the batches of one patient, shuffled and in buckets
+
 company, row = {}, {}
 for way, plan in (("shuffled", shuffled), ("length buckets", bucketed)):
     (key,) = (key for key in plan if place in key.indices)
@@ -342,7 +343,7 @@ for way, needed in epoch_of.items():
 in_places = alone / epoch_of["length buckets"] * in_epoch["length buckets"]
 print("\na step on a single batch:")
 print(f"one short record:    {alone:.4f} s,", end=" ")
-print(f"as long as {in_places:.0f} places of the length buckets take")
+print(f"the time of {in_places:.0f} places in length buckets")
 print(f"eight short records: {eight:.4f} s")
 assert eight < 3 * alone
 if not real:
@@ -401,16 +402,17 @@ assert POOL == 50
 large = np.random.default_rng(SEED).choice(lengths, 46_520)
 cases = [
     ("shuffled", 1, lengths),  # a pool of one batch
-    ("one row of all", len(lengths), lengths),
+    ("all in one row", len(lengths), lengths),
     ("pools of 50 batches", POOL, lengths),
-    ("pools, drawn again", POOL, large),
+    ("the same, larger", POOL, large),
 ]
 print(f"{'':21}patients   empty   pairs who meet again")
 found = []
 for way, pool_batches, of in cases:
     found.append(empty_and_again(pool_batches, of))
     empty, again = found[-1]
-    print(f"{way:21}{len(of):8,}{empty:8.0%}{again:12.0%}")
+    if way != "shuffled":
+        print(f"{way:21}{len(of):8,}{empty:8.0%}{again:12.0%}")
 chance, row, pools, large_pools = found
 assert real or row[0] < pools[0] < 0.1 < chance[0] / 5
 assert real or abs(large_pools[0] - pools[0]) < 0.03
@@ -419,11 +421,11 @@ assert real or (chance[1] < 0.02 and pools[1] < row[1] < 0.5)
 
 
 # %% [markdown]
-# So **leave the pools at 50 batches**, as `BatchPlan` does. They save nearly all
-# of the padding. In our hospital such a pool is nearly everybody. In one as large
-# as MIMIC-III, here 46,520 patients drawn again and again from ours, hardly a
-# pair meets again. What buckets do to the learning,
-# [lesson 15](15_training_loop.ipynb) finds out.
+# In our hospital, a pool of 50 batches is nearly everybody, so it hardly mixes. In
+# one as large as MIMIC-III, here 46,520 patients drawn from ours, it still saves
+# nearly all of the padding, and hardly a pair meets again. So **leave the pools at
+# 50 batches**, as `BatchPlan` does. What buckets do to the learning, [lesson
+# 15](15_training_loop.ipynb) finds out.
 
 # %% [markdown]
 # ### 10.2 Padding waste and length buckets
@@ -816,10 +818,9 @@ predicted = logits_bytes(n_rows, target, len(tokenizer))
 # %% [markdown]
 # That would fit. But a step of training holds three tensors of this size:
 #
-# - **The loss** makes a probability of each logit and keeps its logarithm.
-#   The logits themselves can then go.
-# - **`loss.backward()`** makes two more: how the loss changes with each of
-#   these logarithms, and with each logit.
+# - **The loss** turns the logits into log-probabilities and keeps those. The logits
+#   themselves can then go.
+# - **`loss.backward()`** makes two more: how the loss changes with each log-probability, and with each logit.
 #
 # **The layers** keep what `backward` will need (lesson 11). The weights, and two
 # numbers that the optimizer remembers for each, take little in a small model.
@@ -850,13 +851,16 @@ for width in (512, target):
     assert abs(parts / peak_of[width] - 1) < 0.01
 print(f"MB of a step{'':18}512 places{target:6} places")
 what_is_kept = (
-    "loss: logarithms", "backward: per logarithm", "backward: per logit",
+    "loss: log-probabilities", "backward: for each of them",
+    "backward: for each logit",
     "layers, for backward", "weights and optimizer",
 )  # fmt: skip
 for name, *row in zip(what_is_kept, *step_of.values()):
     print(f"{name:28}", *(f"{n / 1e6:11,.0f}" for _, n in row))
 total = [sum(n for _, n in parts) for parts in step_of.values()]
 print(f"{'all of it':28}", *(f"{n / 1e6:11,.0f}" for n in total))
+peaks = (f"{peak / 1e6:11,.0f}" for peak in peak_of.values())
+print(f"{'the peak, measured':28}", *peaks)
 kept_at = [dict(parts)["layers"] for parts in step_of.values()]
 assert abs(kept_at[0] / kept_at[1] * target / 512 - 1) < 0.01
 assert total[0] > 1.5 * 8e9
@@ -887,7 +891,7 @@ assert round(256 * (4 * 8 * 512 + 12) / 1e6) == 4
 # The way out is the one that saved time: pad each batch to its own longest
 # record. If his records are as short as ours, all 256 fit.
 #
-# ## A bonus: can an epoch cost even less?
+# ## Can an epoch cost even less?
 #
 # With length buckets, batches of 32 records are far from equally large:
 
@@ -1068,13 +1072,13 @@ for (way, batches), needed in zip(ready.items(), taken):
         lost.append(float(pupils[way][0].eval()(**test_batch).loss))
     print(f"{way:17}{len(batches):7}{needed:9.2f}{lost[-1]:11.1f}")
 print(f"\nsaved: {1 - taken[1] / taken[0]:.0%} of the seconds", end=", ")
-print(f"{1 - costs[1] / costs[0]:.0%} of the costs")
+print(f"{1 - costs[1] / costs[0]:.0%} of the cost")
 assert real or (taken[1] < taken[0] and lost[1] > 1.2 * lost[0])
 few, many = map(len, reversed(ready.values()))
 assert real or few < many / 2
 
 # %% [markdown]
-# The seconds fall about as the costs predict, but the model has learned less:
+# The seconds fall as well, but the model has learned less:
 # an epoch now has less than half of the steps. **A cheaper epoch is not yet a
 # faster training.** Ask the same of the colleague's 256 records. They fit.
 # Whether that pays off, only the loss after equal time can tell.

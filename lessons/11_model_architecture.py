@@ -251,12 +251,10 @@ draw_scaling(widths, unscaled, scaled, keys=10)
 # hardly anything, and the gradient is next to nothing.
 
 # %% tags=["hide-input"]
-# how a softmax answers to a higher score
+# check: without the scale, a higher score changes the best weight less
 rises = []
-for name, p in (("unscaled", unscaled[-1]), ("scaled", scaled[-1])):
+for p in (unscaled[-1], scaled[-1]):
     raised = p * math.exp(0.1) / (p * math.exp(0.1) + 1 - p)
-    print(f"{name:8} best weight {p:.3f}", end=", ")
-    print(f"after adding 0.1 to its score {raised:.3f}")
     rises.append(raised - p)
 assert rises[0] < 0.01 < 0.015 < rises[1]
 
@@ -344,22 +342,21 @@ draw_heads(
 # From the vector of the sex, head 1 finds the age and head 2 the first code, while
 # head 3 divides its weight among many places.
 #
-# Queries, keys, values and the output take a matrix of weights each. Do 12
-# heads take twelve times four? Build attention with 1, 4 and 12 heads, on
-# PyTorch's `meta` device, where a tensor has a shape and takes no memory.
+# Queries, keys, values and the output take a matrix of weights each. Do 12 heads
+# take twelve times as many weights as one? Build attention with 1, 4 and 12 heads,
+# 768 numbers wide:
 
-# %% tags=["claim:16"]
+# %% tags=["claim:16", "hide-input"]
+# on PyTorch's meta device, a tensor has a shape and takes no memory
 def n_parameters(module):
     return sum(p.numel() for p in module.parameters())
 
 
-print(f"once for each of 12 heads: {768 * (4 * 768) * 12:,}?")
 for heads in (1, 4, 12):
     with torch.device("meta"):
         block = BartAttention(768, heads, config=BartConfig())
-    print(f"built, heads = {heads:2}: {n_parameters(block):,}")
+    print(f"{heads:2} heads: {n_parameters(block):,} parameters")
     assert n_parameters(block) == 4 * 768 * 768 + 4 * 768
-print(f"6 layers of them: {6 * n_parameters(block):,}")
 assert 6 * n_parameters(block) == 14_174_208
 
 # %% [markdown]
@@ -491,8 +488,7 @@ for name in ("decoder_input_ids", "labels"):
 #
 # `labels` is (batch, length), with -100 on padding. Return the decoder's input:
 # write `<EOS>` (2) first, drop the last column, and let -100 become 0. Leave
-# `labels` as it is. This is the first shortcut of lesson
-# [09](09_corruption.ipynb). Here it is harmless, because only padding is -100.
+# `labels` as it is. Here -100 stands on padding alone, so nothing is lost.
 #
 # Example: `shift_right(torch.tensor([[1, 3, 9, 4, 2, -100]]))` is
 # `[[2, 1, 3, 9, 4, 2]]`.
@@ -710,7 +706,7 @@ draw_alike(cosines)
 
 # %% [markdown]
 # A does not start blind. In training its encoder's vectors become all alike,
-# and then the decoder has nothing to look for. (A also trained longer, but that
+# and then the decoder cannot tell them apart. (A also trained longer, but that
 # is not the reason: a model that starts like B and trains as long as A reads.) So
 # begin with larger weights, train longer than B did, and test whether the model
 # reads.
@@ -905,14 +901,11 @@ draw_parameters(bart)
 
 # %% [markdown]
 # The feed-forward nets are the largest part, not attention. The table of
-# tokens is small, and it is stored only once:
+# tokens is small, and it is stored only once, for encoder, decoder and output.
 
 # %% tags=["hide-input"]
-# the table of tokens in three places
+# check: the table of tokens in three places is one
 table = bart.model.shared.weight
-print("encoder:", bart.model.encoder.embed_tokens.weight is table)
-print("decoder:", bart.model.decoder.embed_tokens.weight is table)
-print("output: ", bart.lm_head.weight is table)
 assert bart.lm_head.weight is table
 assert bart.model.encoder.embed_tokens.weight is table
 assert bart.model.decoder.embed_tokens.weight is table
@@ -1015,10 +1008,10 @@ draw_step_memory(trace, weights=weights)
 
 
 # %% [markdown]
-# Activations pile up in the forward pass. In the backward pass they are dropped
-# one by one while gradients come. So there are two moments at which the most may be
-# held: when the backward pass begins and adds two tensors as large as the logits,
-# and in the update, with all the gradients. The larger one is the peak:
+# Activations pile up in the forward pass. In the backward pass they are dropped one
+# by one while gradients come. So memory can peak at two points: when the backward
+# pass begins and adds two tensors as large as the logits, and in the update, with
+# all the gradients. The higher one counts:
 
 # %%
 def step_bytes(weights, activations, logits):
@@ -1055,6 +1048,13 @@ for n, peak in peaks.items():
 of_middle = {"weights": weights, "record": each[0] + 2 * each[1]}
 
 # %% [markdown]
+# Here is this formula beside measured steps of the smaller model. The peak is flat as
+# long as the update is larger than the backward pass:
+
+# %%
+draw_peaks(peaks, **of_middle)
+
+# %% [markdown]
 # Now at full size. Measure what the forward pass keeps of one record, with one
 # layer and with two: each further layer adds the same.
 
@@ -1085,9 +1085,9 @@ print(f"weights {weights / 1e6:.0f} MB; for each record", end=" ")
 print(f"activations {kept / 1e6:.0f} MB, logits {logits / 1e6:.1f} MB")
 
 # %% [markdown]
-# The logits, so large beside the tiny layers of lesson 10, are small beside those
-# of a BART. How many records fit in 8 GB? Work it out on paper from these three
-# numbers and `step_bytes`.
+# (Beside the tiny layers of lesson 10 the logits were large; beside BART's layers
+# they are small.) How many records fit in 8 GB? Work it out on paper from these
+# three numbers and `step_bytes`.
 
 # %%
 memory = 8_000_000_000
@@ -1117,21 +1117,15 @@ draw_memory(parts, machine=memory)
 # %% [markdown]
 # What breaks the limit is the batch, not the weights. On a real machine leave
 # some memory free for Python and PyTorch themselves.
-#
-# Does the formula hold? Here it is beside measured steps of the smaller model.
-# The peak is flat as long as the update is larger than the backward pass:
 
 # %% tags=["hide-input"]
-# check: the peak of a forward and a backward pass
+# check: the peak of a forward and a backward pass at full width
 one, batch = of_size(1, 4)
 small_weights = held_bytes(one)
 predicted = step_bytes(small_weights, 4 * first, 4 * logits)
 with MemoryTrace(held=3 * small_weights) as trace:
     one(**batch).loss.backward()
 assert 0.998 < trace.peak / predicted < 1.002
-
-# %%
-draw_peaks(peaks, **of_middle)
 
 
 # %% [markdown]
@@ -1144,7 +1138,7 @@ draw_peaks(peaks, **of_middle)
 # returns its peak in bytes. `memory` is what the machine has, in bytes, at
 # least four times `peak_of(1)`. Return the largest `n` whose step fits.
 #
-# As in the picture above, the peak is flat up to some number of records and
+# As in the smaller model above, the peak is flat up to some number of records and
 # then rises by the same amount for each; on some machines it rises from the
 # first record on. `k` times as many records need at most `k` times the peak,
 # because the part that does not grow is not needed again. So `peak_of(4)` is

@@ -7,7 +7,7 @@
 #
 # - Compute a masked cross-entropy by hand.
 # - Compute label smoothing, and tell what it changes.
-# - Give the parts of a batch the loss of the whole.
+# - Cut a batch into parts without changing its loss.
 # - Tell a loss with a gradient from one without.
 # - Measure what each term contributes to the total.
 # - Test a loss that you cannot read, and tell what it computes.
@@ -291,10 +291,9 @@ check("14.2", smoothed_cross_entropy)
 # ### What does it change?
 #
 # Train small models with and without it, on thousands of patients and on 60, few
-# enough to be learned by heart. Their training losses cannot be compared: with our
-# vocabulary the smoothed target leaves 0.93 nats that no model, however good, can
-# remove. So judge all of them by the same loss, without smoothing, on new patients
-# of whom the encoder gets only age and sex.
+# enough to be learned by heart. Judge all by the same loss, without smoothing, on
+# new patients. (Their training losses cannot be compared: with our vocabulary, the
+# smoothed target leaves 0.93 nats that no model can remove.)
 
 # %% tags=["hide-input"]
 # set-up: the patients, a small model, a training
@@ -369,7 +368,8 @@ def judge(model):
     return Judged(*(x.item() for x in found))
 
 
-# %% tags=["nbval-ignore-output"]
+# %% tags=["hide-input", "nbval-ignore-output"]
+# train four small models, and judge them
 learning = dataset_of(learned_from, tokenizer)
 few = dataset_of(learned_from[:60], tokenizer)
 models, last_loss, judged = {}, {}, {}
@@ -444,17 +444,17 @@ def losses_of_parts(
 check("14.3", losses_of_parts)
 
 # %% [markdown]
-# So the whole batch has to be counted before its first part is read. Cut the
-# batch into four parts by length, add up the gradients in both ways, and compare.
+# So the whole batch has to be counted before its first part is read. How wrong is
+# the mean of means? Cut the batch into four parts by length, add up the gradients,
+# and compare.
 
 # %% tags=["hide-input"]
-# set-up: the four parts, and a gradient as one long vector
+# gradients of four parts, added up in two ways
 quarters = [
     {name: tensor[rows] for name, tensor in batch.items()}
     for rows in order.chunk(4)
 ]
 counts = [loss_counts(part["labels"])["token"] for part in quarters]
-print("scored tokens in each part:", counts)
 
 
 def gradient(loss):
@@ -463,7 +463,6 @@ def gradient(loss):
     return torch.cat([p.flatten() for p in parts if p is not None])
 
 
-# %%
 whole = loaded.model(**batch)
 expected = gradient(whole.loss_sum / whole.loss_count)
 divisors = {
@@ -476,7 +475,6 @@ for name, divide_by in divisors.items():
     for part, divisor in zip(quarters, divide_by, strict=True):
         added += gradient(loaded.model(**part).loss_sum / divisor)
     errors[name] = ((added - expected).norm() / expected.norm()).item()
-print("one count for all: equal to rounding:", errors["one count"] < 1e-4)
 print(f"mean of means: off by {errors['means']:.0%} of its length")
 
 # %% tags=["hide-input"]
@@ -494,18 +492,18 @@ assert 0.02 < at_random < errors["means"]
 
 
 # %% [markdown]
-# Divided by one count, the parts give the gradient of the batch, up to
-# rounding. A mean of means gives another one: 12% off where the parts are drawn
-# at random, and 45% off where each holds records of one length. This is why
-# every loss of the course's library returns a sum and a count, and never a mean.
+# Divided by one count, the parts give the gradient of the batch, up to rounding. A
+# mean of means does not. This is why every loss of the course's library returns a
+# sum and a count, and never a mean.
 #
 # ## Is there a way back?
 #
-# Some codes never appear in the same record, such as an infection of small
-# children and a disease of old age. Take two codes, and compute how many
-# training records would have both if the two were independent. Call the pair
-# *strange* if you expect five or more and find none. How often does a model
-# write a patient with a strange pair?
+# Some codes never appear in the same record, such as an infection of small children
+# and a disease of old age. Take two codes, and compute how many training records
+# would have both if the two were independent. Call the pair *strange* if you expect
+# five or more and find none. (Corruption can still put one into the encoder's
+# input, where it replaces a code.) How often does a model write a patient with a
+# strange pair?
 
 # %% tags=["hide-input"]
 # find the strange pairs, and count the patients who have one
@@ -536,7 +534,7 @@ print(f"patients that the model has written: {in_written:.1%}")
 assert real or in_written > 2 * in_real
 
 # %% [markdown]
-# A few new patients do have one. But the model writes far more, so you want a
+# A few new patients do have one. But the model writes far more of them, so you want a
 # penalty in the loss that makes them rarer. Here are five numbers of a batch:
 #
 # - **pairs that are read**: how many strange pairs the encoder's input has;
@@ -726,12 +724,12 @@ assert real or abs(pairs[0] - pairs[1]) < chance < pairs[0] - pairs[2]
 # the loss does not rise. At 0.05 the share falls by 4 percentage points, which
 # chance alone could explain.
 #
-# Why? Compare what pushes token 2 down in the example of 14.4. It is wrong and
-# has the probability 1/3, so the cross-entropy pushes it with 0.3333. The
-# penalty's gradient was 0.2222: at a weight of 10 that makes nearly seven times
-# the other push, and at 0.05 only 3% of it. It can never be more than 5%, because
-# the penalty pushes a forbidden token by at most its weight times the token's
-# probability, and the cross-entropy by the probability itself. So compare
+# Why is 0.05 too little? Compare what pushes token 2 down in the example of 14.4.
+# It is wrong and has the probability 1/3, so the cross-entropy pushes it with
+# 0.3333. The penalty's gradient was 0.2222: at a weight of 10 that is nearly seven
+# times the other push, and at 0.05 only 3% of it. At 0.05 it can never be more than
+# 5%, because the penalty pushes a forbidden token by at most its weight times the
+# token's probability, and the cross-entropy by the probability itself. So compare
 # gradients, not weights.
 
 # %% tags=["hide-input", "nbval-ignore-output"]
@@ -762,7 +760,7 @@ if wrong.any():
 #
 # ### 14.5 The total loss
 #
-# Try It Yourself · ★★ · 7 minutes
+# Try It Yourself · ★ · 5 minutes
 #
 # `terms` is a list of `LossTerm`, each with `name`, `total` (the sum of
 # its losses in this part of the batch, a scalar tensor), `count` (how many
@@ -810,8 +808,9 @@ some_new = some_new.batch(range(min(32, len(some_new))))
 # %% [markdown]
 # The plain model, without smoothing and penalty, has been given two heads, which
 # alone have been trained. The widget opens with a weight of 3 for each head and
-# 0.05 for the penalty: the age is 42% of the loss, and 80% of the gradient. Move
-# both heads to 0.001, and they are next to nothing on both sides.
+# 0.05 for the penalty: the age is 42% of the loss, and 80% of the gradient. So a
+# share of the loss does not tell you what moves the weights. Move the weight of the
+# age to 1: which share falls faster?
 
 # %% tags=["widget", "nbval-ignore-output"]
 loss_terms_explorer(
@@ -837,9 +836,6 @@ language = shares_of(asked, 0.001, 0.001, 0.05)["language model"]
 assert min(language.of_total, language.of_gradient) > 0.99
 penalty_term = shares_of(asked, 0.001, 0.001, 10.0)["co-occurrence"]
 assert real or penalty_term.of_gradient > 1.3 * penalty_term.of_total
-
-# %% [markdown]
-# So a share of the loss does not tell you what moves the weights.
 
 # %% [markdown]
 # ### Going further: is a share of the gradient always larger?

@@ -199,13 +199,13 @@ right, wrong = losses.values()
 assert right[-1] < right[0] - 1 and abs(wrong[-1] - wrong[0]) < 0.1
 
 # %% [markdown]
-# No error, no warning, and yet one of them learns nothing. How would you have
-# found the missing line *without reading the code*? First you have to know what
-# each line is for: these are the seven places of the picture, and the missing
-# line is place 4. Then you test loops that you cannot read.
+# No error, no warning, and yet one of them learns nothing. How would you have found
+# the missing line *without reading the code*? First you have to know what each line
+# is for. Then you test loops that you cannot read.
 #
-# One turn of the ring is a *round*: it reads one batch. It ends with a
-# *step*, a change of the weights, unless the step is skipped.
+# The lines stand at seven places, and the missing one is place 4. One turn of the
+# ring is a *round*: it reads one batch. It ends with a *step*, a change of the
+# weights, unless the step is skipped.
 
 # %% tags=["loop", "hide-input"]
 # set-up: the settings of the training in this lesson
@@ -277,17 +277,9 @@ check("15.1", learning_rate)
 # waits for the last part. This is
 # [gradient accumulation](../course/book/glossary.md).
 #
-# It is tempting to divide each part's mean loss by the number of parts, the
-# mean of means of lesson 14. Compare it with one count:
-
-# %%
-def mean_of_means(output, count, n_parts):
-    return output.loss_sum / output.loss_count / n_parts
-
-
-def one_count(output, count, n_parts):
-    return output.loss_sum / count  # of the whole batch
-
+# It is tempting to divide each part's mean loss by the number of parts, the mean of
+# means of lesson 14. How far does each part bring you to the gradient of the whole
+# batch, by this way and by one count for all?
 
 # %% tags=["loop", "hide-input"]
 # cut a batch into parts, by rows
@@ -301,6 +293,14 @@ def parts_of(batch, n_parts):
 
 # %% tags=["hide-input"]
 # measure how far the accumulated gradient is from that of the whole batch
+def mean_of_means(output, count, n_parts):
+    return output.loss_sum / output.loss_count / n_parts
+
+
+def one_count(output, count, n_parts):
+    return output.loss_sum / count  # of the whole batch
+
+
 def missing(batch, n_parts, divide):
     model = new_model(dropout=0.0)
     model(**batch).loss.backward()
@@ -339,7 +339,7 @@ print(f"to {max(as_come):.0%} off")
 
 # %% [markdown]
 # With one count the parts add up to the gradient of the whole batch. A mean of
-# means is off, most where the parts differ much in size.
+# means misses it, most where the parts differ much in size.
 #
 # ### 15.2 Accumulate a large batch
 #
@@ -570,19 +570,12 @@ assert found[16].underflow < 0.02 * n_found
 # %% tags=["widget", "nbval-ignore-output"]
 number_line_explorer(gradients)
 
+
 # %% [markdown]
 # A third of its gradients become 0. A [loss scale](../course/book/glossary.md)
 # multiplies the loss, and so moves all of them to the right. Move the slider to
-# 16: hardly any is lost. Where does the first become infinite?
-
-# %% tags=["hide-input"]
-# the first scale at which a gradient becomes infinite
-at = next(e for e in range(41) if count_in_float16(gradients, 2.0**e)[-1])
-print(f"one part of 4,096 has its first infinite one at 2 to the {at}", end=", ")
-print(f"a whole batch at 2 to the {at - 12}")
-
-
-# %% [markdown]
+# 16: hardly any is lost.
+#
 # Does the model learn less without a scale? Train it.
 # [autocast](../course/book/glossary.md) runs matrix products in float16, so a
 # gradient is rounded in each layer on its way, and even more is lost:
@@ -951,7 +944,8 @@ for row, later in pairwise(rows):
 assert any(b["scale"] > a["scale"] for a, b in pairwise(rows))
 
 # %% [markdown]
-# It is, to the bit. If 15.1 is solved, here it is with your own rate:
+# Both trainings are the same, to the bit: the first rounds are skipped, until the
+# scale fits. If 15.1 is solved, here is the training with your own rate:
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # your learning rate in place 1
@@ -1027,8 +1021,8 @@ same = [
 print("all weights equal, bit for bit:", all(same))
 
 # %% [markdown]
-# Why not save the weights alone? The dashed line begins anew with those: it warms
-# up again, and skips steps again.
+# Why not save the weights alone? In the next picture, the dashed line goes on from
+# the weights alone: it warms up again, and skips steps again.
 
 # %% tags=["hide-input"]
 # begin anew with the weights of the checkpoint
@@ -1050,8 +1044,8 @@ home.cleanup()
 
 # %% [markdown]
 # This test needs a control: an uninterrupted training must give the same bits
-# twice, as yours and the `Trainer`'s did. That holds on one set-up only: another
-# number of threads adds numbers in another order.
+# twice, as the loop above and the `Trainer` did. That holds on one set-up only:
+# another number of threads adds numbers in another order.
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # train with another number of threads
@@ -1215,11 +1209,10 @@ draw_probe(row[0].tolist(), found, **settings)
 # | 7 | halves the scale after a skipped step (it never grows) | `"keeps the scale"` |
 # | 7 | sets the gradient to 0 | `"keeps gradients"` |
 #
-# `"rounds before it scales"` rounds again after it has scaled. With
-# `"keeps gradients"`, the gradient of a batch stays after its step, unscaled and
-# clipped; the scaled gradient of the next batch is added to it. With the scale 8, a
-# gradient of 1 leaves 1 behind, the next one of 0.5 comes as 8 · 0.5 = 4, and
-# (1 + 4) / 8 = 0.625 is what the step sees.
+# `"rounds before it scales"` rounds again after it has scaled. With `"keeps
+# gradients"`, what a step has used stays there, unscaled and clipped, and the next
+# batch adds its scaled gradient. With the scale 8, after a gradient of 1, one of
+# 0.5 becomes (1 + 8 · 0.5) / 8 = 0.625. You may run a loop as often as you like.
 #
 # Return the fault, or `"none"` for a sound loop. Example:
 # `find_fault(Loop("never clips"))` is `"never clips"`.

@@ -118,8 +118,9 @@ if not real:
     print("summary:", new[0].summary)
 
 # %% [markdown]
-# The vocabulary is the list of all words of the training notes. The new names
-# are outside it; in code they are `oov`, *out of vocabulary*.
+# The vocabulary is the list of all words of the training notes, so whoever learns to
+# copy learns it on words that it knows. The new names are outside it; in code they are
+# `oov`, *out of vocabulary*.
 
 # %% tags=["hide-input"]
 # set-up: the vocabulary, and the names that it lacks
@@ -285,7 +286,8 @@ for name, shown in examples.items():
 
 # %% [markdown]
 # The generator always writes a drug of the training notes. The drug is wrong, and
-# where all else is right, nothing in the text gives it away.
+# where all else is right, nothing in the text gives it away. Most ages are wrong, too,
+# though it trained longer: to copy a number is easier than to generate it.
 #
 # ## Two ways to the next word
 #
@@ -551,7 +553,8 @@ check("16.2", generation_probability)
 # The mixture adds up by id, but a word outside the vocabulary has none. So
 # `encode_note` gives the first such word of a note the first id after the end of
 # the vocabulary, and so on. This [extended id](../course/book/glossary.md) is
-# valid for one note only. Here are three notes with several new drugs each:
+# valid for one note only. (Where the vocabulary is smaller, training notes need such
+# ids, too.) Here are three notes with several new drugs each:
 
 # %% tags=["hide-input"]
 # set-up: three notes with several drugs outside, the first ones different
@@ -701,8 +704,8 @@ draw_clamp(depths, ways, slopes, 1e-8)
 # $\log(1 - p_\text{gen})$.
 #
 # One trap is left. Where all scores are minus infinity, the gradient of
-# `logsumexp` is nan. Fill in minus infinity wherever it already stands: the values
-# stay the same, but `masked_fill` lets no gradient through at these places.
+# `logsumexp` is nan. So write minus infinity once more over each of them. No value
+# changes, but `masked_fill` lets no gradient through where it has written:
 
 # %%
 row = torch.full((2,), -torch.inf, requires_grad=True)
@@ -727,8 +730,8 @@ for scores in (row, row.masked_fill(row.isneginf(), -torch.inf)):
 # - outside the vocabulary: then it has a place with a finite score.
 #
 # Probabilities may be too small for float32 or float64, from either softmax or
-# from the gate. Value and gradients must be right there too, and never nan: fill
-# in *all* places that are minus infinity, not only those of other words.
+# from the gate. Value and gradients must be right there too, and never nan: write
+# once more over *all* scores that are minus infinity, as above.
 # The check calls `value_and_gradients`: in its messages, [0] is the loss, and
 # [1] to [3] are the gradients on logits, scores and gate.
 #
@@ -759,88 +762,6 @@ def pointer_loss(
 
 
 check("16.5", value_and_gradients)
-
-# %% [markdown]
-# ## A note in chunks
-#
-# Real notes can have thousands of words. To save time, it is tempting to read
-# them in [chunks](../course/book/glossary.md#chunk), side by side. Take a note in
-# which a patient bleeds and then receives heparin, and exchange the two. How far
-# does the probability of a next word move?
-
-# %% tags=["claim:41", "hide-input", "nbval-ignore-output"]
-# how much the answer changes when two chunks change places
-fields = pointing.config.to_dict() | {"chunk_length": 5}
-chunked = PointerGenerator(PointerGeneratorConfig.from_dict(fields))
-chunked.load_state_dict(pointing.state_dict())  # the same parameters
-told = (
-    "woman with chest pain. bleeding was found. later she received "
-    "heparin. later she was discharged home."
-)
-of_it, its_oov = tokenizer.encode_note(told)
-note = torch.tensor([of_it[1:21]])  # (1, 20), without <s>
-batch = new_data.batch([0])
-first, second, third, fourth = note.chunk(4, dim=1)
-exchanged = torch.cat([first, third, second, fourth], dim=1)
-moved = {}
-for name, model in {"whole": pointing, "chunks": chunked.eval()}.items():
-    p, q = (
-        model(ids, None, batch["decoder_input_ids"]).log_probs.exp()
-        for ids in (note, exchanged)
-    )  # (1, target, vocab + n_oov)
-    moved[name] = (p - q).abs().max().item()
-sizes = [m.num_parameters() for m in (pointing, chunked)]
-assert sizes[0] == sizes[1]
-assert moved["chunks"] < 1e-4 and moved["whole"] > 1e-3
-text = [tokenizer.piece(i, its_oov) for i in note[0].tolist()]
-chunks = [text[start : start + 5] for start in range(0, 20, 5)]
-
-# %% tags=["nbval-ignore-output"]
-draw_chunks(chunks, (0, 2, 1, 3), moved)
-
-
-# %% [markdown]
-# Did she bleed before the heparin or after it? A model that reads in chunks cannot
-# tell, however long it trains: it has the same $h_i$ for both notes, the sum
-# $c_t = \sum_i a_{t,i} h_i$ does not depend on their order, and the decoder begins
-# with the ends of the outer chunks, which stay where they are. So read the note
-# whole.
-#
-# ### 16.6 Read a note in chunks
-#
-# Try It Yourself · ★★★ · 12 minutes
-#
-# Optional: what follows does not need it.
-#
-# `tokens` (batch, source) are notes of `lengths` (batch,) tokens, one or more; on
-# padding they may be any number. Cut each note into chunks of `chunk` tokens; its
-# last chunk may have fewer. Let `read` read each chunk by itself. Return
-#
-# - the states (batch, source, 2), 0 on padding;
-# - the end of each note (batch, 2): for the forward direction the end of its last
-#   chunk, for the backward direction that of its first.
-#
-# `read(rows, lengths)` is a small bidirectional reader. It takes `rows` (n,
-# length) and `lengths` (n,), and refuses a row without a token. It returns the
-# states (n, length, 2), forwards and backwards, 0 on padding, and the state in
-# which each direction ends, (n, 2). A note may have no token in some chunks,
-# and every note may be shorter than source.
-#
-# Example: let a state be the token plus half of the state before. The tokens
-# `[[1.0, 2.0, 3.0]]`, in chunks of 2, have the forward states 1, 2.5 and 3,
-# the backward states 2, 2 and 3, and the end `[[3.0, 2.0]]`.
-
-# %% tags=["exercise:16.6", "nbval-ignore-output"]
-def read_in_chunks(
-    read: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]],
-    tokens: Tensor,
-    lengths: Tensor,
-    chunk: int,
-) -> tuple[Tensor, Tensor]:
-    raise NotImplementedError("16.6: replace this line")
-
-
-check("16.6", read_in_chunks)
 
 # %% [markdown]
 # ## Copied or generated?
@@ -886,10 +807,16 @@ for summaries in by_pointer:
 assert real or SEED or rivals.count("</s>") > 0.9 * len(rivals)
 
 # %% [markdown]
-# It does not. "days" and "with" are in nearly every summary, and with each seed
-# only "with" is generated. Nor does a half-open gate say where a word came from. It
-# is set before the word is known: at "home", $P_\text{vocab}$ bets on `</s>`, so
-# "home" is copied. With other seeds the gate settles elsewhere:
+# The gate does not tell rare words from common ones: "days" and "with" are in nearly
+# every summary, and of the two, with each seed only "with" is generated. Nor does a
+# half-open gate say where a word came from, for it is set before the word is known.
+# At "home", which follows a full stop, $P_\text{vocab}$ bets on `</s>`, which often
+# follows one too. So "home" is copied.
+
+# %% [markdown]
+# ### Going further: is the gate the same with every seed?
+#
+# No, and with one seed it sends every patient home.
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # by seed: p_gen at "home" or "rehabilitation", and who is sent where
@@ -909,10 +836,14 @@ for seed, summaries in enumerate(by_pointer, start=SEED):
     )
 
 # %% [markdown]
-# One of these pointers generates "home" and sends every patient home who went to
-# rehabilitation. The gate only lowers the loss; nothing makes it tell rare from
-# common. So ask, once a word is written, where it came from. Where did "treated
-# with birth" get its "birth"?
+# The pointer whose gate is open at "home" generates the word, and sends home every
+# patient who in truth went to rehabilitation.
+
+# %% [markdown]
+# ### Where did it get "birth"?
+#
+# The gate is trained only to lower the loss. So ask, once a word is written, where it
+# came from. Where did "treated with birth" get its "birth"?
 
 # %% tags=["hide-input"]
 # set-up: for each word, the share of the vocabulary and of each place
@@ -947,7 +878,7 @@ for both, step in zip(pairwise(its_words), trace.steps[2:]):
 # the two, and "birth" got a little more. A copied word can be wrong, but you can
 # look it up in the note.
 #
-# ### 16.7 Where did this word come from?
+# ### 16.6 Where did this word come from?
 #
 # Try It Yourself · ★★★ · 15 minutes
 #
@@ -968,7 +899,7 @@ for both, step in zip(pairwise(its_words), trace.steps[2:]):
 # that of `[[0.5, 0.5], [0.2, 0.8]]`, and `gate = [0.0, 0.0]`. For
 # `written = [1, 1]` the result is `[[0.5, 0.0, 0.5], [0.2, 0.0, 0.8]]`.
 
-# %% tags=["exercise:16.7", "nbval-ignore-output"]
+# %% tags=["exercise:16.6", "nbval-ignore-output"]
 def word_origins(
     log_vocab: Tensor,
     log_attention: Tensor,
@@ -976,17 +907,17 @@ def word_origins(
     ids: Tensor,
     written: Tensor,
 ) -> Tensor:
-    raise NotImplementedError("16.7: replace this line")
+    raise NotImplementedError("16.6: replace this line")
 
 
-check("16.7", word_origins)
+check("16.6", word_origins)
 
 # %% [markdown]
 # If it is solved, compare your shares with these:
 
 # %% tags=["hide-input", "nbval-ignore-output"]
-# your shares of this summary, if 16.7 is solved
-if examine("16.7", word_origins).outcome.is_solved:
+# your shares of this summary, if 16.6 is solved
+if examine("16.6", word_origins).outcome.is_solved:
     its_ids, its_oov = tokenizer.encode_note(asked_note)
     every_id = range(len(tokenizer) + len(its_oov))
     every_word = [tokenizer.piece(i, its_oov) for i in every_id]
@@ -1014,7 +945,89 @@ else:
 # Yes, it can write a name that it never met. It finds the place by the words
 # around, and copies what it finds there, right or wrong: "xyzzy", or
 # "birth". But seeds differ: with `SEED = 4` one pointer of three gets only 63%.
+
+# %% [markdown]
+# ## A note in chunks
 #
+# The next lesson does not need this section; it is optional. Real notes can have
+# thousands of words. To save time, it is tempting to read them in
+# [chunks](../course/book/glossary.md#chunk), side by side. Take a note in which a
+# patient bleeds and then receives heparin, and exchange the two. How far does the
+# probability of a next word move?
+
+# %% tags=["claim:41", "hide-input", "nbval-ignore-output"]
+# how much the answer changes when two chunks change places
+fields = pointing.config.to_dict() | {"chunk_length": 5}
+chunked = PointerGenerator(PointerGeneratorConfig.from_dict(fields))
+chunked.load_state_dict(pointing.state_dict())  # the same parameters
+told = (
+    "woman with chest pain. bleeding was found. later she received "
+    "heparin. later she was discharged home."
+)
+of_it, its_oov = tokenizer.encode_note(told)
+note = torch.tensor([of_it[1:21]])  # (1, 20), without <s>
+batch = new_data.batch([0])
+first, second, third, fourth = note.chunk(4, dim=1)
+exchanged = torch.cat([first, third, second, fourth], dim=1)
+moved = {}
+for name, model in {"whole": pointing, "chunks": chunked.eval()}.items():
+    p, q = (
+        model(ids, None, batch["decoder_input_ids"]).log_probs.exp()
+        for ids in (note, exchanged)
+    )  # (1, target, vocab + n_oov)
+    moved[name] = (p - q).abs().max().item()
+sizes = [m.num_parameters() for m in (pointing, chunked)]
+assert sizes[0] == sizes[1]
+assert moved["chunks"] < 1e-4 and moved["whole"] > 1e-3
+text = [tokenizer.piece(i, its_oov) for i in note[0].tolist()]
+chunks = [text[start : start + 5] for start in range(0, 20, 5)]
+
+# %% tags=["nbval-ignore-output"]
+draw_chunks(chunks, (0, 2, 1, 3), moved)
+
+
+# %% [markdown]
+# Did she bleed before the heparin or after it? A model that reads in chunks cannot
+# tell, however long it trains: it has the same $h_i$ for both notes, the sum
+# $c_t = \sum_i a_{t,i} h_i$ does not depend on their order, and the decoder begins
+# with the ends of the outer chunks, which stay where they are. So read the note
+# whole.
+#
+# ### 16.7 Read a note in chunks
+#
+# Try It Yourself · ★★★ · 12 minutes
+#
+# `tokens` (batch, source) are notes of `lengths` (batch,) tokens, one or more; on
+# padding they may be any number. Cut each note into chunks of `chunk` tokens; its
+# last chunk may have fewer. Let `read` read each chunk by itself. Return
+#
+# - the states (batch, source, 2), 0 on padding;
+# - the end of each note (batch, 2): for the forward direction the end of its last
+#   chunk, for the backward direction that of its first.
+#
+# `read(rows, lengths)` is a small bidirectional reader. It takes `rows` (n,
+# length) and `lengths` (n,), and refuses a row without a token. It returns the
+# states (n, length, 2), forwards and backwards, 0 on padding, and the state in
+# which each direction ends, (n, 2). A note may have no token in some chunks,
+# and every note may be shorter than source.
+#
+# Example: let a state be the token plus half of the state before. The tokens
+# `[[1.0, 2.0, 3.0]]`, in chunks of 2, have the forward states 1, 2.5 and 3,
+# the backward states 2, 2 and 3, and the end `[[3.0, 2.0]]`.
+
+# %% tags=["exercise:16.7", "nbval-ignore-output"]
+def read_in_chunks(
+    read: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]],
+    tokens: Tensor,
+    lengths: Tensor,
+    chunk: int,
+) -> tuple[Tensor, Tensor]:
+    raise NotImplementedError("16.7: replace this line")
+
+
+check("16.7", read_in_chunks)
+
+# %% [markdown]
 # ## Recap
 #
 # - **A pointer** wrote nearly all unseen names, with each of three seeds; the
@@ -1050,7 +1063,7 @@ else:
 #    terms. What would you look at?
 #
 # <details><summary>Answer</summary>
-# At "days" and the full stop, where it is low too; and at the shares of 16.7.
+# At "days" and the full stop, where it is low too; and at the shares of 16.6.
 # </details>
 #
 # ## What comes next

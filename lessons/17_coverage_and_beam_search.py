@@ -62,7 +62,7 @@ from ehr_course.evaluation.summaries import (
     repetition,
     rouge,
 )
-from ehr_course.exercises import check, hint, progress
+from ehr_course.exercises import check, examine, hint, progress
 from ehr_course.generation.beam_search import beam_search
 from ehr_course.generation.search_model import of_beams, spread
 from ehr_course.generation.search_settings import (
@@ -273,10 +273,12 @@ check("17.1", coverage_before)
 # As in lesson 16, $h_i$ is the encoder's state at word $i$ and $s_t$ the
 # decoder's at step $t$. $u_{t,i}$ is one number, so $W_u$ is a vector.
 #
-# Second as a price, the [coverage loss](../course/book/glossary.md): the overlap
-# of attention and coverage, added up over all places.
+# Second as a price, the [coverage loss](../course/book/glossary.md), which training
+# adds to the loss: the overlap of attention and coverage, added up over all places.
 #
 # $$\text{covloss}_t = \sum_i \min(a_{t,i}, u_{t,i})$$
+#
+# The smaller of the two is what was spent on a word before *and* is spent again.
 
 # %% [markdown]
 # ### Going further: does it charge the right steps?
@@ -421,9 +423,9 @@ draw_steps(looked)
 
 # %% [markdown]
 # Each ring lies around a dot: whatever words it is told, the model looks at the
-# same places. Nor does the place matter: let the decoder read at every step that
-# it has just looked at the fourth drug, and hardly any attention moves. So the
-# model counts.
+# same places. Nor does the last place matter: if the decoder reads at every step that
+# it has just looked at the fourth drug, hardly any attention moves (measured in the
+# aside below). So the model counts.
 #
 # But at what pace? In a short list, left in the picture, every step moves on by one
 # place; in a list of ten, step 2 is still at place 1. So before it has written a
@@ -474,11 +476,12 @@ for model in without:
 
 
 # %% [markdown]
-# The first state sets the pace: begun like a long list, a short one is read so
-# slowly that drugs come twice. Ten is a length that the model has never met, and
-# its pace is wrong, first too slow, then too fast. Coverage says which places are
-# used, but not which is next. Lists of up to ten, right in the picture, have taught
-# the model that pace.
+# The first state sets the pace. Begun like a long list, a short one is read so
+# slowly that drugs come twice; begun like a short one, the long list is read so
+# fast that most drugs are skipped. Ten is a length that the model has never met,
+# and its pace is wrong, first too slow, then too fast. Coverage says which places
+# are used, but not which is next. Lists of up to ten, right in the picture, have
+# taught the model that pace.
 
 # %% [markdown]
 # ### Going further: how far the attention moves
@@ -702,18 +705,17 @@ print("the note:", short[chosen])
 # Every model's summaries become more probable, and those of five of the six
 # become worse! The tree shows why, on the list of the first picture, cut to five
 # drugs. Each box is a hypothesis with one more word; its number is the score, for
-# now $\log P$. A column holds the six best of a step.
-#
-# Look at step 5. One of its first three, above the dashed line, ends with `</s>`:
-# it is **finished** and set aside. The other `</s>` lies below the line and is
-# given up. Of those that do not end, the three best are followed: the first, the
-# third and the fifth.
-#
-# The summary that wins stops one drug before the note does. Set *beams* to 1,
-# which is greedy: it copies the whole note.
+# now $\log P$. A column holds the six best of a step. Which summary wins?
 
 # %% tags=["widget", "nbval-ignore-output"]
 beam_tree(young, tokenizer, short[chosen], beams=3, length_penalty=0.0)
+
+# %% [markdown]
+# One that stops a drug before the note does. Look at step 5: one of its first three,
+# above the dashed line, ends with `</s>`. It is **finished** and set aside. The other
+# `</s>` lies below the line and is given up. Of those that do not end, the three best
+# are followed: the first, the third and the fifth. Now set *beams* to 1, which is
+# greedy: it copies the whole note.
 
 # %% [markdown]
 # ## One step of the search
@@ -766,7 +768,7 @@ draw_beam_step(beams, next_words, next_token[:, drawn], so_far)
 #
 # ### 17.4 One step of a beam search
 #
-# Try It Yourself · ★★★ · 14 minutes
+# Try It Yourself · ★★ · 14 minutes
 #
 # All notes of a batch take the step together. `log_probs` is (batch, beams,
 # vocab), float32: the log-probability of each next token of each hypothesis.
@@ -791,6 +793,38 @@ def beam_step(
 
 
 check("17.4", beam_step)
+
+
+# %% [markdown]
+# If it is solved, it now makes the first four steps of the tree:
+
+# %% tags=["hide-input", "nbval-ignore-output"]
+# a search with your step, if 17.4 is solved
+@torch.no_grad()
+def follow(model, note, start, n_steps, one_step):
+    """The beginnings after some steps, and their log-probabilities."""
+    ids, _ = tokenizer.encode_note(note)
+    source = model.encode(torch.tensor([ids]))
+    state = spread(model.first_state(source), len(start))
+    scores = torch.tensor([start])  # (1, beams)
+    tokens = torch.full((1, len(start)), tokenizer.bos_id)
+    said = torch.empty(1, len(start), 0, dtype=torch.long)
+    for _ in range(n_steps):
+        step = model.step(tokens, state, source)
+        scores, parents, tokens = one_step(step.log_probs, scores)
+        state, said = of_beams((step.state, said), parents)
+        said = torch.cat([said, tokens[..., None]], dim=-1)
+    texts = [tokenizer.decode(row) for row in said[0].tolist()]
+    return texts, scores[0].tolist()
+
+
+if examine("17.4", beam_step).outcome.is_solved:
+    start = [0.0, -math.inf, -math.inf]
+    found = follow(young, short[chosen], start, 4, beam_step)
+    for text, score in zip(*found, strict=True):
+        print(f"{score:6.2f} {text}")
+else:
+    print("not solved yet")
 
 # %% [markdown]
 # ## Why do short summaries win?
@@ -943,7 +977,7 @@ for name in ("a drug twice", "the wrong drug", "the opposite"):
 #
 # To find $\ell$, fill a table with a row for each word of one text and a column
 # for each of the other. A cell holds the answer for the two texts up to these
-# words, and follows from its neighbours above, to the left, and between.
+# words, and follows from its neighbours above, to the left, and diagonally above left.
 #
 # ### 17.7 ROUGE-L
 #
@@ -966,7 +1000,7 @@ check("17.7", rouge_l)
 # %% [markdown]
 # ## Which remedy when?
 #
-# Back to the drug that came twice: what has each remedy brought, as the mean of all
+# Back to the drug that came twice: what did each remedy achieve, on average over the
 # seeds?
 
 # %% tags=["hide-input"]
@@ -1001,11 +1035,11 @@ assert all(one.named < 0.97 for one in brought["no word twice"])
 # | if | then | here |
 # |---|---|---|
 # | texts are longer than in training | train on longer ones | repeated 17 to 2%, exact 0 to 48% |
-# | there are none | try coverage, several seeds | repeated 17 to 9%, exact 0% |
+# | you have no longer texts | try coverage, several seeds | repeated 17 to 9%, exact 0% |
 # | the right summary is more probable | search with more beams | it never was, on lists of ten |
 # | it is nearly as probable, but longer | try a length penalty | exact 61 to 90%, greedy 84% |
-# | it is far less probable | mend the model: search cannot | 3 beams: repeated 17%, exact 0% |
-# | it repeats what no right list repeats | block it | repeated 17 to 0%, exact 0% |
+# | the right summary is far less probable | mend the model | 3 beams: repeated 17%, exact 0% |
+# | the model repeats what no right summary repeats | block it | repeated 17 to 0%, exact 0% |
 #
 # ## Recap
 #
@@ -1148,30 +1182,18 @@ assert total == 1.0
 # infinity.
 
 # %% tags=["hide-input"]
-# follow four beams for some steps
-@torch.no_grad()
-def follow(model, note, start, steps=6):
-    ids, _ = tokenizer.encode_note(note)
-    source = model.encode(torch.tensor([ids]))
-    state = spread(model.first_state(source), len(start))
-    scores = torch.tensor([start])  # (1, beams)
-    tokens = torch.full((1, len(start)), tokenizer.bos_id)
-    said = torch.empty(1, len(start), 0, dtype=torch.long)
-    for _ in range(steps):
-        step = model.step(tokens, state, source)
-        totals = scores[..., None] + step.log_probs
-        scores, places = totals.flatten(1).topk(len(start))
-        parents = places // totals.shape[-1]
-        tokens = places % totals.shape[-1]
-        state, said = of_beams((step.state, said), parents)
-        said = torch.cat([said, tokens[..., None]], dim=-1)
-    return [tokenizer.decode(row) for row in said[0].tolist()]
+# one step, as the library and most others take it
+def any_step(log_probs, scores):
+    totals = scores[..., None] + log_probs  # (1, beams, vocabulary)
+    scores, places = totals.flatten(1).topk(scores.shape[1])
+    n = log_probs.shape[-1]
+    return scores, places // n, places % n
 
 
 # %% tags=["claim:46", "nbval-ignore-output"]
 inf = math.inf
-equal = follow(plain, long[0], [0.0, 0.0, 0.0, 0.0])
-one = follow(plain, long[0], [0.0, -inf, -inf, -inf])
+equal, _ = follow(plain, long[0], [0.0, 0.0, 0.0, 0.0], 6, any_step)
+one, _ = follow(plain, long[0], [0.0, -inf, -inf, -inf], 6, any_step)
 for name, some in (("four equal", equal), ("one, 3 at -inf", one)):
     print(f"{name}: {len(set(some))} different beginnings")
     print("   ", "\n    ".join(some))

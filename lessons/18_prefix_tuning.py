@@ -187,10 +187,10 @@ draw_gains(four, trained)
 # from, 50 to choose the learning rate and the number of steps. (The test was on
 # 1,000 patients, so the dashed line is not exactly where your loss was.)
 #
-# Full training is best. Far behind it, one bias for each token does a little
-# better on average than a prefix with seven times as many numbers. What does
-# the prefix do with them, and can it be made better? First build one yourself;
-# then hold it against the bias.
+# Full training is best. Far behind it, one bias for each token does a little better
+# on average than a prefix with seven times as many numbers. What does the prefix do
+# with them, and can it be made better? First build one yourself; then compare it
+# with the bias.
 #
 # ## Tokens that nobody wrote
 #
@@ -487,9 +487,9 @@ assert sum(d < 0 for d in differences("projected prefix", "prefix")) == 3
 
 # %% [markdown]
 # Full training wins with every seed. All else is closer: in the last three rows the
-# seeds disagree, and the network does not rescue the prefix, which with it gains 47%
-# instead of 45%. (On other tasks, Li and Liang found a prefix *better* than full
-# training when examples were few.)
+# seeds disagree, and the network does not rescue the prefix: with the network it
+# gains 47%, without it 45%. (On other tasks, Li and Liang found a prefix *better*
+# than full training when examples were few.)
 #
 # Which methods can still be defended? One is out if another beats it with every seed.
 #
@@ -590,8 +590,8 @@ assert all(copied > 0.6 * gained for gained, copied in both.values())
 draw_copies(both)
 
 # %% [markdown]
-# Most of what the prefix gains, one number for each token gains as well. Only the rest
-# can come from the record.
+# Most of what the prefix gains, its imitator gains too. Only the rest can come from
+# the record. (A bias trained on labels gains more: this one only copies.)
 #
 # ## What each method costs
 #
@@ -609,9 +609,12 @@ history = train(biased, learning, **options)
 print(f"loss {there:.3f} before, {loss_of(biased, test):.3f} after")
 
 # %% [markdown]
-# Full training runs twice, the second time with twenty times the learning rate.
+# Full training runs twice, the second time with twenty times the learning rate. Then
+# each model is measured on the patients of both hospitals, and on the 150 that it
+# learned from.
 
-# %% tags=["nbval-ignore-output"]
+# %% tags=["hide-input", "nbval-ignore-output"]
+# full training with a small and a large rate; the loss of every model
 full, fast = (copy.deepcopy(base).requires_grad_() for _ in range(2))
 for model, lr in ((full, 1e-4), (fast, 2e-3)):
     train(model, learning, steps=80, lr=lr, seed=SEED, progress=False)
@@ -742,11 +745,12 @@ assert 0.7 * rates < -middle < rates
 
 
 # %% [markdown]
-# No label asks for such a code, so each step pushes it down. AdamW makes
-# each step about as long as the learning rate, however small the push. So all
-# these biases have gone equally far: -1.00 says how long and how fast you trained, not
-# how rare the code is. How low would the loss be if every bias stood where it is best?
-# (The loss is convex in the bias.)
+# No label asks for such a code, so each step pushes it down. AdamW makes each step
+# about as long as the learning rate, however small the push, and the rates of the
+# 80 steps add up to 1.2. So all these biases have gone about equally far: -1.00
+# says how long and how fast you trained, not how rare the code is. How low would
+# the loss be if every bias stood where it is best? (The loss is convex in the
+# bias.)
 #
 # ### 18.6 How low can a bias go?
 #

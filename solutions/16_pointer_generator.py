@@ -259,14 +259,68 @@ check("16.5", value_and_gradients)
 
 
 # %% [markdown]
-# ## 16.6 Read a note in chunks
+# ## 16.6 Where did this word come from?
+#
+# Before the word is known, the gate and the attention say how likely each way
+# is. Once it is known, the ways that lead to other words are closed, and what
+# is left is scaled up to sum to 1 (Bayes' rule). In log space that is one
+# softmax over all ways. So the share of the vocabulary is not $p_\text{gen}$:
+# a name outside the vocabulary was copied, whatever the gate said.
+
+# %% tags=["answer:16.6", "nbval-ignore-output"]
+def word_origins(log_vocab, log_attention, gate, ids, written):
+    inside = written < log_vocab.shape[1]
+    known = written.masked_fill(~inside, 0)  # any id: masked below
+    generated = log_vocab.gather(1, known[:, None])  # (n, 1)
+    generated = generated.masked_fill(~inside[:, None], -torch.inf)
+    here = ids == written[:, None]  # (n, source)
+    copied = log_attention.masked_fill(~here, -torch.inf)
+    generated = logsigmoid(gate)[:, None] + generated
+    copied = logsigmoid(-gate)[:, None] + copied
+    ways = torch.cat([generated, copied], dim=1)
+    return ways.softmax(dim=1)
+
+
+check("16.6", word_origins)
+
+
+# %% [markdown]
+# The alternative asks two questions, one after the other. Generated or
+# copied? The logit of that is the gate's, plus how much more the vocabulary
+# expected the word than the note offered it. And if it was copied, from which
+# of its places? That is the attention among them.
+
+# %% tags=["alternative:16.6", "nbval-ignore-output"]
+def word_origins(log_vocab, log_attention, gate, ids, written):
+    rows = []
+    for step, word in enumerate(written.tolist()):
+        here = (ids == word).nonzero()[:, 0]
+        offered = log_attention[step, here].logsumexp(0)
+        expected = torch.tensor(-torch.inf)
+        if word < log_vocab.shape[1]:
+            expected = log_vocab[step, word]
+        logit = gate[step] + expected - offered
+        row = torch.zeros(1 + len(ids))
+        row[0] = logit.sigmoid()
+        if offered.isfinite():
+            among = (log_attention[step, here] - offered).exp()
+            row[1 + here] = (-logit).sigmoid() * among
+        rows.append(row)
+    return torch.stack(rows)
+
+
+check("16.6", word_origins)
+
+
+# %% [markdown]
+# ## 16.7 Read a note in chunks
 #
 # A chunk is read as if it were a note, so chunks are put where notes are:
 # into the batch. Those without a token stay out. The boolean mask that
 # picks the others puts their states back, in the same order. Forwards the
 # note ends in its last chunk that has a token, and backwards in its first.
 
-# %% tags=["answer:16.6", "nbval-ignore-output"]
+# %% tags=["answer:16.7", "nbval-ignore-output"]
 def read_in_chunks(read, tokens, lengths, chunk):
     batch, source = tokens.shape
     n = -(-source // chunk)  # chunks of a note, rounded up
@@ -286,7 +340,7 @@ def read_in_chunks(read, tokens, lengths, chunk):
     return states[:, :source], end
 
 
-check("16.6", read_in_chunks)
+check("16.7", read_in_chunks)
 
 
 # %% [markdown]
@@ -294,7 +348,7 @@ check("16.6", read_in_chunks)
 # those that have one, and so on. It is easier to follow, and it calls
 # `read` once a chunk: a graphics card would wait most of the time.
 
-# %% tags=["alternative:16.6", "nbval-ignore-output"]
+# %% tags=["alternative:16.7", "nbval-ignore-output"]
 def read_in_chunks(read, tokens, lengths, chunk):
     states = torch.zeros(*tokens.shape, 2)
     end = torch.zeros(len(tokens), 2)
@@ -311,58 +365,4 @@ def read_in_chunks(read, tokens, lengths, chunk):
     return states, end
 
 
-check("16.6", read_in_chunks)
-
-
-# %% [markdown]
-# ## 16.7 Where did this word come from?
-#
-# Before the word is known, the gate and the attention say how likely each way
-# is. Once it is known, the ways that lead to other words are closed, and what
-# is left is scaled up to sum to 1 (Bayes' rule). In log space that is one
-# softmax over all ways. So the share of the vocabulary is not $p_\text{gen}$:
-# a name outside the vocabulary was copied, whatever the gate said.
-
-# %% tags=["answer:16.7", "nbval-ignore-output"]
-def word_origins(log_vocab, log_attention, gate, ids, written):
-    inside = written < log_vocab.shape[1]
-    known = written.masked_fill(~inside, 0)  # any id: masked below
-    generated = log_vocab.gather(1, known[:, None])  # (n, 1)
-    generated = generated.masked_fill(~inside[:, None], -torch.inf)
-    here = ids == written[:, None]  # (n, source)
-    copied = log_attention.masked_fill(~here, -torch.inf)
-    generated = logsigmoid(gate)[:, None] + generated
-    copied = logsigmoid(-gate)[:, None] + copied
-    ways = torch.cat([generated, copied], dim=1)
-    return ways.softmax(dim=1)
-
-
-check("16.7", word_origins)
-
-
-# %% [markdown]
-# The alternative asks two questions, one after the other. Generated or
-# copied? The logit of that is the gate's, plus how much more the vocabulary
-# expected the word than the note offered it. And if it was copied, from which
-# of its places? That is the attention among them.
-
-# %% tags=["alternative:16.7", "nbval-ignore-output"]
-def word_origins(log_vocab, log_attention, gate, ids, written):
-    rows = []
-    for step, word in enumerate(written.tolist()):
-        here = (ids == word).nonzero()[:, 0]
-        offered = log_attention[step, here].logsumexp(0)
-        expected = torch.tensor(-torch.inf)
-        if word < log_vocab.shape[1]:
-            expected = log_vocab[step, word]
-        logit = gate[step] + expected - offered
-        row = torch.zeros(1 + len(ids))
-        row[0] = logit.sigmoid()
-        if offered.isfinite():
-            among = (log_attention[step, here] - offered).exp()
-            row[1 + here] = (-logit).sigmoid() * among
-        rows.append(row)
-    return torch.stack(rows)
-
-
-check("16.7", word_origins)
+check("16.7", read_in_chunks)

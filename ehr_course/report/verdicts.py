@@ -53,7 +53,7 @@ def verdict(measure: Measure) -> Verdict:
 
 
 ALWAYS = (
-    "No patient in it exists. It must not be used to treat, advise, insure or judge anybody.",
+    "Its patients are synthetic. It must not be used to treat, advise, insure or judge anybody.",
     "It must not be used to estimate how frequent a disease is, what causes it or what helps: it "
     "repeats what its model has learned, mistakes included.",
     "It is not anonymous because it is synthetic. An attack that this report does not make may "

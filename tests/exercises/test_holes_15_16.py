@@ -58,11 +58,11 @@ HOLES = [
         "which passes an addition",
     ),
     *(
-        ("16.7", {"log_vocab.gather(1, known[:, None])": zero}, "against p_gen itself")
+        ("16.6", {"log_vocab.gather(1, known[:, None])": zero}, "against p_gen itself")
         for zero in ("torch.zeros(len(written), 1)", "0 * log_vocab[:, :1]")
     ),
     (
-        "16.7",
+        "16.6",
         {
             "ways.softmax(dim=1)": (
                 "(p := torch.cat([gate.sigmoid()[:, None], (ids == written[:, None]) "
@@ -73,14 +73,14 @@ HOLES = [
         "against p_gen itself",
     ),
     (
-        "16.7",
+        "16.6",
         {
             "written.masked_fill(~inside, 0)": "written.clamp(0, log_vocab.shape[1] - 1)",
             "generated.masked_fill(~inside[:, None], -torch.inf)": "generated",
         },
         "outside_generated_as_the_last_word",
     ),
-    ("16.6", {"(lengths - 1) // chunk": "(lengths // chunk).clamp(max=n - 1)"}, "kept_in_range"),
+    ("16.7", {"(lengths - 1) // chunk": "(lengths // chunk).clamp(max=n - 1)"}, "kept_in_range"),
 ]
 
 

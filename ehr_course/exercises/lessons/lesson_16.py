@@ -412,7 +412,100 @@ LOG_SPACE = Exercise(
 )
 
 
-# 16.6 Read a note in chunks
+# 16.6 Where did this word come from?
+
+
+def _origins(
+    log_vocab: Tensor, log_attention: Tensor, gate: Tensor, ids: Tensor, written: Tensor
+) -> Tensor:
+    """The reference, word by word: each way's odds against the likeliest one, by math.exp."""
+    made = torch.zeros(len(written), 1 + len(ids), dtype=torch.float64)
+    for step, word in enumerate(written.tolist()):
+        z = gate[step].item()
+        # log sigmoid(z) and log sigmoid(-z), without an exponential of a large number
+        log_one = -math.log1p(math.exp(-abs(z))) + min(z, 0.0)
+        log_other = log_one - z
+        ways = {}
+        if word < log_vocab.shape[1]:
+            ways[0] = log_one + log_vocab[step, word].item()
+        for place, there in enumerate(ids.tolist()):
+            if there == word and log_attention[step, place].isfinite():
+                ways[1 + place] = log_other + log_attention[step, place].item()
+        best = max(ways.values())
+        odds = {way: math.exp(log_way - best) for way, log_way in ways.items()}
+        for way, value in odds.items():
+            made[step, way] = value / sum(odds.values())
+    return made.float()
+
+
+def _logs(rows: list[list[float]]) -> Tensor:
+    return torch.tensor(rows).log()
+
+
+def _fresh_origins(rng: random.Random) -> Arguments:
+    n, vocab, source = 2, 3, 4
+    ids = torch.tensor([rng.randrange(1, vocab + 2) for _ in range(source)])
+    ids[1] = ids[0]
+    log_attention = _shares(rng, n, source - 1).log()
+    log_attention = torch.cat([log_attention, torch.full((n, 1), -math.inf)], dim=1)
+    written = [
+        int(ids[rng.randrange(source - 1)]) if rng.random() < 0.7 else rng.randrange(vocab)
+        for _ in range(n)
+    ]
+    return (
+        _shares(rng, n, vocab).log(),
+        log_attention,
+        _numbers(rng, n),
+        ids,
+        torch.tensor(written),
+    )
+
+
+_EVEN, _FEW = [[0.5, 0.25, 0.25]], [[0.125, 0.375, 0.5]]
+
+
+def _one_word(
+    log_vocab: Tensor, log_attention: Tensor, gate: float, ids: list[int], word: int
+) -> Arguments:
+    return log_vocab, log_attention, torch.tensor([gate]), torch.tensor(ids), torch.tensor([word])
+
+
+ORIGINS = Exercise(
+    id="16.6",
+    reference=_origins,
+    chosen=(
+        _one_word(_logs(_FEW), _logs(_EVEN), 0.5, [1, 2, 0], 1),
+        _one_word(_logs(_FEW), _logs([[0.5, 0.125, 0.375]]), -0.5, [2, 0, 2], 2),  # two places
+        _one_word(_logs(_FEW), _logs([[0.5, 0.125, 0.375]]), 1.0, [3, 4, 3], 3),  # outside
+        _one_word(_logs([[0.5, 0.25, 0.25]]), _logs(_EVEN), -1.0, [3, 4, 2], 1),  # not there
+        _one_word(_logs(_FEW), _logs([[0.5, 0.5, 0.0]]), 0.5, [1, 0, 2], 2),  # there, and masked
+        (
+            _logs([[0.25, 0.75], [0.5, 0.5], [0.125, 0.875]]),
+            _logs([[0.5, 0.5], [0.25, 0.75], [0.75, 0.25]]),
+            torch.tensor([1.0, -1.0, 2.0]),
+            torch.tensor([2, 1]),
+            torch.tensor([1, 2, 1]),
+        ),
+        _one_word(_logs(_FEW), _logs(_EVEN), -200.0, [3, 4, 3], 2),  # below float32
+        _one_word(_logs(_FEW), _logs(_EVEN), 900.0, [3, 4, 3], 3),  # and below float64
+        _one_word(_logs([[0.5, 0.5]]), _logs([[0.5, 0.5]]), 0.0, [0, 1], 1),  # short, to be shown
+        _one_word(
+            torch.tensor([[0.0, -121.0, -150.0]]), torch.tensor([[-1.0, -1.0]]), 120.0, [1, 2], 1
+        ),  # as likely in both ways, and the gate says 1
+        _one_word(
+            torch.tensor([[0.0, -900.0, -950.0]]), torch.tensor([[-901.0, 0.0]]), 0.5, [1, 2], 1
+        ),
+    ),
+    extreme=(  # closed ways are likelier than the open one where a finite number stands for them
+        _one_word(_logs(_FEW), _logs(_EVEN), -_LIMIT, [3, 4, 3], 2),
+        _one_word(_logs(_FEW), _logs(_EVEN), _LIMIT, [3, 4, 2], 3),
+    ),
+    fresh=_fresh_origins,
+    tolerance=FLOAT32,
+)
+
+
+# 16.7 Read a note in chunks
 
 
 @dataclass(frozen=True)
@@ -488,7 +581,7 @@ def _fresh_chunks(rng: random.Random) -> Arguments:
 _HALF = TwoWayReader(0.5)
 
 CHUNKS = Exercise(
-    id="16.6",
+    id="16.7",
     reference=_chunked,
     chosen=(
         (_HALF, torch.tensor([[1.0, 2.0, 3.0, 4.0]]), torch.tensor([4]), 2),
@@ -530,96 +623,4 @@ CHUNKS = Exercise(
     tolerance=FLOAT32,
 )
 
-# 16.7 Where did this word come from?
-
-
-def _origins(
-    log_vocab: Tensor, log_attention: Tensor, gate: Tensor, ids: Tensor, written: Tensor
-) -> Tensor:
-    """The reference, word by word: each way's odds against the likeliest one, by math.exp."""
-    made = torch.zeros(len(written), 1 + len(ids), dtype=torch.float64)
-    for step, word in enumerate(written.tolist()):
-        z = gate[step].item()
-        # log sigmoid(z) and log sigmoid(-z), without an exponential of a large number
-        log_one = -math.log1p(math.exp(-abs(z))) + min(z, 0.0)
-        log_other = log_one - z
-        ways = {}
-        if word < log_vocab.shape[1]:
-            ways[0] = log_one + log_vocab[step, word].item()
-        for place, there in enumerate(ids.tolist()):
-            if there == word and log_attention[step, place].isfinite():
-                ways[1 + place] = log_other + log_attention[step, place].item()
-        best = max(ways.values())
-        odds = {way: math.exp(log_way - best) for way, log_way in ways.items()}
-        for way, value in odds.items():
-            made[step, way] = value / sum(odds.values())
-    return made.float()
-
-
-def _logs(rows: list[list[float]]) -> Tensor:
-    return torch.tensor(rows).log()
-
-
-def _fresh_origins(rng: random.Random) -> Arguments:
-    n, vocab, source = 2, 3, 4
-    ids = torch.tensor([rng.randrange(1, vocab + 2) for _ in range(source)])
-    ids[1] = ids[0]
-    log_attention = _shares(rng, n, source - 1).log()
-    log_attention = torch.cat([log_attention, torch.full((n, 1), -math.inf)], dim=1)
-    written = [
-        int(ids[rng.randrange(source - 1)]) if rng.random() < 0.7 else rng.randrange(vocab)
-        for _ in range(n)
-    ]
-    return (
-        _shares(rng, n, vocab).log(),
-        log_attention,
-        _numbers(rng, n),
-        ids,
-        torch.tensor(written),
-    )
-
-
-_EVEN, _FEW = [[0.5, 0.25, 0.25]], [[0.125, 0.375, 0.5]]
-
-
-def _one_word(
-    log_vocab: Tensor, log_attention: Tensor, gate: float, ids: list[int], word: int
-) -> Arguments:
-    return log_vocab, log_attention, torch.tensor([gate]), torch.tensor(ids), torch.tensor([word])
-
-
-ORIGINS = Exercise(
-    id="16.7",
-    reference=_origins,
-    chosen=(
-        _one_word(_logs(_FEW), _logs(_EVEN), 0.5, [1, 2, 0], 1),
-        _one_word(_logs(_FEW), _logs([[0.5, 0.125, 0.375]]), -0.5, [2, 0, 2], 2),  # two places
-        _one_word(_logs(_FEW), _logs([[0.5, 0.125, 0.375]]), 1.0, [3, 4, 3], 3),  # outside
-        _one_word(_logs([[0.5, 0.25, 0.25]]), _logs(_EVEN), -1.0, [3, 4, 2], 1),  # not there
-        _one_word(_logs(_FEW), _logs([[0.5, 0.5, 0.0]]), 0.5, [1, 0, 2], 2),  # there, and masked
-        (
-            _logs([[0.25, 0.75], [0.5, 0.5], [0.125, 0.875]]),
-            _logs([[0.5, 0.5], [0.25, 0.75], [0.75, 0.25]]),
-            torch.tensor([1.0, -1.0, 2.0]),
-            torch.tensor([2, 1]),
-            torch.tensor([1, 2, 1]),
-        ),
-        _one_word(_logs(_FEW), _logs(_EVEN), -200.0, [3, 4, 3], 2),  # below float32
-        _one_word(_logs(_FEW), _logs(_EVEN), 900.0, [3, 4, 3], 3),  # and below float64
-        _one_word(_logs([[0.5, 0.5]]), _logs([[0.5, 0.5]]), 0.0, [0, 1], 1),  # short, to be shown
-        _one_word(
-            torch.tensor([[0.0, -121.0, -150.0]]), torch.tensor([[-1.0, -1.0]]), 120.0, [1, 2], 1
-        ),  # as likely in both ways, and the gate says 1
-        _one_word(
-            torch.tensor([[0.0, -900.0, -950.0]]), torch.tensor([[-901.0, 0.0]]), 0.5, [1, 2], 1
-        ),
-    ),
-    extreme=(  # closed ways are likelier than the open one where a finite number stands for them
-        _one_word(_logs(_FEW), _logs(_EVEN), -_LIMIT, [3, 4, 3], 2),
-        _one_word(_logs(_FEW), _logs(_EVEN), _LIMIT, [3, 4, 2], 3),
-    ),
-    fresh=_fresh_origins,
-    tolerance=FLOAT32,
-)
-
-EXERCISES = (ATTENTION, GENERATION, MIXED, EXTENDED, LOG_SPACE, CHUNKS, ORIGINS)
+EXERCISES = (ATTENTION, GENERATION, MIXED, EXTENDED, LOG_SPACE, ORIGINS, CHUNKS)

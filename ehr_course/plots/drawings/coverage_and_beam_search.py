@@ -288,8 +288,8 @@ def draw_steps(looked: Mapping[str, Mapping[str, Sequence[int]]]) -> Picture:
     far = max(range(len(first)), key=lambda step: abs(first[step] - step - 1))
     canvas = Canvas(
         3.4,
-        f"Step {far + 1} looks at place {first[far]} after lists of {kinds[0]}, "
-        f"at place {last[far]} after {kinds[1]}",
+        f"Trained on lists of {kinds[0]}, step {far + 1} looks at place {first[far]}; "
+        f"on {kinds[1]}, at place {last[far]}",
         "The place that each step looks at most. "
         + " ".join(
             f"Learned from lists of {kind}: "

@@ -118,7 +118,8 @@ def test_each_model_shows_the_places_it_looks_at(jumps, title):
     assert label_problems(picture) == []
     step, place = title
     assert said(picture)[0] == (
-        f"Step {step} looks at place {place} after lists of 2 to 3, at place {step} after 2 to 6"
+        f"Trained on lists of 2 to 3, step {step} looks at place {place}; "
+        f"on 2 to 6, at place {step}"
     )
     assert f"its drugs: {', '.join(map(str, jumps))}; others" in picture.alternative_text
     drawn = [tuple(line.get_ydata()) for axes in picture.axes for line in axes.lines]
