@@ -208,12 +208,11 @@ assert SEED or "6273" in new_round(2)[0][1][0].codes  # of a man
 # %% [markdown]
 # The two panels have no code in common. In most pairs the bars are within a few
 # points; some are about ten apart, and lesson 19 asks when that matters. To change
-# the sex alone, put `"F"` for `"M"` in the line that begins with `groups`: the
+# the sex alone, replace `"M"` with `"F"` in the line that begins with `groups`: the
 # prostate drops out of the five most frequent.
 #
-# Yet the model slips, as the two printed lines show: about 10% of its girls of 2
-# have a code for their own birth, and 6% of its women of 80 an enlarged prostate.
-# In the hospital nobody of that sex and age has one.
+# Yet the model slips, as the two printed lines show. In the hospital, nobody of
+# that sex and age has such a code.
 #
 # You are going to build this model, every part of it. It is a
 # [language model](../course/book/glossary.md): it
@@ -523,12 +522,12 @@ assert SEED or set(found[0][3]) == {"27800", "5409"}
 
 # %% [markdown]
 # The person on the left was chosen because none of the four is rare: obesity and
-# appendicitis give that person away. These are only 300 people, and invented
-# ones; among 3,000, two codes are often too few.
-# [A study](https://pubmed.ncbi.nlm.nih.gov/20442151/) of real records found that
-# nearly every patient can be told apart from more than a million others by
-# all of their diagnosis codes together. That is why records are locked away, and why lesson 19
-# asks whether a model has learned somebody's record by heart.
+# appendicitis give that person away. These are only 300 people, and invented ones;
+# among 3,000, two codes are often too few. [A
+# study](https://pubmed.ncbi.nlm.nih.gov/20442151/) of real records found that
+# nearly every patient can be told apart from more than a million others by all of
+# their diagnosis codes together. That is why records are locked away, and why
+# lesson 19 asks whether a model has learned somebody's record by heart.
 #
 # The next exercise is optional. Like all hard exercises of the course, it states
 # the goal and leaves the idea to you.
@@ -558,8 +557,8 @@ def fewest_codes(patients: list[list[str]], i: int) -> int:
 check("00.2", fewest_codes)
 
 # %% [markdown]
-# Once you have solved it, count the bars of the picture above with your own
-# function, in a new cell:
+# Once you have solved it, recompute the picture above with your own function, in a
+# new cell:
 #
 # ```python
 # lists = [sorted(set(person.codes)) for person in people]
@@ -669,7 +668,14 @@ print("missing: " + ", ".join(missing) if missing else "ready")
 #
 # Which of them cannot be, and which are only rare?
 #
-# But a model reads numbers, and a text tokenizer makes a mess of codes.
+# <details><summary>Answer</summary>
+# An undescended testis, a circumcision or a hydrocele at birth cannot be: only boys
+# have them. A body mass index by percentile is recorded from the age of 2. What else
+# may come, such as asthma, is only rare.
+# </details>
+#
+# Before you can build such a model, codes must become numbers, and a text tokenizer
+# makes a mess of them.
 # [Lesson 07](07_tokenization.ipynb) builds a tokenizer for which every code
 # is one token.
 

@@ -9,12 +9,12 @@
 #   each code one token.
 # - Compute the token id of a code from a vocabulary and its seven special
 #   tokens.
-# - Show what a moved offset does to a trained model.
+# - Tell what a moved offset does to a trained model.
 # - Encode a patient as one sequence of token ids, visit by visit, and
 #   decode it again.
 # - Pad a batch of unequal sequences and build its attention mask.
 # - Compute the best segmentation of a word under a unigram language model,
-#   and the pieces that can still make up a code.
+#   and (optional) the pieces that can still make up a code.
 
 # %% tags=["opened-alone", "hide-input"]
 # Opened alone, as on Colab or Kaggle? This cell installs the course.
@@ -149,9 +149,10 @@ per_code = sum(never_seen) / len(codes)
 draw_pieces_by_rank(lengths, times, never_seen=per_code)
 
 # %% [markdown]
-# Nearly all of the common codes are whole, 427.31 and V27.0 among them. The
-# rarer half stays broken, and so the lesson goes on. (More than 800 pieces would
-# help, up to a point.)
+# Nearly all of the common codes are whole, 427.31 and V27.0 among them. The other
+# two thirds stay broken, and so the lesson goes on. (With 1,100 pieces fewer are
+# broken. But even the largest vocabulary that SentencePiece makes of these texts
+# breaks two codes in five.)
 
 # %% tags=["hide-input"]
 # check: fair breaks the rare codes
@@ -199,12 +200,12 @@ assert len(vague) > 0.2 * len(broken)
 # means depends on everything before it, so a model that reads digits has
 # spelling to learn besides medicine.
 #
-# How much spelling is there in one patient? Here are the adults with twelve
-# codes, written both ways. Move the slider to the right, from the patient
-# whose codes break the most to the one whose codes break the least: the strip
-# of [pieces](../course/book/glossary.md#subword-piece), with a gap where a
-# code begins, shrinks, and that of tokens does not change. The next section
-# explains the white boxes, such as `<v>`.
+# How much spelling is there in one patient? Here are the adults with twelve codes,
+# written both ways. Move the slider to the right, from the patient whose codes
+# break the most to the one whose codes break the least: the strip of
+# [pieces](../course/book/glossary.md#subword-piece), with a gap where a code
+# begins, shrinks, and that of tokens does not change. (The white boxes, such as
+# `<v>`, are explained further down.)
 
 # %% tags=["widget"]
 # no suicide, assault or poisoning among patients to leaf through
@@ -438,9 +439,10 @@ check("07.1", token_id)
 draw_moved_offset(tokenizer, "42833")
 
 # %% [markdown]
-# Does it happen to every code?
+# Every code moves, not this one alone:
 
-# %% tags=["claim:2"]
+# %% tags=["claim:2", "hide-input"]
+# which vector each code would read
 vocabulary = tokenizer.codes
 row_today = {code: 7 + i for i, code in enumerate(vocabulary)}
 row_tomorrow = {code: 8 + i for i, code in enumerate(vocabulary)}
@@ -610,18 +612,65 @@ def pad_batch(sequences: list[list[int]]) -> tuple[Tensor, Tensor]:
 check("07.5", pad_batch)
 
 # %% [markdown]
+# ## What atoms save, and what they cost
+#
+# A model's work grows with the number of tokens. Count them for the validation
+# patients, which no tokenizer has seen, with the same special tokens each time.
+
+# %% tags=["hide-input"]
+# count the tokens of the validation patients, written in three ways
+visits = [visit for r in validation for visit in r.visits]
+markers = 2 * len(validation) + 2 * len(visits)
+as_codes = markers + sum(len(visit.codes) for visit in visits)
+print(f"one token per code: {as_codes:,}")
+texts = [" ".join(map(icd9.dotted, visit.codes)) for visit in visits]
+
+
+def n_tokens_with(text_tokenizer):
+    pieces = sum(len(text_tokenizer.pieces(text)) for text in texts)
+    return markers + pieces
+
+
+as_text = {
+    "fair": n_tokens_with(fair),
+    "note_tokenizer": n_tokens_with(note_tokenizer),
+}
+for name, n in as_text.items():
+    print(f"{name}: {n:,}, {n / as_codes:.1f} times as many")
+
+# %% [markdown]
+# Atoms have their price, too. That 427.31 and 427.41 are relatives is written
+# in their digits, but two tokens are two numbers: a model must find it out
+# from the patients, and a rare code has few. And some codes have no token at
+# all:
+
+# %%
+of_validation = [code for r in validation for code in r.codes]
+unknown = [code for code in of_validation if code not in tokenizer]
+print(f"{len(unknown)} of {len(of_validation)} codes have no token")
+
+# %% tags=["hide-input"]
+# check: what the two text tokenizers cost, and how many codes are unknown
+assert 1.3 * as_codes < as_text["fair"] < 2 * as_codes
+assert as_text["note_tokenizer"] > 3 * as_codes
+assert n_tokens_with(helped) < 1.05 * as_codes  # all codes are pieces
+assert len(unknown) < 0.1 * len(of_validation)
+
+# %% [markdown]
+# A code that occurs in no training record has no token, whereas pieces could
+# have spelled it. Lesson 08 decides what to do about such codes.
+
+# %% [markdown]
 # ## Notes are made of pieces
 #
 # Codes are atoms, but the notes of doctors are text, and no vocabulary could hold
 # every word in them. Pieces can spell any word. But a word can be cut into pieces
-# in many ways: which one does `note_tokenizer` choose? Finding the most probable
-# row of pieces is also practice for lesson 17, which looks for the most probable
-# summary.
+# in many ways: which one does `note_tokenizer` choose?
 #
-# It is a [unigram language model](../course/book/glossary.md): each piece has
-# a probability that does not depend on what stands before it, roughly its share of
-# all the pieces in the training texts. So the probability of a text is the product
-# of those of its pieces:
+# `note_tokenizer` is a [unigram language model](../course/book/glossary.md): each
+# piece has a probability that does not depend on what stands before it, roughly its
+# share of all the pieces in the training texts. So the probability of a text is the
+# product of those of its pieces:
 #
 # $$P(x_1, \dots, x_n) = \prod_{i=1}^{n} p(x_i), \qquad
 # \log P = \sum_{i=1}^{n} \log p(x_i)$$
@@ -750,61 +799,12 @@ def segment(text: str, scores: dict[str, float]) -> list[str]:
 
 check("07.6", segment)
 
+
 # %% [markdown]
 # Once you have solved it, try it on a whole note in a new cell:
 # `segment(note_tokenizer.normalize(notes[0]), scores)` gives what
 # `note_tokenizer.pieces(notes[0])` gives. In lesson 17 each probability
 # depends on what stands before it, and one pass no longer finds the best.
-
-# %% [markdown]
-# ## What atoms save, and what they cost
-#
-# A model's work grows with the number of tokens. Count them for the validation
-# patients, which no tokenizer has seen, with the same special tokens each time.
-
-# %% tags=["hide-input"]
-# count the tokens of the validation patients, written in three ways
-visits = [visit for r in validation for visit in r.visits]
-markers = 2 * len(validation) + 2 * len(visits)
-as_codes = markers + sum(len(visit.codes) for visit in visits)
-print(f"one token per code: {as_codes:,}")
-texts = [" ".join(map(icd9.dotted, visit.codes)) for visit in visits]
-
-
-def n_tokens_with(text_tokenizer):
-    pieces = sum(len(text_tokenizer.pieces(text)) for text in texts)
-    return markers + pieces
-
-
-as_text = {
-    "fair": n_tokens_with(fair),
-    "note_tokenizer": n_tokens_with(note_tokenizer),
-}
-for name, n in as_text.items():
-    print(f"{name}: {n:,}, {n / as_codes:.1f} times as many")
-
-# %% [markdown]
-# Atoms have their price, too. That 427.31 and 427.41 are relatives is written
-# in their digits, but two tokens are two numbers: a model must find it out
-# from the patients, and a rare code has few. And some codes have no token at
-# all:
-
-# %%
-of_validation = [code for r in validation for code in r.codes]
-unknown = [code for code in of_validation if code not in tokenizer]
-print(f"{len(unknown)} of {len(of_validation)} codes have no token")
-
-# %% tags=["hide-input"]
-# check: what the two text tokenizers cost, and how many codes are unknown
-assert 1.3 * as_codes < as_text["fair"] < 2 * as_codes
-assert as_text["note_tokenizer"] > 3 * as_codes
-assert n_tokens_with(helped) < 1.05 * as_codes  # all codes are pieces
-assert len(unknown) < 0.1 * len(of_validation)
-
-
-# %% [markdown]
-# A code that occurs in no training record has no token, whereas pieces could
-# have spelled it. Lesson 08 decides what to do about such codes.
 
 # %% [markdown]
 # ## A rule against codes that do not exist
@@ -859,7 +859,7 @@ assert not wrong_under(fitting, all_pieces)
 assert 0 < len(stuck) < 60
 
 # %% [markdown]
-# With every digit among the pieces, `fitting` is enough. But it looks at the
+# With every character among the pieces, `fitting` is enough. But it looks at the
 # next step alone, and such a rule can run into a dead end. Suppose there were no
 # piece "9". After ▁44 the model may write 3, since 443.9 goes on with it, then
 # the dot, and then nothing fits: a dead end. The piece 3.9 would have arrived:
@@ -918,7 +918,7 @@ else:
 #   vector, without an error.
 # - **A patient** is `<BOS>`, then `<v>` codes `<\v>` for each visit, then
 #   `<EOS>`. In decoding, a special token is never looked up as a code.
-# - **A batch** has zeros on the right, and so has its mask.
+# - **A batch** is filled up with zeros on the right, and its mask is 0 there.
 # - **The best segmentation** is the best path through the lattice of
 #   pieces: one pass, sums of logarithms, and a walk back. A lattice also
 #   tells which pieces can still make up a code.

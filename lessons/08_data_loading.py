@@ -13,7 +13,7 @@
 #   split.
 # - Count what was dropped and report the reasons.
 # - Tell which numbers belong to one person, and which codes of two versions
-#   to one disease.
+#   to one disease (optional).
 
 # %% tags=["opened-alone", "hide-input"]
 # Opened alone, as on Colab or Kaggle? This cell installs the course.
@@ -251,10 +251,10 @@ assert wrong.height > 0.1 * people.height
 assert sorted(excess) == [0, 1]
 
 # %% [markdown]
-# On the [MIMIC-III demo](../course/book/glossary.md), 100 patients whose data
-# are openly licensed, [41 ages are wrong](../course/book/what_holds.md). The
-# second trap is the births that were replaced. NumPy and pandas often count
-# times in nanoseconds, and 64 bits reach back 292 years, to the dashed line.
+# On the [MIMIC-III demo](../course/book/glossary.md), 100 patients whose data are
+# openly licensed, [41 ages are wrong](../course/book/what_holds.md). The second
+# trap is the births that were replaced. NumPy and pandas often count times in
+# nanoseconds. Then more than 292 years, the dashed line, do not fit into 64 bits.
 
 # %%
 draw_moved_births(people)
@@ -312,11 +312,10 @@ check("08.1", age_at_admission)
 # %% [markdown]
 # ## The codes
 #
-# You know from lesson 00 that a code is text. A CSV reader that guesses types
-# does not: it turns a column of digits into numbers, and pandas turns them
-# into floating-point numbers if one value is missing. One V code in the column
-# would save you, but a large file is read in pieces, and a piece may have
-# none:
+# You know from lesson 00 that a code is text. A CSV reader that guesses types does
+# not: it turns a column of digits into numbers, and pandas turns them into
+# floating-point numbers if one value is missing. (A V code in the column would
+# prevent it. But a large file is read in pieces, and a piece may have none.)
 
 # %%
 codes = diagnoses["icd9_code"].str.strip_chars()
@@ -579,8 +578,8 @@ by_visits = [visits[i] for i in order[:end]]  # training
 train, validation, test = split_by_patient(now, seed=SEED)
 
 # %% [markdown]
-# How many patients are in training and on the other side as well, and how many codes
-# does memory guess?
+# How many patients are both in training and in validation or test, and how many
+# codes does memory guess?
 
 # %% tags=["claim:49", "hide-input"]
 # count patients on both sides; score memory in tests and on new patients
@@ -654,16 +653,15 @@ assert counts[0] > 0
 
 # %% [markdown]
 # These are [unseen codes](../course/book/glossary.md#unseen-code). On the 100
-# patients of the MIMIC-III demo, [they are
-# 30%](../course/book/what_holds.md). A vocabulary built from all patients has
-# tokens for them that are never trained, and has peeked at the test. So build
-# it from the training split, and let `CodeTokenizer` leave unseen codes out
-# with `unseen="skip"`, as later lessons do, and say beside each score what share
-# was left out.
+# patients of the MIMIC-III demo, [they make up 30%](../course/book/what_holds.md).
+# A vocabulary built from all patients has tokens for them that are never trained,
+# and has peeked at the test. So build it from the training split, and let
+# `CodeTokenizer` leave unseen codes out with `unseen="skip"`, as later lessons do,
+# and say beside each score what share was left out.
 #
-# Draw the test patients from a sorted list of *patients*, each once: then a
-# seed gives the same split whatever the order of the rows. Do not take those
-# whom the rows name first, for the very ill have many rows.
+# Draw the test patients from a sorted list of *patients*, each once: then a seed
+# gives the same split whatever the order of the rows. Do not take the patients who
+# come first in the rows, for the very ill have many rows.
 
 # %% tags=["hide-input"]
 # check: the patients who are named first have more codes
@@ -795,8 +793,9 @@ for table in cohort.report.tables:
     assert table.rows_read == table.rows_used + table.rows_dropped
 
 # %% [markdown]
-# Is the report right? In the embedded hospital the bad rows were counted when
-# they were planted.
+# (Eight diagnoses were dropped with their admission: they belong to the four
+# admissions of unknown patients.) Is the report right? In the embedded hospital the
+# bad rows were counted when they were planted.
 
 # %% tags=["hide-input"]
 # set-up: how many rows of each kind were planted
@@ -861,15 +860,20 @@ check("08.6", count_dropped)
 # %% [markdown]
 # ## Your loader, finished
 #
-# You now have a loader in four pieces. Here they load one patient: `rows_of`
-# has the rows `(HADM_ID, SEQ_NUM, ICD9_CODE)`, and `times_of` the time of each
-# stay. (Codes of the wrong shape, such as 4280X, are taken out first.)
+# You now have a loader in four pieces. `my_patient` joins them. It normalises the
+# codes of a patient's rows, so that one code in two spellings counts as repeated,
+# drops what must be dropped, puts the rest into visits, and takes the age at the
+# first stay that has a diagnosis.
 
-# %%
+# %% tags=["hide-input"]
+# my_patient: the four pieces, joined
 def my_patient(subject_id):
+    # (HADM_ID, SEQ_NUM, ICD9_CODE), and the time of each stay
     rows, times = rows_of[subject_id], times_of[subject_id]
+    # Codes of the wrong shape, such as 4280X, are taken out first.
     rows = [r for r in rows if r[2] is None or icd9.is_code(r[2])]
-    number = {(h, normalize_code(c)): n for h, n, c in rows}
+    # The first row of a code is kept, so its number counts.
+    number = {(h, normalize_code(c)): n for h, n, c in reversed(rows)}
     rows = [(h, normalize_code(c)) for h, _, c in rows]
     kept, _ = count_dropped(rows, list(times))
     visits = rows_to_visits(
@@ -926,10 +930,10 @@ else:
 # number into training and the other into the test. Does that matter, when the
 # model cannot know who is who? It need only find somebody very similar.
 #
-# This one sees every second code of a visit, looks for the training patient whose
-# codes are most alike, and guesses ten more codes: first that patient's, then
-# the most frequent ones. In the second bar, all the test patients have their
-# earlier visits in training, each under a second number.
+# This model sees every second code of a visit, looks for the training patient whose
+# codes are most alike, and guesses ten more codes: first that patient's, then the
+# most frequent ones. In the second bar, all the test patients have their earlier
+# visits in training, each under a second number.
 
 # %% tags=["hide-input"]
 # test it on last visits; then let their patients be in training as well
@@ -1018,9 +1022,9 @@ def find_people(registrations: list[Registration]) -> list[list[int]]:
 check("08.7", find_people)
 
 # %% [markdown]
-# Now give all numbers of a person the smallest of them, then split. For this trial
-# each patient of the test gets three numbers: one for the earlier visits, one for
-# the last, and one that showed both cards.
+# Does your function close this leak? Here each test patient has three numbers: one
+# for the earlier visits, one for the last, and one that showed both cards. Each
+# person gets the smallest of their numbers before the split.
 
 # %% tags=["hide-input"]
 # join the numbers with your find_people, if it is solved, and split again
@@ -1197,8 +1201,8 @@ for seed in range(SEED, SEED + 3):
     assert 0.25 < mapped / n_codes < 0.42 and 0.33 < kept / same < 0.42
 
 # %% [markdown]
-# The mapping finds nearly all. What it misses has a code that says more than the
-# mapping can know, such as which lung a tumour is in.
+# The mapping finds nearly all. It misses codes that say more than it can know, such
+# as which lung a tumour is in.
 #
 # ### 08.8 What came back
 #
@@ -1237,12 +1241,13 @@ check("08.8", carried_over)
 # ICD-10 back to ICD-9.
 
 # %% [markdown]
-# ### Going further: how does the loader read both versions?
+# ### Going further: what else does the loader read?
 #
-# It can translate, or take one version and leave out the rest.
+# It can translate, or take one version and leave out the rest. It reads other formats,
+# too.
 
 # %% [markdown]
-# The loader reads the version from its column. With `map_to="ICD10CM"` (on
+# The loader reads the version of a code from its column. With `map_to="ICD10CM"` (on
 # the command line, `prepare --map icd10`) it translates each ICD-9 code, and
 # where there are several possible codes it chooses. With `system="ICD10CM"` it
 # takes what is coded in that version and drops the rest.
@@ -1284,12 +1289,9 @@ assert systems == {"ICD10CM"}
 # %% [markdown]
 # The translation loses a few because it must choose one code, and the hospital
 # may write another. If you take one version, count whom that shortens.
-
-# %% [markdown]
-# ## Other hospitals, other files
 #
-# MIMIC-IV gives no date of birth, only the patient's age in one reference
-# year, so the age at an admission can be off by one; above 89 it says 91.
+# **Other files.** MIMIC-IV gives no date of birth, only the patient's age in one
+# reference year, so the age at an admission can be off by one; above 89 it says 91.
 #
 # [MEDS](../course/book/glossary.md), the Medical Event Data Standard, is a
 # format that many tools share: one table of events, in Parquet files.
@@ -1310,8 +1312,8 @@ print(f"{len(again)} patients came back, all equal: {equal}")
 # %% [markdown]
 # ## Recap
 #
-# - **The age** is the number of completed years on the day of the first
-#   admission with a diagnosis; above 89 it is 90, though the files say 300.
+# - **The age** is the number of completed years on the day of the first admission;
+#   above 89 it is 90, though the files say 300.
 # - **A code** is text: without dot, without spaces, in upper case, with
 #   its leading zero and its letter.
 # - **Order** comes from admission times read as times and sequence
@@ -1320,7 +1322,7 @@ print(f"{len(again)} patients came back, all equal: {equal}")
 #   from the training split, and unseen codes are left out and counted.
 # - **The report** gives every row one place: used, or dropped for one
 #   reason, and the counts add up.
-# - **A number** is not yet a person: numbers that a card ties together,
+# - (Optional.) **A number** is not yet a person: numbers that a card ties together,
 #   directly or through others, belong on one side of the split. **A text**
 #   is not yet a code: its version says what it means, and a mapping what it
 #   may be in the other one.

@@ -350,9 +350,9 @@ assert real or tokenizer.mask_id not in written
 
 
 # %% [markdown]
-# No `<mask>` now. It writes plausible codes, though not the right ones. So
-# hide codes of all held-out patients, and count which readable codes are kept,
-# which lost codes come back, and which additions are right.
+# No `<mask>` now. It writes plausible codes, though not the right ones. So damage
+# the records of all held-out patients by masks, and count which readable codes are
+# kept, which lost codes come back, and which additions are right.
 #
 # A model should also beat a rule that anybody can write. `counting` copies
 # the damaged record, and at each `<mask>` it adds the two commonest codes that
@@ -476,9 +476,8 @@ if not real:  # a hundred patients are too few to learn from
 # codes that it could read. Trained for seconds, it is not ready for use either, but
 # now the measure says so.
 #
-# What does training give, then? Here is a favourable case: a program looked for
-# a short record which only this model restores, with as rare a lost code as
-# possible.
+# What does training give, then? Here is a favourable case: among the short records
+# that only this model restores, a program chose the one whose lost code is rarest.
 
 # %% tags=["nbval-ignore-output", "hide-input"]
 # choose the patient; if there is none, one who gets more than by counting
@@ -527,6 +526,7 @@ for code in gone_codes:
     print(f"{code}: in {share_of(code, of_group):.0%}", end=" ")
     print("of the visits of this sex and age group,", end=" ")
     print(f"in {share_of(code, with_near):.0%} of those with {near}")
+meanings([*gone_codes, near])
 triples = list(zip(lost, by_model, by_rule, strict=True))
 
 rule_alone = sum(bool(a & c) and not a & b for a, b, c in triples)
@@ -605,8 +605,8 @@ check("09.1", span_length_probabilities)
 # %% [markdown]
 # ## Three ways to damage a visit
 #
-# Damage stays within a visit and never touches a marker. There are three kinds,
-# all equally likely:
+# Damage stays within a visit and never touches a marker. A visit that is chosen for
+# damage gets one of three kinds, all equally likely:
 #
 # - [Mask infilling](../course/book/glossary.md) puts one `<mask>` in the
 #   place of a span, once in each visit that it damages. It does not say how many
@@ -715,7 +715,8 @@ check("09.2", infill)
 # Deletion has a trap: it can leave a visit with nothing. Apply it to every
 # visit:
 
-# %%
+# %% tags=["hide-input"]
+# how many visits would lose all their codes
 emptied = 0.15**n_codes  # the chance that all codes of a visit go
 single = n_codes == 1
 print(f"{len(n_codes):,} visits, {single.sum()} of them with one code")
@@ -725,9 +726,10 @@ print(f"{share:.0%} of which had only one")
 
 # %% [markdown]
 # So one code stays, chosen at random. If it were always the first, which is the
-# main reason for the stay, the model would learn that a code standing alone is one.
+# main reason for the stay, the model would learn that a lone code is always that.
 
-# %%
+# %% tags=["hide-input"]
+# delete from a visit of three codes, fifty times, with probability 1
 few = next(codes for codes in visits if len(codes) == 3)
 few = [tokenizer.code_to_id(code) for code in few]
 kept = delete_codes(Ragged.from_lists([few] * 50), p=1.0, rng=rng)
@@ -770,7 +772,8 @@ smallest = out.values.min()
 left_alone = (out.values == many.values).sum()
 assert smallest == 7 and left_alone == 0
 
-# %%
+# %% tags=["hide-input"]
+# draw ids from zero up in the place of all codes of a visit
 naive = rng.integers(0, n_tokens, (2_000, len(visit_ids)))  # from 0 up
 first = (naive == 0).any(axis=1).argmax()  # the first with a <PAD>
 proper = out.to_lists()[0]
@@ -998,7 +1001,7 @@ def maker(kind, strategy):
 #   change with the seed.
 # - The labels of a single patient may leak, the others not.
 #
-# Without a leak, `target` is always the length of the longest clean record.
+# Without a leak, the labels are always as wide as the longest clean record.
 #
 # Example: `leaks(maker(MyDataset, "delete"))` is True and
 # `leaks(maker(RecordDataset, "delete"))` is False.

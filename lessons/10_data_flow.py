@@ -820,7 +820,8 @@ predicted = logits_bytes(n_rows, target, len(tokenizer))
 #
 # - **The loss** turns the logits into log-probabilities and keeps those. The logits
 #   themselves can then go.
-# - **`loss.backward()`** makes two more: how the loss changes with each log-probability, and with each logit.
+# - **`loss.backward()`** makes two more: how the loss changes with each
+#   log-probability, and with each logit.
 #
 # **The layers** keep what `backward` will need (lesson 11). The weights, and two
 # numbers that the optimizer remembers for each, take little in a small model.
