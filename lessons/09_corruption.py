@@ -81,7 +81,6 @@ from ehr_course.plots.drawings.corruption import (
     draw_spans,
 )
 from ehr_course.plots.drawings.corruption_traps import (
-    draw_emptied,
     draw_lost_input,
     draw_marks,
     draw_special_tokens,
@@ -355,7 +354,7 @@ assert real or tokenizer.mask_id not in written
 # kept, which lost codes come back, and which additions are right.
 #
 # A model should also beat a rule that anybody can write. `counting` copies
-# the damaged record, and at each `<mask>` it adds the two commonest codes that
+# the damaged record, and at each `<mask>` it adds the two most common codes that
 # the visit lacks, among training patients of the same sex and age group.
 
 # %% tags=["nbval-ignore-output", "hide-input"]
@@ -467,8 +466,8 @@ if not real:  # a hundred patients are too few to learn from
 
 
 # %% [markdown]
-# The range shows how much chance is in the lead: draw the held-out patients
-# again, with repetition, 2,000 times, and 95% of the leads lie within it.
+# The range shows how much chance is in the lead: resample the held-out patients
+# with replacement 2,000 times, and 95% of the leads lie within it.
 #
 # So would you use the first model? No: by its own labels it is perfect, and
 # it restores no code. The repaired model restores some, but its lead over
@@ -568,7 +567,8 @@ draw_spans(drawn, np.minimum(drawn, room), mean=3.0)
 
 # %% [markdown]
 # The hatched part is what the clamp adds. On the right, spans have been cut to
-# leave one code of the visit readable.
+# leave one code of the visit readable; only a visit of a single code is hidden
+# whole.
 
 # %% tags=["hide-input"]
 # check: the draws against the exact shares
@@ -724,18 +724,10 @@ print(f"expected to lose all codes: {emptied.sum():.0f} visits,", end=" ")
 share = emptied[single].sum() / emptied.sum()
 print(f"{share:.0%} of which had only one")
 
+
 # %% [markdown]
 # So one code stays, chosen at random. If it were always the first, which is the
 # main reason for the stay, the model would learn that a lone code is always that.
-
-# %% tags=["hide-input"]
-# delete from a visit of three codes, fifty times, with probability 1
-few = next(codes for codes in visits if len(codes) == 3)
-few = [tokenizer.code_to_id(code) for code in few]
-kept = delete_codes(Ragged.from_lists([few] * 50), p=1.0, rng=rng)
-survivors = list(dict.fromkeys(map(tuple, kept.to_lists())))
-draw_emptied(tokenizer, few, survivors)
-
 
 # %% [markdown]
 # ### 09.3 Deletion
@@ -1018,8 +1010,9 @@ check("09.6", leaks)
 #
 # - **Span lengths** are Poisson with mean 3, with every 0 turned into a 1:
 #   length 1 occurs in 20% of the draws, 5 or more in 18%.
-# - **Corruption** stays among the codes of a visit: one `<mask>` for a
-#   span, deletion that leaves one code, replacement by any other code.
+# - **Corruption**, apart from the empty record, stays among the codes of a visit:
+#   one `<mask>` for a span, deletion that leaves one code, replacement by any other
+#   code.
 # - **Labels and decoder input** both come from the clean record; -100 is
 #   written last, and only into the labels.
 # - **A leak** shows as a loss that is better than the task allows, and in

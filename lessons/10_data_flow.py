@@ -360,10 +360,10 @@ if not real:
 # places, because each batch has a cost of its own: eight short records take
 # nowhere near eight times as long as one.
 #
-# You might sort all patients in one row and cut that. Even less would be
-# empty, but many patients of a batch would meet again in the next epoch, and the
-# model would take much the same steps again. So the plan sorts only within
-# *pools* of shuffled patients:
+# You could sort all patients at once and cut that list. Even less would be padding,
+# but many patients of a batch would meet again in the next epoch, and the model
+# would take much the same steps again. So the plan sorts only within *pools* of
+# shuffled patients:
 
 # %% tags=["hide-input"]
 # the first patients of the plan, in small pools
@@ -422,8 +422,8 @@ assert real or (chance[1] < 0.02 and pools[1] < row[1] < 0.5)
 
 # %% [markdown]
 # In our hospital, a pool of 50 batches is nearly everybody, so it hardly mixes. In
-# one as large as MIMIC-III, here 46,520 patients drawn from ours, it still saves
-# nearly all of the padding, and hardly a pair meets again. So **leave the pools at
+# one as large as MIMIC-III, here 46,520 patients, ours again and again, it still saves
+# nearly all of the padding, and hardly any pair meets again. So **leave the pools at
 # 50 batches**, as `BatchPlan` does. What buckets do to the learning, [lesson
 # 15](15_training_loop.ipynb) finds out.
 
@@ -716,10 +716,11 @@ assert real or unshifted < 0.4 * right
 
 
 # %% [markdown]
-# With the mask inverted, the encoder reads the padding instead of the patient,
-# and yet the loss falls almost as usual: only a check of the values finds this
-# fault. With nothing shifted, the decoder reads the very token that it should
-# write, and the loss is too good, as in lesson 09.
+# With the mask inverted, the encoder reads the padding instead of the patient, and
+# yet the loss falls almost as usual: only a check of the values finds this fault.
+# With nothing shifted, the decoder reads the very token that it should write, and
+# the loss is too good, as in lesson 09. (The first one, too: tokens are read and
+# written by one table, so an untrained model tends to write what it reads.)
 #
 # ### 10.4 The contract of a batch
 #
@@ -960,7 +961,7 @@ check("10.6", lowest_cost)
 # </details>
 #
 # What does it save here? The budget is the largest batch, and the overhead 100
-# places, roughly what a step on one short record took above.
+# places, of the order of what a step on one short record took above.
 
 # %% tags=["hide-input"]
 # three ways to divide the plan's pools (this gives 10.6 away)

@@ -339,7 +339,7 @@ draw_heads(
 
 
 # %% [markdown]
-# From the vector of the sex, head 1 finds the age and head 2 the first code, while
+# At the vector of the sex, head 1 looks at the age and head 2 at the first code, while
 # head 3 divides its weight among many places.
 #
 # Queries, keys, values and the output take a matrix of weights each. Do 12 heads
@@ -365,8 +365,9 @@ assert 6 * n_parameters(block) == 14_174_208
 #
 # ## Who may read whom?
 #
-# Change the vector at each position in turn, and see where the output changes.
-# The decoder is given the same record, shifted as in lesson 09.
+# Change the vector at each position in turn, and see where the output changes. The
+# decoder is given the same record, shifted as in lesson 09: a position reads
+# itself, so it must not hold the token that it is to write.
 
 # %% tags=["hide-input"]
 # one record for the encoder, and shifted for the decoder
@@ -384,7 +385,8 @@ vectors, shifted = (
 )  # (1, 10, d_model) each
 
 
-# %%
+# %% tags=["hide-input"]
+# which output moves when the vector at a place is exchanged
 @torch.no_grad()
 def reach(run, vectors):
     before, columns = run(vectors), []
@@ -464,41 +466,77 @@ def decoder_mask(n_prompts: int, attention_mask: Tensor) -> Tensor:
 check("11.2", decoder_mask)
 
 # %% [markdown]
-# ### What the decoder is given
+# ## Order
 #
-# A position reads itself, so it must not hold the token that it is to write.
-# That is why the record is shifted. In a short row, only padding falls off the
-# end:
+# Nothing in the encoder's attention knows which position comes first. Take
+# the positions away and reverse a record:
+
+# %% tags=["hide-input"]
+# the encoder with and without positions
+alone = ids[:, :-2]  # (1, 6), without the padding
+without = copy.deepcopy(model)
+nn.init.zeros_(without.model.encoder.embed_positions.weight)
+for name, one in (("without", without), ("with", model)):
+    with torch.no_grad():
+        read = one.encode(alone, **patient)[0].last_hidden_state
+        turned = one.encode(alone.flip(1), **patient)[0].last_hidden_state
+    same = torch.allclose(read[:, 2:].flip(1), turned[:, 2:], atol=1e-4)
+    print(f"{name} positions, the same vectors in reverse order: {same}")
+    assert same == (name == "without")
+
+# %% [markdown]
+# So each vector gets a position added to it, a row of a table that is
+# learned. Encoder and decoder each have such a table. Its first two rows are a
+# leftover of BART's code, and position 0 is in row 2. Positions run over prompts
+# and tokens alike: this model has 256 positions, so it takes 254 tokens.
 
 # %%
-dataset = RecordDataset(records, tokenizer, **limit)
-by_length = dataset.lengths.argsort(kind="stable")
-short, long = by_length[[0, len(by_length) // 2]]
-batch = dataset.batch([short, long])
-for name in ("decoder_input_ids", "labels"):
-    row = batch[name][0, :8].tolist()
-    tokens = [tokenizer.id_to_token(i) if i >= 0 else str(i) for i in row]
-    print(f"{name:18}", *(f"{icd9.written(one):6}" for one in tokens))
+table = model.model.encoder.embed_positions.weight
+draw_positions(positions["encoder"][:8], table)
+
+# %% tags=["hide-input"]
+# check: one token too many is refused
+try:
+    model.encode(torch.full((1, 255), 7), **patient)
+    raise AssertionError("257 positions were accepted")
+except InputError as error:
+    assert "at most 254 tokens" in error.problem
+assert model.max_tokens == 254
+assert model.config.max_position_embeddings == 256
 
 
 # %% [markdown]
-# ### 11.3 Shift right
+# ### 11.3 Embed tokens and positions
 #
-# Try It Yourself · ★ · 2 minutes
+# Try It Yourself · ★★ · 8 minutes
 #
-# `labels` is (batch, length), with -100 on padding. Return the decoder's input:
-# write `<EOS>` (2) first, drop the last column, and let -100 become 0. Leave
-# `labels` as it is. Here -100 stands on padding alone, so nothing is lost.
+# `token_ids` is (length,), `prompts` (n_prompts, d_model). Look the
+# tokens up in `token_table`, (vocabulary, d_model), put the prompts
+# before them, and add to each vector its position from `position_table`,
+# (positions + 2, d_model), which is laid out as BART's. Return
+# (n_prompts + length, d_model). Padding is embedded like any token; the
+# layer norm is not part of this exercise.
 #
-# Example: `shift_right(torch.tensor([[1, 3, 9, 4, 2, -100]]))` is
-# `[[2, 1, 3, 9, 4, 2]]`.
+# Example: without prompts, the first row of the result is
+# `token_table[token_ids[0]] + position_table[2]`.
 
 # %% tags=["exercise:11.3", "nbval-ignore-output"]
-def shift_right(labels: Tensor) -> Tensor:
+def embed(
+    token_ids: Tensor,
+    prompts: Tensor,
+    token_table: Tensor,
+    position_table: Tensor,
+) -> Tensor:
     raise NotImplementedError("11.3: replace this line")
 
 
-check("11.3", shift_right)
+check("11.3", embed)
+
+# %% tags=["hide-input"]
+# set-up: the records as a data set, and a short and a long one of them
+dataset = RecordDataset(records, tokenizer, **limit)
+by_length = dataset.lengths.argsort(kind="stable")
+short, long = by_length[[0, len(by_length) // 2]]
 
 # %% [markdown]
 # ## How the decoder reads the encoder
@@ -541,9 +579,9 @@ attention_explorer(model, tokenizer, record, kind="cross", layer=1)
 
 
 # %% [markdown]
-# The prompts write no token, and the first token is always `<BOS>`: there is
-# nothing to look up. Every `<v>` is the same token, so the `<v>` of another
-# visit does as well. Where a visit may end, heads look elsewhere too.
+# Nothing is written at the prompts, and the first token is always `<BOS>`: there is
+# nothing to look up. Every `<v>` is the same token, so the `<v>` of another visit
+# serves just as well. Where a visit may end, heads look elsewhere too.
 
 # %% [markdown]
 # ### Going further: does a head find the code, or only its place?
@@ -797,77 +835,9 @@ assert shares["model B"] > 2
 # - Whether that way is used, the loss does not tell; exchanging the records
 #   does.
 #
-# One part of the drawing is left, the order of the tokens. Then comes the second
-# puzzle: how large is a full BART, and how many records does it learn from at once
-# with 8 GB? To come back later, select the next cell and choose
-# *Run > Run All Above Selected Cell*; it takes about half a minute.
-
-# %% [markdown]
-# ## Order
-#
-# Nothing in the encoder's attention knows which position comes first. Take
-# the positions away and reverse a record:
-
-# %% tags=["hide-input"]
-# the encoder with and without positions
-ids = ids[:, :-2]  # (1, 6), without the padding
-without = copy.deepcopy(model)
-nn.init.zeros_(without.model.encoder.embed_positions.weight)
-for name, one in (("without", without), ("with", model)):
-    with torch.no_grad():
-        read = one.encode(ids, **patient)[0].last_hidden_state
-        turned = one.encode(ids.flip(1), **patient)[0].last_hidden_state
-    same = torch.allclose(read[:, 2:].flip(1), turned[:, 2:], atol=1e-4)
-    print(f"{name} positions, the same vectors in reverse order: {same}")
-    assert same == (name == "without")
-
-# %% [markdown]
-# So each vector gets a position added to it, a row of a table that is
-# learned. Encoder and decoder each have such a table. Its first two rows are a
-# leftover of BART's code, and position 0 is in row 2. Positions run over prompts
-# and tokens alike: this model has 256 positions, so it takes 254 tokens.
-
-# %%
-table = model.model.encoder.embed_positions.weight
-draw_positions(positions["encoder"][:8], table)
-
-# %% tags=["hide-input"]
-# check: one token too many is refused
-try:
-    model.encode(torch.full((1, 255), 7), **patient)
-    raise AssertionError("257 positions were accepted")
-except InputError as error:
-    assert "at most 254 tokens" in error.problem
-assert model.max_tokens == 254
-assert model.config.max_position_embeddings == 256
-
-
-# %% [markdown]
-# ### 11.5 Embed tokens and positions
-#
-# Try It Yourself · ★★ · 8 minutes
-#
-# `token_ids` is (length,), `prompts` (n_prompts, d_model). Look the
-# tokens up in `token_table`, (vocabulary, d_model), put the prompts
-# before them, and add to each vector its position from `position_table`,
-# (positions + 2, d_model), which is laid out as BART's. Return
-# (n_prompts + length, d_model). Padding is embedded like any token; the
-# layer norm is not part of this exercise.
-#
-# Example: without prompts, the first row of the result is
-# `token_table[token_ids[0]] + position_table[2]`.
-
-# %% tags=["exercise:11.5", "nbval-ignore-output"]
-def embed(
-    token_ids: Tensor,
-    prompts: Tensor,
-    token_table: Tensor,
-    position_table: Tensor,
-) -> Tensor:
-    raise NotImplementedError("11.5: replace this line")
-
-
-check("11.5", embed)
+# The second half is the second puzzle: how large is a full BART, and how many
+# records can it learn from at once with 8 GB? To come back later, select the next
+# cell and choose *Run > Run All Above Selected Cell*; it takes about half a minute.
 
 # %% [markdown]
 # ## How large is it?
@@ -939,7 +909,7 @@ for side in (small.encoder, small.decoder):
 # A linear layer (`proj`, `fc`) has a matrix and a bias. An encoder layer lacks
 # `encoder_attn` and its norm.
 #
-# ### 11.6 Count the parameters of BART
+# ### 11.5 Count the parameters of BART
 #
 # Try It Yourself · ★★★ · 14 minutes
 #
@@ -951,7 +921,7 @@ for side in (small.encoder, small.decoder):
 # Example: `count_parameters(6992, 768, 6, 6, 12, 3072, 512)` is
 # `105400320`.
 
-# %% tags=["exercise:11.6", "nbval-ignore-output"]
+# %% tags=["exercise:11.5", "nbval-ignore-output"]
 def count_parameters(
     vocab_size: int,
     d_model: int,
@@ -961,10 +931,10 @@ def count_parameters(
     ffn_dim: int,
     positions: int,
 ) -> int:
-    raise NotImplementedError("11.6: replace this line")
+    raise NotImplementedError("11.5: replace this line")
 
 
-check("11.6", count_parameters)
+check("11.5", count_parameters)
 
 # %% [markdown]
 # ## How many records fit?
@@ -1010,8 +980,9 @@ draw_step_memory(trace, weights=weights)
 # %% [markdown]
 # Activations pile up in the forward pass. In the backward pass they are dropped one
 # by one while gradients come. So memory can peak at two points: when the backward
-# pass begins and adds two tensors as large as the logits, and in the update, with
-# all the gradients. The higher one counts:
+# pass begins and adds two tensors as large as the logits (of lesson 10's three, the
+# first is among the activations), and in the update, with all the gradients. The
+# higher one counts:
 
 # %%
 def step_bytes(weights, activations, logits):
@@ -1115,7 +1086,7 @@ parts = {
 draw_memory(parts, machine=memory)
 
 # %% [markdown]
-# What breaks the limit is the batch, not the weights. On a real machine leave
+# What exceeds the limit is the batch, not the weights. On a real machine leave
 # some memory free for Python and PyTorch themselves.
 
 # %% tags=["hide-input"]
@@ -1129,7 +1100,7 @@ assert 0.998 < trace.peak / predicted < 1.002
 
 
 # %% [markdown]
-# ### 11.7 The largest batch
+# ### 11.6 The largest batch
 #
 # Try It Yourself · ★★★ · 15 minutes
 #
@@ -1141,7 +1112,7 @@ assert 0.998 < trace.peak / predicted < 1.002
 # As in the smaller model above, the peak is flat up to some number of records and
 # then rises by the same amount for each; on some machines it rises from the
 # first record on. `k` times as many records need at most `k` times the peak,
-# because the part that does not grow is not needed again. So `peak_of(4)` is
+# because the part that does not grow is needed only once. So `peak_of(4)` is
 # always safe.
 #
 # Two rules: a step that needs more than `memory` ends your program, so never
@@ -1150,12 +1121,12 @@ assert 0.998 < trace.peak / predicted < 1.002
 # Example: `check` tries machines on which the peak is the larger of 4,000
 # bytes and 3,000 + 700 for each record. With 17,800 bytes, 21 records fit.
 
-# %% tags=["exercise:11.7", "nbval-ignore-output"]
+# %% tags=["exercise:11.6", "nbval-ignore-output"]
 def largest_batch(peak_of: Callable[[int], int], memory: int) -> int:
-    raise NotImplementedError("11.7: replace this line")
+    raise NotImplementedError("11.6: replace this line")
 
 
-check("11.7", largest_batch)
+check("11.6", largest_batch)
 
 # %% [markdown]
 # ## Recap
@@ -1339,7 +1310,7 @@ assert (apart > 0.01).all()
 # tokens with the labels of the tokens. The prompts' rows are cut off first.
 
 # %% tags=["claim:20"]
-labels = ids  # (1, 6)
+labels = alone  # (1, 6)
 with torch.no_grad():
     logits = model.lm_head(run_decoder(shifted[:, :-2]))  # (1, 8, ...)
 message = ""

@@ -231,7 +231,7 @@ print("encoded", tuple(encoded[0].shape), "  mask", tuple(mask.shape))
 positions = loaded.model.config.max_position_embeddings
 
 # %% tags=["hide-input"]
-# check: two positions more, of the model's as well
+# check: two more positions, which count against the model's limit
 assert encoded[0].shape[1] == mask.shape[1] == 2 + ids.shape[1]
 assert loaded.model.max_tokens == positions - 2
 
@@ -427,8 +427,9 @@ draw_waves(waves, turns.tolist(), marked=(40, 41, 80))
 # they differ. The slowest makes half a turn: after a whole one, 90 would look
 # like 0 again.
 #
-# Encode the age by each idea and send it through an untrained `nn.Linear`. How
-# far apart do the prompts of two ages point?
+# Encode the age by each idea and send it through an untrained `nn.Linear`. How far
+# apart do the prompts of two ages point? 0 and 1, and 44 and 60, should be set well
+# apart. 39 and 40 should not be the same, but closer than 44 and 60.
 
 # %% tags=["hide-input"]
 # the angles between the prompts of two ages, before training
@@ -460,9 +461,9 @@ assert ours.min() > 20 and 2 * ours[:2].max() < ours[2]
 
 
 # %% [markdown]
-# Each other idea, and the line at any scale, leaves a pair less than 1 degree
-# apart. Waves keep all three pairs more than 20 degrees apart, and neighbours
-# closer than 44 and 60.
+# Only the waves do all of it. Powers and the line ÷ 90 hardly tell 0 from 1, and
+# groups do not at all; the unscaled line hardly tells 44 from 60. The line ÷ 10
+# comes nearest, by a few degrees where the waves have more than 25.
 #
 # `FourierPrompt` projects these numbers. Here are its two slowest waves alone.
 
@@ -807,9 +808,10 @@ for side in ("encoder_prompt", "decoder_prompt"):
 #
 # ## What a prompt gives away
 #
-# Nobody can read the numbers of a prompt at sight. Is a patient's age safe in
-# them? Suppose that a model adds age and sex up. Here are such sums. The cross is
-# a woman of 41, stored with noise in each of the 96 numbers to hide her.
+# Nobody can read an age off a prompt just by looking at its numbers. Is a patient's
+# age safe in them? Suppose that a model adds age and sex up. Here are such sums.
+# The cross is a woman of 41, stored with noise in each of the 96 numbers to hide
+# her.
 
 # %%
 parts = loaded.model.encoder_prompt
@@ -827,7 +829,7 @@ nearest = (everybody - logged).norm(dim=1).argmin().item()
 print("nearest:", f"{('male', 'female')[nearest // 91]}, {nearest % 91}")
 long = (logged - of_age[41] - female).norm().item()
 line_long = (of_age[90] - of_age[0]).norm().item()
-print(f"length of the noise {long:.1f}, of a line {line_long:.1f}")
+print(f"noise {long:.1f} long, each line {line_long:.1f} long")
 assert SEED or nearest == 91 + 38
 assert 0.7 < long / line_long < 1.1
 

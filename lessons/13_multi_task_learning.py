@@ -259,10 +259,10 @@ for man, woman in lies["head on states"].values():
 #
 # ### Does the other head do the same?
 #
-# The second head names the age as one of six
-# [age brackets](../course/book/glossary.md#age-bracket). Is it as bad? Ask it
-# once per record, when it has read everything: at the last token that has a
-# label. Is that the last column, `hidden[:, -1]`?
+# The second head names the age as one of six [age
+# brackets](../course/book/glossary.md#age-bracket). Is it as bad? Ask it once per
+# record, when it has read everything: at the last token that has a label. Is that
+# the last column of the batch?
 #
 # ### 13.1 The last real token
 #
@@ -440,8 +440,8 @@ check("13.4", find_and_close)
 # embeddings, as your features do (`head_reads="codes"`).
 #
 # A head behind `detach()` changes nothing but itself, so it can be trained
-# afterwards. Borrow the decoder of `honest`, whose layers no sex loss has touched,
-# and train a new sex head on its states.
+# afterwards, on a decoder that no sex loss has shaped. `honest` has such a decoder,
+# which its own head does not read. Train a new sex head on the states of that one.
 
 # %% tags=["nbval-ignore-output"]
 no_prompt = trained(small_model(prompt_decoder=False))
@@ -521,7 +521,8 @@ assert real or sum(r.sex == "F" for r in learned_from) > 0.5 * len(
 # it a bad head? Follow it through the records of patients with a code that
 # only one sex can have, and of patients without one.
 
-# %%
+# %% tags=["hide-input"]
+# how often each head is right, after so many codes
 codes_so_far = (ids > tokenizer.mask_id).cumsum(dim=1)  # (batch, length)
 
 
@@ -543,7 +544,8 @@ right = {
 }
 right = {name: right_by_codes(*which) for name, which in right.items()}
 
-# %% tags=["nbval-ignore-output"]
+# %% tags=["hide-input", "nbval-ignore-output"]
+# picture: how often each head is right
 has = codes_so_far.max(dim=1, keepdim=True).values  # (batch, 1)
 asked = {
     name: [int((who & (has >= n)).sum()) for n in range(11)]
@@ -603,11 +605,11 @@ for code in ("80707", "8730", "82021"):
 
 
 # %% [markdown]
-# Where a code settles it, the head on the codes is nearly always right in
-# the end. Where none does, it is no better than a coin, although there is
-# still something to read: most patients with this broken hip are women, most
-# with broken ribs men. The linear reader finds some of it, so the low number
-# belongs to this head, not to the codes.
+# Where a code settles it, the head on the codes is nearly always right in the end.
+# (In the picture, that code may still come after the tenth.) Where none does, it is
+# no better than a coin, although there is still something to read: most patients
+# with this broken hip are women, most with broken ribs men. The linear reader finds
+# some of it, so the low number belongs to this head, not to the codes.
 #
 # ### What does a head teach the model?
 #
@@ -643,15 +645,15 @@ assert out.weight is into.weight
 # The honest head teaches only the embeddings. That could still help the
 # model to write, because the same table also scores the next token. The head
 # on the states reaches everything, but may teach it no more than to keep the
-# prompt readable. Does either of them help the model to write codes that fit?
+# prompt readable. Does any of them help the model to write codes that fit?
 #
 # ## Which weight?
 #
-# A head is worth its loss if the model then writes fewer impossible codes. One
-# training of each weight cannot tell, because another seed gives another number.
-# So train small models with several weights of the heads, each with three seeds.
-# Such a series is a [sweep](../course/book/glossary.md), and here is one that
-# has been run for you.
+# A head is worth its loss if the model then writes fewer impossible codes. A single
+# training of each weight cannot settle it, because another seed gives another
+# number. So train small models with several weights of the heads, each with three
+# seeds. Such a series is a [sweep](../course/book/glossary.md), and here is one
+# that has been run for you.
 #
 # Look at the upper half. "0.3/0.2" means 0.3 for the age and 0.2 for the sex.
 # This setting appears twice: with heads on the states, and (at the far right)
@@ -772,11 +774,11 @@ for weights in ((0.1, 0.1), (0.3, 0.2)):
     assert abs(apart - spreads) < 0.0005
 
 # %% [markdown]
-# Why do large weights even hurt? Look at the *loss when restoring*, taken while
-# the encoder reads a damaged copy of the record. At weight 3 it is 2.57. The
-# same models reach 2.64 when their encoder reads no record, only age and sex. So
-# the record hardly helps them any more, as if they had learned to answer two
-# easy questions instead of reading.
+# Why do large weights even hurt? Look at the *loss when restoring*, taken while the
+# encoder reads a damaged copy of the record. At weight 3 it is 2.57. The same
+# models reach 2.64 when their encoder reads no record, only age and sex (another
+# measure of the widget). So the record hardly helps them any more, as if they had
+# learned to answer two easy questions instead of reading.
 
 # %% [markdown]
 # ### Going further: is 0.001 a small weight?
@@ -955,9 +957,9 @@ assert real or by_chance > 3 * without["impossible_mean"]
 #   in the last column.
 # - **A loss at each token** starts after the prompts, skips labels of
 #   -100, and repeats the patient's class along the row.
-# - **A head that cannot see the prompt** is built from token embeddings
-#   alone. It is right where a code has a sex, and no better than a coin
-#   elsewhere.
+# - **A head that cannot see the prompt** is built from token embeddings alone. Ours
+#   was right where a code belongs to one sex only, and no better than a coin
+#   elsewhere, although a linear reader found more.
 # - **What a weight changes** has to stand out from the spread over seeds. In
 #   this sweep no weight shows fewer impossible codes.
 # - **The highest accuracy** that codes allow follows from the records: the

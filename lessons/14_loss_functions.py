@@ -475,7 +475,7 @@ for name, divide_by in divisors.items():
     for part, divisor in zip(quarters, divide_by, strict=True):
         added += gradient(loaded.model(**part).loss_sum / divisor)
     errors[name] = ((added - expected).norm() / expected.norm()).item()
-print(f"mean of means: off by {errors['means']:.0%} of its length")
+print(f"mean of means: off by {errors['means']:.0%} of the whole gradient")
 
 # %% tags=["hide-input"]
 # check: one count gives the gradient of the whole, means do not
@@ -624,9 +624,9 @@ assert real or with_it > without + 0.3
 
 
 # %% [markdown]
-# The printed loss changes, and every weight of the model is the same to the
-# last bit, even at 1,000. For the training, a penalty computed from ids is a
-# constant.
+# The printed loss changes, and every weight of the model is the same to the last
+# bit, even at 1,000. As far as the training is concerned, a penalty computed from
+# ids is a constant.
 #
 # So penalise what the model predicts: the probability that it gives to codes
 # that would complete a strange pair with one that the decoder has already
@@ -674,8 +674,8 @@ check("14.4", value_and_gradient)
 
 
 # %% [markdown]
-# The library's `co_occurrence_penalty` is this one. Train with it at two
-# weights, and let each model write 300 patients.
+# The library's `co_occurrence_penalty` is this one, as a sum and a count. Train
+# with it at two weights, and let each model write 300 patients.
 
 # %% tags=["hide-input"]
 # set-up: the penalty as a term, and what it changes
@@ -806,11 +806,11 @@ some_new = dataset_of(unseen, skipping)
 some_new = some_new.batch(range(min(32, len(some_new))))
 
 # %% [markdown]
-# The plain model, without smoothing and penalty, has been given two heads, which
-# alone have been trained. The widget opens with a weight of 3 for each head and
-# 0.05 for the penalty: the age is 42% of the loss, and 80% of the gradient. So a
-# share of the loss does not tell you what moves the weights. Move the weight of the
-# age to 1: which share falls faster?
+# The plain model, without smoothing and penalty, now has two heads, and only they
+# were trained. The widget opens with a weight of 3 for each head and 0.05 for the
+# penalty: the age is 42% of the loss, and 80% of the gradient. So a share of the
+# loss does not tell you what moves the weights. Move the weight of the age to 1:
+# which share falls faster?
 
 # %% tags=["widget", "nbval-ignore-output"]
 loss_terms_explorer(

@@ -203,7 +203,7 @@ assert right[-1] < right[0] - 1 and abs(wrong[-1] - wrong[0]) < 0.1
 # the missing line *without reading the code*? First you have to know what each line
 # is for. Then you test loops that you cannot read.
 #
-# The lines stand at seven places, and the missing one is place 4. One turn of the
+# A round has seven places, and the missing line is place 4. One turn of the
 # ring is a *round*: it reads one batch. It ends with a *step*, a change of the
 # weights, unless the step is skipped.
 
@@ -278,8 +278,8 @@ check("15.1", learning_rate)
 # [gradient accumulation](../course/book/glossary.md).
 #
 # It is tempting to divide each part's mean loss by the number of parts, the mean of
-# means of lesson 14. How far does each part bring you to the gradient of the whole
-# batch, by this way and by one count for all?
+# means of lesson 14. How close does each part bring you to the gradient of the
+# whole batch, this way and with one count for all?
 
 # %% tags=["loop", "hide-input"]
 # cut a batch into parts, by rows
@@ -381,18 +381,10 @@ tokens = [loss_counts(half["labels"])["token"] for half in halves]
 draw_processes([len(half["labels"]) for half in halves], tokens)
 
 # %% [markdown]
-# ### Does every patient weigh the same?
-#
-# Each batch takes one step, however few tokens it has. So the length buckets of
-# lesson 10 have a price: in a batch of short records each token weighs more, and
-# the mean of means is back. The model then learns as if patients had fewer visits.
-# So the trainer mixes lengths, unless you ask for buckets with
-# `group_by_length=True`.
-
-# %% [markdown]
 # ### Going further: two measurements
 #
-# Two processes against one, and how much more short records weigh.
+# Two processes against one, and what the length buckets of lesson 10 do to the
+# learning.
 
 # %% [markdown]
 # Is this the same training as in one process? Run both, without dropout:
@@ -520,10 +512,12 @@ assert means["by length"] < n_visits.mean() - 0.2
 assert abs(means["mixed"] - n_visits.mean()) < 0.05
 
 # %% [markdown]
-# With batches by length the model also writes fewer visits, in
-# [lesson 19](19_generation_and_evaluation.ipynb). The price of mixing is more
-# padding. The length buckets of lesson 10 come with `group_by_length=True`; with
-# `equal_tokens=True` as well, all tokens weigh the same.
+# Each batch takes one step, however few tokens it has. So in a batch of short
+# records each token weighs more, and the model learns as if patients had fewer
+# visits: it also writes fewer, in [lesson 19](19_generation_and_evaluation.ipynb).
+# That is why the trainer mixes lengths, at the price of more padding, unless you
+# ask for length buckets with `group_by_length=True`. With `equal_tokens=True` as
+# well, all tokens weigh the same.
 
 # %% [markdown]
 # ## Place 3: scale, backward
@@ -646,8 +640,8 @@ with torch.autocast("cpu", dtype=torch.float16):
 #
 # - if a gradient is infinite or NaN, the step is *skipped* and the scale is
 #   halved;
-# - otherwise the step is taken, and after `growth_interval` such rounds in a
-#   row the scale is doubled.
+# - otherwise the step is taken, and after `growth_interval` such rounds in a row
+#   the scale is doubled, and the count starts again.
 #
 # Fifteen rounds with made-up gradients:
 
@@ -767,9 +761,9 @@ check("15.4", unscaled_and_clipped)
 # ## Place 6: step, and which weights shrink
 #
 # A step also shrinks the weights, by [weight decay](../course/book/glossary.md).
-# AdamW takes the same share off each weight, learning rate times decay, whatever
-# its gradient is. Biases and the gains of layer norms are exempt: they have no
-# reason to be small.
+# AdamW takes the same share off each weight that decays, learning rate times decay,
+# whatever its gradient is. Biases and the gains of layer norms are exempt: they
+# have no reason to be small.
 
 # %% tags=["hide-input"]
 # count the weights with and without decay
@@ -834,10 +828,11 @@ assert abs(adamw[0] - adamw[1]) < 0.01 < abs(1 - adamw[0])
 # %% [markdown]
 # ## The whole loop
 #
-# Four functions join the places. The first scale of `config` is too large on
-# purpose, so that you see steps skipped.
+# Four functions join the places. The first one makes optimizer and scaler. (The
+# first scale of `config` is too large on purpose, so that you see steps skipped.)
 
-# %% tags=["loop"]
+# %% tags=["loop", "hide-input"]
+# begin(model, config): AdamW, with the weights that decay, and the scaler
 def begin(model, config):
     optimizer = torch.optim.AdamW(
         decay_groups(model, config.weight_decay),
@@ -854,7 +849,8 @@ def begin(model, config):
 
 
 # %% [markdown]
-# Places 2 and 3, over all parts of a batch:
+# Places 2 and 3, over all parts of a batch. `weighted_total` adds up the loss terms
+# of lesson 14, each over its count in the whole batch:
 
 # %% tags=["loop"]
 def add_up(model, scaler, batch, config):

@@ -10,7 +10,8 @@
 # - Compute the distribution that mixes generating and copying.
 # - Give a word outside the vocabulary an id that can be copied.
 # - Compute the loss in log space for the target words alone.
-# - Tell what an encoder in chunks cannot know, and what a gate does not say.
+# - Tell what a gate does not say, and (optional) what an encoder in chunks cannot
+#   know.
 
 # %% tags=["opened-alone", "hide-input"]
 # Opened alone, as on Colab or Kaggle? This cell installs the course.
@@ -34,9 +35,9 @@ if not find_spec("ehr_course"):
 # %% [markdown]
 # ## Can a model write a name that it never met in training?
 #
-# A program reads clinical notes and writes short summaries. It was trained on
-# nearly two thousand notes. Today's note names a drug that none of them
-# mentions. What will the summary say?
+# A program reads clinical notes and writes short summaries. It was trained on more
+# than 1,700 notes. Today's note names a drug that none of them mentions. What will
+# the summary say?
 
 # %% tags=["parameters"]
 PROFILE = "tiny"  # "tiny", "small" or "full": how many patients
@@ -118,9 +119,9 @@ if not real:
     print("summary:", new[0].summary)
 
 # %% [markdown]
-# The vocabulary is the list of all words of the training notes, so whoever learns to
-# copy learns it on words that it knows. The new names are outside it; in code they are
-# `oov`, *out of vocabulary*.
+# The vocabulary is the list of all words of the training notes, so a model that
+# learns to copy practises on words that it knows. The new names are outside it; in
+# code they are `oov`, *out of vocabulary*.
 
 # %% tags=["hide-input"]
 # set-up: the vocabulary, and the names that it lacks
@@ -199,7 +200,8 @@ def recovered(summaries):
     return names_recovered(written, references, names)
 
 
-# %% tags=["nbval-ignore-output"]
+# %% tags=["hide-input", "nbval-ignore-output"]
+# train both kinds with each seed, and let them write
 longer = 400 if PROFILE == "tiny" else 800
 n_seeds = 1 if real else 3  # real notes take longer
 pointers, by_pointer, by_generating = [], [], []
@@ -325,10 +327,11 @@ note_words, so_far = ([words[i] for i in x] for x in (ids, written[:t]))
 draw_two_ways(vocabulary, note_words, so_far, words[written[t]])
 
 # %% [markdown]
-# If it copies, it should copy nonsense as well. Put a word that nobody knows in
-# place of each name:
+# If it really copies, it should copy nonsense too. Put a word that nobody knows,
+# xyzzy, in place of each name:
 
-# %% tags=["nbval-ignore-output"]
+# %% tags=["hide-input", "nbval-ignore-output"]
+# summaries of notes with xyzzy in place of the name
 nonsense, notes = "xyzzy", []
 for pair in new:
     found = [w for w in tokenizer.words(pair.note) if w in names]
@@ -703,9 +706,9 @@ draw_clamp(depths, ways, slopes, 1e-8)
 # `logsigmoid(gate)` is $\log p_\text{gen}$, and `logsigmoid(-gate)` is
 # $\log(1 - p_\text{gen})$.
 #
-# One trap is left. Where all scores are minus infinity, the gradient of
-# `logsumexp` is nan. So write minus infinity once more over each of them. No value
-# changes, but `masked_fill` lets no gradient through where it has written:
+# One trap is left. Where all scores are minus infinity, the gradient of `logsumexp`
+# is nan. Now `masked_fill` lets no gradient through where it writes. So write minus
+# infinity once more over each such score. No value changes, and the nan is gone:
 
 # %%
 row = torch.full((2,), -torch.inf, requires_grad=True)
@@ -807,11 +810,11 @@ for summaries in by_pointer:
 assert real or SEED or rivals.count("</s>") > 0.9 * len(rivals)
 
 # %% [markdown]
-# The gate does not tell rare words from common ones: "days" and "with" are in nearly
-# every summary, and of the two, with each seed only "with" is generated. Nor does a
-# half-open gate say where a word came from, for it is set before the word is known.
-# At "home", which follows a full stop, $P_\text{vocab}$ bets on `</s>`, which often
-# follows one too. So "home" is copied.
+# Rare or common does not matter: "days" and "with" are in nearly every summary, and
+# of the two, with each seed only "with" is generated. The gate opens where the note
+# lacks the next word. But it is set before that word is known. After a full stop,
+# this summary either goes on with "home" or ends. The gate stays half open,
+# $P_\text{vocab}$ bets on the end, `</s>`, and so "home" is copied.
 
 # %% [markdown]
 # ### Going further: is the gate the same with every seed?
@@ -880,7 +883,7 @@ for both, step in zip(pairwise(its_words), trace.steps[2:]):
 #
 # ### 16.6 Where did this word come from?
 #
-# Try It Yourself · ★★★ · 15 minutes
+# Try It Yourself · ★★ · 15 minutes
 #
 # Compute the numbers behind this picture: for each written word, the shares of
 # the vocabulary and of each place of the note, in this order, (n, 1 + source).
@@ -1039,8 +1042,9 @@ check("16.7", read_in_chunks)
 # - **A word outside the vocabulary** gets an id after its end, for this note.
 # - **The loss** joins two logarithms by `logaddexp`. A clamp takes its gradient
 #   away where it is needed most.
-# - **An encoder in chunks** does not know the order of its inner chunks. **The
-#   gate** does not tell rare words from common ones.
+# - **The gate** does not tell rare words from common ones; where a word came from is
+#   asked once it is written. (Optional: **an encoder in chunks** does not know the
+#   order of its inner chunks.)
 #
 # ## Test yourself
 #

@@ -423,14 +423,14 @@ draw_steps(looked)
 
 # %% [markdown]
 # Each ring lies around a dot: whatever words it is told, the model looks at the
-# same places. Nor does the last place matter: if the decoder reads at every step that
-# it has just looked at the fourth drug, hardly any attention moves (measured in the
-# aside below). So the model counts.
+# same places. Nor does the last place matter: tell the model at every step that it
+# has just looked at the fourth drug, and its attention stays almost as it was
+# (measured in the aside below). So the model counts.
 #
-# But at what pace? In a short list, left in the picture, every step moves on by one
-# place; in a list of ten, step 2 is still at place 1. So before it has written a
-# word, something tells the decoder that the list is long. The likeliest source is
-# the decoder's first state, which is made where reading the note ended (lesson 16).
+# But at what pace? In a short list (left panel), every step moves on by one place;
+# in a list of ten, step 2 is still at place 1. So before it has written a word,
+# something tells the decoder that the list is long. The likeliest source is the
+# decoder's first state, which is made from the encoder's last ones (lesson 16).
 # Exchange these states between a short list and a long one:
 
 # %% tags=["hide-input"]
@@ -480,8 +480,8 @@ for model in without:
 # slowly that drugs come twice; begun like a short one, the long list is read so
 # fast that most drugs are skipped. Ten is a length that the model has never met,
 # and its pace is wrong, first too slow, then too fast. Coverage says which places
-# are used, but not which is next. Lists of up to ten, right in the picture, have
-# taught the model that pace.
+# are used, but not which is next. Lists of up to ten have taught the model that
+# pace (right panel).
 
 # %% [markdown]
 # ### Going further: how far the attention moves
@@ -647,8 +647,8 @@ assert word.exact < 0.2
 #
 # - The model counts its steps, at a pace that its first state sets. Short lists have
 #   not taught it the pace of a long one.
-# - Coverage records where it has looked, but gets no list of ten right. Longer lists
-#   do, with some seeds.
+# - Coverage records where it has looked, but gets no list of ten right. Longer
+#   lists do, many of them only with some seeds.
 # - The right list is far less probable than the wrong one, so no search finds it.
 #
 # The second half builds the search of most summarisers, for a model that is nearly
@@ -711,7 +711,7 @@ print("the note:", short[chosen])
 beam_tree(young, tokenizer, short[chosen], beams=3, length_penalty=0.0)
 
 # %% [markdown]
-# One that stops a drug before the note does. Look at step 5: one of its first three,
+# One that leaves the last drug out. Look at step 5: one of its first three,
 # above the dashed line, ends with `</s>`. It is **finished** and set aside. The other
 # `</s>` lies below the line and is given up. Of those that do not end, the three best
 # are followed: the first, the third and the fifth. Now set *beams* to 1, which is
@@ -1038,7 +1038,7 @@ assert all(one.named < 0.97 for one in brought["no word twice"])
 # | you have no longer texts | try coverage, several seeds | repeated 17 to 9%, exact 0% |
 # | the right summary is more probable | search with more beams | it never was, on lists of ten |
 # | it is nearly as probable, but longer | try a length penalty | exact 61 to 90%, greedy 84% |
-# | the right summary is far less probable | mend the model | 3 beams: repeated 17%, exact 0% |
+# | it is far less probable | no search helps: mend the model | 3 beams: repeated 17%, exact 0% |
 # | the model repeats what no right summary repeats | block it | repeated 17 to 0%, exact 0% |
 #
 # ## Recap

@@ -188,9 +188,10 @@ draw_gains(four, trained)
 # 1,000 patients, so the dashed line is not exactly where your loss was.)
 #
 # Full training is best. Far behind it, one bias for each token does a little better
-# on average than a prefix with seven times as many numbers. What does the prefix do
-# with them, and can it be made better? First build one yourself; then compare it
-# with the bias.
+# on average than a prefix with seven times as many numbers. Is the prefix worth
+# nothing, then? On other tasks, Li and Liang found it *better* than full training
+# when examples were few. So before you dismiss it, build one yourself, see what it
+# can do and whether it can be made better, and then compare it with the bias.
 #
 # ## Tokens that nobody wrote
 #
@@ -354,9 +355,9 @@ draw_network(projected.prefixes["decoder"])
 #
 # Try It Yourself · ★ · 7 minutes
 #
-# Return how many parameters are trained for a prompt (a vector for each token,
-# before the embeddings of one sequence), for a direct prefix (keys and values
-# in every layer), and for a prefix through the network above. Linear layers
+# Optional. Return how many parameters are trained for a prompt (a vector for each
+# token, before the embeddings of one sequence), for a direct prefix (keys and
+# values in every layer), and for a prefix through the network above. Linear layers
 # have biases.
 #
 # Example: for 2 tokens, 3 layers, a width of 4 and a hidden layer of 5 the
@@ -406,7 +407,8 @@ check("18.4", fold)
 # %% [markdown]
 # Is your projected prefix as good after `PrefixTuned.fold`?
 
-# %%
+# %% tags=["hide-input"]
+# the projected prefix before and after folding
 batch = learning.batch(range(8)) | {"labels": None}
 
 
@@ -488,8 +490,7 @@ assert sum(d < 0 for d in differences("projected prefix", "prefix")) == 3
 # %% [markdown]
 # Full training wins with every seed. All else is closer: in the last three rows the
 # seeds disagree, and the network does not rescue the prefix: with the network it
-# gains 47%, without it 45%. (On other tasks, Li and Liang found a prefix *better*
-# than full training when examples were few.)
+# gains 47%, without it 45%.
 #
 # Which methods can still be defended? One is out if another beats it with every seed.
 #
@@ -596,13 +597,14 @@ draw_copies(both)
 # ## What each method costs
 #
 # Doesn't full training overfit, with so many parameters? And what does the first
-# hospital lose if it uses the trained model too? To answer for all three, train a bias
-# as well; in BART it stands ready, but is not trained.
+# hospital lose if it uses the trained model too? To compare all of them, train a
+# bias as well. BART has one, but as a buffer, which is not trained.
 
-# %%
+# %% tags=["hide-input"]
+# train a bias: the buffer becomes a parameter
 biased = copy.deepcopy(base)  # frozen since the first PrefixTuned
 zeros = biased.final_logits_bias  # (1, tokens)
-del biased.final_logits_bias  # in BART a buffer, not a parameter
+del biased.final_logits_bias
 biased.final_logits_bias = nn.Parameter(zeros.clone())
 options = {"steps": 80, "lr": 3e-2, "seed": SEED, "progress": False}
 history = train(biased, learning, **options)
@@ -696,7 +698,7 @@ draw_biases(titles, biases, shares)
 
 
 # %% [markdown]
-# Each bias goes the right way. But 428.0, heart failure, is four times as
+# Each bias has the right sign. But 428.0, heart failure, is four times as
 # frequent here and has a small one; V45.82, a past coronary angioplasty, has
 # a large one. The column between explains it. From age, sex and the codes so
 # far, the old model already expects most of the heart failure, and less than half

@@ -321,8 +321,8 @@ draw_questions(questions)
 
 # %% [markdown]
 # Without the last column, no number in this table means anything. A cross marks
-# what chance does not explain: 20 draws of real patients do not reach as far, or
-# the interval leaves out 0.5.
+# what chance does not explain: it is farther off than any of 20 draws of real
+# patients. (The last row has a test of its own.)
 #
 # - [Fidelity](../course/book/glossary.md): is the cohort like the real one in
 #   what can be counted?
@@ -349,7 +349,7 @@ draw_questions(questions)
 #   of most probable ones that sums to at least p is kept.
 #
 # After each of them the probabilities sum to 1 again. Here is the first code of two
-# patients: the model is sure of one, not of the other.
+# patients, with k and p each by itself: the model is sure of one, not of the other.
 
 # %% tags=["hide-input"]
 # the probabilities of the first code, given age and sex alone
@@ -473,7 +473,7 @@ for many in (third // 10, third // 5, third // 2, third):
     )  # fmt: skip
 
 # %% tags=["hide-input"]
-# check: chance decides where there are few, and the model where many
+# check: what the picture shows
 few, many = third // 10, third
 assert min(floors[few]) > max(floors[many])
 if not real:
@@ -488,9 +488,9 @@ draw_floors(floors, of_cohort)
 # %% [markdown]
 # The red line is the [floor](../course/book/glossary.md): what a measure gives when
 # real patients stand in the place of the synthetic ones. With few patients chance
-# hides the fault of the cohort. (B lies below it: real patients bring the same
-# codes again at each visit, so chance moves their shares more than those of codes
-# drawn one by one.) So compare a divergence only with a floor of the same sizes.
+# hides the fault of the cohort. (B scores even lower: real patients bring the same
+# codes again and again, and so differ more from each other.) So compare a
+# divergence only with a floor of the same sizes.
 #
 # ## Do the settings suit patients?
 #
@@ -665,14 +665,15 @@ if not real:
 # %% [markdown]
 # ## How well does the model predict?
 #
-# A model can also be asked how probable real patients are. Perplexity, the
-# exponential of the mean loss, is the number of equally likely codes that would be as
-# hard to guess.
+# So far C looks bad. Is its model a bad one? Ask how well it predicts real
+# patients. Perplexity, the exponential of the mean loss, is the number of equally
+# likely codes that would be as hard to guess.
 #
 # The decoder reads the clean record up to the code that it predicts. And the encoder?
 # You might let it read the clean record, or nothing:
 
-# %%
+# %% tags=["hide-input"]
+# the perplexity, if the encoder reads the clean record, or nothing
 def perplexity_with(corruption, records):
     """Of a code, given the codes before it and what the encoder reads."""
     data = RecordDataset(
@@ -754,8 +755,8 @@ assert real or honest < 0.3 * unigram
 assert real or relative.high < 1
 
 # %% [markdown]
-# The model is far ahead. A perplexity has no floor: it compares models, on the same
-# patients and codes.
+# The model is far ahead of a table, and yet it wrote C. So a perplexity compares
+# models, on the same patients and codes; it does not judge a cohort.
 #
 # ## Whom does it give away?
 #
@@ -862,8 +863,8 @@ if not real:
 #
 # ## The report
 #
-# The library takes all measures in one call, and writes a page without a row of any
-# patient.
+# The library takes all measures in one call. It writes a page, `report.html`, and
+# the numbers, `report.json`, without a row of any patient.
 
 # %% tags=["nbval-ignore-output"]
 with tempfile.TemporaryDirectory() as folder:
@@ -877,7 +878,6 @@ with tempfile.TemporaryDirectory() as folder:
         seed=SEED,
     )
     files = sorted(p.name for p in (Path(folder) / "report").iterdir())
-print("written:", ", ".join(files))
 
 # %% tags=["nbval-ignore-output"]
 codes_row = report.measures["code distribution JS divergence"]
@@ -973,14 +973,14 @@ draw_report(lines, title=title, sizes=against)
 
 # %% [markdown]
 # All eight are worse than real patients. (The report judges all 10,000 patients of
-# the cohort, where the tables above judged 3,000, and compares them with all 1,000
-# held out, so some numbers differ a little.) Look at three of the faults.
+# the cohort against all 1,000 held out, so some numbers differ a little from those
+# of the table at the beginning.) Look at three of the faults.
 #
 # ### Finding 1: the model remembers its patients
 #
 # 14.0% of the training patients have a copy in the cohort. So have 9.5% of the
 # held-out patients, whom the model never saw: short records coincide by chance. Let
-# fresh real patients stand in for the cohort:
+# other patients, newly drawn by the hospital, stand in for the cohort:
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # who is copied, by the model and by fresh real patients
@@ -1037,11 +1037,11 @@ assert "Its patients are synthetic" in str(report.limits)
 # %% [markdown]
 # ### Finding 2: strangers to their own past
 #
-# Carry-over should lie near its floor, and lies far below it: each visit forgets the
-# one before. Is that hard to mend? Take the table of *independent codes* that wrote B:
-# it draws each code by itself, as often as people of that sex and age bracket have it.
-# Give it a memory: keep each code of the visit before as often as that code comes back
-# in real patients, and fill up with independent codes.
+# Carry-over should be that of real patients, and is far lower: each visit forgets
+# the one before. Is that hard to mend? Take the table of *independent codes* that
+# wrote B: it draws each code by itself, as often as people of that sex and age
+# bracket have it. Give it a memory: keep each code of the visit before as often as
+# that code comes back in real patients, and fill up with independent codes.
 
 # %%
 again, had = Counter(), Counter()
@@ -1103,7 +1103,8 @@ draw_generators(
 
 # %% [markdown]
 # A few lines of counting reproduce the codes and the carry-over of real patients.
-# Impossible codes they do not.
+# But they write many impossible codes: to such a table, everybody below 18 is of
+# one age.
 #
 # ### Finding 3: too few visits
 #
@@ -1193,7 +1194,7 @@ assert 0.04 < visits_of(by_better) - visits_of(taught) < 0.12
 # %% [markdown]
 # ### Going further: why did the perplexity not show that the model forgets?
 #
-# Because few codes are of the kind that it forgets.
+# Because most codes are in first visits or new, and these it predicts well.
 
 # %% [markdown]
 # The first model has a better perplexity than any table, and yet it forgets. Here are
@@ -1391,7 +1392,7 @@ draw_questions(questions)
 # - **A**: never. Whoever has the photocopies has the patients.
 # - **B** and **D**: their visits join codes that do not belong together. B will do
 #   to try out a chart of single codes, and D also for one of codes that come back.
-#   That the attack finds nothing in them is no permission to give them away.
+#   That the attack finds nothing in them is no permission to hand them out.
 # - **C**: no longer. E is nearer to real patients on the first four questions.
 #
 # To learn how frequent a disease is, use real patients: the report's ban holds for all
@@ -1498,8 +1499,8 @@ else:
 # - **Perplexity without a leak** lets the model read nothing of what is scored.
 # - **A cohort gives away real patients** if synthetic ones lie nearer to
 #   members than to others.
-# - **A report** holds each measure's interval against its floor. Too few
-#   patients, or no measure, is no permission.
+# - **A report** holds each measure's interval against its floor. With too few
+#   patients, or no measure, a use stays forbidden.
 #
 # ## Test yourself
 #

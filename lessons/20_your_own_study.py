@@ -186,10 +186,10 @@ dots
 #
 # ## What a study has to say
 #
-# A study answers seven questions. They are the fields of a form, a plain
-# dictionary that starts empty:
+# A study answers seven questions. They are the fields of a form:
 
-# %%
+# %% tags=["hide-input"]
+# the form, a plain dictionary that starts empty
 study = {
     "question": {"text": "", "measure": "", "better": ""},
     "data": {"source": "", "train": [], "validation": [], "test": []},
@@ -204,10 +204,9 @@ study = {
 draw_study(study)
 
 # %% [markdown]
-# The training patients make the model and what it must beat, its
-# [baseline](../course/book/glossary.md). The validation patients choose among
-# settings. The test patients give the scores, once, and the finding is read off
-# the scores.
+# Model and [baseline](../course/book/glossary.md), which the model must beat, both
+# learn from the training patients. The validation patients choose among settings.
+# The test patients give the scores, once, and the finding is read off the scores.
 #
 # ## A study, field by field
 #
@@ -368,11 +367,12 @@ assert real or finding == "better"
 assert examine("20.1", study).outcome.is_solved
 
 # %% [markdown]
-# Every dot lies to the right of the table's, and the printed interval above
-# zero. But the check remarks that equally good models would show such dots
-# "in 33% of all studies, by chance alone": of six equally good scores, the single one
-# is the lowest or the highest in 2 of 6 cases. So score both on patients who have not
-# been used before:
+# Every dot lies to the right of the table's, and the printed interval above zero.
+# But the check remarks that equally good models would show such dots "in 33% of all
+# studies, by chance alone": of six equally good scores, the single one is the
+# lowest or the highest in 2 of 6 cases. So score both on patients who have not been
+# used before, another 4,000. (With real data, keep such a group aside, or find
+# another hospital.)
 
 # %% tags=["nbval-ignore-output"]
 if not real:
@@ -392,8 +392,8 @@ if not real:
 #
 # - A study has seven fields: question, data, model, baseline, seeds, report
 #   and limits.
-# - Two networks that differ only by their seed can look like a finding on few
-#   patients.
+# - On few patients, two networks that differ only in their seed can look like a
+#   finding.
 # - A finding needs scores that lie apart and an interval without zero.
 #
 # The second half asks how many seeds a study needs and what a check of the
@@ -438,9 +438,10 @@ if SEED == 0:
 
 # %% [markdown]
 # More seeds make a finding safer, but the rule then misses more small differences:
-# every further score is one more chance to overlap. So "not shown" never means
-# "equal". Four seeds each are a fair habit for small models: one false alarm in 35
-# studies. Against a single score the rule alone proves little, as you have seen.
+# every further score is one more chance to overlap. The rule is strict on purpose:
+# it guards against false alarms, at this price. So "not shown" never means "equal".
+# Four seeds each are a fair habit for small models: one false alarm in 35 studies.
+# Against a single score the rule alone proves little, as you have seen.
 
 # %% [markdown]
 # ### Going further: do more seeds shorten the interval?
@@ -480,15 +481,17 @@ def objections(form):
 # %% tags=["nbval-ignore-output"]
 lucky = study["model"] | {"scores": [max(scores)]}
 objections(study | {"model": lucky})
+print()
 objections(study | {"model": lucky, "seeds": [scores.index(max(scores))]})
 
 # %% [markdown]
 # ## Is that the best simple thing?
 #
-# A colleague asks for a stronger baseline: count which codes occur together in
-# one record, and suggest the companions of the codes that are left. Which one
-# wins? Guess before you look. You add the table, score it on the same test patients,
-# though that is their second use, and keep the word "better".
+# A colleague asks for a stronger baseline: count which codes occur together in one
+# record, and suggest the companions of the codes that are left. Which one wins?
+# Guess before you look. Suppose that you add this table, score it on the same test
+# patients, though that is their second use, and leave "better" in the report. What
+# does the check say?
 
 # %% tags=["nbval-ignore-output"]
 pairs = PairTable(train)
@@ -621,22 +624,24 @@ draw_comparison(first_try, percent=True)
 assert not tiny or found == "better"
 
 # %% [markdown]
-# The model has kept which codes go together. This was a rehearsal on the validation
+# The model has kept which codes go together. (Independent codes are a weak rival:
+# below you can take a stronger one.) This was a rehearsal on the validation
 # patients; the test patients wait for your study. In its form, `train` is
 # `mine.train`.
 #
 # If you have no question yet, take one of these. Each runs in a few minutes.
 #
-# - **Written or real?** Put 700 real patients of `mine.train`, others for
+# - **Written or real?** Put 700 real patients of `mine.train`, a different 700 for
 #   each seed, in the place of the independent codes. Does the finding stay?
 # - **More patients.** Does the network overtake the table of pairs when both
 #   learn from more? Train both on `mine.train`. The validation patients choose
 #   among 60, 120 and 180 steps.
-# - **Both together.** Do network and table of pairs find more than the table
-#   alone? `share_found` takes any object that has the list `codes` and a
-#   method `scores(cases)`, which returns a tensor (cases, codes). Let yours add
-#   `s.softmax(dim=1)` of the network and `s / s.sum(dim=1, keepdim=True)` of the
-#   table.
+# - **Both together.** Do network and table of pairs find more than the table alone?
+#   `share_found` takes any object that has the list `codes` and a method
+#   `scores(cases)`, which returns a tensor (cases, codes). Network and table list
+#   the codes of their training patients in the same order. With `s` for what each
+#   `scores` returns, let yours add `s.softmax(dim=1)` of the network and
+#   `s / s.sum(dim=1, keepdim=True)` of the table.
 
 # %% [markdown]
 # ### 20.1 Your own study

@@ -107,33 +107,36 @@ check("11.2", decoder_mask)
 
 
 # %% [markdown]
-# ## 11.3 Shift right
+# ## 11.3 Embed tokens and positions
 #
-# The first column is the start token, which is `<EOS>` in BART. The rest
-# is the labels without their last column. -100 means something to the
-# loss only, so it becomes padding.
+# First the prompts and the tokens, one behind the other. Then a position
+# for each of them, from the first prompt on. BART's table keeps its first
+# two rows for no position, so the slice begins at row 2.
 
 # %% tags=["answer:11.3", "nbval-ignore-output"]
-def shift_right(labels):
-    shifted = torch.full_like(labels, 2)
-    shifted[:, 1:] = labels[:, :-1]
-    return shifted.masked_fill(shifted == -100, 0)
+def embed(token_ids, prompts, token_table, position_table):
+    tokens = token_table[token_ids]  # (length, d_model)
+    vectors = torch.cat([prompts, tokens])
+    rows = torch.arange(len(vectors)) + 2
+    return vectors + position_table[rows]
 
 
-check("11.3", shift_right)
+check("11.3", embed)
 
 
 # %% [markdown]
-# The same by padding each row with one 2 on its left and cutting one
-# column on its right.
+# The alternative adds the positions to each part by itself.
 
 # %% tags=["alternative:11.3", "nbval-ignore-output"]
-def shift_right(labels):
-    shifted = functional.pad(labels, (1, -1), value=2)
-    return torch.where(shifted == -100, 0, shifted)
+def embed(token_ids, prompts, token_table, position_table):
+    first = 2 + len(prompts)
+    tokens = functional.embedding(token_ids, token_table)
+    placed_prompts = prompts + position_table[2:first]
+    placed = tokens + position_table[first : first + len(token_ids)]
+    return torch.vstack([placed_prompts, placed])
 
 
-check("11.3", shift_right)
+check("11.3", embed)
 
 
 # %% [markdown]
@@ -172,40 +175,7 @@ check("11.4", exchange_records)
 
 
 # %% [markdown]
-# ## 11.5 Embed tokens and positions
-#
-# First the prompts and the tokens, one behind the other. Then a position
-# for each of them, from the first prompt on. BART's table keeps its first
-# two rows for no position, so the slice begins at row 2.
-
-# %% tags=["answer:11.5", "nbval-ignore-output"]
-def embed(token_ids, prompts, token_table, position_table):
-    tokens = token_table[token_ids]  # (length, d_model)
-    vectors = torch.cat([prompts, tokens])
-    rows = torch.arange(len(vectors)) + 2
-    return vectors + position_table[rows]
-
-
-check("11.5", embed)
-
-
-# %% [markdown]
-# The alternative adds the positions to each part by itself.
-
-# %% tags=["alternative:11.5", "nbval-ignore-output"]
-def embed(token_ids, prompts, token_table, position_table):
-    first = 2 + len(prompts)
-    tokens = functional.embedding(token_ids, token_table)
-    placed_prompts = prompts + position_table[2:first]
-    placed = tokens + position_table[first : first + len(token_ids)]
-    return torch.vstack([placed_prompts, placed])
-
-
-check("11.5", embed)
-
-
-# %% [markdown]
-# ## 11.6 Count the parameters of BART
+# ## 11.5 Count the parameters of BART
 #
 # Every linear layer has in x out weights and out biases, every layer norm
 # has a weight and a bias for each of the `d_model` numbers. The table of
@@ -213,7 +183,7 @@ check("11.5", embed)
 # positions stand twice, each with two rows more than there are positions.
 # The heads do not occur.
 
-# %% tags=["answer:11.6", "nbval-ignore-output"]
+# %% tags=["answer:11.5", "nbval-ignore-output"]
 def count_parameters(
     vocab_size,
     d_model,
@@ -233,14 +203,14 @@ def count_parameters(
     return tokens + places + encoder + decoder
 
 
-check("11.6", count_parameters)
+check("11.5", count_parameters)
 
 
 # %% [markdown]
 # The alternative lists the shapes of all linear layers and adds up what
 # is left. It is longer, and easier to compare with a printed model.
 
-# %% tags=["alternative:11.6", "nbval-ignore-output"]
+# %% tags=["alternative:11.5", "nbval-ignore-output"]
 def count_parameters(
     vocab_size,
     d_model,
@@ -260,11 +230,11 @@ def count_parameters(
     return weights + n_norms * 2 * d_model + rows * d_model
 
 
-check("11.6", count_parameters)
+check("11.5", count_parameters)
 
 
 # %% [markdown]
-# ## 11.7 The largest batch
+# ## 11.6 The largest batch
 #
 # Twice as many records take at most twice as many bytes, because weights
 # and moments do not double. So doubling is safe while twice the peak still
@@ -272,7 +242,7 @@ check("11.6", count_parameters)
 # than a quarter, which is more than one record takes: both sizes lie where
 # every record adds the same.
 
-# %% tags=["answer:11.7", "nbval-ignore-output"]
+# %% tags=["answer:11.6", "nbval-ignore-output"]
 def largest_batch(peak_of, memory):
     n, peak = 1, peak_of(1)
     while 2 * peak <= memory:  # 2 * n records take at most twice as much
@@ -282,7 +252,7 @@ def largest_batch(peak_of, memory):
     return n + (memory - peak) // each
 
 
-check("11.7", largest_batch)
+check("11.6", largest_batch)
 
 
 # %% [markdown]
@@ -291,7 +261,7 @@ check("11.7", largest_batch)
 # half of the batch it has reached, and solves for the bytes that no record
 # adds.
 
-# %% tags=["alternative:11.7", "nbval-ignore-output"]
+# %% tags=["alternative:11.6", "nbval-ignore-output"]
 def largest_batch(peak_of, memory):
     n, peak = 1, peak_of(1)
     while memory // peak > 1:
@@ -303,4 +273,4 @@ def largest_batch(peak_of, memory):
     return math.floor((memory - fixed) / each)
 
 
-check("11.7", largest_batch)
+check("11.6", largest_batch)

@@ -116,32 +116,56 @@ DECODER_MASK = Exercise(
 )
 
 
-# 11.3 Shift right
+# 11.3 Embed tokens and positions
 
 
-def _fresh_labels(rng: random.Random) -> Arguments:
-    records = [
-        [1, 3, *rng.sample(range(7, 30), rng.randint(1, 3)), 4, 2]
-        for _ in range(rng.randint(1, 3))
-    ]
-    longest = max(map(len, records)) + rng.randint(0, 1)
-    return (tensor([ids + [-100] * (longest - len(ids)) for ids in records]),)
+def _embedded(
+    token_ids: Tensor, prompts: Tensor, token_table: Tensor, position_table: Tensor
+) -> Tensor:
+    """BART's own modules, with the tables as their weights."""
+    rows, width = position_table.shape
+    with torch.device("meta"):
+        table = BartLearnedPositionalEmbedding(rows - 2, width)
+    table.weight = torch.nn.Parameter(position_table, requires_grad=False)
+    tokens = functional.embedding(token_ids, token_table)
+    joined = torch.cat([prompts, tokens])[None]  # (1, n_prompts + length, d_model)
+    return (joined + table(joined[:, :, -1])).squeeze(0)
 
 
-SHIFT_RIGHT = Exercise(
-    id="11.3",
-    reference=lambda labels: shift_tokens_right(labels, 0, 2),
-    chosen=(
-        (tensor([[1, 3, 7, 8, 4, 2]]),),
-        (tensor([[1, 3, 9, 4, 2, -100, -100]]),),
-        (tensor([[1, 3, 7, 8, 4, 2], [1, 3, 9, 4, 2, -100]]),),
-        (tensor([[1, 3, 7, 4, 3, 8, 9, 4, 2, -100], [1, 2] + [-100] * 8]),),
-        # A record that was cut ends in a code.
-        (tensor([[1, 3, 7, 8], [1, 3, 9, -100]]),),
-    ),
-    fresh=_fresh_labels,
+_TOKENS = tensor(
+    [[0.1, -0.1], [1.0, 1.5], [-1.0, 2.0], [0.5, 0.5], [2.0, -0.5], [0.7, 0.3], [1.2, -2.0]]
 )
+_POSITIONS = tensor(
+    [[10.0, 20.0], [30.0, 50.0], [70.0, 110.0], [130.0, 170.0], [190.0, 230.0], [290.0, 310.0]]
+)
+_PROMPTS = tensor([[0.25, 0.75], [-0.25, 0.35]])
 
+
+def _fresh_embedding(rng: random.Random) -> Arguments:
+    width, real = rng.randint(2, 3), rng.randint(1, 3)
+    ids = [rng.randint(1, 6) for _ in range(real)] + [0] * rng.randint(0, 2)
+    n_prompts = rng.randint(1, 2)
+    return (
+        tensor(ids),
+        numbers(rng, n_prompts, width),
+        numbers(rng, 7, width),
+        numbers(rng, n_prompts + len(ids) + 2, width),
+    )
+
+
+EMBED = Exercise(
+    id="11.3",
+    reference=_embedded,
+    chosen=(
+        (tensor([3, 2]), _PROMPTS, _TOKENS, _POSITIONS),
+        (tensor([5, 0]), _PROMPTS, _TOKENS, _POSITIONS),
+        (tensor([5, 2, 0]), _PROMPTS[1:], _TOKENS, _POSITIONS),
+        (tensor([1, 6, 2]), _PROMPTS[:0], _TOKENS, _POSITIONS),
+        (tensor([4]), _PROMPTS[:1], _TOKENS, _POSITIONS),
+    ),
+    fresh=_fresh_embedding,
+    tolerance=1e-5,
+)
 
 # 11.4 Give each patient another record
 
@@ -201,58 +225,7 @@ EXCHANGE_PATIENTS = Exercise(
 )
 
 
-# 11.5 Embed tokens and positions
-
-
-def _embedded(
-    token_ids: Tensor, prompts: Tensor, token_table: Tensor, position_table: Tensor
-) -> Tensor:
-    """BART's own modules, with the tables as their weights."""
-    rows, width = position_table.shape
-    with torch.device("meta"):
-        table = BartLearnedPositionalEmbedding(rows - 2, width)
-    table.weight = torch.nn.Parameter(position_table, requires_grad=False)
-    tokens = functional.embedding(token_ids, token_table)
-    joined = torch.cat([prompts, tokens])[None]  # (1, n_prompts + length, d_model)
-    return (joined + table(joined[:, :, -1])).squeeze(0)
-
-
-_TOKENS = tensor(
-    [[0.1, -0.1], [1.0, 1.5], [-1.0, 2.0], [0.5, 0.5], [2.0, -0.5], [0.7, 0.3], [1.2, -2.0]]
-)
-_POSITIONS = tensor(
-    [[10.0, 20.0], [30.0, 50.0], [70.0, 110.0], [130.0, 170.0], [190.0, 230.0], [290.0, 310.0]]
-)
-_PROMPTS = tensor([[0.25, 0.75], [-0.25, 0.35]])
-
-
-def _fresh_embedding(rng: random.Random) -> Arguments:
-    width, real = rng.randint(2, 3), rng.randint(1, 3)
-    ids = [rng.randint(1, 6) for _ in range(real)] + [0] * rng.randint(0, 2)
-    n_prompts = rng.randint(1, 2)
-    return (
-        tensor(ids),
-        numbers(rng, n_prompts, width),
-        numbers(rng, 7, width),
-        numbers(rng, n_prompts + len(ids) + 2, width),
-    )
-
-
-EMBED = Exercise(
-    id="11.5",
-    reference=_embedded,
-    chosen=(
-        (tensor([3, 2]), _PROMPTS, _TOKENS, _POSITIONS),
-        (tensor([5, 0]), _PROMPTS, _TOKENS, _POSITIONS),
-        (tensor([5, 2, 0]), _PROMPTS[1:], _TOKENS, _POSITIONS),
-        (tensor([1, 6, 2]), _PROMPTS[:0], _TOKENS, _POSITIONS),
-        (tensor([4]), _PROMPTS[:1], _TOKENS, _POSITIONS),
-    ),
-    fresh=_fresh_embedding,
-    tolerance=1e-5,
-)
-
-# 11.6 Count the parameters of BART
+# 11.5 Count the parameters of BART
 
 
 @cache
@@ -292,7 +265,7 @@ def _fresh_size(rng: random.Random) -> Arguments:
 
 
 COUNT = Exercise(
-    id="11.6",
+    id="11.5",
     reference=_counted,
     chosen=(
         (20, 4, 1, 1, 2, 6, 8),
@@ -305,7 +278,7 @@ COUNT = Exercise(
 )
 
 
-# 11.7 The largest batch
+# 11.6 The largest batch
 
 
 class _Largest(int):
@@ -332,7 +305,7 @@ def _fresh_machine(rng: random.Random) -> Arguments:
 
 
 LARGEST_BATCH = Exercise(
-    id="11.7",
+    id="11.6",
     reference=lambda peak_of, memory: _Largest(largest_batch_of(peak_of)),
     chosen=(
         # The peak grows from the first record on.
@@ -351,7 +324,6 @@ LARGEST_BATCH = Exercise(
 EXERCISES = (
     ATTENTION,
     DECODER_MASK,
-    SHIFT_RIGHT,
     EXCHANGE_PATIENTS,
     EMBED,
     COUNT,

@@ -1,4 +1,4 @@
-"""The drawings of the traps of lesson 09: emptied visits, special tokens, lost inputs, marks."""
+"""The drawings of the traps of lesson 09: special tokens, lost inputs, marks."""
 
 from __future__ import annotations
 
@@ -8,51 +8,11 @@ import numpy as np
 from torch import Tensor
 
 from ehr_course.plots import style
-from ehr_course.plots.corruption import MASK, Fate, align
+from ehr_course.plots.corruption import MASK
 from ehr_course.plots.drawings.canvas import MARGIN, WARNING, Box, Canvas
 from ehr_course.plots.drawings.corruption import HIGH, Columns
 from ehr_course.plots.style import Picture, count
 from ehr_course.tokenizers.codes import SPECIAL_TOKENS, CodeTokenizer
-
-
-def draw_emptied(
-    tokenizer: CodeTokenizer, visit: Sequence[int], kept: Sequence[Sequence[int]]
-) -> Picture:
-    """Draw a visit all of whose codes are to be deleted, and what the library leaves of it.
-
-    Args:
-        tokenizer: of the codes.
-        visit: the ids of its codes, without markers.
-        kept: the ids of those that the library keeps, in several draws.
-    """
-    codes, left = tokenizer.tokens(list(visit)), [tokenizer.tokens(list(ids)) for ids in kept]
-    fewest = min(map(len, left))
-    survivors = ", ".join(" ".join(some) for some in left)
-    canvas = Canvas(
-        1.76 + 0.4 * len(left),
-        f"Delete every code, and no visit is left; the library keeps {fewest} "
-        f"of {count(len(codes), 'code')}",
-        f"A visit of {count(len(codes), 'code')}, the same without any, and what the library "
-        f"makes of it in {count(len(left), 'draw')}: it keeps {survivors}.",
-        subtitle="A dashed place: a code that was deleted. Which one stays is drawn at random.",
-    )
-    opens, closes = tokenizer.tokens([tokenizer.visit_start_id, tokenizer.visit_end_id])
-    clean = [opens, *codes, closes]
-    places = Columns(canvas, clean, left=1.9, right=7.3)
-    rows = [("the visit", [True] * len(codes)), ("every code deleted", [False] * len(codes))]
-    for i, some in enumerate(left):
-        stays = [step.fate is Fate.KEPT for step in align(codes, some)]
-        rows.append(("again" if i else "by the library", stays))
-    y = canvas.top + 0.14
-    for name, stays in rows:
-        canvas.label((MARGIN, y + HIGH / 2), name, colour=style.INK)
-        shown = [0, *(i for i, here in enumerate(stays, 1) if here), len(clean) - 1]
-        places.row(y, [clean[i] for i in shown], [(i, i) for i in shown])
-        for i, here in enumerate(stays, 1):
-            if not here:
-                places.gap(y, i)
-        y += 0.4
-    return canvas.finish()
 
 
 def draw_special_tokens(

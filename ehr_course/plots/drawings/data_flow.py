@@ -46,7 +46,7 @@ def draw_path(dataset: RecordDataset, place: int, batch: Batch) -> Picture:
         4.84,
         "A record is encoded once, then damaged and padded in every epoch",
         words,
-        subtitle="One patient on the way to the model. What can go wrong stands on the right.",
+        subtitle="One patient on the way to the model. On the right: what can go wrong.",
     )
     left, room = 1.12, 4.66
     tokens = tokenizer.tokens(ids)

@@ -146,7 +146,7 @@ def draw_readers(model: Any, tokens: Sequence[str], *, at: int) -> Picture:
     too = style.count(len(prompts), "prompt")
     canvas = Canvas(
         3.65,
-        "Red: the ways from the prompts. None leads to the head on the codes",
+        "Red: the paths from the prompts. None leads to the head on the codes",
         f"Two heads asked at the same token. Left, the head on the states: the decoder reads "
         f"{too}, {read} and the encoder, which has {style.count(len(own), 'prompt')} of its own, "
         f"into a state of {d_model} numbers. Right, the head on the codes: the "

@@ -374,11 +374,12 @@ def draw_study(form: Form) -> Picture:
     x = model.right + 0.42
     scores = c.box(x, y, 1.02, 1.52, fill="decoder")
     c.label((scores.middle[0], y - 0.12), "scores", align="center", colour=style.INK)
+    to_come = {"model": "one per seed", "baseline": "one or more"}
     for name, box in (("model", model), ("baseline", base)):
         c.arrow(box.side("right"), (scores.x, box.middle[1]))
         c.label(
             (scores.middle[0], box.middle[1]),
-            _range(form[name]["scores"]) if len(form[name]["scores"]) else "one per seed",
+            _range(form[name]["scores"]) if len(form[name]["scores"]) else to_come[name],
             align="center",
             colour=style.INK,
             inside=scores,

@@ -13,7 +13,6 @@ from ehr_course.batches.corruption import Corruption, span_lengths
 from ehr_course.batches.datasets import RecordDataset
 from ehr_course.plots.drawings.corruption import draw_kinds, draw_places, draw_spans
 from ehr_course.plots.drawings.corruption_traps import (
-    draw_emptied,
     draw_lost_input,
     draw_marks,
     draw_special_tokens,
@@ -175,20 +174,6 @@ def test_a_mask_over_the_input_shows_what_it_hits(width, found):
     assert said(picture).count("missed") == len(hidden) - found
     assert said(picture).count("wrong") == 2 - found
     assert ("padding: hides the error" in said(picture)) == (width > 1)
-
-
-@pytest.mark.parametrize("codes", [SHORT[:1], SHORT[:3], LONG])
-@pytest.mark.parametrize("draws", [1, 3])
-def test_an_emptied_visit_shows_what_is_left_in_each_draw(codes, draws):
-    visit = [CODES.code_to_id(code) for code in codes]
-    kept = [[visit[-1 - i % len(visit)]] for i in range(draws)]
-    picture = draw_emptied(CODES, visit, kept)
-    assert label_problems(picture) == []
-    n = f"{len(codes)} code" + ("s" if len(codes) > 1 else "")
-    assert f"Delete every code, and no visit is left; the library keeps 1 of {n}" in said(picture)
-    assert said(picture).count("again") == draws - 1
-    assert f"A visit of {n}," in picture.alternative_text
-    assert f"it keeps {', '.join(CODES.tokens([i for (i,) in kept]))}." in picture.alternative_text
 
 
 @pytest.mark.parametrize("codes", [SHORT, LONG])
