@@ -580,8 +580,9 @@ attention_explorer(model, tokenizer, record, kind="cross", layer=1)
 
 # %% [markdown]
 # Nothing is written at the prompts, and the first token is always `<BOS>`: there is
-# nothing to look up. Every `<v>` is the same token, so the `<v>` of another visit
-# serves just as well. Where a visit may end, heads look elsewhere too.
+# nothing to look up. (The decoder starts from `<EOS>`, as in lesson 09.) Every
+# `<v>` is the same token, so the `<v>` of another visit serves just as well. Where
+# a visit may end, heads look elsewhere too.
 
 # %% [markdown]
 # ### Going further: does a head find the code, or only its place?
@@ -706,10 +707,10 @@ assert costs["the course model"] > 1
 draw_swap(swap)
 
 # %% [markdown]
-# The culprit is A: it never reads its patient, though its loss is lower than
-# B's. Which would you use? For today's loss alone, A. But A can never do
-# better than age, sex and the codes written so far allow. B might, with more
-# training.
+# The culprit is A: it never reads its patient, though its loss is lower than B's.
+# Which would you use? For today's loss alone, A. But as long as A does not read, it
+# cannot do better than age, sex and the codes written so far allow. B might, with
+# more training.
 #
 # Why is A blind? Its random weights began too small, with a standard deviation
 # of 0.02, BART's default for wide models. B's began with 0.08. Compare the
@@ -980,9 +981,9 @@ draw_step_memory(trace, weights=weights)
 # %% [markdown]
 # Activations pile up in the forward pass. In the backward pass they are dropped one
 # by one while gradients come. So memory can peak at two points: when the backward
-# pass begins and adds two tensors as large as the logits (of lesson 10's three, the
-# first is among the activations), and in the update, with all the gradients. The
-# higher one counts:
+# pass begins and adds two tensors as large as the logits (in lesson 10 there were
+# three; here the first counts as an activation), and in the update, with all the
+# gradients. The higher one counts:
 
 # %%
 def step_bytes(weights, activations, logits):
@@ -1177,7 +1178,7 @@ check("11.6", largest_batch)
 # ## What comes next
 #
 # You can now read the drawing of a model, find out whether it reads its
-# input, and tell beforehand whether it will fit. Try the test on your own
+# input, and predict whether it will fit. Try the test on your own
 # patients: set `EHR_COURSE_DATA` as in lesson 08 and run this lesson again.
 #
 # The two prompts were taken for granted. Lesson

@@ -162,8 +162,9 @@ check("12.1", numerical_vectors)
 #
 # Try It Yourself · ★ · 5 minutes
 #
-# Project `vectors`, (batch, n, d_hidden), to (batch, n, d_model) by `matrix`, the
-# weight of an `nn.Linear` without bias as PyTorch stores it: (d_model, d_hidden).
+# Optional: 12.7 asks for it once more. Project `vectors`, (batch, n, d_hidden), to
+# (batch, n, d_model) by `matrix`, the weight of an `nn.Linear` without bias as
+# PyTorch stores it: (d_model, d_hidden).
 #
 # Example: for `vectors = [[[1.0, 2.0]]]` and
 # `matrix = [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]`, as tensors, the result
@@ -245,10 +246,10 @@ draw_positions(rows, mask, n_prompts=2, positions=positions)
 #
 # Try It Yourself · ★★ · 6 minutes
 #
-# Combine `numerical`, (batch, n_num, d_model), and `categorical`, (batch, n_cat,
-# d_model). Either may be `None`. If `combination` is `"concat"`, return all vectors,
-# numerical first: (batch, n_num + n_cat, d_model). If it is `"sum"`, return their
-# sum as one position: (batch, 1, d_model).
+# Optional. Combine `numerical`, (batch, n_num, d_model), and `categorical`, (batch,
+# n_cat, d_model). Either may be `None`. If `combination` is `"concat"`, return all
+# vectors, numerical first: (batch, n_num + n_cat, d_model). If it is `"sum"`,
+# return their sum as one position: (batch, 1, d_model).
 #
 # Example: for `numerical = [[[1.0, 2.0]]]` and
 # `categorical = [[[10.0, 20.0]]]`, as tensors, `"concat"` gives
@@ -348,11 +349,11 @@ assert same and directions == 1 and linear and n_weights == 98_560
 # %% [markdown]
 # ## Which scale?
 #
-# Does it matter that the drawing at the top divides the age by 90? Yes, because
-# a layer norm comes next. It keeps only the direction of a vector: three times the
-# vector comes out the same. (The position vector is left out here.) So the model
-# can tell two ages apart only if their prompts point in different directions, seen
-# from the origin.
+# Does it matter that the drawing at the top divides the age by 90? Yes, because a
+# layer norm comes next. It keeps little more than the direction of a vector: three
+# times the vector comes out the same. (The position vector is left out here.) So
+# the model can tell two ages apart only if their prompts point in different
+# directions, seen from the origin.
 
 # %% tags=["hide-input"]
 # prompts of some ages, before training
@@ -844,10 +845,10 @@ assert right > 0.98 and 3 < years_off < 8
 
 
 # %% [markdown]
-# The noise is almost as long as the whole line, and yet the cross lies nearest
-# to a woman of 38. Of the 96 directions, only the two of the picture tell ages
-# and sexes apart. In a thousand such crosses the sex is nearly always right, and
-# the age typically 6 years off.
+# The noise is almost as long as the whole line, and yet the cross lies nearest to a
+# woman of 38. Of the 96 directions, only the two of the picture tell ages and sexes
+# apart, so only the small part of the noise along these two matters. In a thousand
+# such crosses the sex is nearly always right, and the age typically 6 years off.
 #
 # ### 12.8 Whose prompt is it?
 #

@@ -410,8 +410,8 @@ check("19.1", to_draw_from)
 # $$\text{JSD} = \frac{1}{2} \sum_c P_c \log \frac{P_c}{M_c} +
 # \frac{1}{2} \sum_c Q_c \log \frac{Q_c}{M_c}$$
 #
-# and the Jensen-Shannon *distance* is its square root. A code with the share
-# 0 has the term 0. Here the model writes with all three settings at once:
+# and the Jensen-Shannon *distance* is its square root. A code with share 0
+# contributes 0. Here the model writes with all three settings at once:
 
 # %% tags=["nbval-ignore-output"]
 settings = {
@@ -488,9 +488,9 @@ draw_floors(floors, of_cohort)
 # %% [markdown]
 # The red line is the [floor](../course/book/glossary.md): what a measure gives when
 # real patients stand in the place of the synthetic ones. With few patients chance
-# hides the fault of the cohort. (B scores even lower: real patients bring the same
-# codes again and again, and so differ more from each other.) So compare a
-# divergence only with a floor of the same sizes.
+# hides the fault of the cohort. (B, in the first picture, lies left of it: real
+# patients bring the same codes again and again, and so differ more from each
+# other.) So compare a divergence only with a floor of the same sizes.
 #
 # ## Do the settings suit patients?
 #
@@ -806,9 +806,9 @@ draw_neighbours(planes)
 #   *other* training patient is nearer than the nearest synthetic one, and
 #   the share of synthetic patients whose nearest *other* synthetic patient
 #   is nearer than the nearest training one; the mean of both shares;
-# - the AUROC of membership: of all pairs of a training and a held-out
-#   patient, the share in which the nearest synthetic patient is nearer to
-#   the training patient than to the held-out one.
+# - the AUROC of membership: of all pairs of a training and a held-out patient, the
+#   share in which the training patient is nearer to its nearest synthetic patient
+#   than the held-out one is to its own.
 #
 # Wherever two distances are equal, that counts a half.
 #
@@ -1103,13 +1103,13 @@ draw_generators(
 
 # %% [markdown]
 # A few lines of counting reproduce the codes and the carry-over of real patients.
-# But they write many impossible codes: to such a table, everybody below 18 is of
-# one age.
+# But they write many impossible codes: such a table treats everybody below 18 alike.
 #
 # ### Finding 3: too few visits
 #
-# In the model's training, records of similar length shared a batch, so short records
-# weighed more ([lesson 15](15_training_loop.ipynb)). It learned to write short ones:
+# In the model's training, records of similar length shared a batch. Each batch took
+# one step, however few tokens it had, so a token of a short record weighed more
+# ([lesson 15](15_training_loop.ipynb)). The model learned to write short ones:
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # visits written, and those of real patients
@@ -1387,7 +1387,7 @@ draw_questions(questions)
 
 # %% [markdown]
 # **Use E, to try out software inside the hospital.** Nobody else may have it: the
-# attack finds hardly less in it than in C.
+# attack finds almost as much in it as in C.
 #
 # - **A**: never. Whoever has the photocopies has the patients.
 # - **B** and **D**: their visits join codes that do not belong together. B will do

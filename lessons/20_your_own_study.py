@@ -367,7 +367,7 @@ assert real or finding == "better"
 assert examine("20.1", study).outcome.is_solved
 
 # %% [markdown]
-# Every dot lies to the right of the table's, and the printed interval above zero.
+# Every dot lies to the right of the table's, and the printed interval lies above zero.
 # But the check remarks that equally good models would show such dots "in 33% of all
 # studies, by chance alone": of six equally good scores, the single one is the
 # lowest or the highest in 2 of 6 cases. So score both on patients who have not been
@@ -627,7 +627,7 @@ assert not tiny or found == "better"
 # The model has kept which codes go together. (Independent codes are a weak rival:
 # below you can take a stronger one.) This was a rehearsal on the validation
 # patients; the test patients wait for your study. In its form, `train` is
-# `mine.train`.
+# `mine.train`, from which the model learned.
 #
 # If you have no question yet, take one of these. Each runs in a few minutes.
 #
