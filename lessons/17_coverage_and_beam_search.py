@@ -423,9 +423,10 @@ draw_steps(looked)
 
 # %% [markdown]
 # Each ring lies around a dot: whatever words it is told, the model looks at the
-# same places. Nor does the last place matter: tell the model at every step that it
-# has just looked at the fourth drug, and its attention stays almost as it was
-# (measured in the aside below). So the model counts.
+# same places. Nor does the last place matter. The decoder also reads where it
+# looked last (input feeding, lesson 16). Tell it at every step that this was the
+# fourth drug, and its attention stays almost as it was (the aside below measures
+# it). So the model counts.
 #
 # But at what pace? In a short list (left panel), every step moves on by one place;
 # in a list of ten, step 2 is still at place 1. So before it has written a word,
@@ -647,8 +648,8 @@ assert word.exact < 0.2
 #
 # - The model counts its steps, at a pace that its first state sets. Short lists have
 #   not taught it the pace of a long one.
-# - Coverage records where it has looked, but gets no list of ten right. Longer
-#   lists do, many of them only with some seeds.
+# - Coverage records where it has looked, but gets no list of ten right. Training on
+#   longer lists does: most lists with two seeds, few with the others.
 # - The right list is far less probable than the wrong one, so no search finds it.
 #
 # The second half builds the search of most summarisers, for a model that is nearly
@@ -711,18 +712,19 @@ print("the note:", short[chosen])
 beam_tree(young, tokenizer, short[chosen], beams=3, length_penalty=0.0)
 
 # %% [markdown]
-# One that leaves the last drug out. Look at step 5: one of its first three,
-# above the dashed line, ends with `</s>`. It is **finished** and set aside. The other
-# `</s>` lies below the line and is given up. Of those that do not end, the three best
-# are followed: the first, the third and the fifth. Now set *beams* to 1, which is
-# greedy: it copies the whole note.
+# One that leaves the last drug out. Look at step 5: one of its first three, above
+# the dashed line, ends with `</s>`. It is **finished** and set aside. The other
+# `</s>` lies below the line and is given up. Of those that do not end, the three
+# best are followed: the first, the third and the fifth. (Step 7 has no room in the
+# picture.) Now set *beams* to 1, which is greedy: it copies the whole note.
 
 # %% [markdown]
 # ## One step of the search
 #
-# You will write this step yourself. Step 4 of the tree shows the arithmetic. Each of
-# the K = 3 hypotheses, the *beams* 0 to 2, is continued with every token; three tokens
-# are drawn. The best K of all these sums are followed. (Here none of them ends.)
+# You will write this step yourself. Step 4 of the tree shows the arithmetic. Each
+# of the K = 3 hypotheses, the *beams* 0 to 2, is continued with every token; three
+# tokens are shown. The best K of all these sums are followed. (Here none of them
+# ends.)
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # set-up: three hypotheses of the tree, and log P of each next token
@@ -868,7 +870,7 @@ draw_length_penalty(early, whole, exact, repeated, right["greedy"])
 # the shorter one. Right, a thin line is one model's share of exact lists. Too
 # large an $\alpha$ rewards length alone: at 3 every summary runs to the limit of
 # 30 tokens, full of repetitions. The best share, 90%, is a small gain over
-# greedy search, with 84%, and these very lists have chosen $\alpha$.
+# greedy search, with 84%, and $\alpha$ was chosen on these very lists.
 #
 # ### 17.5 The length penalty
 #
@@ -903,7 +905,7 @@ check("17.5", best_hypothesis)
 #
 # Try It Yourself · ★★★ · 13 minutes
 #
-# `live` and `finished` are lists of pairs: the log-probability of a
+# Optional. `live` and `finished` are lists of pairs: the log-probability of a
 # hypothesis, and the number of its tokens. Those of `finished` end with
 # `</s>`, which is counted. Those of `live` have fewer than `max_length`
 # tokens and go on; at the end they have at most `max_length`, with `</s>`.
@@ -1046,7 +1048,8 @@ assert all(one.named < 0.97 for one in brought["no word twice"])
 # - **Coverage** is the sum of the attention of all steps before. The coverage
 #   loss adds up the smaller of attention and coverage.
 # - **Whether it helps** is a question for several seeds, on your own notes.
-# - **Trigrams** are blocked by the last two tokens. Shorter repetitions pass.
+# - **Blocking trigrams** looks up where the last two tokens stood before. Shorter
+#   repetitions pass.
 # - **A step of beam search** follows the best K of all continuations, until no
 #   hypothesis can still win.
 # - **A score** is $\log P$ over $lp(n)$: a larger $\alpha$ favours longer

@@ -35,11 +35,11 @@ if not find_spec("ehr_course"):
 # %% [markdown]
 # ## How much must be trained again?
 #
-# The small BART of lesson 12, with prompts for age and sex, has learned from
-# 4,000 patients of one hospital. A second hospital wants to use it, and has
-# 200 patients: most are older and have heart disease, and there are no births
-# and no children. How good is the model there? In this lesson the encoder gets
-# only age and sex, so that the decoder must predict the whole record by itself.
+# The small BART of lesson 12, with prompts for age and sex, has learned from 4,000
+# patients of one hospital. A second hospital wants to use it, and has 200 patients:
+# most are older and have heart disease, and there are no births and no children.
+# How good is the model there? In this lesson the encoder gets only age and sex, so
+# the decoder must predict the whole record by itself.
 
 # %% tags=["parameters"]
 PROFILE = "tiny"  # "tiny", "small" or "full": how many patients to test on
@@ -140,9 +140,11 @@ assert n_base > 100 * n_read
 # %% [markdown]
 # It is worse there. One reason: the mix of codes is new to the model.
 #
-# You could train the whole model again, with more than a hundred times as
-# many parameters as the hospital has tokens. Or you could freeze it and
-# train a few numbers beside it. There are three places for them, in yellow:
+# You could train the whole model again, with more than a hundred times as many
+# parameters as the hospital has tokens. Or you could freeze it and train a few
+# numbers beside it. Then one model serves many hospitals, each with a small file of
+# its own that can be switched off. There are three places for such numbers, in
+# yellow:
 
 # %%
 draw_places(base, trained, n_prefix=8)
@@ -319,10 +321,10 @@ draw_table_split(ways, width)
 #
 # Try It Yourself · ★★ · 9 minutes
 #
-# `table` has the shape (batch, n, n_layers * 2 * d_model), float32: one
-# table for each patient of a batch, which may differ. Each row is laid out as
-# above. Return the keys and values as one tensor, (n_layers, 2, batch,
-# n_heads, n, head_dim), keys first.
+# `table` has the shape (batch, n, n_layers * 2 * d_model), float32: one table for
+# each patient of a batch. (Here they are all the same; a prefix made from age and
+# sex would not be.) Each row is laid out as above. Return the keys and values as
+# one tensor, (n_layers, 2, batch, n_heads, n, head_dim), keys first.
 #
 # Example: for `table = [[[1, 2, 3, 4], [5, 6, 7, 8]]]`, as a tensor, one
 # layer and one head, the keys are `[[1, 2], [5, 6]]` and the values
@@ -498,7 +500,7 @@ assert sum(d < 0 for d in differences("projected prefix", "prefix")) == 3
 #
 # Try It Yourself · ★★★ · 12 minutes
 #
-# `rows` is a list of tuples (method, trained, seed, loss): a name, how many
+# Optional. `rows` is a list of tuples (method, trained, seed, loss): a name, how many
 # parameters the method trains, the number of the seed, and the loss on
 # patients held out. Every method has every seed, once, in any order, and no
 # two methods train the same number. A method *beats* another if its loss is
@@ -597,8 +599,9 @@ draw_copies(both)
 # ## What each method costs
 #
 # Doesn't full training overfit, with so many parameters? And what does the first
-# hospital lose if it uses the trained model too? To compare all of them, train a
-# bias as well. BART has one, but as a buffer, which is not trained.
+# hospital lose if it uses the trained model too? To compare full training, the
+# prefix and a bias, train a bias of your own as well. (BART has one, but as a
+# buffer, which is not trained.)
 
 # %% tags=["hide-input"]
 # train a bias: the buffer becomes a parameter
@@ -820,11 +823,11 @@ assert of_test[never].sum() > 100
 #
 # ## How much must be trained?
 #
-# If only the loss at the second hospital counts, train everything, with a
-# learning rate chosen on patients kept aside. If the model has to serve both
-# hospitals, 425 biases gain more than half as much and can be switched off. A
-# prefix can react to the record, but here it gained no more. So train the bias
-# first: a cleverer method has to beat it.
+# If only the loss at the second hospital counts, train everything, with a learning
+# rate chosen on patients kept aside. If one model has to serve both hospitals, 425
+# biases gain more than half as much and can be switched off. A prefix can react to
+# the record, but here it gained no more. So train the bias first: a cleverer method
+# has to beat it.
 #
 # ## Recap
 #
@@ -861,7 +864,7 @@ assert of_test[never].sum() > 100
 # through one network.
 # </details>
 #
-# 3. Somebody shows that prefix tuning is better than full training, with one
+# 3. Somebody claims that prefix tuning is better than full training, with one
 #    run of each. What do you ask for?
 #
 # <details><summary>Answer</summary>
