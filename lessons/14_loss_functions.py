@@ -7,7 +7,7 @@
 #
 # - Compute a masked cross-entropy by hand.
 # - Compute label smoothing, and tell what it changes.
-# - Cut a batch into parts without changing its loss.
+# - Split a batch into parts without changing its loss.
 # - Tell a loss with a gradient from one without.
 # - Measure what each term contributes to the total.
 # - Test a loss that you cannot read, and tell what it computes.

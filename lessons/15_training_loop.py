@@ -203,9 +203,9 @@ assert right[-1] < right[0] - 1 and abs(wrong[-1] - wrong[0]) < 0.1
 # the missing line *without reading the code*? First you have to know what each line
 # is for. Then you test loops that you cannot read.
 #
-# A round has seven places, and the missing line is place 4. One turn of the
-# ring is a *round*: it reads one batch. It ends with a *step*, a change of the
-# weights, unless the step is skipped.
+# A round has seven places, and the missing line is place 4. One turn of the loop is
+# a *round*: it reads one batch. It ends with a *step*, a change of the weights,
+# unless the step is skipped.
 
 # %% tags=["loop", "hide-input"]
 # set-up: the settings of the training in this lesson
@@ -941,7 +941,8 @@ assert any(b["scale"] > a["scale"] for a, b in pairwise(rows))
 
 # %% [markdown]
 # Both trainings are the same, to the bit: the first rounds are skipped, until the
-# scale fits. If 15.1 is solved, here is the training with your own rate:
+# scale fits, and now and then a later one. If 15.1 is solved, here is the training
+# with your own rate:
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # your learning rate in place 1
@@ -1222,7 +1223,7 @@ check("15.7", find_fault)
 
 
 # %% [markdown]
-# Yours, if solved, on the programs of the opening:
+# If 15.7 is solved, your `find_fault` now judges the two programs of the opening:
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # your test on the two programs of the opening

@@ -470,9 +470,10 @@ draw_mixture(three, p_vocab, note, weights, p_gen=0.4)
 
 # %% [markdown]
 # Now see the steps of a real summary: the darker a word, the more attention it
-# gets; the fuller the bar, the further the gate is open. At the name it is
-# closed. Move the slider back by one word: "with" is not in the note, and the
-# bar is full.
+# gets; the fuller the bar, the further the gate is open. At the name it is closed.
+# Move the slider back by one word: "with" is not in the note, and the bar is full.
+# (Where the gate is closed, the vocabulary is hardly trained, so do not mind what
+# it bets on.)
 
 # %% tags=["hide-input"]
 # set-up: the summaries of two notes, word by word, by two models
@@ -557,7 +558,7 @@ check("16.2", generation_probability)
 # `encode_note` gives the first such word of a note the first id after the end of
 # the vocabulary, and so on. This [extended id](../course/book/glossary.md) is
 # valid for one note only. (Where the vocabulary is smaller, training notes need such
-# ids, too.) Here are three notes with several new drugs each:
+# ids, too.) Here are three notes, made with several new drugs each:
 
 # %% tags=["hide-input"]
 # set-up: three notes with several drugs outside, the first ones different
@@ -706,9 +707,10 @@ draw_clamp(depths, ways, slopes, 1e-8)
 # `logsigmoid(gate)` is $\log p_\text{gen}$, and `logsigmoid(-gate)` is
 # $\log(1 - p_\text{gen})$.
 #
-# One trap is left. Where all scores are minus infinity, the gradient of `logsumexp`
-# is nan. Now `masked_fill` lets no gradient through where it writes. So write minus
-# infinity once more over each such score. No value changes, and the nan is gone:
+# One trap is left. If the target has no place in the note, all its scores are minus
+# infinity, and the gradient of `logsumexp` is nan. Now `masked_fill` lets no
+# gradient through where it writes. So write minus infinity once more over each such
+# score. No value changes, and the nan is gone:
 
 # %%
 row = torch.full((2,), -torch.inf, requires_grad=True)
@@ -810,11 +812,11 @@ for summaries in by_pointer:
 assert real or SEED or rivals.count("</s>") > 0.9 * len(rivals)
 
 # %% [markdown]
-# Rare or common does not matter: "days" and "with" are in nearly every summary, and
-# of the two, with each seed only "with" is generated. The gate opens where the note
-# lacks the next word. But it is set before that word is known. After a full stop,
-# this summary either goes on with "home" or ends. The gate stays half open,
-# $P_\text{vocab}$ bets on the end, `</s>`, and so "home" is copied.
+# Rare or common does not matter: "days" and "with" are in nearly every summary, yet
+# with every seed "days" is copied and "with" is generated. The gate opens where the
+# note lacks the next word. But it is set before that word is known. After the
+# drug's full stop comes "home", after the last one the end. The gate is half open
+# at both, $P_\text{vocab}$ bets on the end, `</s>`, and so "home" is copied.
 
 # %% [markdown]
 # ### Going further: is the gate the same with every seed?
@@ -946,8 +948,9 @@ else:
 # ## So, can it?
 #
 # Yes, it can write a name that it never met. It finds the place by the words
-# around, and copies what it finds there, right or wrong: "xyzzy", or
-# "birth". But seeds differ: with `SEED = 4` one pointer of three gets only 63%.
+# around, and copies what it finds there, right or wrong: "xyzzy", or "birth". But
+# seeds differ: with `SEED = 4`, one of the three pointers, seeds 4 to 6, gets only
+# 63%.
 
 # %% [markdown]
 # ## A note in chunks
