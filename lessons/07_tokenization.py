@@ -97,12 +97,12 @@ len(train), len(validation), len(test)
 
 
 # %% [markdown]
-# Each visit becomes a note, a sentence that a doctor might write. Two
-# tokenizers learn to cut text into pieces, with the library
-# [SentencePiece](../course/book/glossary.md), which chooses the 800 most useful
-# ones: `fair` from the notes with their codes behind them, and `note_tokenizer`
-# from the notes alone. The third, `tokenizer`, is the kind that you will build:
-# it knows codes and nothing else.
+# Each visit becomes a note, a sentence that a doctor might write. Two tokenizers
+# learn to cut text into pieces, with the library
+# [SentencePiece](../course/book/glossary.md), which keeps the 800 most useful
+# pieces. `fair` learns from the notes with their codes behind them,
+# `note_tokenizer` from the notes alone. The third, `tokenizer`, is the kind that
+# you will build: it knows codes and nothing else.
 
 # %%
 def write_note(record, visit):
@@ -149,9 +149,9 @@ per_code = sum(never_seen) / len(codes)
 draw_pieces_by_rank(lengths, times, never_seen=per_code)
 
 # %% [markdown]
-# Nearly all of the common codes are whole, 427.31 and V27.0 among them. The other
-# two thirds stay broken, and so the lesson goes on. (With 1,100 pieces fewer are
-# broken. But even the largest vocabulary that SentencePiece makes of these texts
+# Nearly all of the common codes are whole, 427.31 and V27.0 among them. The others,
+# two thirds of all, stay broken, and so the lesson goes on. (A vocabulary of 1,100
+# pieces breaks fewer. But even the largest that SentencePiece makes of these texts
 # breaks two codes in five.)
 
 # %% tags=["hide-input"]
@@ -664,8 +664,9 @@ assert len(unknown) < 0.1 * len(of_validation)
 # ## Notes are made of pieces
 #
 # Codes are atoms, but the notes of doctors are text, and no vocabulary could hold
-# every word in them. Pieces can spell any word. But a word can be cut into pieces
-# in many ways: which one does `note_tokenizer` choose?
+# every word in them. Pieces can spell any word, and most models that read text use
+# them; so may yours, if it is to read notes. But a word can be cut into pieces in
+# many ways: which one does `note_tokenizer` choose?
 #
 # `note_tokenizer` is a [unigram language model](../course/book/glossary.md): each
 # piece has a probability that does not depend on what stands before it, roughly its
@@ -919,9 +920,9 @@ else:
 # - **A patient** is `<BOS>`, then `<v>` codes `<\v>` for each visit, then
 #   `<EOS>`. In decoding, a special token is never looked up as a code.
 # - **A batch** is filled up with zeros on the right, and its mask is 0 there.
-# - **The best segmentation** is the best path through the lattice of
-#   pieces: one pass, sums of logarithms, and a walk back. A lattice also
-#   tells which pieces can still make up a code.
+# - **The best segmentation** is the best path through the lattice of pieces: one
+#   pass, sums of logarithms, and a walk back. (Optional: it also tells which pieces
+#   can still make up a code.)
 #
 # ## Test yourself
 #

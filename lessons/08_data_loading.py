@@ -254,7 +254,8 @@ assert sorted(excess) == [0, 1]
 # On the [MIMIC-III demo](../course/book/glossary.md), 100 patients whose data are
 # openly licensed, [41 ages are wrong](../course/book/what_holds.md). The second
 # trap is the births that were replaced. NumPy and pandas often count times in
-# nanoseconds. Then more than 292 years, the dashed line, do not fit into 64 bits.
+# nanoseconds. Then more than 292 years, the dashed line in the next picture, do not
+# fit into 64 bits.
 
 # %%
 draw_moved_births(people)
@@ -629,9 +630,9 @@ draw_leak(now, part_of_visit, part_of_patient, scores)
 # than the frequent codes alone, and the test says roughly what new patients will
 # bring.
 #
-# The vocabulary is learned from data too. Which codes of validation and test
-# does no training patient have? The embedded hospital has only about 400
-# codes, so look at small studies too.
+# The vocabulary is learned from data too. Which codes in validation and test never
+# occur in training? The embedded hospital has only about 400 codes, so look at
+# small studies too.
 
 # %% tags=["claim:8", "hide-input"]
 # count them in studies of several sizes
@@ -793,9 +794,9 @@ for table in cohort.report.tables:
     assert table.rows_read == table.rows_used + table.rows_dropped
 
 # %% [markdown]
-# (Eight diagnoses were dropped with their admission: they belong to the four
-# admissions of unknown patients.) Is the report right? In the embedded hospital the
-# bad rows were counted when they were planted.
+# (How can diagnoses be dropped with their admission, if it has none? They are those
+# of the four admissions whose patient is unknown.) Is the report right? In the
+# embedded hospital the bad rows were counted when they were planted.
 
 # %% tags=["hide-input"]
 # set-up: how many rows of each kind were planted

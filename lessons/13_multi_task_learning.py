@@ -260,9 +260,9 @@ for man, woman in lies["head on states"].values():
 # ### Does the other head do the same?
 #
 # The second head names the age as one of six [age
-# brackets](../course/book/glossary.md#age-bracket). Is it as bad? Ask it once per
-# record, when it has read everything: at the last token that has a label. Is that
-# the last column of the batch?
+# brackets](../course/book/glossary.md#age-bracket). Does it cheat, too? Ask it once
+# per record, when it has read everything: at the last token that has a label. Is
+# that the last column of the batch?
 #
 # ### 13.1 The last real token
 #
@@ -440,8 +440,8 @@ check("13.4", find_and_close)
 # embeddings, as your features do (`head_reads="codes"`).
 #
 # A head behind `detach()` changes nothing but itself, so it can be trained
-# afterwards, on a decoder that no sex loss has shaped. `honest` has such a decoder,
-# which its own head does not read. Train a new sex head on the states of that one.
+# afterwards, on the states of a decoder whose layers no sex loss has reached. The
+# decoder of `honest` is one: its own head does not read it.
 
 # %% tags=["nbval-ignore-output"]
 no_prompt = trained(small_model(prompt_decoder=False))

@@ -288,8 +288,11 @@ def smoothed_cross_entropy(
 check("14.2", smoothed_cross_entropy)
 
 # %% [markdown]
-# ### What does it change?
+# ### Going further: what does it change?
 #
+# With thousands of patients it only costs, so the course's models train without it.
+
+# %% [markdown]
 # Train small models with and without it, on thousands of patients and on 60, few
 # enough to be learned by heart. Judge all by the same loss, without smoothing, on
 # new patients. (Their training losses cannot be compared: with our vocabulary, the
@@ -398,9 +401,9 @@ assert on_few_smooth.sure < on_few.sure - 0.05
 # %% [markdown]
 # With thousands of patients, smoothing only costs. With 60, the plain model knows
 # its own patients by heart and is far more confident than it is right; smoothing
-# limits its confidence, and the loss is lower. The course's models have many
-# patients, and train without smoothing.
-#
+# limits its confidence, and the loss is lower.
+
+# %% [markdown]
 # ## What do you divide by?
 #
 # A batch that does not fit into memory is cut into parts. The gradients of the
