@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -48,7 +49,9 @@ def main(arguments: list[str]) -> int:
     """
     prepare_streams()
     try:
-        return _run(arguments)
+        exit_code = _run(arguments)
+        sys.stdout.flush()
+        return exit_code
     except CommandError as error:
         sys.stdout.flush()
         print(f"\ncourse: {error}", file=sys.stderr)
@@ -56,6 +59,9 @@ def main(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         print("\ncourse: stopped.", file=sys.stderr)
         return 130
+    except BrokenPipeError:  # what read the output, such as head, has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
 
 
 def _run(arguments: list[str]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import doctest
 import importlib
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -33,6 +34,20 @@ def test_help_names_every_command(clone, arguments):
     assert done.returncode == 0
     for command in COMMANDS:
         assert f"\n  {command} " in done.stdout
+
+
+def test_a_reader_that_leaves_early_is_no_error(clone):
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "course", "help"],
+        cwd=clone.root,
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, b"")
 
 
 def test_an_unknown_command_is_named_with_the_nearest_one(clone):
