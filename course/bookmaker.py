@@ -134,6 +134,8 @@ def for_the_book(notebook: NotebookNode, terms: dict[str, str]) -> NotebookNode:
             if folded and cell.source.startswith(("## ", "### ")):
                 cells.append(_end_of_fold(folded))
                 folded = None
+            if folded:
+                cell.source = _HEADING_IN_A_FOLD.sub(_RUBRIC, cell.source)
             cell.source = _GLOSSARY_LINK.sub(lambda link: _to_the_term(link, terms), cell.source)
             cell.source = cell.source.replace("](../course/book/", "](../")
             if cell.source.startswith(FOLDED_SECTION):
@@ -160,6 +162,9 @@ _FOLD = f"""{FOLDED_SECTION}
 
 <details class="folded-section"><summary>What its documents say, and what holds</summary>
 """
+_HEADING_IN_A_FOLD = re.compile(r"^#### (.+)$", re.MULTILINE)
+# A section would begin inside the fold and end outside.
+_RUBRIC = r"```{rubric} \1\n:heading-level: 4\n```"
 _ASIDE_FOLD = """
 
 <details class="folded-section"><summary>Optional: read on</summary>

@@ -79,18 +79,22 @@ def test_a_claim_outside_the_body_stands_in_the_folded_section(lesson):
 
 @each_lesson
 def test_what_goes_further_hides_nothing_that_a_learner_needs(lesson):
-    """It is folded up to the next cell that begins with a heading."""
+    """It is folded up to the next cell that begins with a heading of its level."""
     heading = re.compile(r"^#{1,3} ", re.MULTILINE)
-    aside = False
+    aside = ""
     for cell in body(lesson):
         text = cell.source if cell.cell_type == "markdown" else ""
         if heading.match(text):
-            aside = text.startswith(ASIDE)
+            aside = text if text.startswith(ASIDE) else ""
             assert not aside or len(heading.findall(text)) == 1, text
         elif aside:
             kinds = {tag.partition(":")[0] for tag in tags(cell)}
-            assert not kinds & {"exercise", "widget", "parameters", "break"}, cell.source
+            assert not kinds & {"widget", "parameters", "break"}, cell.source
             assert not heading.search(text), text
+            for exercise in re.findall(r"^#### (\d\d\.\d) ", text, re.MULTILINE):
+                assert exercise in aside, f"what is seen of the aside names {exercise}"
+        else:
+            assert not re.search(r"^#### ", text, re.MULTILINE), text
     assert not aside, "a heading ends it"
 
 
