@@ -155,6 +155,14 @@ def shares_for(age, sex, n=200):
 groups = {who: shares_for(*who) for who in [(2, "F"), (80, "M")]}
 draw_shares(groups)
 
+# %% [markdown]
+# The two panels have no code in common. In most pairs the bars are within a few
+# points; some are about ten apart, and lesson 19 asks when that matters. To change
+# the sex alone, replace `"M"` with `"F"` in the line that begins with `groups`: the
+# prostate drops out of the five most frequent.
+#
+# Yet the model slips. In the hospital nobody of that sex and age has such a code:
+
 # %% tags=["hide-input"]
 # how often the model slips; check: what the text says of the picture
 usual = {
@@ -206,24 +214,16 @@ assert SEED or new_round(1)[1] == "A and D"
 assert SEED or "6273" in new_round(2)[0][1][0].codes  # of a man
 
 # %% [markdown]
-# The two panels have no code in common. In most pairs the bars are within a few
-# points; some are about ten apart, and lesson 19 asks when that matters. To change
-# the sex alone, replace `"M"` with `"F"` in the line that begins with `groups`: the
-# prostate drops out of the five most frequent.
-#
-# Yet the model slips, as the two printed lines show. In the hospital, nobody of
-# that sex and age has such a code.
-#
 # You are going to build this model, every part of it. It is a
 # [language model](../course/book/glossary.md): it
 # writes one [token](../course/book/glossary.md) after another, here a
 # code, each drawn from probabilities that it learned.
 #
-# One more thing: nobody in the hospital exists either. Whoever tests hospital
-# software, or wants a study repeated, needs patients to pass on; real ones may not
-# be passed on, so people want invented ones. And to practise, you need a hospital
-# whose records you may see: a program of the course, the
-# [embedded hospital](../course/book/glossary.md), makes its patients. They are
+# One more thing: nobody in the hospital exists either. Anyone who tests hospital
+# software, or wants others to repeat a study, needs patients to pass on; real ones
+# may not be passed on, so people want invented ones. And to practise, you need a
+# hospital whose records you may see: a program of the course, the [embedded
+# hospital](../course/book/glossary.md), makes its patients. They are
 # [synthetic](../course/book/glossary.md), generated rather than recorded.
 #
 # Real records lie in databases such as [MIMIC-III](../course/book/glossary.md),
@@ -249,11 +249,10 @@ draw_course_map(file.stem for file in solutions_folder().glob("*.py"))
 # [pointer-generator](../course/book/glossary.md), which at each step either
 # writes a word that it knows or copies one from the note.
 #
-# Take the lessons in the order of their numbers. Tokens (07) come before tables
-# (08) because they need no more than a list of codes. Nothing is missing between
-# 00 and 07: the course grew out of a longer series. You
-# need Python and the basics of PyTorch, such as tensors and `backward()`. The
-# rest is explained, medicine included.
+# Take the lessons in the order of their numbers: 00, then 07 to 20 (there are no
+# lessons 01 to 06). Tokens (07) come before tables (08) because they need no more
+# than a list of codes. You need Python and the basics of PyTorch, such as tensors
+# and `backward()`. The rest is explained, medicine included.
 #
 # ## One patient
 #
@@ -285,7 +284,7 @@ draw_patient(patient)
 # [codes](../course/book/glossary.md#code), one for each diagnosis, the main
 # reason for the stay first. Chronic illnesses reappear at the next visit,
 # alongside new ones. The dates lie in the future: MIMIC shifts its dates
-# to protect patients, and the practice hospital imitates that. In Python the
+# to protect patients, and our hospital imitates that. In Python the
 # record is just as short; as in most files, its codes are written without the
 # dot.
 
@@ -670,14 +669,25 @@ print("missing: " + ", ".join(missing) if missing else "ready")
 #
 # <details><summary>Answer</summary>
 # An undescended testis, a circumcision or a hydrocele at birth cannot be: only boys
-# have them. A body mass index by percentile is recorded from the age of 2. What else
-# may come, such as asthma, is only rare.
+# have them. Nor can a body mass index by percentile, which is recorded from the age
+# of 2. Further down the list, asthma is only rare.
 # </details>
 #
 # Before you can build such a model, codes must become numbers, and a text tokenizer
 # makes a mess of them.
 # [Lesson 07](07_tokenization.ipynb) builds a tokenizer for which every code
 # is one token.
+
+# %% tags=["hide-input"]
+# check: what newborn girls cannot have, and what is only rare
+written, alike = shares_for(0, "F")
+known = {code for r in alike for code in r.codes}
+theirs = {code for r in written for code in r.codes} - known
+never = [c for c in theirs if icd9.why_impossible(c, age=0, sex="F")]
+assert never and set(never) < theirs
+if SEED == 0:
+    assert {"75251", "V502", "7786", "V8554"} <= set(never)
+    assert "49390" in theirs - set(never)
 
 # %% [markdown]
 # ## If you come from the tutorial

@@ -458,7 +458,10 @@ for name, values in numbers.items():
 # check: only the waves separate every pair, and neighbours the least
 *others, ours = apart.values()
 assert all(angles.min() < 1 for angles in others)
-assert ours.min() > 20 and 2 * ours[:2].max() < ours[2]
+assert ours.min() > 25 and 2 * ours[:2].max() < ours[2]
+assert apart["powers"][0] < 1 and apart["line ÷ 90"][0] < 1
+assert apart["groups of ten"][0] < 0.01
+assert apart["line, unscaled"][2] < 1 < apart["line ÷ 10"][[0, 2]].min()
 
 
 # %% [markdown]

@@ -9,8 +9,8 @@
 # - Judge from several seeds whether coverage helps.
 # - Block trigrams that would repeat, and tell when that does nothing.
 # - Take one step of a batched beam search.
-# - Compute a score with length penalty, and tell which hypotheses can still
-#   win.
+# - Compute a score with length penalty, and (optional) tell which hypotheses can
+#   still win.
 # - Compute ROUGE-L, and tell what it does not see.
 
 # %% tags=["opened-alone", "hide-input"]
@@ -825,6 +825,8 @@ if examine("17.4", beam_step).outcome.is_solved:
     found = follow(young, short[chosen], start, 4, beam_step)
     for text, score in zip(*found, strict=True):
         print(f"{score:6.2f} {text}")
+    for score, total in zip(found[1], sums.flatten().topk(3).values):
+        assert abs(score - total) < 1e-3
 else:
     print("not solved yet")
 
@@ -1026,6 +1028,8 @@ if PROFILE == "tiny" and SEED == 0:
         means = map(mean, zip(*some, strict=True))
         for got, share in zip(means, told, strict=True):
             assert abs(got - share) < 0.05
+    right_lists = sorted(one.exact for one in by_kind["lists of 4 to 10"])
+    assert right_lists[1] < 0.1 and right_lists[2] > 0.5  # two and two
 others = [name for name in brought if name != "lists of 4 to 10"]
 assert all(one.exact < 0.2 for name in others for one in brought[name])
 assert all(one.repeated == 0 for one in brought["no word twice"])

@@ -187,3 +187,11 @@ def test_special_tokens_among_the_codes_are_counted(codes, spoilt):
     assert f"{spoilt / 4:.0%} of such visits" in said(picture)[0]
     assert "<PAD>" in picture.alternative_text and f"{spoilt / 4:.0%}" in picture.alternative_text
     assert said(picture).count("<PAD>") == 1
+    # All codes but the second are drawn as themselves.
+    itself = ", ".join(CODES.tokens(visit[:1] + visit[2:]))
+    assert f"Replaced by itself: {itself}." in picture.alternative_text
+    assert any("or the same code again" in text for text in said(picture))
+    others = np.tile([*visit[1:], visit[0]], (4, 1))
+    picture = draw_special_tokens(CODES, visit, others, visit[::-1], 0)
+    assert "Replaced by itself: none." in picture.alternative_text
+    assert not any("the same code again" in text for text in said(picture))

@@ -67,6 +67,7 @@ def test_the_map_shows_what_was_found_and_what_comes_now(here, found):
     assert all(text in said(picture) for text in (here, *found, *found.values()))
     assert picture.alternative_text.endswith(f"Now: {here}.")
     assert ("coverage puts no list right" in picture.alternative_text) == bool(found)
+    assert said(picture).count("still to come") == 3 - len(found)
 
 
 @pytest.mark.parametrize("n_words", [4, 12, 90])
