@@ -187,7 +187,7 @@ print(earliest["admitted"].year - earliest["born"].year, "years old")
 # Most such faults are quieter. You will meet them in three steps:
 #
 # - **Build** patients from three tables: ages, codes, visits in order.
-# - **Account** for all: who is tested, and which rows are dropped.
+# - **Account** for everything: who is tested, and which rows are dropped.
 # - **Your own data** (optional): one person with two numbers, one disease
 #   with two codes.
 #
@@ -240,8 +240,8 @@ young = wrong.filter(pl.col("exact") < 90).row(0, named=True)
 draw_birthday(young["born"], young["admitted"])
 
 # %% [markdown]
-# An age is the number of *completed* years. Before the birthday, the
-# current year does not count yet. How many ages does the year alone get wrong?
+# An age is the number of *completed* years. Before the birthday, the current year
+# does not count yet. How many ages come out wrong if you use the years alone?
 
 # %% tags=["claim:4", "hide-input"]
 # count the wrong ages
@@ -253,16 +253,15 @@ assert sorted(excess) == [0, 1]
 # %% [markdown]
 # On the [MIMIC-III demo](../course/book/glossary.md), 100 patients whose data are
 # openly licensed, [41 ages are wrong](../course/book/what_holds.md). The second
-# trap is the births that were replaced. NumPy and pandas often count times in
-# nanoseconds. Then more than 292 years, the dashed line in the next picture, do not
-# fit into 64 bits.
+# trap is the births that were replaced:
 
 # %%
 draw_moved_births(people)
 
 # %% [markdown]
-# An age of 300 is impossible, so you might drop those rows. You might also
-# let NumPy subtract the dates, in nanoseconds.
+# An age of 300 is impossible, so you might drop those rows. You might also let
+# NumPy subtract the dates. It often counts in nanoseconds, and a 64-bit count of
+# them reaches only 292 years, the dashed line.
 
 # %%
 born = np.datetime64(earliest["born"], "ns")
@@ -316,11 +315,11 @@ check("08.1", age_at_admission)
 # You know from lesson 00 that a code is text. A CSV reader that guesses types does
 # not: it turns a column of digits into numbers, and pandas turns them into
 # floating-point numbers if one value is missing. (A V code in the column would
-# prevent it. But a large file is read in pieces, and a piece may have none.)
+# prevent it. But a large file is read part by part, and a part may have none.)
 
 # %%
 codes = diagnoses["icd9_code"].str.strip_chars()
-# The piece: codes made of digits, and missing ones.
+# A part without V codes: digits, and missing codes.
 digits = codes.filter(codes.is_null() | codes.str.contains(r"^\d+$"))
 guess = pl.Float64 if digits.null_count() else pl.Int64
 as_text = digits.cast(guess).to_numpy().astype(str)
@@ -358,7 +357,8 @@ assert missing == digits.null_count()
 # So read the column as text, then drop what is missing and count it. The same
 # code is also written in several ways:
 
-# %%
+# %% tags=["hide-input"]
+# count the codes that are written in other ways
 once = diagnoses.unique(["hadm_id", "seq_num", "icd9_code"])
 written = once["icd9_code"].drop_nulls()
 signs = {
@@ -440,14 +440,10 @@ print(f"HADM_ID, {late} of them are in hospital before they are born.")
 assert real or late > 0.3 * len(born_here)
 
 # %% [markdown]
-# `HADM_ID` was drawn at random when the data were de-identified. The order
-# of the stays is in `ADMITTIME` and in no id. Check the type of what you
-# sort, too:
-
-# %%
-print(sorted(["1", "2", "10"]))
-print("9/14/2101" < "10/2/2101")
-print(datetime(2101, 9, 14) < datetime(2101, 10, 2))
+# `HADM_ID` was drawn at random when the data were de-identified. The order of the
+# stays is in `ADMITTIME` and in no id. Check the type of what you sort, too. Text
+# is compared character by character: `"10"` comes before `"2"`, and `"10/2/2101"`
+# before `"9/14/2101"`.
 
 # %% tags=["hide-input"]
 # count the stays that have both a second and a tenth diagnosis
@@ -455,11 +451,12 @@ numbers = diagnoses.group_by("hadm_id").agg("seq_num")["seq_num"].to_list()
 swapped = sum({"2", "10"} <= set(of_stay) for of_stay in numbers)
 print(f"In {swapped} stays, sorting SEQ_NUM as text puts the")
 print("tenth diagnosis before the second.")
+assert sorted(["1", "2", "10"])[1] == "10" and "10/2/2101" < "9/14/2101"
 
 
 # %% [markdown]
-# Text is compared character by character. MIMIC's own times are safe as text,
-# since the year comes first; those that a spreadsheet saves are not.
+# MIMIC's own times are safe as text, since the year comes first; those that a
+# spreadsheet saves are not.
 #
 # ### 08.3 From rows to visits
 #
@@ -489,12 +486,13 @@ check("08.3", rows_to_visits)
 
 
 # %% [markdown]
-# ## The category of a code
+# ### Going further: the category of a code
 #
-# In a hospital as small as ours, single codes are rare. So the tiny model of lesson
-# 09 reads categories, each of which is met more often.
-#
-# ### 08.4 The category of a code
+# In a hospital as small as ours, single codes are rare, so a small model may read
+# categories instead. Exercise 08.4, which is short, is in here.
+
+# %% [markdown]
+# #### 08.4 The category of a code
 #
 # Try It Yourself · ★ · 2 minutes
 #
@@ -558,9 +556,10 @@ def score(guess, visits):
 
 
 # %% [markdown]
-# Set a fifth of the patients aside, as *new patients* who come after the model
-# is finished. Split the others, 80 to 10 to 10, into training, validation (to
-# choose among models) and test. There are two ways to do that.
+# What is this model worth? A fifth of the patients are set aside: they stand for
+# those who come when the model is in use, and tell the truth. You know only the
+# others. You split them, 80 to 10 to 10, into training, validation (to choose among
+# models) and test, in one of two ways. Does the test predict the truth?
 
 # %%
 def as_visits(records):
@@ -579,8 +578,8 @@ by_visits = [visits[i] for i in order[:end]]  # training
 train, validation, test = split_by_patient(now, seed=SEED)
 
 # %% [markdown]
-# How many patients are both in training and in validation or test, and how many
-# codes does memory guess?
+# How many patients are both in training and in validation or test? And how many
+# codes does memory guess, in the test and for the patients set aside?
 
 # %% tags=["claim:49", "hide-input"]
 # count patients on both sides; score memory in tests and on new patients
@@ -630,6 +629,9 @@ draw_leak(now, part_of_visit, part_of_patient, scores)
 # than the frequent codes alone, and the test says roughly what new patients will
 # bring.
 #
+# So draw the test patients from a list of *patients*. Sort it first: then a seed
+# gives the same split whatever the order of the rows.
+#
 # The vocabulary is learned from data too. Which codes in validation and test never
 # occur in training? The embedded hospital has only about 400 codes, so look at
 # small studies too.
@@ -659,19 +661,6 @@ assert counts[0] > 0
 # and has peeked at the test. So build it from the training split, and let
 # `CodeTokenizer` leave unseen codes out with `unseen="skip"`, as later lessons do,
 # and say beside each score what share was left out.
-#
-# Draw the test patients from a sorted list of *patients*, each once: then a seed
-# gives the same split whatever the order of the rows. Do not take the patients who
-# come first in the rows, for the very ill have many rows.
-
-# %% tags=["hide-input"]
-# check: the patients who are named first have more codes
-size = {r.subject_id: len(r.codes) for r in records}
-early = diagnoses["subject_id"].unique(maintain_order=True)
-early = [s for s in early if s in size][: len(records) // 10]
-mean = sum(size.values()) / len(size)
-mean_early = sum(size[s] for s in early) / len(early)
-assert real or mean_early > 1.3 * mean
 
 # %% [markdown]
 # ### Going further: how much better does a score look without unseen codes?
@@ -782,21 +771,10 @@ except InputError as error:
 assert skipped == [] and "no file for ADMISSIONS" in message
 
 # %% [markdown]
-# A loader that cannot load must stop and name the file. If it can load, its
-# report must say what became of every row: used, or dropped for one reason.
-
-# %%
-print(cohort.report)
-
-# %% tags=["hide-input"]
-# check: the counts add up
-for table in cohort.report.tables:
-    assert table.rows_read == table.rows_used + table.rows_dropped
-
-# %% [markdown]
-# (How can diagnoses be dropped with their admission, if it has none? They are those
-# of the four admissions whose patient is unknown.) Is the report right? In the
-# embedded hospital the bad rows were counted when they were planted.
+# A loader that cannot load must stop and name the file. If it can load, its report
+# must say what became of every row: used, or dropped for one reason. Here is ours
+# as a picture (`print(cohort.report)` says the same). Is it right? In the embedded
+# hospital the bad rows were counted when they were planted.
 
 # %% tags=["hide-input"]
 # set-up: how many rows of each kind were planted
@@ -819,6 +797,8 @@ draw_account(cohort.report, sown)
 
 # %% tags=["hide-input"]
 # check: all that was planted was found, and nothing else was lost
+for table in cohort.report.tables:
+    assert table.rows_read == table.rows_used + table.rows_dropped
 if real:
     print("Nothing was planted in these tables.")
 else:
@@ -919,13 +899,18 @@ else:
     assert real or equal == len(records)
 
 # %% [markdown]
-# When the four pieces are solved, your loader is finished, and this is a good
-# place for a break. What follows, up to the Recap, is optional: in the later lessons
+# When the four pieces are solved, your loader is finished. In the later lessons
 # each person has one number, and all codes are ICD-9. In your own data, two
-# questions remain: are two numbers two people, and is one code one disease?
+# questions remain, and each is a detour with an exercise of its own: are two
+# numbers two people, and is one text one disease?
+
+# %% [markdown]
+# ### Going further: is every number a person?
 #
-# ## Is every number a person?
-#
+# A patient with two numbers can be in training and in the test. Exercise 08.7, which
+# finds such patients, is in here.
+
+# %% [markdown]
 # In many hospitals, somebody who arrives without papers gets a new
 # `SUBJECT_ID` and appears as two patients. A split by patient can then put one
 # number into training and the other into the test. Does that matter, when the
@@ -933,8 +918,9 @@ else:
 #
 # This model sees every second code of a visit, looks for the training patient whose
 # codes are most alike, and guesses ten more codes: first that patient's, then the
-# most frequent ones. In the second bar, all the test patients have their earlier
-# visits in training, each under a second number.
+# most frequent ones. Test it twice on the last visits of patients who came several
+# times: once with only other people in training, and once with the same patients'
+# earlier visits there as well, each under a second number.
 
 # %% tags=["hide-input"]
 # test it on last visits; then let their patients be in training as well
@@ -994,7 +980,7 @@ behind = [[5, 9, 12], [7]]
 draw_people(shown, behind)
 
 # %% [markdown]
-# ### 08.7 One person, several numbers
+# #### 08.7 One person, several numbers
 #
 # Try It Yourself · ★★★ · 15 minutes
 #
@@ -1023,9 +1009,10 @@ def find_people(registrations: list[Registration]) -> list[list[int]]:
 check("08.7", find_people)
 
 # %% [markdown]
-# Does your function close this leak? Here each test patient has three numbers: one
-# for the earlier visits, one for the last, and one that showed both cards. Each
-# person gets the smallest of their numbers before the split.
+# Does your function close this leak? In the next cell a test patient's earlier
+# visits and last visit have different numbers, and a third number, with both cards,
+# ties them together. Each person gets the smallest of their numbers before the
+# split.
 
 # %% tags=["hide-input"]
 # join the numbers with your find_people, if it is solved, and split again
@@ -1046,12 +1033,16 @@ if examine("08.7", find_people).outcome.is_solved:
     print(f"{left} of {len(tested)} patients are in training as well, and")
     print(f"{guessed(still):.0%} of the codes are guessed.")
 else:
-    print("To see what it does to the second bar, solve 08.7")
+    print("To see whether your function closes the leak, solve 08.7")
     print("and run this cell again.")
 
 # %% [markdown]
-# ## Was everybody cured in October 2015?
+# ### Going further: was everybody cured in October 2015?
 #
+# American hospitals changed from ICD-9 to ICD-10 in that month, and real data often
+# hold both. Exercise 08.8 is in here.
+
+# %% [markdown]
 # Since October 2015, hospitals in the United States write
 # [ICD-10-CM](../course/book/glossary.md), so an export of several years holds
 # both versions, whatever its dates were shifted to. Here is a hospital that
@@ -1092,7 +1083,7 @@ for old, now_ in zip(codes_9, codes_10):
 assert set(codes_9).isdisjoint(codes_10)
 
 # %% [markdown]
-# The diagnoses are the same, and no two codes are. You might tell the versions
+# The diagnoses are the same, and not one code is. You might tell the versions
 # by the first letter: every ICD-10 code begins with one.
 
 # %% tags=["hide-input"]
@@ -1162,16 +1153,16 @@ visit, following = min(
 draw_change(visit, following, mapping)
 
 # %% [markdown]
-# The arrows are those of the
-# [General Equivalence Mappings](../course/book/glossary.md), official tables
-# of what a code of one version may be in the other: one code, one of several,
-# or none. How many come back once you look them up? The twin knows how many
-# truly do:
+# The arrows are those of the [General Equivalence
+# Mappings](../course/book/glossary.md), official tables of what a code of one
+# version may be in the other: one code, one of several, or none. How many come back
+# once you look them up? The twin knows how many truly do. Here are this hospital
+# and two others, made with other seeds:
 
 # %% tags=["hide-input"]
 # measure: across the change, as texts and by the mapping; three hospitals
 print("codes before the change, and how many come back after it")
-print("hospital  all  in the twin  looked up")
+print("seed      all  in the twin  looked up")
 for seed in range(SEED, SEED + 3):
     hospital_ = make_cohort(2_000, seed=seed, changed=True)
     twin_ = make_cohort(2_000, seed=seed)
@@ -1205,7 +1196,7 @@ for seed in range(SEED, SEED + 3):
 # The mapping finds nearly all. It misses codes that say more than it can know, such
 # as which lung a tumour is in.
 #
-# ### 08.8 What came back
+# #### 08.8 What came back
 #
 # Try It Yourself · ★★★ · 10 minutes
 #

@@ -32,7 +32,8 @@ def draw_account(report: LoadReport, planted: Mapping[str, int] | None = None) -
     if not total and not planted:
         finding = "No row was dropped"
     elif planted and drops == dict(planted):
-        finding = f"{total:,} bad rows were planted and {total:,} dropped, as many for each reason"
+        planting = f"{total:,} bad rows were planted and {total:,} dropped"
+        finding = f"{planting}, the same number for each reason"
     elif planted:
         finding = f"{sum(planted.values()):,} rows were planted, and {total:,} were dropped"
     else:
