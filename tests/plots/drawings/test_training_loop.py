@@ -12,7 +12,6 @@ from ehr_course.plots.drawings.loss_scale import (
     draw_decay,
     draw_orders,
     draw_scales_compared,
-    draw_scaling,
     draw_two_loops,
     draw_without_scale,
     power,
@@ -190,22 +189,6 @@ def test_the_title_says_whether_the_scale_matters(last):
     assert ("nothing with the line, but much without it" in texts(picture)) == (last == 5.77)
     assert "scale 2¹⁶" in texts(picture)
     assert f"with 2¹⁶ the last loss is {last:.2f}" in picture.alternative_text
-
-
-@pytest.mark.parametrize(
-    ("sizes", "scales"),
-    [
-        ([3, 0.6, 0.4, 0.5], [2**17, 2**16, 2**16, 2**17, 2**17]),
-        ([0.9, 0.1, 0.1], [2**12, 2**12, 2**13, 2**13]),
-    ],
-)
-def test_the_scale_is_that_of_each_step(sizes, scales):
-    picture = draw_scaling(sizes, scales, limit=65_520, interval=2)
-    assert label_problems(picture) == []
-    over = sum(size * scale >= 65_520 for size, scale in zip(sizes, scales, strict=False))
-    assert f"{over} of them at or over" in picture.alternative_text
-    for scale in set(scales[:-1]):
-        assert power(scale) in texts(picture)
 
 
 @pytest.mark.parametrize(
