@@ -158,11 +158,18 @@ check("12.1", numerical_vectors)
 
 
 # %% [markdown]
-# ### 12.2 Project to the width of the model
+# ### Going further: the other steps, one at a time
+#
+# Exercises 12.2, 12.3 and 12.4 are in here: project to the width of the model, find
+# the rows of categories in one table, and combine prompts. Exercise 12.7 asks for
+# these steps too, and says there what it needs.
+
+# %% [markdown]
+# #### 12.2 Project to the width of the model
 #
 # Try It Yourself · ★ · 5 minutes
 #
-# Optional: 12.7 asks for it once more. Project `vectors`, (batch, n, d_hidden), to
+# Project `vectors`, (batch, n, d_hidden), to
 # (batch, n, d_model) by `matrix`, the weight of an `nn.Linear` without bias as
 # PyTorch stores it: (d_model, d_hidden).
 #
@@ -178,10 +185,9 @@ def project(vectors: Tensor, matrix: Tensor) -> Tensor:
 check("12.2", project)
 
 # %% [markdown]
-# ## Several categories, one table
-#
-# Sex has two categories. If you also know the insurance (six) and the kind of
-# admission (three), one table can hold them all, one feature after another.
+# **Several categories, one table.** Sex has two categories. If you also know the
+# insurance (six) and the kind of admission (three), one table can hold them all, one
+# feature after another.
 
 # %%
 features = {"sex": 2, "insurance": 6, "admission": 3}
@@ -193,7 +199,7 @@ draw_table(features, category=[1, 0, 1])
 # it, the patient above has one vector for both sex and admission, and no error
 # warns you.
 #
-# ### 12.3 Offsets of categories
+# #### 12.3 Offsets of categories
 #
 # Try It Yourself · ★★ · 7 minutes
 #
@@ -211,6 +217,30 @@ def table_rows(x_cat: Tensor, cardinalities: list[int]) -> Tensor:
 
 
 check("12.3", table_rows)
+
+
+# %% [markdown]
+# #### 12.4 Combine the prompts
+#
+# Try It Yourself · ★★ · 6 minutes
+#
+# Combine `numerical`, (batch, n_num, d_model), and `categorical`, (batch, n_cat,
+# d_model). Either may be `None`. If `combination` is `"concat"`, return all
+# vectors, numerical first: (batch, n_num + n_cat, d_model). If it is `"sum"`,
+# return their sum as one position: (batch, 1, d_model).
+#
+# Example: for `numerical = [[[1.0, 2.0]]]` and
+# `categorical = [[[10.0, 20.0]]]`, as tensors, `"concat"` gives
+# `[[[1.0, 2.0], [10.0, 20.0]]]` and `"sum"` gives `[[[11.0, 22.0]]]`.
+
+# %% tags=["exercise:12.4", "nbval-ignore-output"]
+def combine(
+    numerical: Tensor | None, categorical: Tensor | None, combination: str
+) -> Tensor:
+    raise NotImplementedError("12.4: replace this line")
+
+
+check("12.4", combine)
 
 # %% [markdown]
 # ## From vectors to positions
@@ -242,30 +272,6 @@ draw_positions(rows, mask, n_prompts=2, positions=positions)
 
 
 # %% [markdown]
-# ### 12.4 Combine the prompts
-#
-# Try It Yourself · ★★ · 6 minutes
-#
-# Optional. Combine `numerical`, (batch, n_num, d_model), and `categorical`, (batch,
-# n_cat, d_model). Either may be `None`. If `combination` is `"concat"`, return all
-# vectors, numerical first: (batch, n_num + n_cat, d_model). If it is `"sum"`,
-# return their sum as one position: (batch, 1, d_model).
-#
-# Example: for `numerical = [[[1.0, 2.0]]]` and
-# `categorical = [[[10.0, 20.0]]]`, as tensors, `"concat"` gives
-# `[[[1.0, 2.0], [10.0, 20.0]]]` and `"sum"` gives `[[[11.0, 22.0]]]`.
-
-# %% tags=["exercise:12.4", "nbval-ignore-output"]
-def combine(
-    numerical: Tensor | None, categorical: Tensor | None, combination: str
-) -> Tensor:
-    raise NotImplementedError("12.4: replace this line")
-
-
-check("12.4", combine)
-
-
-# %% [markdown]
 # ### 12.5 Prepend, and extend the mask
 #
 # Try It Yourself · ★★ · 8 minutes
@@ -293,9 +299,9 @@ check("12.5", prepend)
 # %% [markdown]
 # ## What can the map do?
 #
-# `NumericalPrompt`, in this course's library, does the two steps of 12.1 and
-# 12.2. It spends thousands of weights on one number. Are they enough to draw
-# any curve? Put every age through it, before and after training.
+# `NumericalPrompt`, in this course's library, computes the formula above. It spends
+# thousands of weights on one number. Are they enough to draw any curve? Put every
+# age through it, before and after training.
 
 # %%
 torch.manual_seed(SEED)
@@ -313,12 +319,11 @@ for name, model in (
 draw_lines(lines)
 
 # %% tags=["hide-input"]
-# measure how straight both lines are
-for name, dots in lines.items():
+# check: no dot is off its line by 1 part in 100,000 of it
+for dots in lines.values():
     whole = dots[-1] - dots[0]  # (d_model,)
     on_line = dots[0] + torch.linspace(0, 1, 91)[:, None] * whole
     off = (dots - on_line).norm(dim=1).max() / whole.norm()
-    print(f"{name}: no dot is off the line by 1 part in 100,000 of it")
     assert off < 1e-5
 
 # %% [markdown]
@@ -351,9 +356,9 @@ assert same and directions == 1 and linear and n_weights == 98_560
 #
 # Does it matter that the drawing at the top divides the age by 90? Yes, because a
 # layer norm comes next. It keeps little more than the direction of a vector: three
-# times the vector comes out the same. (The position vector is left out here.) So
-# the model can tell two ages apart only if their prompts point in different
-# directions, seen from the origin.
+# times the vector comes out the same. (The position vector is left out here: it is
+# the same for every patient.) So the model can tell two ages apart only if their
+# prompts point in different directions, seen from the origin.
 
 # %% tags=["hide-input"]
 # prompts of some ages, before training
@@ -492,20 +497,19 @@ assert bend_of_line < 1e-6 < bend_of_waves
 
 
 # %% [markdown]
-# You can also measure a bend. Take a map's values at three equally spaced ages:
-# the second step minus the first is their
-# [second difference](../course/book/glossary.md). For 1, 3, 5 it is 2 - 2 = 0:
-# straight. For 0, 1, 0 it is -1 - 1 = -2: a bend.
-#
 # ### 12.6 An age encoder that is not affine
 #
 # Try It Yourself · ★★ · 9 minutes
 #
 # `ages`, (n,), are equally spaced, in years. `frequencies`, (k,), say how many
 # turns each wave makes from age 0 to 90, so its angle at age `a` is
-# 2π · frequency · a / 90 (`math.pi` is there). Return two tensors: the features,
-# (n, 2k), one row an age, all sines first and then all cosines; and their second
-# differences along the ages, (n - 2, 2k).
+# 2π · frequency · a / 90 (`math.pi` is there). Return two tensors:
+#
+# 1. the features, (n, 2k), one row an age, all sines first and then all cosines;
+# 2. how much they bend along the ages, (n - 2, 2k): their
+#    [second differences](../course/book/glossary.md#second-difference). Of three
+#    values in a row, take the second step minus the first: for 1, 3, 5 that is 0, a
+#    straight line, and for 0, 1, 0 it is -2.
 #
 # Example: for `ages = [0.0, 22.5, 45.0]` and `frequencies = [1.0]`, as
 # tensors, the features are `[[0.0, 1.0], [1.0, 0.0], [0.0, -1.0]]` and the
@@ -538,10 +542,14 @@ check("12.6", fourier)
 # | bias | `num_bias`, (1, d_hidden) | `cat_bias`, (n_cat, d_hidden) |
 # | last | `num_project`, an `nn.Linear`, no bias, to d_model | `cat_project`, the same |
 #
-# `forward` gets `x_num`, (batch, 1), ages in years, and `x_cat`, (batch, n_cat),
-# as in 12.3. It divides the age by `AGE_SCALE`, multiplies by the weight, adds
-# the bias and projects. It looks each category up, adds its feature's bias and
-# projects. It returns the prompts, age first: (batch, 1 + n_cat, d_model).
+# `cardinalities` lists how many categories each feature has. The one table holds
+# the rows of the first feature, then those of the second, and so on.
+#
+# `forward` gets `x_num`, (batch, 1), ages in years, and `x_cat`, (batch, n_cat), the
+# category of each feature, counted from 0. It divides the age by `AGE_SCALE`,
+# multiplies by the weight, adds the bias and projects. It looks up the row of each
+# category, adds its feature's bias and projects. It returns the prompts, age first:
+# (batch, 1 + n_cat, d_model).
 #
 # Example: in `MyPrompt([2], d_model=1, d_hidden=1)` let both biases be 0, the
 # `table` `[[10.0], [20.0]]`, and all other weights 1. Then `x_num = [[45.0]]`
@@ -550,7 +558,7 @@ check("12.6", fourier)
 # Let all six begin with small random numbers. If all 128 hidden numbers began
 # with the same weights, they would get the same gradients and stay the same for
 # ever. If `num_bias` began at 0, all ages would point in one direction.
-# `prompts_with` is complete: it tries your module out with given weights.
+# Leave `prompts_with` as it is: the check calls it to try your module out.
 
 # %% tags=["exercise:12.7", "nbval-ignore-output"]
 def prompts_with(weights, cardinalities, x_num, x_cat):
@@ -648,8 +656,8 @@ def impossible(name, model):
     other_ages = [ages[i] for i in order]
     other_sexes = [sexes[i] for i in order]
     other = impossible_share(written, other_ages, other_sexes)
-    print(f"{name}: of all codes written, {own:.1%} are impossible,")
-    print(f"   and {other:.1%} would be for another patient")
+    print(f"{name:14} {own:5.1%} of its codes are impossible,", end=" ")
+    print(f"{other:.1%} for another patient")
     shares[name] = own, other
 
 
@@ -708,8 +716,9 @@ impossible("a table", models["a table"])
 # %% [markdown]
 # ### A scale, waves, or a table?
 #
-# Where do they differ? Ask each model for the first code of a woman at every
-# age, and compare newborn codes and pregnancy codes with the hospital.
+# Where do they differ? Ask each model, and the widget's, for the first code of a
+# woman at every age. How often does it expect a newborn code or a pregnancy code,
+# and how often does the hospital write one?
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # the share of newborn and of pregnancy codes by age
@@ -796,14 +805,13 @@ for side in ("encoder_prompt", "decoder_prompt"):
 #
 # - **Line ÷ 90** gives newborn codes to small children. The widget's model has
 #   such a line too. That is why it gives them to a child of one.
-# - **Line, unscaled** hardly does so, but goes on to expect pregnancies at 76
-#   to 90.
+# - **Line, unscaled**, hardly does so, but it still expects pregnancies at 76 to 90.
 # - **Line ÷ 10** is the best line.
 # - **Waves** do better than the best line at both ends of life. (Over all ages they
 #   are too close to it to tell from one training.)
-# - **The table** writes about as few impossible codes as waves. But at the
-#   hatched ages it expects far too few pregnancies: its rows for 25 to 29 are
-#   still the small random numbers that they began with.
+# - **The table** writes about as few impossible codes as waves. But at 25 to 29, the
+#   hatched ages that these models never met, it expects far too few pregnancies: its
+#   rows for them are still the small random numbers that they began with.
 #
 # So take a table only if every value is common.
 #

@@ -167,8 +167,8 @@ def draw_directions(vectors: Mapping[str, Any], marked: Sequence[int] = (0, 1, 1
             + " degrees since age zero."
             for name, values in angles.items()
         ),
-        subtitle="The line of ages before training, a dot for each, and rays to some of them. "
-        "Arc: what a layer norm leaves.",
+        subtitle="Dots: the prompts of all ages before training. Rays: the directions of some. "
+        "Arc: all that a layer norm keeps.",
     )
     high, foot, inch, radius = 1.75, 0.22, 1.2, 0.6
     longest = [min(points[-1, 0], 2.4) + 1.4 for points in flat.values()]
@@ -248,7 +248,7 @@ def draw_turning(angles: Mapping[str, Any]) -> Picture:
         + f". At the last age it is {turned[others[0]][-1]:.0f} degrees ({others[0]}) and "
         f"{turned[last][-1]:.0f} degrees ({last}).",
         subtitle="Angle between the prompts of age zero and of each age, after a layer norm. "
-        "Dot: half of its last value.",
+        "Dot: the age at which half of the turn is done.",
     )
     wide, high = 4.9, 1.75
     axes = canvas.plot(0.75, canvas.top + 0.1, wide, high)
