@@ -557,9 +557,9 @@ def score(guess, visits):
 
 # %% [markdown]
 # What is this model worth? A fifth of the patients are set aside: they stand for
-# those who come when the model is in use, and tell the truth. You know only the
-# others. You split them, 80 to 10 to 10, into training, validation (to choose among
-# models) and test, in one of two ways. Does the test predict the truth?
+# those who come when the model is in use, so their score is the true one. Split the
+# others, 80 to 10 to 10, into training, validation (to choose among models) and
+# test. There are two ways to do that. Does the test predict the true score?
 
 # %%
 def as_visits(records):
@@ -907,8 +907,8 @@ else:
 # %% [markdown]
 # ### Going further: is every number a person?
 #
-# A patient with two numbers can be in training and in the test. Exercise 08.7, which
-# finds such patients, is in here.
+# A patient with two numbers can be in training and in the test. Exercise 08.7
+# (★★★), which finds such patients, is in here.
 
 # %% [markdown]
 # In many hospitals, somebody who arrives without papers gets a new
@@ -1040,7 +1040,7 @@ else:
 # ### Going further: was everybody cured in October 2015?
 #
 # American hospitals changed from ICD-9 to ICD-10 in that month, and real data often
-# hold both. Exercise 08.8 is in here.
+# hold both. Exercise 08.8 (★★★) is in here.
 
 # %% [markdown]
 # Since October 2015, hospitals in the United States write

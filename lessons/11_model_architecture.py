@@ -10,7 +10,8 @@
 # - Tell self-attention from cross-attention by what each reads.
 # - Test whether a decoder reads its encoder.
 # - Predict the number of parameters of BART at any size, exactly.
-# - Predict the memory of a training step, and the largest batch that fits.
+# - Predict the memory of a training step, and (optional) find the largest batch that
+#   fits.
 
 # %% tags=["opened-alone", "hide-input"]
 # Opened alone, as on Colab or Kaggle? This cell installs the course.
@@ -142,10 +143,9 @@ draw_losses(losses)
 # One of the two would not notice if you handed it another patient's record.
 # Write down which one you suspect, and why.
 #
-# The first half of this lesson opens the model and ends with a test that
-# finds the culprit. The second half has a puzzle of its own: how large is a
-# full BART, and how many records can it learn from at once on a machine with
-# 8 GB?
+# The first half of this lesson opens the model and ends with a test that finds the
+# culprit. The second half, which is short, has a puzzle of its own: how large is a
+# full BART, and how many records can it learn from at once on a machine with 8 GB?
 #
 # ## One drawing of everything
 #
@@ -366,8 +366,9 @@ assert 6 * n_parameters(block) == 14_174_208
 # ## Who may read whom?
 #
 # Change the vector at each position in turn, and see where the output changes. The
-# decoder is given the same record, shifted as in lesson 09: a position reads
-# itself, so it must not hold the token that it is to write.
+# decoder is given the same record, shifted as in lesson 09: at each position stands
+# the token written last, and the next one is to be written. So a position may read
+# itself.
 
 # %% tags=["hide-input"]
 # one record for the encoder, and shifted for the decoder
@@ -568,10 +569,10 @@ draw_cross_attention(
 # The decoder has just written the framed code and will write the next one.
 # That next code is where it looks in the encoder's record.
 #
-# The explorer shows all rows. Each names the token just written and the one
-# to be written next, and the bright cell mostly lies in the column of the
-# second. Which rows do not keep to it, and why? Then move *layer* to 0, and the
-# diagonal fades.
+# The explorer shows all rows. Each names the token just written and the one to be
+# written next, and the bright cell mostly lies in the column of the second. Move
+# *layer* to 0, and the diagonal fades. In layer 1, which rows do not keep to it,
+# and why?
 
 # %% tags=["widget"]
 record = with_visits(2, 10)
@@ -579,10 +580,11 @@ attention_explorer(model, tokenizer, record, kind="cross", layer=1)
 
 
 # %% [markdown]
+# <details><summary>Which rows</summary>
 # Nothing is written at the prompts, and the first token is always `<BOS>`: there is
-# nothing to look up. (The decoder starts from `<EOS>`, as in lesson 09.) Every
-# `<v>` is the same token, so the `<v>` of another visit serves just as well. Where
-# a visit may end, heads look elsewhere too.
+# nothing to look up. Every `<v>` is the same token, so the `<v>` of another visit
+# serves just as well. Where a visit may end, heads look elsewhere too.
+# </details>
 
 # %% [markdown]
 # ### Going further: does a head find the code, or only its place?
@@ -744,11 +746,11 @@ for name, (before, after) in cosines.items():
 draw_alike(cosines)
 
 # %% [markdown]
-# A does not start blind. In training its encoder's vectors become all alike,
-# and then the decoder cannot tell them apart. (A also trained longer, but that
-# is not the reason: a model that starts like B and trains as long as A reads.) So
-# begin with larger weights, train longer than B did, and test whether the model
-# reads.
+# A does not start blind. In training its encoder's vectors become all alike, and
+# then the decoder cannot tell them apart. (A also trained longer, but that is not
+# the reason: a model that starts like B and trains for as long as A does read its
+# patients.) So begin with larger weights, train longer than B did, and test whether
+# the model reads.
 
 # %% [markdown]
 # ### Going further: is it the small weights, or the longer training?
@@ -843,7 +845,7 @@ assert shares["model B"] > 2
 # %% [markdown]
 # ## How large is it?
 #
-# Here is a size that you may meet in practice:
+# Here is a full-size BART, as you may meet it in practice:
 
 # %%
 SIZE = {
@@ -937,6 +939,7 @@ def count_parameters(
 
 check("11.5", count_parameters)
 
+
 # %% [markdown]
 # ## How many records fit?
 #
@@ -951,39 +954,9 @@ check("11.5", count_parameters)
 #   that the forward pass computes and the gradient needs again;
 # - a **gradient** for each weight.
 #
-# Here is one step of a smaller model, on 16 records of equal length:
-
-# %% tags=["hide-input"]
-# one step of a model between the course's and BART
-torch.manual_seed(SEED)
-config = PromptBartConfig.for_tokenizer(tokenizer, "small")
-middle = PromptBart(config).train()
-optimizer = torch.optim.AdamW(middle.parameters())
-middling = int(beginners.lengths.argsort(stable=True)[len(beginners) // 2])
-batch = beginners.batch([middling] * 16)
-middle(**batch).loss.backward()
-optimizer.step()  # the first step makes the moments
-optimizer.zero_grad()
-weights = held_bytes(middle)
-with MemoryTrace(held=3 * weights, model=middle) as trace:
-    loss = middle(**batch).loss
-    trace.mark("forward")
-    loss.backward()
-    trace.mark("backward")
-    optimizer.step()
-    optimizer.zero_grad()
-    trace.mark("update")
-
-# %%
-draw_step_memory(trace, weights=weights)
-
-
-# %% [markdown]
-# Activations pile up in the forward pass. In the backward pass they are dropped one
-# by one while gradients come. So memory can peak at two points: when the backward
-# pass begins and adds two tensors as large as the logits (in lesson 10 there were
-# three; here the first counts as an activation), and in the update, with all the
-# gradients. The higher one counts:
+# Its memory can be fullest at two points: when the backward pass begins, with all the
+# activations and two more tensors as large as the logits, and in the update, with all
+# the gradients. The larger one counts:
 
 # %%
 def step_bytes(weights, activations, logits):
@@ -992,43 +965,9 @@ def step_bytes(weights, activations, logits):
     return weights + moments + max(gradients, backward)
 
 
-# %% tags=["hide-input"]
-# the peak of a step on 1 to 64 records of equal length
-kept = activation_bytes(lambda: middle(**batch).loss, middle)
-logits = 4 * batch["labels"].numel() * len(tokenizer)
-predicted = step_bytes(weights, kept, logits)
-assert 0.98 * predicted < trace.peak < 1.03 * predicted
-assert trace.peak < 4 * weights + kept
-
-
-def peak_with(n):
-    batch = beginners.batch([middling] * n)
-    with MemoryTrace(held=3 * weights) as trace:
-        middle(**batch).loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-    return trace.peak
-
-
-peaks = {n: peak_with(n) for n in (1, 8, 16, 32, 48, 64)}
-each = kept / 16, logits / 16
-assert real or peaks[8] < 1.01 * peaks[1]
-assert peaks[64] > 1.5 * peaks[1]
-for n, peak in peaks.items():
-    expected = step_bytes(weights, n * each[0], n * each[1])
-    assert 0.98 < peak / expected < 1.03
-of_middle = {"weights": weights, "record": each[0] + 2 * each[1]}
-
 # %% [markdown]
-# Here is this formula beside measured steps of the smaller model. The peak is flat as
-# long as the update is larger than the backward pass:
-
-# %%
-draw_peaks(peaks, **of_middle)
-
-# %% [markdown]
-# Now at full size. Measure what the forward pass keeps of one record, with one
-# layer and with two: each further layer adds the same.
+# How much does the forward pass keep of one record? Measure it with one layer and
+# with two: each further layer adds the same.
 
 # %% tags=["hide-input"]
 # activations and logits of one record, from models of one layer and of two
@@ -1057,9 +996,8 @@ print(f"weights {weights / 1e6:.0f} MB; for each record", end=" ")
 print(f"activations {kept / 1e6:.0f} MB, logits {logits / 1e6:.1f} MB")
 
 # %% [markdown]
-# (Beside the tiny layers of lesson 10 the logits were large; beside BART's layers
-# they are small.) How many records fit in 8 GB? Work it out on paper from these
-# three numbers and `step_bytes`.
+# How many records fit in 8 GB? Work it out on paper from these three numbers and
+# `step_bytes`.
 
 # %%
 memory = 8_000_000_000
@@ -1099,9 +1037,77 @@ with MemoryTrace(held=3 * small_weights) as trace:
     one(**batch).loss.backward()
 assert 0.998 < trace.peak / predicted < 1.002
 
+# %% [markdown]
+# ### Going further: when is the memory fullest?
+#
+# The memory of one step, measured from moment to moment. Exercise 11.6 (★★★), in
+# which you find the largest batch of a model that you do not know, is in here.
 
 # %% [markdown]
-# ### 11.6 The largest batch
+# Here is one step of a smaller model, on 16 records of equal length:
+
+# %% tags=["hide-input"]
+# one step of a model between the course's and BART
+torch.manual_seed(SEED)
+config = PromptBartConfig.for_tokenizer(tokenizer, "small")
+middle = PromptBart(config).train()
+optimizer = torch.optim.AdamW(middle.parameters())
+middling = int(beginners.lengths.argsort(stable=True)[len(beginners) // 2])
+batch = beginners.batch([middling] * 16)
+middle(**batch).loss.backward()
+optimizer.step()  # the first step makes the moments
+optimizer.zero_grad()
+weights = held_bytes(middle)
+with MemoryTrace(held=3 * weights, model=middle) as trace:
+    loss = middle(**batch).loss
+    trace.mark("forward")
+    loss.backward()
+    trace.mark("backward")
+    optimizer.step()
+    optimizer.zero_grad()
+    trace.mark("update")
+
+# %%
+draw_step_memory(trace, weights=weights)
+
+# %% tags=["hide-input"]
+# the peak of a step on 1 to 64 records of equal length
+kept = activation_bytes(lambda: middle(**batch).loss, middle)
+logits = 4 * batch["labels"].numel() * len(tokenizer)
+predicted = step_bytes(weights, kept, logits)
+assert 0.98 * predicted < trace.peak < 1.03 * predicted
+assert trace.peak < 4 * weights + kept
+
+
+def peak_with(n):
+    batch = beginners.batch([middling] * n)
+    with MemoryTrace(held=3 * weights) as trace:
+        middle(**batch).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return trace.peak
+
+
+peaks = {n: peak_with(n) for n in (1, 8, 16, 32, 48, 64)}
+each = kept / 16, logits / 16
+assert real or peaks[8] < 1.01 * peaks[1]
+assert peaks[64] > 1.5 * peaks[1]
+for n, peak in peaks.items():
+    expected = step_bytes(weights, n * each[0], n * each[1])
+    assert 0.98 < peak / expected < 1.03
+of_middle = {"weights": weights, "record": each[0] + 2 * each[1]}
+
+# %% [markdown]
+# Activations pile up in the forward pass. In the backward pass they are dropped one
+# by one while gradients come. Here is `step_bytes` beside measured steps of this
+# model. The peak is flat as long as the update is larger than the backward pass:
+
+# %%
+draw_peaks(peaks, **of_middle)
+
+
+# %% [markdown]
+# #### 11.6 The largest batch
 #
 # Try It Yourself · ★★★ · 15 minutes
 #
@@ -1110,7 +1116,7 @@ assert 0.998 < trace.peak / predicted < 1.002
 # returns its peak in bytes. `memory` is what the machine has, in bytes, at
 # least four times `peak_of(1)`. Return the largest `n` whose step fits.
 #
-# As in the smaller model above, the peak is flat up to some number of records and
+# As in this model, the peak is flat up to some number of records and
 # then rises by the same amount for each; on some machines it rises from the
 # first record on. `k` times as many records need at most `k` times the peak,
 # because the part that does not grow is needed only once. So `peak_of(4)` is
