@@ -37,8 +37,9 @@ if not find_spec("ehr_course"):
 # %% [markdown]
 # ## Would you believe these patients?
 #
-# Three people hand you synthetic cohorts, A, B and C, each made from the same
-# patients of the embedded hospital. Which one would you use?
+# Three people hand you synthetic cohorts, A, B and C. Each was made from the same
+# patients of the embedded hospital, the *real patients* of this lesson. Which cohort
+# would you use?
 
 # %% tags=["parameters"]
 PROFILE = "tiny"  # "tiny", "small" or "full": how many patients
@@ -102,11 +103,9 @@ from ehr_course.plots.drawings.generation_and_evaluation import (
     draw_floors,
     draw_questions,
     draw_report,
-    draw_row,
     draw_sampling,
 )
 from ehr_course.plots.drawings.judged_patients import (
-    draw_impossible,
     draw_leak,
     draw_neighbours,
 )
@@ -191,7 +190,9 @@ for name, records in three.items():
 
 # %% [markdown]
 # They all look right. So measure how far each cohort's codes lie from those of
-# held-out patients, by the Jensen-Shannon divergence of lesson 13.
+# held-out patients. The Jensen-Shannon divergence, whose formula follows soon, is 0
+# bits if all codes are equally frequent in both groups, and 1 bit if the groups have
+# no code in common.
 
 # %% tags=["hide-input"]
 # how far each third of a cohort lies from the held-out patients
@@ -238,8 +239,8 @@ draw_generators(
 
 # %% [markdown]
 # A is a pile of photocopies. B was drawn from a table of counts, each code by
-# itself. C was written by the course's first
-# model, and by this number it is the worst. Ask more questions:
+# itself. C was written by the course's model, which lessons 00, 11, 12 and 14 load,
+# and by this number it is the worst. Ask more questions:
 
 # %% tags=["hide-input"]
 # four questions about the three cohorts
@@ -321,8 +322,8 @@ draw_questions(questions)
 
 # %% [markdown]
 # Without the last column, no number in this table means anything. A cross marks
-# what chance does not explain: it is farther off than any of 20 draws of real
-# patients. (The last row has a test of its own.)
+# what chance does not explain: in the first three rows, a number farther off than that
+# of any of 20 draws of real patients. The test of the last row comes later.
 #
 # - [Fidelity](../course/book/glossary.md): is the cohort like the real one in
 #   what can be counted?
@@ -488,16 +489,15 @@ draw_floors(floors, of_cohort)
 # %% [markdown]
 # The red line is the [floor](../course/book/glossary.md): what a measure gives when
 # real patients stand in the place of the synthetic ones. With few patients chance
-# hides the fault of the cohort. (B, in the first picture, lies left of it: real
-# patients bring the same codes again and again, and so differ more from each
-# other.) So compare a divergence only with a floor of the same sizes.
+# hides the fault of the cohort. So compare a divergence only with a floor of the same
+# sizes.
 #
 # ## Do the settings suit patients?
 #
 # The settings were made for writing text. Do they bring C nearer to real patients?
 
-# %% tags=["hide-input"]
-# three measures of each setting, all from equally many patients
+# %% tags=["hide-input", "nbval-ignore-output"]
+# what each setting does, measured on equally many patients
 def share_that_occurs(records):
     found = {code for record in records for code in record.codes}
     return len(found) / len(tokenizer.codes)
@@ -516,6 +516,11 @@ found = {
     }
     for what, measure in measures.items()
 }
+print("means of three thirds   JS divergence   impossible codes")
+for name in parts:
+    print(f"C, {name:20} {fmean(found['bits'][name]):13.3f}", end="")
+    print(f"{fmean(found['impossible'][name]):19.1%}")
+print(f"{'real patients':23} {real_unlike:13.3f}{real_impossible:19.1%}")
 uses = Counter(code for record in learned_from for code in record.codes)
 rare = {c for c in uses if uses[c] <= np.median(list(uses.values()))}
 
@@ -526,7 +531,6 @@ def share_of_rare(records):
 
 rarely = {name: share_of_rare(records) for name, records in parts.items()}
 
-real_codes = fmean(thirds(measures["codes"], learned_from, third))
 if not real:
     bits = {name: fmean(found["bits"][name]) for name in parts}
     assert bits["all three"] > bits["as it is"] + 0.05
@@ -543,63 +547,25 @@ if not real:
     rarer = [never[name] < never["as it is"] for name in drawn]
     assert all(rarer) and min(never.values()) > 0.003
 
-# %% tags=["nbval-ignore-output"]
-draw_generators(
-    [
-        Panel("JS divergence, bits", found["bits"], real_unlike),
-        Panel("codes used", found["codes"], real_codes, percent=True),
-        Panel("impossible codes", found["impossible"], 0.0, percent=True),
-    ],
-    title="Settings that suit text move a cohort away from real patients",
-    a_dot=f"each third of a cohort, {third:,} against {third:,} patients",
-    lead=False,
-)  # fmt: skip
-
 # %% [markdown]
 # No: they move the codes farther away, all three together most, top-k alone hardly.
 # Impossible codes become rarer, and do not vanish.
 #
 # Which codes are lost? In the upper left panel each dot is a code, placed by
 # its [prevalence](../course/book/glossary.md), the share of patients who have
-# it. (R² would be 1 if all dots lay on the line.) Under "all three", rare codes
-# have left the line, and many lie at "none". Choose "as it is": they come back.
+# it. Under "all three", rare codes have left the line, and many lie at "none".
+# Choose "as it is": they come back. If all dots lay on the line, R² would be 1.
 
 # %% tags=["widget", "nbval-ignore-output"]
 cohort_dashboard(learned_from, drawn | {"as it is": cohort[: 3 * third]})
 
+
 # %% [markdown]
 # ## Are the patients possible?
 #
-# A man of 30 does not give birth. But what do you count? Here are some patients of C.
-
-# %% tags=["hide-input"]
-# which codes of some synthetic patients are impossible
-flags = [
-    [
-        [
-            icd9.why_impossible(code, age=record.age, sex=record.sex)
-            is not None
-            for code in visit.codes
-        ]
-        for visit in record.visits
-    ]
-    for record in cohort[:600]
-]
-
-
-def far_from_two(start):
-    group = flags[start : start + 30]
-    return abs(sum(any(map(any, patient)) for patient in group) - 2)
-
-
-start = min(range(0, len(flags) - 29, 30), key=far_from_two)
-
-# %% tags=["nbval-ignore-output"]
-draw_impossible(flags[start : start + 30])
-
-
-# %% [markdown]
-# One impossible code spoils its visit and its patient, so say which share you give.
+# A man of 30 does not give birth. But what do you count? One impossible code spoils
+# its visit and its patient, so there are three shares: of codes, of visits and of
+# patients. Say which one you give.
 #
 # ### 19.3 Medical validity
 #
@@ -627,8 +593,8 @@ check("19.3", impossible_shares)
 
 # %% [markdown]
 # Here is the whole cohort. In brackets stands a [bootstrap
-# interval](../course/book/glossary.md): the patients are drawn again many times, with
-# replacement, and 95% of the results lie in it.
+# interval](../course/book/glossary.md): the patients are drawn again many times, as in
+# [lesson 09](09_corruption.ipynb), and 95% of the results lie in it.
 
 # %% tags=["nbval-ignore-output"]
 judged = validity(cohort, real=learned_from, seed=SEED)
@@ -857,9 +823,9 @@ if not real:
     assert 0.51 < attacks["C, by the model"][1] < 0.7
 
 # %% [markdown]
-# The attack finds copies. (Its AUROC is below 1, since some outsiders with short
-# records have a twin among the copies.) For other real patients the interval holds
-# 0.5, a guess; for C it does not. So C gives away a little.
+# The attack finds the copies. Its AUROC falls short of 1 only because some outsiders
+# with short records have a twin among them. For other real patients the interval
+# holds 0.5, a guess. For C it does not: C gives away a little.
 #
 # ## The report
 #
@@ -879,18 +845,68 @@ with tempfile.TemporaryDirectory() as folder:
     )
     files = sorted(p.name for p in (Path(folder) / "report").iterdir())
 
-# %% tags=["nbval-ignore-output"]
+# %% [markdown]
+# Here are the rows that matter most. A measure is *at the floor* if its interval
+# holds the floor, the red line. If not, it is better or worse. Three of the rows are
+# new:
+#
+# - **membership by likelihood**: an attack by somebody who has the model
+#   itself.
+# - **training patients with a copy**: those whose visits stand in the cohort. The
+#   floor is the share of held-out ones.
+# - [Utility](../course/book/glossary.md): for **next visit average precision** a
+#   model learns from the cohort and predicts the next visits of real patients; 1 is
+#   perfect. Here the floor, what real patients score, lies above.
+#
+# The page has many more, such as [attribute
+# disclosure](../course/book/glossary.md#attribute-disclosure) and [rare-code
+# drop-out](../course/book/glossary.md).
+
+# %% tags=["hide-input"]
+# the rows that are drawn
 codes_row = report.measures["code distribution JS divergence"]
 against = len(held_out), min(len(cohort), len(learned_from))
-draw_row(codes_row, verdict(codes_row), sizes=against)
+shown = (
+    "code distribution JS divergence",
+    "carry-over of codes",
+    "visits per patient difference",
+    "impossible codes",
+    "membership by distance",
+    "membership by likelihood",
+    "training patients with a copy",
+    "next visit average precision",
+)
+reported = {name: report.measures.get(name) for name in shown}
+lines = [(m, str(verdict(m))) for m in reported.values() if m is not None]
+assert files == ["report.html", "report.json"]
+if not real:
+    said = {m.name: words for m, words in lines}
+    for name in shown:
+        assert said[name] == "worse than the floor", name
+    by_model, by_cohort = (
+        report.measures[f"membership by {way}"]
+        for way in ("likelihood", "distance")
+    )
+    assert by_model.low > 0.55 and by_cohort.value < by_model.value
+    assert 1.2 < codes_row.value / codes_row.floor < 2.4
+
+# %% tags=["nbval-ignore-output"]
+title = "Where the cohort differs from real patients"
+draw_report(lines, title=title, sizes=against)
 
 
 # %% [markdown]
-# The red line is what the training patients score against the same held-out
-# patients. The bar, the interval, does not reach it: the cohort is worse. (Both
-# numbers are lower than at the beginning: one side now has 4,000 patients.)
+# All eight are worse than real patients. The report judges the whole cohort, so some
+# numbers differ a little from those above. Look at three of the faults.
+
+# %% [markdown]
+# ### Going further: how does the report reach its verdicts?
 #
-# ### 19.6 A report on a synthetic cohort
+# Exercise 19.6 is in here: you give the verdicts yourself, and say which uses they
+# forbid.
+
+# %% [markdown]
+# #### 19.6 A report on a synthetic cohort
 #
 # Try It Yourself · ★★ · 12 minutes
 #
@@ -925,57 +941,8 @@ def report_on(
 
 check("19.6", report_on)
 
-# %% [markdown]
-# Here are the rows that matter most. Three of them are new:
-#
-# - **membership by likelihood**: an attack by somebody who has the model
-#   itself.
-# - **training patients with a copy**: those whose visits stand in the cohort. The
-#   floor is the share of held-out ones.
-# - [Utility](../course/book/glossary.md): for **next visit average precision** a
-#   model learns from the cohort and predicts the next visits of real patients; 1 is
-#   perfect. Here the floor, what real patients score, lies above.
-#
-# The page has many more, such as [attribute
-# disclosure](../course/book/glossary.md#attribute-disclosure) and [rare-code
-# drop-out](../course/book/glossary.md).
-
-# %% tags=["hide-input"]
-# the rows that are drawn
-shown = (
-    "code distribution JS divergence",
-    "carry-over of codes",
-    "visits per patient difference",
-    "impossible codes",
-    "membership by distance",
-    "membership by likelihood",
-    "training patients with a copy",
-    "next visit average precision",
-)
-reported = {name: report.measures.get(name) for name in shown}
-lines = [(m, str(verdict(m))) for m in reported.values() if m is not None]
-assert files == ["report.html", "report.json"]
-if not real:
-    said = {m.name: words for m, words in lines}
-    for name in shown:
-        assert said[name] == "worse than the floor", name
-    by_model, by_cohort = (
-        report.measures[f"membership by {way}"]
-        for way in ("likelihood", "distance")
-    )
-    assert by_model.low > 0.55 and by_cohort.value < by_model.value
-    assert 1.2 < codes_row.value / codes_row.floor < 2.4
-
-# %% tags=["nbval-ignore-output"]
-title = "Where the cohort differs from real patients"
-draw_report(lines, title=title, sizes=against)
-
 
 # %% [markdown]
-# All eight are worse than real patients. (The report judges all 10,000 patients of
-# the cohort against all 1,000 held out, so some numbers differ a little from those
-# of the table at the beginning.) Look at three of the faults.
-#
 # ### Finding 1: the model remembers its patients
 #
 # 14.0% of the training patients have a copy in the cohort. So have 9.5% of the
@@ -1039,7 +1006,7 @@ assert "Its patients are synthetic" in str(report.limits)
 #
 # Carry-over should be that of real patients, and is far lower: each visit forgets
 # the one before. Is that hard to mend? Take the table of *independent codes* that
-# wrote B: it draws each code by itself, as often as people of that sex and age
+# wrote B. It draws each code by itself, as often as people of that sex and age
 # bracket have it. Give it a memory: keep each code of the visit before as often as
 # that code comes back in real patients, and fill up with independent codes.
 
@@ -1063,10 +1030,10 @@ def remembering(record, rng):
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # the table with memory writes, and three writers are measured in thirds
-writers = {"first model": three["C"], "independent codes": three["B"]}
+writers = {"C, the model": three["C"], "B, the table": three["B"]}
 rng = np.random.default_rng(SEED)
-writers["table with memory"] = [
-    remembering(record, rng) for record in writers["independent codes"]
+writers["with a memory"] = [
+    remembering(record, rng) for record in three["B"]
 ]
 
 
@@ -1107,45 +1074,21 @@ draw_generators(
 #
 # ### Finding 3: too few visits
 #
-# In the model's training, records of similar length shared a batch. Each batch took
-# one step, however few tokens it had, so a token of a short record weighed more
-# ([lesson 15](15_training_loop.ipynb)). The model learned to write short ones:
-
-# %% tags=["hide-input", "nbval-ignore-output"]
-# visits written, and those of real patients
-hospital = split_by_patient(make_cohort(5_000, seed=0), seed=0)
-taught = hospital.train
-tiny = load_checkpoint("tiny_prompt_bart")
-
-
-def written_by(loaded, **how):
-    wanted = wanted_like(taught, 3_000, seed=SEED)
-    options = {"seed": SEED, "batch_size": 512} | how
-    return generate_patients(
-        loaded.model, loaded.tokenizer, wanted, **options
-    )
-
-
-def visits_of(records):
-    return fmean(len(record.visits) for record in records)
-
-
-by_tiny = written_by(tiny)
-print(f"{visits_of(by_tiny):.2f} visits a patient: first model")
-print(f"{visits_of(taught):.2f} visits a patient: real")
-assert visits_of(by_tiny) < visits_of(taught) - 0.25
-
-# %% [markdown]
-# Batches of equal tokens mend that.
+# In the model's training, records of similar length shared a batch, and each batch
+# took one step, however few tokens it had. So a token of a short record weighed more,
+# and the model learned to write short records.
 #
 # ## A model that knows the patient's past
 #
-# A second model was trained on such batches, and can copy. Here it reads a held-out
-# patient, chosen for the many codes that come back in the last visit. A row is a code
-# of that visit, a column a code of an earlier one.
+# A second model was trained on batches with equally many tokens, and it can copy. Here
+# it reads a held-out patient, chosen for the many codes that come back in the last
+# visit. A row is a code of that visit, a column a code of an earlier one.
 
 # %% tags=["hide-input"]
-# find a patient with many codes that come back
+# both models, and a patient with many codes that come back
+hospital = split_by_patient(make_cohort(5_000, seed=0), seed=0)
+taught = hospital.train
+tiny = load_checkpoint("tiny_prompt_bart")
 better = load_checkpoint("prompt_bart_with_history")
 
 
@@ -1164,17 +1107,31 @@ patient = next(filter(tells_much, hospital.test))
 copied = copied_visit(better.model, better.tokenizer, patient)
 draw_copying(copied)
 
+
 # %% [markdown]
-# This is a [copy head](../course/book/glossary.md), the pointer of [lesson
-# 16](16_pointer_generator.ipynb): it points to codes of the patient's earlier
-# visits. The bars are the share that is copied, and the rest comes from the
-# vocabulary. The model also adds a [visit embedding](../course/book/glossary.md) to
-# each token, which says which visit it is.
+# This is a [copy head](../course/book/glossary.md). It is no head of attention, but
+# the pointer of [lesson 16](16_pointer_generator.ipynb), and points to codes of the
+# patient's earlier visits. The bars are the share that is copied; the rest comes from
+# the vocabulary. A [visit embedding](../course/book/glossary.md), added to each token,
+# says which visit it belongs to.
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # both models beside real patients, on three faults
-by_better = written_by(better)
-beside = {"real": taught, "first model": by_tiny}
+def written_by(loaded, **how):
+    wanted = wanted_like(taught, 3_000, seed=SEED)
+    options = {"seed": SEED, "batch_size": 512} | how
+    return generate_patients(
+        loaded.model, loaded.tokenizer, wanted, **options
+    )
+
+
+def visits_of(records):
+    return fmean(len(record.visits) for record in records)
+
+
+by_tiny, by_better = written_by(tiny), written_by(better)
+assert visits_of(by_tiny) < visits_of(taught) - 0.25
+beside = {"real": taught, "C's model": by_tiny}
 beside["with copy head"] = by_better
 print("                 carried over   visits   impossible")
 for name, records in beside.items():
@@ -1197,7 +1154,7 @@ assert 0.04 < visits_of(by_better) - visits_of(taught) < 0.12
 # Because most codes are in first visits or new, and these it predicts well.
 
 # %% [markdown]
-# The first model has a better perplexity than any table, and yet it forgets. Here are
+# C's model has a better perplexity than any table, and yet it forgets. Here are
 # two tables that predict better than the unigram, since they know sex and age, as the
 # model does:
 
@@ -1298,7 +1255,7 @@ def read_by(model, tokenizer, records):
 read, kinds, costs = read_by(model, known, some)
 many = ", ".join(f"{n} {kind}" for kind, n in Counter(kinds).items())
 print(f"perplexity of a code ({len(kinds)} codes: {many})")
-by_first = taken_apart("first model", kinds, costs)
+by_first = taken_apart("C's model", kinds, costs)
 costs = [
     cost
     for patient, record in zip(some, read, strict=True)
@@ -1319,7 +1276,7 @@ by_copying = taken_apart("with copy head", *kinds_and_costs)
 assert by_copying["that come back"] < 0.3 * by_copying["new later"]
 
 # %% [markdown]
-# Most codes are in first visits or new, and there the first model is better than the
+# Most codes are in first visits or new, and there C's model is better than the
 # table. But a code that comes back is about as hard for it as a new one, and easy for
 # the table, as it is for the copy head. The perplexity of all codes hides that.
 
@@ -1340,8 +1297,9 @@ assert impossible_share_of(by_the_rule) == 0
 # %% [markdown]
 # ## Which one would you use?
 #
-# Two cohorts are new: D is by the table with memory, E by the copy head with the rule.
-# One question is new as well: are a visit's pairs of codes those of real visits?
+# Two cohorts are new: D is by the table with a memory, E by the model with the copy
+# head, under the rule. One question is new as well: are a visit's pairs of codes those
+# of real visits?
 
 # %% tags=["hide-input"]
 # the questions of the beginning, and one more, about all cohorts
@@ -1350,7 +1308,7 @@ def pairs_in(record):
         yield from combinations(sorted(visit.codes), 2)
 
 
-cohorts = three | {"D": writers["table with memory"]}
+cohorts = three | {"D": writers["with a memory"]}
 if not real:  # E is of the embedded hospital
     cohorts["E"] = by_the_rule
 apart = {
@@ -1399,12 +1357,13 @@ draw_questions(questions)
 # five cohorts.
 
 # %% [markdown]
-# ## Can you order patients?
+# ### Going further: can you order patients?
 #
 # A rule may also look ahead: a token is allowed if the record can still be finished
-# after it. This last exercise is optional.
-#
-# ### 19.7 What may come next?
+# after it. Exercise 19.7, the last one, is in here.
+
+# %% [markdown]
+# #### 19.7 What may come next?
 #
 # Try It Yourself · ★★★ · 15 minutes
 #
@@ -1499,8 +1458,8 @@ else:
 # - **Perplexity without a leak** lets the model read nothing of what is scored.
 # - **A cohort gives away real patients** if synthetic ones lie nearer to
 #   members than to others.
-# - **A report** holds each measure's interval against its floor. With too few
-#   patients, or no measure, a use stays forbidden.
+# - **A report** holds each measure's interval against its floor, and says what the
+#   cohort must not be used for.
 #
 # ## Test yourself
 #

@@ -318,60 +318,6 @@ def draw_floors(
 # ---------------------------------------------------------------------- a report
 
 
-def draw_row(measure: Measure, verdict: str, *, sizes: tuple[int, int] | None = None) -> Picture:
-    """Draw one row of a report as a scale, its parts named.
-
-    Args:
-        measure: with a finite value, interval and floor.
-        verdict: what the report says of it.
-        sizes: how many patients are compared with how many, where that is to be drawn.
-    """
-    numbers = (measure.value, measure.low, measure.high, measure.floor)
-    start, end = min(0.0, *numbers), max(numbers)
-    inside = measure.low <= measure.floor <= measure.high
-    canvas = Canvas(
-        2.55,
-        f"The interval {'contains' if inside else 'misses'} the floor: {verdict}",
-        f"A scale of {measure.name}: value {measure.value:.3f}, interval {measure.low:.3f} to "
-        f"{measure.high:.3f}, floor {measure.floor:.3f}{_against(sizes)}. Verdict: {verdict}.",
-        subtitle=f"One row of the report, “{measure.name}”{_against(sizes)}: "
-        f"{_which(measure)} are better",
-    )
-    left, right, y = 0.5, canvas.width - 0.5, 1.5
-    unit = (right - left) / ((end - start) * 1.06 or 1.0)
-
-    def at(number: float) -> float:
-        return left + (number - start) * unit
-
-    _scale(canvas, left, right, y)
-    if measure.floor > start:
-        canvas.label((at(start), y + 0.2), f"{start:g}", align="center")
-    canvas.box(at(measure.low), y - 0.07, max(at(measure.high) - at(measure.low), 0.02), 0.14,
-               fill="code", rounded=False)  # fmt: skip
-    canvas.arrow((at(measure.floor), y - 0.26), (at(measure.floor), y + 0.26), head=False,
-                 colour=WARNING, thick=3)  # fmt: skip
-    x = at(measure.value)
-    canvas.box(x - 0.07, y - 0.11, 0.14, 0.22, fill="paper", edge=style.INK)
-    at_floor = min(max(at(measure.floor), 1.4), canvas.width - 1.4)
-    canvas.label((at_floor, y - 0.38), f"floor: real patients score {measure.floor:.3f}",
-                 align="center", colour=WARNING, vertical="bottom")  # fmt: skip
-    ends = at(measure.low), at(measure.high)
-    middle = min(max(sum(ends) / 2, 1.75), canvas.width - 1.75)
-    canvas.arrow((ends[0], y + 0.34), (ends[1], y + 0.34), head=False, colour=FILLS["code"])
-    canvas.label(
-        (middle, y + 0.48),
-        f"value {measure.value:.3f}, interval from {measure.low:.3f} to {measure.high:.3f}",
-        align="center", colour=style.INK,
-    )  # fmt: skip
-    canvas.label(
-        (left, y + 0.82),
-        f"The floor lies {'in' if inside else 'outside'} the interval, so the verdict is: "
-        f"{verdict}.",
-        colour=style.INK, size=style.TEXT, weight="bold",
-    )  # fmt: skip
-    return canvas.finish()
-
-
 def draw_report(
     rows: Sequence[tuple[Measure, str]], *, title: str, sizes: tuple[int, int] | None = None
 ) -> Picture:
@@ -440,13 +386,6 @@ def _scale(canvas: Canvas, left: float, right: float, y: float) -> None:
     """Draw a thin line that what is drawn later covers."""
     grey = style.NO_CHAPTER
     canvas.box(left, y - 0.005, right - left, 0.01, fill=grey, edge=grey, rounded=False)
-
-
-def _which(measure: Measure) -> str:
-    """Which values are the better ones, in words."""
-    return {"low": "low values", "high": "high values", "near": "values near the floor"}[
-        measure.better
-    ]
 
 
 def _against(sizes: tuple[int, int] | None) -> str:

@@ -1,4 +1,4 @@
-"""The drawings of lesson 19 about patients: impossible codes, what may be read, neighbours."""
+"""The drawings of lesson 19 about patients: what may be read, and neighbours."""
 
 from __future__ import annotations
 
@@ -9,52 +9,6 @@ import numpy as np
 from ehr_course.plots import style
 from ehr_course.plots.drawings.canvas import FILLS, MARGIN, WARNING, Canvas
 from ehr_course.plots.style import Picture
-
-
-def draw_impossible(flags: Sequence[Sequence[Sequence[bool]]]) -> Picture:
-    """Draw patients as rows of visits, visits as rows of codes, and mark the impossible ones.
-
-    Args:
-        flags: for each patient, each visit and each code, whether age or sex rules it out.
-    """
-    codes = [flag for visits in flags for visit in visits for flag in visit]
-    visits = [any(visit) for patient in flags for visit in patient]
-    people = [any(map(any, patient)) for patient in flags]
-    counts = [(sum(part), len(part)) for part in (codes, visits, people)]
-    shares = [bad / n for bad, n in counts]
-    cell, gap, row = 0.105, 0.09, 0.19
-    widths = [
-        sum(len(visit) for visit in patient) * cell + gap * (len(patient) - 1) for patient in flags
-    ]
-    columns = max(1, min(4, int((style.WIDTH - 2 * MARGIN) / (max(widths) + 0.25))))
-    per_column = -(-len(flags) // columns)
-    names = ("codes", "visits", "patients")
-    said = ", ".join(f"{share:.1%} of {name}" for name, share in zip(names, shares, strict=True))
-    canvas = Canvas(
-        1.35 + row * per_column,
-        f"Three true numbers: {said}",
-        f"{len(flags)} patients as rows of small boxes, a box for a code. Dark boxes are "
-        "impossible: "
-        + ", ".join(f"{bad} of {n} {name}" for name, (bad, n) in zip(names, counts, strict=True))
-        + ".",
-        subtitle="A row is a patient, a gap separates visits, a box is a code; dark: impossible",
-    )
-    across = (canvas.width - 2 * MARGIN) / columns
-    for number, patient in enumerate(flags):
-        x = MARGIN + across * (number // per_column)
-        y = canvas.top + 0.1 + row * (number % per_column)
-        for visit in patient:
-            for bad in visit:
-                canvas.box(x, y, cell, 0.13, fill="mask" if bad else "encoder", rounded=False)
-                x += cell
-            x += gap
-    bottom = canvas.top + 0.1 + row * per_column + 0.2
-    text = "    ".join(
-        f"{name}: {bad} of {n}" for name, (bad, n) in zip(names, counts, strict=True)
-    )
-    canvas.label((MARGIN, bottom), text, colour=style.INK, size=style.TEXT)
-    return canvas.finish()
-
 
 # ---------------------------------------------------------------------- what may be read
 
