@@ -97,12 +97,11 @@ len(train), len(validation), len(test)
 
 
 # %% [markdown]
-# Each visit becomes a note, a sentence that a doctor might write. Two tokenizers
-# learn to cut text into pieces, with the library
-# [SentencePiece](../course/book/glossary.md), which keeps the 800 most useful
-# pieces. `fair` learns from the notes with their codes behind them,
-# `note_tokenizer` from the notes alone. The third, `tokenizer`, is the kind that
-# you will build: it knows codes and nothing else.
+# Each visit becomes a note, a sentence that a doctor might write. From the notes,
+# each followed by its codes, the tokenizer `fair` learns to cut text into pieces,
+# with the library [SentencePiece](../course/book/glossary.md), which keeps the 800
+# most useful pieces. The other, `tokenizer`, is the kind that you will build: it
+# knows codes and nothing else.
 
 # %%
 def write_note(record, visit):
@@ -118,12 +117,11 @@ with_codes = [
     f"{note} {' '.join(map(icd9.dotted, visit.codes))}"
     for note, (_, visit) in zip(notes, stays)
 ]
-# split_by_number=False: a piece may mix letters and digits, as V27.0.
+# split_by_number=False: a piece may mix letters and digits: V27.0.
 learn_pieces = partial(
     NoteTokenizer.train, character_coverage=1.0, split_by_number=False
 )
 fair = learn_pieces(with_codes, vocab_size=800)
-note_tokenizer = learn_pieces(notes, vocab_size=800)
 tokenizer = CodeTokenizer.from_records(train)
 
 # %%
@@ -133,10 +131,12 @@ draw_two_tokenizers(
 
 # %% [markdown]
 # A *token* is what a model reads as one unit; where it may be a part of a word,
-# this lesson says *piece*.
+# this lesson says [piece](../course/book/glossary.md#subword-piece).
 #
 # One of the three codes is whole as text. Put all codes in order, the most
-# common first: which ones do you expect to be whole?
+# common first: which ones do you expect to be whole? The bars count the pieces of
+# `fair`. The dashed line is for `note_tokenizer`, which learns from the notes alone
+# and never sees a code, like the tokenizer of lesson 00.
 
 # %%
 codes = sorted({code for r in train for code in r.codes})
@@ -144,15 +144,14 @@ written_codes = [icd9.dotted(code) for code in codes]
 pieces_of = {code: fair.pieces(icd9.dotted(code)) for code in codes}
 lengths = {code: len(pieces) for code, pieces in pieces_of.items()}
 times = Counter(code for r in train for code in r.codes)
+note_tokenizer = learn_pieces(notes, vocab_size=800)
 never_seen = [len(note_tokenizer.pieces(code)) for code in written_codes]
 per_code = sum(never_seen) / len(codes)
 draw_pieces_by_rank(lengths, times, never_seen=per_code)
 
 # %% [markdown]
 # Nearly all of the common codes are whole, 427.31 and V27.0 among them. The others,
-# two thirds of all, stay broken, and so the lesson goes on. (A vocabulary of 1,100
-# pieces breaks fewer. But even the largest that SentencePiece makes of these texts
-# breaks two codes in five.)
+# two thirds of all, stay broken, and so the lesson goes on.
 
 # %% tags=["hide-input"]
 # check: fair breaks the rare codes
@@ -195,28 +194,10 @@ print(f"{len(broken)} codes are broken; the first piece of {len(vague)} of"
 assert len(vague) > 0.2 * len(broken)
 
 # %% [markdown]
-# Here the first piece gives the chapter away: only cardiac arrest, 427.5,
-# shares it. In many codes not even the first piece does. What a later digit
-# means depends on everything before it, so a model that reads digits has
-# spelling to learn besides medicine.
-#
-# How much spelling is there in one patient? Here are the adults with twelve codes,
-# written both ways. Move the slider to the right, from the patient whose codes
-# break the most to the one whose codes break the least: the strip of
-# [pieces](../course/book/glossary.md#subword-piece), with a gap where a code
-# begins, shrinks, and that of tokens does not change. (The white boxes, such as
-# `<v>`, are explained further down.)
-
-# %% tags=["widget"]
-# no suicide, assault or poisoning among patients to leaf through
-left_out = ("V6284", "E95", "E96", "96", "97", "98")
-some = [
-    r for r in train
-    if len(r.codes) == 12 and r.age >= 18
-    and not any(code.startswith(left_out) for code in r.codes)
-]
-patients = sorted(some, key=lambda r: -sum(map(lengths.get, r.codes)))
-token_explorer(patients, tokenizer, fair)
+# Here the first piece gives the chapter away: only one other code has it, cardiac
+# arrest, 427.5. (427.31 is whole, one piece of its own.) In many codes not even the
+# first piece does. What a later digit means depends on everything before it, so a
+# model that reads digits has spelling to learn besides medicine.
 
 # %% [markdown]
 # ### Codes that do not exist
@@ -239,10 +220,6 @@ def write_code(rng):
         nexts = follows[row[-1]]
         row += rng.choices(list(nexts), nexts.values())
     return row[1:-1]
-
-
-for piece, n in follows["▁42"].items():
-    print(f"{piece} came after ▁42 {n} times")
 
 
 # %%
@@ -268,7 +245,7 @@ plausible = min(looks_right, key=lambda p: len("".join(p)) > 7)
 draw_invented_code(plausible, pieces_of)
 
 # %% tags=["hide-input"]
-# models that look further back invent fewer codes, and still invent some
+# check: models that look further back invent fewer codes, and still some
 n_invented = [len(invented)]
 for back in (2, 3):
     seen, rng, wrong = defaultdict(Counter), random.Random(SEED), 0
@@ -283,16 +260,16 @@ for back in (2, 3):
             row += rng.choices(list(nexts), nexts.values())
         wrong += not exists(row[back:-1])
     n_invented.append(wrong)
-    print(f"looking at the last {back} pieces: {wrong} do not exist")
 assert 160 < n_invented[0] < 800
 assert n_invented[0] > n_invented[1] > n_invented[2] > 0
 
 
 # %% [markdown]
-# Looking back further helps. But a model chooses by probability, and even a
-# large one can never promise not to invent a code. So there are two reasons to
-# treat **codes as atoms**, one code, one token, as this course does: there is no
-# spelling to learn, and no code can be written that does not exist.
+# Models that look back at the last two or three pieces invent fewer codes, but they
+# still invent some. A model chooses by probability, and even a large one can never
+# promise not to invent a code. So there are two reasons to treat **codes as atoms**,
+# one code, one token, as this course does: there is no spelling to learn, and no code
+# can be written that does not exist.
 
 # %% [markdown]
 # ### Going further: would a larger vocabulary keep all codes whole?
@@ -614,8 +591,25 @@ check("07.5", pad_batch)
 # %% [markdown]
 # ## What atoms save, and what they cost
 #
-# A model's work grows with the number of tokens. Count them for the validation
-# patients, which no tokenizer has seen, with the same special tokens each time.
+# A model's work grows with the number of tokens. Here are the adults with twelve
+# codes, written both ways. Move the slider to the right, from the patient whose codes
+# break the most to the one whose codes break the least: the strip of pieces, with a
+# gap where a code begins, shrinks, and that of tokens does not change.
+
+# %% tags=["widget"]
+# no suicide, assault or poisoning among patients to leaf through
+left_out = ("V6284", "E95", "E96", "96", "97", "98")
+some = [
+    r for r in train
+    if len(r.codes) == 12 and r.age >= 18
+    and not any(code.startswith(left_out) for code in r.codes)
+]
+patients = sorted(some, key=lambda r: -sum(map(lengths.get, r.codes)))
+token_explorer(patients, tokenizer, fair)
+
+# %% [markdown]
+# Now count them for the validation patients, which no tokenizer has seen, with the
+# same special tokens each time.
 
 # %% tags=["hide-input"]
 # count the tokens of the validation patients, written in three ways
@@ -664,9 +658,11 @@ assert len(unknown) < 0.1 * len(of_validation)
 # ## Notes are made of pieces
 #
 # Codes are atoms, but the notes of doctors are text, and no vocabulary could hold
-# every word in them. Pieces can spell any word, and most models that read text use
-# them; so may yours, if it is to read notes. But a word can be cut into pieces in
-# many ways: which one does `note_tokenizer` choose?
+# every word in them. The models of lesson 16 read notes word by word and copy the words
+# that they do not know. Pieces are the other way out: they can spell any word, and
+# most models that read text use them. But a word can be cut into pieces in many ways:
+# which one does `note_tokenizer` choose? To answer, you search for the most probable
+# of very many sequences, as you will again in lesson 17.
 #
 # `note_tokenizer` is a [unigram language model](../course/book/glossary.md): each
 # piece has a probability that does not depend on what stands before it, roughly its
@@ -693,7 +689,7 @@ draw_lattice(word, scores, note_tokenizer.pieces("toxic"))
 # and its log-probability is the sum along the path.
 #
 # You might take the longest piece that fits, again and again. That is the
-# dashed path, and it is worse: you have to compare whole paths. A word has
+# dashed path, and its sum is lower. So you have to compare whole paths. A word has
 # few, but a note has more than any computer can list:
 
 # %% tags=["hide-input"]
@@ -808,11 +804,13 @@ check("07.6", segment)
 # depends on what stands before it, and one pass no longer finds the best.
 
 # %% [markdown]
-# ## A rule against codes that do not exist
+# ### Going further: can a rule keep a text model from inventing codes?
 #
-# The later lessons need no more than you have now. This last section is optional.
 # Suppose you have to use a text model that somebody else has trained. Its pieces
 # come with it, and so do its invented codes, unless a rule runs while it writes.
+# Exercise 07.7 is in here.
+
+# %% [markdown]
 # At each step, allow only pieces that fit what comes next in some code:
 
 # %%
@@ -860,8 +858,8 @@ assert not wrong_under(fitting, all_pieces)
 assert 0 < len(stuck) < 60
 
 # %% [markdown]
-# With every character among the pieces, `fitting` is enough. But it looks at the
-# next step alone, and such a rule can run into a dead end. Suppose there were no
+# With every character among the pieces, one always fits, and `fitting` is enough. But
+# it looks at the next step alone, and such a rule can run into a dead end. Suppose there were no
 # piece "9". After ▁44 the model may write 3, since 443.9 goes on with it, then
 # the dot, and then nothing fits: a dead end. The piece 3.9 would have arrived:
 
@@ -874,7 +872,7 @@ draw_dead_ends("▁443.9", "▁44", without_9)
 # next if, in the lattice of the rest of one of these codes, it starts a path to
 # the last node.
 #
-# ### 07.7 Pieces that can still become a code
+# #### 07.7 Pieces that can still become a code
 #
 # Try It Yourself · ★★★ · 15 minutes
 #
@@ -905,7 +903,7 @@ if examine("07.7", next_pieces).outcome.is_solved:
     print(f"under your function, without the 9: {n_wrong} do not exist")
     assert n_wrong == 0
 else:
-    print("under your function: 07.7 is not solved yet")
+    print("under your function, without the 9: solve 07.7 to see it")
 
 # %% [markdown]
 # ## Recap

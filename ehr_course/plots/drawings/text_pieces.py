@@ -48,7 +48,7 @@ def draw_two_tokenizers(
         f"A text tokenizer makes {count(n_words, 'piece')} of the words {words!r}, and {n_pieces} "
         f"of {count(n_shown, 'code')}: {written(codes[0])} becomes {' '.join(of_codes[0])}. "
         f"As codes they are {count(n_shown, 'token')}, each with one id.",
-        subtitle="A text tokenizer keeps whole much of what it has often seen; "
+        subtitle="What a text tokenizer has often seen, it mostly keeps whole; "
         "▁ is the space before a word",
     )
     words_y, pieces_y, codes_y = canvas.top + 0.2, canvas.top + 1.22, canvas.top + 1.84
