@@ -6,7 +6,7 @@
 # You will be able to:
 #
 # - Show that a head can read its answer from the prompt.
-# - Take the last real token of each row of a padded batch.
+# - Take the last real token of each row of a padded batch (optional).
 # - Compute a loss at each token that skips prompts and padding.
 # - Build a head that cannot see the prompt.
 # - Measure what auxiliary weights change, with the spread over seeds.
@@ -49,7 +49,6 @@ SEED = 0
 import random
 import statistics
 from collections.abc import Callable
-from textwrap import shorten
 from types import SimpleNamespace
 
 import polars as pl
@@ -126,11 +125,11 @@ print(f", {len(unseen):,} held out")
 
 
 # %% [markdown]
-# Train a small model on both tasks. For half of the training its encoder
-# reads a damaged record, for the other half only age and sex. Then ask it about
-# new patients without giving the encoder a record: the codes come through the
-# decoder alone. `ids` holds these patients' tokens, `scored` marks the tokens
-# that have a label, and `sexes` is 0 for a man and 1 for a woman.
+# Train a small model on both tasks. In training, its encoder reads a damaged record
+# or, just as often, only age and sex. Then ask it about new patients: now the encoder
+# reads only age and sex, and the codes come through the decoder alone. `ids` holds
+# these patients' tokens, `scored` marks the tokens that have a label, and `sexes` is
+# 0 for a man and 1 for a woman.
 
 # %%
 def small_model(**changes):
@@ -190,11 +189,13 @@ assert real or (loss < 0.1 and right > 0.95 and share < 0.6)
 # ## One drawing of everything
 #
 # Training one model for several losses at once is called
-# [multi-task learning](../course/book/glossary.md). A *head*, a small network
-# of its own, answers each additional question. Here it reads the decoder's
-# state. Its loss is multiplied by an
-# [auxiliary weight](../course/book/glossary.md) and added to the loss of the
-# language model.
+# [multi-task learning](../course/book/glossary.md). The hope is that a model which
+# is asked who the patient is also writes codes that fit. A *head*, a small network of
+# its own, answers each additional question. Here two heads read the decoder's state:
+# one names the sex, the other one of six
+# [age brackets](../course/book/glossary.md#age-bracket). The loss of each is
+# multiplied by an [auxiliary weight](../course/book/glossary.md) and added to the
+# loss of the language model.
 
 # %%
 tokens = [tokenizer.tokens(row) for row in ids.tolist()]
@@ -256,15 +257,18 @@ for man, woman in lies["head on states"].values():
 # The rows are alike and the columns are opposite: the head says what the
 # prompt says, even before a single code. Every state has read the prompts,
 # and the head reads them off the state. The answer is in the question.
+
+# %% [markdown]
+# ### Going further: does the head of the age do the same?
 #
-# ### Does the other head do the same?
+# It does. To see it, ask that head once per record, after all codes. Exercises 13.1
+# and 13.2 are in here: take the last real token of each row, and find age brackets.
+
+# %% [markdown]
+# The head has read everything at the last token that has a label. Is that the last
+# column of the batch?
 #
-# The second head names the age as one of six [age
-# brackets](../course/book/glossary.md#age-bracket). Does it cheat, too? Ask it once
-# per record, when it has read everything: at the last token that has a label. Is
-# that the last column of the batch?
-#
-# ### 13.1 The last real token
+# #### 13.1 The last real token
 #
 # Try It Yourself · ★ · 6 minutes
 #
@@ -289,7 +293,7 @@ check("13.1", last_states)
 # Which bracket is right? Records hold 90 for everybody above 89, so the last
 # bracket needs no upper end.
 #
-# ### 13.2 Age brackets
+# #### 13.2 Age brackets
 #
 # Try It Yourself · ★ · 6 minutes
 #
@@ -335,14 +339,15 @@ assert real or obeyed > 0.85
 # %% [markdown]
 # Whatever the head is told, it repeats. It is wrong only close to where one bracket
 # ends and the next begins.
-#
+
+# %% [markdown]
 # ### Why does a head learn to listen to the prompt?
 #
 # Because its loss rewards that. The loss asks for the class, the same along
 # the whole row, at every token that has a label. At the first of them the
-# decoder has read no code. For half of the training records the encoder has read
-# none either, and only the prompt can help. It helps at all other tokens just as
-# well, so the head never has to learn what a code says.
+# decoder has read no code. Half of the time the encoder has read none either, and
+# only the prompt can help. The prompt helps at all other tokens just as well, so the
+# head never has to learn what a code says.
 
 # %% tags=["hide-input"]
 # choose a woman with a short record, and a man with a longer one
@@ -439,9 +444,9 @@ check("13.4", find_and_close)
 # prompt in its decoder, and `honest`, a model whose heads read the mean of the
 # embeddings, as your features do (`head_reads="codes"`).
 #
-# A head behind `detach()` changes nothing but itself, so it can be trained
-# afterwards, on the states of a decoder whose layers no sex loss has reached. The
-# decoder of `honest` is one: its own head does not read it.
+# A head behind `detach()` cannot change the decoder. So you can take a decoder whose
+# layers no sex loss has reached, freeze it, and train a new head on its states. The
+# decoder of `honest` is such a one, because the heads of `honest` do not read it.
 
 # %% tags=["nbval-ignore-output"]
 no_prompt = trained(small_model(prompt_decoder=False))
@@ -522,7 +527,7 @@ assert real or sum(r.sex == "F" for r in learned_from) > 0.5 * len(
 # only one sex can have, and of patients without one.
 
 # %% tags=["hide-input"]
-# how often each head is right, after so many codes
+# how often each head is right, after a given number of codes
 codes_so_far = (ids > tokenizer.mask_id).cumsum(dim=1)  # (batch, length)
 
 
@@ -555,10 +560,9 @@ draw_right_by_codes(right, asked)
 
 
 # %% [markdown]
-# Under the axis stands how many patients are left. For patients without a
-# one-sex code, is this all that codes can say? Ask a simpler reader as well, at
-# the end of each record: a linear model with one weight for each code, trained
-# on patients of the same kind.
+# Under the axis stands how many patients are left. Without a one-sex code, is this
+# all that codes can say? Compare the head, at the end of each record, with a linear
+# model: one weight for each code, learned from patients without a one-sex code.
 
 # %% tags=["hide-input"]
 # set-up: a linear reader of codes, for patients without a one-sex code
@@ -588,33 +592,32 @@ places = torch.arange(ids.shape[1])
 at_end = places == scored.sum(1, keepdim=True) - 1  # (batch, length)
 _, of_telling = judged(honest_logits, sexes, at_end & telling)
 _, of_others = judged(honest_logits, sexes, at_end & ~telling)
-print(f"with a one-sex code, the head on codes: {of_telling:.0%}")
-print(f"{len(sex)} patients without, the head on codes: {of_others:.0%}")
-print(f"the same patients, always one answer: {one_answer:.0%}")
-print(f"the same patients, the linear reader: {of_linear:.0%}")
+print(f"with a one-sex code:    head on codes {of_telling:.0%}")
+print(f"without a one-sex code: head on codes {of_others:.0%},", end=" ")
+print(f"linear model {of_linear:.0%}, always one answer {one_answer:.0%}")
 
-# %% tags=["hide-input", "nbval-ignore-output"]
-# check, and look at three codes that both sexes can have
+# %% tags=["hide-input"]
+# check: two codes that both sexes can have, and one sex mostly has
 assert real or (of_telling > 0.85 and of_linear > one_answer + 0.03)
-for code in ("80707", "8730", "82021"):
+for code in ("80707", "82021"):  # seven broken ribs, a broken hip
     have = [r for r in cohort if code in r.codes and not tells_sex(r)]
     share = sum(r.sex == "F" for r in have) / max(1, len(have))
-    title = shorten(icd9.title(code), 60, placeholder=" ...")
-    print(f"{share:4.0%} women of {len(have)} patients: {title}")
     assert real or (share > 0.65 if code == "82021" else share < 0.35)
 
 
 # %% [markdown]
 # Where a code settles it, the head on the codes is nearly always right in the end.
-# (In the picture, that code may still come after the tenth.) Where none does, it is
-# no better than a coin, although there is still something to read: most patients
-# with this broken hip are women, most with broken ribs men. The linear reader finds
-# some of it, so the low number belongs to this head, not to the codes.
+# (In the picture, some patients' telling code comes only after the tenth.) Where none
+# does, the head is no better than a coin, although there is still something to read:
+# most patients with a certain broken hip are women, most with seven broken ribs are
+# men. The linear model finds some of it, so the low number belongs to this head, not
+# to the codes.
+
+# %% [markdown]
+# ### Going further: what does a head teach the model?
 #
-# ### What does a head teach the model?
-#
-# A loss changes only what its gradient reaches. Which parts of the model
-# does the sex loss reach, from either head?
+# A loss changes only what its gradient reaches. Which parts of the model does the sex
+# loss reach, from either head?
 
 # %%
 def reached(model):
@@ -645,22 +648,23 @@ assert out.weight is into.weight
 # The honest head teaches only the embeddings. That could still help the
 # model to write, because the same table also scores the next token. The head
 # on the states reaches everything, but may teach it no more than to keep the
-# prompt readable. Does any of them help the model to write codes that fit?
-#
+# prompt readable.
+
+# %% [markdown]
 # ## Which weight?
 #
-# A head is worth its loss if the model then writes fewer impossible codes. A single
-# training of each weight cannot settle it, because another seed gives another
-# number. So train small models with several weights of the heads, each with three
-# seeds. Such a series is a [sweep](../course/book/glossary.md), and here is one
-# that has been run for you.
+# Does a head help the model to write codes that fit? It does if the model then writes
+# fewer impossible codes. A single training of each weight cannot settle it, because
+# another seed gives another number. So train small models with several weights of the
+# heads, each with three seeds. Such a series is a
+# [sweep](../course/book/glossary.md), and here is one that has been run for you.
 #
-# Look at the upper half. "0.3/0.2" means 0.3 for the age and 0.2 for the sex.
-# This setting appears twice: with heads on the states, and (at the far right)
-# with heads on the codes. The grey band is the mean of the models without heads,
-# plus and minus their [spread](../course/book/glossary.md), the standard
-# deviation over seeds. At weight 3 the share lies far above it. Move *weights*
-# to the left: at 0.001 it is back near the band.
+# Look at the upper half. "0.1" means 0.1 for both heads, "0.3/0.2" means 0.3 for the
+# age and 0.2 for the sex. At the far right this setting stands once more, with heads
+# on the codes. The grey band is the mean of the models without heads, plus and minus
+# their [spread](../course/book/glossary.md), the standard deviation over seeds. At
+# weight 3 the share lies far above it. Move *weights* to the left: at 0.001 it is
+# back near the band.
 
 # %% tags=["widget"]
 sweep = pl.read_csv(checkpoint_folder("auxiliary_weights") / "sweep.csv")
@@ -701,8 +705,7 @@ def read_sweep(
 check("13.5", read_sweep)
 
 # %% [markdown]
-# Here are both halves of the widget as numbers, with a star at each difference
-# by the rule.
+# Here is the rule for both halves of the widget: a star marks each difference.
 
 # %% tags=["hide-input"]
 # the mean and the spread of each setting, and whether it differs
@@ -759,36 +762,32 @@ draw_sweep({name: runs[name] for name in ("impossible", "loss_repair")})
 
 # %% [markdown]
 # By the rule, no weight shows fewer impossible codes, and from 0.3/0.2 on the
-# heads on the states show more. The settings 0.1 and 0.3/0.2 lie close to the
-# limit of the rule, 1 and 3 far beyond it. So a small weight may still help a
-# little, but none helps much, probably because the heads ask for what the
-# prompts bring to every state anyway.
+# heads on the states show more. A small weight may still help a little: 0.1 lies
+# close to the limit of the rule. But none helps much, probably because the heads ask
+# for what the prompts bring to every state anyway.
+#
+# At weight 3 the models hardly use the record any more. Their *loss when restoring*,
+# taken while the encoder reads a damaged copy of the record, is 2.57. When the
+# encoder reads no record at all (another measure of the widget), it is 2.64.
 
 # %% tags=["hide-input"]
-# check: how close two settings are to the limit of the rule
-for weights in ((0.1, 0.1), (0.3, 0.2)):
-    row = rows[*weights, "states"]
-    apart = abs(row["impossible_mean"] - below)
-    spreads = row["impossible_spread"]
-    spreads += without["impossible_spread"]
-    assert abs(apart - spreads) < 0.0005
+# check: how close a setting is to the limit of the rule
+row = rows[0.1, 0.1, "states"]
+apart = abs(row["impossible_mean"] - below)
+spreads = row["impossible_spread"] + without["impossible_spread"]
+assert abs(apart - spreads) < 0.0005
 
 # %% [markdown]
-# Why do large weights even hurt? Look at the *loss when restoring*, taken while the
-# encoder reads a damaged copy of the record. At weight 3 it is 2.57. The same
-# models reach 2.64 when their encoder reads no record, only age and sex (another
-# measure of the widget). So the record hardly helps them any more, as if they had
-# learned to answer two easy questions instead of reading.
-
-# %% [markdown]
-# ### Going further: is 0.001 a small weight?
+# ### Going further: what else does the sweep say?
 #
-# That depends on the unit of the loss.
+# Is 0.001 a small weight? How often does the rule see a difference by chance alone?
+# And what do the weights leave as it is?
 
 # %% [markdown]
-# Suppose that a head names the age as one number and is scored by the squared
-# error. Multiply that by 0.001, and compare it with the loss of the language
-# model. An untrained head says about 0, and soon learns the mean age.
+# Whether 0.001 is small depends on the unit of the loss. Suppose that a head names the
+# age as one number and is scored by the squared error. Multiply that by 0.001, and
+# compare it with the loss of the language model. An untrained head says about 0, and
+# soon learns the mean age.
 
 # %% tags=["nbval-ignore-output"]
 years = ages[:, 0]
@@ -808,15 +807,8 @@ assert in_years > 1 and in_units < 0.001 and at_mean < in_years
 # In years, the age has a real say, at least at the beginning. In units of 90
 # years it is 90 · 90 = 8,100 times smaller, and has next to none. The losses of
 # this lesson's heads are in nats, as the language model's is.
-
-# %% [markdown]
-# ### Going further: what else does the sweep say?
 #
-# How often the rule sees a difference by chance alone, and what the weights leave
-# as it is.
-
-# %% [markdown]
-# Let the rule compare two settings that are the same, with three seeds each.
+# Now let the rule compare two settings that are the same, with three seeds each.
 
 # %%
 generator = torch.Generator().manual_seed(SEED)
@@ -873,10 +865,9 @@ def ceiling(patients: list[tuple[str, list[str]]]) -> float:
 check("13.6", ceiling)
 
 # %% [markdown]
-# Now ask both heads exactly where the ceiling is asked. Is it high enough to
-# explain the head on the states? And how much of it do the codes themselves
-# explain? To find out, shuffle the sexes among these patients, so that codes say
-# nothing.
+# Now ask both heads exactly where the ceiling is asked. Is the ceiling high enough to
+# explain the head on the states? And how much of it comes from what codes say? To
+# find out, shuffle the sexes among these patients, so that codes say nothing.
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # measure: both heads where the ceiling is asked
@@ -918,13 +909,15 @@ if solved and not real:
 
 # %% [markdown]
 # <details><summary>What the ceiling says, once you have solved 13.6</summary>
-# It is about 92%, and about 91% with shuffled sexes. So it is almost all memory:
-# most long records occur once, and such a head knows their patients by heart.
+# It is about 92%: on these patients, no head that reads only codes can be right more
+# often. With shuffled sexes, when codes say nothing, it is still about 91%. So it is
+# almost all memory: most long records occur once, and the best head knows their
+# patients by heart.
 # </details>
 #
-# The ceiling does not say what codes are worth. But it catches whoever claims
-# more, such as the paper's 98% or the head on the states: they have read
-# something else, and you could have known without a single lie.
+# The ceiling does not say what codes are worth. But a head that claims more, such as
+# the paper's with its 98% or the head on the states, has read something else. You
+# could have known without a single lie.
 #
 # So, does the model know who it is writing about? Neither head can tell you:
 # one repeats what the model was told, the other looks at recorded codes. But
@@ -953,13 +946,13 @@ assert real or by_chance > 3 * without["impossible_mean"]
 #
 # - **A head reads the prompt** if its answer changes with the prompt while
 #   the codes stay, as it does on the decoder's states.
-# - **The last real token** of a row with n real tokens stands at n - 1, not
-#   in the last column.
+# - (Optional) **The last real token** of a row with n real tokens stands at n - 1,
+#   not in the last column.
 # - **A loss at each token** starts after the prompts, skips labels of
 #   -100, and repeats the patient's class along the row.
 # - **A head that cannot see the prompt** is built from token embeddings alone. Ours
 #   was right where a code belongs to one sex only, and no better than a coin
-#   elsewhere, although a linear reader found more.
+#   elsewhere, although a linear model found more.
 # - **What a weight changes** has to stand out from the spread over seeds. In
 #   this sweep no weight shows fewer impossible codes.
 # - **The highest accuracy** that codes allow follows from the records: the
