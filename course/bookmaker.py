@@ -198,7 +198,9 @@ def lesson_list(lessons: tuple[Lesson, ...]) -> str:
     for lesson in lessons:
         link = f"[{lesson.number} {lesson.title}](lessons/{lesson.name}.ipynb)"
         first = ", ".join(lesson.prerequisites) or "none"
-        rows.append(f"| {link} | {lesson.minutes} | {first} | {len(lesson.exercises)} |")
+        optional = sum(exercise.optional for exercise in lesson.exercises)
+        count = f"{len(lesson.exercises)}" + (f", {optional} optional" if optional else "")
+        rows.append(f"| {link} | {lesson.minutes} | {first} | {count} |")
     return "\n".join(rows) + "\n"
 
 

@@ -31,12 +31,15 @@ class Exercise(_Entry):
         title: a few words.
         difficulty: 1 (a line or two) to 3 (an algorithm).
         minutes: how long it takes, at least 1.
+        optional: whether it stands in a part of the lesson that goes further, and no other
+            exercise needs it.
     """
 
     id: str
     title: str
     difficulty: int
     minutes: int
+    optional: bool = False
 
     @field_validator("difficulty")
     @classmethod

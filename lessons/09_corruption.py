@@ -6,7 +6,7 @@
 # You will be able to:
 #
 # - Draw span lengths and compute how often each one occurs.
-# - Corrupt a visit by infilling, deletion and replacement.
+# - Corrupt a visit by infilling, and (optional) by deletion and replacement.
 # - Build labels and decoder input from the clean sequence.
 # - Detect a target leak that a falling loss does not show.
 # - Repair the leak and measure reconstruction before and after.
@@ -207,10 +207,11 @@ class MyDataset(RecordDataset):
 
 # %% [markdown]
 # The model is a small `PromptBart`, which also reads age and sex. Half of the
-# visits are chosen for damage: some of their codes are hidden, deleted or
-# replaced. For a quarter of the patients (`p_empty=0.25`) the encoder gets an
-# [empty record](../course/book/glossary.md), `<BOS> <mask> <EOS>`, so that a
-# model can also learn to write a patient from age and sex alone.
+# visits are chosen for damage: some of their codes are hidden, deleted or replaced.
+# For a quarter of the patients (`p_empty=0.25`) the encoder gets an [empty
+# record](../course/book/glossary.md), `<BOS> <mask> <EOS>`. That has nothing to do
+# with the mistake: it lets a model also learn to write a patient from age and sex
+# alone, as in later lessons.
 
 # %%
 STEPS = {"tiny": 400, "small": 2_000, "full": 8_000}[PROFILE]
@@ -353,9 +354,10 @@ assert real or tokenizer.mask_id not in written
 # the records of all held-out patients by masks, and count which readable codes are
 # kept, which lost codes come back, and which additions are right.
 #
-# A model should also beat a rule that anybody can write. `counting` copies
-# the damaged record, and at each `<mask>` it adds the two most common codes that
-# the visit lacks, among training patients of the same sex and age group.
+# A model should also beat a rule that anybody can write. `counting` copies the
+# damaged record and adds two codes at each `<mask>`: of those that the visit does
+# not have yet, the two that are most common among training patients of the same sex
+# and age group.
 
 # %% tags=["nbval-ignore-output", "hide-input"]
 # what was lost and could be read; the rule; what each writes
@@ -446,8 +448,9 @@ again = lead[rng.integers(len(lead), size=(2_000, len(lead)))].sum(axis=1)
 low, high = np.quantile(again, [0.025, 0.975])
 print(f"lost codes: {lost_share:.0%} of all tokens")
 print(f"perplexity: leak {copying:.3f}, repaired {perplexity:.2f}")
-print(f"lead of repaired over counting: {lead.sum()} codes", end=" ")
-print(f"({low:.0f} to {high:.0f})")
+print(f"lead of repaired over counting: {lead.sum()} codes; with patients")
+print("drawn again (with replacement), 95% of the leads lie from", end=" ")
+print(f"{low:.0f} to {high:.0f}")
 
 # %% tags=["claim:12", "hide-input"]
 # check: the leak restores nothing, the repair about as much as counting
@@ -466,17 +469,19 @@ if not real:  # a hundred patients are too few to learn from
 
 
 # %% [markdown]
-# The range shows how much chance is in the lead: resample the held-out patients
-# with replacement 2,000 times, and 95% of the leads lie within it.
+# So would you use the first model? No: by its own labels it is perfect, and it
+# restores no code. The repaired model restores some, but its lead over counting may
+# be chance, most of its additions are wrong, and it drops codes that it could read.
+# Trained for seconds, it is not ready for use either, but now the measure says so.
+
+# %% [markdown]
+# ### Going further: what does training give, then?
 #
-# So would you use the first model? No: by its own labels it is perfect, and
-# it restores no code. The repaired model restores some, but its lead over
-# counting is small and uncertain, most of its additions are wrong, and it drops
-# codes that it could read. Trained for seconds, it is not ready for use either, but
-# now the measure says so.
-#
-# What does training give, then? Here is a favourable case: among the short records
-# that only this model restores, a program chose the one whose lost code is rarest.
+# One patient who shows how the model can know more than a rule that counts.
+
+# %% [markdown]
+# Here is a favourable case: among the short records that only this model restores, a
+# program chose the one whose lost code is rarest.
 
 # %% tags=["nbval-ignore-output", "hide-input"]
 # choose the patient; if there is none, one who gets more than by counting
@@ -611,8 +616,9 @@ check("09.1", span_length_probabilities)
 # - [Mask infilling](../course/book/glossary.md) puts one `<mask>` in the
 #   place of a span, once in each visit that it damages. It does not say how many
 #   codes are missing.
-# - [Deletion](../course/book/glossary.md) takes codes out, each with
-#   probability 0.15, and leaves no trace: the model must find the gap too.
+# - [Deletion](../course/book/glossary.md) takes codes out, each with probability
+#   0.15, but never all of a visit. It leaves no trace: the model must find the gap
+#   too.
 # - [Replacement](../course/book/glossary.md) puts any other code in the
 #   place of a code, with probability 0.15: the model must doubt what it reads.
 
@@ -635,11 +641,14 @@ copies = {
     "replaced": replace_codes(twenty, n_tokens=n_tokens, rng=rng),
 }
 
-# %%
+# %% tags=["hide-input"]
+# two changed copies of each kind
 changed = {
     name: [copy for copy in some.to_lists() if copy != visit_ids][:2]
     for name, some in copies.items()
 }
+
+# %%
 draw_kinds(tokenizer, visit_ids, changed)
 
 # %% tags=["hide-input"]
@@ -680,10 +689,10 @@ opening = next(
 
 
 # %% [markdown]
-# The widget opens on a patient with all three kinds of damage; a colour is a
-# chapter of ICD-9. Choose "delete" and move `p` to 1: every visit keeps one
-# code. Choose "infill" and move the mean span to 8: the masks grow, but a visit
-# of two codes or more keeps one.
+# The widget opens on a patient with all three kinds of damage. It shows whole
+# codes, not their categories, and a colour is a chapter of ICD-9. Choose "delete"
+# and move `p` to 1: every visit keeps one code. Choose "infill" and move the mean
+# span to 8: the masks grow, but a visit of two codes or more keeps one.
 
 # %% tags=["widget"]
 corruption_playground(shown, playground, **opening)
@@ -712,6 +721,11 @@ def infill(visit: list[int], start: int, length: int) -> list[int]:
 check("09.2", infill)
 
 # %% [markdown]
+# ### Going further: the traps of deletion and replacement
+#
+# Each has one. Exercises 09.3 and 09.4, in which you write both, are in here.
+
+# %% [markdown]
 # Deletion has a trap: it can leave a visit with nothing. Apply it to every
 # visit:
 
@@ -726,11 +740,11 @@ print(f"{share:.0%} of which had only one")
 
 
 # %% [markdown]
-# So one code stays, chosen at random. If it were always the first, which is the
-# main reason for the stay, the model would learn that a lone code is always that.
+# So one code stays, chosen at random. If it were always the first, the model would
+# learn that a code left alone is always the main reason for the stay.
 
 # %% [markdown]
-# ### 09.3 Deletion
+# #### 09.3 Deletion
 #
 # Try It Yourself · ★ · 7 minutes
 #
@@ -773,7 +787,7 @@ draw_special_tokens(tokenizer, visit_ids, naive, proper, first)
 
 
 # %% [markdown]
-# ### 09.4 Replacement
+# #### 09.4 Replacement
 #
 # Try It Yourself · ★★ · 8 minutes
 #
@@ -808,10 +822,10 @@ check("09.4", replace_in)
 # A leak gives the model too much. The opposite fault is quieter: the pipeline
 # loses what the model should have read, or scores the wrong tokens.
 #
-# Suppose you score only what was hidden, as BERT does, and write -100 over all
-# other labels. The first shortcut makes the decoder input from these labels.
-# For this the transformers library has `shift_tokens_right`. It writes `<EOS>`
-# (2) in front and turns -100 into padding (0).
+# Suppose you score only what was hidden, and write -100 over all other labels. The
+# first shortcut makes the decoder input from these labels. For this the
+# transformers library has `shift_tokens_right`. It writes `<EOS>` (2) in front and
+# turns -100 into padding (0).
 #
 # Take a record of two visits. The last two codes of the first are hidden, and
 # the first of the second. What can the decoder still read?
@@ -859,8 +873,9 @@ for i in (gone & ~behind).nonzero().flatten():
 # code before it, and the third without having read that a new visit begins.
 # So make the decoder input from the clean record, before any label is masked.
 #
-# The second shortcut looks for `<mask>` in the input, and scores the labels at
-# the same positions.
+# The second shortcut looks for `<mask>` in the input, and scores the labels at the
+# same positions. But one mask stands for several codes, so behind it the positions
+# of the input are not those of the labels:
 
 # %% tags=["claim:14", "hide-input"]
 # the damaged input, padded to the length of the record
@@ -878,15 +893,15 @@ marked = record[0][padded == tokenizer.mask_id].tolist()
 assert len(masked_ids) == record.shape[1] - 1
 assert marked == [int(record[0, 3]), tokenizer.visit_start_id]
 
-# %%
+# %% tags=["hide-input"]
+# where <mask> stands, and which labels are scored
 where = hidden[0].nonzero().flatten().tolist()  # 3, 4, 7
 draw_marks(tokenizer, padded, record[0], hidden=where)
 
 
 # %% [markdown]
-# One mask stands for several codes, so behind it the positions of the input are
-# not those of the labels. Where padding makes both equally wide, no error tells
-# you, and the wrong tokens are scored.
+# Where padding makes both rows equally wide, no error tells you that the wrong
+# tokens are scored.
 #
 # ### 09.5 Labels and decoder input
 #

@@ -174,8 +174,15 @@ draw_tensors(batch)
 #
 # All rows are as long as the longest row *of this batch*. This is
 # [dynamic padding](../course/book/glossary.md).
+
+# %% [markdown]
+# ### Going further: pad a batch
 #
-# ### 10.1 Dynamic padding
+# In 07.5 you padded a batch of ids. Exercise 10.1, in which labels come with them, is
+# in here.
+
+# %% [markdown]
+# #### 10.1 Dynamic padding
 #
 # Try It Yourself · ★ · 5 minutes
 #
@@ -208,9 +215,8 @@ check("10.1", pad_batch)
 # makes the other 31 as wide as itself. So put records of similar length
 # together: that is called [length bucketing](../course/book/glossary.md).
 #
-# A `BatchPlan` says who shares a batch. It is a list of keys, one for each
-# batch: the epoch, the number of the batch, and its patients. From each key,
-# `dataset[key]` makes the six tensors.
+# A `BatchPlan` says who shares a batch: it lists, for each batch, the numbers of
+# its patients.
 
 # %%
 shuffled = BatchPlan(lengths, 32, seed=SEED)
@@ -342,8 +348,7 @@ for way, needed in epoch_of.items():
     print(f"{way:16}{n:10,}{needed:9.1f} s{1000 * needed / n:11.2f} s")
 in_places = alone / epoch_of["length buckets"] * in_epoch["length buckets"]
 print("\na step on a single batch:")
-print(f"one short record:    {alone:.4f} s,", end=" ")
-print(f"the time of {in_places:.0f} places in length buckets")
+print(f"one short record:    {alone:.4f} s")
 print(f"eight short records: {eight:.4f} s")
 assert eight < 3 * alone
 if not real:
@@ -360,10 +365,11 @@ if not real:
 # places, because each batch has a cost of its own: eight short records take
 # nowhere near eight times as long as one.
 #
-# You could sort all patients at once and cut that list. Even less would be padding,
-# but many patients of a batch would meet again in the next epoch, and the model
-# would take much the same steps again. So the plan sorts only within *pools* of
-# shuffled patients:
+# You could sort all patients at once and cut that list. But then many who share a
+# batch would meet again in the next epoch, and the model would take much the same
+# steps again. So the plan sorts only within *pools* of shuffled patients, of 50
+# batches each. (In the picture, a pool is three batches.) It still saves nearly all
+# of the padding.
 
 # %% tags=["hide-input"]
 # the first patients of the plan, in small pools
@@ -371,6 +377,11 @@ some = [i for key in shuffled for i in key.indices][:24]
 halves = [lengths[some[:12]].tolist(), lengths[some[12:]].tolist()]
 draw_plan(halves, 4, np.random.default_rng(SEED).permutation(6).tolist())
 
+
+# %% [markdown]
+# ### Going further: how large should a pool be?
+#
+# What pools of other sizes cost, and how often two patients meet again.
 
 # %% tags=["hide-input"]
 # padding, and the pairs of a batch who share one again in the next epoch
@@ -421,11 +432,11 @@ assert real or (chance[1] < 0.02 and pools[1] < row[1] < 0.5)
 
 
 # %% [markdown]
-# In our hospital, a pool of 50 batches is nearly everybody, so it hardly mixes. In
-# one as large as MIMIC-III, here 46,520 patients, ours again and again, it still saves
-# nearly all of the padding, and hardly any pair meets again. So **leave the pools at
-# 50 batches**, as `BatchPlan` does. What buckets do to the learning, [lesson
-# 15](15_training_loop.ipynb) finds out.
+# In our hospital, a pool of 50 batches is nearly everybody, so it hardly mixes. A
+# hospital may be as large as MIMIC-III, with 46,520 patients; here their lengths
+# are drawn from those of ours. There it still saves nearly all of the padding, and
+# hardly any pair meets again. So leave the pools at 50 batches, as `BatchPlan`
+# does.
 
 # %% [markdown]
 # ### 10.2 Padding waste and length buckets
@@ -719,8 +730,9 @@ assert real or unshifted < 0.4 * right
 # With the mask inverted, the encoder reads the padding instead of the patient, and
 # yet the loss falls almost as usual: only a check of the values finds this fault.
 # With nothing shifted, the decoder reads the very token that it should write, and
-# the loss is too good, as in lesson 09. (The first one, too: tokens are read and
-# written by one table, so an untrained model tends to write what it reads.)
+# the loss is too good, as in lesson 09. Even the first loss is too low: this model
+# reads and writes tokens by one table, so it tends to write what it reads before it
+# has learned anything.
 #
 # ### 10.4 The contract of a batch
 #
@@ -819,8 +831,8 @@ predicted = logits_bytes(n_rows, target, len(tokenizer))
 # %% [markdown]
 # That would fit. But a step of training holds three tensors of this size:
 #
-# - **The loss** turns the logits into log-probabilities and keeps those. The logits
-#   themselves can then go.
+# - **The loss** turns the logits into log-probabilities and keeps those. It needs
+#   the logits themselves no longer.
 # - **`loss.backward()`** makes two more: how the loss changes with each
 #   log-probability, and with each logit.
 #
@@ -871,11 +883,7 @@ assert real or total[1] < 4e9
 # %%
 way_out = f"all of it, {target} places wide"
 memory = {
-    f"a batch of {n_rows}: six tensors": in_batch,
-    f"its logits, {target} places wide": in_logits,
-    "padded to 512 places": logits_bytes(n_rows, 512, len(tokenizer)),
-    "with 7,000 tokens to score": logits_bytes(n_rows, 512, 7_000),
-    "for 256 records": logits_bytes(256, 512, 7_000),
+    "the logits alone, 512 places wide": logits_bytes(256, 512, 7_000),
     "all that a step holds": step_of[512],
     way_out: step_of[target],
 }
@@ -960,11 +968,14 @@ check("10.6", lowest_cost)
 # ends there, and add the lowest cost of all that comes before.
 # </details>
 #
-# What does it save here? The budget is the largest batch, and the overhead 100
-# places, of the order of what a step on one short record took above.
+# Does it pay? For the patients of this lesson, let the budget be the places of the
+# largest batch, and the overhead of a batch 100 places, about what a step on one
+# short record costs. Train two models from the same start for three epochs of 1,400
+# patients, one with 32 records in each batch, one with the best division, and take
+# the loss on 200 others:
 
 # %% tags=["hide-input"]
-# three ways to divide the plan's pools (this gives 10.6 away)
+# divide the plan's pools in three ways (this gives 10.6 away)
 of_32 = [
     (len(key.indices), int(lengths[list(key.indices)].max()))
     for key in bucketed
@@ -1005,7 +1016,6 @@ ways = {
     "filled up": [b for pool in pools for b in fill_up(pool)],
     "the best division": [b for pool in pools for b in divide_best(pool)],
 }
-draw_budget(ways, budget, overhead)
 
 # %% tags=["hide-input"]
 # check: all patients in each way, within the budget; who saves how much
@@ -1021,12 +1031,6 @@ if not real and PROFILE == "tiny":
     assert 0.4 * (each - best) < each - fill < 0.65 * (each - best)
     wide, few = (sum(n * w for n, w in ways[k]) for k in list(ways)[1:])
     assert wide > few and len(ways["filled up"]) < len(of_32) / 2
-
-# %% [markdown]
-# Filling up makes the fewest batches, but it pads more, and so it saves only
-# half as much. Does the clock agree? And does a model learn as much? Train two
-# models from the same start for three epochs of 1,400 patients, and take the
-# loss on 200 others:
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # train in two ways, in turns, time the steps, take the loss on others
@@ -1080,18 +1084,31 @@ few, many = map(len, reversed(ready.values()))
 assert real or few < many / 2
 
 # %% [markdown]
-# The seconds fall as well, but the model has learned less:
-# an epoch now has less than half of the steps. **A cheaper epoch is not yet a
-# faster training.** Ask the same of the colleague's 256 records. They fit.
-# Whether that pays off, only the loss after equal time can tell.
+# The seconds fall as well, but the model has learned less: an epoch now has less
+# than half of the steps. **A cheaper epoch is not yet a faster training.** The same
+# holds for the colleague's 256 records, which fit now: only the loss after equal
+# time can tell whether they pay.
+
+# %% [markdown]
+# ### Going further: what does the best division save?
+#
+# Two thousand patients divided in three ways.
+
+# %% tags=["hide-input"]
+# three ways to divide the patients (this gives 10.6 away)
+draw_budget(ways, budget, overhead)
+
+# %% [markdown]
+# Filling up makes the fewest batches, but it pads more, and so it saves only half as
+# much.
 
 # %% [markdown]
 # ## Recap
 #
 # - **Padding** fills each batch up to its own longest row: ids with 0,
 #   labels with -100.
-# - **Length buckets** sort within pools of 50 batches: nearly all of the
-#   padding is saved, and in a large hospital the patients are still mixed.
+# - **Length buckets** sort within pools of 50 batches: nearly all of the padding is
+#   saved, and the patients are still mixed.
 # - **Corruption** comes from a generator made from seed, epoch and batch
 #   number: fresh every time, and the same in any worker and after any
 #   restart.

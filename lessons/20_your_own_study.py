@@ -353,7 +353,7 @@ study["limits"] = [
 ]
 
 # %% [markdown]
-# `examine` reads the form and answers field by field.
+# `examine` reads the form and answers field by field, as `check` will with yours.
 
 # %% tags=["nbval-ignore-output"]
 examine("20.1", study)
@@ -438,10 +438,11 @@ if SEED == 0:
 
 # %% [markdown]
 # More seeds make a finding safer, but the rule then misses more small differences:
-# every further score is one more chance to overlap. The rule is strict on purpose:
-# it guards against false alarms, at this price. So "not shown" never means "equal".
-# Four seeds each are a fair habit for small models: one false alarm in 35 studies.
-# Against a single score the rule alone proves little, as you have seen.
+# every further score is one more chance to overlap. That suits few seeds, where
+# false alarms are the danger. (With many, compare the means instead, with an
+# interval over the seeds.) So "not shown" never means "equal". Four seeds each are
+# a fair habit for small models: one false alarm in 35 studies. Against a single
+# score the rule alone proves little, as you have seen.
 
 # %% [markdown]
 # ### Going further: do more seeds shorten the interval?
@@ -464,11 +465,9 @@ assert not tiny or widths[1] > 0.85 * widths[0]
 # Twice the seeds, nearly the same interval: the patients are what is scarce.
 
 # %% [markdown]
-# ## A mistake that the check sees
+# ### Going further: does the check see a run that was left out?
 #
-# `objections` prints what the check says about a changed copy of the form. Here
-# only the best run is shown, as A was. Leaving out the other seeds as well does not
-# help.
+# Only the best run is shown, as A was.
 
 # %% tags=["hide-input"]
 # print what the check objects to
@@ -489,9 +488,9 @@ objections(study | {"model": lucky, "seeds": [scores.index(max(scores))]})
 #
 # A colleague asks for a stronger baseline: count which codes occur together in one
 # record, and suggest the companions of the codes that are left. Which one wins?
-# Guess before you look. Suppose that you add this table, score it on the same test
-# patients, though that is their second use, and leave "better" in the report. What
-# does the check say?
+# Guess before you look. Score this table on the same test patients (their second
+# use, which a report has to admit), and leave "better" in the report.
+# `objections` prints what the check says about the changed form:
 
 # %% tags=["nbval-ignore-output"]
 pairs = PairTable(train)

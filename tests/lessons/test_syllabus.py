@@ -53,6 +53,13 @@ def test_each_exercise_has_a_heading_with_its_title(lesson):
 
 
 @each_lesson
+def test_the_optional_exercises_are_those_that_stand_in_an_aside(lesson):
+    prose = [cell.source for cell in read_source(lesson).cells if cell.cell_type == "markdown"]
+    inside = re.findall(r"^#### (\d\d\.\d+) ", "\n".join(prose), re.MULTILINE)
+    assert inside == [one.id for one in about(lesson).exercises if one.optional]
+
+
+@each_lesson
 def test_each_exercise_says_its_difficulty_and_minutes(lesson):
     prose = [cell.source for cell in read_source(lesson).cells if cell.cell_type == "markdown"]
     lines = re.findall(r"^Try It Yourself · .+$", "\n".join(prose), re.MULTILINE)
