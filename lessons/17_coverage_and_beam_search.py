@@ -11,7 +11,7 @@
 # - Take one step of a batched beam search.
 # - Compute a score with length penalty, and (optional) tell which hypotheses can
 #   still win.
-# - Compute ROUGE-L, and tell what it does not see.
+# - Tell what ROUGE does not see, and (optional) compute ROUGE-L.
 
 # %% tags=["opened-alone", "hide-input"]
 # Opened alone, as on Colab or Kaggle? This cell installs the course.
@@ -80,7 +80,6 @@ from ehr_course.plots.drawings.coverage_and_beam_search import (
     Written,
     draw_lesson,
     draw_overlap,
-    draw_places,
     draw_seeds,
     draw_steps,
 )
@@ -213,13 +212,14 @@ assert mean(at_once) > 0.9
 # Short lists come out right. In lists of ten some drugs come twice in a row and
 # others never, and the model fails in nearly the same way on every list.
 #
-# The four boxes are the map of this lesson. Many would try the second first,
-# since nothing in the model adds up where it has looked.
+# The four boxes are the map of this lesson. The best-known cure is in the second:
+# since the model keeps no record of where it has looked, give it one. Does it help?
+# Or does something else make the model say a drug twice?
 #
 # ## Where has it looked?
 #
-# First keep that record. The [coverage](../course/book/glossary.md) of a place
-# $i$ is all the attention that the steps before step $t$ have spent there:
+# Such a record is the [coverage](../course/book/glossary.md) of each place: all the
+# attention that the steps before step $t$ have spent on place $i$.
 #
 # $$u_{t,i} = \sum_{t' < t} a_{t',i}$$
 #
@@ -379,7 +379,7 @@ for *others, longer in zip(*by_kind.values(), strict=True):
 
 # %% [markdown]
 # On average, coverage seems to halve the repetitions. But compare seed by seed:
-# with feature and loss, two models repeat less than without, one as much, one a
+# with feature and loss, two models repeat less than without, one equally often, one a
 # little more. Four seeds cannot settle it, and none of these models gets a list
 # right. Longer lists help more: with every seed, more drugs are named.
 #
@@ -423,15 +423,14 @@ draw_steps(looked)
 
 # %% [markdown]
 # Each ring lies around a dot: whatever words it is told, the model looks at the
-# same places. Nor does the last place matter. The decoder also reads where it
-# looked last (input feeding, lesson 16). Tell it at every step that this was the
-# fourth drug, and its attention stays almost as it was (the aside below measures
-# it). So the model counts.
+# same places. Nor does the last place matter. The decoder also reads the context of
+# the step before (input feeding, lesson 16). Feed it the context of the fourth drug at
+# every step, and its attention stays almost as it was. So the model counts.
 #
-# But at what pace? In a short list (left panel), every step moves on by one place;
-# in a list of ten, step 2 is still at place 1. So before it has written a word,
-# something tells the decoder that the list is long. The likeliest source is the
-# decoder's first state, which is made from the encoder's last ones (lesson 16).
+# But at what pace? Look at the left panel. In a short list every step moves on by one
+# place; in a list of ten, step 2 is still at place 1. Words do not matter, so from the
+# start something else tells the decoder that the list is long. The likeliest source is
+# the decoder's first state, which is made from the encoder's last ones (lesson 16).
 # Exchange these states between a short list and a long one:
 
 # %% tags=["hide-input"]
@@ -487,7 +486,7 @@ for model in without:
 # %% [markdown]
 # ### Going further: how far the attention moves
 #
-# Both experiments on sixteen lists, for both models.
+# Other words, or another place, on sixteen lists and for both models.
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # check: neither the words told nor the place told moves the attention much
@@ -526,26 +525,20 @@ for name, told in (
     print(f"{name:18} {shares[0]:6.1%} {shares[1]:8.1%}")
     assert shares[0] < 0.1
 
+
 # %% [markdown]
 # ## Would a better search find the right list?
 #
 # If you have no longer lists, can you get the right one out of this model by
 # searching better?
-
-# %% tags=["nbval-ignore-output"]
-answers = {
-    "what it learned from": "longer lists help,\nwith every seed",
-    "where it looks": "coverage gets\nno list right",
-}
-draw_places("what it may write", answers)
-
-
-# %% [markdown]
+#
 # So far the model wrote the most probable word at each step. That is [greedy
-# search](../course/book/glossary.md). It never takes a word back, so it may miss
-# a summary that is more probable as a whole. Is the right list such a summary?
-# Compare its $\log P$, the log-probabilities of all words added up, with that of
-# what the four models without coverage wrote.
+# search](../course/book/glossary.md). In [lesson 07](07_tokenization.ipynb) one pass
+# over a text found the best of all segmentations. Here one pass may miss the best, a
+# summary that is more probable as a whole, since each probability depends on all that
+# was written before. Is the right list such a summary? Compare its
+# $\log P$, the log-probabilities of all words added up, with that of what the four
+# models without coverage wrote.
 
 # %% tags=["hide-input"]
 # log P of some summaries, as a model sees it
@@ -712,19 +705,18 @@ print("the note:", short[chosen])
 beam_tree(young, tokenizer, short[chosen], beams=3, length_penalty=0.0)
 
 # %% [markdown]
-# One that leaves the last drug out. Look at step 5: one of its first three, above
-# the dashed line, ends with `</s>`. It is **finished** and set aside. The other
-# `</s>` lies below the line and is given up. Of those that do not end, the three
-# best are followed: the first, the third and the fifth. (Step 7 has no room in the
-# picture.) Now set *beams* to 1, which is greedy: it copies the whole note.
+# One that leaves the last drug out. Look at step 5, where two boxes end with `</s>`.
+# The one above the dashed line is among the best three: it is **finished** and set
+# aside. The one below the line is given up. Of the boxes that do not end, the best
+# three are followed: the first, the third and the fifth of the column. Now set *beams*
+# to 1, which is greedy: it copies the whole note.
 
 # %% [markdown]
 # ## One step of the search
 #
 # You will write this step yourself. Step 4 of the tree shows the arithmetic. Each
 # of the K = 3 hypotheses, the *beams* 0 to 2, is continued with every token; three
-# tokens are shown. The best K of all these sums are followed. (Here none of them
-# ends.)
+# tokens are shown. The best K of all these sums are followed, as none of them ends.
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # set-up: three hypotheses of the tree, and log P of each next token
@@ -763,10 +755,9 @@ draw_beam_step(beams, next_words, next_token[:, drawn], so_far)
 
 
 # %% [markdown]
-# And the very first step? It is tempting to begin with K hypotheses that are all
-# `<s>`. But equal ones have equal continuations, so you would follow K copies of
-# one. Begin with a single one: the other beams are not there yet, and get minus
-# infinity.
+# And the very first step? K hypotheses that are all `<s>` would have equal
+# continuations, and you would follow K copies of one. So begin with a single one: the
+# other beams are not there yet, and get minus infinity.
 #
 # ### 17.4 One step of a beam search
 #
@@ -897,17 +888,21 @@ check("17.5", best_hypothesis)
 
 
 # %% [markdown]
-# ## When may the search stop?
+# ### Going further: when may the search stop?
 #
+# If you stop when the first hypothesis has finished, you may miss the winner. If you
+# always go on to the largest length, you waste time. Exercise 17.6 is in here.
+
+# %% [markdown]
 # In the tree, bright hypotheses are finished, and dark ones are live: still
-# followed. If you stop when the first has finished, you miss the winner at alpha
-# 1.5. If you always go on to the largest length, you waste time.
+# followed. At alpha 1.5 the winner is not the first that finishes. The search may stop
+# when no live hypothesis can still win.
 #
-# ### 17.6 Who can still win?
+# #### 17.6 Who can still win?
 #
 # Try It Yourself · ★★★ · 13 minutes
 #
-# Optional. `live` and `finished` are lists of pairs: the log-probability of a
+# `live` and `finished` are lists of pairs: the log-probability of a
 # hypothesis, and the number of its tokens. Those of `finished` end with
 # `</s>`, which is counted. Those of `live` have fewer than `max_length`
 # tokens and go on; at the end they have at most `max_length`, with `</s>`.
@@ -935,20 +930,14 @@ def can_still_win(
 check("17.6", can_still_win)
 
 # %% [markdown]
-# When the list is empty, the search may stop.
-#
 # ## How good is a summary?
 #
 # A list is right or wrong. A real summary can say the same in other words, so
 # what should you count? The usual measure,
 # [ROUGE](../course/book/glossary.md), counts what a summary has in common
-# with a reference. **ROUGE-L** finds the longest common subsequence: the most
-# words that both have in the same order, with any others between them. If it has
-# $\ell$ words, the precision is $\ell$ over the length of the summary, the
-# recall $\ell$ over that of the reference, and
-#
-# $$F_1 = \frac{2 \cdot \text{precision} \cdot
-# \text{recall}}{\text{precision} + \text{recall}}$$
+# with a reference. **ROUGE-L** looks for the most words that both have in the same
+# order, with any others between them. It is 0 if they have no word in common, and 1 if
+# they are equal.
 #
 # Which of these four summaries would be worst in a patient's record, and which
 # gets the lowest score? ("Afebrile" means without fever.)
@@ -973,17 +962,29 @@ for name in ("a drug twice", "the wrong drug", "the opposite"):
     assert scores[name]["rougeL"] > in_words + 0.3
 
 
-
 # %% [markdown]
 # The right one has the lowest score, because it uses other words. The wrong drug
 # and the opposite cost little more than a drug named twice. So report the names
 # that are recovered, and repetition, too.
+
+# %% [markdown]
+# ### Going further: how is ROUGE-L computed?
+#
+# Word by word, with a table. Exercise 17.7 is in here.
+
+# %% [markdown]
+# The most words in the same order are the longest common subsequence. If it has
+# $\ell$ words, the precision is $\ell$ over the length of the summary, the
+# recall $\ell$ over that of the reference, and
+#
+# $$F_1 = \frac{2 \cdot \text{precision} \cdot
+# \text{recall}}{\text{precision} + \text{recall}}$$
 #
 # To find $\ell$, fill a table with a row for each word of one text and a column
 # for each of the other. A cell holds the answer for the two texts up to these
 # words, and follows from its neighbours above, to the left, and diagonally above left.
 #
-# ### 17.7 ROUGE-L
+# #### 17.7 ROUGE-L
 #
 # Try It Yourself · ★★ · 9 minutes
 #
@@ -1038,14 +1039,16 @@ assert all(one.named < 0.97 for one in brought["no word twice"])
 # %% [markdown]
 # When a model of yours repeats itself, go down this table:
 #
-# | if | then | here |
+# | if | then | here, on lists of ten |
 # |---|---|---|
 # | texts are longer than in training | train on longer ones | repeated 17 to 2%, exact 0 to 48% |
 # | you have no longer texts | try coverage, several seeds | repeated 17 to 9%, exact 0% |
-# | the right summary is more probable | search with more beams | it never was, on lists of ten |
-# | it is nearly as probable, but longer | try a length penalty | exact 61 to 90%, greedy 84% |
-# | it is far less probable | no search helps: mend the model | 3 beams: repeated 17%, exact 0% |
 # | the model repeats what no right summary repeats | block it | repeated 17 to 0%, exact 0% |
+# | the right summary is far less probable | mend the model | 3 beams: repeated 17%, exact 0% |
+# | it is more probable | search with more beams | it never was |
+#
+# A length penalty helps where the right summary is nearly as probable, but longer: on
+# the short lists of the half-trained models.
 #
 # ## Recap
 #
@@ -1054,12 +1057,12 @@ assert all(one.named < 0.97 for one in brought["no word twice"])
 # - **Whether it helps** is a question for several seeds, on your own notes.
 # - **Blocking trigrams** looks up where the last two tokens stood before. Shorter
 #   repetitions pass.
-# - **A step of beam search** follows the best K of all continuations, until no
-#   hypothesis can still win.
+# - **A step of beam search** follows the best K of all continuations, and sets
+#   aside those that end.
 # - **A score** is $\log P$ over $lp(n)$: a larger $\alpha$ favours longer
-#   hypotheses.
-# - **ROUGE-L** is the F1 of the longest common subsequence. It does not
-#   see whether a word is a drug or a negation.
+#   hypotheses. (Optional) The search may stop when no hypothesis can still win.
+# - **ROUGE** does not see whether a word is a drug or a negation. (Optional) ROUGE-L
+#   is the F1 of the longest common subsequence.
 #
 # ## Test yourself
 #

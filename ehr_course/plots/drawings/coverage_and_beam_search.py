@@ -119,39 +119,6 @@ def draw_lesson(note: Sequence[str], written: Sequence[str]) -> Picture:
     return canvas.finish()
 
 
-def draw_places(here: str, found: Mapping[str, str]) -> Picture:
-    """Draw the four places to step in once more, one of them in colour.
-
-    Args:
-        here: the place that comes now, one of those of ``draw_lesson``.
-        found: what was found at the places before, in a few words each; a line break is kept.
-    """
-    done = "; ".join(f"{name}: {' '.join(said.split())}" for name, said in found.items())
-    canvas = Canvas(
-        1.5,
-        f"Now: {here}",
-        f"The four places to step in. Found so far: {done or 'nothing'}. Now: {here}.",
-    )
-    gap, top, height = 0.1, canvas.top + 0.04, 0.74
-    width = (style.WIDTH - 2 * MARGIN - gap * (len(_REMEDIES) - 1)) / len(_REMEDIES)
-    for place, name in enumerate(_REMEDIES):
-        x = MARGIN + place * (width + gap)
-        canvas.box(
-            x,
-            top,
-            width,
-            height,
-            fill="decoder" if name == here else "quiet" if name in found else "paper",
-            edge=style.INK if name == here else style.MUTED,
-            dashed=name != here and name not in found,
-        )
-        weight = "bold" if name == here else "normal"
-        canvas.label((x + 0.08, top + 0.15), name, colour=style.INK, weight=weight)
-        said = "?" if name == here else found.get(name, "still to come")
-        canvas.label((x + 0.08, top + 0.27), said, vertical="top")
-    return canvas.finish()
-
-
 # ---------------------------------------------------------------------- the coverage loss
 
 _SPENT, _NOW = "#35608d", "#fde725"  # those of the coverage player

@@ -11,7 +11,6 @@ from ehr_course.plots.drawings.coverage_and_beam_search import (
     Written,
     draw_lesson,
     draw_overlap,
-    draw_places,
     draw_seeds,
     draw_steps,
 )
@@ -51,23 +50,6 @@ def test_a_long_list_is_cut():
     picture = draw_lesson(words, words[::-1])
     assert label_problems(picture) == []
     assert f"A list of {MOST_WORDS} drugs" in picture.alternative_text
-
-
-@pytest.mark.parametrize(
-    ("here", "found"),
-    [
-        ("where it looks", {}),
-        ("what it may write", {"where it looks": "coverage puts\nno list right"}),
-    ],
-)
-def test_the_map_shows_what_was_found_and_what_comes_now(here, found):
-    picture = draw_places(here, found)
-    assert label_problems(picture) == []
-    assert said(picture)[0] == f"Now: {here}"
-    assert all(text in said(picture) for text in (here, *found, *found.values()))
-    assert picture.alternative_text.endswith(f"Now: {here}.")
-    assert ("coverage puts no list right" in picture.alternative_text) == bool(found)
-    assert said(picture).count("still to come") == 3 - len(found)
 
 
 @pytest.mark.parametrize("n_words", [4, 12, 90])
