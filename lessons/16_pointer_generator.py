@@ -119,9 +119,10 @@ if not real:
     print("summary:", new[0].summary)
 
 # %% [markdown]
-# The vocabulary is the list of all words of the training notes, so a model that
-# learns to copy practises on words that it knows. The new names are outside it; in
-# code they are `oov`, *out of vocabulary*.
+# The vocabulary is the list of all words of the training notes. The new names are
+# outside it; in code they are `oov`, *out of vocabulary*. (Why whole words? The pieces
+# of lesson 07 can spell a new name. But the model would still have to put together,
+# piece by piece, a name that it has never written.)
 
 # %% tags=["hide-input"]
 # set-up: the vocabulary, and the names that it lacks
@@ -144,8 +145,8 @@ assert real or names <= set(drug_names("unseen"))
 
 # %% [markdown]
 # Two kinds of model learn from the same notes. The *generator* chooses each word
-# from its vocabulary. To be fair, the new names are added to this vocabulary, and
-# it trains for at least twice as many steps. The *pointer*, in full a
+# from a vocabulary. To be fair, it alone gets the new names in its vocabulary, and it
+# trains for at least twice as many steps. The *pointer*, in full a
 # [pointer-generator](../course/book/glossary.md), can also copy a word of the
 # note. Training takes a minute or two.
 
@@ -228,8 +229,9 @@ assert real or max(shares["generator"]) == 0
 
 # %% [markdown]
 # The generator writes none: in training, no new name was ever the right next
-# word. What does it write instead? These are the summaries of all seeds (a
-# newborn has no age):
+# word. What does it write instead? Count over the summaries of all seeds: in how many
+# is everything but the drug right, in how many is the age right, where there is one (a
+# newborn has none), and how many name a drug of the training notes?
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # summaries with a known drug, with all else right, with the age right
@@ -449,8 +451,9 @@ check("16.1", additive_attention)
 #
 # Attention says where to copy from, but not whether to copy. That is up to the
 # gate, [p_gen](../course/book/glossary.md), a number between 0 and 1. Open, at
-# 1, it generates; closed, at 0, it copies. Generating gives $P_\text{vocab}$,
-# a softmax over the vocabulary, computed from $c_t$, $s_t$ and the last word.
+# 1, it generates; closed, at 0, it copies. It is a linear layer and a sigmoid, and
+# reads $c_t$, $s_t$ and the last word. Generating gives $P_\text{vocab}$, a softmax
+# over the vocabulary, computed from the same three.
 # Copying gives the [copy distribution](../course/book/glossary.md)
 # $P_\text{copy}$: for each word, the attention on all its places, added up. With
 # $x_i$ for the word at place $i$, the gate mixes the two:
@@ -523,7 +526,12 @@ assert real or max(means) < 0.1
 # it is; to copy it, only where it stands.
 
 # %% [markdown]
-# ### 16.2 The generation probability
+# ### Going further: the gate in code
+#
+# The gate is one line of code. Exercise 16.2 is in here.
+
+# %% [markdown]
+# #### 16.2 The generation probability
 #
 # Try It Yourself · ★ · 6 minutes
 #
@@ -557,8 +565,7 @@ check("16.2", generation_probability)
 # The mixture adds up by id, but a word outside the vocabulary has none. So
 # `encode_note` gives the first such word of a note the first id after the end of
 # the vocabulary, and so on. This [extended id](../course/book/glossary.md) is
-# valid for one note only. (Where the vocabulary is smaller, training notes need such
-# ids, too.) Here are three notes, made with several new drugs each:
+# valid for one note only. Here are three notes, made with several new drugs each:
 
 # %% tags=["hide-input"]
 # set-up: three notes with several drugs outside, the first ones different
@@ -604,7 +611,7 @@ def mixed_distribution(
 check("16.3", mixed_distribution)
 
 # %% [markdown]
-# If it is solved, here it mixes the step that writes the name:
+# Once it is solved, it mixes the step that writes the name:
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # your mixture of a real step, if 16.3 is solved
@@ -615,7 +622,7 @@ if examine("16.3", mixed_distribution).outcome.is_solved:
     for i in mine.topk(2).indices.tolist():
         print(f"id {i}, {words[i]}: {mine[i]:.3f}")
 else:
-    print("not solved yet")
+    print("waits for 16.3")
 
 
 # %% [markdown]
@@ -707,15 +714,16 @@ draw_clamp(depths, ways, slopes, 1e-8)
 # `logsigmoid(gate)` is $\log p_\text{gen}$, and `logsigmoid(-gate)` is
 # $\log(1 - p_\text{gen})$.
 #
-# One trap is left. If the target has no place in the note, all its scores are minus
-# infinity, and the gradient of `logsumexp` is nan. Now `masked_fill` lets no
-# gradient through where it writes. So write minus infinity once more over each such
-# score. No value changes, and the nan is gone:
+# One trap is left. If the target has no place in the note, `logsumexp` gets nothing
+# but minus infinity, and its gradient is nan. One line mends that: write minus
+# infinity where it stands already. No value changes. But `masked_fill` lets no
+# gradient through where it writes, whatever stood there, and the nan is gone:
 
 # %%
 row = torch.full((2,), -torch.inf, requires_grad=True)
-for scores in (row, row.masked_fill(row.isneginf(), -torch.inf)):
-    print(torch.autograd.grad(scores.logsumexp(dim=0), row))
+print(torch.autograd.grad(row.logsumexp(dim=0), row))
+same = row.masked_fill(row.isneginf(), -torch.inf)
+print(torch.autograd.grad(same.logsumexp(dim=0), row))
 
 
 # %% [markdown]
@@ -736,7 +744,7 @@ for scores in (row, row.masked_fill(row.isneginf(), -torch.inf)):
 #
 # Probabilities may be too small for float32 or float64, from either softmax or
 # from the gate. Value and gradients must be right there too, and never nan: write
-# once more over *all* scores that are minus infinity, as above.
+# minus infinity once more over *all* scores that have it, as above.
 # The check calls `value_and_gradients`: in its messages, [0] is the loss, and
 # [1] to [3] are the gradients on logits, scores and gate.
 #
@@ -814,9 +822,17 @@ assert real or SEED or rivals.count("</s>") > 0.9 * len(rivals)
 # %% [markdown]
 # Rare or common does not matter: "days" and "with" are in nearly every summary, yet
 # with every seed "days" is copied and "with" is generated. The gate opens where the
-# note lacks the next word. But it is set before that word is known. After the
-# drug's full stop comes "home", after the last one the end. The gate is half open
-# at both, $P_\text{vocab}$ bets on the end, `</s>`, and so "home" is copied.
+# note lacks the next word.
+#
+# But the gate is set before that word is known. Compare two full stops:
+#
+# | so far | the right next word | the gate should be |
+# |---|---|---|
+# | ... treated with bupivacaine. | "home", which the note has | closed |
+# | ... home after 4 days. | the end, `</s>`, which cannot be copied | open |
+#
+# This gate treats both alike and is half open, so both words can still be written.
+# At "home" $P_\text{vocab}$ bets on the end, so "home" comes from copying alone.
 
 # %% [markdown]
 # ### Going further: is the gate the same with every seed?
@@ -918,7 +934,7 @@ def word_origins(
 check("16.6", word_origins)
 
 # %% [markdown]
-# If it is solved, compare your shares with these:
+# Once it is solved, your shares are compared with these:
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # your shares of this summary, if 16.6 is solved
@@ -942,21 +958,24 @@ if examine("16.6", word_origins).outcome.is_solved:
     most = (mine - torch.tensor(origins)).abs().max()
     print(f"largest difference between your shares and these: {most:.4f}")
 else:
-    print("not solved yet")
+    print("waits for 16.6")
 
 # %% [markdown]
 # ## So, can it?
 #
 # Yes, it can write a name that it never met. It finds the place by the words
 # around, and copies what it finds there, right or wrong: "xyzzy", or "birth". But
-# seeds differ: with `SEED = 4`, one of the three pointers, seeds 4 to 6, gets only
-# 63%.
+# seeds differ: with `SEED = 4` the three pointers have the seeds 4 to 6, and one of
+# them finds only 63% of the names.
 
 # %% [markdown]
-# ## A note in chunks
+# ### Going further: a note in chunks
 #
-# The next lesson does not need this section; it is optional. Real notes can have
-# thousands of words. To save time, it is tempting to read them in
+# A model that reads pieces of a note side by side loses their order. Exercise 16.7
+# is in here.
+
+# %% [markdown]
+# Real notes can have thousands of words. To save time, it is tempting to read them in
 # [chunks](../course/book/glossary.md#chunk), side by side. Take a note in which a
 # patient bleeds and then receives heparin, and exchange the two. How far does the
 # probability of a next word move?
@@ -999,7 +1018,7 @@ draw_chunks(chunks, (0, 2, 1, 3), moved)
 # with the ends of the outer chunks, which stay where they are. So read the note
 # whole.
 #
-# ### 16.7 Read a note in chunks
+# #### 16.7 Read a note in chunks
 #
 # Try It Yourself · ★★★ · 12 minutes
 #
@@ -1080,8 +1099,8 @@ check("16.7", read_in_chunks)
 # lacks.
 #
 # With lists of ten drugs, a model that copies begins to repeat itself.
-# [17](17_coverage_and_beam_search.ipynb) tells it where it has been, and searches
-# for better summaries.
+# [Lesson 17](17_coverage_and_beam_search.ipynb) tells it where it has been, and
+# searches for better summaries.
 
 # %% [markdown]
 # ## If you come from the tutorial
