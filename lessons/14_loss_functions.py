@@ -6,7 +6,7 @@
 # You will be able to:
 #
 # - Compute a masked cross-entropy by hand.
-# - Compute label smoothing, and tell what it changes.
+# - Compute label smoothing, and tell what it changes (optional).
 # - Split a batch into parts without changing its loss.
 # - Tell a loss with a gradient from one without.
 # - Measure what each term contributes to the total.
@@ -149,7 +149,8 @@ draw_loss_path(loaded.model, batch, losses)
 # the scores into probabilities, and the cross-entropy is minus the logarithm
 # of the right token's probability. Here is one patient with two visits:
 
-# %%
+# %% tags=["hide-input"]
+# a patient with two visits, of few tokens: the cost of each token
 lengths, visits = scored.sum(1), (labels == known.visit_start_id).sum(1)
 fits = (lengths <= 16) & (visits == 2)
 row = int((by_row * fits).argmax())  # of these, the highest loss
@@ -261,10 +262,18 @@ draw_targets(five, right=1, smoothing=0.1)
 
 
 # %% [markdown]
-# The hard target always asks for more. The smoothed one has a best answer,
-# and a model that is surer than that pays for it.
+# The hard target always asks for more. The smoothed one has a best answer, and a
+# model that is surer than that pays for it. Even the best answer has a loss, so losses
+# with and without smoothing cannot be compared.
+
+# %% [markdown]
+# ### Going further: what does smoothing change?
 #
-# ### 14.2 Label smoothing
+# With thousands of patients it only costs, so the course's models train without it.
+# Exercise 14.2 is in here.
+
+# %% [markdown]
+# #### 14.2 Label smoothing
 #
 # Try It Yourself · ★★ · 9 minutes
 #
@@ -286,11 +295,6 @@ def smoothed_cross_entropy(
 
 
 check("14.2", smoothed_cross_entropy)
-
-# %% [markdown]
-# ### Going further: what does it change?
-#
-# With thousands of patients it only costs, so the course's models train without it.
 
 # %% [markdown]
 # Train small models with and without it, on thousands of patients and on 60, few
@@ -504,9 +508,8 @@ assert 0.02 < at_random < errors["means"]
 # Some codes never appear in the same record, such as an infection of small children
 # and a disease of old age. Take two codes, and compute how many training records
 # would have both if the two were independent. Call the pair *strange* if you expect
-# five or more and find none. (Corruption can still put one into the encoder's
-# input, where it replaces a code.) How often does a model write a patient with a
-# strange pair?
+# five or more and find none. How often does a model write a patient with a strange
+# pair?
 
 # %% tags=["hide-input"]
 # find the strange pairs, and count the patients who have one
@@ -537,33 +540,31 @@ print(f"patients that the model has written: {in_written:.1%}")
 assert real or in_written > 2 * in_real
 
 # %% [markdown]
-# A few new patients do have one. But the model writes far more of them, so you want a
-# penalty in the loss that makes them rarer. Here are five numbers of a batch:
+# A few new patients do have one. But among the patients that the model writes, they
+# are far more frequent. So you want a penalty in the loss that makes them rarer. Here
+# are three numbers of a batch:
 #
-# - **pairs that are read**: how many strange pairs the encoder's input has;
-# - **top token is right**: how often the most probable token is the right one;
-# - **top token is of a pair**: how often it is a code of some strange pair;
+# - **pairs that are read**: how many strange pairs the encoder's input has
+#   (corruption can put one there when it replaces a code);
+# - **top token is of a pair**: how often the most probable token is a code of some
+#   strange pair;
 # - **probability of pairs' codes**: how much probability all codes of strange
-#   pairs get together;
-# - **entropy** of the probabilities.
+#   pairs get together.
 #
-# Guess: which of them have a gradient, so that they can change a weight?
+# Guess: which of them has a gradient, so that it can change a weight?
 
 # %% tags=["hide-input", "nbval-ignore-output"]
-# compute the five numbers, and follow each back to the weights
+# compute the three numbers, and follow each back to the weights
 ids = learning.batch(range(min(512, len(learning))))["input_ids"]
 in_ids = never[ids[:, :, None], ids[:, None]]  # (batch, source, source)
 rare = never.any(0).float()  # (vocab,): codes that have such a pair
 new_logits = plain(**new_batch | {"labels": None}).logits
 log_p = new_logits[new_scored].log_softmax(-1)
 p, best = log_p.exp(), log_p.argmax(-1)  # (n, vocab), (n,)
-right = (best == new_labels[new_scored]).float()
 made_of = {
     "pairs that are read": ("ids", in_ids.sum() / 2),
-    "top token is right": ("argmax", right.mean()),
     "top token is of a pair": ("argmax", rare[best].mean()),
     "probability of pairs' codes": ("p", (p * rare).sum(-1).mean()),
-    "entropy": ("p", -(p * log_p).sum(-1).mean()),
 }
 draw_ways_back(made_of)
 
@@ -627,9 +628,8 @@ assert real or with_it > without + 0.3
 
 
 # %% [markdown]
-# The printed loss changes, and every weight of the model is the same to the last
-# bit, even at 1,000. As far as the training is concerned, a penalty computed from
-# ids is a constant.
+# At 1,000 the printed loss changes. Yet every weight of the model is the same, to the
+# last bit. To the training, a penalty computed from ids is a constant.
 #
 # So penalise what the model predicts: the probability that it gives to codes
 # that would complete a strange pair with one that the decoder has already
@@ -722,6 +722,7 @@ print(f"two draws of {len(wanted)} patients can differ by", end=" ")
 print(f"{100 * chance:.0f} percentage points by chance alone")
 assert real or abs(pairs[0] - pairs[1]) < chance < pairs[0] - pairs[2]
 
+
 # %% [markdown]
 # At a weight of 10, far fewer of the written patients have a strange pair, and
 # the loss does not rise. At 0.05 the share falls by 4 percentage points, which
@@ -730,30 +731,7 @@ assert real or abs(pairs[0] - pairs[1]) < chance < pairs[0] - pairs[2]
 # Why is 0.05 too little? Compare what pushes token 2 down in the example of 14.4.
 # It is wrong and has the probability 1/3, so the cross-entropy pushes it with
 # 0.3333. The penalty's gradient was 0.2222: at a weight of 10 that is nearly seven
-# times the other push, and at 0.05 only 3% of it. At 0.05 it can never be more than
-# 5%, because the penalty pushes a forbidden token by at most its weight times the
-# token's probability, and the cross-entropy by the probability itself. So compare
-# gradients, not weights.
-
-# %% tags=["hide-input", "nbval-ignore-output"]
-# measure both pushes wherever a forbidden token is not the right one
-with torch.no_grad():
-    new_logits = plain(**new_batch | {"labels": None}).logits
-new_logits.requires_grad_()
-total, count = language_model_loss(
-    new_logits[new_scored], new_labels[new_scored]
-)
-mass, _ = from_probabilities(new_logits, new_batch, new_scored)
-(push,) = torch.autograd.grad(total, new_logits)
-(extra,) = torch.autograd.grad(0.05 * mass, new_logits)
-forbidden = never[new_batch["decoder_input_ids"]].cummax(1).values
-forbidden &= new_scored[..., None]
-wrong = forbidden.clone()  # forbidden, and not the right token
-wrong.scatter_(2, new_labels.clamp(min=0)[..., None], False)
-if wrong.any():
-    ratio = extra[wrong] / push[wrong]
-    assert ratio.max() < 0.0501
-
+# times the other push, and at 0.05 only 3% of it. So compare gradients, not weights.
 
 # %% [markdown]
 # ## What does each term weigh?
@@ -765,18 +743,20 @@ if wrong.any():
 #
 # Try It Yourself · ★ · 5 minutes
 #
-# `terms` is a list of `LossTerm`, each with `name`, `total` (the sum of
-# its losses in this part of the batch, a scalar tensor), `count` (how many
-# losses that is, in this part), `weight`, and `per`, what its losses are
-# counted by: "token", as for all of ours, or "row", as for a head that is
-# asked once for each patient. `counts` holds how many tokens and rows the
-# *whole* batch has, such as `{"token": 20, "row": 4}`. In the total loss of the
-# whole batch, each term's mean is multiplied by its weight. Return what this
-# part adds to it, a scalar tensor with a gradient.
+# A batch is cut into parts. `terms` is the list of the terms of *one part*. Each is a
+# `LossTerm` with `name` and
 #
-# Example: a term with total 30 and weight 1 by "token" and one with total
-# 2 and weight 0.5 by "row" give, with the counts above, 1.5 + 0.25 =
-# 1.75.
+# - `total`, the sum of its losses in this part, a scalar tensor;
+# - `count`, how many losses that is;
+# - `per`, whether it has a loss for each `"token"` or for each `"row"`, a patient;
+# - `weight`.
+#
+# `counts` says how many tokens and rows the *whole batch* has. In the total loss of
+# the whole batch, each term's mean is multiplied by its weight. Return what this part
+# adds to that, a scalar tensor with a gradient.
+#
+# Example: with `counts = {"token": 20, "row": 4}`, a term with total 30 and weight 1
+# per token and one with total 2 and weight 0.5 per row give 1.5 + 0.25 = 1.75.
 
 # %% tags=["exercise:14.5", "nbval-ignore-output"]
 def total_loss(terms: list[LossTerm], counts: dict[str, int]) -> Tensor:
@@ -788,14 +768,11 @@ check("14.5", total_loss)
 # %% [markdown]
 # ### A share of the loss, or of the gradient?
 #
-# If the age is 40% of the loss, does it decide 40% of where the weights go?
-# What moves them is the gradient. The weighted gradients $g_1, g_2, \dots$ of
-# the terms, on the weights that all terms share, add up to $g$. A term's share
-# is how far it goes along $g$:
-#
-# $$\text{share}_i = \frac{g_i \cdot g}{g \cdot g}$$
-#
-# The shares add up to 1, and a term that pulls backwards has a negative one.
+# If the age is 40% of the loss, does it decide 40% of where the weights go? What
+# moves them is the gradient, and the terms' gradients add up to it. A term's part of
+# that sum is its *share of the gradient*. Give the model that was trained without a
+# penalty two heads, and train these alone: then they answer sensibly, and the rest of
+# the model stays as it was.
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # set-up: give the plain model heads, and train these heads alone
@@ -809,11 +786,10 @@ some_new = dataset_of(unseen, skipping)
 some_new = some_new.batch(range(min(32, len(some_new))))
 
 # %% [markdown]
-# The plain model, without smoothing and penalty, now has two heads, and only they
-# were trained. The widget opens with a weight of 3 for each head and 0.05 for the
-# penalty: the age is 42% of the loss, and 80% of the gradient. So a share of the
-# loss does not tell you what moves the weights. Move the weight of the age to 1:
-# which share falls faster?
+# The widget opens with a weight of 3 for each head and 0.05 for the penalty: the age
+# is 42% of the loss, and 80% of the gradient. So a share of the loss does not tell
+# you what moves the weights. Move the weight of the age to 1: which share falls
+# faster?
 
 # %% tags=["widget", "nbval-ignore-output"]
 loss_terms_explorer(
@@ -843,9 +819,16 @@ assert real or penalty_term.of_gradient > 1.3 * penalty_term.of_total
 # %% [markdown]
 # ### Going further: is a share of the gradient always larger?
 #
-# It belongs to one moment of a training, and changes with the heads.
+# How it is computed, and how it changes in a training.
 
 # %% [markdown]
+# The weighted gradients $g_1, g_2, \dots$ of the terms, on the weights that all terms
+# have in common, add up to $g$. What counts is how far each one goes along $g$:
+#
+# $$\text{share}_i = \frac{g_i \cdot g}{g \cdot g}$$
+#
+# The shares add up to 1. A term that pulls backwards has a negative one.
+#
 # Take the weights at which the widget opens, and the same batch, at two earlier
 # moments of this model.
 
@@ -904,7 +887,8 @@ assert lengths[1] > 1.2 * lengths[0]
 # at least two tokens, and labels (batch, length), -100 where a place is not
 # scored; each row needs a scored place. It returns a number. You know this:
 #
-# - The loss of a place is that of 14.2, with an unknown smoothing, 0 to 1.
+# - The loss of a place is smoothed, as under *Which target?*, with an unknown
+#   smoothing $\varepsilon$, 0 to 1.
 # - It returns one of four things: `"sum"`, the sum over scored places;
 #   `"places"`, that sum divided by all places; `"scored"`, divided by the
 #   scored places; or `"rows"`, the mean of the rows' means over their

@@ -113,7 +113,7 @@ def draw_penalties(measured: Mapping[float, Sequence[float]], in_real: float) ->
     )
     left, y = 1.05, canvas.top + 0.32
     room = (canvas.width - left - MARGIN) / 3
-    names = "loss on new patients", "given to completing codes", "written patients with one"
+    names = "loss on new patients", "probability of completing codes", "written patients with one"
     words = [
         (f"{loss:.2f} nats", f"{mass:.2%}", f"{pairs:.1%}")
         for loss, mass, pairs in measured.values()
