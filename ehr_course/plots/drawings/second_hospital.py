@@ -222,7 +222,7 @@ def draw_costs(losses: Mapping[str, Mapping[str, float]]) -> Picture:
 
     Args:
         losses: of each model, by the name of the patients. The first model is the one that the
-            others began as, and the last patients are those that they learned from.
+            others began as.
     """
     models, places = list(losses), list(next(iter(losses.values())))
     first = models[0]
