@@ -159,7 +159,8 @@ def read_table(name):
 
 patients, admissions, diagnoses = map(read_table, names)
 
-# %%
+# %% tags=["hide-input"]
+# set-up: when each patient was born and first admitted
 # The earliest admission of each patient. As text, these times sort
 # correctly: the year comes first, and months have two digits.
 first = admissions.group_by("subject_id").agg(pl.col("admittime").min())
@@ -556,10 +557,11 @@ def score(guess, visits):
 
 
 # %% [markdown]
-# What is this model worth? A fifth of the patients are set aside: they stand for
-# those who come when the model is in use, so their score is the true one. Split the
-# others, 80 to 10 to 10, into training, validation (to choose among models) and
-# test. There are two ways to do that. Does the test predict the true score?
+# What is this model worth? Set a fifth of the patients aside. They are the future:
+# nobody sees them before the model is in use, and its score on them is the true
+# one. Cut the other four fifths into training (80%), validation (10%, to choose
+# among models) and test (10%). There are two ways to cut. Whose test predicts the
+# true score?
 
 # %%
 def as_visits(records):
@@ -657,10 +659,10 @@ assert counts[0] > 0
 # %% [markdown]
 # These are [unseen codes](../course/book/glossary.md#unseen-code). On the 100
 # patients of the MIMIC-III demo, [they make up 30%](../course/book/what_holds.md).
-# A vocabulary built from all patients has tokens for them that are never trained,
-# and has peeked at the test. So build it from the training split, and let
-# `CodeTokenizer` leave unseen codes out with `unseen="skip"`, as later lessons do,
-# and say beside each score what share was left out.
+# A vocabulary built from all patients has tokens for these codes, which no training
+# patient trains, and it has peeked at the test. So build it from the training
+# split, and let `CodeTokenizer` leave unseen codes out with `unseen="skip"`, as
+# later lessons do, and say beside each score what share was left out.
 
 # %% [markdown]
 # ### Going further: how much better does a score look without unseen codes?
@@ -1314,10 +1316,9 @@ print(f"{len(again)} patients came back, all equal: {equal}")
 #   from the training split, and unseen codes are left out and counted.
 # - **The report** gives every row one place: used, or dropped for one
 #   reason, and the counts add up.
-# - (Optional.) **A number** is not yet a person: numbers that a card ties together,
-#   directly or through others, belong on one side of the split. **A text**
-#   is not yet a code: its version says what it means, and a mapping what it
-#   may be in the other one.
+# - (Optional.) **A number** is not yet a person: all numbers of one person belong
+#   on one side of the split. **A text** is not yet a code: its version says what it
+#   means, and a mapping what it may be in the other one.
 #
 # ## Test yourself
 #

@@ -187,12 +187,12 @@ draw_places(tokenizer, clean, patient)
 # - The [labels](../course/book/glossary.md) are what the decoder should
 #   write. Where a batch is padded, the label is -100: the position does not
 #   count.
-# - The [decoder input](../course/book/glossary.md) is what the decoder has
-#   read before it writes each token: the right tokens so far, behind a
-#   first `<EOS>`.
+# - The [decoder input](../course/book/glossary.md) is what the decoder has read
+#   before it writes each token: the right tokens so far, behind a first `<EOS>`,
+#   with which BART begins to write.
 #
 # `RecordDataset` makes such batches. Here is a version of your own, in which
-# `shift_right` moves the rows one position to the right. It holds one mistake.
+# `shift_right` moves the rows one position to the right. It contains one mistake.
 # If you see it, note your guess, and watch whether the numbers give it away.
 
 # %%
@@ -208,12 +208,9 @@ class MyDataset(RecordDataset):
 # %% [markdown]
 # The model is a small `PromptBart`, which also reads age and sex. Half of the
 # visits are chosen for damage: some of their codes are hidden, deleted or replaced.
-# For a quarter of the patients (`p_empty=0.25`) the encoder gets an [empty
-# record](../course/book/glossary.md), `<BOS> <mask> <EOS>`. That has nothing to do
-# with the mistake: it lets a model also learn to write a patient from age and sex
-# alone, as in later lessons.
 
-# %%
+# %% tags=["hide-input"]
+# trained(kind): a small model, trained on batches of that kind
 STEPS = {"tiny": 400, "small": 2_000, "full": 8_000}[PROFILE]
 
 
@@ -317,10 +314,10 @@ mine_batch = mine.batch(range(len(mine)))
 draw_places(tokenizer, clean, mine_batch, row)
 
 # %% [markdown]
-# The labels are a copy of `input_ids`, the *damaged* record. The right
-# answer to `<mask>` is `<mask>`, and to a wrong code, the same wrong code.
-# The model is asked to copy what it reads, and it does. That is a
-# [target leak](../course/book/glossary.md): the answer is in the input.
+# The labels are a copy of `input_ids`, the *damaged* record. The right answer to
+# `<mask>` is then `<mask>`, and the right answer to a wrong code is that wrong
+# code. The model is asked to copy what it reads, and it does. That is a [target
+# leak](../course/book/glossary.md): the answer is in the input.
 #
 # To repair it, take labels and decoder input from the clean record, as
 # `RecordDataset` does.
@@ -351,8 +348,9 @@ assert real or tokenizer.mask_id not in written
 
 # %% [markdown]
 # No `<mask>` now. It writes plausible codes, though not the right ones. So damage
-# the records of all held-out patients by masks, and count which readable codes are
-# kept, which lost codes come back, and which additions are right.
+# the records of all held-out patients by masks. How many of the hidden codes come
+# back? How many of the codes that the encoder could read are kept? And how much of
+# what the model adds is right?
 #
 # A model should also beat a rule that anybody can write. `counting` copies the
 # damaged record and adds two codes at each `<mask>`: of those that the visit does
@@ -435,6 +433,11 @@ own = {"leak": copied, "repaired": accuracy}
 # %% tags=["nbval-ignore-output"]
 draw_restored(own, found, n_lost, n_readable)
 
+# %% [markdown]
+# The repaired model restores more codes than counting. With other patients, would it
+# still? Draw the held-out patients again, with replacement, 2,000 times, and look
+# where 95% of its leads lie:
+
 # %% tags=["nbval-ignore-output", "hide-input"]
 # how much is lost; how far the lead moves with patients drawn again
 lost_share = n_lost / int((test_batch["labels"] != -100).sum())
@@ -448,9 +451,8 @@ again = lead[rng.integers(len(lead), size=(2_000, len(lead)))].sum(axis=1)
 low, high = np.quantile(again, [0.025, 0.975])
 print(f"lost codes: {lost_share:.0%} of all tokens")
 print(f"perplexity: leak {copying:.3f}, repaired {perplexity:.2f}")
-print(f"lead of repaired over counting: {lead.sum()} codes; with patients")
-print("drawn again (with replacement), 95% of the leads lie from", end=" ")
-print(f"{low:.0f} to {high:.0f}")
+print(f"lead of repaired over counting: {lead.sum()} codes;", end=" ")
+print(f"95% of the leads: {low:.0f} to {high:.0f}")
 
 # %% tags=["claim:12", "hide-input"]
 # check: the leak restores nothing, the repair about as much as counting
@@ -613,14 +615,18 @@ check("09.1", span_length_probabilities)
 # Damage stays within a visit and never touches a marker. A visit that is chosen for
 # damage gets one of three kinds, all equally likely:
 #
-# - [Mask infilling](../course/book/glossary.md) puts one `<mask>` in the
-#   place of a span, once in each visit that it damages. It does not say how many
-#   codes are missing.
+# - [Mask infilling](../course/book/glossary.md) puts one `<mask>` in the place of a
+#   span, once in each visit that it damages. It does not say how many codes are
+#   missing.
 # - [Deletion](../course/book/glossary.md) takes codes out, each with probability
 #   0.15, but never all of a visit. It leaves no trace: the model must find the gap
 #   too.
 # - [Replacement](../course/book/glossary.md) puts any other code in the
 #   place of a code, with probability 0.15: the model must doubt what it reads.
+#
+# Besides, for a quarter of the patients the encoder gets an [empty
+# record](../course/book/glossary.md), `<BOS> <mask> <EOS>`, so that a model also
+# learns to write a patient from age and sex alone. Later lessons need that.
 
 # %% tags=["hide-input"]
 # a visit of about ten codes
@@ -652,7 +658,7 @@ changed = {
 draw_kinds(tokenizer, visit_ids, changed)
 
 # %% tags=["hide-input"]
-# check: most visits stay as they were; a patient for the widget
+# check: how many visits stay as they were; a patient for the widget
 tokens = train_data.tokens  # Ragged: all records, clean
 before = tokens.values.copy()
 damaged = train_data.corruption.apply(tokens, n_tokens=n_tokens, rng=rng)
@@ -817,15 +823,15 @@ def replace_in(
 check("09.4", replace_in)
 
 # %% [markdown]
-# ## Two shortcuts to the labels
+# ## A shortcut to the labels
 #
-# A leak gives the model too much. The opposite fault is quieter: the pipeline
-# loses what the model should have read, or scores the wrong tokens.
+# A leak gives the model too much. The opposite fault is quieter: the pipeline loses
+# what the model should have read.
 #
-# Suppose you score only what was hidden, and write -100 over all other labels. The
-# first shortcut makes the decoder input from these labels. For this the
-# transformers library has `shift_tokens_right`. It writes `<EOS>` (2) in front and
-# turns -100 into padding (0).
+# Suppose you want the loss to count only what was hidden, and write -100 over all
+# other labels. It is tempting to make the decoder input from these labels. For this
+# the transformers library has `shift_tokens_right`. It writes `<EOS>` (2) in front
+# and turns -100 into padding (0).
 #
 # Take a record of two visits. The last two codes of the first are hidden, and
 # the first of the second. What can the decoder still read?
@@ -872,10 +878,16 @@ for i in (gone & ~behind).nonzero().flatten():
 # not: the decoder must write the first hidden code without having read the
 # code before it, and the third without having read that a new visit begins.
 # So make the decoder input from the clean record, before any label is masked.
+
+# %% [markdown]
+# ### Going further: may one look for `<mask>` in the input?
 #
-# The second shortcut looks for `<mask>` in the input, and scores the labels at the
-# same positions. But one mask stands for several codes, so behind it the positions
-# of the input are not those of the labels:
+# A second shortcut, which scores the wrong tokens.
+
+# %% [markdown]
+# You might look for `<mask>` in the input, and score the labels at the same
+# positions. But one mask stands for several codes, so behind it the positions of
+# the input are not those of the labels:
 
 # %% tags=["claim:14", "hide-input"]
 # the damaged input, padded to the length of the record
@@ -902,7 +914,8 @@ draw_marks(tokenizer, padded, record[0], hidden=where)
 # %% [markdown]
 # Where padding makes both rows equally wide, no error tells you that the wrong
 # tokens are scored.
-#
+
+# %% [markdown]
 # ### 09.5 Labels and decoder input
 #
 # Try It Yourself · ★★ · 10 minutes

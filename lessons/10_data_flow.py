@@ -10,7 +10,7 @@
 # - Give every epoch and every worker fresh corruption that can be repeated.
 # - Check a batch against its contract.
 # - Predict the memory of a batch and of its logits, and measure both.
-# - Build batches that keep to a budget at the lowest cost.
+# - Build batches that keep to a budget at the lowest cost (optional).
 
 # %% tags=["opened-alone", "hide-input"]
 # Opened alone, as on Colab or Kaggle? This cell installs the course.
@@ -130,10 +130,11 @@ assert lengths.sum() < 0.3 * 512 * len(lengths)
 # Nearly all of the work is done on empty places, and nothing warns you.
 # The way from a record to the model has more such traps.
 #
-# Here is that path for one patient. In each *epoch*, one pass over all
-# patients, the record is damaged again, as in lesson 09. Then a
-# [collator](../course/book/glossary.md) pads it and stacks it with others
-# into one batch of tensors. This lesson asks the four questions on the right.
+# Here is that path for one patient. In each *epoch*, one pass over all patients,
+# the record is damaged again, as in lesson 09. Then a
+# [collator](../course/book/glossary.md) pads it and stacks it with others into one
+# batch of tensors. This lesson looks at a batch and then asks the four questions on
+# the right, the colleague's first: how much of it is empty?
 
 # %% tags=["hide-input"]
 # choose a patient of two visits and three shorter ones; damage each visit
@@ -611,8 +612,7 @@ assert equal(whole, by_two) and equal(whole[half:], rest)
 assert not equal(whole, following)
 
 # %% [markdown]
-# Workers pay only where making a batch is slow. Here they would wait for the
-# model.
+# Workers pay where making a batch takes longer than a step. Here it does not.
 
 # %% [markdown]
 # ## Is the batch well-formed?
@@ -780,11 +780,17 @@ check("10.4", problems)
 # raises his batch from 32 to 256 records, still of 512 places. The six
 # tensors take only 4 MB, and yet training stops at its first step, out of
 # memory. What takes it?
+
+# %% [markdown]
+# ### Going further: the bytes of a batch
 #
+# Where do the 4 MB come from? Exercise 10.5 is in here.
+
+# %% [markdown]
 # A tensor takes as many bytes as it has numbers, times the bytes of one number.
 # An int64 has 64 bits, which are 8 bytes.
 #
-# ### 10.5 The memory of a batch
+# #### 10.5 The memory of a batch
 #
 # Try It Yourself · ★ · 4 minutes
 #
@@ -804,9 +810,10 @@ check("10.5", batch_bytes)
 
 
 # %% [markdown]
-# So the batch is not what takes the memory. The *logits* of lesson 09 are the
-# first suspect: BART gives each place a float32, 4 bytes, for each token of the
-# vocabulary.
+# ### What takes the memory?
+#
+# Not the batch. The *logits* of lesson 09 are the first suspect: BART gives each
+# place a float32, 4 bytes, for each token of the vocabulary.
 
 # %%
 def logits_bytes(n_records, n_places, n_tokens):
@@ -829,10 +836,11 @@ with torch.no_grad():
 predicted = logits_bytes(n_rows, target, len(tokenizer))
 
 # %% [markdown]
-# That would fit. But a step of training holds three tensors of this size:
+# That would fit. But a step of training holds three tensors of this size, and none
+# of them is the logits:
 #
-# - **The loss** turns the logits into log-probabilities and keeps those. It needs
-#   the logits themselves no longer.
+# - **The loss** turns the logits into log-probabilities and keeps those. From then
+#   on it needs the logits no longer.
 # - **`loss.backward()`** makes two more: how the loss changes with each
 #   log-probability, and with each logit.
 #
@@ -900,9 +908,13 @@ assert round(256 * (4 * 8 * 512 + 12) / 1e6) == 4
 # %% [markdown]
 # The way out is the one that saved time: pad each batch to its own longest
 # record. If his records are as short as ours, all 256 fit.
+
+# %% [markdown]
+# ### Going further: can an epoch cost even less?
 #
-# ## Can an epoch cost even less?
-#
+# It can, but does a model then learn as much? Exercise 10.6 (★★★) is in here.
+
+# %% [markdown]
 # With length buckets, batches of 32 records are far from equally large:
 
 # %%
@@ -935,7 +947,7 @@ draw_divisions(
 
 
 # %% [markdown]
-# ### 10.6 A budget of places
+# #### 10.6 A budget of places
 #
 # Try It Yourself · ★★★ · 16 minutes
 #
@@ -1090,9 +1102,7 @@ assert real or few < many / 2
 # time can tell whether they pay.
 
 # %% [markdown]
-# ### Going further: what does the best division save?
-#
-# Two thousand patients divided in three ways.
+# What does each way of dividing the patients save?
 
 # %% tags=["hide-input"]
 # three ways to divide the patients (this gives 10.6 away)
@@ -1117,8 +1127,8 @@ draw_budget(ways, budget, overhead)
 # - **The memory** of a batch follows from its shapes. The logits take far more:
 #   4 bytes for each place and each token of the vocabulary, and a step holds
 #   three tensors of their size.
-# - **A budget** of places lets short records share large batches. An epoch is
-#   cheaper, but has fewer steps.
+# - (Optional.) **A budget** of places lets short records share large batches. An
+#   epoch is cheaper, but has fewer steps.
 #
 # ## Test yourself
 #

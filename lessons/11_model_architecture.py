@@ -10,8 +10,7 @@
 # - Tell self-attention from cross-attention by what each reads.
 # - Test whether a decoder reads its encoder.
 # - Predict the number of parameters of BART at any size, exactly.
-# - Predict the memory of a training step, and (optional) find the largest batch that
-#   fits.
+# - Predict the memory of a training step, and the largest batch that fits (optional).
 
 # %% tags=["opened-alone", "hide-input"]
 # Opened alone, as on Colab or Kaggle? This cell installs the course.
@@ -143,9 +142,8 @@ draw_losses(losses)
 # One of the two would not notice if you handed it another patient's record.
 # Write down which one you suspect, and why.
 #
-# The first half of this lesson opens the model and ends with a test that finds the
-# culprit. The second half, which is short, has a puzzle of its own: how large is a
-# full BART, and how many records can it learn from at once on a machine with 8 GB?
+# This lesson opens the model, and its test finds the culprit. The short part after
+# the break asks how large a full BART is.
 #
 # ## One drawing of everything
 #
@@ -339,8 +337,9 @@ draw_heads(
 
 
 # %% [markdown]
-# At the vector of the sex, head 1 looks at the age and head 2 at the first code, while
-# head 3 divides its weight among many places.
+# At the vector of the sex, head 1 looks at the age and head 2 at the first code,
+# while head 3 divides its weight among many places. So one position collects
+# several things at once.
 #
 # Queries, keys, values and the output take a matrix of weights each. Do 12 heads
 # take twelve times as many weights as one? Build attention with 1, 4 and 12 heads,
@@ -361,7 +360,7 @@ assert 6 * n_parameters(block) == 14_174_208
 
 # %% [markdown]
 # Heads add no parameters, as they divide the width: each of 12 works with 64
-# of the 768 numbers. Their d under the root is 64.
+# of the 768 numbers. So d under the root is 64.
 #
 # ## Who may read whom?
 #
@@ -507,7 +506,13 @@ assert model.config.max_position_embeddings == 256
 
 
 # %% [markdown]
-# ### 11.3 Embed tokens and positions
+# ### Going further: embed tokens and positions
+#
+# Prompts, tokens and positions make the vectors that the encoder begins with.
+# Exercise 11.3 is in here.
+
+# %% [markdown]
+# #### 11.3 Embed tokens and positions
 #
 # Try It Yourself · ★★ · 8 minutes
 #
@@ -747,10 +752,8 @@ draw_alike(cosines)
 
 # %% [markdown]
 # A does not start blind. In training its encoder's vectors become all alike, and
-# then the decoder cannot tell them apart. (A also trained longer, but that is not
-# the reason: a model that starts like B and trains for as long as A does read its
-# patients.) So begin with larger weights, train longer than B did, and test whether
-# the model reads.
+# then the decoder cannot tell them apart. So begin with larger weights, train
+# longer than B did, and test whether the model reads.
 
 # %% [markdown]
 # ### Going further: is it the small weights, or the longer training?
@@ -838,8 +841,7 @@ assert shares["model B"] > 2
 # - Whether that way is used, the loss does not tell; exchanging the records
 #   does.
 #
-# The second half is the second puzzle: how large is a full BART, and how many
-# records can it learn from at once with 8 GB? To come back later, select the next
+# What remains is short: how large is a full BART? To come back later, select the next
 # cell and choose *Run > Run All Above Selected Cell*; it takes about half a minute.
 
 # %% [markdown]
@@ -941,8 +943,12 @@ check("11.5", count_parameters)
 
 
 # %% [markdown]
-# ## How many records fit?
+# ### Going further: how many records fit?
 #
+# The memory of a training step of this BART, and the largest batch on a machine with
+# 8 GB. Exercise 11.6 (★★★) is in here.
+
+# %% [markdown]
 # You have 8 GB free for tensors. This BART's weights take 0.4 GB, four bytes
 # each. How many records of 254 tokens fit in one batch? Write your guess down.
 #
@@ -954,9 +960,10 @@ check("11.5", count_parameters)
 #   that the forward pass computes and the gradient needs again;
 # - a **gradient** for each weight.
 #
-# Its memory can be fullest at two points: when the backward pass begins, with all the
-# activations and two more tensors as large as the logits, and in the update, with all
-# the gradients. The larger one counts:
+# Its memory can be fullest at two points. One is when the backward pass begins,
+# with all the activations and two more tensors as large as the logits. (The third
+# that lesson 10 counted, the log-probabilities, is one of the activations.) The
+# other is the update, with all the gradients. The larger one counts:
 
 # %%
 def step_bytes(weights, activations, logits):
@@ -1038,13 +1045,8 @@ with MemoryTrace(held=3 * small_weights) as trace:
 assert 0.998 < trace.peak / predicted < 1.002
 
 # %% [markdown]
-# ### Going further: when is the memory fullest?
-#
-# The memory of one step, measured from moment to moment. Exercise 11.6 (★★★), in
-# which you find the largest batch of a model that you do not know, is in here.
-
-# %% [markdown]
-# Here is one step of a smaller model, on 16 records of equal length:
+# When is the memory fullest? Here is one step of a smaller model, on 16 records of
+# equal length:
 
 # %% tags=["hide-input"]
 # one step of a model between the course's and BART
@@ -1150,7 +1152,7 @@ check("11.6", largest_batch)
 # - **The parameters** follow from the sizes: one table of tokens, two of
 #   positions with two spare rows each, and layers in which the number of heads
 #   does not matter.
-# - **The memory** of a step is weights, moments, and the larger of
+# - (Optional.) **The memory** of a step is weights, moments, and the larger of
 #   gradients and what grows with the batch: activations and, for a moment,
 #   twice the logits.
 #
@@ -1173,23 +1175,22 @@ check("11.6", largest_batch)
 # back.
 # </details>
 #
-# 3. A step does not fit. Does it help to halve the vocabulary, or to halve
-#    the batch?
+# 3. You reverse the tokens of a record, and the encoder gives the same vectors in
+#    reverse order. What has been forgotten?
 #
 # <details><summary>Answer</summary>
-# The batch: at full size nearly all the memory of a large batch grows with
-# it. Half the vocabulary saves far less.
+# The positions. Attention alone does not know which token comes first.
 # </details>
 #
 # ## What comes next
 #
-# You can now read the drawing of a model, find out whether it reads its
-# input, and predict whether it will fit. Try the test on your own
-# patients: set `EHR_COURSE_DATA` as in lesson 08 and run this lesson again.
+# You can now read the drawing of a model, find out whether it reads its input, and
+# predict its size. Try the test on your own patients: set `EHR_COURSE_DATA` as in
+# lesson 08 and run this lesson again.
 #
-# The two prompts were taken for granted. Lesson
-# [12](12_conditional_prompt.ipynb) builds them from age and sex, and
-# shows what happens when the age goes in the simplest way.
+# The two prompts were taken for granted. [Lesson 12](12_conditional_prompt.ipynb)
+# builds them from age and sex, and shows what happens when the age goes in the
+# simplest way.
 
 # %% [markdown]
 # ## If you come from the tutorial

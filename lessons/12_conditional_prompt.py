@@ -7,8 +7,8 @@
 #
 # - Turn an age into a vector, and show that the map is affine.
 # - Measure which ages a scale sets apart.
-# - Turn several categories into rows of one table.
-# - Prepend prompts to a sequence and extend its mask.
+# - Turn several categories into rows of one table (optional).
+# - Prepend prompts to a sequence and extend its mask (optional).
 # - Train models whose samples follow age and sex, and compare a line, waves
 #   and a table.
 # - Show what a prompt gives away.
@@ -160,9 +160,10 @@ check("12.1", numerical_vectors)
 # %% [markdown]
 # ### Going further: the other steps, one at a time
 #
-# Exercises 12.2, 12.3 and 12.4 are in here: project to the width of the model, find
-# the rows of categories in one table, and combine prompts. Exercise 12.7 asks for
-# these steps too, and says there what it needs.
+# Exercises 12.2, 12.3, 12.4 and 12.5 are in here: project to the width of the
+# model, find the rows of categories in one table, combine prompts, and put them
+# before the tokens. Exercise 12.7 asks for some of these steps too, and says there
+# what it needs.
 
 # %% [markdown]
 # #### 12.2 Project to the width of the model
@@ -243,11 +244,9 @@ def combine(
 check("12.4", combine)
 
 # %% [markdown]
-# ## From vectors to positions
-#
-# Age and sex, now as wide as a token, can be added up to one position or, as in
-# the course's model, stand side by side as two. Here they stand side by side
-# before two records:
+# **From vectors to positions.** Age and sex, now as wide as a token, can be added
+# up to one position or, as in the course's model, stand side by side as two. Here
+# they stand side by side before two records:
 
 # %%
 tokenizer = loaded.tokenizer
@@ -272,7 +271,7 @@ draw_positions(rows, mask, n_prompts=2, positions=positions)
 
 
 # %% [markdown]
-# ### 12.5 Prepend, and extend the mask
+# #### 12.5 Prepend, and extend the mask
 #
 # Try It Yourself · ★★ · 8 minutes
 #
@@ -356,9 +355,10 @@ assert same and directions == 1 and linear and n_weights == 98_560
 #
 # Does it matter that the drawing at the top divides the age by 90? Yes, because a
 # layer norm comes next. It keeps little more than the direction of a vector: three
-# times the vector comes out the same. (The position vector is left out here: it is
-# the same for every patient.) So the model can tell two ages apart only if their
-# prompts point in different directions, seen from the origin.
+# times the vector comes out the same. So the model can tell two ages apart only if
+# their prompts point in different directions, seen from the origin. (In the model a
+# position is added before the norm. A new one is short, and moves the directions
+# below by a degree or two.)
 
 # %% tags=["hide-input"]
 # prompts of some ages, before training
@@ -375,12 +375,18 @@ def prompts_of(ages, scale, std):
 # each line of ages, and the angles from a newborn to each age
 scales = {"unscaled": 1.0, "÷ 10": 10.0, "÷ 90": 90.0}
 rays, turned = {}, {}
+generator = torch.Generator().manual_seed(SEED)
+position = 0.02 * torch.randn(768, generator=generator)  # as in a new BART
 for name, scale in scales.items():
     prompts = prompts_of(list(range(91)), scale, None)
     rays[name] = prompts - prompts.mean(dim=1, keepdim=True)
     seen = layer_norm(prompts, (768,))
     cosines = cosine_similarity(seen[:1], seen, dim=1).clamp(-1, 1)
     turned[name] = torch.rad2deg(cosines.arccos())
+    placed = layer_norm(prompts + position, (768,))
+    cosines = cosine_similarity(placed[:1], placed, dim=1).clamp(-1, 1)
+    moved = torch.rad2deg(cosines.arccos()) - turned[name]
+    assert moved.abs().max() < 2
 
 # check: the larger the scale, the later half of the turn is done
 half = [int((a >= a[90] / 2).nonzero()[0]) for a in turned.values()]
@@ -393,17 +399,19 @@ assert same and turned["÷ 90"][1] < 1
 draw_directions({name: rays[name] for name in ("unscaled", "÷ 90")})
 
 # %% [markdown]
-# How far has the direction turned at each age?
-
-# %%
-draw_turning(turned)
-
-# %% [markdown]
 # Divided by 90, the first year turns the direction by less than a degree.
 # Unscaled, all the years after 15 turn it by little.
 #
 # All this is before training. Guess: will a trained model still confuse these
 # ages? Before you train one, build a rival to the line.
+
+# %% [markdown]
+# ### Going further: by how many degrees?
+#
+# How far the direction has turned at each age, for three scales.
+
+# %%
+draw_turning(turned)
 
 # %% [markdown]
 # ## A map that bends
@@ -716,9 +724,9 @@ impossible("a table", models["a table"])
 # %% [markdown]
 # ### A scale, waves, or a table?
 #
-# Where do they differ? Ask each model, and the widget's, for the first code of a
-# woman at every age. How often does it expect a newborn code or a pregnancy code,
-# and how often does the hospital write one?
+# Where do they differ? Ask each of these models, and the one in the widget, for the
+# first code of a woman at every age. How often does it expect a newborn code or a
+# pregnancy code, and how often does the hospital write one?
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # the share of newborn and of pregnancy codes by age
@@ -893,9 +901,9 @@ check("12.8", whose_prompt)
 #   model. That is affine: all its prompts lie on one straight line.
 # - **The scale** decides which ages look different at first: unscaled only
 #   the youngest, divided by 90 all ages, but each year little.
-# - **Several categories** share one table if each feature begins where
+# - (Optional.) **Several categories** share one table if each feature begins where
 #   those before it end.
-# - **Prompts** are positions before the tokens. The mask grows by as many
+# - (Optional.) **Prompts** are positions before the tokens. The mask grows by as many
 #   ones in front, and the longest record that fits gets shorter.
 # - **Samples follow age and sex** when fewer of their codes are impossible
 #   for the patient asked for than for another one. At both ends of life, waves
@@ -914,12 +922,12 @@ check("12.8", whose_prompt)
 # a half times that of 60, minus half of that of 20.
 # </details>
 #
-# 2. Three features have 3, 4 and 2 categories and share one table. Which
-#    row is category 1 of the third feature, and how many rows are there?
+# 2. Somebody leaves the age as it is, undivided. Which are harder to tell apart for
+#    a new model, the ages 0 and 1 or the ages 50 and 60? Why?
 #
 # <details><summary>Answer</summary>
-# Row 8: seven rows belong to the first two features. There are nine rows,
-# 0 to 8.
+# 50 and 60. The layer norm keeps the direction alone, and undivided ages have turned
+# nearly all the way after fifteen years.
 # </details>
 #
 # 3. In a model with prompts in its encoder alone, somebody extends the mask
