@@ -11,7 +11,7 @@ from course.syllabus import Lesson
 from ehr_course.yaml_file import YamlFile
 
 BY_DIFFICULTY = {1: 1.0, 2: 2.0, 3: 3.0}
-"""One point for each star."""
+"""One point for each star. An optional exercise gives nothing, and is graded all the same."""
 
 
 def points_of(lessons: Sequence[Lesson], file: Path | None = None) -> dict[str, float]:
@@ -26,7 +26,7 @@ def points_of(lessons: Sequence[Lesson], file: Path | None = None) -> dict[str, 
         InputError: if the file cannot be read, names an unknown exercise, or gives less than 0.
     """
     by_stars = {
-        exercise.id: BY_DIFFICULTY[exercise.difficulty]
+        exercise.id: 0.0 if exercise.optional else BY_DIFFICULTY[exercise.difficulty]
         for lesson in lessons
         for exercise in lesson.exercises
     }

@@ -24,6 +24,11 @@ from ehr_course.exercises.catalogue import find_exercise
 
 COUNT = 30
 STARS = {one.id: one.difficulty for lesson in load_syllabus() for one in lesson.exercises}
+POINTS = {
+    one.id: 0 if one.optional else one.difficulty
+    for lesson in load_syllabus()
+    for one in lesson.exercises
+}
 each_student = pytest.mark.parametrize("name", names_of_the_class())
 each_attack = pytest.mark.parametrize("name", attacks(Path(), Path(), Path()))
 needs_landlock = pytest.mark.skipif(
@@ -69,8 +74,8 @@ def test_a_student_gets_what_the_answers_deserve(name, class_of_thirty):
         if idea is not None:
             assert one.misconception == idea
             assert len(one.message) > 40
-    assert result.out_of == sum(STARS[one] for one in IDS) == 13
-    assert result.points == sum(STARS[one] for one in IDS if student.outcome(one) == SOLVED)
+    assert result.out_of == sum(POINTS[one] for one in IDS) == 10
+    assert result.points == sum(POINTS[one] for one in IDS if student.outcome(one) == SOLVED)
 
 
 @each_student
