@@ -41,12 +41,14 @@ class Checklist:
         title: as the lesson and the syllabus print it.
         hints: two or three, from a nudge to nearly the answer.
         fields: by name, in order, what answers the field; it gets the whole form.
+        optional: whether it stands in a part of the lesson that goes further.
     """
 
     id: str
     title: str
     hints: tuple[str, ...]
     fields: Mapping[str, Callable[[Form], Answer]]
+    optional: bool = False
 
     def examine(self, form: object) -> Result:
         """Read a form and answer each of its fields; the form is left as it is.

@@ -53,6 +53,11 @@ class Exercise:
         return self.words.title
 
     @property
+    def optional(self) -> bool:
+        """Whether it stands in a part of the lesson that goes further."""
+        return self.words.optional
+
+    @property
     def hints(self) -> tuple[str, ...]:
         """Two or three hints, from a nudge to nearly the answer."""
         return self.words.hints

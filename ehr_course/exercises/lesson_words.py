@@ -78,12 +78,14 @@ class ExerciseWords(_Words):
 
     Attributes:
         title: as the lesson and the syllabus print it.
+        optional: whether it stands in a part of the lesson that goes further.
         hints: two or three, from a nudge to nearly the answer.
         misconceptions: at least three, by name, the likeliest first.
         remarks: by name.
     """
 
     title: Text
+    optional: bool = False
     hints: tuple[Text, ...] = Field(min_length=2, max_length=3, strict=False)
     misconceptions: dict[str, Misconception] = Field(min_length=3)
     remarks: dict[str, Remark] = {}

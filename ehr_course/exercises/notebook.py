@@ -16,8 +16,9 @@ from IPython.display import display
 
 from ehr_course.exercises import store
 from ehr_course.exercises.catalogue import all_exercises, find_exercise
-from ehr_course.exercises.checklist import Form
+from ehr_course.exercises.checklist import Checklist, Form
 from ehr_course.exercises.examine import examine
+from ehr_course.exercises.exercise import Exercise
 from ehr_course.exercises.result import Outcome, Result
 
 
@@ -104,33 +105,44 @@ def progress() -> None:
     except store.ProgressError as error:
         _show(Note("Your progress cannot be read.", str(error)))
         return
-    rows = [(e.id, e.title, standings.get(e.id, store.Standing())) for e in all_exercises()]
+    rows = [(e, standings.get(e.id, store.Standing())) for e in all_exercises()]
     _show(ProgressTable(tuple(rows)))
 
 
 @dataclass(frozen=True)
 class ProgressTable:
-    """Where a learner stands, one row an exercise: id, title, standing."""
+    """Where a learner stands, one row an exercise: the exercise and the standing."""
 
-    rows: tuple[tuple[str, str, store.Standing], ...]
+    rows: tuple[tuple[Exercise | Checklist, store.Standing], ...]
 
     def _cells(self) -> list[tuple[str, str, str, str, str]]:
         return [
             (
-                exercise_id,
-                title,
+                exercise.id,
+                f"{exercise.title} (optional)" if exercise.optional else exercise.title,
                 "solved" if standing.solved_at else standing.outcome,
                 str(standing.attempts),
                 str(standing.hints),
             )
-            for exercise_id, title, standing in self.rows
+            for exercise, standing in self.rows
         ]
 
     @property
     def summary(self) -> str:
-        """Say how many exercises are solved."""
-        solved = sum(standing.solved_at is not None for _, _, standing in self.rows)
-        return f"{solved} of {len(self.rows)} exercises solved"
+        """Say how many exercises are solved, and how many optional ones."""
+        solved = {
+            optional: [
+                standing.solved_at is not None
+                for exercise, standing in self.rows
+                if exercise.optional == optional
+            ]
+            for optional in (False, True)
+        }
+        required, optional = solved[False], solved[True]
+        summary = f"{sum(required)} of {len(required)} exercises solved"
+        if optional:
+            summary += f", and {sum(optional)} of {len(optional)} optional ones"
+        return summary
 
     def __str__(self) -> str:
         cells = [("", "exercise", "standing", "attempts", "hints"), *self._cells()]

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from ehr_course.exercises import WrongAnswerError, check, examine, hint, progress, store
+from ehr_course.exercises.catalogue import all_exercises
 from ehr_course.exercises.compare import first_difference
 from ehr_course.exercises.result import Outcome
 
@@ -426,7 +427,11 @@ def test_progress_lists_every_exercise_and_counts_the_solved(
     progress()
     text = capsys.readouterr().out
     assert "00.1  How many different codes?" in text
-    assert "1 of " in text
+    assert "07.7  Pieces that can still become a code (optional)" in text
+    optional = sum(one.optional for one in all_exercises())
+    required = len(all_exercises()) - optional
+    expected = f"1 of {required} exercises solved, and 0 of {optional} optional ones"
+    assert text.splitlines()[-1] == expected
     row = next(line for line in text.splitlines() if line.startswith("00.1"))
     assert row.split()[-3:] == ["solved", "2", "0"]
 
