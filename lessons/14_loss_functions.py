@@ -737,9 +737,15 @@ assert real or abs(pairs[0] - pairs[1]) < chance < pairs[0] - pairs[2]
 # ## What does each term weigh?
 #
 # The total loss is the language model's, plus those of the heads from lesson
-# 13, plus the penalty.
+# 13, plus the penalty. Each term has a weight.
+
+# %% [markdown]
+# ### Going further: the total loss of a batch in parts
 #
-# ### 14.5 The total loss
+# Means, weights and parts together. Exercise 14.5 is in here.
+
+# %% [markdown]
+# #### 14.5 The total loss
 #
 # Try It Yourself · ★ · 5 minutes
 #
@@ -769,10 +775,10 @@ check("14.5", total_loss)
 # ### A share of the loss, or of the gradient?
 #
 # If the age is 40% of the loss, does it decide 40% of where the weights go? What
-# moves them is the gradient, and the terms' gradients add up to it. A term's part of
-# that sum is its *share of the gradient*. Give the model that was trained without a
-# penalty two heads, and train these alone: then they answer sensibly, and the rest of
-# the model stays as it was.
+# moves them is the gradient, to which the gradients of the terms add up. A term's
+# *share of the gradient* is how far its own gradient goes in the direction of the
+# whole one. (The widget needs heads that answer sensibly. So the model that was
+# trained without a penalty gets two, and they alone are trained.)
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # set-up: give the plain model heads, and train these heads alone

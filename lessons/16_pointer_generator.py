@@ -315,7 +315,8 @@ words = [tokenizer.piece(i, oov) for i in every_id]
 print(" ".join(words[i] for i in written))
 
 # %% [markdown]
-# Stop it after "treated with", before it writes the name:
+# (`<s>` and `</s>` are to a note what `<BOS>` and `<EOS>` are to a record.) Stop it
+# after "treated with", before it writes the name:
 
 # %% tags=["hide-input"]
 # set-up: t is the step that writes a word from outside the vocabulary
@@ -357,7 +358,7 @@ assert real or SEED or known_word or min(copied) > 80
 # ## Reading: a state for each place
 #
 # It goes by the words around it. Here an [LSTM](../course/book/glossary.md) reads
-# them (See et al., 2017, [1704.04368](https://arxiv.org/abs/1704.04368)), one
+# them (Abigail See et al., 2017, [1704.04368](https://arxiv.org/abs/1704.04368)), one
 # after the other. At each word it updates a memory and shows a part of it: its
 # *state*, a row of numbers. One LSTM reads the note forwards, another backwards.
 # Replace one word and see which states change.
@@ -622,7 +623,7 @@ if examine("16.3", mixed_distribution).outcome.is_solved:
     for i in mine.topk(2).indices.tolist():
         print(f"id {i}, {words[i]}: {mine[i]:.3f}")
 else:
-    print("waits for 16.3")
+    print("to see it, solve 16.3")
 
 
 # %% [markdown]
@@ -706,6 +707,7 @@ assert half == 0 and half.log().isneginf()
 depths = (-torch.tensor(ways["in log space"])).tolist()
 draw_clamp(depths, ways, slopes, 1e-8)
 
+
 # %% [markdown]
 # The clamp takes the slope away where the model is most wrong: there, the word
 # teaches nothing. Keep logarithms throughout. The logarithm of a product is a
@@ -713,18 +715,6 @@ draw_clamp(depths, ways, slopes, 1e-8)
 # two. In code, `gate` is the logit of $p_\text{gen}$, before the sigmoid:
 # `logsigmoid(gate)` is $\log p_\text{gen}$, and `logsigmoid(-gate)` is
 # $\log(1 - p_\text{gen})$.
-#
-# One trap is left. If the target has no place in the note, `logsumexp` gets nothing
-# but minus infinity, and its gradient is nan. One line mends that: write minus
-# infinity where it stands already. No value changes. But `masked_fill` lets no
-# gradient through where it writes, whatever stood there, and the nan is gone:
-
-# %%
-row = torch.full((2,), -torch.inf, requires_grad=True)
-print(torch.autograd.grad(row.logsumexp(dim=0), row))
-same = row.masked_fill(row.isneginf(), -torch.inf)
-print(torch.autograd.grad(same.logsumexp(dim=0), row))
-
 
 # %% [markdown]
 # ### 16.5 The loss in log space
@@ -742,9 +732,13 @@ print(torch.autograd.grad(same.logsumexp(dim=0), row))
 #   finite score, but perhaps none at these places;
 # - outside the vocabulary: then it has a place with a finite score.
 #
-# Probabilities may be too small for float32 or float64, from either softmax or
-# from the gate. Value and gradients must be right there too, and never nan: write
-# minus infinity once more over *all* scores that have it, as above.
+# Probabilities may be too small for float32 or float64, from either softmax or from
+# the gate. Value and gradients must be right there too, and never nan. (Where a
+# target has no place in the note, `logsumexp` is given nothing but minus infinity,
+# and its gradient is nan. `masked_fill` lets no gradient through where it writes,
+# whatever stood there. So write minus infinity, once more if need be, over *all*
+# places that may not count.)
+#
 # The check calls `value_and_gradients`: in its messages, [0] is the loss, and
 # [1] to [3] are the gradients on logits, scores and gate.
 #
@@ -958,7 +952,7 @@ if examine("16.6", word_origins).outcome.is_solved:
     most = (mine - torch.tensor(origins)).abs().max()
     print(f"largest difference between your shares and these: {most:.4f}")
 else:
-    print("waits for 16.6")
+    print("to see it, solve 16.6")
 
 # %% [markdown]
 # ## So, can it?

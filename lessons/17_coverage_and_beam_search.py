@@ -7,10 +7,9 @@
 #
 # - Compute the coverage vector and the coverage loss.
 # - Judge from several seeds whether coverage helps.
-# - Block trigrams that would repeat, and tell when that does nothing.
+# - Block trigrams that would repeat, and tell when that does nothing (optional).
 # - Take one step of a batched beam search.
-# - Compute a score with length penalty, and (optional) tell which hypotheses can
-#   still win.
+# - Tell why short summaries win, and (optional) which hypotheses can still win.
 # - Tell what ROUGE does not see, and (optional) compute ROUGE-L.
 
 # %% tags=["opened-alone", "hide-input"]
@@ -264,7 +263,7 @@ check("17.1", coverage_before)
 # %% [markdown]
 # ## Coverage as an input, and as a price
 #
-# A model could use this record in two ways (See et al., 2017,
+# A model could use this record in two ways (Abigail See et al., 2017,
 # [1704.04368](https://arxiv.org/abs/1704.04368)). First as a **feature**: the
 # attention score of each place gets one more term.
 #
@@ -325,9 +324,9 @@ check("17.2", loss_of_coverage)
 # ## Does coverage help?
 #
 # Train the same model without coverage, with the feature alone, and with feature
-# and loss. All lists fail alike, so one trained model is one observation: take
-# four seeds. A fourth kind belongs to the first box of the map: no coverage, but
-# as many lists of four to *ten* drugs.
+# and loss. All lists fail alike, so one trained model is one observation: take four
+# seeds. A fourth kind, the first box of the map, has no coverage, but learns from
+# longer lists: as many of them, of four to *ten* drugs.
 #
 # Before you look: which kind repeats least, and which names most drugs?
 
@@ -578,9 +577,13 @@ assert factor > 1e3
 # search would write a wrong one. This test tells you where to work. If the right
 # summary is *more* probable than the one written, search harder. If it is *less*
 # probable, mend the model or the score.
+
+# %% [markdown]
+# ### Going further: can you forbid it?
 #
-# ## Can you forbid it?
-#
+# A rule that lets nothing stand twice. Exercise 17.3 is in here.
+
+# %% [markdown]
 # Most summaries need "no" or a full stop twice, so it is usual to forbid longer
 # runs. A run of n tokens is an [n-gram](../course/book/glossary.md), and one of
 # three is a trigram. *Blocking* trigrams lets each of them stand once in a summary:
@@ -588,7 +591,7 @@ assert factor > 1e3
 #
 # Will that help here?
 #
-# ### 17.3 Block repeated trigrams
+# #### 17.3 Block repeated trigrams
 #
 # Try It Yourself · ★★ · 8 minutes
 #
@@ -705,11 +708,12 @@ print("the note:", short[chosen])
 beam_tree(young, tokenizer, short[chosen], beams=3, length_penalty=0.0)
 
 # %% [markdown]
-# One that leaves the last drug out. Look at step 5, where two boxes end with `</s>`.
-# The one above the dashed line is among the best three: it is **finished** and set
-# aside. The one below the line is given up. Of the boxes that do not end, the best
-# three are followed: the first, the third and the fifth of the column. Now set *beams*
-# to 1, which is greedy: it copies the whole note.
+# One that leaves the last drug out. Look at step 5, where two boxes end with
+# `</s>`. The one above the dashed line is among the best three: it is **finished**
+# and set aside. The one below the line is given up. Of the boxes that do not end,
+# the best three are followed, so that there are three beams again: the first, the
+# third and the fifth of the column. Now set *beams* to 1, which is greedy: it
+# copies the whole note.
 
 # %% [markdown]
 # ## One step of the search
@@ -819,7 +823,7 @@ if examine("17.4", beam_step).outcome.is_solved:
     for score, total in zip(found[1], sums.flatten().topk(3).values):
         assert abs(score - total) < 1e-3
 else:
-    print("not solved yet")
+    print("to see it, solve 17.4")
 
 # %% [markdown]
 # ## Why do short summaries win?
@@ -864,8 +868,16 @@ draw_length_penalty(early, whole, exact, repeated, right["greedy"])
 # large an $\alpha$ rewards length alone: at 3 every summary runs to the limit of
 # 30 tokens, full of repetitions. The best share, 90%, is a small gain over
 # greedy search, with 84%, and $\alpha$ was chosen on these very lists.
+
+# %% [markdown]
+# ### Going further: when may the search stop?
 #
-# ### 17.5 The length penalty
+# If you stop when the first hypothesis has finished, you may miss the winner. If you
+# always go on to the largest length, you waste time. Exercises 17.5, the length
+# penalty, and 17.6 (★★★) are in here.
+
+# %% [markdown]
+# #### 17.5 The length penalty
 #
 # Try It Yourself · ★ · 7 minutes
 #
@@ -886,12 +898,6 @@ def best_hypothesis(
 
 check("17.5", best_hypothesis)
 
-
-# %% [markdown]
-# ### Going further: when may the search stop?
-#
-# If you stop when the first hypothesis has finished, you may miss the winner. If you
-# always go on to the largest length, you waste time. Exercise 17.6 is in here.
 
 # %% [markdown]
 # In the tree, bright hypotheses are finished, and dark ones are live: still
@@ -1043,20 +1049,21 @@ assert all(one.named < 0.97 for one in brought["no word twice"])
 # |---|---|---|
 # | texts are longer than in training | train on longer ones | repeated 17 to 2%, exact 0 to 48% |
 # | you have no longer texts | try coverage, several seeds | repeated 17 to 9%, exact 0% |
-# | the model repeats what no right summary repeats | block it | repeated 17 to 0%, exact 0% |
+# | right summaries never repeat it | forbid to write it twice | repeated 17 to 0%, exact 0% |
 # | the right summary is far less probable | mend the model | 3 beams: repeated 17%, exact 0% |
 # | it is more probable | search with more beams | it never was |
 #
-# A length penalty helps where the right summary is nearly as probable, but longer: on
-# the short lists of the half-trained models.
+# The 48% is a mean of four very different seeds. A length penalty helps where the
+# right summary is nearly as probable, but longer: on the short lists of the
+# half-trained models.
 #
 # ## Recap
 #
 # - **Coverage** is the sum of the attention of all steps before. The coverage
 #   loss adds up the smaller of attention and coverage.
 # - **Whether it helps** is a question for several seeds, on your own notes.
-# - **Blocking trigrams** looks up where the last two tokens stood before. Shorter
-#   repetitions pass.
+# - (Optional) **Blocking trigrams** looks up where the last two tokens stood before.
+#   Shorter repetitions pass.
 # - **A step of beam search** follows the best K of all continuations, and sets
 #   aside those that end.
 # - **A score** is $\log P$ over $lp(n)$: a larger $\alpha$ favours longer
@@ -1081,20 +1088,21 @@ assert all(one.named < 0.97 for one in brought["no word twice"])
 # the second wins. With alpha 0 the first wins.
 # </details>
 #
-# 3. You block trigrams. Could the search write "no fever. no bleeding. no
-#    pain. no fever", with the full stop as a token?
+# 3. A summariser leaves out a diagnosis. The right summary has a higher log P than
+#    the one that it wrote. Do you train a better model, or search with more beams?
 #
 # <details><summary>Answer</summary>
-# Yes. "no fever" stands there twice, but no run of three does.
+# Search with more beams. The model knows better than its search: the right summary is
+# more probable, and was not found.
 # </details>
 #
 # ## What comes next
 #
 # You can now tell the model's fault from the search's. On notes of your own
-# (`EHR_COURSE_NOTES`), count how many references repeat a trigram before you
-# block any.
+# (`EHR_COURSE_NOTES`), compare log P of the reference with that of what your model
+# wrote.
 #
-# Lesson [18](18_prefix_tuning.ipynb) takes a model that is already trained,
+# [Lesson 18](18_prefix_tuning.ipynb) takes a model that is already trained,
 # leaves its weights alone, and teaches it a task with a few numbers.
 
 # %% [markdown]

@@ -6,7 +6,7 @@
 # You will be able to:
 #
 # - Compute attention with a prefix as attention over longer keys and values.
-# - Reshape a table of numbers into the keys and values of each layer.
+# - Reshape a table of numbers into the keys and values of each layer (optional).
 # - Count the parameters of a prompt, a prefix and a projected prefix (optional).
 # - Fold the projection away after training, and show that nothing changes
 #   (optional).
@@ -36,12 +36,12 @@ if not find_spec("ehr_course"):
 # %% [markdown]
 # ## How much must be trained again?
 #
-# The course's model, the small BART with prompts for age and sex that you loaded in
-# lessons 11, 12 and 14, has learned from 4,000 patients of one hospital. A second
-# hospital wants to use it, and has 200 patients: most are older and have heart
-# disease, and there are no births and no children. How good is the model there? In
-# this lesson the encoder gets only age and sex, so the decoder must predict the whole
-# record by itself.
+# The course's model, the small BART with prompts for age and sex that you met in
+# lesson 00 and loaded in lessons 11, 12 and 14, has learned from 4,000 patients of
+# one hospital. A second hospital wants to use it, and has 200 patients: most are
+# older and have heart disease, and there are no births and no children. How good is
+# the model there? In this lesson the encoder gets only age and sex, so the decoder
+# must predict the whole record by itself.
 
 # %% tags=["parameters"]
 PROFILE = "tiny"  # "tiny", "small" or "full": how many patients to test on
@@ -275,8 +275,12 @@ for paid in shares_paid(tuned, known, shown):
     assert (paid.shares[:, :, 1:] > paid.shares[:, :, :-1]).any()
 
 # %% [markdown]
-# ## A table with a row for each token
+# ### Going further: how is a prefix stored?
 #
+# In a table with a row for each token, which is easily cut in the wrong way. Exercise
+# 18.2 is in here.
+
+# %% [markdown]
 # How is a prefix stored? All its keys and values stand in one table, with a
 # row for each token of the prefix: the key of layer 0, the value of layer 0,
 # the key of layer 1, and so on. In a key the numbers of head 0 come first,
@@ -284,7 +288,7 @@ for paid in shares_paid(tuned, known, shown):
 #
 # You might give the table its final shape by `view` alone: no error is raised.
 # Label each entry with its token, and look where it ends up. In each block below, a
-# line is a head and a cell a token:
+# row is a head and a cell a token:
 
 # %%
 n, layers, heads, head_dim = 4, 2, 2, 2
@@ -304,7 +308,7 @@ draw_table_split(ways, width)
 # layer the last rows. Your own training would not notice, since it learns each number
 # where it is read. But a table that another program has trained would be scrambled.
 #
-# ### 18.2 Keys and values for each layer
+# #### 18.2 Keys and values for each layer
 #
 # Try It Yourself · ★★ · 9 minutes
 #
@@ -339,7 +343,7 @@ draw_gains(four, trained)
 # %% [markdown]
 # Full training is best. Far behind it, one bias for each token does a little better
 # on average than a prefix with seven times as many numbers. The test was on 1,000
-# patients, so the dashed line is not exactly where your loss was.
+# patients, yours on fewer, so the dashed line lies a little off your own loss.
 #
 # The dots mix two kinds of luck: which patients, and how the training went. Compare
 # two methods seed by seed, on the same patients, and the first kind goes away:
@@ -843,7 +847,7 @@ assert of_test[never].sum() > 100
 # - **Attention with a prefix** is attention over longer keys and values. The
 #   queries stay, the mask gains columns of True, and one softmax goes over
 #   all keys.
-# - **A table** with a row for each token becomes keys and values by
+# - (Optional) **A table** with a row for each token becomes keys and values by
 #   splitting the rows first, then permuting.
 # - (Optional) **A prompt** has $n d$ parameters for each half that it stands before, a
 #   prefix $2 n L d$. A projection has more than the prefix that it makes,
@@ -888,9 +892,9 @@ assert of_test[never].sum() > 100
 # [adapter](../course/book/glossary.md). `save_as_peft` writes one, and the package
 # [peft](https://huggingface.co/docs/peft) reads it.
 #
-# A lower loss does not say what a model writes. Lesson
-# [19](19_generation_and_evaluation.ipynb) lets a model write a whole cohort,
-# and asks how near it is to the real one, and whether it gives anybody away.
+# A lower loss does not say what a model writes. [Lesson
+# 19](19_generation_and_evaluation.ipynb) lets a model write a whole cohort, and
+# asks how near it is to the real one, and whether it gives anybody away.
 
 # %% [markdown]
 # ## If you come from the tutorial

@@ -10,7 +10,7 @@
 # - Compute the distance between two distributions of codes, and compare it
 #   with its floor.
 # - Count the codes, visits and patients that age or sex rules out.
-# - Compute the perplexity of a code and of a visit without a leak.
+# - Compute the perplexity of a code and of a visit without a leak (optional).
 # - Measure whether synthetic patients give away real ones, by nearest
 #   neighbours and by membership inference.
 # - Write a report on a synthetic cohort, with what it must not be used for.
@@ -322,8 +322,8 @@ draw_questions(questions)
 
 # %% [markdown]
 # Without the last column, no number in this table means anything. A cross marks
-# what chance does not explain: in the first three rows, a number farther off than that
-# of any of 20 draws of real patients. The test of the last row comes later.
+# what chance does not explain. In the first three rows, 20 other groups of real
+# patients all came closer; how the last row is tested comes later.
 #
 # - [Fidelity](../course/book/glossary.md): is the cohort like the real one in
 #   what can be counted?
@@ -615,22 +615,12 @@ if not real:
     assert judged.measures[0].floor == 0
 
 
-# %% [markdown] tags=["break"]
-# ## Time for a break
+# %% [markdown]
+# ### Going further: how well does the model predict?
 #
-# **So far**
-#
-# - Settings that make text better remove rare codes from a cohort.
-# - A divergence has a floor, which depends on how many patients are compared.
-# - Impossible codes are counted by code, visit and patient.
-#
-# The second half asks what the model knows, whom its cohort gives away, and which
-# cohort to use. To come back, select the next cell and choose *Run > Run All Above
-# Selected Cell* (half a minute).
+# A perplexity judges a model, not its cohort. Exercise 19.4 (★★★) is in here.
 
 # %% [markdown]
-# ## How well does the model predict?
-#
 # So far C looks bad. Is its model a bad one? Ask how well it predicts real
 # patients. Perplexity, the exponential of the mean loss, is the number of equally
 # likely codes that would be as hard to guess.
@@ -670,7 +660,7 @@ draw_leak(visits, 1, {"leak": leak, "honest": empty})
 # The first number says only that the model can copy. To score a visit, a model
 # may know the visits before it and, of the visit itself, the codes so far.
 #
-# ### 19.4 Perplexity without a leak
+# #### 19.4 Perplexity without a leak
 #
 # Try It Yourself · ★★★ · 12 minutes
 #
@@ -723,7 +713,21 @@ assert real or relative.high < 1
 # %% [markdown]
 # The model is far ahead of a table, and yet it wrote C. So a perplexity compares
 # models, on the same patients and codes; it does not judge a cohort.
+
+# %% [markdown] tags=["break"]
+# ## Time for a break
 #
+# **So far**
+#
+# - Settings that make text better remove rare codes from a cohort.
+# - A divergence has a floor, which depends on how many patients are compared.
+# - Impossible codes are counted by code, visit and patient.
+#
+# The second half asks whom the cohort gives away, what is wrong with it, and which
+# cohort to use. To come back, select the next cell and choose *Run > Run All Above
+# Selected Cell* (half a minute).
+
+# %% [markdown]
 # ## Whom does it give away?
 #
 # By every count, photocopies are perfect. So ask what an attacker would ask, in two
@@ -896,8 +900,9 @@ draw_report(lines, title=title, sizes=against)
 
 
 # %% [markdown]
-# All eight are worse than real patients. The report judges the whole cohort, so some
-# numbers differ a little from those above. Look at three of the faults.
+# All eight are worse than real patients. The report judges the whole cohort of
+# 10,000 patients, with floors of its own, so its numbers are not those of the
+# tables above, which judge 1,000 or 3,000. Look at three of the faults.
 
 # %% [markdown]
 # ### Going further: how does the report reach its verdicts?
@@ -1070,13 +1075,14 @@ draw_generators(
 
 # %% [markdown]
 # A few lines of counting reproduce the codes and the carry-over of real patients.
-# But they write many impossible codes: such a table treats everybody below 18 alike.
+# But the table writes many impossible codes: it treats everybody below 18 alike.
 #
 # ### Finding 3: too few visits
 #
-# In the model's training, records of similar length shared a batch, and each batch
-# took one step, however few tokens it had. So a token of a short record weighed more,
-# and the model learned to write short records.
+# In the model's training, records of similar length shared a batch (the length
+# buckets of lesson 10), and each batch took one step, however few tokens it had. So
+# a token of a short record weighed more, and the model learned to write short
+# records.
 #
 # ## A model that knows the patient's past
 #
@@ -1348,9 +1354,10 @@ draw_questions(questions)
 # attack finds almost as much in it as in C.
 #
 # - **A**: never. Whoever has the photocopies has the patients.
-# - **B** and **D**: their visits join codes that do not belong together. B will do
-#   to try out a chart of single codes, and D also for one of codes that come back.
-#   That the attack finds nothing in them is no permission to hand them out.
+# - **B** and **D**: their visits join codes that do not belong together. B is good
+#   enough for trying out a chart of single codes, and D also for one of codes that
+#   come back. That the attack finds nothing in them is no permission to hand them
+#   out.
 # - **C**: no longer. E is nearer to real patients on the first four questions.
 #
 # To learn how frequent a disease is, use real patients: the report's ban holds for all
@@ -1446,7 +1453,7 @@ if examine("19.7", may_come_next).outcome.is_solved:
             assert len(tokens) <= most and set(needed) <= set(tokens)
             print(*(written(t) if t in allowed else t for t in tokens))
 else:
-    print("with your function: 19.7 is not solved yet")
+    print("with your function: to see it, solve 19.7")
 
 # %% [markdown]
 # ## Recap
@@ -1455,7 +1462,8 @@ else:
 # - **The Jensen-Shannon distance** is the root of the divergence, and both
 #   depend on the base. The floor is what as many real patients give.
 # - **Impossible codes** are counted by code, by visit and by patient.
-# - **Perplexity without a leak** lets the model read nothing of what is scored.
+# - (Optional.) **Perplexity without a leak** lets the model read nothing of what is
+#   scored.
 # - **A cohort gives away real patients** if synthetic ones lie nearer to
 #   members than to others.
 # - **A report** holds each measure's interval against its floor, and says what the
@@ -1471,11 +1479,12 @@ else:
 # Nobody can tell: for 200 against 200 the floor is about as high as that number.
 # </details>
 #
-# 2. A model has a perplexity of 1.02 per code on held-out patients. What
-#    do you ask first?
+# 2. A cohort has no impossible code, and its codes are as frequent as those of real
+#    patients. What else do you ask?
 #
 # <details><summary>Answer</summary>
-# What the encoder read. From a clean record the model only copies.
+# Whether its patients are copies: photocopies have both. And whether a visit knows the
+# one before: codes drawn one by one have the right frequencies, too.
 # </details>
 #
 # 3. The adversarial accuracy is 0.93 and the AUROC of membership 0.50. Is
@@ -1488,9 +1497,9 @@ else:
 #
 # ## What comes next
 #
-# You can now judge a synthetic cohort. `ehr-course generate` and `ehr-course evaluate`
-# do it on the command line: try your own data, and look first at the copies. In lesson
-# [20](20_your_own_study.ipynb) the question is yours.
+# You can now judge a synthetic cohort. `ehr-course generate` and `ehr-course
+# evaluate` do it on the command line: try your own data, and look first at the
+# copies. In [lesson 20](20_your_own_study.ipynb) the question is yours.
 
 # %% [markdown]
 # ## If you come from the tutorial
