@@ -97,11 +97,15 @@ len(train), len(validation), len(test)
 
 
 # %% [markdown]
-# Each visit becomes a note, a sentence that a doctor might write. From the notes,
-# each followed by its codes, the tokenizer `fair` learns to cut text into pieces,
-# with the library [SentencePiece](../course/book/glossary.md), which keeps the 800
-# most useful pieces. The other, `tokenizer`, is the kind that you will build: it
-# knows codes and nothing else.
+# Each visit becomes a note, a sentence that a doctor might write. Three tokenizers
+# will read it:
+#
+# - `fair` is a text tokenizer that has a chance: it learns to cut text into pieces
+#   from the notes, each followed by its codes. The library
+#   [SentencePiece](../course/book/glossary.md) keeps the 800 most useful pieces.
+# - `note_tokenizer` learns in the same way, but from the notes alone, like the
+#   tokenizer of lesson 00.
+# - `tokenizer` is the kind that you will build: it knows codes and nothing else.
 
 # %%
 def write_note(record, visit):
@@ -122,6 +126,7 @@ learn_pieces = partial(
     NoteTokenizer.train, character_coverage=1.0, split_by_number=False
 )
 fair = learn_pieces(with_codes, vocab_size=800)
+note_tokenizer = learn_pieces(notes, vocab_size=800)
 tokenizer = CodeTokenizer.from_records(train)
 
 # %%
@@ -133,10 +138,9 @@ draw_two_tokenizers(
 # A *token* is what a model reads as one unit; where it may be a part of a word,
 # this lesson says [piece](../course/book/glossary.md#subword-piece).
 #
-# One of the three codes is whole as text. Put all codes in order, the most
-# common first: which ones do you expect to be whole? The bars count the pieces of
-# `fair`. The dashed line is for `note_tokenizer`, which learns from the notes alone
-# and never sees a code, like the tokenizer of lesson 00.
+# One of the three codes is whole as text. Put all codes in order, the most common
+# first: which ones do you expect to be whole? The bars count the pieces of `fair`.
+# The dashed line is for `note_tokenizer`, which has never seen a code.
 
 # %%
 codes = sorted({code for r in train for code in r.codes})
@@ -144,7 +148,6 @@ written_codes = [icd9.dotted(code) for code in codes]
 pieces_of = {code: fair.pieces(icd9.dotted(code)) for code in codes}
 lengths = {code: len(pieces) for code, pieces in pieces_of.items()}
 times = Counter(code for r in train for code in r.codes)
-note_tokenizer = learn_pieces(notes, vocab_size=800)
 never_seen = [len(note_tokenizer.pieces(code)) for code in written_codes]
 per_code = sum(never_seen) / len(codes)
 draw_pieces_by_rank(lengths, times, never_seen=per_code)
@@ -655,14 +658,13 @@ assert len(unknown) < 0.1 * len(of_validation)
 # have spelled it. Lesson 08 decides what to do about such codes.
 
 # %% [markdown]
-# ## Notes are made of pieces
+# ## How does a tokenizer cut a word?
 #
-# Codes are atoms, but the notes of doctors are text, and no vocabulary could hold
-# every word in them. The models of lesson 16 read notes word by word and copy the words
-# that they do not know. Pieces are the other way out: they can spell any word, and
-# most models that read text use them. But a word can be cut into pieces in many ways:
-# which one does `note_tokenizer` choose? To answer, you search for the most probable
-# of very many sequences, as you will again in lesson 17.
+# Codes are atoms, but the notes of doctors are text, and most text models that you
+# can download read it in pieces. Sooner or later you will wonder why one of them
+# has cut the name of a drug as it did. Take the word *toxic*. `note_tokenizer` has
+# no piece for the whole word, but it could cut it in nine ways. Guess which one it
+# chooses.
 #
 # `note_tokenizer` is a [unigram language model](../course/book/glossary.md): each
 # piece has a probability that does not depend on what stands before it, roughly its
@@ -672,10 +674,9 @@ assert len(unknown) < 0.1 * len(of_validation)
 # $$P(x_1, \dots, x_n) = \prod_{i=1}^{n} p(x_i), \qquad
 # \log P = \sum_{i=1}^{n} \log p(x_i)$$
 #
-# A [segmentation](../course/book/glossary.md) is one way of cutting a text
-# into pieces, and the tokenizer looks for the most probable one. It has no
-# piece for the whole word *toxic*. Here is every piece that it could use for
-# that word, in a [lattice](../course/book/glossary.md):
+# A [segmentation](../course/book/glossary.md) is one way of cutting a text into
+# pieces, and the tokenizer looks for the most probable one. Here is every piece
+# that it could use for *toxic*, in a [lattice](../course/book/glossary.md):
 
 # %%
 scores = note_tokenizer.scores()  # piece -> log-probability
@@ -858,10 +859,11 @@ assert not wrong_under(fitting, all_pieces)
 assert 0 < len(stuck) < 60
 
 # %% [markdown]
-# With every character among the pieces, one always fits, and `fitting` is enough. But
-# it looks at the next step alone, and such a rule can run into a dead end. Suppose there were no
-# piece "9". After ▁44 the model may write 3, since 443.9 goes on with it, then
-# the dot, and then nothing fits: a dead end. The piece 3.9 would have arrived:
+# With every character among the pieces, one always fits, and `fitting` is enough.
+# But it looks at the next step alone, and such a rule can run into a dead end.
+# Suppose there were no piece "9". After ▁44 the model may write 3, since 443.9 goes
+# on with it, then the dot, and then nothing fits: a dead end. The piece 3.9 would
+# have arrived:
 
 # %%
 draw_dead_ends("▁443.9", "▁44", without_9)
@@ -903,7 +905,7 @@ if examine("07.7", next_pieces).outcome.is_solved:
     print(f"under your function, without the 9: {n_wrong} do not exist")
     assert n_wrong == 0
 else:
-    print("under your function, without the 9: solve 07.7 to see it")
+    print("under your function, without the 9: to see it, solve 07.7")
 
 # %% [markdown]
 # ## Recap

@@ -550,23 +550,23 @@ check("12.6", fourier)
 # | bias | `num_bias`, (1, d_hidden) | `cat_bias`, (n_cat, d_hidden) |
 # | last | `num_project`, an `nn.Linear`, no bias, to d_model | `cat_project`, the same |
 #
-# `cardinalities` lists how many categories each feature has. The one table holds
-# the rows of the first feature, then those of the second, and so on.
+# `forward(x_num, x_cat)` returns the prompts, age first: (batch, 1 + n_cat, d_model).
 #
-# `forward` gets `x_num`, (batch, 1), ages in years, and `x_cat`, (batch, n_cat), the
-# category of each feature, counted from 0. It divides the age by `AGE_SCALE`,
-# multiplies by the weight, adds the bias and projects. It looks up the row of each
-# category, adds its feature's bias and projects. It returns the prompts, age first:
-# (batch, 1 + n_cat, d_model).
+# - `x_num`, (batch, 1), holds ages in years. An age is divided by `AGE_SCALE`,
+#   multiplied by the weight, added to the bias and projected.
+# - `x_cat`, (batch, n_cat), holds the category of each feature, counted from 0.
+#   `cardinalities` lists how many categories each feature has, and the one table holds
+#   the rows of the first feature, then those of the second, and so on. The row of a
+#   category is added to its feature's bias and projected.
 #
 # Example: in `MyPrompt([2], d_model=1, d_hidden=1)` let both biases be 0, the
 # `table` `[[10.0], [20.0]]`, and all other weights 1. Then `x_num = [[45.0]]`
 # and `x_cat = [[1]]`, as tensors, give `[[[0.5], [20.0]]]`.
 #
-# Let all six begin with small random numbers. If all 128 hidden numbers began
-# with the same weights, they would get the same gradients and stay the same for
-# ever. If `num_bias` began at 0, all ages would point in one direction.
-# Leave `prompts_with` as it is: the check calls it to try your module out.
+# Let all six begin with small random numbers. If all 128 hidden numbers began with the
+# same weights, they would get the same gradients and stay the same for ever. If
+# `num_bias` began at 0, all ages would point in one direction. (`prompts_with` is for
+# the check alone: leave it as it is.)
 
 # %% tags=["exercise:12.7", "nbval-ignore-output"]
 def prompts_with(weights, cardinalities, x_num, x_cat):

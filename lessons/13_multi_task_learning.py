@@ -125,11 +125,11 @@ print(f", {len(unseen):,} held out")
 
 
 # %% [markdown]
-# Train a small model on both tasks. In training, its encoder reads a damaged record
-# or, just as often, only age and sex. Then ask it about new patients: now the encoder
-# reads only age and sex, and the codes come through the decoder alone. `ids` holds
-# these patients' tokens, `scored` marks the tokens that have a label, and `sexes` is
-# 0 for a man and 1 for a woman.
+# Train a small model on both tasks, as in lesson 12: half of the time its encoder
+# reads a damaged record, half of the time only age and sex. Then ask it about new
+# patients, with age and sex alone in the encoder: their codes reach the model
+# through the decoder. `ids` holds these patients' tokens, `scored` marks the tokens
+# that have a label, and `sexes` is 0 for a man and 1 for a woman.
 
 # %%
 def small_model(**changes):
@@ -444,9 +444,10 @@ check("13.4", find_and_close)
 # prompt in its decoder, and `honest`, a model whose heads read the mean of the
 # embeddings, as your features do (`head_reads="codes"`).
 #
-# A head behind `detach()` cannot change the decoder. So you can take a decoder whose
-# layers no sex loss has reached, freeze it, and train a new head on its states. The
-# decoder of `honest` is such a one, because the heads of `honest` do not read it.
+# With `detach()`, no gradient of the head reaches the decoder: it learns to write
+# as if there were no head. So for the third proposal, take a decoder that has only
+# learned to write, freeze it, and train a head on its states. (The next hidden cell
+# takes the decoder of `honest`, which no head reads.)
 
 # %% tags=["nbval-ignore-output"]
 no_prompt = trained(small_model(prompt_decoder=False))
@@ -560,9 +561,19 @@ draw_right_by_codes(right, asked)
 
 
 # %% [markdown]
-# Under the axis stands how many patients are left. Without a one-sex code, is this
-# all that codes can say? Compare the head, at the end of each record, with a linear
-# model: one weight for each code, learned from patients without a one-sex code.
+# Under the axis stands how many patients are left. Where a code settles it, the
+# head on the codes is right as soon as it has read that code. Where none does, the
+# head is no better than a coin. The fault is the head's and not that of the codes:
+# another reader of the same codes finds more in them.
+
+# %% [markdown]
+# ### Going further: what is there to read, if no code settles it?
+#
+# A linear model with one weight for each code.
+
+# %% [markdown]
+# Compare the head, at the end of each record, with a linear model: one weight for each
+# code, learned from patients without a one-sex code.
 
 # %% tags=["hide-input"]
 # set-up: a linear reader of codes, for patients without a one-sex code
@@ -606,12 +617,10 @@ for code in ("80707", "82021"):  # seven broken ribs, a broken hip
 
 
 # %% [markdown]
-# Where a code settles it, the head on the codes is nearly always right in the end.
-# (In the picture, some patients' telling code comes only after the tenth.) Where none
-# does, the head is no better than a coin, although there is still something to read:
-# most patients with a certain broken hip are women, most with seven broken ribs are
-# men. The linear model finds some of it, so the low number belongs to this head, not
-# to the codes.
+# With a one-sex code, the head is nearly always right in the end; in the picture,
+# some patients' telling code comes only after the tenth. Without one there is still
+# something to read: most patients with a certain broken hip are women, most with
+# seven broken ribs are men. The linear model finds some of it.
 
 # %% [markdown]
 # ### Going further: what does a head teach the model?
@@ -673,9 +682,20 @@ weight_explorer(sweep, below="loss_repair", weights="3")
 
 # %% [markdown]
 # When should you believe a difference? Here is a simple rule: when the means lie
-# farther apart than both spreads together.
+# farther apart than both spreads together. By this rule, no weight shows fewer
+# impossible codes, and from 0.3/0.2 on the heads on the states show more. A small
+# weight may still help a little: 0.1 lies close to the limit of the rule. But none
+# helps much, probably because the heads ask for what the prompts bring to every
+# state anyway.
+
+# %% [markdown]
+# ### Going further: the rule, for every weight
 #
-# ### 13.5 Read the weight sweep
+# Which weights change what, how often the rule sees a difference by chance alone, and
+# whether 0.001 is a small weight. Exercise 13.5 is in here.
+
+# %% [markdown]
+# #### 13.5 Read the weight sweep
 #
 # Try It Yourself · ★★ · 10 minutes
 #
@@ -761,11 +781,6 @@ for setting, one in lies_at.items():
 draw_sweep({name: runs[name] for name in ("impossible", "loss_repair")})
 
 # %% [markdown]
-# By the rule, no weight shows fewer impossible codes, and from 0.3/0.2 on the
-# heads on the states show more. A small weight may still help a little: 0.1 lies
-# close to the limit of the rule. But none helps much, probably because the heads ask
-# for what the prompts bring to every state anyway.
-#
 # At weight 3 the models hardly use the record any more. Their *loss when restoring*,
 # taken while the encoder reads a damaged copy of the record, is 2.57. When the
 # encoder reads no record at all (another measure of the widget), it is 2.64.
@@ -776,12 +791,6 @@ row = rows[0.1, 0.1, "states"]
 apart = abs(row["impossible_mean"] - below)
 spreads = row["impossible_spread"] + without["impossible_spread"]
 assert abs(apart - spreads) < 0.0005
-
-# %% [markdown]
-# ### Going further: what else does the sweep say?
-#
-# Is 0.001 a small weight? How often does the rule see a difference by chance alone?
-# And what do the weights leave as it is?
 
 # %% [markdown]
 # Whether 0.001 is small depends on the unit of the loss. Suppose that a head names the
@@ -866,8 +875,7 @@ check("13.6", ceiling)
 
 # %% [markdown]
 # Now ask both heads exactly where the ceiling is asked. Is the ceiling high enough to
-# explain the head on the states? And how much of it comes from what codes say? To
-# find out, shuffle the sexes among these patients, so that codes say nothing.
+# explain the head on the states?
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # measure: both heads where the ceiling is asked
@@ -887,7 +895,7 @@ if solved := examine("13.6", ceiling).outcome.is_solved:
     print(f"ceiling of the codes: {ceiling(read):.1%}", end="")
     print(f", with shuffled sexes: {ceiling(at_random):.1%}")
 else:
-    print("ceiling of the codes: solve 13.6 to see it")
+    print("ceiling of the codes: to see it, solve 13.6")
 
 # %% tags=["hide-input"]
 # check: the same answers are asked for, and only one head stands below
@@ -895,6 +903,9 @@ assert where.sum() == sum(len(codes) + 1 for _, codes in read)
 if solved and not real:
     _, leaking = judged(sex_logits(model), sexes, where)
     assert claimed < ceiling(read) < leaking
+    if SEED == 0:
+        assert round(ceiling(read), 2) == 0.92
+        assert round(ceiling(at_random), 2) == 0.91
     # with the markers of visits before each code, the ceiling is the same
     marked = []
     for record, row in zip(held_out.records, tokens, strict=True):
@@ -908,16 +919,15 @@ if solved and not real:
     assert abs(ceiling(marked) - ceiling(read)) < 0.002
 
 # %% [markdown]
-# <details><summary>What the ceiling says, once you have solved 13.6</summary>
-# It is about 92%: on these patients, no head that reads only codes can be right more
-# often. With shuffled sexes, when codes say nothing, it is still about 91%. So it is
-# almost all memory: most long records occur once, and the best head knows their
-# patients by heart.
-# </details>
+# The ceiling is about 92% (solve 13.6, and you see it). So no head that reads only
+# codes can be right in 98% of these answers. The paper's head must have read
+# something else, like the head on the states: you could have known without a single
+# lie.
 #
-# The ceiling does not say what codes are worth. But a head that claims more, such as
-# the paper's with its 98% or the head on the states, has read something else. You
-# could have known without a single lie.
+# But 92% is not what codes say about the sex. Shuffle the sexes among these
+# patients, so that codes say nothing, and the ceiling is still about 91%. Most long
+# records occur once, and the best possible head knows them all by heart. So the
+# ceiling can convict a head, and cannot praise one.
 #
 # So, does the model know who it is writing about? Neither head can tell you:
 # one repeats what the model was told, the other looks at recorded codes. But
@@ -952,7 +962,7 @@ assert real or by_chance > 3 * without["impossible_mean"]
 #   -100, and repeats the patient's class along the row.
 # - **A head that cannot see the prompt** is built from token embeddings alone. Ours
 #   was right where a code belongs to one sex only, and no better than a coin
-#   elsewhere, although a linear model found more.
+#   elsewhere.
 # - **What a weight changes** has to stand out from the spread over seeds. In
 #   this sweep no weight shows fewer impossible codes.
 # - **The highest accuracy** that codes allow follows from the records: the

@@ -5,7 +5,7 @@
 #
 # You will be able to:
 #
-# - Compute a learning rate with warm-up and cosine at any step.
+# - Compute a learning rate with warm-up and cosine at any step (optional).
 # - Split a batch into parts, and keep its gradient.
 # - Predict when float16 overflows, and what the loss scale does then.
 # - Order scaling, unscaling and clipping, and show why.
@@ -245,7 +245,12 @@ draw_schedule([config.lr * factor for factor in factors], 3)
 
 
 # %% [markdown]
-# ### 15.1 Warm-up and cosine
+# ### Going further: the schedule in code
+#
+# Warm-up and cosine in one function. Exercise 15.1 is in here.
+
+# %% [markdown]
+# #### 15.1 Warm-up and cosine
 #
 # Try It Yourself · ★ · 7 minutes
 #
@@ -280,10 +285,9 @@ check("15.1", learning_rate)
 # count, that of the whole batch. Then the parts add up to its gradient. A mean of
 # the parts' means does not.
 #
-# But each batch takes one step, however few tokens it has, so in a small batch each
-# token weighs more. That is what the length buckets of lesson 10 do to the learning:
-# a batch of short records has few tokens, and the model learns as if patients had
-# fewer visits. So the trainer mixes lengths, unless you ask for buckets.
+# (The length buckets of lesson 10 have a price here. A batch of short records has
+# few tokens and takes a whole step all the same, so each of its tokens weighs more.
+# So the trainer mixes lengths, unless you ask for buckets.)
 
 # %% tags=["loop", "hide-input"]
 # cut a batch into parts, by rows
@@ -549,9 +553,9 @@ assert ends.tolist() == [65_504, 65_504, math.inf, 2.0**-24, 0]
 # bits.
 #
 # Gradients are small. Are they too small? Large language models read a million
-# tokens in one batch, in thousands of parts, and each part's loss is divided by the
-# count of the whole batch. Pretend that our 16 patients, about two hundred tokens,
-# are just one part of a batch 4,096 times as large. Then their share of the loss is
+# tokens for one step, in thousands of parts, and each part's loss is divided by the
+# count of the whole batch. Take our 16 patients, about two hundred tokens, as one
+# part of 4,096. Its share of the loss is
 #
 # $$\frac{\text{sum of their tokens' losses}}{4096 \cdot \text{number of their
 # tokens}}$$
@@ -580,8 +584,8 @@ number_line_explorer(gradients)
 # Here each gradient was rounded once, at the end. In a real training
 # [autocast](../course/book/glossary.md) runs matrix products in float16, so a
 # gradient is rounded in every layer on its way back, and more is lost. Does the
-# model then learn less? Train it as if each batch were one of 4,096 parts that are
-# all alike:
+# model then learn less? You need not compute 4,096 parts to find out. If all are
+# alike, compute one, in float16, and count its gradient 4,096 times:
 
 # %% tags=["hide-input"]
 # train in one part or in many equal ones, and count what becomes 0
@@ -720,9 +724,9 @@ assert results["SGD", False][1] < 0.001 * results["SGD", True][1]
 
 
 # %% [markdown]
-# AdamW hides most of the mistake, which makes it harder to find. The rest comes from
-# `eps`, a small number that AdamW adds to what it divides by. With a tiny `eps` the
-# difference is gone.
+# AdamW hides most of the mistake, which makes it harder to find. What is left of
+# the difference comes from `eps`, a small number that AdamW adds to what it divides
+# by.
 #
 # ### 15.4 Unscale, then clip
 #
@@ -1017,9 +1021,10 @@ home.cleanup()
 #
 # Try It Yourself · ★★★ · 12 minutes
 #
-# `TinyTraining(seed)` is a training of 49 weights in float16. This is how it begins,
-# and what one round does. `_order()` gives the order in which an epoch reads the
-# rows: it depends on `seed` and `epoch` alone.
+# `TinyTraining(seed)` is a training of 49 weights in float16. This is how it
+# begins, and what one round does. (It clips nothing, so it need not unscale.)
+# `_order()` gives the order in which an epoch reads the rows: it depends on `seed`
+# and `epoch` alone.
 
 # %%
 print(inspect.getsource(TinyTraining.__init__))
@@ -1062,9 +1067,13 @@ def resumed(seed: int, stop: int, steps: int) -> Tensor:
 check("15.5", resumed)
 
 # %% [markdown]
-# ## How do you test a loop that somebody else wrote?
+# ### Going further: does somebody else's trainer resume?
 #
-# ### 15.6 Train, stop, resume, compare
+# The test that you have just seen, for a trainer that you do not know. Exercise 15.6
+# is in here.
+
+# %% [markdown]
+# #### 15.6 Train, stop, resume, compare
 #
 # Try It Yourself · ★★ · 15 minutes
 #
@@ -1119,8 +1128,47 @@ def make_real(name, stop=None):
 
 
 solved = examine("15.6", resume_report).outcome == "solved"
-print(resume_report(make_real, 3) if solved else "waits for 15.6")
+print(resume_report(make_real, 3) if solved else "to see it, solve 15.6")
 home.cleanup()
+
+# %% [markdown]
+# ## How do you test a loop that somebody else wrote?
+#
+# How would you have found the missing line of the opening? Cutting a batch into
+# parts must not change its gradient. Stopping and resuming must not change a bit.
+# Both tests *change what should change nothing, and compare*. The loss scale
+# should change nothing either: place 3 multiplies by it, and place 4 divides by it.
+# So train both programs with three scales:
+
+# %% tags=["hide-input"]
+# both programs of the opening with three loss scales
+scales = (1.0, 16.0, 2.0**16)
+turned = {
+    words: {scale: ten_steps(sgd, line, scale)[2] for scale in scales}
+    for words, line in (("with the line", True), ("without it", False))
+}
+draw_scales_compared(turned)
+
+# %% tags=["hide-input"]
+# check: only without the line does the scale matter, with AdamW as well
+sound, lacking = turned.values()
+for run in sound.values():
+    assert np.allclose(run, sound[1.0], atol=0.01)
+assert np.allclose(lacking[1.0], sound[1.0], atol=0.01)
+assert sound[1.0][-1] + 0.5 < lacking[16.0][-1] < lacking[2.0**16][-1]
+for line in (True, False):
+    make_adamw = optimizers["AdamW"]
+    low, high = (
+        ten_steps(make_adamw, line, scale)[2][-1]
+        for scale in (1.0, 2.0**16)
+    )
+    print(f"AdamW {'with the line' if line else 'without it'}:", end=" ")
+    print(f"{low:.3f} with scale 1, {high:.3f} with 2 to the 16")
+    assert abs(low - high) < 0.005 if line else high - low > 0.03
+
+# %% [markdown]
+# Without the line the scale matters, so the fault lies where the scale is
+# multiplied in or divided out. The test finds it with AdamW as well.
 
 # %% [markdown]
 # ### 15.7 Find the broken place
@@ -1231,46 +1279,7 @@ if examine("15.7", find_fault).outcome == "solved":
     print("the program with the line:", find_fault(program(True)))
     print("the program without it:   ", find_fault(program(False)))
 else:
-    print("waits for 15.7")
-
-# %% [markdown]
-# ### Without reading the code
-#
-# How would you have found the missing line of the opening? Cutting a batch into
-# parts must not change its gradient. Stopping and resuming must not change a bit.
-# Both tests *change what should change nothing, and compare*. The loss scale
-# should change nothing either: place 3 multiplies by it, and place 4 divides by it.
-# So train both programs with three scales:
-
-# %% tags=["hide-input"]
-# both programs of the opening with three loss scales
-scales = (1.0, 16.0, 2.0**16)
-turned = {
-    words: {scale: ten_steps(sgd, line, scale)[2] for scale in scales}
-    for words, line in (("with the line", True), ("without it", False))
-}
-draw_scales_compared(turned)
-
-# %% tags=["hide-input"]
-# check: only without the line does the scale matter, with AdamW as well
-sound, lacking = turned.values()
-for run in sound.values():
-    assert np.allclose(run, sound[1.0], atol=0.01)
-assert np.allclose(lacking[1.0], sound[1.0], atol=0.01)
-assert sound[1.0][-1] + 0.5 < lacking[16.0][-1] < lacking[2.0**16][-1]
-for line in (True, False):
-    make_adamw = optimizers["AdamW"]
-    low, high = (
-        ten_steps(make_adamw, line, scale)[2][-1]
-        for scale in (1.0, 2.0**16)
-    )
-    print(f"AdamW {'with the line' if line else 'without it'}:", end=" ")
-    print(f"{low:.3f} with scale 1, {high:.3f} with 2 to the 16")
-    assert abs(low - high) < 0.005 if line else high - low > 0.03
-
-# %% [markdown]
-# Without the line the scale matters, so the fault lies where the scale is
-# multiplied in or divided out. The test finds it with AdamW as well.
+    print("to see it, solve 15.7")
 
 # %% [markdown]
 # ## Recap
@@ -1291,12 +1300,12 @@ for line in (True, False):
 #
 # ## Test yourself
 #
-# 1. A batch has two parts, with 30 and with 10 scored tokens. Their mean
-#    losses are 2.0 and 4.0. What are the loss of the batch and the mean of
-#    means?
+# 1. A training shall take 1,000 steps, and 20 rounds are skipped on the way. How many
+#    rounds does it have? Does the learning rate still fall to 0?
 #
 # <details><summary>Answer</summary>
-# (30 · 2 + 10 · 4) / 40 = 2.5. The mean of means is 3.0.
+# 1,020. A skipped round takes no step, and the schedule stands still, so the rate
+# falls as planned.
 # </details>
 #
 # 2. The largest gradient of a batch is 0.5, the loss scale 2¹⁸. What happens

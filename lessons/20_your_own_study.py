@@ -301,6 +301,9 @@ study["baseline"]["scores"] = [share_found(table, to_judge)]
 # **The rule** is about the seeds. If every score of the model lies above every
 # score of the baseline, it says "better" (where higher is better). If all lie
 # below, it says "worse". If they overlap, another seed might turn it around.
+# (Lesson 13 compared means and spreads, lesson 18 two methods seed by seed. This
+# rule needs neither many seeds nor the same seeds on both sides: the table has a
+# single score.)
 #
 # **The interval** is about the patients. As in lesson 19, draw the 200 test
 # patients again with replacement, 2,000 times. How far is the networks' mean
@@ -438,7 +441,7 @@ if SEED == 0:
 
 # %% [markdown]
 # More seeds make a finding safer, but the rule then misses more small differences:
-# every further score is one more chance to overlap. That suits few seeds, where
+# every further score is one more chance to overlap. The rule suits few seeds, where
 # false alarms are the danger. (With many, compare the means instead, with an
 # interval over the seeds.) So "not shown" never means "equal". Four seeds each are
 # a fair habit for small models: one false alarm in 35 studies. Against a single
@@ -488,9 +491,10 @@ objections(study | {"model": lucky, "seeds": [scores.index(max(scores))]})
 #
 # A colleague asks for a stronger baseline: count which codes occur together in one
 # record, and suggest the companions of the codes that are left. Which one wins?
-# Guess before you look. Score this table on the same test patients (their second
-# use, which a report has to admit), and leave "better" in the report.
-# `objections` prints what the check says about the changed form:
+# Guess before you look. Put this table into the form as the baseline, with its
+# score on the same test patients (their second use, which a report has to admit),
+# and leave the finding as it is, "better". `objections` prints what the check then
+# says:
 
 # %% tags=["nbval-ignore-output"]
 pairs = PairTable(train)
@@ -511,8 +515,8 @@ draw_comparison(
 )
 
 # %% [markdown]
-# Neither rule nor interval lets you say "better". Is the network as good,
-# then? Ask 4,000 new patients:
+# Neither rule nor interval lets you say "better". Is the network as good, then?
+# Test both on yet another 4,000 patients:
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # scores of many new patients; the intervals against both tables
@@ -568,11 +572,11 @@ assert not examine("20.1", study | {"model": lucky}).outcome.is_solved
 #
 # ### A start: what is a written patient worth?
 #
-# The model of lessons 11 to 15 writes patients. Can they teach? A network learns
-# to find lost codes from 700 patients whom that model wrote. The baseline is the same
-# network, taught by 700 patients of lesson 19's *independent codes*. Which one wins?
-# (`mine` holds 4,000 patients in `train`, from which the model learned, and 500 each
-# in `validation` and `test`.)
+# The course's model, which lessons 00, 11, 12, 14 and 19 load, writes patients. Can
+# they teach? A network learns to find lost codes from 700 patients whom that model
+# wrote. The baseline is the same network, taught by 700 patients of lesson 19's
+# *independent codes*. Which one wins? (`mine` holds 4,000 patients in `train`, from
+# which the model learned, and 500 each in `validation` and `test`.)
 
 # %% tags=["hide-input"]
 # load the course's model; on tables of your own, train a small one first

@@ -46,8 +46,7 @@ def draw_lies(heads: Mapping[str, Shares]) -> Picture:
         )
     elif obeying and len(obeying) < len(heads):
         others = [name for name in heads if name not in obeying]
-        title = f"{len(obeying)} of {len(heads)} heads follow the prompt, not the "
-        title += " and the ".join(others)
+        title = f"All but the {' and the '.join(others)} follow the prompt"
     else:
         title = f"The prompt decides in {len(obeying)} of {len(heads)} heads"
     words = "; ".join(

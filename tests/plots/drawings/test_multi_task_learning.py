@@ -129,7 +129,7 @@ HONEST = {"codes of men": (0.26, 0.26), "codes of women": (0.61, 0.61)}
         ({"head on codes": HONEST}, "The head does not always name the sex in the prompt"),
         (
             {"head on states": OBEYS, "no prompt": OBEYS, "head on codes": HONEST},
-            "2 of 3 heads follow the prompt, not the head on codes",
+            "All but the head on codes follow the prompt",
         ),
         (
             {
@@ -138,7 +138,7 @@ HONEST = {"codes of men": (0.26, 0.26), "codes of women": (0.61, 0.61)}
                 "no prompt in the decoder": OBEYS,
                 "head on codes": HONEST,
             },
-            "3 of 4 heads follow the prompt, not the head on codes",
+            "All but the head on codes follow the prompt",
         ),
     ],
     ids=["states", "codes", "three", "four"],
