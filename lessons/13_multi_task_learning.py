@@ -444,10 +444,10 @@ check("13.4", find_and_close)
 # prompt in its decoder, and `honest`, a model whose heads read the mean of the
 # embeddings, as your features do (`head_reads="codes"`).
 #
-# With `detach()`, no gradient of the head reaches the decoder: it learns to write
-# as if there were no head. So for the third proposal, take a decoder that has only
-# learned to write, freeze it, and train a head on its states. (The next hidden cell
-# takes the decoder of `honest`, which no head reads.)
+# For `detach()` no third training is needed. With it, no gradient of the head
+# reaches the decoder, which learns to write as if there were no head. So take a
+# decoder that has only learned to write, freeze it, and train a head on its states.
+# (The next hidden cell takes the decoder of `honest`, which no head reads.)
 
 # %% tags=["nbval-ignore-output"]
 no_prompt = trained(small_model(prompt_decoder=False))
