@@ -562,9 +562,10 @@ draw_right_by_codes(right, asked)
 
 # %% [markdown]
 # Under the axis stands how many patients are left. Where a code settles it, the
-# head on the codes is right as soon as it has read that code. Where none does, the
-# head is no better than a coin. The fault is the head's and not that of the codes:
-# another reader of the same codes finds more in them.
+# head on the codes is nearly always right in the end; some patients' telling code
+# comes late. Where none does, the head is no better than a coin. The fault is the
+# head's and not that of the codes: another reader of the same codes finds more in
+# them.
 
 # %% [markdown]
 # ### Going further: what is there to read, if no code settles it?
@@ -617,8 +618,7 @@ for code in ("80707", "82021"):  # seven broken ribs, a broken hip
 
 
 # %% [markdown]
-# With a one-sex code, the head is nearly always right in the end; in the picture,
-# some patients' telling code comes only after the tenth. Without one there is still
+# Without a one-sex code there is still
 # something to read: most patients with a certain broken hip are women, most with
 # seven broken ribs are men. The linear model finds some of it.
 
