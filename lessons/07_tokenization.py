@@ -13,8 +13,8 @@
 # - Encode a patient as one sequence of token ids, visit by visit, and
 #   decode it again.
 # - Pad a batch of unequal sequences and build its attention mask.
-# - Compute the best segmentation of a word under a unigram language model,
-#   and (optional) the pieces that can still make up a code.
+# - Compute the best segmentation of a word under a unigram language model, and the
+#   pieces that can still make up a code (optional).
 
 # %% tags=["opened-alone", "hide-input"]
 # Opened alone, as on Colab or Kaggle? This cell installs the course.
@@ -167,7 +167,16 @@ assert all(lengths[code] > 1 for code in rare)
 assert lengths["42731"] == lengths["V270"] == 1
 
 # %% [markdown]
-# What does a piece of a broken code mean? Take 427.41, ventricular
+# A broken code has to be spelled. What a later digit means depends on everything
+# before it, so a model that reads digits has spelling to learn besides medicine.
+
+# %% [markdown]
+# ### Going further: what does a piece of a broken code mean?
+#
+# In how many chapters of ICD-9 does it occur?
+
+# %% [markdown]
+# Take 427.41, ventricular
 # fibrillation, a deadly heart rhythm. It is rare, and `fair` breaks it. In
 # which chapters of ICD-9 does each of its pieces occur, this code included?
 
@@ -199,8 +208,7 @@ assert len(vague) > 0.2 * len(broken)
 # %% [markdown]
 # Here the first piece gives the chapter away: only one other code has it, cardiac
 # arrest, 427.5. (427.31 is whole, one piece of its own.) In many codes not even the
-# first piece does. What a later digit means depends on everything before it, so a
-# model that reads digits has spelling to learn besides medicine.
+# first piece does.
 
 # %% [markdown]
 # ### Codes that do not exist
@@ -599,7 +607,8 @@ check("07.5", pad_batch)
 # break the most to the one whose codes break the least: the strip of pieces, with a
 # gap where a code begins, shrinks, and that of tokens does not change.
 
-# %% tags=["widget"]
+# %% tags=["hide-input"]
+# adults with twelve codes, those whose codes break the most first
 # no suicide, assault or poisoning among patients to leaf through
 left_out = ("V6284", "E95", "E96", "96", "97", "98")
 some = [
@@ -608,6 +617,8 @@ some = [
     and not any(code.startswith(left_out) for code in r.codes)
 ]
 patients = sorted(some, key=lambda r: -sum(map(lengths.get, r.codes)))
+
+# %% tags=["widget"]
 token_explorer(patients, tokenizer, fair)
 
 # %% [markdown]
@@ -658,8 +669,11 @@ assert len(unknown) < 0.1 * len(of_validation)
 # have spelled it. Lesson 08 decides what to do about such codes.
 
 # %% [markdown]
-# ## How does a tokenizer cut a word?
+# ### Going further: how does a text tokenizer cut a word?
 #
+# It compares all ways at once, in one pass. Exercise 07.6 (★★★) is in here.
+
+# %% [markdown]
 # Codes are atoms, but the notes of doctors are text, and most text models that you
 # can download read it in pieces. Sooner or later you will wonder why one of them
 # has cut the name of a drug as it did. Take the word *toxic*. `note_tokenizer` has
@@ -776,7 +790,7 @@ assert sum(error < 0.2 for error in off) > 0.8 * len(off)
 # The product is smaller than the smallest float, and so is the product for
 # every other segmentation. Nothing is left to compare.
 #
-# ### 07.6 The best segmentation by Viterbi
+# #### 07.6 The best segmentation by Viterbi
 #
 # Try It Yourself · ★★★ · 15 minutes
 #
@@ -809,7 +823,7 @@ check("07.6", segment)
 #
 # Suppose you have to use a text model that somebody else has trained. Its pieces
 # come with it, and so do its invented codes, unless a rule runs while it writes.
-# Exercise 07.7 is in here.
+# Exercise 07.7 (★★★), which uses the lattice of the part before, is in here.
 
 # %% [markdown]
 # At each step, allow only pieces that fit what comes next in some code:
@@ -910,19 +924,15 @@ else:
 # %% [markdown]
 # ## Recap
 #
-# - **One token for each code**: then a model has no spelling to learn, and
-#   needs no rule to write only codes that exist. A text tokenizer, trained in
-#   the usual way, breaks rare codes into pieces that codes of other chapters
-#   share.
+# - **One token for each code**: then a model has no spelling to learn, and needs no
+#   rule to write only codes that exist. A text tokenizer, trained in the usual way,
+#   breaks rare codes into pieces.
 # - **The token id of a code** is its index in the vocabulary plus seven.
-# - **A moved offset** makes every code but the last read another code's
-#   vector, without an error.
+# - **A moved offset** makes nearly every code read another code's vector, without an
+#   error.
 # - **A patient** is `<BOS>`, then `<v>` codes `<\v>` for each visit, then
 #   `<EOS>`. In decoding, a special token is never looked up as a code.
 # - **A batch** is filled up with zeros on the right, and its mask is 0 there.
-# - **The best segmentation** is the best path through the lattice of pieces: one
-#   pass, sums of logarithms, and a walk back. (Optional: it also tells which pieces
-#   can still make up a code.)
 #
 # ## Test yourself
 #
@@ -942,12 +952,12 @@ else:
 # -4: the fourth code from the end.
 # </details>
 #
-# 3. Why is taking the longest piece each time not always the most likely
-#    segmentation?
+# 3. Two patients have 5 and 9 tokens. Which shape has their batch, and how many ones
+#    has its attention mask?
 #
 # <details><summary>Answer</summary>
-# A long piece can leave a remainder that only unlikely pieces can cover. The
-# sum over all pieces decides, and this rule looks at one piece at a time.
+# (2, 9): the short row gets four padding tokens. The mask has 14 ones, one for each
+# token.
 # </details>
 #
 # ## What comes next

@@ -5,7 +5,7 @@
 #
 # You will be able to:
 #
-# - Draw span lengths and compute how often each one occurs.
+# - Draw span lengths and compute how often each one occurs (optional).
 # - Corrupt a visit by infilling, and (optional) by deletion and replacement.
 # - Build labels and decoder input from the clean sequence.
 # - Detect a target leak that a falling loss does not show.
@@ -192,8 +192,10 @@ draw_places(tokenizer, clean, patient)
 #   with which BART begins to write.
 #
 # `RecordDataset` makes such batches. Here is a version of your own, in which
-# `shift_right` moves the rows one position to the right. It contains one mistake.
-# If you see it, note your guess, and watch whether the numbers give it away.
+# `shift_right` moves the rows one position to the right. `super().batch` makes the
+# tensors as the library does, and this version writes two of them anew. It contains
+# one mistake. If you see it, note your guess, and watch whether the numbers give it
+# away.
 
 # %%
 class MyDataset(RecordDataset):
@@ -330,7 +332,7 @@ draw_losses({"leak": my_losses, "repaired": repaired_losses})
 
 # %% [markdown]
 # The curves do not say which model is better: each is scored by its own
-# labels. So let the repaired model write the newborn.
+# labels. So let the repaired model rewrite the newborn's record.
 
 # %% tags=["nbval-ignore-output"]
 written = rewritten(repaired_model, patient)[0]
@@ -434,9 +436,10 @@ own = {"leak": copied, "repaired": accuracy}
 draw_restored(own, found, n_lost, n_readable)
 
 # %% [markdown]
-# The repaired model restores more codes than counting. With other patients, would it
-# still? Draw the held-out patients again, with replacement, 2,000 times, and look
-# where 95% of its leads lie:
+# The repaired model restores more codes than counting. With other patients, would
+# it still? Nobody has other patients, but chance has picked these, and it can be
+# imitated: draw as many again from among them, some twice and others not at all,
+# and compute the lead anew. Do that 2,000 times. Where do 95% of the leads lie?
 
 # %% tags=["nbval-ignore-output", "hide-input"]
 # how much is lost; how far the lead moves with patients drawn again
@@ -449,7 +452,7 @@ lead = np.array([
 rng = np.random.default_rng(SEED)
 again = lead[rng.integers(len(lead), size=(2_000, len(lead)))].sum(axis=1)
 low, high = np.quantile(again, [0.025, 0.975])
-print(f"lost codes: {lost_share:.0%} of all tokens")
+print(f"lost codes: {lost_share:.0%} of all tokens in this test")
 print(f"perplexity: leak {copying:.3f}, repaired {perplexity:.2f}")
 print(f"lead of repaired over counting: {lead.sum()} codes;", end=" ")
 print(f"95% of the leads: {low:.0f} to {high:.0f}")
@@ -550,12 +553,13 @@ if not real:
 # far more common.
 
 # %% [markdown]
-# ## How long is a span?
+# ### Going further: how long is a span?
 #
-# Now build the damage, the labels, and a detector of leaks yourself.
-#
-# A [span](../course/book/glossary.md) is some codes in a row that are
-# hidden together. Its length comes from a Poisson distribution with mean 3:
+# A [span](../course/book/glossary.md) is some codes in a row that are hidden together.
+# Exercise 09.1, on its length, is in here.
+
+# %% [markdown]
+# The length of a span comes from a Poisson distribution with mean 3:
 # $P(k) = 3^k e^{-3} / k!$. A span of 0 would hide nothing, so a 0 becomes a 1,
 # which is called *clamping*.
 
@@ -589,7 +593,7 @@ assert np.minimum(drawn, room).mean() < drawn.mean()
 
 
 # %% [markdown]
-# ### 09.1 Span lengths
+# #### 09.1 Span lengths
 #
 # Try It Yourself · ★ · 6 minutes
 #
@@ -612,12 +616,13 @@ check("09.1", span_length_probabilities)
 # %% [markdown]
 # ## Three ways to damage a visit
 #
-# Damage stays within a visit and never touches a marker. A visit that is chosen for
-# damage gets one of three kinds, all equally likely:
+# Now build the damage, the labels, and a detector of leaks yourself. Damage stays
+# within a visit and never touches a marker. A visit that is chosen for damage gets
+# one of three kinds, all equally likely:
 #
 # - [Mask infilling](../course/book/glossary.md) puts one `<mask>` in the place of a
-#   span, once in each visit that it damages. It does not say how many codes are
-#   missing.
+#   span, some codes in a row: about three, where the visit is long enough. It does
+#   not say how many codes are missing.
 # - [Deletion](../course/book/glossary.md) takes codes out, each with probability
 #   0.15, but never all of a visit. It leaves no trace: the model must find the gap
 #   too.
@@ -828,10 +833,10 @@ check("09.4", replace_in)
 # A leak gives the model too much. The opposite fault is quieter: the pipeline loses
 # what the model should have read.
 #
-# Suppose you want the loss to count only what was hidden, and write -100 over all
-# other labels. It is tempting to make the decoder input from these labels. For this
-# the transformers library has `shift_tokens_right`. It writes `<EOS>` (2) in front
-# and turns -100 into padding (0).
+# Some trainings count only the hidden codes in the loss: they write -100 over all
+# other labels. With these labels at hand, it is tempting to make the decoder input
+# from them. For this the transformers library has `shift_tokens_right`. It writes
+# `<EOS>` (2) in front and turns -100 into padding (0).
 #
 # Take a record of two visits. The last two codes of the first are hidden, and
 # the first of the second. What can the decoder still read?
@@ -948,12 +953,13 @@ check("09.5", make_targets)
 # ## How do you notice a leak?
 #
 # Ask how small the loss can be. It is counted in
-# [nats](../course/book/glossary.md): its logarithm is the natural one. Above,
-# 14% of the tokens are lost. Suppose that age, sex and the other codes leave a
-# choice among only 20 equally likely codes. Each then costs 3 nats (exp(3) =
-# 20.1). If all other tokens cost nothing, the mean is 0.14 · 3 = 0.42 nats, and
-# the perplexity exp(0.42) = 1.5. With the leak it is almost 1. When a loss is too
-# good, look at what the model writes, and check a batch:
+# [nats](../course/book/glossary.md): its logarithm is the natural one. Above, 14%
+# of the tokens are lost. Say, generously, that age, sex and the other codes leave a
+# choice among only 20 equally likely codes. Each then costs 3 nats (exp(3) = 20.1).
+# If all other tokens cost nothing, the mean is 0.14 · 3 = 0.42 nats, and the
+# perplexity exp(0.42) = 1.5. The repaired model, which is far from ideal, has 2.5;
+# with the leak it is almost 1. When a loss is too good, look at what the model
+# writes, and check a batch:
 
 # %%
 try:
@@ -1019,7 +1025,7 @@ def maker(kind, strategy):
 #   in nine of ten seeds. You may call `make_batch` a few hundred times.
 # - Some functions score every token, others only some, and which ones may
 #   change with the seed.
-# - The labels of a single patient may leak, the others not.
+# - The labels of a single patient may leak, and those of the others not.
 #
 # Without a leak, the labels are always as wide as the longest clean record.
 #
@@ -1036,8 +1042,6 @@ check("09.6", leaks)
 # %% [markdown]
 # ## Recap
 #
-# - **Span lengths** are Poisson with mean 3, with every 0 turned into a 1:
-#   length 1 occurs in 20% of the draws, 5 or more in 18%.
 # - **Corruption**, apart from the empty record, stays among the codes of a visit:
 #   one `<mask>` for a span, deletion that leaves one code, replacement by any other
 #   code.
@@ -1050,11 +1054,11 @@ check("09.6", leaks)
 #
 # ## Test yourself
 #
-# 1. With mean 3, a Poisson draw is 1 in 14.9% of cases. Why does a span
-#    have the length 1 in 19.9%?
+# 1. A model scores every label with certainty, and the loss is 0. What may the labels
+#    be?
 #
 # <details><summary>Answer</summary>
-# The 5.0% of the draws that are 0 become 1 too.
+# A copy of what the encoder reads. Then nothing is restored, and everything is right.
 # </details>
 #
 # 2. A span of three codes is infilled. How much shorter is the encoder's

@@ -110,7 +110,7 @@ else:
 
 # %%
 records = load(folder, malformed="drop").records
-tokenizer = CodeTokenizer.from_records(records)
+tokenizer = CodeTokenizer.from_records(records)  # nothing is tested
 make_dataset = partial(
     RecordDataset, records, tokenizer, seed=SEED, max_tokens=512,
     too_long="cut",
@@ -370,7 +370,8 @@ if not real:
 # batch would meet again in the next epoch, and the model would take much the same
 # steps again. So the plan sorts only within *pools* of shuffled patients, of 50
 # batches each. (In the picture, a pool is three batches.) It still saves nearly all
-# of the padding.
+# of the padding. Buckets have a price all the same, which you will meet in lesson
+# 19: they change what a model learns.
 
 # %% tags=["hide-input"]
 # the first patients of the plan, in small pools
@@ -617,11 +618,67 @@ assert not equal(whole, following)
 # %% [markdown]
 # ## Is the batch well-formed?
 #
-# Data and model meet at the batch, and both rely on its form. Written
-# down, the form is a contract that a program can check. *jaxtyping* writes
-# the type and the names of the dimensions beside a tensor. A name stands
-# for the same size everywhere in the batch; a number stands for exactly that
-# size.
+# Data and model meet at the batch, and both rely on its form. Suppose that the
+# colleague makes his batches himself, and makes a mistake: his mask is inverted, or
+# nothing is shifted. Would the training tell him? Train a new model for thirty
+# batches, without a mistake and with each of the two:
+
+# %% tags=["hide-input", "nbval-ignore-output"]
+# thirty steps of training, with and without the two faults
+faults = {
+    "all is right": lambda one: {},
+    "the mask is inverted": lambda one: {
+        "attention_mask": 1 - one["attention_mask"]
+    },
+    "nothing is shifted": lambda one: {
+        "decoder_input_ids": one["labels"].clamp(min=0)
+    },
+}
+
+
+def train(fault):
+    torch.manual_seed(SEED)
+    pupil, losses = PromptBart(config), []
+    adam = torch.optim.AdamW(pupil.parameters(), lr=1e-3)
+    for key in list(bucketed)[:30]:
+        one = dataset[key]
+        loss = pupil(**one | fault(one)).loss
+        loss.backward()
+        adam.step()
+        adam.zero_grad()
+        losses.append(loss.item())
+    return float(np.mean(losses[-5:]))
+
+
+print("loss, mean of the last five batches")
+ends = {}
+for what, fault in faults.items():
+    ends[what] = train(fault)
+    print(f"{what:22}{ends[what]:5.1f}")
+
+# %% tags=["hide-input"]
+# check: one fault leaves the loss as it is, the other makes it too low
+right, inverted, unshifted = ends.values()
+assert real or abs(inverted - right) < 0.1 * right
+assert real or unshifted < 0.4 * right
+
+# %% [markdown]
+# With the mask inverted, the encoder reads the padding instead of the patient, and
+# yet the loss falls almost as usual: only a check of the values finds this fault.
+# With nothing shifted, the decoder reads the very token that it should write, and
+# the loss is too good, as in lesson 09.
+#
+# So write down what a batch has to be, as a contract, and let a program check it.
+
+# %% [markdown]
+# ### Going further: what do types see of it?
+#
+# A library checks the type and the shape of each tensor. Which faults does it miss?
+
+# %% [markdown]
+# The library *jaxtyping* writes the type and the names of the dimensions beside a
+# tensor. A name stands for the same size everywhere in the batch; a number stands for
+# exactly that size.
 
 # %%
 contract = {
@@ -682,63 +739,13 @@ assert by_types == ["an age is missing", "the mask is boolean"]
 assert by_values == list(broken)
 check_batch(batch, n_tokens=len(tokenizer))
 
-# %% [markdown]
-# Does the training tell you of the two that the types miss? Train a new model
-# for thirty batches, with no fault and with each of the two:
-
-# %% tags=["hide-input", "nbval-ignore-output"]
-# thirty steps of training, with and without the two faults
-faults = {
-    "all is right": lambda one: {},
-    "the mask is inverted": lambda one: {
-        "attention_mask": 1 - one["attention_mask"]
-    },
-    "nothing is shifted": lambda one: {
-        "decoder_input_ids": one["labels"].clamp(min=0)
-    },
-}
-
-
-def train(fault):
-    torch.manual_seed(SEED)
-    pupil, losses = PromptBart(config), []
-    adam = torch.optim.AdamW(pupil.parameters(), lr=1e-3)
-    for key in list(bucketed)[:30]:
-        one = dataset[key]
-        loss = pupil(**one | fault(one)).loss
-        loss.backward()
-        adam.step()
-        adam.zero_grad()
-        losses.append(loss.item())
-    return losses[0], float(np.mean(losses[-5:]))
-
-
-print(f"{'loss:':22}first   mean of the last five")
-ends = {}
-for what, fault in faults.items():
-    first, ends[what] = train(fault)
-    print(f"{what:22}{first:5.1f} {ends[what]:7.1f}")
-
-# %% tags=["hide-input"]
-# check: one fault leaves the loss as it is, the other makes it too low
-right, inverted, unshifted = ends.values()
-assert real or abs(inverted - right) < 0.1 * right
-assert real or unshifted < 0.4 * right
-
 
 # %% [markdown]
-# With the mask inverted, the encoder reads the padding instead of the patient, and
-# yet the loss falls almost as usual: only a check of the values finds this fault.
-# With nothing shifted, the decoder reads the very token that it should write, and
-# the loss is too good, as in lesson 09. Even the first loss is too low: this model
-# reads and writes tokens by one table, so it tends to write what it reads before it
-# has learned anything.
-#
 # ### 10.4 The contract of a batch
 #
 # Try It Yourself · ★★ · 9 minutes
 #
-# Write such a check. The function takes the six tensors of a batch and
+# Write such a check of the contract. The function takes the six tensors of a batch and
 # returns the list of the names of the broken clauses, in this order:
 #
 # - `"shapes"`: `input_ids` and `attention_mask` are (batch, source),
@@ -776,10 +783,10 @@ check("10.4", problems)
 # %% [markdown]
 # ## Will it fit?
 #
-# The colleague now has a vocabulary of 7,000 tokens and a card of 8 GB. He
-# raises his batch from 32 to 256 records, still of 512 places. The six
-# tensors take only 4 MB, and yet training stops at its first step, out of
-# memory. What takes it?
+# Back to the colleague, before he has heard of all this. He has a vocabulary of
+# 7,000 tokens, a card of 8 GB and records of 512 places, and raises his batch from
+# 32 to 256 of them. The six tensors take only 4 MB, and yet training stops at its
+# first step, out of memory. What takes it?
 
 # %% [markdown]
 # ### Going further: the bytes of a batch
@@ -839,8 +846,8 @@ predicted = logits_bytes(n_rows, target, len(tokenizer))
 # That would fit. But a step of training holds three tensors of this size, and none
 # of them is the logits:
 #
-# - **The loss** turns the logits into log-probabilities and keeps those. From then
-#   on it needs the logits no longer.
+# - **The loss** turns the logits into log-probabilities and keeps those. The memory
+#   of the logits is free again.
 # - **`loss.backward()`** makes two more: how the loss changes with each
 #   log-probability, and with each logit.
 #
@@ -1122,13 +1129,11 @@ draw_budget(ways, budget, overhead)
 # - **Corruption** comes from a generator made from seed, epoch and batch
 #   number: fresh every time, and the same in any worker and after any
 #   restart.
-# - **A contract** names shapes and types, which jaxtyping checks, and
-#   agreements between tensors, which need a look at the values.
+# - **A contract** names types and shapes, and agreements between tensors. The loss
+#   does not always show that one is broken, so let a program check them.
 # - **The memory** of a batch follows from its shapes. The logits take far more:
 #   4 bytes for each place and each token of the vocabulary, and a step holds
 #   three tensors of their size.
-# - (Optional.) **A budget** of places lets short records share large batches. An
-#   epoch is cheaper, but has fewer steps.
 #
 # ## Test yourself
 #
@@ -1153,7 +1158,7 @@ draw_budget(ways, budget, overhead)
 #
 # <details><summary>Answer</summary>
 # None: no check of types finds it. The model learns to
-# write `<PAD>` after the end, and its loss is a mean over padding too.
+# write padding after the end, and its loss is a mean over padding too.
 # </details>
 #
 # ## What comes next

@@ -9,7 +9,7 @@
 # - Write the mask of a decoder that begins with prompts.
 # - Tell self-attention from cross-attention by what each reads.
 # - Test whether a decoder reads its encoder.
-# - Predict the number of parameters of BART at any size, exactly.
+# - Predict the number of parameters of BART at any size, exactly (optional).
 # - Predict the memory of a training step, and the largest batch that fits (optional).
 
 # %% tags=["opened-alone", "hide-input"]
@@ -142,8 +142,8 @@ draw_losses(losses)
 # One of the two would not notice if you handed it another patient's record.
 # Write down which one you suspect, and why.
 #
-# This lesson opens the model, and its test finds the culprit. The short part after
-# the break asks how large a full BART is.
+# This lesson opens the model, part by part, and ends with a test that finds the
+# culprit.
 #
 # ## One drawing of everything
 #
@@ -341,12 +341,12 @@ draw_heads(
 # while head 3 divides its weight among many places. So one position collects
 # several things at once.
 #
-# Queries, keys, values and the output take a matrix of weights each. Do 12 heads
-# take twelve times as many weights as one? Build attention with 1, 4 and 12 heads,
-# 768 numbers wide:
+# Do 12 heads take twelve times as many weights as one? No: heads add no parameters,
+# as they divide the width. In a model 768 numbers wide, each of 12 works with 64 of
+# them, so d under the root is 64.
 
 # %% tags=["claim:16", "hide-input"]
-# on PyTorch's meta device, a tensor has a shape and takes no memory
+# check: 1, 4 and 12 heads have the same number of parameters
 def n_parameters(module):
     return sum(p.numel() for p in module.parameters())
 
@@ -354,14 +354,10 @@ def n_parameters(module):
 for heads in (1, 4, 12):
     with torch.device("meta"):
         block = BartAttention(768, heads, config=BartConfig())
-    print(f"{heads:2} heads: {n_parameters(block):,} parameters")
     assert n_parameters(block) == 4 * 768 * 768 + 4 * 768
 assert 6 * n_parameters(block) == 14_174_208
 
 # %% [markdown]
-# Heads add no parameters, as they divide the width: each of 12 works with 64
-# of the 768 numbers. So d under the root is 64.
-#
 # ## Who may read whom?
 #
 # Change the vector at each position in turn, and see where the output changes. The
@@ -544,6 +540,19 @@ dataset = RecordDataset(records, tokenizer, **limit)
 by_length = dataset.lengths.argsort(kind="stable")
 short, long = by_length[[0, len(by_length) // 2]]
 
+# %% [markdown] tags=["break"]
+# ## Time for a break
+#
+# **So far**
+#
+# - Attention weighs values by how well queries fit keys, and a mask hides keys.
+# - The encoder reads in both directions, the decoder only backwards.
+# - Positions are added to the vectors, since attention does not know them.
+#
+# The second half follows the only way from the encoder to the decoder, and finds out
+# which model does not use it. To come back later, select the next cell and choose
+# *Run > Run All Above Selected Cell*; it takes about half a minute.
+
 # %% [markdown]
 # ## How the decoder reads the encoder
 #
@@ -586,9 +595,10 @@ attention_explorer(model, tokenizer, record, kind="cross", layer=1)
 
 # %% [markdown]
 # <details><summary>Which rows</summary>
-# Nothing is written at the prompts, and the first token is always `<BOS>`: there is
-# nothing to look up. Every `<v>` is the same token, so the `<v>` of another visit
-# serves just as well. Where a visit may end, heads look elsewhere too.
+# Nothing is written at the prompts, and the first token is always
+# <code>&lt;BOS&gt;</code>: there is nothing to look up. Every
+# <code>&lt;v&gt;</code> is the same token, so that of another visit serves just as
+# well. Where a visit may end, heads look elsewhere too.
 # </details>
 
 # %% [markdown]
@@ -715,9 +725,8 @@ draw_swap(swap)
 
 # %% [markdown]
 # The culprit is A: it never reads its patient, though its loss is lower than B's.
-# Which would you use? For today's loss alone, A. But as long as A does not read, it
-# cannot do better than age, sex and the codes written so far allow. B might, with
-# more training.
+# Which would you use? Not A. As long as it does not read, it cannot do better than
+# age, sex and the codes written so far allow. B can, with more training.
 #
 # Why is A blind? Its random weights began too small, with a standard deviation
 # of 0.02, BART's default for wide models. B's began with 0.08. Compare the
@@ -752,13 +761,15 @@ draw_alike(cosines)
 
 # %% [markdown]
 # A does not start blind. In training its encoder's vectors become all alike, and
-# then the decoder cannot tell them apart. So begin with larger weights, train
+# then the decoder cannot tell them apart. A also trained longer than B, but that is
+# not to blame: a third model, which begins with larger weights as B does and trains
+# for as long as A, does read its patients. So begin with larger weights, train
 # longer than B did, and test whether the model reads.
 
 # %% [markdown]
-# ### Going further: is it the small weights, or the longer training?
+# ### Going further: the third model
 #
-# A differs from B in both, and one more model tells which it was.
+# It tells small weights from a long training.
 
 # %% [markdown]
 # A twin of B trains as long as A. Its weights for queries and keys begin as
@@ -830,23 +841,13 @@ assert shares["model B"] > 2
 # The twin gains only at what the record still holds. A missing code stays hard
 # for all three, and at those codes A is still ahead.
 
-# %% [markdown] tags=["break"]
-# ## Time for a break
+# %% [markdown]
+# ### Going further: how large is a full BART?
 #
-# **So far**
-#
-# - Attention weighs values by how well queries fit keys, and a mask hides keys.
-# - The encoder reads in both directions, the decoder only backwards, and
-#   cross-attention is the only way from one to the other.
-# - Whether that way is used, the loss does not tell; exchanging the records
-#   does.
-#
-# What remains is short: how large is a full BART? To come back later, select the next
-# cell and choose *Run > Run All Above Selected Cell*; it takes about half a minute.
+# Before you download a model, you can count its parameters to the last one. Exercise
+# 11.5 (★★★) is in here.
 
 # %% [markdown]
-# ## How large is it?
-#
 # Here is a full-size BART, as you may meet it in practice:
 
 # %%
@@ -914,7 +915,7 @@ for side in (small.encoder, small.decoder):
 # A linear layer (`proj`, `fc`) has a matrix and a bias. An encoder layer lacks
 # `encoder_attn` and its norm.
 #
-# ### 11.5 Count the parameters of BART
+# #### 11.5 Count the parameters of BART
 #
 # Try It Yourself · ★★★ · 14 minutes
 #
@@ -945,8 +946,8 @@ check("11.5", count_parameters)
 # %% [markdown]
 # ### Going further: how many records fit?
 #
-# The memory of a training step of this BART, and the largest batch on a machine with
-# 8 GB. Exercise 11.6 (★★★) is in here.
+# The memory of a training step of that BART, and the largest batch on a machine
+# with 8 GB. Exercise 11.6 (★★★) is in here.
 
 # %% [markdown]
 # You have 8 GB free for tensors. This BART's weights take 0.4 GB, four bytes
@@ -1149,12 +1150,6 @@ check("11.6", largest_batch)
 #   the encoder.
 # - **The test** exchanges the records in the encoder and nothing else: a
 #   decoder that reads them gets much worse.
-# - **The parameters** follow from the sizes: one table of tokens, two of
-#   positions with two spare rows each, and layers in which the number of heads
-#   does not matter.
-# - (Optional.) **The memory** of a step is weights, moments, and the larger of
-#   gradients and what grows with the batch: activations and, for a moment,
-#   twice the logits.
 #
 # ## Test yourself
 #
@@ -1184,9 +1179,9 @@ check("11.6", largest_batch)
 #
 # ## What comes next
 #
-# You can now read the drawing of a model, find out whether it reads its input, and
-# predict its size. Try the test on your own patients: set `EHR_COURSE_DATA` as in
-# lesson 08 and run this lesson again.
+# You can now read the drawing of a model and find out whether it reads its input.
+# Try the test on your own patients: set `EHR_COURSE_DATA` as in lesson 08 and run
+# this lesson again.
 #
 # The two prompts were taken for granted. [Lesson 12](12_conditional_prompt.ipynb)
 # builds them from age and sex, and shows what happens when the age goes in the

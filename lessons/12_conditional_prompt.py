@@ -356,9 +356,9 @@ assert same and directions == 1 and linear and n_weights == 98_560
 # Does it matter that the drawing at the top divides the age by 90? Yes, because a
 # layer norm comes next. It keeps little more than the direction of a vector: three
 # times the vector comes out the same. So the model can tell two ages apart only if
-# their prompts point in different directions, seen from the origin. (In the model a
-# position is added before the norm. A new one is short, and moves the directions
-# below by a degree or two.)
+# their prompts point in different directions, seen from the origin. (A position
+# vector is added before the norm, too. It is short before training, and changes the
+# angles below by two degrees at most.)
 
 # %% tags=["hide-input"]
 # prompts of some ages, before training
@@ -399,8 +399,9 @@ assert same and turned["÷ 90"][1] < 1
 draw_directions({name: rays[name] for name in ("unscaled", "÷ 90")})
 
 # %% [markdown]
-# Divided by 90, the first year turns the direction by less than a degree.
-# Unscaled, all the years after 15 turn it by little.
+# Divided by 90, the first year turns the direction by less than a degree. Unscaled,
+# all the years after 15 turn it by little: there $w a$ is so much longer than $b$
+# that it alone gives the direction.
 #
 # All this is before training. Guess: will a trained model still confuse these
 # ages? Before you train one, build a rival to the line.
@@ -420,12 +421,7 @@ draw_turning(turned)
 # So do 44 and 60, because pregnancies end between them. No scale separates both
 # pairs well. What would you try next?
 #
-# - **Powers** $a$, $a^2$, $a^3$ of the age divided by 90 bend. But for age 1 they
-#   are hardly more than the three zeros of age 0.
-# - **Groups of ten years**, each with a row in a table: 0 and 1 share a row, but
-#   39 is as far from 40 as from 80.
-#
-# A clock does better. Its minute hand separates neighbouring minutes, its hour
+# Think of a clock. Its minute hand separates neighbouring minutes, its hour
 # hand separates hours, and neither jumps. So let the age turn several hands,
 # slow and fast ones. A sine and a cosine say where a hand points. These sines
 # and cosines are called [Fourier features](../course/book/glossary.md).
@@ -441,9 +437,9 @@ draw_waves(waves, turns.tolist(), marked=(40, 41, 80))
 # they differ. The slowest makes half a turn: after a whole one, 90 would look
 # like 0 again.
 #
-# Encode the age by each idea and send it through an untrained `nn.Linear`. How far
-# apart do the prompts of two ages point? 0 and 1, and 44 and 60, should be set well
-# apart. 39 and 40 should not be the same, but closer than 44 and 60.
+# Encode the age in each way and send it through an untrained `nn.Linear`. How far
+# apart do the prompts of two ages point? 0 and 1 should be set well apart, and 44
+# and 60 too. 39 and 40 need a small distance.
 
 # %% tags=["hide-input"]
 # the angles between the prompts of two ages, before training
@@ -466,9 +462,11 @@ for name, values in numbers.items():
     way = layer_norm(found, (768,))  # (91, 768)
     cosines = [cosine_similarity(way[a], way[b], dim=0) for a, b in pairs]
     apart[name] = torch.rad2deg(torch.stack(cosines).clamp(-1, 1).arccos())
-    print(f"{name:16}", *(f"{angle:10.1f}°" for angle in apart[name]))
+    if name.startswith(("line", "waves")):
+        print(f"{name:16}", *(f"{angle:10.1f}°" for angle in apart[name]))
 
-# check: only the waves separate every pair, and neighbours the least
+# check: powers of the age and groups of ten years are no better than lines;
+# only the waves separate every pair, and neighbours the least
 *others, ours = apart.values()
 assert all(angles.min() < 1 for angles in others)
 assert ours.min() > 25 and 2 * ours[:2].max() < ours[2]
@@ -478,9 +476,9 @@ assert apart["line, unscaled"][2] < 1 < apart["line ÷ 10"][[0, 2]].min()
 
 
 # %% [markdown]
-# Only the waves do all of it. Powers and the line ÷ 90 hardly tell 0 from 1, and
-# groups do not at all; the unscaled line hardly tells 44 from 60. The line ÷ 10
-# comes nearest, by a few degrees where the waves have more than 25.
+# Only the waves do all of it. The line ÷ 90 hardly tells 0 from 1, and the unscaled
+# line hardly tells 44 from 60. The line ÷ 10 comes nearest, but it sets the outer
+# pairs apart by only a few degrees, where the waves manage more than 25.
 #
 # `FourierPrompt` projects these numbers. Here are its two slowest waves alone.
 
@@ -589,10 +587,10 @@ class MyPrompt(nn.Module):
 check("12.7", prompts_with)
 
 # %% [markdown]
-# Now train a small model. Half of the records reach the encoder empty, so that
-# it learns to write a patient from the prompts alone. Everybody aged 25 to 29 is
-# left out: what will a model make of ages that it has never met? `lr` is the
-# [learning rate](../course/book/glossary.md): how far each step goes.
+# Now train a small model. Half of the records reach the encoder empty, so that it
+# learns to write a patient from the prompts alone. Everybody aged 25 to 29 is left
+# out: what will a model make of ages that it has never met? The [learning
+# rate](../course/book/glossary.md), how far each step goes, is the same for all.
 
 # %% tags=["hide-input"]
 # set-up: the patients
@@ -608,7 +606,8 @@ print(f"{len(cohort):,} patients, {len(learned_from):,} to learn from,")
 print("without those held out and those aged 25 to 29")
 
 
-# %%
+# %% tags=["hide-input"]
+# small_model(...), and trained(model): 300 steps with these patients
 def small_model(**changes):
     fields = {"dropout": 0.0} | changes
     config = PromptBartConfig.for_tokenizer(tokenizer, "narrow", **fields)
@@ -651,7 +650,8 @@ def write_records(model, ages, sexes):
     return [tokenizer.decode(row) for row in ids]
 
 
-# %%
+# %% tags=["hide-input"]
+# impossible(name, model): the share of impossible codes, printed
 ages = [record.age for record in cohort[:400]]
 sexes = [record.sex for record in cohort[:400]]
 order = np.random.default_rng(SEED).permutation(len(ages))
@@ -815,8 +815,8 @@ for side in ("encoder_prompt", "decoder_prompt"):
 #   such a line too. That is why it gives them to a child of one.
 # - **Line, unscaled**, hardly does so, but it still expects pregnancies at 76 to 90.
 # - **Line ÷ 10** is the best line.
-# - **Waves** do better than the best line at both ends of life. (Over all ages they
-#   are too close to it to tell from one training.)
+# - **Waves** do better than the best line at both ends of life. (Over all ages, one
+#   training cannot tell the two apart.)
 # - **The table** writes about as few impossible codes as waves. But at 25 to 29, the
 #   hatched ages that these models never met, it expects far too few pregnancies: its
 #   rows for them are still the small random numbers that they began with.
@@ -901,10 +901,6 @@ check("12.8", whose_prompt)
 #   model. That is affine: all its prompts lie on one straight line.
 # - **The scale** decides which ages look different at first: unscaled only
 #   the youngest, divided by 90 all ages, but each year little.
-# - (Optional.) **Several categories** share one table if each feature begins where
-#   those before it end.
-# - (Optional.) **Prompts** are positions before the tokens. The mask grows by as many
-#   ones in front, and the longest record that fits gets shorter.
 # - **Samples follow age and sex** when fewer of their codes are impossible
 #   for the patient asked for than for another one. At both ends of life, waves
 #   beat the best line. A table is level with waves, but fails at ages that it
@@ -930,9 +926,9 @@ check("12.8", whose_prompt)
 # nearly all the way after fifteen years.
 # </details>
 #
-# 3. In a model with prompts in its encoder alone, somebody extends the mask
-#    with zeros for them. No error is raised, and the loss falls. What do you
-#    measure to find the mistake?
+# 3. A model has prompts in its encoder alone, and by mistake its mask hides them.
+#    No error is raised, and the loss falls. What do you measure to find the
+#    mistake?
 #
 # <details><summary>Answer</summary>
 # Whether samples follow the prompts: as many codes are impossible for the

@@ -247,11 +247,23 @@ check("14.1", masked_cross_entropy)
 # %% [markdown]
 # ## Which target?
 #
-# The right token is pushed up by $1 - p_y$, and no finite scores make that 0.
-# So training never stops pushing them apart.
-# [Label smoothing](../course/book/glossary.md) moves the target. It spreads a
-# share $\varepsilon$ evenly over all $V$ tokens of the vocabulary, the right
-# one included:
+# The right token is pushed up by $1 - p_y$, and no finite scores make that 0. So
+# training never stops pushing them apart. [Label
+# smoothing](../course/book/glossary.md) moves the target: it asks for a little less
+# than certainty, and a model that is surer than that pays for it. With thousands of
+# patients smoothing only costs, so the course's models train without it. And even
+# the best answer then has a loss, so losses with and without smoothing cannot be
+# compared.
+
+# %% [markdown]
+# ### Going further: how does smoothing move the target?
+#
+# Its formula, its picture, and what it changes in a training. Exercise 14.2 is in
+# here.
+
+# %% [markdown]
+# Label smoothing spreads a share $\varepsilon$ of the target evenly over all $V$
+# tokens of the vocabulary, the right one included:
 #
 # $$q_j = (1 - \varepsilon)\,[j = y] + \frac{\varepsilon}{V}
 # \qquad \text{loss} = -\sum_j q_j \log p_j$$
@@ -262,15 +274,7 @@ draw_targets(five, right=1, smoothing=0.1)
 
 
 # %% [markdown]
-# The hard target always asks for more. The smoothed one has a best answer, and a
-# model that is surer than that pays for it. Even the best answer has a loss, so losses
-# with and without smoothing cannot be compared.
-
-# %% [markdown]
-# ### Going further: what does smoothing change?
-#
-# With thousands of patients it only costs, so the course's models train without it.
-# Exercise 14.2 is in here.
+# The hard target always asks for more. The smoothed one has a best answer.
 
 # %% [markdown]
 # #### 14.2 Label smoothing
@@ -508,8 +512,9 @@ assert 0.02 < at_random < errors["means"]
 # Some codes never appear in the same record, such as an infection of small children
 # and a disease of old age. Take two codes, and compute how many training records
 # would have both if the two were independent. Call the pair *strange* if you expect
-# five or more and find none. How often does a model write a patient with a strange
-# pair?
+# five or more and find none: two codes that 200 and 100 of 4,000 patients have
+# should meet in 200 · 100 / 4,000 = 5. How often does a model write a patient with
+# a strange pair?
 
 # %% tags=["hide-input"]
 # find the strange pairs, and count the patients who have one
@@ -535,14 +540,15 @@ wanted = [Wanted(record.age, record.sex) for record in unseen[:300]]
 written = generate_patients(plain, tokenizer, wanted, seed=SEED)
 in_real = np.mean([has_pair(record, never) for record in unseen])
 in_written = np.mean([has_pair(record, never) for record in written])
-print(f"new real patients with a strange pair: {in_real:.1%}")
+print(f"new patients of the hospital with a strange pair: {in_real:.1%}")
 print(f"patients that the model has written: {in_written:.1%}")
 assert real or in_written > 2 * in_real
 
 # %% [markdown]
-# A few new patients do have one. But among the patients that the model writes, they
-# are far more frequent. So you want a penalty in the loss that makes them rarer. Here
-# are three numbers of a batch:
+# A few of the hospital's new patients do have one. But among the patients that the
+# model writes, they are far more frequent. So you want a penalty in the loss that
+# makes them rarer, and a penalty has to move weights. Before you build one, look at
+# three numbers of a batch:
 #
 # - **pairs that are read**: how many strange pairs the encoder's input has
 #   (corruption can put one there when it replaces a code);
@@ -794,8 +800,7 @@ some_new = some_new.batch(range(min(32, len(some_new))))
 # %% [markdown]
 # The widget opens with a weight of 3 for each head and 0.05 for the penalty: the age
 # is 42% of the loss, and 80% of the gradient. So a share of the loss does not tell
-# you what moves the weights. Move the weight of the age to 1: which share falls
-# faster?
+# you what moves the weights. Move the weights, and watch both bars.
 
 # %% tags=["widget", "nbval-ignore-output"]
 loss_terms_explorer(
@@ -893,8 +898,9 @@ assert lengths[1] > 1.2 * lengths[0]
 # at least two tokens, and labels (batch, length), -100 where a place is not
 # scored; each row needs a scored place. It returns a number. You know this:
 #
-# - The loss of a place is smoothed, as under *Which target?*, with an unknown
-#   smoothing $\varepsilon$, 0 to 1.
+# - The loss of a place is $-\sum_j q_j \log p_j$, where the right token has the target
+#   $q_y = 1 - \varepsilon + \varepsilon / V$ and each other of the $V$ tokens
+#   $\varepsilon / V$. The smoothing $\varepsilon$, 0 to 1, is unknown.
 # - It returns one of four things: `"sum"`, the sum over scored places;
 #   `"places"`, that sum divided by all places; `"scored"`, divided by the
 #   scored places; or `"rows"`, the mean of the rows' means over their
@@ -920,8 +926,6 @@ check("14.6", what_it_computes)
 #
 # - **A masked cross-entropy** is the logarithm of the sum of exponentials
 #   minus the right logit, averaged over the scored places alone.
-# - **Label smoothing** spreads a share of the target over all tokens. Losses
-#   with and without it cannot be compared.
 # - **Parts of a batch** add up to the whole when all are divided by one
 #   count, that of the whole batch.
 # - **A loss has a gradient** if a small change of the weights changes it a

@@ -5,7 +5,8 @@
 #
 # You will be able to:
 #
-# - Compute a learning rate with warm-up and cosine at any step (optional).
+# - Describe a schedule with warm-up and cosine, and (optional) compute its learning
+#   rate at any step.
 # - Split a batch into parts, and keep its gradient.
 # - Predict when float16 overflows, and what the loss scale does then.
 # - Order scaling, unscaling and clipping, and show why.
@@ -284,10 +285,6 @@ check("15.1", learning_rate)
 # The rule of lesson 14 holds for parts, too: divide the sum of each part by one
 # count, that of the whole batch. Then the parts add up to its gradient. A mean of
 # the parts' means does not.
-#
-# (The length buckets of lesson 10 have a price here. A batch of short records has
-# few tokens and takes a whole step all the same, so each of its tokens weighs more.
-# So the trainer mixes lengths, unless you ask for buckets.)
 
 # %% tags=["loop", "hide-input"]
 # cut a batch into parts, by rows
@@ -554,8 +551,8 @@ assert ends.tolist() == [65_504, 65_504, math.inf, 2.0**-24, 0]
 #
 # Gradients are small. Are they too small? Large language models read a million
 # tokens for one step, in thousands of parts, and each part's loss is divided by the
-# count of the whole batch. Take our 16 patients, about two hundred tokens, as one
-# part of 4,096. Its share of the loss is
+# count of the whole batch. To see what that does, treat our 16 patients, about two
+# hundred tokens, as one of 4,096 equal parts. Their share of the loss is
 #
 # $$\frac{\text{sum of their tokens' losses}}{4096 \cdot \text{number of their
 # tokens}}$$
@@ -584,8 +581,8 @@ number_line_explorer(gradients)
 # Here each gradient was rounded once, at the end. In a real training
 # [autocast](../course/book/glossary.md) runs matrix products in float16, so a
 # gradient is rounded in every layer on its way back, and more is lost. Does the
-# model then learn less? You need not compute 4,096 parts to find out. If all are
-# alike, compute one, in float16, and count its gradient 4,096 times:
+# model then learn less? Train it so: divide its loss by 4,096, take the gradient in
+# float16, and multiply that by 4,096 before the step, as so many equal parts would:
 
 # %% tags=["hide-input"]
 # train in one part or in many equal ones, and count what becomes 0
@@ -1218,11 +1215,10 @@ draw_probe(row[0].tolist(), found, **settings)
 # | 7 | sets the gradient to 0 | `"keeps gradients"` |
 #
 # Two of the faults need a closer look. `"rounds before it scales"` rounds to
-# float16, scales, and rounds again. With `"keeps gradients"`, the gradient that a
-# step has used stays there, unscaled and clipped, and the next batch adds its scaled
-# gradient to it. Say that the scale is 8. After a gradient of 1, the next one is 0.5.
-# It comes as 8 · 0.5 = 4, is added to the 1, and the sum is divided by 8: the step
-# uses 0.625 in place of 0.5.
+# float16, scales, and rounds again. `"keeps gradients"` never sets the gradient to
+# 0. What a step has used, unscaled and clipped, is still there when the next batch
+# adds its own, scaled. After a gradient of 1, and with the scale 8, a gradient of
+# 0.5 thus becomes (1 + 8 · 0.5) / 8 = 0.625.
 #
 # Return the fault, or `"none"` for a sound loop. Example:
 # `find_fault(Loop("never clips"))` is `"never clips"`.
@@ -1300,7 +1296,7 @@ else:
 #
 # ## Test yourself
 #
-# 1. A training shall take 1,000 steps, and 20 rounds are skipped on the way. How many
+# 1. A training is to take 1,000 steps, and 20 rounds are skipped on the way. How many
 #    rounds does it have? Does the learning rate still fall to 0?
 #
 # <details><summary>Answer</summary>

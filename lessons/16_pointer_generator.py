@@ -228,10 +228,10 @@ assert real or SEED or min(shares["pointer"]) > 0.9
 assert real or max(shares["generator"]) == 0
 
 # %% [markdown]
-# The generator writes none: in training, no new name was ever the right next
-# word. What does it write instead? Count over the summaries of all seeds: in how many
-# is everything but the drug right, in how many is the age right, where there is one (a
-# newborn has none), and how many name a drug of the training notes?
+# The generator writes none: in training, no new name was ever the right next word.
+# What does it write instead? Here are the summaries of all seeds, counted in three
+# ways: those that name a drug of the training notes, those in which all else is
+# right, and those with the right age (a newborn has none).
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # summaries with a known drug, with all else right, with the age right
@@ -352,8 +352,8 @@ known_word = nonsense in tokenizer.vocabulary
 assert real or SEED or known_word or min(copied) > 80
 
 # %% [markdown]
-# It does. The model reads all these words as `<unk>`. How, then, does it know
-# where to point?
+# It does. The model reads all these words as one token, `<unk>`, unknown. How,
+# then, does it know where to point?
 #
 # ## Reading: a state for each place
 #
@@ -498,9 +498,8 @@ at_name = [n for n, s in enumerate(steps, start=1) if s.written in names]
 generation_trace_player(traces, word=(at_name or [1])[0])
 
 # %% [markdown]
-# ### Going further: does it copy words that it knows?
-#
-# Here is the gate at drugs that the vocabulary has.
+# In training every drug is in the vocabulary, so the model could generate them all.
+# How has it learned to copy? Here is the gate at these drugs:
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # p_gen at the drugs of 100 training notes, by seed
@@ -523,8 +522,9 @@ assert real or max(means) < 0.1
 
 
 # %% [markdown]
-# It is closed there as well. To generate a drug, the model has to know which one
-# it is; to copy it, only where it stands.
+# It is closed there as well. To generate a drug, the model has to know which one it
+# is; to copy it, only where it stands. So it has learned to copy from words that it
+# could have generated, and does the same with new ones.
 
 # %% [markdown]
 # ### Going further: the gate in code
@@ -1058,9 +1058,8 @@ check("16.7", read_in_chunks)
 # - **A word outside the vocabulary** gets an id after its end, for this note.
 # - **The loss** joins two logarithms by `logaddexp`. A clamp takes its gradient
 #   away where it is needed most.
-# - **The gate** does not tell rare words from common ones; where a word came from is
-#   asked once it is written. (Optional: **an encoder in chunks** does not know the
-#   order of its inner chunks.)
+# - **The gate** does not tell rare words from common ones; ask where a word came
+#   from only after it is written.
 #
 # ## Test yourself
 #

@@ -10,7 +10,7 @@
 # - Block trigrams that would repeat, and tell when that does nothing (optional).
 # - Take one step of a batched beam search.
 # - Tell why short summaries win, and (optional) which hypotheses can still win.
-# - Tell what ROUGE does not see, and (optional) compute ROUGE-L.
+# - Compute ROUGE-L, and tell what it does not see (optional).
 
 # %% tags=["opened-alone", "hide-input"]
 # Opened alone, as on Colab or Kaggle? This cell installs the course.
@@ -422,9 +422,50 @@ draw_steps(looked)
 
 # %% [markdown]
 # Each ring lies around a dot: whatever words it is told, the model looks at the
-# same places. Nor does the last place matter. The decoder also reads the context of
-# the step before (input feeding, lesson 16). Feed it the context of the fourth drug at
-# every step, and its attention stays almost as it was. So the model counts.
+# same places. And the last place? The decoder reads the context of the step before
+# (input feeding, lesson 16). Feed it the context of the fourth drug at every step.
+# How much of its attention moves?
+
+# %% tags=["hide-input", "nbval-ignore-output"]
+# check: neither the words told nor the place told moves the attention much
+def other_words_told(model, note):
+    own = note.split()
+    others = [drug for drug in DRUGS if drug not in own][:10]
+    return attention_of(model, note, others)
+
+
+def other_place_told(model, note):  # c_{t-1} is always the fourth drug's
+    batch = NoteDataset([NotePair(note, note)], tokenizer).batch([0])
+    source = model.encode(batch["input_ids"])
+    state, found = model.first_state(source), []
+    for t in range(len(note.split())):
+        token = batch["decoder_input_ids"][:, t : t + 1]
+        step = model.step(token, state, source)
+        found.append(step.log_attention[0, 0].exp())
+        state = step.state._replace(context=source.states[:, None, 3])
+    return torch.stack(found)  # (target, source)
+
+
+print("share of the attention that moves, mean of 16 lists")
+print("learned from       4 to 6  4 to 10")
+for name, told in (
+    ("told other words", other_words_told),
+    ("told another place", other_place_told),
+):
+    shares = []
+    for model in (plain, longer_lists):
+        moves = [
+            (told(model, note) - attention_of(model, note, note.split()))
+            for note in long[:16]
+        ]
+        each = [m.abs().sum(1).mean().item() / 2 for m in moves]
+        shares.append(mean(each))
+    print(f"{name:18} {shares[0]:6.1%} {shares[1]:8.1%}")
+    assert shares[0] < 0.1
+
+
+# %% [markdown]
+# Hardly any. It is neither the word nor the place, so the model counts.
 #
 # But at what pace? Look at the left panel. In a short list every step moves on by one
 # place; in a list of ten, step 2 is still at place 1. Words do not matter, so from the
@@ -483,61 +524,19 @@ for model in without:
 # pace (right panel).
 
 # %% [markdown]
-# ### Going further: how far the attention moves
-#
-# Other words, or another place, on sixteen lists and for both models.
-
-# %% tags=["hide-input", "nbval-ignore-output"]
-# check: neither the words told nor the place told moves the attention much
-def other_words_told(model, note):
-    own = note.split()
-    others = [drug for drug in DRUGS if drug not in own][:10]
-    return attention_of(model, note, others)
-
-
-def other_place_told(model, note):  # c_{t-1} is always the fourth drug's
-    batch = NoteDataset([NotePair(note, note)], tokenizer).batch([0])
-    source = model.encode(batch["input_ids"])
-    state, found = model.first_state(source), []
-    for t in range(len(note.split())):
-        token = batch["decoder_input_ids"][:, t : t + 1]
-        step = model.step(token, state, source)
-        found.append(step.log_attention[0, 0].exp())
-        state = step.state._replace(context=source.states[:, None, 3])
-    return torch.stack(found)  # (target, source)
-
-
-print("share of the attention that moves, mean of 16 lists")
-print("learned from       4 to 6  4 to 10")
-for name, told in (
-    ("told other words", other_words_told),
-    ("told another place", other_place_told),
-):
-    shares = []
-    for model in (plain, longer_lists):
-        moves = [
-            (told(model, note) - attention_of(model, note, note.split()))
-            for note in long[:16]
-        ]
-        each = [m.abs().sum(1).mean().item() / 2 for m in moves]
-        shares.append(mean(each))
-    print(f"{name:18} {shares[0]:6.1%} {shares[1]:8.1%}")
-    assert shares[0] < 0.1
-
-
-# %% [markdown]
 # ## Would a better search find the right list?
 #
 # If you have no longer lists, can you get the right one out of this model by
 # searching better?
 #
 # So far the model wrote the most probable word at each step. That is [greedy
-# search](../course/book/glossary.md). In [lesson 07](07_tokenization.ipynb) one pass
-# over a text found the best of all segmentations. Here one pass may miss the best, a
-# summary that is more probable as a whole, since each probability depends on all that
-# was written before. Is the right list such a summary? Compare its
-# $\log P$, the log-probabilities of all words added up, with that of what the four
-# models without coverage wrote.
+# search](../course/book/glossary.md). It may miss the best, a summary that is more
+# probable as a whole, since each probability depends on all that was written
+# before. (A tokenizer does find the best cut of a text in one pass, as you saw if
+# you went further in [lesson 07](07_tokenization.ipynb): there no probability
+# depends on others.) Is the right list such a summary? Compare its $\log P$, the
+# log-probabilities of all words added up, with that of what the four models without
+# coverage wrote.
 
 # %% tags=["hide-input"]
 # log P of some summaries, as a model sees it
@@ -709,11 +708,10 @@ beam_tree(young, tokenizer, short[chosen], beams=3, length_penalty=0.0)
 
 # %% [markdown]
 # One that leaves the last drug out. Look at step 5, where two boxes end with
-# `</s>`. The one above the dashed line is among the best three: it is **finished**
-# and set aside. The one below the line is given up. Of the boxes that do not end,
-# the best three are followed, so that there are three beams again: the first, the
-# third and the fifth of the column. Now set *beams* to 1, which is greedy: it
-# copies the whole note.
+# `</s>`. The upper one is among the best three of its column: it is **finished**
+# and set aside, and will win. The lower one is given up. The best three boxes that
+# do not end are followed. Now set *beams* to 1, which is greedy: it copies the
+# whole note.
 
 # %% [markdown]
 # ## One step of the search
@@ -828,7 +826,7 @@ else:
 # %% [markdown]
 # ## Why do short summaries win?
 #
-# Every word costs log-probability, so a summary that ends early pays less. Mend
+# Every word costs log-probability, so a summary that ends early pays less. Correct
 # the score by a [length penalty](../course/book/glossary.md). The score of a
 # summary of $n$ tokens is then no longer $\log P$ but
 #
@@ -936,8 +934,11 @@ def can_still_win(
 check("17.6", can_still_win)
 
 # %% [markdown]
-# ## How good is a summary?
+# ### Going further: how good is a summary?
 #
+# What the usual measure, ROUGE, does not see. Exercise 17.7 is in here.
+
+# %% [markdown]
 # A list is right or wrong. A real summary can say the same in other words, so
 # what should you count? The usual measure,
 # [ROUGE](../course/book/glossary.md), counts what a summary has in common
@@ -972,11 +973,6 @@ for name in ("a drug twice", "the wrong drug", "the opposite"):
 # The right one has the lowest score, because it uses other words. The wrong drug
 # and the opposite cost little more than a drug named twice. So report the names
 # that are recovered, and repetition, too.
-
-# %% [markdown]
-# ### Going further: how is ROUGE-L computed?
-#
-# Word by word, with a table. Exercise 17.7 is in here.
 
 # %% [markdown]
 # The most words in the same order are the longest common subsequence. If it has
@@ -1062,14 +1058,9 @@ assert all(one.named < 0.97 for one in brought["no word twice"])
 # - **Coverage** is the sum of the attention of all steps before. The coverage
 #   loss adds up the smaller of attention and coverage.
 # - **Whether it helps** is a question for several seeds, on your own notes.
-# - (Optional) **Blocking trigrams** looks up where the last two tokens stood before.
-#   Shorter repetitions pass.
 # - **A step of beam search** follows the best K of all continuations, and sets
 #   aside those that end.
-# - **A score** is $\log P$ over $lp(n)$: a larger $\alpha$ favours longer
-#   hypotheses. (Optional) The search may stop when no hypothesis can still win.
-# - **ROUGE** does not see whether a word is a drug or a negation. (Optional) ROUGE-L
-#   is the F1 of the longest common subsequence.
+# - **A score** is $\log P$ over $lp(n)$: a larger $\alpha$ favours longer hypotheses.
 #
 # ## Test yourself
 #

@@ -847,13 +847,6 @@ assert of_test[never].sum() > 100
 # - **Attention with a prefix** is attention over longer keys and values. The
 #   queries stay, the mask gains columns of True, and one softmax goes over
 #   all keys.
-# - (Optional) **A table** with a row for each token becomes keys and values by
-#   splitting the rows first, then permuting.
-# - (Optional) **A prompt** has $n d$ parameters for each half that it stands before, a
-#   prefix $2 n L d$. A projection has more than the prefix that it makes,
-#   unless its hidden layer is clearly narrower than $n$.
-# - (Optional) **Folding** keeps what the network makes of its table and drops the
-#   network. The scores are the same but for rounding.
 # - **At the second hospital** full training wins with every seed. Prompt and
 #   prefix gain less than half as much.
 # - **A bias for each token** gains more than half as much. At its lowest

@@ -322,8 +322,8 @@ draw_questions(questions)
 
 # %% [markdown]
 # Without the last column, no number in this table means anything. A cross marks
-# what chance does not explain. In the first three rows, 20 other groups of real
-# patients all came closer; how the last row is tested comes later.
+# what chance does not explain: 20 other groups of real patients all come closer.
+# (The last row is tested in another way, further down.)
 #
 # - [Fidelity](../course/book/glossary.md): is the cohort like the real one in
 #   what can be counted?
@@ -335,7 +335,7 @@ draw_questions(questions)
 #   [AUROC](../course/book/glossary.md) is how often a training patient is ranked
 #   above an outsider: 0.5 is a guess, 1 is certainty.
 #
-# Can C be mended?
+# Can C be improved?
 #
 # ## How a code is drawn
 #
@@ -860,7 +860,7 @@ with tempfile.TemporaryDirectory() as folder:
 #   floor is the share of held-out ones.
 # - [Utility](../course/book/glossary.md): for **next visit average precision** a
 #   model learns from the cohort and predicts the next visits of real patients; 1 is
-#   perfect. Here the floor, what real patients score, lies above.
+#   perfect. Here real patients score higher, so the floor lies above.
 #
 # The page has many more, such as [attribute
 # disclosure](../course/book/glossary.md#attribute-disclosure) and [rare-code
@@ -1010,7 +1010,7 @@ assert "Its patients are synthetic" in str(report.limits)
 # ### Finding 2: strangers to their own past
 #
 # Carry-over should be that of real patients, and is far lower: each visit forgets
-# the one before. Is that hard to mend? Take the table of *independent codes* that
+# the one before. Is that hard to repair? Take the table of *independent codes* that
 # wrote B. It draws each code by itself, as often as people of that sex and age
 # bracket have it. Give it a memory: keep each code of the visit before as often as
 # that code comes back in real patients, and fill up with independent codes.
@@ -1079,7 +1079,8 @@ draw_generators(
 #
 # ### Finding 3: too few visits
 #
-# In the model's training, records of similar length shared a batch (the length
+# C's patients come to hospital less often than real ones. The reason lies in how
+# the model was trained: records of similar length shared a batch (the length
 # buckets of lesson 10), and each batch took one step, however few tokens it had. So
 # a token of a short record weighed more, and the model learned to write short
 # records.
@@ -1358,7 +1359,7 @@ draw_questions(questions)
 #   enough for trying out a chart of single codes, and D also for one of codes that
 #   come back. That the attack finds nothing in them is no permission to hand them
 #   out.
-# - **C**: no longer. E is nearer to real patients on the first four questions.
+# - **C**: not any more. E is nearer to real patients on the first four questions.
 #
 # To learn how frequent a disease is, use real patients: the report's ban holds for all
 # five cohorts.
@@ -1462,8 +1463,6 @@ else:
 # - **The Jensen-Shannon distance** is the root of the divergence, and both
 #   depend on the base. The floor is what as many real patients give.
 # - **Impossible codes** are counted by code, by visit and by patient.
-# - (Optional.) **Perplexity without a leak** lets the model read nothing of what is
-#   scored.
 # - **A cohort gives away real patients** if synthetic ones lie nearer to
 #   members than to others.
 # - **A report** holds each measure's interval against its floor, and says what the

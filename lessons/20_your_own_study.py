@@ -629,8 +629,8 @@ assert not tiny or found == "better"
 # %% [markdown]
 # The model has kept which codes go together. (Independent codes are a weak rival:
 # below you can take a stronger one.) This was a rehearsal on the validation
-# patients; the test patients wait for your study. In its form, `train` is
-# `mine.train`, from which the model learned.
+# patients; the test patients wait for your study. (Write `mine.train` into its
+# field `train`: the model learned from these patients.)
 #
 # If you have no question yet, take one of these. Each runs in a few minutes.
 #
@@ -642,9 +642,9 @@ assert not tiny or found == "better"
 # - **Both together.** Do network and table of pairs find more than the table alone?
 #   `share_found` takes any object that has the list `codes` and a method
 #   `scores(cases)`, which returns a tensor (cases, codes). Network and table list
-#   the codes of their training patients in the same order. With `s` for what each
-#   `scores` returns, let yours add `s.softmax(dim=1)` of the network and
-#   `s / s.sum(dim=1, keepdim=True)` of the table.
+#   the codes of their training patients in the same order. Turn both into shares
+#   that sum to 1 for each case, the network's by `softmax(dim=1)` and the table's
+#   by dividing by their sum, and add them.
 
 # %% [markdown]
 # ### 20.1 Your own study

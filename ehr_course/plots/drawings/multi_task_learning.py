@@ -234,7 +234,7 @@ def draw_answers(rows: Sequence[Sequence[str]], labels: Any, classes: Any, model
     ends = [int(row.nonzero()[0].max()) for row in counts]
     canvas = Canvas(
         1.35 + 0.86 * len(rows),
-        f"Of {total} answers {scored} count; the last column is not always the last of them",
+        f"Of {total} answers {scored} count: those at a token that has a label",
         f"{len(rows)} rows of {length} positions with {len(prompts)} prompts. Under each position "
         f"the right class where the answer counts: {scored} of {total}. The last column does not "
         f"count in {style.count(short, 'row')}. The last tokens that count stand at places "
