@@ -465,7 +465,7 @@ for name, values in numbers.items():
     if name.startswith(("line", "waves")):
         print(f"{name:16}", *(f"{angle:10.1f}°" for angle in apart[name]))
 
-# check: powers of the age and groups of ten years are no better than lines;
+# check: powers of the age and groups of ten are no better than lines;
 # only the waves separate every pair, and neighbours the least
 *others, ours = apart.values()
 assert all(angles.min() < 1 for angles in others)
