@@ -436,8 +436,9 @@ draw_reach(positions, reaches)
 #   its [causal mask](../course/book/glossary.md).
 # - **Prompts** stand first, so every later row depends on them.
 #
-# The dark cells are the mask. Nobody may read padding; the grey cells come from
-# the residual connection, along which each vector travels past attention.
+# The dark cells are the mask. Nobody may read padding. A padded position depends on
+# itself all the same, in grey: along the residual connection each vector travels
+# past attention.
 #
 # ### 11.2 Causal mask with prompts
 #
@@ -481,10 +482,9 @@ for name, one in (("without", without), ("with", model)):
     assert same == (name == "without")
 
 # %% [markdown]
-# So each vector gets a position added to it, a row of a table that is
-# learned. Encoder and decoder each have such a table. Its first two rows are a
-# leftover of BART's code, and position 0 is in row 2. Positions run over prompts
-# and tokens alike: this model has 256 positions, so it takes 254 tokens.
+# So each vector gets a position added to it, a row of a table that is learned.
+# Encoder and decoder each have such a table. Positions run over prompts and tokens
+# alike: this model has 256 positions, so it takes 254 tokens.
 
 # %%
 table = model.model.encoder.embed_positions.weight
@@ -505,7 +505,8 @@ assert model.config.max_position_embeddings == 256
 # ### Going further: embed tokens and positions
 #
 # Prompts, tokens and positions make the vectors that the encoder begins with.
-# Exercise 11.3 is in here.
+# Exercise 11.3 is in here. (The first two rows of BART's table of positions are a
+# leftover of its code, and position 0 is in row 2.)
 
 # %% [markdown]
 # #### 11.3 Embed tokens and positions
