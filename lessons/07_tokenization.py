@@ -13,8 +13,6 @@
 # - Encode a patient as one sequence of token ids, visit by visit, and
 #   decode it again.
 # - Pad a batch of unequal sequences and build its attention mask.
-# - Compute the best segmentation of a word under a unigram language model, and the
-#   pieces that can still make up a code (optional).
 
 # %% tags=["opened-alone", "hide-input"]
 # Opened alone, as on Colab or Kaggle? This cell installs the course.
@@ -97,14 +95,12 @@ len(train), len(validation), len(test)
 
 
 # %% [markdown]
-# Each visit becomes a note, a sentence that a doctor might write. Three tokenizers
-# will read it:
+# Each visit becomes a note, a sentence that a doctor might write. Two tokenizers will
+# read it:
 #
 # - `fair` is a text tokenizer that has a chance: it learns to cut text into pieces
 #   from the notes, each followed by its codes. The library
 #   [SentencePiece](../course/book/glossary.md) keeps the 800 most useful pieces.
-# - `note_tokenizer` learns in the same way, but from the notes alone, like the
-#   tokenizer of lesson 00.
 # - `tokenizer` is the kind that you will build: it knows codes and nothing else.
 
 # %%
@@ -140,7 +136,7 @@ draw_two_tokenizers(
 #
 # One of the three codes is whole as text. Put all codes in order, the most common
 # first: which ones do you expect to be whole? The bars count the pieces of `fair`.
-# The dashed line is for `note_tokenizer`, which has never seen a code.
+# The dashed line is for a text tokenizer that has never seen a code, as in lesson 00.
 
 # %%
 codes = sorted({code for r in train for code in r.codes})
@@ -169,46 +165,6 @@ assert lengths["42731"] == lengths["V270"] == 1
 # %% [markdown]
 # A broken code has to be spelled. What a later digit means depends on everything
 # before it, so a model that reads digits has spelling to learn besides medicine.
-
-# %% [markdown]
-# ### Going further: what does a piece of a broken code mean?
-#
-# In how many chapters of ICD-9 does it occur?
-
-# %% [markdown]
-# Take 427.41, ventricular
-# fibrillation, a deadly heart rhythm. It is rare, and `fair` breaks it. In
-# which chapters of ICD-9 does each of its pieces occur, this code included?
-
-# %%
-draw_chapters_of_pieces("42741", pieces_of)
-
-# %% tags=["hide-input"]
-# first pieces; check: the digits of 427.41 occur in many chapters
-assert lengths["42741"] > 3 and times["42741"] < times["42731"] / 10
-start = pieces_of["42741"][0]
-sharing = [code for code in codes if start in pieces_of[code]]
-assert SEED or sharing == ["42741", "4275"]
-for piece in pieces_of["42741"]:
-    if piece.isdigit():
-        having = [code for code in codes if piece in pieces_of[code]]
-        assert len({icd9.chapter(code).number for code in having}) > 5
-chapters = defaultdict(set)
-for code in codes:
-    for piece in pieces_of[code]:
-        chapters[piece].add(icd9.chapter(code).number)
-of_rare = [piece for code in rare for piece in pieces_of[code]]
-assert sum(len(chapters[p]) > 1 for p in of_rare) > 0.7 * len(of_rare)
-broken = [code for code in codes if lengths[code] > 1]
-vague = [code for code in broken if len(chapters[pieces_of[code][0]]) > 1]
-print(f"{len(broken)} codes are broken; the first piece of {len(vague)} of"
-      " them occurs in several chapters")
-assert len(vague) > 0.2 * len(broken)
-
-# %% [markdown]
-# Here the first piece gives the chapter away: only one other code has it, cardiac
-# arrest, 427.5. (427.31 is whole, one piece of its own.) In many codes not even the
-# first piece does.
 
 # %% [markdown]
 # ### Codes that do not exist
@@ -273,14 +229,55 @@ for back in (2, 3):
     n_invented.append(wrong)
 assert 160 < n_invented[0] < 800
 assert n_invented[0] > n_invented[1] > n_invented[2] > 0
+print("looking at the last piece {}, two {}, three {}".format(*n_invented))
+
+# %% [markdown]
+# Models that look further back invent fewer codes, but they still invent some. A
+# model chooses by probability, and even a large one can never promise not to invent
+# a code. So there are two reasons to treat **codes as atoms**, one code, one token,
+# as this course does: there is no spelling to learn, and no code can be written
+# that does not exist.
+
+# %% [markdown]
+# ### Going further: what does a piece of a broken code mean?
+#
+# In how many chapters of ICD-9 does it occur?
+
+# %% [markdown]
+# Take 427.41, ventricular
+# fibrillation, a deadly heart rhythm. It is rare, and `fair` breaks it. In
+# which chapters of ICD-9 does each of its pieces occur, this code included?
+
+# %%
+draw_chapters_of_pieces("42741", pieces_of)
+
+# %% tags=["hide-input"]
+# first pieces; check: the digits of 427.41 occur in many chapters
+assert lengths["42741"] > 3 and times["42741"] < times["42731"] / 10
+start = pieces_of["42741"][0]
+sharing = [code for code in codes if start in pieces_of[code]]
+assert SEED or sharing == ["42741", "4275"]
+for piece in pieces_of["42741"]:
+    if piece.isdigit():
+        having = [code for code in codes if piece in pieces_of[code]]
+        assert len({icd9.chapter(code).number for code in having}) > 5
+chapters = defaultdict(set)
+for code in codes:
+    for piece in pieces_of[code]:
+        chapters[piece].add(icd9.chapter(code).number)
+of_rare = [piece for code in rare for piece in pieces_of[code]]
+assert sum(len(chapters[p]) > 1 for p in of_rare) > 0.7 * len(of_rare)
+broken = [code for code in codes if lengths[code] > 1]
+vague = [code for code in broken if len(chapters[pieces_of[code][0]]) > 1]
+print(f"{len(broken)} codes are broken; the first piece of {len(vague)} of"
+      " them occurs in several chapters")
+assert len(vague) > 0.2 * len(broken)
 
 
 # %% [markdown]
-# Models that look back at the last two or three pieces invent fewer codes, but they
-# still invent some. A model chooses by probability, and even a large one can never
-# promise not to invent a code. So there are two reasons to treat **codes as atoms**,
-# one code, one token, as this course does: there is no spelling to learn, and no code
-# can be written that does not exist.
+# Here the first piece gives the chapter away: only one other code has it, cardiac
+# arrest, 427.5. (427.31 is whole, one piece of its own.) In many codes not even the
+# first piece does.
 
 # %% [markdown]
 # ### Going further: would a larger vocabulary keep all codes whole?
@@ -468,7 +465,12 @@ draw_patient(tokenizer, [visit.codes for visit in patient.visits])
 
 
 # %% [markdown]
-# ### 07.2 Encode a visit
+# ### Going further: one visit
+#
+# Exercise 07.2 is in here, a first step to the next one.
+
+# %% [markdown]
+# #### 07.2 Encode a visit
 #
 # Try It Yourself · ★ · 3 minutes
 #
@@ -494,9 +496,10 @@ check("07.2", encode_visit)
 #
 # Try It Yourself · ★ · 3 minutes
 #
-# `visits` is a list of visits, each a list of codes. Two visits may have
-# the same codes. Return the whole patient as one list of token ids; your
-# `encode_visit` can do most of the work.
+# `visits` is a list of visits, each a list of codes. Two visits may have the same
+# codes, and a code may occur twice in a visit. `code_ids` is a dictionary from code
+# to token id; its ids may have gaps. Return the whole patient as one list of token
+# ids.
 #
 # Example: with `code_ids = {"25000": 8, "4280": 10}` the patient
 # `[["4280", "25000"], ["4280"]]` is `[1, 3, 10, 8, 4, 3, 10, 4, 2]`.

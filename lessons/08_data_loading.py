@@ -12,8 +12,6 @@
 # - Split a cohort by patient and build the vocabulary from the training
 #   split.
 # - Count what was dropped and report the reasons.
-# - Tell which numbers belong to one person, and which codes of two versions
-#   to one disease (optional).
 
 # %% tags=["opened-alone", "hide-input"]
 # Opened alone, as on Colab or Kaggle? This cell installs the course.
@@ -185,12 +183,7 @@ print(earliest["admitted"].year - earliest["born"].year, "years old")
 # above 89 could still be recognised by their age, so their date of birth is
 # replaced by one 300 years before the first admission. The true age is gone.
 #
-# Most such faults are quieter. You will meet them in three steps:
-#
-# - **Build** patients from three tables: ages, codes, visits in order.
-# - **Account** for everything: who is tested, and which rows are dropped.
-# - **Your own data** (optional): one person with two numbers, one disease
-#   with two codes.
+# Most such faults are quieter.
 #
 # ## Three tables, one patient
 #
@@ -261,6 +254,7 @@ draw_moved_births(people)
 
 # %% [markdown]
 # An age of 300 is impossible, so you might drop those rows. What would be left?
+# (The dashed line is for those who go further.)
 
 # %% tags=["claim:5", "hide-input"]
 # what is left when impossible ages are dropped, and what the loader does
@@ -432,10 +426,10 @@ draw_orders(list(zip(torn["row"], torn["hadm_id"], torn["admittime"])))
 
 # %% tags=["hide-input"]
 # check: how often does another order differ from that of time?
-print(f"{stays.height} patients have several stays. Out of time order are")
+print(f"{stays.height} patients have several stays. Their order is wrong")
 for column, name in (("row", "in the file"), ("hadm_id", "by HADM_ID")):
     unlike = sum(list(ids) != sorted(ids) for ids in stays[column])
-    print(f"{unlike:4d} {name}")
+    print(f"{name} for {unlike}")
 assert unlike > 0
 
 
@@ -534,7 +528,8 @@ timeline_explorer(records, least_visits=2, first=chronic)
 # in training, then the most frequent ones. Its score is the share of the
 # visits' codes that it guesses.
 
-# %%
+# %% tags=["hide-input"]
+# memory(train), which guesses, and score(guess, visits)
 def memory(train):
     own, everybody = defaultdict(Counter), Counter()
     for subject_id, codes in train:
@@ -732,48 +727,9 @@ def split_patients(
 
 check("08.5", split_patients)
 
-
 # %% [markdown]
 # ## What was dropped, and why
 #
-# A study reads two hospitals overnight. One bad folder should not stop it,
-# so you might catch the error and go on with an empty list.
-
-# %%
-def load_or_skip(folder):
-    try:
-        return list(load_mimic3(folder, malformed="drop").records)
-    except InputError:
-        return []  # the rest of the night's work goes on
-
-
-second = Path(scratch.name) / "second"
-second.mkdir(exist_ok=True)
-shutil.copy(files["PATIENTS"], second)  # here the copying stopped
-overnight = load_or_skip(folder) + load_or_skip(second)
-print(f"{len(overnight):,} patients from two hospitals")
-
-# %% [markdown]
-# Nothing looks wrong, but all of these patients are from the first hospital.
-# The loader had said why:
-
-# %%
-try:
-    load_mimic3(second)
-except InputError as error:
-    print(textwrap.fill(f"{error.problem}. {error.remedy}", 75))
-
-# %% tags=["claim:6", "hide-input"]
-# check: the second hospital gave no patient, and the loader says why
-skipped = load_or_skip(second)
-message = ""
-try:
-    load_mimic3(second)
-except InputError as error:
-    message = error.problem
-assert skipped == [] and "no file for ADMISSIONS" in message
-
-# %% [markdown]
 # A loader that cannot load must stop and name the file. If it can load, its report
 # must say what became of every row: used, or dropped for one reason. Here is ours
 # as a picture (`print(cohort.report)` says the same). Is it right? In the embedded
@@ -813,6 +769,50 @@ else:
     assert respelled == counted
     assert list(records) == made
     print("All patients are as they were written, to the last code.")
+
+
+# %% [markdown]
+# ### Going further: what if one of two hospitals cannot be loaded?
+#
+# A loader's error is swallowed, and nobody notices.
+
+# %% [markdown]
+# A study reads two hospitals overnight. One bad folder should not stop it,
+# so you might catch the error and go on with an empty list.
+
+# %%
+def load_or_skip(folder):
+    try:
+        return list(load_mimic3(folder, malformed="drop").records)
+    except InputError:
+        return []  # the rest of the night's work goes on
+
+
+second = Path(scratch.name) / "second"
+second.mkdir(exist_ok=True)
+shutil.copy(files["PATIENTS"], second)  # here the copying stopped
+overnight = load_or_skip(folder) + load_or_skip(second)
+print(f"{len(overnight):,} patients from two hospitals")
+
+# %% [markdown]
+# Nothing looks wrong, but all of these patients are from the first hospital.
+# The loader had said why:
+
+# %%
+try:
+    load_mimic3(second)
+except InputError as error:
+    print(textwrap.fill(f"{error.problem}. {error.remedy}", 75))
+
+# %% tags=["claim:6", "hide-input"]
+# check: the second hospital gave no patient, and the loader says why
+skipped = load_or_skip(second)
+message = ""
+try:
+    load_mimic3(second)
+except InputError as error:
+    message = error.problem
+assert skipped == [] and "no file for ADMISSIONS" in message
 
 
 # %% [markdown]

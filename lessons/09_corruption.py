@@ -5,8 +5,7 @@
 #
 # You will be able to:
 #
-# - Draw span lengths and compute how often each one occurs (optional).
-# - Corrupt a visit by infilling, and (optional) by deletion and replacement.
+# - Corrupt a visit by infilling.
 # - Build labels and decoder input from the clean sequence.
 # - Detect a target leak that a falling loss does not show.
 # - Repair the leak and measure reconstruction before and after.

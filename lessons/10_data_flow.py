@@ -10,7 +10,6 @@
 # - Give every epoch and every worker fresh corruption that can be repeated.
 # - Check a batch against its contract.
 # - Predict the memory of a batch and of its logits, and measure both.
-# - Build batches that keep to a budget at the lowest cost (optional).
 
 # %% tags=["opened-alone", "hide-input"]
 # Opened alone, as on Colab or Kaggle? This cell installs the course.
@@ -343,14 +342,11 @@ for key in bucketed:
     dataset[key]
 make = time.process_time() - began
 torch.set_num_threads(n_threads)
-print(f"{'':16}{'places':>10}{'an epoch':>11}   1,000 places")
+print(f"{'':16}{'places':>10}{'an epoch':>11}")
 for way, needed in epoch_of.items():
     n = in_epoch[way]
-    print(f"{way:16}{n:10,}{needed:9.1f} s{1000 * needed / n:11.2f} s")
+    print(f"{way:16}{n:10,}{needed:9.1f} s")
 in_places = alone / epoch_of["length buckets"] * in_epoch["length buckets"]
-print("\na step on a single batch:")
-print(f"one short record:    {alone:.4f} s")
-print(f"eight short records: {eight:.4f} s")
 assert eight < 3 * alone
 if not real:
     slow, middle, fast = epoch_of.values()
@@ -360,11 +356,9 @@ if not real:
     assert fast > 5 * make
 
 # %% [markdown]
-# That answers the colleague. Padding to the batch's own longest row saves even
-# more seconds than places: the model compares each place with all others of its
-# row, so a place of a wide row costs more. Length buckets save fewer seconds than
-# places, because each batch has a cost of its own: eight short records take
-# nowhere near eight times as long as one.
+# That answers the colleague. (Seconds and places do not fall alike: a place of a
+# wide row costs more, since the model compares it with all others of its row, and
+# each batch has a cost of its own.)
 #
 # You could sort all patients at once and cut that list. But then many who share a
 # batch would meet again in the next epoch, and the model would take much the same
@@ -586,10 +580,10 @@ def loader_noise(
 check("10.3", loader_noise)
 
 # %% [markdown]
-# `data_loader` puts plan and data set together. Does it keep these rules?
+# The course's `data_loader` keeps these rules.
 
 # %% tags=["hide-input"]
-# epoch 1 made in three ways, and epoch 2
+# check: epoch 1 made in three ways, and epoch 2
 epoch = partial(data_loader, dataset, 32, seed=SEED, epoch=1)
 whole = list(epoch())
 half = len(whole) // 2
@@ -604,10 +598,6 @@ def equal(some, others):
         for name in one
     )
 
-
-print("made by two workers, the same:", equal(whole, by_two))
-print("resumed halfway, the same:    ", equal(whole[half:], rest))
-print("the next epoch is different:  ", not equal(whole, following))
 
 assert equal(whole, by_two) and equal(whole[half:], rest)
 assert not equal(whole, following)
@@ -849,7 +839,7 @@ predicted = logits_bytes(n_rows, target, len(tokenizer))
 # - **The loss** turns the logits into log-probabilities and keeps those. The memory
 #   of the logits is free again.
 # - **`loss.backward()`** makes two more: how the loss changes with each
-#   log-probability, and with each logit.
+#   log-probability, and how with each logit.
 #
 # **The layers** keep what `backward` will need (lesson 11). The weights, and two
 # numbers that the optimizer remembers for each, take little in a small model.
@@ -878,18 +868,10 @@ for width in (512, target):
     peak_of[width] = stays + 64 * (trace.peak - stays)
     parts = sum(n for _, n in step_of[width])
     assert abs(parts / peak_of[width] - 1) < 0.01
-print(f"MB of a step{'':18}512 places{target:6} places")
-what_is_kept = (
-    "loss: log-probabilities", "backward: for each of them",
-    "backward: for each logit",
-    "layers, for backward", "weights and optimizer",
-)  # fmt: skip
-for name, *row in zip(what_is_kept, *step_of.values()):
-    print(f"{name:28}", *(f"{n / 1e6:11,.0f}" for _, n in row))
 total = [sum(n for _, n in parts) for parts in step_of.values()]
-print(f"{'all of it':28}", *(f"{n / 1e6:11,.0f}" for n in total))
-peaks = (f"{peak / 1e6:11,.0f}" for peak in peak_of.values())
-print(f"{'the peak, measured':28}", *peaks)
+for width, computed, peak in zip(step_of, total, peak_of.values()):
+    print(f"{width:3} places wide: {computed / 1e6:6,.0f} MB", end=" ")
+    print(f"predicted, {peak / 1e6:,.0f} MB measured")
 kept_at = [dict(parts)["layers"] for parts in step_of.values()]
 assert abs(kept_at[0] / kept_at[1] * target / 512 - 1) < 0.01
 assert total[0] > 1.5 * 8e9

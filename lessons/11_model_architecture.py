@@ -9,8 +9,6 @@
 # - Write the mask of a decoder that begins with prompts.
 # - Tell self-attention from cross-attention by what each reads.
 # - Test whether a decoder reads its encoder.
-# - Predict the number of parameters of BART at any size, exactly (optional).
-# - Predict the memory of a training step, and the largest batch that fits (optional).
 
 # %% tags=["opened-alone", "hide-input"]
 # Opened alone, as on Colab or Kaggle? This cell installs the course.

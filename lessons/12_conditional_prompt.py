@@ -7,8 +7,6 @@
 #
 # - Turn an age into a vector, and show that the map is affine.
 # - Measure which ages a scale sets apart.
-# - Turn several categories into rows of one table (optional).
-# - Prepend prompts to a sequence and extend its mask (optional).
 # - Train models whose samples follow age and sex, and compare a line, waves
 #   and a table.
 # - Show what a prompt gives away.
@@ -328,8 +326,15 @@ for dots in lines.values():
 # %% [markdown]
 # Training made the line longer, but it is still a line. A linear map plus a
 # constant is called [affine](../course/book/glossary.md), and an affine map
-# followed by a projection is affine again. No training can bend it. At the
-# width of a large model, 98,560 weights do no more than `nn.Linear(1, 768)`
+# followed by a projection is affine again. No training can bend it.
+
+# %% [markdown]
+# ### Going further: how many weights does a line need?
+#
+# Far fewer than this prompt has.
+
+# %% [markdown]
+# At the width of a large model, 98,560 weights do no more than `nn.Linear(1, 768)`
 # does with 1,536:
 
 # %% tags=["hide-input", "claim:22"]
@@ -356,9 +361,7 @@ assert same and directions == 1 and linear and n_weights == 98_560
 # Does it matter that the drawing at the top divides the age by 90? Yes, because a
 # layer norm comes next. It keeps little more than the direction of a vector: three
 # times the vector comes out the same. So the model can tell two ages apart only if
-# their prompts point in different directions, seen from the origin. (A position
-# vector is added before the norm, too. It is short before training, and changes the
-# angles below by two degrees at most.)
+# their prompts point in different directions, seen from the origin.
 
 # %% tags=["hide-input"]
 # prompts of some ages, before training
@@ -409,7 +412,9 @@ draw_directions({name: rays[name] for name in ("unscaled", "÷ 90")})
 # %% [markdown]
 # ### Going further: by how many degrees?
 #
-# How far the direction has turned at each age, for three scales.
+# How far the direction has turned at each age, for three scales. (The position
+# vector, which is added before the norm as well, changes these angles by two
+# degrees at most before training.)
 
 # %%
 draw_turning(turned)
@@ -417,9 +422,9 @@ draw_turning(turned)
 # %% [markdown]
 # ## A map that bends
 #
-# Ages 0 and 1 need different prompts, because only a newborn has newborn codes.
-# So do 44 and 60, because pregnancies end between them. No scale separates both
-# pairs well. What would you try next?
+# Ages 0 and 1 need different prompts, because only a newborn has newborn codes. So
+# do 44 and 60, because pregnancies end between them. No scale separates both pairs
+# well, as a table will show. What would you try next?
 #
 # Think of a clock. Its minute hand separates neighbouring minutes, its hour
 # hand separates hours, and neither jumps. So let the age turn several hands,
@@ -438,8 +443,8 @@ draw_waves(waves, turns.tolist(), marked=(40, 41, 80))
 # like 0 again.
 #
 # Encode the age in each way and send it through an untrained `nn.Linear`. How far
-# apart do the prompts of two ages point? 0 and 1 should be set well apart, and 44
-# and 60 too. 39 and 40 need a small distance.
+# apart do the prompts of two ages point? 0 and 1 should be set well apart, and so
+# should 44 and 60. 39 and 40 need at least a little distance.
 
 # %% tags=["hide-input"]
 # the angles between the prompts of two ages, before training
@@ -480,7 +485,12 @@ assert apart["line, unscaled"][2] < 1 < apart["line ÷ 10"][[0, 2]].min()
 # line hardly tells 44 from 60. The line ÷ 10 comes nearest, but it sets the outer
 # pairs apart by only a few degrees, where the waves manage more than 25.
 #
-# `FourierPrompt` projects these numbers. Here are its two slowest waves alone.
+# `FourierPrompt`, in the course's library, projects these numbers.
+
+# %% [markdown]
+# ### Going further: the line and a curve
+#
+# The prompts of all ages, by the line and by the two slowest waves.
 
 # %%
 def prompts_by(kind, **options):

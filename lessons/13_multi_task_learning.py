@@ -6,7 +6,6 @@
 # You will be able to:
 #
 # - Show that a head can read its answer from the prompt.
-# - Take the last real token of each row of a padded batch (optional).
 # - Compute a loss at each token that skips prompts and padding.
 # - Build a head that cannot see the prompt.
 # - Measure what auxiliary weights change, with the spread over seeds.
@@ -223,7 +222,8 @@ any_code = torch.randint(
 random_codes = torch.where(ids > tokenizer.mask_id, any_code, ids)
 
 
-# %%
+# %% tags=["hide-input"]
+# lie_to(model): how often its head says woman, by what it is told
 def says_woman(model, told):  # how often, by what the head has read
     lie = {"x_cat": torch.full_like(sexes, told)}
     own = sex_logits(model, **lie).argmax(-1).float()
@@ -682,13 +682,14 @@ weight_explorer(sweep, below="loss_repair", weights="3")
 
 
 # %% [markdown]
-# When should you believe a difference? Here is a simple rule: when the means lie
-# farther apart than both spreads together. (Lesson 20 has another.) By
+# When should you believe a difference? Here is a simple rule: believe it when the
+# means lie farther apart than both spreads together. (Lesson 20 has another.) By
 # this rule, no weight shows fewer impossible codes, and from 0.3/0.2 on the heads
 # on the states show more. A small weight may still help a little: 0.1 falls just
-# short of a difference. In the lower half, weight 3 also makes the models restore
-# damaged records worse. But none helps much, probably because the heads ask for
-# what the prompts bring to every state anyway.
+# short of a difference. And the lower half shows a price: from 0.3/0.2 on, the
+# heads on the states also make the models restore damaged records worse. But none
+# helps much, probably because the heads ask for what the prompts bring to every
+# state anyway.
 
 # %% [markdown]
 # ### Going further: the rule, for every weight
@@ -771,6 +772,7 @@ for one in runs["impossible"]:  # the larger weights are worse
     heavy = one.setting.age_weight >= 0.3
     heavy = heavy and one.setting.head_reads == "states"
     assert differs(rows[tuple(one.setting)], "impossible") == heavy
+    assert differs(rows[tuple(one.setting)], "loss_repair") == heavy
 assert not any(differs(rows[0.3, 0.2, "codes"], n) for n in measures)
 below = without["impossible_mean"]
 low = [r for r in rows.values() if r["impossible_mean"] < below]

@@ -6,7 +6,6 @@
 # You will be able to:
 #
 # - Compute a masked cross-entropy by hand.
-# - Compute label smoothing, and tell what it changes (optional).
 # - Split a batch into parts without changing its loss.
 # - Tell a loss with a gradient from one without.
 # - Measure what each term contributes to the total.
@@ -245,25 +244,16 @@ def masked_cross_entropy(
 check("14.1", masked_cross_entropy)
 
 # %% [markdown]
-# ## Which target?
+# ### Going further: which target?
 #
+# The second question. Label smoothing moves the target; the course's models train
+# without it. Exercise 14.2 is in here.
+
+# %% [markdown]
 # The right token is pushed up by $1 - p_y$, and no finite scores make that 0. So
 # training never stops pushing them apart. [Label
-# smoothing](../course/book/glossary.md) moves the target: it asks for a little less
-# than certainty, and a model that is surer than that pays for it. With thousands of
-# patients smoothing only costs, so the course's models train without it. And even
-# the best answer then has a loss, so losses with and without smoothing cannot be
-# compared.
-
-# %% [markdown]
-# ### Going further: how does smoothing move the target?
-#
-# Its formula, its picture, and what it changes in a training. Exercise 14.2 is in
-# here.
-
-# %% [markdown]
-# Label smoothing spreads a share $\varepsilon$ of the target evenly over all $V$
-# tokens of the vocabulary, the right one included:
+# smoothing](../course/book/glossary.md) spreads a share $\varepsilon$ of the target
+# evenly over all $V$ tokens of the vocabulary, the right one included:
 #
 # $$q_j = (1 - \varepsilon)\,[j = y] + \frac{\varepsilon}{V}
 # \qquad \text{loss} = -\sum_j q_j \log p_j$$
@@ -274,7 +264,10 @@ draw_targets(five, right=1, smoothing=0.1)
 
 
 # %% [markdown]
-# The hard target always asks for more. The smoothed one has a best answer.
+# The hard target always asks for more. The smoothed one has a best answer, and a
+# model that is surer than that pays for it. Even the best answer has a loss, so
+# losses with and without smoothing cannot be compared. With thousands of patients
+# smoothing only costs.
 
 # %% [markdown]
 # #### 14.2 Label smoothing
@@ -783,8 +776,7 @@ check("14.5", total_loss)
 # If the age is 40% of the loss, does it decide 40% of where the weights go? What
 # moves them is the gradient, to which the gradients of the terms add up. A term's
 # *share of the gradient* is how far its own gradient goes in the direction of the
-# whole one. (The widget needs heads that answer sensibly. So the model that was
-# trained without a penalty gets two, and they alone are trained.)
+# whole one.
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # set-up: give the plain model heads, and train these heads alone
@@ -953,13 +945,12 @@ check("14.6", what_it_computes)
 # has to be computed from what the model predicts, as a probability.
 # </details>
 #
-# 3. With label smoothing of 0.1 a model's training loss is 3.0, without it
-#    2.4. Is the smoothed model worse?
+# 3. A penalty has the weight 0.05 and is 1% of the loss. Does it hardly change what
+#    the model learns?
 #
 # <details><summary>Answer</summary>
-# You cannot tell. The two are losses of different targets, and the smoothed
-# one cannot come near 0. Judge both without smoothing, on patients that
-# neither has seen.
+# Nobody can tell from that. What moves the weights is the gradient, and a term's
+# share of the gradient can be much larger or smaller than its share of the loss.
 # </details>
 #
 # ## What comes next

@@ -5,8 +5,7 @@
 #
 # You will be able to:
 #
-# - Describe a schedule with warm-up and cosine, and (optional) compute its learning
-#   rate at any step.
+# - Describe how the learning rate rises and falls, and why.
 # - Split a batch into parts, and keep its gradient.
 # - Predict when float16 overflows, and what the loss scale does then.
 # - Order scaling, unscaling and clipping, and show why.
@@ -581,8 +580,9 @@ number_line_explorer(gradients)
 # Here each gradient was rounded once, at the end. In a real training
 # [autocast](../course/book/glossary.md) runs matrix products in float16, so a
 # gradient is rounded in every layer on its way back, and more is lost. Does the
-# model then learn less? Train it so: divide its loss by 4,096, take the gradient in
-# float16, and multiply that by 4,096 before the step, as so many equal parts would:
+# model then learn less? Train it like this: divide its loss by 4,096, take the
+# gradient in float16, and multiply that by 4,096 before the step, as so many equal
+# parts would:
 
 # %% tags=["hide-input"]
 # train in one part or in many equal ones, and count what becomes 0

@@ -10,8 +10,7 @@
 # - Compute the distribution that mixes generating and copying.
 # - Give a word outside the vocabulary an id that can be copied.
 # - Compute the loss in log space for the target words alone.
-# - Tell what a gate does not say, and (optional) what an encoder in chunks cannot
-#   know.
+# - Tell what a gate does not say.
 
 # %% tags=["opened-alone", "hide-input"]
 # Opened alone, as on Colab or Kaggle? This cell installs the course.
@@ -229,9 +228,9 @@ assert real or max(shares["generator"]) == 0
 
 # %% [markdown]
 # The generator writes none: in training, no new name was ever the right next word.
-# What does it write instead? Here are the summaries of all seeds, counted in three
-# ways: those that name a drug of the training notes, those in which all else is
-# right, and those with the right age (a newborn has none).
+# What does it write instead? Here are the 300 summaries of three seeds, counted in
+# three ways: those that name a drug of the training notes, those in which all else
+# is right, and those with the right age (a newborn has none).
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # summaries with a known drug, with all else right, with the age right

@@ -7,10 +7,8 @@
 #
 # - Compute the coverage vector and the coverage loss.
 # - Judge from several seeds whether coverage helps.
-# - Block trigrams that would repeat, and tell when that does nothing (optional).
 # - Take one step of a batched beam search.
-# - Tell why short summaries win, and (optional) which hypotheses can still win.
-# - Compute ROUGE-L, and tell what it does not see (optional).
+# - Tell why short summaries win.
 
 # %% tags=["opened-alone", "hide-input"]
 # Opened alone, as on Colab or Kaggle? This cell installs the course.
@@ -423,8 +421,8 @@ draw_steps(looked)
 # %% [markdown]
 # Each ring lies around a dot: whatever words it is told, the model looks at the
 # same places. And the last place? The decoder reads the context of the step before
-# (input feeding, lesson 16). Feed it the context of the fourth drug at every step.
-# How much of its attention moves?
+# (input feeding, lesson 16). So hand it the context of the fourth drug at every
+# step, whatever it has looked at. How much of its attention moves?
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # check: neither the words told nor the place told moves the attention much
@@ -532,9 +530,7 @@ for model in without:
 # So far the model wrote the most probable word at each step. That is [greedy
 # search](../course/book/glossary.md). It may miss the best, a summary that is more
 # probable as a whole, since each probability depends on all that was written
-# before. (A tokenizer does find the best cut of a text in one pass, as you saw if
-# you went further in [lesson 07](07_tokenization.ipynb): there no probability
-# depends on others.) Is the right list such a summary? Compare its $\log P$, the
+# before. Is the right list such a summary? Compare its $\log P$, the
 # log-probabilities of all words added up, with that of what the four models without
 # coverage wrote.
 

@@ -6,10 +6,6 @@
 # You will be able to:
 #
 # - Compute attention with a prefix as attention over longer keys and values.
-# - Reshape a table of numbers into the keys and values of each layer (optional).
-# - Count the parameters of a prompt, a prefix and a projected prefix (optional).
-# - Fold the projection away after training, and show that nothing changes
-#   (optional).
 # - Compare prompt tuning, prefix tuning and full training on a second
 #   hospital, with the spread over seeds.
 # - Compute the lowest loss that a bias for each token can reach.

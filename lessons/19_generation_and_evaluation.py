@@ -10,7 +10,6 @@
 # - Compute the distance between two distributions of codes, and compare it
 #   with its floor.
 # - Count the codes, visits and patients that age or sex rules out.
-# - Compute the perplexity of a code and of a visit without a leak (optional).
 # - Measure whether synthetic patients give away real ones, by nearest
 #   neighbours and by membership inference.
 # - Write a report on a synthetic cohort, with what it must not be used for.

@@ -136,7 +136,7 @@ def test_checks_hints_and_progress_work_and_help_shows_no_answer(week, tmp_path)
     assert ran.returncode == 0, ran.stderr
     assert "You returned the vocabulary index." in ran.stdout
     assert "Hint 1 of" in ran.stdout
-    assert "0 of 8 exercises solved, and 0 of 6 optional ones" in ran.stdout
+    assert "0 of 7 exercises solved, and 0 of 7 optional ones" in ran.stdout
     assert "SHOWN" not in ran.stdout
     assert "def " not in ran.stdout.partition("Help on module")[2]
     assert "return" not in ran.stdout.partition("Help on module")[2].partition("DATA")[0]

@@ -74,7 +74,7 @@ def test_a_student_gets_what_the_answers_deserve(name, class_of_thirty):
         if idea is not None:
             assert one.misconception == idea
             assert len(one.message) > 40
-    assert result.out_of == sum(POINTS[one] for one in IDS) == 7
+    assert result.out_of == sum(POINTS[one] for one in IDS) == 6
     assert result.points == sum(POINTS[one] for one in IDS if student.outcome(one) == SOLVED)
 
 
