@@ -779,36 +779,6 @@ check("10.4", problems)
 # first step, out of memory. What takes it?
 
 # %% [markdown]
-# ### Going further: the bytes of a batch
-#
-# Where do the 4 MB come from? Exercise 10.5 is in here.
-
-# %% [markdown]
-# A tensor takes as many bytes as it has numbers, times the bytes of one number.
-# An int64 has 64 bits, which are 8 bytes.
-#
-# #### 10.5 The memory of a batch
-#
-# Try It Yourself · ★ · 4 minutes
-#
-# A batch has `batch_size` patients, inputs of length `source` and targets
-# of length `target`, all padded. It holds the six tensors of this lesson:
-# `x_num` is float32, the other five are int64. Return how many bytes
-# their numbers take, as a whole number.
-#
-# Example: `batch_bytes(2, 3, 5)` is `280`.
-
-# %% tags=["exercise:10.5", "nbval-ignore-output"]
-def batch_bytes(batch_size: int, source: int, target: int) -> int:
-    raise NotImplementedError("10.5: replace this line")
-
-
-check("10.5", batch_bytes)
-
-
-# %% [markdown]
-# ### What takes the memory?
-#
 # Not the batch. The *logits* of lesson 09 are the first suspect: BART gives each
 # place a float32, 4 bytes, for each token of the vocabulary.
 
@@ -894,9 +864,37 @@ assert real or SEED or PROFILE != "tiny" or in_batch == at_most
 assert predicted == in_logits > 10 * in_batch
 assert round(256 * (4 * 8 * 512 + 12) / 1e6) == 4
 
+
 # %% [markdown]
 # The way out is the one that saved time: pad each batch to its own longest
 # record. If his records are as short as ours, all 256 fit.
+
+# %% [markdown]
+# ### Going further: the bytes of a batch
+#
+# Where do the 4 MB come from? Exercise 10.5 is in here.
+
+# %% [markdown]
+# A tensor takes as many bytes as it has numbers, times the bytes of one number.
+# An int64 has 64 bits, which are 8 bytes.
+#
+# #### 10.5 The memory of a batch
+#
+# Try It Yourself · ★ · 4 minutes
+#
+# A batch has `batch_size` patients, inputs of length `source` and targets
+# of length `target`, all padded. It holds the six tensors of this lesson:
+# `x_num` is float32, the other five are int64. Return how many bytes
+# their numbers take, as a whole number.
+#
+# Example: `batch_bytes(2, 3, 5)` is `280`.
+
+# %% tags=["exercise:10.5", "nbval-ignore-output"]
+def batch_bytes(batch_size: int, source: int, target: int) -> int:
+    raise NotImplementedError("10.5: replace this line")
+
+
+check("10.5", batch_bytes)
 
 # %% [markdown]
 # ### Going further: can an epoch cost even less?
