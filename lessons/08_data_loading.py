@@ -254,7 +254,6 @@ draw_moved_births(people)
 
 # %% [markdown]
 # An age of 300 is impossible, so you might drop those rows. What would be left?
-# (The dashed line is for those who go further.)
 
 # %% tags=["claim:5", "hide-input"]
 # what is left when impossible ages are dropped, and what the loader does
@@ -280,7 +279,7 @@ assert above["exact"].min() == above["exact"].max() == 300
 
 # %% [markdown]
 # NumPy and pandas often count in nanoseconds, and a 64-bit count of them reaches
-# only 292 years, the dashed line in the picture.
+# only 292 years.
 
 # %%
 born = np.datetime64(earliest["born"], "ns")

@@ -230,7 +230,15 @@ draw_loop(config)
 # How far may this step go? At first the weights are random and the optimizer has
 # seen nothing, so the learning rate rises over some steps, the
 # [warm-up](../course/book/glossary.md). Later the steps must get small, or the
-# weights never settle. So the rate falls along half a cosine to 0:
+# weights never settle. So the rate falls along half a cosine to 0.
+
+# %% [markdown]
+# ### Going further: the schedule in code
+#
+# Warm-up and cosine, drawn and in one function. Exercise 15.1 is in here.
+
+# %% [markdown]
+# After the warm-up, the rate is
 #
 # $$\text{rate}(s) = \text{peak} \cdot \frac{1 + \cos(\pi d)}{2}$$
 #
@@ -243,11 +251,6 @@ factors = [
 ]
 draw_schedule([config.lr * factor for factor in factors], 3)
 
-
-# %% [markdown]
-# ### Going further: the schedule in code
-#
-# Warm-up and cosine in one function. Exercise 15.1 is in here.
 
 # %% [markdown]
 # #### 15.1 Warm-up and cosine
@@ -550,11 +553,8 @@ assert ends.tolist() == [65_504, 65_504, math.inf, 2.0**-24, 0]
 #
 # Gradients are small. Are they too small? Large language models read a million
 # tokens for one step, in thousands of parts, and each part's loss is divided by the
-# count of the whole batch. To see what that does, treat our 16 patients, about two
-# hundred tokens, as one of 4,096 equal parts. Their share of the loss is
-#
-# $$\frac{\text{sum of their tokens' losses}}{4096 \cdot \text{number of their
-# tokens}}$$
+# count of the whole batch. Our batch is too small to show the danger, so make its
+# loss as small as that of such a part: divide it by 4,096.
 
 # %% tags=["hide-input"]
 # the gradients of one batch as one part of 4,096, in float32
@@ -577,12 +577,26 @@ number_line_explorer(gradients)
 # multiplies the loss, and so moves all of them to the right. Move the slider to
 # 16: hardly any is lost.
 #
+# Too large a scale is just as bad: an [overflow](../course/book/glossary.md)
+# makes gradients infinite or NaN. So `torch.amp.GradScaler` finds a scale by
+# trial. It begins with a large one, and after the backward pass,
+#
+# - if a gradient is infinite or NaN, the step is *skipped* and the scale is
+#   halved;
+# - otherwise the step is taken, and after `growth_interval` such rounds in a row
+#   the scale is doubled, and the count starts again.
+
+# %% [markdown]
+# ### Going further: does a model learn less without a scale?
+#
+# A small model, trained as if its batch were one of 4,096 parts.
+
+# %% [markdown]
 # Here each gradient was rounded once, at the end. In a real training
 # [autocast](../course/book/glossary.md) runs matrix products in float16, so a
 # gradient is rounded in every layer on its way back, and more is lost. Does the
-# model then learn less? Train it like this: divide its loss by 4,096, take the
-# gradient in float16, and multiply that by 4,096 before the step, as so many equal
-# parts would:
+# model then learn less? Divide its loss by 4,096, take the gradient in float16, and
+# multiply that by 4,096 before the step, just as 4,096 equal parts would:
 
 # %% tags=["hide-input"]
 # train in one part or in many equal ones, and count what becomes 0
@@ -644,16 +658,8 @@ with torch.autocast("cpu", dtype=torch.float16):
 # and the training falls behind. With a scale it does not. (bfloat16, on newer cards,
 # has fewer digits but reaches as far as float32. Many large models use it, and need
 # no scale.)
-#
-# Too large a scale is just as bad: an [overflow](../course/book/glossary.md)
-# makes gradients infinite or NaN. So `torch.amp.GradScaler` finds a scale by
-# trial. It begins with a large one, and after the backward pass,
-#
-# - if a gradient is infinite or NaN, the step is *skipped* and the scale is
-#   halved;
-# - otherwise the step is taken, and after `growth_interval` such rounds in a row
-#   the scale is doubled, and the count starts again.
-#
+
+# %% [markdown]
 # ### 15.3 Loss scaling
 #
 # Try It Yourself · ★★★ · 12 minutes

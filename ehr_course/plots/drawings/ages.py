@@ -13,11 +13,6 @@ from ehr_course.records import MAX_AGE
 if TYPE_CHECKING:
     import polars as pl
 
-_BITS = 64
-
-_REACH_YEARS = 2 ** (_BITS - 1) / 1e9 / 86_400 / 365.25
-"""How far 64 bits of nanoseconds reach, forwards or backwards."""
-
 
 def draw_birthday(born: datetime, admitted: datetime) -> Picture:
     """Draw the year of an admission, with the birthday in it and the years completed.
@@ -104,7 +99,7 @@ def draw_moved_births(people: pl.DataFrame, *, most: int = 6) -> Picture:
         finding,
         f"Lives of {len(lives)} patients, aligned at the first admission. For {above.height:,} of "
         f"{people.height:,} patients the recorded age is {MAX_AGE} or more; the largest is "
-        f"{largest}. {_BITS} bits of nanoseconds reach {_REACH_YEARS:.0f} years.",
+        f"{largest}.",
         subtitle=f"Each line is the life of one of {len(lives)} patients, as the tables have it, "
         "from birth (dot) to first admission",
     )
@@ -119,11 +114,6 @@ def draw_moved_births(people: pl.DataFrame, *, most: int = 6) -> Picture:
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
     axes.set_xlabel("years before the first admission")
-    if largest > _REACH_YEARS:
-        axes.axvline(_REACH_YEARS, color=style.INK, linewidth=0.9, linestyle=(0, (3, 2)))
-        x = 1.35 + (canvas.width - 1.6) * (1 - _REACH_YEARS / (1.04 * largest))
-        words = f"{_BITS} bits of nanoseconds reach back {_REACH_YEARS:.0f} years"
-        canvas.label((x - 0.05, top - 0.14), words, colour=style.INK)
     for old, name in ((True, f"above {MAX_AGE - 1}"), (False, f"{MAX_AGE - 1} or less")):
         places = [i for i, (_, is_old) in enumerate(lives) if is_old == old]
         if places:
