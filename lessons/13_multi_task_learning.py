@@ -898,7 +898,7 @@ at_random = [(sex, c) for sex, (_, c) in zip(dealt, read, strict=True)]
 highest = find_exercise("13.6").reference  # the course's own answer
 for name, some in (("", read), (", with shuffled sexes", at_random)):
     print(f"ceiling of the codes{name}: {highest(some):.1%}")
-if solved := examine("13.6", ceiling).outcome.is_solved:
+if examine("13.6", ceiling).outcome.is_solved:
     own = ceiling(read), ceiling(at_random)
     print("by your function: {:.1%}, {:.1%}".format(*own))
 

@@ -130,15 +130,9 @@ class ProgressTable:
     @property
     def summary(self) -> str:
         """Say how many exercises are solved, and how many optional ones."""
-        solved = {
-            optional: [
-                standing.solved_at is not None
-                for exercise, standing in self.rows
-                if exercise.optional == optional
-            ]
-            for optional in (False, True)
-        }
-        required, optional = solved[False], solved[True]
+        required, optional = [], []
+        for exercise, standing in self.rows:
+            (optional if exercise.optional else required).append(standing.solved_at is not None)
         summary = f"{sum(required)} of {len(required)} exercises solved"
         if optional:
             summary += f", and {sum(optional)} of {len(optional)} optional ones"

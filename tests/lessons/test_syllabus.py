@@ -9,6 +9,7 @@ from lesson_files import LESSONS, SOLUTIONS, cells_tagged, name, number, read_so
 
 from course.syllabus import Lesson, load_syllabus
 from ehr_course.exercises.catalogue import lesson_exercises
+from ehr_course.exercises.exercise import Exercise
 
 each_lesson = pytest.mark.parametrize("lesson", LESSONS, ids=name)
 
@@ -57,6 +58,20 @@ def test_the_optional_exercises_are_those_that_stand_in_an_aside(lesson):
     prose = [cell.source for cell in read_source(lesson).cells if cell.cell_type == "markdown"]
     inside = re.findall(r"^#### (\d\d\.\d+) ", "\n".join(prose), re.MULTILINE)
     assert inside == [one.id for one in about(lesson).exercises if one.optional]
+
+
+@each_lesson
+def test_no_exercise_speaks_of_an_optional_one_that_may_have_been_left_out(lesson):
+    """Only an optional exercise may, and of its own lesson."""
+    optional = {one.id for entry in load_syllabus() for one in entry.exercises if one.optional}
+    for one in lesson_exercises(number(lesson)):
+        words = [*one.hints]
+        if isinstance(one, Exercise):
+            words += [idea.diagnosis for idea in one.words.misconceptions.values()]
+            words += [remark.remark for remark in one.words.remarks.values()]
+        own = {other for other in optional if one.optional and other[:2] == one.id[:2]}
+        named = re.findall(r"\b\d\d\.\d\b(?! years)", " ".join(words))
+        assert optional.intersection(named) <= own, one.id
 
 
 @each_lesson

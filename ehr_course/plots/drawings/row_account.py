@@ -32,8 +32,10 @@ def draw_account(report: LoadReport, planted: Mapping[str, int] | None = None) -
     if not total and not planted:
         finding = "No row was dropped"
     elif planted and drops == dict(planted):
-        planting = f"{total:,} bad rows were planted and {total:,} dropped"
-        finding = f"{planting}, the same number for each reason"
+        finding = (
+            f"{total:,} bad rows were planted and {total:,} dropped, "
+            "the same number for each reason"
+        )
     elif planted:
         finding = f"{sum(planted.values()):,} rows were planted, and {total:,} were dropped"
     else:
