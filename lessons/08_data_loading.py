@@ -889,7 +889,7 @@ open_pieces = [
     k for k, f in pieces.items() if not examine(k, f).outcome.is_solved
 ]
 if open_pieces:
-    print("To see your own loader at work, solve", *open_pieces)
+    print("To see your own loader at work, solve", ", ".join(open_pieces))
     print("and run this cell again.")
 else:
     equal = 0
