@@ -130,7 +130,8 @@ class ProgressTable:
     @property
     def summary(self) -> str:
         """Say how many exercises are solved, and how many optional ones."""
-        required, optional = [], []
+        required: list[bool] = []
+        optional: list[bool] = []
         for exercise, standing in self.rows:
             (optional if exercise.optional else required).append(standing.solved_at is not None)
         summary = f"{sum(required)} of {len(required)} exercises solved"
