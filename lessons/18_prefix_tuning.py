@@ -249,28 +249,6 @@ def prefix_attention(
 check("18.1", prefix_attention)
 
 # %% [markdown]
-# ### How much does the prefix get?
-#
-# Here the model reads a record token by token, with the prefix that you
-# trained. The upper panel shows what share of its attention each head gives
-# to the prefix at one token, the lower panel these shares along the record.
-# The dashed line is the share if every key got the same. Move *token* to the
-# right: single heads jump far above and below that line, since the share depends
-# on the query. So a prefix *can* react to the record. Whether it does, you will
-# test.
-
-# %% tags=["widget", "nbval-ignore-output"]
-shown = make_cohort(8, seed=SEED + 500, hospital="heart")
-prefix_attention_explorer(tuned, known, shown, token=2)
-
-# %% tags=["hide-input"]
-# check: in each record, the prefix gets less at the end than at the start
-for paid in shares_paid(tuned, known, shown):
-    of_token = paid.shares.mean((0, 1))
-    assert of_token[-1] < of_token[0]
-    assert (paid.shares[:, :, 1:] > paid.shares[:, :, :-1]).any()
-
-# %% [markdown]
 # ### Going further: how is a prefix stored?
 #
 # In a table with a row for each token, which is easily cut in the wrong way. Exercise
@@ -530,7 +508,6 @@ def compare_methods(
 
 check("18.5", compare_methods)
 
-
 # %% [markdown]
 # Which are left while the model stays frozen? Guess. Once your function is right,
 # ask it. `sweep` is the table of the stored results, "nothing" is the model as it
@@ -550,10 +527,29 @@ check("18.5", compare_methods)
 # %% [markdown]
 # ## What does the prefix do?
 #
-# A prefix can react to the record, which a bias cannot. Does it? Let a bias imitate
-# the prefix: train it to give the same probabilities as the model with the prefix.
-# Where the prefix reacts to the record, the bias cannot follow. How much do both gain
-# on other patients?
+# A prefix can react to the record, which a bias cannot. Here the model reads a
+# record token by token, with the prefix that you trained. The upper panel shows
+# what share of its attention each head gives to the prefix at one token, the lower
+# panel these shares along the record. The dashed line is the share if every key got
+# the same. Move *token* to the right:
+
+# %% tags=["widget", "nbval-ignore-output"]
+shown = make_cohort(8, seed=SEED + 500, hospital="heart")
+prefix_attention_explorer(tuned, known, shown, token=2)
+
+# %% tags=["hide-input"]
+# check: in each record, the prefix gets less at the end than at the start
+for paid in shares_paid(tuned, known, shown):
+    of_token = paid.shares.mean((0, 1))
+    assert of_token[-1] < of_token[0]
+    assert (paid.shares[:, :, 1:] > paid.shares[:, :, :-1]).any()
+
+
+# %% [markdown]
+# Single heads jump far above and below the dashed line, since the share depends on
+# the query. Is that what helps? Let a bias imitate the prefix: train it to give the
+# same probabilities as the model with the prefix. Where the prefix reacts to the
+# record, the bias cannot follow. How much do both gain on other patients?
 
 # %% tags=["hide-input"]
 # a prefix and the bias that comes nearest to it, for each of four seeds
@@ -711,13 +707,12 @@ draw_biases(titles, biases, shares)
 
 
 # %% [markdown]
-# Each bias has the right sign. But 428.0, heart failure, is four times as
-# frequent here and has a small one; V45.82, a past coronary angioplasty, has
-# a large one. The column between explains it. From age, sex and the codes so
-# far, the old model already expects most of the heart failure, and less than half
-# of the angioplasties. A bias makes up for what the model does not expect. It also
-# makes up for the other biases: all tokens share one softmax, so raising some lowers
-# the others, and heart failure needs a small bias to win back what it lost.
+# A bias makes up for what the model does not expect. Heart failure, 428.0, is four
+# times as frequent here as at the first hospital. But from age, sex and the codes so
+# far, the old model expects most of it already (see the column between), and the bias
+# is small. Of the past coronary angioplasties, V45.82, the model expects less than
+# half, and the bias is large. (All tokens share one softmax. So the other biases make
+# heart failure less probable, and its own only wins that back.)
 
 # %% tags=["hide-input"]
 # check: the other biases take from 428.0, and its own wins that back
@@ -742,9 +737,10 @@ assert partly[0] < old[0] - 0.002 and now[0] > old[0]
 assert SEED or (real[0] < 1.3 * old[0] and real[1] > 2 * old[1])
 
 # %% [markdown]
-# But why does V27.0, a delivery, get a bias near -1, when the old model
-# expects hardly any? Look at all codes that never occur among the 150
-# patients:
+# ## Why are so many biases near -1?
+#
+# V27.0, a delivery, has a bias near -1, and yet the old model expects hardly any. Look
+# at all codes that never occur among the 150 patients:
 
 # %%
 never = counts == 0
