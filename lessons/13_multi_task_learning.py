@@ -441,14 +441,13 @@ def find_and_close(
 check("13.4", find_and_close)
 
 # %% [markdown]
-# Do the first two close the leak as well? Train `no_prompt`, a model without a
-# prompt in its decoder, and `honest`, a model whose heads read the mean of the
-# embeddings, as your features do (`head_reads="codes"`).
+# Do the first two close the leak as well? Make all three:
 #
-# `honest` serves twice. Its heads read the embeddings, so none of their gradients
-# reaches the layers of its decoder: these learn as if the heads stood behind
-# `detach()`. Freeze this decoder, train a new head on its states, and you have a
-# head behind `detach()`.
+# - `no_prompt` has no prompt in its decoder.
+# - The heads of `honest` read the mean of the embeddings, as your features do.
+# - With a head behind `detach()`, the layers of the decoder learn as if there were no
+#   head. So train the head afterwards: freeze a decoder whose layers no head has
+#   taught, such as that of `honest`, and train a new head on its states.
 
 # %% tags=["nbval-ignore-output"]
 no_prompt = trained(small_model(prompt_decoder=False))
@@ -669,12 +668,9 @@ assert out.weight is into.weight
 # heads, each with three seeds. Such a series is a
 # [sweep](../course/book/glossary.md), and here is one that has been run for you.
 #
-# Look at the upper half. "0.1" means 0.1 for both heads, "0.3/0.2" means 0.3 for the
-# age and 0.2 for the sex. At the far right this setting stands once more, with heads
-# on the codes. The grey band is the mean of the models without heads, plus and minus
-# their [spread](../course/book/glossary.md), the standard deviation over seeds. At
-# weight 3 the share lies far above it. Move *weights* to the left: at 0.001 it is
-# back near the band.
+# The grey band is the mean of the models without heads, plus and minus their
+# [spread](../course/book/glossary.md), the standard deviation over seeds. "0.1" means
+# 0.1 for both heads, "0.3/0.2" means 0.3 for the age and 0.2 for the sex.
 
 # %% tags=["widget"]
 sweep = pl.read_csv(checkpoint_folder("auxiliary_weights") / "sweep.csv")
@@ -682,14 +678,16 @@ weight_explorer(sweep, below="loss_repair", weights="3")
 
 
 # %% [markdown]
-# When should you believe a difference? Here is a simple rule: believe it when the
-# means lie farther apart than both spreads together. (Lesson 20 has another.) By
-# this rule, no weight shows fewer impossible codes, and from 0.3/0.2 on the heads
-# on the states show more. A small weight may still help a little: 0.1 falls just
-# short of a difference. And the lower half shows a price: from 0.3/0.2 on, the
-# heads on the states also make the models restore damaged records worse. But none
-# helps much, probably because the heads ask for what the prompts bring to every
-# state anyway.
+# At weight 3 the share lies far above the band. Move *weights* to the left: at 0.001
+# it is back near it. When should you believe a difference? Here is a simple rule:
+# believe it when the means lie farther apart than both spreads together. (Lesson 20
+# has another.) By this rule,
+#
+# - no weight helps, though 0.1 falls just short of a difference. The heads ask for what
+#   the prompts bring to every state anyway, which is probably why;
+# - from 0.3/0.2 on, heads on the states do harm: more codes are impossible, and
+#   damaged records are restored worse (the lower half);
+# - heads on the codes, at the far right, change nothing.
 
 # %% [markdown]
 # ### Going further: the rule, for every weight

@@ -548,7 +548,8 @@ assert real or in_written > 2 * in_real
 # - **top token is of a pair**: how often the most probable token is a code of some
 #   strange pair;
 # - **probability of pairs' codes**: how much probability all codes of strange
-#   pairs get together.
+#   pairs get together (not yet the penalty that you want: it counts a code with or
+#   without its partner).
 #
 # Guess: which of them has a gradient, so that it can change a weight?
 
@@ -721,7 +722,6 @@ print(f"two draws of {len(wanted)} patients can differ by", end=" ")
 print(f"{100 * chance:.0f} percentage points by chance alone")
 assert real or abs(pairs[0] - pairs[1]) < chance < pairs[0] - pairs[2]
 
-
 # %% [markdown]
 # At a weight of 10, far fewer of the written patients have a strange pair, and
 # the loss does not rise. At 0.05 the share falls by 4 percentage points, which
@@ -735,8 +735,77 @@ assert real or abs(pairs[0] - pairs[1]) < chance < pairs[0] - pairs[2]
 # %% [markdown]
 # ## What does each term weigh?
 #
-# The total loss is the language model's, plus those of the heads from lesson
-# 13, plus the penalty. Each term has a weight.
+# The total loss is the language model's, plus those of the heads from lesson 13,
+# plus the penalty, each with its weight. If a term is 10% of that loss, does it
+# decide 10% of where the weights of the model go? What moves them is the gradient
+# $g$, to which the gradients $g_1, g_2, \dots$ of the weighted terms add up. What
+# counts is how far each one goes along $g$:
+#
+# $$\text{share}_i = \frac{g_i \cdot g}{g \cdot g}$$
+#
+# These shares add up to 1. Here is each term's share of the loss, and below it its
+# share of the gradient. The weights are some that you know: 0.3 and 0.2 for the heads,
+# and 10 for the penalty.
+
+# %% tags=["hide-input", "nbval-ignore-output"]
+# set-up: give the plain model heads, and train these heads alone
+asked = small_model(age_weight=0.001, sex_weight=0.001)
+asked.load_state_dict(plain.state_dict(), strict=False)
+asked.requires_grad_(False)
+asked.heads.requires_grad_(True)
+train(asked, learning, steps=60, lr=1e-2, seed=SEED, progress=False)
+asked.requires_grad_(True)
+some_new = dataset_of(unseen, skipping)
+some_new = some_new.batch(range(min(32, len(some_new))))
+
+# %% tags=["widget", "nbval-ignore-output"]
+loss_terms_explorer(
+    asked,
+    some_new,
+    never,
+    age_weight=0.3,
+    sex_weight=0.2,
+    co_occurrence_weight=10.0,
+)
+
+# %% tags=["hide-input", "nbval-ignore-output"]
+# check: the shares at five settings
+output, counts = asked(**some_new), loss_counts(some_new["labels"])
+total = weighted_total(output.terms, counts)
+assert torch.isclose(total, output.loss) and len(output.terms) == 3
+names = "age_weight", "sex_weight", "co_occurrence_weight"
+
+
+def shares_of(model, *weights):  # of each term, by its name
+    measured = measure_terms(model, some_new, never)
+    weight_of = dict(zip(names, weights, strict=True))
+    found = contributions(measured, **weight_of)
+    return {term.label: term for term in found}
+
+
+def two_shares(term):
+    return round(term.of_total, 2), round(term.of_gradient, 2)
+
+
+opening = shares_of(asked, 0.3, 0.2, 10.0)["language model"]
+assert SEED or two_shares(opening) == (0.83, 0.67)
+assert real or opening.of_gradient < opening.of_total - 0.05
+for penalty in (0.05, 10.0):
+    heavy = shares_of(asked, 3.0, 3.0, penalty)["language model"]
+    assert real or (heavy.of_total > 0.25 and heavy.of_gradient < 0.15)
+assert SEED or two_shares(heavy) == (0.36, 0.04)
+language = shares_of(asked, 0.001, 0.001, 0.05)["language model"]
+assert min(language.of_total, language.of_gradient) > 0.99
+penalty_term = shares_of(asked, 0.001, 0.001, 10.0)["co-occurrence"]
+assert real or penalty_term.of_gradient > 1.3 * penalty_term.of_total
+
+
+# %% [markdown]
+# Heads and penalty are 17% of the loss, and a third of the gradient. Now move both
+# heads to 3, a weight with which the models of lesson 13 restored damaged records
+# worse: 36% of the loss is still the language model's, but only 4% of the gradient.
+# So a share of the loss does not tell you what moves the weights. When you choose
+# weights, look at what they leave of the gradient to the main task.
 
 # %% [markdown]
 # ### Going further: the total loss of a batch in parts
@@ -771,69 +840,14 @@ def total_loss(terms: list[LossTerm], counts: dict[str, int]) -> Tensor:
 check("14.5", total_loss)
 
 # %% [markdown]
-# ### A share of the loss, or of the gradient?
-#
-# If the age is 40% of the loss, does it decide 40% of where the weights go? What
-# moves them is the gradient, to which the gradients of the terms add up. A term's
-# *share of the gradient* is how far its own gradient goes in the direction of the
-# whole one.
-
-# %% tags=["hide-input", "nbval-ignore-output"]
-# set-up: give the plain model heads, and train these heads alone
-asked = small_model(age_weight=0.001, sex_weight=0.001)
-asked.load_state_dict(plain.state_dict(), strict=False)
-asked.requires_grad_(False)
-asked.heads.requires_grad_(True)
-train(asked, learning, steps=60, lr=1e-2, seed=SEED, progress=False)
-asked.requires_grad_(True)
-some_new = dataset_of(unseen, skipping)
-some_new = some_new.batch(range(min(32, len(some_new))))
-
-# %% [markdown]
-# The widget opens with a weight of 3 for each head and 0.05 for the penalty: the age
-# is 42% of the loss, and 80% of the gradient. So a share of the loss does not tell
-# you what moves the weights. Move the weights, and watch both bars.
-
-# %% tags=["widget", "nbval-ignore-output"]
-loss_terms_explorer(
-    asked, some_new, never, age_weight=3.0, sex_weight=3.0
-)
-
-# %% tags=["hide-input", "nbval-ignore-output"]
-# check: the shares at three settings
-output, counts = asked(**some_new), loss_counts(some_new["labels"])
-total = weighted_total(output.terms, counts)
-assert torch.isclose(total, output.loss) and len(output.terms) == 3
-names = "age_weight", "sex_weight", "co_occurrence_weight"
-
-
-def shares_of(model, *weights):  # of each term, by its name
-    measured = measure_terms(model, some_new, never)
-    weight_of = dict(zip(names, weights, strict=True))
-    found = contributions(measured, **weight_of)
-    return {term.label: term for term in found}
-
-
-language = shares_of(asked, 0.001, 0.001, 0.05)["language model"]
-assert min(language.of_total, language.of_gradient) > 0.99
-penalty_term = shares_of(asked, 0.001, 0.001, 10.0)["co-occurrence"]
-assert real or penalty_term.of_gradient > 1.3 * penalty_term.of_total
-
-# %% [markdown]
 # ### Going further: is a share of the gradient always larger?
 #
-# How it is computed, and how it changes in a training.
+# How it changes in a training.
 
 # %% [markdown]
-# The weighted gradients $g_1, g_2, \dots$ of the terms, on the weights that all terms
-# have in common, add up to $g$. What counts is how far each one goes along $g$:
-#
-# $$\text{share}_i = \frac{g_i \cdot g}{g \cdot g}$$
-#
-# The shares add up to 1. A term that pulls backwards has a negative one.
-#
-# Take the weights at which the widget opens, and the same batch, at two earlier
-# moments of this model.
+# The gradients are those of the weights that all terms have in common. A term that
+# pulls backwards has a negative share. Take 3 for both heads and 0.05 for the penalty,
+# and the same batch, at two earlier moments of this model.
 
 # %% tags=["nbval-ignore-output"]
 # a model has heads if it is made with any weights above 0

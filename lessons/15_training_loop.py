@@ -239,6 +239,7 @@ factors = [
 ]
 draw_schedule([config.lr * factor for factor in factors], 3)
 
+
 # %% [markdown]
 # ### Going further: the schedule in code
 #
@@ -546,7 +547,7 @@ assert ends.tolist() == [65_504, 65_504, math.inf, 2.0**-24, 0]
 # Those below 2⁻¹⁴ are [subnormal](../course/book/glossary.md): they keep fewer
 # bits.
 #
-# Gradients are small. Are they too small? In our training hardly one becomes 0. But
+# Gradients are small. Are they too small? In our training hardly any becomes 0. But
 # large language models read a million tokens for one step, in thousands of parts, and
 # one count divides all of them: with 4,096 parts, a part's gradient is 4,096 times
 # smaller. Here is ours in both sizes:
@@ -561,7 +562,8 @@ found = {e: count_in_float16(gradients, 2.0**e) for e in (0, 12, 16, 40)}
 n_found = found[0].not_zero
 for n_parts, exponent in ((1, 12), (4_096, 0)):
     lost = found[exponent].underflow / n_found
-    print(f"as one part of {n_parts:,}: {lost:.1%} of the gradients become 0")
+    print(f"as one part of {n_parts:,}:", end=" ")
+    print(f"{lost:.1%} of the gradients become 0")
 assert found[0].overflow == found[16].overflow == 0 < found[40].overflow
 assert 0.1 < found[0].underflow / n_found < 0.6
 assert max(found[12].underflow, found[16].underflow) < 0.02 * n_found

@@ -61,9 +61,9 @@ def loss_terms_explorer(
             "label_smoothing": _slider("label smoothing", SMOOTHING, 0.0),
         },
         in_the_book={
-            "age_weight": [0.001, 0.1],
-            "sex_weight": [0.001, 0.1],
-            "co_occurrence_weight": [0.0, 10.0],
+            "age_weight": [0.001, 3.0],
+            "sex_weight": [0.001, 3.0],
+            "co_occurrence_weight": [0.05],
             "label_smoothing": [],
         },
     )

@@ -340,12 +340,12 @@ def draw_report(
             for m, said in shown
         )
         + ".",
-        subtitle="Blue: interval; white: value; red: floor; each row has its own scale"
+        subtitle="White: the cohort, in its interval; red: real patients; a scale for each row"
         + ("; divergences" + _against(sizes) if sizes else ""),
     )
     canvas.label((left - 0.32, canvas.top - 0.02), "better", align="center")
     canvas.label((right + 0.6, canvas.top - 0.02), "value", align="right")
-    canvas.label((right + 1.15, canvas.top - 0.02), "floor", align="right")
+    canvas.label((right + 1.15, canvas.top - 0.02), "real", align="right")
     for number, (m, said) in enumerate(shown):
         y = canvas.top + 0.22 + row * number
         canvas.label((MARGIN, y), m.name, colour=style.INK)
