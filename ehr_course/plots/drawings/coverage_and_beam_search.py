@@ -243,12 +243,11 @@ def draw_seeds(found: Mapping[str, Sequence[Written]]) -> Picture:
 
 
 def draw_steps(looked: Mapping[str, Mapping[str, Sequence[int]]]) -> Picture:
-    """Draw where some models look at each step, for several words that are given as written.
+    """Draw where some models look at each step of a short list and of a long one.
 
     Args:
-        looked: for each of two kinds of lists to learn from, three rows by name: the place, from
-            1, that each step looks at most, in a short list, and in a long one with its own
-            words and with others as written.
+        looked: for each of two kinds of lists to learn from, two rows by name: the place, from
+            1, that each step looks at most, in a short list and in a long one.
     """
     kinds = list(looked)
     first, last = (list(looked[kind].values())[1] for kind in kinds)
@@ -269,7 +268,6 @@ def draw_steps(looked: Mapping[str, Mapping[str, Sequence[int]]]) -> Picture:
     looks: list[dict[str, Any]] = [
         {"color": WARNING, "marker": "s", "ms": 3.5, "lw": 1.6, "zorder": 5},
         {"color": FILLS["code"], "marker": "o", "ms": 4, "lw": 1.6, "zorder": 4},
-        {"color": style.INK, "marker": "o", "ms": 9, "mfc": "none", "ls": "", "zorder": 3},
     ]
     for column, (kind, rows) in enumerate(looked.items()):
         width = 3.12
