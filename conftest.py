@@ -13,6 +13,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import tempfile
 from collections import Counter, defaultdict
 from contextlib import ExitStack
@@ -43,6 +44,9 @@ _KERNELS = pytest.StashKey[ExitStack]()
 
 def pytest_configure(config: pytest.Config) -> None:
     """Set the environment that kernels and tests inherit, before anything is collected."""
+    # A shell lets what it starts in the background ignore interrupts, and some tests send one.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     temporary = Path(tempfile.mkdtemp(prefix="ehr-course-tests-"))
     config.stash[_TEMPORARY] = temporary
     environment = kernel_environment(temporary / "home")

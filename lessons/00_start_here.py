@@ -161,7 +161,7 @@ draw_shares(groups)
 # the sex alone, replace `"M"` with `"F"` in the line that begins with `groups`: the
 # prostate drops out of the five most frequent.
 #
-# Yet the model slips. In the hospital nobody of that sex and age has such a code:
+# Yet the model slips, and writes patients such as the hospital does not have:
 
 # %% tags=["hide-input"]
 # how often the model slips; check: what the text says of the picture
@@ -219,12 +219,15 @@ assert SEED or "6273" in new_round(2)[0][1][0].codes  # of a man
 # writes one [token](../course/book/glossary.md) after another, here a
 # code, each drawn from probabilities that it learned.
 #
-# One more thing: nobody in the hospital exists either. Anyone who tests hospital
-# software, or wants others to repeat a study, needs patients to pass on; real ones
-# may not be passed on, so people want invented ones. And to practise, you need a
-# hospital whose records you may see: a program of the course, the [embedded
+# Why would anyone want invented patients? Whoever tests hospital software, or wants
+# others to repeat a study, needs patients to pass on, and real ones may not be passed
+# on.
+#
+# One more thing: nobody in this hospital exists either. To practise, you need one whose
+# records you may see, so a program of the course, the [embedded
 # hospital](../course/book/glossary.md), makes its patients. They are
-# [synthetic](../course/book/glossary.md), generated rather than recorded.
+# [synthetic](../course/book/glossary.md), generated rather than recorded, and it is they
+# whom your model will imitate.
 #
 # Real records lie in databases such as [MIMIC-III](../course/book/glossary.md),
 # which researchers may use after completing a training course and signing an

@@ -229,7 +229,8 @@ for back in (2, 3):
     n_invented.append(wrong)
 assert 160 < n_invented[0] < 800
 assert n_invented[0] > n_invented[1] > n_invented[2] > 0
-print("looking at the last piece {}, two {}, three {}".format(*n_invented))
+print("invented codes of 2,000, by how many pieces the model looks back:")
+print("one {}, two {}, three {}".format(*n_invented))
 
 # %% [markdown]
 # Models that look further back invent fewer codes, but they still invent some. A

@@ -549,11 +549,11 @@ def score(guess, visits):
 
 
 # %% [markdown]
-# What is this model worth? Set a fifth of the patients aside. They are the future:
-# nobody sees them before the model is in use, and its score on them is the true
-# one. Cut the other four fifths into training (80%), validation (10%, to choose
-# among models) and test (10%). There are two ways to cut. Whose test predicts the
-# true score?
+# A test is good if it says what a model will score on people whom it has never met. To
+# find out whether it does, we need such people: set a fifth of the patients aside, as
+# the future. Cut the rest as one would, 80% for training, 10% for validation (to choose
+# among models) and 10% for the test, once by visits and once by patient. Which of the
+# two tests comes closer to the score on the fifth set aside?
 
 # %%
 def as_visits(records):

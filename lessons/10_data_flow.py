@@ -803,16 +803,17 @@ with torch.no_grad():
 predicted = logits_bytes(n_rows, target, len(tokenizer))
 
 # %% [markdown]
-# That would fit. But a step of training holds three tensors of this size, and none
-# of them is the logits:
+# That would fit. But at its fullest moment a step holds five things, and the first
+# three are as large as the logits:
 #
-# - **The loss** turns the logits into log-probabilities and keeps those. The memory
-#   of the logits is free again.
-# - **`loss.backward()`** makes two more: how the loss changes with each
-#   log-probability, and how with each logit.
-#
-# **The layers** keep what `backward` will need (lesson 11). The weights, and two
-# numbers that the optimizer remembers for each, take little in a small model.
+# 1. the log-probabilities, which the loss makes from the logits (the memory of the
+#    logits themselves is free again by then);
+# 2. the [gradient](../course/book/glossary.md) for each log-probability, which says how
+#    the loss changes with it;
+# 3. the gradient for each logit;
+# 4. what the layers keep for `backward` (lesson 11);
+# 5. the weights, and two numbers that the optimizer remembers for each of them: little,
+#    in a small model.
 
 # %% tags=["hide-input"]
 # the parts of a step at both widths, computed, and the peak, measured
@@ -830,8 +831,8 @@ for width in (512, target):
     layers = 64 * (kept - logits_bytes(4, width, 7_000))
     each = logits_bytes(256, width, 7_000)
     step_of[width] = [
-        ("loss", each), ("backward", each), ("backward", each),
-        ("layers", layers), ("weights", stays),
+        ("1 log-probs", each), ("2 gradient", each),
+        ("3 gradient", each), ("4 layers", layers), ("5", stays),
     ]  # fmt: skip
     with MemoryTrace(held=stays) as trace:
         his_model(**some).loss.backward()
@@ -842,7 +843,7 @@ total = [sum(n for _, n in parts) for parts in step_of.values()]
 for width, computed, peak in zip(step_of, total, peak_of.values()):
     print(f"{width:3} places wide: {computed / 1e6:6,.0f} MB", end=" ")
     print(f"predicted, {peak / 1e6:,.0f} MB measured")
-kept_at = [dict(parts)["layers"] for parts in step_of.values()]
+kept_at = [dict(parts)["4 layers"] for parts in step_of.values()]
 assert abs(kept_at[0] / kept_at[1] * target / 512 - 1) < 0.01
 assert total[0] > 1.5 * 8e9
 assert real or total[1] < 4e9

@@ -354,14 +354,22 @@ print(f"{n_weights:,} weights, {2 * 768:,} in nn.Linear(1, 768)")
 print("nn.Linear(1, 768) can give the same prompts:", linear)
 assert same and directions == 1 and linear and n_weights == 98_560
 
-
 # %% [markdown]
 # ## Which scale?
 #
 # Does it matter that the drawing at the top divides the age by 90? Yes, because a
-# layer norm comes next. It keeps little more than the direction of a vector: three
-# times the vector comes out the same. So the model can tell two ages apart only if
-# their prompts point in different directions, seen from the origin.
+# layer norm comes next, and three times a vector comes out of it the same:
+
+# %%
+v = torch.tensor([3.0, -1.0, 2.0, 0.0])
+for vector in (v, 3 * v):
+    print([round(x, 3) for x in layer_norm(vector, (4,)).tolist()])
+
+
+# %% [markdown]
+# It keeps little more than the direction. The prompts of all ages lie on a line: that
+# of age $a$ is the point $b + w a$. So the model can tell two ages apart only if their
+# points lie in different directions, seen from the origin.
 
 # %% tags=["hide-input"]
 # prompts of some ages, before training
@@ -524,8 +532,8 @@ assert bend_of_line < 1e-6 < bend_of_waves
 # 1. the features, (n, 2k), one row an age, all sines first and then all cosines;
 # 2. how much they bend along the ages, (n - 2, 2k): their
 #    [second differences](../course/book/glossary.md#second-difference). Of three
-#    values in a row, take the second step minus the first: for 1, 3, 5 that is 0, a
-#    straight line, and for 0, 1, 0 it is -2.
+#    values in a row, take the second step minus the first. For 1, 3, 5 that is 0, a
+#    straight line, as for the ages themselves. For 0, 1, 0 it is -2: that bends.
 #
 # Example: for `ages = [0.0, 22.5, 45.0]` and `frequencies = [1.0]`, as
 # tensors, the features are `[[0.0, 1.0], [1.0, 0.0], [0.0, -1.0]]` and the

@@ -743,9 +743,9 @@ assert real or abs(pairs[0] - pairs[1]) < chance < pairs[0] - pairs[2]
 #
 # $$\text{share}_i = \frac{g_i \cdot g}{g \cdot g}$$
 #
-# These shares add up to 1. Here is each term's share of the loss, and below it its
-# share of the gradient. The weights are some that you know: 0.3 and 0.2 for the heads,
-# and 10 for the penalty.
+# These shares add up to 1. Here is each term's share of the loss, and on the right that of
+# the gradient. The weights are some that you know: 0.3 and 0.2 for the heads, and 10 for
+# the penalty.
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # set-up: give the plain model heads, and train these heads alone

@@ -733,10 +733,10 @@ draw_clamp(depths, ways, slopes, 1e-8)
 #
 # Probabilities may be too small for float32 or float64, from either softmax or from
 # the gate. Value and gradients must be right there too, and never nan. (Where a
-# target has no place in the note, `logsumexp` is given nothing but minus infinity,
-# and its gradient is nan. `masked_fill` lets no gradient through where it writes,
-# whatever stood there. So write minus infinity, once more if need be, over *all*
-# places that may not count.)
+# target has no place that counts, `logsumexp` is given nothing but minus infinity, and
+# its gradient is nan. That does no harm if `masked_fill` has written minus infinity at
+# *every* place that does not count, even where the score is minus infinity already: it
+# lets no gradient through where it writes.)
 #
 # The check calls `value_and_gradients`: in its messages, [0] is the loss, and
 # [1] to [3] are the gradients on logits, scores and gate.

@@ -301,9 +301,8 @@ study["baseline"]["scores"] = [share_found(table, to_judge)]
 # **The rule** is about the seeds. If every score of the model lies above every
 # score of the baseline, it says "better" (where higher is better). If all lie
 # below, it says "worse". If they overlap, another seed might turn it around.
-# (Lesson 13 compared means and spreads, lesson 18 two methods seed by seed. This
-# rule needs neither many seeds nor the same seeds on both sides: the table has a
-# single score.)
+# (Lessons 13 and 18 used other
+# rules. Which one suits when, you will see below.)
 #
 # **The interval** is about the patients. As in lesson 19, draw the 200 test
 # patients again with replacement, 2,000 times. How far is the networks' mean
@@ -440,12 +439,19 @@ if SEED == 0:
     assert round(said.count("better") / len(said), 2) == 0.08  # of n = 5
 
 # %% [markdown]
-# More seeds make a finding safer, but the rule then misses more small differences:
-# every further score is one more chance to overlap. The rule suits few seeds, where
-# false alarms are the danger. (With many, compare the means instead, with an
-# interval over the seeds.) So "not shown" never means "equal". Four seeds each are
-# a fair habit for small models: one false alarm in 35 studies. Against a single
-# score the rule alone proves little, as you have seen.
+# Here is an odd property of the rule: more seeds make a finding safer, and yet the rule
+# then misses more small differences, since every further score is one more chance to
+# overlap. So which rule when?
+#
+# | you have | compare |
+# |---|---|
+# | three to five seeds each | all scores: do they lie apart? |
+# | ten seeds each, or more | the means, with an interval over the seeds |
+# | the same seeds and patients for both | pair by pair, as in lesson 18 |
+#
+# Four seeds each are a fair habit for small models: one false alarm in 35 studies.
+# "Not shown" never means "equal". And against a single score the rule alone proves
+# little, as you have seen.
 
 # %% [markdown]
 # ### Going further: do more seeds shorten the interval?

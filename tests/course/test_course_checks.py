@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -104,3 +110,28 @@ def test_the_table_aligns_its_columns():
         "a longer step  FAILED (exit 3)    100.0",
         "browser tests  did not run",
     ]
+
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such background")
+def test_an_interrupt_arrives_in_a_run_that_a_shell_has_put_into_the_background(tmp_path):
+    test = tmp_path / "test_interrupt.py"
+    test.write_text(
+        "import signal, pytest\n\n"
+        "def test_it():\n"
+        "    with pytest.raises(KeyboardInterrupt):\n"
+        "        signal.raise_signal(signal.SIGINT)\n"
+    )
+    options = ["-q", "-p", "no:cacheprovider", "-n", "0", f"--rootdir={ROOT}"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, "-p", "conftest", str(test)],
+        cwd=ROOT,
+        # What is started in the background ignores interrupts.
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_IGN),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -123,6 +123,53 @@ def draw_alike(cosines: Mapping[str, tuple[float, float]]) -> Picture:
 # ---------------------------------------------------------------------- the whole model
 
 
+def draw_outline(model: Any, *, tokens: int = 6) -> Picture:
+    """Draw the two halves of BART with its prompts, and the one way from half to half.
+
+    Args:
+        model: a PromptBart; its sizes are read off its weights.
+        tokens: how many tokens the record has.
+    """
+    n_tokens, d_model = model.get_input_embeddings().weight.shape
+    n_prompts = model.config.n_prompts
+    canvas = Canvas(
+        3.05,
+        "The encoder reads the damaged record, the decoder writes the mended one",
+        f"Two rows. Above, {n_prompts} prompts and {tokens} tokens of the damaged record go into "
+        f"the encoder. Below, {n_prompts} prompts and {tokens} tokens of the clean record, "
+        f"shifted, go into the decoder, which gives scores for {n_tokens} tokens. A thick arrow "
+        "leads from the encoder to the decoder.",
+        subtitle=f"Each arrow carries vectors of {d_model} numbers, one for each position.",
+    )
+    upper, lower = 1.2, 2.42
+    halves = {}
+    for y, record, half in ((upper, "damaged", "encoder"), (lower, "clean, shifted", "decoder")):
+        prompts, ids = _record(canvas, y, record, n_prompts, tokens)
+        box = canvas.box(1.9, y - 0.12, 3.2, 0.58, half, fill=half)
+        canvas.arrow(prompts.side("right"), box.side("left", 0.25))
+        canvas.arrow(ids.side("right"), box.side("left", 0.75))
+        halves[half] = box
+    encoder, decoder = halves.values()
+    canvas.arrow(encoder.side("bottom"), decoder.side("top"), thick=2.6, colour=style.INK)
+    canvas.label((encoder.middle[0] + 0.14, (encoder.bottom + decoder.y) / 2),
+                 "what the encoder read", colour=style.INK)  # fmt: skip
+    scores = canvas.box(
+        5.9, lower - 0.12, 1.5, 0.58, f"scores for\n{n_tokens} tokens", size=style.SMALL
+    )
+    canvas.arrow(decoder.side("right"), scores.side("left"))
+    return canvas.finish()
+
+
+def _record(canvas: Canvas, y: float, name: str, n_prompts: int, tokens: int) -> tuple[Box, Box]:
+    """Draw what one half is given: its prompts above its tokens."""
+    prompts = canvas.box(
+        0.14, y - 0.12, 0.9, 0.26, f"{n_prompts} prompts", fill="prompt", size=style.SMALL
+    )
+    ids = canvas.box(0.14, y + 0.2, 0.9, 0.26, f"{tokens} tokens", fill="code", size=style.SMALL)
+    canvas.label((0.14, y - 0.26), name, colour=style.INK)
+    return prompts, ids
+
+
 def draw_model(model: Any, *, tokens: int = 6) -> Picture:
     """Draw BART with its prompts: both halves, what passes by each part, and the shared table.
 
@@ -136,7 +183,7 @@ def draw_model(model: Any, *, tokens: int = 6) -> Picture:
     encoder, decoder = model.model.encoder.layers, model.model.decoder.layers
     canvas = Canvas(
         4.1,
-        "The encoder reads the damaged record, the decoder writes the mended one",
+        "What goes into each part of a layer is added to what comes out",
         f"Two rows of boxes. The encoder has {len(encoder)} layers of self-attention and "
         f"feed-forward net. The decoder has {len(decoder)} layers with a cross-attention between "
         f"them, which reads the encoder. {n_prompts} prompts and {tokens} tokens make {length} "
@@ -157,13 +204,7 @@ def draw_model(model: Any, *, tokens: int = 6) -> Picture:
     top = _layers(canvas, x, upper, encoder, wide=wide, read=None)
     low = _layers(canvas, x, lower, decoder, wide=wide, read=(top.right, upper + 0.17))
     for y, record in ((upper, "damaged"), (lower, "clean, shifted")):
-        prompts = canvas.box(
-            0.14, y - 0.12, 0.9, 0.26, f"{n_prompts} prompts", fill="prompt", size=style.SMALL
-        )
-        ids = canvas.box(
-            0.14, y + 0.2, 0.9, 0.26, f"{tokens} tokens", fill="code", size=style.SMALL
-        )
-        canvas.label((0.14, y - 0.26), record, colour=style.INK)
+        prompts, ids = _record(canvas, y, record, n_prompts, tokens)
         placed = canvas.box(1.24, y - 0.08, 0.62, 0.5, "+ position,\nnorm", size=style.SMALL)
         canvas.arrow(prompts.side("right"), placed.side("left", 0.2))
         canvas.arrow(ids.side("right"), placed.side("left", 0.8))

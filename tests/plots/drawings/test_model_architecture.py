@@ -27,6 +27,7 @@ from ehr_course.plots.drawings.model_architecture import (
     draw_alike,
     draw_losses,
     draw_model,
+    draw_outline,
     draw_swap,
 )
 from ehr_course.plots.drawings.model_memory import (
@@ -118,6 +119,10 @@ DRAWN: dict[str, tuple[Callable[[], Picture], str, Callable[[], Picture], str]] 
     "alike": (
         lambda: draw_alike({"model A": (0.05, 1.0), "B": (0.14, 0.1)}), "alike in model A",
         lambda: draw_alike({"one": (0.0, 0.4), "two": (0.3, -0.1)}), "In no model",
+    ),
+    "outline": (
+        lambda: draw_outline(model("tiny")), "6 tokens",
+        lambda: draw_outline(model("full", decoder_layers=3), tokens=11), "11 tokens",
     ),
     "model": (
         lambda: draw_model(model("tiny")), "12 × 96",
