@@ -182,9 +182,9 @@ print(f"of a marker {markers.mean():.2f}")
 # $$-\log p_y = -\log \frac{e^{z_y}}{\sum_j e^{z_j}}
 # = \log \sum_j e^{z_j} - z_y$$
 #
-# Which way does this loss push the logits? When $z_j$ grows, the first term
-# grows at the rate $p_j$, and the second takes 1 away if $j$ is the right
-# token. So the gradient on $z_j$ is
+# Which way does this loss push the logits? (You will compare a penalty with it later.)
+# When $z_j$ grows, the first term grows at the rate $p_j$, and the second takes 1 away
+# if $j$ is the right token. So the gradient on $z_j$ is
 #
 # $$p_j - [j = y]$$
 #
@@ -743,9 +743,9 @@ assert real or abs(pairs[0] - pairs[1]) < chance < pairs[0] - pairs[2]
 #
 # $$\text{share}_i = \frac{g_i \cdot g}{g \cdot g}$$
 #
-# These shares add up to 1. Here is each term's share of the loss, and on the right that of
-# the gradient. The weights are some that you know: 0.3 and 0.2 for the heads, and 10 for
-# the penalty.
+# These shares add up to 1. Here is each term's share of the loss, and on the right that
+# of the gradient. The weights are some that you know: 0.3 and 0.2 for the heads, and 10
+# for the penalty.
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # set-up: give the plain model heads, and train these heads alone

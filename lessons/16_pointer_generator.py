@@ -356,10 +356,11 @@ assert real or SEED or known_word or min(copied) > 80
 #
 # ## Reading: a state for each place
 #
-# It goes by the words around it. Here an [LSTM](../course/book/glossary.md) reads
-# them (Abigail See et al., 2017, [1704.04368](https://arxiv.org/abs/1704.04368)), one
-# after the other. At each word it updates a memory and shows a part of it: its
-# *state*, a row of numbers. One LSTM reads the note forwards, another backwards.
+# It goes by the words around it. BART could read them, too, but this model follows
+# Abigail See et al. (2017, [1704.04368](https://arxiv.org/abs/1704.04368)): an
+# [LSTM](../course/book/glossary.md), small and quick to train, reads one word after the
+# other. At each word it updates a memory and shows a part of it: its *state*, a row of
+# numbers. One LSTM reads the note forwards, another backwards.
 # Replace one word and see which states change.
 
 # %% tags=["hide-input"]
@@ -824,8 +825,9 @@ assert real or SEED or rivals.count("</s>") > 0.9 * len(rivals)
 # | ... treated with bupivacaine. | "home", which the note has | closed |
 # | ... home after 4 days. | the end, `</s>`, which cannot be copied | open |
 #
-# This gate treats both alike and is half open, so both words can still be written.
-# At "home" $P_\text{vocab}$ bets on the end, so "home" comes from copying alone.
+# This gate treats both alike and is half open, so either word can still be written. At
+# "home" $P_\text{vocab}$ bets on the end, so all that speaks for "home" comes from
+# copying.
 
 # %% [markdown]
 # ### Going further: is the gate the same with every seed?

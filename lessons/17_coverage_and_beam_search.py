@@ -385,8 +385,9 @@ for *others, longer in zip(*by_kind.values(), strict=True):
 #
 # What decides where the model looks next? There are three suspects:
 #
-# - the *word* that it wrote last: the model looks for the one that follows it. So tell
-#   it, on a list of ten, that it has written ten other drugs.
+# - the *word* that it wrote last: the model looks for the one that follows it. So leave
+#   the note of ten drugs as it is, and give the decoder ten other drugs as what it has
+#   written.
 # - the *place* where it looked last: the model goes on from there. (The decoder reads
 #   the context of the step before: input feeding, lesson 16.) So hand it the context of
 #   the fourth drug at every step, whatever it has looked at.
@@ -457,10 +458,11 @@ draw_steps(looked)
 
 
 # %% [markdown]
-# Look at the left panel. In a short list every step moves on by one place; in a list of
-# ten, step 2 is still at place 1. So from the start something tells the decoder that the
-# list is long. The likeliest source is its first state, which is made from the encoder's
-# last ones (lesson 16). Exchange these states between a short list and a long one:
+# Look at the left panel. In a short list every step moves on by one place; in a list
+# of ten, step 2 is still at place 1. So from the start something tells the decoder that
+# the list is long. The likeliest source is its first state, which is made from the
+# encoder's last ones (lesson 16). Exchange these states between a short list and a long
+# one:
 
 # %% tags=["hide-input"]
 # the places looked at, if the decoder begins as it does for another note
@@ -641,9 +643,10 @@ assert word.exact < 0.2
 # %% [markdown]
 # ## Is the most probable summary the best one?
 #
-# Search cannot help that model. Perhaps it helps one that is nearly right. On short
-# lists even a half-trained model is right most of the time, so train six models half
-# as long.
+# Search cannot help that model. Still, most summarisers write with a search, and it has a
+# fault of its own, which you will meet. It shows best in a model that is nearly right.
+# On short lists even a half-trained model is right most of the time, so train six
+# models half as long.
 #
 # [Beam search](../course/book/glossary.md) follows several beginnings at a time,
 # each called a [hypothesis](../course/book/glossary.md), and compares them when

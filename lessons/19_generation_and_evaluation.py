@@ -1083,9 +1083,19 @@ draw_generators(
 #
 # ## A model that knows the patient's past
 #
-# A second model was trained on batches with equally many tokens, and it can copy. Here
-# it reads a held-out patient, chosen for the many codes that come back in the last
-# visit. A row is a code of that visit, a column a code of an earlier one.
+# A second model differs from C's in three ways:
+#
+# 1. It was trained on batches with equally many tokens, so that short records weigh no
+#    more than long ones.
+# 2. It has a [copy head](../course/book/glossary.md), which is no head of attention but
+#    the pointer of [lesson 16](16_pointer_generator.ipynb). It points to codes of the
+#    patient's earlier visits.
+# 3. A [visit embedding](../course/book/glossary.md), added to each token, says which
+#    visit it belongs to.
+#
+# Here it reads a held-out patient, chosen for the many codes that come back in the last
+# visit. A row is a code of that visit, a column a code of an earlier one. The bars are
+# the share that is copied; the rest comes from the vocabulary.
 
 # %% tags=["hide-input"]
 # both models, and a patient with many codes that come back
@@ -1112,11 +1122,7 @@ draw_copying(copied)
 
 
 # %% [markdown]
-# This is a [copy head](../course/book/glossary.md). It is no head of attention, but
-# the pointer of [lesson 16](16_pointer_generator.ipynb), and points to codes of the
-# patient's earlier visits. The bars are the share that is copied; the rest comes from
-# the vocabulary. A [visit embedding](../course/book/glossary.md), added to each token,
-# says which visit it belongs to.
+# How do the three faults look now?
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # both models beside real patients, on three faults
