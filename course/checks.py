@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import subprocess
 import time
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
@@ -27,19 +30,30 @@ class Step:
     Attributes:
         title: the command as a person would type it in the activated environment.
         arguments: the same for the environment's Python.
+        beside_the_next: whether it runs while the next step does, which leaves a processor idle
+            now and then; what it says is shown after that step.
     """
 
     title: str
     arguments: tuple[str, ...]
+    beside_the_next: bool = False
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a step ended: its exit code (0 is passed) and how long it took in seconds."""
+    """How a step ended.
+
+    Attributes:
+        step: which one.
+        exit_code: 0 is passed.
+        seconds: how long it took.
+        said: what it said, if it was not shown at once.
+    """
 
     step: Step
     exit_code: int
     seconds: float
+    said: str = ""
 
 
 # Two processes share the processors; more threads in each would only wait for one another.
@@ -55,7 +69,7 @@ STEPS = (
     Step("ruff check", ("-m", "ruff", "check", ".")),
     Step("ruff format --check", ("-m", "ruff", "format", "--check", ".")),
     Step("lint-imports", ("-c", LINT_IMPORTS)),
-    Step("mypy", ("-m", "mypy")),
+    Step("mypy", ("-m", "mypy"), beside_the_next=True),
     LIBRARY,
     Step("pytest --nbval lessons/", (*PYTEST, "--nbval", "lessons/")),
 )
@@ -90,15 +104,7 @@ def main(root: Path, arguments: list[str]) -> int:
     if arguments:
         title = " ".join(["pytest", *arguments])
         steps = (Step(title, ("-m", "pytest", f"--junitxml={REPORT}", *arguments)),)
-    outcomes = []
-    for number, step in enumerate(steps, start=1):
-        say(f"=== {number}/{len(steps)} {step.title}")
-        started = time.monotonic()
-        exit_code = run_visibly(
-            [python, *step.arguments], cwd=root, environment=os.environ | ONE_THREAD
-        )
-        outcomes.append(Outcome(step, exit_code, time.monotonic() - started))
-        say()
+    outcomes = _run_all(steps, root, python)
     browser = browser_part(report) if steps is not OF_STUDENTS else "not in this folder"
     say(table(outcomes, browser=browser))
     if arguments:
@@ -106,6 +112,44 @@ def main(root: Path, arguments: list[str]) -> int:
     failed = sum(outcome.exit_code != 0 for outcome in outcomes)
     say(f"{failed} of {len(outcomes)} failed." if failed else f"All {len(outcomes)} passed.")
     return 1 if failed else 0
+
+
+def _run_all(steps: Sequence[Step], root: Path, python: Path | str) -> list[Outcome]:
+    """Run every step, whatever the others give, and return their outcomes in the same order."""
+    outcomes: dict[Step, Outcome] = {}
+    beside: list[Future[Outcome]] = []
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        for number, step in enumerate(steps, start=1):
+            say(f"=== {number}/{len(steps)} {step.title}")
+            if step.beside_the_next:
+                beside.append(pool.submit(_run_unseen, step, root, python))
+                say("It runs beside the next step. What it says stands below that one.\n")
+                continue
+            started = time.monotonic()
+            exit_code = run_visibly(
+                [python, *step.arguments], cwd=root, environment=os.environ | ONE_THREAD
+            )
+            outcomes[step] = Outcome(step, exit_code, time.monotonic() - started)
+            say()
+            while beside:
+                earlier = beside.pop().result()
+                outcomes[earlier.step] = earlier
+                say(f"=== {earlier.step.title}, which ran beside it\n{earlier.said}")
+    return [outcomes[step] for step in steps]
+
+
+def _run_unseen(step: Step, root: Path, python: Path | str) -> Outcome:
+    started = time.monotonic()
+    done = subprocess.run(
+        [str(python), *step.arguments],
+        cwd=root,
+        env=os.environ | ONE_THREAD,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        errors="replace",
+    )
+    return Outcome(step, done.returncode, time.monotonic() - started, done.stdout)
 
 
 def _elsewhere(root: Path, arguments: list[str]) -> int:

@@ -41,6 +41,7 @@ case "$*" in
     *"-I -S -c"*|*"import pip"*) exec "{real}" "$@" ;;
 esac
 echo "$@" >> "$FAKE_LOG/python-calls"
+if [ -n "$PYTHON_SAYS" ]; then echo "ran $*"; fi
 case "$*" in
     *"$FAIL_WHERE"*) [ -n "$FAIL_WHERE" ] && exit ${{FAIL_EXIT:-1}} ;;
 esac

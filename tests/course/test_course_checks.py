@@ -23,12 +23,13 @@ XML = """<testsuites><testsuite>
 def test_everything_that_ci_checks_is_run_in_order(clone):
     done = clone.with_uv().course("test")
     assert done.returncode == 0, done.stderr
-    ruff, formatting, imports, types, library, lessons = clone.calls("python")
+    ruff, formatting, imports, *beside, lessons = clone.calls("python")
+    types, library = sorted(beside)  # either may be quicker to begin
     assert ruff == "-m ruff check ."
     assert formatting == "-m ruff format --check ."
     assert "lint_imports_command" in imports
-    assert types == "-m mypy"
     shared = "-m pytest -n 2 --dist loadfile --max-worker-restart=0"
+    assert types == "-m mypy"
     assert library == f"{shared} ehr_course course tests --junitxml=build/tests.xml"
     assert lessons == f"{shared} --nbval lessons/"
     assert "All 6 passed." in done.stdout
@@ -52,6 +53,23 @@ def test_one_failed_step_fails_the_command_and_the_others_still_run(clone, where
     assert re.search(rf"^{re.escape(title)} +FAILED \(exit 1\)", done.stdout, re.MULTILINE)
     assert done.stdout.count(" passed ") == 5
     assert done.stdout.endswith("1 of 6 failed.\n")
+
+
+def test_what_runs_beside_the_tests_says_its_word_after_them(clone):
+    done = clone.with_uv().course("test", PYTHON_SAYS="yes")
+    said = re.findall(r"^(?:=== .*|ran -m (?:mypy|pytest))", done.stdout, re.MULTILINE)
+    assert said == [
+        "=== 1/6 ruff check",
+        "=== 2/6 ruff format --check",
+        "=== 3/6 lint-imports",
+        "=== 4/6 mypy",
+        "=== 5/6 pytest ehr_course course tests",
+        "ran -m pytest",
+        "=== mypy, which ran beside it",
+        "ran -m mypy",
+        "=== 6/6 pytest --nbval lessons/",
+        "ran -m pytest",
+    ]
 
 
 def test_a_run_without_a_test_is_a_failure_and_says_so(clone):

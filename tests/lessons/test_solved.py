@@ -24,7 +24,7 @@ from course.kernels import kernel_environment
 from course.syllabus import load_syllabus
 from course.work_sharing import read_lesson_times
 
-QUICK = 28
+QUICK = 27
 """A lesson of at most so many seconds, in the book's table of times, runs here every time."""
 
 
@@ -128,4 +128,4 @@ def test_every_widget_is_live_where_a_kernel_runs(lesson, solved_run):
 
 def test_some_lessons_are_quick_enough_to_run_here_every_time():
     times = read_lesson_times(ROOT)
-    assert sum(times[lesson.stem] <= QUICK for lesson in LESSONS) >= 4
+    assert sum(times[lesson.stem] <= QUICK for lesson in LESSONS) >= 3
