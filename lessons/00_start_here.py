@@ -523,9 +523,9 @@ assert SEED or set(found[0][3]) == {"27800", "5409"}
 
 
 # %% [markdown]
-# The person on the left was chosen because none of the four is rare: obesity and
-# appendicitis give that person away. These are only 300 people, and invented ones;
-# among 3,000, two codes are often too few. [A
+# The person on the left was chosen for having four codes of which none is rare: obesity
+# and appendicitis together give that person away. These are only 300 people, and
+# invented ones; among 3,000, two codes are often too few. [A
 # study](https://pubmed.ncbi.nlm.nih.gov/20442151/) of real records found that
 # nearly every patient can be told apart from more than a million others by all of
 # their diagnosis codes together. That is why records are locked away, and why

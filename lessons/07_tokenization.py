@@ -95,12 +95,13 @@ len(train), len(validation), len(test)
 
 
 # %% [markdown]
-# Each visit becomes a note, a sentence that a doctor might write. Two tokenizers will
+# Each visit becomes a note, a sentence that a doctor might write. Three tokenizers will
 # read it:
 #
 # - `fair` is a text tokenizer that has a chance: it learns to cut text into pieces
 #   from the notes, each followed by its codes. The library
 #   [SentencePiece](../course/book/glossary.md) keeps the 800 most useful pieces.
+# - `note_tokenizer`, for comparison, has read notes without any code, as in lesson 00.
 # - `tokenizer` is the kind that you will build: it knows codes and nothing else.
 
 # %%

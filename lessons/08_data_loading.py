@@ -549,11 +549,10 @@ def score(guess, visits):
 
 
 # %% [markdown]
-# A test is good if it says what a model will score on people whom it has never met. To
-# find out whether it does, we need such people: set a fifth of the patients aside, as
-# the future. Cut the rest as one would, 80% for training, 10% for validation (to choose
-# among models) and 10% for the test, once by visits and once by patient. Which of the
-# two tests comes closer to the score on the fifth set aside?
+# Set a fifth of the patients aside: they play the *new patients* whom the model meets
+# later. Cut the rest as one would, 80% for training, 10% for validation (to choose
+# among models) and 10% for the test, once by visits and once by patient. A good test
+# predicts the score on the new patients. Which of the two does?
 
 # %%
 def as_visits(records):
@@ -573,7 +572,7 @@ train, validation, test = split_by_patient(now, seed=SEED)
 
 # %% [markdown]
 # How many patients are both in training and in validation or test? And how many
-# codes does memory guess, in the test and for the patients set aside?
+# codes does memory guess, in the test and for the new patients?
 
 # %% tags=["claim:49", "hide-input"]
 # count patients on both sides; score memory in tests and on new patients
@@ -581,7 +580,7 @@ often = [r for r in now if len(r.visits) > 1]
 places = [(r.subject_id, i) for r in now for i in range(len(r.visits))]
 straddling = {visits[i][0] for i in order[:end]}
 straddling &= {visits[i][0] for i in order[end:]}
-print(f"Of the patients not set aside, {len(often)} have several visits.")
+print(f"Of the other patients, {len(often)} have several visits.")
 print(f"split by visits:  {len(straddling)} of them on both sides")
 in_train = {r.subject_id for r in train}
 leaked = {r.subject_id for r in [*validation, *test]} & in_train
@@ -595,8 +594,8 @@ for rows, tested in (
     later = score(guess, as_visits(new))
     scores.append(Scores(score(guess, tested), later))
 frequent_alone = score(lambda _: guess(None), as_visits(new))
-print("On the patients set aside, the ten most frequent codes", end=" ")
-print(f"alone score {frequent_alone:.0%}.")
+print("On the new patients, the ten most frequent codes alone", end=" ")
+print(f"score {frequent_alone:.0%}.")
 test_scores = []
 for seed in range(SEED + 1, SEED + 6):
     part, _, other = split_by_patient(now, seed=seed)

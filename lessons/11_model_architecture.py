@@ -347,10 +347,11 @@ assert 6 * n_parameters(block) == 14_174_208
 # %% [markdown]
 # ## Who may read whom?
 #
-# Change the vector at each position in turn, and see where the output changes. The
-# decoder is given the same record, shifted as in lesson 09: at each position stands
-# the token written last, and the next one is to be written. So a position may read
-# itself.
+# The decoder writes one token after the other, so it must not read ahead. Does the model
+# keep to this? Change the vector at each position in turn, and see where the output
+# changes. The decoder is given the same record, shifted as in lesson 09: each position
+# holds the token written *last*, and what it must write is the next one. So reading
+# itself gives nothing away.
 
 # %% tags=["hide-input"]
 # one record for the encoder, and shifted for the decoder

@@ -445,9 +445,9 @@ check("13.4", find_and_close)
 #
 # - `no_prompt` has no prompt in its decoder.
 # - The heads of `honest` read the mean of the embeddings, as your features do.
-# - With a head behind `detach()`, the layers of the decoder learn as if there were no
-#   head. So train the head afterwards: freeze a decoder whose layers no head has
-#   taught, such as that of `honest`, and train a new head on its states.
+# - The head of `detached` reads the decoder's states, but its gradient stops there, so
+#   it teaches the decoder nothing. (This saves a training: take a decoder whose layers
+#   no head has taught, that of `honest`, and train a new head on its states.)
 
 # %% tags=["nbval-ignore-output"]
 no_prompt = trained(small_model(prompt_decoder=False))

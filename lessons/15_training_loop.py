@@ -547,10 +547,11 @@ assert ends.tolist() == [65_504, 65_504, math.inf, 2.0**-24, 0]
 # Those below 2⁻¹⁴ are [subnormal](../course/book/glossary.md): they keep fewer
 # bits.
 #
-# Gradients are small. Are they too small? In our training hardly any becomes 0. But
-# large language models read a million tokens for one step, in thousands of parts, and
-# one count divides all of them: with 4,096 parts, a part's gradient is 4,096 times
-# smaller. Here is ours in both sizes:
+# Gradients are small. Are they too small? In our training hardly any becomes 0. But the
+# models that you will train on such a card are larger, and it is there that loops break
+# silently. Large language models read a million tokens for one step, in thousands of
+# parts, and one count divides all of them: with 4,096 parts, a part's gradient is 4,096
+# times smaller. So imitate such a training:
 
 # %% tags=["hide-input"]
 # the gradients of one batch as one part of 4,096, in float32
@@ -577,26 +578,11 @@ number_line_explorer(gradients)
 # [loss scale](../course/book/glossary.md) multiplies the loss, and so moves all of
 # them to the right. Move the slider to 16: hardly any is lost.
 #
-# Too large a scale is just as bad: an [overflow](../course/book/glossary.md)
-# makes gradients infinite or NaN. So `torch.amp.GradScaler` finds a scale by
-# trial. It begins with a large one, and after the backward pass,
-#
-# - if a gradient is infinite or NaN, the step is *skipped* and the scale is
-#   halved;
-# - otherwise the step is taken, and after `growth_interval` such rounds in a row
-#   the scale is doubled, and the count starts again.
-
-# %% [markdown]
-# ### Going further: does a model learn less without a scale?
-#
-# A small model, trained as if its batch were one of 4,096 parts.
-
-# %% [markdown]
-# Here each gradient was rounded once, at the end. In a real training
-# [autocast](../course/book/glossary.md) runs matrix products in float16, so a
-# gradient is rounded in every layer on its way back, and more is lost. Does the
-# model then learn less? Divide its loss by 4,096, take the gradient in float16, and
-# multiply that by 4,096 before the step, just as 4,096 equal parts would:
+# Does a model learn less without the scale? Here each gradient was rounded once, at the
+# end. In a real training [autocast](../course/book/glossary.md) runs matrix products in
+# float16, so a gradient is rounded in every layer on its way back, and more is lost.
+# Divide the loss by 4,096, take the gradient in float16, and multiply that by 4,096
+# before the step, just as 4,096 equal parts would:
 
 # %% tags=["hide-input"]
 # train in one part or in many equal ones, and count what becomes 0
@@ -658,8 +644,16 @@ with torch.autocast("cpu", dtype=torch.float16):
 # and the training falls behind. With a scale it does not. (bfloat16, on newer cards,
 # has fewer digits but reaches as far as float32. Many large models use it, and need
 # no scale.)
-
-# %% [markdown]
+#
+# Too large a scale is just as bad: an [overflow](../course/book/glossary.md)
+# makes gradients infinite or NaN. So `torch.amp.GradScaler` finds a scale by
+# trial. It begins with a large one, and after the backward pass,
+#
+# - if a gradient is infinite or NaN, the step is *skipped* and the scale is
+#   halved;
+# - otherwise the step is taken, and after `growth_interval` such rounds in a row
+#   the scale is doubled, and the count starts again.
+#
 # ### 15.3 Loss scaling
 #
 # Try It Yourself · ★★★ · 12 minutes
@@ -1220,11 +1214,12 @@ draw_probe(row[0].tolist(), found, **settings)
 # | 7 | halves the scale after a skipped step (it never grows) | `"keeps the scale"` |
 # | 7 | sets the gradient to 0 | `"keeps gradients"` |
 #
-# Two of the faults need a closer look. `"rounds before it scales"` rounds to
-# float16, scales, and rounds again. `"keeps gradients"` never sets the gradient to
-# 0. What a step has used, unscaled and clipped, is still there when the next batch
-# adds its own, scaled. After a gradient of 1, and with the scale 8, a gradient of
-# 0.5 thus becomes (1 + 8 · 0.5) / 8 = 0.625.
+# Two of the faults need a closer look:
+#
+# - `"rounds before it scales"` rounds to float16, scales, and rounds again.
+# - `"keeps gradients"` leaves what a step has used, unscaled and clipped, for the next
+#   batch. Say that it leaves 1, the scale is 8, and the next batch has the gradient
+#   0.5. That adds 8 · 0.5 = 4 to the 1, and 5 divided by 8 is 0.625 in place of 0.5.
 #
 # Return the fault, or `"none"` for a sound loop. Example:
 # `find_fault(Loop("never clips"))` is `"never clips"`.

@@ -733,11 +733,8 @@ draw_clamp(depths, ways, slopes, 1e-8)
 # - outside the vocabulary: then it has a place with a finite score.
 #
 # Probabilities may be too small for float32 or float64, from either softmax or from
-# the gate. Value and gradients must be right there too, and never nan. (Where a
-# target has no place that counts, `logsumexp` is given nothing but minus infinity, and
-# its gradient is nan. That does no harm if `masked_fill` has written minus infinity at
-# *every* place that does not count, even where the score is minus infinity already: it
-# lets no gradient through where it writes.)
+# the gate. Value and gradients must be right there too, and never nan. (If a gradient
+# is, the third hint says why.)
 #
 # The check calls `value_and_gradients`: in its messages, [0] is the loss, and
 # [1] to [3] are the gradients on logits, scores and gate.
@@ -812,20 +809,24 @@ for summaries in by_pointer:
     assert real or means["“days” and full stops"] < 0.5
     assert real or means["“with” and “treated”"] > 0.5
 assert real or SEED or rivals.count("</s>") > 0.9 * len(rivals)
+if not real and SEED == 0:
+    rows = before[kinds["home"]], before[kinds["</s>"]]
+    assert [round(sum(v) / len(v), 2) for v in rows] == [0.48, 0.56]
 
 # %% [markdown]
 # Rare or common does not matter: "days" and "with" are in nearly every summary, yet
 # with every seed "days" is copied and "with" is generated. The gate opens where the
 # note lacks the next word.
 #
-# But the gate is set before that word is known. Compare two full stops:
+# But the gate is set before that word is known. Look at the two rows with a half-open
+# gate. Both are words *after* a full stop:
 #
-# | so far | the right next word | the gate should be |
-# |---|---|---|
-# | ... treated with bupivacaine. | "home", which the note has | closed |
-# | ... home after 4 days. | the end, `</s>`, which cannot be copied | open |
+# | so far | the right next word | the gate should be | it is |
+# |---|---|---|---|
+# | ... treated with bupivacaine. | "home", which the note has | closed | 0.48 |
+# | ... home after 4 days. | the end, `</s>`, which cannot be copied | open | 0.56 |
 #
-# This gate treats both alike and is half open, so either word can still be written. At
+# This gate treats both alike, so either word can still be written. At
 # "home" $P_\text{vocab}$ bets on the end, so all that speaks for "home" comes from
 # copying.
 

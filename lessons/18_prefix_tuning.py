@@ -46,6 +46,7 @@ SEED = 0
 # %% tags=["hide-input"]
 # set-up: libraries
 import copy
+import math
 import tempfile
 import warnings
 from statistics import mean, median
@@ -171,11 +172,16 @@ print(f"loss {there:.3f} before, {loss_of(tuned, test):.3f} after")
 # %% tags=["hide-input"]
 # check: the prefix helps, and the base is what it was
 assert loss_of(tuned, test) < there - 0.02
+if SEED == 0 and PROFILE == "tiny":
+    gained = there - loss_of(tuned, test)
+    assert round(gained, 3) == 0.064 and round(math.exp(gained), 2) == 1.07
 assert loss_of(base, test) == there
 assert not any(p.requires_grad for p in base.parameters())
 
 # %% [markdown]
-# It helps. Is that a lot, and would a bias do as well? First build a prefix yourself.
+# It helps: a loss that is lower by 0.064 nats gives each right token about 7% more
+# probability, on (geometric) average. Is that a lot, and would a bias do as well? First
+# build a prefix yourself.
 #
 # ## Tokens that nobody wrote
 #
@@ -711,8 +717,9 @@ draw_biases(titles, biases, shares)
 # times as frequent here as at the first hospital. But from age, sex and the codes so
 # far, the old model expects most of it already (see the column between), and the bias
 # is small. Of the past coronary angioplasties, V45.82, the model expects less than
-# half, and the bias is large. (All tokens share one softmax. So the other biases make
-# heart failure less probable, and its own only wins that back.)
+# half, and the bias is large. (All tokens share one
+# softmax: where other frequent codes are raised, heart failure loses, and its own bias
+# only wins that back.)
 
 # %% tags=["hide-input"]
 # check: the other biases take from 428.0, and its own wins that back

@@ -451,7 +451,8 @@ if SEED == 0:
 #
 # Four seeds each are a fair habit for small models: one false alarm in 35 studies.
 # "Not shown" never means "equal". And against a single score the rule alone proves
-# little, as you have seen.
+# little, as you have seen. For your own study, take four seeds or five, and the
+# interval.
 
 # %% [markdown]
 # ### Going further: do more seeds shorten the interval?
