@@ -530,10 +530,11 @@ assert bend_of_line < 1e-6 < bend_of_waves
 # 2π · frequency · a / 90 (`math.pi` is there). Return two tensors:
 #
 # 1. the features, (n, 2k), one row an age, all sines first and then all cosines;
-# 2. how much they bend along the ages, (n - 2, 2k): their
-#    [second differences](../course/book/glossary.md#second-difference). Of three
-#    values in a row, take the second step minus the first. For 1, 3, 5 that is 0, a
-#    straight line, as for the ages themselves. For 0, 1, 0 it is -2: that bends.
+# 2. how much they bend along the ages, (n - 2, 2k). A map is affine exactly if equal
+#    steps in age make equal steps in every number. So take the
+#    [second differences](../course/book/glossary.md#second-difference): of three
+#    values in a row, the second step minus the first. For 1, 3, 5 that is 0, a straight
+#    line, as for the ages themselves. For 0, 1, 0 it is -2: that bends.
 #
 # Example: for `ages = [0.0, 22.5, 45.0]` and `frequencies = [1.0]`, as
 # tensors, the features are `[[0.0, 1.0], [1.0, 0.0], [0.0, -1.0]]` and the

@@ -766,8 +766,9 @@ assert 0.7 * rates < -middle < rates and round(rates, 1) == 1.2
 # No label asks for such a code, so each step pushes it down. AdamW makes each step
 # nearly as long as the learning rate, however small the push, and the rates of the
 # 80 steps add up to 1.2. So all these biases have gone nearly that far: -1.00 says
-# how long and how fast you trained, not how rare the code is. The loss is convex in
-# the bias. How low would it be if every bias stood where it is best?
+# how long and how fast you trained, not how rare the code is. The loss has a single
+# lowest value (it is convex in the bias), and an optimizer that goes on long enough
+# comes as near to it as you like. How low is it?
 #
 # ### 18.6 How low can a bias go?
 #
