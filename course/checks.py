@@ -131,10 +131,10 @@ def _run_all(steps: Sequence[Step], root: Path, python: Path | str) -> list[Outc
             )
             outcomes[step] = Outcome(step, exit_code, time.monotonic() - started)
             say()
-            while beside:
-                earlier = beside.pop().result()
+            for earlier in (one.result() for one in beside):
                 outcomes[earlier.step] = earlier
                 say(f"=== {earlier.step.title}, which ran beside it\n{earlier.said}")
+            beside.clear()
     return [outcomes[step] for step in steps]
 
 

@@ -38,10 +38,6 @@ if not find_spec("ehr_course"):
 # people. In each row, one list comes from the course's practice hospital, and
 # a model wrote the other. Which are the model's? Look closely: one of the four
 # gives itself away.
-#
-# Three dots stand for a hidden cell, which prepares something or checks what the
-# text says. If one raises an error, run `python3 -m course doctor` in a terminal,
-# in the folder of the course. Linked words are explained in the glossary.
 
 # %% tags=["parameters"]
 PROFILE = "tiny"  # "tiny", "small" or "full": how many patients
@@ -137,6 +133,10 @@ draw_guess(rows)
 # girl is 4. Nothing gives D away. For another round, change the number, and
 # print <code>answer</code> when you have guessed. In round 2, look at the men.
 # </details>
+#
+# Three dots stand for a hidden cell, which prepares something or checks what the
+# text says. If one raises an error, run `python3 -m course doctor` in a terminal,
+# in the folder of the course. Linked words are explained in the glossary.
 #
 # The model was given nothing but what the yellow box says, its
 # [prompt](../course/book/glossary.md): an age and a sex. Nobody gave it rules

@@ -640,10 +640,10 @@ with torch.autocast("cpu", dtype=torch.float16):
 
 
 # %% [markdown]
-# With 4,096 parts and no scale, two thirds of the gradients are lost. Nothing warns,
-# and the training falls behind. With a scale it does not. (bfloat16, on newer cards,
-# has fewer digits but reaches as far as float32. Many large models use it, and need
-# no scale.)
+# With 4,096 parts and no scale, two thirds of the gradients are lost, nearly twice as
+# many as above, since here every layer rounds. Nothing warns, and the training falls
+# behind. With a scale it does not. (bfloat16, on newer cards, has fewer digits but
+# reaches as far as float32. Many large models use it, and need no scale.)
 #
 # Too large a scale is just as bad: an [overflow](../course/book/glossary.md)
 # makes gradients infinite or NaN. So `torch.amp.GradScaler` finds a scale by

@@ -858,8 +858,8 @@ with tempfile.TemporaryDirectory() as folder:
 #   red line is the share of held-out patients who have one.
 # - **membership by likelihood** is the attack of somebody who has the model itself.
 #
-# (The report judges all 10,000 patients, with floors of its own. So its numbers differ
-# a little from those of the tables above.)
+# (The report judges all 10,000 patients, the tables above 1,000 or 3,000. So its numbers
+# differ: the divergence, for example, is smaller, since chance adds less to it.)
 
 # %% tags=["hide-input"]
 # the rows that are drawn
