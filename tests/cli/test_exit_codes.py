@@ -88,6 +88,34 @@ def test_143_and_nothing_left_when_another_process_ends_it(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows ends a process without asking it")
+def test_143_when_the_signal_comes_during_an_import_that_ignores_errors(tmp_path):
+    (tmp_path / "ignoring.py").write_text(
+        "import signal\ntry:\n    signal.raise_signal(signal.SIGTERM)\nexcept:\n    pass\n"
+    )
+    started = (
+        "import sys, time\n"
+        "from ehr_course import cli\n"
+        "from ehr_course.cli import app\n"
+        "def work(**_):\n"
+        "    import ignoring\n"
+        "    print('imported', flush=True)\n"
+        "    time.sleep(60)\n"
+        "app.app = work\n"
+        "cli.main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", started],
+        env=ENVIRONMENT | {"PYTHONPATH": os.pathsep.join((str(ROOT), str(tmp_path)))},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 143, done.stderr
+    assert done.stdout == "imported\n"
+    assert done.stderr == ""
+
+
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for another process")
 def test_130_when_it_is_interrupted(prepared, tmp_path):
     process = subprocess.Popen(
