@@ -357,8 +357,13 @@ assert same and directions == 1 and linear and n_weights == 98_560
 # %% [markdown]
 # ## Which scale?
 #
-# Does it matter that the drawing at the top divides the age by 90? Yes, because a
-# layer norm comes next, and three times a vector comes out of it the same:
+# A prompt has to tell ages apart. Only a newborn has newborn codes, so the ages 0 and 1
+# need different prompts, although they are neighbours. So do 44 and 60, because
+# pregnancies end between them. Can one line do both?
+#
+# That depends on the scale, by which the drawing at the top divides the age. The
+# reason is the layer norm that comes next: three times a vector comes out of it the
+# same.
 
 # %%
 v = torch.tensor([3.0, -1.0, 2.0, 0.0])
@@ -412,7 +417,8 @@ draw_directions({name: rays[name] for name in ("unscaled", "÷ 90")})
 # %% [markdown]
 # Divided by 90, the first year turns the direction by less than a degree. Unscaled,
 # all the years after 15 turn it by little: there $w a$ is so much longer than $b$
-# that it alone gives the direction.
+# that it alone gives the direction. So the scale ÷ 90 hardly tells 0 from 1, and the
+# unscaled line hardly tells 44 from 60.
 #
 # All this is before training. Guess: will a trained model still confuse these
 # ages? Before you train one, build a rival to the line.
@@ -430,9 +436,8 @@ draw_turning(turned)
 # %% [markdown]
 # ## A map that bends
 #
-# Ages 0 and 1 need different prompts, because only a newborn has newborn codes. So
-# do 44 and 60, because pregnancies end between them. No scale separates both pairs
-# well, as a table will show. What would you try next?
+# A scale between the two, ÷ 10, separates both pairs, but not well, as a table will
+# show. What would you try next?
 #
 # Think of a clock. Its minute hand separates neighbouring minutes, its hour
 # hand separates hours, and neither jumps. So let the age turn several hands,

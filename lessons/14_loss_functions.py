@@ -58,6 +58,7 @@ from torch.nn.functional import cross_entropy
 from ehr_course.batches.collate import SEXES
 from ehr_course.batches.corruption import EMPTY_RECORD, Corruption
 from ehr_course.batches.datasets import RecordDataset
+from ehr_course.batches.record_checks import FIRST_CODE
 from ehr_course.evaluation.loss_terms import contributions, measure_terms
 from ehr_course.exercises import check, hint, progress
 from ehr_course.generation.patients import Wanted, generate_patients
@@ -540,31 +541,33 @@ assert real or in_written > 2 * in_real
 # %% [markdown]
 # A few of the hospital's new patients do have one. But among the patients that the
 # model writes, they are far more frequent. So you want a penalty in the loss that
-# makes them rarer, and a penalty has to move weights. Before you build one, look at
-# three numbers of a batch:
+# makes them rarer, and a penalty has to move weights.
 #
-# - **pairs that are read**: how many strange pairs the encoder's input has
-#   (corruption can put one there when it replaces a code);
-# - **top token is of a pair**: how often the most probable token is a code of some
-#   strange pair;
-# - **probability of pairs' codes**: how much probability all codes of strange
-#   pairs get together (not yet the penalty that you want: it counts a code with or
-#   without its partner).
+# Take one case. In the record of a new patient the decoder has read one code of a
+# strange pair; the other must not follow. Three numbers could say how near it is:
+#
+# - **in the input**: does the encoder read it? (Corruption can put it there when it
+#   replaces a code.) 1 or 0.
+# - **top token**: is it the most probable next token? 1 or 0.
+# - **probability**: how probable is it as the next token?
 #
 # Guess: which of them has a gradient, so that it can change a weight?
 
 # %% tags=["hide-input", "nbval-ignore-output"]
-# compute the three numbers, and follow each back to the weights
-ids = learning.batch(range(min(512, len(learning))))["input_ids"]
-in_ids = never[ids[:, :, None], ids[:, None]]  # (batch, source, source)
-rare = never.any(0).float()  # (vocab,): codes that have such a pair
-new_logits = plain(**new_batch | {"labels": None}).logits
-log_p = new_logits[new_scored].log_softmax(-1)
-p, best = log_p.exp(), log_p.argmax(-1)  # (n, vocab), (n,)
+# one case, three numbers, and the way of each back to the weights
+pairs = never.nonzero().tolist() or [[FIRST_CODE, FIRST_CODE + 1]]
+cases = [pair for pair in pairs if (new_labels == pair[0]).any()]
+has, other = (cases or pairs)[0]
+found = (new_labels == has).nonzero().tolist() or [[0, 0]]
+row, place = found[0]  # the decoder reads it at the next place
+print("has read:       ", code_in_words(tokenizer.id_to_token(has)))
+print("must not follow:", code_in_words(tokenizer.id_to_token(other)))
+next_logits = plain(**new_batch | {"labels": None}).logits[row, place + 1]
+p = next_logits.softmax(-1)  # (vocab,)
 made_of = {
-    "pairs that are read": ("ids", in_ids.sum() / 2),
-    "top token is of a pair": ("argmax", rare[best].mean()),
-    "probability of pairs' codes": ("p", (p * rare).sum(-1).mean()),
+    "in the input": ("ids", (new_batch["input_ids"][row] == other).any()),
+    "top token": ("argmax", p.argmax() == other),
+    "probability": ("p", p[other]),
 }
 draw_ways_back(made_of)
 
@@ -631,9 +634,9 @@ assert real or with_it > without + 0.3
 # At 1,000 the printed loss changes. Yet every weight of the model is the same, to the
 # last bit. To the training, a penalty computed from ids is a constant.
 #
-# So penalise what the model predicts: the probability that it gives to codes
-# that would complete a strange pair with one that the decoder has already
-# written. This is a
+# So penalise the third number, for every pair and at every place: the probability of
+# all codes that would complete a strange pair with one that the decoder has
+# already read. This is a
 # [co-occurrence penalty](../course/book/glossary.md).
 #
 # ### 14.4 A penalty with a gradient
@@ -727,10 +730,16 @@ assert real or abs(pairs[0] - pairs[1]) < chance < pairs[0] - pairs[2]
 # the loss does not rise. At 0.05 the share falls by 4 percentage points, which
 # chance alone could explain.
 #
-# Why is 0.05 too little? Compare what pushes token 2 down in the example of 14.4.
-# It is wrong and has the probability 1/3, so the cross-entropy pushes it with
-# 0.3333. The penalty's gradient was 0.2222: at a weight of 10 that is nearly seven
-# times the other push, and at 0.05 only 3% of it. So compare gradients, not weights.
+# Why is 0.05 too little? Compare what pushes token 2 down in the example of 14.4:
+#
+# | what pushes | gradient on token 2 |
+# |---|---|
+# | the cross-entropy (token 2 is wrong, and has the probability 1/3) | 0.33 |
+# | the penalty, at a weight of 10 | 10 · 0.2222 = 2.2 |
+# | the penalty, at a weight of 0.05 | 0.05 · 0.2222 = 0.011 |
+#
+# At 0.05 the penalty adds 3% to a push that is there anyway. So compare gradients, not
+# weights.
 
 # %% [markdown]
 # ## What does each term weigh?

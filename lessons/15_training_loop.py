@@ -529,63 +529,25 @@ assert abs(means["mixed"] - n_visits.mean()) < 0.05
 # %% [markdown]
 # ## Place 3: scale, backward
 #
-# The gradient is right on paper. Now it has to fit into
-# [float16](../course/book/glossary.md), numbers of 16 bits. Graphics cards compute
-# faster with them, and they take half the memory. But their range is short:
-
-# %%
-for number in (65_504.0, 65_519.0, 65_520.0, 2.0**-24, 2.0**-25):
-    print(f"{number:<12.6g} becomes {torch.tensor(number).half():.6g}")
-
-# %% tags=["hide-input"]
-# check: where float16 ends
-ends = torch.tensor([65_504, 65_519, 65_520, 2.0**-24, 2.0**-25]).half()
-assert ends.tolist() == [65_504, 65_504, math.inf, 2.0**-24, 0]
-
-# %% [markdown]
-# Numbers of 65,520 or more become infinite, and numbers of at most 2⁻²⁵ become 0.
-# Those below 2⁻¹⁴ are [subnormal](../course/book/glossary.md): they keep fewer
-# bits.
+# The gradient is right on paper. Now compute it in
+# [float16](../course/book/glossary.md), numbers of 16 bits: graphics cards are faster
+# with them, and they take half the memory. Does the training survive that?
 #
-# Gradients are small. Are they too small? In our training hardly any becomes 0. But the
-# models that you will train on such a card are larger, and it is there that loops break
-# silently. Large language models read a million tokens for one step, in thousands of
-# parts, and one count divides all of them: with 4,096 parts, a part's gradient is 4,096
-# times smaller. So imitate such a training:
-
-# %% tags=["hide-input"]
-# the gradients of one batch as one part of 4,096, in float32
-model, batch = new_model(dropout=0.0), dataset.batch(range(16))
-model(**batch).loss.backward()
-gradients = gradient_of(model) / 4_096  # (weights,)
-wanted = gradients != 0
-found = {e: count_in_float16(gradients, 2.0**e) for e in (0, 12, 16, 40)}
-n_found = found[0].not_zero
-for n_parts, exponent in ((1, 12), (4_096, 0)):
-    lost = found[exponent].underflow / n_found
-    print(f"as one part of {n_parts:,}:", end=" ")
-    print(f"{lost:.1%} of the gradients become 0")
-assert found[0].overflow == found[16].overflow == 0 < found[40].overflow
-assert 0.1 < found[0].underflow / n_found < 0.6
-assert max(found[12].underflow, found[16].underflow) < 0.02 * n_found
-
-# %% tags=["widget", "nbval-ignore-output"]
-number_line_explorer(gradients)
-
-
-# %% [markdown]
-# The picture shows them as small as in one part of 4,096. A
-# [loss scale](../course/book/glossary.md) multiplies the loss, and so moves all of
-# them to the right. Move the slider to 16: hardly any is lost.
-#
-# Does a model learn less without the scale? Here each gradient was rounded once, at the
-# end. In a real training [autocast](../course/book/glossary.md) runs matrix products in
-# float16, so a gradient is rounded in every layer on its way back, and more is lost.
-# Divide the loss by 4,096, take the gradient in float16, and multiply that by 4,096
-# before the step, just as 4,096 equal parts would:
+# Ours does. But the models that you will train on such a card are larger, and it is
+# there that loops break silently. Large language models read a million tokens for
+# one step, in thousands of parts, and one count divides all of them: with 4,096 parts,
+# a part's gradient is 4,096 times smaller. So imitate such a training: divide the loss
+# by 4,096, take the gradient in float16, and multiply it by 4,096 before the step.
+# On paper, that changes nothing.
 
 # %% tags=["hide-input"]
 # train in one part or in many equal ones, and count what becomes 0
+model, batch = new_model(dropout=0.0), dataset.batch(range(16))
+model(**batch).loss.backward()
+gradients = gradient_of(model) / 4_096  # (weights,), in float32
+wanted = gradients != 0
+
+
 def backward_in_float16(model, batch, factor):
     with torch.autocast("cpu", dtype=torch.float16):
         loss = model(**batch).loss  # float32
@@ -625,25 +587,57 @@ lost = {name: share_lost(*how) for name, how in trainings.items()}
 draw_without_scale(without, lost)
 
 # %% tags=["hide-input"]
-# check: many parts need a scale, and each layer's rounding loses more
+# check: many parts need a scale
 small, lacking, scaled = (losses[-1] for losses in without.values())
 assert abs(small - scaled) < 0.02 and lacking > scaled + 0.3
 one_part, many_parts, with_scale = lost.values()
 assert one_part < 0.05 and 0.5 < many_parts < 0.8 and with_scale < 0.01
-once = found[0].underflow / n_found
-assert 0.25 < once < 0.4 and once < many_parts - 0.1
 assert gradient_of(model).dtype == torch.float32
 with torch.autocast("cpu", dtype=torch.float16):
     product = model.model.encoder.layers[0].fc1(torch.ones(1, 16))
     assert product.dtype == torch.float16
     assert model(**batch).loss.dtype == torch.float32
 
+# %% [markdown]
+# With 4,096 parts, two thirds of the gradients become 0. Nothing warns, and the
+# training falls behind. The third training has been given a *scale*, and loses
+# nothing. How does that work?
+#
+# The range of float16 is short:
+
+# %%
+for number in (65_504.0, 65_519.0, 65_520.0, 2.0**-24, 2.0**-25):
+    print(f"{number:<12.6g} becomes {torch.tensor(number).half():.6g}")
+
+# %% tags=["hide-input"]
+# check: where float16 ends, and what a scale saves
+ends = torch.tensor([65_504, 65_519, 65_520, 2.0**-24, 2.0**-25]).half()
+assert ends.tolist() == [65_504, 65_504, math.inf, 2.0**-24, 0]
+found = {e: count_in_float16(gradients, 2.0**e) for e in (0, 12, 16, 40)}
+n_found = found[0].not_zero
+assert found[0].overflow == found[16].overflow == 0 < found[40].overflow
+assert max(found[12].underflow, found[16].underflow) < 0.02 * n_found
+once = found[0].underflow / n_found
+assert 0.25 < once < 0.4 and once < many_parts - 0.1
 
 # %% [markdown]
-# With 4,096 parts and no scale, two thirds of the gradients are lost, nearly twice as
-# many as above, since here every layer rounds. Nothing warns, and the training falls
-# behind. With a scale it does not. (bfloat16, on newer cards, has fewer digits but
-# reaches as far as float32. Many large models use it, and need no scale.)
+# Numbers of 65,520 or more become infinite, and numbers of at most 2⁻²⁵ become 0.
+# Those below 2⁻¹⁴ are [subnormal](../course/book/glossary.md): they keep fewer bits.
+#
+# Here are all gradients of one part of 4,096, each rounded once. A
+# [loss scale](../course/book/glossary.md) multiplies the loss, and so moves all of them
+# to the right. Find the smallest scale at which hardly any is lost:
+
+# %% tags=["widget", "nbval-ignore-output"]
+number_line_explorer(gradients)
+
+
+# %% [markdown]
+# At 2¹² hardly any is lost, and at 2¹⁶, the scale of the third training, fewer still.
+# (In the training more was lost than on the left of this picture. There
+# [autocast](../course/book/glossary.md) runs matrix products in float16, so a gradient
+# is rounded in every layer on its way back.) bfloat16, on newer cards, has fewer
+# digits but reaches as far as float32. Many large models use it, and need no scale.
 #
 # Too large a scale is just as bad: an [overflow](../course/book/glossary.md)
 # makes gradients infinite or NaN. So `torch.amp.GradScaler` finds a scale by

@@ -514,6 +514,7 @@ def compare_methods(
 
 check("18.5", compare_methods)
 
+
 # %% [markdown]
 # Which are left while the model stays frozen? Guess. Once your function is right,
 # ask it. `sweep` is the table of the stored results, "nothing" is the model as it
@@ -533,29 +534,13 @@ check("18.5", compare_methods)
 # %% [markdown]
 # ## What does the prefix do?
 #
-# A prefix can react to the record, which a bias cannot. Here the model reads a
-# record token by token, with the prefix that you trained. The upper panel shows
-# what share of its attention each head gives to the prefix at one token, the lower
-# panel these shares along the record. The dashed line is the share if every key got
-# the same. Move *token* to the right:
-
-# %% tags=["widget", "nbval-ignore-output"]
-shown = make_cohort(8, seed=SEED + 500, hospital="heart")
-prefix_attention_explorer(tuned, known, shown, token=2)
-
-# %% tags=["hide-input"]
-# check: in each record, the prefix gets less at the end than at the start
-for paid in shares_paid(tuned, known, shown):
-    of_token = paid.shares.mean((0, 1))
-    assert of_token[-1] < of_token[0]
-    assert (paid.shares[:, :, 1:] > paid.shares[:, :, :-1]).any()
-
-
-# %% [markdown]
-# Single heads jump far above and below the dashed line, since the share depends on
-# the query. Is that what helps? Let a bias imitate the prefix: train it to give the
-# same probabilities as the model with the prefix. Where the prefix reacts to the
-# record, the bias cannot follow. How much do both gain on other patients?
+# A bias raises or lowers a code by the same amount in every record. A prefix can react
+# to the record. Is that where its gain comes from?
+#
+# Test it: train a bias to imitate the prefix, that is, to give the same
+# probabilities as the model with the prefix. Where the prefix reacts to the record,
+# the bias cannot follow. So what the imitator fails to gain on other patients is the
+# most that reacting can be worth. How much will that be, a little or most of it?
 
 # %% tags=["hide-input"]
 # a prefix and the bias that comes nearest to it, for each of four seeds
@@ -605,8 +590,30 @@ assert all(copied > 0.6 * gained for gained, copied in both.values())
 draw_copies(both)
 
 # %% [markdown]
-# Most of what the prefix gains, its imitator gains too. Only the rest can come from
-# the record.
+# Most of what the prefix gains, its imitator gains too: mainly, the prefix shifts codes
+# up and down, as a bias does. Only the rest can come from the record.
+#
+# So does the prefix react at all? Here the model reads a record token by token, with
+# the prefix that you trained. The upper panel shows what share of its attention each
+# head gives to the prefix at one token, the lower panel these shares along the
+# record. The dashed line is the share if every key got the same. A head that did not
+# react would follow it. Move *token* to the right:
+
+# %% tags=["widget", "nbval-ignore-output"]
+shown = make_cohort(8, seed=SEED + 500, hospital="heart")
+prefix_attention_explorer(tuned, known, shown, token=2)
+
+# %% tags=["hide-input"]
+# check: in each record, the prefix gets less at the end than at the start
+for paid in shares_paid(tuned, known, shown):
+    of_token = paid.shares.mean((0, 1))
+    assert of_token[-1] < of_token[0]
+    assert (paid.shares[:, :, 1:] > paid.shares[:, :, :-1]).any()
+
+# %% [markdown]
+# It does react: single heads jump far above and below the dashed line, for the share
+# depends on the query. But as the imitator has shown, most of the gain does not need
+# it. To see where a model looks is not yet to know what that is good for.
 #
 # ## What each method costs
 #

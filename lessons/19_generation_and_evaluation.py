@@ -850,16 +850,13 @@ with tempfile.TemporaryDirectory() as folder:
     files = sorted(p.name for p in (Path(folder) / "report").iterdir())
 
 # %% [markdown]
-# Here are six of its rows. The red line is what real patients score, the *floor*. If
-# the cohort's interval holds it, the measure is *at the floor*; if not, it is better
-# or worse. Two of the rows are new:
+# Six of its rows come next, in a picture. Its red line is what real patients score, the
+# *floor*. If the cohort's interval holds it, the measure is *at the floor*; if not, it
+# is better or worse. Two of the rows are new:
 #
 # - **training patients with a copy** are those whose visits stand in the cohort. The
 #   red line is the share of held-out patients who have one.
 # - **membership by likelihood** is the attack of somebody who has the model itself.
-#
-# (The report judges all 10,000 patients, the tables above 1,000 or 3,000. So its numbers
-# differ: the divergence, for example, is smaller, since chance adds less to it.)
 
 # %% tags=["hide-input"]
 # the rows that are drawn
@@ -886,6 +883,33 @@ if not real:
     )
     assert by_model.low > 0.55 and by_cohort.value < by_model.value
     assert 1.2 < codes_row.value / codes_row.floor < 2.4
+
+# %% [markdown]
+# So far you have judged 1,000 or 3,000 patients at a time; the report judges all
+# 10,000, and its floor comes from the held-out ones. The same measures, before and now:
+
+# %% tags=["hide-input", "nbval-ignore-output"]
+# three measures of C that were measured before, and what the report says
+distance_row = report.measures["membership by distance"]
+carry_row = report.measures["carry-over of codes"]
+_, by_attack = attacks["C, by the model"]
+before_and_now = {
+    "JS divergence of the codes": (fmean(unlike["C"]), codes_row.value),
+    "  its floor": (real_unlike, codes_row.floor),
+    "codes carried over": (carry_over(three["C"]), carry_row.value),
+    "  its floor: real patients": (real_past, carry_row.floor),
+    "membership by distance": (by_attack, distance_row.value),
+}
+print(f"{'C':27} before   report")
+for name, (before, now) in before_and_now.items():
+    print(f"{name:27} {before:6.3f} {now:8.3f}")
+if not real:  # chance adds less to a divergence of more patients
+    assert codes_row.value < fmean(unlike["C"])
+    assert codes_row.floor < real_unlike
+
+# %% [markdown]
+# Chance adds less to a divergence of more patients, to C's and to its floor. The
+# others hardly change. Here are the six rows:
 
 # %% tags=["nbval-ignore-output"]
 title = "Where the cohort differs from real patients"
@@ -1355,14 +1379,16 @@ draw_questions(questions)
 
 
 # %% [markdown]
-# **Use E, to try out software inside the hospital.** Nobody else may have it: the
-# attack finds almost as much in it as in C.
+# **Use E, to try out software inside the hospital.** Do not count the crosses, for D
+# has fewer; look how far each number is from real patients. E misses by a little
+# where it misses. D misses by far: 4.5% of its codes are impossible, and its visits
+# join codes at random. Nobody else may have E: the attack finds almost as much in it
+# as in C.
 #
 # - **A**: never. Whoever has the photocopies has the patients.
-# - **B** and **D**: their visits join codes that do not belong together. B is good
-#   enough for trying out a chart of single codes, and D also for one of codes that
-#   come back. That the attack finds nothing in them is no permission to hand them
-#   out.
+# - **B** and **D**: good enough for trying out a chart of single codes, and D also for
+#   one of codes that come back. That the attack finds nothing in them is no permission
+#   to hand them out.
 # - **C**: not any more. E is nearer to real patients on the first four questions.
 #
 # To learn how frequent a disease is, use real patients: the report's ban holds for all
