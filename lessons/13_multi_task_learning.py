@@ -446,8 +446,9 @@ check("13.4", find_and_close)
 # - `no_prompt` has no prompt in its decoder.
 # - The heads of `honest` read the mean of the embeddings, as your features do.
 # - The head of `detached` reads the decoder's states, but its gradient stops there, so
-#   it teaches the decoder nothing. (This saves a training: take a decoder whose layers
-#   no head has taught, that of `honest`, and train a new head on its states.)
+#   it teaches the decoder nothing. For this one, no whole model needs to be trained: no
+#   head has taught the decoder of `honest` either, so put a new head on its states and
+#   train that head alone. It is the same as `detach()`.
 
 # %% tags=["nbval-ignore-output"]
 no_prompt = trained(small_model(prompt_decoder=False))
@@ -662,11 +663,13 @@ assert out.weight is into.weight
 # %% [markdown]
 # ## Which weight?
 #
-# Does a head help the model to write codes that fit? It does if the model then writes
-# fewer impossible codes. A single training of each weight cannot settle it, because
-# another seed gives another number. So train small models with several weights of the
-# heads, each with three seeds. Such a series is a
-# [sweep](../course/book/glossary.md), and here is one that has been run for you.
+# Leak or no leak, a head is there for the sake of what the model writes. Does it help
+# to write codes that fit the patient? It does if the model then writes fewer
+# impossible codes, and a head that only reads the prompt can hardly do that. A single
+# training of each weight cannot settle it, because another seed gives another number.
+# So train small models with several weights of the heads, each with three seeds. Such
+# a series is a [sweep](../course/book/glossary.md), and here is one that has been run
+# for you.
 #
 # The grey band is the mean of the models without heads, plus and minus their
 # [spread](../course/book/glossary.md), the standard deviation over seeds. "0.1" means
