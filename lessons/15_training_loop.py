@@ -1208,12 +1208,20 @@ draw_probe(row[0].tolist(), found, **settings)
 # | 7 | halves the scale after a skipped step (it never grows) | `"keeps the scale"` |
 # | 7 | sets the gradient to 0 | `"keeps gradients"` |
 #
-# Two of the faults need a closer look:
+# Two of the faults need a closer look. `"rounds before it scales"` rounds to float16,
+# scales, and rounds again. `"keeps gradients"` leaves what a step has used, unscaled
+# and clipped, for the next batch. Say that the first batch leaves 1, the scale is 8,
+# and the second batch has the gradient 0.5:
 #
-# - `"rounds before it scales"` rounds to float16, scales, and rounds again.
-# - `"keeps gradients"` leaves what a step has used, unscaled and clipped, for the next
-#   batch. Say that it leaves 1, the scale is 8, and the next batch has the gradient
-#   0.5. That adds 8 · 0.5 = 4 to the 1, and 5 divided by 8 is 0.625 in place of 0.5.
+# | in the second batch | a sound loop | `"keeps gradients"` |
+# |---|---|---|
+# | is there already | 0 | 1 |
+# | plus the scaled gradient, 8 · 0.5 | 4 | 5 |
+# | divided by the scale, 8 | 0.5 | 0.625 |
+#
+# A probe is good if a fault and a sound loop end at different weights. A gradient that
+# is shorter than `max_norm`, for example, says nothing about clipping. So ask of each
+# fault which batches would bring it to light.
 #
 # Return the fault, or `"none"` for a sound loop. Example:
 # `find_fault(Loop("never clips"))` is `"never clips"`.
