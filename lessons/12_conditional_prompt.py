@@ -370,11 +370,27 @@ v = torch.tensor([3.0, -1.0, 2.0, 0.0])
 for vector in (v, 3 * v):
     print([round(x, 3) for x in layer_norm(vector, (4,)).tolist()])
 
+# %% [markdown]
+# It keeps little more than the direction. The prompts of all ages lie on a line: with
+# $w$ and $b$ for what the projection has made of the weight and the bias, the prompt of
+# age $a$ is the point $b + w a$. So the model can tell two ages apart only if their
+# points lie in different directions, seen from the origin.
+#
+# In two dimensions you can see it: let $b$ be one long and point to the right, and $w$
+# one long and point up. In which direction do four ages lie?
+
+# %%
+for scale in (1, 90):
+    print(f"÷ {scale:2}:", end="")
+    for age in (0, 1, 44, 60):
+        up = math.degrees(math.atan2(age / scale, 1))
+        print(f"  age {age:2} at {up:4.1f}°", end="")
+    print()
+
 
 # %% [markdown]
-# It keeps little more than the direction. The prompts of all ages lie on a line: that
-# of age $a$ is the point $b + w a$. So the model can tell two ages apart only if their
-# points lie in different directions, seen from the origin.
+# Unscaled, 0 and 1 are far apart, and 44 and 60 nearly the same. Divided by 90, it is
+# the other way round. Now with all 768 dimensions of a prompt:
 
 # %% tags=["hide-input"]
 # prompts of some ages, before training
@@ -578,8 +594,9 @@ check("12.6", fourier)
 #   multiplied by the weight, added to the bias and projected.
 # - `x_cat`, (batch, n_cat), holds the category of each feature, counted from 0.
 #   `cardinalities` lists how many categories each feature has, and the one table holds
-#   the rows of the first feature, then those of the second, and so on. The row of a
-#   category is added to its feature's bias and projected.
+#   the rows of the first feature, then those of the second, and so on. With `[2, 3]` it
+#   has five rows, and category 1 of the second feature is row 3. The row of a category
+#   is added to its feature's bias and projected.
 #
 # Example: in `MyPrompt([2], d_model=1, d_hidden=1)` let both biases be 0, the
 # `table` `[[10.0], [20.0]]`, and all other weights 1. Then `x_num = [[45.0]]`
@@ -852,10 +869,11 @@ for side in ("encoder_prompt", "decoder_prompt"):
 #
 # ## What a prompt gives away
 #
-# Nobody can read an age off a prompt just by looking at its numbers. Is a patient's
-# age safe in them? Suppose that a model adds age and sex up. Here are such sums.
-# The cross is a woman of 41, stored with noise in each of the 96 numbers to hide
-# her.
+# Nobody can read an age off a prompt just by looking at its numbers. So a hospital
+# might store prompts in place of ages, for example in the log of a server. Is a
+# patient's age safe there? Take the simplest case, another model, which adds the
+# prompts of age and sex up to one vector. Here are such sums. The cross is a woman
+# of 41, stored with noise in each of the 96 numbers to hide her.
 
 # %%
 parts = loaded.model.encoder_prompt

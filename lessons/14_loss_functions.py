@@ -183,30 +183,7 @@ print(f"of a marker {markers.mean():.2f}")
 # $$-\log p_y = -\log \frac{e^{z_y}}{\sum_j e^{z_j}}
 # = \log \sum_j e^{z_j} - z_y$$
 #
-# Which way does this loss push the logits? (You will compare a penalty with it later.)
-# When $z_j$ grows, the first term grows at the rate $p_j$, and the second takes 1 away
-# if $j$ is the right token. So the gradient on $z_j$ is
-#
-# $$p_j - [j = y]$$
-#
-# where $[j = y]$ is 1 for the right token and 0 for all others. Here three
-# tokens have the probabilities 0.2, 0.5 and 0.3, and the first is right:
-
-# %%
-z = torch.tensor([0.2, 0.5, 0.3]).log().requires_grad_()
-cost = z.logsumexp(0) - z[0]
-(slope,) = torch.autograd.grad(cost, z)
-print("gradient:", [round(x, 4) for x in slope.tolist()])
-
-# %% tags=["hide-input"]
-# check: the gradient is p - [j = y]
-assert torch.allclose(slope, z.softmax(0) - torch.tensor([1.0, 0, 0]))
-
-# %% [markdown]
-# A step goes against the gradient: each wrong token is pushed down by its own
-# probability, and the right one up by 1 minus its probability.
-#
-# One trap is left: in float32, the exponential of 89 is infinite. So subtract the
+# There is one trap: in float32, the exponential of 89 is infinite. So subtract the
 # largest logit of a place from all of them. The loss stays the same, and no
 # exponential is above 1.
 
@@ -247,8 +224,9 @@ check("14.1", masked_cross_entropy)
 # %% [markdown]
 # ### Going further: which target?
 #
-# The second question. Label smoothing moves the target; the course's models train
-# without it. Exercise 14.2 is in here.
+# The second question of the drawing. Here the target gives the right token all the
+# probability. Label smoothing gives a share of it to all tokens; the course's models
+# train without it. Exercise 14.2 is in here.
 
 # %% [markdown]
 # The right token is pushed up by $1 - p_y$, and no finite scores make that 0. So
@@ -730,7 +708,30 @@ assert real or abs(pairs[0] - pairs[1]) < chance < pairs[0] - pairs[2]
 # the loss does not rise. At 0.05 the share falls by 4 percentage points, which
 # chance alone could explain.
 #
-# Why is 0.05 too little? Compare what pushes token 2 down in the example of 14.4:
+# Why is 0.05 too little? Compare the penalty's gradient with that of the cross-entropy,
+# $\log \sum_j e^{z_j} - z_y$. When the logit $z_j$ grows, the first term grows at the
+# rate $p_j$, and the second takes 1 away if $j$ is the right token. So the gradient on
+# $z_j$ is
+#
+# $$p_j - [j = y]$$
+#
+# where $[j = y]$ is 1 for the right token and 0 for all others. Here three
+# tokens have the probabilities 0.2, 0.5 and 0.3, and the first is right:
+
+# %%
+z = torch.tensor([0.2, 0.5, 0.3]).log().requires_grad_()
+cost = z.logsumexp(0) - z[0]
+(slope,) = torch.autograd.grad(cost, z)
+print("gradient:", [round(x, 4) for x in slope.tolist()])
+
+# %% tags=["hide-input"]
+# check: the gradient is p - [j = y]
+assert torch.allclose(slope, z.softmax(0) - torch.tensor([1.0, 0, 0]))
+
+# %% [markdown]
+# A step goes against the gradient: each wrong token is pushed down by its own
+# probability, and the right one up by 1 minus its probability. So much for the
+# cross-entropy. In the example of 14.4, what pushes token 2 down?
 #
 # | what pushes | gradient on token 2 |
 # |---|---|
@@ -915,7 +916,8 @@ assert lengths[1] > 1.2 * lengths[0]
 #
 # - The loss of a place is $-\sum_j q_j \log p_j$, where the right token has the target
 #   $q_y = 1 - \varepsilon + \varepsilon / V$ and each other of the $V$ tokens
-#   $\varepsilon / V$. The smoothing $\varepsilon$, 0 to 1, is unknown.
+#   $\varepsilon / V$. (With $\varepsilon = 0.1$ and 5 tokens, the right one has the
+#   target 0.92 and each other 0.02.) The smoothing $\varepsilon$, 0 to 1, is unknown.
 # - It returns one of four things: `"sum"`, the sum over scored places;
 #   `"places"`, that sum divided by all places; `"scored"`, divided by the
 #   scored places; or `"rows"`, the mean of the rows' means over their

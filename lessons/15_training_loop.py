@@ -634,10 +634,9 @@ number_line_explorer(gradients)
 
 # %% [markdown]
 # At 2¹² hardly any is lost, and at 2¹⁶, the scale of the third training, fewer still.
-# (In the training more was lost than on the left of this picture. There
-# [autocast](../course/book/glossary.md) runs matrix products in float16, so a gradient
-# is rounded in every layer on its way back.) bfloat16, on newer cards, has fewer
-# digits but reaches as far as float32. Many large models use it, and need no scale.
+# (In a training, [autocast](../course/book/glossary.md) rounds in every layer, and so
+# more is lost than here.) bfloat16, on newer cards, has fewer digits but reaches as far
+# as float32. Many large models use it, and need no scale.
 #
 # Too large a scale is just as bad: an [overflow](../course/book/glossary.md)
 # makes gradients infinite or NaN. So `torch.amp.GradScaler` finds a scale by
@@ -748,7 +747,16 @@ check("15.4", unscaled_and_clipped)
 # A step also shrinks the weights, by [weight decay](../course/book/glossary.md).
 # AdamW takes the same share off each weight, whatever its gradient is: the learning
 # rate times the decay. Only biases and layer norms are exempt: they have no reason to
-# be small.
+# be small. If you forget that, nothing warns you either. So look at which weights are
+# where:
+
+# %%
+for group in decay_groups(new_model(), 0.01):
+    of = group["params"]
+    shapes = sorted({tuple(weight.shape) for weight in of}, key=len)
+    print(f"decay {group['weight_decay']}: {len(of)} tensors,", end=" ")
+    print(f"{sum(weight.numel() for weight in of):,} numbers,", end=" ")
+    print("such as", shapes[0], "and", shapes[-1])
 
 # %% tags=["hide-input"]
 # check: tables of weights decay, biases and layer norms do not
@@ -1013,7 +1021,9 @@ home.cleanup()
 # Try It Yourself · ★★★ · 12 minutes
 #
 # `TinyTraining(seed)` is a training of 49 weights in float16. This is how it
-# begins, and what one round does. (It clips nothing, so it need not unscale.)
+# begins, and what one round does. Read `step` line by line, and note each thing that a
+# round reads and changes: a checkpoint has to hold all of them, and the weights are
+# only one. (The training clips nothing, so it need not unscale.)
 # `_order()` gives the order in which an epoch reads the rows: it depends on `seed`
 # and `epoch` alone.
 

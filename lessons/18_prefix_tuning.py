@@ -380,6 +380,10 @@ assert sum(d < 0 for d in differences("projected prefix", "prefix")) == 3
 # %% [markdown]
 # Full training wins with every seed. All else is closer: in the last two rows the
 # seeds disagree.
+#
+# So neither a prompt nor a prefix clearly beats the simplest method, one bias for each
+# token. Three questions remain. What does the prefix do with its numbers? What does
+# each method cost? And can you read in a bias what the second hospital is like?
 
 # %% [markdown]
 # ### Going further: can a network make a better prefix?
@@ -537,10 +541,11 @@ check("18.5", compare_methods)
 # A bias raises or lowers a code by the same amount in every record. A prefix can react
 # to the record. Is that where its gain comes from?
 #
-# Test it: train a bias to imitate the prefix, that is, to give the same
-# probabilities as the model with the prefix. Where the prefix reacts to the record,
-# the bias cannot follow. So what the imitator fails to gain on other patients is the
-# most that reacting can be worth. How much will that be, a little or most of it?
+# The gain of a prefix has two parts: it *shifts* codes in all records alike, and it
+# *reacts* to each record. A bias can only shift. So train a bias to imitate the
+# prefix, that is, to give the same probabilities as the model with the prefix: the
+# gap between their gains is then the most that reacting can be worth. Guess: a small
+# part of the prefix's gain, or most of it?
 
 # %% tags=["hide-input"]
 # a prefix and the bias that comes nearest to it, for each of four seeds
@@ -591,7 +596,7 @@ draw_copies(both)
 
 # %% [markdown]
 # Most of what the prefix gains, its imitator gains too: mainly, the prefix shifts codes
-# up and down, as a bias does. Only the rest can come from the record.
+# up and down, as a bias does. Only the rest can come from reacting to the record.
 #
 # So does the prefix react at all? Here the model reads a record token by token, with
 # the prefix that you trained. The upper panel shows what share of its attention each
@@ -617,9 +622,8 @@ for paid in shares_paid(tuned, known, shown):
 #
 # ## What each method costs
 #
-# What does the first hospital lose if it uses the trained model too? And does full
-# training overfit, with so many parameters? To compare, train a bias of your own as
-# well:
+# A gain at the second hospital may be a loss at the first, if both use the trained
+# model. How much is it? Train a bias of your own as well, to compare:
 
 # %% tags=["hide-input"]
 # train a bias: the buffer becomes a parameter
@@ -632,8 +636,9 @@ history = train(biased, learning, **options)
 print(f"loss {there:.3f} before, {loss_of(biased, test):.3f} after")
 
 # %% [markdown]
-# Full training runs twice, the second time with twenty times the learning rate. Then
-# each model is measured on new patients of both hospitals.
+# Full training runs twice, the second time with twenty times the learning rate, so
+# that you see what overfitting looks like. Then each model is measured on new patients
+# of both hospitals.
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # full training with a small and a large rate; the loss of every model
@@ -741,8 +746,9 @@ assert SEED or (occur[0] < 1.3 * old[0] and occur[1] > 2 * old[1])
 # %% [markdown]
 # ## Why are so many biases near -1?
 #
-# V27.0, a delivery, has a bias near -1, and yet the old model expects hardly any. Look
-# at all codes that never occur among the 150 patients:
+# V27.0, a delivery, has a bias near -1, and yet the old model expects hardly any. That
+# looks like a finding about the second hospital. Is it one? Look at all codes that
+# never occur among the 150 patients:
 
 # %%
 never = counts == 0

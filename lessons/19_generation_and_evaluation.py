@@ -401,6 +401,85 @@ def to_draw_from(
 check("19.1", to_draw_from)
 
 # %% [markdown]
+# ## Do the settings suit patients?
+#
+# The settings were made for writing text. Do they bring C nearer to real patients? Let
+# the model write again, with all three settings and with each by itself.
+
+# %% tags=["nbval-ignore-output"]
+settings = {
+    "all three": Sampling(temperature=0.7, top_k=40, top_p=0.9),
+    "temperature 0.7": Sampling(temperature=0.7),
+    "top-k 40": Sampling(top_k=40),
+    "top-p 0.9": Sampling(top_p=0.9),
+}
+drawn = {name: write(3 * third, how) for name, how in settings.items()}
+
+
+# %% tags=["hide-input", "nbval-ignore-output"]
+# what each setting does, measured on equally many patients
+def share_that_occurs(records):
+    found = {code for record in records for code in record.codes}
+    return len(found) / len(tokenizer.codes)
+
+
+parts = {"as it is": cohort[: 3 * third]} | drawn
+measures = {
+    "bits": lambda part: divergence(part, strangers),
+    "codes": share_that_occurs,
+    "impossible": impossible_share_of,
+}
+found = {
+    what: {
+        name: thirds(measure, records, third)
+        for name, records in parts.items()
+    }
+    for what, measure in measures.items()
+}
+print("means of three thirds   JS divergence   impossible codes")
+for name in parts:
+    print(f"C, {name:20} {fmean(found['bits'][name]):13.3f}", end="")
+    print(f"{fmean(found['impossible'][name]):19.1%}")
+print(f"{'real patients':23} {real_unlike:13.3f}{real_impossible:19.1%}")
+uses = Counter(code for record in learned_from for code in record.codes)
+rare = {c for c in uses if uses[c] <= np.median(list(uses.values()))}
+
+
+def share_of_rare(records):
+    return fmean(code in rare for r in records for code in r.codes)
+
+
+rarely = {name: share_of_rare(records) for name, records in parts.items()}
+
+if not real:
+    bits = {name: fmean(found["bits"][name]) for name in parts}
+    assert bits["all three"] > bits["as it is"] + 0.05
+    assert bits["temperature 0.7"] > bits["as it is"] + 0.03
+    for name in ("top-k 40", "top-p 0.9"):
+        assert bits["as it is"] < bits[name] < bits["temperature 0.7"]
+    assert min(found["bits"]["as it is"]) > max(by_chance)
+    assert min(found["bits"]["all three"]) > 1.5 * real_unlike
+    assert rarely["all three"] < 0.75 * rarely["as it is"]
+    assert rarely["temperature 0.7"] < 0.92 * rarely["as it is"]
+    kept = {name: fmean(found["codes"][name]) for name in parts}
+    assert kept["all three"] < 0.9 * kept["as it is"]
+    never = {name: fmean(found["impossible"][name]) for name in parts}
+    rarer = [never[name] < never["as it is"] for name in drawn]
+    assert all(rarer) and min(never.values()) > 0.003
+
+# %% [markdown]
+# No: they move the codes farther away, all three together most, top-k alone hardly.
+# Impossible codes become rarer, and do not vanish.
+#
+# Which codes are lost? In the upper left panel each dot is a code, placed by
+# its [prevalence](../course/book/glossary.md), the share of patients who have
+# it. Under "all three", rare codes have left the line, and many lie at "none".
+# Choose "as it is": they come back. If all dots lay on the line, R² would be 1.
+
+# %% tags=["widget", "nbval-ignore-output"]
+cohort_dashboard(learned_from, drawn | {"as it is": cohort[: 3 * third]})
+
+# %% [markdown]
 # ## How far apart are two cohorts?
 #
 # The share of each code among all codes of a cohort is a distribution. Two of
@@ -411,16 +490,7 @@ check("19.1", to_draw_from)
 # \frac{1}{2} \sum_c Q_c \log \frac{Q_c}{M_c}$$
 #
 # and the Jensen-Shannon *distance* is its square root. A code with share 0
-# contributes 0. Here the model writes with all three settings at once:
-
-# %% tags=["nbval-ignore-output"]
-settings = {
-    "all three": Sampling(temperature=0.7, top_k=40, top_p=0.9),
-    "temperature 0.7": Sampling(temperature=0.7),
-    "top-k 40": Sampling(top_k=40),
-    "top-p 0.9": Sampling(top_p=0.9),
-}
-drawn = {name: write(3 * third, how) for name, how in settings.items()}
+# contributes 0. Here it is for C with all three settings, code by code:
 
 # %% tags=["nbval-ignore-output"]
 counts = [
@@ -490,74 +560,6 @@ draw_floors(floors, of_cohort)
 # real patients stand in the place of the synthetic ones. With few patients chance
 # hides the fault of the cohort. So compare a divergence only with a floor of the same
 # sizes.
-#
-# ## Do the settings suit patients?
-#
-# The settings were made for writing text. Do they bring C nearer to real patients?
-
-# %% tags=["hide-input", "nbval-ignore-output"]
-# what each setting does, measured on equally many patients
-def share_that_occurs(records):
-    found = {code for record in records for code in record.codes}
-    return len(found) / len(tokenizer.codes)
-
-
-parts = {"as it is": cohort[: 3 * third]} | drawn
-measures = {
-    "bits": lambda part: divergence(part, strangers),
-    "codes": share_that_occurs,
-    "impossible": impossible_share_of,
-}
-found = {
-    what: {
-        name: thirds(measure, records, third)
-        for name, records in parts.items()
-    }
-    for what, measure in measures.items()
-}
-print("means of three thirds   JS divergence   impossible codes")
-for name in parts:
-    print(f"C, {name:20} {fmean(found['bits'][name]):13.3f}", end="")
-    print(f"{fmean(found['impossible'][name]):19.1%}")
-print(f"{'real patients':23} {real_unlike:13.3f}{real_impossible:19.1%}")
-uses = Counter(code for record in learned_from for code in record.codes)
-rare = {c for c in uses if uses[c] <= np.median(list(uses.values()))}
-
-
-def share_of_rare(records):
-    return fmean(code in rare for r in records for code in r.codes)
-
-
-rarely = {name: share_of_rare(records) for name, records in parts.items()}
-
-if not real:
-    bits = {name: fmean(found["bits"][name]) for name in parts}
-    assert bits["all three"] > bits["as it is"] + 0.05
-    assert bits["temperature 0.7"] > bits["as it is"] + 0.03
-    for name in ("top-k 40", "top-p 0.9"):
-        assert bits["as it is"] < bits[name] < bits["temperature 0.7"]
-    assert min(found["bits"]["as it is"]) > max(by_chance)
-    assert min(found["bits"]["all three"]) > 1.5 * real_unlike
-    assert rarely["all three"] < 0.75 * rarely["as it is"]
-    assert rarely["temperature 0.7"] < 0.92 * rarely["as it is"]
-    kept = {name: fmean(found["codes"][name]) for name in parts}
-    assert kept["all three"] < 0.9 * kept["as it is"]
-    never = {name: fmean(found["impossible"][name]) for name in parts}
-    rarer = [never[name] < never["as it is"] for name in drawn]
-    assert all(rarer) and min(never.values()) > 0.003
-
-# %% [markdown]
-# No: they move the codes farther away, all three together most, top-k alone hardly.
-# Impossible codes become rarer, and do not vanish.
-#
-# Which codes are lost? In the upper left panel each dot is a code, placed by
-# its [prevalence](../course/book/glossary.md), the share of patients who have
-# it. Under "all three", rare codes have left the line, and many lie at "none".
-# Choose "as it is": they come back. If all dots lay on the line, R² would be 1.
-
-# %% tags=["widget", "nbval-ignore-output"]
-cohort_dashboard(learned_from, drawn | {"as it is": cohort[: 3 * third]})
-
 
 # %% [markdown]
 # ## Are the patients possible?
@@ -856,7 +858,12 @@ with tempfile.TemporaryDirectory() as folder:
 #
 # - **training patients with a copy** are those whose visits stand in the cohort. The
 #   red line is the share of held-out patients who have one.
-# - **membership by likelihood** is the attack of somebody who has the model itself.
+# - **membership by likelihood** is the attack of somebody who has the model itself: the
+#   guess is yes if the model finds the person's record likely.
+#
+# The report judges all 10,000 patients, and you have judged 1,000 or 3,000 at a time.
+# With more patients, chance adds less to a divergence, and so C's and its floor are
+# both lower here.
 
 # %% tags=["hide-input"]
 # the rows that are drawn
@@ -883,33 +890,8 @@ if not real:
     )
     assert by_model.low > 0.55 and by_cohort.value < by_model.value
     assert 1.2 < codes_row.value / codes_row.floor < 2.4
-
-# %% [markdown]
-# So far you have judged 1,000 or 3,000 patients at a time; the report judges all
-# 10,000, and its floor comes from the held-out ones. The same measures, before and now:
-
-# %% tags=["hide-input", "nbval-ignore-output"]
-# three measures of C that were measured before, and what the report says
-distance_row = report.measures["membership by distance"]
-carry_row = report.measures["carry-over of codes"]
-_, by_attack = attacks["C, by the model"]
-before_and_now = {
-    "JS divergence of the codes": (fmean(unlike["C"]), codes_row.value),
-    "  its floor": (real_unlike, codes_row.floor),
-    "codes carried over": (carry_over(three["C"]), carry_row.value),
-    "  its floor: real patients": (real_past, carry_row.floor),
-    "membership by distance": (by_attack, distance_row.value),
-}
-print(f"{'C':27} before   report")
-for name, (before, now) in before_and_now.items():
-    print(f"{name:27} {before:6.3f} {now:8.3f}")
-if not real:  # chance adds less to a divergence of more patients
     assert codes_row.value < fmean(unlike["C"])
     assert codes_row.floor < real_unlike
-
-# %% [markdown]
-# Chance adds less to a divergence of more patients, to C's and to its floor. The
-# others hardly change. Here are the six rows:
 
 # %% tags=["nbval-ignore-output"]
 title = "Where the cohort differs from real patients"
@@ -1013,9 +995,10 @@ if not real:
     assert max(longer) < 0.01
 
 # %% [markdown]
-# No: fresh patients hit both groups about equally often. So 9.5 of the 14.0 points are
-# chance, and 4.5 are memory. What the model remembers is short records: of those with
-# two visits or more than four codes, 0.4% have a copy in either group.
+# No: fresh patients hit both groups about equally often, 0.6 points apart. For the
+# cohort it is 14.0 - 9.5 = 4.5 points. That much is memory, and the rest is chance.
+# What the model remembers is short records: of those with two visits or more than four
+# codes, 0.4% have a copy in either group.
 #
 # And whoever holds the model finds out more than whoever holds the cohort: membership
 # is 0.656 by likelihood, and 0.548 by distance. So the report begins:

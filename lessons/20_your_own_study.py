@@ -439,20 +439,19 @@ if SEED == 0:
     assert round(said.count("better") / len(said), 2) == 0.08  # of n = 5
 
 # %% [markdown]
-# Here is an odd property of the rule: more seeds make a finding safer, and yet the rule
-# then misses more small differences, since every further score is one more chance to
-# overlap. So which rule when?
+# So for your own study, take four seeds or five for each model: with four, one study in
+# 35 raises a false alarm, a fair habit for small models. Report an interval beside the
+# rule, for the rule misses most small differences, and the more seeds, the more of
+# them: every further score is one more chance to overlap. "Not shown" never means
+# "equal". And against a single score the rule alone proves little, as you have seen.
+#
+# With other data, other comparisons are better:
 #
 # | you have | compare |
 # |---|---|
 # | three to five seeds each | all scores: do they lie apart? |
 # | ten seeds each, or more | the means, with an interval over the seeds |
 # | the same seeds and patients for both | pair by pair, as in lesson 18 |
-#
-# Four seeds each are a fair habit for small models: one false alarm in 35 studies.
-# "Not shown" never means "equal". And against a single score the rule alone proves
-# little, as you have seen. For your own study, take four seeds or five, and the
-# interval.
 
 # %% [markdown]
 # ### Going further: do more seeds shorten the interval?
