@@ -433,8 +433,7 @@ draw_directions({name: rays[name] for name in ("unscaled", "÷ 90")})
 # %% [markdown]
 # Divided by 90, the first year turns the direction by less than a degree. Unscaled,
 # all the years after 15 turn it by little: there $w a$ is so much longer than $b$
-# that it alone gives the direction. So the scale ÷ 90 hardly tells 0 from 1, and the
-# unscaled line hardly tells 44 from 60.
+# that it alone gives the direction.
 #
 # All this is before training. Guess: will a trained model still confuse these
 # ages? Before you train one, build a rival to the line.
@@ -908,7 +907,8 @@ assert right > 0.98 and 3 < years_off < 8
 # %% [markdown]
 # The noise is almost as long as the whole line, and yet the cross lies nearest to a
 # woman of 38. Of the 96 directions, only the two of the picture tell ages and sexes
-# apart, so only the small part of the noise along these two matters. In a thousand
+# apart, so only the part of the noise along these two matters, about
+# $\sqrt{2/96}$, a seventh of its length. In a thousand
 # such crosses the sex is nearly always right, and the age typically 6 years off.
 #
 # ### 12.8 Whose prompt is it?

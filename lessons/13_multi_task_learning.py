@@ -445,10 +445,9 @@ check("13.4", find_and_close)
 #
 # - `no_prompt` has no prompt in its decoder.
 # - The heads of `honest` read the mean of the embeddings, as your features do.
-# - The head of `detached` reads the decoder's states, but its gradient stops there, so
-#   it teaches the decoder nothing. For this one, no whole model needs to be trained: no
-#   head has taught the decoder of `honest` either, so put a new head on its states and
-#   train that head alone. It is the same as `detach()`.
+# - The head of `detached` reads the decoder's states, but cannot teach the decoder: its
+#   gradient stops between them. (So its decoder may just as well be a finished one, that
+#   of `honest`, which no head has taught.)
 
 # %% tags=["nbval-ignore-output"]
 no_prompt = trained(small_model(prompt_decoder=False))

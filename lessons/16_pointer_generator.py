@@ -783,11 +783,14 @@ kinds |= dict.fromkeys(("with", "treated"), "“with” and “treated”")
 kinds |= dict.fromkeys(names, "new names") | {"</s>": "the end, </s>"}
 before, after = defaultdict(list), defaultdict(list)
 rivals = []  # what P_vocab says where "home" or the like is written
+ends = []  # the share of P_vocab that the end has there, and at the end
 for pair in new:
     trace = trace_summary(pointing, tokenizer, pair.note)
     for step in trace.steps:
         if step.written in goes:
             rivals.append(step.generated[0][0])
+        if step.written in (*goes, "</s>"):
+            ends.append(dict(step.generated).get("</s>", 0.0))
         kind = kinds.get(step.written, "other words")
         before[kind].append(step.p_gen)
         after[kind].append(1 - step.from_copying)
@@ -812,6 +815,7 @@ assert real or SEED or rivals.count("</s>") > 0.9 * len(rivals)
 if not real and SEED == 0:
     rows = before[kinds["home"]], before[kinds["</s>"]]
     assert [round(sum(v) / len(v), 2) for v in rows] == [0.48, 0.56]
+    assert sum(ends) / len(ends) > 0.95
 
 # %% [markdown]
 # Rare or common does not matter: "days" and "with" are in nearly every summary, yet
@@ -821,14 +825,14 @@ if not real and SEED == 0:
 # But the gate is set before that word is known. Look at the two rows with a half-open
 # gate. Both are words *after* a full stop:
 #
-# | so far | the right next word | the gate should be | it is |
-# |---|---|---|---|
-# | ... treated with bupivacaine. | "home", which the note has | closed | 0.48 |
-# | ... home after 4 days. | the end, `</s>`, which cannot be copied | open | 0.56 |
+# | so far | the right next word | the gate | $P_\text{vocab}$ bets on | $P_\text{copy}$ bets on |
+# |---|---|---|---|---|
+# | ... treated with bupivacaine. | "home" | 0.48 | the end | "home" |
+# | ... home after 4 days. | the end, `</s>` | 0.56 | the end | other words |
 #
-# This gate treats both alike, so either word can still be written. At
-# "home" $P_\text{vocab}$ bets on the end, so all that speaks for "home" comes from
-# copying.
+# This gate hardly tells the two places apart, and need not. In the first row the end
+# gets 0.48 and "home" nearly all of the other 0.52; in the second the end gets 0.56.
+# Each time the right word just wins, and all of "home" is copied.
 
 # %% [markdown]
 # ### Going further: is the gate the same with every seed?

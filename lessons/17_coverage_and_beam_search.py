@@ -828,7 +828,8 @@ else:
 #
 # - A **column** is a step, with its six best continuations. A number is the score, for
 #   now $\log P$. Step 4 is the picture that you know.
-# - **Dark** boxes are followed: the best three that do not end.
+# - **Dark** boxes are followed: the best three that do not end, even from below the
+#   dashed line, where one above it has ended.
 # - **Bright** boxes are *finished*: they end with `</s>`, and are among the best three,
 #   above the dashed line. They are set aside, and compared when the search is over.
 # - **Pale** boxes are given up.

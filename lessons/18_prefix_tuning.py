@@ -747,8 +747,8 @@ assert SEED or (occur[0] < 1.3 * old[0] and occur[1] > 2 * old[1])
 # ## Why are so many biases near -1?
 #
 # V27.0, a delivery, has a bias near -1, and yet the old model expects hardly any. That
-# looks like a finding about the second hospital. Is it one? Look at all codes that
-# never occur among the 150 patients:
+# looks like a finding about the second hospital. If you want to read a bias, you have to
+# know whether it is one. Look at all codes that never occur among the 150 patients:
 
 # %%
 never = counts == 0
