@@ -37,7 +37,8 @@ if not find_spec("ehr_course"):
 # Below are the [diagnoses](../course/book/glossary.md#diagnosis) of four
 # people. In each row, one list comes from the course's practice hospital, and
 # a model wrote the other. Which are the model's? Look closely: one of the four
-# gives itself away.
+# gives itself away. (Three dots stand for a hidden cell, which prepares something or
+# checks what the text says.)
 
 # %% tags=["parameters"]
 PROFILE = "tiny"  # "tiny", "small" or "full": how many patients
@@ -133,10 +134,6 @@ draw_guess(rows)
 # girl is 4. Nothing gives D away. For another round, change the number, and
 # print <code>answer</code> when you have guessed. In round 2, look at the men.
 # </details>
-#
-# Three dots stand for a hidden cell, which prepares something or checks what the
-# text says. If one raises an error, run `python3 -m course doctor` in a terminal,
-# in the folder of the course. Linked words are explained in the glossary.
 #
 # The model was given nothing but what the yellow box says, its
 # [prompt](../course/book/glossary.md): an age and a sex. Nobody gave it rules
@@ -570,7 +567,8 @@ check("00.2", fewest_codes)
 # ## Is your machine ready?
 #
 # The course runs on a laptop with two cores and 8 GB of memory. It needs
-# no GPU.
+# no GPU. If a cell raises an error that the text does not announce, run
+# `python3 -m course doctor` in a terminal, in the folder of the course.
 
 # %% tags=["nbval-ignore-output", "hide-input"]
 # check: what this machine has

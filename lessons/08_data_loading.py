@@ -549,10 +549,16 @@ def score(guess, visits):
 
 
 # %% [markdown]
-# Set a fifth of the patients aside: they play the *new patients* whom the model meets
-# later. Cut the rest as one would, 80% for training, 10% for validation (to choose
-# among models) and 10% for the test, once by visits and once by patient. A good test
-# predicts the score on the new patients. Which of the two does?
+# A good test predicts the score on patients whom the model meets later. So set up three
+# groups:
+#
+# - **New patients**: a fifth of all patients, set aside. They come later.
+# - **Split by visits**: of the others, cut the *visits*, 80% for training, 10% for
+#   validation (to choose among models) and 10% for the test.
+# - **Split by patient**: of the same others, cut the *patients* in these shares.
+#
+# Memory is trained in each of the two ways. Which test predicts its score on the new
+# patients?
 
 # %%
 def as_visits(records):

@@ -603,9 +603,6 @@ assert equal(whole, by_two) and equal(whole[half:], rest)
 assert not equal(whole, following)
 
 # %% [markdown]
-# Workers pay where making a batch takes longer than a step. Here it does not.
-
-# %% [markdown]
 # ## Is the batch well-formed?
 #
 # Data and model meet at the batch, and both rely on its form. Suppose that the
@@ -803,11 +800,10 @@ with torch.no_grad():
 predicted = logits_bytes(n_rows, target, len(tokenizer))
 
 # %% [markdown]
-# That would fit. But at its fullest moment a step holds five things, and the first
-# three are as large as the logits:
+# That would fit. But at its fullest moment a step holds five things. The logits are
+# gone by then; three tensors of their size have taken their place, the first three:
 #
-# 1. the log-probabilities, which the loss makes from the logits (the memory of the
-#    logits themselves is free again by then);
+# 1. the log-probabilities, which the loss makes from the logits;
 # 2. the [gradient](../course/book/glossary.md) for each log-probability, which says how
 #    the loss changes with it;
 # 3. the gradient for each logit;

@@ -376,15 +376,15 @@ for vector in (v, 3 * v):
 # age $a$ is the point $b + w a$. So the model can tell two ages apart only if their
 # points lie in different directions, seen from the origin.
 #
-# In two dimensions you can see it: let $b$ be one long and point to the right, and $w$
-# one long and point up. In which direction do four ages lie?
+# In two dimensions you can see it: let $b$ be one long and point up, and $w$ one long
+# and point to the right. By how much is each of four ages turned away from a newborn?
 
 # %%
 for scale in (1, 90):
     print(f"÷ {scale:2}:", end="")
     for age in (0, 1, 44, 60):
-        up = math.degrees(math.atan2(age / scale, 1))
-        print(f"  age {age:2} at {up:4.1f}°", end="")
+        turn = math.degrees(math.atan2(age / scale, 1))
+        print(f"  age {age:2} by {turn:4.1f}°", end="")
     print()
 
 

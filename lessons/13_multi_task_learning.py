@@ -445,9 +445,9 @@ check("13.4", find_and_close)
 #
 # - `no_prompt` has no prompt in its decoder.
 # - The heads of `honest` read the mean of the embeddings, as your features do.
-# - The head of `detached` reads the decoder's states, but cannot teach the decoder: its
-#   gradient stops between them. (So its decoder may just as well be a finished one, that
-#   of `honest`, which no head has taught.)
+# - The head of `detached` reads the decoder's states, but its gradient stops there. In
+#   `honest` no head touches the decoder, so its decoder is what `detach()` would leave:
+#   put a new head on it.
 
 # %% tags=["nbval-ignore-output"]
 no_prompt = trained(small_model(prompt_decoder=False))
@@ -928,10 +928,10 @@ if not real:
 # answers. The paper's head must have read something else, like the head on the states.
 # You could have known without a single lie.
 #
-# But 92% is not what codes say about the sex. With shuffled sexes, when codes say
-# nothing, the ceiling is still about 91%. Most long records occur once, and the
-# best possible head knows them all by heart. So the ceiling can convict a head, but
-# it cannot praise one.
+# The ceiling is an upper limit, and no estimate of what codes say about the sex. With
+# shuffled sexes, when codes say nothing, the ceiling is still about 91%. Most long
+# records occur once, and the best possible head knows them all by heart. So the
+# ceiling can convict a head, but it cannot praise one.
 #
 # So, does the model know who it is writing about? Neither head can tell you:
 # one repeats what the model was told, the other looks at recorded codes. But

@@ -222,11 +222,17 @@ def masked_cross_entropy(
 check("14.1", masked_cross_entropy)
 
 # %% [markdown]
-# ### Going further: which target?
+# ## Which target?
 #
-# The second question of the drawing. Here the target gives the right token all the
-# probability. Label smoothing gives a share of it to all tokens; the course's models
-# train without it. Exercise 14.2 is in here.
+# So far the target gives the right token all the probability and the others none.
+# [Label smoothing](../course/book/glossary.md) asks for a little less: with a share of
+# 0.1 and five tokens, 0.92 for the right one and 0.02 for each of the others. The
+# course's models train without it.
+
+# %% [markdown]
+# ### Going further: when does label smoothing help?
+#
+# With few patients. Exercise 14.2 is in here.
 
 # %% [markdown]
 # The right token is pushed up by $1 - p_y$, and no finite scores make that 0. So
@@ -753,8 +759,11 @@ assert torch.allclose(slope, z.softmax(0) - torch.tensor([1.0, 0, 0]))
 #
 # $$\text{share}_i = \frac{g_i \cdot g}{g \cdot g}$$
 #
-# These shares add up to 1. Here is each term's share of the loss, and on the right that
-# of the gradient. The weights are some that you know: 0.3 and 0.2 for the heads, and 10
+# These shares add up to 1. With two weights, let $g_1 = (3, 0)$ and $g_2 = (-1, 1)$.
+# Then $g = (2, 1)$, and the shares are 6/5 and -1/5: the second term pulls backwards.
+#
+# Now the real terms. Here is each one's share of the loss, and on the right that of the
+# gradient. The weights are some that you know: 0.3 and 0.2 for the heads, and 10
 # for the penalty.
 
 # %% tags=["hide-input", "nbval-ignore-output"]

@@ -536,9 +536,10 @@ assert abs(means["mixed"] - n_visits.mean()) < 0.05
 # Ours does. But the models that you will train on such a card are larger, and it is
 # there that loops break silently. Large language models read a million tokens for
 # one step, in thousands of parts, and one count divides all of them: with 4,096 parts,
-# a part's gradient is 4,096 times smaller. So imitate such a training: divide the loss
-# by 4,096, take the gradient in float16, and multiply it by 4,096 before the step.
-# On paper, that changes nothing.
+# a part's gradient is 4,096 times smaller. You need not cut anything to see what that
+# does; only make the gradient as small as that of one part. Divide the loss by 4,096,
+# take the gradient in float16, and multiply it by 4,096 before the step. On paper, that
+# changes nothing.
 
 # %% tags=["hide-input"]
 # train in one part or in many equal ones, and count what becomes 0
@@ -624,9 +625,11 @@ assert 0.25 < once < 0.4 and once < many_parts - 0.1
 # Numbers of 65,520 or more become infinite, and numbers of at most 2⁻²⁵ become 0.
 # Those below 2⁻¹⁴ are [subnormal](../course/book/glossary.md): they keep fewer bits.
 #
-# Here are all gradients of one part of 4,096, each rounded once. A
-# [loss scale](../course/book/glossary.md) multiplies the loss, and so moves all of them
-# to the right. Find the smallest scale at which hardly any is lost:
+# Here are all gradients of one part of 4,096, each rounded once: a third becomes 0.
+# (In the training it was two thirds, because [autocast](../course/book/glossary.md)
+# rounds in every layer.) A [loss scale](../course/book/glossary.md) multiplies the
+# loss, and so moves all of them to the right. Find the smallest scale at which hardly
+# any is lost:
 
 # %% tags=["widget", "nbval-ignore-output"]
 number_line_explorer(gradients)
@@ -634,9 +637,8 @@ number_line_explorer(gradients)
 
 # %% [markdown]
 # At 2¹² hardly any is lost, and at 2¹⁶, the scale of the third training, fewer still.
-# (In a training, [autocast](../course/book/glossary.md) rounds in every layer, and so
-# more is lost than here.) bfloat16, on newer cards, has fewer digits but reaches as far
-# as float32. Many large models use it, and need no scale.
+# bfloat16, on newer cards, has fewer digits but reaches as far as float32. Many large
+# models use it, and need no scale.
 #
 # Too large a scale is just as bad: an [overflow](../course/book/glossary.md)
 # makes gradients infinite or NaN. So `torch.amp.GradScaler` finds a scale by
@@ -744,7 +746,8 @@ check("15.4", unscaled_and_clipped)
 # %% [markdown]
 # ## Place 6: step, and which weights shrink
 #
-# A step also shrinks the weights, by [weight decay](../course/book/glossary.md).
+# Should a step move a weight only where the gradient says? Not quite: it also shrinks
+# the weights, by [weight decay](../course/book/glossary.md).
 # AdamW takes the same share off each weight, whatever its gradient is: the learning
 # rate times the decay. Only biases and layer norms are exempt: they have no reason to
 # be small. If you forget that, nothing warns you either. So look at which weights are
@@ -1229,9 +1232,10 @@ draw_probe(row[0].tolist(), found, **settings)
 # | plus the scaled gradient, 8 · 0.5 | 4 | 5 |
 # | divided by the scale, 8 | 0.5 | 0.625 |
 #
-# A probe is good if a fault and a sound loop end at different weights. A gradient that
-# is shorter than `max_norm`, for example, says nothing about clipping. So ask of each
-# fault which batches would bring it to light.
+# A probe is good if a fault and a sound loop end at different weights. A gradient
+# that is shorter than `max_norm`, for example, says nothing about clipping. So ask of
+# each fault which batches would bring it to light. Start with places 5 and 4, which
+# one batch shows; then take place 2, which needs parts of different sizes.
 #
 # Return the fault, or `"none"` for a sound loop. Example:
 # `find_fault(Loop("never clips"))` is `"never clips"`.

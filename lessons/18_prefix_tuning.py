@@ -543,9 +543,9 @@ check("18.5", compare_methods)
 #
 # The gain of a prefix has two parts: it *shifts* codes in all records alike, and it
 # *reacts* to each record. A bias can only shift. So train a bias to imitate the
-# prefix, that is, to give the same probabilities as the model with the prefix: the
-# gap between their gains is then the most that reacting can be worth. Guess: a small
-# part of the prefix's gain, or most of it?
+# prefix, that is, to give the same probabilities as the model with the prefix. What it
+# then gains less than the prefix comes from reacting. Guess: is that a small part of
+# the prefix's gain, or most of it?
 
 # %% tags=["hide-input"]
 # a prefix and the bias that comes nearest to it, for each of four seeds
@@ -622,8 +622,8 @@ for paid in shares_paid(tuned, known, shown):
 #
 # ## What each method costs
 #
-# A gain at the second hospital may be a loss at the first, if both use the trained
-# model. How much is it? Train a bias of your own as well, to compare:
+# May both hospitals share the trained model? A gain at the second one may be a loss at
+# the first. Train a bias of your own as well, to compare:
 
 # %% tags=["hide-input"]
 # train a bias: the buffer becomes a parameter
@@ -636,9 +636,8 @@ history = train(biased, learning, **options)
 print(f"loss {there:.3f} before, {loss_of(biased, test):.3f} after")
 
 # %% [markdown]
-# Full training runs twice, the second time with twenty times the learning rate, so
-# that you see what overfitting looks like. Then each model is measured on new patients
-# of both hospitals.
+# Then train the whole model, with a small learning rate and with one twenty times as
+# large, and measure each model on new patients of both hospitals.
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # full training with a small and a large rate; the loss of every model
@@ -675,12 +674,11 @@ assert reached["full"][second] == min(r[second] for r in reached.values())
 
 
 # %% [markdown]
-# With the small rate, full training helps new patients most. With the larger one it
-# overfits the 150 patients that it learned from: for all others it is worse than
-# before.
-#
-# Switched on, a prefix or a bias costs the first hospital at least as much as full
-# training with the small rate. Switched off, it costs nothing.
+# No: whatever helps the second hospital costs the first, and a prefix or a bias costs
+# it at least as much as full training with the small rate. But these two can be
+# switched off, and then they cost nothing. (With the large rate, full training
+# overfits the 150 patients that it learned from, and is worse than before for all
+# others.)
 #
 # ## What does the bias know?
 #

@@ -861,9 +861,10 @@ with tempfile.TemporaryDirectory() as folder:
 # - **membership by likelihood** is the attack of somebody who has the model itself: the
 #   guess is yes if the model finds the person's record likely.
 #
-# The report judges all 10,000 patients, and you have judged 1,000 or 3,000 at a time.
-# With more patients, chance adds less to a divergence, and so C's and its floor are
-# both lower here.
+# The report judges all 10,000 patients, where you have judged 1,000 or 3,000 at a time,
+# and takes its floors from the held-out ones. So all its numbers differ a little from
+# yours. The divergences differ most, C's and its floor: with more patients, chance adds
+# less to them.
 
 # %% tags=["hide-input"]
 # the rows that are drawn
@@ -977,12 +978,13 @@ def copied_by(records, which=lambda record: True):  # of members, of others
 
 
 def show_copied(name, shares):
-    print(f"{name:36} {shares[0]:8.1%} {shares[1]:10.1%}")
+    print(f"{name:28} {shares[0]:8.1%} {shares[1]:10.1%}", end="")
+    print(f"{100 * (shares[0] - shares[1]):8.1f} points")
 
 
 by_model = copied_by(cohort)
 longer = copied_by(cohort, is_long)
-print(f"{'records with a copy':36} training   held-out")
+print(f"{'records with a copy':28} training   held-out   apart")
 show_copied("in the cohort", by_model)
 if not real:
     by_fresh = copied_by(fresh)

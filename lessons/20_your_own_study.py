@@ -439,11 +439,12 @@ if SEED == 0:
     assert round(said.count("better") / len(said), 2) == 0.08  # of n = 5
 
 # %% [markdown]
-# So for your own study, take four seeds or five for each model: with four, one study in
-# 35 raises a false alarm, a fair habit for small models. Report an interval beside the
-# rule, for the rule misses most small differences, and the more seeds, the more of
-# them: every further score is one more chance to overlap. "Not shown" never means
-# "equal". And against a single score the rule alone proves little, as you have seen.
+# So for your own study, take four seeds or five for each model: with four, one study
+# in 35 raises a false alarm, a fair habit for small models. Report an interval beside
+# the rule, for the rule misses most small differences. (With ten seeds it would miss
+# even more of them, as every score is one more chance to overlap. Then compare the
+# means.) "Not shown" never means "equal". And against a single score the rule alone
+# proves little, as you have seen.
 #
 # With other data, other comparisons are better:
 #
