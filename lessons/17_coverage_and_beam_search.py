@@ -1113,11 +1113,11 @@ assert all(one.named < 0.97 for one in brought["no word twice"])
 #
 # ## Recap
 #
-# - **The model counts its steps**, at a pace that its first state sets. Lists of a length
-#   that it has never met get a wrong pace, and so drugs come twice.
 # - **Coverage** is the sum of the attention of all steps before. The coverage
 #   loss adds up the smaller of attention and coverage.
-# - **Whether it helps** is a question for several seeds, on your own notes.
+# - **Whether it helps** is a question for several seeds, on your own notes. Here it
+#   gets no list of ten right: the model counts its steps, at a pace that its first state
+#   sets, and coverage does not mend the pace.
 # - **A step of beam search** follows the best K of all continuations, and sets
 #   aside those that end.
 # - **A score** is $\log P$ over $lp(n)$: a larger $\alpha$ favours longer hypotheses.
