@@ -544,8 +544,8 @@ check("18.5", compare_methods)
 # The gain of a prefix has two parts: it *shifts* codes in all records alike, and it
 # *reacts* to each record. A bias can only shift. So train a bias to imitate the
 # prefix, that is, to give the same probabilities as the model with the prefix. What it
-# then gains less than the prefix comes from reacting. Guess: is that a small part of
-# the prefix's gain, or most of it?
+# gains, shifting explains; only the rest of the prefix's gain can come from reacting.
+# Guess: is that rest small, or most of the gain?
 
 # %% tags=["hide-input"]
 # a prefix and the bias that comes nearest to it, for each of four seeds
@@ -596,7 +596,8 @@ draw_copies(both)
 
 # %% [markdown]
 # Most of what the prefix gains, its imitator gains too: mainly, the prefix shifts codes
-# up and down, as a bias does. Only the rest can come from reacting to the record.
+# up and down, as a bias does. At most the gap between the two bars of a seed comes from
+# reacting to the record.
 #
 # So does the prefix react at all? Here the model reads a record token by token, with
 # the prefix that you trained. The upper panel shows what share of its attention each
