@@ -549,13 +549,12 @@ def score(guess, visits):
 
 
 # %% [markdown]
-# A good test predicts the score on patients whom the model meets later. So set up three
-# groups:
+# A good test predicts the score on patients whom the model meets later. Set a fifth of
+# the patients aside: they are these *new patients*. Cut the rest in two ways, each time
+# 80% for training, 10% for validation (to choose among models) and 10% for the test:
 #
-# - **New patients**: a fifth of all patients, set aside. They come later.
-# - **Split by visits**: of the others, cut the *visits*, 80% for training, 10% for
-#   validation (to choose among models) and 10% for the test.
-# - **Split by patient**: of the same others, cut the *patients* in these shares.
+# - **by visits**: the parts are lists of visits;
+# - **by patient**: all visits of a patient stay together.
 #
 # Memory is trained in each of the two ways. Which test predicts its score on the new
 # patients?

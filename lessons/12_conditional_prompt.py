@@ -371,10 +371,10 @@ for vector in (v, 3 * v):
     print([round(x, 3) for x in layer_norm(vector, (4,)).tolist()])
 
 # %% [markdown]
-# It keeps little more than the direction. The prompts of all ages lie on a line: with
-# $w$ and $b$ for what the projection has made of the weight and the bias, the prompt of
-# age $a$ is the point $b + w a$. So the model can tell two ages apart only if their
-# points lie in different directions, seen from the origin.
+# It keeps little more than the direction. The prompts of all ages lie on a line:
+# $P\,(w\,a + b) = (Pw)\,a + Pb$. From here on, $w$ and $b$ stand for $Pw$ and $Pb$, so the
+# prompt of age $a$ is the point $b + w a$. The model can tell two ages apart only if
+# their points lie in different directions, seen from the origin.
 #
 # In two dimensions you can see it: let $b$ be one long and point up, and $w$ one long
 # and point to the right. By how much is each of four ages turned away from a newborn?

@@ -445,9 +445,8 @@ check("13.4", find_and_close)
 #
 # - `no_prompt` has no prompt in its decoder.
 # - The heads of `honest` read the mean of the embeddings, as your features do.
-# - The head of `detached` reads the decoder's states, but its gradient stops there. In
-#   `honest` no head touches the decoder, so its decoder is what `detach()` would leave:
-#   put a new head on it.
+# - `detached` cuts the gradient between decoder and head, so its head never changes the
+#   decoder. `honest` has such a decoder already: train a new head on its states.
 
 # %% tags=["nbval-ignore-output"]
 no_prompt = trained(small_model(prompt_decoder=False))

@@ -528,12 +528,13 @@ assert real or in_written > 2 * in_real
 # makes them rarer, and a penalty has to move weights.
 #
 # Take one case. In the record of a new patient the decoder has read one code of a
-# strange pair; the other must not follow. Three numbers could say how near it is:
+# strange pair, and its partner must not follow. Three numbers say something about the
+# partner:
 #
-# - **in the input**: does the encoder read it? (Corruption can put it there when it
-#   replaces a code.) 1 or 0.
-# - **top token**: is it the most probable next token? 1 or 0.
-# - **probability**: how probable is it as the next token?
+# - **in the input**: 1 if the encoder reads the partner, and 0 if not. (Corruption can put
+#   it there when it replaces a code.)
+# - **top token**: 1 if the partner is the most probable next token, and 0 if not.
+# - **probability**: how probable the partner is as the next token.
 #
 # Guess: which of them has a gradient, so that it can change a weight?
 

@@ -413,7 +413,7 @@ def other_words_told(model, note):
     return attention_of(model, note, others)
 
 
-def other_place_told(model, note):  # c_{t-1} is always the fourth drug's
+def other_place_told(model, note):  # c_{t-1} is the fourth drug's
     batch = NoteDataset([NotePair(note, note)], tokenizer).batch([0])
     source = model.encode(batch["input_ids"])
     state, found = model.first_state(source), []
@@ -421,7 +421,7 @@ def other_place_told(model, note):  # c_{t-1} is always the fourth drug's
         token = batch["decoder_input_ids"][:, t : t + 1]
         step = model.step(token, state, source)
         found.append(step.log_attention[0, 0].exp())
-        state = step.state._replace(context=source.states[:, None, 3])
+        state = step.state._replace(context=source.states[:, None, 4])
     return torch.stack(found)  # (target, source)
 
 
@@ -436,7 +436,7 @@ tests = {
 }
 print("the places looked at, step by step, in one list of ten")
 for name, told in tests.items():
-    at = told(plain, long[0]).argmax(1) + 1
+    at = told(plain, long[0]).argmax(1)  # place 0 is <s>
     print(f"{name:18}", *(f"{place:2}" for place in at.tolist()))
 
 
@@ -837,8 +837,8 @@ else:
 #
 # - A **column** is a step, with its six best continuations. A number is the score, for
 #   now $\log P$. Step 4 is the picture that you know.
-# - **Dark** boxes are followed: the best three that do not end, even from below the
-#   dashed line, where one above it has ended.
+# - **Dark** boxes are followed, always three. Where one above the dashed line ends, the
+#   next best from below takes its place, as at step 5.
 # - **Bright** boxes are *finished*: they end with `</s>`, and are among the best three,
 #   above the dashed line. They are set aside, and compared when the search is over.
 # - **Pale** boxes are given up.

@@ -602,8 +602,8 @@ draw_copies(both)
 # So does the prefix react at all? Here the model reads a record token by token, with
 # the prefix that you trained. The upper panel shows what share of its attention each
 # head gives to the prefix at one token, the lower panel these shares along the
-# record. The dashed line is the share if every key got the same. A head that did not
-# react would follow it. Move *token* to the right:
+# record. The dashed line is the share if every key got the same. A head reacts if its
+# share moves against that line from token to token. Move *token* to the right:
 
 # %% tags=["widget", "nbval-ignore-output"]
 shown = make_cohort(8, seed=SEED + 500, hospital="heart")

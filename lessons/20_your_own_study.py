@@ -440,11 +440,10 @@ if SEED == 0:
 
 # %% [markdown]
 # So for your own study, take four seeds or five for each model: with four, one study
-# in 35 raises a false alarm, a fair habit for small models. Report an interval beside
-# the rule, for the rule misses most small differences. (With ten seeds it would miss
-# even more of them, as every score is one more chance to overlap. Then compare the
-# means.) "Not shown" never means "equal". And against a single score the rule alone
-# proves little, as you have seen.
+# in 35 raises a false alarm, a fair habit for small models. The rule is for few seeds
+# only: each further score is one more chance to overlap. And it misses most small
+# differences, so report an interval beside it. "Not shown" never means "equal", and
+# against a single score the rule alone proves little, as you have seen.
 #
 # With other data, other comparisons are better:
 #
@@ -500,8 +499,8 @@ objections(study | {"model": lucky, "seeds": [scores.index(max(scores))]})
 # record, and suggest the companions of the codes that are left. Which one wins?
 # Guess before you look. Put this table into the form as the baseline, with its
 # score on the same test patients (their second use, which a report has to admit),
-# and leave the finding as it is, "better". `objections` prints what the check then
-# says:
+# and leave the finding as it is, "better". `objections`, a function from a hidden cell,
+# prints each line of the form to which the check objects:
 
 # %% tags=["nbval-ignore-output"]
 pairs = PairTable(train)
