@@ -529,7 +529,8 @@ assert SEED or set(found[0][3]) == {"27800", "5409"}
 # lesson 19 asks whether a model has learned somebody's record by heart.
 #
 # The next exercise is optional. Like all hard exercises of the course, it states
-# the goal and leaves the idea to you.
+# the goal and leaves the idea to you. (In later lessons, optional exercises stand in
+# folded parts, *Going further*. So some numbers seem to be missing until you open one.)
 #
 # ### 00.2 How few diagnoses single out a person?
 #

@@ -59,10 +59,11 @@ class NotebookPage:
                 const { content } = window.jupyterapp.shell.currentWidget;
                 const cells = content.widgets.map(cell => cell.model.sharedModel.getSource());
                 const places = texts.map(text => cells.findIndex(cell => cell.includes(text)));
+                const missing = texts.filter((_, i) => places[i] < 0);
+                if (missing.length) throw new Error(`no cell has the text ${missing}`);
                 window.ranWhatIsNeeded = false;
                 (async () => {
                     for (const [i, place] of places.entries()) {
-                        if (place < 0) throw new Error(`no cell has the text ${texts[i]}`);
                         if (texts[i] in instead)
                             content.widgets[place].model.sharedModel.setSource(instead[texts[i]]);
                         content.activeCellIndex = place;

@@ -18,7 +18,7 @@ def notebook(browser: Browser, lab: str) -> Iterator[NotebookPage]:
         "SEED = 0",
         "import torch",
         "# set-up: patients",
-        "# the gradients of one batch",
+        "# train in one part or in many equal ones",
         EXPLORER,
     )
     with opened(browser, lab, "15_training_loop", *cells) as notebook:
