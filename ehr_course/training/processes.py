@@ -15,6 +15,7 @@ import torch
 from torch import distributed
 
 from ehr_course.errors import InputError
+from ehr_course.termination import leave
 
 
 @dataclass(frozen=True)
@@ -151,11 +152,7 @@ def unwound_when_terminated() -> Iterator[None]:
         yield
         return
 
-    def unwind(number: int, frame: Any) -> None:
-        signal.signal(number, signal.SIG_IGN)
-        raise SystemExit(128 + number)
-
-    before = signal.signal(signal.SIGTERM, unwind)
+    before = signal.signal(signal.SIGTERM, leave)
     try:
         yield
     finally:

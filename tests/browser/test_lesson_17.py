@@ -25,7 +25,6 @@ def notebook(browser: Browser, lab: str) -> Iterator[NotebookPage]:
         "looks = {",
         PLAYER,
         "six = [trained(seed, steps=40)",
-        "chosen = cut_short",
         TREE,
     )
     with opened(browser, lab, "17_coverage_and_beam_search", *cells) as notebook:
