@@ -435,11 +435,11 @@ own = {"leak": copied, "repaired": accuracy}
 draw_restored(own, found, n_lost, n_readable)
 
 # %% [markdown]
-# The repaired model restores more codes than counting. Would it still with other
-# patients? We have no others, so imitate the chance that picked these: draw as many
-# again from among them, with replacement, so that some come twice and others never,
-# and compute the lead again. 2,000 such draws (a *bootstrap*) show how far the lead
-# moves by chance. Where do 95% of the leads lie?
+# The repaired model restores more codes than counting: that is its *lead*. Would it
+# still lead with other patients? We have no others, so imitate the chance that picked
+# these: draw as many patients again from among them, with replacement, so that some
+# come twice and others never, and compute the lead again. 2,000 such draws (a
+# *bootstrap*) show how far the lead moves by chance. Where do 95% of the leads lie?
 
 # %% tags=["nbval-ignore-output", "hide-input"]
 # how much is lost; how far the lead moves with patients drawn again
@@ -952,15 +952,14 @@ check("09.5", make_targets)
 # %% [markdown]
 # ## How do you notice a leak?
 #
-# Ask how small the loss can be. It is counted in
-# [nats](../course/book/glossary.md): its logarithm is the natural one. Above, 14%
-# of the tokens are lost. Give the model every benefit: suppose that age, sex and the
-# other codes leave a choice among only 20 codes, all equally likely. Each then costs
-# 3 nats (exp(3) = 20.1).
-# If all other tokens cost nothing, the mean is 0.14 · 3 = 0.42 nats, and the
-# perplexity exp(0.42) = 1.5. The repaired model, which is far from ideal, has 2.5;
-# with the leak it is almost 1. When a loss is too good, look at what the model
-# writes, and check a batch:
+# Ask how good a model could be that does not cheat. If yours is better than that,
+# suspect a leak. The loss is counted in [nats](../course/book/glossary.md): its logarithm is
+# the natural one. Above, 14% of the tokens are lost. Give the honest model every
+# benefit: suppose that age, sex and the other codes leave a choice among only 20 codes,
+# all equally likely. Each then costs 3 nats (exp(3) = 20.1). If all other tokens cost
+# nothing, the mean is 0.14 · 3 = 0.42 nats, and the perplexity exp(0.42) = 1.5. The
+# repaired model, which is far from ideal, has 2.5; with the leak it is almost 1. When a
+# loss is too good, look at what the model writes, and check a batch:
 
 # %%
 try:

@@ -363,8 +363,8 @@ if not real:
 # You could sort all patients at once and cut that list. But then many who share a
 # batch would meet again in the next epoch, and the model would take much the same
 # steps again. So the plan sorts only within *pools* of shuffled patients, of 50
-# batches each. (In the picture, a pool is three batches.) It still saves nearly all
-# of the padding. Buckets have a price all the same, which you will meet in lesson
+# batches each. It still saves nearly all of the padding. (To fit, the next picture has
+# pools of three batches.) Buckets have a price all the same, which you will meet in lesson
 # 19: they change what a model learns.
 
 # %% tags=["hide-input"]

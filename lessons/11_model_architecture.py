@@ -424,9 +424,9 @@ draw_reach(positions, reaches)
 #   its [causal mask](../course/book/glossary.md).
 # - **Prompts** stand first, so every later row depends on them.
 #
-# The dark cells are the mask. Nobody may read padding. A padded position depends on
-# itself all the same, in grey: each vector also travels past attention, as you will see
-# in the drawing of everything.
+# The dark cells are the mask. Nobody may read padding. (Ignore the grey cells for now: a
+# padded position depends on itself, because each vector also travels past attention, as
+# you will see in the drawing of everything.)
 #
 # ### 11.2 Causal mask with prompts
 #

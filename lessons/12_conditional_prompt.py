@@ -372,9 +372,9 @@ for vector in (v, 3 * v):
 
 # %% [markdown]
 # It keeps little more than the direction. The prompts of all ages lie on a line:
-# $P\,(w\,a + b) = (Pw)\,a + Pb$. From here on, $w$ and $b$ stand for $Pw$ and $Pb$, so the
-# prompt of age $a$ is the point $b + w a$. The model can tell two ages apart only if
-# their points lie in different directions, seen from the origin.
+# $P\,(w\,a + b) = (Pw)\,a + Pb$. From here on, $w$ and $b$ stand for $Pw$ and $Pb$, so
+# the prompt of age $a$ is the point $b + w a$. The model can tell two ages apart only
+# if their points lie in different directions, seen from the origin.
 #
 # In two dimensions you can see it: let $b$ be one long and point up, and $w$ one long
 # and point to the right. By how much is each of four ages turned away from a newborn?
@@ -578,33 +578,30 @@ check("12.6", fourier)
 #
 # Try It Yourself · ★★★ · 15 minutes
 #
-# Write the dashed box of the drawing at the top as a module.
-# `MyPrompt(cardinalities, d_model, d_hidden)` has six parameters and no others:
+# Write the dashed box of the drawing at the top as a module. `MyPrompt` has six
+# parameters and no others. The three of the age are written already. Add three for the
+# categories in `__init__`:
 #
-# | | the age | the categories |
-# |---|---|---|
-# | first | `num_weight`, (1, d_hidden) | `table`, an `nn.Embedding`, a row for each category |
-# | bias | `num_bias`, (1, d_hidden) | `cat_bias`, (n_cat, d_hidden) |
-# | last | `num_project`, an `nn.Linear`, no bias, to d_model | `cat_project`, the same |
+# - `table`, an `nn.Embedding`. It has a row of d_hidden numbers for each category: first
+#   the rows of the first feature, then those of the second, and so on.
+#   `cardinalities` lists how many categories each feature has.
+# - `cat_bias`, an `nn.Parameter`, (n_cat, d_hidden): a row for each feature.
+# - `cat_project`, an `nn.Linear` without bias, from d_hidden to d_model.
 #
-# `forward(x_num, x_cat)` returns the prompts, age first: (batch, 1 + n_cat, d_model).
+# `forward(x_num, x_cat)` returns the prompts, the age's first, (batch, 1 + n_cat,
+# d_model):
 #
-# - `x_num`, (batch, 1), holds ages in years. An age is divided by `AGE_SCALE`,
+# - An age in years, from `x_num`, (batch, 1), is divided by `AGE_SCALE`, which is 90,
 #   multiplied by the weight, added to the bias and projected.
-# - `x_cat`, (batch, n_cat), holds the category of each feature, counted from 0.
-#   `cardinalities` lists how many categories each feature has, and the one table holds
-#   the rows of the first feature, then those of the second, and so on. With `[2, 3]` it
-#   has five rows, and category 1 of the second feature is row 3. The row of a category
-#   is added to its feature's bias and projected.
+# - A category, from `x_cat`, (batch, n_cat), counts from 0 in its own feature. Its row
+#   of the table is added to its feature's bias and projected. With `cardinalities`
+#   `[2, 3]`, say, category 1 of the second feature is row 3.
 #
 # Example: in `MyPrompt([2], d_model=1, d_hidden=1)` let both biases be 0, the
 # `table` `[[10.0], [20.0]]`, and all other weights 1. Then `x_num = [[45.0]]`
 # and `x_cat = [[1]]`, as tensors, give `[[[0.5], [20.0]]]`.
 #
-# Let all six begin with small random numbers. If all 128 hidden numbers began with the
-# same weights, they would get the same gradients and stay the same for ever. If
-# `num_bias` began at 0, all ages would point in one direction. (`prompts_with` is for
-# the check alone: leave it as it is.)
+# (`prompts_with` is for the check alone: leave it as it is.)
 
 # %% tags=["exercise:12.7", "nbval-ignore-output"]
 def prompts_with(weights, cardinalities, x_num, x_cat):
@@ -618,6 +615,11 @@ class MyPrompt(nn.Module):
         self, cardinalities: list[int], d_model: int, d_hidden: int = 128
     ) -> None:
         super().__init__()
+        # Random, so that the hidden numbers do not all learn the same.
+        self.num_weight = nn.Parameter(torch.randn(1, d_hidden) / 10)
+        self.num_bias = nn.Parameter(torch.randn(1, d_hidden) / 10)
+        self.num_project = nn.Linear(d_hidden, d_model, bias=False)
+        # Three more: self.table, self.cat_bias and self.cat_project.
         raise NotImplementedError("12.7: replace this line")
 
     def forward(self, x_num: Tensor, x_cat: Tensor) -> Tensor:
@@ -870,9 +872,9 @@ for side in ("encoder_prompt", "decoder_prompt"):
 #
 # Nobody can read an age off a prompt just by looking at its numbers. So a hospital
 # might store prompts in place of ages, for example in the log of a server. Is a
-# patient's age safe there? Take the simplest case, another model, which adds the
-# prompts of age and sex up to one vector. Here are such sums. The cross is a woman
-# of 41, stored with noise in each of the 96 numbers to hide her.
+# patient's age safe there? Suppose the log stores one vector for each patient, the sum
+# of the prompts of age and sex. Here are such sums. The cross is a woman of 41, stored
+# with noise in each of the 96 numbers to hide her.
 
 # %%
 parts = loaded.model.encoder_prompt
@@ -906,9 +908,9 @@ assert right > 0.98 and 3 < years_off < 8
 
 # %% [markdown]
 # The noise is almost as long as the whole line, and yet the cross lies nearest to a
-# woman of 38. Of the 96 directions, only the two of the picture tell ages and sexes
-# apart, so only the part of the noise along these two matters, about
-# $\sqrt{2/96}$, a seventh of its length. In a thousand
+# woman of 38. Only the two directions of the picture tell ages and sexes apart, so only
+# the noise along these two matters. And the noise points in all 96 directions alike:
+# along any two of them it is short, about a seventh of its whole length. In a thousand
 # such crosses the sex is nearly always right, and the age typically 6 years off.
 #
 # ### 12.8 Whose prompt is it?

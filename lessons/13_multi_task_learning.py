@@ -520,9 +520,13 @@ assert real or sum(r.sex == "F" for r in learned_from) > 0.5 * len(
 # whatever the prompt says, bit for bit. Before the first code it says woman,
 # the larger group, for everybody.
 #
+# The printed losses say the same. Random codes hardly disturb the head on states, which
+# does not listen to them. They mislead the head on codes: its loss of 0.78 is worse than
+# the 0.693 of a coin.
+#
 # ### How good is an honest head?
 #
-# On real records its loss is 0.54, not far below 0.693, that of a coin. Is
+# But on real records, too, its loss is 0.54, not far below that of a coin. Is
 # it a bad head? Follow it through the records of patients with a code that
 # only one sex can have, and of patients without one.
 
@@ -661,13 +665,14 @@ assert out.weight is into.weight
 # %% [markdown]
 # ## Which weight?
 #
-# Leak or no leak, a head is there for the sake of what the model writes. Does it help
-# to write codes that fit the patient? It does if the model then writes fewer
-# impossible codes, and a head that only reads the prompt can hardly do that. A single
-# training of each weight cannot settle it, because another seed gives another number.
-# So train small models with several weights of the heads, each with three seeds. Such
-# a series is a [sweep](../course/book/glossary.md), and here is one that has been run
-# for you.
+# The heads were meant to help the model write codes that fit the patient. Place a bet:
+# with heads, leak or no leak, does it write fewer impossible codes, as many, or more?
+# And which weight would you give them: 0.001, 0.1, 1 or 3?
+#
+# A single training of each weight cannot settle it, because another seed gives another
+# number. So train small models with several weights of the heads, each with three seeds.
+# Such a series is a [sweep](../course/book/glossary.md), and here is one that has been
+# run for you. Look at the upper half first: each dot is one training.
 #
 # The grey band is the mean of the models without heads, plus and minus their
 # [spread](../course/book/glossary.md), the standard deviation over seeds. "0.1" means
@@ -679,10 +684,10 @@ weight_explorer(sweep, below="loss_repair", weights="3")
 
 
 # %% [markdown]
-# At weight 3 the share lies far above the band. Move *weights* to the left: at 0.001
-# it is back near it. When should you believe a difference? Here is a simple rule:
-# believe it when the means lie farther apart than both spreads together. (Lesson 20
-# has another.) By this rule,
+# At weight 3 the share of impossible codes lies far above the band. Move *weights* to the
+# left: at 0.001 it is back near it. When should you believe a difference? Here is a
+# simple rule: believe it when the means lie farther apart than both spreads together.
+# (Lesson 20 has another.) By this rule,
 #
 # - no weight helps, though 0.1 falls just short of a difference. The heads ask for what
 #   the prompts bring to every state anyway, which is probably why;

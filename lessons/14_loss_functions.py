@@ -224,10 +224,11 @@ check("14.1", masked_cross_entropy)
 # %% [markdown]
 # ## Which target?
 #
-# So far the target gives the right token all the probability and the others none.
-# [Label smoothing](../course/book/glossary.md) asks for a little less: with a share of
-# 0.1 and five tokens, 0.92 for the right one and 0.02 for each of the others. The
-# course's models train without it.
+# This question is quickly answered. So far the target gives the right token all the
+# probability and the others none. [Label smoothing](../course/book/glossary.md) asks
+# for a little less: with a share of 0.1 and five tokens, 0.92 for the right one and
+# 0.02 for each of the others. It keeps a model from being too sure, which helps where
+# patients are few. The course's models have enough of them, and train without it.
 
 # %% [markdown]
 # ### Going further: when does label smoothing help?
@@ -531,8 +532,8 @@ assert real or in_written > 2 * in_real
 # strange pair, and its partner must not follow. Three numbers say something about the
 # partner:
 #
-# - **in the input**: 1 if the encoder reads the partner, and 0 if not. (Corruption can put
-#   it there when it replaces a code.)
+# - **in the input**: 1 if the encoder reads the partner, and 0 if not. (Corruption can
+#   put it there when it replaces a code.)
 # - **top token**: 1 if the partner is the most probable next token, and 0 if not.
 # - **probability**: how probable the partner is as the next token.
 #

@@ -281,8 +281,10 @@ check("15.1", learning_rate)
 #
 # If a batch of 16 patients does not fit into memory, read it in parts: `backward()`
 # adds each part's gradient to the one that is there, and the step waits for the last
-# part. This is [gradient accumulation](../course/book/glossary.md). As in lesson 14,
-# one count divides every part, that of the whole batch.
+# part. This is [gradient accumulation](../course/book/glossary.md). It has a trap that
+# you know from lesson 14. It is tempting to take the mean loss of each part, and then the
+# mean of these means. The parts then add up to another gradient, and nothing warns you.
+# How far off is it, in four parts of one batch?
 
 # %% tags=["loop", "hide-input"]
 # cut a batch into parts, by rows
@@ -293,16 +295,6 @@ def parts_of(batch, n_parts):
         if len(part["labels"]):  # a small batch may have fewer rows
             yield part
 
-
-# %% [markdown]
-# ### Going further: how far off is a mean of means?
-#
-# Both ways to divide, measured on one batch in four parts. Exercise 15.2 is in
-# here.
-
-# %% [markdown]
-# How close does each part bring you to the gradient of the whole batch, with a mean
-# of means and with one count for all?
 
 # %% tags=["hide-input"]
 # measure how far the accumulated gradient is from that of the whole batch
@@ -351,8 +343,16 @@ print(f"to {max(as_come):.0%} off")
 
 
 # %% [markdown]
-# A mean of means misses most where the parts differ much in size.
+# With a mean of means, half of the gradient is missing in the end: the parts differ much
+# in size, and the few tokens of part 1 count as much as the many of part 4. With one
+# count, that of the whole batch, nothing is missing.
+
+# %% [markdown]
+# ### Going further: accumulate a large batch
 #
+# Exercise 15.2 is in here: one step for each batch, however many parts it has.
+
+# %% [markdown]
 # #### 15.2 Accumulate a large batch
 #
 # Try It Yourself · ★★ · 9 minutes
@@ -536,10 +536,9 @@ assert abs(means["mixed"] - n_visits.mean()) < 0.05
 # Ours does. But the models that you will train on such a card are larger, and it is
 # there that loops break silently. Large language models read a million tokens for
 # one step, in thousands of parts, and one count divides all of them: with 4,096 parts,
-# a part's gradient is 4,096 times smaller. You need not cut anything to see what that
-# does; only make the gradient as small as that of one part. Divide the loss by 4,096,
-# take the gradient in float16, and multiply it by 4,096 before the step. On paper, that
-# changes nothing.
+# a part's gradient is 4,096 times smaller. Our batch is too small to be cut into so many
+# parts, but it can have as small a gradient. Divide its loss by 4,096, take the gradient
+# in float16, and multiply it by 4,096 before the step. On paper, that changes nothing.
 
 # %% tags=["hide-input"]
 # train in one part or in many equal ones, and count what becomes 0
@@ -744,14 +743,21 @@ def unscaled_and_clipped(
 check("15.4", unscaled_and_clipped)
 
 # %% [markdown]
-# ## Place 6: step, and which weights shrink
+# ## Place 6: step
 #
-# Should a step move a weight only where the gradient says? Not quite: it also shrinks
-# the weights, by [weight decay](../course/book/glossary.md).
+# `scaler.step` moves each weight against its gradient, unless a gradient is infinite or
+# NaN. AdamW does one thing more: it shrinks the weights a little
+# ([weight decay](../course/book/glossary.md)). That is the whole of place 6.
+#
+# ### Going further: which weights shrink, and why not with Adam?
+#
+# Weights decay, but biases and layer norms are exempt. And the optimizer should be
+# AdamW.
+
+# %% [markdown]
 # AdamW takes the same share off each weight, whatever its gradient is: the learning
 # rate times the decay. Only biases and layer norms are exempt: they have no reason to
-# be small. If you forget that, nothing warns you either. So look at which weights are
-# where:
+# be small. If you forget that, nothing warns you. So look at which weights are where:
 
 # %%
 for group in decay_groups(new_model(), 0.01):
@@ -769,13 +775,8 @@ for group in decay_groups(new_model(), 0.01):
 
 
 # %% [markdown]
-# ### Going further: why not Adam?
-#
-# Adam adds the decay to the gradient, and then divides the sum by its typical
-# size.
-
-# %% [markdown]
-# Here the gradient changes sign at every step, so its pushes cancel, and over
+# Why not Adam? It adds the decay to the gradient, and then divides the sum by its typical
+# size. Here the gradient changes sign at every step, so its pushes cancel, and over
 # many steps only the decay moves a weight. (The first push is what lifts the
 # curves at the start.)
 
@@ -1206,36 +1207,59 @@ for words, fault in kinds.items():
     found[words] = after[-1].tolist()
 draw_probe(row[0].tolist(), found, **settings)
 
+# %% [markdown]
+# The gradient is longer than `max_norm`. A sound loop shortens it from 5 to 1, and
+# moves by 0.5 · 1; a loop that never clips moves by 0.5 · 5. So this probe tells the
+# two apart. This is what a sound loop does with each batch:
+#
+# 1. It takes the next learning rate, or after a skipped step the same one again.
+# 2. Of each part it adds up the rows, and divides by the number of rows in the batch.
+# 3. It multiplies that by the scale, rounds it to float16, and adds it to the gradient.
+# 4. It divides the gradient by the scale.
+# 5. If the gradient is longer than `max_norm`, it shortens it to that.
+# 6. It subtracts rate times gradient from the weights. But if the gradient is not
+#    finite, it skips this step.
+# 7. After a skipped step it halves the scale, which never grows. It sets the gradient
+#    to 0.
+#
+# There are eight faults, and a loop has one of them or none:
+#
+# | place | the fault | what the loop does instead |
+# |---|---|---|
+# | 1 | `"uses up rates"` | takes the next rate after a skipped step, too |
+# | 2 | `"mean of means"` | divides by the part's own rows, then by the number of parts |
+# | 3 | `"rounds before it scales"` | also rounds to float16 before it multiplies |
+# | 4 | `"clips before it unscales"` | does place 5 first, then place 4 |
+# | 5 | `"never clips"` | leaves place 5 out |
+# | 6 | `"applies an overflow"` | never skips the step |
+# | 7 | `"keeps the scale"` | never halves it |
+# | 7 | `"keeps gradients"` | adds the next batch to what this step has used |
+#
+# Some faults need two batches to show. Here the gradient is 1 in both, the scale is
+# 65,536, and the rate of the second step is half that of the first:
+
+# %%
+ones = [[torch.tensor([[1.0]])], [torch.tensor([[1.0]])]]
+for fault in ("none", "uses up rates"):
+    loop = Loop(fault)
+    after = loop(ones, rates=[0.5, 0.25], scale=65_536.0, max_norm=9.0)
+    print(f"{fault:14} weight after each batch: {after[:, 0].tolist()}")
+
+# %% tags=["hide-input"]
+# check: both skip the first step, and differ in the rate of the second
+sound = Loop()(ones, rates=[0.5, 0.25], scale=65_536.0, max_norm=9.0)
+assert sound[:, 0].tolist() == [0.0, -0.5] and after[1].item() == -0.25
+
 
 # %% [markdown]
-# A sound loop does this with each batch. The others have one fault each:
+# In the first batch 1 · 65,536 is infinite in float16, so both loops skip the step and
+# halve the scale. In the second, 1 · 32,768 fits, and both take a step: the sound loop
+# with the first rate, which is still unused, the other one with the second. This probe
+# tells other faults apart as well. Which?
 #
-# | place | a sound loop | the fault |
-# |---|---|---|
-# | 1 | takes the next rate, or the same one after a skipped step | `"uses up rates"` |
-# | 2 | of each part: adds up the rows, divides by the rows of the batch | `"mean of means"` |
-# | 3 | multiplies by the scale, rounds to float16, adds it up | `"rounds before it scales"` |
-# | 4 | divides the gradient by the scale, in place | `"clips before it unscales"` |
-# | 5 | shortens it to `max_norm` if it is longer, in place | `"never clips"` |
-# | 6 | subtracts rate times gradient, unless that is not finite | `"applies an overflow"` |
-# | 7 | halves the scale after a skipped step (it never grows) | `"keeps the scale"` |
-# | 7 | sets the gradient to 0 | `"keeps gradients"` |
-#
-# Two of the faults need a closer look. `"rounds before it scales"` rounds to float16,
-# scales, and rounds again. `"keeps gradients"` leaves what a step has used, unscaled
-# and clipped, for the next batch. Say that the first batch leaves 1, the scale is 8,
-# and the second batch has the gradient 0.5:
-#
-# | in the second batch | a sound loop | `"keeps gradients"` |
-# |---|---|---|
-# | is there already | 0 | 1 |
-# | plus the scaled gradient, 8 · 0.5 | 4 | 5 |
-# | divided by the scale, 8 | 0.5 | 0.625 |
-#
-# A probe is good if a fault and a sound loop end at different weights. A gradient
-# that is shorter than `max_norm`, for example, says nothing about clipping. So ask of
-# each fault which batches would bring it to light. Start with places 5 and 4, which
-# one batch shows; then take place 2, which needs parts of different sizes.
+# So choose batches for each fault on which it ends at other weights than a sound loop.
+# Begin with places 5 and 4, which one batch shows, and go on with place 2, which needs
+# parts of different sizes.
 #
 # Return the fault, or `"none"` for a sound loop. Example:
 # `find_fault(Loop("never clips"))` is `"never clips"`.

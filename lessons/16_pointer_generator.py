@@ -227,10 +227,11 @@ assert real or SEED or min(shares["pointer"]) > 0.9
 assert real or max(shares["generator"]) == 0
 
 # %% [markdown]
-# The generator writes none: in training, no new name was ever the right next word.
-# What does it write instead? Here are the 300 summaries of three seeds, counted in
-# three ways: those that name a drug of the training notes, those in which all else
-# is right, and those with the right age (a newborn has none).
+# With these three seeds the pointer finds nearly all names. (The end of the lesson
+# tells of a seed that does worse.) The generator writes none: in training, no new name
+# was ever the right next word. What does it write instead? Here are the 300 summaries
+# of three seeds, counted in three ways: those that name a drug of the training notes,
+# those in which all else is right, and those with the right age (a newborn has none).
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # summaries with a known drug, with all else right, with the age right
@@ -726,11 +727,15 @@ draw_clamp(depths, ways, slopes, 1e-8)
 # (n, source) are the attention scores before the softmax, minus infinity where
 # nothing can be copied. `gate` (n,) is the *logit* of $p_\text{gen}$. `ids`
 # (n, source) are the words of the notes and `targets` (n,) the right words;
-# both may hold extended ids. A target can be
+# both may hold extended ids. There are three kinds of targets:
 #
-# - in the vocabulary, with no place in the note, one or several; each row has a
-#   finite score, but perhaps none at these places;
-# - outside the vocabulary: then it has a place with a finite score.
+# | the target stands | generated | copied |
+# |---|---|---|
+# | in the vocabulary, but not in the note | yes | no |
+# | in both, at one place or several | yes | yes, unless all its scores are minus infinity |
+# | in the note alone | no | yes, and one of its scores is finite |
+#
+# Each row of `scores` has a finite one.
 #
 # Probabilities may be too small for float32 or float64, from either softmax or from
 # the gate. Value and gradients must be right there too, and never nan. (If a gradient
@@ -825,14 +830,13 @@ if not real and SEED == 0:
 # But the gate is set before that word is known. Look at the two rows with a half-open
 # gate. Both are words *after* a full stop:
 #
-# | so far | the right next word | the gate | $P_\text{vocab}$ bets on | $P_\text{copy}$ bets on |
+# | so far | $P_\text{vocab}$ bets on | $P_\text{copy}$ bets on | gate | so the mixture gives |
 # |---|---|---|---|---|
-# | ... treated with bupivacaine. | "home" | 0.48 | the end | "home" |
-# | ... home after 4 days. | the end, `</s>` | 0.56 | the end | other words |
+# | ... with bupivacaine. | the end | "home" | 0.48 | the end 0.48, **"home" nearly 0.52** |
+# | ... home after 4 days. | the end | others | 0.56 | **the end 0.56**, others the rest |
 #
-# This gate hardly tells the two places apart, and need not. In the first row the end
-# gets 0.48 and "home" nearly all of the other 0.52; in the second the end gets 0.56.
-# Each time the right word just wins, and all of "home" is copied.
+# Bold is the right word; the end is `</s>`. This gate hardly tells the two places
+# apart, and need not: each time the right word just wins, and all of "home" is copied.
 
 # %% [markdown]
 # ### Going further: is the gate the same with every seed?

@@ -624,7 +624,10 @@ for paid in shares_paid(tuned, known, shown):
 # ## What each method costs
 #
 # May both hospitals share the trained model? A gain at the second one may be a loss at
-# the first. Train a bias of your own as well, to compare:
+# the first. Place a bet: which method costs the first hospital least? Full training moves
+# all 515,168 parameters; a bias and a prefix leave them as they were.
+#
+# To find out, train a bias of your own as well:
 
 # %% tags=["hide-input"]
 # train a bias: the buffer becomes a parameter
@@ -637,8 +640,8 @@ history = train(biased, learning, **options)
 print(f"loss {there:.3f} before, {loss_of(biased, test):.3f} after")
 
 # %% [markdown]
-# Then train the whole model, with a small learning rate and with one twenty times as
-# large, and measure each model on new patients of both hospitals.
+# And train the whole model, with a small learning rate and with one twenty times as
+# large. Then measure each model on new patients of both hospitals.
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # full training with a small and a large rate; the loss of every model
@@ -675,9 +678,10 @@ assert reached["full"][second] == min(r[second] for r in reached.values())
 
 
 # %% [markdown]
-# No: whatever helps the second hospital costs the first, and a prefix or a bias costs
-# it at least as much as full training with the small rate. But these two can be
-# switched off, and then they cost nothing. (With the large rate, full training
+# Surprisingly, full training with the small rate costs the first hospital least, although
+# all its parameters have moved. Whatever helps the second hospital costs the first, so
+# both cannot share one model as it is. But a prefix or a bias can be switched off for the
+# first hospital, and then it costs nothing. (With the large rate, full training
 # overfits the 150 patients that it learned from, and is worse than before for all
 # others.)
 #
@@ -743,11 +747,13 @@ old, occur = of_codes(expected(no_bias)), (counts / counts.sum())[asked]
 assert SEED or (occur[0] < 1.3 * old[0] and occur[1] > 2 * old[1])
 
 # %% [markdown]
-# ## Why are so many biases near -1?
+# ## Can you trust what you read in a bias?
 #
-# V27.0, a delivery, has a bias near -1, and yet the old model expects hardly any. That
-# looks like a finding about the second hospital. If you want to read a bias, you have to
-# know whether it is one. Look at all codes that never occur among the 150 patients:
+# Four biases of the picture are near -1. Esophageal reflux, 530.81, has one: the old
+# model expects it, and it never occurs here. But why V27.0, a delivery? The model
+# hardly expects that one at the second hospital, so there was nothing to take back. Is
+# a bias of -1 a finding about the hospital at all? Look at all codes that never occur
+# among the 150 patients:
 
 # %%
 never = counts == 0
@@ -766,9 +772,13 @@ assert 0.7 * rates < -middle < rates and round(rates, 1) == 1.2
 # No label asks for such a code, so each step pushes it down. AdamW makes each step
 # nearly as long as the learning rate, however small the push, and the rates of the
 # 80 steps add up to 1.2. So all these biases have gone nearly that far: -1.00 says
-# how long and how fast you trained, not how rare the code is. The loss has a single
-# lowest value (it is convex in the bias), and an optimizer that goes on long enough
-# comes as near to it as you like. How low is it?
+# how long and how fast you trained, not how rare the code is. So read a bias only where
+# the code occurs, and not too seldom.
+#
+# It also means that your bias is not trained to the end. It is the method that every
+# cleverer one has to beat, so how good can it get? Its loss has a single lowest value (it
+# is convex in the bias), and an optimizer that goes on long enough comes as near to it as
+# you like.
 #
 # ### 18.6 How low can a bias go?
 #
@@ -790,6 +800,11 @@ def lowest_loss(logits: Tensor, labels: Tensor) -> float:
 
 
 check("18.6", lowest_loss)
+
+# %% [markdown]
+# ### Going further: should you train a bias to the end?
+#
+# How far the 80 steps came, and what the best bias would do to new patients.
 
 # %% [markdown]
 # How far did the 80 steps come? Here is the lowest loss of a bias on the 150
@@ -833,7 +848,8 @@ assert of_test[never].sum() > 100
 # %% [markdown]
 # The first such patient would cost an infinite loss. So choose the number of steps
 # on patients kept aside.
-#
+
+# %% [markdown]
 # ## How much must be trained?
 #
 # If only the loss at the second hospital counts, train everything, with a learning

@@ -648,9 +648,19 @@ assert not tiny or found == "better"
 # - **Both together.** Do network and table of pairs find more than the table alone?
 #   `share_found` takes any object that has the list `codes` and a method
 #   `scores(cases)`, which returns a tensor (cases, codes). Network and table list
-#   the codes of their training patients in the same order. Turn both into shares
-#   that sum to 1 for each case, the network's by `softmax(dim=1)` and the table's
-#   by dividing by their sum, and add them.
+#   the codes in the same order, so this one adds up their shares:
+#
+#   ```python
+#   class Both:
+#       def __init__(self, network, table):
+#           self.network, self.table = network, table
+#           self.codes = table.codes
+#
+#       def scores(self, cases):
+#           by_network = self.network.scores(cases).softmax(dim=1)
+#           by_table = self.table.scores(cases)
+#           return by_network + by_table / by_table.sum(dim=1, keepdim=True)
+#   ```
 
 # %% [markdown]
 # ### 20.1 Your own study

@@ -239,6 +239,61 @@ def draw_seeds(found: Mapping[str, Sequence[Written]]) -> Picture:
     return canvas.finish()
 
 
+# ---------------------------------------------------------------------- the suspects
+
+_SUSPECTS = (
+    "the word written last",
+    "the place looked at last",
+    "the state of the step before",
+)
+
+
+def draw_suspects(step: int, given: Sequence[str], told: Sequence[str]) -> Picture:
+    """Draw the three things that a step of the decoder is given, and what each test exchanges.
+
+    Args:
+        step: the number of the step, from 1.
+        given: what it is given as a rule: the word, the place, and the state, in words.
+        told: what each of the three tests gives it in their place.
+    """
+    canvas = Canvas(
+        2.72,
+        "Each test exchanges one of the three things that a step is given",
+        f"Step {step} of the decoder gets three things. "
+        + " ".join(
+            f"{suspect.capitalize()}: {own}; test {n} gives {other}."
+            for n, (suspect, own, other) in enumerate(
+                zip(_SUSPECTS, given, told, strict=True), start=1
+            )
+        )
+        + " From them it finds where to look.",
+        subtitle="The other two stay as they are. If the model now looks elsewhere, "
+        "the exchanged one is guilty.",
+    )
+    x_given, x_told, x_step = 2.02, 3.5, 5.4
+    width, height, row = 1.3, 0.4, 0.56
+    top = canvas.top + 0.28
+    canvas.label((x_given, top - 0.14), "given", colour=style.INK, weight="bold")
+    canvas.label((x_told, top - 0.14), "in the test", colour=WARNING, weight="bold")
+    decoder = canvas.box(
+        x_step, top, 0.92, 2 * row + height, f"step {step}\nof the\ndecoder", fill="decoder"
+    )
+    for place, (suspect, own, other) in enumerate(zip(_SUSPECTS, given, told, strict=True)):
+        y = top + place * row
+        canvas.label((MARGIN, y + height / 2), suspect, colour=style.INK)
+        canvas.box(x_given, y, width, height, own, size=style.SMALL)
+        box = canvas.box(
+            x_told, y, 1.44, height, other, size=style.SMALL, fill="trap", dashed=True
+        )
+        canvas.label((box.x - 0.05, y + height / 2), f"{place + 1}", align="right", colour=WARNING)
+        start = box.side("right")
+        canvas.arrow((start[0] + 0.04, start[1]), (decoder.x - 0.04, start[1]))
+    out = decoder.side("right")
+    canvas.arrow((out[0] + 0.04, out[1]), (out[0] + 0.3, out[1]))
+    canvas.label((out[0] + 0.34, out[1]), "where\nit looks", colour=style.INK)
+    return canvas.finish()
+
+
 # ---------------------------------------------------------------------- what sets the place
 
 

@@ -13,6 +13,7 @@ from ehr_course.plots.drawings.coverage_and_beam_search import (
     draw_overlap,
     draw_seeds,
     draw_steps,
+    draw_suspects,
 )
 from ehr_course.plots.drawings.overlaps import label_problems
 
@@ -107,3 +108,16 @@ def test_each_model_shows_the_places_it_looks_at(jumps, title):
     assert f"a long list: {', '.join(map(str, jumps))}." in picture.alternative_text
     drawn = [tuple(line.get_ydata()) for axes in picture.axes for line in axes.lines]
     assert drawn == [row for rows in looked.values() for row in rows.values()]
+
+
+def test_each_test_exchanges_one_thing_that_a_step_is_given():
+    given = ("aspirin", "place 1", "after step 2")
+    told = ("digoxin", "place 4, at every step", "begun for a short list")
+    picture = draw_suspects(3, given, told)
+    assert label_problems(picture) == []
+    written = said(picture)
+    assert [words for words in written if words in given] == list(given)
+    assert [words for words in written if words in told] == list(told)
+    assert "step 3\nof the\ndecoder" in written
+    for n, (own, other) in enumerate(zip(given, told, strict=True), start=1):
+        assert f"{own}; test {n} gives {other}." in picture.alternative_text
