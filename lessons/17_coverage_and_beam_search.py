@@ -402,8 +402,8 @@ draw_suspects(
 # ten drugs that are not in the list. If the word is guilty, the model now looks
 # elsewhere. In test 2 each step gets the context of the fourth drug, as if the model
 # had looked there last. If the place is guilty, it now looks at the fifth, again and
-# again. If both are innocent, only the state is left, and all that it can go by is the
-# number of the step. Where will it look?
+# again. If both are innocent, only the state is left, which can count the steps.
+# Where will it look?
 
 # %% tags=["hide-input"]
 # attention of each step, for words that are given as written
