@@ -522,10 +522,10 @@ timeline_explorer(records, least_visits=2, first=chronic)
 
 
 # %% [markdown]
-# So a model could score well by remembering. Here is one that can do little
-# else. For a visit it guesses ten codes, first those that the same patient has
-# in training, then the most frequent ones. Its score is the share of the
-# visits' codes that it guesses.
+# So a model could score well by remembering. Here is one that can do little else; call
+# it *Memory*. For a visit it guesses ten codes, first those that the same patient has
+# in training, then the most frequent ones. Its score is the share of the visits' codes
+# that it guesses.
 
 # %% tags=["hide-input"]
 # memory(train), which guesses, and score(guess, visits)
@@ -550,7 +550,7 @@ def score(guess, visits):
 
 # %% [markdown]
 # A good test predicts the score on patients whom the model meets later. Set a fifth of
-# the patients aside: they are these *new patients*. Cut the rest in two ways, each time
+# the patients aside to play these *new patients*. Cut the rest in two ways, each time
 # 80% for training, 10% for validation (to choose among models) and 10% for the test:
 #
 # - **by visits**: the parts are lists of visits;

@@ -953,13 +953,13 @@ check("09.5", make_targets)
 # ## How do you notice a leak?
 #
 # Ask how good a model could be that does not cheat. If yours is better than that,
-# suspect a leak. The loss is counted in [nats](../course/book/glossary.md): its logarithm is
-# the natural one. Above, 14% of the tokens are lost. Give the honest model every
-# benefit: suppose that age, sex and the other codes leave a choice among only 20 codes,
-# all equally likely. Each then costs 3 nats (exp(3) = 20.1). If all other tokens cost
-# nothing, the mean is 0.14 · 3 = 0.42 nats, and the perplexity exp(0.42) = 1.5. The
-# repaired model, which is far from ideal, has 2.5; with the leak it is almost 1. When a
-# loss is too good, look at what the model writes, and check a batch:
+# suspect a leak. The loss is counted in [nats](../course/book/glossary.md): its
+# logarithm is the natural one. Above, 14% of the tokens are lost. Give the honest model
+# every benefit: suppose that age, sex and the other codes leave a choice among only 20
+# codes, all equally likely. Each then costs 3 nats (exp(3) = 20.1). If all other tokens
+# cost nothing, the mean is 0.14 · 3 = 0.42 nats, and the perplexity exp(0.42) = 1.5.
+# The repaired model, which is far from ideal, has 2.5; with the leak it is almost 1.
+# When a loss is too good, look at what the model writes, and check a batch:
 
 # %%
 try:

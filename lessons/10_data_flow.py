@@ -360,12 +360,12 @@ if not real:
 # wide row costs more, since the model compares it with all others of its row, and
 # each batch has a cost of its own.)
 #
-# You could sort all patients at once and cut that list. But then many who share a
-# batch would meet again in the next epoch, and the model would take much the same
-# steps again. So the plan sorts only within *pools* of shuffled patients, of 50
-# batches each. It still saves nearly all of the padding. (To fit, the next picture has
-# pools of three batches.) Buckets have a price all the same, which you will meet in lesson
-# 19: they change what a model learns.
+# You could sort all patients at once and cut that list. But then many who share a batch
+# would meet again in the next epoch, and the model would take much the same steps
+# again. So the plan sorts only within *pools* of shuffled patients, of 50 batches each.
+# It still saves nearly all of the padding. (To fit, the next picture has pools of three
+# batches.) Buckets have a price all the same, which you will meet in lesson 19: they
+# change what a model learns.
 
 # %% tags=["hide-input"]
 # the first patients of the plan, in small pools
@@ -800,14 +800,16 @@ with torch.no_grad():
 predicted = logits_bytes(n_rows, target, len(tokenizer))
 
 # %% [markdown]
-# That would fit. But at its fullest moment a step holds five things. The logits are
-# gone by then; three tensors of their size have taken their place, the first three:
+# That would fit. But the loss turns the logits into log-probabilities, and then
+# `backward` goes the same way back, with a [gradient](../course/book/glossary.md) for
+# each number that says how the loss changes with it. At its fullest moment a step holds
+# five things, and the first three are each as large as the logits were:
 #
-# 1. the log-probabilities, which the loss makes from the logits;
-# 2. the [gradient](../course/book/glossary.md) for each log-probability, which says how
-#    the loss changes with it;
-# 3. the gradient for each logit;
-# 4. what the layers keep for `backward` (lesson 11);
+# 1. the log-probabilities (the logits themselves are no longer needed, and gone);
+# 2. the gradient for each log-probability;
+# 3. the gradient for each logit, which is made from it;
+# 4. what the layers keep for `backward` (lesson 11): here it is measured with 4 of his
+#    records, and multiplied by 64;
 # 5. the weights, and two numbers that the optimizer remembers for each of them: little,
 #    in a small model.
 
@@ -837,8 +839,10 @@ for width in (512, target):
     assert abs(parts / peak_of[width] - 1) < 0.01
 total = [sum(n for _, n in parts) for parts in step_of.values()]
 for width, computed, peak in zip(step_of, total, peak_of.values()):
-    print(f"{width:3} places wide: {computed / 1e6:6,.0f} MB", end=" ")
-    print(f"predicted, {peak / 1e6:,.0f} MB measured")
+    each, _, _, kept, stay = (n / 1e6 for _, n in step_of[width])
+    print(f"{width:3} places wide: 3 · {each:,.0f} + {kept:,.0f}", end=" ")
+    print(f"+ {stay:,.0f} = {computed / 1e6:,.0f} MB,", end=" ")
+    print(f"measured {peak / 1e6:,.0f} MB")
 kept_at = [dict(parts)["4 layers"] for parts in step_of.values()]
 assert abs(kept_at[0] / kept_at[1] * target / 512 - 1) < 0.01
 assert total[0] > 1.5 * 8e9

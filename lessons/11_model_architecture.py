@@ -771,12 +771,13 @@ for name, (before, after) in cosines.items():
 draw_alike(cosines)
 
 # %% [markdown]
-# A does not start blind. In training its encoder's vectors become all alike, and
-# then the decoder cannot tell them apart. (Why small weights end like this is beyond this
+# A does not start blind. In training its encoder's vectors become all alike, and then
+# the decoder cannot tell them apart. (Why small weights end like this is beyond this
 # lesson. That they do is measured.) A also trained longer than B, but that is not to
-# blame. A third model begins with larger weights, as B does, and trains for as long as
-# A. It does read its patients: another patient's record raises its loss by 1.0. So begin
-# with larger weights, train longer than B did, and test whether the model reads.
+# blame. A third model begins with larger weights, as B does (but for its queries and
+# keys), and trains for as long as A. It does read its patients: another patient's
+# record raises its loss by 1.0. So begin with larger weights, train longer than B did,
+# and test whether the model reads.
 
 # %% [markdown]
 # ### Going further: the third model

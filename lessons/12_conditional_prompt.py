@@ -376,8 +376,8 @@ for vector in (v, 3 * v):
 # the prompt of age $a$ is the point $b + w a$. The model can tell two ages apart only
 # if their points lie in different directions, seen from the origin.
 #
-# In two dimensions you can see it: let $b$ be one long and point up, and $w$ one long
-# and point to the right. By how much is each of four ages turned away from a newborn?
+# In two dimensions you can see it: let both have the length 1, and let $b$ point up and
+# $w$ point to the right. By how much is each of four ages turned away from a newborn?
 
 # %%
 for scale in (1, 90):

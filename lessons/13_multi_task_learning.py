@@ -446,7 +446,8 @@ check("13.4", find_and_close)
 # - `no_prompt` has no prompt in its decoder.
 # - The heads of `honest` read the mean of the embeddings, as your features do.
 # - `detached` cuts the gradient between decoder and head, so its head never changes the
-#   decoder. `honest` has such a decoder already: train a new head on its states.
+#   decoder. `honest` has such a decoder already, because its heads read the embeddings:
+#   train a new head on its decoder's states.
 
 # %% tags=["nbval-ignore-output"]
 no_prompt = trained(small_model(prompt_decoder=False))

@@ -531,17 +531,19 @@ assert abs(means["mixed"] - n_visits.mean()) < 0.05
 #
 # The gradient is right on paper. Now compute it in
 # [float16](../course/book/glossary.md), numbers of 16 bits: graphics cards are faster
-# with them, and they take half the memory. Does the training survive that?
+# with them, and they take half the memory. The line that the second program of the
+# opening lacks has to do with them. Does the training survive float16?
 #
 # Ours does. But the models that you will train on such a card are larger, and it is
-# there that loops break silently. Large language models read a million tokens for
-# one step, in thousands of parts, and one count divides all of them: with 4,096 parts,
-# a part's gradient is 4,096 times smaller. Our batch is too small to be cut into so many
-# parts, but it can have as small a gradient. Divide its loss by 4,096, take the gradient
-# in float16, and multiply it by 4,096 before the step. On paper, that changes nothing.
+# there that loops break silently. Large language models read a million tokens for one
+# step, in thousands of parts, and one count divides all of them: with 4,096 parts, a
+# part's gradient is 4,096 times smaller. Our batch is too small to be cut into so many
+# parts, but you can make its gradient as small: divide the loss by 4,096, take the
+# gradient in float16, and multiply it by 4,096 before the step. On paper, that changes
+# nothing.
 
 # %% tags=["hide-input"]
-# train in one part or in many equal ones, and count what becomes 0
+# train with the loss as it is or divided, and count what becomes 0
 model, batch = new_model(dropout=0.0), dataset.batch(range(16))
 model(**batch).loss.backward()
 gradients = gradient_of(model) / 4_096  # (weights,), in float32
@@ -555,43 +557,43 @@ def backward_in_float16(model, batch, factor):
     return loss.item()
 
 
-def in_parts(n_parts, scale, steps=20):
+def divided_by(divisor, scale, steps=20):
     model, losses = new_model(), []
     weights = list(model.parameters())
     optimizer = torch.optim.AdamW(weights, lr=5e-3)
     for number in range(steps):
         batch = dataset.batch(range(16), number=number)
-        losses.append(backward_in_float16(model, batch, scale / n_parts))
-        for weight in weights:  # of all parts, and unscaled
-            weight.grad.mul_(n_parts / scale)
+        losses.append(backward_in_float16(model, batch, scale / divisor))
+        for weight in weights:
+            weight.grad.mul_(divisor / scale)
         nn.utils.clip_grad_norm_(weights, 1.0)
         optimizer.step()
         optimizer.zero_grad()
     return losses
 
 
-def share_lost(n_parts, scale):
+def share_lost(divisor, scale):
     model.zero_grad()
-    backward_in_float16(model, batch, scale / n_parts)
+    backward_in_float16(model, batch, scale / divisor)
     return (gradient_of(model)[wanted] == 0).float().mean().item()
 
 
 # %%
 trainings = {
-    "1 part, no scale": (1, 1.0),
-    "4,096 parts, no scale": (4_096, 1.0),
-    "4,096 parts, scale 2¹⁶": (4_096, 65_536.0),
+    "the loss as it is": (1, 1.0),
+    "loss ÷ 4,096": (4_096, 1.0),
+    "loss ÷ 4,096, scale 2¹⁶": (4_096, 65_536.0),
 }
-without = {name: in_parts(*how) for name, how in trainings.items()}
+without = {name: divided_by(*how) for name, how in trainings.items()}
 lost = {name: share_lost(*how) for name, how in trainings.items()}
 draw_without_scale(without, lost)
 
 # %% tags=["hide-input"]
-# check: many parts need a scale
+# check: small gradients need a scale
 small, lacking, scaled = (losses[-1] for losses in without.values())
 assert abs(small - scaled) < 0.02 and lacking > scaled + 0.3
-one_part, many_parts, with_scale = lost.values()
-assert one_part < 0.05 and 0.5 < many_parts < 0.8 and with_scale < 0.01
+as_it_is, divided, with_scale = lost.values()
+assert as_it_is < 0.05 and 0.5 < divided < 0.8 and with_scale < 0.01
 assert gradient_of(model).dtype == torch.float32
 with torch.autocast("cpu", dtype=torch.float16):
     product = model.model.encoder.layers[0].fc1(torch.ones(1, 16))
@@ -599,7 +601,7 @@ with torch.autocast("cpu", dtype=torch.float16):
     assert model(**batch).loss.dtype == torch.float32
 
 # %% [markdown]
-# With 4,096 parts, two thirds of the gradients become 0. Nothing warns, and the
+# Divided by 4,096, two thirds of the gradients become 0. Nothing warns, and the
 # training falls behind. The third training has been given a *scale*, and loses
 # nothing. How does that work?
 #
@@ -618,17 +620,17 @@ n_found = found[0].not_zero
 assert found[0].overflow == found[16].overflow == 0 < found[40].overflow
 assert max(found[12].underflow, found[16].underflow) < 0.02 * n_found
 once = found[0].underflow / n_found
-assert 0.25 < once < 0.4 and once < many_parts - 0.1
+assert 0.25 < once < 0.4 and once < divided - 0.1
 
 # %% [markdown]
 # Numbers of 65,520 or more become infinite, and numbers of at most 2⁻²⁵ become 0.
 # Those below 2⁻¹⁴ are [subnormal](../course/book/glossary.md): they keep fewer bits.
 #
-# Here are all gradients of one part of 4,096, each rounded once: a third becomes 0.
-# (In the training it was two thirds, because [autocast](../course/book/glossary.md)
-# rounds in every layer.) A [loss scale](../course/book/glossary.md) multiplies the
-# loss, and so moves all of them to the right. Find the smallest scale at which hardly
-# any is lost:
+# Here are all gradients of the loss divided by 4,096. A [loss
+# scale](../course/book/glossary.md) multiplies the loss, and so moves all of them to
+# the right. Find the smallest scale at which hardly any is lost. (At 2⁰ only a third is
+# lost here, since each number is rounded once. In a training more is lost, because
+# [autocast](../course/book/glossary.md) rounds in every layer.)
 
 # %% tags=["widget", "nbval-ignore-output"]
 number_line_explorer(gradients)
@@ -748,7 +750,8 @@ check("15.4", unscaled_and_clipped)
 # `scaler.step` moves each weight against its gradient, unless a gradient is infinite or
 # NaN. AdamW does one thing more: it shrinks the weights a little
 # ([weight decay](../course/book/glossary.md)). That is the whole of place 6.
-#
+
+# %% [markdown]
 # ### Going further: which weights shrink, and why not with Adam?
 #
 # Weights decay, but biases and layer norms are exempt. And the optimizer should be
@@ -775,9 +778,11 @@ for group in decay_groups(new_model(), 0.01):
 
 
 # %% [markdown]
-# Why not Adam? It adds the decay to the gradient, and then divides the sum by its typical
-# size. Here the gradient changes sign at every step, so its pushes cancel, and over
-# many steps only the decay moves a weight. (The first push is what lifts the
+# Why not Adam? It adds the decay to the gradient, and then divides the sum by its
+# typical size. Take two weights. The gradient of one is 10 and -10 in turn, that of the
+# other 0.01 and -0.01. The pushes cancel, so over many steps only the decay moves a
+# weight. Adam divides the decay, too, by 10 or by 0.01, so the weight with the large
+# gradients hardly shrinks. AdamW treats both alike. (The first push is what lifts the
 # curves at the start.)
 
 # %%

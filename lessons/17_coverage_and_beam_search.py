@@ -398,12 +398,13 @@ draw_suspects(
 
 
 # %% [markdown]
-# Begin with two tests, on a list of ten. In test 1 the words that count as written are
-# ten drugs that are not in the list. If the word is guilty, the model now looks
-# elsewhere. In test 2 each step gets the context of the fourth drug, as if the model
-# had looked there last. If the place is guilty, it now looks at the fifth, again and
-# again. If both are innocent, only the state is left, which can count the steps.
-# Where will it look?
+# Begin with two tests, on a list of ten. So that each run has ten steps, the model is
+# told that it has written the right list so far, whatever it would write itself. In
+# test 1 the words that count as written are ten drugs that are not in the list. If the
+# word is guilty, the model now looks elsewhere. In test 2 each step gets the context of
+# the fourth drug, as if the model had looked there last. If the place is guilty, it now
+# looks at the fifth, again and again. If both are innocent, only the state is left,
+# which can count the steps. Where will it look?
 
 # %% tags=["hide-input"]
 # attention of each step, for words that are given as written
@@ -721,11 +722,9 @@ if PROFILE == "tiny" and SEED == 0:  # the numbers told below
 # %% [markdown]
 # Every model's summaries become more probable, and those of five of the six become
 # worse! It seems absurd: these models are right most of the time, and a search that
-# trusts them more gets fewer lists right. Yet most summarisers come with beams switched
-# on. So you will build the search, look into it, and repair it. Do not expect a triumph.
-# The repaired search gets about as many lists right as greedy search does on the mean. It
-# brings the last of the six models from 59% to 100%, and makes others a little worse. But
-# you will know what beams do to your summaries, and how to tell.
+# trusts them more gets fewer lists right. Most summarisers come with beams switched on,
+# so you should know what beams do to your summaries. To see it, you will build the
+# search, look into it, and repair it.
 #
 # ## One step of the search
 #
@@ -1115,9 +1114,9 @@ assert all(one.named < 0.97 for one in brought["no word twice"])
 # |---|---|---|
 # | texts are longer than in training | train on longer ones | repeated 17 to 2%, exact 0 to 48% |
 # | you have no longer texts | try coverage, several seeds | repeated 17 to 9%, exact 0% |
-# | right summaries never repeat it | forbid to write it twice | repeated 17 to 0%, exact 0% |
-# | the right summary is far less probable | mend the model | 3 beams: repeated 17%, exact 0% |
-# | it is more probable | search with more beams | never the case |
+# | no right summary names a drug twice | forbid any word twice | repeated 17 to 0%, exact 0% |
+# | what it wrote is more probable than the right one | mend the model | 3 beams: repeated 17% |
+# | the right one is more probable | search with more beams | it never was |
 #
 # The 48% is a mean of four very different seeds. A length penalty helps where the
 # right summary is nearly as probable, but longer: on the short lists of the

@@ -518,7 +518,6 @@ def compare_methods(
 
 check("18.5", compare_methods)
 
-
 # %% [markdown]
 # Which are left while the model stays frozen? Guess. Once your function is right,
 # ask it. `sweep` is the table of the stored results, "nothing" is the model as it
@@ -538,14 +537,34 @@ check("18.5", compare_methods)
 # %% [markdown]
 # ## What does the prefix do?
 #
-# A bias raises or lowers a code by the same amount in every record. A prefix can react
-# to the record. Is that where its gain comes from?
+# A bias raises or lowers a code by the same amount in every record. A prefix can do more:
+# it can react to the record. Does it? Here the model reads a record token by token, with
+# the prefix that you trained. The upper panel shows what share of its attention each
+# head gives to the prefix at one token, the lower panel these shares along the record.
+# The dashed line is the share if every key got the same. A head reacts if its dots move
+# against that line from token to token. Move *token* to the right:
+
+# %% tags=["widget", "nbval-ignore-output"]
+shown = make_cohort(8, seed=SEED + 500, hospital="heart")
+prefix_attention_explorer(tuned, known, shown, token=2)
+
+# %% tags=["hide-input"]
+# check: in each record, the prefix gets less at the end than at the start
+for paid in shares_paid(tuned, known, shown):
+    of_token = paid.shares.mean((0, 1))
+    assert of_token[-1] < of_token[0]
+    assert (paid.shares[:, :, 1:] > paid.shares[:, :, :-1]).any()
+
+
+# %% [markdown]
+# It does react: single heads jump far above and below the dashed line, for the share
+# depends on the query. But is that where the gain of a prefix comes from?
 #
-# The gain of a prefix has two parts: it *shifts* codes in all records alike, and it
-# *reacts* to each record. A bias can only shift. So train a bias to imitate the
-# prefix, that is, to give the same probabilities as the model with the prefix. What it
-# gains, shifting explains; only the rest of the prefix's gain can come from reacting.
-# Guess: is that rest small, or most of the gain?
+# The gain has two parts. The prefix *shifts* codes in all records alike, and it *reacts*
+# to each record. A bias can only shift. So train a bias to imitate the prefix, that is,
+# to give the same probabilities as the model with the prefix. As much as the imitator
+# gains, shifting explains. Reacting can explain no more than the rest. Guess: is that
+# rest small, or most of the gain?
 
 # %% tags=["hide-input"]
 # a prefix and the bias that comes nearest to it, for each of four seeds
@@ -597,29 +616,8 @@ draw_copies(both)
 # %% [markdown]
 # Most of what the prefix gains, its imitator gains too: mainly, the prefix shifts codes
 # up and down, as a bias does. At most the gap between the two bars of a seed comes from
-# reacting to the record.
-#
-# So does the prefix react at all? Here the model reads a record token by token, with
-# the prefix that you trained. The upper panel shows what share of its attention each
-# head gives to the prefix at one token, the lower panel these shares along the
-# record. The dashed line is the share if every key got the same. A head reacts if its
-# share moves against that line from token to token. Move *token* to the right:
-
-# %% tags=["widget", "nbval-ignore-output"]
-shown = make_cohort(8, seed=SEED + 500, hospital="heart")
-prefix_attention_explorer(tuned, known, shown, token=2)
-
-# %% tags=["hide-input"]
-# check: in each record, the prefix gets less at the end than at the start
-for paid in shares_paid(tuned, known, shown):
-    of_token = paid.shares.mean((0, 1))
-    assert of_token[-1] < of_token[0]
-    assert (paid.shares[:, :, 1:] > paid.shares[:, :, :-1]).any()
-
-# %% [markdown]
-# It does react: single heads jump far above and below the dashed line, for the share
-# depends on the query. But as the imitator has shown, most of the gain does not need
-# it. To see where a model looks is not yet to know what that is good for.
+# reacting to the record. So what you saw in the explorer is real, and hardly matters: to
+# see where a model looks is not yet to know what that is good for.
 #
 # ## What each method costs
 #
@@ -749,11 +747,11 @@ assert SEED or (occur[0] < 1.3 * old[0] and occur[1] > 2 * old[1])
 # %% [markdown]
 # ## Can you trust what you read in a bias?
 #
-# Four biases of the picture are near -1. Esophageal reflux, 530.81, has one: the old
-# model expects it, and it never occurs here. But why V27.0, a delivery? The model
-# hardly expects that one at the second hospital, so there was nothing to take back. Is
-# a bias of -1 a finding about the hospital at all? Look at all codes that never occur
-# among the 150 patients:
+# Four biases of the picture are near -1. That of esophageal reflux, 530.81, makes
+# sense: the old model expects it, and it never occurs here. But V27.0, a delivery, the
+# old model hardly expects here at all, so there was nothing to take back. Why does it
+# have as low a bias? Is that a finding about the hospital? Look at all codes that never
+# occur among the 150 patients:
 
 # %%
 never = counts == 0

@@ -84,6 +84,7 @@ def test_what_goes_further_hides_nothing_that_a_learner_needs(lesson):
     aside = ""
     for cell in body(lesson):
         text = cell.source if cell.cell_type == "markdown" else ""
+        assert f"\n{ASIDE}" not in text, "an aside is folded only if its heading begins a cell"
         if heading.match(text):
             aside = text if text.startswith(ASIDE) else ""
             assert not aside or len(heading.findall(text)) == 1, text

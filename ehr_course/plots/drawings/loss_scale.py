@@ -67,8 +67,8 @@ def draw_without_scale(
     """Draw the losses of a training that needs no loss scale, of one that lacks it, and has it.
 
     Args:
-        losses: by what the training is, the loss before each step: of a batch in one part
-            without a scale, of one in many parts without, and of that with a scale.
+        losses: by what the training is, the loss before each step: with gradients as they are,
+            with much smaller ones and no scale, and with those and a scale.
         lost: for the same trainings the share of the gradients that become 0.
     """
     small, lacking, scaled = losses
@@ -76,7 +76,7 @@ def draw_without_scale(
     worse = ends[lacking] > ends[scaled] + 0.05
     canvas = Canvas(
         2.75,
-        "Without a loss scale, the gradients of many small parts are lost"
+        "Without a loss scale, small gradients are lost"
         if worse
         else "With or without a loss scale, the training learns as much",
         f"The loss of three trainings over {len(losses[small])} steps. "
