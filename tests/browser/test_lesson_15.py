@@ -18,7 +18,7 @@ def notebook(browser: Browser, lab: str) -> Iterator[NotebookPage]:
         "SEED = 0",
         "import torch",
         "# set-up: patients",
-        "# train in one part or in many equal ones",
+        "# train with the loss as it is or divided",
         EXPLORER,
     )
     with opened(browser, lab, "15_training_loop", *cells) as notebook:
