@@ -532,15 +532,24 @@ assert abs(means["mixed"] - n_visits.mean()) < 0.05
 # The gradient is right on paper. Now compute it in
 # [float16](../course/book/glossary.md), numbers of 16 bits: graphics cards are faster
 # with them, and they take half the memory. The line that the second program of the
-# opening lacks has to do with them. Does the training survive float16?
+# opening lacks has to do with them. Their range is short:
+
+# %%
+for number in (65_504.0, 65_519.0, 65_520.0, 2.0**-24, 2.0**-25):
+    print(f"{number:<12.6g} becomes {torch.tensor(number).half():.6g}")
+
+# %% [markdown]
+# Numbers of 65,520 or more become infinite, and numbers of at most 2⁻²⁵ become 0.
+# Those below 2⁻¹⁴ are [subnormal](../course/book/glossary.md): they keep fewer bits.
 #
-# Ours does. But the models that you will train on such a card are larger, and it is
-# there that loops break silently. Large language models read a million tokens for one
-# step, in thousands of parts, and one count divides all of them: with 4,096 parts, a
-# part's gradient is 4,096 times smaller. Our batch is too small to be cut into so many
-# parts, but you can make its gradient as small: divide the loss by 4,096, take the
-# gradient in float16, and multiply it by 4,096 before the step. On paper, that changes
-# nothing.
+# Does a training survive that? Ours does. But the models that you will train on such a
+# card are larger, and it is there that loops break silently. Large language models read
+# a million tokens for one step, in thousands of parts, and one count divides all of them:
+# with 4,096 = 2¹² parts, a part's gradient is 4,096 times smaller. Our batch is too small
+# to be cut into so many parts, but you can make its gradient as small. Divide the loss by
+# 4,096, take the gradient with [autocast](../course/book/glossary.md), which multiplies
+# matrices in float16 and leaves the weights in float32, and multiply it by 4,096 before
+# the step. On paper, that changes nothing.
 
 # %% tags=["hide-input"]
 # train with the loss as it is or divided, and count what becomes 0
@@ -602,14 +611,9 @@ with torch.autocast("cpu", dtype=torch.float16):
 
 # %% [markdown]
 # Divided by 4,096, two thirds of the gradients become 0. Nothing warns, and the
-# training falls behind. The third training has been given a *scale*, and loses
-# nothing. How does that work?
-#
-# The range of float16 is short:
-
-# %%
-for number in (65_504.0, 65_519.0, 65_520.0, 2.0**-24, 2.0**-25):
-    print(f"{number:<12.6g} becomes {torch.tensor(number).half():.6g}")
+# training falls behind. The third training loses nothing. Its loss has been multiplied
+# by a [loss scale](../course/book/glossary.md), here 2¹⁶, and its gradients are divided
+# by the same number before the step.
 
 # %% tags=["hide-input"]
 # check: where float16 ends, and what a scale saves
@@ -623,21 +627,18 @@ once = found[0].underflow / n_found
 assert 0.25 < once < 0.4 and once < divided - 0.1
 
 # %% [markdown]
-# Numbers of 65,520 or more become infinite, and numbers of at most 2⁻²⁵ become 0.
-# Those below 2⁻¹⁴ are [subnormal](../course/book/glossary.md): they keep fewer bits.
-#
-# Here are all gradients of the loss divided by 4,096. A [loss
-# scale](../course/book/glossary.md) multiplies the loss, and so moves all of them to
-# the right. Find the smallest scale at which hardly any is lost. (At 2⁰ only a third is
-# lost here, since each number is rounded once. In a training more is lost, because
-# [autocast](../course/book/glossary.md) rounds in every layer.)
+# On the number line, a loss scale moves all gradients to the right. Here are those of the
+# loss divided by 4,096. Find the smallest scale at which hardly any is lost. (Each is
+# rounded only once here, so at 2⁰ a third is lost. Autocast rounds in every layer, and
+# loses two thirds.)
 
 # %% tags=["widget", "nbval-ignore-output"]
 number_line_explorer(gradients)
 
 
 # %% [markdown]
-# At 2¹² hardly any is lost, and at 2¹⁶, the scale of the third training, fewer still.
+# At 2¹² hardly any is lost: it undoes the division. At 2¹⁶, the scale of the third
+# training, still fewer are.
 # bfloat16, on newer cards, has fewer digits but reaches as far as float32. Many large
 # models use it, and need no scale.
 #

@@ -827,16 +827,19 @@ if not real and SEED == 0:
 # with every seed "days" is copied and "with" is generated. The gate opens where the
 # note lacks the next word.
 #
-# But the gate is set before that word is known. Look at the two rows with a half-open
-# gate. Both are words *after* a full stop:
+# One row of the picture breaks this rule: "home" stands in every note that it is
+# written for, and yet the gate is half open there. Why? The gate is set before the next
+# word is known. At "home" the summary has just come to a full stop, and after a full stop
+# it may also be at its end, `</s>`, which no note has. Compare both:
 #
-# | so far | $P_\text{vocab}$ bets on | $P_\text{copy}$ bets on | gate | so the mixture gives |
+# | so far | $P_\text{vocab}$ bets on | $P_\text{copy}$ bets on | gate | the mixture |
 # |---|---|---|---|---|
-# | ... with bupivacaine. | the end | "home" | 0.48 | the end 0.48, **"home" nearly 0.52** |
-# | ... home after 4 days. | the end | others | 0.56 | **the end 0.56**, others the rest |
+# | ... home after 4 days. | the end | others | 0.56 | **the end 0.56**, others 0.44 |
+# | ... with bupivacaine. | the end | "home" | 0.48 | the end 0.48, **"home" 0.52** |
 #
-# Bold is the right word; the end is `</s>`. This gate hardly tells the two places
-# apart, and need not: each time the right word just wins, and all of "home" is copied.
+# (To two digits, if both are sure.) Bold is the right word. The gate hardly tells the two
+# places apart, and need not: each time the right word just wins. And "home" gets its 0.52
+# from copying alone, so on the right its generated share is 0.
 
 # %% [markdown]
 # ### Going further: is the gate the same with every seed?

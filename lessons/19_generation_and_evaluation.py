@@ -237,9 +237,10 @@ draw_generators(
 
 
 # %% [markdown]
-# A is a pile of photocopies. B was drawn from a table of counts, each code by
-# itself. C was written by the course's model, which lessons 00, 11, 12 and 14 load,
-# and by this number it is the worst. But one number is one question. Ask four:
+# Each cohort has 3,000 patients. A is a pile of photocopies. B was drawn from a table
+# of counts, each code by itself. C was written by the course's model, which lessons 00,
+# 11, 12 and 14 load, and by this number it is the worst. But one number is one
+# question. Ask four:
 #
 # 1. **Are its codes as frequent?** This you have just seen. It is a question of
 #    [fidelity](../course/book/glossary.md): is the cohort like the real one in what can
@@ -340,8 +341,9 @@ draw_questions(questions)
 # hardly have a past. Without the last column, that of real patients, you could not know
 # that 8.3% is little.
 #
-# A cross marks what chance does not explain: 20 other groups of real patients all come
-# closer to the last column. (The last row is tested in another way, further down.)
+# A cross marks what chance does not explain. In the first row, for example, 20 other
+# groups of real patients were measured, too, and all of them have less than C's 0.042.
+# (The last row is tested in another way, further down.)
 #
 # Can C be improved?
 #
@@ -871,12 +873,8 @@ with tempfile.TemporaryDirectory() as folder:
 # - **membership by likelihood** is the attack of somebody who has the model itself: the
 #   guess is yes if the model finds the person's record likely.
 #
-# The report judges all 10,000 patients, where you have judged 1,000 or 3,000 at a time,
-# and the red lines are those of the held-out patients. So its numbers differ a little
-# from yours. The divergence differs most. You have compared 1,000 patients with 1,000:
-# C had 0.042, real patients 0.026. The report compares the 1,000 held-out patients with
-# 4,000 of C, which gives 0.031, and with the 4,000 training patients, which gives its red
-# line, 0.016. With more patients, chance adds less to both.
+# The report judges all 10,000 patients of C, where you have judged 1,000 or 3,000 at a
+# time. So its numbers differ a little from yours.
 
 # %% tags=["hide-input"]
 # the rows that are drawn
@@ -916,7 +914,17 @@ draw_report(lines, title=title, sizes=against)
 
 
 # %% [markdown]
-# All six are worse than real patients. The page has many more rows, such as [attribute
+# All six are worse than real patients. The first differs most from yours, because a
+# divergence depends on how many patients are compared:
+#
+# | | compared with held-out patients | C | real patients |
+# |---|---|---|---|
+# | yours | 1,000 with 1,000 | 0.042 | 0.026 |
+# | the report's | 4,000 with 1,000 | 0.031 | 0.016 |
+#
+# With more patients, chance adds less to both numbers. C is worse either way.
+#
+# The page has many more rows, such as [attribute
 # disclosure](../course/book/glossary.md#attribute-disclosure), [rare-code
 # drop-out](../course/book/glossary.md), and [utility](../course/book/glossary.md): does
 # a model that learns from the cohort serve real patients?
