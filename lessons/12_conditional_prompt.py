@@ -361,9 +361,9 @@ assert same and directions == 1 and linear and n_weights == 98_560
 # need different prompts, although they are neighbours. So do 44 and 60, because
 # pregnancies end between them. Can one line do both?
 #
-# That depends on the scale, by which the drawing at the top divides the age. The
-# reason is the layer norm that comes next: three times a vector comes out of it the
-# same.
+# That depends on the scale, by which the drawing of everything divides the age. Behind
+# the prompts comes a layer norm, and of a vector it keeps little more than the direction:
+# three times a vector comes out of it the same.
 
 # %%
 v = torch.tensor([3.0, -1.0, 2.0, 0.0])
@@ -371,13 +371,14 @@ for vector in (v, 3 * v):
     print([round(x, 3) for x in layer_norm(vector, (4,)).tolist()])
 
 # %% [markdown]
-# It keeps little more than the direction. The prompts of all ages lie on a line:
-# $P\,(w\,a + b) = (Pw)\,a + Pb$. From here on, $w$ and $b$ stand for $Pw$ and $Pb$, so
-# the prompt of age $a$ is the point $b + w a$. The model can tell two ages apart only
-# if their points lie in different directions, seen from the origin.
+# So the model can tell two ages apart only if their prompts point in different
+# directions, seen from the origin. (The position vector is added before the norm, too. It
+# turns these directions by two degrees at most.)
 #
-# In two dimensions you can see it: let both have the length 1, and let $b$ point up and
-# $w$ point to the right. By how much is each of four ages turned away from a newborn?
+# The prompts of all ages lie on a line, since $P\,(w\,a + b) = Pb + a\,Pw$. It begins at
+# $Pb$, the prompt of a newborn, and each year adds the step $Pw$. In two dimensions you
+# can see it. Let $Pb$ and $Pw$ both have the length 1, let $Pb$ point up and $Pw$ to the
+# right. By how much is each of four ages turned away from a newborn?
 
 # %%
 for scale in (1, 90):
@@ -432,7 +433,7 @@ draw_directions({name: rays[name] for name in ("unscaled", "÷ 90")})
 
 # %% [markdown]
 # Divided by 90, the first year turns the direction by less than a degree. Unscaled,
-# all the years after 15 turn it by little: there $w a$ is so much longer than $b$
+# all the years after 15 turn it by little: there $a\,Pw$ is so much longer than $Pb$
 # that it alone gives the direction.
 #
 # All this is before training. Guess: will a trained model still confuse these
@@ -910,8 +911,9 @@ assert right > 0.98 and 3 < years_off < 8
 # The noise is almost as long as the whole line, and yet the cross lies nearest to a
 # woman of 38. Only the two directions of the picture tell ages and sexes apart, so only
 # the noise along these two matters. And the noise points in all 96 directions alike:
-# along any two of them it is short, about a seventh of its whole length. In a thousand
-# such crosses the sex is nearly always right, and the age typically 6 years off.
+# along any two of them it is short, about $\sqrt{2/96}$ of its whole length, or a
+# seventh. In a thousand such crosses the sex is nearly always right, and the age
+# typically 6 years off.
 #
 # ### 12.8 Whose prompt is it?
 #

@@ -446,8 +446,8 @@ check("13.4", find_and_close)
 # - `no_prompt` has no prompt in its decoder.
 # - The heads of `honest` read the mean of the embeddings, as your features do.
 # - `detached` cuts the gradient between decoder and head, so its head never changes the
-#   decoder. `honest` has such a decoder already, because its heads read the embeddings:
-#   train a new head on its decoder's states.
+#   decoder. No sex loss has shaped the decoder of `honest` either, so freeze it and
+#   train a fresh head on its states.
 
 # %% tags=["nbval-ignore-output"]
 no_prompt = trained(small_model(prompt_decoder=False))
@@ -690,8 +690,9 @@ weight_explorer(sweep, below="loss_repair", weights="3")
 # simple rule: believe it when the means lie farther apart than both spreads together.
 # (Lesson 20 has another.) By this rule,
 #
-# - no weight helps, though 0.1 falls just short of a difference. The heads ask for what
-#   the prompts bring to every state anyway, which is probably why;
+# - no weight helps, though 0.1, with fewer impossible codes, falls just short of a
+#   difference. The heads ask for what the prompts bring to every state anyway, which is
+#   probably why;
 # - from 0.3/0.2 on, heads on the states do harm: more codes are impossible, and
 #   damaged records are restored worse (the lower half);
 # - heads on the codes, at the far right, change nothing.

@@ -137,7 +137,7 @@ assert means["all places, padded wider"] < 0.6 * means["all places"]
 #
 # ## One drawing of everything
 #
-# Five questions stand behind that number.
+# Four questions stand behind that number.
 
 # %%
 draw_loss_path(loaded.model, batch, losses)
@@ -222,13 +222,10 @@ def masked_cross_entropy(
 check("14.1", masked_cross_entropy)
 
 # %% [markdown]
-# ## Which target?
-#
-# This question is quickly answered. So far the target gives the right token all the
-# probability and the others none. [Label smoothing](../course/book/glossary.md) asks
-# for a little less: with a share of 0.1 and five tokens, 0.92 for the right one and
-# 0.02 for each of the others. It keeps a model from being too sure, which helps where
-# patients are few. The course's models have enough of them, and train without it.
+# So far the target gives the right token all the probability. [Label
+# smoothing](../course/book/glossary.md) asks for a little less: with a share of 0.1 and
+# five tokens, 0.92 for the right one and 0.02 for each of the others. The course's models
+# train without it, but you will meet it again in 14.6.
 
 # %% [markdown]
 # ### Going further: when does label smoothing help?

@@ -281,10 +281,9 @@ check("15.1", learning_rate)
 #
 # If a batch of 16 patients does not fit into memory, read it in parts: `backward()`
 # adds each part's gradient to the one that is there, and the step waits for the last
-# part. This is [gradient accumulation](../course/book/glossary.md). It has a trap that
-# you know from lesson 14. It is tempting to take the mean loss of each part, and then the
-# mean of these means. The parts then add up to another gradient, and nothing warns you.
-# How far off is it, in four parts of one batch?
+# part. This is [gradient accumulation](../course/book/glossary.md). It has the trap of
+# lesson 14: the mean of the parts' means is not the mean of the batch, and nothing warns
+# you. So one count, that of the whole batch, divides every part.
 
 # %% tags=["loop", "hide-input"]
 # cut a batch into parts, by rows
@@ -295,6 +294,16 @@ def parts_of(batch, n_parts):
         if len(part["labels"]):  # a small batch may have fewer rows
             yield part
 
+
+# %% [markdown]
+# ### Going further: how far off is a mean of means?
+#
+# Both ways to divide, measured on one batch in four parts. Exercise 15.2 is in
+# here.
+
+# %% [markdown]
+# How close does each part bring you to the gradient of the whole batch, with a mean
+# of means and with one count for all?
 
 # %% tags=["hide-input"]
 # measure how far the accumulated gradient is from that of the whole batch
@@ -343,16 +352,9 @@ print(f"to {max(as_come):.0%} off")
 
 
 # %% [markdown]
-# With a mean of means, half of the gradient is missing in the end: the parts differ much
-# in size, and the few tokens of part 1 count as much as the many of part 4. With one
-# count, that of the whole batch, nothing is missing.
-
-# %% [markdown]
-# ### Going further: accumulate a large batch
+# With a mean of means, the sum is off by half in the end: the parts differ much in size,
+# and the few tokens of part 1 count as much as the many of part 4.
 #
-# Exercise 15.2 is in here: one step for each batch, however many parts it has.
-
-# %% [markdown]
 # #### 15.2 Accumulate a large batch
 #
 # Try It Yourself · ★★ · 9 minutes
@@ -531,8 +533,10 @@ assert abs(means["mixed"] - n_visits.mean()) < 0.05
 #
 # The gradient is right on paper. Now compute it in
 # [float16](../course/book/glossary.md), numbers of 16 bits: graphics cards are faster
-# with them, and they take half the memory. The line that the second program of the
-# opening lacks has to do with them. Their range is short:
+# with them, and they take half the memory. (Newer cards also have bfloat16, with fewer
+# digits but the reach of float32. Many of the cards that you get for free, or cheaply,
+# do not.) The line that the second program of the opening lacks has to do with float16.
+# Their range is short:
 
 # %%
 for number in (65_504.0, 65_519.0, 65_520.0, 2.0**-24, 2.0**-25):
@@ -639,8 +643,7 @@ number_line_explorer(gradients)
 # %% [markdown]
 # At 2¹² hardly any is lost: it undoes the division. At 2¹⁶, the scale of the third
 # training, still fewer are.
-# bfloat16, on newer cards, has fewer digits but reaches as far as float32. Many large
-# models use it, and need no scale.
+# With bfloat16 no scale is needed.
 #
 # Too large a scale is just as bad: an [overflow](../course/book/glossary.md)
 # makes gradients infinite or NaN. So `torch.amp.GradScaler` finds a scale by
@@ -750,7 +753,7 @@ check("15.4", unscaled_and_clipped)
 #
 # `scaler.step` moves each weight against its gradient, unless a gradient is infinite or
 # NaN. AdamW does one thing more: it shrinks the weights a little
-# ([weight decay](../course/book/glossary.md)). That is the whole of place 6.
+# ([weight decay](../course/book/glossary.md)).
 
 # %% [markdown]
 # ### Going further: which weights shrink, and why not with Adam?

@@ -829,8 +829,9 @@ if not real and SEED == 0:
 #
 # One row of the picture breaks this rule: "home" stands in every note that it is
 # written for, and yet the gate is half open there. Why? The gate is set before the next
-# word is known. At "home" the summary has just come to a full stop, and after a full stop
-# it may also be at its end, `</s>`, which no note has. Compare both:
+# word is known. At "home" the summary has just come to a full stop, and after a full
+# stop it may also be at its end, `</s>`, which cannot be copied. (So after a full stop,
+# $P_\text{vocab}$ has learned to bet on the end alone.) Compare both:
 #
 # | so far | $P_\text{vocab}$ bets on | $P_\text{copy}$ bets on | gate | the mixture |
 # |---|---|---|---|---|

@@ -398,13 +398,18 @@ draw_suspects(
 
 
 # %% [markdown]
-# Begin with two tests, on a list of ten. So that each run has ten steps, the model is
-# told that it has written the right list so far, whatever it would write itself. In
-# test 1 the words that count as written are ten drugs that are not in the list. If the
-# word is guilty, the model now looks elsewhere. In test 2 each step gets the context of
-# the fourth drug, as if the model had looked there last. If the place is guilty, it now
-# looks at the fifth, again and again. If both are innocent, only the state is left,
-# which can count the steps. Where will it look?
+# Begin with the first two, on a list of ten:
+#
+# - **As it is.** Before each step the model is told that it has written the right list so
+#   far, whatever it would write itself. So there are ten steps.
+# - **Test 1, the word.** It is told ten drugs that are not in the list. If the word is
+#   guilty, it now looks elsewhere.
+# - **Test 2, the place.** It is told the right list, but each step gets the context of
+#   the fourth drug, as if it had looked there last. If the place is guilty, it now
+#   looks at the fifth, again and again.
+#
+# If both are innocent, only the state is left, and test 3 will be about it. Where will
+# the model look?
 
 # %% tags=["hide-input"]
 # attention of each step, for words that are given as written
@@ -472,8 +477,8 @@ assert share > 0.3
 
 # %% [markdown]
 # In both tests it looks at the same places as before, and only a few percent of the
-# attention moves. It is neither the word nor the place, so it is the state: the model
-# counts its steps. But at what pace?
+# attention moves. It is neither the word nor the place, so it is the state. It moves on
+# from step to step, whatever the model is told: the model counts. But at what pace?
 
 # %% tags=["nbval-ignore-output"]
 looked = {}
@@ -1115,7 +1120,7 @@ assert all(one.named < 0.97 for one in brought["no word twice"])
 # | texts are longer than in training | train on longer ones | repeated 17 to 2%, exact 0 to 48% |
 # | you have no longer texts | try coverage, several seeds | repeated 17 to 9%, exact 0% |
 # | no right summary names a drug twice | forbid any word twice | repeated 17 to 0%, exact 0% |
-# | what it wrote is more probable than the right one | mend the model | 3 beams: repeated 17% |
+# | what it wrote is more probable than the right one | mend the model | (3 beams: still 17%) |
 # | the right one is more probable | search with more beams | it never was |
 #
 # The 48% is a mean of four very different seeds. A length penalty helps where the

@@ -537,12 +537,13 @@ check("18.5", compare_methods)
 # %% [markdown]
 # ## What does the prefix do?
 #
-# A bias raises or lowers a code by the same amount in every record. A prefix can do more:
-# it can react to the record. Does it? Here the model reads a record token by token, with
-# the prefix that you trained. The upper panel shows what share of its attention each
-# head gives to the prefix at one token, the lower panel these shares along the record.
-# The dashed line is the share if every key got the same. A head reacts if its dots move
-# against that line from token to token. Move *token* to the right:
+# A bias raises or lowers a code by the same amount in every record. A prefix can do
+# more: it can react to the record. Does it? Here the model reads a record token by
+# token, with the prefix that you trained. The upper panel shows what share of its
+# attention each head gives to the prefix at one token, the lower panel these shares
+# along the record. The red line follows the head that gives most at this token, and the
+# dashed line is the share if every key got the same. A head reacts if it moves against
+# the dashed line from token to token. Move *token* to the right:
 
 # %% tags=["widget", "nbval-ignore-output"]
 shown = make_cohort(8, seed=SEED + 500, hospital="heart")
@@ -557,14 +558,14 @@ for paid in shares_paid(tuned, known, shown):
 
 
 # %% [markdown]
-# It does react: single heads jump far above and below the dashed line, for the share
+# It does react: the red line jumps far above and below the dashed one, for the share
 # depends on the query. But is that where the gain of a prefix comes from?
 #
-# The gain has two parts. The prefix *shifts* codes in all records alike, and it *reacts*
-# to each record. A bias can only shift. So train a bias to imitate the prefix, that is,
-# to give the same probabilities as the model with the prefix. As much as the imitator
-# gains, shifting explains. Reacting can explain no more than the rest. Guess: is that
-# rest small, or most of the gain?
+# The gain has two parts. The prefix *shifts* codes in all records alike, and it
+# *reacts* to each record. A bias can only shift. So train a bias to imitate the prefix,
+# that is, to give the same probabilities as the model with the prefix. What the
+# imitator gains comes from shifting, and only the rest of the prefix's gain can come
+# from reacting. Guess: is that rest small, or most of the gain?
 
 # %% tags=["hide-input"]
 # a prefix and the bias that comes nearest to it, for each of four seeds
@@ -609,15 +610,18 @@ for seed in range(SEED, SEED + 4):
     kept = there - functional.cross_entropy(tested + bias, labels).item()
     both[seed] = there - loss_of(prefixed, test), kept
 assert all(copied > 0.6 * gained for gained, copied in both.values())
+if SEED == 0 and PROFILE == "tiny":  # the numbers told below
+    assert [round(gain, 3) for gain in both[0]] == [0.064, 0.049]
 
 # %%
 draw_copies(both)
 
 # %% [markdown]
 # Most of what the prefix gains, its imitator gains too: mainly, the prefix shifts codes
-# up and down, as a bias does. At most the gap between the two bars of a seed comes from
-# reacting to the record. So what you saw in the explorer is real, and hardly matters: to
-# see where a model looks is not yet to know what that is good for.
+# up and down, as a bias does. With seed 0, 0.049 of the 0.064 nats are shifting, and at
+# most the other 0.015 come from reacting to the record. So what you saw in the explorer
+# is real, and matters little: to see where a model looks is not yet to know what that
+# is good for.
 #
 # ## What each method costs
 #

@@ -343,7 +343,7 @@ draw_questions(questions)
 #
 # A cross marks what chance does not explain. In the first row, for example, 20 other
 # groups of real patients were measured, too, and all of them have less than C's 0.042.
-# (The last row is tested in another way, further down.)
+# (In the last row a cross says that the interval of the AUROC lies above 0.5.)
 #
 # Can C be improved?
 #
@@ -1397,7 +1397,7 @@ draw_questions(questions)
 
 
 # %% [markdown]
-# **Use E, to try out software inside the hospital.** Do not count the crosses, for D
+# **Use E to try out software inside the hospital.** Do not count the crosses, for D
 # has fewer; look how far each number is from real patients. E misses by a little
 # where it misses. D misses by far: 4.5% of its codes are impossible, and its visits
 # join codes at random. Nobody else may have E: the attack finds almost as much in it

@@ -57,14 +57,15 @@ def describe_prefix_attention(paid: PrefixAttention, position: int) -> str:
 _TOP, _GAP, _BOTTOM, _CELL = 0.66, 0.8, 0.95, 0.36
 _ALONG = 1.75
 _LEFT, _RIGHT = 0.95, 0.12
-_BLUE = "#2d708e"
+_BLUE, _RED = "#2d708e", "#b3400e"
 
 
 def draw_prefix_attention(paid: PrefixAttention, position: int) -> Picture:
     """Draw the prefix's share of attention at one position, above that at all of them.
 
     Above, layers by heads with the share in numbers. Below, along the record, a dot for each head,
-    their mean, and what equal shares would be; a band marks the position.
+    a line for the one that pays most at the position, their mean, and what equal shares would be;
+    a band marks the position.
 
     Args:
         paid: of one record.
@@ -136,11 +137,14 @@ def _draw_tokens(axes: Axes, paid: PrefixAttention, position: int) -> None:
     )  # fmt: skip
     axes.plot(places, of_heads.mean(0), "-o", color=_BLUE, linewidth=2, markersize=4.5,
               label="mean of the heads")  # fmt: skip
+    most = of_heads[:, position].argmax()  # the head of the title
+    axes.plot(places, of_heads[most], "-o", color=_RED, linewidth=1, markersize=3.5,
+              label=f"layer {most // heads}, head {most % heads}")  # fmt: skip
     equals = [paid.of_equals(place) for place in range(n_tokens)]
     axes.plot(places, equals, color=style.INK, linewidth=1.2,
               linestyle=(0, (4, 3)), label="equal shares")  # fmt: skip
     axes.legend(
-        loc="lower left", bbox_to_anchor=(0, 1.0), ncols=3, frameon=False, fontsize=style.SMALL,
+        loc="lower left", bbox_to_anchor=(0, 1.0), ncols=4, frameon=False, fontsize=style.SMALL,
         borderpad=0.2, handletextpad=0.5,
     )  # fmt: skip
     axes.set_xlim(-0.5, n_tokens - 0.5)

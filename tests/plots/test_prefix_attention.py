@@ -40,10 +40,13 @@ def test_above_are_the_numbers_of_the_position_below_all_of_them(position):
     np.testing.assert_array_equal(above.images[0].get_array(), SHARES[:, :, position])
     written = [text.get_text() for text in above.texts]
     assert written == [f"{share:.0%}" for share in SHARES[:, :, position].flatten()]
-    heads, mean, equal = below.lines
+    heads, mean, most, equal = below.lines
     np.testing.assert_array_equal(heads.get_ydata().reshape(4, 3), SHARES.reshape(4, 3))
     np.testing.assert_array_equal(heads.get_xdata().reshape(4, 3), [[0, 1, 2]] * 4)
     np.testing.assert_allclose(mean.get_ydata(), SHARES.mean((0, 1)))
+    layer, head = np.unravel_index(SHARES[:, :, position].argmax(), (2, 2))
+    np.testing.assert_array_equal(most.get_ydata(), SHARES[layer, head])
+    assert most.get_label() == f"layer {layer}, head {head}"
     np.testing.assert_allclose(equal.get_ydata(), [4 / 7, 4 / 8, 4 / 9])
     (band,) = (patch for patch in below.patches if isinstance(patch, Rectangle))
     assert (band.get_x(), band.get_width()) == (position - 0.5, 1)

@@ -106,7 +106,6 @@ def draw_loss_path(model: Any, batch: Mapping[str, Any], losses: Any) -> Picture
     mean = total / n_scored
     questions = (
         "What does one token cost?",
-        "Which target?",
         "What do you divide by?",
         "Is there a way back?",
         "What does each term weigh?",
@@ -166,7 +165,6 @@ def draw_loss_path(model: Any, batch: Mapping[str, Any], losses: Any) -> Picture
     canvas.label((middle, back), "gradient", align="center", colour=style.INK, size=style.TEXT)
     places = (
         (cost.x + 0.02, cost.y + 0.01),
-        (target.x + 0.02, target.y + 0.01),
         (mean_box.x + 0.02, mean_box.y + 0.01),
         (middle - 0.52, back),
         (total_box.x + 0.02, total_box.bottom - 0.01),
@@ -174,7 +172,7 @@ def draw_loss_path(model: Any, batch: Mapping[str, Any], losses: Any) -> Picture
     for i, at in enumerate(places, start=1):
         _number(canvas, at, i)
     row, column = back + 0.42, 0
-    starts = (MARGIN + 0.12, 2.7, 5.05)
+    starts = (MARGIN + 0.12, 3.7)
     for i, question in enumerate(questions, start=1):
         at = starts[column], row
         _number(canvas, at, i)
