@@ -577,7 +577,7 @@ train, validation, test = split_by_patient(now, seed=SEED)
 
 # %% [markdown]
 # How many patients are both in training and in validation or test? And how many
-# codes does memory guess, in the test and for the new patients?
+# codes does *Memory* guess, in the test and for the new patients?
 
 # %% tags=["claim:49", "hide-input"]
 # count patients on both sides; score memory in tests and on new patients
@@ -625,7 +625,7 @@ draw_leak(now, part_of_visit, part_of_patient, scores)
 
 # %% [markdown]
 # That is a [leak](../course/book/glossary.md): information reaches the
-# model that would not be there in use. Split by patient, memory does no better
+# model that would not be there in use. Split by patient, *Memory* does no better
 # than the frequent codes alone, and the test says roughly what new patients will
 # bring.
 #

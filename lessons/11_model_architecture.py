@@ -776,11 +776,11 @@ draw_alike(cosines)
 # smaller weights, and it trained longer. Which of them is to blame? A third model
 # tells. It begins with larger weights, as B does, and trains for as long as A:
 #
-# | | weights begin at ± | trains for | another patient's record costs |
+# | | first weights, standard deviation | trains for | another patient's record costs |
 # |---|---|---|---|
 # | A | 0.02 | 120 steps | 0.00 nats |
 # | B | 0.08 | 60 steps | 0.35 nats |
-# | the third | 0.08 | 120 steps | 1.03 nats |
+# | the third | 0.08 (0.02 for queries and keys) | 120 steps | 1.03 nats |
 #
 # So it is the small start. (That small weights end like this is measured; why they do
 # is beyond this lesson.) Begin with larger weights, train longer than B did, and test
@@ -792,9 +792,8 @@ draw_alike(cosines)
 # It tells small weights from a long training.
 
 # %% [markdown]
-# The third model is a twin of B that trains as long as A. To be strict, its weights for
-# queries and keys begin as small as A's, so that its attention begins as even. All else
-# is B's.
+# The third model is a twin of B that trains as long as A. Its weights for queries and
+# keys begin as small as A's, so that its attention begins as even. All else is B's.
 
 # %% tags=["hide-input"]
 # train the twin; how even is attention, and what of the missing codes?

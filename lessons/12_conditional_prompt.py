@@ -372,8 +372,8 @@ for vector in (v, 3 * v):
 
 # %% [markdown]
 # So the model can tell two ages apart only if their prompts point in different
-# directions, seen from the origin. (The position vector is added before the norm, too. It
-# turns these directions by two degrees at most.)
+# directions, seen from the origin. (The position vector is added before the norm, too.
+# It changes the angles that follow by two degrees at most.)
 #
 # The prompts of all ages lie on a line, since $P\,(w\,a + b) = Pb + a\,Pw$. It begins at
 # $Pb$, the prompt of a newborn, and each year adds the step $Pw$. In two dimensions you
@@ -391,7 +391,7 @@ for scale in (1, 90):
 
 # %% [markdown]
 # Unscaled, 0 and 1 are far apart, and 44 and 60 nearly the same. Divided by 90, it is
-# the other way round. Now with all 768 dimensions of a prompt:
+# the other way round. Now with the 768 dimensions of a full-size prompt:
 
 # %% tags=["hide-input"]
 # prompts of some ages, before training

@@ -445,9 +445,9 @@ check("13.4", find_and_close)
 #
 # - `no_prompt` has no prompt in its decoder.
 # - The heads of `honest` read the mean of the embeddings, as your features do.
-# - `detached` cuts the gradient between decoder and head, so its head never changes the
-#   decoder. No sex loss has shaped the decoder of `honest` either, so freeze it and
-#   train a fresh head on its states.
+# - `detached` needs a decoder that no sex loss has touched. That of `honest` is one,
+#   since its heads read the embeddings. So freeze it, and train a fresh head on its
+#   states.
 
 # %% tags=["nbval-ignore-output"]
 no_prompt = trained(small_model(prompt_decoder=False))

@@ -222,12 +222,6 @@ def masked_cross_entropy(
 check("14.1", masked_cross_entropy)
 
 # %% [markdown]
-# So far the target gives the right token all the probability. [Label
-# smoothing](../course/book/glossary.md) asks for a little less: with a share of 0.1 and
-# five tokens, 0.92 for the right one and 0.02 for each of the others. The course's models
-# train without it, but you will meet it again in 14.6.
-
-# %% [markdown]
 # ### Going further: when does label smoothing help?
 #
 # With few patients. Exercise 14.2 is in here.

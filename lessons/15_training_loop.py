@@ -533,10 +533,10 @@ assert abs(means["mixed"] - n_visits.mean()) < 0.05
 #
 # The gradient is right on paper. Now compute it in
 # [float16](../course/book/glossary.md), numbers of 16 bits: graphics cards are faster
-# with them, and they take half the memory. (Newer cards also have bfloat16, with fewer
-# digits but the reach of float32. Many of the cards that you get for free, or cheaply,
-# do not.) The line that the second program of the opening lacks has to do with float16.
-# Their range is short:
+# with them, and they take half the memory. You do not need them on a laptop. You need
+# them on the day you train a larger model on a card such as the T4 of free notebooks,
+# which lacks bfloat16 (fewer digits, but the reach of float32). The line that is
+# missing in the opening has to do with them. Their range is short:
 
 # %%
 for number in (65_504.0, 65_519.0, 65_520.0, 2.0**-24, 2.0**-25):
@@ -546,14 +546,11 @@ for number in (65_504.0, 65_519.0, 65_520.0, 2.0**-24, 2.0**-25):
 # Numbers of 65,520 or more become infinite, and numbers of at most 2⁻²⁵ become 0.
 # Those below 2⁻¹⁴ are [subnormal](../course/book/glossary.md): they keep fewer bits.
 #
-# Does a training survive that? Ours does. But the models that you will train on such a
-# card are larger, and it is there that loops break silently. Large language models read
-# a million tokens for one step, in thousands of parts, and one count divides all of them:
-# with 4,096 = 2¹² parts, a part's gradient is 4,096 times smaller. Our batch is too small
-# to be cut into so many parts, but you can make its gradient as small. Divide the loss by
-# 4,096, take the gradient with [autocast](../course/book/glossary.md), which multiplies
-# matrices in float16 and leaves the weights in float32, and multiply it by 4,096 before
-# the step. On paper, that changes nothing.
+# Gradients can be that small: in large trainings a batch has thousands of parts, and
+# one count divides them all. Give our small model such gradients. Divide its loss by
+# 4,096 = 2¹², take the gradient with [autocast](../course/book/glossary.md), which
+# multiplies matrices in float16 and leaves the weights in float32, and multiply it by
+# 4,096 before the step. On paper, that changes nothing.
 
 # %% tags=["hide-input"]
 # train with the loss as it is or divided, and count what becomes 0
@@ -632,18 +629,16 @@ assert 0.25 < once < 0.4 and once < divided - 0.1
 
 # %% [markdown]
 # On the number line, a loss scale moves all gradients to the right. Here are those of the
-# loss divided by 4,096. Find the smallest scale at which hardly any is lost. (Each is
-# rounded only once here, so at 2⁰ a third is lost. Autocast rounds in every layer, and
-# loses two thirds.)
+# loss divided by 4,096. Find the smallest scale at which hardly any is lost:
 
 # %% tags=["widget", "nbval-ignore-output"]
 number_line_explorer(gradients)
 
 
 # %% [markdown]
-# At 2¹² hardly any is lost: it undoes the division. At 2¹⁶, the scale of the third
-# training, still fewer are.
-# With bfloat16 no scale is needed.
+# At 2¹² hardly any is lost: it undoes the division. (At 2⁰ the number line loses a
+# third, and the training lost two thirds. The number line rounds each gradient once,
+# autocast in every layer.)
 #
 # Too large a scale is just as bad: an [overflow](../course/book/glossary.md)
 # makes gradients infinite or NaN. So `torch.amp.GradScaler` finds a scale by

@@ -827,20 +827,21 @@ if not real and SEED == 0:
 # with every seed "days" is copied and "with" is generated. The gate opens where the
 # note lacks the next word.
 #
-# One row of the picture breaks this rule: "home" stands in every note that it is
-# written for, and yet the gate is half open there. Why? The gate is set before the next
-# word is known. At "home" the summary has just come to a full stop, and after a full
-# stop it may also be at its end, `</s>`, which cannot be copied. (So after a full stop,
-# $P_\text{vocab}$ has learned to bet on the end alone.) Compare both:
+# One row of the picture breaks this rule. "home" stands in every note that it is written
+# for, and yet the gate is half open there. Why? "home" follows a full stop, and after a
+# full stop the summary can go on in two ways: with "home", which can be copied, or with
+# its end, `</s>`, which cannot. So after a full stop the vocabulary has learned to offer
+# the end alone, and the gate decides. It is set before the next word is known, and hardly
+# tells the two places apart:
 #
-# | so far | $P_\text{vocab}$ bets on | $P_\text{copy}$ bets on | gate | the mixture |
+# | so far | gate | generated: the end gets | copied gets | written |
 # |---|---|---|---|---|
-# | ... home after 4 days. | the end | others | 0.56 | **the end 0.56**, others 0.44 |
-# | ... with bupivacaine. | the end | "home" | 0.48 | the end 0.48, **"home" 0.52** |
+# | ... with bupivacaine. | 0.48 | 0.48 · 1 | 0.52 · 1, all of it for "home" | "home" |
+# | ... home after 4 days. | 0.56 | 0.56 · 1 | 0.44, shared by other words | the end |
 #
-# (To two digits, if both are sure.) Bold is the right word. The gate hardly tells the two
-# places apart, and need not: each time the right word just wins. And "home" gets its 0.52
-# from copying alone, so on the right its generated share is 0.
+# (The probabilities of 1 are rounded.) Each time the right word just wins. And "home" has
+# all of its probability from copying, so in the right half of the picture its generated
+# share is 0.
 
 # %% [markdown]
 # ### Going further: is the gate the same with every seed?

@@ -542,8 +542,8 @@ check("18.5", compare_methods)
 # token, with the prefix that you trained. The upper panel shows what share of its
 # attention each head gives to the prefix at one token, the lower panel these shares
 # along the record. The red line follows the head that gives most at this token, and the
-# dashed line is the share if every key got the same. A head reacts if it moves against
-# the dashed line from token to token. Move *token* to the right:
+# dashed line is the share if every key got the same. A head reacts if it moves relative
+# to the dashed line from token to token. Move *token* to the right:
 
 # %% tags=["widget", "nbval-ignore-output"]
 shown = make_cohort(8, seed=SEED + 500, hospital="heart")
