@@ -960,10 +960,10 @@ if SEED == 0 and PROFILE == "tiny":
 
 # %% [markdown]
 # In each of these lists the last drug comes twice. After it, the same drug was a little
-# more probable than `</s>`, so greedy search took it, and had to pay for the end as well.
-# The right list is more probable as a whole, and three beams find it. That is what the
-# test of the first half told you: where the right summary is *more* probable than the one
-# written, search harder.
+# more probable than `</s>`, so greedy search took it, and had to pay for the end as
+# well. The right list is more probable as a whole, and three beams with the penalty
+# find it. That is what the test of the first half told you: where the right summary is
+# *more* probable than the one written, search harder.
 #
 # So measure both on lists of your own before you choose, with each model anew.
 
