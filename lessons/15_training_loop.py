@@ -198,9 +198,10 @@ right, wrong = losses.values()
 assert right[-1] < right[0] - 1 and abs(wrong[-1] - wrong[0]) < 0.1
 
 # %% [markdown]
-# No error, no warning, and yet one of them learns nothing. How would you have found
-# the missing line *without reading the code*? First you have to know what each line
-# is for. Then you test loops that you cannot read.
+# No error, no warning, and yet one of them learns nothing. How would you have found the
+# missing line *without reading the code*? First you have to know what each line is for.
+# Then you learn to test a loop that you cannot read, by a trick that works with any
+# loop: change what should change nothing, and compare.
 #
 # One turn of the loop is a *round*. It reads one batch, and near its end it changes
 # the weights: that is its *step*. A round can also skip its step. A round has seven
@@ -636,9 +637,8 @@ number_line_explorer(gradients)
 
 
 # %% [markdown]
-# At 2¹² hardly any is lost: it undoes the division. (At 2⁰ the number line loses a
-# third, and the training lost two thirds. The number line rounds each gradient once,
-# autocast in every layer.)
+# At 2¹² hardly any is lost: it undoes the division. (The training lost more at 2⁰ than
+# the number line shows, since autocast rounds in every layer.)
 #
 # Too large a scale is just as bad: an [overflow](../course/book/glossary.md)
 # makes gradients infinite or NaN. So `torch.amp.GradScaler` finds a scale by

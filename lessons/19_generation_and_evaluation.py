@@ -868,17 +868,21 @@ with tempfile.TemporaryDirectory() as folder:
 # %% [markdown]
 # Six of its rows come next, in a picture. Its red line is what real patients score, the
 # *floor*. If the cohort's interval holds it, the measure is *at the floor*; if not, it
-# is better or worse. Two of the rows are new:
+# is better or worse. Each row has a red line of its own:
 #
-# - **training patients with a copy** are those whose whole record, visit for visit,
-#   stands in the cohort. The red line of this row is of another kind: the share of
-#   *held-out* patients who have one in the same cohort. The model cannot remember
-#   these.
-# - **membership by likelihood** is the attack of somebody who has the model itself: the
-#   guess is yes if the model finds the person's record likely.
+# | row | is measured on | its red line |
+# |---|---|---|
+# | divergence, visits | C against held-out patients | training patients against them |
+# | impossible codes, carry-over | C | the same of the held-out patients |
+# | training patients with a copy | whose whole record stands in C | held-out patients with one |
+# | membership by likelihood | who was learned from? | 0.5, a guess |
+#
+# Membership by likelihood is the attack of somebody who has the model itself: the guess
+# is yes if the model finds the person's record likely.
 #
 # The report judges all 10,000 patients of C, where you have judged 1,000 or 3,000 at a
-# time. So its numbers differ a little from yours.
+# time. (For a divergence it takes as many of them as there are training patients,
+# 4,000.) So its numbers differ a little from yours.
 
 # %% tags=["hide-input"]
 # the rows that are drawn
@@ -926,9 +930,9 @@ draw_report(lines, title=title, sizes=against)
 # | yours | 1,000 with 1,000 | 0.042 | 0.026 |
 # | the report's | 4,000 with 1,000 | 0.031 | 0.016 |
 #
-# With more patients, chance adds less to both numbers. C is worse either way. The
-# carry-over of real patients differs, too: the 1,000 held-out ones have 0.384, where
-# the 4,000 training patients of your table have 0.365.
+# With more patients, chance adds less to both numbers. C is worse either way. (The
+# carry-over of real patients is 0.384 here and was 0.365: these are the held-out
+# patients, those were the training patients.)
 #
 # The page has many more rows, such as [attribute
 # disclosure](../course/book/glossary.md#attribute-disclosure), [rare-code
@@ -986,10 +990,10 @@ check("19.6", report_on)
 #
 # 14.0% of the training patients have a copy in the cohort. Not all of that is memory:
 # short records coincide by chance, and 9.5% of the held-out patients, whom the model
-# never saw, have a copy as well. But is the difference memory? Perhaps training
-# patients are simply easier to hit. To find out, take a cohort that cannot remember
-# anybody, fresh patients of the same hospital. If training patients are easier to hit,
-# these must hit them more often, too:
+# never saw, have a copy as well. The difference has two possible reasons: memory, or
+# training patients who are simply easier to hit. To find out, take a cohort that cannot
+# remember anybody, fresh patients of the same hospital. If training patients are easier
+# to hit, these must hit them more often, too:
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # who is copied, by the model and by fresh real patients
