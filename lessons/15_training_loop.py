@@ -536,8 +536,9 @@ assert abs(means["mixed"] - n_visits.mean()) < 0.05
 # [float16](../course/book/glossary.md), numbers of 16 bits: graphics cards are faster
 # with them, and they take half the memory. You do not need them on a laptop. You need
 # them on the day you train a larger model on a card such as the T4 of free notebooks,
-# which lacks bfloat16 (fewer digits, but the reach of float32). The line that is
-# missing in the opening has to do with them. Their range is short:
+# which lacks bfloat16 (fewer digits, but the reach of float32). And the line that is
+# missing in the opening has to do with them: on float16 you can learn how such a fault
+# is found. Their range is short:
 
 # %%
 for number in (65_504.0, 65_519.0, 65_520.0, 2.0**-24, 2.0**-25):
@@ -549,9 +550,9 @@ for number in (65_504.0, 65_519.0, 65_520.0, 2.0**-24, 2.0**-25):
 #
 # Gradients can be that small: in large trainings a batch has thousands of parts, and
 # one count divides them all. Give our small model such gradients. Divide its loss by
-# 4,096 = 2¹², take the gradient with [autocast](../course/book/glossary.md), which
-# multiplies matrices in float16 and leaves the weights in float32, and multiply it by
-# 4,096 before the step. On paper, that changes nothing.
+# 4,096 = 2¹². Take the gradient with [autocast](../course/book/glossary.md), which
+# multiplies matrices in float16 and leaves the weights in float32. Multiply this
+# gradient by 4,096 before the step. On paper, that changes nothing.
 
 # %% tags=["hide-input"]
 # train with the loss as it is or divided, and count what becomes 0

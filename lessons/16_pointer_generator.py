@@ -828,20 +828,18 @@ if not real and SEED == 0:
 # note lacks the next word.
 #
 # One row of the picture breaks this rule. "home" stands in every note that it is written
-# for, and yet the gate is half open there. Why? "home" follows a full stop, and after a
-# full stop the summary can go on in two ways: with "home", which can be copied, or with
-# its end, `</s>`, which cannot. So after a full stop the vocabulary has learned to offer
-# the end alone, and the gate decides. It is set before the next word is known, and hardly
-# tells the two places apart:
+# for, and yet the gate is half open there. Why? It follows a full stop, and there two
+# words compete: "home", which only copying offers, and the end of the summary, `</s>`,
+# which only generating offers. The gate alone decides between them:
 #
-# | so far | gate | generated: the end gets | copied gets | written |
+# | so far | the gate | so the end has | and "home" has | written |
 # |---|---|---|---|---|
-# | ... with bupivacaine. | 0.48 | 0.48 · 1 | 0.52 · 1, all of it for "home" | "home" |
-# | ... home after 4 days. | 0.56 | 0.56 · 1 | 0.44, shared by other words | the end |
+# | ... with bupivacaine. | 0.48 | 0.48 | 0.52 | "home" |
+# | ... home after 4 days. | 0.56 | 0.56 | at most 0.44 | the end |
 #
-# (The probabilities of 1 are rounded.) Each time the right word just wins. And "home" has
-# all of its probability from copying, so in the right half of the picture its generated
-# share is 0.
+# The gate hardly tells the two places apart, and need not: each time the right word just
+# wins. And since "home" has all of its probability from copying, its generated share, in
+# the right half of the picture, is 0.
 
 # %% [markdown]
 # ### Going further: is the gate the same with every seed?

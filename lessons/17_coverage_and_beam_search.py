@@ -677,9 +677,10 @@ assert word.exact < 0.2
 # %% [markdown]
 # ## Is the most probable summary the best one?
 #
-# Search cannot help that model, but it can help others. Here are six, trained half as
-# long. Take the lists of four to six drugs that the last of them gets wrong, and ask as
-# before: is the right list less probable than what it wrote, or more?
+# Search cannot help that model, but it can help others. Here are six that were trained
+# half as long, so that they make mistakes. Take the lists of four to six drugs that the
+# last of them gets wrong, and ask as before: is the right list less probable than what
+# it wrote, or more?
 
 # %% tags=["hide-input"]
 # set-up: six models trained half as long; one of them, and a list

@@ -541,9 +541,10 @@ check("18.5", compare_methods)
 # more: it can react to the record. Does it? Here the model reads a record token by
 # token, with the prefix that you trained. The upper panel shows what share of its
 # attention each head gives to the prefix at one token, the lower panel these shares
-# along the record. The red line follows the head that gives most at this token, and the
-# dashed line is the share if every key got the same. A head reacts if it moves relative
-# to the dashed line from token to token. Move *token* to the right:
+# along the record. The red line follows the head that gives most at the chosen token
+# (at another token it may be another head), and the dashed line is the share if every
+# key got the same. A head reacts if it moves relative to the dashed line from token to
+# token. Move *token* to the right:
 
 # %% tags=["widget", "nbval-ignore-output"]
 shown = make_cohort(8, seed=SEED + 500, hospital="heart")
@@ -730,11 +731,12 @@ draw_biases(titles, biases, shares)
 
 
 # %% [markdown]
-# A bias makes up for what the model does not expect. Heart failure, 428.0, is four
-# times as frequent here as at the first hospital. But from age, sex and the codes so
-# far, the old model expects most of it already (see the column between), and the bias
-# is small. Of the past coronary angioplasties, V45.82, the model expects less than
-# half, and the bias is large.
+# All ten biases go up or down with the code's share. But how far they go is another
+# matter: a bias makes up for what the model does not expect. (Some bars near -1 do not
+# fit; they come next.) Heart failure, 428.0, is four times as frequent here as at the
+# first hospital. But from age, sex and the codes so far, the old model expects most of
+# it already (see the column between), and the bias is small. Of the past coronary
+# angioplasties, V45.82, the model expects less than half, and the bias is large.
 
 # %% tags=["hide-input"]
 # check: how often both codes are expected, and how often they occur

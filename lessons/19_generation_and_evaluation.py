@@ -866,23 +866,9 @@ with tempfile.TemporaryDirectory() as folder:
     files = sorted(p.name for p in (Path(folder) / "report").iterdir())
 
 # %% [markdown]
-# Six of its rows come next, in a picture. Its red line is what real patients score, the
-# *floor*. If the cohort's interval holds it, the measure is *at the floor*; if not, it
-# is better or worse. Each row has a red line of its own:
-#
-# | row | is measured on | its red line |
-# |---|---|---|
-# | divergence, visits | C against held-out patients | training patients against them |
-# | impossible codes, carry-over | C | the same of the held-out patients |
-# | training patients with a copy | whose whole record stands in C | held-out patients with one |
-# | membership by likelihood | who was learned from? | 0.5, a guess |
-#
-# Membership by likelihood is the attack of somebody who has the model itself: the guess
-# is yes if the model finds the person's record likely.
-#
-# The report judges all 10,000 patients of C, where you have judged 1,000 or 3,000 at a
-# time. (For a divergence it takes as many of them as there are training patients,
-# 4,000.) So its numbers differ a little from yours.
+# Six of its rows come next, in a picture. The white box is C's number, in its interval;
+# the red line is what real patients score, the *floor*. If the interval holds the red
+# line, the measure is *at the floor*; if not, it is better or worse.
 
 # %% tags=["hide-input"]
 # the rows that are drawn
@@ -914,7 +900,10 @@ if not real:
     if PROFILE == "tiny" and SEED == 0:  # the numbers told above
         told = fmean(unlike["C"]), real_unlike
         told += codes_row.value, codes_row.floor
-        assert [round(x, 3) for x in told] == [0.042, 0.026, 0.031, 0.016]
+        told += real_past, reported["carry-over of codes"].floor
+        told += attacks["C, by the model"][1], by_cohort.value
+        numbers = [0.042, 0.026, 0.031, 0.016, 0.365, 0.384, 0.538, 0.548]
+        assert [round(x, 3) for x in told] == numbers
 
 # %% tags=["nbval-ignore-output"]
 title = "Where the cohort differs from real patients"
@@ -922,17 +911,21 @@ draw_report(lines, title=title, sizes=against)
 
 
 # %% [markdown]
-# All six are worse than real patients. The first differs most from yours, because a
-# divergence depends on how many patients are compared:
+# All six are worse than real patients. This is what the numbers are:
 #
-# | | compared with held-out patients | C | real patients |
-# |---|---|---|---|
-# | yours | 1,000 with 1,000 | 0.042 | 0.026 |
-# | the report's | 4,000 with 1,000 | 0.031 | 0.016 |
+# | row | C's number | the red line |
+# |---|---|---|
+# | JS divergence | how far C's codes lie from held-out patients | how far training patients do |
+# | impossible codes | their share in C | in held-out patients |
+# | with a copy | the share of training patients whose record stands in C | of held-out ones |
+# | by likelihood | the AUROC of an attacker who has the model itself | 0.5, a guess |
+# | carry-over | the share of codes carried over in C | in held-out patients |
+# | visits | how far C's mean lies from held-out patients | how far training patients do |
 #
-# With more patients, chance adds less to both numbers. C is worse either way. (The
-# carry-over of real patients is 0.384 here and was 0.365: these are the held-out
-# patients, those were the training patients.)
+# The attacker by likelihood guesses that the model has learned from a person if it finds
+# the person's record likely. The report judges all 10,000 patients of C, where you have
+# judged 1,000 or 3,000 at a time, so some numbers differ from yours. (The folded section
+# below says by how much, and why.)
 #
 # The page has many more rows, such as [attribute
 # disclosure](../course/book/glossary.md#attribute-disclosure), [rare-code
@@ -945,8 +938,21 @@ draw_report(lines, title=title, sizes=against)
 # %% [markdown]
 # ### Going further: how does the report reach its verdicts?
 #
-# Exercise 19.6 is in here: you give the verdicts yourself, and say which uses they
-# forbid.
+# Why some numbers differ from yours, and exercise 19.6: you give the verdicts yourself,
+# and say which uses they forbid.
+
+# %% [markdown]
+# Why do some numbers differ from yours?
+#
+# | | you | the report | because |
+# |---|---|---|---|
+# | divergence, C | 0.042 | 0.031 | you: 1,000 and 1,000; it: 4,000 and 1,000 |
+# | divergence, real patients | 0.026 | 0.016 | the same; with more patients chance adds less |
+# | carry-over, real patients | 0.365 | 0.384 | you: training patients; it: held-out ones |
+# | membership by distance, C | 0.538 | 0.548 | you: 3,000 of C; it: all 10,000 |
+#
+# For a divergence the report takes as many patients of C as there are training patients,
+# so that value and floor are of one size.
 
 # %% [markdown]
 # #### 19.6 A report on a synthetic cohort
@@ -1043,8 +1049,7 @@ if not real:
 # codes, 0.4% have a copy in either group.
 #
 # And whoever holds the model finds out more than whoever holds the cohort: membership
-# is 0.656 by likelihood, and 0.548 by distance (0.538 above, with 3,000 of C). So the
-# report begins:
+# is 0.656 by likelihood, and 0.548 by distance. So the report begins:
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # the first line of the report, and its first limits
