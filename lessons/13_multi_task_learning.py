@@ -503,6 +503,9 @@ for name, one in (("states", model), ("codes", honest)):
     print(f"on random codes {random_loss:.2f}")
 assert real or (results["states"][1] < 0.35 and results["states"][2] > 0.8)
 assert real or results["codes"][1] > 0.65 > results["codes"][0]
+if not real and PROFILE == "tiny" and SEED == 0:  # the losses told below
+    told = [round(loss, 2) for loss in results["codes"][:2]]
+    assert told == [0.54, 0.78] and round(results["states"][1], 2) == 0.04
 same = sex_logits(honest).equal(sex_logits(honest, x_cat=1 - sexes))
 assert same and (real or results["codes"][2] < 0.45)
 for man, woman in lies["no prompt in the decoder"].values():

@@ -375,6 +375,7 @@ assert named["lists of 4 to 10"] > 0.04 + max(map(named.get, three))
 for *others, longer in zip(*by_kind.values(), strict=True):
     assert longer.named > max(one.named for one in others)
 
+
 # %% [markdown]
 # On average, coverage seems to halve the repetitions. But compare seed by seed:
 # with feature and loss, two models repeat less than without, one equally often, one a
@@ -388,12 +389,15 @@ for *others, longer in zip(*by_kind.values(), strict=True):
 # else and leave the other two as they are:
 
 # %%
-own = long[0].split()
-foreign = [drug for drug in DRUGS if drug not in own][:10]
+def drugs_not_in(note):
+    return [drug for drug in DRUGS if drug not in note.split()][:10]
+
+
+word, told = long[0].split()[1], drugs_not_in(long[0])[1]
 draw_suspects(
     3,
-    (own[1], "place 1", "after step 2"),
-    (foreign[1], "place 4, at every step", "begun for a short list"),
+    (word, "place 1", "after step 2"),
+    (told, "place 4, at every step", "begun for a short list"),
 )
 
 
@@ -424,9 +428,7 @@ def attention_of(model, note, written):
 # %% tags=["hide-input", "nbval-ignore-output"]
 # check: neither the words told nor the place told moves the attention much
 def other_words_told(model, note):
-    own = note.split()
-    others = [drug for drug in DRUGS if drug not in own][:10]
-    return attention_of(model, note, others)
+    return attention_of(model, note, drugs_not_in(note))
 
 
 def other_place_told(model, note):  # c_{t-1} is the fourth drug's
@@ -703,9 +705,9 @@ cut_short.sort(key=lambda i: len(short[i].split()) > 5)  # six steps fit
 chosen = cut_short[0]
 
 # %%
-said = [one.text for one in of_greedy[-1]]
-missed = [i for i, note in enumerate(short) if said[i] != note]
-texts, notes = [said[i] for i in missed], [short[i] for i in missed]
+of_last = [one.text for one in of_greedy[-1]]
+missed = [i for i, note in enumerate(short) if of_last[i] != note]
+texts, notes = [of_last[i] for i in missed], [short[i] for i in missed]
 log_p = [log_p_of(six[-1], notes, some) for some in (texts, notes)]
 more = sum(its < right_p for its, right_p in zip(*log_p, strict=True))
 print(f"{len(missed)} lists wrong; the right one more probable in {more}:")
