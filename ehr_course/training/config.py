@@ -47,6 +47,9 @@ class TrainingConfig:
         equal_tokens: whether batches are cut by tokens, so that each has about as many; then
             ``batch_size`` is the mean number of examples. With ``group_by_length`` it saves the
             padding, and lets every token weigh about the same.
+        ema_decay: of an exponential moving average of the weights, which is evaluated and, at the
+            end, takes the place of the weights; 0 keeps none. At 0.998 it looks back over some 500
+            steps.
 
     Raises:
         InputError: if a number is out of its range.
@@ -70,6 +73,7 @@ class TrainingConfig:
     seed: int = 0
     group_by_length: bool = False
     equal_tokens: bool = False
+    ema_decay: float = 0.0
 
     def __post_init__(self) -> None:
         for name, fits, remedy in (
@@ -99,6 +103,7 @@ class TrainingConfig:
                 "Use 0, or 1 or more together with evaluate_every.",
             ),
             ("checkpoint_every", self.checkpoint_every >= 0, "Use 0 or more."),
+            ("ema_decay", 0 <= self.ema_decay < 1, "Use 0 for none, or a number below 1: 0.998."),
             ("seed", 0 <= self.seed < 2**32, "Use a number from 0 to 2**32 - 1."),
         ):
             if not fits:

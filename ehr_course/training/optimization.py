@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -115,6 +116,8 @@ class GradientStep:
         self.scaler.update()
         self.optimizer.zero_grad()
         skipped = self.scaler.get_scale() < scale
+        if self.config.ema_decay and not skipped:
+            update_average(self.optimizer, self.config.ema_decay)
         return Taken(loss, terms, scale, norm, skipped, counts["token"])
 
     def _add_up(
@@ -223,6 +226,40 @@ def decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
         {"params": stays, "weight_decay": 0.0},
     ]
     return [group for group in groups if group["params"]]
+
+
+# ------------------------------------------------------------------ the average of the weights
+
+
+@torch.no_grad()
+def update_average(optimizer: Optimizer, decay: float) -> None:
+    """Move the average of each weight towards the weight: call it after each step.
+
+    The average is kept beside what AdamW remembers of the weight, so that a checkpoint has it.
+    """
+    for weight, memory in optimizer.state.items():
+        average = memory.setdefault("average", weight.detach().clone())
+        average.lerp_(weight, 1 - decay)
+
+
+@torch.no_grad()
+def use_average(optimizer: Optimizer) -> None:
+    """Put the averages in the place of the weights."""
+    for weight, memory in optimizer.state.items():
+        weight.copy_(memory.get("average", weight))
+
+
+@contextlib.contextmanager
+def average_in_use(optimizer: Optimizer) -> Iterator[None]:
+    """Put the averages in the place of the weights for a while."""
+    weights = {weight: weight.detach().clone() for weight in optimizer.state}
+    use_average(optimizer)
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for weight, value in weights.items():
+                weight.copy_(value)
 
 
 # ------------------------------------------------------------------ the learning rate

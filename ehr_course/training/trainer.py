@@ -33,7 +33,12 @@ from ehr_course.training.checkpoints import (
 )
 from ehr_course.training.config import TrainingConfig, check_same_training, training_identity
 from ehr_course.training.history import Progress, TrainingHistory
-from ehr_course.training.optimization import GradientStep, warmup_cosine_factor
+from ehr_course.training.optimization import (
+    GradientStep,
+    average_in_use,
+    use_average,
+    warmup_cosine_factor,
+)
 from ehr_course.training.processes import Processes, deferred_interrupt, ignore_interrupts
 from ehr_course.training.validation import BestModel, read_best, validation_loss, write_best
 
@@ -171,6 +176,7 @@ class Trainer:
         finally:
             self.model.eval()
             self._progress.flush()
+        use_average(self.optimizer)
         return self.history
 
     @property
@@ -224,7 +230,8 @@ class Trainer:
         if row["skipped"]:
             return
         if self._is_due(self.config.evaluate_every) and (self.validation or self._evaluate_more):
-            self._judge(self.evaluate())
+            with average_in_use(self.optimizer):
+                self._judge(self.evaluate())
         if self._is_due(self.config.checkpoint_every):
             self.save()
 

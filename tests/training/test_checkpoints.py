@@ -25,7 +25,7 @@ def without_times(history: TrainingHistory) -> list[dict]:
     return [{n: value for n, value in row.items() if n != "seconds"} for row in history.rows]
 
 
-SCALING = {"init_scale": 2.0**20, "growth_interval": 2}
+SCALING = {"init_scale": 2.0**20, "growth_interval": 2, "ema_decay": 0.9}
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import small
 import torch
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from ehr_course.batches.datasets import RecordDataset
 from ehr_course.batches.plan import BatchPlan
@@ -103,6 +104,31 @@ def test_the_first_step_is_adamws_on_the_clipped_gradient() -> None:
     torch.nn.utils.clip_grad_norm_(by_hand.parameters(), 1.0)
     optimizer.step()
     torch.testing.assert_close(ours.lm_head.weight, by_hand.lm_head.weight)
+
+
+def test_the_average_is_torchs_and_is_evaluated_kept_as_the_best_and_used_at_the_end(
+    tmp_path: Path,
+) -> None:
+    plain = small.trainer()
+    oracle = AveragedModel(plain.model, multi_avg_fn=get_ema_multi_avg_fn(0.8))
+    plain.optimizer.register_step_post_hook(lambda *_: oracle.update_parameters(plain.model))
+    plain.run()
+
+    judged = []
+    averaged = small.trainer(
+        tmp_path,
+        ema_decay=0.8,
+        evaluate_every=12,
+        evaluate=lambda model: judged.append(model.lm_head.weight.clone()) or {"loss": 1.0},
+    )
+    averaged.run()
+    for name, weight in oracle.module.named_parameters():
+        torch.testing.assert_close(weight, small.weights(averaged)[name], msg=name)
+    assert not torch.equal(averaged.model.lm_head.weight, plain.model.lm_head.weight)
+    assert torch.equal(judged[0], averaged.model.lm_head.weight)
+    final = small.weights(averaged)
+    averaged.load_best()
+    assert all(torch.equal(weight, final[name]) for name, weight in small.weights(averaged).items())
 
 
 def test_no_step_to_take_is_refused() -> None:
