@@ -32,8 +32,8 @@ from ehr_course.cli.training_task import task_of
 from ehr_course.errors import InputError
 from ehr_course.evaluation.perplexity import perplexity
 from ehr_course.generation.baselines import IndependentCodes, MarkovChain
+from ehr_course.generation.calibration import calibrate, calibrated_for, count_ends
 from ehr_course.generation.patients import generate_patients, wanted_like
-from ehr_course.generation.sampling import Sampling
 from ehr_course.models.prompt_bart import PromptBart
 from ehr_course.records import PatientRecord
 from ehr_course.sources.splits import Split
@@ -82,6 +82,8 @@ def by_model(
     model, dataset, config = training(changes, prepared, split, seed, steps)
     began = time.process_time()
     Trainer(model, dataset, config, device="cpu").run()
+    if model.end_bias is not None:
+        calibrate(model, dataset, seed=seed)
     learned = time.process_time()
     how = GenerateSettings(run="", seed=seed)
     tokenizer = prepared.tokenizer()
@@ -90,13 +92,19 @@ def by_model(
         tokenizer,
         wanted_like(split.train, n, seed=seed),
         seed=seed,
-        sampling=Sampling(how.temperature, how.top_k, how.top_p),
+        sampling=calibrated_for(model),
         batch_size=how.batch_size,
     )
     wrote = time.process_time()
     known = CodeTokenizer(tokenizer.codes, unseen="skip")
     predicted = perplexity(model, known, split.test, train=split.train, seed=seed)
+    ends = {"learned": dataset, "unseen": RecordDataset(split.test, known)}
     return {
+        **{
+            f"ends of {part}, {name}": ratio
+            for name, records in ends.items()
+            for part, ratio in count_ends(model, records).ratios().items()
+        },
         "training_seconds": learned - began,
         "writing_seconds": wrote - learned,
         "memory_mib": peak_memory() - before,

@@ -106,6 +106,11 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("visits a patient, JS divergence", "visits per patient JS divergence", _plain(3)),
         Column("four visits or more, %", "patients with 4 visits or more", _percent),
     ),
+    "Does it end visits and records as often as real patients do?": tuple(
+        Column(f"{part}, {who}, %", f"ends of {part}, {who}", _percent)
+        for part in ("first visits", "later visits", "records")
+        for who in ("learned", "unseen")
+    ),
     "Are they possible, and whom do they give away?": (
         Column("impossible codes, %", "impossible codes", _percent),
         Column("adversarial accuracy, held-out", "adversarial accuracy, held-out", _plain(3)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from ehr_course.cli.run_record import RUN, RunRecord, check_inputs, fingerprint_
 from ehr_course.cli.settings import GenerateSettings
 from ehr_course.code_system import SYSTEM_NAMES
 from ehr_course.errors import InputError
+from ehr_course.generation.calibration import calibrated_for
 from ehr_course.generation.eligible import EligibleOnly
 from ehr_course.generation.patients import generate_patients, wanted_like
 from ehr_course.generation.sampling import Sampling
@@ -76,7 +78,8 @@ def _generate(
     quiet: bool,
     expected: Mapping[str, str] | None,
 ) -> None:
-    sampling = Sampling(settings.temperature, settings.top_k, settings.top_p)
+    top_p = 1.0 if settings.top_p is None else settings.top_p
+    sampling = Sampling(settings.temperature, settings.top_k, top_p)
     eligible = EligibleOnly() if settings.eligible_only else None
     run = Path(settings.run)
     with ExitStack() as held:
@@ -87,6 +90,8 @@ def _generate(
             raise place
         unfinished = place
         model, tokenizer, _ = open_patient_run(run)
+        if settings.top_p is None:
+            sampling = replace(sampling, top_p=calibrated_for(model).top_p)
         if tokenizer.system != "ICD9CM" and Format.MIMIC3 in settings.formats:
             raise InputError(
                 run,

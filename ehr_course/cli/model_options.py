@@ -44,8 +44,12 @@ def generate(
     ] = 1.0,
     top_k: Annotated[int, typer.Option(min=0, help="Draw from the k likeliest; 0: all.")] = 0,
     top_p: Annotated[
-        float, typer.Option(help="Draw from the likeliest that sum to p; 1: all.")
-    ] = 1.0,
+        float | None,
+        typer.Option(
+            help="Draw from the likeliest that sum to p; 1: all.",
+            show_default="0.95; a model trained with --plain 1",
+        ),
+    ] = None,
     eligible_only: Annotated[
         bool,
         typer.Option(

@@ -93,6 +93,9 @@ class TrainSettings(Settings):
             same. None is what the recipe has; see ``training_recipe``.
         lr: the peak learning rate, or None for the recipe's.
         weight_decay: of weight matrices and embeddings, or None for the recipe's.
+        max_grad_norm: the norm that the gradient is clipped to, or None for the recipe's.
+        average: over which share of the steps the weights are averaged, 0 for no average, or None
+            for the recipe's.
         steps: how often the weights change, or None: until the loss on the validation part has
             not fallen for some evaluations; see ``stopping``.
         evaluate_every: steps between evaluations; the model that is kept is then the best. 0 for
@@ -113,6 +116,8 @@ class TrainSettings(Settings):
     batches: Literal["mixed", "by-length", "equal-tokens"] | None = None
     lr: float | None = None
     weight_decay: float | None = None
+    max_grad_norm: float | None = None
+    average: Share | None = None
     precision: Literal["float32", "float16", "bfloat16"] = "float32"
     evaluate_every: CountOrZero | None = None
     patience: CountOrZero | None = None
@@ -126,6 +131,7 @@ class GenerateSettings(Settings):
         run: the folder that ``train`` wrote.
         patients: how many to write.
         formats: what to write: "meds", "mimic3", "parquet".
+        top_p: None is what the model was calibrated for, or 1.
         eligible_only: whether codes that age or sex rules out are kept out.
         batch_size: how many patients are written at a time.
     """
@@ -138,7 +144,7 @@ class GenerateSettings(Settings):
     ] = ("meds",)
     temperature: float = 1.0
     top_k: CountOrZero = 0
-    top_p: float = 1.0
+    top_p: float | None = None
     eligible_only: bool = False
     batch_size: Count = 512
 

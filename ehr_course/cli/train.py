@@ -10,6 +10,7 @@ from typing import Any
 
 from torch import distributed
 
+from ehr_course.batches.datasets import RecordDataset
 from ehr_course.cli.claimed_folder import claimed
 from ehr_course.cli.output import say
 from ehr_course.cli.prepared_folder import RECORDS, Prepared, open_prepared
@@ -31,6 +32,7 @@ from ehr_course.cli.training_recipe import training_config, with_recipe
 from ehr_course.cli.training_task import TrainingTask, task_of
 from ehr_course.errors import InputError
 from ehr_course.evaluation.overfitting import overfitting
+from ehr_course.generation.calibration import calibrate
 from ehr_course.models.prefix_tuning import PrefixTuned
 from ehr_course.models.prompt_bart import PromptBart
 from ehr_course.models.saved import save_model
@@ -147,6 +149,10 @@ def _run(
         if task.patients is not None:
             write_demographics(task.patients, out / DEMOGRAPHICS)
         model = task.model
+        if isinstance(model, PromptBart) and model.end_bias is not None:
+            assert isinstance(task.dataset, RecordDataset)
+            say("Calibrating how often visits end and codes are written.", quiet=quiet)
+            calibrate(model, task.dataset, seed=settings.seed)
         if isinstance(model, PrefixTuned):
             model.save(out / PREFIX)
             assert isinstance(model.base, PromptBart)  # as `task_of` adapts no other

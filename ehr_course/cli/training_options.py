@@ -222,6 +222,19 @@ def train(
             show_default="0.3; a summariser or a prefix 0.01",
         ),
     ] = None,
+    max_grad_norm: Annotated[
+        float | None,
+        typer.Option(help="Clip the gradient to it.", show_default="5; a prefix or notes 1"),
+    ] = None,
+    average: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            max=1.0,
+            help="Average the weights over about this share of the steps; 0: do not.",
+            show_default="0.2; a summariser or a prefix 0",
+        ),
+    ] = None,
     precision: Annotated[
         Literal["float32", "float16", "bfloat16"],
         typer.Option(help="float16 (with loss scaling) and bfloat16 pay on a GPU."),
@@ -274,6 +287,8 @@ def train(
         batches=batches,
         lr=lr,
         weight_decay=weight_decay,
+        max_grad_norm=max_grad_norm,
+        average=average,
         precision=precision,
         evaluate_every=evaluate_every,
         patience=patience,

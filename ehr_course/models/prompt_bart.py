@@ -41,6 +41,7 @@ from ehr_course.models.demographic_heads import (
     TokenSex,
     codes_read,
 )
+from ehr_course.models.end_bias import END_IDS, EndBias, progress
 from ehr_course.models.prompt_bart_config import AGE_ENCODERS, PromptBartConfig
 from ehr_course.models.prompt_masks import extended_mask, n_positions
 from ehr_course.models.token_memory import memory_of, remember, visit_numbers
@@ -82,6 +83,7 @@ class PromptBart(BartForConditionalGeneration):
         heads: a ModuleDict with "age" and "sex", each where its weight is above 0.
         copy_head: a CopyHead where the configuration asks for one, or None.
         visit_embedding: (visits, d_model), added to the tokens of each visit, or None.
+        end_bias: an EndBias where the configuration asks for one, or None.
 
     >>> from ehr_course.tokenizers.codes import CodeTokenizer
     >>> config = PromptBartConfig.for_tokenizer(CodeTokenizer(["4280", "0389"]))
@@ -103,6 +105,7 @@ class PromptBart(BartForConditionalGeneration):
         self.copy_head = CopyHead(config.d_model) if config.copy_head else None
         visits = config.max_visit_embeddings
         self.visit_embedding = nn.Embedding(visits, config.d_model) if visits else None
+        self.end_bias = EndBias() if config.end_bias else None
         self.post_init()
 
     @property
@@ -195,15 +198,15 @@ class PromptBart(BartForConditionalGeneration):
                 **kwargs,
             )
         hidden = outputs.last_hidden_state[:, n_prompts:]  # (batch, target, d_model)
-        pointed = self._point(hidden, decoder_input_ids, outputs.past_key_values)
+        pointed, ends = self._point(hidden, decoder_input_ids, outputs.past_key_values)
         logits, loss, loss_sum, loss_count, terms, answers = (None,) * 6
         if labels is None:
-            logits = self.lm_head(hidden) + self.final_logits_bias
+            logits = self._vocabulary(hidden, ends)
             if pointed is not None:
                 logits = pointed.log_probabilities(_log_softmax(logits))
         else:
             scored = labels != NOT_SCORED
-            loss_sum, loss_count = self._language_model_loss(hidden, labels, pointed)
+            loss_sum, loss_count = self._language_model_loss(hidden, labels, pointed, ends)
             answers = self._ask(hidden, decoder_input_ids)
             terms = (
                 LossTerm("language_model", loss_sum, loss_count),
@@ -227,23 +230,40 @@ class PromptBart(BartForConditionalGeneration):
             pointed=pointed,
         )
 
-    def _point(self, hidden: Tensor, ids: Tensor, cache: Cache | None) -> Pointed | None:
-        """Where the copy head points to, if there is one. The cache keeps what was read."""
-        if self.copy_head is None and self.visit_embedding is None:
-            return None
-        memory = memory_of(cache, self.config.decoder_layers)
+    def _point(
+        self, hidden: Tensor, ids: Tensor, cache: Cache | None
+    ) -> tuple[Pointed | None, Tensor | None]:
+        """Where the copy head points to, and what is added to the logits of END_IDS.
+
+        Each is None without its part of the model. The cache keeps what was read.
+        """
+        if self.copy_head is None and self.visit_embedding is None and self.end_bias is None:
+            return None, None
+        memory, new = memory_of(cache, self.config.decoder_layers), ids.shape[1]
+        pointed = None
         if self.copy_head is None:
-            remember(memory, ids, hidden[..., :0])
-            return None
-        return self.copy_head(hidden, self.get_input_embeddings()(ids), ids, memory)
+            ids, _ = remember(memory, ids, hidden[..., :0])
+        else:
+            pointed = self.copy_head(hidden, self.get_input_embeddings()(ids), ids, memory)
+            ids = pointed.ids[:, 0]
+        if self.end_bias is None:
+            return pointed, None
+        return pointed, self.end_bias(*(x[:, -new:] for x in (ids, *progress(ids))))
+
+    def _vocabulary(self, hidden: Tensor, ends: Tensor | None) -> Tensor:
+        """The logits (..., vocabulary), before anything is copied."""
+        logits = self.lm_head(hidden) + self.final_logits_bias
+        if ends is not None:
+            logits[..., END_IDS] += ends.to(logits.dtype)
+        return logits
 
     def _language_model_loss(
-        self, hidden: Tensor, labels: Tensor, pointed: Pointed | None
+        self, hidden: Tensor, labels: Tensor, pointed: Pointed | None, ends: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """The sum of the cross-entropies of the scored positions, and their number."""
         scored = labels != NOT_SCORED
         targets = labels[scored]
-        logits = self.lm_head(hidden[scored]) + self.final_logits_bias
+        logits = self._vocabulary(hidden[scored], None if ends is None else ends[scored])
         smoothing = self.config.label_smoothing if self.training else 0.0
         if pointed is None:
             return language_model_loss(logits, targets, label_smoothing=smoothing)

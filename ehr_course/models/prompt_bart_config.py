@@ -33,6 +33,7 @@ HISTORY: dict[str, Any] = {
     "copy_head": True,
     "max_visit_embeddings": 32,
     "age_encoder": "fourier",
+    "end_bias": True,
 }
 """What lets a model of any size know a patient's own past, and tell a newborn from a child of one:
 each was kept because the patients of models that have it come nearer to real ones."""
@@ -64,6 +65,8 @@ class PromptBartConfig(BartConfig):
             stands before the first one; it is added to the visit's tokens on both sides, as in
             BEHRT (Li et al. 2020, https://doi.org/10.1038/s41598-020-62922-y). Later visits
             share the last. 0 has none.
+        end_bias: whether a few numbers, fitted after the training, set how often visits and
+            records end: see EndBias.
         label_smoothing: of the language model's loss while it trains, 0 to 1.
         vocabulary: the fingerprint of the tokenizer's codes, so that a model is never used with
             another vocabulary of the same size; None when unknown.
@@ -94,6 +97,7 @@ class PromptBartConfig(BartConfig):
     d_head: int = 256
     copy_head: bool = False
     max_visit_embeddings: int = 0
+    end_bias: bool = False
     label_smoothing: float = 0.0
     vocabulary: str | None = None
     pad_token_id: int = CodeTokenizer.pad_id

@@ -21,8 +21,10 @@ from transformers.models.bart.modeling_bart import (
     BartScaledWordEmbedding,
 )
 
+from ehr_course.batches.record_checks import FIRST_CODE
 from ehr_course.models.copy_head import CopyHead
 from ehr_course.models.copy_head_step import CopyHeadStep
+from ehr_course.models.end_bias import END_IDS, progress
 from ehr_course.models.prompt_bart import PromptBart
 from ehr_course.models.static_cache import StaticCache, moved_by
 from ehr_course.tokenizers.codes import CodeTokenizer
@@ -129,6 +131,7 @@ class PromptBartStep:
         self.n_heads = model.config.decoder_attention_heads
         self.embeddings = decoder.embed_tokens.weight * decoder.embed_tokens.embed_scale
         self.visits = None if model.visit_embedding is None else model.visit_embedding.weight
+        self.end_bias = model.end_bias
         self.positions = decoder.embed_positions.weight[decoder.embed_positions.offset :]
         self.norm = _Norm.of(decoder.layernorm_embedding)
         self.layers = [_Layer(layer) for layer in decoder.layers]
@@ -150,7 +153,7 @@ class PromptBartStep:
             tokens: int64 (sequences, length): what the decoder read, without prompts.
             rows: int64 (batch,): which of the sequences each row goes on from.
         """
-        self.visit = (tokens == CodeTokenizer.visit_start_id).sum(1)[rows]
+        self.visit, self.codes = (count[rows, -1] for count in progress(tokens))
         own, source = _layers(past.self_attention_cache), _layers(past.cross_attention_cache)
         self.position = own[0].get_seq_length()
         for number in range(len(self.layers)):
@@ -176,8 +179,10 @@ class PromptBartStep:
             The logits of the next one, (batch, vocabulary), as the model's forward gives them.
         """
         x = self.embeddings[tokens]
+        starts = tokens == CodeTokenizer.visit_start_id
+        self.visit = self.visit + starts
+        self.codes = (self.codes + (tokens >= FIRST_CODE)).masked_fill_(starts, 0)
         if self.visits is not None:
-            self.visit = self.visit + (tokens == CodeTokenizer.visit_start_id)
             x = x + self.visits[self.visit.clamp(max=len(self.visits) - 1)]
         x = self.norm(x + self.positions[self.position])
         self.position += 1
@@ -192,6 +197,8 @@ class PromptBartStep:
             x = layer.source_norm(x + layer.source_out(read))
             x = layer.norm(x + layer.outer(layer.activation(layer.inner(x))))
         logits = self.vocabulary(x)
+        if self.end_bias is not None:
+            logits[:, END_IDS] += self.end_bias(tokens, self.visit, self.codes)
         return logits if self.copy_head is None else self.copy_head(x, tokens, logits)
 
     def keep(self, rows: Tensor) -> None:
@@ -200,7 +207,8 @@ class PromptBartStep:
         Args:
             rows: int64 (kept,): no row twice.
         """
-        moved, self.visit = moved_by(rows), self.visit[rows]
+        moved = moved_by(rows)
+        self.visit, self.codes = self.visit[rows], self.codes[rows]
         for caches in (self.keys, self.values, self.source_keys, self.source_values):
             for cache in caches:
                 cache.keep(rows, moved)

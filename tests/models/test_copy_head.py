@@ -40,7 +40,10 @@ def tiny(**changes: Any) -> PromptBart:
     torch.manual_seed(0)
     fields: dict[str, Any] = {"d_model": 32, "dropout": 0.0, "copy_head": True}
     config = PromptBartConfig.for_tokenizer(TOKENIZER, **(fields | changes))
-    return PromptBart(config).eval()
+    model = PromptBart(config).eval()
+    for bias in model.end_bias.buffers() if model.end_bias else ():
+        torch.nn.init.normal_(bias)
+    return model
 
 
 def test_only_codes_of_earlier_visits_can_be_copied() -> None:
@@ -123,7 +126,12 @@ def test_nothing_to_copy_leaves_finite_gradients() -> None:
     assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
 
 
-MODELS = [{}, {"max_visit_embeddings": 3}, {"copy_head": False, "max_visit_embeddings": 8}]
+MODELS = [
+    {},
+    {"max_visit_embeddings": 3, "end_bias": True},
+    {"copy_head": False, "max_visit_embeddings": 8},
+    {"copy_head": False, "end_bias": True},
+]
 
 
 @pytest.mark.parametrize("fields", MODELS)

@@ -44,6 +44,8 @@ CONFIGURATIONS: list[dict[str, Any]] = [
     {"max_visit_embeddings": 4},
     {"copy_head": True, "max_visit_embeddings": 32},
     {"copy_head": True, "scale_embedding": True, "prompt_decoder": False},
+    {"end_bias": True},
+    {"copy_head": True, "max_visit_embeddings": 4, "end_bias": True},
 ]
 
 
@@ -54,7 +56,8 @@ def small(**changes: Any) -> PromptBart:
     for name, parameter in made.named_parameters():
         if name.endswith(("bias", "norm.weight")):  # those that start as zeros and ones
             nn.init.normal_(parameter, 1.0 if name.endswith("weight") else 0.0, 0.3)
-    nn.init.normal_(made.final_logits_bias)
+    for bias in (made.final_logits_bias, *(made.end_bias.buffers() if made.end_bias else ())):
+        nn.init.normal_(bias)
     return made.double()
 
 
@@ -111,7 +114,12 @@ def test_each_step_says_what_the_forward_says(changes: dict[str, Any]) -> None:
     torch.testing.assert_close(said, whole(model, tokens), rtol=1e-12, atol=1e-12)
 
 
-MEMORIES = [{}, {"copy_head": True}, {"copy_head": True, "max_visit_embeddings": 4}]
+MEMORIES = [
+    {},
+    {"end_bias": True},
+    {"copy_head": True},
+    {"copy_head": True, "max_visit_embeddings": 4},
+]
 
 
 @pytest.mark.parametrize("memory", MEMORIES)

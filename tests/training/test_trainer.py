@@ -128,7 +128,9 @@ def test_the_average_is_torchs_and_is_evaluated_kept_as_the_best_and_used_at_the
     assert torch.equal(judged[0], averaged.model.lm_head.weight)
     final = small.weights(averaged)
     averaged.load_best()
-    assert all(torch.equal(weight, final[name]) for name, weight in small.weights(averaged).items())
+    assert all(
+        torch.equal(weight, final[name]) for name, weight in small.weights(averaged).items()
+    )
 
 
 def test_no_step_to_take_is_refused() -> None:

@@ -1,0 +1,174 @@
+r"""Put right, after a training, how often a model ends visits and how often it writes each code.
+
+The weights of a trained model stay as they are. What is fitted is one number for each code and a
+few for <\v> and <EOS>, added to their logits: first so that the patients that the model writes
+have each code as often as those it has learned from, then so that it predicts as many ends as
+there are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ehr_course.batches.corruption import Corruption
+from ehr_course.batches.datasets import RecordDataset
+from ehr_course.batches.plan import BatchPlan
+from ehr_course.batches.record_checks import FIRST_CODE
+from ehr_course.generation.patients import generate_patients, wanted_like
+from ehr_course.generation.sampling import Sampling
+from ehr_course.losses import NOT_SCORED
+from ehr_course.models.end_bias import CODES, END_IDS, VISITS, progress
+from ehr_course.models.prefix_tuning import PrefixTuned
+from ehr_course.models.prompt_bart import PromptBart
+from ehr_course.records import PatientRecord
+from ehr_course.tokenizers.codes import CodeTokenizer
+
+ROUNDS = 4
+MOST_PATIENTS = 8_000
+"""So many are written in a round, and read at most; chance is small then."""
+
+PRIOR_CODES, PRIOR_ENDS = 20, 5
+"""What the model does already counts as much as this many observations."""
+
+
+CALIBRATED = Sampling(top_p=0.95)
+"""How patients are drawn from a model that is calibrated for it.
+
+The tail of the probabilities is where a model writes impossible codes, and codes after which those
+of the patient's past no longer fit. The rare codes that a cut costs come back by the calibration.
+"""
+
+
+def calibrated_for(model: PromptBart | PrefixTuned) -> Sampling:
+    """How patients are best drawn from a model, by whether it is calibrated."""
+    base = model.base if isinstance(model, PrefixTuned) else model
+    calibrated = isinstance(base, PromptBart) and base.end_bias is not None
+    return CALIBRATED if calibrated else Sampling()
+
+
+class Ends(NamedTuple):
+    r"""Where a visit or a record could have ended, and where it did.
+
+    Attributes:
+        visit: float64 (3, 2, CODES + 1): the places, the real ends and the sum of the predicted
+            probabilities of <\v>, by first or later visit and its codes so far.
+        record: float64 (3, VISITS + 1): the same of <EOS>, by the visits so far.
+    """
+
+    visit: Tensor
+    record: Tensor
+
+    def ratios(self) -> dict[str, float]:
+        """Predicted over real ends; 1 where they are right."""
+        parts = {
+            "first visits": self.visit[:, 0].sum(-1),
+            "later visits": self.visit[:, 1].sum(-1),
+            "records": self.record.sum(-1),
+        }
+        return {name: float(predicted / real) for name, (_, real, predicted) in parts.items()}
+
+
+@torch.no_grad()
+def count_ends(model: PromptBart, dataset: RecordDataset) -> Ends:
+    """Read records from left to right, and count their real ends and the predicted ones.
+
+    Args:
+        model: in evaluation mode; it is told age and sex, and nothing of the record.
+        dataset: the records; its corruption is not used.
+    """
+    dataset = RecordDataset(
+        dataset.records[:MOST_PATIENTS],
+        dataset.tokenizer,
+        corruption=Corruption(p_empty=1.0),
+        max_tokens=model.max_tokens,
+        too_long="cut",
+    )
+    visit = torch.zeros(3, 2, CODES + 1, dtype=torch.float64)
+    record = torch.zeros(3, VISITS + 1, dtype=torch.float64)
+    for key in BatchPlan(dataset.lengths, 64, shuffle=False, group_by_length=True):
+        batch = {name: tensor.to(model.device) for name, tensor in dataset[key].items()}
+        labels, ids = batch.pop("labels"), batch["decoder_input_ids"]
+        visits, codes = progress(ids)
+        predicted = _as_written(model(**batch).logits, ids, visits)[..., END_IDS]
+        in_visit, between = ids >= FIRST_CODE, ids == CodeTokenizer.visit_end_id
+        cells = ((visits > 1).long(), codes.clamp(max=CODES)), (visits.clamp(max=VISITS),)
+        for number, (total, place) in enumerate(((visit, in_visit), (record, between))):
+            place = place & (labels != NOT_SCORED)
+            real = labels[place] == END_IDS[number]
+            values = torch.stack([torch.ones_like(real), real, predicted[place][:, number]])
+            cell = tuple(index[place].cpu() for index in cells[number])
+            for row, value in zip(total, values.double().cpu(), strict=True):
+                row.index_put_(cell, value, accumulate=True)
+    return Ends(visit, record)
+
+
+def _as_written(logits: Tensor, ids: Tensor, visits: Tensor) -> Tensor:
+    """The probabilities of the tokens that can follow, as PatientWriting draws them."""
+    is_code, length = ids >= FIRST_CODE, ids.shape[1]
+    same_visit = (visits[:, :, None] == visits[:, None]) & is_code[:, None]
+    of_visit = same_visit.tril()  # (batch, target, past): the codes that the visit has by then
+    used = torch.zeros_like(logits).scatter_add_(
+        2, ids[:, None].expand(-1, length, -1), of_visit.to(logits.dtype)
+    )
+    closed = used > 0
+    between = ids == CodeTokenizer.visit_end_id
+    closed[..., :FIRST_CODE] = True
+    closed[..., FIRST_CODE:] |= between[..., None]
+    closed[..., CodeTokenizer.visit_end_id] = ~is_code
+    for token in (CodeTokenizer.visit_start_id, CodeTokenizer.eos_id):
+        closed[..., token] = ~between
+    return logits.masked_fill(closed, -torch.inf).softmax(-1)
+
+
+def calibrate(
+    model: PromptBart,
+    dataset: RecordDataset,
+    *,
+    sampling: Sampling = CALIBRATED,
+    seed: int = 0,
+) -> None:
+    """Fit the numbers that are added to the logits of codes and of ends.
+
+    Args:
+        model: a trained one with an end bias; it is put into evaluation mode.
+        dataset: the patients that it has learned from.
+        sampling: how patients are to be drawn from it.
+        seed: of the patients that it writes on the way.
+    """
+    assert model.end_bias is not None
+    model.eval()
+    tokenizer, records = dataset.tokenizer, dataset.records
+    real = _frequencies(records, tokenizer)
+    n = min(2 * len(records), MOST_PATIENTS)
+    for number in range(ROUNDS):  # in ever smaller steps, so that chance evens out
+        written = generate_patients(
+            model,
+            tokenizer,
+            wanted_like(records, n, seed=seed + number),
+            seed=seed + number,
+            sampling=sampling,
+        )
+        aim, so_far = n * real / len(records), _frequencies(written, tokenizer)
+        change = ((aim + PRIOR_CODES) / (so_far + PRIOR_CODES)).log() / (1 + number)
+        bias: Tensor = model.final_logits_bias
+        bias[0, FIRST_CODE:] += change.to(bias)
+    aims: list[Tensor] = []
+    for _ in range(ROUNDS):  # each cell depends on its own number alone, and nearly linearly
+        biases = model.end_bias.visit, model.end_bias.record
+        found = zip(biases, count_ends(model, dataset), strict=True)
+        for number, (bias, (places, ends, predicted)) in enumerate(found):
+            rates = (predicted / places.clamp(min=1)).clamp(1e-6, 1 - 1e-6)
+            if number == len(aims):
+                aims.append((ends + PRIOR_ENDS * rates) / (places + PRIOR_ENDS))
+            bias.add_((aims[number].logit() - rates.logit()).to(bias))
+
+
+def _frequencies(records: Sequence[PatientRecord], tokenizer: CodeTokenizer) -> Tensor:
+    """How often each code of the vocabulary stands in the records, float64 (codes,)."""
+    counts = Counter(code for record in records for code in record.codes)
+    return torch.tensor([counts[code] for code in tokenizer.codes], dtype=torch.float64)
