@@ -38,6 +38,9 @@ _OTHER_CODES = (
     "Keep codes as text, with their leading zeros; codes of another vocabulary need a code map."
 )
 
+_ABOVE_89 = r"^(?:>\s*89|(?:>=|≥)\s*90|90\s*\+)$"
+"""How tables that hide the highest ages write them: eICU has "> 89"."""
+
 SEXES = {"F": "F", "FEMALE": "F", "M": "M", "MALE": "M"}
 """How sexes are written, in upper or lower case."""
 
@@ -62,9 +65,10 @@ def cohort_of_rows(
 
     Args:
         rows: with "line" and, as text, "patient", "visit" and "code". Optional are "age" (years,
-            text or numbers), "sex", "time" (text or datetimes) and "sequence" (text or whole
-            numbers), and "version" (9 or 10, as text). An age is taken from a patient's first
-            visit. Without a version, the shapes of the codes tell their system.
+            numbers, or text such as 64 or "> 89"), "sex", "time" (text or datetimes) and
+            "sequence" (text or whole numbers), and "version" (9 or 10, as text). An age is taken
+            from a patient's first visit. Without a version, the shapes of the codes tell their
+            system.
         code_map: ICD-9-CM or ICD-10-CM codes by the codes that the rows have.
         other_tables: what became of the rows of the tables that were joined to these.
         named: "patient", "visit" and "line" of all rows, if some were dropped already.
@@ -211,14 +215,14 @@ def _read_ages(rows: RowFilter) -> None:
         return
     years = pl.col("age")
     if rows.frame.schema["age"] == pl.String:
-        years = years.str.strip_chars()
+        years = years.str.strip_chars().str.replace(_ABOVE_89, str(MAX_AGE + 1))
     years = years.cast(pl.Float64, strict=False)
     rows.refuse(
         years.is_null() | years.is_nan() | ~years.is_between(0, OLDEST),
         Reason.NO_AGE,
         column="age",
         problem="is not an age in years",
-        remedy=f"Write 0 to {OLDEST}, or leave the whole column out.",
+        remedy=f"Write 0 to {OLDEST} or > 89, or leave the whole column out.",
     )
     whole = years.floor().cast(pl.Int64)
     rows.frame = rows.frame.with_columns(

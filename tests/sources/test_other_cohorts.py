@@ -121,6 +121,25 @@ def test_columns_may_have_any_name_and_places_start_at_zero(tmp_path):
     assert cohort.report.changed["fractional ages rounded down to completed years"] == 1
 
 
+@pytest.mark.parametrize(
+    ("written_as", "age", "above"),
+    [
+        ("> 89", 90, 1),
+        (" >89 ", 90, 1),
+        (">= 90", 90, 1),
+        ("90+", 90, 1),
+        ("> 8", None, 0),
+        ("89+", None, 0),
+        ("> 890", None, 0),
+    ],
+)
+def test_an_age_that_hides_the_oldest_is_90(tmp_path, written_as, age, above):
+    text = f"patient,visit,code,age\n1,1,486,70\n2,1,486,{written_as}\n2,1,4280,{written_as}\n"
+    cohort = load_cohort(written(tmp_path / "a.csv", text), malformed="drop")
+    assert {n: a for n, _, a, _ in who(cohort)} == {1: 70} | ({2: age} if age else {})
+    assert cohort.report.changed.get("ages above 89 recorded as 90", 0) == above
+
+
 def test_a_parquet_file_is_read_as_the_csv_file(tmp_path):
     csv = written(tmp_path / "a.csv", ROWS)
     pl.read_csv(csv, schema_overrides={"ICD": pl.String}).write_parquet(tmp_path / "a.parquet")
