@@ -9,7 +9,7 @@ import polars as pl
 from ehr_course.code_system import CodeSystem
 from ehr_course.errors import InputError
 from ehr_course.records import MAX_AGE
-from ehr_course.sources.code_column import IS_ICD10, map_codes, normalise_codes
+from ehr_course.sources.code_column import IS_ICD10, count_codes, map_codes, normalise_codes
 from ehr_course.sources.code_translation import drop_absent, plan_translation, translate_rows
 from ehr_course.sources.cohort import (
     Change,
@@ -99,12 +99,8 @@ def cohort_of_rows(
         # A version is that of the codes that were there before.
         rows.frame = rows.frame.drop("version", strict=False)
     notes = mark_systems(rows, system=system)
-    n_icd10 = int(rows.frame["icd10"].sum())
     choice = choose_systems(
-        rows.file,
-        {"ICD9CM": rows.frame.height - n_icd10, "ICD10CM": n_icd10},
-        system=system,
-        map_to=map_to,
+        rows.file, count_codes(rows.frame, "code"), system=system, map_to=map_to
     )
     for name, its in (("ICD9CM", ~IS_ICD10), ("ICD10CM", IS_ICD10)):
         if name not in choice.taken:

@@ -33,7 +33,7 @@ import polars as pl
 from ehr_course.code_system import CODE_SYSTEMS, SYSTEM_NAMES, CodeSystem
 from ehr_course.errors import InputError
 from ehr_course.records import MAX_AGE
-from ehr_course.sources.code_column import IS_ICD10, SHAPES, CodeList, spellings_of
+from ehr_course.sources.code_column import IS_ICD10, SHAPES, CodeList, count_codes, spellings_of
 from ehr_course.sources.code_translation import Plan, plan_translation, row_counts, translate_rows
 from ehr_course.sources.cohort import Change, Cohort, LoadReport, Reason, Shortened, counted
 from ehr_course.sources.grouping import build_records, completed_years, drop_repeated_codes
@@ -44,7 +44,6 @@ from ehr_course.sources.meds_events import (
     IS_FACT,
     IS_UNREAD,
     NO_EQUIVALENT,
-    count_systems,
     count_vocabularies,
     keep_split,
     leave_unread,
@@ -105,7 +104,7 @@ def load_meds(
     events = read_events(folder, malformed)
     if split is not None:
         keep_split(events, folder, split)
-    counts = count_systems(events)
+    counts = count_codes(events.frame.filter(IS_DIAGNOSIS), "value")
     choice = choose_systems(meds.data_subdirectory, counts, system=system, map_to=map_to)
     leave_unread(events, choice)
     vocabularies = count_vocabularies(events, counts, choice.taken)

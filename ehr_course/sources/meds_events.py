@@ -209,14 +209,6 @@ def keep_split(events: RowFilter, folder: Path, split: str) -> None:
     events.drop(~pl.col("subject_id").is_in(ids.implode()), Reason.OTHER_SPLIT)
 
 
-def count_systems(events: RowFilter) -> dict[CodeSystem, int]:
-    """Count the diagnoses of each code system."""
-    n_read, n_icd10 = events.frame.select(
-        n_read=IS_DIAGNOSIS.sum(), n_icd10=(IS_DIAGNOSIS & IS_ICD10).sum()
-    ).row(0)
-    return {"ICD9CM": n_read - n_icd10, "ICD10CM": n_icd10}
-
-
 def leave_unread(events: RowFilter, choice: Choice) -> None:
     """Make diagnoses of a system that is not taken such as are not read."""
     for system, its in zip(CODE_SYSTEMS, (~IS_ICD10, IS_ICD10), strict=True):

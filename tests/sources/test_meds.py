@@ -205,6 +205,15 @@ def test_diagnoses_of_other_vocabularies_are_counted_by_vocabulary(tmp_path):
     assert_every_row_is_accounted_for(cohort, tmp_path)
 
 
+def test_a_text_that_is_not_a_code_is_counted_in_neither_system(tmp_path):
+    codes = ("ICD9CM/428.0", "ICD9CM/x", "ICD9CM/486", "ICD10CM/I10", "ICD10CM/x")
+    rows = [*facts(1), *((1, T1, code) for code in codes)]
+    cohort = load_meds(write_events(tmp_path, rows), malformed="drop")
+    assert cohort.report.notes[0].startswith("diagnoses by vocabulary: ICD9CM 2, ICD10CM 1;")
+    assert "2 in ICD-9-CM and 1 in ICD-10-CM" in cohort.report.notes[1]
+    assert cohort.report.dropped["data", Reason.BAD_CODE] == 2
+
+
 def visits_of(folder: Path) -> list[tuple]:
     return [(v.hadm_id, v.admitted, v.codes) for v in load_meds(folder).records[0].visits]
 
