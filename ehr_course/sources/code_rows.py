@@ -50,6 +50,7 @@ def cohort_of_rows(
     *,
     code_map: Mapping[str, str] | None = None,
     other_tables: Sequence[TableReport] = (),
+    changed: Mapping[str, int] | None = None,
     named: pl.DataFrame | None = None,
     whole_patients: bool = False,
     zeros_lost_ok: bool = False,
@@ -71,6 +72,7 @@ def cohort_of_rows(
             system.
         code_map: ICD-9-CM or ICD-10-CM codes by the codes that the rows have.
         other_tables: what became of the rows of the tables that were joined to these.
+        changed: how many values of those tables were rewritten, by what was done.
         named: "patient", "visit" and "line" of all rows, if some were dropped already.
         whole_patients: whether to leave out the patients of whom some visits are dropped.
         zeros_lost_ok: whether to go on where codes seem to have lost their leading zeros.
@@ -89,7 +91,7 @@ def cohort_of_rows(
             row can be used.
     """
     check_choice(rows.file, system=system, map_to=map_to)
-    counts: dict[str, int] = {}
+    counts = dict(changed or {})
     for column in ("patient", "visit", "code"):
         rows.frame = rows.frame.with_columns(pl.col(column).fill_null("").str.strip_chars())
     everyone = rows.frame.select("patient", "visit", "line")
