@@ -84,6 +84,24 @@ def spellings_of(texts: pl.Series, system: CodeSystem, *, first: int) -> Spellin
     return Spellings(texts, normal, codes, first)
 
 
+def count_codes(rows: pl.DataFrame, column: str) -> dict[CodeSystem, int]:
+    """Count the rows of each system that hold a code of it.
+
+    Args:
+        rows: with "icd10".
+        column: text, as it was written.
+    """
+    spellings = rows.group_by(column, "icd10").len().rows()
+    return {
+        system: sum(
+            n
+            for text, icd10, n in spellings
+            if icd10 == (system == "ICD10CM") and code_meaning(system).is_code(text)
+        )
+        for system in CODE_SYSTEMS
+    }
+
+
 def normalise_codes(
     diagnoses: RowFilter,
     column: str,

@@ -9,7 +9,7 @@ import polars as pl
 from ehr_course.code_system import CodeSystem
 from ehr_course.errors import InputError
 from ehr_course.records import MAX_AGE
-from ehr_course.sources.code_column import IS_ICD10, map_codes, normalise_codes
+from ehr_course.sources.code_column import IS_ICD10, count_codes, map_codes, normalise_codes
 from ehr_course.sources.code_translation import drop_absent, plan_translation, translate_rows
 from ehr_course.sources.cohort import (
     Change,
@@ -38,6 +38,9 @@ _OTHER_CODES = (
     "Keep codes as text, with their leading zeros; codes of another vocabulary need a code map."
 )
 
+_ABOVE_89 = r"^(?:>\s*89|(?:>=|≥)\s*90|90\s*\+)$"
+"""How tables that hide the highest ages write them: eICU has "> 89"."""
+
 SEXES = {"F": "F", "FEMALE": "F", "M": "M", "MALE": "M"}
 """How sexes are written, in upper or lower case."""
 
@@ -47,6 +50,7 @@ def cohort_of_rows(
     *,
     code_map: Mapping[str, str] | None = None,
     other_tables: Sequence[TableReport] = (),
+    changed: Mapping[str, int] | None = None,
     named: pl.DataFrame | None = None,
     whole_patients: bool = False,
     zeros_lost_ok: bool = False,
@@ -62,11 +66,13 @@ def cohort_of_rows(
 
     Args:
         rows: with "line" and, as text, "patient", "visit" and "code". Optional are "age" (years,
-            text or numbers), "sex", "time" (text or datetimes) and "sequence" (text or whole
-            numbers), and "version" (9 or 10, as text). An age is taken from a patient's first
-            visit. Without a version, the shapes of the codes tell their system.
+            numbers, or text such as 64 or "> 89"), "sex", "time" (text or datetimes) and
+            "sequence" (text or whole numbers), and "version" (9 or 10, as text). An age is taken
+            from a patient's first visit. Without a version, the shapes of the codes tell their
+            system.
         code_map: ICD-9-CM or ICD-10-CM codes by the codes that the rows have.
         other_tables: what became of the rows of the tables that were joined to these.
+        changed: how many values of those tables were rewritten, by what was done.
         named: "patient", "visit" and "line" of all rows, if some were dropped already.
         whole_patients: whether to leave out the patients of whom some visits are dropped.
         zeros_lost_ok: whether to go on where codes seem to have lost their leading zeros.
@@ -85,7 +91,7 @@ def cohort_of_rows(
             row can be used.
     """
     check_choice(rows.file, system=system, map_to=map_to)
-    counts: dict[str, int] = {}
+    counts = dict(changed or {})
     for column in ("patient", "visit", "code"):
         rows.frame = rows.frame.with_columns(pl.col(column).fill_null("").str.strip_chars())
     everyone = rows.frame.select("patient", "visit", "line")
@@ -95,12 +101,8 @@ def cohort_of_rows(
         # A version is that of the codes that were there before.
         rows.frame = rows.frame.drop("version", strict=False)
     notes = mark_systems(rows, system=system)
-    n_icd10 = int(rows.frame["icd10"].sum())
     choice = choose_systems(
-        rows.file,
-        {"ICD9CM": rows.frame.height - n_icd10, "ICD10CM": n_icd10},
-        system=system,
-        map_to=map_to,
+        rows.file, count_codes(rows.frame, "code"), system=system, map_to=map_to
     )
     for name, its in (("ICD9CM", ~IS_ICD10), ("ICD10CM", IS_ICD10)):
         if name not in choice.taken:
@@ -211,14 +213,14 @@ def _read_ages(rows: RowFilter) -> None:
         return
     years = pl.col("age")
     if rows.frame.schema["age"] == pl.String:
-        years = years.str.strip_chars()
+        years = years.str.strip_chars().str.replace(_ABOVE_89, str(MAX_AGE + 1))
     years = years.cast(pl.Float64, strict=False)
     rows.refuse(
         years.is_null() | years.is_nan() | ~years.is_between(0, OLDEST),
         Reason.NO_AGE,
         column="age",
         problem="is not an age in years",
-        remedy=f"Write 0 to {OLDEST}, or leave the whole column out.",
+        remedy=f"Write 0 to {OLDEST} or > 89, or leave the whole column out.",
     )
     whole = years.floor().cast(pl.Int64)
     rows.frame = rows.frame.with_columns(

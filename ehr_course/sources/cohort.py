@@ -43,7 +43,7 @@ class Reason(StrEnum):
     BAD_SEQ_NUM = "a sequence number that is no whole number"
     BAD_DATE = "a date that cannot be read"
     BAD_SEX = "a sex other than F or M"
-    BAD_AGE = "an age or year that is no whole number"
+    BAD_AGE = "an age or year that cannot be right"
     NO_AGE = "an age that is missing or is none"
     BAD_CODE = "a code of the wrong shape"
     BAD_VERSION = "an ICD version other than 9 or 10"
@@ -66,6 +66,7 @@ class Change(StrEnum):
     """What a loader rewrote without dropping anything, in the words of the report."""
 
     AGE_90 = "ages above 89 recorded as 90"
+    BIRTH_YEAR = "births read by their year alone, as the month or day cannot be right"
     AGE_ROUNDED = "fractional ages rounded down to completed years"
     CODE_MAPPED = "codes replaced by those of the code map"
     CODE_RESPELLED = "codes respelled (dot, spaces or lower case removed)"

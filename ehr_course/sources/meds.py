@@ -16,8 +16,9 @@ DIAGNOSIS//ICD9CM//4280 Visit.admitted    a diagnosis of the visit, most importa
 
 A visit in ICD-10-CM has DIAGNOSIS//ICD10CM//I509 in its place.
 
-What is read besides: HOSPITAL_ADMISSION and ADMISSION with anything after a slash; GENDER or SEX;
-and diagnoses of any of these spellings, in upper or lower case, with dots or without:
+What is read besides: HOSPITAL_ADMISSION, ADMISSION, HOSPITAL_DISCHARGE and DISCHARGE with anything
+after a slash; GENDER or SEX; and diagnoses of any of these spellings, in upper or lower case, with
+dots or without:
 DIAGNOSIS//ICD9CM//428.0, DIAGNOSIS//ICD//9//4280, ICD9CM//428.0, ICD9CM/428.0, ICD-9-CM/428.0,
 and the same with 10 for 9.
 """
@@ -33,7 +34,7 @@ import polars as pl
 from ehr_course.code_system import CODE_SYSTEMS, SYSTEM_NAMES, CodeSystem
 from ehr_course.errors import InputError
 from ehr_course.records import MAX_AGE
-from ehr_course.sources.code_column import IS_ICD10, SHAPES, CodeList, spellings_of
+from ehr_course.sources.code_column import IS_ICD10, SHAPES, CodeList, count_codes, spellings_of
 from ehr_course.sources.code_translation import Plan, plan_translation, row_counts, translate_rows
 from ehr_course.sources.cohort import Change, Cohort, LoadReport, Reason, Shortened, counted
 from ehr_course.sources.grouping import build_records, completed_years, drop_repeated_codes
@@ -44,7 +45,6 @@ from ehr_course.sources.meds_events import (
     IS_FACT,
     IS_UNREAD,
     NO_EQUIVALENT,
-    count_systems,
     count_vocabularies,
     keep_split,
     leave_unread,
@@ -62,6 +62,11 @@ from ehr_course.sources.system_choice import choose_systems
 
 __all__ = ["load_meds", "write_meds"]
 
+_UNTOLD = (
+    "diagnoses at the time of an admission that no discharge gives to a stay, taken in the order "
+    "of the rows"
+)
+
 
 def load_meds(
     folder: str | Path,
@@ -76,7 +81,9 @@ def load_meds(
     """Load patient records from the ICD diagnoses of a MEDS 0.4 dataset, in one code system.
 
     Visits are told apart by the column hadm_id where there is one. A diagnosis without a hadm_id
-    belongs to the patient's latest admission event, and to its own time if there is none. A
+    belongs to the patient's latest admission event, and to its own time if there is none. Where
+    one stay ends in the minute in which the next begins, a diagnosis of that minute belongs to the
+    stay that HOSPITAL_DISCHARGE ends, unless all diagnoses of the dataset stand at admissions. A
     visit's time is that of its admission event, else of its first diagnosis. Codes come in the
     order of the rows, which is the order of importance in what `write_meds` writes; many other
     datasets have no such order.
@@ -102,10 +109,10 @@ def load_meds(
     """
     check_malformed(malformed)
     folder = Path(folder)
-    events = read_events(folder, malformed)
+    events, discharges = read_events(folder, malformed)
     if split is not None:
         keep_split(events, folder, split)
-    counts = count_systems(events)
+    counts = count_codes(events.frame.filter(IS_DIAGNOSIS), "value")
     choice = choose_systems(meds.data_subdirectory, counts, system=system, map_to=map_to)
     leave_unread(events, choice)
     vocabularies = count_vocabularies(events, counts, choice.taken)
@@ -115,6 +122,7 @@ def load_meds(
     absent = _leave_absent(events, plan)
     _refuse_bad_values(events)
     _add_birth_and_sex(events)
+    notes += _order_moments(events, discharges)
     _number_visits(events)
     shortened = _drop_without_diagnosis(events, whole_patients)
     drop_repeated_codes(events, same_row="time", n_codes=len(codes.codes) + 1)
@@ -260,11 +268,56 @@ def _add_birth_and_sex(events: RowFilter) -> None:
     events.drop(pl.col("sex").is_null(), Reason.NO_SEX)
 
 
+def _order_moments(events: RowFilter, discharges: pl.DataFrame) -> tuple[str, ...]:
+    """Add "turn", which says whether an event comes before admissions of the same time, or after.
+
+    Args:
+        events: the kept ones. Their turn is 0 before the admissions, 2 after them, and 1 where
+            nothing but the order of the rows tells.
+        discharges: "subject_id" and "time".
+
+    Returns:
+        what the report is to say.
+    """
+    moment = ["subject_id", "time"]
+    began = events.frame.filter(IS_ADMISSION).select(*moment, begin=pl.lit(1), end=pl.lit(0))
+    ended = discharges.select(*moment, begin=pl.lit(0), end=pl.lit(1))
+    # A moment of as many admissions as discharges leaves a stay open if one was open before.
+    opens = pl.when(pl.col("begin") != pl.col("end")).then(pl.col("begin") > pl.col("end"))
+    moments = (
+        pl.concat([began, ended])
+        .group_by(moment)
+        .agg(pl.col("begin", "end").sum())
+        .sort(moment)
+        .with_columns(is_open=opens.forward_fill().shift(1).over("subject_id").fill_null(False))
+        .filter(pl.col("begin") > 0)
+    )
+    unnumbered = IS_DIAGNOSIS & pl.col("hadm_id").is_null() & IS_ADMISSION.any().over("subject_id")
+    at_admission = pl.col("begin").is_not_null()
+    frame = events.frame.join(moments, on=moment, how="left", maintain_order="left")
+    # Where all diagnoses stand at admissions, they are those of the stay that begins.
+    others = frame.select((unnumbered & ~at_admission).any()).item()
+    is_open = pl.col("is_open") & pl.lit(others)
+    turn = (
+        pl.when(IS_ADMISSION | ~at_admission)
+        .then(1)
+        .when(is_open & (pl.col("end") == 1))
+        .then(0)
+        .when(~is_open & (pl.col("begin") == 1))
+        .then(2)
+        .otherwise(1)
+    )
+    frame = frame.with_columns(turn=turn)
+    untold = frame.select((unnumbered & at_admission & (pl.col("turn") == 1)).sum()).item()
+    events.frame = frame.drop("begin", "end", "is_open")
+    return (f"{_UNTOLD}: {untold:,}",) if others and untold else ()
+
+
 def _number_visits(events: RowFilter) -> None:
     """Tell visits apart, give each its time, and bring events into the order of the records."""
     # The latest admission event begins a stay; the stay gives its hadm_id to events without one.
     events.frame = (
-        events.frame.sort("subject_id", "time", "line")
+        events.frame.sort("subject_id", "time", "turn", "line")
         .with_columns(stay=IS_ADMISSION.cum_sum().over("subject_id"))
         .with_columns(stay_hadm_id=pl.col("hadm_id").first().over("subject_id", "stay"))
         .with_columns(

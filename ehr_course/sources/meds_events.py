@@ -39,6 +39,7 @@ _ICD10 = re.compile(
 _OTHER_DIAGNOSIS = re.compile(r"DIAGNOSIS/{1,2}(?:([^/]+)/{1,2})?.+", re.IGNORECASE)
 _SEX = re.compile(r"(?:GENDER|SEX)/{1,2}(.*)", re.IGNORECASE)
 _ADMISSION = re.compile(r"(?:HOSPITAL_)?ADMISSION(?:/.*)?", re.IGNORECASE)
+_DISCHARGE = re.compile(r"(?:HOSPITAL_)?DISCHARGE(?:/.*)?", re.IGNORECASE)
 _SEXES = {"F": "F", "FEMALE": "F", "M": "M", "MALE": "M"}
 
 IS_DIAGNOSIS = pl.col("kind") == "diagnosis"
@@ -65,10 +66,12 @@ def _other_kind(code: str | None) -> tuple[str, str | None]:
         return "unread diagnosis", match[1].upper() if match[1] else "unnamed"
     if match := _SEX.fullmatch(code):
         return "sex", _SEXES.get(match[1].upper(), match[1])
-    return ("admission" if _ADMISSION.fullmatch(code) else "other"), None
+    if _ADMISSION.fullmatch(code):
+        return "admission", None
+    return ("discharge" if _DISCHARGE.fullmatch(code) else "other"), None
 
 
-def read_events(folder: Path, malformed: Malformed) -> RowFilter:
+def read_events(folder: Path, malformed: Malformed) -> tuple[RowFilter, pl.DataFrame]:
     """Read what records need of every shard, and count all other events.
 
     Args:
@@ -76,8 +79,9 @@ def read_events(folder: Path, malformed: Malformed) -> RowFilter:
         malformed: what the rows' `refuse` does.
 
     Returns:
-        rows of "line", "subject_id", "time", "hadm_id", "kind", "value" and "icd10"; a place is
-        "train/0.parquet row 17".
+        rows of "line", "subject_id", "time", "hadm_id", "kind", "value" and "icd10", whose places
+        are such as "train/0.parquet row 17"; and "subject_id" and "time" of discharges, which
+        are in no record.
 
     Raises:
         InputError: naming the shard, if one cannot be read, or the folder, if there is none.
@@ -101,16 +105,18 @@ def read_events(folder: Path, malformed: Malformed) -> RowFilter:
         shard = bisect_right(starts, line) - 1
         return f"{names[shard]} row {line - starts[shard] + 1}"
 
-    needed, unread = [], []
+    needed, unread, discharges = [], [], []
     n_rows = 0
     for shard, name in zip(shards, names, strict=True):
         frame = _read_shard(shard, name).with_row_index("line", offset=n_rows)
         starts.append(n_rows)
         n_rows += frame.height
         # A shard of a hospital has far more laboratory values than diagnoses.
-        is_needed = ~pl.col("kind").is_in(["other", "no code"])
+        is_needed = ~pl.col("kind").is_in(["other", "discharge", "no code"])
         needed.append(frame.filter(is_needed).drop("code"))
         unread.append(frame.filter(~is_needed).select("line", "kind"))
+        is_discharge = pl.col("kind") == "discharge"
+        discharges.append(frame.filter(is_discharge).select("subject_id", "time"))
     events = RowFilter(
         "data",
         pl.concat(needed),
@@ -120,9 +126,10 @@ def read_events(folder: Path, malformed: Malformed) -> RowFilter:
         spelling={"value": "code"},
     )
     for rows in unread:
-        for kind, reason in (("other", Reason.NOT_NEEDED), ("no code", Reason.NO_CODE)):
-            events.count_unread(reason, rows.filter(pl.col("kind") == kind)["line"])
-    return events
+        no_code = pl.col("kind") == "no code"
+        for its, reason in ((~no_code, Reason.NOT_NEEDED), (no_code, Reason.NO_CODE)):
+            events.count_unread(reason, rows.filter(its)["line"])
+    return events, pl.concat(discharges)
 
 
 def _read_shard(path: Path, name: str) -> pl.DataFrame:
@@ -207,14 +214,6 @@ def keep_split(events: RowFilter, folder: Path, split: str) -> None:
         )
     ids = splits.filter(pl.col("split") == split)["subject_id"]
     events.drop(~pl.col("subject_id").is_in(ids.implode()), Reason.OTHER_SPLIT)
-
-
-def count_systems(events: RowFilter) -> dict[CodeSystem, int]:
-    """Count the diagnoses of each code system."""
-    n_read, n_icd10 = events.frame.select(
-        n_read=IS_DIAGNOSIS.sum(), n_icd10=(IS_DIAGNOSIS & IS_ICD10).sum()
-    ).row(0)
-    return {"ICD9CM": n_read - n_icd10, "ICD10CM": n_icd10}
 
 
 def leave_unread(events: RowFilter, choice: Choice) -> None:

@@ -14,7 +14,7 @@ import polars as pl
 from ehr_course.code_system import CodeSystem
 from ehr_course.errors import InputError
 from ehr_course.records import MAX_AGE
-from ehr_course.sources.code_column import IS_ICD10, normalise_codes
+from ehr_course.sources.code_column import IS_ICD10, count_codes, normalise_codes
 from ehr_course.sources.code_translation import drop_absent, plan_translation, translate_rows
 from ehr_course.sources.cohort import Change, Cohort, LoadReport, Reason, Shortened, counted
 from ehr_course.sources.grouping import build_records, completed_years, drop_repeated_codes
@@ -332,8 +332,6 @@ def _read_diagnoses(
     diagnoses.parse_numbers("seq_num", Reason.BAD_SEQ_NUM)
     if version_column is None:
         diagnoses.frame = diagnoses.frame.with_columns(icd10=pl.lit(False))
-        counts: dict[CodeSystem, int] = {"ICD9CM": diagnoses.frame.height, "ICD10CM": 0}
-        choice = choose_systems(diagnoses.file, counts, system=system, map_to=map_to)
     else:
         diagnoses.refuse(
             ~pl.col(version_column).is_in(["9", "10"]),
@@ -345,12 +343,11 @@ def _read_diagnoses(
         diagnoses.frame = diagnoses.frame.with_columns(icd10=pl.col(version_column) == "10").drop(
             version_column
         )
-        n_icd10 = int(diagnoses.frame["icd10"].sum())
-        counts = {"ICD9CM": diagnoses.frame.height - n_icd10, "ICD10CM": n_icd10}
-        choice = choose_systems(diagnoses.file, counts, system=system, map_to=map_to)
-        for name, its in (("ICD9CM", ~IS_ICD10), ("ICD10CM", IS_ICD10)):
-            if name not in choice.taken:
-                diagnoses.drop(its, Reason.OTHER_VERSION)
+    counts = count_codes(diagnoses.frame, code)
+    choice = choose_systems(diagnoses.file, counts, system=system, map_to=map_to)
+    for name, its in (("ICD9CM", ~IS_ICD10), ("ICD10CM", IS_ICD10)):
+        if name not in choice.taken:
+            diagnoses.drop(its, Reason.OTHER_VERSION)
     # Admissions are in the order of the records, so the row number of one orders its codes.
     kept = admissions.frame
     diagnoses.frame = diagnoses.frame.with_columns(

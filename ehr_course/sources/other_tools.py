@@ -11,8 +11,8 @@ import polars as pl
 
 from ehr_course.code_system import CodeSystem
 from ehr_course.errors import InputError
-from ehr_course.sources.code_rows import cohort_of_rows
-from ehr_course.sources.cohort import Cohort, Reason
+from ehr_course.sources.code_rows import OLDEST, cohort_of_rows
+from ehr_course.sources.cohort import Change, Cohort, Reason
 from ehr_course.sources.grouping import completed_years
 from ehr_course.sources.row_filter import Malformed, RowFilter
 from ehr_course.sources.tables import Table, find_tables, read_header
@@ -155,7 +155,7 @@ def load_omop(
     A code is condition_source_value, and a visit visit_occurrence_id; rows without either are
     dropped and counted. A visit's time is its first condition_start_date, and its codes come in
     the order of the rows. The age is that at the first visit: by the calendar where PERSON has
-    month_of_birth and day_of_birth, else the difference of the years.
+    month_of_birth and day_of_birth and the three are a date, else the difference of the years.
 
     Args:
         folder: with condition_occurrence, and perhaps person, as .csv or .csv.gz in upper or
@@ -192,15 +192,17 @@ def load_omop(
     conditions.drop(pl.col("visit") == "", Reason.NO_VISIT)
     conditions.drop(pl.col("code") == "", Reason.NO_CODE)
     conditions.parse_dates("time")
-    other_tables = []
+    other_tables, changed = [], {}
     if "person" in paths:
         people = _people_of_omop(paths["person"], malformed)
-        _add_people(conditions, people)
+        _add_people(conditions, people, born="year_of_birth")
         other_tables = [people.account()]
+        changed = {Change.BIRTH_YEAR.value: int(people.frame["impossible"].sum())}
     return cohort_of_rows(
         conditions,
         code_map=code_map,
         other_tables=other_tables,
+        changed=changed,
         named=named,
         whole_patients=whole_patients,
         zeros_lost_ok=zeros_lost_ok,
@@ -210,13 +212,15 @@ def load_omop(
 
 
 def _people_of_omop(path: Path, malformed: Malformed) -> Table:
-    days = [name for name in ("month_of_birth", "day_of_birth") if name in read_header(path)]
+    names, header = ("month_of_birth", "day_of_birth"), read_header(path)
+    days = [name for name in names if name in header]
     people = Table(
         "PERSON",
         path,
         text=("person_id", "gender_concept_id", "year_of_birth", *days),
         malformed=malformed,
     )
+    people.frame = people.frame.with_columns(pl.lit("").alias(n) for n in names if n not in days)
     people.ids_read["person_id"] = people.frame["person_id"]
     sex = pl.col("gender_concept_id")
     people.refuse(
@@ -227,20 +231,23 @@ def _people_of_omop(path: Path, malformed: Malformed) -> Table:
         remedy="Write 8507 (male) or 8532 (female).",
     )
     people.parse_numbers("year_of_birth", Reason.BAD_AGE)
+    people.refuse(
+        ~pl.col("year_of_birth").is_between(1, 9999),
+        Reason.BAD_AGE,
+        column="year_of_birth",
+        problem="is not a year",
+        remedy="Write it as 1950.",
+    )
     # Without a day, the first of January makes completed years the difference of the years.
-    month, day = (
-        pl.col(name).cast(pl.Int64, strict=False) if len(days) == 2 else pl.lit(None, pl.Int64)
-        for name in ("month_of_birth", "day_of_birth")
-    )
-    known = month.is_not_null() & day.is_not_null()
-    birth = pl.date(
-        pl.col("year_of_birth"),
-        pl.when(known).then(month).otherwise(1),
-        pl.when(known).then(day).otherwise(1),
-    )
+    month, day = pl.col("month_of_birth"), pl.col("day_of_birth")
+    written = pl.concat_str(
+        "year_of_birth", month.replace("", "1"), day.replace("", "1"), separator="-"
+    ).str.to_datetime("%Y-%m-%d", strict=False, time_unit="us")
+    complete = pl.when((month != "") & (day != "")).then(written)
     people.frame = people.frame.with_columns(
         sex.replace_strict(_OMOP_SEXES, default=None).alias("sex"),
-        birth.cast(pl.Datetime("us")).alias("birth"),
+        impossible=written.is_null(),
+        birth=pl.coalesce(complete, pl.date("year_of_birth", 1, 1)),
     )
     return _one_row_each(people, "person_id")
 
@@ -306,7 +313,7 @@ def load_synthea(
     unknown = ~pl.col("visit").is_in(encounters.ids_read["id"].implode())
     conditions.drop(unknown, Reason.UNKNOWN_ADMISSION)
     conditions.drop(pl.col("time").is_null(), Reason.ADMISSION_DROPPED)
-    _add_people(conditions, patients)
+    _add_people(conditions, patients, born="birthdate")
     return cohort_of_rows(
         conditions,
         code_map=code_map,
@@ -341,8 +348,28 @@ def _one_row_each(table: Table, column: str) -> Table:
     return table
 
 
-def _add_people(conditions: RowFilter, people: Table) -> None:
-    """Give conditions the sex of their patient, and the age at the time of the condition."""
+def _add_people(conditions: RowFilter, people: Table, *, born: str) -> None:
+    """Give conditions the sex of their patient, and the age at the first time of their visit.
+
+    Args:
+        conditions: with "patient", "visit" and "time".
+        people: with "person_id", "sex" and "birth".
+        born: the column that a birth comes from, for the error.
+    """
+    first_visit = pl.col("time").min().alias("first_visit")
+    people.frame = people.frame.join(
+        conditions.frame.group_by(person_id="patient").agg(first_visit),
+        on="person_id",
+        how="left",
+        maintain_order="left",
+    )
+    people.refuse(
+        (completed_years("birth", "first_visit") > OLDEST).fill_null(False),
+        Reason.BAD_AGE,
+        column=born,
+        problem=f"makes this patient older than {OLDEST} at the first visit",
+        remedy="Correct it, or the date of that visit.",
+    )
     who = people.frame.select("sex", "birth", patient="person_id", known=True)
     conditions.frame = conditions.frame.join(who, on="patient", how="left", maintain_order="left")
     unknown = ~pl.col("patient").is_in(people.ids_read["person_id"].implode())
@@ -354,10 +381,12 @@ def _add_people(conditions: RowFilter, people: Table) -> None:
         .with_columns(completed_years("birth", "began").alias("age"))
         .drop("known", "birth", "began")
     )
-    conditions.refuse(
-        pl.col("age") < 0,
-        Reason.BEFORE_BIRTH,
-        column="time",
-        problem="is before the patient's birth",
-        remedy="Correct either.",
-    )
+    for bad, reason, problem in (
+        (pl.col("age") < 0, Reason.BEFORE_BIRTH, "is before the patient's birth"),
+        (
+            pl.col("age") > OLDEST,
+            Reason.NO_AGE,
+            f"is over {OLDEST} years after the patient's birth",
+        ),
+    ):
+        conditions.refuse(bad, reason, column="time", problem=problem, remedy="Correct either.")

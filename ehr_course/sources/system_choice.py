@@ -10,7 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ehr_course.code_system import SYSTEM_NAMES, CodeSystem, checked_system, other_system
+from ehr_course.code_system import (
+    CODE_SYSTEMS,
+    SYSTEM_NAMES,
+    CodeSystem,
+    checked_system,
+    other_system,
+)
 from ehr_course.errors import InputError
 
 OPTION_NAMES: dict[CodeSystem, str] = {"ICD9CM": "icd9", "ICD10CM": "icd10"}
@@ -59,7 +65,7 @@ def choose_systems(
 
     Args:
         file: where they stand, for the error.
-        counts: how many diagnoses there are of each system.
+        counts: how many codes there are of each system.
         system: take those of this system alone; None takes all.
         map_to: translate those that are taken and are of the other system into this one. Where
             both arguments are None and there are diagnoses of both systems, it is
@@ -75,7 +81,7 @@ def choose_systems(
     >>> choose_systems("a.csv", {"ICD9CM": 5, "ICD10CM": 7}, system="ICD9CM", map_to=None)
     Choice(taken=('ICD9CM',), system='ICD9CM', notes=())
     >>> choose_systems("a.csv", {"ICD10CM": 7}, system=None, map_to=None)
-    Choice(taken=('ICD10CM',), system='ICD10CM', notes=('codes are ICD-10-CM',))
+    Choice(taken=('ICD9CM', 'ICD10CM'), system='ICD10CM', notes=('codes are ICD-10-CM',))
     """
     check_choice(file, system=system, map_to=map_to)
     there = [name for name, count in counts.items() if count]
@@ -95,7 +101,7 @@ def choose_systems(
         result = map_to or system
         return Choice((system,), result, _named(result))
     if map_to is not None:
-        return Choice(("ICD9CM", "ICD10CM"), map_to, _named(map_to))
+        return Choice(CODE_SYSTEMS, map_to, _named(map_to))
     if len(there) == 2:
         into = MAPPED_BY_DEFAULT
         other = other_system(into)
@@ -104,9 +110,9 @@ def choose_systems(
             f"{counts[other]:,} in {SYSTEM_NAMES[other]}; without --codes or --map, those in "
             f"{SYSTEM_NAMES[other]} are translated"
         )
-        return Choice(("ICD9CM", "ICD10CM"), into, (note, *_named(into)))
+        return Choice(CODE_SYSTEMS, into, (note, *_named(into)))
     [only] = there or ["ICD9CM"]
-    return Choice((only,), only, _named(only))
+    return Choice(CODE_SYSTEMS, only, _named(only))
 
 
 def check_choice(file: str, *, system: CodeSystem | None, map_to: CodeSystem | None) -> None:

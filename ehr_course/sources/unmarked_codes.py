@@ -75,7 +75,8 @@ def _by_shape(rows: RowFilter, system: CodeSystem | None) -> tuple[str, ...]:
     )
     n_10, n_9 = rows.frame.select(n_10=pl.col("tells").sum(), n_9=(~pl.col("tells")).sum()).row(0)
     if n_9 and n_10:
-        return _by_visit(rows, n_10 > n_9)
+        codes = [text for text, systems in zip(texts, possible, strict=True) if systems]
+        return _by_visit(rows, codes, n_10 > n_9)
     if not n_9 and not n_10 and any(possible):
         if system is None:
             either = next(text for text, systems in zip(texts, possible, strict=True) if systems)
@@ -94,10 +95,17 @@ def _by_shape(rows: RowFilter, system: CodeSystem | None) -> tuple[str, ...]:
     return ("the code system was told by the shapes of the codes",) if is_10 and n_10 else ()
 
 
-def _by_visit(rows: RowFilter, most_are_10: bool) -> tuple[str, ...]:
+def _by_visit(rows: RowFilter, codes: list[str], most_are_10: bool) -> tuple[str, ...]:
     """Take what most telling codes of a visit say, and where they are even, most of the table."""
     of_visit = pl.col("tells").mean().over("patient", "visit")
     rows.frame = rows.frame.with_columns(share=of_visit).drop("tells")
+    rows.refuse(
+        pl.col("share").is_null() & ~pl.col("code").is_in(codes),
+        Reason.BAD_CODE,
+        column="code",
+        problem="does not have the shape of an ICD diagnosis code",
+        remedy="Keep codes as text, with their leading zeros.",
+    )
     rows.drop(pl.col("share").is_null(), Reason.AMBIGUOUS)
     even = pl.lit(most_are_10) & (pl.col("share") == 0.5)
     rows.frame = rows.frame.with_columns(icd10=(pl.col("share") > 0.5) | even).drop("share")

@@ -331,6 +331,37 @@ def test_a_slip_in_a_visit_is_a_malformed_code():
         load_frame(frame, system="ICD9CM")
 
 
+@pytest.mark.parametrize(
+    ("codes", "visits", "version", "system", "said"),
+    [
+        (("428.0", "x", "486", "I10"), "aabc", None, "ICD9CM", "2 in ICD-9-CM and 1 in ICD-10"),
+        (("428.0", "x", "486", "I10"), "adbc", None, "ICD9CM", "2 in ICD-9-CM and 1 in ICD-10"),
+        (("428.0", "x", "486", "I10"), "aabc", "9 9 9 10", "ICD9CM", "2 in ICD-9-CM and 1 in"),
+        (("428.0", "x", "486", "I10"), "abcd", "9 10 9 10", "ICD9CM", "2 in ICD-9-CM and 1 in"),
+        (("I50.9", "x", "J18.9", "I10"), "abcd", "10 9 10 10", "ICD10CM", None),
+        (("428.0", "x", "486", "4019"), "abcd", "9 10 9 9", "ICD9CM", None),
+    ],
+)
+def test_a_text_that_is_not_a_code_counts_in_neither_system(codes, visits, version, system, said):
+    rows = zip("1234", visits, codes, strict=True)
+    frame = table(
+        *[("p" if v in "ab" else n, v, c) for n, v, c in rows], version=version and version.split()
+    )
+    with pytest.raises(InputError, match="row 2, column 'code': 'x' does not have the shape of"):
+        load_frame(frame)
+    cohort = load_frame(frame, malformed="drop")
+    assert system_of(cohort.records) == system
+    assert cohort.report.dropped["data frame", Reason.BAD_CODE] == 1
+    both = [note for note in cohort.report.notes if note.startswith("diagnoses are coded in both")]
+    assert [said in note for note in both] == ([True] if said else [])
+
+
+def test_a_text_that_is_not_a_code_counts_in_neither_system_of_mimic4(tmp_path):
+    write_tables_4(tmp_path, diagnoses=DIAGNOSES_4.replace("I50.9,10", "x,10"))
+    cohort = load_cohort(tmp_path, malformed="drop")
+    assert "2 in ICD-9-CM and 1 in ICD-10-CM" in cohort.report.notes[0]
+
+
 def test_every_kind_of_file_takes_the_choice(tmp_path):
     (tmp_path / "visits.json").write_text('[[["I50.9"], ["428.0"]]]', encoding="utf-8")
     omop = tmp_path / "omop"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import meds
@@ -205,6 +205,15 @@ def test_diagnoses_of_other_vocabularies_are_counted_by_vocabulary(tmp_path):
     assert_every_row_is_accounted_for(cohort, tmp_path)
 
 
+def test_a_text_that_is_not_a_code_is_counted_in_neither_system(tmp_path):
+    codes = ("ICD9CM/428.0", "ICD9CM/x", "ICD9CM/486", "ICD10CM/I10", "ICD10CM/x")
+    rows = [*facts(1), *((1, T1, code) for code in codes)]
+    cohort = load_meds(write_events(tmp_path, rows), malformed="drop")
+    assert cohort.report.notes[0].startswith("diagnoses by vocabulary: ICD9CM 2, ICD10CM 1;")
+    assert "2 in ICD-9-CM and 1 in ICD-10-CM" in cohort.report.notes[1]
+    assert cohort.report.dropped["data", Reason.BAD_CODE] == 2
+
+
 def visits_of(folder: Path) -> list[tuple]:
     return [(v.hadm_id, v.admitted, v.codes) for v in load_meds(folder).records[0].visits]
 
@@ -239,6 +248,79 @@ def test_without_admissions_time_tells_visits_apart(tmp_path):
     rows = [*facts(1), (1, T1, "ICD9CM/4280"), (1, T1, "ICD9CM/0389"), (1, T2, "ICD9CM/4280")]
     write_events(tmp_path, rows)
     assert visits_of(tmp_path) == [(None, T1, ("4280", "0389")), (None, T2, ("4280",))]
+
+
+# Hours and events of a patient; the hour of each visit and its codes; how many nothing told.
+IN, OUT = "HOSPITAL_ADMISSION//URGENT", "HOSPITAL_DISCHARGE//HOME"
+SAME_MINUTE = {
+    "a discharge tells": (
+        [(0, IN), (24, IN), (24, OUT), (24, "0389"), (24, "4019"), (72, OUT), (72, "4019")],
+        [(0, "0389 4019"), (24, "4019")],
+        None,
+    ),
+    "a discharge tells, in any order of the rows": (
+        [(24, "0389"), (24, IN), (24, OUT), (72, "4019"), (72, "DISCHARGE"), (0, IN)],
+        [(0, "0389"), (24, "4019")],
+        None,
+    ),
+    "three stays without a gap": (
+        [(0, IN), (9, OUT), (9, IN), (9, "486"), (20, IN), (20, OUT), (20, "0389"), (30, "4019")],
+        [(0, "486"), (9, "0389"), (20, "4019")],
+        None,
+    ),
+    "stays of no length": (
+        [(0, IN), (0, OUT), (0, "0389"), (24, IN), (24, OUT), (24, "4019"), (48, IN), (72, "486")],
+        [(0, "0389"), (24, "4019"), (48, "486")],
+        None,
+    ),
+    "a discharge is missing": (
+        [(0, IN), (24, IN), (72, OUT), (72, "0389"), (99, "486"), (99, IN), (99, OUT)],
+        [(24, "0389"), (99, "486")],
+        None,
+    ),
+    "codes above their admission": (
+        [(0, "0389"), (0, IN), (24, OUT), (48, "486"), (48, IN), (72, OUT), (72, "4019")],
+        [(0, "0389"), (48, "486 4019")],
+        None,
+    ),
+    "all codes at admissions": (
+        [(0, IN), (0, "0389"), (24, OUT), (24, "486"), (24, IN), (72, OUT)],
+        [(0, "0389"), (24, "486")],
+        None,
+    ),
+    "no discharge": (
+        [(0, IN), (24, "0389"), (24, IN), (24, "486"), (72, "4019")],
+        [(0, "0389"), (24, "486 4019")],
+        2,
+    ),
+    "two discharges": (
+        [(0, IN), (24, IN), (24, OUT), (24, OUT), (24, "486"), (72, IN), (99, "0389")],
+        [(24, "486"), (72, "0389")],
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SAME_MINUTE)
+def test_a_stay_may_end_in_the_minute_in_which_the_next_begins(tmp_path, case):
+    events, visits, untold = SAME_MINUTE[case]
+    rows = [
+        (1, T1 + timedelta(hours=hour), event if event[0].isalpha() else f"ICD9CM/{event}")
+        for hour, event in events
+    ]
+    cohort = load_meds(write_events(tmp_path, [*facts(1), *rows]))
+    assert visits_of(tmp_path) == [
+        (None, T1 + timedelta(hours=hour), tuple(codes.split())) for hour, codes in visits
+    ]
+    said = (
+        "diagnoses at the time of an admission that no discharge gives to a stay, taken in the "
+        "order of the rows: "
+    )
+    assert cohort.report.notes == (() if untold is None else (f"{said}{untold}",))
+    assert cohort.report.dropped.get(("data", Reason.NOT_NEEDED), 0) == sum(
+        "DISCHARGE" in event for _, event in events
+    )
+    assert_every_row_is_accounted_for(cohort, tmp_path)
 
 
 def test_repeated_codes_and_rows_are_counted(tmp_path):

@@ -121,6 +121,25 @@ def test_columns_may_have_any_name_and_places_start_at_zero(tmp_path):
     assert cohort.report.changed["fractional ages rounded down to completed years"] == 1
 
 
+@pytest.mark.parametrize(
+    ("written_as", "age", "above"),
+    [
+        ("> 89", 90, 1),
+        (" >89 ", 90, 1),
+        (">= 90", 90, 1),
+        ("90+", 90, 1),
+        ("> 8", None, 0),
+        ("89+", None, 0),
+        ("> 890", None, 0),
+    ],
+)
+def test_an_age_that_hides_the_oldest_is_90(tmp_path, written_as, age, above):
+    text = f"patient,visit,code,age\n1,1,486,70\n2,1,486,{written_as}\n2,1,4280,{written_as}\n"
+    cohort = load_cohort(written(tmp_path / "a.csv", text), malformed="drop")
+    assert {n: a for n, _, a, _ in who(cohort)} == {1: 70} | ({2: age} if age else {})
+    assert cohort.report.changed.get("ages above 89 recorded as 90", 0) == above
+
+
 def test_a_parquet_file_is_read_as_the_csv_file(tmp_path):
     csv = written(tmp_path / "a.csv", ROWS)
     pl.read_csv(csv, schema_overrides={"ICD": pl.String}).write_parquet(tmp_path / "a.parquet")
@@ -255,6 +274,55 @@ def test_an_omop_person_without_a_sex_is_refused_or_dropped(tmp_path):
     assert report.dropped["CONDITION_OCCURRENCE", "its patient was dropped"] == 1
 
 
+@pytest.mark.parametrize(
+    ("born", "age", "counted"),
+    [
+        ("1950,6,3", 59, 0),
+        ("1950,06,02", 60, 0),
+        ("1950,,", 60, 0),
+        ("1950,12,", 60, 0),
+        ("1950,0,0", 60, 1),
+        ("1950,2,30", 60, 1),
+        ("1951,2,29", 59, 1),
+        ("1950,13,1", 60, 1),
+        ("1950,0,", 60, 1),
+        ("1950,x,1", 60, 1),
+    ],
+)
+@pytest.mark.parametrize("malformed", ["raise", "drop"])
+def test_an_omop_birth_that_is_not_a_date_is_read_by_its_year(
+    tmp_path, born, age, counted, malformed
+):
+    written(tmp_path / "condition_occurrence.csv", CONDITIONS.replace("2010-06-01", "2010-06-02"))
+    written(tmp_path / "person.csv", PERSON.replace("1950,6,2", born))
+    cohort = load_cohort(tmp_path, malformed=malformed)
+    assert cohort.records[0].age == age
+    said = "births read by their year alone, as the month or day cannot be right"
+    assert cohort.report.changed.get(said, 0) == counted
+
+
+@pytest.mark.parametrize(
+    ("year", "problem"),
+    [
+        ("0", "'0' is not a year"),
+        ("-5", "'-5' is not a year"),
+        ("99999", "'99999' is not a year"),
+        ("987", "'987' makes this patient older than 130 at the first visit"),
+        ("", "an empty value is not a whole number"),
+    ],
+)
+def test_an_omop_year_of_birth_that_cannot_be_is_refused_or_dropped(tmp_path, year, problem):
+    written(tmp_path / "condition_occurrence.csv", CONDITIONS)
+    written(tmp_path / "person.csv", PERSON.replace("1960,,", f"{year},,"))
+    with pytest.raises(InputError) as refused:
+        load_cohort(tmp_path)
+    assert f"person.csv, line 3, column 'year_of_birth': {problem}." in str(refused.value)
+    cohort = load_cohort(tmp_path, malformed="drop")
+    assert [r.subject_id for r in cohort.records] == [11]
+    assert cohort.report.dropped["PERSON", "an age or year that cannot be right"] == 1
+    assert cohort.report.dropped["CONDITION_OCCURRENCE", "its patient was dropped"] == 1
+
+
 def synthea(folder: Path, codes: tuple[str, str, str]) -> Path:
     written(folder / "patients.csv", "Id,BIRTHDATE,GENDER\np1,1980-02-29,F\np2,2000-01-01,M\n")
     written(
@@ -275,6 +343,27 @@ def test_synthea_tables_are_joined(tmp_path):
     cohort = load_cohort(synthea(tmp_path, ("428.0", "4019", "486")))
     assert who(cohort) == [(1, "F", 28, [("4019",), ("4280",)]), (2, "M", 11, [("486",)])]
     assert cohort.report.dropped["conditions", "its admission is unknown"] == 1
+
+
+@pytest.mark.parametrize(
+    ("table", "old", "new", "said"),
+    [
+        (
+            *("patients", "1980-02-29", "0980-02-29"),
+            "patients.csv, line 2, column 'BIRTHDATE': '0980-02-29 00:00:00' makes this patient",
+        ),
+        (
+            *("encounters", "2010-02-28", "3010-02-28"),
+            "conditions.csv, line 2, column 'time': '3010-02-28 08:00:00' is over 130 years after",
+        ),
+    ],
+)
+def test_an_age_that_cannot_be_is_refused_where_it_comes_from(tmp_path, table, old, new, said):
+    file = synthea(tmp_path, ("428.0", "4019", "486")) / f"{table}.csv"
+    written(file, file.read_text(encoding="utf-8").replace(old, new))
+    with pytest.raises(InputError) as refused:
+        load_cohort(tmp_path)
+    assert said in str(refused.value)
 
 
 def test_snomed_codes_need_a_code_map(tmp_path):
