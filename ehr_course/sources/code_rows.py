@@ -57,8 +57,8 @@ def cohort_of_rows(
 
     Patients keep their numbers where all of them have whole ones, and are numbered from 1 in the
     order of their first rows elsewhere. Visits of a patient stand in the order of their times,
-    else of their numbers, else of their first rows; codes of a visit in the order of "sequence",
-    else of the rows.
+    which may be numbers, else of their own numbers, else of their first rows; codes of a visit
+    in the order of "sequence", else of the rows.
 
     Args:
         rows: with "line" and, as text, "patient", "visit" and "code". Optional are "age" (years,
@@ -112,7 +112,7 @@ def cohort_of_rows(
     absent = drop_absent(rows, plan)
     _read_sexes(rows)
     _read_ages(rows)
-    _read_times(rows)
+    notes = (*notes, *_read_times(rows))
     has_sequence = "sequence" in rows.frame.columns
     if has_sequence:
         rows.parse_numbers("sequence", Reason.BAD_SEQ_NUM)
@@ -235,12 +235,22 @@ def _read_ages(rows: RowFilter) -> None:
     )
 
 
-def _read_times(rows: RowFilter) -> None:
-    """Turn times into datetimes, or nulls where the whole column is missing or empty."""
+def _read_times(rows: RowFilter) -> tuple[str, ...]:
+    """Turn times into datetimes, or nulls, and add "place": the number that orders visits, or null.
+
+    Returns:
+        what the report is to say.
+    """
+    no_time = pl.lit(None, pl.Datetime("us"))
+    rows.frame = rows.frame.with_columns(place=pl.col("visit").cast(pl.Float64, strict=False))
     if not _has_values(rows, "time"):
-        rows.frame = rows.frame.with_columns(time=pl.lit(None, pl.Datetime("us")))
+        rows.frame = rows.frame.with_columns(time=no_time)
     elif rows.frame.schema["time"] == pl.String:
         rows.frame = rows.frame.with_columns(pl.col("time").fill_null("").str.strip_chars())
+        numbers = rows.frame["time"].cast(pl.Float64, strict=False)
+        if numbers.is_finite().fill_null(False).all():
+            rows.frame = rows.frame.with_columns(place=numbers, time=no_time)
+            return ("times are numbers: they order the visits, and are not read as dates",)
         rows.parse_dates("time")
     else:
         rows.frame = rows.frame.with_columns(pl.col("time").cast(pl.Datetime("us")))
@@ -251,6 +261,7 @@ def _read_times(rows: RowFilter) -> None:
             problem="stands where a row needs its time",
             remedy="Write it, or leave the whole column out.",
         )
+    return ()
 
 
 def _has_values(rows: RowFilter, column: str) -> bool:
@@ -270,12 +281,10 @@ def _visits_of(rows: pl.DataFrame) -> pl.DataFrame:
     visits = rows.group_by("patient", "visit", maintain_order=True).agg(
         pl.col("line").min(),
         pl.col("time").min().alias("admitted"),
+        pl.col("place").min(),
         pl.col("sex", "age", "rounded", "above").first(),
     )
-    visits = visits.with_columns(
-        visits["visit"].cast(pl.Float64, strict=False).alias("place"),
-        _numbers_of(visits["patient"]).alias("subject_id"),
-    )
+    visits = visits.with_columns(_numbers_of(visits["patient"]).alias("subject_id"))
     if visits["place"].has_nulls():
         visits = visits.with_columns(pl.lit(0.0).alias("place"))
     visits = visits.sort("subject_id", "admitted", "place", "line").rename({"visit": "name"})

@@ -20,6 +20,9 @@ KNOWN_COLUMNS = {
 
 _NEEDED = ("patient", "visit", "code")
 
+_PYHEALTH = {"patient": "id", "visit": "time", "code": "visit_codes"}
+"""The columns of PyHealth's flat table, whose times number the visits: 0, 1, 2."""
+
 
 def parse_columns(text: str) -> dict[str, str]:
     """Read which column holds what, as a command line says it.
@@ -57,15 +60,21 @@ def choose_columns(
     Args:
         file, place: what errors name.
         names: the table's columns.
-        columns: those that were asked for, by what they say; others are recognised.
+        columns: those that were asked for, by what they say; others are recognised, unless they
+            were asked for as something else.
 
     Raises:
         InputError: if one that was asked for, or is needed, is missing or stands there twice.
     """
     names, columns = list(names), dict(columns or {})
+    there = {name.strip().lower() for name in names}
+    if there.issuperset(_PYHEALTH.values()):
+        columns = _PYHEALTH | columns
+    asked_for = {name.lower() for name in columns.values()}
     found: dict[str, str] = {}
     for role, known in KNOWN_COLUMNS.items():
-        wanted = (columns[role],) if role in columns else known
+        free = (name for name in known if name not in asked_for)
+        wanted = (columns[role],) if role in columns else tuple(free)
         matches = [n for want in wanted for n in names if n.strip().lower() == want.lower()]
         if len(matches) > 1 and matches[0].strip().lower() == matches[1].strip().lower():
             raise InputError(file, place, f"there are two columns {matches[0]!r}", "Keep one.")

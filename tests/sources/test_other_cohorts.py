@@ -147,11 +147,28 @@ def test_visits_stand_in_the_order_of_time_then_number_then_row(tmp_path):
     assert cohort.records[0].visits[0].admitted == datetime(2101, 1, 1)
     numbered = "patient,visit,code\na,10,486\na,9,4280\n"
     assert who(load_cohort(written(tmp_path / "b.csv", numbered)))[0][3] == [("4280",), ("486",)]
+    counted = head + "a,x,486,10\na,y,4280,9\na,x,4019,10\n"
+    cohort = load_cohort(written(tmp_path / "d.csv", counted))
+    assert who(cohort)[0][3] == [("4280",), ("486", "4019")]
+    assert cohort.records[0].visits[0].admitted is None
+    assert cohort.report.notes == (
+        "times are numbers: they order the visits, and are not read as dates",
+    )
     named = "patient,visit,code\na,v10,486\na,v9,4280\na,v10,4019\n"
     assert who(load_cohort(written(tmp_path / "c.csv", named)))[0][3] == [
         ("486", "4019"),
         ("4280",),
     ]
+
+
+@pytest.mark.parametrize("columns", [None, {"patient": "id", "visit": "time", "age": "years"}])
+def test_the_flat_table_of_pyhealth_is_recognised(tmp_path, columns):
+    text = "id,time,visit_codes,years\n0,10,428.0,7\n0,2,486,7\n0,2,401.9,7\n"
+    path = written(tmp_path / "a.csv", text)
+    expected = [(0, None, 7 if columns else None, [("486", "4019"), ("4280",)])]
+    assert who(load_cohort(path, columns=columns)) == expected
+    frame = pd.read_csv(path, dtype={"visit_codes": str})
+    assert who(load_frame(frame, columns=columns)) == expected
 
 
 def test_an_empty_column_of_sexes_is_no_sex(tmp_path):
