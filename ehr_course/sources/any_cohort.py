@@ -32,6 +32,7 @@ def load_cohort(
     *,
     columns: Mapping[str, str] | None = None,
     malformed: Malformed = "raise",
+    date_format: str | None = None,
     code_map: Mapping[str, str] | None = None,
     whole_patients: bool = False,
     zeros_lost_ok: bool = False,
@@ -46,6 +47,8 @@ def load_cohort(
             file with a row for each code; or a .json file with lists of visits.
         columns: of a .csv or .parquet file; see load_code_table.
         malformed: whether a malformed row raises, or is dropped and counted.
+        date_format: a format of strptime, as "%m/%d/%Y %H:%M", that dates written as text may have
+            beside those of ISO 8601. Years of two digits are 1969 to 2068.
         code_map: ICD-9-CM or ICD-10-CM codes by the codes of the cohort, for every format but
             MEDS and MIMIC.
         whole_patients: whether to leave out the patients of whom some admissions are dropped.
@@ -89,11 +92,14 @@ def load_cohort(
                 "MEDS and MIMIC name the vocabulary of their codes, and ICD is read",
                 "Leave the code map out.",
             )
-        return load(place, **how)
+        return load(place, date_format=date_format, **how)
+    how["code_map"] = code_map
+    if kind == "lists":
+        return load_visit_lists(place, **how)
+    how["date_format"] = date_format
     if kind == "table":
-        return load_code_table(place, columns=columns, code_map=code_map, **how)
-    loaders = {"lists": load_visit_lists, "omop": load_omop, "synthea": load_synthea}
-    return loaders[kind](place, code_map=code_map, **how)
+        return load_code_table(place, columns=columns, **how)
+    return {"omop": load_omop, "synthea": load_synthea}[kind](place, **how)
 
 
 def _kind_of(path: Path) -> tuple[str, Path]:

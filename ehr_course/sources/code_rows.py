@@ -21,7 +21,7 @@ from ehr_course.sources.cohort import (
     counted,
 )
 from ehr_course.sources.grouping import build_records, drop_repeated_codes
-from ehr_course.sources.row_filter import EXAMPLES, RowFilter
+from ehr_course.sources.row_filter import EXAMPLES, RowFilter, parsed_dates
 from ehr_course.sources.shortened import (
     KEEP_THEM,
     NOBODY_IS_WHOLE,
@@ -45,6 +45,7 @@ SEXES = {"F": "F", "FEMALE": "F", "M": "M", "MALE": "M"}
 def cohort_of_rows(
     rows: RowFilter,
     *,
+    date_format: str | None = None,
     code_map: Mapping[str, str] | None = None,
     other_tables: Sequence[TableReport] = (),
     named: pl.DataFrame | None = None,
@@ -64,7 +65,9 @@ def cohort_of_rows(
         rows: with "line" and, as text, "patient", "visit" and "code". Optional are "age" (years,
             text or numbers), "sex", "time" (text or datetimes) and "sequence" (text or whole
             numbers), and "version" (9 or 10, as text). An age is taken from a patient's first
-            visit. Without a version, the shapes of the codes tell their system.
+            visit. Without a version, the shapes of the codes tell their system. Without times,
+            visits that are all dates are times.
+        date_format: a format of strptime that dates may have beside those of ISO 8601.
         code_map: ICD-9-CM or ICD-10-CM codes by the codes that the rows have.
         other_tables: what became of the rows of the tables that were joined to these.
         named: "patient", "visit" and "line" of all rows, if some were dropped already.
@@ -112,7 +115,7 @@ def cohort_of_rows(
     absent = drop_absent(rows, plan)
     _read_sexes(rows)
     _read_ages(rows)
-    notes = (*notes, *_read_times(rows))
+    notes = (*notes, *_read_times(rows, date_format))
     has_sequence = "sequence" in rows.frame.columns
     if has_sequence:
         rows.parse_numbers("sequence", Reason.BAD_SEQ_NUM)
@@ -235,8 +238,8 @@ def _read_ages(rows: RowFilter) -> None:
     )
 
 
-def _read_times(rows: RowFilter) -> tuple[str, ...]:
-    """Turn times into datetimes, or nulls, and add "place": the number that orders visits, or null.
+def _read_times(rows: RowFilter, date_format: str | None) -> tuple[str, ...]:
+    """Turn times into datetimes, or nulls, and add "place", the number that orders visits.
 
     Returns:
         what the report is to say.
@@ -244,14 +247,15 @@ def _read_times(rows: RowFilter) -> tuple[str, ...]:
     no_time = pl.lit(None, pl.Datetime("us"))
     rows.frame = rows.frame.with_columns(place=pl.col("visit").cast(pl.Float64, strict=False))
     if not _has_values(rows, "time"):
-        rows.frame = rows.frame.with_columns(time=no_time)
+        dates = parsed_dates(rows.frame["visit"], date_format)
+        rows.frame = rows.frame.with_columns(time=no_time if dates.has_nulls() else dates)
     elif rows.frame.schema["time"] == pl.String:
         rows.frame = rows.frame.with_columns(pl.col("time").fill_null("").str.strip_chars())
         numbers = rows.frame["time"].cast(pl.Float64, strict=False)
-        if numbers.is_finite().fill_null(False).all():
+        if date_format is None and numbers.is_finite().fill_null(False).all():
             rows.frame = rows.frame.with_columns(place=numbers, time=no_time)
             return ("times are numbers: they order the visits, and are not read as dates",)
-        rows.parse_dates("time")
+        rows.parse_dates("time", date_format)
     else:
         rows.frame = rows.frame.with_columns(pl.col("time").cast(pl.Datetime("us")))
         rows.refuse(

@@ -161,6 +161,53 @@ def test_visits_stand_in_the_order_of_time_then_number_then_row(tmp_path):
     ]
 
 
+DATED = "patient,visit,code,time\na,1,486,{0}\nb,1,486,{0}\nc,1,486,2010-12-31\n"
+
+
+@pytest.mark.parametrize(
+    ("time", "date_format"),
+    [
+        ("3/15/94 0:00", "%m/%d/%y %H:%M"),
+        ("15.03.1994", "%d.%m.%Y"),
+        ("15-Mar-94 12:00:00 AM", "%d-%b-%y %I:%M:%S %p"),
+        ("15MAR1994:00:00:00", "%d%b%Y:%H:%M:%S"),
+        ("1994/03/15 00:00:00.000", "%Y/%m/%d %H:%M:%S.%f"),
+        ("1994-03-15T00:00:00Z", "%Y-%m-%dT%H:%M:%S%z"),
+        ("19940315", "%Y%m%d"),
+    ],
+)
+def test_the_format_of_dates_is_seen_and_reads_them(tmp_path, time, date_format):
+    path = written(tmp_path / "a.csv", DATED.format(time))
+    said = refused(path)
+    assert f"line 2, column 'time': {time!r} is not a date." in said
+    assert f'--date-format "{date_format}", or date_format="{date_format}".' in said
+    assert ("Years of two digits are read as 1969 to 2068" in said) == ("%y" in date_format)
+    assert said.endswith("2 of 3 rows have this fault, too many to leave out.")
+    records = load_cohort(path, date_format=date_format).records
+    days = [datetime(1994, 3, 15), datetime(1994, 3, 15), datetime(2010, 12, 31)]
+    assert [record.visits[0].admitted for record in records] == days
+
+
+@pytest.mark.parametrize(
+    ("date_format", "why"),
+    [("%Q", "'Q' is a bad directive in format '%Q'"), ("m/d/y", "it names no part of a date")],
+)
+def test_a_format_that_no_date_can_have_is_refused(tmp_path, date_format, why):
+    path = written(tmp_path / "a.csv", DATED.format("2010-01-01"))
+    with pytest.raises(InputError) as error:
+        load_cohort(path, date_format=date_format)
+    assert str(error.value).startswith(
+        f"--date-format: {date_format!r} is not a format of dates ({why})."
+    )
+
+
+def test_visits_that_are_dates_stand_in_their_order(tmp_path):
+    text = "patient,visit,code\na,2010-03-05,486\na,2009-02-01,4280\n"
+    [record] = load_cohort(written(tmp_path / "a.csv", text)).records
+    assert [visit.codes for visit in record.visits] == [("4280",), ("486",)]
+    assert record.visits[0].admitted == datetime(2009, 2, 1)
+
+
 @pytest.mark.parametrize("columns", [None, {"patient": "id", "visit": "time", "age": "years"}])
 def test_the_flat_table_of_pyhealth_is_recognised(tmp_path, columns):
     text = "id,time,visit_codes,years\n0,10,428.0,7\n0,2,486,7\n0,2,401.9,7\n"
