@@ -26,6 +26,12 @@ _FORMATS = (
     "Synthea."
 )
 
+_EICU = (
+    "Join patient.csv to diagnosis.csv by patientunitstayid, and name the table with --columns "
+    "patient=uniquepid,visit=patientunitstayid,code=icd9code,age=age,sex=gender,"
+    "time=hospitaldischargeyear --date-format %Y"
+)
+
 
 def load_cohort(
     path: str | Path,
@@ -43,8 +49,9 @@ def load_cohort(
 
     Args:
         path: what ``generate`` wrote (of several formats the first of MEDS, MIMIC-III and parquet
-            is read); a folder of MEDS, MIMIC-III, MIMIC-IV, OMOP or Synthea; a .csv or .parquet
-            file with a row for each code; or a .json file with lists of visits.
+            is read) or what ``prepare`` wrote; a folder of MEDS, MIMIC-III, MIMIC-IV, OMOP or
+            Synthea; a .csv or .parquet file with a row for each code; or a .json file with lists
+            of visits.
         columns: of a .csv or .parquet file; see load_code_table.
         malformed: whether a malformed row raises, or is dropped and counted.
         date_format: a format of strptime, as "%m/%d/%Y %H:%M", that dates written as text may have
@@ -121,7 +128,7 @@ def _kind_of(path: Path) -> tuple[str, Path]:
     if not path.exists():
         what = "file" if path.suffix else "folder"
         raise InputError(path, "", f"there is no such {what}", "Check the path.")
-    for part in ("meds", "mimic3"):
+    for part in ("meds", "mimic3", "records"):
         if (path / part).is_dir():
             return "known", path / part
     if (path / PARQUET_FILE).is_file():
@@ -130,6 +137,13 @@ def _kind_of(path: Path) -> tuple[str, Path]:
     for table, kind in (("condition_occurrence", "omop"), ("conditions", "synthea")):
         if any(is_table(file, table) for file in inside):
             return kind, path
+    if all(any(is_table(file, table) for file in inside) for table in ("patient", "diagnosis")):
+        raise InputError(
+            path,
+            "",
+            "these are tables of eICU, which is read as one table, not as a folder",
+            _EICU,
+        )
     return "known", path
 
 

@@ -97,7 +97,7 @@ def cohort_of_rows(
         counts[Change.CODE_MAPPED.value] = map_codes(rows, "code", code_map)
         # A version is that of the codes that were there before.
         rows.frame = rows.frame.drop("version", strict=False)
-    notes = mark_systems(rows, system=system)
+    notes = mark_systems(rows, system=system, map_to=map_to)
     n_icd10 = int(rows.frame["icd10"].sum())
     choice = choose_systems(
         rows.file,

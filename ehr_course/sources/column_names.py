@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from ehr_course.errors import InputError
 
@@ -19,6 +19,7 @@ KNOWN_COLUMNS = {
 """What a table can say, and under which column names it is recognised, in upper or lower case."""
 
 _NEEDED = ("patient", "visit", "code")
+_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 
 _PYHEALTH = {"patient": "id", "visit": "time", "code": "visit_codes"}
 """The columns of PyHealth's flat table, whose times number the visits: 0, 1, 2."""
@@ -52,6 +53,32 @@ def parse_columns(text: str) -> dict[str, str]:
     return columns
 
 
+def check_is_header(file: str, place: str, names: Sequence[str]) -> None:
+    """Refuse names of columns that are a comment, or that something else than commas separates.
+
+    Args:
+        file, place: what errors name.
+        names: as they were read, not all of those that are needed.
+    """
+    if names and names[0].lstrip().startswith("#"):
+        raise InputError(
+            file,
+            place,
+            "a comment stands where the names of the columns should be",
+            "Take out the lines above the names, and any '#' before them.",
+        )
+    separators = [
+        name for sign, name in _SEPARATORS.items() if len(names) == 1 and sign in names[0]
+    ]
+    if separators:
+        raise InputError(
+            file,
+            place,
+            f"its columns are separated by {separators[0]}, not by commas",
+            "Export it again, separated by commas.",
+        )
+
+
 def choose_columns(
     file: str, place: str, names: Iterable[str], columns: Mapping[str, str] | None
 ) -> dict[str, str]:
@@ -81,6 +108,7 @@ def choose_columns(
         if matches:
             found[role] = matches[0]
         elif role in columns or role in _NEEDED:
+            check_is_header(file, place, names)
             absent = f"there is no column {wanted[0]!r}"
             problem = absent if role in columns else f"no column is known to hold the {role}"
             raise InputError(

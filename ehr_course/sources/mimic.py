@@ -17,6 +17,7 @@ from ehr_course.records import MAX_AGE
 from ehr_course.sources.code_column import IS_ICD10, normalise_codes
 from ehr_course.sources.code_translation import drop_absent, plan_translation, translate_rows
 from ehr_course.sources.cohort import Change, Cohort, LoadReport, Reason, Shortened, counted
+from ehr_course.sources.column_names import check_is_header
 from ehr_course.sources.grouping import build_records, completed_years, drop_repeated_codes
 from ehr_course.sources.row_filter import Malformed, check_malformed
 from ehr_course.sources.shortened import (
@@ -218,6 +219,7 @@ def load(
         return load_mimic4(patients.parent, date_format=date_format, **how)
     if "dob" in columns:
         return load_mimic3(patients.parent, date_format=date_format, **how)
+    check_is_header(patients.name, "line 1", columns)
     raise InputError(
         patients.name,
         "line 1",

@@ -14,6 +14,7 @@ from ehr_course.errors import InputError
 from ehr_course.sources.code_rows import cohort_of_rows
 from ehr_course.sources.cohort import Cohort, Reason
 from ehr_course.sources.grouping import completed_years
+from ehr_course.sources.long_lines import check_not_lfs_pointer
 from ehr_course.sources.row_filter import Malformed, RowFilter
 from ehr_course.sources.tables import Table, find_tables, read_header
 
@@ -52,6 +53,7 @@ def load_visit_lists(
     Raises:
         InputError: naming file, patient, visit, code and remedy.
     """
+    check_not_lfs_pointer(path)
     try:
         patients = json.loads(path.read_bytes())
     except json.JSONDecodeError as error:
