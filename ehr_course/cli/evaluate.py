@@ -175,6 +175,7 @@ def _load(paths: Mapping[str, str], settings: EvaluateSettings) -> dict[str, Coh
             path,
             columns=of_this["columns"],
             malformed=settings.malformed,
+            date_format=settings.date_format,
             # A generator may write few different codes; the account says what is noticed.
             zeros_lost_ok=True,
             code_map=of_this["code map"],

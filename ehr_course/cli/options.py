@@ -84,6 +84,14 @@ OnMalformed = Annotated[
     Literal["raise", "drop"],
     typer.Option(help="Stop at the first malformed row, or drop such rows and count them."),
 ]
+DateFormat = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FORMAT",
+        help="How dates are written where it is not as 2101-01-31 17:05:00, in the letters of "
+        "strptime: '%m/%d/%y %H:%M'. Years of two digits are 1969 to 2068.",
+    ),
+]
 
 
 class Format(StrEnum):

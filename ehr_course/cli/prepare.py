@@ -156,6 +156,7 @@ def _records(settings: PrepareSettings) -> tuple[list[PatientRecord], LoadReport
         settings.data,
         columns=settings.columns,
         malformed=settings.malformed,
+        date_format=settings.date_format,
         whole_patients=settings.whole_patients,
         zeros_lost_ok=settings.zeros_lost_ok,
         code_map=None if settings.code_map is None else read_code_map(settings.code_map),

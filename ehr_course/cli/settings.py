@@ -43,6 +43,7 @@ class PrepareSettings(Settings):
         patients: how many patients the embedded hospital has.
         hospital: "general" or "heart".
         malformed: "raise" or "drop".
+        date_format: a format of strptime that dates may have, or None.
         whole_patients: whether patients of whom some admissions are dropped are left out.
         zeros_lost_ok: whether to go on where codes seem to have lost their leading zeros.
         validation, test: shares of the patients, 0 to 1.
@@ -62,6 +63,7 @@ class PrepareSettings(Settings):
     patients: Count = 5_000
     hospital: Literal["general", "heart"] = "general"
     malformed: Literal["raise", "drop"] = "raise"
+    date_format: str | None = None
     whole_patients: bool = False
     zeros_lost_ok: bool = False
     validation: Share = 0.1
@@ -158,6 +160,7 @@ class EvaluateSettings(Settings):
             several of them by their names.
         columns: of a .csv or .parquet file: which of them says what.
         malformed: "raise" or "drop".
+        date_format: a format of strptime that dates may have, or None.
         code_map: a .csv file with ICD-9-CM or ICD-10-CM codes for those of the synthetic cohort,
             or None.
         codes, map_to: of the synthetic cohorts, as in PrepareSettings.
@@ -171,6 +174,7 @@ class EvaluateSettings(Settings):
     synthetic: str | Annotated[dict[str, str], Field(min_length=2)]
     columns: dict[str, str] | None = None
     malformed: Literal["raise", "drop"] = "raise"
+    date_format: str | None = None
     code_map: str | None = None
     codes: SystemOption = None
     map_to: SystemOption = None

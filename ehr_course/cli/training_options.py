@@ -12,6 +12,7 @@ from ehr_course.cli.options import (
     CodeMap,
     Codes,
     Columns,
+    DateFormat,
     MapTo,
     NoteColumn,
     OnMalformed,
@@ -66,6 +67,7 @@ def prepare(
         typer.Option(help="Which embedded hospital: every age, or old people's hearts."),
     ] = "general",
     malformed: OnMalformed = "raise",
+    date_format: DateFormat = None,
     whole_patients: Annotated[
         bool,
         typer.Option(
@@ -136,6 +138,7 @@ def prepare(
         patients=patients,
         hospital=hospital,
         malformed=malformed,
+        date_format=date_format,
         whole_patients=whole_patients,
         zeros_lost_ok=zeros_lost_ok,
         validation=validation,

@@ -24,6 +24,7 @@ def report_on_frames(
     folder: str | Path | None = None,
     columns: Mapping[str, str] | None = None,
     malformed: Malformed = "raise",
+    date_format: str | None = None,
     system: CodeSystem | None = None,
     map_to: CodeSystem | None = None,
     title: str = "A synthetic cohort",
@@ -51,6 +52,7 @@ def report_on_frames(
             ``{"code": "icd"}``.
         malformed: whether a malformed row raises, or is dropped and counted in
             ``report.reading``.
+        date_format: a format of strptime that times written as text may have.
         system: take the visits of all frames that are coded in "ICD9CM", or in "ICD10CM", alone.
         map_to: translate the codes of the other system into this one.
         title, seed, progress: as ``judge`` takes them.
@@ -82,6 +84,7 @@ def report_on_frames(
             name=f"{name} frame",
             columns=columns,
             malformed=malformed,
+            date_format=date_format,
             system=system,
             map_to=map_to,
             # The report says what is noticed.

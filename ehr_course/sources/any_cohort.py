@@ -26,12 +26,19 @@ _FORMATS = (
     "Synthea."
 )
 
+_EICU = (
+    "Join patient.csv to diagnosis.csv by patientunitstayid, and name the table with --columns "
+    "patient=uniquepid,visit=patientunitstayid,code=icd9code,age=age,sex=gender,"
+    "time=hospitaldischargeyear --date-format %Y"
+)
+
 
 def load_cohort(
     path: str | Path,
     *,
     columns: Mapping[str, str] | None = None,
     malformed: Malformed = "raise",
+    date_format: str | None = None,
     code_map: Mapping[str, str] | None = None,
     whole_patients: bool = False,
     zeros_lost_ok: bool = False,
@@ -42,10 +49,13 @@ def load_cohort(
 
     Args:
         path: what ``generate`` wrote (of several formats the first of MEDS, MIMIC-III and parquet
-            is read); a folder of MEDS, MIMIC-III, MIMIC-IV, OMOP or Synthea; a .csv or .parquet
-            file with a row for each code; or a .json file with lists of visits.
+            is read) or what ``prepare`` wrote; a folder of MEDS, MIMIC-III, MIMIC-IV, OMOP or
+            Synthea; a .csv or .parquet file with a row for each code; or a .json file with lists
+            of visits.
         columns: of a .csv or .parquet file; see load_code_table.
         malformed: whether a malformed row raises, or is dropped and counted.
+        date_format: a format of strptime, as "%m/%d/%Y %H:%M", that dates written as text may have
+            beside those of ISO 8601. Years of two digits are 1969 to 2068.
         code_map: ICD-9-CM or ICD-10-CM codes by the codes of the cohort, for every format but
             MEDS and MIMIC.
         whole_patients: whether to leave out the patients of whom some admissions are dropped.
@@ -89,11 +99,14 @@ def load_cohort(
                 "MEDS and MIMIC name the vocabulary of their codes, and ICD is read",
                 "Leave the code map out.",
             )
-        return load(place, **how)
+        return load(place, date_format=date_format, **how)
+    how["code_map"] = code_map
+    if kind == "lists":
+        return load_visit_lists(place, **how)
+    how["date_format"] = date_format
     if kind == "table":
-        return load_code_table(place, columns=columns, code_map=code_map, **how)
-    loaders = {"lists": load_visit_lists, "omop": load_omop, "synthea": load_synthea}
-    return loaders[kind](place, code_map=code_map, **how)
+        return load_code_table(place, columns=columns, **how)
+    return {"omop": load_omop, "synthea": load_synthea}[kind](place, **how)
 
 
 def _kind_of(path: Path) -> tuple[str, Path]:
@@ -115,7 +128,7 @@ def _kind_of(path: Path) -> tuple[str, Path]:
     if not path.exists():
         what = "file" if path.suffix else "folder"
         raise InputError(path, "", f"there is no such {what}", "Check the path.")
-    for part in ("meds", "mimic3"):
+    for part in ("meds", "mimic3", "records"):
         if (path / part).is_dir():
             return "known", path / part
     if (path / PARQUET_FILE).is_file():
@@ -124,6 +137,13 @@ def _kind_of(path: Path) -> tuple[str, Path]:
     for table, kind in (("condition_occurrence", "omop"), ("conditions", "synthea")):
         if any(is_table(file, table) for file in inside):
             return kind, path
+    if all(any(is_table(file, table) for file in inside) for table in ("patient", "diagnosis")):
+        raise InputError(
+            path,
+            "",
+            "these are tables of eICU, which is read as one table, not as a folder",
+            _EICU,
+        )
     return "known", path
 
 

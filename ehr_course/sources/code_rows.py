@@ -21,7 +21,7 @@ from ehr_course.sources.cohort import (
     counted,
 )
 from ehr_course.sources.grouping import build_records, drop_repeated_codes
-from ehr_course.sources.row_filter import EXAMPLES, RowFilter
+from ehr_course.sources.row_filter import EXAMPLES, RowFilter, parsed_dates
 from ehr_course.sources.shortened import (
     KEEP_THEM,
     NOBODY_IS_WHOLE,
@@ -48,6 +48,7 @@ SEXES = {"F": "F", "FEMALE": "F", "M": "M", "MALE": "M"}
 def cohort_of_rows(
     rows: RowFilter,
     *,
+    date_format: str | None = None,
     code_map: Mapping[str, str] | None = None,
     other_tables: Sequence[TableReport] = (),
     changed: Mapping[str, int] | None = None,
@@ -61,15 +62,16 @@ def cohort_of_rows(
 
     Patients keep their numbers where all of them have whole ones, and are numbered from 1 in the
     order of their first rows elsewhere. Visits of a patient stand in the order of their times,
-    else of their numbers, else of their first rows; codes of a visit in the order of "sequence",
-    else of the rows.
+    which may be numbers, else of their own numbers, else of their first rows; codes of a visit
+    in the order of "sequence", else of the rows.
 
     Args:
         rows: with "line" and, as text, "patient", "visit" and "code". Optional are "age" (years,
             numbers, or text such as 64 or "> 89"), "sex", "time" (text or datetimes) and
             "sequence" (text or whole numbers), and "version" (9 or 10, as text). An age is taken
             from a patient's first visit. Without a version, the shapes of the codes tell their
-            system.
+            system. Without times, visits that are all dates are times.
+        date_format: a format of strptime that dates may have beside those of ISO 8601.
         code_map: ICD-9-CM or ICD-10-CM codes by the codes that the rows have.
         other_tables: what became of the rows of the tables that were joined to these.
         changed: how many values of those tables were rewritten, by what was done.
@@ -100,7 +102,7 @@ def cohort_of_rows(
         counts[Change.CODE_MAPPED.value] = map_codes(rows, "code", code_map)
         # A version is that of the codes that were there before.
         rows.frame = rows.frame.drop("version", strict=False)
-    notes = mark_systems(rows, system=system)
+    notes = mark_systems(rows, system=system, map_to=map_to)
     choice = choose_systems(
         rows.file, count_codes(rows.frame, "code"), system=system, map_to=map_to
     )
@@ -114,7 +116,7 @@ def cohort_of_rows(
     absent = drop_absent(rows, plan)
     _read_sexes(rows)
     _read_ages(rows)
-    _read_times(rows)
+    notes = (*notes, *_read_times(rows, date_format))
     has_sequence = "sequence" in rows.frame.columns
     if has_sequence:
         rows.parse_numbers("sequence", Reason.BAD_SEQ_NUM)
@@ -237,13 +239,24 @@ def _read_ages(rows: RowFilter) -> None:
     )
 
 
-def _read_times(rows: RowFilter) -> None:
-    """Turn times into datetimes, or nulls where the whole column is missing or empty."""
+def _read_times(rows: RowFilter, date_format: str | None) -> tuple[str, ...]:
+    """Turn times into datetimes, or nulls, and add "place", the number that orders visits.
+
+    Returns:
+        what the report is to say.
+    """
+    no_time = pl.lit(None, pl.Datetime("us"))
+    rows.frame = rows.frame.with_columns(place=pl.col("visit").cast(pl.Float64, strict=False))
     if not _has_values(rows, "time"):
-        rows.frame = rows.frame.with_columns(time=pl.lit(None, pl.Datetime("us")))
+        dates = parsed_dates(rows.frame["visit"], date_format)
+        rows.frame = rows.frame.with_columns(time=no_time if dates.has_nulls() else dates)
     elif rows.frame.schema["time"] == pl.String:
         rows.frame = rows.frame.with_columns(pl.col("time").fill_null("").str.strip_chars())
-        rows.parse_dates("time")
+        numbers = rows.frame["time"].cast(pl.Float64, strict=False)
+        if date_format is None and numbers.is_finite().fill_null(False).all():
+            rows.frame = rows.frame.with_columns(place=numbers, time=no_time)
+            return ("times are numbers: they order the visits, and are not read as dates",)
+        rows.parse_dates("time", date_format)
     else:
         rows.frame = rows.frame.with_columns(pl.col("time").cast(pl.Datetime("us")))
         rows.refuse(
@@ -253,6 +266,7 @@ def _read_times(rows: RowFilter) -> None:
             problem="stands where a row needs its time",
             remedy="Write it, or leave the whole column out.",
         )
+    return ()
 
 
 def _has_values(rows: RowFilter, column: str) -> bool:
@@ -272,12 +286,10 @@ def _visits_of(rows: pl.DataFrame) -> pl.DataFrame:
     visits = rows.group_by("patient", "visit", maintain_order=True).agg(
         pl.col("line").min(),
         pl.col("time").min().alias("admitted"),
+        pl.col("place").min(),
         pl.col("sex", "age", "rounded", "above").first(),
     )
-    visits = visits.with_columns(
-        visits["visit"].cast(pl.Float64, strict=False).alias("place"),
-        _numbers_of(visits["patient"]).alias("subject_id"),
-    )
+    visits = visits.with_columns(_numbers_of(visits["patient"]).alias("subject_id"))
     if visits["place"].has_nulls():
         visits = visits.with_columns(pl.lit(0.0).alias("place"))
     visits = visits.sort("subject_id", "admitted", "place", "line").rename({"visit": "name"})

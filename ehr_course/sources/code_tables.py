@@ -23,6 +23,7 @@ def load_code_table(
     *,
     columns: Mapping[str, str] | None = None,
     malformed: Malformed = "raise",
+    date_format: str | None = None,
     code_map: Mapping[str, str] | None = None,
     whole_patients: bool = False,
     zeros_lost_ok: bool = False,
@@ -37,6 +38,7 @@ def load_code_table(
             "version" (of ICD), in upper or lower case; those that are not given are looked for
             under KNOWN_COLUMNS. The last five may be absent.
         malformed: whether a malformed row raises, or is dropped and counted.
+        date_format: a format of strptime that dates may have beside those of ISO 8601.
         code_map: ICD-9-CM or ICD-10-CM codes by the codes of the file.
         whole_patients, zeros_lost_ok, system, map_to: as in cohort_of_rows.
 
@@ -51,6 +53,7 @@ def load_code_table(
     rows = open_table(path, malformed=malformed, columns=columns)
     return cohort_of_rows(
         rows,
+        date_format=date_format,
         code_map=code_map,
         whole_patients=whole_patients,
         zeros_lost_ok=zeros_lost_ok,
@@ -65,6 +68,7 @@ def load_frame(
     name: str = "data frame",
     columns: Mapping[str, str] | None = None,
     malformed: Malformed = "raise",
+    date_format: str | None = None,
     code_map: Mapping[str, str] | None = None,
     whole_patients: bool = False,
     zeros_lost_ok: bool = False,
@@ -76,8 +80,8 @@ def load_frame(
     Args:
         frame: of polars or pandas, or a mapping of columns to lists.
         name: what errors call it; they count its rows from 1.
-        columns, malformed, code_map, whole_patients, zeros_lost_ok, system, map_to: as in
-            load_code_table.
+        columns, malformed, date_format, code_map, whole_patients, zeros_lost_ok, system, map_to:
+            as in load_code_table.
 
     Returns:
         the records, and a report of all rows; see cohort_of_rows.
@@ -95,6 +99,7 @@ def load_frame(
     rows = _rows(table, chosen, name=name, malformed=malformed)
     return cohort_of_rows(
         rows,
+        date_format=date_format,
         code_map=code_map,
         whole_patients=whole_patients,
         zeros_lost_ok=zeros_lost_ok,

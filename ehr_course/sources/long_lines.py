@@ -22,8 +22,27 @@ LONGEST_LINE = 16 * 2**20
 
 _CHUNK = 1 << 20
 
+_LFS_POINTER = b"version https://git-lfs.github.com/spec/v1"
+
 BAD_GZIP = (EOFError, zlib.error, gzip.BadGzipFile)
 """What a damaged .gz file raises while it is read."""
+
+
+def check_not_lfs_pointer(path: Path) -> None:
+    """Refuse a file that Git LFS has put in the place of the real one.
+
+    Raises:
+        InputError: it names the remedy.
+    """
+    with path.open("rb") as file:
+        is_pointer = file.read(len(_LFS_POINTER)) == _LFS_POINTER
+    if is_pointer:
+        raise InputError(
+            path.name,
+            "",
+            "this is a Git LFS pointer: it stands for a file that was not downloaded",
+            "Run 'git lfs pull' in the repository that it comes from.",
+        )
 
 
 def open_text(path: Path) -> IO[bytes] | gzip.GzipFile:

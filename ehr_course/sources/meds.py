@@ -196,6 +196,7 @@ def _normalise_codes(events: RowFilter, zeros_lost_ok: bool) -> CodeList:
             column="value",
             problem=f"does not have the shape of an {SHAPES[system]} diagnosis code",
             remedy="Keep codes as text, with their leading zeros.",
+            among=IS_DIAGNOSIS & its,
         )
     return CodeList(codes, n_icd9, () if note is None else (note,))
 
@@ -237,6 +238,7 @@ def _refuse_bad_values(events: RowFilter) -> None:
             column="time",
             problem=f"stands where {name} needs a time",
             remedy="Only what never changes, as the sex, has no time.",
+            among=is_kind,
         )
     events.refuse(
         (pl.col("kind") == "sex") & ~pl.col("value").is_in(["F", "M"]),
@@ -244,6 +246,7 @@ def _refuse_bad_values(events: RowFilter) -> None:
         column="value",
         problem="is not a sex that records use",
         remedy="Write GENDER//F or GENDER//M.",
+        among=pl.col("kind") == "sex",
     )
 
 
@@ -258,6 +261,7 @@ def _add_birth_and_sex(events: RowFilter) -> None:
         column="subject_id",
         problem="is a patient with two births or sexes that differ",
         remedy="Keep the right one.",
+        among=IS_FACT,
     )
     births = events.frame.filter(pl.col("kind") == "birth")
     sexes = events.frame.filter(pl.col("kind") == "sex")

@@ -17,6 +17,7 @@ from ehr_course.records import MAX_AGE
 from ehr_course.sources.code_column import IS_ICD10, count_codes, normalise_codes
 from ehr_course.sources.code_translation import drop_absent, plan_translation, translate_rows
 from ehr_course.sources.cohort import Change, Cohort, LoadReport, Reason, Shortened, counted
+from ehr_course.sources.column_names import check_is_header
 from ehr_course.sources.grouping import build_records, completed_years, drop_repeated_codes
 from ehr_course.sources.row_filter import Malformed, check_malformed
 from ehr_course.sources.shortened import (
@@ -38,6 +39,7 @@ def load_mimic3(
     folder: str | Path,
     *,
     malformed: Malformed = "raise",
+    date_format: str | None = None,
     whole_patients: bool = False,
     zeros_lost_ok: bool = False,
     system: CodeSystem | None = None,
@@ -59,6 +61,7 @@ def load_mimic3(
         malformed: what to do with a row that holds a malformed value (an id that is no number, a
             date that cannot be read, a code of the wrong shape, rows that contradict each
             other): "raise" stops at the first, "drop" leaves them out and counts them.
+        date_format: a format of strptime that dates may have beside those of ISO 8601.
         whole_patients: whether to leave out the patients of whom some admissions are dropped.
             Without it they are kept with the admissions that are left, and counted.
         zeros_lost_ok: whether to go on where codes seem to have lost their leading zeros.
@@ -85,9 +88,9 @@ def load_mimic3(
         )
     paths = find_tables(Path(folder), _TABLES)
     patients = _read_patients(paths, malformed, text=("dob",))
-    patients.parse_dates("dob")
+    patients.parse_dates("dob", date_format)
     _one_row_per_patient(patients, ("sex", "dob"))
-    admissions = _read_admissions(paths, patients, malformed)
+    admissions = _read_admissions(paths, patients, malformed, date_format)
     _add_age(admissions, patients, completed_years("dob", "admittime"), "DOB in PATIENTS")
     diagnoses, choice = _read_diagnoses(
         paths, admissions, "icd9_code", malformed, system=system, map_to=map_to
@@ -109,6 +112,7 @@ def load_mimic4(
     system: CodeSystem | None = None,
     map_to: CodeSystem | None = None,
     malformed: Malformed = "raise",
+    date_format: str | None = None,
     whole_patients: bool = False,
     zeros_lost_ok: bool = False,
 ) -> Cohort:
@@ -129,7 +133,7 @@ def load_mimic4(
         map_to: translate diagnoses of the other system into this one; see ``code_translation``.
             Where neither is given, a folder with one system is read in it, and one with both as
             ``choose_systems`` says.
-        malformed, whole_patients, zeros_lost_ok: as in `load_mimic3`.
+        malformed, date_format, whole_patients, zeros_lost_ok: as in `load_mimic3`.
 
     Returns:
         the records, and a report in which every row is used or dropped for a reason.
@@ -151,7 +155,7 @@ def load_mimic4(
         remedy="Write completed years.",
     )
     _one_row_per_patient(patients, ("sex", "anchor_age", "anchor_year"))
-    admissions = _read_admissions(paths, patients, malformed)
+    admissions = _read_admissions(paths, patients, malformed, date_format)
     age = (
         pl.when(pl.col("anchor_age") >= ABOVE_89)
         .then(ABOVE_89)
@@ -182,6 +186,7 @@ def load(
     folder: str | Path,
     *,
     malformed: Malformed = "raise",
+    date_format: str | None = None,
     whole_patients: bool = False,
     zeros_lost_ok: bool = False,
     system: CodeSystem | None = None,
@@ -211,9 +216,10 @@ def load(
     patients = find_tables(_hosp(folder), _TABLES)["PATIENTS"]
     columns = read_header(patients)
     if "anchor_age" in columns:
-        return load_mimic4(patients.parent, **how)
+        return load_mimic4(patients.parent, date_format=date_format, **how)
     if "dob" in columns:
-        return load_mimic3(patients.parent, **how)
+        return load_mimic3(patients.parent, date_format=date_format, **how)
+    check_is_header(patients.name, "line 1", columns)
     raise InputError(
         patients.name,
         "line 1",
@@ -260,7 +266,9 @@ def _one_row_per_patient(patients: Table, columns: tuple[str, ...]) -> None:
     patients.refuse_differing_rows("subject_id", problem="is a patient with two rows that differ")
 
 
-def _read_admissions(paths: dict[str, Path], patients: Table, malformed: Malformed) -> Table:
+def _read_admissions(
+    paths: dict[str, Path], patients: Table, malformed: Malformed, date_format: str | None
+) -> Table:
     admissions = Table(
         "ADMISSIONS",
         paths["ADMISSIONS"],
@@ -270,7 +278,7 @@ def _read_admissions(paths: dict[str, Path], patients: Table, malformed: Malform
     )
     admissions.ids_read["line"] = admissions.frame["line"]
     admissions.parse_ids("subject_id", "hadm_id")
-    admissions.parse_dates("admittime")
+    admissions.parse_dates("admittime", date_format)
     admissions.drop_repeated_rows(("hadm_id", "subject_id", "admittime"))
     admissions.refuse_differing_rows(
         "hadm_id", problem="is an admission with two rows that differ, in patient or time"

@@ -17,7 +17,12 @@ from typing import Any, Literal
 import polars as pl
 
 from ehr_course.errors import InputError
-from ehr_course.sources.long_lines import LONGEST_LINE, check_row_lengths, read_lines
+from ehr_course.sources.long_lines import (
+    LONGEST_LINE,
+    check_not_lfs_pointer,
+    check_row_lengths,
+    read_lines,
+)
 from ehr_course.sources.parquet_files import parquet_columns, read_parquet
 from ehr_course.sources.row_filter import RowFilter
 from ehr_course.sources.tables import Table, read_header
@@ -194,6 +199,7 @@ def open_note_file(path: str | Path) -> NoteFile:
         raise InputError(path, "", "there is no such file", "Check the path.")
     if path.is_dir():
         raise InputError(path, "", "this is a folder", "Name the file with the notes.")
+    check_not_lfs_pointer(path)
     name = path.name.lower()
     kind: Literal["csv", "jsonl", "parquet"]
     if name.endswith(".parquet"):

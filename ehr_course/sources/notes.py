@@ -22,6 +22,7 @@ import polars as pl
 from ehr_course.errors import InputError
 from ehr_course.records import NotePair
 from ehr_course.sources.cohort import LoadReport, Reason
+from ehr_course.sources.column_names import check_is_header
 from ehr_course.sources.note_files import (
     NoteFile,
     found,
@@ -309,6 +310,8 @@ def _wrong_columns(file: NoteFile, wanted: Sequence[str], problem: str, remedy: 
     separator = separated_by(file.columns, wanted) if wanted else None
     if separator is not None:
         return refuse_separator(file.path.name, separator)
+    if file.columns[0].startswith("#"):
+        check_is_header(file.path.name, "line 1", file.columns)
     problem += f" ({found(file.columns)})"
     if file.kind == "csv" and not is_header(file.columns):
         problem += "; its first line must hold the names of the columns, separated by commas"

@@ -14,6 +14,7 @@ from ehr_course.errors import InputError
 from ehr_course.sources.code_rows import OLDEST, cohort_of_rows
 from ehr_course.sources.cohort import Change, Cohort, Reason
 from ehr_course.sources.grouping import completed_years
+from ehr_course.sources.long_lines import check_not_lfs_pointer
 from ehr_course.sources.row_filter import Malformed, RowFilter
 from ehr_course.sources.tables import Table, find_tables, read_header
 
@@ -52,6 +53,7 @@ def load_visit_lists(
     Raises:
         InputError: naming file, patient, visit, code and remedy.
     """
+    check_not_lfs_pointer(path)
     try:
         patients = json.loads(path.read_bytes())
     except json.JSONDecodeError as error:
@@ -144,6 +146,7 @@ def load_omop(
     folder: Path,
     *,
     malformed: Malformed = "raise",
+    date_format: str | None = None,
     code_map: CodeMap = None,
     whole_patients: bool = False,
     zeros_lost_ok: bool = False,
@@ -161,6 +164,7 @@ def load_omop(
         folder: with condition_occurrence, and perhaps person, as .csv or .csv.gz in upper or
             lower case.
         malformed: whether a malformed row raises, or is dropped and counted.
+        date_format: a format of strptime that dates may have beside those of ISO 8601.
         code_map: ICD-9-CM or ICD-10-CM codes by those of condition_source_value.
         whole_patients, zeros_lost_ok, system, map_to: as in cohort_of_rows.
 
@@ -191,7 +195,7 @@ def load_omop(
     # Conditions of the problem list have no visit, and no record has a place for them.
     conditions.drop(pl.col("visit") == "", Reason.NO_VISIT)
     conditions.drop(pl.col("code") == "", Reason.NO_CODE)
-    conditions.parse_dates("time")
+    conditions.parse_dates("time", date_format)
     other_tables, changed = [], {}
     if "person" in paths:
         people = _people_of_omop(paths["person"], malformed)
@@ -259,6 +263,7 @@ def load_synthea(
     folder: Path,
     *,
     malformed: Malformed = "raise",
+    date_format: str | None = None,
     code_map: CodeMap = None,
     whole_patients: bool = False,
     zeros_lost_ok: bool = False,
@@ -274,6 +279,7 @@ def load_synthea(
     Args:
         folder: with conditions.csv, patients.csv and encounters.csv.
         malformed: whether a malformed row raises, or is dropped and counted.
+        date_format: a format of strptime that dates may have beside those of ISO 8601.
         code_map: ICD-9-CM or ICD-10-CM codes by the codes of conditions.csv.
         whole_patients, zeros_lost_ok, system, map_to: as in cohort_of_rows.
 
@@ -285,7 +291,7 @@ def load_synthea(
         "patients", paths["patients"], text=("id", "birthdate", "gender"), malformed=malformed
     )
     patients.ids_read["person_id"] = patients.frame["id"]
-    patients.parse_dates("birthdate")
+    patients.parse_dates("birthdate", date_format)
     patients.frame = patients.frame.with_columns(birth="birthdate", sex="gender", person_id="id")
     _one_row_each(patients, "person_id")
     encounters = Table(
@@ -294,7 +300,7 @@ def load_synthea(
     encounters.ids_read["id"] = encounters.frame["id"]
     # 2010-03-05T12:34:56Z
     encounters.frame = encounters.frame.with_columns(pl.col("start").str.strip_suffix("Z"))
-    encounters.parse_dates("start")
+    encounters.parse_dates("start", date_format)
     _one_row_each(encounters, "id")
     conditions = Table(
         "conditions",

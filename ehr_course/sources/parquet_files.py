@@ -7,6 +7,8 @@ from pathlib import Path
 
 import polars as pl
 
+from ehr_course.sources.long_lines import check_not_lfs_pointer
+
 
 def parquet_columns(path: Path) -> dict[str, pl.DataType]:
     """Return the type of each column of a parquet file, by the column's name.
@@ -16,7 +18,9 @@ def parquet_columns(path: Path) -> dict[str, pl.DataType]:
 
     Raises:
         polars.exceptions.PolarsError, OSError: if it cannot be read.
+        InputError: if it is a Git LFS pointer.
     """
+    check_not_lfs_pointer(path)
     # By default polars takes a path for a pattern: "shard[1].parquet" is then "shard1.parquet".
     return dict(pl.scan_parquet(path, glob=False).collect_schema())
 

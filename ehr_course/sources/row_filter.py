@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from itertools import product
 from typing import Literal, get_args
 
 import polars as pl
@@ -14,6 +16,17 @@ Malformed = Literal["raise", "drop"]
 """What to do with a row that holds a malformed value."""
 
 _DATE_FORMATS = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M")
+
+_DAYS = """
+    %m/%d/%Y %d/%m/%Y %m/%d/%y %d/%m/%y %d.%m.%Y %d.%m.%y %m-%d-%Y %d-%m-%Y %m-%d-%y %d-%m-%y
+    %d-%b-%Y %d-%b-%y %d%b%Y %Y/%m/%d %Y-%m-%d %Y%m%d %Y
+"""
+_HOURS = (
+    *("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p"),
+    *(":%H:%M:%S", "T%H:%M:%S.%f", "T%H:%M:%S%z"),
+)
+"""With _DAYS, the formats of dates that an error proposes."""
+_DATES_LOOKED_AT = 100
 
 EXAMPLES = 3
 """How many places a report names for one reason."""
@@ -85,16 +98,24 @@ class RowFilter:
         self._drops[reason] = Drop(reason, before.count + count, examples[:EXAMPLES])
 
     def refuse(
-        self, bad: pl.Expr, reason: Reason, *, column: str, problem: str, remedy: str
+        self,
+        bad: pl.Expr,
+        reason: Reason,
+        *,
+        column: str,
+        problem: str,
+        remedy: str,
+        among: pl.Expr | None = None,
     ) -> None:
         """Raise at the first row for which bad holds, or drop them all if malformed="drop".
 
         Args:
-            bad: true for the malformed rows.
+            bad: true for the malformed rows. The error advises to drop them if they are not most.
             reason: what the report calls it.
             column: the column at fault.
             problem: what is wrong with its value, after the value: "is not a date".
             remedy: what the reader can do.
+            among: true for the rows that could have such a value; by default for all.
         """
         if self._malformed == "raise":
             rows = self.frame.filter(bad)
@@ -102,11 +123,17 @@ class RowFilter:
                 first = rows.row(rows["line"].arg_min(), named=True)
                 value = first[column]
                 shown = "an empty value" if value in (None, "") else repr(str(value))
+                n_rows = self.frame.height if among is None else self.frame.filter(among).height
+                drop_them = (
+                    f"{rows.height:,} of {n_rows:,} rows have this fault, too many to leave out."
+                    if 2 * rows.height > n_rows
+                    else 'Or leave such rows out: --malformed drop, or malformed="drop".'
+                )
                 raise InputError(
                     self.file,
                     f"{self.place(first['line'])}, column {self.spelled(column)!r}",
                     f"{shown} {problem}",
-                    f'{remedy} Or leave such rows out: --malformed drop, or malformed="drop".',
+                    f"{remedy} {drop_them}",
                 )
         self.drop(bad, reason)
 
@@ -143,21 +170,21 @@ class RowFilter:
             number = number.str.strip_chars()
         return number.cast(pl.Int64, strict=False)
 
-    def parse_dates(self, column: str) -> None:
-        """Turn a column of text into times of microsecond precision, years 1 to 9999."""
-        first, *others = (
-            pl.col(column).str.to_datetime(shape, strict=False, time_unit="us")
-            for shape in _DATE_FORMATS
-        )
-        self.frame = self.frame.with_columns(first.alias("parsed"))
-        if self.frame["parsed"].has_nulls():
-            self.frame = self.frame.with_columns(pl.coalesce("parsed", *others).alias("parsed"))
+    def parse_dates(self, column: str, date_format: str | None = None) -> None:
+        """Turn a column of text into times of microsecond precision, years 1 to 9999.
+
+        Args:
+            column: its name.
+            date_format: a format of strptime that dates may have beside those of ISO 8601.
+        """
+        parsed = parsed_dates(self.frame[column], date_format)
+        self.frame = self.frame.with_columns(parsed.alias("parsed"))
         self.refuse(
             pl.col("parsed").is_null(),
             Reason.BAD_DATE,
             column=column,
             problem="is not a date",
-            remedy="Write it as 2101-01-31 17:05:00.",
+            remedy=_how_to_read(self.frame.filter(pl.col("parsed").is_null())[column]),
         )
         self.frame = self.frame.drop(column).rename({"parsed": column})
 
@@ -185,3 +212,62 @@ class RowFilter:
         return TableReport(
             self.name, self.rows_read, self.frame.height, tuple(self._drops.values())
         )
+
+
+def parsed_dates(texts: pl.Series, date_format: str | None) -> pl.Series:
+    """Times of microsecond precision, null where a text is not a date; see parse_dates.
+
+    Raises:
+        InputError: if date_format is not a format of strptime.
+    """
+    if date_format is None:
+        parsed = pl.Series([None] * len(texts), dtype=pl.Datetime("us"))
+    else:
+        _check_date_format(date_format)
+        each = texts.unique()
+        dates = pl.Series([_date(text, date_format) for text in each], dtype=pl.Datetime("us"))
+        parsed = texts.replace_strict(each, dates)
+    for shape in _DATE_FORMATS:
+        if parsed.has_nulls():
+            others = texts.str.to_datetime(shape, strict=False, time_unit="us")
+            parsed = parsed.zip_with(parsed.is_not_null(), others)
+    return parsed
+
+
+def _check_date_format(date_format: str) -> None:
+    try:
+        datetime.strptime(datetime(2101, 1, 31, tzinfo=UTC).strftime(date_format), date_format)
+        problem = "" if "%" in date_format else "it names no part of a date"
+    except ValueError as error:
+        problem = str(error)
+    if problem:
+        raise InputError(
+            "--date-format",
+            "",
+            f"{date_format!r} is not a format of dates ({problem})",
+            "Write it as Python's strptime has it: '%m/%d/%Y %H:%M' for 1/31/2101 17:05.",
+        )
+
+
+def _date(text: str, date_format: str) -> datetime | None:
+    try:
+        return datetime.strptime(text, date_format).replace(tzinfo=None)
+    except ValueError:
+        return None
+
+
+def _how_to_read(texts: pl.Series) -> str:
+    """What to do about texts that are not dates in the formats that are known."""
+    remedy = "Write it as 2101-01-31 17:05:00."
+    some = texts.filter(texts != "").unique().sort().head(_DATES_LOOKED_AT).to_list()
+    read = {
+        day + hour: sum(_date(text, day + hour) is not None for text in some)
+        for day, hour in product(_DAYS.split(), _HOURS)
+    }
+    most = max(read.values())
+    if 2 * most <= len(some):
+        return remedy
+    first, *others = (f'"{shape}"' for shape, count in read.items() if count == most)
+    remedy += f" Or say how dates are written: --date-format {first}, or date_format={first}"
+    remedy += f" (it could also be {' or '.join(others)})." if others else "."
+    return remedy + " Years of two digits are read as 1969 to 2068." * ("%y" in first)

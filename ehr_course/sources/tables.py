@@ -18,14 +18,14 @@ import polars as pl
 
 from ehr_course.errors import InputError
 from ehr_course.sources.cohort import Reason
-from ehr_course.sources.long_lines import LONGEST_LINE, too_long
+from ehr_course.sources.column_names import check_is_header
+from ehr_course.sources.long_lines import LONGEST_LINE, check_not_lfs_pointer, too_long
 from ehr_course.sources.row_filter import Malformed, RowFilter
 
 # Bytes that are looked at together: bounds the memory of counting commas.
 _CHUNK = 1 << 20
 
 _UNCLOSED = "a quotation mark is opened and never closed"
-_OTHER_DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 
 
 def find_tables(folder: Path, names: Sequence[str]) -> dict[str, Path]:
@@ -173,6 +173,7 @@ class Table(RowFilter):
 
 
 def _read_bytes(path: Path) -> bytes:
+    check_not_lfs_pointer(path)
     raw = path.read_bytes()
     compressed = path.name.lower().endswith(".gz")
     if compressed and raw:
@@ -245,15 +246,7 @@ def _match_columns(wanted: Sequence[str], header: list[str], file: str) -> dict[
                 file, "line 1", f"there are two columns {twice[0].upper()!r}", "Keep one."
             )
         return {column: header[found.index(column)] for column in wanted}
-    for delimiter, name in _OTHER_DELIMITERS.items():
-        parts = {part.strip(' "').lower() for part in delimiter.join(header).split(delimiter)}
-        if len(header) == 1 and parts >= set(wanted):
-            raise InputError(
-                file,
-                "line 1",
-                f"its columns are separated by {name}, not by commas",
-                "Export it again, separated by commas.",
-            )
+    check_is_header(file, "line 1", header)
     columns = " and ".join(repr(column.upper()) for column in missing)
     raise InputError(
         file,

@@ -352,6 +352,15 @@ def test_a_table_of_other_columns_is_judged_and_repeated(
     assert [content(cohorts["synthetic"]) for cohorts in asked] == [expected, expected]
 
 
+def test_a_prepared_folder_is_read_as_its_patients(ehr_course, asked, prepared, tmp_path):
+    done = ehr_course(
+        *("evaluate", "--real", prepared, "--synthetic", prepared, "--out", tmp_path / "report"),
+    )
+    assert done.exit_code == 0, done.output
+    expected = [record for part in open_prepared(prepared).split() for record in part]
+    assert content(asked[0]["synthetic"]) == content(sorted(expected, key=lambda r: r.subject_id))
+
+
 def test_malformed_rows_stop_the_command_unless_they_are_to_be_dropped(
     ehr_course, asked, prepared, tmp_path
 ):

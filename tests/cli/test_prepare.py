@@ -38,9 +38,10 @@ NAMES = "patient=who,visit=stay,code=icd,time=came,age=years,sex=kind"
 
 
 def test_a_table_of_events_is_prepared(ehr_course, tmp_path):
-    (tmp_path / "events.csv").write_text(EVENTS, encoding="utf-8")
+    american = EVENTS.replace("2101-01-01", "1/1/2101").replace("2101-02-01", "2/1/2101")
+    (tmp_path / "events.csv").write_text(american, encoding="utf-8")
     arguments = ("prepare", "--data", tmp_path / "events.csv", "--columns", NAMES)
-    done = ehr_course(*arguments, "--out", tmp_path / "prepared")
+    done = ehr_course(*arguments, "--date-format", "%m/%d/%Y", "--out", tmp_path / "prepared")
     assert done.exit_code == 0, done.output
     split = open_prepared(tmp_path / "prepared").split()
     found = sorted((r for part in split for r in part), key=lambda record: record.subject_id)
@@ -237,6 +238,7 @@ def test_a_meds_dataset_with_null_times(ehr_course, tmp_path):
     pq.write_table(pa.table(arrays, names=names), tmp_path / "meds" / "data" / "0.parquet")
     said = refused(ehr_course, tmp_path, "--data", tmp_path / "meds")
     assert "stands where a diagnosis needs a time" in said
+    assert "1 of 1 rows have this fault, too many to leave out." in said
     assert "0.parquet row 3" in said
 
 

@@ -27,6 +27,7 @@ _CONTENTS: dict[str, str | bytes] = {
     "no_header_many.csv": ",".join([CANARY] * 30) + "\n",
     "name_beside_known_ones.csv": f"note,{CANARY}\n{_ROW}\n",
     "underscores.csv": f"note_{CANARY},summary_of_{CANARY}\n{_ROW}\n",
+    "comment.csv": f"# {TEXT}\nnote,summary\n{_ROW}\n",
     "prose.csv": f"{TEXT}\n{TEXT} Again, {TEXT}\n",
     "prose.txt": TEXT,
     "never_closed.csv": f'note,summary\n"{TEXT},a summary\n',

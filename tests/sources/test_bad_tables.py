@@ -276,9 +276,9 @@ MALFORMED = {
     "two rows of a patient": (
         "patients",
         "2,10,",
-        "3,10,F,2050-07-01 00:00:00,\n2,10,",
+        "3,10,F,2050-07-01 00:00:00,\n4,30,F,2050-07-01 00:00:00,\n2,10,",
         "PATIENTS.csv, line 3, column 'SUBJECT_ID': '10' is a patient with two rows that "
-        "differ (line 3 and line 4)",
+        "differ (line 3 and line 5)",
         Reason.ROWS_DIFFER,
     ),
     "an admission of two patients": (
@@ -317,6 +317,19 @@ def test_a_malformed_value_is_dropped_and_counted_on_request(tmp_path, fault):
     assert dropped[reason] == (2 if reason is Reason.ROWS_DIFFER else 1)
     for sifted in report.tables:
         assert sifted.rows_read == sifted.rows_used + sifted.rows_dropped
+
+
+def test_dates_that_a_spreadsheet_wrote_are_read_on_request(tmp_path):
+    patients = re.sub(r"(\d+)-0(\d)-0(\d) 00:00:00", r"\2/\3/\1 0:00", PATIENTS)
+    folder = write_tables(tmp_path, patients=patients)
+    assert_refused(
+        folder,
+        "PATIENTS.csv, line 2, column 'DOB': '3/5/2094 0:00' is not a date",
+        'date_format="%m/%d/%Y %H:%M" (it could also be "%d/%m/%Y %H:%M")',
+        "2 of 2 rows have this fault, too many to leave out.",
+    )
+    found = load(folder, date_format="%m/%d/%Y %H:%M").records
+    assert found == load(write_tables(tmp_path / "iso")).records
 
 
 def test_the_spelling_of_the_file_is_that_of_the_error(tmp_path):

@@ -310,6 +310,8 @@ def test_a_column_that_is_there_twice(tmp_path):
 def test_columns_that_other_signs_separate(tmp_path, sign, name):
     path = write(tmp_path, ("note", "summary"), (NOTE, SUMMARY), delimiter=sign)
     assert_refused(path, f"separated by {name}")
+    path.write_text("# made by x\nnote,summary\na,b\n", encoding="utf-8")
+    assert_refused(path, "line 1: a comment stands where the names of the columns should be")
 
 
 def test_prose_is_no_table_and_is_not_repeated_in_full(tmp_path):

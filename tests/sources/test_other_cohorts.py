@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 from datetime import datetime
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from ehr_course.records import PartialRecord, PatientRecord
 from ehr_course.sources.any_cohort import load_cohort, read_code_map
 from ehr_course.sources.code_tables import load_frame
 from ehr_course.sources.cohort import Cohort
+from ehr_course.sources.column_names import parse_columns
 
 
 def who(cohort: Cohort) -> list[tuple]:
@@ -87,7 +89,8 @@ def test_what_has_no_code_is_counted_and_left_out(tmp_path):
         ('[[["4280", 486]]]', "patient 1, visit 1, code 2: 486 is no text"),
         (
             '[[["4280"], ["486", "I10"]]]',
-            "patient 1, visit 2, code 2, column 'code': 'I10' does not",
+            "patient 1, visit 2, code 2, column 'code': 'I10' looks like ICD-10, in a visit of "
+            "ICD-9 codes. Pass --codes icd9 to leave such codes out, or --map icd9 to translate",
         ),
         ('[{"patient_id": 1}]', "patient 1: 'patient_id' or 'visits' is missing"),
         (
@@ -166,11 +169,75 @@ def test_visits_stand_in_the_order_of_time_then_number_then_row(tmp_path):
     assert cohort.records[0].visits[0].admitted == datetime(2101, 1, 1)
     numbered = "patient,visit,code\na,10,486\na,9,4280\n"
     assert who(load_cohort(written(tmp_path / "b.csv", numbered)))[0][3] == [("4280",), ("486",)]
+    counted = head + "a,x,486,10\na,y,4280,9\na,x,4019,10\n"
+    cohort = load_cohort(written(tmp_path / "d.csv", counted))
+    assert who(cohort)[0][3] == [("4280",), ("486", "4019")]
+    assert cohort.records[0].visits[0].admitted is None
+    assert cohort.report.notes == (
+        "times are numbers: they order the visits, and are not read as dates",
+    )
     named = "patient,visit,code\na,v10,486\na,v9,4280\na,v10,4019\n"
     assert who(load_cohort(written(tmp_path / "c.csv", named)))[0][3] == [
         ("486", "4019"),
         ("4280",),
     ]
+
+
+DATED = "patient,visit,code,time\na,1,486,{0}\nb,1,486,{0}\nc,1,486,2010-12-31\n"
+
+
+@pytest.mark.parametrize(
+    ("time", "date_format"),
+    [
+        ("3/15/94 0:00", "%m/%d/%y %H:%M"),
+        ("15.03.1994", "%d.%m.%Y"),
+        ("15-Mar-94 12:00:00 AM", "%d-%b-%y %I:%M:%S %p"),
+        ("15MAR1994:00:00:00", "%d%b%Y:%H:%M:%S"),
+        ("1994/03/15 00:00:00.000", "%Y/%m/%d %H:%M:%S.%f"),
+        ("1994-03-15T00:00:00Z", "%Y-%m-%dT%H:%M:%S%z"),
+        ("19940315", "%Y%m%d"),
+    ],
+)
+def test_the_format_of_dates_is_seen_and_reads_them(tmp_path, time, date_format):
+    path = written(tmp_path / "a.csv", DATED.format(time))
+    said = refused(path)
+    assert f"line 2, column 'time': {time!r} is not a date." in said
+    assert f'--date-format "{date_format}", or date_format="{date_format}".' in said
+    assert ("Years of two digits are read as 1969 to 2068" in said) == ("%y" in date_format)
+    assert said.endswith("2 of 3 rows have this fault, too many to leave out.")
+    records = load_cohort(path, date_format=date_format).records
+    days = [datetime(1994, 3, 15), datetime(1994, 3, 15), datetime(2010, 12, 31)]
+    assert [record.visits[0].admitted for record in records] == days
+
+
+@pytest.mark.parametrize(
+    ("date_format", "why"),
+    [("%Q", "'Q' is a bad directive in format '%Q'"), ("m/d/y", "it names no part of a date")],
+)
+def test_a_format_that_no_date_can_have_is_refused(tmp_path, date_format, why):
+    path = written(tmp_path / "a.csv", DATED.format("2010-01-01"))
+    with pytest.raises(InputError) as error:
+        load_cohort(path, date_format=date_format)
+    assert str(error.value).startswith(
+        f"--date-format: {date_format!r} is not a format of dates ({why})."
+    )
+
+
+def test_visits_that_are_dates_stand_in_their_order(tmp_path):
+    text = "patient,visit,code\na,2010-03-05,486\na,2009-02-01,4280\n"
+    [record] = load_cohort(written(tmp_path / "a.csv", text)).records
+    assert [visit.codes for visit in record.visits] == [("4280",), ("486",)]
+    assert record.visits[0].admitted == datetime(2009, 2, 1)
+
+
+@pytest.mark.parametrize("columns", [None, {"patient": "id", "visit": "time", "age": "years"}])
+def test_the_flat_table_of_pyhealth_is_recognised(tmp_path, columns):
+    text = "id,time,visit_codes,years\n0,10,428.0,7\n0,2,486,7\n0,2,401.9,7\n"
+    path = written(tmp_path / "a.csv", text)
+    expected = [(0, None, 7 if columns else None, [("486", "4019"), ("4280",)])]
+    assert who(load_cohort(path, columns=columns)) == expected
+    frame = pd.read_csv(path, dtype={"visit_codes": str})
+    assert who(load_frame(frame, columns=columns)) == expected
 
 
 def test_an_empty_column_of_sexes_is_no_sex(tmp_path):
@@ -220,6 +287,79 @@ def test_a_missing_column_is_named_with_those_that_are_there(tmp_path, suffix):
     assert "there is no column 'gender' (found: patient, visit, diagnosis)" in said
     assert "--columns sex=NAME" in said
     assert who(load_cohort(path, columns={"code": "diagnosis"}))[0][3] == [("486",)]
+
+
+POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 123\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (POINTER, "a.csv: this is a Git LFS pointer"),
+        ("patient;visit;code\na;1;486\n", "line 1: its columns are separated by semicolons"),
+        ("patient\tvisit\tcode\na\t1\t486\n", "line 1: its columns are separated by tabs"),
+        ("# made by x, today\npatient,visit,code\na,1,486\n", "line 1: a comment stands where"),
+        ("#patient,visit,code\na,1,486\n", "line 1: a comment stands where"),
+    ],
+)
+def test_what_is_not_a_table_is_recognised(tmp_path, text, said):
+    assert said in refused(written(tmp_path / "a.csv", text))
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.parquet", "a.csv.gz"])
+def test_a_pointer_is_recognised_in_the_place_of_any_file(tmp_path, name):
+    assert f"{name}: this is a Git LFS pointer" in refused(written(tmp_path / name, POINTER))
+
+
+MIXED = "patient,visit,code\na,1,486\na,1,E87.1\nb,1,4280\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "codes", "dropped"),
+    [
+        ({"system": "ICD9CM"}, [("486",), ("4280",)], 1),
+        ({"system": "ICD10CM"}, [("E871",)], 2),
+        ({"map_to": "ICD9CM"}, [("486", "2761"), ("4280",)], 0),
+    ],
+)
+def test_a_visit_of_both_systems_is_read_as_its_codes_look_on_request(
+    tmp_path, options, codes, dropped
+):
+    path = written(tmp_path / "a.csv", MIXED)
+    assert "line 3, column 'code': 'E87.1' looks like ICD-10, in a visit of" in refused(path)
+    cohort = load_cohort(path, **options)
+    assert [record.visits[0].codes for record in cohort.records] == codes
+    assert cohort.report.dropped.get(("a.csv", "coded in the other ICD version"), 0) == dropped
+
+
+def test_eicu_is_read_as_the_table_that_its_error_describes(tmp_path):
+    diagnoses = (
+        'diagnosisid,patientunitstayid,icd9code\n1,141,"427.31, I48.91"\n2,141,\n3,142,\n'
+        '4,143,"I50.9, 428.0"\n5,143,"V45.81, Z95.1"\n'
+    )
+    patients = (
+        "patientunitstayid,uniquepid,gender,age,hospitaldischargeyear\n"
+        "141,002-1,Female,87,2014\n142,002-2,Male,40,2014\n143,002-2,Male,41,2015\n"
+    )
+    folder = tmp_path / "eicu"
+    folder.mkdir()
+    paths = [
+        written(folder / "diagnosis.csv", diagnoses),
+        written(folder / "patient.csv", patients),
+    ]
+    said = refused(folder)
+    assert "eICU, which is read as one table, not as a folder. Join patient.csv to diag" in said
+    columns, date_format = re.search("--columns (.*) --date-format (.*)", said).groups()
+    one, two = map(pl.read_csv, paths)
+    one.join(two, on="patientunitstayid").write_csv(tmp_path / "joined.csv")
+    options = {"columns": parse_columns(columns), "date_format": date_format}
+    cohort = load_cohort(tmp_path / "joined.csv", **options)
+    assert who(cohort) == [(1, "F", 87, [("42731",)]), (2, "M", 41, [("4280", "V4581")])]
+    assert cohort.records[0].visits[0].admitted == datetime(2014, 1, 1)
+    kept = "codes written in both systems, of which ICD-9-CM is kept: 3"
+    assert cohort.report.notes == (kept,)
+    cohort = load_cohort(tmp_path / "joined.csv", system="ICD10CM", **options)
+    assert [record.codes for record in cohort.records] == [("I4891",), ("I509", "Z951")]
 
 
 # ------------------------------------------------------------------ OMOP and Synthea
