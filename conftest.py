@@ -114,27 +114,41 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 def pytest_terminal_summary(terminalreporter, config: pytest.Config) -> None:
-    """Print the last outcome of each exercise that the run checked."""
+    """Print the last outcome of each exercise of the lessons that ran."""
     if not _runs_notebooks(config):
-        return
-    log = config.stash[_TEMPORARY] / "exercises.jsonl"
-    if not log.exists():
         return
     from course.syllabus import load_syllabus
 
-    titles = {
-        exercise.id: exercise.title for lesson in load_syllabus() for exercise in lesson.exercises
-    }
-    checks = map(json.loads, log.read_text(encoding="utf-8").splitlines())
-    outcomes = {check["exercise"]: check["outcome"] for check in checks}
+    kinds = ("passed", "failed", "error")
+    reports = [report for kind in kinds for report in terminalreporter.getreports(kind)]
+    ran = {config.rootpath / report.nodeid.partition("::")[0] for report in reports}
+    titles, outcomes = {}, {}
+    for lesson in load_syllabus():
+        titles |= {exercise.id: exercise.title for exercise in lesson.exercises}
+        for notebook in (path for path in ran if path.name == f"{lesson.name}.ipynb"):
+            code = _code(notebook)
+            for exercise in lesson.exercises:
+                line = rf"""^[^#\n]*\bcheck\(\s*["']{re.escape(exercise.id)}["']"""
+                missing = f'not checked: the lesson has no check("{exercise.id}") line'
+                outcomes[exercise.id] = "not run" if re.search(line, code, re.M) else missing
+    log = config.stash[_TEMPORARY] / "exercises.jsonl"
+    checks = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
+    outcomes |= {check["exercise"]: check["outcome"] for check in map(json.loads, checks)}
+    if not outcomes:
+        return
     width = max(len(titles.get(exercise, "")) for exercise in outcomes)
     terminalreporter.section("exercises")
     for exercise, outcome in sorted(outcomes.items()):
         terminalreporter.write_line(f"{exercise:5}  {titles.get(exercise, ''):{width}}  {outcome}")
-    counts = Counter(outcomes.values())
+    counts = Counter(outcome.partition(":")[0] for outcome in outcomes.values())
     terminalreporter.write_line(
         ", ".join(f"{count} {outcome}" for outcome, count in counts.most_common())
     )
+
+
+def _code(notebook: Path) -> str:
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    return "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
 
 
 def _runs_notebooks(config: pytest.Config) -> bool:

@@ -8,14 +8,16 @@ import copy
 import inspect
 import io
 import linecache
+import operator
 import signal
 import threading
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Any
 
 from ehr_course.exercises.compare import cut, state_of
@@ -25,6 +27,9 @@ SECONDS_A_CALL = 20.0
 
 SECONDS_TO_THE_NEXT_INTERRUPT = 0.25
 """How long a call that is to be stopped is given to end before it is interrupted again."""
+
+INTERRUPTS_CAUGHT = 3
+"""How many interrupts a call may catch before every further step of it is interrupted."""
 
 
 class NotFinishedError(Exception):
@@ -112,8 +117,7 @@ def _call(function: Callable[..., Any], given: tuple[Any, ...], seconds: float |
     value, error = None, None
     with contextlib.redirect_stdout(printed):
         try:
-            with _stopped_after(seconds):
-                value = function(*given)
+            value = _within(seconds, function, given)
         except (Exception, SystemExit) as raised:
             error = raised
     return Call(value, error, printed.getvalue(), changed_input=False)
@@ -126,50 +130,68 @@ class _Printed(io.StringIO):
         """Stay open."""
 
 
-@contextlib.contextmanager
-def _stopped_after(seconds: float | None) -> Iterator[None]:
-    """Interrupt the main thread after `seconds`, as the learner's own interrupt would.
+def _answer(function: Callable[..., Any], given: tuple[Any, ...]) -> Any:
+    """Call an answer; only while this runs does `_within` raise an interrupt."""
+    return function(*given)
 
-    An interrupt that arrives inside a finaliser (`__del__`, which the garbage collector may
-    call at any moment) is reported by Python and lost, so it is sent again until it has worked.
-    This works alike on every system, but in the main thread only; elsewhere nothing is stopped.
+
+def _within(seconds: float | None, function: Callable[..., Any], given: tuple[Any, ...]) -> Any:
+    """Call an answer, and interrupt it after `seconds`, as the learner's own interrupt would.
+
+    Python loses an interrupt that arrives inside a finaliser (`__del__`, which the garbage
+    collector may call at any moment), and an answer may catch one, so it is sent again until the
+    call has ended. One that arrives outside the answer raises nothing: every line here runs, and
+    the earlier handler is put back when nothing more can be sent. The learner's own is passed on
+    then. This works alike on every system, but in the main thread only; elsewhere nothing is
+    stopped.
     """
     if seconds is None or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    over, stopped = threading.Event(), False
+        return _answer(function, given)
+    over, sent, postponed = threading.Event(), 0, False
 
-    def interrupt_until_over() -> None:
-        nonlocal stopped
+    def send_until_over() -> None:
+        nonlocal sent
         pause = seconds
         while not over.wait(pause):
-            stopped, pause = True, SECONDS_TO_THE_NEXT_INTERRUPT
+            sent, pause = sent + 1, SECONDS_TO_THE_NEXT_INTERRUPT
             _thread.interrupt_main()
 
     before = signal.getsignal(signal.SIGINT)
 
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        if not stopped and callable(before):
+    def interrupt(number: int, frame: Any) -> None:
+        nonlocal postponed
+        inner = frame
+        while inner.f_code not in (_answer.__code__, _within.__code__):
+            inner = inner.f_back
+        if inner.f_code is _within.__code__:
+            postponed = postponed or not sent
+        elif not sent and callable(before):
             before(number, frame)
-        elif not over.is_set():
+        elif sent <= INTERRUPTS_CAUGHT:
             raise KeyboardInterrupt
+        else:  # in one call, so that what is sent arrives when this interrupt has been raised
+            raise_ = partial(signal.default_int_handler, number, frame)
+            steps: Any = (_thread.interrupt_main, raise_)
+            any(map(operator.call, steps))
 
+    sender = threading.Thread(target=send_until_over, daemon=True)
     # A shell's background job is started with interrupts ignored, so nothing is left to chance.
     signal.signal(signal.SIGINT, interrupt)
-    threading.Thread(target=interrupt_until_over, daemon=True).start()
     try:
-        try:
-            yield
-        finally:
-            over.set()
+        sender.start()
+        return _answer(function, given)
     except KeyboardInterrupt as arrived:
-        over.set()
-        if not stopped:
+        if not sent:
             raise
         message = f"not finished after {seconds:g} seconds"
         raise NotFinishedError(message).with_traceback(arrived.__traceback__) from None
     finally:
+        over.set()
+        if sender.is_alive():
+            sender.join()
         signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)
+        if postponed:
+            signal.raise_signal(signal.SIGINT)
 
 
 def is_untouched_stub(function: Callable[..., Any], error: BaseException | None) -> bool:

@@ -1,17 +1,30 @@
 """What a learner sees of check, hint and progress."""
 
+import contextlib
 import importlib
+import itertools
 import json
 import signal
 import sys
+import threading
 import time
+from functools import partial
 from pathlib import Path
+from types import FrameType
 
 import numpy as np
 import pytest
 import torch
 
-from ehr_course.exercises import WrongAnswerError, check, examine, hint, progress, store
+from ehr_course.exercises import (
+    WrongAnswerError,
+    check,
+    examine,
+    hint,
+    learner_code,
+    progress,
+    store,
+)
 from ehr_course.exercises.catalogue import all_exercises
 from ehr_course.exercises.compare import first_difference
 from ehr_course.exercises.result import Outcome
@@ -205,10 +218,69 @@ def test_an_answer_is_stopped_although_an_interrupt_is_lost_in_a_finaliser() -> 
     assert examine("00.1", answer, seed=0).misconception == "takes_too_long"
 
 
-def test_a_call_leaves_the_handler_of_interrupts_as_it_was() -> None:
-    before = signal.getsignal(signal.SIGINT)
-    examine("00.1", len, seed=0)
-    assert signal.getsignal(signal.SIGINT) == before
+def endless() -> None:
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        pass
+
+
+def catching(*, times: int) -> None:
+    """Catch every interrupt in a loop, and the interrupts of that in a loop around it."""
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        with contextlib.suppress(BaseException):
+            catching(times=times - 1) if times else time.sleep(0.001)
+
+
+def handler_and_threads() -> tuple[object, int]:
+    for _ in range(1000):  # an interrupt that was still to come would arrive here
+        pass
+    return signal.getsignal(signal.SIGINT), threading.active_count()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("answer", [int, endless, partial(catching, times=2)])
+def test_many_calls_leave_nothing_behind(answer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learner_code, "SECONDS_TO_THE_NEXT_INTERRUPT", 0.0)
+    before = handler_and_threads()
+    for _ in range(40):
+        made = learner_code.call(answer, (), seconds=0.001)
+        assert made.value == 0 or isinstance(made.error, learner_code.NotFinishedError)
+        assert handler_and_threads() == before
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize(("answer", "seconds"), [(int, 20.0), (endless, 0.005)])
+def test_an_interrupt_at_any_line_of_a_call_is_raised_once(answer, seconds: float) -> None:
+    """After the limit it counts as sent by the call, before it as the learner's own."""
+    own = {module.__file__ for module in (learner_code, signal, threading)}
+    before, trace = handler_and_threads(), sys.gettrace()
+    for line in itertools.count(1):
+        left = line
+
+        def interrupt(frame: FrameType, event: str, _: object):
+            nonlocal left
+            if frame.f_code.co_filename not in own or frame.f_code.co_name == "close":
+                return None  # close runs in a finaliser, where Python drops an interrupt
+            left -= event == "line"
+            if left == 0 and event == "line":
+                signal.raise_signal(signal.SIGINT)
+            return interrupt
+
+        error: BaseException | None = None
+        try:
+            sys.settrace(interrupt)
+            error = learner_code.call_own(answer, (), seconds=seconds).error
+        except KeyboardInterrupt as arrived:
+            error = arrived
+        finally:
+            sys.settrace(trace)
+        assert handler_and_threads() == before, line
+        if left > 0:
+            break
+        allowed = (KeyboardInterrupt, learner_code.NotFinishedError)
+        assert isinstance(error, allowed if answer is endless else KeyboardInterrupt), line
+    assert line > 50
 
 
 @pytest.mark.usefixtures("short_of_time")

@@ -33,9 +33,9 @@ def empty_course(tmp_path):
     return tmp_path
 
 
-def pytest_nbval(folder, path) -> subprocess.CompletedProcess:
+def pytest_nbval(folder, path, *options) -> subprocess.CompletedProcess:
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "--nbval", path],
+        [sys.executable, "-m", "pytest", "--nbval", path, *options],
         cwd=folder,
         capture_output=True,
         encoding="utf-8",
@@ -45,32 +45,33 @@ def pytest_nbval(folder, path) -> subprocess.CompletedProcess:
 
 @pytest.fixture
 def nbval_of_first_lesson(empty_course):
-    """Run plain ``pytest --nbval lessons/`` where lesson 00's imports and exercise stand alone."""
+    """Run ``pytest --nbval lessons/`` where lesson 00's imports and some exercises stand alone."""
 
-    def run(notebook) -> subprocess.CompletedProcess:
+    def run(notebook, *options, exercises=(EXERCISE,)) -> subprocess.CompletedProcess:
+        kept = {f"exercise:{exercise}" for exercise in exercises}
         notebook.cells = [
             cell
             for cell in notebook.cells
-            if f"exercise:{EXERCISE}" in tags(cell) or "from ehr_course.exercises" in cell.source
+            if kept & {*tags(cell)} or "from ehr_course.exercises" in cell.source
         ]
-        assert [cell.cell_type for cell in notebook.cells] == ["code", "code"]
+        assert [cell.cell_type for cell in notebook.cells] == ["code"] * (1 + len(exercises))
         nbformat.write(notebook, empty_course / "lessons" / f"{LESSONS[0].stem}.ipynb")
-        return pytest_nbval(empty_course, "lessons/")
+        return pytest_nbval(empty_course, "lessons/", *options)
 
     return run
 
 
-def row_of_the_table(run: subprocess.CompletedProcess) -> str:
+def row_of_the_table(run: subprocess.CompletedProcess, exercise: str = EXERCISE) -> str:
     """Return the exercise's row in the table that ends the run, its spaces narrowed."""
     table = run.stdout.rpartition(" exercises ")[2]
     rows = [" ".join(line.split()) for line in table.splitlines()]
-    return next((row for row in rows if row.startswith(f"{EXERCISE} ")), run.stdout)
+    return next((row for row in rows if row.startswith(f"{exercise} ")), run.stdout)
 
 
-def expected_row(outcome: str) -> str:
-    exercises = [exercise for lesson in load_syllabus() for exercise in lesson.exercises]
-    (title,) = [exercise.title for exercise in exercises if exercise.id == EXERCISE]
-    return f"{EXERCISE} {title} {outcome}"
+def expected_row(outcome: str, exercise: str = EXERCISE) -> str:
+    exercises = [one for lesson in load_syllabus() for one in lesson.exercises]
+    (title,) = [one.title for one in exercises if one.id == exercise]
+    return f"{exercise} {title} {outcome}"
 
 
 def test_nbval_passes_an_exercise_that_is_not_attempted(nbval_of_first_lesson):
@@ -97,6 +98,23 @@ def test_nbval_fails_a_wrong_answer_with_its_diagnosis(nbval_of_first_lesson):
     assert run.returncode == 1, run.stdout
     assert WRONG_DIAGNOSIS in run.stdout
     assert row_of_the_table(run) == expected_row("not yet")
+
+
+@pytest.mark.parametrize(
+    ("options", "other"),
+    [((), "not attempted"), (("-k", "not (Cell and 2)"), "not run")],
+    ids=["all cells", "without the last cell"],
+)
+def test_nbval_tells_which_exercise_is_not_checked(nbval_of_first_lesson, options, other):
+    notebook = read_stored(LESSONS[0])
+    cell = cells_tagged(notebook, "exercise")[EXERCISE]
+    cell.source = cell.source.replace(f'check("{EXERCISE}"', f'# check("{EXERCISE}"')
+    run = nbval_of_first_lesson(notebook, *options, exercises=(EXERCISE, "00.2"))
+    assert run.returncode == 0, run.stdout
+    missing = f'not checked: the lesson has no check("{EXERCISE}") line'
+    assert row_of_the_table(run) == expected_row(missing)
+    assert row_of_the_table(run, "00.2") == expected_row(other, "00.2")
+    assert f"1 not checked, 1 {other}" in run.stdout
 
 
 def test_nbval_forgives_a_last_digit_shows_what_else_differs_and_misses_a_live_view(empty_course):
