@@ -20,6 +20,7 @@ from ehr_course.batches.plan import BatchPlan
 from ehr_course.cli.settings import TrainSettings
 from ehr_course.cli.training_recipe import RECORDS_RECIPE, training_config
 from ehr_course.evaluation.validity import impossible_share
+from ehr_course.generation.calibration import calibrate
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.models.prompt_bart_config import HISTORY
 from ehr_course.models.saved import LoadedModel, load_model, save_model
@@ -66,7 +67,9 @@ def prompt_bart_with_history(folder: Path) -> dict[str, float]:
     settings = TrainSettings(prepared="", steps=STEPS_WITH_HISTORY, seed=SEED, **RECORDS_RECIPE)
     filled = settings.model_copy(update={"evaluate_every": 0, "patience": 0})
     config = training_config(filled)
-    history = Trainer(model, _dataset(split, tokenizer), config, device="cpu", progress=True).run()
+    dataset = _dataset(split, tokenizer)
+    history = Trainer(model, dataset, config, device="cpu", progress=True).run()
+    calibrate(model, dataset, seed=SEED)
     return _saved(model, tokenizer, folder, history, split)
 
 
