@@ -45,6 +45,7 @@ SEED = 0
 # %% tags=["hide-input"]
 # set-up: imports
 import contextlib
+import copy
 import inspect
 import math
 import os
@@ -71,8 +72,10 @@ from ehr_course.exercises import check, examine, hint, progress
 from ehr_course.exercises.loops_to_test import Loop
 from ehr_course.exercises.tiny_training import TinyTraining, through_a_file
 from ehr_course.exercises.trainers_to_test import Stopped, Trainers
+from ehr_course.generation.calibration import count_ends
 from ehr_course.losses import loss_counts, weighted_total
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
+from ehr_course.models.saved import load_checkpoint
 from ehr_course.plots.drawings.loop_tests import (
     draw_interrupted,
     draw_probe,
@@ -93,7 +96,9 @@ from ehr_course.plots.drawings.training_loop import (
     draw_token_weights,
 )
 from ehr_course.plots.number_line import count_in_float16
+from ehr_course.plots.style import Picture
 from ehr_course.sources.patients import choose_patients
+from ehr_course.sources.splits import split_by_patient
 from ehr_course.sources.synthetic import make_cohort
 from ehr_course.tokenizers.codes import CodeTokenizer
 from ehr_course.training.checkpoints import checkpoints
@@ -528,6 +533,49 @@ assert abs(means["mixed"] - n_visits.mean()) < 0.05
 # [lesson 19](19_generation_and_evaluation.ipynb). The trainer makes length buckets
 # with `group_by_length=True`. With `equal_tokens=True` as well, all tokens weigh the
 # same.
+#
+# Or do they? There is a second trap: clipping, which is place 5. It shortens a gradient
+# that is longer than a limit, and then all tokens of that batch count for less. Does
+# that hit short and long records alike? In a new model, with a limit of 1, as is usual,
+# and with 5:
+
+# %% tags=["hide-input"]
+# the weight of each patient's tokens after clipping, in a new model
+known = CodeTokenizer.from_records(many)
+records = RecordDataset(
+    many, known, corruption=Corruption(p_empty=0.5), seed=SEED
+)
+torch.manual_seed(SEED)
+fresh = PromptBart(PromptBartConfig.for_tokenizer(known, "tiny")).train()
+clipped = {limit: np.zeros(len(many)) for limit in (1, 5)}
+cut_by_tokens = BatchPlan(
+    n_tokens, 32, seed=SEED, group_by_length=True, equal_tokens=True
+)
+for key in cut_by_tokens:
+    rows = list(key.indices)
+    fresh.zero_grad()
+    fresh(**records[key]).loss.backward()
+    norm = gradient_of(fresh).norm().item()
+    for limit, values in clipped.items():
+        values[rows] = min(1.0, limit / norm)
+after_clipping = {}
+for limit, values in clipped.items():
+    values /= np.average(values, weights=n_tokens)
+    means = [values[chosen].mean() for chosen in with_visits]
+    after_clipping[f"clipped at {limit}"] = means
+draw_token_weights(
+    after_clipping, [int(chosen.sum()) for chosen in with_visits]
+)
+
+# %% tags=["hide-input"]
+# check: at 1 short records lose, at 5 hardly any batch is clipped
+at_1, at_5 = after_clipping.values()
+assert at_1[0] < 0.8 * at_1[3] and at_5[0] > 0.9 * at_5[3]
+
+# %% [markdown]
+# In a new model every batch has a gradient longer than 1, and those of short records
+# are the longest: clipped at 1, they lose a third of their weight. So `ehr-course
+# train` clips at 5, where only a rare outlier is cut.
 
 # %% [markdown]
 # ## Place 3: scale, backward
@@ -1140,6 +1188,158 @@ def make_real(name, stop=None):
 solved = examine("15.6", resume_report).outcome == "solved"
 print(resume_report(make_real, 3) if solved else "to see it, solve 15.6")
 home.cleanup()
+
+# %% [markdown]
+# ## After the last step: which weights to keep
+#
+# Each step follows the gradient of one batch, and the next batch has another one. So
+# the weights never come to rest: they wander around the place where the loss is lowest.
+# Where is its middle? Keep an average beside the weights, an
+# [exponential moving average](../course/book/glossary.md), which follows them at a
+# distance: after each step it moves a twentieth of the way towards them. To see what
+# that is good for, take a trained model, whose rate has fallen to 0, and shake it: train
+# on at a constant rate.
+
+# %% tags=["hide-input"]
+# a trained model, patients to go on with, and others to test it on
+loaded = load_checkpoint("tiny_prompt_bart")
+codes_known = loaded.tokenizer.skipping_unseen()
+people = make_cohort(1_200, seed=SEED)
+to_learn, to_test = (
+    RecordDataset(
+        part, codes_known, corruption=Corruption(p_empty=p), seed=SEED
+    )
+    for part, p in ((people[:1_000], 0.5), (people[1_000:], 1.0))
+)
+test_batch = to_test.batch(range(150))
+choose = np.random.default_rng(SEED)
+torch.manual_seed(SEED)
+
+
+def next_batch(step):
+    rows = choose.choice(1_000, 16, replace=False).tolist()
+    return to_learn.batch(rows, number=step)
+
+
+@torch.no_grad()
+def loss_of(model):
+    return model.eval()(**test_batch).loss.item()
+
+
+# %%
+def go_on(model, steps=96, rate=2e-3, decay=0.95):
+    average = copy.deepcopy(model)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
+    for step in range(steps + 1):
+        if step % 6 == 0:
+            yield step, loss_of(model), loss_of(average)
+        model.train()(**next_batch(step)).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        pairs = zip(average.parameters(), model.parameters(), strict=True)
+        with torch.no_grad():
+            for mean, weight in pairs:
+                mean.lerp_(weight, 1 - decay)  # decay·mean + (1-decay)·weight
+
+
+# %%
+steps, own, averaged = zip(*go_on(loaded.model), strict=True)
+picture = Picture(
+    7.6, 2.6, "Two curves of the loss on unseen patients, of the weights and "
+    "of their average, which stays below and is smoother."
+)
+axes = picture.add_axes((0.09, 0.2, 0.88, 0.68))
+axes.plot(steps, own, "o-", color="#440154", label="the weights")
+axes.plot(steps, averaged, "s--", color="#2d708e", label="their average")
+axes.set_xlabel("step")
+axes.set_ylabel("loss, nats")
+axes.legend(frameon=False)
+picture
+
+# %% tags=["hide-input"]
+# check: the average is better at every look of the second half
+gains = [a - b for a, b in zip(own, averaged, strict=True)][9:]
+print(f"better by {min(gains):.3f} to {max(gains):.3f} nats")
+assert min(gains) > 0.02 and np.mean(gains) > 0.04
+
+# %% [markdown]
+# The steps are too large now, and the loss on unseen patients rises. That of the average
+# rises less, at every look, and no batch was spent on it: what single steps get wrong
+# evens out. A rate that falls to 0 calms the weights as well, and yet the average still
+# gains something: the book's page [Compared](../course/book/compared.md) has the patients
+# of both.
+#
+# `Trainer` keeps the average with `ema_decay=0.998`, which looks back over some 500
+# steps. It is what an evaluation judges, and at the end it takes the place of the
+# weights. Because the next step depends on it, a checkpoint holds it too: it stands in
+# `optimizer.safetensors`, beside what AdamW remembers of each weight.
+
+# %% [markdown]
+# ### Going further: does the trained model end its visits on time?
+#
+# Dropout leaves a trace that no curve of the loss shows. A few numbers remove it.
+
+# %% [markdown]
+# While a model trains, dropout switches a tenth of its units off; when it writes, all are
+# on. So the weights are fitted to one network and used in another. Does that matter? Take
+# patients that a model has learned from, and read their records from left to right. How
+# often does a first visit end after its first code, after its second, and so on, and how
+# likely does the model think that is?
+
+# %% tags=["hide-input"]
+# real and predicted ends of first visits, with and without the correction
+with_history = load_checkpoint("prompt_bart_with_history")
+its_tokenizer = with_history.tokenizer.skipping_unseen()
+learned_from = split_by_patient(make_cohort(5_000, seed=0), seed=0).train
+its_patients = RecordDataset(learned_from[:2_000], its_tokenizer)
+
+
+def ends_of_first_visits(model):
+    visit = count_ends(model, its_patients).visit[:, 0, 1:]  # codes 1 to 6
+    places, real, predicted = visit.numpy()
+    return real / places, predicted / places, predicted.sum() / real.sum()
+
+
+corrected = with_history.model
+uncorrected = copy.deepcopy(corrected)
+for bias in uncorrected.end_bias.buffers():
+    bias.zero_()
+real, before, ratio_before = ends_of_first_visits(uncorrected)
+torch.manual_seed(SEED)
+_, _, ratio_noisy = ends_of_first_visits(uncorrected.train())
+_, after, ratio_after = ends_of_first_visits(corrected)
+
+# %%
+picture = Picture(
+    7.6, 2.6, "How often a first visit ends after 1 to 6 codes: real patients, "
+    "and the model before and after the correction, which meets them."
+)
+axes = picture.add_axes((0.09, 0.2, 0.88, 0.68))
+codes = range(1, 7)
+axes.plot(codes, real, "o-", color="#1f2430", label="real patients")
+axes.plot(codes, before, "^:", color="#b5532a", label="the model")
+axes.plot(codes, after, "s--", color="#2d708e", label="corrected")
+axes.set_xticks(codes, [*map(str, range(1, 6)), "6 or more"])
+axes.set_xlabel("codes of the visit so far")
+axes.set_ylabel("share that ends here")
+axes.legend(frameon=False)
+picture
+
+# %% tags=["hide-input"]
+# check: too few ends before, as many as there are after
+print(f"predicted over real ends: {ratio_before:.3f} without dropout,")
+print(f"{ratio_noisy:.3f} with dropout on, {ratio_after:.3f} corrected")
+assert before[0] < 0.9 * real[0] and ratio_before < 0.96
+assert ratio_noisy > ratio_before + 0.02
+assert abs(ratio_after - 1) < 0.04
+
+# %% [markdown]
+# The model ends too few visits, most of all after the first code, though it has learned
+# from these very patients. With dropout switched on again it ends more of them: there the
+# weights are at home. The remedy is small: one number for each of these cases is added to
+# the logit of `<\v>`, and raised until as many ends are predicted as there are.
+# `calibrate` does that after a training, and a similar thing for each code; `count_ends` is
+# the measure.
 
 # %% [markdown]
 # ## How do you test a loop that somebody else wrote?

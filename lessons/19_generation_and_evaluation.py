@@ -84,6 +84,7 @@ from ehr_course.exercises import check, examine, hint, progress
 from ehr_course.generation.baselines import (
     IndependentCodes,
 )
+from ehr_course.generation.calibration import calibrated_for
 from ehr_course.generation.eligible import EligibleOnly
 from ehr_course.generation.patients import (
     Wanted,
@@ -1140,7 +1141,7 @@ draw_generators(
 #
 # ## A model that knows the patient's past
 #
-# A second model differs from C's in three ways:
+# A second model differs from C's in four ways:
 #
 # 1. It was trained on batches with equally many tokens, so that short records weigh no
 #    more than long ones.
@@ -1149,6 +1150,9 @@ draw_generators(
 #    patient's earlier visits.
 # 3. A [visit embedding](../course/book/glossary.md), added to each token, says which
 #    visit it belongs to.
+# 4. Its weights are the average of lesson 15, and it is calibrated, so that visits end and
+#    codes are written as often as in the patients that it has learned from. It is made
+#    for top-p 0.95: the calibration brings back the rare codes which that would cost.
 #
 # Here it reads a held-out patient, chosen for the many codes that come back in the last
 # visit. A row is a code of that visit, a column a code of an earlier one. The bars are
@@ -1185,9 +1189,10 @@ draw_copying(copied)
 # both models beside real patients, on three faults
 def written_by(loaded, **how):
     wanted = wanted_like(taught, 3_000, seed=SEED)
-    options = {"seed": SEED, "batch_size": 512} | how
+    sampling = calibrated_for(loaded.model)  # of C's model: as it is
+    options = {"seed": SEED, "batch_size": 512, "sampling": sampling}
     return generate_patients(
-        loaded.model, loaded.tokenizer, wanted, **options
+        loaded.model, loaded.tokenizer, wanted, **(options | how)
     )
 
 
