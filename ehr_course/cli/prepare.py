@@ -221,6 +221,8 @@ def _notes(settings: PrepareSettings, source: str) -> tuple[list[NotePair], Load
             note=settings.note_column,
             summary=settings.summary_column,
             patient=settings.patient_column,
+            min_note=settings.min_note,
+            min_summary=settings.min_summary,
         )
     except InputError as error:
         if "note=" not in error.remedy:

@@ -178,6 +178,22 @@ def test_a_file_of_notes_in_pieces(ehr_course, tmp_path):
     assert isinstance(tokenizer, NoteTokenizer)
 
 
+@pytest.mark.parametrize(
+    ("options", "kept"), [((), 60), (("--min-note", 64), 50), (("--min-summary", 26), 50)]
+)
+def test_short_notes_and_summaries_are_dropped_only_where_that_is_asked_for(
+    ehr_course, tmp_path, options, kept
+):
+    write_notes(tmp_path / "notes.csv", 60)
+    done = ehr_course(
+        *("prepare", "--notes", tmp_path / "notes.csv", "--out", tmp_path / "out", *options)
+    )
+    assert done.exit_code == 0
+    assert sum(about(tmp_path / "out")["result"]["parts"].values()) == kept
+    assert ("10  a note" in done.stdout) == ("--min-note" in options)
+    assert ("10  a summary that is too short" in done.stdout) == ("--min-summary" in options)
+
+
 def write_notes(path: Path, n: int, *, columns: str = "note,summary") -> None:
     rows = [
         f'{who},"patient {who} came with a fever and was given drug {who} for seven days",'
