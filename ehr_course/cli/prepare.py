@@ -94,11 +94,17 @@ def prepare(
     with result_folder(out, overwrite=overwrite, inputs=files) as unfinished:
         write = _write_records if settings.notes is None else _write_notes
         inputs, result, report = write(settings, unfinished, expected)
+        account = str(report)
+        if settings.notes is None:
+            account += (
+                f"\nin the records: {sum(result['parts'].values()):,} patients, "
+                f"{result['visits']:,} visits, {result['codes']:,} diagnoses"
+            )
         if report is not None:
-            (unfinished / LOAD_REPORT).write_text(f"{report}\n", encoding="utf-8")
+            (unfinished / LOAD_REPORT).write_text(f"{account}\n", encoding="utf-8")
         RunRecord("prepare", settings, inputs, result).write(unfinished / RUN)
     if report is not None:
-        say(str(report), quiet=quiet)
+        say(account, quiet=quiet)
         if report.shortened is not None and not settings.whole_patients:
             say(_SHORTENED, quiet=quiet)
     what = "patients" if settings.notes is None else "notes"
@@ -225,9 +231,12 @@ def _notes(settings: PrepareSettings, source: str) -> tuple[list[NotePair], Load
             min_summary=settings.min_summary,
         )
     except InputError as error:
+        # The error names arguments; whoever types a command has options.
+        if error.thing == "read_notes":
+            place = "--note-column and --summary-column"
+            raise InputError("prepare", place, error.problem, error.remedy) from None
         if "note=" not in error.remedy:
             raise
-        # The remedy names arguments; whoever types a command has options.
         options = "Name them with --note-column and --summary-column."
         raise InputError(error.thing, error.place, error.problem, options) from None
     return list(corpus.pairs), corpus.report

@@ -284,7 +284,7 @@ def judge(
     if relative and relative[0] > 1:
         assert tokenizer is not None and held_out is not None  # as a perplexity was measured
         apart, learned = complete_records(held_out), complete_records(train)
-        headlines.append(overfitting(model, tokenizer, apart, learned, seed=seed).in_words)
+        headlines.append(overfitting(model, tokenizer, apart, learned, seed=seed).in_words())
     return Report(
         title,
         sizes,

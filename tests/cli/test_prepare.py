@@ -203,6 +203,17 @@ def write_notes(path: Path, n: int, *, columns: str = "note,summary") -> None:
     path.write_text("\n".join([f"subject_id,{columns}", *rows]) + "\n", encoding="utf-8")
 
 
+@pytest.mark.parametrize("kind", ["meds", "mimic3"])
+def test_the_account_counts_visits_and_diagnoses(ehr_course, tmp_path, kind):
+    hospital = make_cohort(20, seed=0)
+    {"meds": write_meds, "mimic3": write_mimic3}[kind](hospital, tmp_path / "data")
+    done = ehr_course("prepare", "--data", tmp_path / "data", "--out", tmp_path / "out")
+    visits, codes = (sum(len(getattr(r, of)) for r in hospital) for of in ("visits", "codes"))
+    said = f"\nin the records: 20 patients, {visits} visits, {codes} diagnoses\n"
+    assert said in done.stdout
+    assert said in (tmp_path / "out" / "load_report.txt").read_text(encoding="utf-8")
+
+
 # ------------------------------------------------------------------ bad input
 
 
@@ -278,6 +289,17 @@ def test_notes_without_such_columns(ehr_course, tmp_path):
     assert said.startswith("notes.csv: it has none of the known pairs of columns, ")
     assert "(found: subject_id, text, label)" in said
     assert said.endswith("Name them with --note-column and --summary-column.\n")
+
+
+def test_one_column_of_notes_without_the_other(ehr_course, tmp_path):
+    write_notes(tmp_path / "notes.csv", 20)
+    said = refused(
+        ehr_course, tmp_path, "--notes", tmp_path / "notes.csv", "--note-column", "note"
+    )
+    assert said == (
+        "prepare, --note-column and --summary-column: one is given, the other is not. Name both "
+        "columns, or neither.\n"
+    )
 
 
 def test_data_and_notes_together_are_wrong_usage(ehr_course, tmp_path):
