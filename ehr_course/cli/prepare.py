@@ -93,20 +93,8 @@ def prepare(
     files = [Path(path) for path in read if path is not None]
     with result_folder(out, overwrite=overwrite, inputs=files) as unfinished:
         write = _write_records if settings.notes is None else _write_notes
-        inputs, result, report = write(settings, unfinished, expected)
-        account = str(report)
-        if settings.notes is None:
-            account += (
-                f"\nin the records: {sum(result['parts'].values()):,} patients, "
-                f"{result['visits']:,} visits, {result['codes']:,} diagnoses"
-            )
-        if report is not None:
-            (unfinished / LOAD_REPORT).write_text(f"{account}\n", encoding="utf-8")
+        inputs, result = write(settings, unfinished, expected, quiet=quiet)
         RunRecord("prepare", settings, inputs, result).write(unfinished / RUN)
-    if report is not None:
-        say(account, quiet=quiet)
-        if report.shortened is not None and not settings.whole_patients:
-            say(_SHORTENED, quiet=quiet)
     what = "patients" if settings.notes is None else "notes"
     parts = ", ".join(f"{count:,} for {part}" for part, count in result["parts"].items())
     say(f"{out}: {what}: {parts}; {result['vocabulary']:,} tokens.", quiet=quiet)
@@ -122,14 +110,27 @@ def prepare(
         say("This folder holds the patients' data. Keep it as you keep them.", quiet=quiet)
 
 
+def _tell(account: str, folder: Path, *, quiet: bool) -> None:
+    """Write down what became of the rows, and say it before the work that takes long."""
+    (folder / LOAD_REPORT).write_text(f"{account}\n", encoding="utf-8")
+    say(account, quiet=quiet)
+
+
 def _fractions(settings: PrepareSettings) -> tuple[float, float, float]:
     return 1 - settings.validation - settings.test, settings.validation, settings.test
 
 
 def _write_records(
-    settings: PrepareSettings, folder: Path, expected: Mapping[str, str] | None
-) -> tuple[dict[str, str], dict[str, Any], LoadReport | None]:
+    settings: PrepareSettings, folder: Path, expected: Mapping[str, str] | None, *, quiet: bool
+) -> tuple[dict[str, str], dict[str, Any]]:
     records, report = _records(settings)
+    n_visits = sum(len(record.visits) for record in records)
+    n_codes = sum(len(record.codes) for record in records)
+    if report is not None:
+        n = f"{len(records):,} patients, {n_visits:,} visits, {n_codes:,} diagnoses"
+        _tell(f"{report}\nin the records: {n}", folder, quiet=quiet)
+        if report.shortened is not None and not settings.whole_patients:
+            say(_SHORTENED, quiet=quiet)
     inputs = {"patients": fingerprint_of_records(records)}
     check_inputs(expected, inputs)
     split = split_by_patient(records, fractions=_fractions(settings), seed=settings.seed)
@@ -138,8 +139,8 @@ def _write_records(
     tokenizer.save(folder / TOKENIZER)
     result = {
         "parts": {part: len(of) for part, of in split._asdict().items()},
-        "visits": sum(len(record.visits) for record in records),
-        "codes": sum(len(record.codes) for record in records),
+        "visits": n_visits,
+        "codes": n_codes,
         "vocabulary": len(tokenizer),
         "dropped": _dropped(report),
         "shortened": _shortened(report),
@@ -149,7 +150,7 @@ def _write_records(
         result["system"] = tokenizer.system
     if report is not None and report.translated is not None:
         result["translated"] = report.translated.as_json()
-    return inputs, result, report
+    return inputs, result
 
 
 def _records(settings: PrepareSettings) -> tuple[list[PatientRecord], LoadReport | None]:
@@ -189,13 +190,15 @@ def _check_can_be_learned(data: str, records: Sequence[AnyRecord]) -> None:
 
 
 def _write_notes(
-    settings: PrepareSettings, folder: Path, expected: Mapping[str, str] | None
-) -> tuple[dict[str, str], dict[str, Any], LoadReport | None]:
+    settings: PrepareSettings, folder: Path, expected: Mapping[str, str] | None, *, quiet: bool
+) -> tuple[dict[str, str], dict[str, Any]]:
+    assert settings.notes is not None  # as notes are prepared
+    pairs, report = _notes(settings, settings.notes)
+    if report is not None:
+        _tell(str(report), folder, quiet=quiet)
     # It imports PyTorch, which takes seconds, and records need none of it.
     from ehr_course.batches.prepared_notes import write_prepared
 
-    assert settings.notes is not None  # as notes are prepared
-    pairs, report = _notes(settings, settings.notes)
     inputs = {"notes": fingerprint_of_notes(pairs)}
     check_inputs(expected, inputs)
     split = split_notes(pairs, fractions=_fractions(settings), seed=settings.seed)
@@ -214,7 +217,7 @@ def _write_notes(
         "cut_summaries": sum(part["cut_summaries"] for part in about["parts"].values()),
         "dropped": _dropped(report),
     }
-    return inputs, result, report
+    return inputs, result
 
 
 def _notes(settings: PrepareSettings, source: str) -> tuple[list[NotePair], LoadReport | None]:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import sys
 from datetime import datetime
 from pathlib import Path
 
@@ -392,3 +395,39 @@ def test_the_folder_that_one_is_in_is_refused(ehr_course, tmp_path, monkeypatch)
         assert result.stderr == (
             f"{place}: a folder cannot take its own place. Name a folder in it.\n"
         )
+
+
+# ------------------------------------------------------------------ what it imports
+
+
+_SAYS_WHAT_IS_IMPORTED = """
+import sys, typer
+from ehr_course.cli.app import app
+say = typer.echo
+slow = "torch", "transformers", "sklearn", "scipy.stats", "pandas", "meds", "matplotlib"
+def first(*said, **how):
+    typer.echo = say
+    say([name for name in slow if name in sys.modules])
+    say(*said, **how)
+typer.echo = first
+app(sys.argv[1:])
+"""
+
+
+def test_nothing_slow_is_imported_before_the_first_word(tmp_path, prepared):
+    write_mimic3(make_cohort(20, seed=0), tmp_path / "tables")
+    write_notes(tmp_path / "notes.csv", 20)
+    for arguments in (
+        ("prepare", "--data", tmp_path / "tables"),
+        ("prepare", "--data", prepared / "records"),
+        ("prepare", "--notes", tmp_path / "notes.csv"),
+        ("evaluate", "--real", prepared, "--synthetic", prepared / "records", "--limit", 30),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", _SAYS_WHAT_IS_IMPORTED, *map(str, arguments), "--out", "out"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+        )
+        assert done.stdout.startswith("[]\ntable "), done.stdout + done.stderr
+        shutil.rmtree(tmp_path / "out")
