@@ -41,7 +41,7 @@ def asked(monkeypatch) -> list[dict]:
         (folder / "report.html").touch()
         return Empty()
 
-    monkeypatch.setattr(module, "write_report", write)
+    monkeypatch.setattr("ehr_course.report.write_report", write)
     return calls
 
 
