@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from importlib import metadata
 from typing import Annotated, Any
 
@@ -37,7 +38,7 @@ class Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except InputError as error:
-            _complain(str(error))
+            _complain(str(_in_options(error)))
             raise typer.Exit(1) from None
         except (MemoryError, RuntimeError) as error:
             if not _is_about_memory(error):
@@ -55,6 +56,24 @@ class Commands(TyperGroup):
         except KeyboardInterrupt:
             _complain(f"Interrupted. {_GO_ON.get(ctx.invoked_subcommand, _AGAIN)}")
             raise typer.Exit(130) from None
+
+
+_FILLED_BY_OPTIONS = ("BeamSettings", "Sampling", "TrainingConfig")
+
+
+def _in_options(error: InputError) -> InputError:
+    """Name options in an error that names the arguments of a class that options fill."""
+    if error.thing not in _FILLED_BY_OPTIONS:
+        return error
+    problem, remedy = (
+        re.sub(r"[a-z]+(_[a-z]+)+", lambda name: _option(name[0]), text)
+        for text in (error.problem, error.remedy)
+    )
+    return InputError(_option(error.place), "", problem, remedy)
+
+
+def _option(argument: str) -> str:
+    return f"--{argument.replace('_', '-')}"
 
 
 def _is_about_memory(error: Exception) -> bool:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from ehr_course.cli.output import result_folder, say
 from ehr_course.cli.prepared_folder import LOAD_REPORT, RECORDS, open_prepared
-from ehr_course.cli.result_folders import fingerprint_of_model, open_patient_run
 from ehr_course.cli.run_record import (
     RUN,
     RunRecord,
@@ -20,16 +19,17 @@ from ehr_course.cli.run_record import (
 from ehr_course.cli.settings import EvaluateSettings
 from ehr_course.code_system import SYSTEM_NAMES, CodeSystem
 from ehr_course.errors import InputError
-from ehr_course.evaluation.overfitting import MOST as MOST_OF_MODEL
-from ehr_course.evaluation.privacy_attacks import MOST
-from ehr_course.models.prefix_tuning import PrefixTuned
-from ehr_course.models.prompt_bart import PromptBart
 from ehr_course.records import AnyRecord, system_of
-from ehr_course.report import Comparison, Report, write_report
 from ehr_course.sources.any_cohort import load_cohort, read_code_map, takes
 from ehr_course.sources.cohort import Cohort
 from ehr_course.sources.system_choice import OPTION_NAMES, system_named
 from ehr_course.tokenizers.codes import CodeTokenizer
+
+# PyTorch and its like take seconds to import: where they are needed, the account is told first.
+if TYPE_CHECKING:
+    from ehr_course.models.prefix_tuning import PrefixTuned
+    from ehr_course.models.prompt_bart import PromptBart
+    from ehr_course.report import Comparison, Report
 
 _ONE = "synthetic"
 """What a cohort is called that is judged by itself."""
@@ -82,8 +82,8 @@ def evaluate(
             inputs[key] = fingerprint_of_records(cohort.records)
         of_models = {}
         for name, path in models.items():
-            of_models[name] = _open_model(path, inputs["train"], settings.real)
-            inputs[f"model {name}" if several else "model"] = fingerprint_of_model(Path(path))
+            key = f"model {name}" if several else "model"
+            of_models[name], inputs[key] = _open_model(path, inputs["train"], settings.real)
         check_inputs(expected, inputs)
         train, held_out = (
             _at_most(settings.limit, part, settings.seed) for part in (split.train, split.test)
@@ -100,6 +100,8 @@ def evaluate(
         account = _account(loaded, several)
         say(account, quiet=quiet)
         say(f"Judging {_counts(sizes, there)} patients.", quiet=quiet)
+        from ehr_course.report import write_report
+
         sampled = {
             name: _sampled(
                 {key: sizes[key] for key in ("train", "held_out", name)},
@@ -204,7 +206,10 @@ def _check_systems(
 
 def _open_model(
     path: str, train: str, real: str
-) -> tuple[PromptBart | PrefixTuned, CodeTokenizer]:
+) -> tuple[tuple[PromptBart | PrefixTuned, CodeTokenizer], str]:
+    """The model of a run with its tokenizer, and the fingerprint of the model."""
+    from ehr_course.cli.result_folders import fingerprint_of_model, open_patient_run
+
     run = open_patient_run(path)
     if run.record.inputs.get("train") != train:
         raise InputError(
@@ -214,7 +219,7 @@ def _open_model(
             "Name the folder that it was trained on, or leave --model out.",
         )
     # Held-out patients can have codes that the training part lacks.
-    return run.model, run.tokenizer.skipping_unseen()
+    return (run.model, run.tokenizer.skipping_unseen()), fingerprint_of_model(Path(path))
 
 
 def _account(loaded: Mapping[str, Cohort], several: bool) -> str:
@@ -226,6 +231,8 @@ def _account(loaded: Mapping[str, Cohort], several: bool) -> str:
 
 def _said(report: Report | Comparison) -> list[str]:
     """What the terminal says of a report: what matters first, then notes, then what is missing."""
+    from ehr_course.report import Comparison
+
     if not isinstance(report, Comparison):
         notes = [f"Note: {text}" for text in report.warnings]
         return [*report.headlines, *report.in_words, *notes, *report.left_out]
@@ -260,6 +267,9 @@ def _sampled(
         limit: the setting.
         has_model: whether a model is judged too.
     """
+    from ehr_course.evaluation.overfitting import MOST as MOST_OF_MODEL
+    from ehr_course.evaluation.privacy_attacks import MOST
+
     said = []
     if any(n < there[name] for name, n in sizes.items()):
         said.append(

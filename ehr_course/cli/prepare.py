@@ -93,14 +93,8 @@ def prepare(
     files = [Path(path) for path in read if path is not None]
     with result_folder(out, overwrite=overwrite, inputs=files) as unfinished:
         write = _write_records if settings.notes is None else _write_notes
-        inputs, result, report = write(settings, unfinished, expected)
-        if report is not None:
-            (unfinished / LOAD_REPORT).write_text(f"{report}\n", encoding="utf-8")
+        inputs, result = write(settings, unfinished, expected, quiet=quiet)
         RunRecord("prepare", settings, inputs, result).write(unfinished / RUN)
-    if report is not None:
-        say(str(report), quiet=quiet)
-        if report.shortened is not None and not settings.whole_patients:
-            say(_SHORTENED, quiet=quiet)
     what = "patients" if settings.notes is None else "notes"
     parts = ", ".join(f"{count:,} for {part}" for part, count in result["parts"].items())
     say(f"{out}: {what}: {parts}; {result['vocabulary']:,} tokens.", quiet=quiet)
@@ -116,14 +110,27 @@ def prepare(
         say("This folder holds the patients' data. Keep it as you keep them.", quiet=quiet)
 
 
+def _tell(account: str, folder: Path, *, quiet: bool) -> None:
+    """Write down what became of the rows, and say it before the work that takes long."""
+    (folder / LOAD_REPORT).write_text(f"{account}\n", encoding="utf-8")
+    say(account, quiet=quiet)
+
+
 def _fractions(settings: PrepareSettings) -> tuple[float, float, float]:
     return 1 - settings.validation - settings.test, settings.validation, settings.test
 
 
 def _write_records(
-    settings: PrepareSettings, folder: Path, expected: Mapping[str, str] | None
-) -> tuple[dict[str, str], dict[str, Any], LoadReport | None]:
+    settings: PrepareSettings, folder: Path, expected: Mapping[str, str] | None, *, quiet: bool
+) -> tuple[dict[str, str], dict[str, Any]]:
     records, report = _records(settings)
+    n_visits = sum(len(record.visits) for record in records)
+    n_codes = sum(len(record.codes) for record in records)
+    if report is not None:
+        n = f"{len(records):,} patients, {n_visits:,} visits, {n_codes:,} diagnoses"
+        _tell(f"{report}\nin the records: {n}", folder, quiet=quiet)
+        if report.shortened is not None and not settings.whole_patients:
+            say(_SHORTENED, quiet=quiet)
     inputs = {"patients": fingerprint_of_records(records)}
     check_inputs(expected, inputs)
     split = split_by_patient(records, fractions=_fractions(settings), seed=settings.seed)
@@ -132,8 +139,8 @@ def _write_records(
     tokenizer.save(folder / TOKENIZER)
     result = {
         "parts": {part: len(of) for part, of in split._asdict().items()},
-        "visits": sum(len(record.visits) for record in records),
-        "codes": sum(len(record.codes) for record in records),
+        "visits": n_visits,
+        "codes": n_codes,
         "vocabulary": len(tokenizer),
         "dropped": _dropped(report),
         "shortened": _shortened(report),
@@ -143,7 +150,7 @@ def _write_records(
         result["system"] = tokenizer.system
     if report is not None and report.translated is not None:
         result["translated"] = report.translated.as_json()
-    return inputs, result, report
+    return inputs, result
 
 
 def _records(settings: PrepareSettings) -> tuple[list[PatientRecord], LoadReport | None]:
@@ -184,13 +191,15 @@ def _check_can_be_learned(data: str, records: Sequence[AnyRecord]) -> None:
 
 
 def _write_notes(
-    settings: PrepareSettings, folder: Path, expected: Mapping[str, str] | None
-) -> tuple[dict[str, str], dict[str, Any], LoadReport | None]:
+    settings: PrepareSettings, folder: Path, expected: Mapping[str, str] | None, *, quiet: bool
+) -> tuple[dict[str, str], dict[str, Any]]:
+    assert settings.notes is not None  # as notes are prepared
+    pairs, report = _notes(settings, settings.notes)
+    if report is not None:
+        _tell(str(report), folder, quiet=quiet)
     # It imports PyTorch, which takes seconds, and records need none of it.
     from ehr_course.batches.prepared_notes import write_prepared
 
-    assert settings.notes is not None  # as notes are prepared
-    pairs, report = _notes(settings, settings.notes)
     inputs = {"notes": fingerprint_of_notes(pairs)}
     check_inputs(expected, inputs)
     split = split_notes(pairs, fractions=_fractions(settings), seed=settings.seed)
@@ -209,7 +218,7 @@ def _write_notes(
         "cut_summaries": sum(part["cut_summaries"] for part in about["parts"].values()),
         "dropped": _dropped(report),
     }
-    return inputs, result, report
+    return inputs, result
 
 
 def _notes(settings: PrepareSettings, source: str) -> tuple[list[NotePair], LoadReport | None]:
@@ -222,11 +231,16 @@ def _notes(settings: PrepareSettings, source: str) -> tuple[list[NotePair], Load
             note=settings.note_column,
             summary=settings.summary_column,
             patient=settings.patient_column,
+            min_note=settings.min_note,
+            min_summary=settings.min_summary,
         )
     except InputError as error:
+        # The error names arguments; whoever types a command has options.
+        if error.thing == "read_notes":
+            place = "--note-column and --summary-column"
+            raise InputError("prepare", place, error.problem, error.remedy) from None
         if "note=" not in error.remedy:
             raise
-        # The remedy names arguments; whoever types a command has options.
         options = "Name them with --note-column and --summary-column."
         raise InputError(error.thing, error.place, error.problem, options) from None
     return list(corpus.pairs), corpus.report

@@ -48,6 +48,7 @@ class PrepareSettings(Settings):
         zeros_lost_ok: whether to go on where codes seem to have lost their leading zeros.
         validation, test: shares of the patients, 0 to 1.
         note_column, summary_column, patient_column: of the file with notes.
+        min_note, min_summary: the shortest note and summary that are read, in characters.
         tokenizer: of notes: "words" or "pieces".
         min_count: how often a word must come to be in the vocabulary of words.
         vocabulary: how many pieces there are.
@@ -71,6 +72,8 @@ class PrepareSettings(Settings):
     note_column: str | None = None
     summary_column: str | None = None
     patient_column: str | None = None
+    min_note: CountOrZero = 0
+    min_summary: CountOrZero = 0
     tokenizer: Literal["words", "pieces"] = "words"
     min_count: Count = 2
     vocabulary: Count = 16_000

@@ -183,7 +183,7 @@ def _learned_by_heart(task: TrainingTask, prepared: Prepared) -> str:
     if not any(code in task.tokenizer for record in apart for code in record.codes):
         return "None of the codes of the validation patients is known to the model."
     found = overfitting(task.model, task.tokenizer, apart, task.patients)
-    return found.in_words or (
+    return found.in_words("validation") or (
         f"Perplexity {found.held_out:,.1f} a code on validation patients, where a table of the "
         f"codes' frequencies has {found.unigram:,.1f}."
     )

@@ -96,6 +96,12 @@ def prepare(
         str | None,
         typer.Option(metavar="NAME", help="Column that says whose note it is, as subject_id."),
     ] = None,
+    min_note: Annotated[
+        int, typer.Option(min=0, help="Shortest note, in characters; shorter ones are dropped.")
+    ] = 0,
+    min_summary: Annotated[
+        int, typer.Option(min=0, help="Shortest summary, in characters; shorter ones are dropped.")
+    ] = 0,
     tokenizer: Annotated[
         Literal["words", "pieces"], typer.Option(help="Of notes: words, or pieces of words.")
     ] = "words",
@@ -146,6 +152,8 @@ def prepare(
         note_column=note_column,
         summary_column=summary_column,
         patient_column=patient_column,
+        min_note=min_note,
+        min_summary=min_summary,
         tokenizer=tokenizer,
         min_count=min_count,
         vocabulary=vocabulary,

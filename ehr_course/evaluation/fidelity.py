@@ -38,7 +38,7 @@ squared correlation, which is also 1 where all prevalences are twice too high.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,6 +52,7 @@ from ehr_course.evaluation.measure import (
     LeftOut,
     Measure,
     drawn_counts,
+    fewest_have,
     generator,
     interval,
     measure_named,
@@ -162,17 +163,13 @@ def fidelity(
     of_real, of_synthetic = tables
     warnings = warnings_of(of_real, of_synthetic, other_real)
     measures = []
-    without_interval: dict[tuple[int, str], list[str]] = {}
+    few: dict[str, list[str]] = {}
     for kind in everything_counted(*tables):
         measures += comparison.measures(kind, confidence)
-        if kind.needs and kind.fewest < FEWEST:
-            without_interval.setdefault((kind.fewest, kind.needs), []).append(kind.name)
-    if without_interval:
-        listed = "; ".join(
-            f"only {n} patients have {needs} ({', '.join(names)})"
-            for (n, needs), names in without_interval.items()
-        )
-        warnings.append(f"No interval is given below {FEWEST} patients. In one cohort {listed}.")
+        if kind.needs and min(kind.counted) < FEWEST:
+            counted = dict(zip(("real", "synthetic"), kind.counted, strict=True))
+            few.setdefault(fewest_have(kind.needs, counted), []).append(kind.name)
+    warnings += without_interval(few)
     left_out = tuple(
         LeftOut(name, reason)
         for what, reason in unknown_in({"real": tables[0], "synthetic": tables[1]}).items()
@@ -211,7 +208,7 @@ class _Comparison:
         first, second, drawn = slice(SPLITS), slice(SPLITS, 2 * SPLITS), slice(2 * SPLITS, None)
         of_synthetic = synthetic.some(first)
         synthetic_drawn = synthetic.some(slice(SPLITS, None))
-        enough = kind.fewest >= FEWEST
+        enough = min(kind.counted) >= FEWEST
         found = []
         for statistic in kind.statistics:
             value = mean_of_known(statistic(real.some(first), of_synthetic))
@@ -240,6 +237,12 @@ class _Comparison:
                 )
             )
         return found
+
+
+def without_interval(few: Mapping[str, Sequence[str]]) -> list[str]:
+    """A warning that lists the measures without an interval, by what is lacking, if any."""
+    listed = "; ".join(f"{reason} ({', '.join(names)})" for reason, names in few.items())
+    return [f"No interval is given below {FEWEST} patients: {listed}."] if few else []
 
 
 def mean_of_known(values: np.ndarray) -> float:

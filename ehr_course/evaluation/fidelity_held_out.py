@@ -59,7 +59,13 @@ from scipy.sparse import csr_array, vstack
 
 from ehr_course.errors import InputError
 from ehr_course.evaluation.code_table import CodeTable, code_tables, unknown_in
-from ehr_course.evaluation.fidelity import SPLITS, Fidelity, mean_of_known, warnings_of
+from ehr_course.evaluation.fidelity import (
+    SPLITS,
+    Fidelity,
+    mean_of_known,
+    warnings_of,
+    without_interval,
+)
 from ehr_course.evaluation.fidelity_memory import (
     PAIRS,
     Memory,
@@ -74,6 +80,7 @@ from ehr_course.evaluation.measure import (
     LeftOut,
     Measure,
     drawn_counts,
+    fewest_have,
     generator,
     interval,
 )
@@ -140,11 +147,9 @@ def fidelity_held_out(
     if memory is not None and not (memory.can_be_known or memory.remembers):
         memory = replace(memory, needed=_needed(train, seed))
     warnings = warnings_of(whole, written, [*train, *other_real], name="held-out")
-    if found.few:
-        listed = "; ".join(f"{reason} ({', '.join(of)})" for reason, of in found.few.items())
-        warnings.append(f"No interval is given below {FEWEST} patients. In one cohort {listed}.")
-    if FEWEST <= found.n_real < FEW_HELD_OUT:
-        warnings.append(_what_few_show(found.n_real, found.measures))
+    warnings += without_interval(found.few)
+    if FEWEST <= found.n_real < FEW_HELD_OUT and len(synthetic) >= FEWEST:
+        warnings.append(_what_few_show(len(held_out), len(train), found.measures))
     left_out = tuple(
         LeftOut(name, reason)
         for what, reason in unknown_in(
@@ -183,7 +188,8 @@ class _Found:
         for of_real, of_learned in zip(
             everything_counted(real, both), everything_counted(as_many, both), strict=True
         ):
-            fewest = _fewest(of_real, len(written))
+            counted = _counted(of_real, len(written))
+            fewest = min(counted.values())
             sums = self.choices.sums(of_real)
             against = self.choices.sums(of_learned, purposes=(_SPLITS, _LEFT_OUT))
             for statistic, same in zip(of_real.statistics, of_learned.statistics, strict=True):
@@ -197,7 +203,7 @@ class _Found:
                         (statistic, sums), (same, against), self.n_real, confidence
                     )
             if of_real.needs and fewest < FEWEST:
-                reason = f"only {fewest} patients have {of_real.needs}"
+                reason = fewest_have(of_real.needs, counted)
                 self.few.setdefault(reason, []).append(of_real.name)
 
 
@@ -320,10 +326,11 @@ def _memory(
     return memory_of(*distances, n_held_out=n_real, confidence=confidence)
 
 
-def _fewest(kind: Counted, n_synthetic: int) -> int:
-    """How many patients are counted, of the cohort that has fewest of them."""
+def _counted(kind: Counted, n_synthetic: int) -> dict[str, int]:
+    """How many patients are counted, of each cohort."""
     real, both = kind.of
-    return min(int((of > 0).sum()) for of in (real, both[:n_synthetic], both[n_synthetic:]))
+    cohorts = {"training": both[n_synthetic:], "held-out": real, "synthetic": both[:n_synthetic]}
+    return {name: int((of > 0).sum()) for name, of in cohorts.items()}
 
 
 def _stacked(one: CodeTable, other: CodeTable) -> CodeTable:
@@ -347,14 +354,17 @@ def _stacked(one: CodeTable, other: CodeTable) -> CodeTable:
 # ------------------------------------------------------------------ what few patients show
 
 
-def _what_few_show(n_held_out: int, measures: Sequence[Measure]) -> str:
-    """What cannot be known from so few held-out patients."""
+def _what_few_show(n_held_out: int, n_train: int, measures: Sequence[Measure]) -> str:
+    """What cannot be known from so few held-out patients, or from so few training patients."""
+    few, remedy = f"Only {n_held_out} patients are held out", "Hold out"
+    if n_train < n_held_out:
+        few = f"Only {n_train} held-out patients are compared, as many as there are training ones"
+        remedy = "Train on"
     unknown = sum(not measure.known for measure in measures)
     without = f", and {unknown} of {len(measures)} measures have no interval" if unknown else ""
     return (
-        f"Only {n_held_out} patients are held out. Intervals are wide{without}: a measure at its "
-        "floor says little, because a cohort that is unlike real patients can be there too. Hold "
-        f"out {FEW_HELD_OUT} or more."
+        f"{few}. Intervals are wide{without}: a measure at its floor says little, because a "
+        f"cohort that is unlike real patients can be there too. {remedy} {FEW_HELD_OUT} or more."
     )
 
 

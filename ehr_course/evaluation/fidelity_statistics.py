@@ -73,9 +73,9 @@ class Counted:
     needs: str = ""
 
     @property
-    def fewest(self) -> int:
-        """How many patients are counted, of the cohort that has fewer of them."""
-        return min(int((of > 0).sum()) for of in self.of)
+    def counted(self) -> tuple[int, ...]:
+        """How many patients are counted, of each cohort."""
+        return tuple(int((of > 0).sum()) for of in self.of)
 
     def sums(self, *weights: np.ndarray) -> tuple[Sums, ...]:
         """Weighted sums over the patients of each cohort.

@@ -15,7 +15,7 @@ makes everyone their own twin. So a tenth of the patients of all cohorts is left
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -146,6 +146,28 @@ def too_few(name: str, n_patients: int) -> list[str]:
     return [
         f"The {name} has {n}: no interval is given below {FEWEST}, and the numbers say little."
     ]
+
+
+def fewest_have(needs: str, counted: Mapping[str, int]) -> str:
+    """Of which cohort the fewest patients have what a measure needs, in words.
+
+    >>> fewest_have("a second visit", {"held-out": 40, "synthetic": 1})
+    'only 1 synthetic patient has a second visit'
+    """
+    name = min(counted, key=counted.__getitem__)
+    who = "patient has" if counted[name] == 1 else "patients have"
+    return f"only {counted[name]} {name} {who} {needs}"
+
+
+def which_are_too_few(sizes: Mapping[str, int]) -> str:
+    """Which cohorts are too small to be judged, by their names, and how many patients it takes.
+
+    >>> which_are_too_few({"training": 60, "held-out": 29, "synthetic": 1})
+    '30 patients of each cohort are needed, but the held-out cohort has 29 and the synthetic cohort
+     has 1'
+    """
+    few = [f"the {name} cohort has {n}" for name, n in sizes.items() if n < FEWEST]
+    return f"{FEWEST} patients of each cohort are needed, but {' and '.join(few)}"
 
 
 def drawn_counts(

@@ -44,13 +44,15 @@ class Overfitting:
     training: float
     unigram: float
 
-    @property
-    def in_words(self) -> str:
+    def in_words(self, apart: str = "held-out") -> str:
         """What the model did wrong and what to do; "" where it beats the table.
 
-        >>> Overfitting(held_out=30, training=25, unigram=200).in_words
+        Args:
+            apart: what the patients are called that it did not learn from.
+
+        >>> Overfitting(held_out=30, training=25, unigram=200).in_words()
         ''
-        >>> print(Overfitting(held_out=2072.4, training=1.3, unigram=223.7).in_words)
+        >>> print(Overfitting(held_out=2072.4, training=1.3, unigram=223.7).in_words())
         The model has learned its training patients by heart (overfitting): its perplexity is 1.3
         a code on them and 2,072 on held-out patients, where a table of the codes' frequencies has
         224. Keep patients apart with 'prepare --validation 0.1' and leave --steps out: 'train'
@@ -60,7 +62,7 @@ class Overfitting:
             return ""
         on_both = (
             f"its perplexity is {_number(self.training)} a code on them and "
-            f"{_number(self.held_out)} on held-out patients, where a table of the codes' "
+            f"{_number(self.held_out)} on {apart} patients, where a table of the codes' "
             f"frequencies has {_number(self.unigram)}"
         )
         if self.training < min(self.unigram, self.held_out / BY_HEART):

@@ -175,7 +175,7 @@ def unigram_nats(tokenizer: CodeTokenizer, train: Sequence[PatientRecord]) -> np
 def _warnings(
     scored: ScoredRecords, tokenizer: CodeTokenizer, records: Sequence[PatientRecord]
 ) -> list[str]:
-    warnings = too_few("cohort", len(records))
+    warnings = too_few("cohort to predict", len(records))
     unseen = tokenizer.unseen_codes(records)
     if unseen:
         code, count = unseen.most_common(1)[0]

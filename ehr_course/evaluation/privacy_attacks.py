@@ -29,6 +29,7 @@ from ehr_course.evaluation.measure import (
     interval_around,
     jackknife_error,
     random_groups,
+    too_few,
 )
 from ehr_course.evaluation.membership import (
     distance_scores,
@@ -44,6 +45,9 @@ if TYPE_CHECKING:
     from ehr_course.models.prompt_bart import PromptBart
     from ehr_course.tokenizers.codes import CodeTokenizer
 
+
+NAMES = ("training", "held-out", "synthetic")
+"""What the three cohorts are called."""
 
 MOST = 10_000
 """At most so many patients of a cohort are compared with each other; more are drawn from."""
@@ -74,13 +78,8 @@ class Case:
 
     def __post_init__(self) -> None:
         self.tables = code_tables(self.train, self.held_out, self.synthetic)
-        for name, table in zip(("train", "held-out", "synthetic"), self.tables, strict=True):
-            if len(table) < FEWEST:
-                n = "1 patient" if len(table) == 1 else f"{len(table)} patients"
-                self.warnings.append(
-                    f"The {name} cohort has {n}: no interval is given below {FEWEST}, "
-                    "and the numbers say little."
-                )
+        for name, table in zip(NAMES, self.tables, strict=True):
+            self.warnings += too_few(f"{name} cohort", len(table))
         real, _, written = (table.patients.sum(axis=0) > 0 for table in self.tables)
         if not (real & written).any():
             self.warnings.append(
@@ -125,7 +124,10 @@ def adversarial(case: Case) -> list[Measure]:
     rng = case.rng(0)
     size = min(MOST, *map(len, case.tables))
     if size < 2:
-        case.warnings.append("Adversarial accuracy needs two patients in each cohort.")
+        small = NAMES[list(map(len, case.tables)).index(size)]
+        case.warnings.append(
+            f"Adversarial accuracy needs two patients in each cohort: the {small} cohort has one."
+        )
         return [_measure(name, math.nan) for name in names]
     train, held_out, synthetic = (_some(table, size, rng) for table in case.tables)
     groups = random_groups(size, rng) if size >= FEWEST else None

@@ -167,7 +167,11 @@ def utility(
         return Utility((), (f"No {cohorts} patient has a second visit: nothing is predicted.",))
     columns = _columns(real, asked)
     if not len(columns):
-        why = f"No code stands in {POSITIVES} next visits of test patients: nothing is predicted."
+        why = (
+            f"No code of the training patients' {len(real)} next visits stands in {POSITIVES} of "
+            f"the test patients' {len(asked)} next visits and is absent from {POSITIVES} others: "
+            "nothing is predicted."
+        )
         return Utility((), (why,))
     judge = _Judge(asked, columns, rng)
     measures = []
@@ -180,7 +184,7 @@ def utility(
             if not (how and score == "AUROC")
         ]
     codes = tuple(tables[0].codes[column] for column in columns)
-    warnings = (*without, *_warnings(written, asked, columns))
+    warnings = (*without, *_warnings(real, written, asked, columns))
     return Utility(tuple(measures), warnings, codes)
 
 
@@ -203,7 +207,9 @@ def _columns(real: NextVisits, asked: NextVisits) -> np.ndarray:
     return order[enough][:CODES]
 
 
-def _warnings(written: NextVisits, asked: NextVisits, columns: np.ndarray) -> list[str]:
+def _warnings(
+    real: NextVisits, written: NextVisits, asked: NextVisits, columns: np.ndarray
+) -> list[str]:
     warnings = []
     n_patients = len(np.unique(asked.owner))
     if n_patients < FEWEST:
@@ -216,8 +222,12 @@ def _warnings(written: NextVisits, asked: NextVisits, columns: np.ndarray) -> li
             f"{len(columns)} codes are frequent enough to be predicted: recall at {FIRST} needs "
             "more and is not given."
         )
-    if len(written) < FEWEST:
-        warnings.append(f"There are only {len(written)} synthetic next visits to learn from.")
+    warnings += [
+        f"There are only {len(pairs)} {name} next visits to learn from: no interval is given "
+        f"below {FEWEST}."
+        for name, pairs in (("training", real), ("synthetic", written))
+        if len(pairs) < FEWEST
+    ]
     never = int((written.next[:, columns].sum(axis=0) == 0).sum())
     if never:
         warnings.append(

@@ -175,7 +175,7 @@ def validity(
             raise InputError("validity", name, "it has no patients", "Give at least one patient.")
     (table,) = code_tables(records)
     rng = generator(seed)
-    warnings = tuple(too_few("cohort", len(records)))
+    warnings = tuple(too_few("synthetic cohort", len(records)))
     unknown = unknown_in({"synthetic": table})
     if unknown:
         reason = f"the synthetic cohort has {' and '.join(f'no {what}' for what in unknown)}"

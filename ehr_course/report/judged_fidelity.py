@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ehr_course.evaluation.fidelity import Fidelity, fidelity
 from ehr_course.evaluation.fidelity_held_out import HeldOutFidelity, fidelity_held_out
-from ehr_course.evaluation.measure import FEWEST
+from ehr_course.evaluation.measure import which_are_too_few
 from ehr_course.records import AnyRecord
 
 
@@ -29,19 +29,19 @@ def judged_fidelity(
     return replace(found, warnings=(hidden, *found.warnings))
 
 
-def fidelity_in_words(
-    found: Fidelity, train: Sequence[AnyRecord], held_out: Sequence[AnyRecord] | None
-) -> tuple[str, ...]:
+def fidelity_in_words(found: Fidelity, sizes: Mapping[str, int]) -> tuple[str, ...]:
     """Whom the cohort is held against, and whether it is nearer to those it was learned from."""
-    if held_out is None or not isinstance(found, HeldOutFidelity):
+    if not isinstance(found, HeldOutFidelity):
         return ()
-    n = min(len(train), len(held_out))
+    n = min(sizes["training"], sizes["held-out"])
     patients = "1 held-out patient" if n == 1 else f"{n:,} held-out patients"
     said = (
         f"Judged by {patients}, whom the model never saw. The floor is what training patients "
         "score in the place of the synthetic ones.",
     )
     if found.memory is None:
-        few = f"Whether the cohort remembers cannot be known from fewer than {FEWEST} patients."
-        return (*said, few)
+        return (
+            *said,
+            f"Whether the cohort remembers cannot be known: {which_are_too_few(sizes)}.",
+        )
     return (*said, found.memory.in_words)

@@ -15,7 +15,7 @@ from ehr_course.errors import InputError
 from ehr_course.evaluation import privacy_attacks
 from ehr_course.evaluation.chance_copies import WITH_A_COPY, patients_with_a_copy
 from ehr_course.evaluation.fidelity_memory import NEARER
-from ehr_course.evaluation.measure import FEWEST, LeftOut, Measure
+from ehr_course.evaluation.measure import FEWEST, LeftOut, Measure, which_are_too_few
 from ehr_course.evaluation.overfitting import drawn, overfitting
 from ehr_course.evaluation.perplexity import RELATIVE, Perplexity, perplexity
 from ehr_course.evaluation.privacy import Privacy, privacy
@@ -25,7 +25,12 @@ from ehr_course.models.prefix_tuning import PrefixTuned
 from ehr_course.models.prompt_bart import PromptBart
 from ehr_course.records import AnyRecord, complete_records, system_of
 from ehr_course.report.judged_fidelity import fidelity_in_words, judged_fidelity
-from ehr_course.report.verdicts import disclosure_in_words, limits_of_use, verdict
+from ehr_course.report.verdicts import (
+    NONE_HELD_OUT,
+    disclosure_in_words,
+    limits_of_use,
+    verdict,
+)
 from ehr_course.tokenizers.codes import CodeTokenizer
 
 _PACKAGES = ("ehr-course", "numpy", "scikit-learn", "scipy", "torch", "transformers")
@@ -249,13 +254,15 @@ def judge(
         added = [patients_with_a_copy(train, held_out, synthetic)]
         added += [] if memory is None else [memory.gap]
         parts["privacy"] = replace(parts["privacy"], measures=(*parts["privacy"].measures, *added))
+    patients = {"training": len(train), "held-out": len(held_out or ())}
+    patients["synthetic"] = len(synthetic)
     sections = tuple(
         Section(
             key,
             question,
             parts[key].measures,
             getattr(parts[key], "left_out", ()),
-            fidelity_in_words(parts[key], train, held_out) if key == "fidelity" else (),
+            fidelity_in_words(parts[key], patients) if key == "fidelity" else (),
         )
         for key, (question, _) in judgements.items()
     )
@@ -272,11 +279,12 @@ def judge(
         )
     of = {section.key: section.measures for section in sections}
     relative = [m.value for m in of.get("perplexity", ()) if m.name == RELATIVE]
-    headlines = [*disclosure_in_words(of["privacy"], memory=memory)]
+    unjudged = NONE_HELD_OUT if held_out is None else which_are_too_few(patients)
+    headlines = [*disclosure_in_words(of["privacy"], memory=memory, unjudged=unjudged)]
     if relative and relative[0] > 1:
         assert tokenizer is not None and held_out is not None  # as a perplexity was measured
         apart, learned = complete_records(held_out), complete_records(train)
-        headlines.append(overfitting(model, tokenizer, apart, learned, seed=seed).in_words)
+        headlines.append(overfitting(model, tokenizer, apart, learned, seed=seed).in_words())
     return Report(
         title,
         sizes,
@@ -300,7 +308,7 @@ _ADDED = (WITH_A_COPY, NEARER)
 
 
 def _without_held_out(names: Iterable[str]) -> tuple[LeftOut, ...]:
-    return tuple(LeftOut(name, "there are no held-out patients") for name in names)
+    return tuple(LeftOut(name, NONE_HELD_OUT) for name in names)
 
 
 def _size(cohort: Sequence[AnyRecord]) -> dict[str, int]:

@@ -162,14 +162,22 @@ def given_away(measures: Sequence[Measure]) -> dict[str, Measure]:
     return away
 
 
+NONE_HELD_OUT = "there are no held-out patients"
+"""Why privacy cannot be judged without them."""
+
+
 def disclosure_in_words(
-    measures: Sequence[Measure], *, memory: Memory | None = None
+    measures: Sequence[Measure],
+    *,
+    memory: Memory | None = None,
+    unjudged: str = NONE_HELD_OUT,
 ) -> tuple[str, ...]:
     """Whether a cohort copies or betrays the patients that its model learned from, in sentences.
 
     Args:
         measures: those of privacy; none where there were no held-out patients.
         memory: whether the cohort is nearer to training patients than to held-out ones, if known.
+        unjudged: why neither copies nor membership could be judged, if they could not.
 
     Returns:
         where something was found, first that the cohort must not be given away, and then what was
@@ -220,7 +228,7 @@ def disclosure_in_words(
     if not {_COPIES, "membership by distance"} <= judged.keys():
         return (
             "Whether the cohort copies training patients, or tells who they were, could not be "
-            "judged: there are no held-out patients, or too few. Treat it as real data.",
+            f"judged: {unjudged}. Treat it as real data.",
             *chance,
         )
     ways = [_way(name) for name in _MEMBERSHIP if name in judged]

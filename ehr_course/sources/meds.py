@@ -28,12 +28,12 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-import meds
 import polars as pl
 
 from ehr_course.code_system import CODE_SYSTEMS, SYSTEM_NAMES, CodeSystem
 from ehr_course.errors import InputError
 from ehr_course.records import MAX_AGE
+from ehr_course.sources import meds_format as meds
 from ehr_course.sources.code_column import IS_ICD10, SHAPES, CodeList, count_codes, spellings_of
 from ehr_course.sources.code_translation import Plan, plan_translation, row_counts, translate_rows
 from ehr_course.sources.cohort import Change, Cohort, LoadReport, Reason, Shortened, counted

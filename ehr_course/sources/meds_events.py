@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import meds
 import polars as pl
 
 from ehr_course.code_system import CODE_SYSTEMS, CodeSystem
 from ehr_course.errors import InputError
+from ehr_course.sources import meds_format as meds
 from ehr_course.sources.code_column import IS_ICD10
 from ehr_course.sources.cohort import Reason
 from ehr_course.sources.parquet_files import parquet_columns, read_parquet

@@ -7,19 +7,23 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import meds
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ehr_course.code_meaning import code_meaning
 from ehr_course.code_system import CODE_SYSTEMS, CodeSystem
 from ehr_course.errors import InputError
 from ehr_course.new_folder import new_folder
 from ehr_course.records import PatientRecord
+from ehr_course.sources import meds_format as meds
 from ehr_course.sources.splits import Split
+
+# Readers of MEDS import this too, and need no pyarrow.
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 PATIENTS_PER_SHARD = 1000
 
@@ -52,6 +56,9 @@ def write_meds(
         InputError: if the folder is not empty, a patient occurs twice, a visit has no time, a
             code is none of its visit's system, or the split is not one of these records.
     """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     if patients_per_shard < 1:
         raise InputError(
             "patients_per_shard", "", f"{patients_per_shard} is no size", "Give 1 or more."
@@ -69,16 +76,16 @@ def write_meds(
         pq.write_table(_code_metadata(records), unfinished / meds.code_metadata_filepath)
         if split is not None:
             splits = {"subject_id": list(split_names), "split": list(split_names.values())}
-            table = pa.table(splits, schema=meds.SubjectSplitSchema.schema())
-            meds.SubjectSplitSchema.validate(table)
-            pq.write_table(table, unfinished / meds.subject_splits_filepath)
+            schema = pa.schema({"subject_id": pa.int64(), "split": pa.string()})
+            pq.write_table(
+                pa.table(splits, schema=schema), unfinished / meds.subject_splits_filepath
+            )
         about = {
             "dataset_name": Path(folder).name,
             "etl_name": "ehr_course",
-            "meds_version": meds.__version__,
+            "meds_version": version("meds"),
             "raw_source_id_columns": ["hadm_id"],
         }
-        meds.DatasetMetadataSchema.validate(about)
         (unfinished / meds.dataset_metadata_filepath).write_text(
             json.dumps(about, indent=2) + "\n", encoding="utf-8"
         )
@@ -117,6 +124,8 @@ def _split_names(records: Sequence[PatientRecord], split: Split | None) -> dict[
 
 
 def _events(records: Sequence[PatientRecord]) -> pa.Table:
+    import pyarrow as pa
+
     # A hospital has millions of diagnoses: patient, time and number are kept once for all events
     # of a visit, and spread over them at the end.
     who: list[int] = []
@@ -148,7 +157,7 @@ def _events(records: Sequence[PatientRecord]) -> pa.Table:
             code.append("HOSPITAL_ADMISSION")
             code += [_meds_code(each, visit.system) for each in visit.codes]
     of = pa.array(np.repeat(np.arange(len(who)), n_events))
-    table = pa.table(
+    return pa.table(
         {
             "subject_id": pa.array(who, pa.int64()).take(of),
             "time": pa.array(time, pa.timestamp("us")).take(of),
@@ -156,9 +165,6 @@ def _events(records: Sequence[PatientRecord]) -> pa.Table:
             "hadm_id": pa.array(hadm_id, pa.int64()).take(of),
         }
     )
-    table = meds.DataSchema.align(table)
-    meds.DataSchema.validate(table)
-    return table
 
 
 def _birth(record: PatientRecord) -> datetime:
@@ -179,6 +185,8 @@ def _meds_code(code: str, system: CodeSystem) -> str:
 
 
 def _code_metadata(records: Sequence[PatientRecord]) -> pa.Table:
+    import pyarrow as pa
+
     diagnoses = sorted(
         {
             (visit.system, code)
@@ -197,12 +205,13 @@ def _code_metadata(records: Sequence[PatientRecord]) -> pa.Table:
         *(_described(code, system) for system, code in diagnoses),
     ]
     code, description, parent_codes = zip(*described, strict=True)
-    table = pa.table(
-        {"code": code, "description": description, "parent_codes": parent_codes},
-        schema=meds.CodeMetadataSchema.schema(),
+    return pa.table(
+        {
+            "code": pa.array(code, pa.string()),
+            "description": pa.array(description, pa.string()),
+            "parent_codes": pa.array(parent_codes, pa.list_(pa.string())),
+        }
     )
-    meds.CodeMetadataSchema.validate(table)
-    return table
 
 
 def _described(code: str, system: CodeSystem) -> tuple[str, str | None, list[str]]:

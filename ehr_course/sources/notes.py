@@ -89,8 +89,8 @@ def read_notes(
     note: str | None = None,
     summary: str | None = None,
     patient: str | None = None,
-    min_note: int = 50,
-    min_summary: int = 10,
+    min_note: int = 0,
+    min_summary: int = 0,
 ) -> NoteCorpus:
     """Read notes with summaries from a CSV, JSON Lines or parquet file, one pair a row.
 
@@ -108,9 +108,8 @@ def read_notes(
             Without it, subject_id or else note_id, where there is such a column. A note_id is
             read as MIMIC-IV writes it ("10000032-DS-21": the first number is the patient); one
             of another shape tells no patient.
-        min_note: the shortest note, in characters. The default, like that of min_summary, is what
-            the summariser's source takes of MIMIC-IV-BHC.
-        min_summary: the shortest summary, in characters.
+        min_note, min_summary: the shortest note and the shortest summary, in characters. An empty
+            one is dropped anyway. The summariser's source takes 50 and 10 of MIMIC-IV-BHC.
 
     Returns:
         the pairs, at least one, and a report in which every row is used, or dropped for a reason:
@@ -136,7 +135,7 @@ def read_notes(
             path.name,
             "",
             f"no note is left of {rows.rows_read} rows ({why})",
-            "Lower min_note and min_summary, or name other columns.",
+            "Lower min_note and min_summary (--min-note, --min-summary), or name other columns.",
         )
     texts = rows.frame.select(columns.note, columns.summary).rows()
     whose = _patients(rows.frame, columns.patient)

@@ -288,7 +288,7 @@ def load_synthea(
     """
     paths = find_tables(folder, ("conditions", "patients", "encounters"))
     patients = Table(
-        "patients", paths["patients"], text=("id", "birthdate", "gender"), malformed=malformed
+        "patients.csv", paths["patients"], text=("id", "birthdate", "gender"), malformed=malformed
     )
     patients.ids_read["person_id"] = patients.frame["id"]
     patients.parse_dates("birthdate", date_format)

@@ -354,13 +354,13 @@ class Trainer:
     def _stop_here(self) -> None:
         self.save()
         if self.processes.is_first:
-            where = (
-                f"Run the same training with folder={str(self.folder)!r} to go on from here."
-                if self.folder is not None
-                else "Nothing is saved: there is no folder."
-            )
-            print(f"Stopped after step {self.step}. {where}")
-        raise KeyboardInterrupt
+            print(f"Stopped after step {self.step}.")
+        # A command catches it and says how its own run goes on.
+        raise KeyboardInterrupt(
+            f"Run the same training with folder={str(self.folder)!r} to go on from here."
+            if self.folder is not None
+            else "Nothing is saved: there is no folder."
+        )
 
 
 def _best_device(processes: Processes) -> str:

@@ -166,8 +166,8 @@ def test_prepared_data_are_no_run(ehr_course, prepared, tmp_path):
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        (("--temperature", 0), "Sampling, temperature: 0.0 is out of range"),
-        (("--top-p", 1.5), "Sampling, top_p: 1.5 is out of range"),
+        (("--temperature", 0), "--temperature: 0.0 is out of range"),
+        (("--top-p", 1.5), "--top-p: 1.5 is out of range"),
     ],
 )
 def test_sampling_out_of_range(ehr_course, run, tmp_path, option, said):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import sys
 from datetime import datetime
 from pathlib import Path
 
@@ -71,6 +74,18 @@ def test_columns_without_data_are_refused(ehr_course, tmp_path):
     assert done.exit_code == 1 and "no data are named. Give --data too." in done.stderr
 
 
+def size_of(records) -> str:
+    visits, codes = (sum(len(getattr(r, of)) for r in records) for of in ("visits", "codes"))
+    return f"{len(records):,} patients, {visits:,} visits, {codes:,} diagnoses"
+
+
+def test_of_a_meds_dataset_visits_and_diagnoses_are_counted_too(ehr_course, tmp_path):
+    records = make_cohort(20, seed=0)
+    write_meds(records, tmp_path / "meds")
+    done = ehr_course("prepare", "--data", tmp_path / "meds", "--out", tmp_path / "out")
+    assert f"\nin the records: {size_of(records)}\n" in done.stdout
+
+
 def test_the_parts_are_those_of_split_by_patient(prepared):
     expected = split_by_patient(make_cohort(200, seed=0), seed=0)
     assert open_prepared(prepared).split() == expected
@@ -111,7 +126,7 @@ def test_mimic3_tables_and_what_became_of_their_rows(ehr_course, tmp_path):
     cohort = load(tmp_path / "tables", malformed="drop")
     assert str(cohort.report) in done.stdout
     assert (tmp_path / "out" / "load_report.txt").read_text(encoding="utf-8") == (
-        f"{cohort.report}\n"
+        f"{cohort.report}\nin the records: {size_of(cohort.records)}\n"
     )
     dropped = {f"{table}: {why}": n for (table, why), n in cohort.report.dropped.items()}
     assert about(tmp_path / "out")["result"]["dropped"] == dropped
@@ -177,6 +192,22 @@ def test_a_file_of_notes_in_pieces(ehr_course, tmp_path):
     assert "notes: 48 for train, 6 for validation, 6 for test; 80 tokens" in done.stdout
     tokenizer = read_prepared(tmp_path / "out" / "notes", "train").tokenizer
     assert isinstance(tokenizer, NoteTokenizer)
+
+
+@pytest.mark.parametrize(
+    ("options", "kept"), [((), 60), (("--min-note", 64), 50), (("--min-summary", 26), 50)]
+)
+def test_short_notes_and_summaries_are_dropped_only_where_that_is_asked_for(
+    ehr_course, tmp_path, options, kept
+):
+    write_notes(tmp_path / "notes.csv", 60)
+    done = ehr_course(
+        *("prepare", "--notes", tmp_path / "notes.csv", "--out", tmp_path / "out", *options)
+    )
+    assert done.exit_code == 0
+    assert sum(about(tmp_path / "out")["result"]["parts"].values()) == kept
+    assert ("10  a note" in done.stdout) == ("--min-note" in options)
+    assert ("10  a summary that is too short" in done.stdout) == ("--min-summary" in options)
 
 
 def write_notes(path: Path, n: int, *, columns: str = "note,summary") -> None:
@@ -264,6 +295,17 @@ def test_notes_without_such_columns(ehr_course, tmp_path):
     assert said.startswith("notes.csv: it has none of the known pairs of columns, ")
     assert "(found: subject_id, text, label)" in said
     assert said.endswith("Name them with --note-column and --summary-column.\n")
+
+
+def test_one_column_of_notes_without_the_other(ehr_course, tmp_path):
+    write_notes(tmp_path / "notes.csv", 20)
+    said = refused(
+        ehr_course, tmp_path, "--notes", tmp_path / "notes.csv", "--note-column", "note"
+    )
+    assert said == (
+        "prepare, --note-column and --summary-column: one is given, the other is not. Name both "
+        "columns, or neither.\n"
+    )
 
 
 def test_data_and_notes_together_are_wrong_usage(ehr_course, tmp_path):
@@ -355,3 +397,39 @@ def test_the_folder_that_one_is_in_is_refused(ehr_course, tmp_path, monkeypatch)
         assert result.stderr == (
             f"{place}: a folder cannot take its own place. Name a folder in it.\n"
         )
+
+
+# ------------------------------------------------------------------ what it imports
+
+
+_SAYS_WHAT_IS_IMPORTED = """
+import sys, typer
+from ehr_course.cli.app import app
+say = typer.echo
+slow = "torch", "transformers", "sklearn", "scipy.stats", "pandas", "meds", "matplotlib"
+def first(*said, **how):
+    typer.echo = say
+    say([name for name in slow if name in sys.modules])
+    say(*said, **how)
+typer.echo = first
+app(sys.argv[1:])
+"""
+
+
+def test_nothing_slow_is_imported_before_the_first_word(tmp_path, prepared):
+    write_mimic3(make_cohort(20, seed=0), tmp_path / "tables")
+    write_notes(tmp_path / "notes.csv", 20)
+    for arguments in (
+        ("prepare", "--data", tmp_path / "tables"),
+        ("prepare", "--data", prepared / "records"),
+        ("prepare", "--notes", tmp_path / "notes.csv"),
+        ("evaluate", "--real", prepared, "--synthetic", prepared / "records", "--limit", 30),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", _SAYS_WHAT_IS_IMPORTED, *map(str, arguments), "--out", "out"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+        )
+        assert done.stdout.startswith("[]\ntable "), done.stdout + done.stderr
+        shutil.rmtree(tmp_path / "out")

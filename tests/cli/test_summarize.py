@@ -161,7 +161,9 @@ def test_a_model_of_patients_summarises_nothing(ehr_course, run, notes, tmp_path
 def test_lengths_that_contradict_each_other(ehr_course, notes_run, notes, tmp_path):
     lengths = ("--min-length", 9, "--max-length", 3)
     said = refused(ehr_course, notes_run, notes, "--out", tmp_path / "s.csv", *lengths)
-    assert "BeamSettings, max_length: 3 is less than min_length, 9" in said
+    assert said == (
+        "--max-length: 3 is less than --min-length, 9. Raise --max-length or lower --min-length.\n"
+    )
 
 
 def test_a_missing_file_and_a_name_that_is_no_csv(ehr_course, notes_run, notes, tmp_path):

@@ -152,6 +152,7 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(
     monkeypatch.setattr(Progress, "show_step", show)
     stopped = ehr_course("train", prepared, "--out", out, *TINY)
     assert stopped.exit_code == 130
+    assert stopped.stdout.endswith("Stopped after step 6.\n")
     assert stopped.stderr.endswith(
         "Interrupted. Run the same command again: it goes on from the last checkpoint.\n"
     )
@@ -284,9 +285,9 @@ def test_settings_out_of_range(ehr_course, prepared, tmp_path):
         "--gradient-accumulation-steps",
         5,
     )
-    assert "TrainingConfig, gradient_accumulation_steps: 5 is out of range" in said
+    assert "--gradient-accumulation-steps: 5 is out of range" in said
     said = refused(ehr_course, prepared, "--out", tmp_path / "out", "--lr", 0)
-    assert "TrainingConfig, lr: 0.0 is out of range" in said
+    assert "--lr: 0.0 is out of range" in said
 
 
 @pytest.mark.parametrize(
@@ -309,6 +310,8 @@ def test_after_a_training_it_is_said_whether_the_model_beats_a_table(
     assert done.exit_code == 0
     # Twelve steps are too few to learn anything.
     assert "The model has learned too little from its training patients" in done.stdout
+    assert "on validation patients, where a table" in done.stdout
+    assert "held-out" not in done.stdout
 
 
 def test_a_model_that_learned_a_few_patients_by_heart_is_told(ehr_course, tmp_path):

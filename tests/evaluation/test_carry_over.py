@@ -210,8 +210,10 @@ def test_codes_of_another_classification_have_no_chronic_category() -> None:
     assert found["carry-over of codes"].value == 1
     assert np.isnan(found["carry-over of chronic categories"].value)
     (warning,) = found.warnings
-    assert "only 0 patients have a chronic code at a second visit" in warning
-    assert "only 0 patients have a third visit (carry-over of codes across 2 visits)" in warning
+    assert "only 0 real patients have a chronic code at a second visit" in warning
+    assert (
+        "only 0 real patients have a third visit (carry-over of codes across 2 visits)" in warning
+    )
 
 
 def test_with_29_patients_who_come_back_there_is_no_interval_and_with_30_there_is() -> None:

@@ -363,7 +363,7 @@ def test_patients_with_one_visit_have_no_sequential_pairs_and_a_warning_says_so(
     for name in ("R2", "RMSE", "JS divergence", "JS distance"):
         assert math.isnan(found[f"sequential pairs {name}"].value)
     (warning,) = found.warnings
-    assert "only 0 patients have a second visit" in warning and "sequential pairs" in warning
+    assert "only 0 real patients have a second visit" in warning and "sequential pairs" in warning
 
 
 def test_codes_that_no_real_patient_has_are_counted_with_an_example() -> None:

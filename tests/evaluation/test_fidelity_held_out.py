@@ -187,6 +187,10 @@ def test_with_fewer_than_30_held_out_patients_nothing_has_an_interval():
 def test_of_more_held_out_than_training_patients_as_many_are_drawn():
     few = TRAIN[:60]
     found = fidelity_held_out(few, HELD_OUT, TRAIN[60:160], seed=1, resamples=2)
+    assert found.warnings[-1].startswith(
+        "Only 60 held-out patients are compared, as many as there are training ones. "
+    )
+    assert found.warnings[-1].endswith(" Train on 200 or more.")
     assert found.memory.n_held_out == found.size == 60
 
 

@@ -26,17 +26,17 @@ def test_the_three_numbers_are_those_of_perplexity():
     assert found.unigram == pytest.approx(expected["unigram perplexity per code"].value)
     of_train = perplexity(loaded.model, known, train, resamples=2)[PER_CODE].value
     assert found.training == pytest.approx(of_train)
-    assert found.in_words == ""
+    assert found.in_words() == ""
 
 
 def test_by_heart_is_told_from_too_little():
-    by_heart = Overfitting(held_out=900, training=2, unigram=200).in_words
-    too_little = Overfitting(held_out=900, training=700, unigram=200).in_words
+    by_heart = Overfitting(held_out=900, training=2, unigram=200).in_words()
+    too_little = Overfitting(held_out=900, training=700, unigram=200).in_words()
     assert "by heart (overfitting)" in by_heart and "leave --steps out" in by_heart
     assert "learned too little" in too_little and "more --steps" in too_little
-    nearly = Overfitting(held_out=210, training=190, unigram=200).in_words
+    nearly = Overfitting(held_out=210, training=190, unigram=200).in_words()
     assert "learned too little" in nearly
-    assert Overfitting(held_out=200, training=2, unigram=200).in_words == ""
+    assert Overfitting(held_out=200, training=2, unigram=200).in_words() == ""
 
 
 def test_of_many_patients_some_are_drawn_by_the_seed(monkeypatch):

@@ -267,7 +267,7 @@ def test_a_cohort_of_one_patient_has_numbers_without_intervals_and_a_warning(one
     cohorts = [TRAIN[:50], HELD_OUT[:50], INDEPENDENT[:50]]
     cohorts[one] = cohorts[one][:1]
     result = privacy(*cohorts)
-    name = ("train", "held-out", "synthetic")[one]
+    name = ("training", "held-out", "synthetic")[one]
     assert any(f"The {name} cohort has 1 patient" in text for text in result.warnings)
     assert math.isnan(result["adversarial accuracy, train"].value)
     assert math.isnan(result["privacy loss"].value)

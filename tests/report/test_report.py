@@ -216,6 +216,24 @@ def test_a_small_cohort_is_called_small(cohorts):
     )
 
 
+@pytest.mark.parametrize(
+    ("small", "name"),
+    [("train", "training"), ("held_out", "held-out"), ("synthetic", "synthetic")],
+)
+def test_the_cohort_that_is_too_small_is_named(cohorts, small, name):
+    report = judge(**{of: cohort[: 1 if of == small else 30] for of, cohort in cohorts.items()})
+    why = f"30 patients of each cohort are needed, but the {name} cohort has 1."
+    assert report.headlines[0].endswith(f"could not be judged: {why} Treat it as real data.")
+    assert f"Whether the cohort remembers cannot be known: {why}" in report.in_words
+    assert (
+        f"Adversarial accuracy needs two patients in each cohort: the {name} cohort has one."
+        in report.warnings
+    )
+    (few,) = (text for text in report.warnings if text.startswith("No interval is given below"))
+    assert f"only 0 {name} patients have a fourth visit" in few
+    assert not any("Hold out 200" in text for text in report.warnings)
+
+
 def test_one_patient_is_a_report_that_says_nothing(cohorts):
     one = {name: cohort[:1] for name, cohort in cohorts.items()}
     report = judge(**one)

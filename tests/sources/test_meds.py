@@ -13,6 +13,7 @@ import pytest
 
 from ehr_course.errors import InputError
 from ehr_course.records import PatientRecord, Visit
+from ehr_course.sources import meds_format
 from ehr_course.sources.cohort import Cohort, Reason
 from ehr_course.sources.meds import load_meds, write_meds
 from ehr_course.sources.mimic import load
@@ -179,6 +180,11 @@ def test_other_events_are_counted_not_read(tmp_path):
     }
     assert "0.parquet row 3, 0.parquet row 4, 0.parquet row 6)" in str(cohort.report)
     assert_every_row_is_accounted_for(cohort, tmp_path)
+
+
+def test_the_names_of_meds_are_those_of_its_package():
+    ours = {name: value for name, value in vars(meds_format).items() if not name.startswith("_")}
+    assert ours == {name: getattr(meds, name) for name in ours}
 
 
 def test_diagnoses_of_other_vocabularies_are_counted_by_vocabulary(tmp_path):

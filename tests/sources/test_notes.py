@@ -92,7 +92,7 @@ def test_thousands_of_notes_with_line_breaks_are_those_that_the_csv_module_reads
     path = write(tmp_path, ("note", "summary"), *rows)
     with path.open(encoding="utf-8", newline="") as lines:
         expected = [tuple(row) for row in csv.reader(lines)][1:]
-    assert texts(path, min_note=1, min_summary=1) == expected == rows
+    assert texts(path) == expected == rows
 
 
 def test_a_byte_order_mark_is_no_part_of_a_name(tmp_path):
@@ -104,7 +104,7 @@ def test_a_byte_order_mark_is_no_part_of_a_name(tmp_path):
 def test_letters_beyond_ascii_are_kept_and_counted_as_one_character(tmp_path):
     note = "é" * 50
     path = write(tmp_path, ("note", "summary"), (note, "ü" * 10), ("é" * 49, "ü" * 10))
-    assert texts(path) == [(note, "ü" * 10)]
+    assert texts(path, min_note=50, min_summary=10) == [(note, "ü" * 10)]
 
 
 def test_a_compressed_csv_is_read(tmp_path):
@@ -115,7 +115,7 @@ def test_a_compressed_csv_is_read(tmp_path):
 
 
 def test_parquet_is_read_as_csv_is(tmp_path):
-    rows = [(NOTE, SUMMARY), ("", SUMMARY), (f" {NOTE}\n", SUMMARY), ("short", SUMMARY)]
+    rows = [(NOTE, SUMMARY), ("", SUMMARY), (f" {NOTE}\n", SUMMARY), ("short", "")]
     frame = pl.DataFrame(rows, schema=["Input", "Target"], orient="row")
     frame.write_parquet(tmp_path / "notes.parquet")
     path = write(tmp_path, ("Input", "Target"), *rows)
@@ -184,7 +184,7 @@ def test_every_row_is_used_or_dropped_for_one_reason(tmp_path):
         (NOTE, SUMMARY),
         (NOTE, "another summary"),
     )
-    corpus = read_notes(path)
+    corpus = read_notes(path, min_note=50, min_summary=10)
     assert corpus.report.dropped == {
         ("notes.csv", Reason.NO_TEXT): 2,
         ("notes.csv", Reason.NO_NOTE): 1,
@@ -219,6 +219,11 @@ def test_empty_lines_are_no_rows(tmp_path):
     assert corpus.report.rows_read == {"notes.csv": 1}
 
 
+def test_by_default_nothing_is_too_short(tmp_path):
+    path = write(tmp_path, ("note", "summary"), ("ok?", "No."), ("", SUMMARY), (NOTE, ""))
+    assert texts(path) == [("ok?", "No.")]
+
+
 def test_texts_of_exactly_the_shortest_length_are_kept(tmp_path):
     path = write(tmp_path, ("note", "summary"), ("n" * 20, "s" * 5), ("n" * 19, "s" * 5))
     assert texts(path, min_note=20, min_summary=5) == [("n" * 20, "s" * 5)]
@@ -227,7 +232,7 @@ def test_texts_of_exactly_the_shortest_length_are_kept(tmp_path):
 @pytest.mark.parametrize("blank", ["\x1c", "\x1f \x1d", "\u2003", "\x85"])
 def test_a_text_of_invisible_signs_is_no_text(tmp_path, blank):
     path = write(tmp_path, ("note", "summary"), (blank, SUMMARY), (NOTE, blank), (NOTE, SUMMARY))
-    assert texts(path, min_note=0, min_summary=0) == [(NOTE, SUMMARY)]
+    assert texts(path) == [(NOTE, SUMMARY)]
 
 
 def test_the_same_words_of_two_patients_are_two_notes(tmp_path):
@@ -373,7 +378,8 @@ def test_a_row_with_too_many_values(tmp_path):
 
 def test_a_file_of_which_nothing_is_left(tmp_path):
     path = write(tmp_path, ("note", "summary"), ("short", SUMMARY), ("", SUMMARY))
-    assert_refused(path, "no note is left of 2 rows", "1 no note", "1 a note that is too short")
+    said = "no note is left of 2 rows", "1 no note", "1 a note that is too short"
+    assert_refused(path, *said, min_note=50)
 
 
 @pytest.mark.parametrize("minimum", [-1, 2.5, None])

@@ -483,6 +483,9 @@ def test_synthea_tables_are_joined(tmp_path):
     cohort = load_cohort(synthea(tmp_path, ("428.0", "4019", "486")))
     assert who(cohort) == [(1, "F", 28, [("4019",), ("4280",)]), (2, "M", 11, [("486",)])]
     assert cohort.report.dropped["conditions", "its admission is unknown"] == 1
+    assert [table.name for table in cohort.report.tables] == [
+        *("patients.csv", "encounters", "conditions", "visits", "patients")
+    ]
 
 
 @pytest.mark.parametrize(

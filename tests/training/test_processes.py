@@ -199,9 +199,7 @@ def test_ctrl_c_in_a_terminal_saves_and_says_how_to_go_on(
     assert process.exitcode == 1  # with a KeyboardInterrupt
     said = (tmp_path / "said").read_text(encoding="utf-8")
     stopped = small.trainer(tmp_path, **settings).step
-    assert said.startswith(
-        f"Stopped after step {stopped}. Run the same training with folder='{tmp_path}'"
-    )
+    assert said == f"Stopped after step {stopped}.\n"
 
 
 def test_a_disk_that_is_really_full_leaves_the_checkpoint_before(
@@ -258,11 +256,10 @@ def test_an_interrupt_waits_for_the_end_of_the_step_then_saves_and_says_how_to_g
         made._progress, "show_step", lambda *shown: (interrupt("report"), show_step(*shown))
     )
     handler = signal.getsignal(signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match=f"Run the same training with folder='{tmp_path}'"):
         made.run()
     assert signal.getsignal(signal.SIGINT) == handler
-    said = capsys.readouterr().out
-    assert said.startswith("Stopped after step 5. Run the same") and str(tmp_path) in said
+    assert capsys.readouterr().out.endswith("Stopped after step 5.\n")
     resumed = small.trainer(tmp_path, evaluate=evaluate, evaluate_every=5, checkpoint_every=5)
     assert resumed.step == 5
     assert resumed.history.rows == made.history.rows
@@ -296,7 +293,6 @@ def test_an_interrupt_without_a_folder_says_that_nothing_is_saved(
         signal.raise_signal(signal.SIGINT)
         return {"loss": 1.0}
 
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match=r"Nothing is saved: there is no folder\."):
         small.trainer(evaluate=evaluate, evaluate_every=2).run()
-    said = capsys.readouterr().out
-    assert said == "Stopped after step 2. Nothing is saved: there is no folder.\n"
+    assert capsys.readouterr().out == "Stopped after step 2.\n"
