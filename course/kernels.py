@@ -7,7 +7,6 @@ from pathlib import Path
 
 FIXED = {
     "HF_HUB_OFFLINE": "1",
-    "OMP_NUM_THREADS": "1",
     "PYTHONHASHSEED": "0",
     "TQDM_DISABLE": "1",
 }
@@ -36,4 +35,5 @@ def kernel_environment(home: Path, **extra: str) -> dict[str, str]:
     False
     """
     kept = {name: value for name, value in os.environ.items() if name not in REMOVED}
-    return kept | FIXED | {"EHR_COURSE_HOME": str(home)} | extra
+    threads = os.environ.get("EHR_COURSE_THREADS", "1")
+    return kept | FIXED | {"OMP_NUM_THREADS": threads, "EHR_COURSE_HOME": str(home)} | extra

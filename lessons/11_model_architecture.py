@@ -134,7 +134,7 @@ for name, deviation, steps in (("A", 0.02, 120), ("B", 0.08, 60)):
     young[name], losses[name] = trained(untrained(deviation), steps)
 assert real or sum(losses["A"][-10:]) < sum(losses["B"][-10:]) - 1
 
-# %%
+# %% tags=["nbval-ignore-output"]
 draw_losses(losses)
 
 # %% [markdown]
@@ -731,7 +731,7 @@ costs = {name: another - own for name, (own, another) in swap.items()}
 assert real or (costs["model A"] < 0.1 and costs["model B"] > 0.2)
 assert costs["the course model"] > 1
 
-# %%
+# %% tags=["nbval-ignore-output"]
 draw_swap(swap)
 
 # %% [markdown]
@@ -767,7 +767,7 @@ for name, (before, after) in cosines.items():
     assert real or before < 0.3
     assert real or (after > 0.95 if name == "model A" else after < 0.6)
 
-# %%
+# %% tags=["nbval-ignore-output"]
 draw_alike(cosines)
 
 # %% [markdown]
@@ -778,9 +778,9 @@ draw_alike(cosines)
 #
 # | | first weights, standard deviation | trains for | another patient's record costs |
 # |---|---|---|---|
-# | A | 0.02 | 120 steps | 0.00 nats |
-# | B | 0.08 | 60 steps | 0.35 nats |
-# | the third | 0.08 (0.02 for queries and keys) | 120 steps | 1.03 nats |
+# | A | 0.02 | 120 steps | nothing |
+# | B | 0.08 | 60 steps | about a third of a nat |
+# | the third | 0.08 (0.02 for queries and keys) | 120 steps | about 1 nat |
 #
 # So it is the small start. (That small weights end like this is measured; why they do
 # is beyond this lesson.) Begin with larger weights, train longer than B did, and test
@@ -795,7 +795,7 @@ draw_alike(cosines)
 # The third model is a twin of B that trains as long as A. Its weights for queries and
 # keys begin as small as A's, so that its attention begins as even. All else is B's.
 
-# %% tags=["hide-input"]
+# %% tags=["hide-input", "nbval-ignore-output"]
 # train the twin; how even is attention, and what of the missing codes?
 starts["B's twin"] = (0.08, 0.02)
 models["B's twin"] = trained(untrained(*starts["B's twin"]), 120)[0]
@@ -853,8 +853,8 @@ assert real or swap["B's twin"][0] + 0.2 < swap["model A"][0]
 own, another = swap["B's twin"]
 costs |= {"B's twin": another - own}
 if not real and not SEED and PROFILE == "tiny":  # the numbers told above
-    told = [round(costs[name], 2) for name in starts]
-    assert told == [0.00, 0.35, 1.03]
+    of_a, of_b, of_twin = (costs[name] for name in starts)
+    assert of_a < 0.05 < 0.2 < of_b < 0.5 < 0.8 < of_twin < 1.3
 assert real or swap["model A"][0] < swap["model B"][0]
 assert real or at_missing["B's twin"] > at_missing["model A"]
 assert max(shares["model A"], shares["B's twin"]) < 1.3

@@ -503,9 +503,7 @@ for name, one in (("states", model), ("codes", honest)):
     print(f"on random codes {random_loss:.2f}")
 assert real or (results["states"][1] < 0.35 and results["states"][2] > 0.8)
 assert real or results["codes"][1] > 0.65 > results["codes"][0]
-if not real and PROFILE == "tiny" and SEED == 0:  # the losses told below
-    told = [round(loss, 2) for loss in results["codes"][:2]]
-    assert told == [0.54, 0.78] and round(results["states"][1], 2) == 0.04
+assert real or SEED or PROFILE != "tiny" or results["codes"][1] > 0.7
 same = sex_logits(honest).equal(sex_logits(honest, x_cat=1 - sexes))
 assert same and (real or results["codes"][2] < 0.45)
 for man, woman in lies["no prompt in the decoder"].values():
@@ -525,14 +523,14 @@ assert real or sum(r.sex == "F" for r in learned_from) > 0.5 * len(
 # the larger group, for everybody.
 #
 # The printed losses say the same. Random codes hardly disturb the head on states, which
-# does not listen to them. They mislead the head on codes: its loss of 0.78 is worse than
-# the 0.693 of a coin.
+# does not listen to them. They mislead the head on codes: its loss is worse than the
+# 0.693 of a coin.
 #
 # ### How good is an honest head?
 #
-# But on real records, too, its loss is 0.54, not far below that of a coin. Is
-# it a bad head? Follow it through the records of patients with a code that
-# only one sex can have, and of patients without one.
+# But on real records, too, its loss is not far below that of a coin. Is it a bad head?
+# Follow it through the records of patients with a code that only one sex can have, and
+# of patients without one.
 
 # %% tags=["hide-input"]
 # how often each head is right, after a given number of codes

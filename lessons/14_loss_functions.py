@@ -486,7 +486,7 @@ assert 0.02 < at_random < errors["means"]
 # should meet in 200 · 100 / 4,000 = 5. How often does a model write a patient with
 # a strange pair?
 
-# %% tags=["hide-input"]
+# %% tags=["hide-input", "nbval-ignore-output"]
 # find the strange pairs, and count the patients who have one
 def never_in(records, tokenizer):
     present = torch.zeros(len(records), len(tokenizer), dtype=torch.bool)
@@ -704,8 +704,8 @@ assert real or abs(pairs[0] - pairs[1]) < chance < pairs[0] - pairs[2]
 
 # %% [markdown]
 # At a weight of 10, far fewer of the written patients have a strange pair, and
-# the loss does not rise. At 0.05 the share falls by 4 percentage points, which
-# chance alone could explain.
+# the loss does not rise. At 0.05 the share changes by no more than chance alone could
+# explain.
 #
 # Why is 0.05 too little? Compare the penalty's gradient with that of the cross-entropy,
 # $\log \sum_j e^{z_j} - z_y$. When the logit $z_j$ grows, the first term grows at the
@@ -795,17 +795,14 @@ def shares_of(model, *weights):  # of each term, by its name
     return {term.label: term for term in found}
 
 
-def two_shares(term):
-    return round(term.of_total, 2), round(term.of_gradient, 2)
-
-
 opening = shares_of(asked, 0.3, 0.2, 10.0)["language model"]
-assert SEED or two_shares(opening) == (0.83, 0.67)
+assert SEED or 0.78 < opening.of_total < 0.88
+assert SEED or 0.6 < opening.of_gradient < 0.74
 assert real or opening.of_gradient < opening.of_total - 0.05
 for penalty in (0.05, 10.0):
     heavy = shares_of(asked, 3.0, 3.0, penalty)["language model"]
     assert real or (heavy.of_total > 0.25 and heavy.of_gradient < 0.15)
-assert SEED or two_shares(heavy) == (0.36, 0.04)
+assert SEED or (heavy.of_total > 0.3 and heavy.of_gradient < 0.1)
 language = shares_of(asked, 0.001, 0.001, 0.05)["language model"]
 assert min(language.of_total, language.of_gradient) > 0.99
 penalty_term = shares_of(asked, 0.001, 0.001, 10.0)["co-occurrence"]
@@ -813,9 +810,10 @@ assert real or penalty_term.of_gradient > 1.3 * penalty_term.of_total
 
 
 # %% [markdown]
-# Heads and penalty are 17% of the loss, and a third of the gradient. Now move both
-# heads to 3, a weight with which the models of lesson 13 restored damaged records
-# worse: 36% of the loss is still the language model's, but only 4% of the gradient.
+# Heads and penalty are about a sixth of the loss, and a third of the gradient. Now move
+# both heads to 3, a weight with which the models of lesson 13 restored damaged records
+# worse: a third of the loss is still the language model's, but less than a tenth of the
+# gradient.
 # So a share of the loss does not tell you what moves the weights. When you choose
 # weights, look at what they leave of the gradient to the main task.
 
@@ -899,7 +897,7 @@ assert lengths[1] > 1.2 * lengths[0]
 
 # %% [markdown]
 # No. At the start the age pulls less than its share of the loss, at the end
-# nearly twice as much. Between the last two moments only the heads have
+# much more. Between the last two moments only the heads have
 # learned, and no shared weight has moved: the age's share of the loss fell, and
 # its share of the gradient rose. The reason: its gradient reaches the shared
 # weights through the weights of its head, and training has made those larger.

@@ -805,7 +805,7 @@ before = {kind: before[kind] for kind in order}
 # %% tags=["nbval-ignore-output"]
 draw_gates(before, after, compare=[kinds["days"], kinds["with"]])
 
-# %% tags=["hide-input"]
+# %% tags=["hide-input", "nbval-ignore-output"]
 # check: with each seed, by kind of word; and what is generated at "home"
 for summaries in by_pointer:
     gates = defaultdict(list)
@@ -819,7 +819,9 @@ for summaries in by_pointer:
 assert real or SEED or rivals.count("</s>") > 0.9 * len(rivals)
 if not real and SEED == 0:
     rows = before[kinds["home"]], before[kinds["</s>"]]
-    assert [round(sum(v) / len(v), 2) for v in rows] == [0.48, 0.56]
+    at_home, at_end = (sum(v) / len(v) for v in rows)
+    print(f"mean p_gen at “home” {at_home:.2f}, at the end {at_end:.2f}")
+    assert 0.4 < at_home < 0.5 < at_end < 0.65
     assert sum(ends) / len(ends) > 0.95
 
 # %% [markdown]
@@ -834,8 +836,8 @@ if not real and SEED == 0:
 #
 # | so far | the gate | so the end has | and "home" has | written |
 # |---|---|---|---|---|
-# | ... with bupivacaine. | 0.48 | 0.48 | 0.52 | "home" |
-# | ... home after 4 days. | 0.56 | 0.56 | at most 0.44 | the end |
+# | ... with bupivacaine. | just under half | just under half | just over half | "home" |
+# | ... home after 4 days. | just over half | just over half | less than half | the end |
 #
 # The gate hardly tells the two places apart, and need not: each time the right word just
 # wins. And since "home" has all of its probability from copying, its generated share, in
@@ -868,20 +870,22 @@ for seed, summaries in enumerate(by_pointer, start=SEED):
 # patient who in truth went to rehabilitation.
 
 # %% [markdown]
-# ### Where did it get "birth"?
+# ### Where did it get the wrong word?
 #
 # The gate is trained only to lower the loss. So ask, once a word is written, where it
-# came from. Where did "treated with birth" get its "birth"?
+# came from. Here is a summary in which another word stands where the name should be.
+# Where did the pointer get it?
 
 # %% tags=["hide-input"]
 # set-up: for each word, the share of the vocabulary and of each place
 lost = [
-    n
-    for n, summary in enumerate(by_pointer[0])
-    if named(references[n]) - named(summary.text)
+    (model, pair.note)
+    for model, run in zip(pointers, by_pointer, strict=True)
+    for pair, summary in zip(new, run, strict=True)
+    if named(pair.summary) - named(summary.text)
 ]
-asked_note = new[(lost or [0])[0]].note
-trace, origins = trace_summary(pointing, tokenizer, asked_note), []
+erring, asked_note = (lost or [(pointing, new[0].note)])[0]
+trace, origins = trace_summary(erring, tokenizer, asked_note), []
 for step in trace.steps:
     here = torch.tensor([word == step.written for word in trace.note])
     looked = torch.tensor(step.attention) * here
@@ -902,9 +906,8 @@ for both, step in zip(pairwise(its_words), trace.steps[2:]):
 
 
 # %% [markdown]
-# The drug "was started because of early birth". The attention was split between
-# the two, and "birth" got a little more. A copied word can be wrong, but you can
-# look it up in the note.
+# The word was copied from another place than that of the name. A copied word can be
+# wrong, but you can look it up in the note.
 #
 # ### 16.6 Where did this word come from?
 #
@@ -950,10 +953,10 @@ if examine("16.6", word_origins).outcome.is_solved:
     every_id = range(len(tokenizer) + len(its_oov))
     every_word = [tokenizer.piece(i, its_oov) for i in every_id]
     fed = [tokenizer.bos_id, *map(every_word.index, its_words)]
-    of_note = pointing.encode(torch.tensor([its_ids]))
-    state, said = pointing.first_state(of_note), []
+    of_note = erring.encode(torch.tensor([its_ids]))
+    state, said = erring.first_state(of_note), []
     for token in fed[:-1]:
-        said.append(pointing.step(torch.tensor([[token]]), state, of_note))
+        said.append(erring.step(torch.tensor([[token]]), state, of_note))
         state = said[-1].state
     mine = word_origins(
         torch.cat([step.log_vocabulary[0] for step in said]),
@@ -971,9 +974,9 @@ else:
 # ## So, can it?
 #
 # Yes, it can write a name that it never met. It finds the place by the words
-# around, and copies what it finds there, right or wrong: "xyzzy", or "birth". But
-# seeds differ: with `SEED = 4` the three pointers have the seeds 4 to 6, and one of
-# them finds only 63% of the names.
+# around, and copies what it finds there, right or wrong. But seeds differ: in one run
+# with `SEED = 4`, whose three pointers have the seeds 4 to 6, one of them found only 63%
+# of the names.
 
 # %% [markdown]
 # ### Going further: a note in chunks

@@ -222,8 +222,8 @@ assert mean(at_once) > 0.9
 #
 # $$u_{t,i} = \sum_{t' < t} a_{t',i}$$
 #
-# The player opens at the first `riboflavin`. Say where the next step will look,
-# then move the slider by one.
+# The player opens at a drug that the next step writes again. Say where that step will
+# look, then move the slider by one.
 
 # %% tags=["hide-input"]
 # where the model looked: a list of ten, and a short list
@@ -232,6 +232,7 @@ looks["a short list"] = look_of(write(plain, short[:1])[0])
 words = looks["a list of ten"].written
 back = [i for i, word in enumerate(words) if word in words[:i]]
 opens = max(1, back[-1]) if back else 1  # counted from 1: the one before
+assert SEED or words[opens] == words[opens - 1]  # a drug twice in a row
 assert looks["a short list"].repeated[1:-1].mean() < 0.4
 
 # %% tags=["widget", "nbval-ignore-output"]
@@ -239,7 +240,7 @@ coverage_player(looks, step=opens)
 
 
 # %% [markdown]
-# The bright bar lands on a dark one: step 8 looks at `riboflavin` once more.
+# The bright bar lands on a dark one: the step looks at the same drug once more.
 # Choose *a short list* above the bars: there each step looks at its own word.
 #
 # ### 17.1 The coverage vector
@@ -377,10 +378,10 @@ for *others, longer in zip(*by_kind.values(), strict=True):
 
 
 # %% [markdown]
-# On average, coverage seems to halve the repetitions. But compare seed by seed:
-# with feature and loss, two models repeat less than without, one equally often, one a
-# little more. Four seeds cannot settle it, and none of these models gets a list
-# right. Longer lists help more: with every seed, more drugs are named.
+# On average, coverage seems to make repetitions rarer. But compare seed by seed: with
+# feature and loss, not every model repeats less than without. Four seeds cannot settle
+# it, and these models hardly get a list right. Longer lists help more: with every seed,
+# more drugs are named.
 #
 # ## So why does it say a drug again?
 #
@@ -596,7 +597,7 @@ assert factor > 1e3
 
 
 # %% [markdown]
-# No: the right list is over two million times less probable, so even a perfect
+# No: the right list is thousands of times less probable, so even a perfect
 # search would write a wrong one. This test tells you where to work. If the right
 # summary is *more* probable than the one written, search harder. If it is *less*
 # probable, mend the model or the score.
@@ -657,7 +658,7 @@ assert word.exact < 0.2
 
 # %% [markdown]
 # Blocked trigrams change nothing, because "a drug, the same drug" is a run of two.
-# With no word twice this model names more drugs, but no list is right: the rule says
+# With no word twice this model names more drugs, but hardly a list is right: the rule says
 # what not to write, and not where to look.
 
 # %% [markdown] tags=["break"]
@@ -667,7 +668,7 @@ assert word.exact < 0.2
 #
 # - The model counts its steps, at a pace that its first state sets. Short lists have
 #   not taught it the pace of a long one.
-# - Coverage records where it has looked, but gets no list of ten right. Training on
+# - Coverage records where it has looked, but gets hardly a list of ten right. Training on
 #   longer lists does: most lists with two seeds, few with the others.
 # - The right list is far less probable than the wrong one, so no search finds it.
 #
@@ -704,7 +705,7 @@ assert cut_short
 cut_short.sort(key=lambda i: len(short[i].split()) > 5)  # six steps fit
 chosen = cut_short[0]
 
-# %%
+# %% tags=["nbval-ignore-output"]
 of_last = [one.text for one in of_greedy[-1]]
 missed = [i for i, note in enumerate(short) if of_last[i] != note]
 texts, notes = [of_last[i] for i in missed], [short[i] for i in missed]
@@ -736,7 +737,7 @@ for name, found in (("greedy", of_greedy), ("3 beams", of_beams_3)):
     print(f"{name:8} mean log P ", *(f"{one:6.2f}" for one in log_p))
     print(f"{'':8} lists exact", *(f"{one:6.0%}" for one in right[name]))
 
-# %% tags=["hide-input"]
+# %% tags=["hide-input", "nbval-ignore-output"]
 # check: more probable, mostly fewer exact
 for two in zip(of_greedy, of_beams_3, strict=True):
     log_p = [mean(one.score for one in some) for some in two]
@@ -747,12 +748,10 @@ print(f"{worse} of {len(six)} models have fewer lists exact with 3 beams")
 assert worse > len(six) / 2
 cured = write(young, [short[chosen]], search(3, alpha=1.5))[0]
 assert cured.text == short[chosen]
-if PROFILE == "tiny" and SEED == 0:  # the numbers told below
-    ends = (best[chosen].score, greedy[chosen].score)
-    assert abs(ends[0] + 2.31) < 0.2 and abs(ends[1] + 2.4) < 0.2
+assert SEED or greedy[chosen].score < best[chosen].score  # told below
 
 # %% [markdown]
-# Every model's summaries become more probable, and those of five of the six become
+# Every model's summaries become more probable, and those of most models become
 # worse! It seems absurd: these models are right most of the time, and a search that
 # trusts them more gets fewer lists right. To see why, you will build the search, look
 # into it, and repair it.
@@ -891,9 +890,9 @@ else:
 beam_tree(young, tokenizer, short[chosen], beams=3, length_penalty=0.0)
 
 # %% [markdown]
-# One that leaves the last drug out. At step 5 it is finished, with -2.31. The whole
-# list is ahead of it there, at -1.83, but has to pay for its own `</s>` at step 6, and
-# ends at -2.40. Now set *beams* to 1, which is greedy search: it copies the whole note.
+# One that leaves the last drug out, and is finished a step earlier. The whole list is
+# ahead of it there, but still has to pay for its own `</s>`, and ends behind it. Now set
+# *beams* to 1, which is greedy search: it copies the whole note.
 
 # %% [markdown]
 # ## How do you repair the search?
@@ -938,7 +937,7 @@ draw_length_penalty(early, whole, exact, repeated, right["greedy"])
 # 30 tokens, full of repetitions. The best of these is 1.5. But it was chosen on these
 # very lists, so judge it on others:
 
-# %%
+# %% tags=["nbval-ignore-output"]
 others = [pair.note for pair in lists(64, SEED + 200, (4, 6))]
 by_rule = {
     "greedy": GREEDY,
@@ -958,15 +957,15 @@ of_greedy, without_penalty, with_penalty = on_others.values()
 assert all(b < a for a, b in zip(with_penalty, without_penalty))
 wins = sum(a > b for a, b in zip(with_penalty, of_greedy))
 assert 1 <= wins <= 4 and mean(with_penalty) > mean(without_penalty) + 0.2
-assert SEED or (round(of_greedy[-1], 2), with_penalty[-1]) == (0.59, 1)
+assert SEED or of_greedy[-1] < 0.75 < 0.9 < with_penalty[-1]
 
 
 # %% [markdown]
 # The length penalty does its work: each model writes more lists exactly than with 3
-# beams alone. The last model, whose right lists were the more probable ones, is rescued,
-# from 59% to 100%. For the others there was little to find: on the mean, greedy search
-# does about as well. So measure both on lists of your own before you choose, with each
-# model anew.
+# beams alone. The last model, whose right lists were the more probable ones, is rescued:
+# from little more than half of the lists to nearly all. For the others there was little
+# to find: on the mean, greedy search does about as well. So measure both on lists of
+# your own before you choose, with each model anew.
 
 # %% [markdown]
 # ### Going further: when may the search stop?
@@ -1111,27 +1110,22 @@ check("17.7", rouge_l)
 # Back to the drug that came twice: what did each remedy achieve, on average over the
 # seeds? (No word twice was measured in the folded section *can you forbid it?*)
 
-# %% tags=["hide-input"]
-# check: what each remedy brought, as means of the four models of each kind
+# %% tags=["hide-input", "nbval-ignore-output"]
+# what each remedy brought, as means of the four models of each kind
 brought = {name: by_kind[name] for name in ("no coverage", *three[2:])}
 remedies = rules | {"3 beams, alpha 1.5": search(3, alpha=1.5)}
 for name in ("3 beams, alpha 1.5", "no trigram twice", "no word twice"):
     settings = remedies[name]
     brought[name] = [measure(model, long, settings) for model in without]
 brought["lists of 4 to 10"] = by_kind["lists of 4 to 10"]
-said_below = {  # repeated, exact; other seeds and profiles differ
-    "no coverage": (0.17, 0.0),
-    "feature and loss": (0.09, 0.0),
-    "3 beams, alpha 1.5": (0.17, 0.0),
-    "no word twice": (0.0, 0.0),
-    "lists of 4 to 10": (0.02, 0.48),
-}
-if PROFILE == "tiny" and SEED == 0:
-    for name, told in said_below.items():
-        some = [(one.repeated, one.exact) for one in brought[name]]
-        means = map(mean, zip(*some, strict=True))
-        for got, share in zip(means, told, strict=True):
-            assert abs(got - share) < 0.05
+twice = {n: mean(x.repeated for x in some) for n, some in brought.items()}
+for name, some in brought.items():
+    of_lists = mean(one.exact for one in some)
+    print(f"{name:18} repeated {twice[name]:4.0%}, exact {of_lists:4.0%}")
+if PROFILE == "tiny" and SEED == 0:  # other seeds and profiles differ
+    assert twice["feature and loss"] < twice["no coverage"]
+    assert twice["3 beams, alpha 1.5"] > 0.7 * twice["no coverage"]
+    assert twice["lists of 4 to 10"] < 0.4 * twice["no coverage"]
     right_lists = sorted(one.exact for one in by_kind["lists of 4 to 10"])
     assert right_lists[1] < 0.1 and right_lists[2] > 0.5  # two and two
 others = [name for name in brought if name != "lists of 4 to 10"]
@@ -1144,21 +1138,22 @@ assert all(one.named < 0.97 for one in brought["no word twice"])
 #
 # | if | then | here, on lists of ten |
 # |---|---|---|
-# | texts are longer than in training | train on longer ones | repeated 17 to 2%, exact 0 to 48% |
-# | you have no longer texts | try coverage, several seeds | repeated 17 to 9%, exact 0% |
-# | no right summary names a drug twice | forbid any word twice | repeated 17 to 0%, exact 0% |
-# | what it wrote is more probable than the right one | mend the model | (3 beams: still 17%) |
+# | texts are longer than in training | train on longer ones | few repetitions, many exact |
+# | you have no longer texts | try coverage, several seeds | fewer repetitions, hardly one exact |
+# | no right summary names a drug twice | forbid any word twice | no repetition, hardly one exact |
+# | what it wrote is more probable than the right one | mend the model | (3 beams: no help) |
 # | the right one is more probable | search with more beams | this never happened |
 #
-# The 48% is a mean of four very different seeds. More beams, with a length penalty, did
-# help the last of the half-trained models with its short lists: exact 59 to 100%.
+# With longer lists, two of the four seeds get most lists exact and two get few. More
+# beams, with a length penalty, did help the last of the half-trained models with its
+# short lists.
 #
 # ## Recap
 #
 # - **Coverage** is the sum of the attention of all steps before. The coverage
 #   loss adds up the smaller of attention and coverage.
 # - **Whether it helps** is a question for several seeds, on your own notes. Here it
-#   gets no list of ten right: the model counts its steps, at a pace that its first state
+#   gets hardly a list of ten right: the model counts its steps, at a pace that its first state
 #   sets, and coverage does not mend the pace.
 # - **A step of beam search** follows the best K of all continuations, and sets
 #   aside those that end.

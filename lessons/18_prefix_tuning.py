@@ -172,14 +172,13 @@ print(f"loss {there:.3f} before, {loss_of(tuned, test):.3f} after")
 # %% tags=["hide-input"]
 # check: the prefix helps, and the base is what it was
 assert loss_of(tuned, test) < there - 0.02
-if SEED == 0 and PROFILE == "tiny":
-    gained = there - loss_of(tuned, test)
-    assert round(gained, 3) == 0.064 and round(math.exp(gained), 2) == 1.07
+gained = there - loss_of(tuned, test)
+assert SEED or PROFILE != "tiny" or 0.05 < gained < 0.075
 assert loss_of(base, test) == there
 assert not any(p.requires_grad for p in base.parameters())
 
 # %% [markdown]
-# It helps: a loss that is lower by 0.064 nats gives each right token about 7% more
+# It helps: a loss that is lower by 0.06 nats gives each right token about 6% more
 # probability, on (geometric) average. Is that a lot, and would a bias do as well? First
 # build a prefix yourself.
 #
@@ -611,18 +610,15 @@ for seed in range(SEED, SEED + 4):
     kept = there - functional.cross_entropy(tested + bias, labels).item()
     both[seed] = there - loss_of(prefixed, test), kept
 assert all(copied > 0.6 * gained for gained, copied in both.values())
-if SEED == 0 and PROFILE == "tiny":  # the numbers told below
-    assert [round(gain, 3) for gain in both[0]] == [0.064, 0.049]
 
-# %%
+# %% tags=["nbval-ignore-output"]
 draw_copies(both)
 
 # %% [markdown]
 # Most of what the prefix gains, its imitator gains too: mainly, the prefix shifts codes
-# up and down, as a bias does. With seed 0, 0.049 of the 0.064 nats are shifting, and at
-# most the other 0.015 come from reacting to the record. So what you saw in the explorer
-# is real, and matters little: to see where a model looks is not yet to know what that
-# is good for.
+# up and down, as a bias does. At most the rest, the smaller part with every seed, comes
+# from reacting to the record. So what you saw in the explorer is real, and matters
+# little: to see where a model looks is not yet to know what that is good for.
 #
 # ## What each method costs
 #
@@ -726,7 +722,7 @@ fits = torch.corrcoef(torch.stack([biases[often], *gaps]))[0]
 assert fits[1] > 0.8 > 0.7 > fits[2]  # it follows what is not expected
 assert loss_of(biased, test) < there - 0.04
 
-# %%
+# %% tags=["nbval-ignore-output"]
 draw_biases(titles, biases, shares)
 
 
@@ -775,7 +771,7 @@ assert 0.7 * rates < -middle < rates and round(rates, 1) == 1.2
 # %% [markdown]
 # No label asks for such a code, so each step pushes it down. AdamW makes each step
 # nearly as long as the learning rate, however small the push, and the rates of the
-# 80 steps add up to 1.2. So all these biases have gone nearly that far: -1.00 says
+# 80 steps add up to 1.2. So all these biases have gone nearly that far: about -1 says
 # how long and how fast you trained, not how rare the code is. So read a bias only where
 # the code occurs, and not too seldom.
 #

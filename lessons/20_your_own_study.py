@@ -144,9 +144,6 @@ draw_seeds(luck, "lost codes found among validation patients")
 # %% tags=["hide-input"]
 # check: how far apart the best and the worst seed lie
 assert not tiny or luck[best] > 1.02 * luck[worst]
-if tiny and SEED == 0:
-    assert round(luck[best], 2) == 0.39 and round(luck[worst], 2) == 0.32
-    assert round(luck[best] - luck[worst], 2) == 0.07
 
 # %% [markdown]
 # Would A win again? Ask both about 40 other groups of 100 patients.
@@ -165,20 +162,21 @@ if not real:
     of_many = [share_found(network, many) for network in trained.values()]
     low, high = min(of_many), max(of_many)
     print(f"all five seeds, all 4,000 patients: {low:.1%} to {high:.1%}")
-if tiny:
     a_wins = sum(group > 0.001 for group in of_groups)
     b_wins = sum(group < -0.001 for group in of_groups)
-    assert min(a_wins, b_wins) > 10 and high - low < 0.03
-    if SEED == 0:
-        assert (a_wins, b_wins) == (23, 13)
-        assert sum(group > lead - 0.001 for group in of_groups) == 1
+    as_far = sum(group > lead - 0.001 for group in of_groups)
+    print(f"A is ahead in {a_wins} of 40 groups, B in {b_wins};", end=" ")
+    print(f"A leads by {lead:.0%} or more in {as_far}")
+if tiny:
+    assert min(a_wins, b_wins) > 5 and high - low < 0.03
+    assert SEED or (a_wins > b_wins and as_far < 6)
 dots
 
 # %% [markdown]
-# A is ahead in 23 of 40 groups, B in 13; only once does A lead by 7 points again. On
-# all 4,000 patients together the five networks are nearly equal. So A is hardly
-# better: it was lucky with the first 100. Other seeds or other patients can turn a
-# result around. Try often enough, show only the best run, and you can report an
+# A is ahead in more groups than B, but B is ahead in many, and A hardly ever leads by as
+# much as at first. On all 4,000 patients together the five networks are nearly equal. So
+# A is hardly better: it was lucky with the first 100. Other seeds or other patients can
+# turn a result around. Try often enough, show only the best run, and you can report an
 # improvement that you never made.
 #
 # How can you find out what is true? Follow one study from its question to its

@@ -103,7 +103,8 @@ def which_found(
         raise InputError("share_found", "cases", "there are none", "Give at least one.")
     place = {code: column for column, code in enumerate(guesser.codes)}
     scores = guesser.scores(cases).masked_fill(_known(cases, place) > 0, -torch.inf)
-    named = scores.topk(min(suggestions, len(place)), dim=1).indices
+    # Of equal scores the first counts: topk would take another one on another processor.
+    named = scores.argsort(dim=1, descending=True, stable=True)[:, :suggestions]
     lost = torch.tensor([place.get(case.lost, -1) for case in cases])
     return (named == lost[:, None]).any(dim=1).float()
 
@@ -137,7 +138,8 @@ class PairTable:
     def __init__(self, records: Sequence[PatientRecord]) -> None:
         self.codes = _codes_of(records)
         self._place = {code: column for column, code in enumerate(self.codes)}
-        has = torch.zeros(len(records), len(self.codes))
+        # In float32 the processor's rounding would decide between equals.
+        has = torch.zeros(len(records), len(self.codes), dtype=torch.float64)
         for row, record in zip(has, records, strict=True):
             row[[self._place[code] for code in set(record.codes)]] = 1
         self._patients = has.sum(dim=0)
@@ -145,10 +147,11 @@ class PairTable:
 
     def scores(self, cases: Sequence[Case]) -> Tensor:
         """The mean, over the codes left, of the share of their patients who have each code."""
-        known = _known(cases, self._place)
+        known = _known(cases, self._place).double()
         # Where nothing is left to go by, and between equals, the more frequent code comes first.
         rare = self._patients / self._patients.sum() * 1e-6
-        return known @ self._share / known.sum(dim=1, keepdim=True).clamp(min=1) + rare
+        means = known @ self._share / known.sum(dim=1, keepdim=True).clamp(min=1)
+        return (means + rare).round(decimals=12)
 
 
 class CodeNetwork:

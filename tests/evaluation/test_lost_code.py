@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from fractions import Fraction
+
 import pytest
 import torch
 
@@ -98,6 +101,31 @@ def test_age_and_sex_are_read_only_where_they_should_be():
     for age_and_sex in (False, True):
         net = CodeNetwork(COHORT, seed=0, steps=2, age_and_sex=age_and_sex)
         assert torch.equal(net.scores([case]), net.scores([other])) is not age_and_sex
+
+
+def test_of_equal_scores_the_first_code_counts():
+    codes = [f"{number:03}" for number in range(100, 150)]
+    table, case = AgeSexTable([patient(1, *codes)]), Case(60, "F", (), "100")
+    assert which_found(table, [case, replace(case, lost="149")], suggestions=1).tolist() == [1, 0]
+
+
+def test_the_table_of_pairs_orders_codes_as_fractions_do():
+    table, cases = PairTable(COHORT), lose_one(COHORT, seed=0)
+    carriers = {code: [r for r in COHORT if code in r.codes] for code in table.codes}
+    n_codes = sum(map(len, carriers.values()))
+
+    def exact(case, code):
+        shares = [
+            Fraction(sum(code in r.codes for r in carriers[c]), len(carriers[c]))
+            for c in case.others
+        ]
+        mean = sum(shares, Fraction()) / max(len(shares), 1)
+        return mean + Fraction(len(carriers[code]), n_codes) / 10**6
+
+    for case, scores in zip(cases[:20], table.scores(cases[:20]), strict=True):
+        order = sorted(table.codes, key=lambda code: -exact(case, code))
+        place = scores.argsort(descending=True, stable=True).tolist()
+        assert [table.codes[i] for i in place] == order
 
 
 @pytest.mark.parametrize(
