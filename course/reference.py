@@ -73,7 +73,7 @@ ROOMS = (
         "generation",
         *_inside(
             "generation",
-            "patients sampling eligible baselines summaries summary_trace beam_search "
+            "patients sampling calibration eligible baselines summaries summary_trace beam_search "
             "search_settings search_results search_model",
         ),
     ),

@@ -54,7 +54,7 @@ def test_every_option_of_a_command_is_in_it(ehr_course, run, synthetic):
         "formats": ["parquet", "mimic3", "meds"],
         "temperature": 1.0,
         "top_k": 0,
-        "top_p": 1.0,
+        "top_p": None,  # what the model is calibrated for
         "eligible_only": False,
         "batch_size": 512,
     }
