@@ -13,8 +13,9 @@ broken off, and other generators can be added.
 
 ``--ours NAME:FIELD=VALUE,...`` is a PromptBart with other settings than those of ``ehr-course
 train``: fields of TrainSettings, TrainingConfig, Corruption or PromptBartConfig, or ``epochs``,
-the most that it takes. What the command line did before it had a recipe of its own for records is
-``--ours promptbart_before:plain=true,lr=0.002,weight_decay=0.01,batches=mixed,epochs=100``.
+the most that it takes. The two others of the page "Compared" are
+``--ours average_alone:max_grad_norm=1.0,end_bias=false`` and
+``--ours neither:average=0,max_grad_norm=1.0,end_bias=false``.
 
 The generators of PyHealth need a Python 3.12 of their own, which two commands make:
 
