@@ -181,7 +181,7 @@ def test_too_few_next_visits_to_judge_any_code_are_said_to_be() -> None:
     repeated = [record for record in TEST if len(record.visits) > 1][:4]
     result = utility(TRAIN, OTHERS, repeated)
     assert result.measures == ()
-    assert "No code stands in 10 next visits" in result.warnings[0]
+    assert "stands in 10 of the test patients' 6 next visits" in result.warnings[0]
 
 
 def test_codes_that_no_synthetic_patient_has_are_counted_and_guessed() -> None:
