@@ -106,8 +106,9 @@ check("20.1", study_of_mine)
 # %% [markdown]
 # The second study asks whether the network finds more when it also reads
 # age and sex. The interval ends near zero, and the scores overlap, so the
-# finding is "not shown": a study is complete without a success. The report does not say that age and sex are
-# useless, for other codes may already tell what they would.
+# finding is "not shown": a study is complete without a success. The report
+# does not say that age and sex are useless, for other codes may already tell
+# what they would.
 
 # %% tags=["alternative:20.1", "nbval-ignore-output"]
 patients = make_cohort(1_000, seed=SEED + 200)
