@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -91,7 +91,8 @@ def count_ends(model: PromptBart, dataset: RecordDataset) -> Ends:
     visit = torch.zeros(3, 2, CODES + 1, dtype=torch.float64)
     record = torch.zeros(3, VISITS + 1, dtype=torch.float64)
     for key in BatchPlan(dataset.lengths, 64, shuffle=False, group_by_length=True):
-        batch = {name: tensor.to(model.device) for name, tensor in dataset[key].items()}
+        clean = cast("dict[str, Tensor]", dataset[key])
+        batch = {name: tensor.to(model.device) for name, tensor in clean.items()}
         labels, ids = batch.pop("labels"), batch["decoder_input_ids"]
         visits, codes = progress(ids)
         predicted = _as_written(model(**batch).logits, ids, visits)[..., END_IDS]
