@@ -1239,14 +1239,14 @@ def go_on(model, steps=96, rate=2e-3, decay=0.95):
         pairs = zip(average.parameters(), model.parameters(), strict=True)
         with torch.no_grad():
             for mean, weight in pairs:
-                mean.lerp_(weight, 1 - decay)  # decay·mean + (1-decay)·weight
+                mean.lerp_(weight, 1 - decay)  # moves towards it
 
 
 # %%
 steps, own, averaged = zip(*go_on(loaded.model), strict=True)
 picture = Picture(
-    7.6, 2.6, "Two curves of the loss on unseen patients, of the weights and "
-    "of their average, which stays below and is smoother."
+    7.6, 2.6, "Two curves of the loss on unseen patients: of the weights, "
+    "and below it, smoother, of their average."
 )
 axes = picture.add_axes((0.09, 0.2, 0.88, 0.68))
 axes.plot(steps, own, "o-", color="#440154", label="the weights")
@@ -1311,8 +1311,8 @@ _, after, ratio_after = ends_of_first_visits(corrected)
 
 # %%
 picture = Picture(
-    7.6, 2.6, "How often a first visit ends after 1 to 6 codes: real patients, "
-    "and the model before and after the correction, which meets them."
+    7.6, 2.6, "How often a first visit ends after 1 to 6 codes. The model "
+    "is below real patients, and meets them once corrected."
 )
 axes = picture.add_axes((0.09, 0.2, 0.88, 0.68))
 codes = range(1, 7)
