@@ -1194,7 +1194,7 @@ home.cleanup()
 #
 # Each step follows the gradient of one batch, and the next batch has another one. So
 # the weights never come to rest: they wander around the place where the loss is lowest.
-# Where is its middle? Keep an average beside the weights, an
+# To find the middle of their wanderings, keep an average beside the weights, an
 # [exponential moving average](../course/book/glossary.md), which follows them at a
 # distance: after each step it moves a twentieth of the way towards them. To see what
 # that is good for, take a trained model, whose rate has fallen to 0, and shake it: train
@@ -1266,8 +1266,7 @@ assert min(gains) > 0.02 and np.mean(gains) > 0.04
 # The steps are too large now, and the loss on unseen patients rises. That of the average
 # rises less, at every look, and no batch was spent on it: what single steps get wrong
 # evens out. A rate that falls to 0 calms the weights as well, and yet the average still
-# gains something: the book's page [Compared](../course/book/compared.md) has the patients
-# of both.
+# gains something: the book's page [Compared](../course/book/compared.md) says how much.
 #
 # `Trainer` keeps the average with `ema_decay=0.998`, which looks back over some 500
 # steps. It is what an evaluation judges, and at the end it takes the place of the
