@@ -49,7 +49,7 @@ class TrainingConfig:
             padding, and lets every token weigh about the same.
         ema_decay: of an exponential moving average of the weights, which is evaluated and, at the
             end, takes the place of the weights; 0 keeps none. At 0.998 it looks back over some 500
-            steps.
+            steps, and at first over half of those taken so far.
 
     Raises:
         InputError: if a number is out of its range.

@@ -235,8 +235,11 @@ def decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
 def update_average(optimizer: Optimizer, decay: float) -> None:
     """Move the average of each weight towards the weight: call it after each step.
 
-    The average is kept beside what AdamW remembers of the weight, so that a checkpoint has it.
+    The average is kept beside what AdamW remembers of the weight, so that a checkpoint has it. It
+    looks back over at most half of the steps so far: the first weights are worth nothing.
     """
+    n_steps = float(next(iter(optimizer.state.values()))["step"])
+    decay = min(decay, 1 - 2 / (n_steps + 1))
     for weight, memory in optimizer.state.items():
         average = memory.setdefault("average", weight.detach().clone())
         average.lerp_(weight, 1 - decay)

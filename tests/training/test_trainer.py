@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import small
 import torch
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+from torch.optim.swa_utils import AveragedModel, get_ema_avg_fn
 
 from ehr_course.batches.datasets import RecordDataset
 from ehr_course.batches.plan import BatchPlan
@@ -110,7 +110,11 @@ def test_the_average_is_torchs_and_is_evaluated_kept_as_the_best_and_used_at_the
     tmp_path: Path,
 ) -> None:
     plain = small.trainer()
-    oracle = AveragedModel(plain.model, multi_avg_fn=get_ema_multi_avg_fn(0.8))
+
+    def moved(average: torch.Tensor, weight: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+        return get_ema_avg_fn(min(0.8, 1 - 2 / (int(n) + 2)))(average, weight, n)
+
+    oracle = AveragedModel(plain.model, avg_fn=moved)
     plain.optimizer.register_step_post_hook(lambda *_: oracle.update_parameters(plain.model))
     plain.run()
 
