@@ -27,8 +27,8 @@ RECORDS_RECIPE: Recipe = {
     "lr": 4e-3,
     "weight_decay": 0.3,
     "batches": "equal-tokens",
-    # It cuts off a rare outlier alone: batches of short records have the longest gradients, and a
-    # norm that cuts every gradient makes their patients count less (lesson 15).
+    # It cuts a rare outlier alone. In a new model batches of short records have the longest
+    # gradients, and a norm that cuts every gradient makes those patients count less (lesson 15).
     "max_grad_norm": 5.0,
     "average": 0.2,
 }
