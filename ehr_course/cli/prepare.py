@@ -235,7 +235,7 @@ def _notes(settings: PrepareSettings, source: str) -> tuple[list[NotePair], Load
             min_summary=settings.min_summary,
         )
     except InputError as error:
-        # The error names arguments; whoever types a command has options.
+        # The error names arguments; on the command line they are options.
         if error.thing == "read_notes":
             place = "--note-column and --summary-column"
             raise InputError("prepare", place, error.problem, error.remedy) from None
