@@ -56,7 +56,8 @@ def test_all_hundred_patients_are_in_the_prepared_folder_as_they_were(place):
 
 def test_the_report_of_the_loader_is_kept(place):
     report = (place / "prepared" / "load_report.txt").read_text(encoding="utf-8")
-    assert report == f"{load_mimic3(DEMO).report}\n"
+    n = "100 patients, 129 visits, 1,761 diagnoses"
+    assert report == f"{load_mimic3(DEMO).report}\nin the records: {n}\n"
 
 
 def test_sixty_patients_are_written_and_read_back(place):
