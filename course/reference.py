@@ -47,7 +47,7 @@ ROOMS = (
             "meds_writing",
         ),
     ),
-    _room("Tokenizers", "tokenizers", *_inside("tokenizers", "codes words notes")),
+    _room("Tokenizers", "tokenizers", *_inside("tokenizers", "base codes words notes")),
     _room(
         "Batches",
         "batches",

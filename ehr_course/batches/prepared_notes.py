@@ -27,7 +27,7 @@ from ehr_course.batches.ragged import Ragged
 from ehr_course.errors import InputError
 from ehr_course.new_folder import check_new_folder, new_folder
 from ehr_course.records import NotePair
-from ehr_course.tokenizers import saved
+from ehr_course.tokenizers import checked_json
 from ehr_course.tokenizers.notes import NoteTokenizer
 from ehr_course.tokenizers.words import WordTokenizer
 
@@ -121,7 +121,7 @@ def write_prepared(
                 "sha256": _checksum(file),
             }
         tokenizer.save(unfinished / _TOKENIZER)
-        saved.write(unfinished / _REPORT, kind=_KIND, version=_VERSION, content=report)
+        checked_json.write(unfinished / _REPORT, kind=_KIND, content=report)
     return report
 
 
@@ -131,7 +131,7 @@ def read_report(folder: str | Path) -> dict[str, Any]:
     Raises:
         InputError: if it is missing, damaged, of another version or no report.
     """
-    return saved.read(Path(folder) / _REPORT, kind=_KIND, version=_VERSION, remake=_REMAKE)
+    return checked_json.read(Path(folder) / _REPORT, kind=_KIND, remake=_REMAKE)
 
 
 def read_prepared(folder: str | Path, part: Literal["train", "validation", "test"]) -> NoteDataset:
@@ -186,7 +186,6 @@ def read_prepared(folder: str | Path, part: Literal["train", "validation", "test
 
 
 _KIND = "prepared notes"
-_VERSION = 1
 _REPORT = "report.json"
 _TOKENIZER = "tokenizer.json"
 _REMAKE = "write_prepared"

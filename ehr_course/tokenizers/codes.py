@@ -4,31 +4,36 @@ A record of two visits becomes ::
 
     <BOS> <v> 4280 42731 <\v> <v> 4280 <\v> <EOS>
 
-The ids of the special tokens stand first, the codes follow in sorted order from id 7.
+The ids of the special tokens stand first, the codes follow in sorted order from id 7. A tokenizer
+that extends a BART's vocabulary has the ids of that BART instead, then ``<v>`` and ``<\v>``, then
+the codes.
 """
 
 from __future__ import annotations
 
 import difflib
 import hashlib
+import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from ehr_course.code_system import SYSTEM_NAMES, CodeSystem, checked_system
 from ehr_course.errors import InputError
 from ehr_course.records import PatientRecord, Visit, system_of
-from ehr_course.tokenizers import saved
+from ehr_course.tokenizers.base import Tokenizer
 
 SPECIAL_TOKENS = ("<PAD>", "<BOS>", "<EOS>", "<v>", "<\\v>", "<END>", "<mask>")
 """The special tokens; the place of each in this tuple is its id. ``<END>`` is kept, not used."""
+
+_VISIT_TOKENS = ("<v>", "<\\v>")
 
 Codes = Visit | Sequence[str]
 """A visit as the tokenizer takes it: a Visit, or its codes alone."""
 
 
-class CodeTokenizer:
+class CodeTokenizer(Tokenizer):
     r"""Turns codes, visits and patients into token ids, and back.
 
     **Codes that are not in the vocabulary.** The vocabulary comes from the training patients, so
@@ -42,10 +47,15 @@ class CodeTokenizer:
     refused, for the same text would mean another disease; a visit given as its codes alone is
     taken to be of the tokenizer's system.
 
+    **Special tokens.** Ask a tokenizer for their ids (``pad_id``, ``visit_start_id``, ...) and
+    for ``first_code_id``: they are others when it extends the vocabulary of a BART.
+
     Args:
         codes: the vocabulary, in any order; a repetition counts once.
         unseen: "raise" or "skip".
         system: "ICD9CM" or "ICD10CM".
+        base_tokens: the vocabulary that the codes extend, in the order of its ids; see
+            ``extending_bart``.
 
     Raises:
         InputError: if there are no codes, one of them is not an undotted code in upper case, or
@@ -60,7 +70,13 @@ class CodeTokenizer:
     [['4280', '0389'], ['V3001']]
     """
 
-    pad_id, bos_id, eos_id, visit_start_id, visit_end_id, end_id, mask_id = range(7)
+    pad_id, bos_id, eos_id, visit_start_id, visit_end_id = range(5)
+    mask_id = SPECIAL_TOKENS.index("<mask>")
+    first_code_id = len(SPECIAL_TOKENS)
+    """Every id from here on is that of a code."""
+
+    _kind = "code tokenizer"
+    _remake = "CodeTokenizer.from_records and save"
 
     def __init__(
         self,
@@ -68,6 +84,7 @@ class CodeTokenizer:
         *,
         unseen: Literal["raise", "skip"] = "raise",
         system: CodeSystem = "ICD9CM",
+        base_tokens: Sequence[str] = (),
     ) -> None:
         self.system = checked_system(system)
         """The code system of the vocabulary."""
@@ -92,9 +109,20 @@ class CodeTokenizer:
                 )
         self.unseen = unseen
         self.codes: tuple[str, ...] = tuple(sorted(vocabulary))
-        """The vocabulary in the order of its ids: ``codes[i]`` has id ``7 + i``."""
-        self._tokens = SPECIAL_TOKENS + self.codes
-        self._ids = {token: i for i, token in enumerate(self._tokens)}
+        """The vocabulary in the order of its ids: ``codes[i]`` has id ``first_code_id + i``."""
+        self.base_tokens: tuple[str, ...] = tuple(base_tokens)
+        """The vocabulary that the codes extend; empty for a vocabulary of the course's own."""
+        before_codes: tuple[str, ...] = SPECIAL_TOKENS
+        if base_tokens:
+            before_codes = (*self.base_tokens, *_VISIT_TOKENS)
+            places = map(self.base_tokens.index, _BART_TOKENS)
+            self.bos_id, self.pad_id, self.eos_id, self.unk_id, self.mask_id = places
+            self.visit_start_id = len(base_tokens)
+            self.visit_end_id = len(base_tokens) + 1
+            self.first_code_id = len(before_codes)
+        self._tokens = before_codes + self.codes
+        # A piece of BART's text can look like a code ("650"): these ids are of codes alone.
+        self._code_ids = {code: i for i, code in enumerate(self.codes, self.first_code_id)}
 
     @classmethod
     def from_records(
@@ -123,17 +151,39 @@ class CodeTokenizer:
         >>> CodeTokenizer(["4280"]).skipping_unseen()
         CodeTokenizer(1 codes, unseen='skip')
         """
-        return type(self)(self.codes, unseen="skip", system=self.system)
+        return type(self)(
+            self.codes, unseen="skip", system=self.system, base_tokens=self.base_tokens
+        )
+
+    def extending_bart(self, folder: str | Path) -> Self:
+        r"""The same codes as an extension of a BART's vocabulary, for a model that starts from it.
+
+        The ids of the BART stay as they are (``<s>`` 0, ``<pad>`` 1, ``</s>`` 2, ``<unk>`` 3 and
+        ``<mask>`` 50264 in facebook/bart-base); ``<v>``, ``<\v>`` and the codes follow.
+
+        Args:
+            folder: a Hugging Face folder with the tokenizer of a BART, as tokenizer.json or as
+                vocab.json.
+
+        Raises:
+            InputError: if there is no such tokenizer.
+        """
+        return type(self)(
+            self.codes,
+            unseen=self.unseen,
+            system=self.system,
+            base_tokens=_bart_tokens(Path(folder)),
+        )
 
     # ------------------------------------------------------------------ one token
 
     def __len__(self) -> int:
-        """The number of tokens: seven special ones and the codes."""
+        """The number of tokens: special ones, those of a BART that is extended, and codes."""
         return len(self._tokens)
 
     def __contains__(self, code: object) -> bool:
         """Whether the code is in the vocabulary; a special token is not a code."""
-        return code in self._ids and code not in SPECIAL_TOKENS
+        return code in self._code_ids
 
     def code_to_id(self, code: str) -> int:
         """The token id of a code.
@@ -151,7 +201,21 @@ class CodeTokenizer:
                 "it is not in the vocabulary",
                 self._remedy(code),
             )
-        return self._ids[code]
+        return self._code_ids[code]
+
+    def _remedy(self, code: object) -> str:
+        if isinstance(code, str):
+            plain = code.replace(".", "").strip().upper()
+            if plain in self:
+                return f"Write {plain!r}: codes are undotted text in upper case."
+            near = difflib.get_close_matches(plain, self.codes, n=1)
+            close = f" (the nearest code it has is {near[0]!r})" if near else ""
+        else:
+            close = ""
+        return (
+            f"Check the code{close}, build the vocabulary from records that have it, "
+            'or leave such codes out with unseen="skip".'
+        )
 
     def id_to_token(self, token_id: int) -> str:
         r"""The token that an id stands for: a special token or a code.
@@ -171,7 +235,7 @@ class CodeTokenizer:
         >>> print(*CodeTokenizer(["0389", "4280"]).tokens([1, 3, 8, 4, 2]))
         <BOS> <v> 4280 <\v> <EOS>
         """
-        return [self._tokens[token_id] for token_id in self._as_list(ids)]
+        return [self._tokens[token_id] for token_id in self._checked_ids(ids)]
 
     # ------------------------------------------------------------------ encoding
 
@@ -183,11 +247,27 @@ class CodeTokenizer:
         >>> CodeTokenizer(["0389", "4280"]).encode_visit(["4280", "0389"])
         [3, 8, 7, 4]
         """
-        codes = self._codes_of(visit)
+        if isinstance(visit, str):
+            raise InputError(
+                "CodeTokenizer",
+                "visit",
+                f"{visit!r} is one text",
+                f"Write [{visit!r}] for a visit.",
+            )
+        if isinstance(visit, Visit) and visit.system != self.system:
+            raise InputError(
+                "CodeTokenizer",
+                "visit",
+                f"it is coded in {SYSTEM_NAMES[visit.system]}, and this vocabulary is "
+                f"{SYSTEM_NAMES[self.system]}",
+                "Use a tokenizer of the same system, or translate the codes: "
+                "ehr-course prepare --map.",
+            )
+        codes = visit.codes if isinstance(visit, Visit) else visit
         if self.unseen == "raise":
             ids = [self.code_to_id(code) for code in codes]
         else:
-            ids = [self._ids[code] for code in codes if code in self]
+            ids = [self._code_ids[code] for code in codes if code in self]
             if codes and not ids:
                 return []
         return [self.visit_start_id, *ids, self.visit_end_id]
@@ -231,8 +311,8 @@ class CodeTokenizer:
 
         Reading stops at ``<EOS>``. The one exception is an ``<EOS>`` before anything else: BART
         starts its decoder with that token, so it opens what a model has generated and ends
-        nothing. ``<PAD>``, ``<BOS>``, ``<END>`` and ``<mask>`` stand for no code and are passed
-        over. A visit without codes stays, as an empty list.
+        nothing. Every other token that is not a code is passed over. A visit without codes
+        stays, as an empty list.
 
         What a model writes need not be well formed, and no code of it is lost: a visit that is
         never closed ends where the next one opens or the record ends, and a code outside of any
@@ -252,7 +332,7 @@ class CodeTokenizer:
         visits: list[list[str]] = []
         inside = False
         started = False
-        for token_id in self._as_list(ids):
+        for token_id in self._checked_ids(ids):
             if token_id == self.eos_id and started:
                 break
             started = started or token_id != self.pad_id
@@ -261,12 +341,14 @@ class CodeTokenizer:
                 inside = True
             elif token_id == self.visit_end_id:
                 inside = False
-            elif token_id >= len(SPECIAL_TOKENS):
+            elif token_id >= self.first_code_id:
                 if not inside:
                     visits.append([])
                     inside = True
                 visits[-1].append(self._tokens[token_id])
         return visits
+
+    # ------------------------------------------------------------------ as an object
 
     @property
     def fingerprint(self) -> str:
@@ -277,125 +359,92 @@ class CodeTokenizer:
         """
         # ICD-9-CM is not named, so that models made before there were two systems still load.
         system = () if self.system == "ICD9CM" else (self.system,)
-        text = " ".join((*SPECIAL_TOKENS, *system, *self.codes))
+        text = " ".join((*self._tokens[: self.first_code_id], *system, *self.codes))
         return hashlib.sha256(text.encode("utf-8")).hexdigest()[:16]
-
-    # ------------------------------------------------------------------ files
-
-    def save(self, path: str | Path) -> None:
-        """Write the vocabulary to a JSON file, whole or not at all.
-
-        ``unseen`` is no part of the vocabulary and is not written: it is said when loading.
-        """
-        content: dict[str, Any] = {"special_tokens": list(SPECIAL_TOKENS)}
-        if self.system != "ICD9CM":
-            content["system"] = self.system
-        content["codes"] = list(self.codes)
-        saved.write(path, kind=_KIND, version=_VERSION, content=content)
-
-    @classmethod
-    def load(cls, path: str | Path, *, unseen: Literal["raise", "skip"] = "raise") -> Self:
-        """Read a tokenizer that ``save`` wrote.
-
-        Raises:
-            InputError: if the file is missing, is no code tokenizer, is of another version, is
-                damaged, or has other special tokens: every id would then mean another code. A
-                file that names no code system is of ICD-9-CM.
-        """
-        content = saved.read(
-            path, kind=_KIND, version=_VERSION, remake="CodeTokenizer.from_records and save"
-        )
-        if content.get("special_tokens") != list(SPECIAL_TOKENS):
-            raise InputError(
-                path,
-                "special_tokens",
-                f"they are {content.get('special_tokens')}, not {list(SPECIAL_TOKENS)}: "
-                "its ids mean other tokens",
-                "Make it again with CodeTokenizer.from_records and save.",
-            )
-        return cls(content["codes"], unseen=unseen, system=content.get("system", "ICD9CM"))
-
-    # ------------------------------------------------------------------ as an object
 
     def __eq__(self, other: object) -> bool:
         """Two tokenizers are equal when they have the same vocabulary of the same system."""
         if not isinstance(other, CodeTokenizer):
             return NotImplemented
-        return (self.system, self.codes) == (other.system, other.codes)
+        return (self.system, self._tokens) == (other.system, other._tokens)
 
     def __hash__(self) -> int:
-        return hash((self.system, self.codes))
+        return hash((self.system, self._tokens))
 
     def __repr__(self) -> str:
         system = "" if self.system == "ICD9CM" else f", system={self.system!r}"
-        return f"CodeTokenizer({len(self.codes):,} codes, unseen={self.unseen!r}{system})"
+        base = f", after {len(self.base_tokens):,} tokens of BART" if self.base_tokens else ""
+        return f"CodeTokenizer({len(self.codes):,} codes, unseen={self.unseen!r}{system}{base})"
 
-    # ------------------------------------------------------------------ checks
+    # ------------------------------------------------------------------ for the base class
 
-    def _codes_of(self, visit: Codes) -> Sequence[str]:
-        """The codes of a visit, which must be of this vocabulary's system where it says so."""
-        if isinstance(visit, Visit):
-            if visit.system != self.system:
-                raise InputError(
-                    "CodeTokenizer",
-                    "visit",
-                    f"it is coded in {SYSTEM_NAMES[visit.system]}, and this vocabulary is "
-                    f"{SYSTEM_NAMES[self.system]}",
-                    "Use a tokenizer of the same system, or translate the codes: "
-                    "ehr-course prepare --map.",
-                )
-            return visit.codes
-        if isinstance(visit, str):
-            raise InputError(
-                "CodeTokenizer",
-                "visit",
-                f"{visit!r} is one text",
-                f"Write [{visit!r}] for a visit.",
-            )
-        return visit
+    def _is_one(self, given: Any) -> bool:
+        # A patient is a record, or a list whose first item is a visit; an empty list is a batch.
+        if isinstance(given, PatientRecord):
+            return True
+        first: Any = given[0] if given else ()
+        if isinstance(first, (Visit, PatientRecord)):
+            return isinstance(first, Visit)
+        return len(first) > 0 and isinstance(first[0], str)
 
-    def _as_list(self, ids: Any) -> list[int]:
-        """The ids as plain whole numbers, each of them in the vocabulary."""
-        # NumPy arrays and torch tensors both have tolist, so torch need not be imported here.
-        listed = ids.tolist() if hasattr(ids, "tolist") else list(ids)
-        if not isinstance(listed, list):
-            raise InputError("ids", "", f"{ids!r} is one number", "Give a sequence of ids.")
-        return [self._checked(token_id, f"place {i}") for i, token_id in enumerate(listed)]
+    def _model_input(self, one: PatientRecord | Sequence[Codes]) -> list[int]:
+        return self.encode(one)
 
-    def _checked(self, token_id: Any, place: str) -> int:
-        if hasattr(token_id, "item"):  # one element of an array or a tensor
-            token_id = token_id.item()
-        if isinstance(token_id, list):
-            raise InputError("ids", place, "it is a row of ids", "Decode one record at a time.")
-        if not isinstance(token_id, int) or isinstance(token_id, bool):
-            raise InputError("ids", place, f"{token_id!r} is not a whole number", "Give ids.")
-        if not 0 <= token_id < len(self):
-            raise InputError(
-                "ids",
-                place,
-                f"{token_id} is not the id of a token: they run from 0 to {len(self) - 1}",
-                "Was this encoded by another tokenizer? (Labels of -100 are not ids either.)",
-            )
-        return token_id
+    def _token(self, token_id: int) -> str:
+        return self._tokens[token_id]
 
-    def _remedy(self, code: object) -> str:
-        if isinstance(code, str):
-            plain = code.replace(".", "").strip().upper()
-            if plain in self:
-                return f"Write {plain!r}: codes are undotted text in upper case."
-            near = difflib.get_close_matches(plain, self.codes, n=1)
-            close = f" (the nearest code it has is {near[0]!r})" if near else ""
+    def _ids_by_token(self) -> Mapping[str, int]:
+        return {token: i for i, token in enumerate(self._tokens)}
+
+    def _content(self) -> dict[str, Any]:
+        """The vocabulary; ``unseen`` is no part of it, and is said when loading."""
+        if self.base_tokens:
+            content: dict[str, Any] = {
+                "special_tokens": list(_VISIT_TOKENS),
+                "base_tokens": list(self.base_tokens),
+            }
         else:
-            close = ""
-        return (
-            f"Check the code{close}, build the vocabulary from records that have it, "
-            'or leave such codes out with unseen="skip".'
-        )
+            content = {"special_tokens": list(SPECIAL_TOKENS)}
+        if self.system != "ICD9CM":
+            content["system"] = self.system
+        return content | {"codes": list(self.codes)}
+
+    @classmethod
+    def _from_content(cls, content: dict[str, Any], path: str | Path, **options: Any) -> Self:
+        # A file that names no code system is of ICD-9-CM.
+        base_tokens = content.get("base_tokens", ())
+        expected = _VISIT_TOKENS if base_tokens else SPECIAL_TOKENS
+        cls._check_special_tokens(content, expected, path)
+        system = content.get("system", "ICD9CM")
+        return cls(content["codes"], system=system, base_tokens=base_tokens, **options)
 
 
-_KIND = "code tokenizer"
-_VERSION = 1
+_BART_TOKENS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
 
 
 def _is_plain(code: object) -> bool:
     return isinstance(code, str) and code.isascii() and code.isalnum() and code == code.upper()
+
+
+def _bart_tokens(folder: Path) -> list[str]:
+    """The tokens of a BART tokenizer, in the order of their ids."""
+    path = folder / "tokenizer.json"
+    if not path.is_file():
+        path = folder / "vocab.json"
+    remedy = "Name a Hugging Face folder that has tokenizer.json or vocab.json of a BART."
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if path.name == "tokenizer.json":
+            added = {token["content"]: token["id"] for token in content["added_tokens"]}
+            content = content["model"]["vocab"] | added
+        tokens = sorted(content, key=content.__getitem__)
+        if [content[token] for token in tokens] != list(range(len(tokens))):
+            raise ValueError
+    except OSError:
+        raise InputError(folder, "", "it holds no tokenizer", remedy) from None
+    except (KeyError, TypeError, ValueError):
+        raise InputError(path, "", "this is not the tokenizer of a BART", remedy) from None
+    missing = [token for token in _BART_TOKENS if token not in content]
+    if missing:
+        raise InputError(path, "", f"it has no token {', '.join(missing)}", remedy)
+    return tokens

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import operator
-from typing import Any, NamedTuple
-
-from ehr_course.errors import InputError
+from typing import NamedTuple
 
 
 class EncodedNote(NamedTuple):
@@ -39,50 +36,3 @@ class EncodedNote(NamedTuple):
         ids = [*self.ids[: most - 1], eos_id]
         # Words are numbered as the note first has them: what is left is the first few.
         return EncodedNote(ids, self.oov[: max(0, max(ids) + 1 - size)])
-
-
-def listed_ids(
-    ids: Any, *, size: int, oov: tuple[str, ...] = (), noun: str = "token"
-) -> list[int]:
-    """Ids as plain whole numbers, each of them in the vocabulary or the id of a word outside it.
-
-    Args:
-        ids: a list, a NumPy array or a torch tensor of shape (length,).
-        size: the number of tokens in the vocabulary.
-        oov: the words outside it, which have the ids from size on.
-        noun: what an id stands for, as an error calls it.
-
-    Raises:
-        InputError: if an id is not a whole number or stands for nothing, with its place.
-
-    >>> listed_ids([1, 5, 2], size=5, oov=("quinapril",))
-    [1, 5, 2]
-    """
-    # NumPy arrays and torch tensors both have tolist, so torch need not be imported here.
-    given = ids.tolist() if hasattr(ids, "tolist") else list(ids)
-    if not isinstance(given, list):
-        raise InputError("ids", "", f"{given!r} is one number", "Give a sequence of ids.")
-    return [
-        checked_id(token_id, f"place {place}", size=size, oov=oov, noun=noun)
-        for place, token_id in enumerate(given)
-    ]
-
-
-def checked_id(
-    token_id: Any, place: str, *, size: int, oov: tuple[str, ...] = (), noun: str = "token"
-) -> int:
-    """One id as a plain whole number; see :func:`listed_ids`."""
-    try:
-        number = operator.index(token_id)
-    except (TypeError, ValueError):
-        number = -1
-    if isinstance(token_id, bool) or not 0 <= number < size + len(oov):
-        also = f", and to {size + len(oov) - 1} for the words outside" if oov else ""
-        raise InputError(
-            "ids",
-            place,
-            f"{token_id!r} is not the id of a {noun}: they run from 0 to {size - 1}{also}",
-            "Was this encoded by another tokenizer, or for another note? "
-            "(Labels of -100 are not ids either.)",
-        )
-    return number

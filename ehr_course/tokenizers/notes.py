@@ -11,18 +11,18 @@ import binascii
 import hashlib
 import io
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import sentencepiece
 
 from ehr_course.errors import InputError
-from ehr_course.tokenizers import saved
-from ehr_course.tokenizers.encoded_note import EncodedNote, checked_id, listed_ids
+from ehr_course.tokenizers.base import Tokenizer
+from ehr_course.tokenizers.encoded_note import EncodedNote
 
 
-class NoteTokenizer:
+class NoteTokenizer(Tokenizer):
     """Cuts text into pieces with a trained SentencePiece unigram model.
 
     Ids 0 to 3 are ``<unk>``, ``<s>`` (beginning), ``</s>`` (end) and ``<pad>``. SentencePiece
@@ -39,6 +39,11 @@ class NoteTokenizer:
     """
 
     unk_id, bos_id, eos_id, pad_id = range(4)
+
+    _kind = "note tokenizer"
+    _remake = "NoteTokenizer.train and save"
+    _other_origin = "by another tokenizer, or for another note"
+    _noun = "piece"
 
     def __init__(self, model: bytes) -> None:
         try:
@@ -183,7 +188,7 @@ class NoteTokenizer:
             InputError: if an id is not in the vocabulary, with its place.
         """
         _refuse_oov(oov)
-        text = self._processor.decode(listed_ids(ids, size=len(self), noun="piece"))
+        text = self._processor.decode(self._checked_ids(ids))
         return text.replace(_UNKNOWN_DECODED, "<unk>")
 
     def piece(self, token_id: int, oov: Sequence[str] = ()) -> str:
@@ -194,7 +199,7 @@ class NoteTokenizer:
             oov: of the note, which is empty; see ``encode_note``.
         """
         _refuse_oov(oov)
-        return self._processor.id_to_piece(checked_id(token_id, "", size=len(self), noun="piece"))
+        return self._token(self._checked(token_id, ""))
 
     def pieces(self, text: str) -> list[str]:
         """The most probable pieces of a text, as text; ``▁`` stands for a space.
@@ -226,31 +231,6 @@ class NoteTokenizer:
         """A short text that differs from model to model."""
         return hashlib.sha256(self._model).hexdigest()[:16]
 
-    def save(self, path: str | Path) -> None:
-        """Write the model to one JSON file, whole or not at all."""
-        content = {
-            "pieces": len(self),
-            "sentencepiece_model_base64": base64.b64encode(self._model).decode("ascii"),
-        }
-        saved.write(path, kind=_KIND, version=_VERSION, content=content)
-
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read a tokenizer that ``save`` wrote.
-
-        Raises:
-            InputError: if the file is missing, is no note tokenizer, is of another version or is
-                damaged.
-        """
-        content = saved.read(
-            path, kind=_KIND, version=_VERSION, remake="NoteTokenizer.train and save"
-        )
-        try:
-            model = base64.b64decode(content["sentencepiece_model_base64"], validate=True)
-        except (KeyError, TypeError, binascii.Error):
-            raise InputError(path, "", "it holds no SentencePiece model", _REMEDY) from None
-        return cls(model)
-
     def __eq__(self, other: object) -> bool:
         """Two tokenizers are equal when their models are the same bytes."""
         if not isinstance(other, NoteTokenizer):
@@ -266,9 +246,35 @@ class NoteTokenizer:
     def __repr__(self) -> str:
         return f"NoteTokenizer({len(self):,} pieces)"
 
+    # ------------------------------------------------------------------ for the base class
 
-_KIND = "note tokenizer"
-_VERSION = 1
+    def _is_one(self, given: Any) -> bool:
+        return isinstance(given, str)
+
+    def _model_input(self, one: str) -> list[int]:
+        return self.encode_note(one).ids
+
+    def _token(self, token_id: int) -> str:
+        return self._processor.id_to_piece(token_id)
+
+    def _ids_by_token(self) -> Mapping[str, int]:
+        return {self._token(i): i for i in range(len(self))}
+
+    def _content(self) -> dict[str, Any]:
+        return {
+            "pieces": len(self),
+            "sentencepiece_model_base64": base64.b64encode(self._model).decode("ascii"),
+        }
+
+    @classmethod
+    def _from_content(cls, content: dict[str, Any], path: str | Path, **options: Any) -> Self:
+        try:
+            model = base64.b64decode(content["sentencepiece_model_base64"], validate=True)
+        except (KeyError, TypeError, binascii.Error):
+            raise InputError(path, "", "it holds no SentencePiece model", _REMEDY) from None
+        return cls(model, **options)
+
+
 _REMEDY = "Make one with NoteTokenizer.train."
 _SPACE = "▁"
 _UNKNOWN_DECODED = " \u2047 "  # SentencePiece's own sign; NFKC leaves none of it in any text

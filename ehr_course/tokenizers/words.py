@@ -19,19 +19,19 @@ import hashlib
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 from ehr_course.errors import InputError
-from ehr_course.tokenizers import saved
-from ehr_course.tokenizers.encoded_note import EncodedNote, checked_id, listed_ids
+from ehr_course.tokenizers.base import Tokenizer
+from ehr_course.tokenizers.encoded_note import EncodedNote
 
 SPECIAL_TOKENS = ("<unk>", "<s>", "</s>", "<pad>")
 """The special tokens; the place of each in this tuple is its id."""
 
 
-class WordTokenizer:
+class WordTokenizer(Tokenizer):
     """Cuts text into words and gives each word of its vocabulary an id.
 
     Ids 0 to 3 are ``<unk>``, ``<s>`` (beginning), ``</s>`` (end) and ``<pad>``; the words follow
@@ -58,6 +58,10 @@ class WordTokenizer:
     """
 
     unk_id, bos_id, eos_id, pad_id = range(4)
+
+    _kind = "word tokenizer"
+    _remake = "WordTokenizer.from_texts and save"
+    _other_origin = "by another tokenizer, or for another note"
 
     def __init__(self, words: Iterable[str]) -> None:
         if isinstance(words, str):
@@ -233,8 +237,8 @@ class WordTokenizer:
         """
         oov = _checked_oov(oov)
         silent = (self.bos_id, self.eos_id, self.pad_id)
-        listed = listed_ids(ids, size=len(self), oov=oov)
-        return join_words(self._piece(i, oov) for i in listed if i not in silent)
+        kept = (i for i in self._checked_ids(ids, oov) if i not in silent)
+        return join_words(self._piece(i, oov) for i in kept)
 
     def piece(self, token_id: int, oov: Sequence[str] = ()) -> str:
         """One token as text, the special ones as ``<s>`` and the like.
@@ -243,7 +247,7 @@ class WordTokenizer:
         ('fever', '</s>')
         """
         oov = _checked_oov(oov)
-        return self._piece(checked_id(token_id, "", size=len(self), oov=oov), oov)
+        return self._piece(self._checked(token_id, "", oov), oov)
 
     def _piece(self, token_id: int, oov: tuple[str, ...]) -> str:
         if token_id < len(self):
@@ -261,31 +265,6 @@ class WordTokenizer:
         """
         return hashlib.sha256(" ".join(self._pieces).encode("utf-8")).hexdigest()[:16]
 
-    def save(self, path: str | Path) -> None:
-        """Write the vocabulary to a JSON file, whole or not at all."""
-        content = {"special_tokens": list(SPECIAL_TOKENS), "words": list(self.vocabulary)}
-        saved.write(path, kind=_KIND, version=_VERSION, content=content)
-
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read a tokenizer that ``save`` wrote.
-
-        Raises:
-            InputError: if the file is missing, is no word tokenizer, is of another version, is
-                damaged, or has other special tokens.
-        """
-        remake = "WordTokenizer.from_texts and save"
-        content = saved.read(path, kind=_KIND, version=_VERSION, remake=remake)
-        if content.get("special_tokens") != list(SPECIAL_TOKENS):
-            raise InputError(
-                path,
-                "special_tokens",
-                f"they are {content.get('special_tokens')}, not {list(SPECIAL_TOKENS)}: "
-                "its ids mean other tokens",
-                f"Make it again with {remake}.",
-            )
-        return cls(content["words"])
-
     # ------------------------------------------------------------------ as an object
 
     def __eq__(self, other: object) -> bool:
@@ -299,6 +278,28 @@ class WordTokenizer:
 
     def __repr__(self) -> str:
         return f"WordTokenizer({len(self.vocabulary):,} words)"
+
+    # ------------------------------------------------------------------ for the base class
+
+    def _is_one(self, given: Any) -> bool:
+        return isinstance(given, str)
+
+    def _model_input(self, one: str) -> list[int]:
+        return self.encode_note(one).ids
+
+    def _token(self, token_id: int) -> str:
+        return self._pieces[token_id]
+
+    def _ids_by_token(self) -> Mapping[str, int]:
+        return {token: i for i, token in enumerate(self._pieces)}
+
+    def _content(self) -> dict[str, Any]:
+        return {"special_tokens": list(SPECIAL_TOKENS), "words": list(self.vocabulary)}
+
+    @classmethod
+    def _from_content(cls, content: dict[str, Any], path: str | Path, **options: Any) -> Self:
+        cls._check_special_tokens(content, SPECIAL_TOKENS, path)
+        return cls(content["words"], **options)
 
 
 def split_words(text: str) -> list[str]:
@@ -323,9 +324,6 @@ def join_words(words: Iterable[str]) -> str:
     """
     return _SPACE_AFTER.sub("", _SPACE_BEFORE.sub("", " ".join(words)))
 
-
-_KIND = "word tokenizer"
-_VERSION = 1
 
 # A letter or digit with its accents; NFKC leaves those apart that have no composed form.
 _LETTER = r"(?:[^\W_][\u0300-\u036f]*)"

@@ -1,4 +1,4 @@
-"""The file of a saved tokenizer: JSON that says what it is, its version and its checksum."""
+"""JSON files that say what they are, in which version, and whether they are whole."""
 
 from __future__ import annotations
 
@@ -10,20 +10,19 @@ from pathlib import Path
 from ehr_course.errors import InputError
 
 
-def write(path: str | Path, *, kind: str, version: int, content: dict) -> None:
-    """Write a tokenizer's content so that the file is there whole or not at all.
+def write(path: str | Path, *, kind: str, content: dict) -> None:
+    """Write content so that the file is there whole or not at all.
 
     Args:
-        path: where to; folders that are missing are made, a file that is there is replaced.
+        path: where to; missing folders are made, and an existing file is replaced.
         kind: what the file holds ("code tokenizer").
-        version: the version of the content's layout, counted from 1.
         content: what JSON can hold.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     document = {
         "format": f"ehr_course {kind}",
-        "version": version,
+        "version": _VERSION,
         "sha256": _checksum(content),
         "content": content,
     }
@@ -37,13 +36,12 @@ def write(path: str | Path, *, kind: str, version: int, content: dict) -> None:
         unfinished.unlink(missing_ok=True)
 
 
-def read(path: str | Path, *, kind: str, version: int, remake: str) -> dict:
+def read(path: str | Path, *, kind: str, remake: str) -> dict:
     """Read the content that :func:`write` wrote, or say why it cannot be used.
 
     Args:
         path: the file.
         kind: what the file has to hold.
-        version: the one version that the caller understands.
         remake: how to make such a file again, as a clause that follows "Make it again with".
 
     Raises:
@@ -64,18 +62,21 @@ def read(path: str | Path, *, kind: str, version: int, remake: str) -> dict:
     if found != f"ehr_course {kind}":
         what = f"its format is {found!r}" if found else "it does not say its format"
         raise InputError(path, "", f"this is not a {kind} file: {what}", again)
-    if document.get("version") != version:
+    if document.get("version") != _VERSION:
         raise InputError(
             path,
             "",
             f"this {kind} file has version {document.get('version')}, "
-            f"and this course reads version {version}",
+            f"and this course reads version {_VERSION}",
             f"{again} Or read it with the course that wrote it.",
         )
     content = document.get("content")
     if not isinstance(content, dict) or document.get("sha256") != _checksum(content):
         raise InputError(path, "", "the file is damaged: its checksum does not match", again)
     return content
+
+
+_VERSION = 1
 
 
 def _checksum(content: dict) -> str:

@@ -1,0 +1,307 @@
+"""What the three tokenizers have in common: they are used as those of transformers are."""
+
+from __future__ import annotations
+
+import operator
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from ehr_course.errors import InputError
+from ehr_course.tokenizers import checked_json
+
+if TYPE_CHECKING:
+    from transformers import BatchEncoding
+
+FILE = "tokenizer.json"
+"""The file of a tokenizer in the folder of a model or of prepared data."""
+
+
+class Tokenizer(ABC):
+    """A tokenizer for patients or notes, under the names that transformers uses.
+
+    >>> from ehr_course.tokenizers.codes import CodeTokenizer
+    >>> tokenizer = CodeTokenizer(["0389", "4280"])
+    >>> tokenizer([[["4280"]], [["4280", "0389"]]], padding=True)["input_ids"]
+    [[1, 3, 8, 4, 2, 0], [1, 3, 8, 7, 4, 2]]
+    >>> tokenizer([["4280"]], return_tensors="pt")["attention_mask"]
+    tensor([[1, 1, 1, 1, 1]])
+    >>> tokenizer.batch_decode([[1, 3, 8, 4, 2, 0], [1, 3, 8, 7, 4, 2]])
+    [[['4280']], [['4280', '0389']]]
+    >>> tokenizer.pad([{"input_ids": [1, 2]}, {"input_ids": [1]}]).input_ids
+    [[1, 2], [1, 0]]
+    >>> tokenizer.convert_tokens_to_ids(["4280", "<mask>"])
+    [8, 6]
+    """
+
+    pad_id: int
+    bos_id: int
+    eos_id: int
+    unk_id: int | None = None
+    mask_id: int | None = None
+
+    padding_side = "right"
+    model_input_names = ("input_ids", "attention_mask")
+
+    _kind: str  # of the file
+    _remake: str  # how a file is made again
+    _noun = "token"
+    _other_origin = "by another tokenizer"  # of an id that the vocabulary has not
+
+    # ------------------------------------------------------------------ what each kind says
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """The number of tokens, special ones included."""
+
+    @abstractmethod
+    def decode(self, ids: Any) -> Any:
+        """What a sequence of ids stands for, without the special tokens."""
+
+    @abstractmethod
+    def _is_one(self, given: Any) -> bool:
+        """Whether this is one patient or note, rather than a list of them."""
+
+    @abstractmethod
+    def _model_input(self, one: Any) -> list[int]:
+        """One patient or note as a model reads it, special tokens included."""
+
+    @abstractmethod
+    def _token(self, token_id: int) -> str:
+        """The text of an id that is in the vocabulary."""
+
+    @abstractmethod
+    def _ids_by_token(self) -> Mapping[str, int]:
+        """The id of each token."""
+
+    @abstractmethod
+    def _content(self) -> dict[str, Any]:
+        """What the file of this tokenizer holds."""
+
+    @classmethod
+    @abstractmethod
+    def _from_content(cls, content: dict[str, Any], path: str | Path, **options: Any) -> Self:
+        """The tokenizer that a file describes."""
+
+    # ------------------------------------------------------------------ batches
+
+    def __call__(
+        self,
+        given: Any,
+        *,
+        padding: bool | Literal["longest", "max_length", "do_not_pad"] = False,
+        max_length: int | None = None,
+        pad_to_multiple_of: int | None = None,
+        return_tensors: str | None = None,
+    ) -> BatchEncoding:
+        """Encode one patient or note, or a list of them, as a model reads them.
+
+        Args:
+            given: a patient (a PatientRecord or a list of visits), a text, or a list of either.
+            padding, max_length, pad_to_multiple_of: see ``pad``.
+            return_tensors: "pt" for tensors of shape (batch, length), "np" for arrays; without
+                it, lists.
+
+        Returns:
+            input_ids and attention_mask.
+        """
+        one = self._is_one(given)
+        rows = [self._model_input(item) for item in ([given] if one else given)]
+        batch = self.pad(
+            {"input_ids": rows},
+            padding=padding,
+            max_length=max_length,
+            pad_to_multiple_of=pad_to_multiple_of,
+            return_tensors=return_tensors,
+        )
+        if one and return_tensors is None:
+            batch.data = {name: rows[0] for name, rows in batch.data.items()}
+        return batch
+
+    def pad(
+        self,
+        encoded: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        *,
+        padding: bool | Literal["longest", "max_length", "do_not_pad"] = True,
+        max_length: int | None = None,
+        pad_to_multiple_of: int | None = None,
+        return_tensors: str | None = None,
+    ) -> BatchEncoding:
+        """Pad encoded rows on the right, as the data collators of transformers ask for it.
+
+        Args:
+            encoded: input_ids and perhaps attention_mask: a dictionary of lists of rows, or a
+                list of dictionaries. What else it holds is passed on as it is.
+            padding: to the longest row, to max_length or not at all.
+            max_length: the length for ``padding="max_length"``.
+            pad_to_multiple_of: the length is rounded up to a multiple of it.
+            return_tensors: see ``__call__``.
+        """
+        from transformers import BatchEncoding
+
+        if not isinstance(encoded, Mapping):
+            encoded = {name: [row[name] for row in encoded] for name in encoded[0]}
+        ids = [_listed(row) for row in encoded["input_ids"]]
+        masks = [_listed(row) for row in encoded.get("attention_mask", ())]
+        masks = masks or [[1] * len(row) for row in ids]
+        if padding in (False, "do_not_pad"):
+            widths = [len(row) for row in ids]
+        else:
+            longest = max(map(len, ids))
+            width = max_length if padding == "max_length" and max_length else longest
+            multiple = pad_to_multiple_of or 1
+            widths = [-(-max(width, longest) // multiple) * multiple] * len(ids)
+        padded = {
+            "input_ids": _filled(ids, widths, self.pad_id),
+            "attention_mask": _filled(masks, widths, 0),
+        }
+        return BatchEncoding({**encoded, **padded}, tensor_type=return_tensors)
+
+    def batch_decode(
+        self, sequences: Any, oov: Sequence[Sequence[str]] | None = None
+    ) -> list[Any]:
+        """What each of several sequences of ids stands for; see ``decode``.
+
+        Args:
+            sequences: lists of ids, or an array or tensor of shape (batch, length).
+            oov: of each note, where the ids are those of notes with words of their own.
+        """
+        if oov is None:
+            return [self.decode(ids) for ids in sequences]
+        return [
+            self.decode(ids, words)  # type: ignore[call-arg]
+            for ids, words in zip(sequences, oov, strict=True)
+        ]
+
+    # ------------------------------------------------------------------ tokens
+
+    @property
+    def vocab_size(self) -> int:
+        """The number of tokens, special ones included."""
+        return len(self)
+
+    @property
+    def pad_token_id(self) -> int:
+        """The id of padding."""
+        return self.pad_id
+
+    @property
+    def bos_token_id(self) -> int:
+        """The id that begins a sequence."""
+        return self.bos_id
+
+    @property
+    def eos_token_id(self) -> int:
+        """The id that ends a sequence."""
+        return self.eos_id
+
+    @property
+    def unk_token_id(self) -> int | None:
+        """The id of an unknown word, or None where there is no such token."""
+        return self.unk_id
+
+    @property
+    def mask_token_id(self) -> int | None:
+        """The id of the mask, or None where there is no such token."""
+        return self.mask_id
+
+    def get_vocab(self) -> dict[str, int]:
+        """The id of each token."""
+        return dict(self._ids_by_token())
+
+    def convert_ids_to_tokens(self, ids: Any) -> Any:
+        """The token of an id, or the tokens of a sequence of ids."""
+        if isinstance(ids, int):
+            return self._token(self._checked(ids, ""))
+        return [self._token(token_id) for token_id in self._checked_ids(ids)]
+
+    def convert_tokens_to_ids(self, tokens: str | Sequence[str]) -> Any:
+        """The id of a token, or the ids of several.
+
+        A token that is not in the vocabulary has the id of ``<unk>``, or None where the
+        tokenizer has no such token.
+        """
+        known = self._ids_by_token()
+        if isinstance(tokens, str):
+            return known.get(tokens, self.unk_id)
+        return [known.get(token, self.unk_id) for token in tokens]
+
+    def _checked_ids(self, ids: Any, oov: Sequence[str] = ()) -> list[int]:
+        """Ids as plain whole numbers, each in the vocabulary or that of a word outside it."""
+        listed = _listed(ids)
+        if not isinstance(listed, list):
+            raise InputError("ids", "", f"{ids!r} is one number", "Give a sequence of ids.")
+        return [
+            self._checked(token_id, f"place {place}", oov) for place, token_id in enumerate(listed)
+        ]
+
+    def _checked(self, token_id: Any, place: str, oov: Sequence[str] = ()) -> int:
+        if isinstance(token_id, (list, tuple)):
+            raise InputError("ids", place, "it is a row of ids", "Use batch_decode for rows.")
+        try:
+            number = operator.index(token_id)
+        except (TypeError, ValueError):
+            number = -1
+        if isinstance(token_id, bool) or not 0 <= number < len(self) + len(oov):
+            also = f", and to {len(self) + len(oov) - 1} for the words outside" if oov else ""
+            raise InputError(
+                "ids",
+                place,
+                f"{token_id!r} is not the id of a {self._noun}: they run from 0 to "
+                f"{len(self) - 1}{also}",
+                f"Was this encoded {self._other_origin}? (Labels of -100 are not ids either.)",
+            )
+        return number
+
+    # ------------------------------------------------------------------ files
+
+    def save(self, path: str | Path) -> None:
+        """Write the tokenizer to one JSON file, whole or not at all."""
+        checked_json.write(path, kind=self._kind, content=self._content())
+
+    @classmethod
+    def load(cls, path: str | Path, **options: Any) -> Self:
+        """Read a tokenizer that ``save`` wrote.
+
+        Args:
+            path: the file.
+            options: of a CodeTokenizer ``unseen``, which no file holds.
+
+        Raises:
+            InputError: if the file is missing, holds no such tokenizer, is of another version, is
+                damaged, or has other special tokens: its ids would mean other tokens.
+        """
+        content = checked_json.read(path, kind=cls._kind, remake=cls._remake)
+        return cls._from_content(content, path, **options)
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write ``tokenizer.json`` into a folder, as transformers does beside a model."""
+        self.save(Path(folder) / FILE)
+
+    @classmethod
+    def from_pretrained(cls, folder: str | Path, **options: Any) -> Self:
+        """Read ``tokenizer.json`` from a folder; see ``load``."""
+        return cls.load(Path(folder) / FILE, **options)
+
+    @classmethod
+    def _check_special_tokens(
+        cls, content: dict[str, Any], expected: Sequence[str], path: str | Path
+    ) -> None:
+        found = content.get("special_tokens")
+        if found != list(expected):
+            raise InputError(
+                path,
+                "special_tokens",
+                f"they are {found}, not {list(expected)}: its ids mean other tokens",
+                f"Make it again with {cls._remake}.",
+            )
+
+
+def _listed(ids: Any) -> Any:
+    # NumPy arrays and torch tensors both have tolist, so torch need not be imported here.
+    return ids.tolist() if hasattr(ids, "tolist") else list(ids)
+
+
+def _filled(rows: list[list[int]], widths: list[int], value: int) -> list[list[int]]:
+    return [row + [value] * (width - len(row)) for row, width in zip(rows, widths, strict=True)]
