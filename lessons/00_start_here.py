@@ -27,7 +27,7 @@ if not find_spec("ehr_course"):
             "elsewhere, put ehr_course-….whl beside this notebook."
         )
     get_ipython().run_line_magic("pip", f'install "{found[0]}[notebook]"')
-    from ehr_course.opened_alone import after_installation
+    from ehr_course import after_installation
 
     after_installation()
 
@@ -58,12 +58,12 @@ import numpy as np
 import psutil
 import torch
 
-from ehr_course import icd9
-from ehr_course.course_files import solutions_folder
+from ehr_course import (
+    NoteTokenizer, Wanted, generate_patients, icd9, load_checkpoint,
+    make_cohort, solutions_folder,
+)
 from ehr_course.exercises import check, hint, progress
 from ehr_course.exercises.catalogue import find_exercise
-from ehr_course.generation.patients import Wanted, generate_patients
-from ehr_course.models.saved import load_checkpoint
 from ehr_course.plots.drawings.course_map import (
     draw_check,
     draw_course_map,
@@ -76,8 +76,6 @@ from ehr_course.plots.drawings.start_here import (
     draw_singled_out,
 )
 from ehr_course.plots.record import returning_codes
-from ehr_course.sources.synthetic import make_cohort
-from ehr_course.tokenizers.notes import NoteTokenizer
 from ehr_course.widgets.record import record_explorer
 
 # %% tags=["hide-input"]

@@ -29,7 +29,7 @@ if not find_spec("ehr_course"):
             "elsewhere, put ehr_course-….whl beside this notebook."
         )
     get_ipython().run_line_magic("pip", f'install "{found[0]}[notebook]"')
-    from ehr_course.opened_alone import after_installation
+    from ehr_course import after_installation
 
     after_installation()
 
@@ -57,8 +57,10 @@ import torch
 from torch import Tensor
 from transformers import BartConfig
 
-from ehr_course import icd9
-from ehr_course.errors import InputError
+from ehr_course import (
+    CodeTokenizer, InputError, NoteTokenizer, icd9, make_cohort,
+    split_by_patient,
+)
 from ehr_course.exercises import check, examine, hint, progress
 from ehr_course.plots.drawings.lattice import (
     draw_dead_ends,
@@ -76,10 +78,6 @@ from ehr_course.plots.drawings.tokenization import (
     draw_patient,
     draw_vocabulary,
 )
-from ehr_course.sources.splits import split_by_patient
-from ehr_course.sources.synthetic import make_cohort
-from ehr_course.tokenizers.codes import CodeTokenizer
-from ehr_course.tokenizers.notes import NoteTokenizer
 from ehr_course.widgets.tokens import token_explorer
 
 # %% [markdown]

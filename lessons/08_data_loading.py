@@ -28,7 +28,7 @@ if not find_spec("ehr_course"):
             "elsewhere, put ehr_course-….whl beside this notebook."
         )
     get_ipython().run_line_magic("pip", f'install "{found[0]}[notebook]"')
-    from ehr_course.opened_alone import after_installation
+    from ehr_course import after_installation
 
     after_installation()
 
@@ -58,9 +58,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from ehr_course import icd9, icd10
-from ehr_course.code_meaning import code_meaning
-from ehr_course.errors import InputError
+from ehr_course import (
+    Change, CodeTokenizer, Dirt, InputError, Reason, code_meaning,
+    completed_years, find_tables, icd10, icd9, load_cohort, load_mimic3,
+    load_mimic4, make_cohort, split_by_patient, write_meds, write_mimic3,
+    write_mimic4,
+)
 from ehr_course.exercises import check, examine, hint, progress
 from ehr_course.plots.drawings.ages import (
     draw_birthday,
@@ -80,19 +83,6 @@ from ehr_course.plots.drawings.leaks import (
 )
 from ehr_course.plots.drawings.row_account import draw_account
 from ehr_course.plots.timeline import repeats
-from ehr_course.sources.cohort import Change, Reason
-from ehr_course.sources.grouping import completed_years
-from ehr_course.sources.meds import write_meds
-from ehr_course.sources.mimic import load, load_mimic3, load_mimic4
-from ehr_course.sources.splits import split_by_patient
-from ehr_course.sources.synthetic import (
-    Dirt,
-    make_cohort,
-    write_mimic3,
-    write_mimic4,
-)
-from ehr_course.sources.tables import find_tables
-from ehr_course.tokenizers.codes import CodeTokenizer
 from ehr_course.widgets.timeline import timeline_explorer
 
 # %% [markdown]
@@ -1295,7 +1285,7 @@ with tempfile.TemporaryDirectory() as place:
     meds = Path(place) / "meds"
     write_meds(some_patients, meds)
     events = pl.read_parquet(meds / "data" / "**" / "*.parquet")
-    again = load(meds).records
+    again = load_cohort(meds).records
 for event in [events.columns, *events.rows()[:4]]:
     print(*event[:3])
 equal = again == some_patients

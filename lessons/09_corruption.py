@@ -25,7 +25,7 @@ if not find_spec("ehr_course"):
             "elsewhere, put ehr_course-….whl beside this notebook."
         )
     get_ipython().run_line_magic("pip", f'install "{found[0]}[notebook]"')
-    from ehr_course.opened_alone import after_installation
+    from ehr_course import after_installation
 
     after_installation()
 
@@ -59,20 +59,13 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers.models.bart.modeling_bart import shift_tokens_right
 
-from ehr_course import icd9
-from ehr_course.batches.collate import check_batch, shift_right
-from ehr_course.batches.corruption import (
-    Corruption,
-    Ragged,
-    delete_codes,
-    infill_masks,
-    replace_codes,
-    span_lengths,
+from ehr_course import (
+    CodeTokenizer, Corruption, InputError, PromptBart, PromptBartConfig,
+    Ragged, RecordDataset, check_batch, choose_patients, delete_codes,
+    icd9, infill_masks, real_data, replace_codes, shift_right,
+    span_lengths, split_by_patient, train,
 )
-from ehr_course.batches.datasets import RecordDataset
-from ehr_course.errors import InputError
 from ehr_course.exercises import check, hint, progress
-from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.plots.corruption import corrupt_visits
 from ehr_course.plots.drawings.corruption import (
     draw_kinds,
@@ -90,10 +83,6 @@ from ehr_course.plots.drawings.restored import (
     draw_restored,
     draw_rewritten,
 )
-from ehr_course.sources.patients import choose_patients, real_data
-from ehr_course.sources.splits import split_by_patient
-from ehr_course.tokenizers.codes import CodeTokenizer
-from ehr_course.training.trainer import train
 from ehr_course.widgets.corruption import corruption_playground
 
 real = real_data() is not None

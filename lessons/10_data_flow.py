@@ -26,7 +26,7 @@ if not find_spec("ehr_course"):
             "elsewhere, put ehr_course-….whl beside this notebook."
         )
     get_ipython().run_line_magic("pip", f'install "{found[0]}[notebook]"')
-    from ehr_course.opened_alone import after_installation
+    from ehr_course import after_installation
 
     after_installation()
 
@@ -60,13 +60,13 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 from transformers import BartForConditionalGeneration
 
-from ehr_course.batches.collate import Batch, check_batch
-from ehr_course.batches.corruption import Corruption
-from ehr_course.batches.datasets import BatchKey, RecordDataset
-from ehr_course.batches.plan import POOL, BatchPlan, data_loader
-from ehr_course.errors import InputError
+from ehr_course import (
+    POOL, Batch, BatchKey, BatchPlan, CodeTokenizer, Corruption,
+    InputError, MemoryTrace, PromptBart, PromptBartConfig, RecordDataset,
+    activation_bytes, check_batch, data_loader, held_bytes, load_cohort,
+    make_cohort, write_mimic3,
+)
 from ehr_course.exercises import check, hint, progress
-from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.plots.drawings.batch_sizes import (
     draw_budget,
     draw_divisions,
@@ -82,14 +82,6 @@ from ehr_course.plots.drawings.padding import (
     draw_company,
     draw_lengths,
     draw_plan,
-)
-from ehr_course.sources.mimic import load
-from ehr_course.sources.synthetic import make_cohort, write_mimic3
-from ehr_course.tokenizers.codes import CodeTokenizer
-from ehr_course.training.memory import (
-    MemoryTrace,
-    activation_bytes,
-    held_bytes,
 )
 from ehr_course.widgets.batch import batch_inspector
 
@@ -108,7 +100,7 @@ else:
 # `EHR_COURSE_DATA` names their folder, and encode every patient.
 
 # %%
-records = load(folder, malformed="drop").records
+records = load_cohort(folder, malformed="drop").records
 tokenizer = CodeTokenizer.from_records(records)  # nothing is tested
 make_dataset = partial(
     RecordDataset, records, tokenizer, seed=SEED, max_tokens=512,

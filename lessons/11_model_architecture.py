@@ -25,7 +25,7 @@ if not find_spec("ehr_course"):
             "elsewhere, put ehr_course-….whl beside this notebook."
         )
     get_ipython().run_line_magic("pip", f'install "{found[0]}[notebook]"')
-    from ehr_course.opened_alone import after_installation
+    from ehr_course import after_installation
 
     after_installation()
 
@@ -53,16 +53,13 @@ from torch.nn import functional
 from transformers import BartConfig, BartForConditionalGeneration
 from transformers.models.bart.modeling_bart import BartAttention
 
-from ehr_course import icd9
-from ehr_course.batches.corruption import Corruption
-from ehr_course.batches.datasets import RecordDataset
-from ehr_course.batches.plan import BatchPlan
-from ehr_course.code_meaning import code_meaning
-from ehr_course.errors import InputError
-from ehr_course.evaluation.attention import record_attention
+from ehr_course import (
+    BatchPlan, CodeTokenizer, Corruption, InputError, MemoryTrace,
+    PromptBart, PromptBartConfig, RecordDataset, activation_bytes,
+    choose_patients, code_meaning, held_bytes, icd9, load_checkpoint,
+    real_data, record_attention, train,
+)
 from ehr_course.exercises import check, hint, progress
-from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
-from ehr_course.models.saved import load_checkpoint
 from ehr_course.plots.drawings.attention_steps import (
     draw_attention_steps,
     draw_cross_attention,
@@ -84,14 +81,6 @@ from ehr_course.plots.drawings.model_memory import (
     draw_peaks,
     draw_step_memory,
 )
-from ehr_course.sources.patients import choose_patients, real_data
-from ehr_course.tokenizers.codes import CodeTokenizer
-from ehr_course.training.memory import (
-    MemoryTrace,
-    activation_bytes,
-    held_bytes,
-)
-from ehr_course.training.trainer import train
 from ehr_course.widgets.attention import attention_explorer
 
 # %% tags=["hide-input"]

@@ -26,7 +26,7 @@ if not find_spec("ehr_course"):
             "elsewhere, put ehr_course-….whl beside this notebook."
         )
     get_ipython().run_line_magic("pip", f'install "{found[0]}[notebook]"')
-    from ehr_course.opened_alone import after_installation
+    from ehr_course import after_installation
 
     after_installation()
 
@@ -50,21 +50,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity, layer_norm, one_hot
 
-from ehr_course import icd9
-from ehr_course.batches.corruption import EMPTY_RECORD, Corruption
-from ehr_course.batches.datasets import SEXES, RecordDataset
-from ehr_course.evaluation.next_codes import next_token_probabilities
-from ehr_course.evaluation.validity import impossible_share
+from ehr_course import (
+    AGE_SCALE, EMPTY_RECORD, SEXES, CategoricalPrompt, CodeTokenizer,
+    Corruption, FourierPrompt, NumericalPrompt, PromptBart,
+    PromptBartConfig, RecordDataset, choose_patients, icd9,
+    impossible_share, load_checkpoint, next_token_probabilities,
+    real_data, split_by_patient, train,
+)
 from ehr_course.exercises import check, examine, hint, progress
 from ehr_course.exercises.prompt_to_try import tried_out
-from ehr_course.models.conditional_prompt import (
-    AGE_SCALE,
-    CategoricalPrompt,
-    FourierPrompt,
-    NumericalPrompt,
-)
-from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
-from ehr_course.models.saved import load_checkpoint
 from ehr_course.plots.drawings.age_encoders import (
     draw_directions,
     draw_line_and_curve,
@@ -83,10 +77,6 @@ from ehr_course.plots.drawings.patients_by_prompt import (
     draw_impossible,
 )
 from ehr_course.plots.style import chapter_of
-from ehr_course.sources.patients import choose_patients, real_data
-from ehr_course.sources.splits import split_by_patient
-from ehr_course.tokenizers.codes import CodeTokenizer
-from ehr_course.training.trainer import train
 from ehr_course.widgets.prompt import prompt_explorer
 
 # %% [markdown]

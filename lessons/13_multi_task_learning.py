@@ -26,7 +26,7 @@ if not find_spec("ehr_course"):
             "elsewhere, put ehr_course-….whl beside this notebook."
         )
     get_ipython().run_line_magic("pip", f'install "{found[0]}[notebook]"')
-    from ehr_course.opened_alone import after_installation
+    from ehr_course import after_installation
 
     after_installation()
 
@@ -55,24 +55,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from ehr_course import icd9
-from ehr_course.batches.corruption import Corruption
-from ehr_course.batches.datasets import RecordDataset
-from ehr_course.course_files import checkpoint_folder
-from ehr_course.evaluation.validity import impossible_share
+from ehr_course import (
+    AGE_BRACKETS, CodeTokenizer, Corruption, LossTerm, PromptBart,
+    PromptBartConfig, RecordDataset, SequenceAge, TokenAge, TokenSex,
+    age_bracket, checkpoint_folder, choose_patients, classification_loss,
+    codes_read, icd9, impossible_share, last_real, real_data,
+    split_by_patient, system_of, train,
+)
 from ehr_course.exercises import check, examine, hint, progress
 from ehr_course.exercises.catalogue import find_exercise
-from ehr_course.losses import LossTerm, classification_loss
-from ehr_course.models.demographic_heads import (
-    AGE_BRACKETS,
-    SequenceAge,
-    TokenAge,
-    TokenSex,
-    age_bracket,
-    codes_read,
-    last_real,
-)
-from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.plots.auxiliary_weights import runs_of
 from ehr_course.plots.drawings.lying_prompts import (
     draw_lies,
@@ -86,11 +77,6 @@ from ehr_course.plots.drawings.multi_task_learning import (
     draw_readers,
     draw_sweep,
 )
-from ehr_course.records import system_of
-from ehr_course.sources.patients import choose_patients, real_data
-from ehr_course.sources.splits import split_by_patient
-from ehr_course.tokenizers.codes import CodeTokenizer
-from ehr_course.training.trainer import train
 from ehr_course.widgets.auxiliary_weights import weight_explorer
 
 # %% tags=["hide-input"]

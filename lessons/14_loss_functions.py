@@ -26,7 +26,7 @@ if not find_spec("ehr_course"):
             "elsewhere, put ehr_course-….whl beside this notebook."
         )
     get_ipython().run_line_magic("pip", f'install "{found[0]}[notebook]"')
-    from ehr_course.opened_alone import after_installation
+    from ehr_course import after_installation
 
     after_installation()
 
@@ -55,24 +55,15 @@ from scipy.spatial.distance import jensenshannon
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from ehr_course.batches.collate import SEXES
-from ehr_course.batches.corruption import EMPTY_RECORD, Corruption
-from ehr_course.batches.datasets import RecordDataset
-from ehr_course.batches.record_checks import FIRST_CODE
-from ehr_course.evaluation.loss_terms import contributions, measure_terms
-from ehr_course.exercises import check, hint, progress
-from ehr_course.generation.patients import Wanted, generate_patients
-from ehr_course.losses import (
-    NOT_SCORED,
-    LossTerm,
-    co_occurrence_penalty,
-    language_model_loss,
-    loss_counts,
-    never_together,
-    weighted_total,
+from ehr_course import (
+    EMPTY_RECORD, FIRST_CODE, NOT_SCORED, SEXES, CodeTokenizer,
+    Corruption, LossTerm, PromptBart, PromptBartConfig, RecordDataset,
+    Wanted, choose_patients, co_occurrence_penalty, contributions,
+    generate_patients, language_model_loss, load_checkpoint, loss_counts,
+    make_cohort, measure_terms, never_together, real_data,
+    split_by_patient, train, weighted_total,
 )
-from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
-from ehr_course.models.saved import load_checkpoint
+from ehr_course.exercises import check, hint, progress
 from ehr_course.plots.drawings.loss_functions import (
     draw_loss_path,
     draw_means,
@@ -88,11 +79,6 @@ from ehr_course.plots.drawings.loss_targets import (
     draw_targets,
 )
 from ehr_course.plots.style import code_in_words
-from ehr_course.sources.patients import choose_patients, real_data
-from ehr_course.sources.splits import split_by_patient
-from ehr_course.sources.synthetic import make_cohort
-from ehr_course.tokenizers.codes import CodeTokenizer
-from ehr_course.training.trainer import train
 from ehr_course.widgets.loss_terms import loss_terms_explorer
 
 # %% [markdown]

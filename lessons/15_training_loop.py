@@ -27,7 +27,7 @@ if not find_spec("ehr_course"):
             "elsewhere, put ehr_course-….whl beside this notebook."
         )
     get_ipython().run_line_magic("pip", f'install "{found[0]}[notebook]"')
-    from ehr_course.opened_alone import after_installation
+    from ehr_course import after_installation
 
     after_installation()
 
@@ -65,17 +65,16 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from ehr_course.batches.corruption import Corruption
-from ehr_course.batches.datasets import RecordDataset
-from ehr_course.batches.plan import BatchPlan
+from ehr_course import (
+    BatchPlan, CodeTokenizer, Corruption, PromptBart, PromptBartConfig,
+    RecordDataset, Trainer, TrainingConfig, checkpoints, choose_patients,
+    count_ends, decay_groups, load_checkpoint, loss_counts, make_cohort,
+    split_by_patient, warmup_cosine_factor, weighted_total,
+)
 from ehr_course.exercises import check, examine, hint, progress
 from ehr_course.exercises.loops_to_test import Loop
 from ehr_course.exercises.tiny_training import TinyTraining, through_a_file
 from ehr_course.exercises.trainers_to_test import Stopped, Trainers
-from ehr_course.generation.calibration import count_ends
-from ehr_course.losses import loss_counts, weighted_total
-from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
-from ehr_course.models.saved import load_checkpoint
 from ehr_course.plots.drawings.loop_tests import (
     draw_interrupted,
     draw_probe,
@@ -97,17 +96,6 @@ from ehr_course.plots.drawings.training_loop import (
 )
 from ehr_course.plots.number_line import count_in_float16
 from ehr_course.plots.style import Picture
-from ehr_course.sources.patients import choose_patients
-from ehr_course.sources.splits import split_by_patient
-from ehr_course.sources.synthetic import make_cohort
-from ehr_course.tokenizers.codes import CodeTokenizer
-from ehr_course.training.checkpoints import checkpoints
-from ehr_course.training.config import TrainingConfig
-from ehr_course.training.optimization import (
-    decay_groups,
-    warmup_cosine_factor,
-)
-from ehr_course.training.trainer import Trainer
 from ehr_course.widgets.number_line import number_line_explorer
 
 
@@ -413,12 +401,10 @@ draw_processes([len(half["labels"]) for half in halves], tokens)
 program = f"""
 import sys
 import torch
-from ehr_course.batches.datasets import RecordDataset
-from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
-from ehr_course.sources.synthetic import make_cohort
-from ehr_course.tokenizers.codes import CodeTokenizer
-from ehr_course.training.config import TrainingConfig
-from ehr_course.training.trainer import Trainer
+from ehr_course import (
+    CodeTokenizer, PromptBart, PromptBartConfig, RecordDataset, Trainer,
+    TrainingConfig, make_cohort,
+)
 
 def train(folder):
     patients = make_cohort(70, seed={SEED})

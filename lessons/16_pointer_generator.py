@@ -27,7 +27,7 @@ if not find_spec("ehr_course"):
             "elsewhere, put ehr_course-….whl beside this notebook."
         )
     get_ipython().run_line_magic("pip", f'install "{found[0]}[notebook]"')
-    from ehr_course.opened_alone import after_installation
+    from ehr_course import after_installation
 
     after_installation()
 
@@ -52,18 +52,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid, pad
 
-from ehr_course.batches.notes import NoteDataset
-from ehr_course.errors import InputError
-from ehr_course.evaluation.summaries import names_recovered
-from ehr_course.exercises import check, examine, hint, progress
-from ehr_course.generation.search_settings import BeamSettings
-from ehr_course.generation.summaries import summarize
-from ehr_course.generation.summary_trace import trace_summary
-from ehr_course.losses import log_mixture
-from ehr_course.models.pointer_generator import (
-    PointerGenerator,
-    PointerGeneratorConfig,
+from ehr_course import (
+    BeamSettings, InputError, NoteDataset, NoteTokenizer,
+    PointerGenerator, PointerGeneratorConfig, WordTokenizer, choose_notes,
+    drug_names, log_mixture, make_cohort, make_notes, names_recovered,
+    real_notes, split_by_patient, split_notes, summarize, trace_summary,
+    train,
 )
+from ehr_course.exercises import check, examine, hint, progress
 from ehr_course.plots.drawings.copied_words import (
     draw_attention,
     draw_origins,
@@ -79,16 +75,6 @@ from ehr_course.plots.drawings.unseen_names import (
     draw_extended_ids,
     draw_recovered,
 )
-from ehr_course.sources.notes import choose_notes, real_notes, split_notes
-from ehr_course.sources.splits import split_by_patient
-from ehr_course.sources.synthetic import (
-    drug_names,
-    make_cohort,
-    make_notes,
-)
-from ehr_course.tokenizers.notes import NoteTokenizer
-from ehr_course.tokenizers.words import WordTokenizer
-from ehr_course.training.trainer import train
 from ehr_course.widgets.generation_trace import generation_trace_player
 
 torch.set_num_threads(1)  # such small steps are faster on one core

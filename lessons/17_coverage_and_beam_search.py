@@ -25,7 +25,7 @@ if not find_spec("ehr_course"):
             "elsewhere, put ehr_course-….whl beside this notebook."
         )
     get_ipython().run_line_magic("pip", f'install "{found[0]}[notebook]"')
-    from ehr_course.opened_alone import after_installation
+    from ehr_course import after_installation
 
     after_installation()
 
@@ -52,26 +52,13 @@ from statistics import mean
 import torch
 from torch import Tensor, nn
 
-from ehr_course.batches.notes import NoteDataset
-from ehr_course.evaluation.summaries import (
-    names_in,
-    names_recovered,
-    repetition,
-    rouge,
+from ehr_course import (
+    NOT_SCORED, BeamSettings, NoteDataset, NotePair, PointerGenerator,
+    PointerGeneratorConfig, WordTokenizer, beam_search, coverage_loss,
+    drug_names, length_penalty, make_cohort, make_notes, names_in,
+    names_recovered, of_beams, repetition, rouge, spread, summarize, train,
 )
 from ehr_course.exercises import check, examine, hint, progress
-from ehr_course.generation.beam_search import beam_search
-from ehr_course.generation.search_model import of_beams, spread
-from ehr_course.generation.search_settings import (
-    BeamSettings,
-    length_penalty,
-)
-from ehr_course.generation.summaries import summarize
-from ehr_course.losses import NOT_SCORED, coverage_loss
-from ehr_course.models.pointer_generator import (
-    PointerGenerator,
-    PointerGeneratorConfig,
-)
 from ehr_course.plots.coverage_player import look_of
 from ehr_course.plots.drawings.coverage_and_beam_search import (
     Written,
@@ -87,14 +74,6 @@ from ehr_course.plots.drawings.summary_search import (
     draw_length_penalty,
     draw_rouge,
 )
-from ehr_course.records import NotePair
-from ehr_course.sources.synthetic import (
-    drug_names,
-    make_cohort,
-    make_notes,
-)
-from ehr_course.tokenizers.words import WordTokenizer
-from ehr_course.training.trainer import train
 from ehr_course.widgets.beam_tree import beam_tree
 from ehr_course.widgets.coverage_player import coverage_player
 

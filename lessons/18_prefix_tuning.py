@@ -25,7 +25,7 @@ if not find_spec("ehr_course"):
             "elsewhere, put ehr_course-….whl beside this notebook."
         )
     get_ipython().run_line_magic("pip", f'install "{found[0]}[notebook]"')
-    from ehr_course.opened_alone import after_installation
+    from ehr_course import after_installation
 
     after_installation()
 
@@ -58,20 +58,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import BartConfig, BartForConditionalGeneration
 
-from ehr_course import icd9
-from ehr_course.batches.corruption import Corruption
-from ehr_course.batches.datasets import RecordDataset
-from ehr_course.batches.plan import BatchPlan
-from ehr_course.course_files import checkpoint_folder
-from ehr_course.evaluation.attention import prefix_attention as shares_paid
-from ehr_course.exercises import check, hint, progress
-from ehr_course.models.prefix_tuning import (
-    Prefix,
-    PrefixConfig,
-    PrefixTuned,
-    prefix_parameters,
+from ehr_course import (
+    BatchPlan, CodeTokenizer, Corruption, Prefix, PrefixConfig,
+    PrefixTuned, RecordDataset, checkpoint_folder, icd9, load_checkpoint,
+    make_cohort, prefix_attention as shares_paid, prefix_parameters, train,
 )
-from ehr_course.models.saved import load_checkpoint
+from ehr_course.exercises import check, hint, progress
 from ehr_course.plots.drawings.prefix_tuning import (
     draw_longer_keys,
     draw_network,
@@ -85,9 +77,6 @@ from ehr_course.plots.drawings.second_hospital import (
     draw_differences,
     draw_gains,
 )
-from ehr_course.sources.synthetic import make_cohort
-from ehr_course.tokenizers.codes import CodeTokenizer
-from ehr_course.training.trainer import train
 from ehr_course.widgets.prefix_attention import prefix_attention_explorer
 
 # %% tags=["hide-input"]

@@ -29,7 +29,7 @@ if not find_spec("ehr_course"):
             "elsewhere, put ehr_course-….whl beside this notebook."
         )
     get_ipython().run_line_magic("pip", f'install "{found[0]}[notebook]"')
-    from ehr_course.opened_alone import after_installation
+    from ehr_course import after_installation
 
     after_installation()
 
@@ -61,41 +61,18 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from ehr_course import icd9
-from ehr_course.batches.collate import SEXES
-from ehr_course.batches.corruption import EMPTY_RECORD, Corruption
-from ehr_course.batches.datasets import RecordDataset
-from ehr_course.batches.plan import BatchPlan
-from ehr_course.batches.record_checks import FIRST_CODE
-from ehr_course.evaluation.carry_over import carried_over
-from ehr_course.evaluation.code_table import code_tables
-from ehr_course.evaluation.copying import copied_visit
-from ehr_course.evaluation.distances import js_distance, js_divergence
-from ehr_course.evaluation.likelihood import ScoredRecords
-from ehr_course.evaluation.membership import (
-    distance_scores,
-    membership_auroc,
-    membership_interval,
+from ehr_course import (
+    AGE_BRACKETS, EMPTY_RECORD, FIRST_CODE, SEXES, BatchPlan,
+    CodeTokenizer, Corruption, EligibleOnly, IndependentCodes, PromptBart,
+    PromptBartConfig, RecordDataset, Sampling, ScoredRecords, Visit,
+    Wanted, adversarial_accuracy, calibrated_for, carried_over,
+    choose_patients, code_tables, copied_visit, distance_scores,
+    generate_patients, icd9, impossible_share_of, js_distance,
+    js_divergence, load_checkpoint, make_cohort, membership_auroc,
+    membership_interval, perplexity, real_data, split_by_patient, train,
+    validity, verdict, wanted_like, write_report,
 )
-from ehr_course.evaluation.nearest_neighbours import adversarial_accuracy
-from ehr_course.evaluation.perplexity import perplexity
-from ehr_course.evaluation.validity import impossible_share_of, validity
 from ehr_course.exercises import check, examine, hint, progress
-from ehr_course.generation.baselines import (
-    IndependentCodes,
-)
-from ehr_course.generation.calibration import calibrated_for
-from ehr_course.generation.eligible import EligibleOnly
-from ehr_course.generation.patients import (
-    Wanted,
-    generate_patients,
-    wanted_like,
-)
-from ehr_course.generation.sampling import Sampling
-from ehr_course.icd9 import written
-from ehr_course.models.demographic_heads import AGE_BRACKETS
-from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
-from ehr_course.models.saved import load_checkpoint
 from ehr_course.plots.copying import draw_copying
 from ehr_course.plots.drawings.generation_and_evaluation import (
     Question,
@@ -111,13 +88,6 @@ from ehr_course.plots.drawings.judged_patients import (
 )
 from ehr_course.plots.generators import Panel, draw_generators
 from ehr_course.plots.style import code_in_words, who
-from ehr_course.records import Visit
-from ehr_course.report import verdict, write_report
-from ehr_course.sources.patients import choose_patients, real_data
-from ehr_course.sources.splits import split_by_patient
-from ehr_course.sources.synthetic import make_cohort
-from ehr_course.tokenizers.codes import CodeTokenizer
-from ehr_course.training.trainer import train
 from ehr_course.widgets.cohort_dashboard import cohort_dashboard
 
 # %% tags=["hide-input"]
@@ -618,7 +588,7 @@ for measure in judged.measures:
     print(f"real patients {measure.floor:.1%}")
 print("most often:")
 for worst in judged.worst[:4]:
-    print(f"{worst.count:5} {written(worst.code)} {worst.title[:60]}")
+    print(f"{worst.count:5} {icd9.written(worst.code)} {worst.title[:60]}")
 
 # %% tags=["hide-input"]
 # check: more patients than codes are concerned
@@ -1521,7 +1491,7 @@ if examine("19.7", may_come_next).outcome.is_solved:
                 70, "F", list(allowed), needed, most, seed
             )
             assert len(tokens) <= most and set(needed) <= set(tokens)
-            print(*(written(t) if t in allowed else t for t in tokens))
+            print(*(icd9.written(t) if t in allowed else t for t in tokens))
 else:
     print("with your function: to see it, solve 19.7")
 

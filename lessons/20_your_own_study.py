@@ -27,7 +27,7 @@ if not find_spec("ehr_course"):
             "elsewhere, put ehr_course-….whl beside this notebook."
         )
     get_ipython().run_line_magic("pip", f'install "{found[0]}[notebook]"')
-    from ehr_course.opened_alone import after_installation
+    from ehr_course import after_installation
 
     after_installation()
 
@@ -50,25 +50,14 @@ from textwrap import fill
 
 import torch
 
-from ehr_course.batches.corruption import Corruption
-from ehr_course.batches.datasets import RecordDataset
-from ehr_course.evaluation.findings import (
-    imagined_studies,
-    what_is_shown,
-)
-from ehr_course.evaluation.lost_code import (
-    AgeSexTable,
-    CodeNetwork,
-    PairTable,
-    lose_one,
-    share_found,
-    which_found,
+from ehr_course import (
+    AgeSexTable, CodeNetwork, CodeTokenizer, Corruption, IndependentCodes,
+    PairTable, PromptBart, PromptBartConfig, RecordDataset,
+    choose_patients, generate_patients, imagined_studies, load_checkpoint,
+    lose_one, make_cohort, real_data, share_found, split_by_patient,
+    train as train_model, wanted_like, what_is_shown, which_found,
 )
 from ehr_course.exercises import check, examine, hint, progress
-from ehr_course.generation.baselines import IndependentCodes
-from ehr_course.generation.patients import generate_patients, wanted_like
-from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
-from ehr_course.models.saved import load_checkpoint
 from ehr_course.plots.drawings.own_study import (
     draw_choice,
     draw_comparison,
@@ -78,11 +67,6 @@ from ehr_course.plots.drawings.own_study import (
     draw_seeds,
     draw_study,
 )
-from ehr_course.sources.patients import choose_patients, real_data
-from ehr_course.sources.splits import split_by_patient
-from ehr_course.sources.synthetic import make_cohort
-from ehr_course.tokenizers.codes import CodeTokenizer
-from ehr_course.training.trainer import train as train_model
 from ehr_course.widgets.chance import chance_explorer
 
 torch.set_num_threads(1)  # the matrices are small: more threads only wait

@@ -19,7 +19,7 @@ if not find_spec("ehr_course"):
             "elsewhere, put ehr_course-….whl beside this notebook."
         )
     get_ipython().run_line_magic("pip", f'install "{found[0]}[notebook]"')
-    from ehr_course.opened_alone import after_installation
+    from ehr_course import after_installation
 
     after_installation()
 
@@ -31,7 +31,7 @@ from torch import nn
 
 from ehr_course.exercises import check
 from ehr_course.exercises.prompt_to_try import tried_out
-from ehr_course.models.conditional_prompt import AGE_SCALE
+from ehr_course import AGE_SCALE
 
 
 # %% [markdown]

@@ -20,23 +20,18 @@ if not find_spec("ehr_course"):
             "elsewhere, put ehr_course-….whl beside this notebook."
         )
     get_ipython().run_line_magic("pip", f'install "{found[0]}[notebook]"')
-    from ehr_course.opened_alone import after_installation
+    from ehr_course import after_installation
 
     after_installation()
 
 # %%
 import torch
 
-from ehr_course.evaluation.findings import what_is_shown
-from ehr_course.evaluation.lost_code import (
-    CodeNetwork,
-    lose_one,
-    share_found,
-    which_found,
+from ehr_course import (
+    CodeNetwork, lose_one, make_cohort, share_found, split_by_patient,
+    what_is_shown, which_found,
 )
 from ehr_course.exercises import check
-from ehr_course.sources.splits import split_by_patient
-from ehr_course.sources.synthetic import make_cohort
 
 torch.set_num_threads(1)
 SEED = 0
