@@ -35,7 +35,8 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from ehr_course.batches.datasets import SEXES, RecordDataset
+from ehr_course.batches.collate import SEXES
+from ehr_course.batches.datasets import RecordDataset
 from ehr_course.batches.plan import BatchPlan
 from ehr_course.records import PatientRecord
 from ehr_course.sources.synthetic import make_cohort

@@ -14,8 +14,9 @@ from course.auxiliary_weights import sweep
 from course.command_error import CommandError
 from course.console import say
 from course.second_hospital import sweep as sweep_of_methods
+from ehr_course.batches.collate import SEXES
 from ehr_course.batches.corruption import EMPTY_RECORD, Corruption
-from ehr_course.batches.datasets import SEXES, RecordDataset
+from ehr_course.batches.datasets import RecordDataset
 from ehr_course.batches.plan import BatchPlan
 from ehr_course.cli.settings import TrainSettings
 from ehr_course.cli.training_recipe import RECORDS_RECIPE, training_config

@@ -655,7 +655,7 @@ draw_kinds(tokenizer, visit_ids, changed)
 # check: how many visits stay as they were; a patient for the widget
 tokens = train_data.tokens  # Ragged: all records, clean
 before = tokens.values.copy()
-damaged = train_data.corruption.apply(tokens, n_tokens=n_tokens, rng=rng)
+damaged = train_data.corruption.apply(tokens, tokenizer, rng=rng)
 
 
 def parts(rows):

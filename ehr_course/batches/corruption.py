@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 
-from ehr_course.batches.ragged import Ragged, places
-from ehr_course.batches.record_checks import FIRST_CODE, check_records
+from ehr_course.batches.ragged import Ragged as Ragged
+from ehr_course.batches.ragged import places
 from ehr_course.errors import InputError
 from ehr_course.tokenizers.codes import CodeTokenizer
 
@@ -26,26 +26,17 @@ EMPTY_RECORD = (CodeTokenizer.bos_id, CodeTokenizer.mask_id, CodeTokenizer.eos_i
 """A record of which nothing is known: the input from which age and sex alone make a patient."""
 
 
+# ------------------------------------------------------------------ one strategy, some visits
+
+
 def span_lengths(count: int, *, mean: float = 3.0, rng: Generator) -> np.ndarray:
-    """Draw lengths of masked spans: Poisson, a 0 made a 1.
+    """Draw lengths of masked spans, int64 (count,): Poisson, a 0 made a 1.
 
     With mean 3 a span has one code with probability 0.199, four or more with 0.353.
-
-    Args:
-        count: how many to draw.
-        mean: of the Poisson distribution, before the clamp; 0 or more.
-        rng: the source of randomness.
-
-    Returns:
-        int64 (count,), each 1 or more.
-
-    Raises:
-        InputError: if mean is negative or not finite.
 
     >>> span_lengths(8, rng=np.random.default_rng(0))
     array([2, 1, 7, 1, 4, 1, 3, 6])
     """
-    _check_mean(mean)
     return np.maximum(rng.poisson(mean, count), 1)
 
 
@@ -63,17 +54,13 @@ def infill_masks(visits: Ragged, *, mean_span: float = 3.0, rng: Generator) -> R
         mean_span: of the Poisson distribution that span lengths are drawn from.
         rng: the source of randomness; where a span begins is uniform over the places it fits.
 
-    Raises:
-        InputError: if a visit is empty or holds something that is not a code.
-
     >>> visits = Ragged.from_lists([[7, 8, 9, 10, 11], [12]])
     >>> infill_masks(visits, rng=np.random.default_rng(0)).to_lists()
     [[7, 8, 9, 6], [6]]
     """
-    _check_mean(mean_span)
-    _check_codes(visits)
     values, keep = visits.values.copy(), np.ones(len(visits.values), bool)
-    _infill(values, keep, visits.offsets[:-1], visits.lengths, mean_span, rng)
+    starts, mask_id = visits.offsets[:-1], CodeTokenizer.mask_id
+    _infill(values, keep, starts, visits.lengths, mean_span, mask_id, rng)
     return _kept(values, keep, visits)
 
 
@@ -82,21 +69,10 @@ def delete_codes(visits: Ragged, *, p: float = 0.15, rng: Generator) -> Ragged:
 
     Where all codes of a visit would go, one of them stays, each with the same chance.
 
-    Args:
-        visits: the codes of each visit, without markers; none is empty.
-        p: 0 to 1.
-        rng: the source of randomness.
-
-    Raises:
-        InputError: if p is no probability, or a visit is empty or holds something that is not a
-            code.
-
     >>> visits = Ragged.from_lists([[7, 8, 9, 10, 11], [12]])
     >>> delete_codes(visits, p=0.5, rng=np.random.default_rng(0)).to_lists()
     [[7, 11], [12]]
     """
-    _check_probability("p", p)
-    _check_codes(visits)
     keep = np.ones(len(visits.values), bool)
     _delete(keep, np.arange(len(keep)), visits.lengths, p, rng)
     return _kept(visits.values, keep, visits)
@@ -109,25 +85,21 @@ def replace_codes(visits: Ragged, *, p: float = 0.15, n_tokens: int, rng: Genera
     token, never the code itself. It may be one that the visit already has.
 
     Args:
-        visits: the codes of each visit, without markers; none is empty.
+        visits: the codes of each visit, without markers.
         p: 0 to 1.
         n_tokens: the size of the vocabulary, special tokens included: ``len(tokenizer)``.
         rng: the source of randomness.
-
-    Raises:
-        InputError: if p is no probability, the vocabulary has fewer than two codes, or a visit is
-            empty or holds something that is not a code of the vocabulary.
 
     >>> visits = Ragged.from_lists([[7, 8, 9, 10, 11], [12]])
     >>> replace_codes(visits, p=0.5, n_tokens=100, rng=np.random.default_rng(0)).to_lists()
     [[7, 54, 63, 97, 11], [12]]
     """
-    _check_probability("p", p)
-    _check_vocabulary(n_tokens)
-    _check_codes(visits, n_tokens)
-    values = visits.values.copy()
-    _replace(values, np.arange(len(values)), p, n_tokens, rng)
-    return Ragged.unchecked(values, visits.lengths.copy())
+    values, all_codes = visits.values.copy(), np.arange(len(visits.values))
+    _replace(values, all_codes, p, CodeTokenizer.first_code_id, n_tokens, rng)
+    return Ragged(values, visits.lengths.copy())
+
+
+# ------------------------------------------------------------------ all strategies, whole records
 
 
 @dataclass(frozen=True)
@@ -157,82 +129,94 @@ class Corruption:
 
     def __post_init__(self) -> None:
         for name in ("p_visit", "p_empty", "p_delete", "p_replace"):
-            _check_probability(name, getattr(self, name))
-        _check_mean(self.mean_span)
+            if not 0 <= getattr(self, name) <= 1:
+                problem = f"{getattr(self, name)!r} is not a probability"
+                raise InputError("corruption", name, problem, "Use a number from 0 to 1.")
+        if not (self.mean_span >= 0 and math.isfinite(self.mean_span)):
+            problem = f"{self.mean_span!r} is not a mean length"
+            raise InputError("corruption", "mean_span", problem, "Use 0 or more.")
         if (
             isinstance(self.strategies, str)
             or not set(self.strategies) <= set(STRATEGIES)
             or not len(set(self.strategies)) == len(self.strategies) > 0
         ):
             raise InputError(
-                "Corruption",
+                "corruption",
                 "strategies",
                 f"{self.strategies!r} is not a choice of strategies",
                 f"Use one or more of {STRATEGIES}; p_visit=0 corrupts nothing.",
             )
         object.__setattr__(self, "strategies", tuple(self.strategies))
 
-    def apply(self, records: Ragged, *, n_tokens: int, rng: Generator) -> Ragged:
+    def apply(self, records: Ragged, tokenizer: CodeTokenizer, *, rng: Generator) -> Ragged:
         r"""Corrupt the visits of some records.
 
         <BOS>, <EOS> and the markers of every visit stay, in their order, and between two markers
         at least one token stays. Only EMPTY_RECORD, where p_empty asks for it, has no visits.
 
         Args:
-            records: full records as CodeTokenizer encodes them, one a row. Never written to.
-            n_tokens: the size of the vocabulary, special tokens included: ``len(tokenizer)``.
+            records: full records as the tokenizer encodes them, one a row. Never written to.
+            tokenizer: knows the special tokens and the size of the vocabulary.
             rng: the source of randomness.
 
         Returns:
             As many rows, in new arrays.
 
         Raises:
-            InputError: if a row is not <BOS> <v> codes <\v> ... <EOS>, has a visit without codes
-                or an id that is not in the vocabulary.
+            InputError: if the markers of the visits do not come in pairs, or a visit is empty.
 
+        >>> tokenizer = CodeTokenizer([f"{number:03}" for number in range(10)])
         >>> record = Ragged.from_lists([[1, 3, 7, 8, 9, 10, 4, 3, 11, 12, 4, 2]])
         >>> infilling = Corruption(p_visit=1, strategies=["infill"])
-        >>> infilling.apply(record, n_tokens=13, rng=np.random.default_rng(1)).to_lists()
+        >>> infilling.apply(record, tokenizer, rng=np.random.default_rng(1)).to_lists()
         [[1, 3, 7, 8, 6, 4, 3, 11, 6, 4, 2]]
         """
-        check_records(records, n_tokens=n_tokens)
-        self.check_vocabulary(n_tokens)
-        return self.apply_unchecked(records, n_tokens=n_tokens, rng=rng)
-
-    def apply_unchecked(self, records: Ragged, *, n_tokens: int, rng: Generator) -> Ragged:
-        """Do what apply does, for records and a vocabulary that were checked before."""
         values, keep = records.values.copy(), np.ones(len(records.values), bool)
-        starts = (values == CodeTokenizer.visit_start_id).nonzero()[0] + 1
-        lengths = (values == CodeTokenizer.visit_end_id).nonzero()[0] - starts
-        codes = (values >= FIRST_CODE).nonzero()[0]
+        starts = (values == tokenizer.visit_start_id).nonzero()[0] + 1
+        ends = (values == tokenizer.visit_end_id).nonzero()[0]
+        codes = (values >= tokenizer.first_code_id).nonzero()[0]
+        are_pairs = len(starts) == len(ends) and (starts < ends).all()
+        if not are_pairs or (ends - starts).sum() != len(codes):
+            raise InputError(
+                "corruption",
+                "records",
+                "a row is not a full record",
+                r"Give <BOS> <v> codes <\v> ... <EOS>, without padding, as encode writes it.",
+            )
+        lengths = ends - starts
         # One number a visit says whether it is corrupted, and how: what lies below p_visit is
         # shared out evenly among the strategies.
         shares = self.p_visit * np.arange(1, len(self.strategies) + 1) / len(self.strategies)
         of_visit = shares.searchsorted(rng.random(len(starts)), side="right")
         of_code = of_visit.repeat(lengths)
+        mask_id, first_code = tokenizer.mask_id, tokenizer.first_code_id
         for number, name in enumerate(self.strategies):
-            if name == "replace":
-                _replace(values, codes[of_code == number], self.p_replace, n_tokens, rng)
-                continue
-            chosen = of_visit == number
+            visits = of_visit == number
             if name == "infill":
-                _infill(values, keep, starts[chosen], lengths[chosen], self.mean_span, rng)
+                span = self.mean_span
+                _infill(values, keep, starts[visits], lengths[visits], span, mask_id, rng)
+            elif name == "delete":
+                _delete(keep, codes[of_code == number], lengths[visits], self.p_delete, rng)
             else:
-                _delete(keep, codes[of_code == number], lengths[chosen], self.p_delete, rng)
+                chosen = codes[of_code == number]
+                _replace(values, chosen, self.p_replace, first_code, len(tokenizer), rng)
         # Drawn last, so that p_empty does not change what happens to the visits of other records.
         if self.p_empty:
             empty = rng.random(len(records)) < self.p_empty
-            _empty(values, keep, records.offsets[:-1][empty], records.lengths[empty])
+            firsts, sizes = records.offsets[:-1][empty], records.lengths[empty]
+            values[firsts + 1] = mask_id  # behind <BOS>, before <EOS>
+            keep[places(firsts + 2, sizes - 3)] = False
         return _kept(values, keep, records)
 
-    def check_vocabulary(self, n_tokens: int) -> None:
-        """Check that the vocabulary has codes enough for the strategies.
-
-        Raises:
-            InputError: if it has one code, and that is to be replaced by another.
-        """
-        if "replace" in self.strategies:
-            _check_vocabulary(n_tokens)
+    def check_vocabulary(self, tokenizer: CodeTokenizer) -> None:
+        """Raise an InputError if a code is to be replaced by another, and there is only one."""
+        if "replace" in self.strategies and len(tokenizer.codes) < 2:
+            raise InputError(
+                "corruption",
+                "tokenizer",
+                "its vocabulary has no second code to replace the first by",
+                "Use strategies without 'replace'.",
+            )
 
 
 # What follows corrupts visits of a flat array in place: `starts` and `lengths` say where the codes
@@ -245,12 +229,13 @@ def _infill(
     starts: np.ndarray,
     lengths: np.ndarray,
     mean_span: float,
+    mask_id: int,
     rng: Generator,
 ) -> None:
-    span = np.maximum(rng.poisson(mean_span, len(starts)), 1)
+    span = span_lengths(len(starts), mean=mean_span, rng=rng)
     span = np.minimum(span, np.maximum(lengths - 1, 1))
     first = starts + _below(lengths - span + 1, rng)
-    values[first] = CodeTokenizer.mask_id  # the <mask> stands in the span's first place
+    values[first] = mask_id  # the <mask> stands in the span's first place
     keep[places(first + 1, span - 1)] = False
 
 
@@ -267,18 +252,12 @@ def _delete(
 
 
 def _replace(
-    values: np.ndarray, codes: np.ndarray, p: float, n_tokens: int, rng: Generator
+    values: np.ndarray, codes: np.ndarray, p: float, first_code: int, n_tokens: int, rng: Generator
 ) -> None:
     hit = codes[rng.random(len(codes)) < p]
     # Draw among all codes but one, and step over the code itself: uniform over the others.
-    drawn = rng.integers(FIRST_CODE, n_tokens - 1, len(hit))
+    drawn = rng.integers(first_code, n_tokens - 1, len(hit))
     values[hit] = drawn + (drawn >= values[hit])
-
-
-def _empty(values: np.ndarray, keep: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> None:
-    """Leave of whole records <BOS>, one <mask> and <EOS>."""
-    keep[places(starts + 2, lengths - 3)] = False
-    values[starts + 1] = CodeTokenizer.mask_id
 
 
 def _below(sizes: np.ndarray, rng: Generator) -> np.ndarray:
@@ -289,56 +268,5 @@ def _below(sizes: np.ndarray, rng: Generator) -> np.ndarray:
 def _kept(values: np.ndarray, keep: np.ndarray, rows: Ragged) -> Ragged:
     """The rows without the values that go; a row may become shorter, not empty."""
     if not len(rows):
-        return Ragged.unchecked(values, rows.lengths.copy())
-    lengths = np.add.reduceat(keep, rows.offsets[:-1], dtype=np.int64)
-    return Ragged.unchecked(values[keep], lengths)
-
-
-def _check_codes(visits: Ragged, n_tokens: int | None = None) -> None:
-    if not visits.lengths.all():
-        raise InputError(
-            "visits",
-            f"row {int((visits.lengths == 0).nonzero()[0][0])}",
-            "the visit has no codes",
-            "Leave such visits out before you corrupt.",
-        )
-    if not len(visits.values):
-        return
-    if visits.values.min() < FIRST_CODE:
-        raise InputError(
-            "visits",
-            "",
-            f"id {visits.values.min()} is not a code: codes start at {FIRST_CODE}",
-            "Give the codes of each visit without markers, or full records to Corruption.apply.",
-        )
-    if n_tokens is not None and visits.values.max() >= n_tokens:
-        raise InputError(
-            "visits",
-            "",
-            f"id {visits.values.max()} is not in a vocabulary of {n_tokens} tokens",
-            "Use the tokenizer that encoded it: n_tokens is len(tokenizer).",
-        )
-
-
-def _check_vocabulary(n_tokens: int) -> None:
-    if n_tokens < FIRST_CODE + 2:
-        raise InputError(
-            "corruption",
-            "n_tokens",
-            f"a vocabulary of {n_tokens} tokens has no second code to replace the first by",
-            f"Use {FIRST_CODE + 2} or more, or strategies without 'replace'.",
-        )
-
-
-def _check_probability(name: str, p: float) -> None:
-    if not 0 <= p <= 1:
-        raise InputError(
-            "corruption", name, f"{p!r} is no probability", "Use a number from 0 to 1."
-        )
-
-
-def _check_mean(mean: float) -> None:
-    if not (mean >= 0 and math.isfinite(mean)):
-        raise InputError(
-            "corruption", "mean span", f"{mean!r} is no mean length", "Use 0 or more."
-        )
+        return Ragged(values, rows.lengths.copy())
+    return Ragged(values[keep], np.add.reduceat(keep, rows.offsets[:-1], dtype=np.int64))

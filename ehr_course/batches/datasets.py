@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, overload
 
 import numpy as np
+import torch
+from numpy.random import Generator
 from torch.utils.data import Dataset
 
-from ehr_course.batches.collate import SEXES as SEXES
-from ehr_course.batches.collate import Batch, checked_ages, collate_unchecked, sex_numbers
+from ehr_course.batches.collate import Batch, collate
 from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.ragged import Ragged
-from ehr_course.batches.record_checks import SHORTEST, check_records
+from ehr_course.batches.record_checks import SHORTEST
 from ehr_course.errors import InputError
 from ehr_course.records import PatientRecord
 from ehr_course.tokenizers.codes import CodeTokenizer
@@ -54,7 +55,11 @@ class BatchDataset(Protocol):
 
 
 class RecordDataset(Dataset):
-    """Patients, encoded once; batches of them, corrupted anew each time.
+    """Patients, encoded once; batches of them, newly corrupted each time.
+
+    ``dataset[0]`` is the first patient. A plain DataLoader makes batches by
+    ``DataLoader(dataset, batch_size=32, shuffle=True, collate_fn=dataset.collate)``; those of
+    ``data_loader`` can be made again, in any process and after any restart.
 
     Args:
         records: the patients.
@@ -64,10 +69,8 @@ class RecordDataset(Dataset):
         seed: 0 to 2**32 - 1, of the corruption.
         max_tokens: the longest record, <BOS> and <EOS> included, or None for no limit. A model
             says how many it can read: ``model.max_tokens``.
-        too_long: what happens to a longer one. "raise" raises an InputError. "cut" keeps its
-            visits from the first on, whole, as long as they fit, and ends it there with <EOS>;
-            when not even the first fits, that visit keeps its first codes, which are the most
-            important ones. Cut records are counted in ``cut``.
+        too_long: what happens to a longer one. "raise" raises an InputError; "cut" shortens it,
+            see ``cut_record``, and counts it in ``cut``.
 
     Attributes:
         records: the patients in the dataset, in their order.
@@ -77,8 +80,8 @@ class RecordDataset(Dataset):
         skipped: how many patients were dropped because all their codes are unseen.
 
     Raises:
-        InputError: if there are no patients, or none is left, one is too long, an age or a sex
-            is none, or a visit is empty.
+        InputError: if there are no patients, or none is left, one is too long, or an option is
+            out of its range.
 
     >>> from ehr_course.records import Visit
     >>> patients = [PatientRecord(1, "F", 64, (Visit(("4280", "0389")),))]
@@ -97,48 +100,60 @@ class RecordDataset(Dataset):
         max_tokens: int | None = None,
         too_long: Literal["raise", "cut"] = "raise",
     ) -> None:
-        _check_options(seed, max_tokens, too_long)
+        for name, value, fits, remedy in (
+            (
+                "seed",
+                seed,
+                isinstance(seed, int) and 0 <= seed < 2**32,
+                "Use a number from 0 to 2**32 - 1.",
+            ),
+            (
+                "max_tokens",
+                max_tokens,
+                max_tokens is None or max_tokens >= SHORTEST,
+                f"Use {SHORTEST} or more: a record of one code has as many.",
+            ),
+            ("too_long", too_long, too_long in ("raise", "cut"), 'Use "raise" or "cut".'),
+        ):
+            if not fits:
+                raise InputError("RecordDataset", name, f"{value!r} is out of range", remedy)
+        corruption.check_vocabulary(tokenizer)
+        self.tokenizer = tokenizer
+        self.corruption = corruption
+        self.seed = seed
+        self.max_tokens = max_tokens
+        self.too_long = too_long
         given = list(records)
         if not given:
             raise InputError("RecordDataset", "records", "there are none", "Were any loaded?")
-        kept, rows, self.cut = [], [], 0
-        for record in given:
-            ids = tokenizer.encode(record)
-            if len(ids) <= 2:
-                continue
-            if max_tokens is not None and len(ids) > max_tokens:
-                if too_long == "raise":
-                    raise InputError(
-                        f"patient {record.subject_id}",
-                        f"{len(ids)} tokens",
-                        f"the limit is {max_tokens}",
-                        'Use too_long="cut" to keep the visits that fit, or a higher max_tokens.',
-                    )
-                ids = cut_record(ids, max_tokens)
-                self.cut += 1
-            kept.append(record)
-            rows.append(ids)
-        self.skipped = len(given) - len(kept)
-        if not kept:
+        encoded = [(record, tokenizer.encode(record)) for record in given]
+        known = [(record, ids) for record, ids in encoded if len(ids) > 2]
+        self.skipped = len(given) - len(known)
+        if not known:
             raise InputError(
                 "RecordDataset",
                 "records",
                 f"none of the codes of these {len(given)} patients is in the vocabulary",
                 "Was the tokenizer built from other data?",
             )
-        self.records = kept
-        self.tokenizer = tokenizer
-        self.corruption = corruption
-        self.seed = seed
-        self.tokens = Ragged.from_lists(rows)
+        self.records = [record for record, _ in known]
+        self.cut = sum(max_tokens is not None and len(ids) > max_tokens for _, ids in known)
+        self.tokens = Ragged.from_lists([self._fitting(record, ids) for record, ids in known])
         self.lengths = self.tokens.lengths
         for array in (self.tokens.values, self.lengths):
             array.setflags(write=False)
-        names = [f"patient {record.subject_id}" for record in kept]
-        self._ages = checked_ages([record.age for record in kept], names)
-        self._sexes = sex_numbers([record.sex for record in kept], names)
-        check_records(self.tokens, n_tokens=len(tokenizer), names=names)
-        corruption.check_vocabulary(len(tokenizer))
+
+    def _fitting(self, record: PatientRecord, ids: list[int]) -> list[int]:
+        if self.max_tokens is None or len(ids) <= self.max_tokens:
+            return ids
+        if self.too_long == "raise":
+            raise InputError(
+                f"patient {record.subject_id}",
+                f"{len(ids)} tokens",
+                f"the limit is {self.max_tokens}",
+                'Use too_long="cut" to keep the visits that fit, or a higher max_tokens.',
+            )
+        return cut_record(ids, self.max_tokens, self.tokenizer)
 
     def __len__(self) -> int:
         """The number of patients."""
@@ -153,11 +168,21 @@ class RecordDataset(Dataset):
         digest.update(repr((people, self.corruption, self.seed, len(self.tokenizer))).encode())
         return digest.hexdigest()[:16]
 
+    @overload
+    def __getitem__(self, index: int) -> PatientRecord: ...
+    @overload
+    def __getitem__(self, index: BatchKey) -> Batch: ...
+    def __getitem__(self, index: int | BatchKey) -> PatientRecord | Batch:
+        """A patient by its place, or the batch that a key of a LengthBatchSampler names."""
+        if isinstance(index, BatchKey):
+            return self.batch(index.indices, epoch=index.epoch, number=index.number)
+        return self.records[index]
+
     def batch(self, indices: Sequence[int], *, epoch: int = 0, number: int = 0) -> Batch:
         """Make a batch of some patients.
 
-        The corruption is drawn from (seed, epoch, number), so the same call gives the same batch,
-        whoever makes it, and another epoch or number gives another corruption.
+        The corruption is drawn from (seed, epoch, number), so the same call gives the same batch
+        in any process, and another epoch or number gives another corruption.
 
         Args:
             indices: the places of the patients in the dataset, in the order of the rows.
@@ -175,38 +200,39 @@ class RecordDataset(Dataset):
                 f"{indices!r} are not places of patients",
                 f"Give a list of one or more numbers from 0 to {len(self) - 1}.",
             )
-        clean = self.tokens.take(rows)
-        inputs = self.corruption.apply_unchecked(
-            clean,
-            n_tokens=len(self.tokenizer),
-            rng=np.random.default_rng([self.seed, epoch, number]),
-        )
-        return collate_unchecked(clean, inputs, self._ages[rows], self._sexes[rows])
+        rng = np.random.default_rng([self.seed, epoch, number])
+        return self._collate([self.records[i] for i in rows], self.tokens.take(rows), rng)
 
-    def __getitem__(self, key: BatchKey) -> Batch:
-        """The batch that a key of a BatchPlan names."""
-        if not isinstance(key, BatchKey):
-            raise InputError(
-                "RecordDataset",
-                "",
-                f"{key!r} is not the key of a batch",
-                "Use dataset.batch([...]) for patients of your choice.",
-            )
-        return self.batch(key.indices, epoch=key.epoch, number=key.number)
+    def collate(self, records: Sequence[PatientRecord]) -> Batch:
+        """Make a batch of patients, whose corruption follows ``torch.manual_seed``.
+
+        This is the ``collate_fn`` of a plain DataLoader, or the ``data_collator`` of the Trainer
+        of transformers.
+        """
+        rows = [self._fitting(record, self.tokenizer.encode(record)) for record in records]
+        rng = np.random.default_rng(int(torch.randint(2**62, ())))
+        return self._collate(records, Ragged.from_lists(rows), rng)
+
+    def _collate(self, records: Sequence[PatientRecord], clean: Ragged, rng: Generator) -> Batch:
+        inputs = self.corruption.apply(clean, self.tokenizer, rng=rng)
+        ages, sexes = [record.age for record in records], [record.sex for record in records]
+        return collate(clean, inputs, ages, sexes, self.tokenizer)
 
 
-def cut_record(ids: Sequence[int], max_tokens: int) -> list[int]:
+def cut_record(ids: Sequence[int], max_tokens: int, tokenizer: CodeTokenizer) -> list[int]:
     r"""Shorten a full record: whole visits from the first on, as many as fit, then <EOS>.
 
-    When not even the first visit fits, it keeps its first codes.
+    When not even the first visit fits, it keeps its first codes, which are the most important.
 
     Args:
         ids: <BOS> <v> codes <\v> ... <EOS>.
         max_tokens: 5 or more.
+        tokenizer: the one that encoded it.
 
-    >>> cut_record([1, 3, 7, 8, 4, 3, 9, 4, 2], 8)
+    >>> tokenizer = CodeTokenizer(["0389", "4019", "4280"])
+    >>> cut_record([1, 3, 7, 8, 4, 3, 9, 4, 2], 8, tokenizer)
     [1, 3, 7, 8, 4, 2]
-    >>> cut_record([1, 3, 7, 8, 9, 4, 2], 6)
+    >>> cut_record([1, 3, 7, 8, 9, 4, 2], 6, tokenizer)
     [1, 3, 7, 8, 4, 2]
     """
     ids = list(ids)
@@ -214,24 +240,6 @@ def cut_record(ids: Sequence[int], max_tokens: int) -> list[int]:
         return ids
     fitting = ids[: max_tokens - 1]
     for place in range(len(fitting) - 1, 0, -1):
-        if fitting[place] == CodeTokenizer.visit_end_id:
-            return [*fitting[: place + 1], CodeTokenizer.eos_id]
-    return [*fitting[:-1], CodeTokenizer.visit_end_id, CodeTokenizer.eos_id]
-
-
-def _check_options(seed: int, max_tokens: int | None, too_long: str) -> None:
-    if not isinstance(seed, int) or not 0 <= seed < 2**32:
-        raise InputError(
-            "RecordDataset", "seed", f"{seed!r} is not a seed", "Use a number from 0 to 2**32 - 1."
-        )
-    if too_long not in ("raise", "cut"):
-        raise InputError(
-            "RecordDataset", "too_long", f"{too_long!r} is no policy", 'Use "raise" or "cut".'
-        )
-    if max_tokens is not None and max_tokens < SHORTEST:
-        raise InputError(
-            "RecordDataset",
-            "max_tokens",
-            f"{max_tokens} is too few for a record of one code",
-            f"Use {SHORTEST} or more.",
-        )
+        if fitting[place] == tokenizer.visit_end_id:
+            return [*fitting[: place + 1], tokenizer.eos_id]
+    return [*fitting[:-1], tokenizer.visit_end_id, tokenizer.eos_id]

@@ -65,16 +65,13 @@ class BatchPlan(Sampler[BatchKey]):
         equal_tokens: bool = False,
     ) -> None:
         self.lengths = np.asarray(lengths, dtype=np.int64)
-        if self.lengths.ndim != 1 or not len(self.lengths):
-            raise InputError("BatchPlan", "lengths", "there are none", "Give one for a patient.")
-        if batch_size < 1:
-            raise InputError(
-                "BatchPlan", "batch_size", f"{batch_size} is no size", "Use 1 or more."
-            )
-        if not 0 <= seed < 2**32:
-            raise InputError(
-                "BatchPlan", "seed", f"{seed} is not a seed", "Use a number from 0 to 2**32 - 1."
-            )
+        for name, fits, problem, remedy in (
+            ("lengths", len(self.lengths), "there are none", "Give one for each patient."),
+            ("batch_size", batch_size >= 1, f"{batch_size} is not a size", "Use 1 or more."),
+            ("seed", 0 <= seed < 2**32, f"{seed} is not a seed", "Use 0 to 2**32 - 1."),
+        ):
+            if not fits:
+                raise InputError("BatchPlan", name, problem, remedy)
         self.batch_size = batch_size
         self.seed = seed
         self.shuffle = shuffle
@@ -141,16 +138,7 @@ class BatchPlan(Sampler[BatchKey]):
 
 
 def data_loader(
-    dataset: BatchDataset,
-    batch_size: int,
-    *,
-    seed: int = 0,
-    epoch: int = 0,
-    start: int = 0,
-    num_workers: int = 0,
-    shuffle: bool = True,
-    group_by_length: bool = False,
-    equal_tokens: bool = False,
+    dataset: BatchDataset, batch_size: int, *, num_workers: int = 0, **order: Any
 ) -> DataLoader:
     """A DataLoader over the batches of an epoch. Any number of workers gives the same ones.
 
@@ -159,9 +147,9 @@ def data_loader(
     Args:
         dataset: makes the batches.
         batch_size: patients in a batch.
-        seed, epoch, start, shuffle, group_by_length, equal_tokens: see BatchPlan.
         num_workers: processes that make batches beside this one; with 0 this one makes them.
             Each works on one thread.
+        order: seed, epoch, start, shuffle, group_by_length, equal_tokens: see BatchPlan.
 
     >>> from ehr_course.batches.datasets import RecordDataset
     >>> from ehr_course.sources.synthetic import make_cohort
@@ -171,28 +159,13 @@ def data_loader(
     >>> [len(batch["x_num"]) for batch in data_loader(dataset, 32, shuffle=False)]
     [32, 32, 6]
     """
-    plan = BatchPlan(
-        dataset.lengths,
-        batch_size,
-        seed=seed,
-        epoch=epoch,
-        start=start,
-        shuffle=shuffle,
-        group_by_length=group_by_length,
-        equal_tokens=equal_tokens,
-    )
     return DataLoader(
         cast("Dataset[Mapping[str, Tensor]]", dataset),  # a loader asks only for __getitem__
         batch_size=None,  # the dataset makes whole batches
-        sampler=plan,
+        sampler=BatchPlan(dataset.lengths, batch_size, **order),
         num_workers=num_workers,
-        collate_fn=_as_it_is,
         persistent_workers=num_workers > 0,
         # A loader draws a seed for its workers at each start. From a generator of its own, that
         # does not move the global one, which a training's dropout draws from.
         generator=torch.Generator(),
     )
-
-
-def _as_it_is(batch: Any) -> Any:
-    return batch

@@ -9,8 +9,6 @@ from typing import Self
 
 import numpy as np
 
-from ehr_course.errors import InputError
-
 
 @dataclass(frozen=True, eq=False)
 class Ragged:
@@ -19,9 +17,6 @@ class Ragged:
     Attributes:
         values: int64 (n,), the rows one after the other.
         lengths: int64 (rows,), how many values each row has; they sum to n.
-
-    Raises:
-        InputError: if values or lengths is not flat, or the lengths do not sum to n.
 
     >>> rows = Ragged.from_lists([[8, 9], [], [7, 7, 7]])
     >>> rows.values, rows.lengths, rows.offsets
@@ -33,24 +28,6 @@ class Ragged:
     values: np.ndarray
     lengths: np.ndarray
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "values", np.asarray(self.values, dtype=np.int64))
-        object.__setattr__(self, "lengths", np.asarray(self.lengths, dtype=np.int64))
-        if self.values.ndim != 1 or self.lengths.ndim != 1:
-            raise InputError(
-                "Ragged",
-                "",
-                f"values has {self.values.ndim} dimensions and lengths {self.lengths.ndim}",
-                "Both are flat; use Ragged.from_lists for a list of rows.",
-            )
-        if self.lengths.sum() != len(self.values) or (self.lengths < 0).any():
-            raise InputError(
-                "Ragged",
-                "lengths",
-                f"they sum to {self.lengths.sum()}, and there are {len(self.values)} values",
-                "Give the length of every row; none is negative.",
-            )
-
     @classmethod
     def from_lists(cls, rows: Iterable[Sequence[int]]) -> Self:
         """Lay rows one after the other."""
@@ -58,14 +35,6 @@ class Ragged:
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
         flat = (value for row in rows for value in row)
         return cls(np.fromiter(flat, np.int64, lengths.sum()), lengths)
-
-    @classmethod
-    def unchecked(cls, values: np.ndarray, lengths: np.ndarray) -> Self:
-        """Ragged(values, lengths) for arrays that are right: several are made for each batch."""
-        self = object.__new__(cls)
-        object.__setattr__(self, "values", values)
-        object.__setattr__(self, "lengths", lengths)
-        return self
 
     def to_lists(self) -> list[list[int]]:
         """The rows as lists."""
@@ -87,13 +56,13 @@ class Ragged:
         """Some of the rows, in the order asked for, as a copy."""
         rows = np.asarray(rows, dtype=np.int64)
         lengths = self.lengths[rows]
-        return self.unchecked(self.values[places(self.offsets[rows], lengths)], lengths)
+        return type(self)(self.values[places(self.offsets[rows], lengths)], lengths)
 
     def padded(self, padding: int) -> tuple[np.ndarray, np.ndarray]:
         """The rows side by side, padded on the right to the longest.
 
         Returns:
-            int64 (rows, width), and bool (rows, width): where it is no padding.
+            int64 (rows, width), and bool (rows, width): where it is not padding.
 
         >>> Ragged.from_lists([[8], [7, 9]]).padded(0)[0].tolist()
         [[8, 0], [7, 9]]

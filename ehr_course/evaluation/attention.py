@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from ehr_course.batches.collate import SEXES, tensors_of
+from ehr_course.batches.collate import demographics, tensors_of
 from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.datasets import RecordDataset
 from ehr_course.code_meaning import code_meaning
@@ -134,8 +134,6 @@ def record_attention(
             the first visit alone is longer than the model's positions.
     """
     ids, visit_of = _encoded(tokenizer, record, most_tokens)
-    ages = torch.tensor([[float(record.age)]])
-    sexes = torch.tensor([[SEXES.index(record.sex)]])
     source = torch.tensor([ids])
     start = [tokenizer.eos_id]  # BART starts its decoder with the token that ends a sequence
     target = torch.tensor([start + ids[:-1]])
@@ -145,8 +143,7 @@ def record_attention(
             "input_ids": source,
             "attention_mask": torch.ones_like(source),
             "decoder_input_ids": target,
-            "x_num": ages,
-            "x_cat": sexes,
+            **demographics([record.age], [record.sex]),
         },
     )
     labels = _written(tokenizer, ids)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from ehr_course.batches.collate import SEXES
+from ehr_course.batches.collate import demographics
 from ehr_course.batches.corruption import EMPTY_RECORD
 from ehr_course.batches.record_checks import FIRST_CODE
 from ehr_course.code_system import CodeSystem
@@ -81,8 +81,7 @@ def copied_visit(
         output = model(
             torch.tensor([EMPTY_RECORD]),
             decoder_input_ids=ids,
-            x_num=torch.tensor([[float(record.age)]]),
-            x_cat=torch.tensor([[SEXES.index(record.sex)]]),
+            **demographics([record.age], [record.sex]),
         )
     finally:
         model.train(was_training)

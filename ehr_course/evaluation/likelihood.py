@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn import functional
 from tqdm import tqdm
 
-from ehr_course.batches.collate import SEXES
+from ehr_course.batches.collate import demographics
 from ehr_course.batches.corruption import EMPTY_RECORD
 from ehr_course.batches.datasets import cut_record
 from ehr_course.batches.ragged import Ragged
@@ -78,10 +78,10 @@ class ScoredRecords:
             )
         rows = [tokenizer.encode(record) for record in records]
         self.cut = sum(len(row) > model.max_tokens for row in rows)
-        self.tokens = Ragged.from_lists([cut_record(row, model.max_tokens) for row in rows])
+        limit = model.max_tokens
+        self.tokens = Ragged.from_lists([cut_record(row, limit, tokenizer) for row in rows])
         self.model, self.batch_size, self.progress = model, batch_size, progress
-        self._ages = torch.tensor([[float(record.age)] for record in records])
-        self._sexes = torch.tensor([[SEXES.index(record.sex)] for record in records])
+        self._people = demographics([r.age for r in records], [r.sex for r in records])
 
     def nats_in_order(self) -> np.ndarray:
         """What each token costs, given those before it, in nats: -log of its probability.
@@ -146,8 +146,8 @@ class ScoredRecords:
             "input_ids": encoder,
             "attention_mask": torch.ones_like(encoder),
             "decoder_input_ids": decoder,
-            "x_num": self._ages[patients],
-            "x_cat": self._sexes[patients],
+            "x_num": self._people["x_num"][patients],
+            "x_cat": self._people["x_cat"][patients],
         }
         device = self.model.device
         return self.model(**{name: part.to(device) for name, part in batch.items()}).logits

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ehr_course.batches.collate import SEXES
+from ehr_course.batches.collate import SEXES, demographics
 from ehr_course.batches.corruption import EMPTY_RECORD
 from ehr_course.code_meaning import code_meaning
 from ehr_course.code_rules import OLDEST
@@ -41,8 +41,7 @@ def next_token_probabilities(
     inputs = {
         "input_ids": torch.tensor([EMPTY_RECORD] * len(people)),
         "decoder_input_ids": torch.tensor([written] * len(people)),
-        "x_num": torch.tensor([[float(age)] for age, _ in people]),
-        "x_cat": torch.tensor([[SEXES.index(sex)] for _, sex in people]),
+        **demographics([age for age, _ in people], [sex for _, sex in people]),
     }
     device = next(model.parameters()).device
     with evaluating(model):

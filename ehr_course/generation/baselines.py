@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from ehr_course.batches.collate import checked_ages, sex_numbers
+from ehr_course.batches.collate import demographics
 from ehr_course.code_system import CodeSystem
 from ehr_course.errors import InputError
 from ehr_course.generation.patients import Wanted
@@ -190,8 +190,7 @@ def _write(
     system: CodeSystem,
 ) -> list[PatientRecord]:
     names = [f"patient {number}" for number in range(len(wanted))]
-    checked_ages([patient.age for patient in wanted], names)
-    sex_numbers([patient.sex for patient in wanted], names)
+    demographics([patient.age for patient in wanted], [patient.sex for patient in wanted], names)
     for name, patient in zip(names, wanted, strict=True):
         if patient.visits:
             raise InputError(name, "visits", "a table cannot go on with visits", "Leave them out.")

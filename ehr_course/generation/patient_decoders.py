@@ -14,7 +14,7 @@ from torch import Tensor
 from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput
 
-from ehr_course.batches.collate import SEXES
+from ehr_course.batches.collate import demographics
 from ehr_course.batches.corruption import EMPTY_RECORD
 from ehr_course.errors import InputError
 from ehr_course.models.prefix_tuning import PrefixTuned
@@ -146,11 +146,9 @@ def _inputs(
     rows = [list(_partial_record(known)) or list(EMPTY_RECORD) for known, _, _ in told]
     longest = max(map(len, rows))
     ids = torch.tensor([row + [CodeTokenizer.pad_id] * (longest - len(row)) for row in rows])
-    demographics = {
-        "x_num": torch.tensor([[float(age)] for _, age, _ in told], device=device),
-        "x_cat": torch.tensor([[SEXES.index(sex)] for _, _, sex in told], device=device),
-    }
-    return ids.to(device), (ids != CodeTokenizer.pad_id).long().to(device), demographics
+    people = demographics([age for _, age, _ in told], [sex for _, _, sex in told])
+    on_device = {"x_num": people["x_num"].to(device), "x_cat": people["x_cat"].to(device)}
+    return ids.to(device), (ids != CodeTokenizer.pad_id).long().to(device), on_device
 
 
 def _partial_record(known: Known) -> Iterator[int]:

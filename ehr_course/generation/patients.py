@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from ehr_course.batches.collate import checked_ages, sex_numbers
+from ehr_course.batches.collate import demographics
 from ehr_course.batches.record_checks import FIRST_CODE, SHORTEST
 from ehr_course.errors import InputError
 from ehr_course.generation.eligible import EligibleOnly
@@ -258,8 +258,7 @@ def _check(
             "The shortest record has five tokens, and the model's positions end the longest.",
         )
     names = [f"patient {number}" for number in range(len(wanted))]
-    checked_ages([patient.age for patient in wanted], names)
-    sex_numbers([patient.sex for patient in wanted], names)
+    demographics([patient.age for patient in wanted], [patient.sex for patient in wanted], names)
     for name, patient in zip(names, wanted, strict=True):
         for codes in patient.visits:
             if len(set(codes)) != len(codes):

@@ -110,7 +110,7 @@ def corrupt_visits(
         )
     clean = tokenizer.encode(record)
     corrupted = corruption.apply(
-        Ragged.from_lists([clean]), n_tokens=len(tokenizer), rng=np.random.default_rng(seed)
+        Ragged.from_lists([clean]), tokenizer, rng=np.random.default_rng(seed)
     )
     before, after = _visits(clean, tokenizer), _visits(corrupted.to_lists()[0], tokenizer)
     return [align(old, new) for old, new in zip(before, after, strict=True)]

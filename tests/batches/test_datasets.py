@@ -1,10 +1,9 @@
 """The dataset: encoded once, corrupted anew and reproducibly, and clear about bad patients."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import torch
+from torch.utils.data import DataLoader
 
 from ehr_course.batches.collate import check_batch
 from ehr_course.batches.corruption import Corruption
@@ -53,7 +52,7 @@ def test_the_corruption_is_that_of_seed_epoch_and_number():
     batch = dataset.batch([1, 2, 3], epoch=6, number=7)
     expected = Corruption().apply(
         dataset.tokens.take([1, 2, 3]),
-        n_tokens=len(TOKENIZER),
+        TOKENIZER,
         rng=np.random.default_rng([5, 6, 7]),
     )
     read = [
@@ -108,10 +107,30 @@ def test_places_where_no_patient_is_are_refused(indices):
         RecordDataset(COHORT, TOKENIZER).batch(indices)
 
 
-@pytest.mark.parametrize("key", [0, (0, 0, (1,)), slice(3)], ids=str)
-def test_what_is_no_key_is_refused_with_a_remedy(key):
-    with pytest.raises(InputError, match=r"Use dataset.batch\(\[...\]\)"):
-        RecordDataset(COHORT, TOKENIZER)[key]
+def test_it_is_a_sequence_of_patients():
+    dataset = RecordDataset(COHORT, TOKENIZER)
+    assert dataset[0] is COHORT[0]
+    assert list(dataset) == COHORT
+
+
+def test_a_plain_loader_makes_batches_that_follow_the_seed_of_torch():
+    dataset = RecordDataset(COHORT, TOKENIZER, max_tokens=9, too_long="cut")
+    epochs = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        loader = DataLoader(dataset, batch_size=20, shuffle=True, collate_fn=dataset.collate)
+        epochs.append(list(loader))
+    for batch in epochs[0]:
+        check_batch(batch, n_tokens=len(TOKENIZER))
+    assert [len(batch["labels"]) for batch in epochs[0]] == [20, 20, 10]
+    assert sorted(map(tuple, dataset.tokens.to_lists())) == sorted(
+        tuple(row) for batch in epochs[0] for row in scored(batch)
+    )
+    assert all(map(same, epochs[0], epochs[1]))
+    assert not all(
+        torch.equal(one["input_ids"].sum(), other["input_ids"].sum())
+        for one, other in zip(epochs[0], epochs[2], strict=True)
+    )
 
 
 # ---------------------------------------------------------------------- records that are too long
@@ -171,7 +190,7 @@ def test_cut_records_fit_are_well_formed_and_begin_like_the_whole(max_tokens):
 
 def test_cutting_leaves_its_argument_alone():
     ids = SMALL.encode(THREE_VISITS)
-    cut_record(ids, 6)
+    cut_record(ids, 6, SMALL)
     assert ids == SMALL.encode(THREE_VISITS)
 
 
@@ -225,38 +244,6 @@ def test_a_dataset_of_no_patients_is_refused():
 def test_options_out_of_their_range_are_refused(options):
     with pytest.raises(InputError, match=f"RecordDataset, {next(iter(options))}"):
         RecordDataset(COHORT, TOKENIZER, **options)
-
-
-def stand_in(**changes):
-    """What is no PatientRecord: that one refuses such values itself."""
-    fields = {"subject_id": 7, "sex": "F", "age": 64, "visits": (Visit(("4280",)),)}
-    return SimpleNamespace(**(fields | changes))
-
-
-class Unguarded:
-    """A tokenizer that encodes whatever it is given."""
-
-    def __init__(self):
-        self.encode = lambda record: SMALL.encode(list(record.visits))
-
-    def __len__(self):
-        return len(SMALL)
-
-
-@pytest.mark.parametrize("age", [float("nan"), -3, 91])
-def test_a_patient_of_an_impossible_age_is_named(age):
-    with pytest.raises(InputError, match=r"patient 7: .* is not an age"):
-        RecordDataset([patient(("4280",), subject_id=6), stand_in(age=age)], Unguarded())
-
-
-def test_a_patient_of_unknown_sex_is_named():
-    with pytest.raises(InputError, match="patient 7: 'U' is not one of"):
-        RecordDataset([patient(("4280",), subject_id=6), stand_in(sex="U")], Unguarded())
-
-
-def test_an_empty_visit_is_named():
-    with pytest.raises(InputError, match="patient 7: visit 2 has no codes"):
-        RecordDataset([stand_in(visits=(["4280"], []))], Unguarded())
 
 
 def test_a_vocabulary_of_one_code_is_refused_where_codes_are_replaced():

@@ -198,7 +198,6 @@ def test_a_key_survives_the_way_to_a_worker():
     ("lengths", "size", "options"),
     [
         ([], 4, {}),
-        ([[5, 6]], 4, {}),
         ([5, 6], 0, {}),
         ([5, 6], 4, {"seed": -1}),
         ([5, 6], 4, {"seed": 2**32}),

@@ -32,7 +32,7 @@ BOTH = {"age_weight": 0.3, "sex_weight": 0.2}
 
 def batch_of(rows: list[int]) -> dict[str, torch.Tensor]:
     ragged = Ragged.from_lists([RECORDS[row] for row in rows])
-    return collate(ragged, ragged, [AGES[r] for r in rows], [SEXES[r] for r in rows])
+    return collate(ragged, ragged, [AGES[r] for r in rows], [SEXES[r] for r in rows], TOKENIZER)
 
 
 def model_with(**changes: Any) -> PromptBart:

@@ -67,9 +67,7 @@ def test_what_is_aligned_is_what_the_library_corrupts(patient, code_tokenizer, s
     for seed in range(5):
         visits = corrupt_visits(patient, code_tokenizer, corruption, seed=seed)
         clean = Ragged.from_lists([code_tokenizer.encode(patient)])
-        corrupted = corruption.apply(
-            clean, n_tokens=len(code_tokenizer), rng=np.random.default_rng(seed)
-        )
+        corrupted = corruption.apply(clean, code_tokenizer, rng=np.random.default_rng(seed))
         tokens = code_tokenizer.tokens(corrupted.values)
         assert [step.before for steps in visits for step in steps] == list(patient.codes)
         assert [step.after for steps in visits for step in steps if step.after] == [
