@@ -95,7 +95,7 @@ def count_coming_back(record: PatientRecord, carried: Counter, of: Counter) -> N
 
 def compared(real: dict, synthetic: dict, keys: dict[str, list]) -> dict[str, float]:
     """Every measure of fidelity for two sides that were counted."""
-    from ehr_course.evaluation.sums import MOST_PAIRED
+    from ehr_course.evaluation.fidelity_measures import MOST_PAIRED
 
     names = {
         "patient": ("patient prevalence", "patient", None),
@@ -192,7 +192,7 @@ def plain(real: Cohort, synthetic: Cohort) -> dict[str, Any]:
     """Fidelity and validity by loops: all of the values and floors, and a few of the resamples."""
     import numpy as np
 
-    from ehr_course.evaluation.code_pairs import MOST_CODES
+    from ehr_course.evaluation.code_counts import MOST_CODES
     from ehr_course.evaluation.fidelity import SPLITS
 
     start = time.perf_counter()

@@ -29,7 +29,7 @@ SHARE = 10
 
 
 def nearest_in_blocks(a, b) -> tuple[np.ndarray, np.ndarray]:
-    from ehr_course.evaluation.nearest_neighbours import nearest_distances
+    from ehr_course.evaluation.distances import nearest_distances
 
     return nearest_distances(a, b)
 

@@ -267,8 +267,8 @@ def _sampled(
         limit: the setting.
         has_model: whether a model is judged too.
     """
-    from ehr_course.evaluation.overfitting import MOST as MOST_OF_MODEL
-    from ehr_course.evaluation.privacy_attacks import MOST
+    from ehr_course.evaluation.perplexity import MOST_PATIENTS as MOST_OF_MODEL
+    from ehr_course.evaluation.privacy import MOST
 
     said = []
     if any(n < there[name] for name, n in sizes.items()):

@@ -31,7 +31,7 @@ from ehr_course.cli.stopping import why_it_stopped, with_stopping
 from ehr_course.cli.training_recipe import training_config, with_recipe
 from ehr_course.cli.training_task import TrainingTask, task_of
 from ehr_course.errors import InputError
-from ehr_course.evaluation.overfitting import overfitting
+from ehr_course.evaluation.perplexity import overfitting
 from ehr_course.generation.calibration import calibrate
 from ehr_course.models.prefix_tuning import PrefixTuned
 from ehr_course.models.prompt_bart import PromptBart

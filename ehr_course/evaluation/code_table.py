@@ -10,6 +10,7 @@ from scipy.sparse import csr_array
 
 from ehr_course.code_system import SYSTEM_NAMES, CodeSystem
 from ehr_course.errors import InputError
+from ehr_course.evaluation.measure import check_patients
 from ehr_course.records import AnyRecord, system_of
 
 
@@ -20,8 +21,8 @@ class CodeTable:
     Attributes:
         codes: the code of each column, sorted.
         patients: float32 (patients, codes): 1 where the patient has the code at any visit.
-        visits: float32 (visits, codes): 1 where the visit has the code; visits of a patient
-            stand together, in the order of time.
+        visits: float32 (visits, codes): 1 where the visit has the code; the visits of a patient
+            are together, in the order of time.
         owner: int64 (visits,): the row of each visit's patient.
         ages: int64 (patients,): completed years at the first visit; None where the age of a
             patient is not known.
@@ -56,6 +57,16 @@ class CodeTable:
             self.system,
         )
 
+    def draw(self, n: int, rng: np.random.Generator) -> CodeTable:
+        """n patients drawn without replacement, in their order; all of them if there are fewer."""
+        return self if n >= len(self) else self.select(np.sort(rng.permutation(len(self))[:n]))
+
+    def visits_of_patients(self) -> csr_array:
+        """float32 (patients, visits): 1 where the visit is the patient's."""
+        n = len(self.owner)
+        ones = np.ones(n, dtype=np.float32)
+        return csr_array((ones, (self.owner, np.arange(n))), shape=(len(self), n))
+
 
 def code_tables(
     *cohorts: Sequence[AnyRecord], codes_of: Sequence[Sequence[AnyRecord]] | None = None
@@ -63,7 +74,6 @@ def code_tables(
     """The tables of cohorts that are to be compared: one list of columns for all of them.
 
     Args:
-        cohorts: the patients of each.
         codes_of: the cohorts whose codes get a column, by default all of them. Other codes are
             left out.
 
@@ -80,26 +90,7 @@ def code_tables(
     >>> table.patients.toarray().astype(int).tolist(), other.patients.shape
     ([[1, 1, 0]], (1, 3))
     """
-    for number, cohort in enumerate(cohorts):
-        if not len(cohort):
-            raise InputError(
-                f"cohort {number}", "", "it has no patients", "Give at least one patient."
-            )
-    system = _system_of_all(cohorts)
-    codes = sorted(
-        {
-            code
-            for cohort in (cohorts if codes_of is None else codes_of)
-            for record in cohort
-            for visit in record.visits
-            for code in visit.codes
-        }
-    )
-    column = {code: number for number, code in enumerate(codes)}
-    return tuple(_table(cohort, tuple(codes), column, system) for cohort in cohorts)
-
-
-def _system_of_all(cohorts: Sequence[Sequence[AnyRecord]]) -> CodeSystem:
+    check_patients("code_tables", {f"cohort {n}": cohort for n, cohort in enumerate(cohorts)})
     systems = [system_of(cohort) for cohort in cohorts]
     for number, system in enumerate(systems):
         if system != systems[0]:
@@ -111,43 +102,41 @@ def _system_of_all(cohorts: Sequence[Sequence[AnyRecord]]) -> CodeSystem:
                 "Compare cohorts of one system: translate one of them with "
                 "ehr-course prepare --map.",
             )
-    return systems[0]
+    kept = cohorts if codes_of is None else codes_of
+    codes = sorted({code for cohort in kept for record in cohort for code in record.codes})
+    column = {code: number for number, code in enumerate(codes)}
+    return tuple(_table(cohort, column, systems[0]) for cohort in cohorts)
 
 
 def _table(
-    cohort: Sequence[AnyRecord],
-    codes: tuple[str, ...],
-    column: dict[str, int],
-    system: CodeSystem,
+    cohort: Sequence[AnyRecord], column: Mapping[str, int], system: CodeSystem
 ) -> CodeTable:
     visits = [visit for record in cohort for visit in record.visits]
     owner = np.repeat(np.arange(len(cohort)), [len(record.visits) for record in cohort])
     columns = np.array([column.get(c, -1) for visit in visits for c in visit.codes], np.int64)
     visit_of = np.repeat(np.arange(len(visits)), [len(visit.codes) for visit in visits])
     visit_of, columns = visit_of[columns >= 0], columns[columns >= 0]
-    of_visits = _ones(visit_of, columns, (len(visits), len(codes)))
-    of_patients = _ones(owner[visit_of], columns, (len(cohort), len(codes)))
+    ages, sexes = [record.age for record in cohort], [record.sex for record in cohort]
     return CodeTable(
-        codes,
-        of_patients,
-        of_visits,
+        tuple(column),
+        _ones(owner[visit_of], columns, (len(cohort), len(column))),
+        _ones(visit_of, columns, (len(visits), len(column))),
         owner,
-        _known([record.age for record in cohort]),
-        _known([record.sex for record in cohort]),
+        None if None in ages else np.array(ages),
+        None if None in sexes else np.array(sexes),
         system,
     )
 
 
-def _known(values: list) -> np.ndarray | None:
-    """The values of all patients, or None where one of them is not known."""
-    return None if None in values else np.array(values)
+def _ones(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> csr_array:
+    matrix = csr_array((np.ones(len(rows), dtype=np.float32), (rows, columns)), shape=shape)
+    matrix.sum_duplicates()
+    matrix.data[:] = 1.0
+    return matrix
 
 
 def unknown_in(tables: Mapping[str, CodeTable]) -> dict[str, str]:
-    """Which of "age" and "sex" not all cohorts have, and why, in the words of a report.
-
-    Args:
-        tables: of each cohort, by its name.
+    """Which of "age" and "sex" some cohorts, here by their names, lack, and the reason in words.
 
     >>> from ehr_course.records import PartialRecord, Visit
     >>> (table,) = code_tables([PartialRecord(1, "F", None, (Visit(("486",)),))])
@@ -161,10 +150,3 @@ def unknown_in(tables: Mapping[str, CodeTable]) -> dict[str, str]:
             cohorts = "cohort has" if len(names) == 1 else "cohorts have"
             found[what] = f"the {' and the '.join(names)} {cohorts} no {what}"
     return found
-
-
-def _ones(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> csr_array:
-    matrix = csr_array((np.ones(len(rows), dtype=np.float32), (rows, columns)), shape=shape)
-    matrix.sum_duplicates()
-    matrix.data[:] = 1.0
-    return matrix

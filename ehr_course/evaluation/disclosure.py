@@ -1,31 +1,133 @@
-"""What a synthetic cohort discloses: attributes of patients, whole records, and rare codes.
+"""What an attacker learns from a synthetic cohort or its model: who, what codes, which records.
 
-**Attribute disclosure.** The attacker knows which of the common codes a training patient has,
-looks up the synthetic patients who are nearest in these codes, and takes the other codes that at
-least half of them have for the patient's own. Statistics alone let such guesses come true now and
-then: what real patients who were never in the training data would give in place of the synthetic
-ones is the baseline, and only what goes beyond it is disclosed by the cohort. (The question is
-that of Choi et al. 2017, https://arxiv.org/abs/1703.06490, who take the k nearest; here it is all
-who are equally near.)
+**Membership.** Was this patient among those that the model learned from? By distance, the attacker
+has the synthetic cohort alone and takes a patient with a near synthetic one for a member. By
+likelihood, the attacker has the model itself and takes a patient whom it finds likely for one;
+that says what must not happen to the model's weights, and little about the cohort.
 
-**Copies** are synthetic records that stand in the training data. **Rare codes** of the training
+**Attributes.** The attacker knows which of the common codes a training patient has, looks up the
+synthetic patients who are nearest in these codes, and takes the other codes that at least half of
+them have for the patient's own. (The question is that of Choi et al. 2017,
+https://arxiv.org/abs/1703.06490, who take the k nearest; here it is all who are equally near.)
+
+**Copies** are synthetic records that the training data has too. **Rare codes** of the training
 data can be absent from the synthetic cohort, by chance or because the model never writes them.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.special import gammaln
+from sklearn.metrics import roc_auc_score
 
 from ehr_course.errors import InputError
 from ehr_course.evaluation.code_table import CodeTable
-from ehr_course.evaluation.measure import GROUPS
-from ehr_course.evaluation.nearest_neighbours import Metric, similarities
-from ehr_course.records import AnyRecord
+from ehr_course.evaluation.distances import Metric, check_tables, nearest_distances, similarities
+from ehr_course.evaluation.likelihood import record_log_likelihood
+from ehr_course.evaluation.measure import (
+    FEWEST,
+    GROUPS,
+    RESAMPLES,
+    check_patients,
+    drawn_counts,
+    interval,
+    weighted_ranking,
+)
+from ehr_course.records import AnyRecord, PatientRecord
+
+if TYPE_CHECKING:
+    from ehr_course.models.prefix_tuning import PrefixTuned
+    from ehr_course.models.prompt_bart import PromptBart
+    from ehr_course.tokenizers.codes import CodeTokenizer
+
+
+# ------------------------------------------------------------------ membership
+
+
+def distance_scores(
+    patients: CodeTable, synthetic: CodeTable, *, metric: Metric = "jaccard"
+) -> np.ndarray:
+    """Minus the distance to the nearest synthetic patient: larger for a likelier member.
+
+    Args:
+        patients: those whom the attacker asks about.
+        synthetic: the cohort; of the same call of ``code_tables``.
+
+    Returns:
+        float64 (patients,), 0 or less.
+    """
+    return -nearest_distances(patients, synthetic, metric=metric)[0]
+
+
+def likelihood_scores(
+    model: PromptBart | PrefixTuned, tokenizer: CodeTokenizer, records: Sequence[PatientRecord]
+) -> np.ndarray:
+    """The model's log-likelihood of each record, per token: larger for a likelier member.
+
+    Per token, because a long record is less likely as a whole, member or not. The tokenizer must
+    know every code.
+
+    Returns:
+        float64 (records,), nats a token, 0 or less.
+    """
+    # <BOS> is given, all other tokens are scored.
+    lengths = [len(tokenizer.encode(record)) - 1 for record in records]
+    return record_log_likelihood(model, tokenizer, records) / np.array(lengths)
+
+
+def membership_auroc(members: np.ndarray, others: np.ndarray) -> float:
+    """How well a score tells members from others: the area under the ROC curve.
+
+    Args:
+        members: float (members,): the scores of patients whom the model learned from.
+        others: float (others,): those of patients whom it never saw.
+
+    Returns:
+        0 to 1: the probability that a member scores higher than another patient, equal scores
+        counting a half. 0.5 is a guess.
+
+    >>> membership_auroc(np.array([-0.1, -0.4]), np.array([-0.4, -0.9]))
+    0.875
+    """
+    scores, labels = _labelled(members, others)
+    return float(roc_auc_score(labels, scores))
+
+
+def membership_interval(
+    members: np.ndarray,
+    others: np.ndarray,
+    *,
+    rng: np.random.Generator,
+    resamples: int = RESAMPLES,
+) -> tuple[float, float]:
+    """The 95 % bootstrap interval of ``membership_auroc``: members and others are each drawn.
+
+    Both ends are ``nan`` with fewer than 30 members or others.
+    """
+    scores, labels = _labelled(members, others)
+    if min(len(members), len(others)) < FEWEST:
+        return math.nan, math.nan
+    values = []
+    for first in range(0, resamples, 50):  # bounds the memory
+        some = min(50, resamples - first)
+        weights = [drawn_counts(len(part), some, rng).T for part in (members, others)]
+        values.append(weighted_ranking(scores, labels, np.concatenate(weights))[0])
+    return interval(np.concatenate(values))
+
+
+def _labelled(members: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    check_patients("membership inference", {"members": members, "others": others})
+    labels = np.arange(len(members) + len(others)) < len(members)
+    return np.concatenate([members, others]), labels
+
+
+# ------------------------------------------------------------------ attributes
 
 
 @dataclass(frozen=True)
@@ -34,8 +136,8 @@ class Disclosure:
 
     Attributes:
         right: int64 (targets,): guessed, and the patient has them.
-        wrong: int64 (targets,): guessed, and the patient has them not.
-        missed: int64 (targets,): not guessed, and the patient has them.
+        wrong: int64 (targets,): guessed, but the patient does not have them.
+        missed: int64 (targets,): not guessed, but the patient has them.
     """
 
     right: np.ndarray
@@ -61,23 +163,18 @@ class Disclosure:
         return self.right, self.right + self.missed
 
 
+def _ratio(numerators: np.ndarray, denominators: np.ndarray) -> float:
+    below = denominators.sum()
+    return float(numerators.sum() / below) if below else math.nan
+
+
 def common_columns(table: CodeTable, *, share: float = 0.5) -> np.ndarray:
     """The columns of the most frequent codes that make up a share of all codes of patients.
 
-    Args:
-        table: the cohort; each patient counts once for a code.
-        share: above 0 and below 1.
+    Each patient counts once for a code.
 
     Returns:
         int64 (common,), rising; at least one.
-
-    >>> from ehr_course.evaluation.code_table import code_tables
-    >>> from ehr_course.records import PatientRecord, Visit
-    >>> def patient(*codes):
-    ...     return PatientRecord(1, "F", 50, (Visit(codes),))
-    >>> (table,) = code_tables([patient("4019"), patient("4019", "486"), patient("4280")])
-    >>> [table.codes[column] for column in common_columns(table)]
-    ['4019']
     """
     if not 0 < share < 1:
         raise InputError("common_columns", "share", f"{share!r} is no share", "Use 0 to 1.")
@@ -97,28 +194,17 @@ def attribute_disclosure(
 ) -> Disclosure:
     """Guess the hidden codes of the targets from the nearest patients of a cohort.
 
+    All patients at the smallest distance are asked, and a code is guessed when at least half of
+    them have it.
+
     Args:
         targets: the patients whom the attacker asks about.
         cohort: whom the attacker looks up; of the same call of ``code_tables``.
         known: int64 (known,): the columns that the attacker knows of each target; all others are
             to be guessed.
-        metric: of the known codes; as for ``nearest_distances``. All patients at the smallest
-            distance are asked, and a code is guessed when at least half of them have it.
         block: how many patients of each are compared at a time.
-
-    Returns:
-        Counts for each target.
-
-    Raises:
-        InputError: if the columns differ.
     """
-    if targets.codes != cohort.codes:
-        raise InputError(
-            "attribute_disclosure",
-            "",
-            "the tables have other columns",
-            "Make both with one call of code_tables.",
-        )
+    check_tables(targets, cohort, metric)
     hidden = np.setdiff1d(np.arange(len(targets.codes)), known)
     answers = cohort.patients[:, hidden]
     best = np.full(len(targets), -np.inf, dtype=np.float32)
@@ -130,7 +216,7 @@ def attribute_disclosure(
         nearest = similarity.max(axis=1)
         better = nearest > best[rows]
         best[rows] = np.maximum(best[rows], nearest)
-        asked[rows][better] = 0  # whom a nearer one has replaced
+        asked[rows][better] = 0  # those whom a nearer one has replaced
         votes[rows][better] = 0
         near = similarity == best[rows, None]
         asked[rows] += near.sum(axis=1)
@@ -140,11 +226,6 @@ def attribute_disclosure(
     return Disclosure(
         (guessed & true).sum(axis=1), (guessed & ~true).sum(axis=1), (~guessed & true).sum(axis=1)
     )
-
-
-def _ratio(numerators: np.ndarray, denominators: np.ndarray) -> float:
-    below = denominators.sum()
-    return float(numerators.sum() / below) if below else float("nan")
 
 
 # ------------------------------------------------------------------ copies and rare codes
@@ -167,18 +248,10 @@ def copies_by_group(
     the visits does; age, sex and times are not looked at.
 
     Args:
-        written: the patients to judge.
-        train: those that the model learned from.
         groups: int64 (train,), as ``random_groups`` makes them.
 
     Returns:
         bool (written, groups); any of a row says whether the patient is a copy.
-
-    >>> from ehr_course.records import PatientRecord, Visit
-    >>> train = [PatientRecord(1, "F", 50, (Visit(("4280", "4019")),))]
-    >>> written = [PatientRecord(0, "M", 70, (Visit(("4019", "4280")),))]
-    >>> copies_by_group(written, train, np.array([2])).nonzero()
-    (array([0]), array([2]))
     """
     known: dict[Visits, np.ndarray] = {}
     for record, group in zip(train, groups.tolist(), strict=True):
@@ -194,38 +267,19 @@ def rare_columns(table: CodeTable, *, most: int) -> np.ndarray:
 
 
 def chance_of_absence(table: CodeTable, columns: np.ndarray, n_patients: int) -> np.ndarray:
-    """How likely each code is to be absent from some patients of a cohort, drawn at random.
+    """How likely each code is to be absent from n patients of a cohort, drawn at random.
 
     Of N patients with c carriers, n drawn without replacement hold none with the probability
-    C(N - c, n) / C(N, n). Cohorts of different sizes are compared at one size by it, without the
+    C(N - c, n) / C(N, n). So cohorts of different sizes are compared at one size, without the
     luck of a single draw.
 
     Args:
-        table: the cohort.
         columns: of the codes, int64 (codes,).
-        n_patients: how many patients are drawn, at most the cohort's.
 
     Returns:
         float64 (codes,).
-
-    Raises:
-        InputError: if more patients are drawn than there are.
-
-    >>> from ehr_course.evaluation.code_table import code_tables
-    >>> from ehr_course.records import PatientRecord, Visit
-    >>> cohort = [PatientRecord(i, "F", 50, (Visit((c,)),)) for i, c in enumerate(["486", "4019"])]
-    >>> (table,) = code_tables(cohort)
-    >>> chance_of_absence(table, np.array([0]), 1).round(6)
-    array([0.5])
     """
     total = len(table)
-    if not 0 <= n_patients <= total:
-        raise InputError(
-            "chance_of_absence",
-            "n_patients",
-            f"{n_patients!r} of {total} patients cannot be drawn",
-            f"Use 0 to {total}.",
-        )
     without = total - table.patients.sum(axis=0)[columns].astype(np.float64)
 
     def log_choose(n: np.ndarray | int) -> np.ndarray:

@@ -26,6 +26,7 @@ from ehr_course.batches.corruption import EMPTY_RECORD
 from ehr_course.batches.datasets import cut_record
 from ehr_course.batches.ragged import Ragged
 from ehr_course.errors import InputError
+from ehr_course.generation.search_model import evaluating
 from ehr_course.records import PatientRecord
 from ehr_course.tokenizers.codes import CodeTokenizer
 
@@ -41,8 +42,8 @@ class ScoredRecords:
         tokenizer: the one that it was trained with. Its ``unseen`` decides about a code that it
             does not know: "raise" raises, "skip" leaves it out of what is read and scored.
         records: the patients.
-        batch_size: how many sequences go through the model at a time, at most; long ones are
-            taken fewer at a time.
+        batch_size: how many sequences go through the model at a time, at most; of long ones
+            there are fewer.
         progress: whether to show a bar.
 
     Attributes:
@@ -50,10 +51,6 @@ class ScoredRecords:
             the visits from its first on that fit, and a patient of whom no code is known has
             <BOS> and <EOS>.
         cut: how many records were cut.
-
-    Raises:
-        InputError: if there are no records, model and tokenizer do not fit each other, or a
-            code is unknown and the tokenizer does not skip.
     """
 
     def __init__(
@@ -86,13 +83,12 @@ class ScoredRecords:
     def nats_in_order(self) -> np.ndarray:
         """What each token costs, given those before it, in nats: -log of its probability.
 
-        Returns:
-            float64, flat, one for each token in ``tokens``; 0 for <BOS>, which is given.
+        float64, flat, one for each token in ``tokens``; 0 for <BOS>, which is given.
         """
         lengths, offsets = self.tokens.lengths, self.tokens.offsets
         nats = np.zeros(len(self.tokens.values))
         order = np.argsort(lengths, kind="stable")
-        with self._evaluating("records", len(order)) as bar:
+        with evaluating(self.model), self._bar("records", len(order)) as bar:
             for rows in self._batches(order, lengths[order]):
                 ids, inside = self.tokens.take(rows).padded(CodeTokenizer.pad_id)
                 inside[:, 0] = False
@@ -112,8 +108,7 @@ class ScoredRecords:
     def nats_in_visits(self) -> np.ndarray:
         """What each code costs, given the other codes of its visit, in nats.
 
-        Returns:
-            float64, flat, one for each token in ``tokens``; 0 for all that are no code.
+        float64, flat, one for each token in ``tokens``; 0 for all that are no code.
         """
         ids = self.tokens.values
         nats = np.zeros(len(ids))
@@ -126,7 +121,7 @@ class ScoredRecords:
         place = np.concatenate([np.arange(n) for n in n_codes[order]] or [np.empty(0)]).astype(
             np.int64
         )
-        with self._evaluating("codes", len(visit)) as bar:
+        with evaluating(self.model), self._bar("codes", len(visit)) as bar:
             for chosen in self._batches(np.arange(len(visit)), n_codes[visit] + 4, alike=True):
                 rows, at = visit[chosen], place[chosen]
                 n = n_codes[rows[0]]
@@ -169,29 +164,10 @@ class ScoredRecords:
             yield order[first:last]
             first = last
 
-    def _evaluating(self, unit: str, total: int) -> _Evaluating:
-        return _Evaluating(self.model, unit, total, self.progress)
-
-
-class _Evaluating:
-    """A model in evaluation mode without gradients, and a bar; afterwards as it was."""
-
-    def __init__(self, model: Any, unit: str, total: int, progress: bool) -> None:
-        self.model, self.no_grad = model, torch.no_grad()
+    def _bar(self, unit: str, total: int) -> tqdm:
         # Without an argument tqdm asks TQDM_DISABLE, which is set where no bar is to be stored.
-        hidden = {} if progress else {"disable": True}
-        self.bar = tqdm(total=total, unit=f" {unit}", **hidden)
-
-    def __enter__(self) -> tqdm:
-        self.was_training = self.model.training
-        self.model.eval()
-        self.no_grad.__enter__()
-        return self.bar
-
-    def __exit__(self, *error: object) -> None:
-        self.no_grad.__exit__(*error)
-        self.model.train(self.was_training)
-        self.bar.close()
+        hidden = {} if self.progress else {"disable": True}
+        return tqdm(total=total, unit=f" {unit}", **hidden)
 
 
 def _one_code_hidden(codes: np.ndarray, at: np.ndarray) -> tuple[Tensor, Tensor]:
@@ -233,24 +209,15 @@ def record_log_likelihood(
     batch_size: int = 64,
     progress: bool = False,
 ) -> np.ndarray:
-    r"""The log-probability of each whole record, given the patient's age and sex alone.
+    """The log-probability of each whole record, given the patient's age and sex alone.
 
     It is the sum over all tokens after ``<BOS>``, markers and ``<EOS>`` included. A longer record
-    is nearly always less probable: divide by its tokens to compare records.
-
-    Args:
-        model: as in ScoredRecords.
-        tokenizer: as in ScoredRecords.
-        records: the patients.
-        batch_size: as in ScoredRecords.
-        progress: whether to show a bar.
+    is nearly always less probable: divide by its tokens to compare records. Arguments are those of
+    ScoredRecords.
 
     Returns:
         float64 (records,), in nats, 0 or less; ``nan`` for a patient of whom the tokenizer,
         with unseen="skip", knows no code. A record that was cut has that of what was kept.
-
-    Raises:
-        InputError: as ScoredRecords.
     """
     scored = ScoredRecords(model, tokenizer, records, batch_size=batch_size, progress=progress)
     per_record = -np.add.reduceat(scored.nats_in_order(), scored.tokens.offsets[:-1])

@@ -1,21 +1,19 @@
-"""One measured number: its interval, and what real data would score in its place.
+"""One measured number, its interval, and what real patients score in its place (the floor).
 
-Intervals of sums come from the bootstrap over patients (Efron and Tibshirani 1993): patients are
-drawn again with replacement, all codes of a patient together, because the codes of one patient do
-not vary by themselves. Drawing is done by counts: how often each patient is drawn, times what
-that patient adds to a sum.
+Sums over patients have bootstrap intervals (Efron and Tibshirani 1993): patients are drawn with
+replacement, each with all of their codes, because the codes of one patient do not vary
+independently.
 
-A number that depends on all patients together, such as a nearest neighbour, has its interval from
-the delete-a-group jackknife (Shao and Wu 1989, https://doi.org/10.1214/aos/1176347263). To draw
-patients again and keep their neighbours gives intervals that are too narrow, because the nearest
-neighbour of a patient is a neighbour of many; to draw patients again and look for neighbours anew
-makes everyone their own twin. So a tenth of the patients of all cohorts is left out at a time.
+A number that depends on all patients at once, such as a nearest neighbour, has an interval from
+the delete-a-group jackknife (Shao and Wu 1989, https://doi.org/10.1214/aos/1176347263): a tenth
+of the patients of all cohorts is left out at a time. A bootstrap fails there, because it makes
+every patient that is drawn twice their own nearest neighbour.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sized
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -40,25 +38,22 @@ class Measure:
     """One measured number and what to hold it against.
 
     Attributes:
-        name: what was measured, such as "visit prevalence RMSE"; no two of a report share one.
-        value: what was measured; ``nan`` where there was nothing to measure.
-        low, high: the bootstrap interval; both ``nan`` where there are too few patients.
+        name: such as "visit prevalence RMSE"; no two measures of a report share one.
+        value: ``nan`` where nothing could be measured.
+        low, high: the interval; both ``nan`` where there are too few patients.
         floor: what real patients score in place of synthetic ones; ``nan`` when unknown.
-        unit: such as "bits" or "share", which is a number from 0 to 1; "" for a plain number.
+        unit: such as "bits" or "share", a number from 0 to 1; "" for a plain number.
         better: "low", "high", or "near", where the best value is the floor itself.
-        meaning: one or two sentences: what the number says and how it was made.
-        against_training: the value once more, with training patients in the place of held-out
-            ones; ``nan`` where it was not asked for.
-
-    Raises:
-        InputError: if better is none of the three.
+        meaning: what the number says and how it was made, in one or two sentences.
+        against_training: the value with training patients in place of held-out ones; ``nan``
+            where that was not asked for.
 
     >>> Measure("impossible codes", 0.02, low=0.01, high=0.03, floor=0.0).known
     True
     """
 
     name: str
-    value: float
+    value: float = math.nan
     low: float = math.nan
     high: float = math.nan
     floor: float = math.nan
@@ -68,13 +63,6 @@ class Measure:
     against_training: float = math.nan
 
     def __post_init__(self) -> None:
-        if self.better not in ("low", "high", "near"):
-            raise InputError(
-                f"measure {self.name!r}",
-                "better",
-                f"{self.better!r} is no direction",
-                'Use "low", "high" or "near".',
-            )
         for name in ("value", "low", "high", "floor", "against_training"):
             object.__setattr__(self, name, float(getattr(self, name)))
 
@@ -84,11 +72,7 @@ class Measure:
         return not (math.isnan(self.low) or math.isnan(self.high))
 
     def to_json(self) -> dict[str, Any]:
-        """The fields by name, for a JSON file: None where a number is not finite.
-
-        >>> Measure("visits", 2.5).to_json()["floor"] is None
-        True
-        """
+        """The fields by name; None where a number is not finite."""
         return {
             name: None if isinstance(field, float) and not math.isfinite(field) else field
             for name, field in asdict(self).items()
@@ -96,39 +80,49 @@ class Measure:
 
 
 class LeftOut(NamedTuple):
-    """A measure that a cohort could not be judged by.
-
-    Attributes:
-        name: of the measure.
-        reason: what is missing, as in "the synthetic cohort has no sex".
-    """
+    """A measure that a cohort could not be judged by; ``reason`` says what is missing."""
 
     name: str
     reason: str
 
 
-def measure_named(measures: Sequence[Measure], name: str) -> Measure:
-    """The measure of a name.
+@dataclass(frozen=True)
+class Judgement:
+    """What was found about one question.
 
-    Raises:
-        InputError: if there is none; the message lists those there are.
-
-    >>> measure_named([Measure("visits", 2.5)], "visits").value
-    2.5
+    Attributes:
+        measures: each with its interval and its floor.
+        warnings: what the reader must know before using the numbers.
+        left_out: the measures that nothing could be said about.
     """
-    for measure in measures:
-        if measure.name == name:
-            return measure
-    known = ", ".join(measure.name for measure in measures)
-    raise InputError(f"measure {name!r}", "", "there is no such measure", f"There are: {known}.")
+
+    measures: tuple[Measure, ...] = ()
+    warnings: tuple[str, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+
+    def __getitem__(self, name: str) -> Measure:
+        """The measure of a name."""
+        for measure in self.measures:
+            if measure.name == name:
+                return measure
+        known = ", ".join(measure.name for measure in self.measures)
+        raise InputError(
+            f"measure {name!r}", "", "there is no such measure", f"There are: {known}."
+        )
+
+
+# ------------------------------------------------------------------ arguments and warnings
+
+
+def check_patients(where: str, cohorts: Mapping[str, Sized | None]) -> None:
+    """Refuse a cohort without patients; None stands for a cohort that was left out."""
+    for name, cohort in cohorts.items():
+        if cohort is not None and not len(cohort):
+            raise InputError(where, name, "it has no patients", "Give at least one patient.")
 
 
 def generator(seed: int) -> np.random.Generator:
-    """The source of randomness that a seed gives.
-
-    Raises:
-        InputError: if the seed is no whole number, or below 0.
-    """
+    """The random numbers of a seed, a whole number from 0."""
     if not isinstance(seed, int | np.integer) or seed < 0:
         raise InputError("seed", "", f"{seed!r} is no seed", "Use a whole number, 0 or more.")
     return np.random.default_rng(seed)
@@ -148,19 +142,8 @@ def too_few(name: str, n_patients: int) -> list[str]:
     ]
 
 
-def fewest_have(needs: str, counted: Mapping[str, int]) -> str:
-    """Of which cohort the fewest patients have what a measure needs, in words.
-
-    >>> fewest_have("a second visit", {"held-out": 40, "synthetic": 1})
-    'only 1 synthetic patient has a second visit'
-    """
-    name = min(counted, key=counted.__getitem__)
-    who = "patient has" if counted[name] == 1 else "patients have"
-    return f"only {counted[name]} {name} {who} {needs}"
-
-
 def which_are_too_few(sizes: Mapping[str, int]) -> str:
-    """Which cohorts are too small to be judged, by their names, and how many patients it takes.
+    """Which cohorts, by their names, are too small to be judged.
 
     >>> which_are_too_few({"training": 60, "held-out": 29, "synthetic": 1})
     '30 patients of each cohort are needed, but the held-out cohort has 29 and the synthetic cohort
@@ -170,23 +153,20 @@ def which_are_too_few(sizes: Mapping[str, int]) -> str:
     return f"{FEWEST} patients of each cohort are needed, but {' and '.join(few)}"
 
 
+# ------------------------------------------------------------------ the bootstrap
+
+
 def drawn_counts(
     n_patients: int, resamples: int, rng: np.random.Generator, *, size: int | None = None
 ) -> np.ndarray:
     """How often each patient is drawn, when patients are drawn with replacement.
 
     Args:
-        n_patients: how many there are to draw from, 1 or more.
-        resamples: how often the drawing is done.
-        rng: gives the draws.
         size: how many are drawn each time; by default as many as there are.
 
     Returns:
         float32 (resamples, n_patients), each row summing to size. Times a matrix of what each
         patient adds, (n_patients, k), these are the sums of all resamples at once.
-
-    >>> drawn_counts(3, 2, np.random.default_rng(0)).sum(axis=1).tolist()
-    [3.0, 3.0]
     """
     size = n_patients if size is None else size
     counts = np.empty((resamples, n_patients), dtype=np.float32)
@@ -203,10 +183,10 @@ def interval(
     Args:
         values: float (resamples,); those that are ``nan`` are left out.
         confidence: the share of resamples inside, above 0 and below 1.
-        centre: where the mean of the resamples is moved to. A distance between two samples
-            grows with every drawing, because drawing adds noise: its plain percentiles can lie
-            above the distance itself. Give the measured distance here, and the interval keeps
-            the spread of the resamples without their bias.
+        centre: where the mean of the resamples is moved to. Drawing adds noise, and noise can
+            only increase a distance between two samples: its plain percentiles can lie above the
+            distance itself. With the measured distance as the centre, the interval keeps the
+            spread of the resamples without their bias.
 
     Returns:
         low and high; both ``nan`` where less than half of the resamples have a value.
@@ -241,21 +221,14 @@ def share_interval(
     resamples: int = RESAMPLES,
     confidence: float = 0.95,
 ) -> tuple[float, float]:
-    """The bootstrap interval of a sum over patients divided by another one.
+    """The bootstrap interval of one sum over patients divided by another.
 
     Args:
         numerators: float (patients,), such as each patient's impossible codes.
         denominators: float (patients,), such as each patient's codes.
-        rng: gives the draws.
-        resamples: how often patients are drawn.
-        confidence: as in interval.
 
     Returns:
         low and high; both ``nan`` with fewer than 30 patients.
-
-    >>> low, high = share_interval([1, 0] * 200, [1] * 400, rng=np.random.default_rng(0))
-    >>> 0.44 < low < 0.5 < high < 0.56
-    True
     """
     sums = np.stack([np.asarray(numerators), np.asarray(denominators)], axis=1).astype(np.float64)
     if len(sums) < FEWEST:
@@ -273,25 +246,12 @@ GROUPS = 10
 
 
 def random_groups(n: int, rng: np.random.Generator) -> np.ndarray:
-    """A group for each of n patients, at random and as equal in size as can be.
-
-    Returns:
-        int64 (n,), 0 to 9.
-
-    >>> np.bincount(random_groups(25, np.random.default_rng(0)))
-    array([3, 3, 3, 3, 3, 2, 2, 2, 2, 2])
-    """
+    """A random group for each of n patients, int64 (n,), 0 to 9; all groups of nearly one size."""
     return rng.permutation(np.arange(n) % GROUPS)
 
 
 def jackknife_error(left_out: ArrayLike) -> float:
-    """The standard error of a number, from what it is without each group.
-
-    Args:
-        left_out: float (groups,).
-
-    Returns:
-        0 or more; ``nan`` if a number is.
+    """The standard error of a number, from its values without each group: float (groups,).
 
     >>> round(jackknife_error([1.0, 2.0, 3.0]), 4)
     1.1547
@@ -302,16 +262,10 @@ def jackknife_error(left_out: ArrayLike) -> float:
 
 
 def interval_around(value: float, *errors: float, confidence: float = 0.95) -> tuple[float, float]:
-    """The interval of a number that errs for several independent reasons.
+    """The interval of a number with several independent standard errors.
 
-    Args:
-        value: the number.
-        errors: standard errors; they add up as squares.
-        confidence: above 0 and below 1.
-
-    Returns:
-        low and high, as far from value as Student's t with 9 degrees of freedom says, since an
-        error from ten groups is itself known roughly; both ``nan`` if an error is.
+    It reaches as far as Student's t with 9 degrees of freedom says, because an error from ten
+    groups is itself known only roughly; both ends are ``nan`` if an error is.
 
     >>> low, high = interval_around(0.5, 0.03, 0.04)
     >>> round(low, 3), round(high, 3)
@@ -332,9 +286,9 @@ def weighted_ranking(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Area under the ROC curve and average precision, for each column of weights.
 
-    What ``roc_auc_score`` and ``average_precision_score`` of scikit-learn give with
-    ``sample_weight``; the scores are sorted once for all columns, which makes a bootstrap cheap.
-    Equal scores count as one threshold.
+    These are ``roc_auc_score`` and ``average_precision_score`` of scikit-learn with
+    ``sample_weight``, but the scores are sorted once for all columns, which makes a bootstrap
+    cheap. Equal scores count as one threshold.
 
     Args:
         scores: float (n,): larger where a one is expected.
@@ -344,9 +298,6 @@ def weighted_ranking(
     Returns:
         Two arrays, float64 (resamples,); ``nan`` where only ones or only zeros were drawn (for
         average precision: where no one was).
-
-    >>> weighted_ranking(np.array([0.9, 0.4, 0.6]), np.array([True, True, False]), np.ones((3, 1)))
-    (array([0.5]), array([0.83333333]))
     """
     if not labels.any():
         return (np.full(weights.shape[1], np.nan),) * 2
@@ -357,10 +308,11 @@ def weighted_ranking(
     first, last = (np.searchsorted(-scores[order], -scores[of_ones], s) for s in ("left", "right"))
     first, group = np.unique(first, return_index=True)
     last = last[group]
-    hits = _ends(np.add.reduceat(weights[of_ones], group, axis=0))
+    hits = np.add.reduceat(weights[of_ones], group, axis=0).cumsum(axis=0, dtype=np.float64)
     bounds = np.unique(np.concatenate([[0], first, last]))
     between = np.add.reduceat(weights[order], bounds[bounds < len(order)], axis=0)
-    seen = np.concatenate([np.zeros((1, weights.shape[1])), _ends(between)])
+    so_far = between.cumsum(axis=0, dtype=np.float64)
+    seen = np.concatenate([np.zeros((1, weights.shape[1])), so_far])
     above = seen[np.searchsorted(bounds, first)]
     within = seen[np.searchsorted(bounds, last)]
     new_hits = np.diff(hits, axis=0, prepend=0)
@@ -374,7 +326,3 @@ def weighted_ranking(
         precision = np.where(new_hits > 0, hits / within, 0.0)
         average_precision = (new_hits * precision).sum(axis=0) / ones
     return auroc, average_precision
-
-
-def _ends(sums: np.ndarray) -> np.ndarray:
-    return np.cumsum(sums, axis=0, dtype=np.float64)

@@ -19,10 +19,14 @@ With p(x | given) the softmax over the whole vocabulary and K codes in V visits:
   better than a table of frequencies; at 0.1 the model chooses between a tenth as many codes.
 
 Nothing that is scored is read: see evaluation.likelihood.
+
+Three perplexities tell whether a model has learned its training patients by heart: it predicts
+these well, and held-out patients worse than a unigram does.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -31,19 +35,18 @@ import numpy as np
 
 from ehr_course.batches.record_checks import FIRST_CODE
 from ehr_course.errors import InputError
-from ehr_course.evaluation.likelihood import ScoredRecords, record_log_likelihood
+from ehr_course.evaluation.likelihood import ScoredRecords
 from ehr_course.evaluation.measure import (
     RESAMPLES,
+    Judgement,
     Measure,
+    check_patients,
     generator,
-    measure_named,
     share_interval,
     too_few,
 )
 from ehr_course.records import PatientRecord
 from ehr_course.tokenizers.codes import CodeTokenizer
-
-__all__ = ["RELATIVE", "Perplexity", "perplexity", "record_log_likelihood"]
 
 RELATIVE = "perplexity per code relative to the unigram"
 """The name of the measure that says whether a model beats a table of frequencies."""
@@ -61,23 +64,12 @@ _GIVEN = {
 }
 
 
-@dataclass(frozen=True)
-class Perplexity:
-    """How well a model predicts records that it does not read.
+MOST_PATIENTS = 500
+"""A report measures perplexity on so many patients of a cohort at most; more are drawn from."""
 
-    Attributes:
-        measures: "longitudinal perplexity per code" and "... per visit"; where training records
-            were given the same two for "unigram", and "perplexity per code relative to the
-            unigram"; then the same two for "cross-sectional".
-        warnings: what the reader must know before the numbers are used; empty if nothing.
-    """
-
-    measures: tuple[Measure, ...]
-    warnings: tuple[str, ...] = ()
-
-    def __getitem__(self, name: str) -> Measure:
-        """The measure of a name."""
-        return measure_named(self.measures, name)
+BY_HEART = 1.5
+"""Where a model has learned its patients by heart, the perplexity on held-out ones is at least so
+many times that on training patients; nearer to each other, it has learned little of either."""
 
 
 def perplexity(
@@ -91,7 +83,7 @@ def perplexity(
     resamples: int = RESAMPLES,
     confidence: float = 0.95,
     progress: bool = False,
-) -> Perplexity:
+) -> Judgement:
     """Measure a model's perplexity on patients, best on those it has not learned from.
 
     Args:
@@ -101,35 +93,22 @@ def perplexity(
             warning counts them: the perplexity is then that of the known codes, too low.
         records: the patients to predict.
         train: the patients that the model learned from, for the unigram perplexities.
-        seed: of the bootstrap, 0 or more.
         batch_size: how many sequences go through the model at a time, at most.
-        resamples: how often patients are drawn for the intervals.
-        confidence: of the intervals, above 0 and below 1.
+        seed, resamples, confidence: of the bootstrap intervals.
         progress: whether to show a bar.
 
     Returns:
-        the measures; no interval with fewer than 30 patients, and a warning says so. A record
-        too long for the model is scored as far as its visits fit; a warning counts them.
-
-    Raises:
-        InputError: if there are no records, none of their codes is known, a code is unknown and
-            the tokenizer does not skip, or model and tokenizer do not fit each other.
+        "longitudinal perplexity per code" and "... per visit"; where training records were given
+        the same two for "unigram", and "perplexity per code relative to the unigram"; then the
+        same two for "cross-sectional". A record too long for the model is scored as far as its
+        visits fit; a warning counts them.
     """
     scored = ScoredRecords(model, tokenizer, records, batch_size=batch_size, progress=progress)
     ids, offsets = scored.tokens.values, scored.tokens.offsets
-    if not (ids >= FIRST_CODE).any():
-        raise InputError(
-            "perplexity",
-            "records",
-            f"none of the codes of these {len(records)} patients is in the vocabulary",
-            "Use the tokenizer and the patients of one hospital.",
-        )
+    _check_known("perplexity", "records", ids)
     nats = {"longitudinal": scored.nats_in_order()}
     if train is not None:
-        if not len(train):
-            raise InputError(
-                "perplexity", "train", "there are none", "Leave it out, or give some."
-            )
+        check_patients("perplexity", {"train": train})
         nats["unigram"] = unigram_nats(tokenizer, train)[ids]
     nats["cross-sectional"] = scored.nats_in_visits()
     codes, ends = ids >= FIRST_CODE, ids == CodeTokenizer.visit_end_id
@@ -152,7 +131,7 @@ def perplexity(
         if kind == "unigram":
             saved = (nats["longitudinal"] - each) * codes
             measures.append(measured(RELATIVE, saved, codes, _RELATIVE_MEANING))
-    return Perplexity(tuple(measures), tuple(_warnings(scored, tokenizer, records)))
+    return Judgement(tuple(measures), tuple(_warnings(scored, tokenizer, records)))
 
 
 def _meaning(kind: str, unit: str) -> str:
@@ -189,3 +168,117 @@ def _warnings(
             f"{scored.cut}. Their last visits are not scored."
         )
     return warnings
+
+
+def _check_known(where: str, name: str, ids: np.ndarray) -> None:
+    if not (ids >= FIRST_CODE).any():
+        raise InputError(
+            where,
+            name,
+            "none of the codes of these patients is in the vocabulary",
+            "Use the tokenizer and the patients of one hospital.",
+        )
+
+
+# ------------------------------------------------------------------ learned by heart
+
+
+@dataclass(frozen=True)
+class Overfitting:
+    """How many codes a model hesitates between: longitudinal perplexities per code, 1 or more.
+
+    Attributes:
+        held_out: on patients that it did not learn from.
+        training: on patients that it learned from.
+        unigram: that of a table of the codes' frequencies, on the held-out patients.
+    """
+
+    held_out: float
+    training: float
+    unigram: float
+
+    def in_words(self, apart: str = "held-out") -> str:
+        """What the model did wrong and what to do; "" where it beats the table.
+
+        Args:
+            apart: what the patients are called that it did not learn from.
+
+        >>> Overfitting(held_out=30, training=25, unigram=200).in_words()
+        ''
+        >>> print(Overfitting(held_out=2072.4, training=1.3, unigram=223.7).in_words())
+        The model has learned its training patients by heart (overfitting): its perplexity is 1.3
+        a code on them and 2,072 on held-out patients, where a table of the codes' frequencies has
+        224. Keep patients apart with 'prepare --validation 0.1' and leave --steps out: 'train'
+        then stops in time. Where it did, there are too few patients to learn from.
+        """
+        if not self.held_out > self.unigram:
+            return ""
+        on_both = (
+            f"its perplexity is {_number(self.training)} a code on them and "
+            f"{_number(self.held_out)} on {apart} patients, where a table of the codes' "
+            f"frequencies has {_number(self.unigram)}"
+        )
+        if self.training < min(self.unigram, self.held_out / BY_HEART):
+            return (
+                "The model has learned its training patients by heart (overfitting): "
+                f"{on_both}. Keep patients apart with 'prepare --validation 0.1' and leave "
+                "--steps out: 'train' then stops in time. Where it did, there are too few "
+                "patients to learn from."
+            )
+        return (
+            "The model has learned too little from its training patients: "
+            f"{on_both}. Train it with more --steps."
+        )
+
+
+def overfitting(
+    model: Any,
+    tokenizer: CodeTokenizer,
+    held_out: Sequence[PatientRecord],
+    train: Sequence[PatientRecord],
+    *,
+    seed: int = 0,
+) -> Overfitting:
+    """Measure a model's perplexity on held-out and on training patients, at most 500 of each.
+
+    Codes that the tokenizer does not know are left out.
+
+    Args:
+        held_out: patients that the model did not learn from.
+        train: those that it learned from.
+        seed: of what is drawn.
+    """
+    known = tokenizer.skipping_unseen()
+    table = unigram_nats(known, train)
+    found = []
+    for name, cohort in (("held_out", held_out), ("train", train)):
+        scored = ScoredRecords(model, known, at_most_500(cohort, seed))
+        ids = scored.tokens.values
+        _check_known("overfitting", name, ids)
+        codes = ids >= FIRST_CODE
+        found.append(_exp(scored.nats_in_order()[codes].mean(dtype=np.float64)))
+        if name == "held_out":
+            unigram = _exp(table[ids][codes].mean())
+    of_held_out, of_train = found
+    return Overfitting(of_held_out, of_train, unigram)
+
+
+def at_most_500(cohort: Sequence[PatientRecord], seed: int) -> list[PatientRecord]:
+    """The cohort, or 500 of it, drawn without replacement, in their order."""
+    rows = np.sort(np.random.default_rng(seed).permutation(len(cohort))[:MOST_PATIENTS])
+    return [cohort[row] for row in rows.tolist()]
+
+
+def _exp(nats: float) -> float:
+    return math.exp(nats) if nats < 700 else math.inf
+
+
+def _number(value: float) -> str:
+    """A perplexity with as many digits as say something.
+
+    >>> _number(1.284), _number(30.4), _number(2072.4), _number(float("inf"))
+    ('1.3', '30', '2,072', 'more than 1e+300')
+    """
+    if math.isinf(value):
+        return "more than 1e+300"
+    return f"{value:.1f}" if value < 10 else f"{value:,.0f}"

@@ -26,15 +26,8 @@ def rouge(summaries: Sequence[str], references: Sequence[str]) -> dict[str, floa
     stemming: its words are runs of the letters a-z and of digits, in lower case. It leaves out
     punctuation and every other script.
 
-    Args:
-        summaries: what was written.
-        references: what should have been, one for each; which is which changes nothing in F1.
-
     Returns:
         "rouge1", "rouge2" and "rougeL", each from 0 to 1. An empty summary scores 0.
-
-    Raises:
-        InputError: if there are no summaries, or not as many references.
 
     >>> rouge(["the fever is gone"], ["fever is gone today"])
     {'rouge1': 0.75, 'rouge2': 0.6666666666666666, 'rougeL': 0.75}
@@ -52,7 +45,7 @@ def rouge_each(summaries: Sequence[str], references: Sequence[str]) -> dict[str,
     # rouge-score imports nltk, which takes seconds; the other measures do without.
     from rouge_score.rouge_scorer import RougeScorer
 
-    _check_pairs("rouge", summaries, "references", references)
+    _check_pairs("rouge", summaries, references)
     scorer = RougeScorer(ROUGE)
     scores = [scorer.score(*pair) for pair in zip(references, summaries, strict=True)]
     return {name: [float(score[name].fmeasure) for score in scores] for name in ROUGE}
@@ -61,15 +54,8 @@ def rouge_each(summaries: Sequence[str], references: Sequence[str]) -> dict[str,
 def repetition(summaries: Sequence[str], *, n: int = 3) -> float:
     """The share of n-grams that their summary has had before.
 
-    Args:
-        summaries: what was written.
-        n: how many words in a row; 1 or more.
-
     Returns:
         0 to just under 1; ``nan`` when no summary has n words.
-
-    Raises:
-        InputError: if n is less than 1, or summaries is one text.
 
     >>> repetition(["no fever no fever no cough"], n=2)  # no fever, fever no: twice each
     0.4
@@ -89,15 +75,11 @@ def names_in(text: str, names: Iterable[str]) -> list[str]:
     """The names that a text holds, in its order; a name that it holds twice comes twice.
 
     Args:
-        text: any text.
         names: such as drug names, of one or more words. Where two begin at the same word, the
             longer one counts.
 
     Returns:
         the names in lower case, their words with one space between.
-
-    Raises:
-        InputError: if there are no names, or one has no word.
 
     >>> names_in("Insulin glargine, then insulin.", ["insulin", "insulin glargine"])
     ['insulin glargine', 'insulin']
@@ -110,23 +92,16 @@ def names_recovered(
 ) -> float:
     """The share of the names in the references that their summaries hold too.
 
-    A name counts once for each reference that holds it.
-
-    Args:
-        summaries: what was written.
-        references: what should have been, one for each. (Notes, to ask what was left out.)
-        names: the names that count; see names_in.
+    A name counts once for each reference that holds it. With notes as the references, it says what
+    was left out.
 
     Returns:
         0 to 1; ``nan`` when no reference holds a name.
 
-    Raises:
-        InputError: if there are no summaries, not as many references, or no names.
-
     >>> names_recovered(["given quinapril"], ["quinapril and digoxin"], ["quinapril", "digoxin"])
     0.5
     """
-    _check_pairs("names_recovered", summaries, "references", references)
+    _check_pairs("names_recovered", summaries, references)
     known = _known_names(names)
     total = held = 0
     for summary, reference in zip(summaries, references, strict=True):
@@ -182,13 +157,13 @@ def _check_texts(thing: str, name: str, texts: Sequence[str]) -> None:
             )
 
 
-def _check_pairs(thing: str, summaries: Sequence[str], name: str, others: Sequence[str]) -> None:
+def _check_pairs(thing: str, summaries: Sequence[str], references: Sequence[str]) -> None:
     _check_texts(thing, "summaries", summaries)
-    _check_texts(thing, name, others)
-    if not len(summaries) == len(others) or not len(summaries):
+    _check_texts(thing, "references", references)
+    if not len(summaries) == len(references) or not len(summaries):
         raise InputError(
             thing,
             "",
-            f"there are {len(summaries)} summaries and {len(others)} {name}",
+            f"there are {len(summaries)} summaries and {len(references)} references",
             "Give as many of each, 1 or more.",
         )

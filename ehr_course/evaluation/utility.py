@@ -18,24 +18,24 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
+from scipy.sparse import csr_array, hstack
+from sklearn.linear_model import LogisticRegression
 
-from ehr_course.errors import InputError
 from ehr_course.evaluation.code_table import CodeTable, code_tables, unknown_in
 from ehr_course.evaluation.measure import (
     FEWEST,
     GROUPS,
     RESAMPLES,
     SHARE,
-    LeftOut,
+    Judgement,
     Measure,
+    check_patients,
     drawn_counts,
     interval_around,
     jackknife_error,
-    measure_named,
     random_groups,
     weighted_ranking,
 )
-from ehr_course.evaluation.next_visit import NextVisits, frequencies, next_visits, predict
 from ehr_course.records import AnyRecord
 
 CODES = 25
@@ -53,7 +53,6 @@ MOST_PAIRS = 20_000
 MOST_FOR_ERRORS = 2_000
 """At most so many are learned from again and again to see how far luck goes."""
 
-Learn = Callable[[NextVisits, NextVisits, np.ndarray], np.ndarray]
 Score = Literal["AUROC", "average precision", "recall at 10"]
 
 _MEANINGS: dict[Score, str] = {
@@ -78,24 +77,14 @@ NAMES = tuple(
 
 
 @dataclass(frozen=True)
-class Utility:
+class Utility(Judgement):
     """What can be learned from a synthetic cohort.
 
     Attributes:
-        measures: each with its interval and its floor; none where there is no next visit.
-        warnings: what the reader must know before the numbers are used; empty if nothing.
         codes: the codes that are predicted, the most frequent first.
-        left_out: the measures that nothing could be said about.
     """
 
-    measures: tuple[Measure, ...]
-    warnings: tuple[str, ...] = ()
     codes: tuple[str, ...] = ()
-    left_out: tuple[LeftOut, ...] = ()
-
-    def __getitem__(self, name: str) -> Measure:
-        """The measure of a name."""
-        return measure_named(self.measures, name)
 
 
 def utility(
@@ -131,13 +120,8 @@ def utility(
     Returns:
         The measures. Where no test patient, or no real or synthetic one, has two visits there is
         nothing to predict: there are no measures, and a warning says so.
-
-    Raises:
-        InputError: if a cohort has no patients.
     """
-    for name, cohort in (("train", train), ("synthetic", synthetic), ("test", test)):
-        if not len(cohort):
-            raise InputError("utility", name, "it has no patients", "Give at least one patient.")
+    check_patients("utility", {"train": train, "synthetic": synthetic, "test": test})
     rng = np.random.default_rng(seed)
     # A code of synthetic patients alone predicts nothing in real ones; left out, it cannot change
     # what is learned from real ones either.
@@ -185,14 +169,12 @@ def utility(
         ]
     codes = tuple(tables[0].codes[column] for column in columns)
     warnings = (*without, *_warnings(real, written, asked, columns))
-    return Utility(tuple(measures), warnings, codes)
+    return Utility(tuple(measures), warnings, codes=codes)
 
 
 def _pairs(table: CodeTable, size: int, rng: np.random.Generator) -> NextVisits:
     """The next visits of some patients, at most MOST_PAIRS of them."""
-    if size < len(table):
-        table = table.select(np.sort(rng.permutation(len(table))[:size]))
-    return _at_most(next_visits(table), MOST_PAIRS, rng)
+    return next_visits(table.draw(size, rng)).draw(MOST_PAIRS, rng)
 
 
 def _columns(real: NextVisits, asked: NextVisits) -> np.ndarray:
@@ -275,7 +257,7 @@ class _Judge:
         size = min(len(written), len(real))
         if size < FEWEST:
             return dict.fromkeys(_MEANINGS, math.nan)
-        some = [_at_most(pairs, min(size, MOST_FOR_ERRORS), rng) for pairs in (written, real)]
+        some = [pairs.draw(min(size, MOST_FOR_ERRORS), rng) for pairs in (written, real)]
         groups = [_patient_groups(pairs, rng) for pairs in some]
         left_out: dict[Score, list[float]] = {score: [] for score in _MEANINGS}
         for group in range(GROUPS):
@@ -329,13 +311,132 @@ def _measure(
     )
 
 
-def _at_most(pairs: NextVisits, most: int, rng: np.random.Generator) -> NextVisits:
-    if len(pairs) <= most:
-        return pairs
-    return pairs.select(np.sort(rng.permutation(len(pairs))[:most]))
-
-
 def _patient_groups(pairs: NextVisits, rng: np.random.Generator) -> np.ndarray:
     """A group for each pair; those of one patient are in one."""
     owners, row = np.unique(pairs.owner, return_inverse=True)
     return random_groups(len(owners), rng)[row]
+
+
+# ------------------------------------------------------------------ the task
+
+
+@dataclass(frozen=True)
+class NextVisits:
+    """Every visit but the first of each patient, with what was known before it.
+
+    Attributes:
+        before: float32 (pairs, codes): 1 where an earlier visit of the patient has the code.
+        next: float32 (pairs, codes): 1 where the visit has the code.
+        owner: int64 (pairs,): the row of the patient.
+        ages: int64 (pairs,): years at the first visit, or None.
+        sexes: str (pairs,): "F" or "M", or None.
+    """
+
+    before: csr_array
+    next: csr_array
+    owner: np.ndarray
+    ages: np.ndarray | None
+    sexes: np.ndarray | None
+
+    def __len__(self) -> int:
+        return self.before.shape[0]
+
+    def select(self, rows: np.ndarray) -> NextVisits:
+        """Some of the pairs, in the order of ``rows``, int64 (chosen,)."""
+        return NextVisits(
+            self.before[rows],
+            self.next[rows],
+            self.owner[rows],
+            None if self.ages is None else self.ages[rows],
+            None if self.sexes is None else self.sexes[rows],
+        )
+
+    def draw(self, n: int, rng: np.random.Generator) -> NextVisits:
+        """n pairs drawn without replacement, in their order; all of them if there are fewer."""
+        return self if n >= len(self) else self.select(np.sort(rng.permutation(len(self))[:n]))
+
+    def features(self) -> csr_array:
+        """What a prediction starts from: float64 (pairs, codes + 2).
+
+        The codes before, the age and the sex; what is None has no column. The age is in units of
+        25 years from 50, about its spread in a hospital: fixed numbers, so that cohorts are
+        scaled alike.
+        """
+        known = []
+        if self.ages is not None:
+            known.append((self.ages - 50) / 25)
+        if self.sexes is not None:
+            known.append(self.sexes == "F")
+        columns = [csr_array(column[:, None].astype(np.float64)) for column in known]
+        features = hstack([self.before.astype(np.float64), *columns], format="csr")
+        # scikit-learn takes no others; SciPy chooses int64 for some products.
+        features.indices = features.indices.astype(np.int32)
+        features.indptr = features.indptr.astype(np.int32)
+        return features
+
+
+def next_visits(table: CodeTable) -> NextVisits:
+    """Pair every visit but the first of each patient with the visits before it.
+
+    >>> from ehr_course.evaluation.code_table import code_tables
+    >>> from ehr_course.records import PatientRecord, Visit
+    >>> visits = Visit(("4019",)), Visit(("4280",)), Visit(("486",))
+    >>> (table,) = code_tables([PatientRecord(1, "F", 50, visits)])
+    >>> table.codes
+    ('4019', '4280', '486')
+    >>> pairs = next_visits(table)
+    >>> pairs.before.toarray().astype(int).tolist(), pairs.next.toarray().astype(int).tolist()
+    ([[1, 0, 0], [1, 1, 0]], [[0, 1, 0], [0, 0, 1]])
+    """
+    first = np.searchsorted(table.owner, table.owner)  # (visits,): the patient's first visit
+    place = np.arange(len(table.owner)) - first
+    chosen = np.flatnonzero(place > 0)
+    pair = np.repeat(np.arange(len(chosen)), place[chosen])
+    starts = np.cumsum(place[chosen]) - place[chosen]
+    earlier = first[chosen][pair] + np.arange(len(pair)) - starts[pair]
+    among = csr_array(
+        (np.ones(len(pair), dtype=np.float32), (pair, earlier)),
+        shape=(len(chosen), len(table.owner)),
+    )
+    before = csr_array(among @ table.visits)
+    before.data[:] = 1.0
+    owner = table.owner[chosen]
+    ages, sexes = (
+        None if values is None else values[owner] for values in (table.ages, table.sexes)
+    )
+    return NextVisits(before, table.visits[chosen], owner, ages, sexes)
+
+
+def predict(train: NextVisits, test: NextVisits, columns: np.ndarray) -> np.ndarray:
+    """The probability of each code in each next visit, by logistic regression.
+
+    One regression a code, with a ridge penalty (C = 0.1 in scikit-learn's words). A code that all
+    of the training pairs have, or none, gets 1 or 0 for everyone.
+
+    Args:
+        train: pairs to learn from, at least one.
+        test: pairs to predict, of the same call of ``code_tables``.
+        columns: int64 (codes,): which codes to predict.
+
+    Returns:
+        float64 (pairs of test, codes).
+    """
+    features, asked = train.features(), test.features()
+    answers = train.next[:, columns].toarray() > 0
+    predicted = np.empty((len(test), len(columns)))
+    for number, answer in enumerate(answers.T):
+        if answer.all() or not answer.any():
+            predicted[:, number] = answer[0]
+            continue
+        model = LogisticRegression(C=0.1, max_iter=1_000).fit(features, answer)
+        predicted[:, number] = model.predict_proba(asked)[:, 1]
+    return predicted
+
+
+def frequencies(train: NextVisits, test: NextVisits, columns: np.ndarray) -> np.ndarray:
+    """The same from nothing: each code's share of the training pairs, for everyone."""
+    shares = train.next[:, columns].toarray().mean(axis=0, dtype=np.float64)
+    return np.tile(shares, (len(test), 1))
+
+
+Learn = Callable[[NextVisits, NextVisits, np.ndarray], np.ndarray]

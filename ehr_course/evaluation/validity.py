@@ -25,10 +25,11 @@ from ehr_course.evaluation.code_table import CodeTable, code_tables, unknown_in
 from ehr_course.evaluation.measure import (
     RESAMPLES,
     SHARE,
+    Judgement,
     LeftOut,
     Measure,
+    check_patients,
     generator,
-    measure_named,
     share_interval,
     too_few,
 )
@@ -50,8 +51,6 @@ def impossible_share(
     Args:
         patients: the visits of each patient.
         ages: the age of each patient at the first visit, in years.
-        sexes: "F" or "M" for each patient.
-        system: the code system that the codes belong to.
 
     Returns:
         0 to 1; ``nan`` when there is no code at all. A code without a rule counts as
@@ -73,11 +72,7 @@ def impossible_share(
 
 
 def impossible_share_of(records: Sequence[PatientRecord]) -> float:
-    """The same share for patient records, each with its own age and sex.
-
-    Raises:
-        InputError: if their visits are of both code systems.
-    """
+    """The same share for patient records, each with its own age and sex."""
     return impossible_share(
         [[visit.codes for visit in record.visits] for record in records],
         [record.age for record in records],
@@ -111,25 +106,14 @@ class WorstCode(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Validity:
+class Validity(Judgement):
     """How much of a cohort its own ages and sexes rule out.
 
     Attributes:
-        measures: "impossible codes", "visits with an impossible code" and "patients with an
-            impossible code", each a share from 0 to 1.
         worst: the codes that are impossible most often, most often first.
-        warnings: what the reader must know before the numbers are used; empty if nothing.
-        left_out: all three measures, where the patients have no age or no sex.
     """
 
-    measures: tuple[Measure, ...]
-    worst: list[WorstCode]
-    warnings: tuple[str, ...] = ()
-    left_out: tuple[LeftOut, ...] = ()
-
-    def __getitem__(self, name: str) -> Measure:
-        """The measure of a name."""
-        return measure_named(self.measures, name)
+    worst: tuple[WorstCode, ...] = ()
 
 
 def validity(
@@ -147,19 +131,13 @@ def validity(
         records: the patients to judge.
         real: patients of the same hospital, whose shares become the floor; they show what the
             rules find where nothing was made up.
-        seed: of the bootstrap, 0 or more.
-        resamples: how often patients are drawn for the intervals.
-        confidence: of the intervals, above 0 and below 1.
+        seed, resamples, confidence: of the bootstrap intervals.
         most: how many of the worst codes are listed.
 
     Returns:
-        the measures. Where nothing impossible is found, drawing again finds nothing either; the
-        interval then ends at the exact binomial bound of the share of patients. With fewer
-        than 30 patients there is no interval, and a warning says so.
-
-    Raises:
-        InputError: if a cohort has no patients or is coded in both systems, or an argument is
-            out of its range.
+        "impossible codes", "visits with an impossible code" and "patients with an impossible
+        code". Where nothing impossible is found, drawing again finds nothing either; the interval
+        then ends at the exact binomial bound of the share of patients.
 
     >>> from ehr_course.records import Visit
     >>> found = validity([PatientRecord(1, "M", 30, (Visit(("650", "4019")), Visit(("4019",))))])
@@ -170,25 +148,23 @@ def validity(
     >>> found.worst[0].reason
     'recorded for females only: pregnancy, childbirth and the puerperium'
     """
-    for name, cohort in (("records", records), ("real", real)):
-        if cohort is not None and not len(cohort):
-            raise InputError("validity", name, "it has no patients", "Give at least one patient.")
+    check_patients("validity", {"records": records, "real": real})
     (table,) = code_tables(records)
     rng = generator(seed)
     warnings = tuple(too_few("synthetic cohort", len(records)))
     unknown = unknown_in({"synthetic": table})
     if unknown:
         reason = f"the synthetic cohort has {' and '.join(f'no {what}' for what in unknown)}"
-        return Validity((), [], warnings, tuple(LeftOut(name, reason) for name in NAMES.values()))
+        return Validity((), warnings, tuple(LeftOut(name, reason) for name in NAMES.values()))
     counts = _Counts(table)
-    floors = _floors(real)
+    floors = [math.nan] * 3
+    if real is not None:
+        (of_real,) = code_tables(real)
+        if not unknown_in({"real": of_real}):
+            floors = _Counts(of_real).shares()
     measures = []
     for name, share, floor, (found, of) in zip(
-        ("codes", "visits", "patients"),
-        counts.shares(),
-        floors,
-        counts.by_patient(),
-        strict=True,
+        NAMES, counts.shares(), floors, counts.by_patient(), strict=True
     ):
         low, high = share_interval(found, of, rng=rng, resamples=resamples, confidence=confidence)
         if share == 0 and not math.isnan(high):
@@ -208,15 +184,7 @@ def validity(
                 "of real patients.",
             )
         )
-    return Validity(tuple(measures), counts.worst(most), warnings)
-
-
-def _floors(real: Sequence[AnyRecord] | None) -> list[float]:
-    """The shares of real patients; ``nan`` where there are none, or they lack age or sex."""
-    if real is None:
-        return [math.nan] * 3
-    (table,) = code_tables(real)
-    return [math.nan] * 3 if unknown_in({"real": table}) else _Counts(table).shares()
+    return Validity(tuple(measures), warnings, worst=counts.worst(most))
 
 
 class _Counts:
@@ -265,27 +233,22 @@ class _Counts:
         """The three shares."""
         return [float(found.sum() / of.sum()) for found, of in self.by_patient()]
 
-    def worst(self, most: int) -> list[WorstCode]:
+    def worst(self, most: int) -> tuple[WorstCode, ...]:
         """The codes that are impossible most often."""
         reasons: dict[int, Counter[str]] = {}
         for column, reason in zip(self.column.tolist(), self.reasons, strict=True):
             reasons.setdefault(column, Counter())[_rule(reason)] += 1
-        order = sorted(reasons, key=lambda column: (-reasons[column].total(), column))
-        return [
-            WorstCode(
-                self.table.codes[column],
-                self._title(self.table.codes[column]),
-                reasons[column].total(),
-                reasons[column].most_common(1)[0][0],
-            )
-            for column in order[:most]
-        ]
-
-    def _title(self, code: str) -> str:
-        try:
-            return self.of.title(code)
-        except InputError:
-            return ""
+        worst = []
+        for column in sorted(reasons, key=lambda column: (-reasons[column].total(), column))[
+            :most
+        ]:
+            code, of = self.table.codes[column], reasons[column]
+            try:
+                title = self.of.title(code)
+            except InputError:
+                title = ""
+            worst.append(WorstCode(code, title, of.total(), of.most_common(1)[0][0]))
+        return tuple(worst)
 
 
 def _rule(reason: str) -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ehr_course.evaluation.fidelity import Fidelity, fidelity
-from ehr_course.evaluation.fidelity_held_out import HeldOutFidelity, fidelity_held_out
+from ehr_course.evaluation.fidelity import Fidelity, fidelity, fidelity_held_out
 from ehr_course.evaluation.measure import which_are_too_few
 from ehr_course.records import AnyRecord
 
@@ -31,7 +30,7 @@ def judged_fidelity(
 
 def fidelity_in_words(found: Fidelity, sizes: Mapping[str, int]) -> tuple[str, ...]:
     """Whom the cohort is held against, and whether it is nearer to those it was learned from."""
-    if not isinstance(found, HeldOutFidelity):
+    if not sizes["held-out"]:
         return ()
     n = min(sizes["training"], sizes["held-out"])
     patients = "1 held-out patient" if n == 1 else f"{n:,} held-out patients"

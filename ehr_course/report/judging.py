@@ -12,14 +12,17 @@ from tqdm import tqdm
 
 from ehr_course.code_system import SYSTEM_NAMES, CodeSystem
 from ehr_course.errors import InputError
-from ehr_course.evaluation import privacy_attacks
-from ehr_course.evaluation.chance_copies import WITH_A_COPY, patients_with_a_copy
-from ehr_course.evaluation.fidelity_memory import NEARER
-from ehr_course.evaluation.measure import FEWEST, LeftOut, Measure, which_are_too_few
-from ehr_course.evaluation.overfitting import drawn, overfitting
-from ehr_course.evaluation.perplexity import RELATIVE, Perplexity, perplexity
-from ehr_course.evaluation.privacy import Privacy, privacy
-from ehr_course.evaluation.utility import NAMES, Utility, utility
+from ehr_course.evaluation.measure import (
+    FEWEST,
+    Judgement,
+    LeftOut,
+    Measure,
+    which_are_too_few,
+)
+from ehr_course.evaluation.memory import NEARER
+from ehr_course.evaluation.perplexity import RELATIVE, at_most_500, overfitting, perplexity
+from ehr_course.evaluation.privacy import MEANINGS, WITH_A_COPY, patients_with_a_copy, privacy
+from ehr_course.evaluation.utility import NAMES, utility
 from ehr_course.evaluation.validity import WorstCode, validity
 from ehr_course.models.prefix_tuning import PrefixTuned
 from ehr_course.models.prompt_bart import PromptBart
@@ -199,12 +202,12 @@ def judge(
     }
     system = _system_of_all(cohorts, tokenizer)
 
-    def predicted() -> Perplexity:
+    def predicted() -> Judgement:
         assert tokenizer is not None and held_out is not None  # `_check` has asked for both
         return perplexity(
             model,
             tokenizer.skipping_unseen(),
-            drawn(complete_records(held_out), seed),
+            at_most_500(complete_records(held_out), seed),
             train=complete_records(train),
             seed=seed,
         )
@@ -225,7 +228,7 @@ def judge(
         "privacy": (
             "Does it give away the patients that its model learned from?",
             lambda: (
-                Privacy((), (), _without_held_out((*privacy_attacks.MEANINGS, *_ADDED)))
+                Judgement(left_out=_without_held_out((*MEANINGS, *_ADDED)))
                 if held_out is None
                 else privacy(
                     train, held_out, synthetic, model=model, tokenizer=tokenizer, seed=seed
@@ -235,7 +238,7 @@ def judge(
         "utility": (
             "Can one learn from it what real patients teach?",
             lambda: (
-                Utility((), left_out=_without_held_out(NAMES))
+                Judgement(left_out=_without_held_out(NAMES))
                 if held_out is None
                 else utility(train, synthetic, held_out, seed=seed)
             ),

@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 
-from ehr_course.evaluation.chance_copies import WITH_A_COPY
-from ehr_course.evaluation.fidelity_memory import NEARER, Memory
 from ehr_course.evaluation.measure import Measure
+from ehr_course.evaluation.memory import NEARER, Memory
+from ehr_course.evaluation.privacy import WITH_A_COPY
 
 
 class Verdict(StrEnum):

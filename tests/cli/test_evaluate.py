@@ -464,8 +464,8 @@ def test_wrong_usage(ehr_course, prepared, tmp_path):
 
 
 def test_what_is_measured_on_a_sample_in_any_case_is_said(monkeypatch):
-    monkeypatch.setattr("ehr_course.evaluation.privacy_attacks.MOST", 12)
-    monkeypatch.setattr("ehr_course.evaluation.overfitting.MOST", 8)
+    monkeypatch.setattr("ehr_course.evaluation.privacy.MOST", 12)
+    monkeypatch.setattr("ehr_course.evaluation.perplexity.MOST_PATIENTS", 8)
     sizes = {"train": 12, "held_out": 9, "synthetic": 11}
     assert module._sampled(sizes, sizes, None, has_model=False) == []
     perplexity = (

@@ -9,7 +9,7 @@ import pytest
 
 from ehr_course import icd9
 from ehr_course.errors import InputError
-from ehr_course.evaluation.carry_over import carried_over, chronic_categories, recurrent
+from ehr_course.evaluation.code_counts import carried_over, chronic_categories, recurrent
 from ehr_course.evaluation.code_table import code_tables
 from ehr_course.evaluation.fidelity import fidelity
 from ehr_course.records import PatientRecord, Visit

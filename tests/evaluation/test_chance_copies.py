@@ -7,7 +7,7 @@ import math
 import pytest
 
 from ehr_course.errors import InputError
-from ehr_course.evaluation.chance_copies import patients_with_a_copy
+from ehr_course.evaluation.privacy import patients_with_a_copy
 from ehr_course.records import PatientRecord, Visit
 from ehr_course.report.verdicts import Verdict, verdict
 from ehr_course.sources.synthetic import make_cohort

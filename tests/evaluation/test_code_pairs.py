@@ -9,8 +9,8 @@ from itertools import combinations, pairwise, product
 import numpy as np
 import pytest
 
-from ehr_course.evaluation import code_pairs
-from ehr_course.evaluation.code_pairs import (
+from ehr_course.evaluation import code_counts
+from ehr_course.evaluation.code_counts import (
     followed,
     frequent_columns,
     pairs_in_turn,
@@ -44,12 +44,12 @@ KINDS = pytest.mark.parametrize(
 @KINDS
 @pytest.mark.parametrize("at_once", [1, 50, 2_000_000])
 def test_pairs_are_those_of_a_slow_loop(counted, slow, at_once, monkeypatch) -> None:
-    monkeypatch.setattr(code_pairs, "_AT_ONCE", at_once)
+    monkeypatch.setattr(code_counts, "_AT_ONCE", at_once)
     cohorts = make_cohort(40, seed=0), make_cohort(30, seed=1)
     tables = code_tables(*cohorts)
-    matrices = counted(*tables, codes=np.arange(len(tables[0].codes)))
     pairs = possible(slow, tables[0].codes)
-    for matrix, cohort in zip(matrices, cohorts, strict=True):
+    for table, cohort in zip(tables, cohorts, strict=True):
+        matrix = counted(table, np.arange(len(table.codes)))
         counts = [Counter(slow(record)) for record in cohort]
         expected = [[count[pair] for pair in pairs] + [0] for count in counts]
         assert matrix.toarray().tolist() == expected
@@ -61,7 +61,8 @@ def test_pairs_with_another_code_share_the_last_column(counted, slow) -> None:
     tables = code_tables(*cohorts)
     chosen = frequent_columns(tables[0], most=25)
     own = possible(slow, [tables[0].codes[column] for column in chosen])
-    for matrix, cohort in zip(counted(*tables, codes=chosen), cohorts, strict=True):
+    for table, cohort in zip(tables, cohorts, strict=True):
+        matrix = counted(table, chosen)
         counts = [Counter(slow(record)) for record in cohort]
         expected = [
             [count[p] for p in own] + [sum(n for p, n in count.items() if p not in own)]
@@ -82,15 +83,15 @@ def test_the_most_frequent_codes_are_counted_by_visits_and_nobody_elses_are_take
 
 def test_a_code_that_comes_back_makes_a_pair_with_itself_and_order_counts() -> None:
     record = PatientRecord(1, "F", 50, (Visit(("4019",)), Visit(("4280", "4019"))))
-    (matrix,) = pairs_in_turn(*code_tables([record]), codes=np.arange(2))
+    matrix = pairs_in_turn(*code_tables([record]), codes=np.arange(2))
     # 4019 4019, 4019 4280; never 4280 4019 nor 4280 4280
     assert matrix.toarray().tolist() == [[1, 1, 0, 0, 0]]
 
 
 @KINDS
 def test_one_visit_of_one_code_makes_no_pair(counted, slow) -> None:
-    table = code_tables([PatientRecord(1, "F", 50, (Visit(("4019",)),))])
-    (matrix,) = counted(*table, codes=np.arange(1))
+    (table,) = code_tables([PatientRecord(1, "F", 50, (Visit(("4019",)),))])
+    matrix = counted(table, np.arange(1))
     assert matrix.sum() == 0
 
 

@@ -15,9 +15,9 @@ from sklearn.metrics import r2_score, root_mean_squared_error
 
 from ehr_course import icd9
 from ehr_course.errors import InputError
-from ehr_course.evaluation.code_pairs import MOST_CODES
+from ehr_course.evaluation.code_counts import MOST_CODES
 from ehr_course.evaluation.fidelity import SPLITS, Fidelity, fidelity
-from ehr_course.evaluation.sums import MOST_PAIRED
+from ehr_course.evaluation.fidelity_measures import MOST_PAIRED
 from ehr_course.records import PatientRecord, Visit
 from ehr_course.sources.synthetic import make_cohort
 

@@ -9,18 +9,17 @@ import numpy as np
 import pytest
 
 from ehr_course.errors import InputError
-from ehr_course.evaluation.chance_copies import patients_with_a_copy
 from ehr_course.evaluation.code_table import code_tables
 from ehr_course.evaluation.distances import js_divergence
-from ehr_course.evaluation.fidelity import fidelity
-from ehr_course.evaluation.fidelity_held_out import fidelity_held_out
-from ehr_course.evaluation.fidelity_memory import (
+from ehr_course.evaluation.fidelity import fidelity, fidelity_held_out
+from ehr_course.evaluation.measure import Measure
+from ehr_course.evaluation.memory import (
     Memory,
     memory_of,
     needed_to_tell,
     without_each_group,
 )
-from ehr_course.evaluation.measure import Measure
+from ehr_course.evaluation.privacy import patients_with_a_copy
 from ehr_course.records import PartialRecord, PatientRecord
 from ehr_course.report.verdicts import Verdict, verdict
 from ehr_course.sources.synthetic import make_cohort
@@ -226,7 +225,7 @@ def test_the_seed_decides_and_nothing_else():
 def test_an_empty_cohort_is_refused(empty, name):
     cohorts = [TRAIN[:2], HELD_OUT[:2], TRAIN[2:4]]
     cohorts[empty] = []
-    with pytest.raises(InputError, match=f"fidelity_held_out, {name} patients: there are none"):
+    with pytest.raises(InputError, match=f"{name}: it has no patients"):
         fidelity_held_out(*cohorts)
 
 

@@ -13,13 +13,13 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from ehr_course.errors import InputError
 from ehr_course.evaluation.measure import (
     GROUPS,
+    Judgement,
     Measure,
     drawn_counts,
     generator,
     interval,
     interval_around,
     jackknife_error,
-    measure_named,
     random_groups,
     share_interval,
     too_few,
@@ -52,16 +52,11 @@ def test_a_measure_is_known_when_it_has_both_ends_of_an_interval() -> None:
     assert not Measure("x", 1, low=0).known
 
 
-def test_a_measure_has_one_of_three_directions() -> None:
-    with pytest.raises(InputError, match="'up' is no direction"):
-        Measure("x", 1, better="up")
-
-
 def test_a_measure_is_found_by_its_name() -> None:
-    measures = [Measure("one", 1), Measure("two", 2)]
-    assert measure_named(measures, "two").value == 2
+    found = Judgement((Measure("one", 1), Measure("two", 2)))
+    assert found["two"].value == 2
     with pytest.raises(InputError, match="There are: one, two"):
-        measure_named(measures, "three")
+        found["three"]
 
 
 @pytest.mark.parametrize("seed", [-1, 0.5, None, "0"])

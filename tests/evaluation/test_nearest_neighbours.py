@@ -12,13 +12,13 @@ from sklearn.neighbors import NearestNeighbors
 
 from ehr_course.errors import InputError
 from ehr_course.evaluation.code_table import CodeTable, code_tables
-from ehr_course.evaluation.measure import GROUPS, random_groups
-from ehr_course.evaluation.nearest_neighbours import (
+from ehr_course.evaluation.distances import (
+    _to_groups,
     adversarial_accuracies,
     adversarial_accuracy,
-    distances_to_groups,
     nearest_distances,
 )
+from ehr_course.evaluation.measure import GROUPS, random_groups
 from ehr_course.records import PatientRecord, Visit
 from ehr_course.sources.synthetic import make_cohort
 
@@ -126,7 +126,6 @@ def test_tables_of_two_calls_are_refused() -> None:
     ("settings", "message"),
     [
         ({"metric": "euclidean"}, "'euclidean' is no metric"),
-        ({"block": 0}, "0 is no size"),
         ({"leave_one_out": True}, "2 and 1 patients"),
     ],
 )
@@ -138,7 +137,7 @@ def test_settings_out_of_their_range_are_refused(settings: dict, message: str) -
 
 def test_one_patient_alone_has_no_other_patient() -> None:
     (table,) = code_tables([patient("4280")])
-    with pytest.raises(InputError, match="no other patient"):
+    with pytest.raises(InputError, match="1 and 1 patients"):
         nearest_distances(table, table, leave_one_out=True)
 
 
@@ -147,7 +146,7 @@ def test_the_nearest_of_all_groups_is_the_nearest(leave_one_out):
     cohort = make_cohort(120, seed=4)
     a, b = code_tables(cohort[:60], cohort[:60] if leave_one_out else cohort[60:])
     groups = random_groups(60, np.random.default_rng(2))
-    by_group = distances_to_groups(a, b, groups, leave_one_out=leave_one_out)
+    by_group = _to_groups(a, b, groups, "jaccard", leave_one_out=leave_one_out)
     expected, _ = nearest_distances(a, b, leave_one_out=leave_one_out)
     assert by_group.shape == (60, GROUPS)
     assert by_group.min(axis=1) == pytest.approx(expected)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ehr_course.errors import InputError
-from ehr_course.evaluation import overfitting as module
-from ehr_course.evaluation.overfitting import Overfitting, drawn, overfitting
-from ehr_course.evaluation.perplexity import perplexity
+from ehr_course.evaluation import perplexity as module
+from ehr_course.evaluation.perplexity import Overfitting, at_most_500, overfitting, perplexity
 from ehr_course.models.saved import load_checkpoint
 from ehr_course.records import PatientRecord, Visit
 from ehr_course.sources.synthetic import make_cohort
@@ -40,11 +39,11 @@ def test_by_heart_is_told_from_too_little():
 
 
 def test_of_many_patients_some_are_drawn_by_the_seed(monkeypatch):
-    monkeypatch.setattr(module, "MOST", 10)
+    monkeypatch.setattr(module, "MOST_PATIENTS", 10)
     cohort = make_cohort(40, seed=0)
-    some = drawn(cohort, 1)
+    some = at_most_500(cohort, 1)
     assert len(some) == 10 and [r for r in cohort if r in some] == some
-    assert drawn(cohort, 1) == some != drawn(cohort, 2)
+    assert at_most_500(cohort, 1) == some != at_most_500(cohort, 2)
 
 
 def test_patients_of_whom_no_code_is_known_are_refused():

@@ -315,7 +315,7 @@ def test_a_patient_of_whom_no_code_is_known_has_no_likelihood_and_no_part_in_per
     )
     for one, other in zip(alone.measures, joined.measures, strict=True):
         assert math.log(one.value) == pytest.approx(math.log(other.value), abs=1e-4)
-    with pytest.raises(InputError, match="none of the codes of these 1 patients"):
+    with pytest.raises(InputError, match="records: none of the codes of these patients"):
         perplexity(random_model(), skipping, [stranger])
 
 
@@ -349,7 +349,7 @@ def test_other_arguments_out_of_range_are_refused() -> None:
         perplexity(random_model(), CodeTokenizer(["4280"], unseen="skip"), COHORT)
     with pytest.raises(InputError, match="longitudinal perplexity per code"):
         perplexity(random_model(), TOKENIZER, COHORT[:2])["perplexity"]
-    with pytest.raises(InputError, match="train: there are none"):
+    with pytest.raises(InputError, match="train: it has no patients"):
         perplexity(random_model(), TOKENIZER, COHORT[:2], train=[])
 
 

@@ -11,8 +11,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from ehr_course.errors import InputError
 from ehr_course.evaluation.code_table import code_tables
-from ehr_course.evaluation.next_visit import next_visits
-from ehr_course.evaluation.utility import Utility, utility
+from ehr_course.evaluation.utility import Utility, next_visits, utility
 from ehr_course.records import PartialRecord, PatientRecord, Visit
 from ehr_course.sources.synthetic import make_cohort
 

@@ -104,7 +104,7 @@ def test_the_worst_codes_come_with_title_count_and_rule() -> None:
             patient(30, "F", ("V3001", "650")),
         ]
     )
-    assert found.worst[:2] == [
+    assert found.worst[:2] == (
         # Two men and a child: the commoner reason is told.
         (
             "650",
@@ -118,7 +118,7 @@ def test_the_worst_codes_come_with_title_count_and_rule() -> None:
             3,
             "recorded at age 0 only: the birth of this patient",
         ),
-    ]
+    )
     assert [row.code for row in found.worst] == ["650", "V3001", "185"]
 
 

@@ -22,7 +22,7 @@ from ehr_course.code_meaning import code_meaning, possible_systems
 from ehr_course.code_system import CODE_SYSTEMS
 from ehr_course.errors import InputError
 from ehr_course.evaluation.attention import record_attention
-from ehr_course.evaluation.carry_over import chronic_categories
+from ehr_course.evaluation.code_counts import chronic_categories
 from ehr_course.evaluation.code_table import code_tables
 from ehr_course.evaluation.copying import CopiedVisit
 from ehr_course.evaluation.lost_code import lose_one
@@ -359,7 +359,7 @@ def test_nothing_loads_the_tabular_list_of_icd10_while_all_codes_are_icd9():
     program = """
 import sys
 from ehr_course.evaluation.validity import validity
-from ehr_course.evaluation.carry_over import chronic_categories
+from ehr_course.evaluation.code_counts import chronic_categories
 from ehr_course.evaluation.code_table import code_tables
 from ehr_course.generation.eligible import EligibleOnly
 from ehr_course.plots.record import draw_record

@@ -9,7 +9,7 @@ import re
 import pytest
 
 from ehr_course.errors import InputError
-from ehr_course.evaluation.chance_copies import WITH_A_COPY
+from ehr_course.evaluation.privacy import WITH_A_COPY
 from ehr_course.report import Comparison, judge, judge_each, report_on_frames, write_report
 from ehr_course.report.judging import Report
 from ehr_course.report.verdicts import MUST_NOT_BE_GIVEN, MUST_NOT_BE_GIVEN_FIRST

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ehr_course.errors import InputError
-from ehr_course.evaluation.fidelity_held_out import fidelity_held_out
+from ehr_course.evaluation.fidelity import fidelity_held_out
 from ehr_course.evaluation.measure import Measure
 from ehr_course.models.saved import load_checkpoint
 from ehr_course.records import PatientRecord, Visit

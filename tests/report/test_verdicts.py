@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from ehr_course.evaluation.chance_copies import WITH_A_COPY
-from ehr_course.evaluation.fidelity_memory import NEARER, Memory
 from ehr_course.evaluation.measure import Measure
+from ehr_course.evaluation.memory import NEARER, Memory
+from ehr_course.evaluation.privacy import WITH_A_COPY
 from ehr_course.report.verdicts import (
     ALWAYS,
     MUST_NOT_BE_GIVEN_FIRST,

@@ -10,25 +10,12 @@ training patients. The **gap** is the first minus the second.
 
 **How large is it?** The yardstick is the gap of photocopies: training patients in the place of the
 synthetic ones. Where not even they are nearer by more than chance, nothing can be known of any
-cohort, and more patients must be held out.
+cohort, and more patients must be held out. In trials with 1,000 training patients and 10 seeds,
+photocopies were told in none with 40 held-out patients, in 9 with 200 and in all with 1,000; no
+cohort that remembers nobody was ever called nearer.
 
 **Intervals** leave out a tenth of all patients at a time, as ``measure`` explains: to draw
 patients with replacement makes copies of them, which is what is looked for.
-
-**What was tried.** The cohorts that ``fidelity_held_out`` lists, 10 seeds, 1,000 training and
-1,000 synthetic patients: how often one was found to be nearer to training patients, and how often
-photocopies were told, so that something could be known.
-
-======== ===== ====== ==== ===== ========= ================
-held out fresh copies half mixed dealt out photocopies told
-======== ===== ====== ==== ===== ========= ================
-      40 0     0      0    0     0         0
-     200 0     8      0    0     0         9
-    1000 0     10     10   0     0         10
-======== ===== ====== ==== ===== ========= ================
-
-With 5,000 training patients each of them leaves less of a trace: of three seeds, photocopies were
-found in none with 200 held-out patients, and in all with 1,000.
 """
 
 from __future__ import annotations
@@ -57,9 +44,8 @@ MEANING = (
     "cohort that remembers nobody, above 0 for one that repeats training patients."
 )
 
-
 _LITTLE = 0.25
-"""A gap below this part of that of photocopies is called none where it may be chance."""
+"""A gap below this part of that of photocopies counts as none where it may be chance."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +57,7 @@ class Memory:
         gap: the first minus the second; its floor is 0.
         of_photocopies: the same of training patients in the place of the synthetic ones.
         n_held_out: how many patients of each were looked at.
-        needed: how many held-out patients would be enough to tell photocopies, about; None where
+        needed: about how many held-out patients would be enough to tell photocopies; None where
             they are told, or the training patients are too few to say.
     """
 
@@ -145,7 +131,7 @@ class Memory:
 
 
 def needed_to_tell(between_halves: Memory, n_train: int) -> int | None:
-    """How many held-out patients tell photocopies of all training patients, about.
+    """About how many held-out patients tell photocopies of all training patients.
 
     One half of the training patients is photocopied and the other half is held out. The gap falls
     with the number of patients who are copied, and the error with the root of the number of those
@@ -157,7 +143,7 @@ def needed_to_tell(between_halves: Memory, n_train: int) -> int | None:
         n_train: how many training patients there are, in both.
 
     Returns:
-        a number with one digit that is not 0, rounded up; None if the gap of the halves is none.
+        a number with one digit that is not 0, rounded up; None if the halves have no gap.
     """
     gap, n = between_halves.gap, between_halves.n_held_out
     if not gap.value > 0 or not math.isfinite(gap.low):
@@ -168,14 +154,7 @@ def needed_to_tell(between_halves: Memory, n_train: int) -> int | None:
 
 
 def without_each_group(chosen: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Weights of all chosen patients, and of them without each tenth.
-
-    Args:
-        chosen: bool (patients,).
-        rng: says who is in which tenth.
-
-    Returns:
-        float32 (11, patients).
+    """Weights of all chosen patients, bool (patients,), and of them without each random tenth.
 
     >>> without_each_group(np.ones(20, dtype=bool), np.random.default_rng(0)).sum(axis=1)[:3]
     array([20., 18., 18.], dtype=float32)
@@ -194,22 +173,19 @@ def memory_of(
     n_held_out: int,
     confidence: float = 0.95,
 ) -> Memory:
-    """Make of distances what they say of memory.
+    """Conclude from divergences what they say of memory.
 
     Args:
         to_held_out, to_training: float (11,): the divergence of the synthetic patients from each,
             with everybody and without each tenth.
         copies_to_held_out, copies_to_training: the same of photocopies.
         n_held_out: how many patients of each were looked at.
-        confidence: of the intervals, above 0 and below 1.
     """
 
     def gap(one: np.ndarray, other: np.ndarray) -> Measure:
         all_of, *left_out = one - other
-        low, high = interval_around(
-            float(all_of), jackknife_error(left_out), confidence=confidence
-        )
-        return Measure(NEARER, all_of, low, high, 0.0, "bits", "low", MEANING)
+        span = interval_around(float(all_of), jackknife_error(left_out), confidence=confidence)
+        return Measure(NEARER, all_of, *span, 0.0, "bits", "low", MEANING)
 
     return Memory(
         float(to_held_out[0]),
