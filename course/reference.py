@@ -82,9 +82,9 @@ ROOMS = (
         "evaluation",
         *_inside(
             "evaluation",
-            "measure fidelity fidelity_held_out validity privacy utility perplexity likelihood "
-            "overfitting membership nearest_neighbours copying lost_code carry_over distances "
-            "code_table next_codes summaries attention loss_terms findings",
+            "measure fidelity memory validity privacy disclosure utility perplexity likelihood "
+            "distances code_table code_counts summaries copying lost_code next_codes attention "
+            "loss_terms findings",
         ),
     ),
     _room("Report", "report"),

@@ -37,7 +37,7 @@ from .evaluation.attention import (
     prefix_attention as prefix_attention,
     record_attention as record_attention,
 )
-from .evaluation.carry_over import carried_over as carried_over
+from .evaluation.code_counts import carried_over as carried_over
 from .evaluation.code_table import code_tables as code_tables
 from .evaluation.copying import copied_visit as copied_visit
 from .evaluation.distances import (
@@ -61,12 +61,12 @@ from .evaluation.lost_code import (
     share_found as share_found,
     which_found as which_found,
 )
-from .evaluation.membership import (
+from .evaluation.disclosure import (
     distance_scores as distance_scores,
     membership_auroc as membership_auroc,
     membership_interval as membership_interval,
 )
-from .evaluation.nearest_neighbours import adversarial_accuracy as adversarial_accuracy
+from .evaluation.distances import adversarial_accuracy as adversarial_accuracy
 from .evaluation.next_codes import next_token_probabilities as next_token_probabilities
 from .evaluation.perplexity import perplexity as perplexity
 from .evaluation.summaries import (
