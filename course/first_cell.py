@@ -30,7 +30,7 @@ if not find_spec("ehr_course"):
     name = "ehr_course-*.whl"
     found = [*Path().glob(name), *Path("/kaggle/input").rglob(name)]
 INSTALL
-    from ehr_course.opened_alone import after_installation
+    from ehr_course import after_installation
 
     after_installation()"""
 _FROM_A_FILE = """\

@@ -1491,7 +1491,9 @@ if examine("19.7", may_come_next).outcome.is_solved:
                 70, "F", list(allowed), needed, most, seed
             )
             assert len(tokens) <= most and set(needed) <= set(tokens)
-            print(*(icd9.written(t) if t in allowed else t for t in tokens))
+            print(
+                *(icd9.written(t) if t in allowed else t for t in tokens)
+            )
 else:
     print("with your function: to see it, solve 19.7")
 
