@@ -22,7 +22,7 @@ from ehr_course.errors import InputError
 from ehr_course.records import AnyRecord, system_of
 from ehr_course.sources.any_cohort import load_cohort, read_code_map, takes
 from ehr_course.sources.cohort import Cohort
-from ehr_course.sources.system_choice import OPTION_NAMES, system_named
+from ehr_course.sources.options import OPTION_NAMES, system_named
 from ehr_course.tokenizers.codes import CodeTokenizer
 
 # PyTorch and its like take seconds to import: where they are needed, the account is told first.

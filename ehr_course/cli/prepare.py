@@ -23,9 +23,9 @@ from ehr_course.sources.any_cohort import load_cohort, read_code_map
 from ehr_course.sources.cohort import LoadReport
 from ehr_course.sources.meds import write_meds
 from ehr_course.sources.notes import NoteSplit, read_notes, split_notes
+from ehr_course.sources.options import system_named
 from ehr_course.sources.splits import split_by_patient
 from ehr_course.sources.synthetic import make_cohort, make_notes
-from ehr_course.sources.system_choice import system_named
 from ehr_course.tokenizers.codes import CodeTokenizer
 from ehr_course.tokenizers.notes import NoteTokenizer
 from ehr_course.tokenizers.words import WordTokenizer

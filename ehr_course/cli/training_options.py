@@ -24,7 +24,7 @@ from ehr_course.cli.options import (
     run_command,
 )
 from ehr_course.cli.settings import PrepareSettings, TrainSettings
-from ehr_course.sources.column_names import parse_columns
+from ehr_course.sources.code_tables import parse_columns
 
 
 def _sizes(kind: str) -> str:

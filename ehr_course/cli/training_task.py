@@ -24,7 +24,7 @@ from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.models.prompt_bart_config import HISTORY
 from ehr_course.models.saved import Tokenizer
 from ehr_course.records import PatientRecord
-from ehr_course.sources.system_choice import OPTION_NAMES
+from ehr_course.sources.options import OPTION_NAMES
 
 P_EMPTY = 0.5
 """How often the encoder gets an empty record, which teaches the model to write one from age and

@@ -13,7 +13,7 @@ from ehr_course.report.comparison import Comparison, judge_each
 from ehr_course.report.judging import Report, judge
 from ehr_course.report.writing import write_report
 from ehr_course.sources.code_tables import load_frame, patients_of
-from ehr_course.sources.row_filter import Malformed
+from ehr_course.sources.options import Malformed
 
 
 def report_on_frames(

@@ -13,24 +13,14 @@ from ehr_course.errors import InputError
 from ehr_course.sources.code_tables import load_code_table
 from ehr_course.sources.cohort import Cohort
 from ehr_course.sources.mimic import load
-from ehr_course.sources.other_tools import is_table, load_omop, load_synthea, load_visit_lists
-from ehr_course.sources.row_filter import Malformed, check_malformed
-from ehr_course.sources.tables import Table, read_header
+from ehr_course.sources.options import Malformed, TableOptions
+from ehr_course.sources.other_tools import load_omop, load_synthea, load_visit_lists
+from ehr_course.sources.tables import is_table, read_table
 
 PARQUET_FILE = "patients.parquet"
 """The table that ``ehr-course generate --format parquet`` writes."""
 
 _PICKLES = (".pkl", ".pickle", ".p", ".joblib", ".npy", ".npz", ".pt", ".pth")
-_FORMATS = (
-    "Name a .csv, .parquet or .json file, or a folder of MEDS, MIMIC-III, MIMIC-IV, OMOP or "
-    "Synthea."
-)
-
-_EICU = (
-    "Join patient.csv to diagnosis.csv by patientunitstayid, and name the table with --columns "
-    "patient=uniquepid,visit=patientunitstayid,code=icd9code,age=age,sex=gender,"
-    "time=hospitaldischargeyear --date-format %Y"
-)
 
 
 def load_cohort(
@@ -52,10 +42,14 @@ def load_cohort(
             is read) or what ``prepare`` wrote; a folder of MEDS, MIMIC-III, MIMIC-IV, OMOP or
             Synthea; a .csv or .parquet file with a row for each code; or a .json file with lists
             of visits.
-        columns: of a .csv or .parquet file; see load_code_table.
-        malformed: whether a malformed row raises, or is dropped and counted.
+        columns: of a .csv or .parquet file, the column of "patient", "visit", "code", "age",
+            "sex", "time", "sequence" and "version" (of ICD), in upper or lower case; those that
+            are not given are looked for under KNOWN_COLUMNS. The last five may be absent.
+        malformed: what to do with a row that holds a malformed value (an id that is no number, a
+            date that cannot be read, a code of the wrong shape, rows that contradict each
+            other): "raise" stops at the first, "drop" leaves them out and counts them.
         date_format: a format of strptime, as "%m/%d/%Y %H:%M", that dates written as text may have
-            beside those of ISO 8601. Years of two digits are 1969 to 2068.
+            beside those of ISO 8601. Years of two digits are 1969 to 2068. MEDS has no such text.
         code_map: ICD-9-CM or ICD-10-CM codes by the codes of the cohort, for every format but
             MEDS and MIMIC.
         whole_patients: whether to leave out the patients of whom some admissions are dropped.
@@ -65,32 +59,36 @@ def load_cohort(
         system: take the diagnoses that are coded in this system alone, "ICD9CM" or "ICD10CM".
             MIMIC and MEDS say of each which one that is, and so may a column of a table. Elsewhere
             the shapes of the codes tell, and where they could all be of either, this is believed.
-        map_to: translate diagnoses of the other system into this one. Where neither is given, a
-            cohort in one system is read in it, and one with both as ``choose_systems`` says.
+        map_to: translate diagnoses of the other system into this one; see ``code_translation``.
+            Where neither is given, a cohort in one system is read in it, and one with both as
+            ``choose_systems`` says.
 
     Returns:
         the records, and a report of all rows. A pickle is never opened.
 
     Raises:
-        InputError: if there is nothing of the kind, or something in it is malformed.
+        InputError: if there is nothing of the kind, or something in it is malformed. It names
+            file, place and remedy.
     """
-    check_malformed(malformed)
     path = Path(path)
     kind, place = _kind_of(path)
-    if columns is not None and kind != "table":
+    options: dict[str, Any] = {
+        "malformed": malformed,
+        "date_format": date_format,
+        "whole_patients": whole_patients,
+        "zeros_lost_ok": zeros_lost_ok,
+        "system": system,
+        "map_to": map_to,
+    }
+    if kind == "table":
+        return load_code_table(place, columns=columns, code_map=code_map, **options)
+    if columns is not None:
         raise InputError(
             path,
             "",
             "its columns have fixed names, so --columns has nothing to say",
             "Leave --columns out, or name a .csv or .parquet file.",
         )
-    how: dict[str, Any] = {
-        "malformed": malformed,
-        "whole_patients": whole_patients,
-        "zeros_lost_ok": zeros_lost_ok,
-        "system": system,
-        "map_to": map_to,
-    }
     if kind == "known":
         if code_map is not None:
             raise InputError(
@@ -99,14 +97,9 @@ def load_cohort(
                 "MEDS and MIMIC name the vocabulary of their codes, and ICD is read",
                 "Leave the code map out.",
             )
-        return load(place, date_format=date_format, **how)
-    how["code_map"] = code_map
-    if kind == "lists":
-        return load_visit_lists(place, **how)
-    how["date_format"] = date_format
-    if kind == "table":
-        return load_code_table(place, columns=columns, **how)
-    return {"omop": load_omop, "synthea": load_synthea}[kind](place, **how)
+        return load(place, **options)
+    loader = {"lists": load_visit_lists, "omop": load_omop, "synthea": load_synthea}[kind]
+    return loader(place, TableOptions(code_map=code_map, **options))
 
 
 def _kind_of(path: Path) -> tuple[str, Path]:
@@ -124,7 +117,13 @@ def _kind_of(path: Path) -> tuple[str, Path]:
             return "table", path
         if name.endswith(".json"):
             return "lists", path
-        raise InputError(path, "", "this kind of file is not read", _FORMATS)
+        raise InputError(
+            path,
+            "",
+            "this kind of file is not read",
+            "Name a .csv, .parquet or .json file, or a folder of MEDS, MIMIC-III, MIMIC-IV, OMOP "
+            "or Synthea.",
+        )
     if not path.exists():
         what = "file" if path.suffix else "folder"
         raise InputError(path, "", f"there is no such {what}", "Check the path.")
@@ -133,16 +132,21 @@ def _kind_of(path: Path) -> tuple[str, Path]:
             return "known", path / part
     if (path / PARQUET_FILE).is_file():
         return "table", path / PARQUET_FILE
-    inside = list(path.iterdir())
+
+    def holds(table: str) -> bool:
+        return any(is_table(file, table) for file in path.iterdir())
+
     for table, kind in (("condition_occurrence", "omop"), ("conditions", "synthea")):
-        if any(is_table(file, table) for file in inside):
+        if holds(table):
             return kind, path
-    if all(any(is_table(file, table) for file in inside) for table in ("patient", "diagnosis")):
+    if holds("patient") and holds("diagnosis"):
         raise InputError(
             path,
             "",
             "these are tables of eICU, which is read as one table, not as a folder",
-            _EICU,
+            "Join patient.csv to diagnosis.csv by patientunitstayid, and name the table with "
+            "--columns patient=uniquepid,visit=patientunitstayid,code=icd9code,age=age,sex=gender,"
+            "time=hospitaldischargeyear --date-format %Y",
         )
     return "known", path
 
@@ -171,13 +175,11 @@ def read_code_map(path: str | Path) -> dict[str, str]:
     path = Path(path)
     if not path.is_file():
         raise InputError(path, "", "there is no such file", "Name a .csv file.")
-    read_header(path)
-    table = Table(path.name, path, text=("from", "to"), malformed="raise")
+    table = read_table(path, text=("from", "to"), malformed="raise")
     table.drop_repeated_rows(("from", "to"))
     table.refuse_differing_rows("from", problem="has two rows with other codes")
     empty = table.frame.filter((pl.col("from") == "") | (pl.col("to") == ""))
     if not empty.is_empty():
-        raise InputError(
-            path.name, f"line {empty['line'][0]}", "a code is missing", "Write both, or neither."
-        )
+        place = f"line {empty['line'][0]}"
+        raise InputError(path.name, place, "a code is missing", "Write both, or neither.")
     return dict(table.frame.select("from", "to").iter_rows())

@@ -2,64 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from ehr_course.code_system import CodeSystem
 from ehr_course.errors import InputError
 from ehr_course.sources.code_rows import cohort_of_rows
 from ehr_course.sources.cohort import Cohort
-from ehr_course.sources.column_names import choose_columns
-from ehr_course.sources.parquet_files import parquet_columns, read_parquet
-from ehr_course.sources.row_filter import Malformed, RowFilter, check_malformed
-from ehr_course.sources.tables import Table, read_header
+from ehr_course.sources.options import Malformed, TableOptions
+from ehr_course.sources.row_filter import RowFilter
+from ehr_course.sources.tables import (
+    check_is_header,
+    parquet_columns,
+    read_header,
+    read_parquet,
+    read_table,
+)
+
+KNOWN_COLUMNS = {
+    "patient": ("patient", "patient_id", "subject_id", "person_id"),
+    "visit": ("visit", "visit_id", "hadm_id", "encounter", "encounter_id", "visit_occurrence_id"),
+    "code": ("code", "icd9_code", "icd_code"),
+    "age": ("age",),
+    "sex": ("sex", "gender"),
+    "time": ("time", "admittime"),
+    "sequence": ("sequence", "seq_num"),
+    "version": ("icd_version",),
+}
+"""What a table can say, and under which column names it is recognised, in upper or lower case.
+
+The first three are needed.
+"""
+
+_NEEDED = ("patient", "visit", "code")
+
+_PYHEALTH = {"patient": "id", "visit": "time", "code": "visit_codes"}
+"""The columns of PyHealth's flat table, whose times number the visits: 0, 1, 2."""
 
 
 def load_code_table(
-    path: str | Path,
-    *,
-    columns: Mapping[str, str] | None = None,
-    malformed: Malformed = "raise",
-    date_format: str | None = None,
-    code_map: Mapping[str, str] | None = None,
-    whole_patients: bool = False,
-    zeros_lost_ok: bool = False,
-    system: CodeSystem | None = None,
-    map_to: CodeSystem | None = None,
+    path: str | Path, *, columns: Mapping[str, str] | None = None, **options: Any
 ) -> Cohort:
-    """Load patient records from a file with a row for each code.
+    """Load patient records from a .csv, .csv.gz or .parquet file with a row for each code.
 
-    Args:
-        path: a .csv, .csv.gz or .parquet file.
-        columns: the column of "patient", "visit", "code", "age", "sex", "time", "sequence" and
-            "version" (of ICD), in upper or lower case; those that are not given are looked for
-            under KNOWN_COLUMNS. The last five may be absent.
-        malformed: whether a malformed row raises, or is dropped and counted.
-        date_format: a format of strptime that dates may have beside those of ISO 8601.
-        code_map: ICD-9-CM or ICD-10-CM codes by the codes of the file.
-        whole_patients, zeros_lost_ok, system, map_to: as in cohort_of_rows.
-
-    Returns:
-        the records, and a report of all rows; see cohort_of_rows.
-
-    Raises:
-        InputError: naming file, place and remedy. The columns are looked at before any row.
+    Arguments, result and errors are those of ``load_cohort``.
     """
-    check_malformed(malformed)
-    path = Path(path)
-    rows = open_table(path, malformed=malformed, columns=columns)
-    return cohort_of_rows(
-        rows,
-        date_format=date_format,
-        code_map=code_map,
-        whole_patients=whole_patients,
-        zeros_lost_ok=zeros_lost_ok,
-        system=system,
-        map_to=map_to,
-    )
+    how = TableOptions(**options)
+    return cohort_of_rows(_open_table(Path(path), how.malformed, columns), how)
 
 
 def load_frame(
@@ -67,24 +58,15 @@ def load_frame(
     *,
     name: str = "data frame",
     columns: Mapping[str, str] | None = None,
-    malformed: Malformed = "raise",
-    date_format: str | None = None,
-    code_map: Mapping[str, str] | None = None,
-    whole_patients: bool = False,
-    zeros_lost_ok: bool = False,
-    system: CodeSystem | None = None,
-    map_to: CodeSystem | None = None,
+    **options: Any,
 ) -> Cohort:
     """Load patient records from a data frame with a row for each code.
 
     Args:
         frame: of polars or pandas, or a mapping of columns to lists.
         name: what errors call it; they count its rows from 1.
-        columns, malformed, date_format, code_map, whole_patients, zeros_lost_ok, system, map_to:
-            as in load_code_table.
-
-    Returns:
-        the records, and a report of all rows; see cohort_of_rows.
+        columns: as in ``load_cohort``.
+        options: the others of ``load_cohort``.
 
     Raises:
         InputError: naming place and remedy.
@@ -93,19 +75,10 @@ def load_frame(
     >>> load_frame(frame).records[0].codes
     ('4280', '4019')
     """
-    check_malformed(malformed)
+    how = TableOptions(**options)
     chosen = _columns_of(frame, name, columns)
     table = pl.DataFrame({role: _series(frame, role, column) for role, column in chosen.items()})
-    rows = _rows(table, chosen, name=name, malformed=malformed)
-    return cohort_of_rows(
-        rows,
-        date_format=date_format,
-        code_map=code_map,
-        whole_patients=whole_patients,
-        zeros_lost_ok=zeros_lost_ok,
-        system=system,
-        map_to=map_to,
-    )
+    return cohort_of_rows(_rows(table, chosen, name, how.malformed), how)
 
 
 def patients_of(frame: Any, *, columns: Mapping[str, str] | None = None) -> set[str]:
@@ -116,6 +89,81 @@ def patients_of(frame: Any, *, columns: Mapping[str, str] | None = None) -> set[
     """
     chosen = _columns_of(frame, "data frame", columns)
     return set(_series(frame, "patient", chosen["patient"]).cast(pl.String).drop_nulls())
+
+
+# ------------------------------------------------------------------ which column says what
+
+
+def parse_columns(text: str) -> dict[str, str]:
+    """Read which column holds what, as a command line says it.
+
+    Args:
+        text: such as "patient=subject,visit=encounter".
+
+    Raises:
+        InputError: if a part is not of this form, or names something that no table can say.
+
+    >>> parse_columns("patient=subject, code=icd")
+    {'patient': 'subject', 'code': 'icd'}
+    """
+    columns: dict[str, str] = {}
+    for part in text.split(","):
+        role, equals, name = (piece.strip() for piece in part.partition("="))
+        if not (equals and name) or role not in KNOWN_COLUMNS or role in columns:
+            again = "is named twice" if role in columns else "does not say which column holds what"
+            raise InputError(
+                "--columns",
+                "",
+                f"{part.strip()!r} {again}",
+                "Write patient=NAME,visit=NAME,code=NAME; besides these there are "
+                f"{', '.join(list(KNOWN_COLUMNS)[len(_NEEDED) :])}.",
+            )
+        columns[role] = name
+    return columns
+
+
+def choose_columns(
+    file: str, place: str, names: Iterable[str], columns: Mapping[str, str] | None
+) -> dict[str, str]:
+    """Which column says what, as the table spells it.
+
+    Args:
+        file, place: what errors name.
+        names: the table's columns.
+        columns: those that were asked for, by what they say; others are recognised, unless they
+            were asked for as something else.
+
+    Raises:
+        InputError: if one that was asked for, or is needed, is missing or stands there twice.
+    """
+    names, columns = list(names), dict(columns or {})
+    folded = [name.strip().lower() for name in names]
+    if set(folded).issuperset(_PYHEALTH.values()):
+        columns = _PYHEALTH | columns
+    asked_for = {name.lower() for name in columns.values()}
+    found: dict[str, str] = {}
+    for role, known in KNOWN_COLUMNS.items():
+        wanted = [name for name in known if name not in asked_for]
+        if role in columns:
+            wanted = [columns[role].lower()]
+        there = next((name for name in wanted if name in folded), None)
+        if there is not None:
+            found[role] = names[folded.index(there)]
+            if folded.count(there) > 1:
+                problem = f"there are two columns {found[role]!r}"
+                raise InputError(file, place, problem, "Keep one.")
+        elif role in columns or role in _NEEDED:
+            check_is_header(file, place, names)
+            problem = f"no column is known to hold the {role}"
+            if role in columns:
+                problem = f"there is no column {columns[role]!r}"
+            raise InputError(
+                file,
+                place,
+                f"{problem} (found: {', '.join(names)})",
+                f"Name the right one: --columns {role}=NAME, or columns={{{role!r}: NAME}}.",
+            )
+    return found
 
 
 def _columns_of(frame: Any, name: str, columns: Mapping[str, str] | None) -> dict[str, str]:
@@ -131,45 +179,30 @@ def _columns_of(frame: Any, name: str, columns: Mapping[str, str] | None) -> dic
     return choose_columns(name, "", names, columns)
 
 
-def open_table(
-    path: Path, *, malformed: Malformed, columns: Mapping[str, str] | None = None
-) -> RowFilter:
-    """Read the columns that are known of a CSV or parquet file, under the names of what they say.
+# ------------------------------------------------------------------ the rows
 
-    Raises:
-        InputError: if it is no such file, lacks a column, or cannot be read.
-    """
+
+def _open_table(path: Path, malformed: Malformed, columns: Mapping[str, str] | None) -> RowFilter:
+    """Read the known columns of a CSV or parquet file, under the names of what they say."""
     if not path.is_file():
         problem = "this is a folder" if path.is_dir() else "there is no such file"
         raise InputError(path, "", problem, "Name a .csv or .parquet file.")
     if path.suffix.lower() == ".parquet":
-        return _open_parquet(path, malformed, columns)
-    header = read_header(path)
-    chosen = choose_columns(path.name, "line 1", header, columns)
-    text = list(dict.fromkeys(name.lower() for name in chosen.values()))
-    rows = Table(path.name, path, text=text, malformed=malformed)
-    rows.take({role: name.lower() for role, name in chosen.items()})
+        try:
+            chosen = choose_columns(path.name, "", parquet_columns(path), columns)
+            table = read_parquet(path, list(dict.fromkeys(chosen.values())))
+        except (pl.exceptions.PolarsError, OSError) as error:
+            problem = f"it cannot be read ({str(error).splitlines()[0]})"
+            raise InputError(path.name, "", problem, "Write it again.") from None
+        return _rows(table.select(**chosen), chosen, path.name, malformed)
+    chosen = choose_columns(path.name, "line 1", read_header(path), columns)
+    rows = read_table(path, text=list(dict.fromkeys(chosen.values())), malformed=malformed)
+    rows.take(chosen)
     return rows
 
 
-def _open_parquet(
-    path: Path, malformed: Malformed, columns: Mapping[str, str] | None
-) -> RowFilter:
-    try:
-        names = list(parquet_columns(path))
-        chosen = choose_columns(path.name, "", names, columns)
-        wanted = list(dict.fromkeys(chosen.values()))
-        table = read_parquet(path, wanted)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise InputError(
-            path.name, "", f"it cannot be read ({str(error).splitlines()[0]})", "Write it again."
-        ) from None
-    table = table.select(pl.col(column).alias(role) for role, column in chosen.items())
-    return _rows(table, chosen, name=path.name, malformed=malformed)
-
-
 def _rows(
-    table: pl.DataFrame, spelling: Mapping[str, str], *, name: str, malformed: Malformed
+    table: pl.DataFrame, spelling: Mapping[str, str], name: str, malformed: Malformed
 ) -> RowFilter:
     """The rows of a table of any types as those of a CSV file; rows count from 1."""
     if table.is_empty():
@@ -183,23 +216,17 @@ def _rows(
         )
     as_text = [
         pl.col(role).cast(pl.String)
-        for role in table.columns
-        if not (role == "time" and table.schema[role].is_temporal())
-        and not (role == "age" and table.schema[role].is_numeric())
+        for role, kind in table.schema.items()
+        if not (role == "time" and kind.is_temporal())
+        and not (role == "age" and kind.is_numeric())
     ]
     try:
         table = table.with_columns(as_text)
     except pl.exceptions.PolarsError as error:
         problem = f"a column is of a type that cannot be read ({str(error).splitlines()[0]})"
         raise InputError(name, "", problem, "Write text and numbers.") from None
-    return RowFilter(
-        name,
-        table.with_row_index("line", offset=1),
-        file=name,
-        place="row {}".format,
-        malformed=malformed,
-        spelling=spelling,
-    )
+    table = table.with_row_index("line", offset=1)
+    return RowFilter(name, table, place="row {}".format, malformed=malformed, spelling=spelling)
 
 
 def _series(frame: Any, role: str, column: str) -> pl.Series:

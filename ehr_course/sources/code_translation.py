@@ -19,19 +19,13 @@ A04.72 was a part of A04.7. Its longest beginning that they list is translated i
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
 from typing import NamedTuple
-
-import polars as pl
 
 from ehr_course.code_meaning import code_meaning
 from ehr_course.code_system import CodeSystem
 from ehr_course.errors import InputError
 from ehr_course.icd10 import Translation, translate
-from ehr_course.sources.code_column import CodeList
-from ehr_course.sources.cohort import Equivalence, Reason, Translated
-from ehr_course.sources.row_filter import RowFilter
+from ehr_course.sources.cohort import Equivalence
 
 
 class Equivalent(NamedTuple):
@@ -105,135 +99,3 @@ def _n_unspecified(code: str, system: CodeSystem) -> int:
     except InputError:
         # Withdrawn since the mappings were made.
         return 0
-
-
-class Plan(NamedTuple):
-    """What becomes of each position of a list of codes.
-
-    Attributes:
-        codes: the codes of the system that all of them are brought into, each once.
-        targets: for each position of the old list, positions in codes; empty where the code has
-            no equivalent.
-        how: for each position of the old list, how well they agree; None where the code is of
-            that system already.
-        old: the old list.
-        system: the system of codes.
-    """
-
-    codes: list[str]
-    targets: list[list[int]]
-    how: list[Equivalence | None]
-    old: CodeList
-    system: CodeSystem
-
-    @property
-    def absent(self) -> list[int]:
-        """The old positions whose codes have no equivalent."""
-        return [number for number, targets in enumerate(self.targets) if not targets]
-
-
-def plan_translation(old: CodeList, system: CodeSystem) -> Plan:
-    """Look every code up once.
-
-    Args:
-        old: codes of both systems, or of one.
-        system: what they are to become.
-    """
-    found = [
-        Equivalent((code,), None)
-        if old.system_at(number) == system
-        else equivalent(code, source=old.system_at(number))
-        for number, code in enumerate(old.codes)
-    ]
-    codes = sorted({code for each in found for code in each.codes})
-    position = {code: number for number, code in enumerate(codes)}
-    targets = [[position[code] for code in each.codes] for each in found]
-    return Plan(codes, targets, [each.how for each in found], old, system)
-
-
-def drop_absent(diagnoses: RowFilter, plan: Plan) -> Counter[int]:
-    """Drop rows whose code has no equivalent, and count them by their old position."""
-    counts = row_counts(diagnoses.frame["code"], plan.absent)
-    diagnoses.drop(pl.col("code").is_in(plan.absent), Reason.NO_EQUIVALENT)
-    return counts
-
-
-def row_counts(codes: pl.Series, positions: Sequence[int]) -> Counter[int]:
-    """Count rows by position, of the positions that are asked for."""
-    wanted = codes.filter(codes.is_in(positions))
-    return Counter(dict(wanted.value_counts(name="n").rows()))
-
-
-def translate_rows(
-    diagnoses: RowFilter, plan: Plan, absent: Counter[int]
-) -> tuple[pl.DataFrame, Translated | None]:
-    """Give each row the codes that its code becomes.
-
-    Of two codes of a visit that become the same, the first is kept; a row of which no code is
-    left is dropped and counted.
-
-    Args:
-        diagnoses: rows of "visit", "code" (an old position), "line" and others, in the order of
-            the records; every code has an equivalent. Rows that are no diagnosis have no code.
-        plan: what becomes of the codes.
-        absent: the rows that were dropped already, by old position.
-
-    Returns:
-        "visit" and "code" (a new position) in the same order; and the account, or None where
-        all codes are of the system already.
-    """
-    rows = diagnoses.frame.filter(pl.col("code").is_not_null())
-    account = _account(plan, rows["code"], absent)
-    if all(len(targets) == 1 for targets in plan.targets):
-        becomes = pl.Series([targets[0] for targets in plan.targets], dtype=pl.UInt32)
-        new = rows.select("line", "visit", code=becomes.gather(rows["code"]))
-    else:
-        several = pl.Series(plan.targets, dtype=pl.List(pl.UInt32))
-        new = rows.select("line", "visit", code=several.gather(rows["code"])).explode("code")
-    if account is None:
-        return new.select("visit", "code"), None
-    pair = pl.col("visit").cast(pl.Int64) * len(plan.codes) + pl.col("code")
-    new = new.with_columns(pair.alias("pair"))
-    pairs = new["pair"].sort()
-    twice = pairs.filter(pairs == pairs.shift(1)).unique()
-    if not twice.is_empty():
-        again = new["pair"].is_in(twice.implode())
-        repeats = new.filter(again)
-        first = repeats["pair"].is_first_distinct()
-        kept = again.not_()
-        kept = kept.scatter(again.arg_true(), first)
-        lost = repeats["line"].filter(~first).unique()
-        new = new.filter(kept)
-        lost = lost.filter(~lost.is_in(new["line"].implode()))
-        diagnoses.drop(
-            pl.col("line").is_in(lost.implode()) & pl.col("code").is_not_null(),
-            Reason.SAME_TRANSLATED,
-        )
-    return new.select("visit", "code"), account
-
-
-def _account(plan: Plan, codes: pl.Series, absent: Counter[int]) -> Translated | None:
-    foreign = [number for number, how in enumerate(plan.how) if how is not None]
-    if not foreign:
-        return None
-    counts = row_counts(codes, foreign) + absent
-    n_rows: Counter[Equivalence] = Counter()
-    n_codes: Counter[Equivalence] = Counter()
-    for number, count in counts.items():
-        how = plan.how[number]
-        if how is not None:
-            n_rows[how] += count
-            n_codes[how] += 1
-    if not counts:
-        return None
-    source = plan.old.system_at(foreign[0])
-    without = {
-        code_meaning(source).dotted(plan.old.codes[number]): count
-        for number, count in absent.most_common()
-    }
-    return Translated(
-        source,
-        plan.system,
-        {how: (n_rows[how], n_codes[how]) for how in Equivalence if n_codes[how]},
-        without,
-    )

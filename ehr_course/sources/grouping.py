@@ -1,49 +1,50 @@
-"""From sorted columns to patient records, in one pass."""
+"""From rows of codes and a row for each visit to patient records, in one pass."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import polars as pl
 
-from ehr_course.code_system import CodeSystem
+from ehr_course.errors import InputError
 from ehr_course.records import AnyRecord, PartialRecord, PatientRecord, Visit
-from ehr_course.sources.cohort import Reason
-from ehr_course.sources.row_filter import RowFilter
+from ehr_course.sources.codes import Codes, translate_rows
+from ehr_course.sources.cohort import Change, Cohort, LoadReport, Shortened, TableReport
+from ehr_course.sources.row_filter import RowFilter, is_in
 
 
-def drop_repeated_codes(diagnoses: RowFilter, *, same_row: str, n_codes: int) -> None:
-    """Keep each code of a visit once, where it stands first.
+def build_cohort(
+    rows: RowFilter,
+    visits: pl.DataFrame,
+    codes: Codes,
+    *,
+    tables: Sequence[RowFilter],
+    changed: Mapping[Change, int],
+    shortened: Shortened | None,
+    notes: tuple[str, ...] = (),
+) -> Cohort:
+    """Build the records of all rows that are left, and the report.
 
     Args:
-        diagnoses: rows with visit and code (both numbers), sorted by visit and importance.
-        same_row: the column that tells a repeated row, where it agrees, from a repeated code.
-        n_codes: more than the largest code.
+        rows: as in translate_rows, with "respelled".
+        visits: as in build_records.
+        codes: those of the rows.
+        tables: what the report accounts for, in this order.
+        changed: how many values were rewritten, besides respelled codes.
+        shortened: the patients of whom some visits were dropped.
+        notes: what else the report is to say.
     """
-    # Few codes are repeated, if any; sorting numbers finds them in less memory than comparing
-    # rows.
-    pair = pl.col("visit").cast(pl.Int64) * n_codes + pl.col("code")
-    pairs = diagnoses.frame.select(pair.alias("pair"))["pair"].sort()
-    twice = pairs.filter(pairs == pairs.shift(1)).unique()
-    if twice.is_empty():
-        return
-    repeats = diagnoses.frame.filter(pair.is_in(twice.implode()))
-    for columns, reason in (
-        (("visit", same_row, "code"), Reason.SAME_ROW),
-        (("visit", "code"), Reason.SAME_CODE),
-    ):
-        again = ~pl.struct(*columns).is_first_distinct()
-        diagnoses.drop(pl.col("line").is_in(repeats.filter(again)["line"].implode()), reason)
-        repeats = repeats.filter(~again)
+    coded, translated = translate_rows(rows, codes)
+    records = build_records(visits, coded, codes)
+    counts = {**changed, Change.CODE_RESPELLED: int(rows.frame["respelled"].sum())}
+    happened = {change.value: count for change, count in counts.items() if count}
+    accounts = tuple(table.account() for table in tables)
+    return Cohort(records, LoadReport(accounts, happened, shortened, notes, translated))
 
 
 def build_records(
-    visits: pl.DataFrame,
-    diagnoses: pl.DataFrame,
-    codes: Sequence[str],
-    *,
-    system: CodeSystem = "ICD9CM",
+    visits: pl.DataFrame, diagnoses: pl.DataFrame, codes: Codes
 ) -> tuple[AnyRecord, ...]:
     """Cut sorted columns into visits, and visits into patients.
 
@@ -54,17 +55,16 @@ def build_records(
         visits: one row per visit: subject_id, sex, age, hadm_id, admitted; a patient's rows are
             neighbours, in time order. Where a sex or an age is null, PartialRecords are made.
         diagnoses: one row per code of a visit: visit (any number that orders visits as the rows
-            of visits are ordered), code (position in codes); sorted by visit, then by
+            of visits are ordered), code (position in codes.codes); sorted by visit, then by
             importance. Every visit has at least one.
-        codes: each code once; all records share these texts, so that a code that occurs a
-            hundred thousand times is kept once.
-        system: the one that all of them are coded in.
+        codes: all records share these texts, so that a code that occurs a hundred thousand times
+            is kept once.
     """
     # Indexing an array of objects repeats references, not texts.
-    each_code = np.array(codes, dtype=object)[diagnoses["code"].to_numpy()].tolist()
+    each_code = np.array(codes.codes, dtype=object)[diagnoses["code"].to_numpy()].tolist()
     starts = _run_starts(diagnoses["visit"])
     each_visit = [
-        Visit(tuple(each_code[start:end]), admitted, hadm_id, system)
+        Visit(tuple(each_code[start:end]), admitted, hadm_id, codes.system)
         for start, end, admitted, hadm_id in zip(
             starts,
             [*starts[1:], len(each_code)],
@@ -112,3 +112,76 @@ def completed_years(birth: str, date: str) -> pl.Expr:
         (at.month() == born.month()) & (at.day() < born.day())
     )
     return at.year().cast(pl.Int64) - born.year() - birthday_to_come.cast(pl.Int64)
+
+
+# ------------------------------------------------------------------ shortened histories
+
+
+def lost_visits(read: pl.DataFrame, kept: pl.DataFrame) -> pl.DataFrame:
+    """Find the visits that were dropped, of patients who keep at least one.
+
+    What is left of such a patient looks like a shorter history.
+
+    Args:
+        read: "patient", "visit" and "line" of rows as they were read; a visit may have several.
+            A patient that is null is nobody, a visit that is null was dropped.
+        kept: "patient" and "visit" of rows that are kept.
+
+    Returns:
+        "patient", "visit" and "line", the first, of each visit that was dropped, by rising line.
+
+    >>> read = {"patient": [1, 1, 2], "visit": [7, 8, 9], "line": [2, 3, 4]}
+    >>> lost_visits(pl.DataFrame(read), pl.DataFrame({"patient": [1], "visit": [8]})).rows()
+    [(1, 7, 2)]
+    """
+    return (
+        read.filter(is_in("patient", kept["patient"]))
+        .join(kept, on=["patient", "visit"], how="anti")
+        .group_by("patient", "visit")
+        .agg(pl.col("line").min())
+        .sort("line")
+    )
+
+
+def account_of_lost(lost: pl.DataFrame, rows: RowFilter, *, left_out: bool) -> Shortened | None:
+    """Count what lost_visits found in rows, or return None where it found nothing.
+
+    Args:
+        lost: what it returned.
+        rows: where the lines are.
+        left_out: whether these patients are dropped.
+    """
+    if lost.is_empty():
+        return None
+    n_patients = lost["patient"].n_unique()
+    return Shortened(n_patients, lost.height, rows.examples(lost["line"]), left_out)
+
+
+def check_something_is_left(
+    rows: RowFilter,
+    tables: Sequence[TableReport],
+    shortened: Shortened | None = None,
+    *,
+    thing: object = None,
+    problem: str = "no row of it can be used",
+    remedy: str = "",
+    notes: tuple[str, ...] = (),
+) -> None:
+    """Raise an InputError with the account of the tables if no row is left.
+
+    Args:
+        rows: that are to be used.
+        tables, shortened, notes: what the account holds. Where shortened is given, that is why
+            nothing is left.
+        thing: what the error names, where that is not the rows' file.
+        problem, remedy: what to say elsewhere.
+    """
+    if not rows.frame.is_empty():
+        return
+    if shortened is not None:
+        problem = "every patient of it lost an admission, so that no whole patient is left"
+        remedy = "Keep such patients: leave --whole-patients, or whole_patients=True, out."
+    report = LoadReport(tuple(tables), shortened=shortened, notes=notes)
+    raise InputError(
+        thing or rows.file, "", problem, f"{remedy} What was dropped:\n{report}".lstrip()
+    )

@@ -25,8 +25,11 @@ and the same with 10 for 9.
 
 from __future__ import annotations
 
-from collections import Counter
+import re
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -34,50 +37,52 @@ from ehr_course.code_system import CODE_SYSTEMS, SYSTEM_NAMES, CodeSystem
 from ehr_course.errors import InputError
 from ehr_course.records import MAX_AGE
 from ehr_course.sources import meds_format as meds
-from ehr_course.sources.code_column import IS_ICD10, SHAPES, CodeList, count_codes, spellings_of
-from ehr_course.sources.code_translation import Plan, plan_translation, row_counts, translate_rows
-from ehr_course.sources.cohort import Change, Cohort, LoadReport, Reason, Shortened, counted
-from ehr_course.sources.grouping import build_records, completed_years, drop_repeated_codes
-from ehr_course.sources.leading_zeros import check_leading_zeros
-from ehr_course.sources.meds_events import (
-    IS_ADMISSION,
-    IS_DIAGNOSIS,
-    IS_FACT,
-    IS_UNREAD,
-    NO_EQUIVALENT,
-    count_vocabularies,
-    keep_split,
-    leave_unread,
-    read_events,
+from ehr_course.sources.code_rows import SEXES
+from ehr_course.sources.codes import drop_repeated_codes, read_codes
+from ehr_course.sources.cohort import Change, Cohort, Reason
+from ehr_course.sources.grouping import (
+    account_of_lost,
+    build_cohort,
+    check_something_is_left,
+    completed_years,
+    lost_visits,
 )
 from ehr_course.sources.meds_writing import write_meds
-from ehr_course.sources.row_filter import Malformed, RowFilter, check_malformed
-from ehr_course.sources.shortened import (
-    KEEP_THEM,
-    NOBODY_IS_WHOLE,
-    account_of,
-    lost_admissions,
-)
-from ehr_course.sources.system_choice import choose_systems
+from ehr_course.sources.options import LoadOptions, Malformed
+from ehr_course.sources.row_filter import RowFilter, is_in
+from ehr_course.sources.system_choice import choose_systems, count_codes
+from ehr_course.sources.system_choice import is_in as is_coded_in
+from ehr_course.sources.tables import parquet_columns, read_parquet
 
 __all__ = ["load_meds", "write_meds"]
 
-_UNTOLD = (
-    "diagnoses at the time of an admission that no discharge gives to a stay, taken in the order "
-    "of the rows"
-)
+_NO_EQUIVALENT = "no equivalent"
+_VOCABULARIES_SHOWN = 8
+
+# What an event is, by its code. A group holds its value: a diagnosis code, a vocabulary or a sex.
+# The vocabulary stands first, then whatever separates it from the code; PROCEDURE//ICD//9 is
+# another one.
+_ICD = r"(?:DIAGNOSIS/{{1,2}})?(?:ICD/{{1,2}}{0}|ICD[-_]?{0}(?:[-_]?CM)?)(?:/{{1,2}}|_|:)"
+_KINDS = [
+    (re.compile(pattern, re.IGNORECASE), kind)
+    for pattern, kind in (
+        (_ICD.format(10) + "(?!PCS|PROC)(.+)", "diagnosis"),
+        (_ICD.format(9) + "(.+)", "diagnosis"),
+        (r"DIAGNOSIS/{1,2}(?:([^/]+)/{1,2})?.+", "unread diagnosis"),
+        (r"(?:GENDER|SEX)/{1,2}(.*)", "sex"),
+        (rf"(?-i:{meds.birth_code})()", "birth"),
+        (r"(?:HOSPITAL_)?ADMISSION(?:/.*)?()", "admission"),
+        (r"(?:HOSPITAL_)?DISCHARGE(?:/.*)?()", "discharge"),
+    )
+]
+
+_IS_DIAGNOSIS = pl.col("kind") == "diagnosis"
+_IS_ADMISSION = pl.col("kind") == "admission"
+_IS_UNREAD = pl.col("kind") == "unread diagnosis"
+_IS_FACT = pl.col("kind").is_in(["birth", "sex"])
 
 
-def load_meds(
-    folder: str | Path,
-    *,
-    split: str | None = None,
-    malformed: Malformed = "raise",
-    whole_patients: bool = False,
-    zeros_lost_ok: bool = False,
-    system: CodeSystem | None = None,
-    map_to: CodeSystem | None = None,
-) -> Cohort:
+def load_meds(folder: str | Path, *, split: str | None = None, **options: Any) -> Cohort:
     """Load patient records from the ICD diagnoses of a MEDS 0.4 dataset, in one code system.
 
     Visits are told apart by the column hadm_id where there is one. A diagnosis without a hadm_id
@@ -95,179 +100,295 @@ def load_meds(
         folder: the dataset, which holds data/ with parquet files at any depth.
         split: load only this split of metadata/subject_splits.parquet ("train", "tuning",
             "held_out").
-        malformed, whole_patients, zeros_lost_ok: as in `load_mimic3`.
-        system, map_to: as in `load_mimic4`.
+        options: as in ``load_mimic3``.
 
     Returns:
         the records, and a report in which every event is used or dropped for a reason. Its one
         table is "data"; rows count from 1 in each shard. Where there are diagnoses of several
-        vocabularies, the report counts them by vocabulary. A visit of which they are all is
-        a visit that was dropped.
+        vocabularies, the report counts them by vocabulary. A visit that has no others is a visit
+        that was dropped.
 
     Raises:
         InputError: naming file, place and remedy.
     """
-    check_malformed(malformed)
+    how = LoadOptions(**options)
     folder = Path(folder)
-    events, discharges = read_events(folder, malformed)
+    events, discharges = _read_events(folder, how.malformed)
     if split is not None:
-        keep_split(events, folder, split)
-    counts = count_codes(events.frame.filter(IS_DIAGNOSIS), "value")
-    choice = choose_systems(meds.data_subdirectory, counts, system=system, map_to=map_to)
-    leave_unread(events, choice)
-    vocabularies = count_vocabularies(events, counts, choice.taken)
-    codes = _normalise_codes(events, zeros_lost_ok)
-    notes = (*vocabularies, *choice.notes, *codes.notes)
-    plan = plan_translation(codes, choice.system)
-    absent = _leave_absent(events, plan)
+        _keep_split(events, folder, split)
+    counts = count_codes(events.frame.filter(_IS_DIAGNOSIS), "value")
+    choice = choose_systems(meds.data_subdirectory, counts, how)
+    # Diagnoses that are not read are dropped later, so that a visit that has no others is lost.
+    for system in CODE_SYSTEMS:
+        if system not in choice.taken:
+            _leave_unread(events, _IS_DIAGNOSIS & is_coded_in(system), system)
+    notes = _vocabularies(events, counts, choice.taken)
+    codes = read_codes(events, "value", choice, how, among=_IS_DIAGNOSIS)
+    _leave_unread(events, pl.col("code").is_in(codes.absent), _NO_EQUIVALENT)
     _refuse_bad_values(events)
     _add_birth_and_sex(events)
-    notes += _order_moments(events, discharges)
+    notes += (*codes.notes, *_order_moments(events, discharges))
     _number_visits(events)
-    shortened = _drop_without_diagnosis(events, whole_patients)
-    drop_repeated_codes(events, same_row="time", n_codes=len(codes.codes) + 1)
-    coded, translated = translate_rows(events, plan, absent)
-    diagnoses = events.frame.filter(IS_DIAGNOSIS)
-    if diagnoses.is_empty():
-        report = LoadReport((events.account(),), shortened=shortened, notes=notes)
-        names = " or ".join(SYSTEM_NAMES[name] for name in choice.taken)
+
+    rows = events.frame.filter(~_IS_FACT).select("visit", "line", patient="subject_id")
+    kept = events.frame.filter(_IS_DIAGNOSIS).select("visit", patient="subject_id")
+    lost = lost_visits(rows, kept)
+    shortened = account_of_lost(lost, events, left_out=how.whole_patients)
+    events.drop(_IS_UNREAD & pl.col("value").is_in(CODE_SYSTEMS), Reason.OTHER_VERSION)
+    events.drop(_IS_UNREAD & (pl.col("value") == _NO_EQUIVALENT), Reason.NO_EQUIVALENT)
+    events.drop(_IS_UNREAD, Reason.OTHER_VOCABULARY)
+    if how.whole_patients:
+        events.drop(is_in("subject_id", lost["patient"]), Reason.PATIENT_DROPPED)
+    of_patient, of_visit = (_IS_DIAGNOSIS.any().over(key) for key in ("subject_id", "visit"))
+    events.drop(~pl.when(_IS_FACT).then(of_patient).otherwise(of_visit), Reason.NO_DIAGNOSIS)
+    drop_repeated_codes(events, codes, same_row="time")
+    names = " or ".join(SYSTEM_NAMES[name] for name in choice.taken)
+    check_something_is_left(
+        events,
+        [events.account()],
+        shortened,
+        thing=folder,
+        problem=f"no {names} diagnosis of a patient with birth and sex is in it",
+        remedy="Is the vocabulary another one?",
+        notes=notes,
+    )
+    first_visit = pl.col("admitted").first().over("subject_id")
+    visits = (
+        events.frame.filter(_IS_DIAGNOSIS)
+        .unique("visit", keep="first", maintain_order=True)
+        .with_columns(first_visit=first_visit)
+        .with_columns(age=completed_years("birth", "first_visit").clip(upper_bound=MAX_AGE))
+    )
+    oldest = visits.filter(pl.col("age") == MAX_AGE)["subject_id"].n_unique()
+    return build_cohort(
+        events,
+        visits,
+        codes,
+        tables=[events],
+        changed={Change.AGE_90: oldest},
+        shortened=shortened,
+        notes=notes,
+    )
+
+
+# ------------------------------------------------------------------ events of all shards
+
+
+def _read_events(folder: Path, malformed: Malformed) -> tuple[RowFilter, pl.DataFrame]:
+    """Read what records need of every shard, and count all other events.
+
+    Returns:
+        rows of "line", "subject_id", "time", "hadm_id", "kind", "value" and "icd10" (whether a
+        code is ICD-10-CM), whose places are such as "train/0.parquet row 17"; and "subject_id"
+        and "time" of discharges, which are in no record.
+    """
+    data = folder / meds.data_subdirectory
+    if not data.is_dir():
+        found = ", ".join(sorted(path.name for path in folder.glob("*"))) or "nothing"
         raise InputError(
             folder,
             "",
-            f"no {names} diagnosis of a patient with birth and sex is in it"
-            if shortened is None
-            else NOBODY_IS_WHOLE,
-            f"{'Is the vocabulary another one?' if shortened is None else KEEP_THEM} "
-            f"What was dropped:\n{report}",
+            f"no folder {meds.data_subdirectory}/ is in it (found: {found})",
+            "Name the folder of a MEDS dataset.",
         )
-    first_visit = pl.col("admitted").first().over("subject_id")
-    visits = (
-        diagnoses.unique("visit", keep="first", maintain_order=True)
-        .with_columns(first_visit.alias("first_visit"))
-        .with_columns(
-            completed_years("birth", "first_visit").clip(upper_bound=MAX_AGE).alias("age")
-        )
+    shards = sorted(data.rglob("*.parquet"))
+    if not shards:
+        raise InputError(data, "", "no parquet file is in it", "Export or copy it again.")
+    names = [shard.relative_to(data).as_posix() for shard in shards]
+    starts: list[int] = []
+
+    def place(line: int) -> str:
+        shard = bisect_right(starts, line) - 1
+        return f"{names[shard]} row {line - starts[shard] + 1}"
+
+    needed, unread, discharges = [], [], []
+    n_rows = 0
+    for shard, name in zip(shards, names, strict=True):
+        frame = _read_shard(shard, name).with_row_index("line", offset=n_rows)
+        starts.append(n_rows)
+        n_rows += frame.height
+        # A shard of a hospital has far more laboratory values than diagnoses.
+        is_needed = ~pl.col("kind").is_in(["other", "discharge", "no code"])
+        needed.append(frame.filter(is_needed).drop("code"))
+        unread.append(frame.filter(~is_needed).select("line", "kind"))
+        is_discharge = pl.col("kind") == "discharge"
+        discharges.append(frame.filter(is_discharge).select("subject_id", "time"))
+    events = RowFilter(
+        "data", pl.concat(needed), place=place, malformed=malformed, spelling={"value": "code"}
     )
-    records = build_records(visits, coded, plan.codes, system=choice.system)
-    changed = {
-        Change.AGE_90.value: sum(record.age == MAX_AGE for record in records),
-        Change.CODE_RESPELLED.value: int(diagnoses["respelled"].sum()),
+    no_code = pl.col("kind") == "no code"
+    for rows in unread:
+        events.count_unread(Reason.NOT_NEEDED, rows.filter(~no_code)["line"])
+        events.count_unread(Reason.NO_CODE, rows.filter(no_code)["line"])
+    return events, pl.concat(discharges)
+
+
+def _read_shard(path: Path, name: str) -> pl.DataFrame:
+    try:
+        schema = parquet_columns(path)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        problem = f"it is cut or no parquet file ({str(error).splitlines()[0]})"
+        raise InputError(name, "", problem, "Export or copy it again.") from error
+    types: dict[str, Any] = {
+        "subject_id": pl.Int64,
+        "time": pl.Datetime("us"),
+        "code": pl.String,
+        "hadm_id": pl.Int64,
     }
-    report = LoadReport((events.account(),), counted(changed), shortened, notes, translated)
-    return Cohort(records, report)
-
-
-def _normalise_codes(events: RowFilter, zeros_lost_ok: bool) -> CodeList:
-    """Give diagnoses their positions in the list that is returned, each code once."""
-    lexicons: list[pl.DataFrame] = []
-    codes: list[str] = []
-    n_icd9 = 0
-    for system, its in zip(CODE_SYSTEMS, (~IS_ICD10, IS_ICD10), strict=True):
-        texts = events.frame.filter(IS_DIAGNOSIS & its)["value"]
-        found = spellings_of(texts, system, first=len(codes))
-        codes += found.codes
-        n_icd9 = n_icd9 or len(codes) * (system == "ICD9CM")
-        lexicons.append(
-            pl.DataFrame(
-                {
-                    "kind": ["diagnosis"] * len(found.texts),
-                    "value": found.texts,
-                    "icd10": [system == "ICD10CM"] * len(found.texts),
-                    "code": found.positions,
-                    "respelled": found.texts.is_in(found.respelled.implode()),
-                },
-                schema_overrides={"kind": pl.String, "icd10": pl.Boolean},
+    for column in ("subject_id", "time", "code"):
+        if column not in schema:
+            raise InputError(
+                name,
+                "",
+                f"column {column!r} is missing (found: {', '.join(schema)})",
+                "MEDS 0.4 has subject_id, time and code in every shard.",
             )
-        )
-    events.frame = events.frame.join(
-        pl.concat(lexicons), on=["kind", "value", "icd10"], how="left", maintain_order="left"
+    try:
+        frame = read_parquet(path, [column for column in types if column in schema])
+    except (pl.exceptions.PolarsError, OSError) as error:
+        problem = f"it is cut ({str(error).splitlines()[0]})"
+        raise InputError(name, "", problem, "Export or copy it again.") from error
+    if "hadm_id" not in schema:
+        frame = frame.with_columns(hadm_id=pl.lit(None, pl.Int64))
+    for column, wanted in types.items():
+        try:
+            frame = frame.with_columns(pl.col(column).cast(wanted))
+        except pl.exceptions.PolarsError as error:
+            raise InputError(
+                name,
+                f"column {column!r}",
+                f"its type is {schema[column]}, not {wanted}",
+                "MEDS 0.4 fixes the types of its columns; hadm_id is a whole number here.",
+            ) from error
+    lexicon = pl.DataFrame(
+        [(code, *_kind(code)) for code in frame["code"].unique()],
+        schema={"code": pl.String, "kind": pl.String, "value": pl.String, "icd10": pl.Boolean},
+        orient="row",
     )
-    note = check_leading_zeros(
-        events.file,
-        "code",
-        codes[:n_icd9],
-        events.frame.filter(IS_DIAGNOSIS & ~IS_ICD10)["code"],
-        zeros_lost_ok=zeros_lost_ok,
-    )
-    for system, its in zip(CODE_SYSTEMS, (~IS_ICD10, IS_ICD10), strict=True):
-        events.refuse(
-            IS_DIAGNOSIS & its & pl.col("code").is_null(),
-            Reason.BAD_CODE,
-            column="value",
-            problem=f"does not have the shape of an {SHAPES[system]} diagnosis code",
-            remedy="Keep codes as text, with their leading zeros.",
-            among=IS_DIAGNOSIS & its,
-        )
-    return CodeList(codes, n_icd9, () if note is None else (note,))
+    return frame.join(lexicon, on="code", how="left", nulls_equal=True, maintain_order="left")
 
 
-def _leave_absent(events: RowFilter, plan: Plan) -> Counter[int]:
-    """Leave diagnoses unread whose code has no equivalent, and count them by their position.
+def _kind(code: str | None) -> tuple[str, str | None, bool]:
+    """Return what an event is, its value, and whether that is a code of ICD-10-CM."""
+    if code is None:
+        return "no code", None, False
+    for place, (pattern, kind) in enumerate(_KINDS):
+        match = pattern.fullmatch(code)
+        if match is not None:
+            value = match[1]
+            if kind == "sex":
+                value = SEXES.get(value.upper(), value)
+            elif kind == "unread diagnosis":
+                value = value.upper() if value else "unnamed"
+            return kind, value or None, place == 0
+    return "other", None, False
 
-    They are dropped later, so that a visit of which they are all is a visit that was lost.
-    """
-    if not plan.absent:
-        return Counter()
-    counts = row_counts(events.frame["code"], plan.absent)
-    unread = pl.col("code").is_in(plan.absent).fill_null(False)
+
+def _keep_split(events: RowFilter, folder: Path, split: str) -> None:
+    """Drop the events of all patients but those of a split, as "train"."""
+    path = folder / meds.subject_splits_filepath
+    if not path.is_file():
+        problem = "there is no such file"
+        raise InputError(meds.subject_splits_filepath, "", problem, "Load without split=.")
+    try:
+        splits = read_parquet(path, ["subject_id", "split"])
+    except (pl.exceptions.PolarsError, OSError) as error:
+        problem = f"it has no subject_id and split to read ({str(error).splitlines()[0]})"
+        raise InputError(path, "", problem, "Export or copy it again.") from None
+    known = splits["split"].drop_nulls().unique().sort().to_list()
+    if split not in known:
+        problem = f"there is no split {split!r} (found: {', '.join(known)})"
+        raise InputError(meds.subject_splits_filepath, "", problem, "Name one of these.")
+    ids = splits.filter(pl.col("split") == split)["subject_id"]
+    events.drop(~is_in("subject_id", ids), Reason.OTHER_SPLIT)
+
+
+def _leave_unread(events: RowFilter, which: pl.Expr, value: str) -> None:
+    """Turn some diagnoses into such as are not read, with this value."""
+    which = which.fill_null(False)
     events.frame = events.frame.with_columns(
-        value=pl.when(unread).then(pl.lit(NO_EQUIVALENT)).otherwise("value"),
-        kind=pl.when(unread).then(pl.lit("unread diagnosis")).otherwise("kind"),
-        code=pl.when(unread).then(None).otherwise("code"),
+        value=pl.when(which).then(pl.lit(value)).otherwise("value"),
+        kind=pl.when(which).then(pl.lit("unread diagnosis")).otherwise("kind"),
+        **({"code": pl.when(~which).then("code")} if "code" in events.frame.columns else {}),
     )
-    return counts
+
+
+def _vocabularies(
+    events: RowFilter, counts: Mapping[CodeSystem, int], taken: Sequence[CodeSystem]
+) -> tuple[str, ...]:
+    """Count diagnoses by vocabulary, for the report, where there are several.
+
+    Args:
+        events: all of them, those that are not taken left unread.
+        counts: of each code system.
+        taken: the systems that are read.
+    """
+    unread = events.frame.filter(_IS_UNREAD)["value"].value_counts()
+    read = [(system, counts[system]) for system in taken if counts[system]]
+    if unread.is_empty() and len(read) < 2:
+        return ()
+    by_size = unread.sort("count", "value", descending=[True, False])
+    all_counts = [*(read or [(taken[0], 0)]), *by_size.iter_rows()]
+    shown = [f"{name} {count:,}" for name, count in all_counts[:_VOCABULARIES_SHOWN]]
+    others = [count for _, count in all_counts[_VOCABULARIES_SHOWN:]]
+    if others:
+        shown.append(f"{len(others)} others {sum(others):,}")
+    names = " and ".join(name for name, _ in read) or taken[0]
+    return (f"diagnoses by vocabulary: {', '.join(shown)}; those in {names} are read",)
 
 
 def _refuse_bad_values(events: RowFilter) -> None:
     events.refuse(
-        pl.col("subject_id").is_null() & ~IS_UNREAD,
+        pl.col("subject_id").is_null() & ~_IS_UNREAD,
         Reason.BAD_ID,
         column="subject_id",
         problem="stands where an event needs its patient",
         remedy="Give every event a subject_id.",
     )
-    no_time = pl.col("time").is_null()
     for is_kind, reason, name in (
-        (IS_DIAGNOSIS, Reason.NO_TIME, "a diagnosis"),
-        (IS_ADMISSION, Reason.BAD_DATE, "an admission"),
+        (_IS_DIAGNOSIS, Reason.NO_TIME, "a diagnosis"),
+        (_IS_ADMISSION, Reason.BAD_DATE, "an admission"),
         (pl.col("kind") == "birth", Reason.BAD_DATE, "a birth"),
     ):
         events.refuse(
-            is_kind & no_time,
+            is_kind & pl.col("time").is_null(),
             reason,
             column="time",
             problem=f"stands where {name} needs a time",
             remedy="Only what never changes, as the sex, has no time.",
             among=is_kind,
         )
+    is_sex = pl.col("kind") == "sex"
     events.refuse(
-        (pl.col("kind") == "sex") & ~pl.col("value").is_in(["F", "M"]),
+        is_sex & ~pl.col("value").is_in(["F", "M"]).fill_null(False),
         Reason.BAD_SEX,
         column="value",
         problem="is not a sex that records use",
         remedy="Write GENDER//F or GENDER//M.",
-        among=pl.col("kind") == "sex",
+        among=is_sex,
     )
+
+
+# ------------------------------------------------------------------ patients and visits
 
 
 def _add_birth_and_sex(events: RowFilter) -> None:
     """Give every event its patient's birth and sex; drop patients who lack one."""
     value = pl.coalesce("value", pl.col("time").cast(pl.String))
     fact = pl.struct("subject_id", "kind", value)
-    events.drop(IS_FACT & ~fact.is_first_distinct(), Reason.SAME_ROW)
+    events.drop(_IS_FACT & ~fact.is_first_distinct(), Reason.SAME_ROW)
     events.refuse(
-        IS_FACT & pl.struct("subject_id", "kind").is_duplicated(),
+        _IS_FACT & pl.struct("subject_id", "kind").is_duplicated(),
         Reason.ROWS_DIFFER,
         column="subject_id",
         problem="is a patient with two births or sexes that differ",
         remedy="Keep the right one.",
-        among=IS_FACT,
+        among=_IS_FACT,
     )
-    births = events.frame.filter(pl.col("kind") == "birth")
-    sexes = events.frame.filter(pl.col("kind") == "sex")
-    events.frame = events.frame.join(
-        births.select("subject_id", birth="time"), on="subject_id", how="left"
-    ).join(sexes.select("subject_id", sex="value"), on="subject_id", how="left")
+    births = events.frame.filter(pl.col("kind") == "birth").select("subject_id", birth="time")
+    sexes = events.frame.filter(pl.col("kind") == "sex").select("subject_id", sex="value")
+    for known in (births, sexes):
+        events.frame = events.frame.join(known, on="subject_id", how="left")
     events.drop(pl.col("birth").is_null(), Reason.NO_BIRTH)
     events.drop(pl.col("sex").is_null(), Reason.NO_SEX)
 
@@ -284,7 +405,7 @@ def _order_moments(events: RowFilter, discharges: pl.DataFrame) -> tuple[str, ..
         what the report is to say.
     """
     moment = ["subject_id", "time"]
-    began = events.frame.filter(IS_ADMISSION).select(*moment, begin=pl.lit(1), end=pl.lit(0))
+    began = events.frame.filter(_IS_ADMISSION).select(*moment, begin=pl.lit(1), end=pl.lit(0))
     ended = discharges.select(*moment, begin=pl.lit(0), end=pl.lit(1))
     # A moment of as many admissions as discharges leaves a stay open if one was open before.
     opens = pl.when(pl.col("begin") != pl.col("end")).then(pl.col("begin") > pl.col("end"))
@@ -296,14 +417,16 @@ def _order_moments(events: RowFilter, discharges: pl.DataFrame) -> tuple[str, ..
         .with_columns(is_open=opens.forward_fill().shift(1).over("subject_id").fill_null(False))
         .filter(pl.col("begin") > 0)
     )
-    unnumbered = IS_DIAGNOSIS & pl.col("hadm_id").is_null() & IS_ADMISSION.any().over("subject_id")
+    unnumbered = (
+        _IS_DIAGNOSIS & pl.col("hadm_id").is_null() & _IS_ADMISSION.any().over("subject_id")
+    )
     at_admission = pl.col("begin").is_not_null()
     frame = events.frame.join(moments, on=moment, how="left", maintain_order="left")
     # Where all diagnoses stand at admissions, they are those of the stay that begins.
     others = frame.select((unnumbered & ~at_admission).any()).item()
     is_open = pl.col("is_open") & pl.lit(others)
     turn = (
-        pl.when(IS_ADMISSION | ~at_admission)
+        pl.when(_IS_ADMISSION | ~at_admission)
         .then(1)
         .when(is_open & (pl.col("end") == 1))
         .then(0)
@@ -314,21 +437,21 @@ def _order_moments(events: RowFilter, discharges: pl.DataFrame) -> tuple[str, ..
     frame = frame.with_columns(turn=turn)
     untold = frame.select((unnumbered & at_admission & (pl.col("turn") == 1)).sum()).item()
     events.frame = frame.drop("begin", "end", "is_open")
-    return (f"{_UNTOLD}: {untold:,}",) if others and untold else ()
+    said = (
+        "diagnoses at the time of an admission that no discharge gives to a stay, taken in the "
+        f"order of the rows: {untold:,}"
+    )
+    return (said,) if others and untold else ()
 
 
 def _number_visits(events: RowFilter) -> None:
     """Tell visits apart, give each its time, and bring events into the order of the records."""
     # The latest admission event begins a stay; the stay gives its hadm_id to events without one.
+    of_stay = pl.col("hadm_id").first().over("subject_id", "stay")
     events.frame = (
         events.frame.sort("subject_id", "time", "turn", "line")
-        .with_columns(stay=IS_ADMISSION.cum_sum().over("subject_id"))
-        .with_columns(stay_hadm_id=pl.col("hadm_id").first().over("subject_id", "stay"))
-        .with_columns(
-            hadm_id=pl.when(pl.col("stay") > 0)
-            .then(pl.coalesce("hadm_id", "stay_hadm_id"))
-            .otherwise("hadm_id")
-        )
+        .with_columns(stay=_IS_ADMISSION.cum_sum().over("subject_id"))
+        .with_columns(hadm_id=pl.coalesce("hadm_id", pl.when(pl.col("stay") > 0).then(of_stay)))
     )
     unnumbered = pl.col("hadm_id").is_null()
     key = (
@@ -337,44 +460,24 @@ def _number_visits(events: RowFilter) -> None:
         pl.when(unnumbered).then("stay"),
         pl.when(unnumbered & (pl.col("stay") == 0)).then("time"),
         # Births and sexes are in no visit.
-        IS_FACT,
+        _IS_FACT,
     )
-    admission_time = pl.when(IS_ADMISSION).then("time").min().over(*key)
-    # Diagnoses that are not read change nothing about a visit of which others are.
-    read_time = pl.when(~IS_UNREAD).then("time").min().over(*key)
-    read_line = pl.when(~IS_UNREAD).then("line").min().over(*key)
+    admission_time = pl.when(_IS_ADMISSION).then("time").min().over(*key)
+    # Diagnoses that are not read change nothing about a visit that has others.
+    read_time = pl.when(~_IS_UNREAD).then("time").min().over(*key)
+    read_line = pl.when(~_IS_UNREAD).then("line").min().over(*key)
     events.frame = (
         events.frame.with_columns(
             admitted=pl.coalesce(admission_time, read_time, pl.col("time").min().over(*key)),
             visit_begins=pl.coalesce(read_line, pl.col("line").min().over(*key)),
         )
         .sort("subject_id", "admitted", "visit_begins", "time", "line")
-        .with_columns(visit=pl.struct("visit_begins", IS_FACT.alias("fact")).rle_id())
+        .with_columns(visit=pl.struct("visit_begins", _IS_FACT.alias("fact")).rle_id())
     )
     events.refuse(
-        ~IS_FACT & ~IS_UNREAD & (pl.col("admitted").dt.date() < pl.col("birth").dt.date()),
+        ~_IS_FACT & ~_IS_UNREAD & (pl.col("admitted").dt.date() < pl.col("birth").dt.date()),
         Reason.BEFORE_BIRTH,
         column="time",
         problem="belongs to a visit before the patient's MEDS_BIRTH: the age would be negative",
         remedy="Correct either.",
     )
-
-
-def _drop_without_diagnosis(events: RowFilter, whole_patients: bool) -> Shortened | None:
-    """Drop what belongs to no diagnosis that is read, and count the visits that are lost so."""
-    visits = events.frame.filter(~IS_FACT).select("visit", "line", patient="subject_id")
-    kept = events.frame.filter(IS_DIAGNOSIS).select("visit", patient="subject_id")
-    lost = lost_admissions(visits, kept)
-    events.drop(IS_UNREAD & pl.col("value").is_in(CODE_SYSTEMS), Reason.OTHER_VERSION)
-    events.drop(IS_UNREAD & (pl.col("value") == NO_EQUIVALENT), Reason.NO_EQUIVALENT)
-    events.drop(IS_UNREAD, Reason.OTHER_VOCABULARY)
-    if whole_patients:
-        ids = lost["patient"].unique()
-        events.drop(pl.col("subject_id").is_in(ids.implode()), Reason.PATIENT_DROPPED)
-    in_use = (
-        pl.when(IS_FACT)
-        .then(IS_DIAGNOSIS.any().over("subject_id"))
-        .otherwise(IS_DIAGNOSIS.any().over("visit"))
-    )
-    events.drop(~in_use, Reason.NO_DIAGNOSIS)
-    return account_of(lost, events.place, are_left_out=whole_patients)

@@ -7,44 +7,51 @@ Tables: Johnson et al., MIMIC-III, Scientific Data 3, 160035 (2016); MIMIC-IV, S
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
-from ehr_course.code_system import CodeSystem
 from ehr_course.errors import InputError
 from ehr_course.records import MAX_AGE
-from ehr_course.sources.code_column import IS_ICD10, count_codes, normalise_codes
-from ehr_course.sources.code_translation import drop_absent, plan_translation, translate_rows
-from ehr_course.sources.cohort import Change, Cohort, LoadReport, Reason, Shortened, counted
-from ehr_course.sources.column_names import check_is_header
-from ehr_course.sources.grouping import build_records, completed_years, drop_repeated_codes
-from ehr_course.sources.row_filter import Malformed, check_malformed
-from ehr_course.sources.shortened import (
-    KEEP_THEM,
-    NOBODY_IS_WHOLE,
-    account_of,
-    lost_admissions,
+from ehr_course.sources.codes import drop_absent, drop_repeated_codes, read_codes
+from ehr_course.sources.cohort import Change, Cohort, Reason
+from ehr_course.sources.grouping import (
+    account_of_lost,
+    build_cohort,
+    check_something_is_left,
+    completed_years,
+    lost_visits,
 )
-from ehr_course.sources.system_choice import Choice, check_choice, choose_systems
-from ehr_course.sources.tables import Table, find_tables, read_header
+from ehr_course.sources.options import LoadOptions
+from ehr_course.sources.row_filter import RowFilter, is_in
+from ehr_course.sources.system_choice import refuse_versions, take_systems
+from ehr_course.sources.tables import check_is_header, find_tables, read_header, read_table
 
-ABOVE_89 = 91
+_ABOVE_89 = 91
 """The anchor_age that MIMIC-IV writes for everyone older than 89."""
 
-_TABLES = ("PATIENTS", "ADMISSIONS", "DIAGNOSES_ICD")
+
+class _Kind(NamedTuple):
+    """How the tables of one MIMIC differ from those of the other."""
+
+    birth_text: tuple[str, ...]
+    birth_numbers: tuple[str, ...]
+    birth_is_from: str
+    code: str
+    version: tuple[str, ...]
 
 
-def load_mimic3(
-    folder: str | Path,
-    *,
-    malformed: Malformed = "raise",
-    date_format: str | None = None,
-    whole_patients: bool = False,
-    zeros_lost_ok: bool = False,
-    system: CodeSystem | None = None,
-    map_to: CodeSystem | None = None,
-) -> Cohort:
+_MIMIC3 = _Kind(("dob",), (), "DOB in PATIENTS", "icd9_code", ())
+_MIMIC4 = _Kind(
+    (),
+    ("anchor_age", "anchor_year"),
+    "anchor_age and anchor_year in patients",
+    "icd_code",
+    ("icd_version",),
+)
+
+
+def load_mimic3(folder: str | Path, **options: Any) -> Cohort:
     """Load patient records from MIMIC-III tables, whose codes are ICD-9-CM.
 
     Reads PATIENTS, ADMISSIONS and DIAGNOSES_ICD, as .csv or .csv.gz, file and column names in
@@ -58,15 +65,8 @@ def load_mimic3(
 
     Args:
         folder: where the tables are.
-        malformed: what to do with a row that holds a malformed value (an id that is no number, a
-            date that cannot be read, a code of the wrong shape, rows that contradict each
-            other): "raise" stops at the first, "drop" leaves them out and counts them.
-        date_format: a format of strptime that dates may have beside those of ISO 8601.
-        whole_patients: whether to leave out the patients of whom some admissions are dropped.
-            Without it they are kept with the admissions that are left, and counted.
-        zeros_lost_ok: whether to go on where codes seem to have lost their leading zeros.
-        system: "ICD9CM" or None; these tables are in no other.
-        map_to: "ICD10CM" translates the codes; see ``code_translation``. None leaves them.
+        options: malformed, date_format, whole_patients, zeros_lost_ok, system and map_to, as in
+            ``load_cohort``.
 
     Returns:
         the records, and a report in which every row is used or dropped for a reason. Rows that
@@ -76,9 +76,8 @@ def load_mimic3(
     Raises:
         InputError: naming file, place and remedy.
     """
-    check_malformed(malformed)
-    check_choice("MIMIC-III", system=system, map_to=map_to)
-    if system == "ICD10CM":
+    how = LoadOptions(**options)
+    if how.system == "ICD10CM":
         raise InputError(
             "MIMIC-III",
             "",
@@ -86,36 +85,10 @@ def load_mimic3(
             "Leave --codes icd10, or system='ICD10CM', out. To translate them: --map icd10, or "
             "map_to='ICD10CM'.",
         )
-    paths = find_tables(Path(folder), _TABLES)
-    patients = _read_patients(paths, malformed, text=("dob",))
-    patients.parse_dates("dob", date_format)
-    _one_row_per_patient(patients, ("sex", "dob"))
-    admissions = _read_admissions(paths, patients, malformed, date_format)
-    _add_age(admissions, patients, completed_years("dob", "admittime"), "DOB in PATIENTS")
-    diagnoses, choice = _read_diagnoses(
-        paths, admissions, "icd9_code", malformed, system=system, map_to=map_to
-    )
-    return _assemble(
-        patients,
-        admissions,
-        diagnoses,
-        "icd9_code",
-        choice,
-        whole_patients=whole_patients,
-        zeros_lost_ok=zeros_lost_ok,
-    )
+    return _load(Path(folder), _MIMIC3, how)
 
 
-def load_mimic4(
-    folder: str | Path,
-    *,
-    system: CodeSystem | None = None,
-    map_to: CodeSystem | None = None,
-    malformed: Malformed = "raise",
-    date_format: str | None = None,
-    whole_patients: bool = False,
-    zeros_lost_ok: bool = False,
-) -> Cohort:
+def load_mimic4(folder: str | Path, **options: Any) -> Cohort:
     """Load patient records from MIMIC-IV tables, in one code system.
 
     Reads patients, admissions and diagnoses_icd from the folder or its subfolder hosp; order and
@@ -127,98 +100,31 @@ def load_mimic4(
     year of the first admission of the record, so it can be off by one. An anchor_age of 91
     stands for every age above 89: the record says 90, whatever the year of the admission.
 
-    Args:
-        folder: where the tables are, or the folder above hosp.
-        system: take the diagnoses of this system alone, "ICD9CM" or "ICD10CM".
-        map_to: translate diagnoses of the other system into this one; see ``code_translation``.
-            Where neither is given, a folder with one system is read in it, and one with both as
-            ``choose_systems`` says.
-        malformed, date_format, whole_patients, zeros_lost_ok: as in `load_mimic3`.
-
-    Returns:
-        the records, and a report in which every row is used or dropped for a reason.
-
-    Raises:
-        InputError: naming file, place and remedy.
+    Arguments, result and errors are those of `load_mimic3`.
     """
-    check_malformed(malformed)
-    check_choice("MIMIC-IV", system=system, map_to=map_to)
-    paths = find_tables(_hosp(Path(folder)), _TABLES)
-    patients = _read_patients(paths, malformed, numbers=("anchor_age", "anchor_year"))
-    for column in ("anchor_age", "anchor_year"):
-        patients.parse_numbers(column, Reason.BAD_AGE)
-    patients.refuse(
-        pl.col("anchor_age") < 0,
-        Reason.BAD_AGE,
-        column="anchor_age",
-        problem="is a negative age",
-        remedy="Write completed years.",
-    )
-    _one_row_per_patient(patients, ("sex", "anchor_age", "anchor_year"))
-    admissions = _read_admissions(paths, patients, malformed, date_format)
-    age = (
-        pl.when(pl.col("anchor_age") >= ABOVE_89)
-        .then(ABOVE_89)
-        .otherwise(pl.col("anchor_age") + pl.col("admittime").dt.year() - pl.col("anchor_year"))
-    )
-    _add_age(admissions, patients, age, "anchor_age and anchor_year in patients")
-    diagnoses, choice = _read_diagnoses(
-        paths,
-        admissions,
-        "icd_code",
-        malformed,
-        version_column="icd_version",
-        system=system,
-        map_to=map_to,
-    )
-    return _assemble(
-        patients,
-        admissions,
-        diagnoses,
-        "icd_code",
-        choice,
-        whole_patients=whole_patients,
-        zeros_lost_ok=zeros_lost_ok,
-    )
+    return _load(_hosp(Path(folder)), _MIMIC4, LoadOptions(**options))
 
 
-def load(
-    folder: str | Path,
-    *,
-    malformed: Malformed = "raise",
-    date_format: str | None = None,
-    whole_patients: bool = False,
-    zeros_lost_ok: bool = False,
-    system: CodeSystem | None = None,
-    map_to: CodeSystem | None = None,
-) -> Cohort:
+def load(folder: str | Path, **options: Any) -> Cohort:
     """Load a folder of MIMIC-III tables, of MIMIC-IV tables, or a MEDS dataset.
 
     A folder that holds data/ with parquet files is MEDS. Otherwise the columns of PATIENTS
-    decide: DOB is MIMIC-III, anchor_age MIMIC-IV. The other arguments are those of `load_mimic4`.
+    decide: DOB is MIMIC-III, anchor_age MIMIC-IV. Arguments are those of `load_mimic3`.
 
     Raises:
         InputError: if it is none of these, and as the loader of its kind does.
     """
     folder = Path(folder)
-    how: dict[str, Any] = {
-        "malformed": malformed,
-        "whole_patients": whole_patients,
-        "zeros_lost_ok": zeros_lost_ok,
-        "system": system,
-        "map_to": map_to,
-    }
     if any(folder.glob("data/**/*.parquet")):
-        # MEDS needs pyarrow, which costs memory that CSV tables do not need.
         from ehr_course.sources.meds import load_meds
 
-        return load_meds(folder, **how)
-    patients = find_tables(_hosp(folder), _TABLES)["PATIENTS"]
+        return load_meds(folder, **options)
+    patients = find_tables(_hosp(folder), ["PATIENTS", "ADMISSIONS", "DIAGNOSES_ICD"])["PATIENTS"]
     columns = read_header(patients)
     if "anchor_age" in columns:
-        return load_mimic4(patients.parent, date_format=date_format, **how)
+        return load_mimic4(patients.parent, **options)
     if "dob" in columns:
-        return load_mimic3(patients.parent, date_format=date_format, **how)
+        return load_mimic3(patients.parent, **options)
     check_is_header(patients.name, "line 1", columns)
     raise InputError(
         patients.name,
@@ -234,242 +140,182 @@ def _hosp(folder: Path) -> Path:
     return folder / "hosp" if (folder / "hosp").is_dir() else folder
 
 
-def _read_patients(
-    paths: dict[str, Path],
-    malformed: Malformed,
-    *,
-    text: tuple[str, ...] = (),
-    numbers: tuple[str, ...] = (),
-) -> Table:
-    patients = Table(
-        "PATIENTS",
-        paths["PATIENTS"],
-        text=("gender", *text),
-        numbers=("subject_id", *numbers),
-        malformed=malformed,
+def _load(folder: Path, kind: _Kind, how: LoadOptions) -> Cohort:
+    paths = find_tables(folder, ("PATIENTS", "ADMISSIONS", "DIAGNOSES_ICD"))
+    patients, patients_read = _read_patients(paths["PATIENTS"], kind, how)
+    admissions, visits_read = _read_admissions(paths["ADMISSIONS"], how)
+    admissions.drop(~is_in("patient", patients_read), Reason.UNKNOWN_PATIENT)
+    admissions.drop(~is_in("patient", patients.frame["patient"]), Reason.PATIENT_DROPPED)
+    _add_age(admissions, patients, kind)
+    diagnoses = read_table(
+        paths["DIAGNOSES_ICD"],
+        name="DIAGNOSES_ICD",
+        text=kind.version,
+        verbatim=(kind.code,),
+        numbers=("subject_id", "hadm_id", "seq_num"),
+        malformed=how.malformed,
     )
-    patients.parse_ids("subject_id")
-    sex = pl.col("gender").str.to_uppercase()
+    diagnoses.take(
+        {"patient": "subject_id", "hadm_id": "hadm_id", "sequence": "seq_num", "code": kind.code}
+        | dict(zip(["version"], kind.version, strict=False))
+    )
+    coded_visits = diagnoses.numbers_in("hadm_id")
+    diagnoses.parse_numbers("hadm_id", Reason.BAD_ID)
+    diagnoses.parse_numbers("patient", Reason.BAD_ID)
+    # A row without a code often has no sequence number either, so this comes first.
+    diagnoses.drop(pl.col("code").str.strip_chars() == "", Reason.NO_CODE)
+    diagnoses.parse_numbers("sequence", Reason.BAD_SEQ_NUM)
+    icd10 = pl.lit(False)
+    if kind.version:
+        refuse_versions(diagnoses, pl.col("version").is_in(["9", "10"]))
+        icd10 = pl.col("version") == "10"
+    diagnoses.frame = diagnoses.frame.with_columns(icd10=icd10).drop("version", strict=False)
+    choice = take_systems(diagnoses, "code", how)
+    _add_visit(diagnoses, admissions, visits_read["visit"])
+
+    tables = (patients, admissions, diagnoses)
+    question = "Are the three tables from one database?"
+    check_something_is_left(diagnoses, [t.account() for t in tables], remedy=question)
+    codes = read_codes(diagnoses, "code", choice, how)
+    drop_absent(diagnoses, codes)
+    check_something_is_left(diagnoses, [t.account() for t in tables], remedy=question)
+    diagnoses.frame = diagnoses.frame.sort("visit", "sequence", maintain_order=True)
+    drop_repeated_codes(diagnoses, codes, same_row="sequence")
+    has_code = is_in("number", diagnoses.frame["visit"])
+    admissions.drop(~has_code & ~is_in("visit", coded_visits), Reason.NO_DIAGNOSIS)
+    admissions.drop(~has_code, Reason.DIAGNOSES_DROPPED)
+    patients.drop(~is_in("patient", visits_read["patient"]), Reason.NO_ADMISSION)
+    patients.drop(~is_in("patient", admissions.frame["patient"]), Reason.ADMISSIONS_DROPPED)
+    lost = lost_visits(visits_read, admissions.frame.select("patient", "visit"))
+    shortened = account_of_lost(lost, admissions, left_out=how.whole_patients)
+    if how.whole_patients and shortened is not None:
+        theirs = is_in("patient", lost["patient"])
+        numbers = admissions.frame.filter(theirs)["number"]
+        diagnoses.drop(is_in("visit", numbers), Reason.ADMISSION_DROPPED)
+        admissions.drop(theirs, Reason.PATIENT_DROPPED)
+        patients.drop(theirs, Reason.SHORTENED)
+        check_something_is_left(diagnoses, [t.account() for t in tables], shortened)
+
+    first_age = pl.col("age").first().over("patient").clip(upper_bound=MAX_AGE)
+    visits = admissions.frame.select(
+        "sex", subject_id="patient", age=first_age, hadm_id="visit", admitted="time"
+    )
+    oldest = visits.filter(pl.col("age") == MAX_AGE)["subject_id"].n_unique()
+    return build_cohort(
+        diagnoses,
+        visits,
+        codes,
+        tables=tables,
+        changed={Change.AGE_90: oldest},
+        shortened=shortened,
+        notes=codes.notes,
+    )
+
+
+def _read_patients(path: Path, kind: _Kind, how: LoadOptions) -> tuple[RowFilter, pl.Series]:
+    """Return PATIENTS, one row each, and the ids of all rows, those that were dropped included."""
+    patients = read_table(
+        path,
+        name="PATIENTS",
+        text=("gender", *kind.birth_text),
+        numbers=("subject_id", *kind.birth_numbers),
+        malformed=how.malformed,
+    )
+    birth = (*kind.birth_text, *kind.birth_numbers)
+    patients.take({"patient": "subject_id", "sex": "gender"} | {name: name for name in birth})
+    read = patients.numbers_in("patient")
+    patients.parse_numbers("patient", Reason.BAD_ID)
     patients.refuse(
-        ~sex.is_in(["F", "M"]),
+        ~pl.col("sex").str.to_uppercase().is_in(["F", "M"]),
         Reason.BAD_SEX,
-        column="gender",
+        column="sex",
         problem="is not a sex that the tables use",
         remedy="Write F or M.",
     )
-    patients.frame = patients.frame.with_columns(sex.alias("sex"))
-    return patients
+    patients.frame = patients.frame.with_columns(pl.col("sex").str.to_uppercase())
+    for column in kind.birth_text:
+        patients.parse_dates(column, how.date_format)
+    for column in kind.birth_numbers:
+        patients.parse_numbers(column, Reason.BAD_AGE)
+    if kind is _MIMIC4:
+        patients.refuse(
+            pl.col("anchor_age") < 0,
+            Reason.BAD_AGE,
+            column="anchor_age",
+            problem="is a negative age",
+            remedy="Write completed years.",
+        )
+    patients.drop_repeated_rows(("patient", "sex", *birth))
+    patients.refuse_differing_rows("patient", problem="is a patient with two rows that differ")
+    return patients, read
 
 
-def _one_row_per_patient(patients: Table, columns: tuple[str, ...]) -> None:
-    patients.drop_repeated_rows(("subject_id", *columns))
-    patients.refuse_differing_rows("subject_id", problem="is a patient with two rows that differ")
-
-
-def _read_admissions(
-    paths: dict[str, Path], patients: Table, malformed: Malformed, date_format: str | None
-) -> Table:
-    admissions = Table(
-        "ADMISSIONS",
-        paths["ADMISSIONS"],
+def _read_admissions(path: Path, how: LoadOptions) -> tuple[RowFilter, pl.DataFrame]:
+    """Return ADMISSIONS, one row each, and "patient", "visit" and "line" of all rows."""
+    admissions = read_table(
+        path,
+        name="ADMISSIONS",
         text=("admittime",),
         numbers=("subject_id", "hadm_id"),
-        malformed=malformed,
+        malformed=how.malformed,
     )
-    admissions.ids_read["line"] = admissions.frame["line"]
-    admissions.parse_ids("subject_id", "hadm_id")
-    admissions.parse_dates("admittime", date_format)
-    admissions.drop_repeated_rows(("hadm_id", "subject_id", "admittime"))
+    admissions.take({"patient": "subject_id", "visit": "hadm_id", "time": "admittime"})
+    read = admissions.frame.select(
+        "line", patient=admissions.numbers_in("patient"), visit=admissions.numbers_in("visit")
+    )
+    admissions.parse_numbers("patient", Reason.BAD_ID)
+    admissions.parse_numbers("visit", Reason.BAD_ID)
+    admissions.parse_dates("time", how.date_format)
+    admissions.drop_repeated_rows(("visit", "patient", "time"))
     admissions.refuse_differing_rows(
-        "hadm_id", problem="is an admission with two rows that differ, in patient or time"
+        "visit", problem="is an admission with two rows that differ, in patient or time"
     )
-    admissions.drop(_not_in("subject_id", patients.ids_read["subject_id"]), Reason.UNKNOWN_PATIENT)
-    admissions.drop(_not_in("subject_id", patients.frame["subject_id"]), Reason.PATIENT_DROPPED)
-    return admissions
+    return admissions, read
 
 
-def _add_age(admissions: Table, patients: Table, age: pl.Expr, source: str) -> None:
-    """Give every admission its patient's sex and age, and bring admissions into their order.
+def _add_age(admissions: RowFilter, patients: RowFilter, kind: _Kind) -> None:
+    """Give admissions, all of kept patients, sex and age; bring them into order, and number them.
 
-    Args:
-        admissions: kept admissions, all of kept patients.
-        patients: kept patients.
-        age: completed years at the admission, from the columns of both tables.
-        source: where the birth comes from, for the error.
+    The age is in completed years at the admission.
     """
+    if kind is _MIMIC3:
+        age = completed_years("dob", "time")
+    else:
+        years = pl.col("time").dt.year() - pl.col("anchor_year")
+        is_hidden = pl.col("anchor_age") >= _ABOVE_89
+        age = pl.when(is_hidden).then(_ABOVE_89).otherwise(pl.col("anchor_age") + years)
     admissions.frame = admissions.frame.join(
-        patients.frame.drop("line"), on="subject_id", maintain_order="left"
-    ).with_columns(age.alias("age"))
+        patients.frame.drop("line"), on="patient", maintain_order="left"
+    ).with_columns(age=age)
     admissions.refuse(
         pl.col("age") < 0,
         Reason.BEFORE_BIRTH,
-        column="admittime",
-        problem=f"is before the patient's birth by {source}: the age would be negative",
+        column="time",
+        problem=f"is before the patient's birth by {kind.birth_is_from}: the age would be "
+        "negative",
         remedy="Correct either.",
     )
-    admissions.frame = admissions.frame.sort("subject_id", "admittime", "hadm_id")
+    admissions.frame = admissions.frame.sort("patient", "time", "visit").with_row_index("number")
 
 
-def _read_diagnoses(
-    paths: dict[str, Path],
-    admissions: Table,
-    code: str,
-    malformed: Malformed,
-    *,
-    system: CodeSystem | None,
-    map_to: CodeSystem | None,
-    version_column: str | None = None,
-) -> tuple[Table, Choice]:
-    """Read the diagnoses of kept admissions, of the systems that are to be taken.
+def _add_visit(diagnoses: RowFilter, admissions: RowFilter, visits_read: pl.Series) -> None:
+    """Keep the diagnoses of kept admissions, and put an admission's number for its hadm_id.
 
-    Without a version_column all are ICD-9-CM.
+    Admissions are in the order of the records, so the number of one orders its codes.
     """
-    versions = () if version_column is None else (version_column,)
-    diagnoses = Table(
-        "DIAGNOSES_ICD",
-        paths["DIAGNOSES_ICD"],
-        text=versions,
-        verbatim=(code,),
-        numbers=("subject_id", "hadm_id", "seq_num"),
-        malformed=malformed,
-    )
-    diagnoses.parse_ids("hadm_id")
-    diagnoses.parse_numbers("subject_id", Reason.BAD_ID)
-    # A row without a code often has no sequence number either, so this comes first.
-    diagnoses.drop(pl.col(code).str.strip_chars() == "", Reason.NO_CODE)
-    diagnoses.parse_numbers("seq_num", Reason.BAD_SEQ_NUM)
-    if version_column is None:
-        diagnoses.frame = diagnoses.frame.with_columns(icd10=pl.lit(False))
-    else:
-        diagnoses.refuse(
-            ~pl.col(version_column).is_in(["9", "10"]),
-            Reason.BAD_VERSION,
-            column=version_column,
-            problem="is no ICD version",
-            remedy="Write 9 or 10.",
-        )
-        diagnoses.frame = diagnoses.frame.with_columns(icd10=pl.col(version_column) == "10").drop(
-            version_column
-        )
-    counts = count_codes(diagnoses.frame, code)
-    choice = choose_systems(diagnoses.file, counts, system=system, map_to=map_to)
-    for name, its in (("ICD9CM", ~IS_ICD10), ("ICD10CM", IS_ICD10)):
-        if name not in choice.taken:
-            diagnoses.drop(its, Reason.OTHER_VERSION)
-    # Admissions are in the order of the records, so the row number of one orders its codes.
     kept = admissions.frame
-    diagnoses.frame = diagnoses.frame.with_columns(
-        pl.col("hadm_id")
-        .replace_strict(kept["hadm_id"], pl.int_range(kept.height, eager=True), default=None)
-        .cast(pl.UInt32)
-        .alias("visit")
+    number = pl.col("hadm_id").replace_strict(
+        kept["visit"], kept["number"], default=None, return_dtype=pl.UInt32
     )
-    unknown = pl.col("visit").is_null() & _not_in("hadm_id", admissions.ids_read["hadm_id"])
-    diagnoses.drop(unknown, Reason.UNKNOWN_ADMISSION)
-    diagnoses.drop(pl.col("visit").is_null(), Reason.ADMISSION_DROPPED)
+    diagnoses.frame = diagnoses.frame.with_columns(visit=number)
+    is_lost = pl.col("visit").is_null()
+    diagnoses.drop(is_lost & ~is_in("hadm_id", visits_read), Reason.UNKNOWN_ADMISSION)
+    diagnoses.drop(is_lost, Reason.ADMISSION_DROPPED)
     diagnoses.refuse(
-        pl.col("subject_id") != pl.lit(kept["subject_id"]).gather(pl.col("visit")),
+        pl.col("patient") != pl.lit(kept["patient"]).gather(pl.col("visit")),
         Reason.WRONG_PATIENT,
-        column="subject_id",
+        column="patient",
         problem="is not the patient whom ADMISSIONS names for this admission",
         remedy="Correct either.",
     )
-    diagnoses.frame = diagnoses.frame.drop("subject_id", "hadm_id")
-    return diagnoses, choice
-
-
-def _assemble(
-    patients: Table,
-    admissions: Table,
-    diagnoses: Table,
-    code_column: str,
-    choice: Choice,
-    *,
-    whole_patients: bool,
-    zeros_lost_ok: bool,
-) -> Cohort:
-    """Put codes in order, drop what is left without a record, and build the records."""
-    _check_something_is_left(patients, admissions, diagnoses)
-    codes = normalise_codes(diagnoses, code_column, zeros_lost_ok=zeros_lost_ok)
-    diagnoses.frame = diagnoses.frame.drop("icd10")
-    plan = plan_translation(codes, choice.system)
-    absent = drop_absent(diagnoses, plan)
-    _check_something_is_left(patients, admissions, diagnoses)
-    diagnoses.frame = diagnoses.frame.sort("visit", "seq_num", maintain_order=True)
-    drop_repeated_codes(diagnoses, same_row="seq_num", n_codes=len(codes.codes))
-    admissions.frame = admissions.frame.with_row_index("visit")
-    without_code = _not_in("visit", diagnoses.frame["visit"])
-    if not admissions.frame.filter(without_code).is_empty():
-        without_row = _not_in("hadm_id", diagnoses.ids_read["hadm_id"])
-        admissions.drop(without_row, Reason.NO_DIAGNOSIS)
-        admissions.drop(without_code, Reason.DIAGNOSES_DROPPED)
-    patients.drop(_not_in("subject_id", admissions.ids_read["subject_id"]), Reason.NO_ADMISSION)
-    patients.drop(_not_in("subject_id", admissions.frame["subject_id"]), Reason.ADMISSIONS_DROPPED)
-    lost = _lost_admissions(admissions)
-    shortened = account_of(lost, admissions.place, are_left_out=whole_patients)
-    if whole_patients and shortened is not None:
-        _drop_patients(patients, admissions, diagnoses, lost["patient"])
-        _check_something_is_left(patients, admissions, diagnoses, shortened)
-    coded, translated = translate_rows(diagnoses, plan, absent)
-    first_age = pl.col("age").first().over("subject_id")
-    records = build_records(
-        admissions.frame.select(
-            "subject_id",
-            "sex",
-            first_age.clip(upper_bound=MAX_AGE),
-            "hadm_id",
-            pl.col("admittime").alias("admitted"),
-        ),
-        coded,
-        plan.codes,
-        system=choice.system,
-    )
-    changed = {
-        Change.AGE_90.value: sum(record.age == MAX_AGE for record in records),
-        Change.CODE_RESPELLED.value: int(diagnoses.frame["respelled"].sum()),
-    }
-    tables = tuple(table.account() for table in (patients, admissions, diagnoses))
-    notes = (*choice.notes, *codes.notes)
-    return Cohort(records, LoadReport(tables, counted(changed), shortened, notes, translated))
-
-
-def _lost_admissions(admissions: Table) -> pl.DataFrame:
-    """Admissions that were dropped, of patients who keep some; see lost_admissions."""
-    read = pl.DataFrame(
-        {
-            "patient": admissions.ids_read["subject_id"],
-            "visit": admissions.ids_read["hadm_id"],
-            "line": admissions.ids_read["line"],
-        }
-    )
-    return lost_admissions(read, admissions.frame.select(patient="subject_id", visit="hadm_id"))
-
-
-def _drop_patients(
-    patients: Table, admissions: Table, diagnoses: Table, subject_ids: pl.Series
-) -> None:
-    """Drop patients, because some of their admissions were dropped, and all that is theirs."""
-    theirs = pl.col("subject_id").is_in(subject_ids.unique().implode())
-    visits = admissions.frame.filter(theirs)["visit"]
-    diagnoses.drop(pl.col("visit").is_in(visits.implode()), Reason.ADMISSION_DROPPED)
-    admissions.drop(theirs, Reason.PATIENT_DROPPED)
-    patients.drop(theirs, Reason.SHORTENED)
-
-
-def _check_something_is_left(
-    patients: Table, admissions: Table, diagnoses: Table, shortened: Shortened | None = None
-) -> None:
-    if diagnoses.frame.is_empty():
-        tables = tuple(table.account() for table in (patients, admissions, diagnoses))
-        question = "Are the three tables from one database?"
-        raise InputError(
-            diagnoses.file,
-            "",
-            "no row of it can be used" if shortened is None else NOBODY_IS_WHOLE,
-            f"{question if shortened is None else KEEP_THEM} What was dropped:\n"
-            f"{LoadReport(tables, shortened=shortened)}",
-        )
-
-
-def _not_in(column: str, ids: pl.Series) -> pl.Expr:
-    return ~pl.col(column).is_in(ids.unique().implode())
+    diagnoses.frame = diagnoses.frame.drop("patient", "hadm_id")

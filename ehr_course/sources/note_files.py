@@ -17,15 +17,16 @@ from typing import Any, Literal
 import polars as pl
 
 from ehr_course.errors import InputError
-from ehr_course.sources.long_lines import (
+from ehr_course.sources.row_filter import RowFilter
+from ehr_course.sources.tables import (
     LONGEST_LINE,
     check_not_lfs_pointer,
-    check_row_lengths,
+    parquet_columns,
+    read_header,
     read_lines,
+    read_parquet,
+    read_table,
 )
-from ehr_course.sources.parquet_files import parquet_columns, read_parquet
-from ehr_course.sources.row_filter import RowFilter
-from ehr_course.sources.tables import Table, read_header
 
 _NAMING_WORDS = """
     abstract admission age article assessment body brief category chart chartdate charttime
@@ -93,15 +94,7 @@ class NoteFile:
         return rows
 
     def _csv(self, wanted: list[str], texts: Sequence[str]) -> RowFilter:
-        try:
-            return Table(self.path.name, self.path, text=wanted, malformed="drop")
-        except InputError as error:
-            if not isinstance(error.__cause__, pl.exceptions.PolarsError):
-                raise
-        # What polars says can quote a value.
-        raise InputError(
-            self.path.name, "", "it cannot be read as CSV", "Look for stray quotation marks."
-        )
+        return read_table(self.path, text=wanted, malformed="drop")
 
     def _json_lines(self, wanted: list[str], texts: Sequence[str]) -> RowFilter:
         columns: dict[str, list[str]] = {name: [] for name in wanted}
@@ -211,7 +204,6 @@ def open_note_file(path: str | Path) -> NoteFile:
         kind, header = "jsonl", _names_in_objects(path)
     else:
         _check_is_csv(path)
-        check_row_lengths(path)
         kind, header = "csv", read_header(path)
     spelling: dict[str, str] = {}
     for spelt in header:

@@ -22,7 +22,6 @@ import polars as pl
 from ehr_course.errors import InputError
 from ehr_course.records import NotePair
 from ehr_course.sources.cohort import LoadReport, Reason
-from ehr_course.sources.column_names import check_is_header
 from ehr_course.sources.note_files import (
     NoteFile,
     found,
@@ -34,6 +33,7 @@ from ehr_course.sources.note_files import (
 from ehr_course.sources.row_filter import RowFilter
 from ehr_course.sources.splits import check_fractions
 from ehr_course.sources.synthetic import make_cohort, make_notes
+from ehr_course.sources.tables import check_is_header
 
 VARIABLE = "EHR_COURSE_NOTES"
 """The environment variable that names a file with notes and summaries; see read_notes."""

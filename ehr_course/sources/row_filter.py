@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from itertools import product
-from typing import Literal, get_args
 
 import polars as pl
 
 from ehr_course.errors import InputError
 from ehr_course.sources.cohort import Drop, Reason, TableReport
-
-Malformed = Literal["raise", "drop"]
-"""What to do with a row that holds a malformed value."""
+from ehr_course.sources.options import Malformed
 
 _DATE_FORMATS = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M")
 
+# The formats of dates that an error proposes: a day, then perhaps an hour.
 _DAYS = """
     %m/%d/%Y %d/%m/%Y %m/%d/%y %d/%m/%y %d.%m.%Y %d.%m.%y %m-%d-%Y %d-%m-%Y %m-%d-%y %d-%m-%y
     %d-%b-%Y %d-%b-%y %d%b%Y %Y/%m/%d %Y-%m-%d %Y%m%d %Y
@@ -25,17 +23,9 @@ _HOURS = (
     *("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p"),
     *(":%H:%M:%S", "T%H:%M:%S.%f", "T%H:%M:%S%z"),
 )
-"""With _DAYS, the formats of dates that an error proposes."""
 _DATES_LOOKED_AT = 100
 
-EXAMPLES = 3
-"""How many places a report names for one reason."""
-
-
-def check_malformed(malformed: str) -> None:
-    """Raise InputError unless malformed is "raise" or "drop"."""
-    if malformed not in get_args(Malformed):
-        raise InputError("malformed", "", f"{malformed!r} is no policy", 'Use "raise" or "drop".')
+_EXAMPLES = 3  # places that a report names for one reason
 
 
 class RowFilter:
@@ -54,25 +44,23 @@ class RowFilter:
         name: str,
         frame: pl.DataFrame,
         *,
-        file: str,
-        place: Callable[[int], str],
         malformed: Malformed,
+        file: str | None = None,
+        place: Callable[[int], str] = "line {}".format,
         spelling: Mapping[str, str] | None = None,
     ) -> None:
         """Start with all rows kept.
 
         Args:
-            name: the table's name in the report.
-            frame: the rows, with a column "line" of whole numbers.
-            file: what errors call the table.
-            place: turns a number of the column "line" into words.
+            name, frame, place: as the attributes.
             malformed: what `refuse` does.
+            file: what errors call the table, where that is not its name.
             spelling: how the file spells a column, where that is not its name in the frame.
         """
         self.name = name
+        self.file = name if file is None else file
         self.frame = frame
         self.rows_read = frame.height
-        self.file = file
         self.place = place
         self._malformed = malformed
         self._spelling = spelling or {}
@@ -82,20 +70,23 @@ class RowFilter:
         """Drop the rows for which bad holds, and count them under the reason."""
         mask = self.frame.select(bad.alias("bad"))["bad"]
         if mask.any():
-            lines = self.frame.filter(mask)["line"]
-            self._count(reason, len(lines), lines.sort().head(EXAMPLES))
+            self._count(reason, self.frame.filter(mask)["line"])
             self.frame = self.frame.filter(~mask)
 
     def count_unread(self, reason: Reason, lines: pl.Series) -> None:
         """Count rows that were dropped before they came into the frame."""
         if len(lines):
-            self._count(reason, len(lines), lines.head(EXAMPLES))
+            self._count(reason, lines)
             self.rows_read += len(lines)
 
-    def _count(self, reason: Reason, count: int, lines: Iterable[int]) -> None:
+    def _count(self, reason: Reason, lines: pl.Series) -> None:
         before = self._drops.get(reason, Drop(reason, 0, ()))
-        examples = before.examples + tuple(self.place(line) for line in lines)
-        self._drops[reason] = Drop(reason, before.count + count, examples[:EXAMPLES])
+        examples = (*before.examples, *self.examples(lines))[:_EXAMPLES]
+        self._drops[reason] = Drop(reason, before.count + len(lines), examples)
+
+    def examples(self, lines: pl.Series) -> tuple[str, ...]:
+        """The first few of the lines, in words."""
+        return tuple(map(self.place, lines.sort().head(_EXAMPLES)))
 
     def refuse(
         self,
@@ -117,58 +108,54 @@ class RowFilter:
             remedy: what the reader can do.
             among: true for the rows that could have such a value; by default for all.
         """
-        if self._malformed == "raise":
-            rows = self.frame.filter(bad)
-            if not rows.is_empty():
-                first = rows.row(rows["line"].arg_min(), named=True)
-                value = first[column]
-                shown = "an empty value" if value in (None, "") else repr(str(value))
-                n_rows = self.frame.height if among is None else self.frame.filter(among).height
-                drop_them = (
-                    f"{rows.height:,} of {n_rows:,} rows have this fault, too many to leave out."
-                    if 2 * rows.height > n_rows
-                    else 'Or leave such rows out: --malformed drop, or malformed="drop".'
-                )
-                raise InputError(
-                    self.file,
-                    f"{self.place(first['line'])}, column {self.spelled(column)!r}",
-                    f"{shown} {problem}",
-                    f"{remedy} {drop_them}",
-                )
-        self.drop(bad, reason)
+        rows = self.frame.filter(bad) if self._malformed == "raise" else None
+        if rows is None or rows.is_empty():
+            self.drop(bad, reason)
+            return
+        first = rows.row(rows["line"].arg_min(), named=True)
+        value = first[column]
+        shown = "an empty value" if value in (None, "") else repr(str(value))
+        n_rows = self.frame.height if among is None else self.frame.filter(among).height
+        drop_them = 'Or leave such rows out: --malformed drop, or malformed="drop".'
+        if 2 * rows.height > n_rows:
+            drop_them = (
+                f"{rows.height:,} of {n_rows:,} rows have this fault, too many to leave out."
+            )
+        raise InputError(
+            self.file,
+            f"{self.place(first['line'])}, column {self.spelled(column)!r}",
+            f"{shown} {problem}",
+            f"{remedy} {drop_them}",
+        )
 
     def spelled(self, column: str) -> str:
         """Return the name of a column as the file spells it."""
         return self._spelling.get(column, column)
 
     def take(self, columns: Mapping[str, str]) -> None:
-        """Keep some columns under other names; errors spell them as the file does.
+        """Keep the line and some columns under other names; errors spell them as the file does.
 
         Args:
-            columns: the present name of each, by its new one; "line" is kept anyway.
+            columns: the present name of each, by its new one.
         """
-        self.frame = self.frame.select(
-            "line", *(pl.col(now).alias(new) for new, now in columns.items())
-        )
-        self._spelling = {new: self._spelling.get(now, now) for new, now in columns.items()}
+        self.frame = self.frame.select("line", **columns)
+        self._spelling = {new: self.spelled(now) for new, now in columns.items()}
+
+    def numbers_in(self, column: str) -> pl.Series:
+        """The whole numbers in a column of text or numbers, null where a value is not one."""
+        values = self.frame[column]
+        if values.dtype == pl.String:
+            values = values.str.strip_chars()
+        return values.cast(pl.Int64, strict=False)
 
     def parse_numbers(self, column: str, reason: Reason) -> None:
         """Turn a column of text into whole numbers."""
-        number = self._as_number(column)
-        self.refuse(
-            number.is_null(),
+        self._parse(
+            self.numbers_in(column),
             reason,
-            column=column,
             problem="is not a whole number",
             remedy="Write digits alone.",
         )
-        self.frame = self.frame.with_columns(number)
-
-    def _as_number(self, column: str) -> pl.Expr:
-        number = pl.col(column)
-        if self.frame.schema[column] == pl.String:
-            number = number.str.strip_chars()
-        return number.cast(pl.Int64, strict=False)
 
     def parse_dates(self, column: str, date_format: str | None = None) -> None:
         """Turn a column of text into times of microsecond precision, years 1 to 9999.
@@ -178,14 +165,18 @@ class RowFilter:
             date_format: a format of strptime that dates may have beside those of ISO 8601.
         """
         parsed = parsed_dates(self.frame[column], date_format)
-        self.frame = self.frame.with_columns(parsed.alias("parsed"))
-        self.refuse(
-            pl.col("parsed").is_null(),
+        self._parse(
+            parsed,
             Reason.BAD_DATE,
-            column=column,
             problem="is not a date",
-            remedy=_how_to_read(self.frame.filter(pl.col("parsed").is_null())[column]),
+            remedy=_how_to_read(self.frame[column].filter(parsed.is_null())),
         )
+
+    def _parse(self, parsed: pl.Series, reason: Reason, *, problem: str, remedy: str) -> None:
+        column = parsed.name
+        self.frame = self.frame.with_columns(parsed.alias("parsed"))
+        bad = pl.col("parsed").is_null()
+        self.refuse(bad, reason, column=column, problem=problem, remedy=remedy)
         self.frame = self.frame.drop(column).rename({"parsed": column})
 
     def drop_repeated_rows(self, columns: Iterable[str]) -> None:
@@ -198,7 +189,7 @@ class RowFilter:
         rows = self.frame.filter(bad).sort("line")
         if not rows.is_empty():
             same = rows.filter(pl.col(column) == rows[column][0])["line"]
-            problem += f" ({' and '.join(self.place(line) for line in same.head(EXAMPLES))})"
+            problem += f" ({' and '.join(self.examples(same))})"
         self.refuse(
             bad,
             Reason.ROWS_DIFFER,
@@ -209,9 +200,13 @@ class RowFilter:
 
     def account(self) -> TableReport:
         """Return what became of the rows, the kept ones counted as used."""
-        return TableReport(
-            self.name, self.rows_read, self.frame.height, tuple(self._drops.values())
-        )
+        drops = tuple(self._drops.values())
+        return TableReport(self.name, self.rows_read, self.frame.height, drops)
+
+
+def is_in(column: str, ids: pl.Series) -> pl.Expr:
+    """Whether a value of the column is among the ids."""
+    return pl.col(column).is_in(ids.unique().implode())
 
 
 def parsed_dates(texts: pl.Series, date_format: str | None) -> pl.Series:
@@ -221,7 +216,7 @@ def parsed_dates(texts: pl.Series, date_format: str | None) -> pl.Series:
         InputError: if date_format is not a format of strptime.
     """
     if date_format is None:
-        parsed = pl.Series([None] * len(texts), dtype=pl.Datetime("us"))
+        parsed = pl.Series(texts.name, [None] * len(texts), dtype=pl.Datetime("us"))
     else:
         _check_date_format(date_format)
         each = texts.unique()

@@ -159,12 +159,11 @@ def test_a_quotation_mark_that_is_never_closed(tmp_path):
     assert_refused(tmp_path, "ADMISSIONS.csv, line 3: a quotation mark is opened and never closed")
 
 
-def test_a_wrong_row_beyond_the_bytes_that_are_looked_at_together(tmp_path):
+def test_a_wrong_row_behind_quoted_line_ends(tmp_path):
     row = '4,99,400,2101-01-01 00:00:00,"ONE, TWO\nTHREE"\n'
     many = ADMISSIONS + row * 60_000
     write_tables(tmp_path, admissions=many + "5,99\n")
-    line = many.count("\n") + 1
-    assert_refused(tmp_path, f"ADMISSIONS.csv, line {line}: 2 values")
+    assert_refused(tmp_path, "ADMISSIONS.csv, line 120005: 2 values")
 
 
 SMALL = {"patients": PATIENTS, "admissions": ADMISSIONS, "diagnoses": DIAGNOSES}

@@ -21,7 +21,6 @@ from ehr_course.sources.cohort import Equivalence, Reason
 from ehr_course.sources.meds import load_meds, write_meds
 from ehr_course.sources.mimic import load_mimic3, load_mimic4
 from ehr_course.sources.synthetic import make_cohort, write_mimic4
-from ehr_course.sources.system_choice import choose_systems
 
 N = 300
 OLDER = make_cohort(N, seed=5)
@@ -419,4 +418,4 @@ def test_a_cohort_in_icd9_imports_nothing_of_icd10(tmp_path):
 
 def test_a_choice_of_none_of_the_systems():
     with pytest.raises(InputError, match="'icd9' is neither 'ICD9CM' nor 'ICD10CM'"):
-        choose_systems("a.csv", {"ICD9CM": 1}, system=None, map_to="icd9")
+        load_frame(table(("a", "1", "486")), map_to="icd9")

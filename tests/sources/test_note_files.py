@@ -10,10 +10,9 @@ import pytest
 
 from ehr_course.errors import InputError
 from ehr_course.records import NotePair
-from ehr_course.sources import long_lines, note_files, tables
-from ehr_course.sources.long_lines import check_row_lengths
+from ehr_course.sources import note_files, tables
 from ehr_course.sources.notes import read_notes
-from ehr_course.sources.tables import Table
+from ehr_course.sources.tables import read_table
 
 NOTE = "admitted with a cough that began three days ago, given amoxicillin."
 SUMMARY = "cough, amoxicillin."
@@ -139,37 +138,7 @@ def test_what_may_be_text_is_not_shown(name):
 
 
 def test_the_limit_is_far_above_any_note():
-    assert long_lines.LONGEST_LINE == 16_777_216
-
-
-def refused(path, longest: int) -> str | None:
-    try:
-        check_row_lengths(path, longest=longest)
-    except InputError as error:
-        return str(error)
-    return None
-
-
-@pytest.mark.parametrize("chunk", [1, 2, 3, 7, 1 << 20])
-def test_the_first_row_that_is_too_long_is_named_by_the_line_it_begins_on(
-    tmp_path, monkeypatch, chunk
-):
-    monkeypatch.setattr(long_lines, "_CHUNK", chunk)
-    path = tmp_path / "notes.csv"
-    path.write_bytes(b'a,b\n"x\ny,",1\n\n"pp\n\nqq""\n",2\nc,d\n')
-    lengths = {2: len('"x\ny,",1'), 5: len('"pp\n\nqq""\n",2')}
-    assert refused(path, lengths[5]) is None
-    assert "line 5: the row that begins here is longer" in refused(path, lengths[5] - 1)
-    assert "line 2: " in refused(path, lengths[2] - 1)
-
-
-def test_a_row_of_a_table_that_is_too_long(tmp_path, monkeypatch):
-    path = tmp_path / "notes.csv"
-    path.write_text(f'note,summary\n"{NOTE}",b\n"{NOTE * 300}",b\n', encoding="utf-8")
-    assert refused(path, 10_000) == (
-        "notes.csv, line 3: the row that begins here is longer than 10,000 bytes, the most that "
-        "is read. Look for a quotation mark that is never closed, or for missing line ends."
-    )
+    assert tables.LONGEST_LINE == 16_777_216
 
 
 def test_a_line_of_json_that_is_too_long(tmp_path, monkeypatch):
@@ -178,9 +147,9 @@ def test_a_line_of_json_that_is_too_long(tmp_path, monkeypatch):
         {"note": NOTE, "summary": SUMMARY},
         {"note": NOTE * 300, "summary": SUMMARY},
     )
-    assert [number for number, _ in long_lines.read_lines(path)] == [1, 2]
+    assert [number for number, _ in tables.read_lines(path)] == [1, 2]
     with pytest.raises(InputError) as error:
-        list(long_lines.read_lines(path, longest=10_000))
+        list(tables.read_lines(path, longest=10_000))
     assert str(error.value) == (
         "n.jsonl.gz, line 2: the line that begins here is longer than 10,000 bytes, the most that "
         "is read. Write one note on a line, or cut this one into several."
@@ -191,9 +160,9 @@ def test_a_line_of_json_that_is_too_long(tmp_path, monkeypatch):
 def test_a_line_of_exactly_the_longest_length_is_read(tmp_path, end):
     path = tmp_path / "n.jsonl"
     path.write_bytes(b"x" * 100 + end.encode() * 2)
-    assert next(long_lines.read_lines(path, longest=100)) == (1, b"x" * 100)
+    assert next(tables.read_lines(path, longest=100)) == (1, b"x" * 100)
     with pytest.raises(InputError, match="longer than 99 bytes"):
-        next(long_lines.read_lines(path, longest=99))
+        next(tables.read_lines(path, longest=99))
 
 
 def test_a_value_of_parquet_that_is_too_long(tmp_path, monkeypatch):
@@ -214,19 +183,21 @@ def test_a_value_of_parquet_that_is_too_long(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ("code,title\nab,cd\n" + "x" * 90 + ",y\n", "line 3: the row"),
-        ("code," + "x" * 90 + "\nab,cd\n", "line 1: the row"),
-        ('code,title\n"a\nb",c\n"' + "x\n" * 45 + '",y\n', "line 4: the row"),
+        ("code,title\nab,cd\n" + "x" * 300 + ",y\n", 3),
+        ("code," + "x" * 300 + "\nab,cd\n", 1),
+        ('code,title\n"a\nb",c\n"' + "x\n" * 150 + '",y\n', 4),
     ],
     ids=["row", "header", "quoted"],
 )
 def test_every_table_has_a_longest_row(tmp_path, monkeypatch, text, line):
-    monkeypatch.setattr(tables, "LONGEST_LINE", 80)
-    (tmp_path / "codes.csv").write_text(text, encoding="utf-8")
-    with pytest.raises(InputError) as error:
-        Table("codes", tmp_path / "codes.csv", text=("code",), malformed="raise")
-    assert str(error.value).startswith(f"codes.csv, {line} that begins here is longer than ")
-    monkeypatch.setattr(tables, "LONGEST_LINE", 100)
-    if line != "line 1: the row":
-        table = Table("codes", tmp_path / "codes.csv", text=("code",), malformed="raise")
-        assert table.rows_read == 2
+    path = tmp_path / "codes.csv"
+    path.write_text(text, encoding="utf-8")
+    with monkeypatch.context() as patched:
+        patched.setattr(tables, "LONGEST_LINE", 80)
+        with pytest.raises(InputError) as error:
+            read_table(path, text=("code",), malformed="raise")
+    assert str(error.value) == (
+        f"codes.csv, line {line}: the row that begins here is longer than 80 bytes, the most that "
+        "is read. Look for a quotation mark that is never closed, or for missing line ends."
+    )
+    assert read_table(path, text=("code",), malformed="raise").rows_read in (1, 2)

@@ -17,9 +17,9 @@ from ehr_course.printable import printable
 from ehr_course.sources.any_cohort import load_cohort
 from ehr_course.sources.cohort import Drop, LoadReport, Reason, TableReport
 from ehr_course.sources.meds import load_meds, write_meds
-from ehr_course.sources.parquet_files import parquet_columns, read_parquet
 from ehr_course.sources.splits import split_by_patient
 from ehr_course.sources.synthetic import make_cohort
+from ehr_course.sources.tables import parquet_columns, read_parquet
 
 RECORDS = make_cohort(40, seed=5)
 CODES = "patient,visit,code\n1,1,428.0\n"

@@ -15,9 +15,8 @@ import pytest
 from ehr_course.errors import InputError
 from ehr_course.records import PartialRecord, PatientRecord
 from ehr_course.sources.any_cohort import load_cohort, read_code_map
-from ehr_course.sources.code_tables import load_frame
+from ehr_course.sources.code_tables import load_frame, parse_columns
 from ehr_course.sources.cohort import Cohort
-from ehr_course.sources.column_names import parse_columns
 
 
 def who(cohort: Cohort) -> list[tuple]:
