@@ -42,7 +42,7 @@ from ehr_course.batches.datasets import RecordDataset
 from ehr_course.code_system import CODE_SYSTEMS, CodeSystem, other_system
 from ehr_course.evaluation.perplexity import perplexity
 from ehr_course.generation.patients import generate_patients, wanted_like
-from ehr_course.icd10 import Translation, translate
+from ehr_course.icd import Translation, translate
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.records import AnyRecord, PatientRecord, Visit
 from ehr_course.sources.code_translation import equivalent

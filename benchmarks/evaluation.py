@@ -35,7 +35,7 @@ from collections.abc import Callable, Iterable
 from itertools import combinations, pairwise, product
 from typing import Any
 
-from ehr_course import icd9
+from ehr_course.icd import icd9
 from ehr_course.records import PatientRecord
 
 RESAMPLES = 200
@@ -169,14 +169,14 @@ def bits(one: Counter, other: Counter) -> float:
 
 def impossible(cohort: Cohort) -> list[float]:
     """The shares of codes, visits and patients with something impossible."""
-    from ehr_course.icd9 import why_impossible
+    from ehr_course.icd import icd9
 
     n, bad = [0, 0, 0], [0, 0, 0]
     for record in cohort:
         of_patient = 0
         for visit in record.visits:
             of_visit = sum(
-                why_impossible(code, age=record.age, sex=record.sex) is not None
+                icd9.why_impossible(code, age=record.age, sex=record.sex) is not None
                 for code in visit.codes
             )
             of_patient += of_visit

@@ -37,7 +37,7 @@ def _inside(package: str, modules: str) -> tuple[str, ...]:
 
 ROOMS = (
     _room("Records", "records"),
-    _room("Codes", "icd9", "icd10", "code_system", "code_rules", "code_meaning"),
+    _room("Codes", "icd", "icd.icd9_cm", "icd.icd10_cm", "code_system"),
     _room(
         "Sources",
         "sources",
@@ -112,10 +112,6 @@ ROOMS = (
 )
 
 
-OF_BOTH_SYSTEMS = "Chapter, Eligibility"
-"""What `icd9` and `icd10` hand on from `code_rules`, where it is described."""
-
-
 def write_reference(folder: Path) -> None:
     """Write a Markdown page for each room, and one that lists them.
 
@@ -161,7 +157,6 @@ def _listed(room: Room) -> str:
 def _page(room: Room) -> str:
     parts = [f"# {room.title}\n"]
     for name in room.modules:
-        options = f"   :exclude-members: {OF_BOTH_SYSTEMS}\n" if name.startswith("icd") else ""
-        described = f"```{{eval-rst}}\n.. automodule:: ehr_course.{name}\n{options}```\n"
+        described = f"```{{eval-rst}}\n.. automodule:: ehr_course.{name}\n```\n"
         parts.append(f"## ehr_course.{name}\n\n{described}")
     return "\n".join(parts)

@@ -1,6 +1,4 @@
 # The public names: the module that each one is loaded from.
-from . import icd9 as icd9
-from . import icd10 as icd10
 from .batches.collate import (
     SEXES as SEXES,
     Batch as Batch,
@@ -27,7 +25,6 @@ from .batches.plan import (
     data_loader as data_loader,
 )
 from .batches.record_checks import FIRST_CODE as FIRST_CODE
-from .code_meaning import code_meaning as code_meaning
 from .course_files import (
     checkpoint_folder as checkpoint_folder,
     solutions_folder as solutions_folder,
@@ -104,6 +101,12 @@ from .generation.search_settings import (
 )
 from .generation.summaries import summarize as summarize
 from .generation.summary_trace import trace_summary as trace_summary
+from .icd import (
+    code_meaning as code_meaning,
+    icd9 as icd9,
+    icd10 as icd10,
+    translate as translate,
+)
 from .losses import (
     NOT_SCORED as NOT_SCORED,
     LossTerm as LossTerm,

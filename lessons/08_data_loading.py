@@ -28,7 +28,7 @@ if not find_spec("ehr_course"):
             "elsewhere, put ehr_course-….whl beside this notebook."
         )
     get_ipython().run_line_magic("pip", f'install "{found[0]}[notebook]"')
-    from ehr_course import after_installation
+    from ehr_course.opened_alone import after_installation
 
     after_installation()
 
@@ -61,8 +61,8 @@ import polars as pl
 from ehr_course import (
     Change, CodeTokenizer, Dirt, InputError, Reason, code_meaning,
     completed_years, find_tables, icd10, icd9, load_cohort, load_mimic3,
-    load_mimic4, make_cohort, split_by_patient, write_meds, write_mimic3,
-    write_mimic4,
+    load_mimic4, make_cohort, split_by_patient, translate, write_meds,
+    write_mimic3, write_mimic4,
 )
 from ehr_course.exercises import check, examine, hint, progress
 from ehr_course.plots.drawings.ages import (
@@ -1063,7 +1063,7 @@ written_twice = [
 
 def telling(codes_9, codes_10):
     """Codes that translate, letters in both versions, short titles."""
-    found = [icd10.translate(c, source="ICD9CM").codes for c in codes_9]
+    found = [translate(c, source="ICD9CM").codes for c in codes_9]
     pairs = all(c in may_be for c, may_be in zip(codes_10, found))
     letters = [any(c[0] in "EV" for c in of) for of in (codes_9, codes_10)]
     longest = max(len(icd9.title(c)) for c in codes_9)
@@ -1127,7 +1127,7 @@ def across(records):
 
 def look_up(pairs):
     codes = {code for visit, _ in pairs for code in visit.codes}
-    return {c: icd10.translate(c, source="ICD9CM").codes for c in codes}
+    return {c: translate(c, source="ICD9CM").codes for c in codes}
 
 
 def returned(visit, following, mapping):

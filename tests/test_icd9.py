@@ -103,7 +103,7 @@ def test_category_and_chapter_need_no_existing_code():
 
 
 def test_every_numeric_category_lies_in_the_chapter_of_its_number():
-    for chapter in icd9.CHAPTERS[:17]:
+    for chapter in icd9.chapters[:17]:
         for number in range(int(chapter.first), int(chapter.last) + 1):
             assert icd9.chapter(f"{number:03}") is chapter
     assert icd9.chapter("V01").number == icd9.chapter("V91.99").number == 18
@@ -111,7 +111,7 @@ def test_every_numeric_category_lies_in_the_chapter_of_its_number():
 
 
 def test_chapters_are_those_of_the_classification():
-    numbered = icd9.CHAPTERS
+    numbered = icd9.chapters
     assert [chapter.number for chapter in numbered] == list(range(1, 20))
     for chapter in numbered:
         assert icd9.title(f"{chapter.first}-{chapter.last}").casefold() == chapter.title.casefold()
@@ -185,7 +185,7 @@ def test_most_codes_have_no_rule(code):
 
 
 def table() -> list[dict[str, str]]:
-    file = resources.files("ehr_course.icd9") / "eligibility.csv"
+    file = resources.files("ehr_course.icd") / "icd9_eligibility.csv"
     with file.open(encoding="utf-8", newline="") as lines:
         return list(csv.DictReader(lines))
 
@@ -314,7 +314,7 @@ def test_a_category_is_chronic_if_all_of_its_codes_are(code: str, chronic: bool)
 
 
 def test_the_table_of_chronic_categories_is_in_order_without_overlap() -> None:
-    text = (resources.files("ehr_course.icd9") / "chronic.csv").read_text(encoding="utf-8")
+    text = (resources.files("ehr_course.icd") / "icd9_chronic.csv").read_text(encoding="utf-8")
     rows = [(row["first"], row["last"]) for row in csv.DictReader(text.splitlines())]
     ends = [end for row in rows for end in row]
     assert ends == sorted(ends)

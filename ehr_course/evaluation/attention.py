@@ -12,10 +12,10 @@ import torch
 from ehr_course.batches.collate import demographics, tensors_of
 from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.datasets import RecordDataset
-from ehr_course.code_meaning import code_meaning
 from ehr_course.code_system import CodeSystem
 from ehr_course.errors import InputError
 from ehr_course.generation.search_model import evaluating
+from ehr_course.icd import code_meaning
 from ehr_course.losses import NOT_SCORED
 from ehr_course.models.prefix import Prefix
 from ehr_course.models.prefix_tuning import PrefixTuned

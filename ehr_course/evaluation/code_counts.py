@@ -14,9 +14,9 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from ehr_course.batches.ragged import places
-from ehr_course.code_meaning import code_meaning
 from ehr_course.errors import InputError
 from ehr_course.evaluation.code_table import CodeTable
+from ehr_course.icd import code_meaning
 
 MOST_CODES = 200
 """Only pairs of this many codes are counted one by one; the rest are counted together."""

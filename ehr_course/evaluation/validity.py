@@ -18,7 +18,6 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import binomtest
 
-from ehr_course.code_meaning import code_meaning
 from ehr_course.code_system import CodeSystem
 from ehr_course.errors import InputError
 from ehr_course.evaluation.code_table import CodeTable, code_tables, unknown_in
@@ -33,6 +32,7 @@ from ehr_course.evaluation.measure import (
     share_interval,
     too_few,
 )
+from ehr_course.icd import code_meaning
 from ehr_course.records import MAX_AGE, AnyRecord, PatientRecord, Sex, system_of
 
 Visits = Iterable[Iterable[str]]

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from ehr_course.batches.record_checks import FIRST_CODE
-from ehr_course.code_meaning import code_meaning
 from ehr_course.code_system import CodeSystem
+from ehr_course.icd import code_meaning
 from ehr_course.records import Sex
 from ehr_course.tokenizers.codes import CodeTokenizer
 

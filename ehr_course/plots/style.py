@@ -15,9 +15,9 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
 
-from ehr_course.code_meaning import code_meaning
 from ehr_course.code_system import SYSTEM_NAMES, CodeSystem
 from ehr_course.errors import InputError
+from ehr_course.icd import code_meaning
 from ehr_course.plots import live
 from ehr_course.plots.axes import Axes
 from ehr_course.records import MAX_AGE, Sex

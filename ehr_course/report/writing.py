@@ -12,8 +12,8 @@ from typing import Any, overload
 
 import jinja2
 
-from ehr_course.code_meaning import code_meaning
 from ehr_course.code_system import SYSTEM_NAMES, CodeSystem
+from ehr_course.icd import code_meaning
 from ehr_course.new_folder import check_new_folder, new_folder
 from ehr_course.plots.cohort_dashboard import draw_dashboard
 from ehr_course.plots.measures import draw_measures

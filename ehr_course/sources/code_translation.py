@@ -1,6 +1,6 @@
 """Diagnoses of one code system brought into the other, each different code translated once.
 
-The General Equivalence Mappings say what a code may become; see ``ehr_course.icd10.mapping``.
+The General Equivalence Mappings say what a code may become; see ``ehr_course.icd.equivalence``.
 Where they name several alternatives, a rule that looks at nothing but the code takes one, so that
 a code becomes the same thing in every table and in every run:
 
@@ -21,10 +21,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ehr_course.code_meaning import code_meaning
 from ehr_course.code_system import CodeSystem
 from ehr_course.errors import InputError
-from ehr_course.icd10 import Translation, translate
+from ehr_course.icd import Translation, code_meaning, translate
 from ehr_course.sources.cohort import Equivalence
 
 

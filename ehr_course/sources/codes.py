@@ -12,10 +12,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from ehr_course import icd9
-from ehr_course.code_meaning import code_meaning
 from ehr_course.code_system import CODE_SYSTEMS, CodeSystem
 from ehr_course.errors import InputError
+from ehr_course.icd import code_meaning, icd9
 from ehr_course.sources.code_translation import Equivalent, equivalent
 from ehr_course.sources.cohort import Equivalence, Reason, Translated
 from ehr_course.sources.options import LoadOptions

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ehr_course.code_meaning import code_meaning
 from ehr_course.code_system import CODE_SYSTEMS, CodeSystem
 from ehr_course.errors import InputError
+from ehr_course.icd import code_meaning
 from ehr_course.new_folder import new_folder
 from ehr_course.records import PatientRecord
 from ehr_course.sources import meds_format as meds

@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import polars as pl
 
-from ehr_course.code_meaning import code_meaning, possible_systems
 from ehr_course.code_system import CODE_SYSTEMS, SYSTEM_NAMES, CodeSystem, other_system
 from ehr_course.errors import InputError
+from ehr_course.icd import code_meaning, possible_systems
 from ehr_course.sources.cohort import Reason
 from ehr_course.sources.options import OPTION_NAMES, LoadOptions
 from ehr_course.sources.row_filter import RowFilter

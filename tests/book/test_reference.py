@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib
 from pathlib import Path
 
 import pytest
@@ -64,11 +63,3 @@ def test_a_page_has_a_heading_for_each_module_and_the_index_leads_there(tmp_path
     index = (tmp_path / FOLDER / "index.md").read_text(encoding="utf-8")
     assert f"[{room.title}]({room.name}.md)" in index
     assert f"\n{room.name}\n" in index
-
-
-def test_what_two_code_systems_share_is_described_once():
-    for name in ("icd9", "icd10"):
-        module = importlib.import_module(f"ehr_course.{name}")
-        rules = importlib.import_module("ehr_course.code_rules")
-        assert module.Eligibility is rules.Eligibility
-        assert module.Chapter is rules.Chapter

@@ -16,7 +16,7 @@ from ehr_course.evaluation.validity import (
     impossible_share_of,
     validity,
 )
-from ehr_course.icd9 import why_impossible
+from ehr_course.icd import icd9
 from ehr_course.records import PatientRecord, Visit
 from ehr_course.sources.synthetic import make_cohort
 
@@ -129,7 +129,7 @@ def test_the_worst_codes_add_up_and_the_list_can_be_shorter() -> None:
         code
         for record in mixed
         for code in record.codes
-        if why_impossible(code, age=record.age, sex=record.sex)
+        if icd9.why_impossible(code, age=record.age, sex=record.sex)
     )
     assert {row.code: row.count for row in every} == slow
     assert [row.count for row in every] == sorted(slow.values(), reverse=True)
@@ -158,7 +158,10 @@ def test_intervals_are_those_of_scipys_bootstrap_over_patients() -> None:
     found = validity(mixed, resamples=3000)
     bad = [
         [
-            [why_impossible(c, age=record.age, sex=record.sex) is not None for c in visit.codes]
+            [
+                icd9.why_impossible(c, age=record.age, sex=record.sex) is not None
+                for c in visit.codes
+            ]
             for visit in record.visits
         ]
         for record in mixed

@@ -6,7 +6,7 @@ from importlib import resources
 
 import pytest
 
-from ehr_course import icd9, icd10
+from ehr_course import icd9, icd10, translate
 from ehr_course.sources.synthetic import make_cohort
 
 
@@ -57,7 +57,7 @@ def test_the_table_is_what_the_indicator_says():
 
 
 def test_the_table_is_in_order_without_overlap():
-    text = (resources.files("ehr_course.icd10") / "chronic.csv").read_text(encoding="utf-8")
+    text = (resources.files("ehr_course.icd") / "icd10_chronic.csv").read_text(encoding="utf-8")
     rows = [(row["first"], row["last"]) for row in csv.DictReader(text.splitlines())]
     ends = [end for row in rows for end in row]
     assert ends == sorted(ends)
@@ -69,7 +69,7 @@ def test_both_systems_mostly_agree_about_the_embedded_hospital():
     found = Counter()
     for record in make_cohort(2_000, seed=0):
         for code in record.codes:
-            translated = icd10.translate(code, source="ICD9CM").alternatives[:1]
+            translated = translate(code, source="ICD9CM").alternatives[:1]
             chronic = any(icd10.in_chronic_category(c) for each in translated for c in each)
             found[icd9.in_chronic_category(code) == chronic] += 1
     assert round(found[True] / found.total(), 2) == 0.92

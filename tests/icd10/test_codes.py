@@ -116,8 +116,8 @@ def test_a_chapter_begins_and_ends_where_the_classification_says(code, number):
 
 
 def test_chapters_are_those_of_the_classification():
-    assert [chapter.number for chapter in icd10.CHAPTERS] == list(range(1, 23))
-    for chapter in icd10.CHAPTERS:
+    assert [chapter.number for chapter in icd10.chapters] == list(range(1, 23))
+    for chapter in icd10.chapters:
         assert icd10.title(f"{chapter.first}-{chapter.last}") == chapter.title
 
 

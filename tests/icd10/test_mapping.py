@@ -11,7 +11,7 @@ from official_lists import icd9_list, icd10_list
 
 from ehr_course import icd9, icd10
 from ehr_course.errors import InputError
-from ehr_course.icd10 import translate
+from ehr_course.icd import translate
 
 FILES = {"ICD9CM": "icd9toicd10cmgem.csv", "ICD10CM": "icd10cmtoicd9gem.csv"}
 

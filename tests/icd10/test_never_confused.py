@@ -18,7 +18,6 @@ import torch
 from official_lists import icd9_list, icd10_list
 
 from ehr_course.batches.corruption import Corruption
-from ehr_course.code_meaning import code_meaning, possible_systems
 from ehr_course.code_system import CODE_SYSTEMS
 from ehr_course.errors import InputError
 from ehr_course.evaluation.attention import record_attention
@@ -36,6 +35,7 @@ from ehr_course.evaluation.validity import (
 from ehr_course.generation.baselines import IndependentCodes, MarkovChain
 from ehr_course.generation.eligible import EligibleOnly
 from ehr_course.generation.patients import Wanted, generate_patients, wanted_like
+from ehr_course.icd import code_meaning, possible_systems
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.plots import style
 from ehr_course.plots.cohort_dashboard import draw_dashboard

@@ -81,7 +81,7 @@ def test_pyplot_does_not_know_the_picture(picture):
 
 
 def test_every_chapter_has_a_name():
-    assert len(style.CHAPTER_NAMES) == len(icd9.CHAPTERS) == 19
+    assert len(style.CHAPTER_NAMES) == len(icd9.chapters) == 19
 
 
 @pytest.mark.parametrize(

@@ -57,8 +57,6 @@ def test_no_code_of_a_demo_patient_is_impossible():
 
 
 def test_two_rows_of_the_table_never_fit_a_code_equally_well(titles):
-    from ehr_course.icd9.eligibility import _TABLE
-
     for code in titles:
-        fits = _TABLE.closenesses(code)
+        fits = [rule.closeness for rule in icd9.rules_of(code)]
         assert len(set(fits)) == len(fits), code

@@ -12,7 +12,7 @@ import pytest
 from small_tables import ADMISSIONS_4, DIAGNOSES_4, write_tables, write_tables_4
 
 from ehr_course.errors import InputError
-from ehr_course.icd10 import translate
+from ehr_course.icd import translate
 from ehr_course.records import system_of
 from ehr_course.sources.any_cohort import load_cohort
 from ehr_course.sources.code_tables import load_frame

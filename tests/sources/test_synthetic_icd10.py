@@ -8,7 +8,7 @@ from importlib import resources
 import polars as pl
 import pytest
 
-from ehr_course import icd9, icd10
+from ehr_course import icd9, icd10, translate
 from ehr_course.errors import InputError
 from ehr_course.records import PatientRecord, Visit
 from ehr_course.sources.synthetic import Dirt, make_cohort, make_notes, write_mimic3, write_mimic4
@@ -59,7 +59,7 @@ def test_every_code_of_the_table_can_be_billed_and_has_its_official_title():
 def test_nearly_all_codes_are_in_a_category_that_the_official_mapping_leads_to():
     elsewhere = set()
     for row in table():
-        mapped = icd10.translate(row["icd9"], source="ICD9CM")
+        mapped = translate(row["icd9"], source="ICD9CM")
         categories = {icd10.category(code) for code in mapped.codes}
         if any(icd10.category(c) not in categories for c in row["icd10"].split("+") if c):
             elsewhere.add(row["icd9"])

@@ -14,9 +14,9 @@ import torch
 from scipy.spatial.distance import jensenshannon
 from torch import Tensor
 
-from ehr_course import icd9
 from ehr_course.exercises.exercise import Arguments, Exercise
 from ehr_course.exercises.model_to_score import Remembering
+from ehr_course.icd import icd9
 
 # 19.1 Top-k and top-p
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ehr_course.code_meaning import code_meaning
 from ehr_course.code_system import SYSTEM_NAMES
+from ehr_course.icd import code_meaning
 from ehr_course.plots import style
 from ehr_course.plots.drawings.canvas import MARGIN, MONO, Box, Canvas
 from ehr_course.plots.style import Picture

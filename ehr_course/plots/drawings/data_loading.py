@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from ehr_course import icd9
+from ehr_course.icd import icd9
 from ehr_course.plots import style
 from ehr_course.plots.drawings.canvas import FILLS, MARGIN, MONO, WARNING, Box, Canvas
 from ehr_course.plots.style import Picture

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from ehr_course import icd9
+from ehr_course.icd import icd9
 from ehr_course.plots import style
 from ehr_course.plots.drawings.canvas import MARGIN, WARNING, Canvas
 from ehr_course.plots.drawings.words import cut, wrapped
@@ -28,7 +28,7 @@ def draw_codes(codes: Sequence[str]) -> Picture:
     c = Canvas(
         2.96 + row * len(codes),
         "A code is a path: chapter, category, detail",
-        f"How codes are read. {told}. Below, the {len(icd9.CHAPTERS)} chapters with their "
+        f"How codes are read. {told}. Below, the {len(icd9.chapters)} chapters with their "
         "categories.",
         subtitle="Dark: the characters that name the category. Light: what makes it more precise",
     )
@@ -88,9 +88,9 @@ def _chapters(c: Canvas, y: float) -> None:
     """List all chapters in three columns: colour, number, name, and first and last category."""
     c.label((MARGIN, y), "all chapters, with their first and last category", weight="bold",
             colour=style.INK)  # fmt: skip
-    down = -(-len(icd9.CHAPTERS) // _COLUMNS)
+    down = -(-len(icd9.chapters) // _COLUMNS)
     wide = (c.width - 2 * MARGIN) / _COLUMNS
-    for i, chapter in enumerate(icd9.CHAPTERS):
+    for i, chapter in enumerate(icd9.chapters):
         x, middle = MARGIN + wide * (i // down), y + 0.24 + 0.22 * (i % down)
         colour = style.chapter_colour(chapter.number)
         c.box(x, middle - 0.09, 0.25, 0.18, f"{chapter.number}", fill=colour, size=style.SMALL)

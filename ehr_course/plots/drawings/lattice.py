@@ -7,7 +7,7 @@ from functools import cache
 from itertools import accumulate, pairwise
 from typing import Any
 
-from ehr_course import icd9
+from ehr_course.icd import icd9
 from ehr_course.plots import style
 from ehr_course.plots.drawings.canvas import MARGIN, MONO, WARNING, Canvas
 from ehr_course.plots.drawings.words import SENTENCE, meaning

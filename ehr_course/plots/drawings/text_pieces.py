@@ -8,7 +8,7 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
-from ehr_course import icd9
+from ehr_course.icd import icd9
 from ehr_course.plots import style
 from ehr_course.plots.drawings.canvas import MARGIN, WARNING, Box, Canvas
 from ehr_course.plots.drawings.words import SENTENCE, meaning, token_width, wrapped

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ehr_course.code_meaning import code_meaning
 from ehr_course.code_system import CodeSystem
 from ehr_course.errors import InputError
+from ehr_course.icd import code_meaning
 from ehr_course.plots import style
 from ehr_course.plots.drawings.canvas import MONO
 

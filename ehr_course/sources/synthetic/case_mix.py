@@ -14,7 +14,7 @@
 - ``one_of``: rows with the same word exclude each other. One row of ``principal`` is always
   chosen, and is the principal diagnosis of its episode; of another group, at most one;
 - ``first_age``, ``last_age``, ``sex``: who gets the code here, inside what
-  `ehr_course.icd9.who_can_have` allows, which always holds as well;
+  `icd9.who_can_have` allows, which always holds as well;
 - ``instead_of``: a code that this one makes redundant.
 
 ``exclusive.csv`` has one row for each reason why codes exclude each other:
@@ -41,8 +41,7 @@ from importlib import resources
 
 import numpy as np
 
-from ehr_course import icd9
-from ehr_course.icd9.eligibility import OLDEST
+from ehr_course.icd import OLDEST, Eligibility, icd9
 from ehr_course.records import Sex
 
 SEXES: tuple[Sex, ...] = ("F", "M")
@@ -208,7 +207,7 @@ def load_case_mix(hospital: str = "general") -> CaseMix:
     )
 
 
-def _sexes(row: dict[str, str], rule: icd9.Eligibility | None) -> list[bool]:
+def _sexes(row: dict[str, str], rule: Eligibility | None) -> list[bool]:
     allowed = (row["sex"] or SEXES, (rule and rule.sex) or SEXES)
     return [all(sex in sexes for sexes in allowed) for sex in SEXES]
 

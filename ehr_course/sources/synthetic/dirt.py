@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from ehr_course import icd9, icd10
 from ehr_course.errors import InputError
+from ehr_course.icd import icd9, icd10
 from ehr_course.sources.synthetic.draws import Draws
 
 MALFORMED = ("30", "4280X", "I50.9", "V3", "12.345", "E84", "unknown")

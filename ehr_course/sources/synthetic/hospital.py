@@ -45,7 +45,7 @@ def make_cohort(
 ) -> list[PatientRecord]:
     """Make invented patients with real ICD-9-CM or ICD-10-CM codes.
 
-    No patient has a code that `ehr_course.icd9.why_impossible` (or that of `ehr_course.icd10`)
+    No patient has a code that `icd9.why_impossible` (or that of `icd10`)
     rules out, neither at the age of the first admission nor at the age of the visit, and no visit
     has two codes that exclude each other by ``exclusive.csv``. Chronic codes come back at later
     visits; the codes of a visit begin with the principal diagnosis. Admissions lie between

@@ -30,8 +30,8 @@ from importlib import resources
 
 import numpy as np
 
-from ehr_course import icd9
 from ehr_course.errors import InputError
+from ehr_course.icd import icd9
 from ehr_course.records import PatientRecord, Visit
 from ehr_course.sources.synthetic.draws import hashed
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from ehr_course import icd9, icd10
 from ehr_course.code_system import CodeSystem
 from ehr_course.errors import InputError
+from ehr_course.icd import icd9, icd10
 from ehr_course.records import MAX_AGE, PatientRecord
 from ehr_course.sources.synthetic.dirt import Dirt, Planted, Tables, plant
 from ehr_course.sources.synthetic.draws import hashed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from matplotlib.text import Text
 
-from ehr_course.icd10 import translate
+from ehr_course.icd import translate
 from ehr_course.plots.drawings.code_versions import draw_change
 from ehr_course.plots.drawings.overlaps import label_problems
 from ehr_course.plots.style import Picture

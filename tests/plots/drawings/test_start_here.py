@@ -202,7 +202,7 @@ def test_a_code_shows_its_letters_chapter_and_category():
 def test_all_chapters_are_listed_in_their_colours():
     picture = draw_codes(["428.0"])
     shown = texts(picture)
-    assert all(f"{chapter.number}" in shown for chapter in icd9.CHAPTERS)
+    assert all(f"{chapter.number}" in shown for chapter in icd9.chapters)
     assert "Circulatory 390–459" in shown
     faces = [patch.get_facecolor() for patch in picture.axes[0].patches]
     assert faces.count(to_rgba(style.chapter_colour(7))) == 2, "the code's chapter, and the list"
