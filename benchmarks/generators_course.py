@@ -26,9 +26,7 @@ from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.datasets import RecordDataset
 from ehr_course.cli.prepared_folder import RECORDS, Prepared, open_prepared
 from ehr_course.cli.settings import GenerateSettings, TrainSettings
-from ehr_course.cli.stopping import EPOCHS
-from ehr_course.cli.training_recipe import training_config, with_recipe
-from ehr_course.cli.training_task import task_of
+from ehr_course.cli.training_task import EPOCHS, filled_in, task_of, training_config
 from ehr_course.errors import InputError
 from ehr_course.evaluation.perplexity import perplexity
 from ehr_course.generation.baselines import IndependentCodes, MarkovChain
@@ -135,8 +133,7 @@ def training(
 
     of_command = taken(set(TrainSettings.model_fields) - {"steps", "seed", "prepared"})
     settings = TrainSettings(prepared=str(prepared.folder), steps=steps, seed=seed, **of_command)
-    settings = with_recipe(settings, prepared)
-    settings = settings.model_copy(update={"evaluate_every": 0, "patience": 0})
+    settings = filled_in(settings, prepared)
     task = task_of(settings, prepared)
     of_training = taken({field.name for field in fields(TrainingConfig)})
     config = replace(training_config(settings), **of_training)

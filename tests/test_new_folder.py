@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import errno
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from ehr_course.errors import InputError
-from ehr_course.new_folder import new_folder
+from ehr_course.new_folder import new_file, new_folder
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture
@@ -96,32 +102,60 @@ def no_space(*arguments, **options):
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-@pytest.mark.parametrize("step", ["parent", "scratch", "lock", "folder", "file"])
-def test_a_full_disk_leaves_nothing_not_even_the_folders_above(tmp_path, monkeypatch, step):
+@pytest.mark.parametrize("step", ["parent", "scratch", "folder", "file"])
+def test_a_full_disk_leaves_no_part_of_the_folder(tmp_path, monkeypatch, step):
     mkdir = Path.mkdir
 
     def refuse(self, *arguments, **options):
-        if self.name == {"parent": "b", "folder": "new"}.get(step):
+        if self.name == {"parent": "a", "folder": "new"}.get(step):
             no_space()
         return mkdir(self, *arguments, **options)
 
     monkeypatch.setattr(Path, "mkdir", refuse)
     if step == "scratch":
         monkeypatch.setattr("tempfile.mkdtemp", no_space)
-    if step == "lock":
-        monkeypatch.setattr("filelock.FileLock.acquire", no_space)
     with (
         pytest.raises((OSError, InputError), match="No space left on device"),
-        new_folder(tmp_path / "a" / "b" / "new") as unfinished,
+        new_folder(tmp_path / "a" / "new") as unfinished,
     ):
         (unfinished / "half.txt").touch()
         no_space()
-    assert names(tmp_path) == []
+    assert [path for path in tmp_path.rglob("*") if path.name != "a"] == []
 
 
-def test_folders_above_it_that_were_there_stay(tmp_path):
-    (tmp_path / "a").mkdir()
-    with pytest.raises(OSError), new_folder(tmp_path / "a" / "b" / "new"):
-        no_space()
-    assert names(tmp_path) == ["a"]
-    assert names(tmp_path / "a") == []
+# ------------------------------------------------------------------ killed
+
+KILLED = """
+import os, signal, sys
+from ehr_course.new_folder import new_folder
+with new_folder(sys.argv[1], overwrite=True) as unfinished:
+    (unfinished / "half.txt").touch()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="Windows has no SIGKILL")
+def test_a_process_that_is_killed_leaves_what_was_there(full):
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, full], env=os.environ | {"PYTHONPATH": str(ROOT)}
+    )
+    assert done.returncode == -signal.SIGKILL
+    assert names(full) == ["kept.txt"]
+    with new_folder(full, overwrite=True) as unfinished:
+        (unfinished / "new.txt").touch()
+    assert names(full) == ["new.txt"]
+
+
+# ------------------------------------------------------------------ a file
+
+
+def test_a_file_appears_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "here.txt"
+    path.write_text("old", encoding="utf-8")
+    with pytest.raises(ZeroDivisionError), new_file(path) as unfinished:
+        unfinished.write_text("half", encoding="utf-8")
+        raise ZeroDivisionError
+    assert (path.read_text(encoding="utf-8"), names(tmp_path)) == ("old", ["here.txt"])
+    with new_file(path) as unfinished:
+        unfinished.write_text("new", encoding="utf-8")
+    assert (path.read_text(encoding="utf-8"), names(tmp_path)) == ("new", ["here.txt"])

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import errno
+import inspect
 import os
 import re
-from importlib import metadata
+from collections.abc import Callable
+from importlib import import_module, metadata
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from pydantic.fields import FieldInfo
 from typer.core import TyperGroup
 
-from ehr_course.cli.model_options import evaluate, generate, repeat, summarize
-from ehr_course.cli.training_options import prepare, train
+from ehr_course.cli.output import warn
+from ehr_course.cli.run_record import read_run, versions
+from ehr_course.cli.settings import OF_COMMAND, Settings
 from ehr_course.errors import InputError
 from ehr_course.printable import printable
 
@@ -24,6 +29,7 @@ _SMALLER = (
     "Take fewer patients or a smaller --batch-size; train has --gradient-accumulation-steps too."
 )
 _AGAIN = "Nothing was written. Run the same command again."
+_FILLED_BY_OPTIONS = ("BeamSettings", "Sampling", "TrainingConfig")
 
 
 class Commands(TyperGroup):
@@ -41,7 +47,13 @@ class Commands(TyperGroup):
             _complain(str(_in_options(error)))
             raise typer.Exit(1) from None
         except (MemoryError, RuntimeError) as error:
-            if not _is_about_memory(error):
+            # torch's are told by their names and words, because importing torch takes seconds.
+            is_about_memory = (
+                isinstance(error, MemoryError)
+                or type(error).__name__ == "OutOfMemoryError"
+                or "can't allocate memory" in str(error)
+            )
+            if not is_about_memory:
                 raise
             reason = (str(error) or "no more could be had").splitlines()[0].rstrip(".")
             _complain(f"memory: {reason}. {_SMALLER}")
@@ -58,34 +70,19 @@ class Commands(TyperGroup):
             raise typer.Exit(130) from None
 
 
-_FILLED_BY_OPTIONS = ("BeamSettings", "Sampling", "TrainingConfig")
-
-
 def _in_options(error: InputError) -> InputError:
     """Name options in an error that names the arguments of a class that options fill."""
     if error.thing not in _FILLED_BY_OPTIONS:
         return error
     problem, remedy = (
-        re.sub(r"[a-z]+(_[a-z]+)+", lambda name: _option(name[0]), text)
+        re.sub(r"[a-z]+(_[a-z]+)+", lambda name: _option_name(name[0]), text)
         for text in (error.problem, error.remedy)
     )
-    return InputError(_option(error.place), "", problem, remedy)
+    return InputError(_option_name(error.place), "", problem, remedy)
 
 
-def _option(argument: str) -> str:
-    return f"--{argument.replace('_', '-')}"
-
-
-def _is_about_memory(error: Exception) -> bool:
-    """Whether it is Python's error, or torch's of a GPU or of a CPU.
-
-    torch's are told by their names and words, because importing torch takes seconds.
-    """
-    return (
-        isinstance(error, MemoryError)
-        or type(error).__name__ == "OutOfMemoryError"
-        or "can't allocate memory" in str(error)
-    )
+def _option_name(field: str) -> str:
+    return f"--{field.replace('_', '-')}"
 
 
 def _complain(text: str) -> None:
@@ -141,5 +138,120 @@ def ehr_course(version: Annotated[bool, _VERSION] = False) -> None:
     """
 
 
-for command in (prepare, train, generate, evaluate, summarize, repeat):
-    app.command()(command)
+# ------------------------------------------------------------------ the commands
+
+
+_OUT_FOLDER = Annotated[
+    Path, typer.Option("--out", metavar="FOLDER", help="The folder to write.", show_default=False)
+]
+_OUT_FILE = Annotated[
+    Path, typer.Option("--out", metavar="FILE", help="The .csv to write.", show_default=False)
+]
+Overwrite = Annotated[
+    bool,
+    typer.Option(
+        "--overwrite", help="Replace what a run wrote there, once the new result is complete."
+    ),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No bar and no text.")]
+
+
+def command_named(name: str) -> Callable[..., None]:
+    """The function that does the work of a command, in the module of its name."""
+    # torch and its like take seconds to import, which --help must not cost.
+    return getattr(import_module(f"ehr_course.cli.{name}"), name)
+
+
+def _add_command(name: str, settings: type[Settings]) -> None:
+    """Add a command whose options are the fields of its settings."""
+
+    def run(out: Path, **words: Any) -> None:
+        how = {key: words.pop(key) for key in ("overwrite", "quiet") if key in words}
+        command_named(name)(settings.from_words(words), out, **how)
+
+    fields = dict(settings.model_fields)
+    seed = fields.pop("seed")
+    parameters = [_parameter(field_name, field) for field_name, field in fields.items()]
+    n_needed = sum(field.is_required() for field in fields.values())
+    parameters.insert(n_needed, _keyword("out", _OUT_FILE if name == "summarize" else _OUT_FOLDER))
+    if name != "summarize":  # which draws nothing at random
+        parameters.append(_parameter("seed", seed))
+    if name != "train":  # which goes on where there is a training
+        parameters.append(_keyword("overwrite", Overwrite, False))
+    parameters.append(_keyword("quiet", Quiet, False))
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__doc__ = settings.__doc__
+    app.command(name)(run)
+
+
+def _parameter(name: str, field: FieldInfo) -> inspect.Parameter:
+    """A parameter as typer reads it, of a field that ``settings.option`` defined."""
+    extra: Any = field.json_schema_extra
+    about = {key: extra[key] for key in ("metavar", "show_default")}
+    about["help"] = field.description
+    for limit in field.metadata:
+        for sign, key in (("ge", "min"), ("le", "max")):
+            if hasattr(limit, sign):
+                about[key] = getattr(limit, sign)
+    info = (
+        typer.Argument(**about)
+        if extra["name"] == ""
+        else typer.Option(extra["name"] or _option_name(name), **about)
+    )
+    default = field.get_default() if not field.is_required() else inspect.Parameter.empty
+    default = list(default) if isinstance(default, tuple) else default
+    kind = extra["typed"] or field.annotation
+    return _keyword(name, Annotated[kind, info], default)
+
+
+def _keyword(
+    name: str, annotation: Any, default: Any = inspect.Parameter.empty
+) -> inspect.Parameter:
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default
+    )
+
+
+for name, settings in OF_COMMAND.items():
+    _add_command(name, settings)
+
+
+@app.command()
+def repeat(
+    run: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN.JSON", help="Of a run, or the folder it lies in.", show_default=False
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option("--out", metavar="PLACE", help="Where to write now.", show_default=False),
+    ],
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
+) -> None:
+    """Do once more what a run did: the same command, the same settings, the same data.
+
+    \b
+    Example:
+      ehr-course repeat synthetic/run.json --out again
+
+    With the same versions on the same machine the result is the same, to the
+    byte. Start it where the run was started: paths stand in run.json as they
+    were given.
+    """
+    record = read_run(run)
+    if record.command == "train" and overwrite:
+        raise InputError(
+            "repeat", "--overwrite", "a training replaces nothing", "Name a new folder."
+        )
+    now = versions()
+    for name, then in record.versions.items():
+        if now.get(name) != then:
+            warn(
+                f"{name} was {then} in that run and is {now.get(name)} now: the result can differ."
+            )
+    how = {} if record.command == "train" else {"overwrite": overwrite}
+    work = command_named(record.command)
+    work(record.settings, out, quiet=quiet, expected=record.inputs, **how)

@@ -23,7 +23,7 @@ def name_cohorts(
         both; of a single cohort the path alone, and None where there is no model.
 
     Raises:
-        InputError: if two cohorts have one name, or a model is of none of them.
+        InputError: if two cohorts have one name, or a model belongs to none of them.
 
     >>> name_cohorts(["run/synthetic"], ["run"])
     ('run/synthetic', 'run')
@@ -42,31 +42,22 @@ def name_cohorts(
                 f"Name them: --synthetic first={named[name]} --synthetic second={path}.",
             )
         named[name] = path
-    of: dict[str, str] = {}
+    first = next(iter(named))
+    written_by: dict[str, str] = {}
     for text in models:
         name, path = _split(text)
-        if not name and len(named) == 1:
-            (name,) = named
+        name = first if not name and len(named) == 1 else name
         if name not in named:
             problem = f"there is no cohort {name!r}" if name else "which cohort did it write?"
-            raise InputError(
-                "--model",
-                repr(text),
-                f"{problem} (there are: {', '.join(named)})",
-                f"Write --model {next(iter(named))}={path}.",
-            )
-        if name in of:
-            raise InputError(
-                "--model",
-                repr(text),
-                f"the cohort {name!r} has a model already, {of[name]}",
-                "Give each cohort one.",
-            )
-        of[name] = path
+            problem, remedy = f"{problem} (there are: {', '.join(named)})", f"{first}={path}"
+            raise InputError("--model", repr(text), problem, f"Write --model {remedy}.")
+        if name in written_by:
+            problem = f"the cohort {name!r} has a model already, {written_by[name]}"
+            raise InputError("--model", repr(text), problem, "Give each cohort one.")
+        written_by[name] = path
     if len(named) == 1:
-        (name,) = named
-        return named[name], of.get(name)
-    return named, of or None
+        return named[first], written_by.get(first)
+    return named, written_by or None
 
 
 def _split(text: str) -> tuple[str, str]:

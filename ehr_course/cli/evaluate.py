@@ -10,12 +10,7 @@ import numpy as np
 
 from ehr_course.cli.output import result_folder, say
 from ehr_course.cli.prepared_folder import LOAD_REPORT, RECORDS, open_prepared
-from ehr_course.cli.run_record import (
-    RUN,
-    RunRecord,
-    check_inputs,
-    fingerprint_of_records,
-)
+from ehr_course.cli.run_record import RUN, RunRecord, check_inputs, fingerprint_of_records
 from ehr_course.cli.settings import EvaluateSettings
 from ehr_course.code_system import SYSTEM_NAMES, CodeSystem
 from ehr_course.errors import InputError
@@ -208,7 +203,7 @@ def _open_model(
     path: str, train: str, real: str
 ) -> tuple[tuple[PromptBart | PrefixTuned, CodeTokenizer], str]:
     """The model of a run with its tokenizer, and the fingerprint of the model."""
-    from ehr_course.cli.result_folders import fingerprint_of_model, open_patient_run
+    from ehr_course.cli.trained_run import fingerprint_of_model, open_patient_run
 
     run = open_patient_run(path)
     if run.record.inputs.get("train") != train:

@@ -1,33 +1,47 @@
-"""``ehr-course generate``: patients that nobody was, in one process or under torchrun."""
+"""``ehr-course generate``: patients that nobody was, in one process or under torchrun.
+
+A model writes visits in their order and gives them no dates, which MEDS and MIMIC-III ask for.
+So dates are invented: the first visit is on a day from 2100 to 2149, each next one 180 days after
+the one before. They say nothing about time between visits.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
+import numpy as np
+import polars as pl
 from torch import distributed
 
-from ehr_course.cli.formats import with_invented_dates, write_formats
-from ehr_course.cli.options import Format
 from ehr_course.cli.output import result_folder, say
-from ehr_course.cli.result_folders import (
+from ehr_course.cli.run_record import (
     DEMOGRAPHICS,
-    fingerprint_of_model,
-    open_patient_run,
-    read_demographics,
+    RUN,
+    RunRecord,
+    check_inputs,
+    fingerprint_of_files,
 )
-from ehr_course.cli.run_record import RUN, RunRecord, check_inputs, fingerprint_of_files
-from ehr_course.cli.settings import GenerateSettings
+from ehr_course.cli.settings import Format, GenerateSettings
+from ehr_course.cli.trained_run import fingerprint_of_model, open_patient_run, read_demographics
 from ehr_course.code_system import SYSTEM_NAMES
 from ehr_course.errors import InputError
 from ehr_course.generation.calibration import calibrated_for
 from ehr_course.generation.eligible import EligibleOnly
 from ehr_course.generation.patients import generate_patients, wanted_like
 from ehr_course.generation.sampling import Sampling
+from ehr_course.records import PatientRecord, Visit, system_of
+from ehr_course.sources.any_cohort import PARQUET_FILE
+from ehr_course.sources.meds import write_meds
+from ehr_course.sources.synthetic import write_mimic3
 from ehr_course.training.processes import Processes, unwound_when_terminated
+
+DAYS_BETWEEN_VISITS = 180
+
+_FIRST_DAY, _DAYS = datetime(2100, 1, 1), 50 * 365
 
 _LONGEST = timedelta(days=7)
 """How long a process waits for one that writes its share more slowly."""
@@ -60,9 +74,9 @@ def generate(
     # Through gloo on GPUs too: what is exchanged is numbers that lie in memory already.
     processes = Processes.from_environment(backend="gloo", timeout=_LONGEST)
     try:
-        with unwound_when_terminated():
+        with unwound_when_terminated(), ExitStack() as held:
             _generate(
-                settings, out, processes, overwrite=overwrite, quiet=quiet, expected=expected
+                settings, out, processes, held, overwrite=overwrite, quiet=quiet, expected=expected
             )
     finally:
         if processes.world > 1:
@@ -73,6 +87,7 @@ def _generate(
     settings: GenerateSettings,
     out: Path,
     processes: Processes,
+    held: ExitStack,
     *,
     overwrite: bool,
     quiet: bool,
@@ -82,55 +97,60 @@ def _generate(
     sampling = Sampling(settings.temperature, settings.top_k, top_p)
     eligible = EligibleOnly() if settings.eligible_only else None
     run = Path(settings.run)
-    with ExitStack() as held:
-        place = processes.from_first(
-            lambda: _begun(held, result_folder(out, overwrite=overwrite, inputs=[run]))
+
+    def begin() -> Path | InputError:
+        """Begin the folder, to be put in its place when held is closed."""
+        try:
+            return held.enter_context(result_folder(out, overwrite=overwrite, inputs=[run]))
+        except InputError as error:
+            return error
+
+    unfinished = processes.from_first(begin)
+    if isinstance(unfinished, InputError):
+        raise unfinished
+    model, tokenizer, _ = open_patient_run(run)
+    if settings.top_p is None:
+        sampling = replace(sampling, top_p=calibrated_for(model).top_p)
+    if tokenizer.system != "ICD9CM" and Format.MIMIC3 in settings.formats:
+        raise InputError(
+            run,
+            "",
+            f"this model writes {SYSTEM_NAMES[tokenizer.system]}, and the tables of MIMIC-III "
+            "hold ICD-9-CM alone",
+            "Leave --format mimic3 out; take meds or parquet.",
         )
-        if isinstance(place, InputError):
-            raise place
-        unfinished = place
-        model, tokenizer, _ = open_patient_run(run)
-        if settings.top_p is None:
-            sampling = replace(sampling, top_p=calibrated_for(model).top_p)
-        if tokenizer.system != "ICD9CM" and Format.MIMIC3 in settings.formats:
-            raise InputError(
-                run,
-                "",
-                f"this model writes {SYSTEM_NAMES[tokenizer.system]}, and the tables of "
-                "MIMIC-III hold ICD-9-CM alone",
-                "Leave --format mimic3 out; take meds or parquet.",
-            )
-        inputs = {"model": fingerprint_of_model(run)}
-        pool = read_demographics(run / DEMOGRAPHICS)
-        inputs["demographics"] = fingerprint_of_files(run / DEMOGRAPHICS)
-        check_inputs(expected, inputs)
-        # The folder may have another name on another machine; what is in it may not differ.
-        asked = settings.model_dump(mode="json", exclude={"run"})
-        processes.agree(asked | inputs, what="generate")
-        written = generate_patients(
-            model,
-            tokenizer,
-            wanted_like(pool, settings.patients, seed=settings.seed),
-            seed=settings.seed,
-            sampling=sampling,
-            batch_size=settings.batch_size,
-            eligible=eligible,
-            progress=not quiet,
-            processes=processes,
-        )
-        if not processes.is_first:
-            return
-        records = with_invented_dates(written, seed=settings.seed)
-        write_formats(records, unfinished, settings.formats, seed=settings.seed)
-        result = {
-            "patients": len(records),
-            "visits": sum(len(record.visits) for record in records),
-            "codes": sum(len(record.codes) for record in records),
-            "device": model.device.type,
-        }
-        if eligible is not None:
-            result["share_kept_out"] = round(eligible.share_kept_out, 6)
-        RunRecord("generate", settings, inputs, result).write(unfinished / RUN)
+    inputs = {"model": fingerprint_of_model(run)}
+    pool = read_demographics(run / DEMOGRAPHICS)
+    inputs["demographics"] = fingerprint_of_files(run / DEMOGRAPHICS)
+    check_inputs(expected, inputs)
+    # The folder may have another name on another machine; what is in it may not differ.
+    asked = settings.model_dump(mode="json", exclude={"run"})
+    processes.agree(asked | inputs, what="generate")
+    written = generate_patients(
+        model,
+        tokenizer,
+        wanted_like(pool, settings.patients, seed=settings.seed),
+        seed=settings.seed,
+        sampling=sampling,
+        batch_size=settings.batch_size,
+        eligible=eligible,
+        progress=not quiet,
+        processes=processes,
+    )
+    if not processes.is_first:
+        return
+    records = with_invented_dates(written, seed=settings.seed)
+    write_formats(records, unfinished, settings.formats, seed=settings.seed)
+    result = {
+        "patients": len(records),
+        "visits": sum(len(record.visits) for record in records),
+        "codes": sum(len(record.codes) for record in records),
+        "device": model.device.type,
+    }
+    if eligible is not None:
+        result["share_kept_out"] = round(eligible.share_kept_out, 6)
+    RunRecord("generate", settings, inputs, result).write(unfinished / RUN)
+    held.close()
     say(
         f"{out}: {result['patients']:,} synthetic patients with {result['visits']:,} visits and "
         f"{result['codes']:,} codes, as {', '.join(settings.formats)}. Dates are invented.",
@@ -145,9 +165,56 @@ def _generate(
         )
 
 
-def _begun(held: ExitStack, folder: AbstractContextManager[Path]) -> Path | InputError:
-    """Begin a folder, to be put in its place when held is closed, or say why it cannot be had."""
-    try:
-        return held.enter_context(folder)
-    except InputError as error:
-        return error
+def with_invented_dates(records: Sequence[PatientRecord], *, seed: int) -> list[PatientRecord]:
+    """Number patients and visits from 1, and give each visit an invented admission time.
+
+    >>> patient = PatientRecord(0, "F", 64, (Visit(("4280",)), Visit(("4280",))))
+    >>> [dated] = with_invented_dates([patient], seed=0)
+    >>> (dated.visits[1].admitted - dated.visits[0].admitted).days
+    180
+    """
+    first_days = np.random.default_rng([seed, 1]).integers(_DAYS, size=len(records)).tolist()
+    dated, n_visits = [], 0
+    for number, (record, day) in enumerate(zip(records, first_days, strict=True), start=1):
+        visits = []
+        for place, visit in enumerate(record.visits):
+            n_visits += 1
+            admitted = _FIRST_DAY + timedelta(days=day + DAYS_BETWEEN_VISITS * place)
+            visits.append(Visit(visit.codes, admitted, n_visits, visit.system))
+        dated.append(PatientRecord(number, record.sex, record.age, tuple(visits)))
+    return dated
+
+
+def write_formats(
+    records: Sequence[PatientRecord], folder: Path, formats: Sequence[str], *, seed: int
+) -> None:
+    """Write patients with dates and numbers into a folder, in each format.
+
+    Args:
+        records: with times.
+        folder: where each format gets a folder or a file.
+        formats: names of Format.
+        seed: of what MIMIC-III asks for and the records do not have.
+    """
+    if Format.MEDS in formats:
+        write_meds(records, folder / "meds")
+    if Format.MIMIC3 in formats:
+        write_mimic3(records, folder / "mimic3", seed=seed)
+    if Format.PARQUET in formats:
+        _table(records).write_parquet(folder / PARQUET_FILE)
+
+
+def _table(records: Sequence[PatientRecord]) -> pl.DataFrame:
+    """A row for each code."""
+    rows = [
+        (record.subject_id, record.sex, record.age, visit_number, seq_num, code)
+        for record in records
+        for visit_number, visit in enumerate(record.visits, start=1)
+        for seq_num, code in enumerate(visit.codes, start=1)
+    ]
+    names = ["subject_id", "sex", "age", "visit", "seq_num", "code"]
+    table = pl.DataFrame(rows, schema=names, orient="row")
+    # Codes that are not ICD-9-CM say so, for many have the shape of both.
+    if system_of(records) == "ICD10CM":
+        table = table.with_columns(icd_version=pl.lit(10, pl.Int64))
+    return table

@@ -1,18 +1,28 @@
-"""Where a command writes: a folder or file that is there whole or not at all, and the terminal."""
+"""Where a command writes: the terminal, and folders and files that are there whole or not at all.
+
+The folder of a training fills up step by step. It belongs to one training, and to one process at a
+time.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import typer
+from filelock import FileLock, Timeout
 
-from ehr_course.cli.run_record import was_written_here
+from ehr_course.cli.run_record import DEMOGRAPHICS, MODEL, RUN, RunRecord, read_run
 from ehr_course.errors import InputError
-from ehr_course.new_folder import new_folder
+from ehr_course.new_folder import new_file, new_folder
 from ehr_course.printable import printable
+
+CHECKPOINTS = "checkpoints"
+LOCK = ".training.lock"
+"""The file that the process which trains in a folder holds locked."""
 
 
 def say(text: str, *, quiet: bool = False) -> None:
@@ -25,6 +35,9 @@ def warn(text: str) -> None:
     """Print a line that is shown even under --quiet, on stderr."""
     if os.environ.get("RANK", "0") == "0":
         typer.echo(printable(f"Warning: {text}", keep="\n"), err=True)
+
+
+# ------------------------------------------------------------------ results of one piece
 
 
 @contextmanager
@@ -41,8 +54,28 @@ def result_folder(out: Path, *, overwrite: bool, inputs: Iterable[Path] = ()) ->
     Raises:
         InputError: if there is something at its place that may not be replaced.
     """
-    check_place(out, overwrite=overwrite, inputs=inputs)
-    with _naming(out), new_folder(out, overwrite=overwrite) as unfinished:
+    if out.name in ("", ".."):
+        raise InputError(out, "", "a folder cannot take its own place", "Name a folder in it.")
+    _check_is_no_file(out)
+    _check_not_an_input(out, inputs)
+    if out.is_dir() and any(out.iterdir()):
+        if not overwrite:
+            raise InputError(
+                out,
+                "",
+                "the folder is not empty",
+                "Name a new one, or give --overwrite to replace what a run wrote here.",
+            )
+        try:
+            read_run(out)
+        except InputError:
+            raise InputError(
+                out,
+                "",
+                "the folder is not empty, and no run of ehr-course wrote it",
+                "Name a new one: --overwrite replaces only what has a run.json.",
+            ) from None
+    with _naming_a_full_disk(out), new_folder(out, overwrite=overwrite) as unfinished:
         yield unfinished
 
 
@@ -56,62 +89,24 @@ def result_file(out: Path, *, overwrite: bool, inputs: Iterable[Path] = ()) -> I
         raise InputError(
             out, "", "there is such a file already", "Name another one, or give --overwrite."
         )
-    unfinished = out.with_name(f".{out.name}.{os.getpid()}")
-    try:
-        # Before the work begins, and not when it is done.
-        out.parent.mkdir(parents=True, exist_ok=True)
-        unfinished.touch()
-    except OSError as error:
-        raise InputError(
-            out,
-            "",
-            f"the file cannot be made ({error})",
-            "Name another one, in a place where you may write.",
-        ) from None
-    try:
-        with _naming(out):
-            yield unfinished
-            unfinished.replace(out)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with _naming_a_full_disk(out), new_file(out) as unfinished:
+        try:
+            # Before the work begins, and not when it is done.
+            out.parent.mkdir(parents=True, exist_ok=True)
+            unfinished.touch()
+        except OSError as error:
+            raise InputError(
+                out,
+                "",
+                f"the file cannot be made ({error})",
+                "Name another one, in a place where you may write.",
+            ) from None
+        yield unfinished
 
 
-@contextmanager
-def _naming(out: Path) -> Iterator[None]:
-    """Say what could not be written when a disk is full: polars and pyarrow name no file."""
-    try:
-        yield
-    except OSError as error:
-        if "No space left" not in str(error):
-            raise
-        raise InputError(
-            out, "", "no space is left on its disk", "Make room, or name another place."
-        ) from None
-
-
-def check_place(out: Path, *, overwrite: bool, inputs: Iterable[Path] = ()) -> None:
-    """Raise an InputError unless a folder may be written here; see result_folder."""
-    if out.name in ("", ".."):
-        raise InputError(out, "", "a folder cannot take its own place", "Name a folder in it.")
+def _check_is_no_file(out: Path) -> None:
     if out.exists() and not out.is_dir():
         raise InputError(out, "", "this is a file", "Name a folder.")
-    _check_not_an_input(out, inputs)
-    if not out.is_dir() or not any(out.iterdir()):
-        return
-    if not overwrite:
-        raise InputError(
-            out,
-            "",
-            "the folder is not empty",
-            "Name a new one, or give --overwrite to replace what a run wrote here.",
-        )
-    if not was_written_here(out):
-        raise InputError(
-            out,
-            "",
-            "the folder is not empty, and no run of ehr-course wrote it",
-            "Name a new one: --overwrite replaces only what has a run.json.",
-        )
 
 
 def _check_not_an_input(out: Path, inputs: Iterable[Path]) -> None:
@@ -127,3 +122,131 @@ def _check_not_an_input(out: Path, inputs: Iterable[Path]) -> None:
             raise InputError(
                 out, "", f"it would become a part of {path}, which is read", "Name another place."
             )
+
+
+@contextmanager
+def _naming_a_full_disk(out: Path) -> Iterator[None]:
+    """Say what could not be written: polars and pyarrow name no file."""
+    try:
+        yield
+    except OSError as error:
+        if "No space left" not in str(error):
+            raise
+        raise InputError(
+            out, "", "no space is left on its disk", "Make room, or name another place."
+        ) from None
+
+
+# ------------------------------------------------------------------ the folder of a training
+
+
+@contextmanager
+def claimed(out: Path, record: RunRecord) -> Iterator[None]:
+    """Hold a folder for a training: a new one, or one that holds this training.
+
+    Where the block raises before there is anything to go on from, a folder that was made here is
+    removed, and one that was empty is empty again.
+
+    Args:
+        out: the folder.
+        record: of the training, to be written there and compared.
+
+    Raises:
+        InputError: if the folder holds anything else, another process trains there, it cannot be
+            written, or the disk is full.
+    """
+    _check_is_no_file(out)
+    if _holds_something(out):
+        _training_in(out)
+    was_there = out.exists()
+    lock = FileLock(out / LOCK)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise InputError(
+            out,
+            "",
+            "another training is running in this folder",
+            "Wait until it has ended, or name another folder with --out.",
+        ) from None
+    except OSError as error:
+        if not was_there:
+            _remove(out)
+        raise _cannot_be_written(out, error) from None
+    is_new = not _holds_something(out)
+    try:
+        _begin(out, record, is_new=is_new)
+        yield
+    except BaseException as error:
+        goes_on = (out / MODEL).exists() or any(out.glob(f"{CHECKPOINTS}/step-*"))
+        if is_new and not goes_on:
+            _remove(out / RUN, out / DEMOGRAPHICS, out / CHECKPOINTS)
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            again = (
+                "run the same command again" + ": it goes on from the last checkpoint" * goes_on
+            )
+            raise InputError(
+                out, "", "no space is left on its disk", f"Make room, and {again}."
+            ) from None
+        raise
+    finally:
+        # While it is held: afterwards it could be another process's.
+        _remove(out / LOCK)
+        lock.release()
+        if not was_there:
+            _remove(out)
+
+
+def _begin(out: Path, record: RunRecord, *, is_new: bool) -> None:
+    """Write the record of a new training, or see that it is the one that is there."""
+    try:
+        if is_new:
+            record.write(out / RUN)
+            return
+        # It imports PyTorch.
+        from ehr_course.training.config import check_same_training
+
+        then, now = (
+            of.inputs | of.settings.model_dump(mode="json", exclude={"prepared"})
+            for of in (_training_in(out), record)
+        )
+        check_same_training(out, then, now)
+        for name in (RUN, DEMOGRAPHICS):
+            for half in out.glob(f".{name}.*"):
+                half.unlink()
+    except OSError as error:
+        raise _cannot_be_written(out, error) from None
+
+
+def _holds_something(out: Path) -> bool:
+    return out.is_dir() and any(path.name != LOCK for path in out.iterdir())
+
+
+def _remove(*paths: Path) -> None:
+    """Remove files, and folders that are empty; what cannot be removed stays."""
+    for path in paths:
+        with suppress(OSError):
+            path.rmdir() if path.is_dir() else path.unlink()
+
+
+def _cannot_be_written(out: Path, error: OSError) -> InputError:
+    return InputError(out, "", f"it cannot be written ({error})", "Name another folder.")
+
+
+def _training_in(out: Path) -> RunRecord:
+    """The record of the training in a folder."""
+    try:
+        there = read_run(out)
+    except InputError:
+        raise InputError(
+            out,
+            "",
+            "the folder is not empty, and no training is in it",
+            "Name a new folder, or one whose training is to go on.",
+        ) from None
+    if there.command != "train":
+        raise InputError(
+            out, RUN, f"this is what 'ehr-course {there.command}' wrote", "Name a new folder."
+        )
+    return there

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ehr_course.cli.cut_notes import cut_in_words
 from ehr_course.cli.output import result_folder, say
 from ehr_course.cli.prepared_folder import LOAD_REPORT, NOTES, RECORDS, TOKENIZER
 from ehr_course.cli.run_record import (
@@ -18,11 +17,11 @@ from ehr_course.cli.run_record import (
 )
 from ehr_course.cli.settings import PrepareSettings
 from ehr_course.errors import InputError
-from ehr_course.records import AnyRecord, NotePair, PatientRecord, complete_records
+from ehr_course.records import NotePair, PatientRecord, complete_records
 from ehr_course.sources.any_cohort import load_cohort, read_code_map
 from ehr_course.sources.cohort import LoadReport
 from ehr_course.sources.meds import write_meds
-from ehr_course.sources.notes import NoteSplit, read_notes, split_notes
+from ehr_course.sources.notes import read_notes, split_notes
 from ehr_course.sources.options import system_named
 from ehr_course.sources.splits import split_by_patient
 from ehr_course.sources.synthetic import make_cohort, make_notes
@@ -59,35 +58,7 @@ def prepare(
     Raises:
         InputError: if the data cannot be read or are too few, or out may not be written.
     """
-    if settings.data is not None and settings.notes is not None:
-        raise InputError("prepare", "", "both data and notes are named", "Name one of them.")
-    if settings.data is None and (settings.columns is not None or settings.code_map is not None):
-        raise InputError(
-            "prepare", "--columns and --code-map", "no data are named", "Give --data too."
-        )
-    if settings.notes is not None and settings.codes is not None:
-        raise InputError("prepare", "--codes", "notes have no codes", "Leave it out.")
-    if settings.data is None and settings.map_to is not None:
-        raise InputError(
-            "prepare",
-            "--map",
-            "no data are named",
-            "Give --data too; the embedded hospital is coded as --codes says.",
-        )
-    if settings.data is None and (settings.whole_patients or settings.zeros_lost_ok):
-        raise InputError(
-            "prepare",
-            "--whole-patients and --zeros-lost-ok",
-            "no data are named",
-            "Give --data too, or leave them out.",
-        )
-    if settings.validation + settings.test >= 1:
-        raise InputError(
-            "prepare",
-            "--validation and --test",
-            f"{settings.validation:g} and {settings.test:g} leave nobody to learn from",
-            "Name two shares that add up to less than 1.",
-        )
+    _check(settings)
     source = settings.data if settings.notes is None else settings.notes
     read = (None if source == EMBEDDED else source, settings.code_map)
     files = [Path(path) for path in read if path is not None]
@@ -108,6 +79,84 @@ def prepare(
         say(line, quiet=quiet)
     if source not in (None, EMBEDDED):
         say("This folder holds the patients' data. Keep it as you keep them.", quiet=quiet)
+
+
+def _check(settings: PrepareSettings) -> None:
+    """Refuse settings that have nothing to say of these data."""
+    no_data, are_notes = settings.data is None, settings.notes is not None
+    is_lenient = settings.whole_patients or settings.zeros_lost_ok
+    embedded = "Give --data too; the embedded hospital is coded as --codes says."
+    shares = f"{settings.validation:g} and {settings.test:g} leave nobody to learn from"
+    for is_wrong, place, problem, remedy in (
+        (not no_data and are_notes, "", "both data and notes are named", "Name one of them."),
+        (
+            no_data and (settings.columns is not None or settings.code_map is not None),
+            "--columns and --code-map",
+            "no data are named",
+            "Give --data too.",
+        ),
+        (
+            are_notes and settings.codes is not None,
+            "--codes",
+            "notes have no codes",
+            "Leave it out.",
+        ),
+        (no_data and settings.map_to is not None, "--map", "no data are named", embedded),
+        (
+            no_data and is_lenient,
+            "--whole-patients and --zeros-lost-ok",
+            "no data are named",
+            "Give --data too, or leave them out.",
+        ),
+        (
+            settings.validation + settings.test >= 1,
+            "--validation and --test",
+            shares,
+            "Name two shares that add up to less than 1.",
+        ),
+    ):
+        if is_wrong:
+            raise InputError("prepare", place, problem, remedy)
+
+
+def cut_in_words(
+    cut_notes: int,
+    cut_summaries: int,
+    *,
+    of: int,
+    max_source: int,
+    max_target: int,
+    command: str = "",
+) -> list[str]:
+    """A sentence for notes and one for summaries that were cut, where any were.
+
+    Args:
+        cut_notes: how many notes were.
+        cut_summaries: how many summaries were.
+        of: how many pairs there are.
+        max_source: the limit of notes, in tokens.
+        max_target: the limit of summaries, in tokens.
+        command: the command whose options change the limits, where it is another one.
+
+    >>> for line in cut_in_words(64, 1, of=67, max_source=768, max_target=192):
+    ...     print(line)
+    64 of 67 notes are longer than 768 tokens: each was cut there, and what follows is not read.
+    To keep more, give a higher --max-source.
+    1 of 67 summaries is longer than 192 tokens: each was cut there, and what follows is not
+    learned. To keep more, give a higher --max-target.
+    """
+    kinds = (
+        (cut_notes, "notes", max_source, "read", "--max-source"),
+        (cut_summaries, "summaries", max_target, "learned", "--max-target"),
+    )
+    give = f"give '{command}'" if command else "give"
+    return [
+        f"{count:,} of {of:,} {what} {'is' if count == 1 else 'are'} longer than {limit:,} "
+        f"tokens: each was cut there, and what follows is not {done}. To keep more, "
+        f"{give} a higher {option}."
+        for count, what, limit, done, option in kinds
+        if count
+    ]
 
 
 def _tell(account: str, folder: Path, *, quiet: bool) -> None:
@@ -137,13 +186,18 @@ def _write_records(
     write_meds(records, folder / RECORDS, split=split)
     tokenizer = CodeTokenizer.from_records(split.train)
     tokenizer.save(folder / TOKENIZER)
+    # Patients who lost admissions and kept others.
+    shortened = None if report is None else report.shortened
     result = {
         "parts": {part: len(of) for part, of in split._asdict().items()},
         "visits": n_visits,
         "codes": n_codes,
         "vocabulary": len(tokenizer),
-        "dropped": _dropped(report),
-        "shortened": _shortened(report),
+        "dropped": {} if report is None else report.dropped_by_name,
+        "shortened": {
+            "patients": 0 if shortened is None else shortened.patients,
+            "admissions": 0 if shortened is None else shortened.admissions,
+        },
     }
     # Of ICD-9-CM alone the record is what it was before there were two systems.
     if tokenizer.system != "ICD9CM":
@@ -170,31 +224,26 @@ def _records(settings: PrepareSettings) -> tuple[list[PatientRecord], LoadReport
         system=system_named(settings.codes),
         map_to=system_named(settings.map_to),
     )
-    _check_can_be_learned(settings.data, cohort.records)
-    return complete_records(cohort.records), cohort.report
-
-
-def _check_can_be_learned(data: str, records: Sequence[AnyRecord]) -> None:
-    """Models ask for an age and a sex, and the format of the folder for times."""
-    for what, lacking in (
-        ("sex", any(record.sex is None for record in records)),
-        ("age", any(record.age is None for record in records)),
-        ("time", any(v.admitted is None for record in records for v in record.visits)),
+    # Models ask for an age and a sex, and the format of the folder for times.
+    for what, is_lacking in (
+        ("sex", any(record.sex is None for record in cohort.records)),
+        ("age", any(record.age is None for record in cohort.records)),
+        ("time", any(v.admitted is None for record in cohort.records for v in record.visits)),
     ):
-        if lacking:
+        if is_lacking:
             raise InputError(
-                data,
+                settings.data,
                 "",
                 f"it has no {what}, and a model cannot be trained without it",
                 f"Add a column of it, and name it: --columns {what}=NAME.",
             )
+    return complete_records(cohort.records), cohort.report
 
 
 def _write_notes(
     settings: PrepareSettings, folder: Path, expected: Mapping[str, str] | None, *, quiet: bool
 ) -> tuple[dict[str, str], dict[str, Any]]:
-    assert settings.notes is not None  # as notes are prepared
-    pairs, report = _notes(settings, settings.notes)
+    pairs, report = _notes(settings)
     if report is not None:
         _tell(str(report), folder, quiet=quiet)
     # It imports PyTorch, which takes seconds, and records need none of it.
@@ -203,7 +252,12 @@ def _write_notes(
     inputs = {"notes": fingerprint_of_notes(pairs)}
     check_inputs(expected, inputs)
     split = split_notes(pairs, fractions=_fractions(settings), seed=settings.seed)
-    tokenizer = _tokenizer(settings, split)
+    texts = [text for pair in split.train for text in (pair.note, pair.summary)]
+    tokenizer = (
+        NoteTokenizer.train(texts, vocab_size=settings.vocabulary)
+        if settings.tokenizer == "pieces"
+        else WordTokenizer.from_texts(texts, min_count=settings.min_count)
+    )
     about = write_prepared(
         split,
         tokenizer,
@@ -216,18 +270,18 @@ def _write_notes(
         "vocabulary": len(tokenizer),
         "cut_notes": sum(part["cut_notes"] for part in about["parts"].values()),
         "cut_summaries": sum(part["cut_summaries"] for part in about["parts"].values()),
-        "dropped": _dropped(report),
+        "dropped": {} if report is None else report.dropped_by_name,
     }
     return inputs, result
 
 
-def _notes(settings: PrepareSettings, source: str) -> tuple[list[NotePair], LoadReport | None]:
-    if source == EMBEDDED:
+def _notes(settings: PrepareSettings) -> tuple[list[NotePair], LoadReport | None]:
+    if settings.notes is None or settings.notes == EMBEDDED:
         patients = make_cohort(settings.patients, seed=settings.seed, hospital=settings.hospital)
         return make_notes(patients, seed=settings.seed), None
     try:
         corpus = read_notes(
-            source,
+            settings.notes,
             note=settings.note_column,
             summary=settings.summary_column,
             patient=settings.patient_column,
@@ -244,25 +298,3 @@ def _notes(settings: PrepareSettings, source: str) -> tuple[list[NotePair], Load
         options = "Name them with --note-column and --summary-column."
         raise InputError(error.thing, error.place, error.problem, options) from None
     return list(corpus.pairs), corpus.report
-
-
-def _tokenizer(settings: PrepareSettings, split: NoteSplit) -> WordTokenizer | NoteTokenizer:
-    texts = [text for pair in split.train for text in (pair.note, pair.summary)]
-    if settings.tokenizer == "pieces":
-        return NoteTokenizer.train(texts, vocab_size=settings.vocabulary)
-    return WordTokenizer.from_texts(texts, min_count=settings.min_count)
-
-
-def _dropped(report: LoadReport | None) -> dict[str, int]:
-    """Rows that were read and are in no record, by table and reason."""
-    if report is None:
-        return {}
-    return report.dropped_by_name
-
-
-def _shortened(report: LoadReport | None) -> dict[str, int]:
-    """How many patients lost admissions and kept others, and how many admissions these lost."""
-    shortened = None if report is None else report.shortened
-    if shortened is None:
-        return {"patients": 0, "admissions": 0}
-    return {"patients": shortened.patients, "admissions": shortened.admissions}

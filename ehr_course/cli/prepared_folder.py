@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from typing import Any
 
 from ehr_course.cli.run_record import RUN, open_result
 from ehr_course.cli.settings import PrepareSettings
@@ -66,7 +64,7 @@ def open_prepared(folder: str | Path, *, wanted: str | None = None) -> Prepared:
         wanted: "records" or "notes", or None when both will do.
 
     Raises:
-        InputError: if it is none, or holds the other kind.
+        InputError: if ``prepare`` did not write it, or it holds the other kind.
     """
     remedy = "Make it with: ehr-course prepare --out FOLDER"
     folder, run = open_result(
@@ -79,25 +77,16 @@ def open_prepared(folder: str | Path, *, wanted: str | None = None) -> Prepared:
         raise InputError(folder, "", f"it holds {kind}, and this needs {wanted}", remedy)
     if not (folder / kind).is_dir():
         raise InputError(folder, kind, "the folder is missing", remedy)
-    is_embedded = settings.data is None and settings.notes in (None, "embedded")
-    return Prepared(folder, kind, _sizes(folder, run.result.get("parts")), is_embedded)
-
-
-class _Parts(BaseModel):
-    """How many patients or notes each part has; there is somebody to learn from."""
-
-    model_config = ConfigDict(strict=True, extra="forbid")
-
-    train: Annotated[int, Field(ge=1)]
-    validation: Annotated[int, Field(ge=0)]
-    test: Annotated[int, Field(ge=0)]
-
-
-def _sizes(folder: Path, parts: object) -> dict[str, int]:
-    """How many each part has, as run.json says."""
-    try:
-        return _Parts.model_validate(parts).model_dump()
-    except ValidationError:
+    parts: Any = run.result.get("parts")
+    are_sizes = (
+        isinstance(parts, dict)
+        and list(parts) == list(_MEDS_NAMES)
+        and all(type(size) is int and size >= 0 for size in parts.values())
+        and parts["train"] > 0
+    )
+    if not are_sizes:
         raise InputError(
             folder / RUN, "result, parts", f"{parts!r} are no sizes", "Prepare the data again."
-        ) from None
+        )
+    is_embedded = settings.data is None and settings.notes in (None, "embedded")
+    return Prepared(folder, kind, dict(parts), is_embedded)

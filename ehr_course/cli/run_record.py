@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import platform
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,21 +17,27 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ehr_course.cli.settings import OF_COMMAND, Command, Settings, settings_error
+from ehr_course.cli.settings import OF_COMMAND, Command, Settings
 from ehr_course.errors import InputError
+from ehr_course.new_folder import new_file
 from ehr_course.records import AnyRecord, NotePair
 
-RUN = "run.json"
-"""The name of the file in a folder that a command wrote."""
+RUN, MODEL, DEMOGRAPHICS = "run.json", "model", "demographics.csv"
+"""In the folder of a run: its record, and where it is a training, the model and its patients."""
 
-_PACKAGES = {
-    "ehr_course": "ehr-course",
-    "numpy": "numpy",
-    "polars": "polars",
-    "torch": "torch",
-    "transformers": "transformers",
-}
+_PACKAGES = ("ehr-course", "numpy", "polars", "torch", "transformers")
 _NAME_A_RECORD = "Name the run.json of a run, or the folder that it lies in."
+
+
+def versions() -> dict[str, str]:
+    """The versions of Python and of the packages that a result depends on."""
+    found = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package.replace("-", "_")] = version(package)
+        except PackageNotFoundError:
+            found[package.replace("-", "_")] = "not installed"
+    return found
 
 
 class _Document(BaseModel):
@@ -65,27 +70,65 @@ class RunRecord:
     settings: Settings
     inputs: dict[str, str]
     result: dict[str, Any] = field(default_factory=dict)
-    versions: dict[str, str] = field(default_factory=lambda: versions())
+    versions: dict[str, str] = field(default_factory=versions)
 
     def write(self, path: Path) -> None:
         """Write the record, whole or not at all."""
-        document = _Document(
-            format="ehr_course run",
-            version=1,
-            command=self.command,
-            settings=self.settings.model_dump(mode="json"),
-            inputs=self.inputs,
-            result=self.result,
-            versions=self.versions,
-        )
-        unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
-            unfinished.write_text(
-                json.dumps(document.model_dump(), indent=1) + "\n", encoding="utf-8"
-            )
-            unfinished.replace(path)
-        finally:
-            unfinished.unlink(missing_ok=True)
+        document = {
+            "format": "ehr_course run",
+            "version": 1,
+            "command": self.command,
+            "settings": self.settings.model_dump(mode="json"),
+            "inputs": self.inputs,
+            "result": self.result,
+            "versions": self.versions,
+        }
+        with new_file(path) as unfinished:
+            unfinished.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
+def read_run(path: str | Path) -> RunRecord:
+    """Read a record, from its file or from the folder that it lies in.
+
+    Raises:
+        InputError: if it is missing, damaged, or written by another version of the course.
+    """
+    path = Path(path)
+    if path.is_dir():
+        path = path / RUN
+    place: tuple[str, ...] = ()
+    try:
+        document = _Document.model_validate_json(path.read_bytes())
+        place = ("settings",)
+        settings = OF_COMMAND[document.command].model_validate(document.settings)
+    except FileNotFoundError:
+        raise InputError(path, "", "there is no such file", _NAME_A_RECORD) from None
+    except ValidationError as error:
+        raise _refused(path, place, error) from None
+    return RunRecord(
+        document.command, settings, document.inputs, document.result, document.versions
+    )
+
+
+def _refused(path: Path, place: tuple[str, ...], error: ValidationError) -> InputError:
+    """Say what is wrong with a record: the first of pydantic's complaints."""
+    first = error.errors()[0]
+    where = (*place, *map(str, first["loc"]))
+    problem = f"{first['msg'][:1].lower()}{first['msg'][1:]}, and it is {first['input']!r}"
+    remedy = "Correct it."
+    if first["type"] == "json_invalid":
+        problem, remedy, where = "this is not JSON", _NAME_A_RECORD, ()
+    elif where in ((), ("format",)):
+        problem, remedy, where = "this is not the record of a run", _NAME_A_RECORD, ()
+    elif where == ("version",) and first["type"] == "literal_error":
+        problem = f"it is {first['input']!r}, and this course reads {first['ctx']['expected']}"
+        remedy = "Read it with the version of ehr_course that it names."
+    elif first["type"] == "missing":
+        problem, remedy = "it is missing", "Give the command itself."
+    elif first["type"] == "extra_forbidden":
+        problem = "this version has no such setting"
+        remedy = "Repeat the run with the version of ehr_course that the file names."
+    return InputError(path, ", ".join(where), problem, remedy)
 
 
 def open_result(
@@ -100,7 +143,7 @@ def open_result(
         remedy: how to make such a result.
 
     Raises:
-        InputError: if there is no such folder, or another command wrote it, or none.
+        InputError: if there is no such folder, or no command or another one wrote it.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -117,56 +160,6 @@ def open_result(
     return folder, run
 
 
-def read_run(path: str | Path) -> RunRecord:
-    """Read a record, from its file or from the folder that it lies in.
-
-    Raises:
-        InputError: if it is missing, damaged, or written by another version of the course.
-    """
-    path = Path(path)
-    if path.is_dir():
-        path = path / RUN
-    try:
-        document = _Document.model_validate_json(path.read_bytes())
-    except FileNotFoundError:
-        raise InputError(path, "", "there is no such file", _NAME_A_RECORD) from None
-    except ValidationError as error:
-        raise _refused(path, error) from None
-    try:
-        settings = OF_COMMAND[document.command].model_validate(document.settings)
-    except ValidationError as error:
-        raise settings_error(error, path, "settings") from None
-    return RunRecord(
-        document.command, settings, document.inputs, document.result, document.versions
-    )
-
-
-def _refused(path: Path, error: ValidationError) -> InputError:
-    """Say what is wrong with a record, apart from its settings."""
-    first = error.errors()[0]
-    if first["type"] == "json_invalid":
-        return InputError(path, "", "this is not JSON", _NAME_A_RECORD)
-    if first["loc"] in ((), ("format",)):
-        return InputError(path, "", "this is not the record of a run", _NAME_A_RECORD)
-    if first["loc"] == ("version",) and first["type"] == "literal_error":
-        return InputError(
-            path,
-            "version",
-            f"it is {first['input']!r}, and this course reads {first['ctx']['expected']}",
-            "Read it with the version of ehr_course that it names.",
-        )
-    return settings_error(error, path)
-
-
-def was_written_here(folder: Path) -> bool:
-    """Whether a command of ehr-course wrote this folder."""
-    try:
-        read_run(folder)
-    except InputError:
-        return False
-    return True
-
-
 def check_inputs(expected: Mapping[str, str] | None, found: Mapping[str, str]) -> None:
     """Refuse to repeat a run on other data than it had.
 
@@ -175,7 +168,7 @@ def check_inputs(expected: Mapping[str, str] | None, found: Mapping[str, str]) -
         found: those of the data that are there now.
 
     Raises:
-        InputError: it names the first input that is another.
+        InputError: it names the first input that differs.
     """
     if expected is None:
         return
@@ -189,46 +182,33 @@ def check_inputs(expected: Mapping[str, str] | None, found: Mapping[str, str]) -
             )
 
 
-def versions() -> dict[str, str]:
-    """The versions of Python and of the packages that a result depends on."""
-    found = {"python": platform.python_version()}
-    for name, package in _PACKAGES.items():
-        try:
-            found[name] = version(package)
-        except PackageNotFoundError:
-            found[name] = "not installed"
-    return found
-
-
 # ------------------------------------------------------------------ fingerprints
 
 
-def fingerprint_of_records(*cohorts: Iterable[AnyRecord]) -> str:
-    """A short text that differs when any code, age, sex or number of these cohorts does.
+def fingerprint_of_records(records: Iterable[AnyRecord]) -> str:
+    """A short text that differs when any code, age, sex or number of these patients does.
 
     Times and the numbers of admissions are left out: nothing is learned from them.
     """
     digest = hashlib.sha256()
-    for records in cohorts:
-        for record in records:
-            # ICD-9-CM is not named, so that what was written before there were two systems fits.
-            visits = ";".join(
-                " ".join(visit.codes if visit.system == "ICD9CM" else (visit.system, *visit.codes))
-                for visit in record.visits
-            )
-            digest.update(f"{record.subject_id},{record.sex},{record.age}:{visits}\n".encode())
-        digest.update(b"--\n")
+    for record in records:
+        # ICD-9-CM is not named, so that what was written before there were two systems fits.
+        visits = ";".join(
+            " ".join(visit.codes if visit.system == "ICD9CM" else (visit.system, *visit.codes))
+            for visit in record.visits
+        )
+        digest.update(f"{record.subject_id},{record.sex},{record.age}:{visits}\n".encode())
+    digest.update(b"--\n")
     return digest.hexdigest()[:16]
 
 
-def fingerprint_of_notes(*parts: Iterable[NotePair]) -> str:
-    """A short text that differs when any note, summary or patient of these parts does."""
+def fingerprint_of_notes(pairs: Iterable[NotePair]) -> str:
+    """A short text that differs when any note, summary or patient of these does."""
     digest = hashlib.sha256()
-    for pairs in parts:
-        for pair in pairs:
-            line = json.dumps([pair.note, pair.summary, pair.subject_id]) + "\n"
-            digest.update(line.encode("ascii"))
-        digest.update(b"--\n")
+    for pair in pairs:
+        line = json.dumps([pair.note, pair.summary, pair.subject_id]) + "\n"
+        digest.update(line.encode("ascii"))
+    digest.update(b"--\n")
     return digest.hexdigest()[:16]
 
 

@@ -1,211 +1,412 @@
-"""The settings of each command: all that a run depends on but its inputs' content.
+"""The options of each command, defined once: the command line and ``run.json`` come from them.
 
-They are what ``run.json`` holds, so that a run can be repeated from it. A name that is not among
-them, a value of another type or one out of its range raises pydantic's ``ValidationError``.
+A setting that ``run.json`` holds and no model has, a value of another type or one out of its range
+raises pydantic's ``ValidationError``.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from enum import StrEnum
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError
+import typer
+from pydantic import BaseModel, ConfigDict, Field, Strict
 
-from ehr_course.errors import InputError
+from ehr_course.cli.cohort_names import name_cohorts
 
-Count = Annotated[int, Field(ge=1)]
-CountOrZero = Annotated[int, Field(ge=0)]
-Share = Annotated[float, Field(ge=0, le=1)]
-SystemOption = Literal["icd9", "icd10"] | None
+MOST_PATIENTS = 10_000_000
+
+
+class Format(StrEnum):
+    """The formats of synthetic patients, in the order in which they are looked for."""
+
+    MEDS = "meds"
+    MIMIC3 = "mimic3"
+    PARQUET = "parquet"
+
+
+SystemName = Literal["icd9", "icd10"]
 """A code system as an option names it."""
 
 
+def option(
+    default: Any,
+    words: str,
+    *,
+    name: str | None = None,
+    metavar: str | None = None,
+    shown: str | bool = True,
+    typed: Any = None,
+    **limits: Any,
+) -> Any:
+    """Define an option of a command.
+
+    Args:
+        default: its value where it is not given; ``...`` where it has to be.
+        words: what the help says of it.
+        name: how it is typed, where that is not ``--`` and the field's name; "" of an argument.
+        metavar: what the help shows in place of its type.
+        shown: what the help says about the default.
+        typed: the type of what is typed, where the field's is another; see ``from_words``.
+        limits: of the value, as ``ge`` and ``le``.
+    """
+    extra = {"name": name, "metavar": metavar, "show_default": shown, "typed": typed}
+    return Field(default, description=words, json_schema_extra=extra, **limits)
+
+
+def argument(metavar: str, words: str) -> Any:
+    """Define what a command is given without the name of an option."""
+    return option(..., words, name="", metavar=metavar, shown=False)
+
+
 class Settings(BaseModel):
-    """What the settings of all commands have in common."""
+    """The options of a command; its documentation is the command's help."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    seed: int = option(0, "Another seed, another result.", ge=0, le=2**32 - 1)
+
+    @classmethod
+    def from_words(cls, words: dict[str, Any]) -> Settings:
+        """Make settings of what was typed."""
+        return cls(**words)
+
+
+def _columns(text: str | None) -> dict[str, str] | None:
+    """Read which column holds what, as ``--columns`` says it."""
+    if text is None:
+        return None
+    # It imports polars.
+    from ehr_course.sources.code_tables import parse_columns
+
+    return parse_columns(text)
+
+
+COLUMNS: Any = option(
+    None,
+    "Columns of a .csv or .parquet file with a row for each code: patient, visit, code, and "
+    "perhaps age, sex, time, sequence, version (of ICD).",
+    metavar="WHAT=NAME,...",
+    typed=str | None,
+)
+CODE_MAP: Any = option(
+    None,
+    "A .csv file with the columns 'from' and 'to': ICD-9-CM or ICD-10-CM codes for codes of "
+    "another vocabulary.",
+    metavar="FILE",
+)
+CODES: Any = option(
+    None,
+    "Take the diagnoses that are coded in this system alone; the others are dropped and counted.",
+)
+MAP_TO: Any = option(
+    None,
+    "Translate diagnoses of the other system into this one, by the General Equivalence "
+    "Mappings; the report says how well they agree. Data in both are translated to icd9 where "
+    "neither --codes nor --map is given.",
+    name="--map",
+)
+MALFORMED: Any = option(
+    "raise", "Stop at the first malformed row, or drop such rows and count them."
+)
+DATE_FORMAT: Any = option(
+    None,
+    "How dates are written where it is not as 2101-01-31 17:05:00, in the letters of strptime: "
+    "'%m/%d/%y %H:%M'. Years of two digits are 1969 to 2068.",
+    metavar="FORMAT",
+)
+NOTE_COLUMN: Any = option(
+    None, "Column of the notes; by default input, note or dialogue.", metavar="NAME"
+)
+SUMMARY_COLUMN: Any = option(
+    None,
+    "Column of the summaries; by default target, summary, section_text, or note beside dialogue.",
+    metavar="NAME",
+)
 
 
 class PrepareSettings(Settings):
-    """Settings of ``ehr-course prepare``.
+    """Read patients or notes, and split them into parts that share no patient.
 
-    Attributes:
-        data: folder of MIMIC-III, MIMIC-IV, MEDS, OMOP or Synthea, a table with a row for each
-            code, or None for the embedded hospital.
-        columns: of such a table: which column says what.
-        code_map: a .csv file with ICD-9-CM or ICD-10-CM codes for those of the data, or None.
-        codes: "icd9" or "icd10": the system whose diagnoses are taken, or None; of the embedded
-            hospital, the one that it is coded in.
-        map_to: "icd9" or "icd10": the system into which the others are translated, or None. Where
-            both are None, see ``choose_systems``.
-        notes: file with notes and summaries, "embedded", or None for patient records.
-        patients: how many patients the embedded hospital has.
-        hospital: "general" or "heart".
-        malformed: "raise" or "drop".
-        date_format: a format of strptime that dates may have, or None.
-        whole_patients: whether patients of whom some admissions are dropped are left out.
-        zeros_lost_ok: whether to go on where codes seem to have lost their leading zeros.
-        validation, test: shares of the patients, 0 to 1.
-        note_column, summary_column, patient_column: of the file with notes.
-        min_note, min_summary: the shortest note and summary that are read, in characters.
-        tokenizer: of notes: "words" or "pieces".
-        min_count: how often a word must come to be in the vocabulary of words.
-        vocabulary: how many pieces there are.
-        max_source, max_target: the longest note and summary in tokens.
+    \b
+    Examples:
+      ehr-course prepare --out prepared
+      ehr-course prepare --data mimic-iii/ --malformed drop --out prepared
+      ehr-course prepare --data mimic-iv/ --map icd10 --out prepared
+      ehr-course prepare --notes discharge.csv --out prepared-notes
+
+    The folder holds the three parts in the open format MEDS, the tokenizer of
+    the training part, and a report of every row that was read, used or
+    dropped. It holds patients' data: keep it as you keep them.
     """
 
-    data: str | None = None
-    columns: dict[str, str] | None = None
-    code_map: str | None = None
-    codes: SystemOption = None
-    map_to: SystemOption = None
-    notes: str | None = None
-    patients: Count = 5_000
-    hospital: Literal["general", "heart"] = "general"
-    malformed: Literal["raise", "drop"] = "raise"
-    date_format: str | None = None
-    whole_patients: bool = False
-    zeros_lost_ok: bool = False
-    validation: Share = 0.1
-    test: Share = 0.1
-    note_column: str | None = None
-    summary_column: str | None = None
-    patient_column: str | None = None
-    min_note: CountOrZero = 0
-    min_summary: CountOrZero = 0
-    tokenizer: Literal["words", "pieces"] = "words"
-    min_count: Count = 2
-    vocabulary: Count = 16_000
-    max_source: Count = 768
-    max_target: Count = 192
+    data: str | None = option(
+        None,
+        "Tables of MIMIC, OMOP or Synthea, a MEDS dataset, or a .csv or .parquet file with a row "
+        "for each code; which of them it is, is recognised. By default the embedded hospital, "
+        "whose patients are invented.",
+        metavar="FOLDER",
+    )
+    columns: dict[str, str] | None = COLUMNS
+    code_map: str | None = CODE_MAP
+    codes: SystemName | None = CODES
+    map_to: SystemName | None = MAP_TO
+    notes: str | None = option(
+        None,
+        "Notes with summaries for the summariser, in place of patient records: a .csv, .jsonl "
+        "or .parquet file, or 'embedded' for invented ones.",
+        metavar="FILE",
+    )
+    patients: int = option(
+        5_000, "How many patients the embedded hospital has.", ge=1, le=MOST_PATIENTS
+    )
+    hospital: Literal["general", "heart"] = option(
+        "general", "Which embedded hospital: every age, or old people's hearts."
+    )
+    malformed: Literal["raise", "drop"] = MALFORMED
+    date_format: str | None = DATE_FORMAT
+    whole_patients: bool = option(
+        False,
+        "Leave out patients of whom some admissions are dropped, as those that --codes leaves "
+        "out. Without it they are kept with the others, and counted.",
+    )
+    zeros_lost_ok: bool = option(
+        False,
+        "Go on although codes seem to have lost their leading zeros, because none of many begins "
+        "with 0.",
+    )
+    validation: float = option(0.1, "Share of the patients to choose a model by.", ge=0, le=1)
+    test: float = option(0.1, "Share of the patients that no model sees.", ge=0, le=1)
+    note_column: str | None = NOTE_COLUMN
+    summary_column: str | None = SUMMARY_COLUMN
+    patient_column: str | None = option(
+        None, "Column that says whose note it is, as subject_id.", metavar="NAME"
+    )
+    min_note: int = option(0, "Shortest note, in characters; shorter ones are dropped.", ge=0)
+    min_summary: int = option(
+        0, "Shortest summary, in characters; shorter ones are dropped.", ge=0
+    )
+    tokenizer: Literal["words", "pieces"] = option("words", "Of notes: words, or pieces of words.")
+    min_count: int = option(2, "Words that come less often are outside the vocabulary.", ge=1)
+    vocabulary: int = option(16_000, "How many pieces there are.", ge=5)
+    max_source: int = option(768, "Longest note, in tokens; a longer one is cut.", ge=3)
+    max_target: int = option(192, "Longest summary, in tokens; a longer one is cut.", ge=2)
+
+    @classmethod
+    def from_words(cls, words: dict[str, Any]) -> PrepareSettings:
+        """Make settings of what was typed."""
+        if words["data"] is not None and words["notes"] is not None:
+            raise typer.BadParameter("give --data or --notes, not both")
+        return cls(**words | {"columns": _columns(words["columns"])})
 
 
 class TrainSettings(Settings):
-    """Settings of ``ehr-course train``; see TrainingConfig.
+    """Train a model that writes patients, or one that summarises notes.
 
-    Attributes:
-        prepared: the folder that ``prepare`` wrote.
-        profile: the size of the model.
-        adapt: the folder of a run whose model gets a prefix, or None for a new model.
-        prefix: how many tokens the prefix has.
-        coverage: whether the summariser has coverage.
-        gradient_accumulation_steps: into how many parts a batch is cut, to fit into memory.
-        plain: whether a model of records is the one of lessons 10 to 18, which has no copy head,
-            no visit embeddings, and takes the age as it is.
-        batches: what shares a batch: "mixed" lengths; "by-length", where a short record weighs
-            more than a long one; or "equal-tokens", by length too, and every token weighs the
-            same. None is what the recipe has; see ``training_recipe``.
-        lr: the peak learning rate, or None for the recipe's.
-        weight_decay: of weight matrices and embeddings, or None for the recipe's.
-        max_grad_norm: the norm that the gradient is clipped to, or None for the recipe's.
-        average: over which share of the steps the weights are averaged, 0 for no average, or None
-            for the recipe's.
-        steps: how often the weights change, or None: until the loss on the validation part has
-            not fallen for some evaluations; see ``stopping``.
-        evaluate_every: steps between evaluations; the model that is kept is then the best. 0 for
-            none, None for what suits the data.
-        patience: how many evaluations in a row without a lower loss are too many, or 0 for never;
-            None is 0 where steps are given.
+    \b
+    Examples:
+      ehr-course train prepared --out run
+      ehr-course train prepared --out run --profile small --steps 20000
+      ehr-course train elsewhere --adapt run --out adapted
+      torchrun --nproc-per-node 2 -m ehr_course.cli train prepared --out run
+
+    Patient records give a PromptBart, notes a pointer-generator. A training
+    that was stopped goes on when the same command is run again. The model may
+    repeat what it learned: keep it as you keep the data.
     """
 
-    prepared: str
-    profile: Literal["narrow", "tiny", "small", "full"] = "tiny"
-    adapt: str | None = None
-    prefix: Count = 8
-    coverage: bool = False
-    steps: Count | None = None
-    batch_size: Count = 32
-    gradient_accumulation_steps: Count = 1
-    plain: bool = False
-    batches: Literal["mixed", "by-length", "equal-tokens"] | None = None
-    lr: float | None = None
-    weight_decay: float | None = None
-    max_grad_norm: float | None = None
-    average: Share | None = None
-    precision: Literal["float32", "float16", "bfloat16"] = "float32"
-    evaluate_every: CountOrZero | None = None
-    patience: CountOrZero | None = None
-    checkpoint_every: CountOrZero = 200
+    prepared: str = argument("PREPARED", "What 'prepare' wrote.")
+    profile: Literal["narrow", "tiny", "small", "full"] = option(
+        "tiny",
+        "Of a model of records: narrow, tiny, small or full. Of a summariser of notes: tiny, "
+        "small or full. In this order: seconds, minutes, a laptop's evening, the sources' own.",
+        metavar="SIZE",
+    )
+    adapt: str | None = option(
+        None,
+        "Train a prefix for the model of this run, in place of a new model: to adapt it to "
+        "another hospital, with few patients.",
+        metavar="RUN",
+    )
+    prefix: int = option(8, "Tokens of the prefix.", ge=1)
+    coverage: bool = option(False, "Of a summariser: attend where it has not yet been.")
+    steps: int | None = option(
+        None,
+        "How often the weights change. By default, for a prefix and for notes too, the training "
+        "stops when the loss on the validation part has not fallen for some evaluations, at the "
+        "latest after 20 epochs or 500 steps, whichever is more.",
+        shown="until validation says so",
+        ge=1,
+    )
+    batch_size: int = option(32, "Patients or notes a step, over all processes together.", ge=1)
+    gradient_accumulation_steps: int = option(
+        1, "Parts that a batch is cut into, to fit into memory.", ge=1
+    )
+    plain: bool = option(
+        False,
+        "Of records: the model of lessons 10 to 18, without copy head, visit embeddings and waves "
+        "of the age.",
+    )
+    batches: Literal["mixed", "by-length", "equal-tokens"] | None = option(
+        None,
+        "What shares a batch: any records; those of similar length, where short ones weigh more; "
+        "or similar length and as many tokens in each, where none does.",
+        shown="equal-tokens; a summariser or a prefix mixed",
+    )
+    lr: float | None = option(None, "Peak learning rate.", shown="0.004; a prefix 0.03")
+    weight_decay: float | None = option(
+        None,
+        "Of matrices and embeddings.",
+        shown="0.3; a summariser or a prefix 0.01",
+    )
+    max_grad_norm: float | None = option(
+        None, "Clip the gradient to it.", shown="5; a prefix or notes 1"
+    )
+    average: float | None = option(
+        None,
+        "Average the weights over about this share of the steps; 0: do not.",
+        shown="0.2; a summariser or a prefix 0",
+        ge=0,
+        le=1,
+    )
+    precision: Literal["float32", "float16", "bfloat16"] = option(
+        "float32", "float16 (with loss scaling) and bfloat16 pay on a GPU."
+    )
+    evaluate_every: int | None = option(
+        None,
+        "Steps between evaluations; the best model is kept. 0: the last one.",
+        shown="an epoch, at least 10; with --steps 0",
+        ge=0,
+    )
+    patience: int | None = option(
+        None,
+        "Evaluations without a lower loss after which the training stops; 0: never.",
+        shown="5; with --steps 0",
+        ge=0,
+    )
+    checkpoint_every: int | None = option(
+        200, "Steps between checkpoints; 0: only one at the end.", ge=0
+    )
 
 
 class GenerateSettings(Settings):
-    """Settings of ``ehr-course generate``; see Sampling.
+    """Write synthetic patients, with ages and sexes as the model's training part had them.
 
-    Attributes:
-        run: the folder that ``train`` wrote.
-        patients: how many to write.
-        formats: what to write: "meds", "mimic3", "parquet".
-        top_p: None is what the model was calibrated for, or 1.
-        eligible_only: whether codes that age or sex rules out are kept out.
-        batch_size: how many patients are written at a time.
+    \b
+    Examples:
+      ehr-course generate run --out synthetic --patients 10000
+      ehr-course generate run --out synthetic --format parquet --seed 1
+
+    meds is a MEDS dataset, mimic3 the tables of MIMIC-III, parquet one table
+    with a row for each code: subject_id, sex, age (years at the first visit),
+    visit and seq_num (both from 1), code (ICD-9-CM without its dot; where it
+    is ICD-10-CM, icd_version is 10).
+    All dates are invented: the first visit is between 2100 and 2149, each
+    next one 180 days later.
     """
 
-    run: str
-    patients: Count = 1_000
-    # JSON has lists and no tuples.
-    formats: Annotated[
-        tuple[Literal["meds", "mimic3", "parquet"], ...], Field(min_length=1), Strict(False)
-    ] = ("meds",)
-    temperature: float = 1.0
-    top_k: CountOrZero = 0
-    top_p: float | None = None
-    eligible_only: bool = False
-    batch_size: Count = 512
+    run: str = argument("RUN", "What 'train' wrote.")
+    patients: int = option(1_000, "How many patients to write.", ge=1, le=MOST_PATIENTS)
+    # JSON has lists and words.
+    formats: Annotated[tuple[Annotated[Format, Strict(False)], ...], Strict(False)] = option(
+        (Format.MEDS,),
+        "What to write; may be given several times.",
+        name="--format",
+        typed=list[Format],
+        min_length=1,
+    )
+    temperature: float = option(1.0, "Above 0; below 1 makes likely codes likelier.")
+    top_k: int = option(0, "Draw from the k likeliest; 0: all.", ge=0)
+    top_p: float | None = option(
+        None,
+        "Draw from the likeliest that sum to p; 1: all.",
+        shown="0.95; a model trained with --plain 1",
+    )
+    eligible_only: bool = option(
+        False,
+        "Write no code that the patient's age or sex rules out, and say how many there would have "
+        "been. The report's validity then says nothing about the model.",
+    )
+    batch_size: int = option(512, "Patients written at a time.", ge=1)
+
+    @classmethod
+    def from_words(cls, words: dict[str, Any]) -> GenerateSettings:
+        """Make settings of what was typed."""
+        return cls(**words | {"formats": tuple(dict.fromkeys(words["formats"]))})
 
 
 class EvaluateSettings(Settings):
-    """Settings of ``ehr-course evaluate``.
+    """Judge synthetic patients beside real ones: fidelity, validity, privacy, utility.
 
-    Attributes:
-        real: the folder that ``prepare`` wrote.
-        synthetic: what ``generate`` wrote, or a cohort of another tool (see load_cohort); or
-            several of them by their names.
-        columns: of a .csv or .parquet file: which of them says what.
-        malformed: "raise" or "drop".
-        date_format: a format of strptime that dates may have, or None.
-        code_map: a .csv file with ICD-9-CM or ICD-10-CM codes for those of the synthetic cohort,
-            or None.
-        codes, map_to: of the synthetic cohorts, as in PrepareSettings.
-        model: the folder that ``train`` wrote, or None; of several cohorts by the name of the
-            cohort that it wrote.
-        limit: at most so many patients of each cohort, or None for all.
-        title: of the report.
+    \b
+    Examples:
+      ehr-course evaluate --real prepared --synthetic synthetic --out report
+      ehr-course evaluate --real prepared --synthetic others.csv --out report \
+        --columns patient=subject,visit=encounter,code=icd
+      ehr-course evaluate --real prepared --synthetic synthetic \
+        --synthetic other=others.csv --out report
+
+    Writes report.html, to be read, and report.json, to be computed with.
+    Neither holds a row of a patient. What needs an age or a sex is left out
+    where the synthetic cohort has none.
     """
 
-    real: str
-    synthetic: str | Annotated[dict[str, str], Field(min_length=2)]
-    columns: dict[str, str] | None = None
-    malformed: Literal["raise", "drop"] = "raise"
-    date_format: str | None = None
-    code_map: str | None = None
-    codes: SystemOption = None
-    map_to: SystemOption = None
-    model: str | dict[str, str] | None = None
-    limit: Annotated[int, Field(ge=2)] | None = None
-    title: str = "Synthetic patients beside real ones"
+    real: str = option(..., "What 'prepare' wrote.", metavar="PREPARED", shown=False)
+    synthetic: str | Annotated[dict[str, str], Field(min_length=2)] = option(
+        ...,
+        "What 'generate' wrote; a folder of MEDS, MIMIC, OMOP or Synthea; a .csv or .parquet file "
+        "with a row for each code; or a .json file with lists of visits. May be given several "
+        "times: one page, a column for each.",
+        metavar="[NAME=]COHORT",
+        shown=False,
+        typed=list[str],
+    )
+    columns: dict[str, str] | None = COLUMNS
+    malformed: Literal["raise", "drop"] = MALFORMED
+    date_format: str | None = DATE_FORMAT
+    code_map: str | None = CODE_MAP
+    codes: SystemName | None = CODES
+    map_to: SystemName | None = MAP_TO
+    model: str | dict[str, str] | None = option(
+        None,
+        "What 'train' wrote from the same PREPARED: adds perplexity, and whether its likelihoods "
+        "tell who was in the training part. Of several cohorts, NAME is the one that it wrote.",
+        metavar="[NAME=]RUN",
+        typed=list[str] | None,
+    )
+    limit: int | None = option(None, "At most so many patients of each cohort.", ge=2)
+    title: str = option("Synthetic patients beside real ones", "Of the report.")
+
+    @classmethod
+    def from_words(cls, words: dict[str, Any]) -> EvaluateSettings:
+        """Make settings of what was typed."""
+        cohorts, models = name_cohorts(words["synthetic"], words["model"] or ())
+        columns = _columns(words["columns"])
+        return cls(**words | {"synthetic": cohorts, "model": models, "columns": columns})
 
 
 class SummarizeSettings(Settings):
-    """Settings of ``ehr-course summarize``; see BeamSettings.
+    """Summarise every note of a file, and score the summaries where it has references.
 
-    Attributes:
-        run: the folder that ``train`` wrote.
-        notes: the file with the notes.
-        note_column, summary_column: its columns, or None for those that are recognised.
-        batch_size: how many notes are read at a time.
+    \b
+    Example:
+      ehr-course summarize run-notes discharge.csv --out summaries.csv
+
+    The columns of the result are line (row of a parquet file), note_id and
+    subject_id where the file has them, and summary. A summary can be wrong:
+    treat nobody by it.
     """
 
-    run: str
-    notes: str
-    note_column: str | None = None
-    summary_column: str | None = None
-    beams: int = 4
-    length_penalty: float = 1.0
-    min_length: int = 2
-    max_length: int = 128
-    no_repeat_ngram_size: int = 3
-    batch_size: Count = 8
+    run: str = argument("RUN", "What 'train' wrote from notes.")
+    notes: str = argument("NOTES", "A .csv, .jsonl or .parquet file with notes.")
+    note_column: str | None = NOTE_COLUMN
+    summary_column: str | None = SUMMARY_COLUMN
+    beams: int = option(4, "Hypotheses followed at a time.", ge=1, le=100)
+    length_penalty: float = option(1.0, "Exponent of the length penalty; 0: none.", ge=0)
+    min_length: int = option(2, "Shortest summary, in tokens.", ge=1)
+    max_length: int = option(128, "Longest summary, in tokens.", ge=1)
+    no_repeat_ngram_size: int = option(3, "No run of so many tokens comes twice; 0: it may.", ge=0)
+    batch_size: int = option(8, "Notes read at a time.", ge=1)
 
 
 Command = Literal["prepare", "train", "generate", "evaluate", "summarize"]
@@ -218,26 +419,3 @@ OF_COMMAND: dict[Command, type[Settings]] = {
     "evaluate": EvaluateSettings,
     "summarize": SummarizeSettings,
 }
-
-
-def settings_error(error: ValidationError, thing: object, *place: str) -> InputError:
-    """Say which setting is wrong, why, and what to do about it.
-
-    Args:
-        error: the first of its complaints is told.
-        thing: the file that the settings stand in.
-        place: the part of the file that was checked.
-    """
-    first = error.errors()[0]
-    where = ", ".join((*place, *map(str, first["loc"])))
-    if first["type"] == "missing":
-        return InputError(thing, where, "it is missing", "Give the command itself.")
-    if first["type"] == "extra_forbidden":
-        return InputError(
-            thing,
-            where,
-            "this version has no such setting",
-            "Repeat the run with the version of ehr_course that the file names.",
-        )
-    problem = f"{first['msg'][:1].lower()}{first['msg'][1:]}, and it is {first['input']!r}"
-    return InputError(thing, where, problem, "Correct it.")

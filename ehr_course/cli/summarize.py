@@ -11,9 +11,9 @@ import polars as pl
 from tqdm import tqdm
 
 from ehr_course.cli.output import result_file, say, warn
-from ehr_course.cli.result_folders import SummaryRun, fingerprint_of_model, open_summary_run
 from ehr_course.cli.run_record import RUN, RunRecord, check_inputs, fingerprint_of_files
 from ehr_course.cli.settings import SummarizeSettings
+from ehr_course.cli.trained_run import fingerprint_of_model, open_summary_run
 from ehr_course.errors import InputError
 from ehr_course.evaluation.summaries import rouge
 from ehr_course.generation.search_settings import BeamSettings
@@ -64,7 +64,11 @@ def summarize(
             "notes": fingerprint_of_files(notes),
         }
         check_inputs(expected, inputs)
-        cut = _count_cut(loaded, table.notes)
+        most, cut = loaded.model.config.max_source, 0
+        for note in table.notes:
+            # A note without a known word is refused, with its line, when its turn comes.
+            with suppress(InputError):
+                cut += len(loaded.tokenizer.encode_note(note).ids) > most
         summaries: list[str] = []
         hidden = {"disable": True} if quiet else {}
         at_once = _AT_ONCE * settings.batch_size
@@ -89,12 +93,17 @@ def summarize(
             "blank": table.blank,
             "cut_notes": cut,
         }
-        result |= _scores(summaries, table.references)
+        referenced = [
+            (summary, reference)
+            for summary, reference in zip(summaries, table.references or (), strict=False)
+            if reference
+        ]
+        if referenced:
+            result |= rouge(*map(list, zip(*referenced, strict=True)))
         RunRecord("summarize", settings, inputs, result).write(out.with_name(f"{out.stem}.{RUN}"))
     if table.blank:
         warn(f"{table.blank} rows without a note were left out.")
     if cut:
-        most = loaded.model.config.max_source
         warn(
             f"{cut:,} of {len(summaries):,} notes are longer than {most:,} tokens, the most that "
             "this model reads: what follows was not read. To read more, give 'ehr-course prepare' "
@@ -104,27 +113,6 @@ def summarize(
     for name in ("rouge1", "rouge2", "rougeL"):
         if name in result:
             say(f"{name} {result[name]:.3f}", quiet=quiet)
-
-
-def _count_cut(loaded: SummaryRun, notes: list[str]) -> int:
-    """How many notes are longer than the model reads."""
-    most = loaded.model.config.max_source
-    count = 0
-    for note in notes:
-        # A note without a known word is refused, with its line, when its turn comes.
-        with suppress(InputError):
-            count += len(loaded.tokenizer.encode_note(note).ids) > most
-    return count
-
-
-def _scores(summaries: list[str], references: list[str] | None) -> dict[str, float]:
-    """ROUGE F1 of the summaries that have a reference; nothing when none has."""
-    pairs = [
-        (summary, reference)
-        for summary, reference in zip(summaries, references or summaries, strict=True)
-        if references is not None and reference
-    ]
-    return rouge(*map(list, zip(*pairs, strict=True))) if pairs else {}
 
 
 def _placed(error: InputError, notes: Path, ids: dict[str, list], first: int) -> InputError:

@@ -11,25 +11,18 @@ from typing import Any
 from torch import distributed
 
 from ehr_course.batches.datasets import RecordDataset
-from ehr_course.cli.claimed_folder import claimed
-from ehr_course.cli.output import say
-from ehr_course.cli.prepared_folder import RECORDS, Prepared, open_prepared
-from ehr_course.cli.result_folders import (
-    CHECKPOINTS,
-    DEMOGRAPHICS,
-    MODEL,
-    PREFIX,
-    write_demographics,
-)
-from ehr_course.cli.run_record import (
-    RUN,
-    RunRecord,
-    check_inputs,
-)
+from ehr_course.cli.output import CHECKPOINTS, claimed, say
+from ehr_course.cli.prepared_folder import Prepared, open_prepared
+from ehr_course.cli.run_record import DEMOGRAPHICS, MODEL, RUN, RunRecord, check_inputs
 from ehr_course.cli.settings import TrainSettings
-from ehr_course.cli.stopping import why_it_stopped, with_stopping
-from ehr_course.cli.training_recipe import training_config, with_recipe
-from ehr_course.cli.training_task import TrainingTask, task_of
+from ehr_course.cli.trained_run import PREFIX, write_demographics
+from ehr_course.cli.training_task import (
+    TrainingTask,
+    filled_in,
+    task_of,
+    training_config,
+    validation_part,
+)
 from ehr_course.errors import InputError
 from ehr_course.evaluation.perplexity import overfitting
 from ehr_course.generation.calibration import calibrate
@@ -37,7 +30,7 @@ from ehr_course.models.prefix_tuning import PrefixTuned
 from ehr_course.models.prompt_bart import PromptBart
 from ehr_course.models.saved import save_model
 from ehr_course.tokenizers.codes import CodeTokenizer
-from ehr_course.training.config import TrainingConfig
+from ehr_course.training.history import TrainingHistory
 from ehr_course.training.processes import Processes
 from ehr_course.training.trainer import Trainer
 
@@ -62,7 +55,8 @@ def train(
     """
     processes = Processes.from_environment()
     try:
-        _train(settings, out, processes, quiet=quiet, expected=expected)
+        with ExitStack() as held:
+            _train(settings, out, processes, held, quiet=quiet, expected=expected)
     finally:
         if processes.world > 1:
             distributed.destroy_process_group()
@@ -72,49 +66,31 @@ def _train(
     settings: TrainSettings,
     out: Path,
     processes: Processes,
+    held: ExitStack,
     *,
     quiet: bool,
     expected: Mapping[str, str] | None,
 ) -> None:
     prepared = open_prepared(settings.prepared)
-    settings = with_stopping(with_recipe(settings, prepared), prepared)
+    settings = filled_in(settings, prepared)
     config = training_config(settings)
     task = task_of(settings, prepared)
     check_inputs(expected, task.fingerprints)
-    if task.unknown:
-        problem = "codes of the patients are unknown to the model and left out"
-        say(f"Note: {task.unknown:,} {problem}.", quiet=quiet)
-    for line in task.cut:
+    for line in task.remarks:
         say(line, quiet=quiet)
     record = RunRecord("train", settings, task.fingerprints)
-    with ExitStack() as held:
-        problem = processes.from_first(lambda: _claim(out, record, held))
-        if problem is not None:
-            raise problem
-        _run(task, config, settings, prepared, record, out, processes, quiet=quiet)
 
+    def claim() -> InputError | None:
+        """Take the folder for this run until held is closed, or say why it cannot be had."""
+        try:
+            held.enter_context(claimed(out, record))
+        except InputError as error:
+            return error
+        return None
 
-def _claim(out: Path, record: RunRecord, held: ExitStack) -> InputError | None:
-    """Take a folder for this run until held is closed, or say why it cannot be had."""
-    try:
-        held.enter_context(claimed(out, record))
-    except InputError as error:
-        return error
-    return None
-
-
-def _run(
-    task: TrainingTask,
-    config: TrainingConfig,
-    settings: TrainSettings,
-    prepared: Prepared,
-    record: RunRecord,
-    out: Path,
-    processes: Processes,
-    *,
-    quiet: bool,
-) -> None:
-    """Train, write the model, and say what came of it."""
+    problem = processes.from_first(claim)
+    if problem is not None:
+        raise problem
     trainer = Trainer(
         task.model,
         task.dataset,
@@ -128,47 +104,76 @@ def _run(
         say(f"Going on after step {trainer.step:,} of {at_most}{config.steps:,}.", quiet=quiet)
     history = trainer.run()
     kept = history.rows[-1].get("validation_loss")
-    if settings.evaluate_every:
+    best = history.best() if settings.evaluate_every else None
+    if best is not None:
         trainer.load_best()
-        best = history.best()
-        assert best is not None  # its weights are loaded
         kept = best[1]
     why = why_it_stopped(settings, prepared, history)
     if processes.is_first:
-        result: dict[str, Any] = {
+        trained = sum(p.numel() for p in task.model.parameters() if p.requires_grad)
+        result = {
             "steps": trainer.step,
             "loss": history.loss(),
             "processes": processes.world,
+            **({} if kept is None else {"validation_loss": kept}),
+            "stopped": why,
+            "kind": prepared.kind,
+            "device": trainer.device.type,
+            "trained_parameters": trained,
         }
-        if kept is not None:
-            result["validation_loss"] = kept
-        result["stopped"] = why
-        result |= {"kind": prepared.kind, "device": trainer.device.type}
-        result["trained_parameters"] = task.n_trainable
-        # Where patients are known: whom generate is to write.
-        if task.patients is not None:
-            write_demographics(task.patients, out / DEMOGRAPHICS)
-        model = task.model
-        if isinstance(model, PromptBart) and model.end_bias is not None:
-            assert isinstance(task.dataset, RecordDataset)
-            say("Calibrating how often visits end and codes are written.", quiet=quiet)
-            calibrate(model, task.dataset, seed=settings.seed)
-        if isinstance(model, PrefixTuned):
-            model.save(out / PREFIX)
-            assert isinstance(model.base, PromptBart)  # as `task_of` adapts no other
-            model = model.base
-        save_model(model, task.tokenizer, out / MODEL, metrics=result)
+        _write(task, out, result, seed=settings.seed, quiet=quiet)
         replace(record, result=result).write(out / RUN)
     processes.wait()
     losses = f"last losses {history.loss():.3f}"
     if kept is not None:
         losses += f", validation {kept:.3f}"
     say(why, quiet=quiet)
-    if not quiet and processes.is_first and prepared.kind == RECORDS:
+    if not quiet and processes.is_first and task.patients is not None:
         say(_learned_by_heart(task, prepared))
     say(f"{out / MODEL}: trained {trainer.step:,} steps; {losses} nats a token.", quiet=quiet)
     if not prepared.is_embedded:
         say("A model can repeat what it learned. Keep it as you keep the data.", quiet=quiet)
+
+
+def _write(
+    task: TrainingTask, out: Path, result: Mapping[str, Any], *, seed: int, quiet: bool
+) -> None:
+    """Write the model, and whom ``generate`` is to write."""
+    if task.patients is not None:
+        write_demographics(task.patients, out / DEMOGRAPHICS)
+    model = task.model
+    if isinstance(model, PromptBart) and model.end_bias is not None:
+        assert isinstance(task.dataset, RecordDataset)
+        say("Calibrating how often visits end and codes are written.", quiet=quiet)
+        calibrate(model, task.dataset, seed=seed)
+    if isinstance(model, PrefixTuned):
+        model.save(out / PREFIX)
+        assert isinstance(model.base, PromptBart)  # as `task_of` adapts no other
+        model = model.base
+    save_model(model, task.tokenizer, out / MODEL, metrics=result)
+
+
+def why_it_stopped(settings: TrainSettings, prepared: Prepared, history: TrainingHistory) -> str:
+    """Say after how many steps a training stopped, why, and which weights are kept.
+
+    Args:
+        settings: of the training, as ``filled_in`` returned them.
+        prepared: what it learned from.
+        history: of the training, to its end.
+    """
+    done, found = history.rows[-1]["step"], history.best()
+    if not settings.evaluate_every or found is None:
+        return f"Stopped after {done:,} steps, as many as were asked for."
+    if done < settings.steps:
+        return (
+            f"Stopped after {done:,} steps: the loss on {validation_part(prepared)} had not "
+            f"fallen for {settings.patience} evaluations; the weights of step {found[0]:,} are "
+            "kept."
+        )
+    return (
+        f"Stopped after {done:,} steps, the most that it was to take; the weights of step "
+        f"{found[0]:,} are kept, whose loss on {validation_part(prepared)} is the lowest."
+    )
 
 
 def _learned_by_heart(task: TrainingTask, prepared: Prepared) -> str:

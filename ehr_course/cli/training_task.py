@@ -1,22 +1,27 @@
-"""What ``ehr-course train`` trains, and on what: a model and its data, by the settings."""
+"""What ``ehr-course train`` trains, on what and how: what its settings leave open is filled in.
+
+With ``--steps`` a training stops after so many. Without, it stops when the loss on the validation
+part has not fallen for some evaluations, at the latest after twenty epochs. A model that goes on
+longer than that learns the patients by heart: it then writes copies of them.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.datasets import BatchDataset, RecordDataset
 from ehr_course.batches.prepared_notes import read_prepared, read_report
-from ehr_course.cli.cut_notes import cut_in_words
-from ehr_course.cli.options import PROFILES
-from ehr_course.cli.prepared_folder import NOTES, Prepared
-from ehr_course.cli.result_folders import fingerprint_of_model, open_patient_run
+from ehr_course.cli.prepare import cut_in_words
+from ehr_course.cli.prepared_folder import NOTES, RECORDS, Prepared
 from ehr_course.cli.run_record import fingerprint_of_notes, fingerprint_of_records
 from ehr_course.cli.settings import TrainSettings
-from ehr_course.code_system import SYSTEM_NAMES, CodeSystem
+from ehr_course.cli.trained_run import fingerprint_of_model, open_patient_run
+from ehr_course.code_system import SYSTEM_NAMES
 from ehr_course.errors import InputError
 from ehr_course.models.pointer_generator import PointerGenerator, PointerGeneratorConfig
 from ehr_course.models.prefix_tuning import PrefixConfig, PrefixTuned
@@ -25,6 +30,123 @@ from ehr_course.models.prompt_bart_config import HISTORY
 from ehr_course.models.saved import Tokenizer
 from ehr_course.records import PatientRecord
 from ehr_course.sources.options import OPTION_NAMES
+from ehr_course.training.config import TrainingConfig
+
+# ------------------------------------------------------------------ how it is trained
+
+RECORDS_RECIPE: dict[str, Any] = {
+    "lr": 4e-3,
+    "weight_decay": 0.3,
+    "batches": "equal-tokens",
+    # It cuts a rare outlier alone. In a new model batches of short records have the longest
+    # gradients, and a norm that cuts every gradient makes those patients count less (lesson 15).
+    "max_grad_norm": 5.0,
+    "average": 0.2,
+}
+"""For a new model of patient records. It was chosen on the embedded hospital; the book's page
+"Compared" has what it gives beside other generators, and what was tried."""
+
+NOTES_RECIPE: dict[str, Any] = {
+    "lr": 4e-3,
+    "weight_decay": 0.01,
+    "batches": "mixed",
+    "max_grad_norm": 1.0,
+    "average": 0.0,
+}
+"""For a summariser."""
+
+PREFIX_RECIPE = NOTES_RECIPE | {"lr": 3e-2}
+"""For a prefix, which needs a higher rate."""
+
+EPOCHS = 20
+"""The most epochs without ``--steps``. The learning rate has fallen to 0 then."""
+
+FEWEST_STEPS = 500
+"""As many steps there may be at least: with few patients twenty epochs are not worth the name."""
+
+EVALUATE_EVERY = 10
+"""The fewest steps between two evaluations; with more patients there is one after each epoch."""
+
+PATIENCE = 5
+"""Evaluations in a row, without a lower loss, after which a training stops."""
+
+
+def filled_in(settings: TrainSettings, prepared: Prepared) -> TrainSettings:
+    """Fill in how to train, when to stop and how often to evaluate, where nothing is asked for.
+
+    Args:
+        settings: with None for what is to be filled in.
+        prepared: what is learned from; its kind and its sizes are all that is looked at.
+
+    Returns:
+        Settings without None. Where steps were asked for, and neither evaluations nor patience,
+        both are 0.
+
+    Raises:
+        InputError: if the training is to be judged by validation data, and there are none.
+    """
+    recipe = RECORDS_RECIPE if prepared.kind == RECORDS else NOTES_RECIPE
+    if settings.adapt is not None:
+        recipe = PREFIX_RECIPE
+    missing = {name: value for name, value in recipe.items() if getattr(settings, name) is None}
+    is_free = settings.steps is None
+    patience = settings.patience
+    if patience is None:
+        patience = PATIENCE if is_free else 0
+    every = settings.evaluate_every
+    epoch = -(-prepared.sizes["train"] // settings.batch_size)
+    if every is None:
+        every = max(EVALUATE_EVERY, epoch) if is_free or patience else 0
+    if every == 0 and (is_free or patience):
+        raise InputError(
+            "train",
+            "--evaluate-every",
+            "it is 0, and when to stop is seen in the evaluations",
+            "Give --steps and no --patience, or leave --evaluate-every out.",
+        )
+    if every and not prepared.sizes["validation"]:
+        raise InputError(
+            prepared.folder,
+            "",
+            f"it has no {validation_part(prepared)}, and their loss says when to stop and which "
+            "weights to keep",
+            "Say with --steps how long to train, and leave --evaluate-every and --patience out; "
+            "or prepare again with a --validation above 0.",
+        )
+    steps = max(EPOCHS * epoch, FEWEST_STEPS) if is_free else settings.steps
+    stopping = {"steps": steps, "evaluate_every": every, "patience": patience}
+    return settings.model_copy(update=missing | stopping)
+
+
+def validation_part(prepared: Prepared) -> str:
+    """What the part is called that says when to stop."""
+    return "validation notes" if prepared.kind == NOTES else "validation patients"
+
+
+def training_config(settings: TrainSettings) -> TrainingConfig:
+    """The trainer's settings, of settings that ``filled_in`` has filled in."""
+    given = settings.model_dump()
+    names = (
+        *("steps", "batch_size", "gradient_accumulation_steps", "lr", "weight_decay"),
+        *("max_grad_norm", "precision", "evaluate_every", "patience", "checkpoint_every", "seed"),
+    )
+    averaged = given["average"] * given["steps"]
+    return TrainingConfig(
+        **{name: given[name] for name in names},
+        warmup_steps=given["steps"] // 10,
+        ema_decay=max(0.0, 1 - 1 / averaged) if averaged else 0.0,
+        group_by_length=settings.batches != "mixed",
+        equal_tokens=settings.batches == "equal-tokens",
+    )
+
+
+# ------------------------------------------------------------------ what is trained
+
+PROFILES = {
+    "records": ("narrow", "tiny", "small", "full"),
+    "notes": ("tiny", "small", "full"),
+}
+"""The sizes of models of each kind of data, smallest first."""
 
 P_EMPTY = 0.5
 """How often the encoder gets an empty record, which teaches the model to write one from age and
@@ -42,8 +164,7 @@ class TrainingTask:
         validation: to judge by, or None.
         fingerprints: of what was read, by name.
         patients: those to learn from, or None where they are notes.
-        unknown: codes in their records that the model has no token for.
-        cut: what to say of notes and summaries that were cut when they were prepared.
+        remarks: what to say of codes that the model lacks, and of notes that were cut.
     """
 
     model: PromptBart | PointerGenerator | PrefixTuned
@@ -52,13 +173,7 @@ class TrainingTask:
     validation: BatchDataset | None
     fingerprints: dict[str, str]
     patients: list[PatientRecord] | None = None
-    unknown: int = 0
-    cut: tuple[str, ...] = ()
-
-    @property
-    def n_trainable(self) -> int:
-        """How many parameters learn."""
-        return sum(p.numel() for p in self.model.parameters() if p.requires_grad)
+    remarks: tuple[str, ...] = ()
 
 
 def task_of(settings: TrainSettings, prepared: Prepared) -> TrainingTask:
@@ -75,21 +190,24 @@ def task_of(settings: TrainSettings, prepared: Prepared) -> TrainingTask:
             f"it holds {prepared.kind}, and --profile {settings.profile} is not for them",
             f"Give --profile {', '.join(sizes[:-1])} or {sizes[-1]}.",
         )
-    if prepared.kind == NOTES:
-        if settings.adapt is not None:
-            raise _misfit(prepared, "notes, and a prefix is for patient records", "--adapt")
-        if settings.plain:
-            raise _misfit(prepared, "notes, whose model has one kind only", "--plain")
-        return _notes(settings, prepared)
-    if settings.plain and settings.adapt is not None:
-        raise _misfit(prepared, "records for a model that is there already", "--plain")
-    if settings.coverage:
-        raise _misfit(prepared, "patient records, and coverage is for notes", "--coverage")
-    return _records(settings, prepared)
-
-
-def _misfit(prepared: Prepared, problem: str, option: str) -> InputError:
-    return InputError(prepared.folder, "", f"it holds {problem}", f"Leave {option} out.")
+    is_notes, is_adapted = prepared.kind == NOTES, settings.adapt is not None
+    for option, is_misfit, problem in (
+        ("--adapt", is_notes and is_adapted, "notes, and a prefix is for patient records"),
+        ("--plain", is_notes and settings.plain, "notes, whose model has one kind only"),
+        (
+            "--plain",
+            is_adapted and settings.plain,
+            "records for a model that is there already",
+        ),
+        (
+            "--coverage",
+            not is_notes and settings.coverage,
+            "patient records, and coverage is for notes",
+        ),
+    ):
+        if is_misfit:
+            raise InputError(prepared.folder, "", f"it holds {problem}", f"Leave {option} out.")
+    return _notes(settings, prepared) if is_notes else _records(settings, prepared)
 
 
 def _records(settings: TrainSettings, prepared: Prepared) -> TrainingTask:
@@ -102,18 +220,25 @@ def _records(settings: TrainSettings, prepared: Prepared) -> TrainingTask:
         options = {} if settings.plain else HISTORY
         model = PromptBart(PromptBartConfig.for_tokenizer(tokenizer, settings.profile, **options))
     else:
-        adapted = open_patient_run(settings.adapt)
-        if isinstance(adapted.model, PrefixTuned):
+        base, tokenizer, _ = open_patient_run(settings.adapt)
+        if isinstance(base, PrefixTuned):
             raise InputError(
                 settings.adapt,
                 "",
                 "this model has a prefix already",
                 "Name the run of its base; a second prefix takes the place of the first.",
             )
-        tokenizer = adapted.tokenizer
-        _check_systems(prepared, settings.adapt, tokenizer.system)
-        config = PrefixConfig(n_tokens=settings.prefix)
-        model = PrefixTuned(adapted.model, config, seed=settings.seed)
+        system = prepared.tokenizer().system
+        if system != tokenizer.system:
+            raise InputError(
+                prepared.folder,
+                "",
+                f"its codes are {SYSTEM_NAMES[system]}, and those of the model in "
+                f"{settings.adapt} are {SYSTEM_NAMES[tokenizer.system]}",
+                f"Prepare the data with --map {OPTION_NAMES[tokenizer.system]}, or train a new "
+                "model: leave --adapt out.",
+            )
+        model = PrefixTuned(base, PrefixConfig(n_tokens=settings.prefix), seed=settings.seed)
         fingerprints["base"] = fingerprint_of_model(Path(settings.adapt))
     # Records of another part, or of another hospital, can have codes that the model lacks.
     lenient = tokenizer.skipping_unseen()
@@ -128,6 +253,8 @@ def _records(settings: TrainSettings, prepared: Prepared) -> TrainingTask:
             too_long="cut",
         )
 
+    unknown = lenient.unseen_codes(split.train).total()
+    remark = f"Note: {unknown:,} codes of the patients are unknown to the model and left out."
     return TrainingTask(
         model,
         tokenizer,
@@ -135,22 +262,8 @@ def _records(settings: TrainSettings, prepared: Prepared) -> TrainingTask:
         dataset(split.validation) if split.validation else None,
         fingerprints,
         split.train,
-        lenient.unseen_codes(split.train).total(),
+        (remark,) if unknown else (),
     )
-
-
-def _check_systems(prepared: Prepared, run: str, of_model: CodeSystem) -> None:
-    """Refuse patients who are coded in the other system than those that a model learned from."""
-    system = prepared.tokenizer().system
-    if system != of_model:
-        raise InputError(
-            prepared.folder,
-            "",
-            f"its codes are {SYSTEM_NAMES[system]}, and those of the model in {run} are "
-            f"{SYSTEM_NAMES[of_model]}",
-            f"Prepare the data with --map {OPTION_NAMES[of_model]}, or train a new model: leave "
-            "--adapt out.",
-        )
 
 
 def _notes(settings: TrainSettings, prepared: Prepared) -> TrainingTask:
@@ -168,7 +281,7 @@ def _notes(settings: TrainSettings, prepared: Prepared) -> TrainingTask:
         training,
         validation,
         {"train": fingerprint_of_notes(training.pairs)},
-        cut=tuple(
+        remarks=tuple(
             cut_in_words(
                 training.cut_notes,
                 training.cut_summaries,

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from ehr_course.cli import claimed_folder, result_folders
-from ehr_course.cli.claimed_folder import LOCK
+from ehr_course.cli import output, trained_run
+from ehr_course.cli.output import LOCK
 from ehr_course.training import checkpoints
 from ehr_course.training.history import TrainingHistory
 
@@ -102,7 +102,7 @@ def test_a_lock_that_nobody_holds_is_in_nobodys_way(ehr_course, prepared, tmp_pa
 
 def test_a_full_disk_at_the_start_leaves_no_folder(ehr_course, prepared, tmp_path, monkeypatch):
     monkeypatch.setattr(Path, "write_text", no_space)
-    out = tmp_path / "deep" / "run"
+    out = tmp_path / "run"
     done = ehr_course("train", prepared, "--out", out, *TINY)
     assert done.exit_code == 1
     assert done.stderr == (
@@ -143,13 +143,13 @@ def test_a_full_disk_at_the_end_keeps_the_checkpoints_and_the_training_goes_on(
 ):
     out = tmp_path / "run"
 
-    class FullDisk(type(result_folders.csv)):
+    class FullDisk(type(trained_run.csv)):
         @staticmethod
         def writer(file: object, **options: object) -> None:
             file.write("age,")
             no_space()
 
-    monkeypatch.setattr(result_folders, "csv", FullDisk("csv"))
+    monkeypatch.setattr(trained_run, "csv", FullDisk("csv"))
     done = ehr_course("train", prepared, "--out", out, *TINY)
     assert done.exit_code == 1
     assert done.stderr.endswith(
@@ -168,6 +168,6 @@ def test_what_another_training_wrote_stays_when_the_disk_is_full(
     out = tmp_path / "run"
     assert ehr_course("train", prepared, "--out", out, *TINY).exit_code == 0
     before = files(out)
-    monkeypatch.setattr(claimed_folder, "_begin", no_space)
+    monkeypatch.setattr(output, "_begin", no_space)
     assert ehr_course("train", prepared, "--out", out, *TINY).exit_code == 1
     assert files(out) == before

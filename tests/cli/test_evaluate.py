@@ -12,7 +12,7 @@ import pytest
 
 from ehr_course.cli import evaluate as module
 from ehr_course.cli.cohort_names import name_cohorts
-from ehr_course.cli.formats import write_formats
+from ehr_course.cli.generate import write_formats
 from ehr_course.cli.prepared_folder import open_prepared
 from ehr_course.records import PatientRecord
 from ehr_course.report import judge

@@ -65,7 +65,7 @@ def test_no_command_shows_the_help():
 def test_help_imports_nothing_heavy():
     done = run("train", "--help", PYTHONPROFILEIMPORTTIME="1")
     assert done.returncode == 0
-    assert "ehr_course.cli.training_options" in done.stderr
+    assert "ehr_course.cli.settings" in done.stderr
     assert " torch\n" not in done.stderr
     assert " polars\n" not in done.stderr
 

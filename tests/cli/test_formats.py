@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from ehr_course.cli.formats import (
+from ehr_course.cli.generate import (
     DAYS_BETWEEN_VISITS,
     with_invented_dates,
     write_formats,

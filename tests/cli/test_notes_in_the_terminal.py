@@ -9,7 +9,7 @@ import malformed_notes
 import pytest
 from malformed_notes import CANARY, write_malformed
 
-from ehr_course.cli.options import PROFILES
+from ehr_course.cli.training_task import PROFILES
 from ehr_course.models import pointer_generator_config, prompt_bart_config
 from ehr_course.models.pointer_generator_config import PointerGeneratorConfig
 

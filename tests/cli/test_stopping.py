@@ -11,10 +11,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from ehr_course.cli import stopping
+from ehr_course.cli import training_task
 from ehr_course.cli.prepared_folder import NOTES, RECORDS, Prepared
 from ehr_course.cli.settings import TrainSettings
-from ehr_course.cli.stopping import why_it_stopped, with_stopping
+from ehr_course.cli.train import why_it_stopped
+from ehr_course.cli.training_task import filled_in
 from ehr_course.errors import InputError
 from ehr_course.training.history import Progress, TrainingHistory
 
@@ -25,7 +26,7 @@ def prepared_of(train: int, validation: int = 10, kind: str = RECORDS) -> Prepar
 
 
 def filled(train: int = 4_000, validation: int = 10, **settings: object) -> tuple[int, int, int]:
-    made = with_stopping(
+    made = filled_in(
         TrainSettings(prepared="prepared", **settings), prepared_of(train, validation)
     )
     return made.steps, made.evaluate_every, made.patience
@@ -124,8 +125,8 @@ def test_a_training_of_some_steps_says_so():
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
     """Options of a training that stops within seconds: its rate is too high to get far."""
-    monkeypatch.setattr(stopping, "FEWEST_STEPS", 60)
-    monkeypatch.setattr(stopping, "EPOCHS", 1)
+    monkeypatch.setattr(training_task, "FEWEST_STEPS", 60)
+    monkeypatch.setattr(training_task, "EPOCHS", 1)
     few = ("--profile", "narrow", "--batch-size", "8", "--patience", "2")
     return (*few, "--lr", "0.3", "--weight-decay", "0.01", "--plain", "--batches", "mixed")
 

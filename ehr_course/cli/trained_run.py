@@ -16,30 +16,30 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from ehr_course.cli.run_record import RunRecord, fingerprint_of_files, open_result
+from ehr_course.cli.run_record import (
+    MODEL,
+    RunRecord,
+    fingerprint_of_files,
+    open_result,
+)
 from ehr_course.errors import InputError
 from ehr_course.generation.patients import Wanted
 from ehr_course.models.pointer_generator import PointerGenerator
 from ehr_course.models.prefix_tuning import PrefixTuned
 from ehr_course.models.prompt_bart import PromptBart
 from ehr_course.models.saved import LoadedModel, load_model
+from ehr_course.new_folder import new_file
 from ehr_course.records import MAX_AGE, PatientRecord, Sex
 from ehr_course.tokenizers.codes import CodeTokenizer
 from ehr_course.tokenizers.notes import NoteTokenizer
 from ehr_course.tokenizers.words import WordTokenizer
 
-MODEL, PREFIX, CHECKPOINTS = "model", "prefix", "checkpoints"
-"""What is in the folder of a run; a prefix is there where one was trained, for the model."""
+PREFIX = "prefix"
+"""What is in the folder of a run where a prefix was trained for the model."""
 
 
 class PatientRun(NamedTuple):
-    """A run whose model writes patients.
-
-    Attributes:
-        model: a PromptBart; one that was adapted is a PrefixTuned.
-        tokenizer: the one that it was trained with.
-        record: of the run.
-    """
+    """A run whose model writes patients; one that was adapted is a PrefixTuned."""
 
     model: PromptBart | PrefixTuned
     tokenizer: CodeTokenizer
@@ -47,13 +47,7 @@ class PatientRun(NamedTuple):
 
 
 class SummaryRun(NamedTuple):
-    """A run whose model writes summaries.
-
-    Attributes:
-        model: the summariser.
-        tokenizer: the one that it was trained with.
-        record: of the run.
-    """
+    """A run whose model writes summaries."""
 
     model: PointerGenerator
     tokenizer: WordTokenizer | NoteTokenizer
@@ -63,9 +57,6 @@ class SummaryRun(NamedTuple):
 def open_patient_run(folder: str | Path) -> PatientRun:
     """Load a model that writes patients, on the GPU if there is one.
 
-    Args:
-        folder: what ``train`` wrote.
-
     Raises:
         InputError: if there is no such run, its training is not finished, or its model writes
             summaries.
@@ -73,18 +64,14 @@ def open_patient_run(folder: str | Path) -> PatientRun:
     folder, loaded, record = _open(folder)
     if isinstance(loaded.model, PointerGenerator):
         raise _other_kind(folder, "summaries", "summarize")
-    base, tokenizer = loaded.of_patients()
-    _move(base)
+    model, tokenizer = loaded.of_patients()
     if (folder / PREFIX).is_dir():
-        return PatientRun(PrefixTuned.load(folder / PREFIX, base).eval(), tokenizer, record)
-    return PatientRun(base, tokenizer, record)
+        return PatientRun(PrefixTuned.load(folder / PREFIX, model).eval(), tokenizer, record)
+    return PatientRun(model, tokenizer, record)
 
 
 def open_summary_run(folder: str | Path) -> SummaryRun:
     """Load a model that writes summaries, on the GPU if there is one.
-
-    Args:
-        folder: what ``train`` wrote.
 
     Raises:
         InputError: if there is no such run, its training is not finished, or its model writes
@@ -94,7 +81,6 @@ def open_summary_run(folder: str | Path) -> SummaryRun:
     if isinstance(loaded.model, PromptBart):
         raise _other_kind(folder, "patients", "generate")
     model, tokenizer = loaded.of_notes()
-    _move(model)
     return SummaryRun(model, tokenizer, record)
 
 
@@ -109,21 +95,19 @@ def _open(folder: str | Path) -> tuple[Path, LoadedModel, RunRecord]:
             "there is no model: the training is not finished",
             "Run the same 'ehr-course train' again: it goes on from the last checkpoint.",
         )
-    return folder, load_model(folder / MODEL), run
+    loaded = load_model(folder / MODEL)
+    model: nn.Module = loaded.model
+    if torch.cuda.is_available():
+        # Of several processes on a machine each has a GPU of its own, as far as they go.
+        local = int(os.environ.get("LOCAL_RANK", "0"))
+        model.to(f"cuda:{local % torch.cuda.device_count()}")
+    return folder, loaded, run
 
 
 def _other_kind(folder: Path, what: str, command: str) -> InputError:
     return InputError(
         folder, MODEL, f"this model writes {what}", f"Use it with: ehr-course {command}"
     )
-
-
-def _move(model: nn.Module) -> None:
-    """Move a model to the GPU, if there is one."""
-    if torch.cuda.is_available():
-        # Of several processes on a machine each has a GPU of its own, as far as they go.
-        local = int(os.environ.get("LOCAL_RANK", "0"))
-        model.to(f"cuda:{local % torch.cuda.device_count()}")
 
 
 def fingerprint_of_model(folder: Path) -> str:
@@ -134,26 +118,16 @@ def fingerprint_of_model(folder: Path) -> str:
 
 # ------------------------------------------------------------------ ages and sexes
 
-
-DEMOGRAPHICS = "demographics.csv"
-"""The name of the file in a run's folder."""
-
 _COLUMNS = ["age", "sex", "count"]
-_SEXES: dict[str, Sex] = {"F": "F", "M": "M"}
 
 
 def write_demographics(records: Iterable[PatientRecord], path: Path) -> None:
     """Write how many patients there are of each age and sex; the whole file, or none of it."""
     counts = Counter((record.age, record.sex) for record in records)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with unfinished.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(_COLUMNS)
-            writer.writerows((age, sex, count) for (age, sex), count in sorted(counts.items()))
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with new_file(path) as unfinished, unfinished.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(_COLUMNS)
+        writer.writerows((age, sex, count) for (age, sex), count in sorted(counts.items()))
 
 
 def read_demographics(path: Path) -> list[Wanted]:
@@ -166,8 +140,9 @@ def read_demographics(path: Path) -> list[Wanted]:
         raise InputError(
             path, "", "there is no such file", "Train again, or put back the file of this run."
         )
+    sexes: dict[str, Sex] = {"F": "F", "M": "M"}
     wanted: list[Wanted] = []
-    # What is no UTF-8 is no number either: the line is named below.
+    # What is not UTF-8 is not a number either: the line is named below.
     with path.open(encoding="utf-8", errors="replace", newline="") as file:
         rows = csv.DictReader(file)
         if rows.fieldnames != _COLUMNS:
@@ -175,12 +150,11 @@ def read_demographics(path: Path) -> list[Wanted]:
                 path, "line 1", f"the columns are {rows.fieldnames}", "Write age,sex,count."
             )
         for row in rows:
-            place, age, count = f"line {rows.line_num}", _number(row["age"]), _number(row["count"])
-            sex: Sex | None = _SEXES.get(row["sex"])
+            age, sex, count = _number(row["age"]), sexes.get(row["sex"]), _number(row["count"])
             if age is None or age > MAX_AGE or sex is None or count is None:
                 raise InputError(
                     path,
-                    place,
+                    f"line {rows.line_num}",
                     "this is no age, sex and count",
                     f"Write completed years from 0 to {MAX_AGE}, F or M, and a whole number.",
                 )
