@@ -11,9 +11,8 @@ ICD-10-CM.
 
 from ehr_course.sources.synthetic.dirt import Dirt, Planted
 from ehr_course.sources.synthetic.hospital import make_cohort
-from ehr_course.sources.synthetic.mimic3_tables import write_mimic3
-from ehr_course.sources.synthetic.mimic4_tables import write_mimic4
 from ehr_course.sources.synthetic.notes import drug_names, make_notes
+from ehr_course.sources.synthetic.tables import write_mimic3, write_mimic4
 
 __all__ = [
     "Dirt",

@@ -54,54 +54,34 @@ BAND_STARTS = np.array([int(band.split("-")[0]) for band in BANDS])
 
 @dataclass(frozen=True)
 class CaseMix:
-    """The tables as arrays; a row of ``case_mix.csv`` is r, a cluster is c.
+    """The tables as arrays; a row of ``case_mix.csv`` is r, a cluster is c."""
 
-    Attributes:
-        clusters: names, in file order.
-        kinds: "episode", "condition" or "background", by cluster.
-        prevalence: weight or percentage, whole numbers of shape (c, sex, band).
-        boosted_by: index of the boosting condition or -1, by cluster.
-        boost: factor, by cluster.
-        codes: undotted codes, by row.
-        cluster: index of the cluster, by row.
-        share: share, by row.
-        low, high: the row is chosen when its draw lies in [low, high), by row.
-        draw: which draw decides, by row; rows of one group share a draw.
-        alone: whether no other row shares the draw, by row.
-        principal: whether the row is a principal diagnosis, by row.
-        chronic: whether the row belongs to a condition, by row.
-        first_age, last_age: the hospital's own age limits, by row.
-        min_age, max_age: the limits of icd9.who_can_have, by row.
-        sexes: whether females and males can have the row, of shape (r, 2).
-        rank: place in a visit, by row; lower comes first.
-        redundant: pairs (r, other): where row r is chosen, row other goes.
-        lasting: pairs (r, other): after a visit with row r, the patient never gets row other.
-        repeats: pairs (r, earlier): rows of lower rank with the code of row r.
-    """
-
+    # By cluster, in the order of the file.
     clusters: tuple[str, ...]
-    kinds: np.ndarray
-    prevalence: np.ndarray
-    boosted_by: np.ndarray
-    boost: np.ndarray
-    codes: np.ndarray
-    cluster: np.ndarray
+    kinds: np.ndarray  # "episode", "condition" or "background"
+    prevalence: np.ndarray  # weight or percentage, whole numbers of shape (c, sex, band)
+    boosted_by: np.ndarray  # index of the boosting condition or -1
+    boost: np.ndarray  # factor
+    # By row.
+    codes: np.ndarray  # undotted
+    cluster: np.ndarray  # index
     share: np.ndarray
-    low: np.ndarray
+    low: np.ndarray  # the row is chosen when its draw lies in [low, high)
     high: np.ndarray
-    draw: np.ndarray
-    alone: np.ndarray
-    principal: np.ndarray
-    chronic: np.ndarray
-    first_age: np.ndarray
+    draw: np.ndarray  # which draw decides; rows of one group share a draw
+    alone: np.ndarray  # whether no other row shares the draw
+    principal: np.ndarray  # whether it is a principal diagnosis
+    chronic: np.ndarray  # whether it belongs to a condition
+    first_age: np.ndarray  # the hospital's own age limits
     last_age: np.ndarray
-    min_age: np.ndarray
+    min_age: np.ndarray  # the limits of icd9.who_can_have
     max_age: np.ndarray
-    sexes: np.ndarray
-    rank: np.ndarray
-    redundant: tuple[tuple[int, int], ...]
-    lasting: tuple[tuple[int, int], ...]
-    repeats: tuple[tuple[int, list[int]], ...]
+    sexes: np.ndarray  # whether females and males can have it, of shape (r, 2)
+    rank: np.ndarray  # place in a visit; lower comes first
+    # Pairs of rows.
+    redundant: tuple[tuple[int, int], ...]  # (r, other): where r is chosen, other goes
+    lasting: tuple[tuple[int, int], ...]  # after a visit with r, the patient never gets other
+    repeats: tuple[tuple[int, list[int]], ...]  # (r, rows of lower rank with its code)
 
     @property
     def n_draws(self) -> int:
@@ -112,35 +92,6 @@ class CaseMix:
 def _table(name: str) -> list[dict[str, str]]:
     file = resources.files("ehr_course.sources.synthetic") / name
     return list(csv.DictReader(io.StringIO(file.read_bytes().decode("utf-8"), newline="")))
-
-
-def _draws_and_intervals(
-    rows: list[dict[str, str]],
-) -> tuple[list[int], list[float], list[float]]:
-    """Give each row its draw, and the interval of that draw that chooses it."""
-    draw_of_group: dict[tuple[str, str], int] = {}
-    top_of_group: dict[tuple[str, str], float] = {}
-    draws, lows, highs = [], [], []
-    for number, row in enumerate(rows):
-        group = (row["cluster"], row["one_of"] or f"row {number}")
-        draws.append(draw_of_group.setdefault(group, len(draw_of_group)))
-        lows.append(top_of_group.get(group, 0.0))
-        top_of_group[group] = lows[-1] + float(row["share"])
-        highs.append(top_of_group[group])
-    return draws, lows, highs
-
-
-def _rank(row: dict[str, str], kind: str, number: int, total: int) -> int:
-    """Order a visit as coders do: reason, acute, chronic, status (V), circumstances (E)."""
-    if row["one_of"] == "principal":
-        place = 0
-    elif row["code"].startswith("E"):
-        place = 4
-    elif row["code"].startswith("V"):
-        place = 3
-    else:
-        place = 2 if kind == "condition" else 1
-    return place * total + number
 
 
 @cache
@@ -171,15 +122,38 @@ def load_case_mix(hospital: str = "general") -> CaseMix:
     rows = _table("case_mix.csv")
     codes = [icd9.normalize(row["code"]) for row in rows]
     rules = [icd9.who_can_have(code) for code in codes]
-    draws, lows, highs = _draws_and_intervals(rows)
-    ranks = np.array(
-        [
-            _rank(row, kinds[index[row["cluster"]]], number, len(rows))
-            for number, row in enumerate(rows)
-        ]
-    )
+    kind_of_row = np.array([kinds[index[row["cluster"]]] for row in rows])
     principal = np.array([row["one_of"] == "principal" for row in rows])
+    # Each row has a draw, and the interval of that draw that chooses it.
+    groups = [(row["cluster"], row["one_of"] or number) for number, row in enumerate(rows)]
+    numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
+    draws = [numbers[group] for group in groups]
+    tops = np.zeros(len(numbers))
+    lows, highs = [], []
+    for draw, row in zip(draws, rows, strict=True):
+        lows.append(tops[draw])
+        tops[draw] += float(row["share"])
+        highs.append(tops[draw])
+    # Coders order a visit so: reason, acute, chronic, status (V), circumstances (E).
+    places = np.select(
+        [
+            principal,
+            [code.startswith("E") for code in codes],
+            [code.startswith("V") for code in codes],
+            kind_of_row == "condition",
+        ],
+        [0, 4, 3, 2],
+        1,
+    )
+    ranks = places * len(rows) + np.arange(len(rows))
     exclusive, lasting = _exclusive(codes, ranks, principal)
+    redundant = tuple(
+        (number, other)
+        for number, row in enumerate(rows)
+        if row["instead_of"]
+        for other, code in enumerate(codes)
+        if code == icd9.normalize(row["instead_of"])
+    )
     return CaseMix(
         clusters=names,
         kinds=np.array(kinds),
@@ -194,14 +168,14 @@ def load_case_mix(hospital: str = "general") -> CaseMix:
         draw=np.array(draws),
         alone=np.bincount(draws)[draws] == 1,
         principal=principal,
-        chronic=np.array([kinds[index[row["cluster"]]] == "condition" for row in rows]),
+        chronic=kind_of_row == "condition",
         first_age=np.array([int(row["first_age"] or 0) for row in rows]),
         last_age=np.array([int(row["last_age"] or OLDEST) for row in rows]),
         min_age=np.array([rule.min_age if rule else 0 for rule in rules]),
         max_age=np.array([rule.max_age if rule else OLDEST for rule in rules]),
         sexes=np.array([_sexes(row, rule) for row, rule in zip(rows, rules, strict=True)]),
         rank=ranks,
-        redundant=exclusive + _redundant(rows, codes),
+        redundant=exclusive + redundant,
         lasting=lasting,
         repeats=_repeats(codes, ranks),
     )
@@ -212,25 +186,21 @@ def _sexes(row: dict[str, str], rule: Eligibility | None) -> list[bool]:
     return [all(sex in sexes for sexes in allowed) for sex in SEXES]
 
 
-def _redundant(rows: list[dict[str, str]], codes: list[str]) -> tuple[tuple[int, int], ...]:
-    return tuple(
-        (number, other)
-        for number, row in enumerate(rows)
-        if row["instead_of"]
-        for other, code in enumerate(codes)
-        if code == icd9.normalize(row["instead_of"])
-    )
-
-
 def _exclusive(
     codes: list[str], ranks: np.ndarray, principal: np.ndarray
 ) -> tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]:
     """Return the pairs (what stays, what goes) of a visit, and those of a patient's life."""
+    by_rank = np.argsort(ranks).tolist()
+
+    def beginning_with(prefixes: str) -> list[int]:
+        undotted = tuple(prefixes.replace(".", "").split())
+        return [row for row in by_rank if codes[row].startswith(undotted)]
+
     in_visit, in_life = [], []
     for rule in _table("exclusive.csv"):
-        some = _beginning_with(rule["codes"], codes, ranks)
+        some = beginning_with(rule["codes"])
         if rule["not_with"]:
-            others = _beginning_with(rule["not_with"], codes, ranks)
+            others = beginning_with(rule["not_with"])
             pairs = list(itertools.product(some, others))
         else:
             pairs = list(itertools.combinations(some, 2))
@@ -240,12 +210,6 @@ def _exclusive(
             in_life += pairs + [(other, row) for row, other in pairs]
     in_visit.sort(key=lambda pair: ranks[pair[0]])
     return tuple(in_visit), tuple(in_life)
-
-
-def _beginning_with(prefixes: str, codes: list[str], ranks: np.ndarray) -> list[int]:
-    """Return the rows whose code begins with one of the prefixes, by rank."""
-    undotted = tuple(prefixes.replace(".", "").split())
-    return [row for row in np.argsort(ranks).tolist() if codes[row].startswith(undotted)]
 
 
 def _repeats(codes: list[str], ranks: np.ndarray) -> tuple[tuple[int, list[int]], ...]:

@@ -12,15 +12,16 @@ from ehr_course.records import MAX_AGE, PatientRecord, Visit
 from ehr_course.sources.synthetic.case_mix import SEXES, CaseMix, load_case_mix
 from ehr_course.sources.synthetic.draws import Draws
 from ehr_course.sources.synthetic.icd10_coding import in_icd10
-from ehr_course.sources.synthetic.people import (
+from ehr_course.sources.synthetic.visits import (
     CATCHMENTS,
+    PERSON_COLUMNS,
     Pattern,
     People,
+    Stays,
+    choose_codes,
     make_people,
-    n_person_draws,
+    make_stays,
 )
-from ehr_course.sources.synthetic.stays import Stays, make_stays
-from ehr_course.sources.synthetic.visit_codes import choose_codes
 
 FIRST_SUBJECT_ID = 10001
 FIRST_DAY = np.datetime64("2100-01-01T00:00", "m")
@@ -77,7 +78,20 @@ def make_cohort(
     >>> len(cohort), cohort[:10] == make_cohort(10, seed=0)
     (100, True)
     """
-    _check(n_patients, seed, visits, hospital)
+    for name, number, what in (
+        ("n_patients", n_patients, "a number of patients"),
+        ("seed", seed, "a seed"),
+    ):
+        if not isinstance(number, int) or number < 0:
+            problem, remedy = f"{number!r} is not {what}", "Pass a whole number, 0 or more."
+            raise InputError("make_cohort", f"argument {name}", problem, remedy)
+    for name, value, known, what in (
+        ("visits", visits, _PATTERNS, "not a pattern of visits"),
+        ("hospital", hospital, CATCHMENTS, "no hospital of the course"),
+    ):
+        if value not in known:
+            problem, remedy = f"{value!r} is {what}", f"Pass one of {', '.join(map(repr, known))}."
+            raise InputError("make_cohort", f"argument {name}", problem, remedy)
     if checked_system(system) == "ICD10CM" and changed:
         raise InputError(
             "make_cohort",
@@ -87,7 +101,7 @@ def make_cohort(
         )
     mix = load_case_mix(hospital)
     pattern = _PATTERNS[visits]
-    person_draws = Draws(seed, 0, n_person_draws(mix))
+    person_draws = Draws(seed, 0, PERSON_COLUMNS + len(mix.clusters))
     calendar_draws = Draws(seed, 1, 3 * len(pattern.number_of_visits))
     chronic_draws = Draws(seed, 2, mix.n_draws + len(mix.clusters))
     visit_draws = Draws(seed, 3, mix.n_draws + len(mix.clusters) + len(mix.codes))
@@ -111,37 +125,6 @@ def make_cohort(
     if system == "ICD10CM" or changed:
         return in_icd10(records, only_later=changed, seed=seed)
     return records
-
-
-def _check(n_patients: int, seed: int, visits: str, hospital: str) -> None:
-    if not isinstance(n_patients, int) or n_patients < 0:
-        raise InputError(
-            "make_cohort",
-            "argument n_patients",
-            f"{n_patients!r} is not a number of patients",
-            "Pass a whole number, 0 or more.",
-        )
-    if not isinstance(seed, int) or seed < 0:
-        raise InputError(
-            "make_cohort",
-            "argument seed",
-            f"{seed!r} is not a seed",
-            "Pass a whole number, 0 or more.",
-        )
-    if visits not in _PATTERNS:
-        raise InputError(
-            "make_cohort",
-            "argument visits",
-            f"{visits!r} is not a pattern of visits",
-            f"Pass one of {', '.join(map(repr, _PATTERNS))}.",
-        )
-    if hospital not in CATCHMENTS:
-        raise InputError(
-            "make_cohort",
-            "argument hospital",
-            f"{hospital!r} is no hospital of the course",
-            f"Pass one of {', '.join(map(repr, CATCHMENTS))}.",
-        )
 
 
 def _records(

@@ -23,10 +23,11 @@ import csv
 import io
 import itertools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cache
 from importlib import resources
+from typing import NamedTuple
 
 import numpy as np
 
@@ -43,8 +44,7 @@ _CHOICE, _DAY = 30, 31  # streams of random numbers
 _CHOICES_AT_MOST = 10_000  # more than the file has, so that each patient has numbers of their own
 
 
-@dataclass(frozen=True, slots=True)
-class _Choice:
+class _Choice(NamedTuple):
     """What a code becomes where another code is in the same visit, or in any visit.
 
     Attributes:
@@ -83,9 +83,10 @@ def in_icd10(
     (Visit(codes=('Z3800', 'P599'), admitted=None, hadm_id=None, system='ICD10CM'),)
     """
     choices = _choices()
+    n_choices = 1 + max(choice.place for of_code in choices.values() for choice in of_code)
     coded = []
     for record in records:
-        ids = np.array([record.subject_id * _CHOICES_AT_MOST + row for row in range(_n_choices())])
+        ids = record.subject_id * _CHOICES_AT_MOST + np.arange(n_choices)
         drawn = hashed(seed, _CHOICE, ids).tolist()
         n_earlier = _n_before_the_change(record, seed) if only_later else 0
         visits = tuple(
@@ -148,11 +149,6 @@ def _visit_in_icd10(
 
 
 @cache
-def _n_choices() -> int:
-    return 1 + max(choice.place for of_code in _choices().values() for choice in of_code)
-
-
-@cache
 def _choices() -> dict[str, tuple[_Choice, ...]]:
     """What each ICD-9-CM code becomes: first the choices that ask for another code."""
     file = resources.files("ehr_course.sources.synthetic") / "icd10_codes.csv"
@@ -165,7 +161,10 @@ def _choices() -> dict[str, tuple[_Choice, ...]]:
         choice = _Choice(
             icd9.normalize(beside) if beside else "",
             (*ends[:-1].tolist(), 1.0),
-            tuple(_undotted(row["icd10"]) for row in of_choice),
+            tuple(
+                tuple(code.replace(".", "") for code in row["icd10"].split("+") if code)
+                for row in of_choice
+            ),
             place,
         )
         found.setdefault(icd9.normalize(code), []).append(choice)
@@ -173,7 +172,3 @@ def _choices() -> dict[str, tuple[_Choice, ...]]:
         code: tuple(sorted(of_code, key=lambda choice: not choice.beside))
         for code, of_code in found.items()
     }
-
-
-def _undotted(written: str) -> tuple[str, ...]:
-    return tuple(code.replace(".", "") for code in written.split("+") if code)
