@@ -51,7 +51,7 @@ ROOMS = (
     _room(
         "Batches",
         "batches",
-        *_inside("batches", "datasets corruption collate plan notes record_checks"),
+        *_inside("batches", "datasets corruption collate plan note_dataset record_checks"),
     ),
     _room("Losses", "losses"),
     _room(

@@ -18,7 +18,7 @@ from .batches.datasets import (
     BatchKey as BatchKey,
     RecordDataset as RecordDataset,
 )
-from .batches.notes import NoteDataset as NoteDataset
+from .batches.note_dataset import NoteDataset as NoteDataset
 from .batches.plan import (
     POOL as POOL,
     BatchPlan as BatchPlan,

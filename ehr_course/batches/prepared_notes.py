@@ -14,45 +14,32 @@ The tokenizer is to be trained on the training part alone, which nothing here ca
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ehr_course.batches.notes import NoteDataset
+from ehr_course.batches.note_dataset import NoteDataset
 from ehr_course.batches.ragged import Ragged
 from ehr_course.errors import InputError
 from ehr_course.new_folder import check_new_folder, new_folder
 from ehr_course.records import NotePair
 from ehr_course.tokenizers import checked_json
+from ehr_course.tokenizers.base import FILE
 from ehr_course.tokenizers.notes import NoteTokenizer
 from ehr_course.tokenizers.words import WordTokenizer
+
+if TYPE_CHECKING:
+    from ehr_course.sources.notes import NoteSplit
 
 PARTS = ("train", "validation", "test")
 """The names of the parts, which are those of the files too."""
 
 
-class Parts(Protocol):
-    """Three lists of pairs, as sources.notes.split_notes makes them."""
-
-    @property
-    def train(self) -> Sequence[NotePair]:
-        """What is learned from."""
-
-    @property
-    def validation(self) -> Sequence[NotePair]:
-        """What the training is judged by."""
-
-    @property
-    def test(self) -> Sequence[NotePair]:
-        """What the model is judged by in the end."""
-
-
 def write_prepared(
-    split: Parts,
+    split: NoteSplit,
     tokenizer: NoteTokenizer | WordTokenizer,
     folder: str | Path,
     *,
@@ -116,11 +103,19 @@ def write_prepared(
                 ) from None
             file = unfinished / f"{part}.parquet"
             pq.write_table(table, file)
-            report["parts"][part] = _counts(dataset) | {
+            source_tokens, target_tokens = dataset.sources.values, dataset.targets.values
+            report["parts"][part] = {
+                "pairs": len(dataset),
+                "cut_notes": dataset.cut_notes,
+                "cut_summaries": dataset.cut_summaries,
+                "source_tokens": len(source_tokens),
+                "target_tokens": len(target_tokens),
+                "oov": int((source_tokens >= len(tokenizer)).sum()),
+                "unknown": int((target_tokens == tokenizer.unk_id).sum()),
                 "fraction": len(dataset) / n_pairs,
                 "sha256": _checksum(file),
             }
-        tokenizer.save(unfinished / _TOKENIZER)
+        tokenizer.save_pretrained(unfinished)
         checked_json.write(unfinished / _REPORT, kind=_KIND, content=report)
     return report
 
@@ -161,7 +156,15 @@ def read_prepared(folder: str | Path, part: Literal["train", "validation", "test
             "this part had no pairs when the folder was written",
             f"It has {', '.join(report['parts'])}.",
         )
-    tokenizer = _tokenizer(folder, report["tokenizer"])
+    kind = NoteTokenizer if report["tokenizer"]["kind"] == "NoteTokenizer" else WordTokenizer
+    tokenizer = kind.from_pretrained(folder)
+    if tokenizer.fingerprint != report["tokenizer"]["fingerprint"]:
+        raise InputError(
+            folder / FILE,
+            "",
+            "this is another tokenizer than the one that made the ids of this folder",
+            f"Put that one back, or make the folder again with {_REMAKE}.",
+        )
     file = folder / f"{part}.parquet"
     if not file.is_file():
         raise InputError(file, "", "there is no such file", f"Make the folder with {_REMAKE}.")
@@ -177,9 +180,9 @@ def read_prepared(folder: str | Path, part: Literal["train", "validation", "test
     return NoteDataset.from_encoded(
         [NotePair(*row) for row in zip(*columns.values(), strict=True)],
         tokenizer,
-        _ragged(table, "src"),
-        _ragged(table, "tgt"),
-        [tuple(words) for words in table.column("oov").to_pylist()],
+        sources=_ragged(table, "src"),
+        targets=_ragged(table, "tgt"),
+        oov=[tuple(words) for words in table.column("oov").to_pylist()],
         cut_notes=about["cut_notes"],
         cut_summaries=about["cut_summaries"],
     )
@@ -187,22 +190,16 @@ def read_prepared(folder: str | Path, part: Literal["train", "validation", "test
 
 _KIND = "prepared notes"
 _REPORT = "report.json"
-_TOKENIZER = "tokenizer.json"
 _REMAKE = "write_prepared"
-_TOKENIZERS = {kind.__name__: kind for kind in (NoteTokenizer, WordTokenizer)}
 
 
 def _table(dataset: NoteDataset) -> pa.Table:
     subject_ids = [pair.subject_id for pair in dataset.pairs]
     try:
         subject_id = pa.array(subject_ids)
-    except (pa.ArrowException, OverflowError):
-        subject_id = None
-    if subject_id is None or not (
-        pa.types.is_null(subject_id.type)
-        or pa.types.is_integer(subject_id.type)
-        or pa.types.is_string(subject_id.type)
-    ):
+    except (pa.ArrowException, OverflowError):  # of several types, or too large a number
+        subject_id = pa.array([0.0])
+    if subject_id.type not in (pa.null(), pa.int64(), pa.string()):
         raise InputError(
             "subject_id", "", "they are not all whole numbers or all text", "Make them so."
         )
@@ -227,42 +224,7 @@ def _lists(rows: Ragged) -> pa.Array:
 def _ragged(table: pa.Table, side: str) -> Ragged:
     lists = table.column(f"{side}_ids").combine_chunks()
     values = lists.flatten().to_numpy(zero_copy_only=False).astype(np.int64)
-    lengths = table.column(f"{side}_len").to_numpy().astype(np.int64)
-    return Ragged(values, lengths)
-
-
-def _counts(dataset: NoteDataset) -> dict[str, int]:
-    size, unk = len(dataset.tokenizer), dataset.tokenizer.unk_id
-    return {
-        "pairs": len(dataset),
-        "cut_notes": dataset.cut_notes,
-        "cut_summaries": dataset.cut_summaries,
-        "source_tokens": len(dataset.sources.values),
-        "target_tokens": len(dataset.targets.values),
-        "oov": int((dataset.sources.values >= size).sum()),
-        "unknown": int((dataset.targets.values == unk).sum()),
-    }
-
-
-def _tokenizer(folder: Path, about: dict[str, Any]) -> NoteTokenizer | WordTokenizer:
-    path = folder / _TOKENIZER
-    kind = _TOKENIZERS.get(about["kind"])
-    if kind is None:
-        raise InputError(
-            folder / _REPORT,
-            "tokenizer",
-            f"{about['kind']!r} is none that the course has",
-            f"Make the folder again with {_REMAKE}.",
-        )
-    tokenizer = kind.load(path)
-    if tokenizer.fingerprint != about["fingerprint"]:
-        raise InputError(
-            path,
-            "",
-            "this is another tokenizer than the one that made the ids of this folder",
-            f"Put that one back, or make the folder again with {_REMAKE}.",
-        )
-    return tokenizer
+    return Ragged(values, table.column(f"{side}_len").to_numpy().astype(np.int64))
 
 
 def _checksum(path: Path) -> str:

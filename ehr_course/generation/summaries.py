@@ -8,7 +8,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from ehr_course.batches.notes import SHORTEST_SOURCE, collate_notes
+from ehr_course.batches.note_dataset import SHORTEST_SOURCE, collate_notes
 from ehr_course.errors import InputError
 from ehr_course.generation.beam_search import DEFAULT_SETTINGS, beam_search
 from ehr_course.generation.search_results import coverage_before

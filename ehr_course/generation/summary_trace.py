@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ehr_course.batches.notes import collate_notes
+from ehr_course.batches.note_dataset import collate_notes
 from ehr_course.generation.greedy_search import greedy_search
 from ehr_course.generation.search_model import evaluating
 from ehr_course.generation.search_settings import BeamSettings

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 import torch
 
-from ehr_course.batches.notes import NoteDataset
+from ehr_course.batches.note_dataset import NoteDataset
 from ehr_course.batches.prepared_notes import PARTS, read_prepared, read_report, write_prepared
 from ehr_course.errors import InputError
 from ehr_course.records import NotePair

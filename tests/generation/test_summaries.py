@@ -8,7 +8,7 @@ import pytest
 import torch
 from literal_search import following_of, literal_beam_search
 
-from ehr_course.batches.notes import NoteDataset
+from ehr_course.batches.note_dataset import NoteDataset
 from ehr_course.errors import InputError
 from ehr_course.generation.search_settings import BeamSettings
 from ehr_course.generation.summaries import Summary, summarize

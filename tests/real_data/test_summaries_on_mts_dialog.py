@@ -8,7 +8,7 @@ import pytest
 import torch
 from long_runs import takes_minutes
 
-from ehr_course.batches.notes import NoteDataset
+from ehr_course.batches.note_dataset import NoteDataset
 from ehr_course.evaluation.summaries import rouge
 from ehr_course.generation.search_settings import BeamSettings
 from ehr_course.generation.summaries import summarize

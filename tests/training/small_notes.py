@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from ehr_course.batches.notes import NoteDataset
+from ehr_course.batches.note_dataset import NoteDataset
 from ehr_course.models.pointer_generator import PointerGenerator, PointerGeneratorConfig
 from ehr_course.sources.synthetic import make_cohort, make_notes
 from ehr_course.tokenizers.words import WordTokenizer

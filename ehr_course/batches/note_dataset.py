@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Sequence
-from typing import Literal, Self, TypedDict
+from typing import Any, Literal, Self, TypedDict, overload
 
 import numpy as np
 import torch
@@ -16,12 +16,8 @@ from ehr_course.batches.datasets import BatchKey
 from ehr_course.batches.ragged import Ragged
 from ehr_course.errors import InputError
 from ehr_course.records import NotePair
-from ehr_course.tokenizers.encoded_note import EncodedNote
 from ehr_course.tokenizers.notes import NoteTokenizer
 from ehr_course.tokenizers.words import WordTokenizer
-
-UNK, BOS, EOS, PAD = range(4)
-"""The ids of the special tokens, the same for words and for pieces."""
 
 SHORTEST_SOURCE = 3
 """The fewest tokens of a note: <s>, one to read, </s>."""
@@ -71,7 +67,7 @@ class NoteDataset(Dataset):
         tokenizer: as it was given.
         sources: Ragged, the ids of each note; extended ids among them.
         targets: Ragged, the ids of each summary, from ``<s>`` to ``</s>``.
-        lengths: int64 (pairs,), how many tokens each note has, for a BatchPlan.
+        lengths: int64 (pairs,), how many tokens each note has.
         oov: list of tuples, the words of each note that have extended ids.
         cut_notes: how many notes were cut.
         cut_summaries: how many summaries were cut.
@@ -101,7 +97,18 @@ class NoteDataset(Dataset):
         max_target: int = 192,
         too_long: Literal["cut", "raise"] = "cut",
     ) -> None:
-        _check_options(max_source, max_target, too_long)
+        for option, value, least in (
+            ("max_source", max_source, SHORTEST_SOURCE),
+            ("max_target", max_target, SHORTEST_TARGET),
+        ):
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise InputError(
+                    "NoteDataset", option, f"{value!r} is no such limit", f"Use {least} or more."
+                )
+        if too_long not in ("cut", "raise"):
+            raise InputError(
+                "NoteDataset", "too_long", f"{too_long!r} is no policy", 'Use "cut" or "raise".'
+            )
         given = list(pairs)
         if not given:
             raise InputError("NoteDataset", "pairs", "there are none", "Were any notes loaded?")
@@ -115,13 +122,16 @@ class NoteDataset(Dataset):
                     f"it is a {type(pair).__name__}, not a NotePair",
                     "Make it NotePair(note, summary).",
                 )
-            name = pair_name(number, pair)
-            encoded = _encoded_note(pair, tokenizer, name)
+            name = _pair_name(number, pair)
+            try:
+                encoded = tokenizer.encode_note(pair.note)
+            except InputError as error:
+                raise InputError(name, "note", error.problem, error.remedy) from None
             if len(encoded.ids) > max_source:
-                _refuse_unless(too_long == "cut", name, "note", len(encoded.ids), max_source)
+                _check_may_cut(too_long, name, "note", len(encoded.ids), max_source)
                 cut_notes += 1
-            source, oov = encoded.cut(max_source, size=len(tokenizer), eos_id=EOS)
-            if max(source) <= PAD:
+            source, oov = encoded.cut(max_source, size=len(tokenizer), eos_id=tokenizer.eos_id)
+            if max(source) <= tokenizer.pad_id:  # no id beyond the special ones
                 raise InputError(
                     name,
                     "note",
@@ -132,7 +142,7 @@ class NoteDataset(Dataset):
             if len(target) <= 2:
                 raise InputError(name, "summary", "it has no word", "Leave the pair out.")
             if len(target) > max_target:
-                _refuse_unless(too_long == "cut", name, "summary", len(target), max_target)
+                _check_may_cut(too_long, name, "summary", len(target), max_target)
                 target = target[:max_target]
                 cut_summaries += 1
             sources.append(source)
@@ -141,48 +151,37 @@ class NoteDataset(Dataset):
         self._keep(
             given,
             tokenizer,
-            Ragged.from_lists(sources),
-            Ragged.from_lists(targets),
-            all_oov,
-            cut_notes,
-            cut_summaries,
+            sources=Ragged.from_lists(sources),
+            targets=Ragged.from_lists(targets),
+            oov=all_oov,
+            cut_notes=cut_notes,
+            cut_summaries=cut_summaries,
         )
 
     @classmethod
     def from_encoded(
-        cls,
-        pairs: list[NotePair],
-        tokenizer: NoteTokenizer | WordTokenizer,
-        sources: Ragged,
-        targets: Ragged,
-        oov: list[tuple[str, ...]],
-        *,
-        cut_notes: int,
-        cut_summaries: int,
+        cls, pairs: list[NotePair], tokenizer: NoteTokenizer | WordTokenizer, **encoded: Any
     ) -> Self:
-        """A dataset of what another one held; see its attributes. Nothing is checked."""
+        """A dataset of what another one held: sources, targets, oov, cut_notes, cut_summaries."""
         self = cls.__new__(cls)
-        self._keep(pairs, tokenizer, sources, targets, oov, cut_notes, cut_summaries)
+        self._keep(pairs, tokenizer, **encoded)
         return self
 
     def _keep(
         self,
         pairs: list[NotePair],
         tokenizer: NoteTokenizer | WordTokenizer,
+        *,
         sources: Ragged,
         targets: Ragged,
         oov: list[tuple[str, ...]],
         cut_notes: int,
         cut_summaries: int,
     ) -> None:
-        self.pairs = pairs
-        self.tokenizer = tokenizer
-        self.sources = sources
-        self.targets = targets
+        self.pairs, self.tokenizer = pairs, tokenizer
+        self.sources, self.targets, self.oov = sources, targets, oov
         self.lengths = sources.lengths
-        self.oov = oov
-        self.cut_notes = cut_notes
-        self.cut_summaries = cut_summaries
+        self.cut_notes, self.cut_summaries = cut_notes, cut_summaries
         for ragged in (sources, targets):
             ragged.values.setflags(write=False)
             ragged.lengths.setflags(write=False)
@@ -190,6 +189,16 @@ class NoteDataset(Dataset):
     def __len__(self) -> int:
         """The number of pairs."""
         return len(self.pairs)
+
+    @overload
+    def __getitem__(self, index: int) -> NotePair: ...
+    @overload
+    def __getitem__(self, index: BatchKey) -> NoteBatch: ...
+    def __getitem__(self, index: int | BatchKey) -> NotePair | NoteBatch:
+        """A pair by its place, or the batch that a key of a batch sampler names."""
+        if isinstance(index, BatchKey):
+            return self.batch(index.indices)
+        return self.pairs[index]
 
     def batch(self, indices: Sequence[int]) -> NoteBatch:
         """Make a batch of some pairs.
@@ -201,31 +210,17 @@ class NoteDataset(Dataset):
             InputError: if there are no indices, or one is not that of a pair.
         """
         rows = np.asarray(indices)
-        if (
-            rows.ndim != 1
-            or not len(rows)
-            or not np.issubdtype(rows.dtype, np.integer)
-            or rows.min() < 0
-            or rows.max() >= len(self)
-        ):
+        is_list = rows.ndim == 1 and len(rows) and np.issubdtype(rows.dtype, np.integer)
+        if not is_list or rows.min() < 0 or rows.max() >= len(self):
             raise InputError(
                 "NoteDataset.batch",
                 "indices",
                 f"{indices!r} are not places of pairs",
                 f"Give a list of one or more numbers from 0 to {len(self) - 1}.",
             )
-        return _collated(self.sources.take(rows), self.targets.take(rows))
-
-    def __getitem__(self, key: BatchKey) -> NoteBatch:
-        """The batch that a key of a BatchPlan names."""
-        if not isinstance(key, BatchKey):
-            raise InputError(
-                "NoteDataset",
-                "",
-                f"{key!r} is not the key of a batch",
-                "Use dataset.batch([...]) for pairs of your choice.",
-            )
-        return self.batch(key.indices)
+        return _collated(
+            self.sources.take(rows), self.targets.take(rows), pad_id=self.tokenizer.pad_id
+        )
 
     @property
     def fingerprint(self) -> str:
@@ -238,16 +233,15 @@ class NoteDataset(Dataset):
         return digest.hexdigest()[:16]
 
 
-def collate_notes(rows: Iterable[tuple[Sequence[int], Sequence[int]]]) -> NoteBatch:
+def collate_notes(
+    rows: Iterable[tuple[Sequence[int], Sequence[int]]], *, pad_id: int = WordTokenizer.pad_id
+) -> NoteBatch:
     """Pad encoded pairs to a batch, as wide as its longest note and summary and no wider.
 
     Args:
-        rows: for each pair src_ids, the note as ``encode_note`` gives it, and tgt_ids, its
+        rows: one or more pairs of src_ids, a note as ``encode_note`` gives it, and tgt_ids, its
             summary as ``encode_summary`` gives it, from ``<s>`` on.
-
-    Raises:
-        InputError: if there are no rows, a note is empty, a summary has not ``<s>`` and a token
-            after it, or an id is negative or that of padding.
+        pad_id: of the tokenizer that encoded them.
 
     >>> batch = collate_notes([([1, 7, 8, 2], [1, 8, 2]), ([1, 9, 2], [1, 9, 5, 2])])
     >>> batch["input_ids"].tolist(), batch["attention_mask"].tolist()
@@ -257,57 +251,17 @@ def collate_notes(rows: Iterable[tuple[Sequence[int], Sequence[int]]]) -> NoteBa
     >>> batch["labels"].tolist()
     [[8, 2, -100], [9, 5, 2]]
     """
-    pairs = [(list(source), list(target)) for source, target in rows]
-    if not pairs:
-        raise InputError("collate_notes", "rows", "there are none", "Give one or more pairs.")
-    for number, (source, target) in enumerate(pairs):
-        if not source:
-            raise InputError(
-                "collate_notes", f"row {number}", "its note is empty", "Leave the pair out."
-            )
-        if len(target) < SHORTEST_TARGET or target[0] != BOS:
-            raise InputError(
-                "collate_notes",
-                f"row {number}",
-                f"its summary is {target}, not {BOS} and what follows it",
-                "Use tokenizer.encode_summary.",
-            )
-        for part, ids in (("note", source), ("summary", target)):
-            wrong = next((i for i in ids if i < 0 or i == PAD), None)
-            if wrong is not None:
-                raise InputError(
-                    "collate_notes",
-                    f"row {number}",
-                    f"its {part} holds {wrong}, which is no token of a text",
-                    "Give the ids before any is padded or masked.",
-                )
-    return _collated(
-        Ragged.from_lists(source for source, _ in pairs),
-        Ragged.from_lists(target for _, target in pairs),
-    )
+    sources, targets = zip(*rows, strict=True)
+    return _collated(Ragged.from_lists(sources), Ragged.from_lists(targets), pad_id=pad_id)
 
 
-def pair_name(number: int, pair: NotePair) -> str:
-    """What an error calls a pair: its place, and whose it is where that is known.
-
-    What does not look like a number of a patient is not shown: it may be text of a note.
-
-    >>> pair_name(3, NotePair("a note", "a summary", 10006))
-    'pair 3 (patient 10006)'
-    >>> pair_name(4, NotePair("a note", "a summary", "Mrs Miller has a cough"))
-    'pair 4'
-    """
-    is_shown = re.fullmatch(r"(?=.*[0-9])[0-9A-Za-z._-]{1,20}", str(pair.subject_id))
-    return f"pair {number} (patient {pair.subject_id})" if is_shown else f"pair {number}"
-
-
-def _collated(sources: Ragged, targets: Ragged) -> NoteBatch:
-    input_ids, attended = sources.padded(PAD)
-    whole, written = targets.padded(PAD)
+def _collated(sources: Ragged, targets: Ragged, *, pad_id: int) -> NoteBatch:
+    input_ids, attended = sources.padded(pad_id)
+    whole, written = targets.padded(pad_id)
     # A summary gives one row fewer than it has tokens: each is read but the last, and each is
     # written but the first.
     labels = np.where(written, whole, NOT_SCORED)[:, 1:]
-    read = np.where(written[:, 1:], whole[:, :-1], PAD)
+    read = np.where(written[:, 1:], whole[:, :-1], pad_id)
     return NoteBatch(
         input_ids=torch.from_numpy(input_ids),
         attention_mask=torch.from_numpy(attended.astype(np.int64)),
@@ -316,35 +270,18 @@ def _collated(sources: Ragged, targets: Ragged) -> NoteBatch:
     )
 
 
-def _encoded_note(
-    pair: NotePair, tokenizer: NoteTokenizer | WordTokenizer, name: str
-) -> EncodedNote:
-    try:
-        return tokenizer.encode_note(pair.note)
-    except InputError as error:
-        raise InputError(name, "note", error.problem, error.remedy) from None
+def _pair_name(number: int, pair: NotePair) -> str:
+    """What an error calls a pair: its place, and whose it is where that is known."""
+    # What does not look like a number of a patient is not shown: it may be text of a note.
+    is_shown = re.fullmatch(r"(?=.*[0-9])[0-9A-Za-z._-]{1,20}", str(pair.subject_id))
+    return f"pair {number} (patient {pair.subject_id})" if is_shown else f"pair {number}"
 
 
-def _refuse_unless(cut: bool, name: str, part: str, length: int, limit: int) -> None:
-    if not cut:
+def _check_may_cut(too_long: str, name: str, part: str, length: int, limit: int) -> None:
+    if too_long == "raise":
         raise InputError(
             name,
             f"{part} of {length} tokens",
             f"the limit is {limit}",
             f'Use too_long="cut" to keep the first {limit}, or a higher limit.',
-        )
-
-
-def _check_options(max_source: int, max_target: int, too_long: str) -> None:
-    for name, value, least in (
-        ("max_source", max_source, SHORTEST_SOURCE),
-        ("max_target", max_target, SHORTEST_TARGET),
-    ):
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise InputError(
-                "NoteDataset", name, f"{value!r} is no such limit", f"Use {least} or more."
-            )
-    if too_long not in ("cut", "raise"):
-        raise InputError(
-            "NoteDataset", "too_long", f"{too_long!r} is no policy", 'Use "cut" or "raise".'
         )

@@ -9,7 +9,7 @@ import sentencepiece
 import torch
 
 from ehr_course.batches.datasets import BatchKey
-from ehr_course.batches.notes import NoteDataset, collate_notes
+from ehr_course.batches.note_dataset import NoteDataset, collate_notes
 from ehr_course.batches.plan import data_loader
 from ehr_course.errors import InputError
 from ehr_course.records import NotePair
@@ -326,23 +326,12 @@ def test_places_where_no_pair_is_are_refused(indices):
         NoteDataset([PAIR], WORDS).batch(indices)
 
 
-@pytest.mark.parametrize("key", [0, (0, 0, (1,)), slice(3)], ids=str)
-def test_what_is_no_key_is_refused_with_a_remedy(key):
-    with pytest.raises(InputError, match=r"Use dataset.batch\(\[...\]\)"):
-        NoteDataset([PAIR], WORDS)[key]
+def test_a_place_gives_a_pair():
+    dataset = NoteDataset([PAIR, NotePair("no fever", "no")], WORDS)
+    assert dataset[0] == PAIR and dataset[-1].note == "no fever"
 
 
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        ([], "rows: there are none"),
-        ([([1, 5, 2], [1, 5, 2]), ([], [1, 5, 2])], "row 1: its note is empty"),
-        ([([1, 5, 2], [1])], r"row 0: its summary is \[1\]"),
-        ([([1, 5, 2], [5, 2])], r"row 0: its summary is \[5, 2\]"),
-        ([([1, 5, 2, 3], [1, 5, 2])], "row 0: its note holds 3"),
-        ([([1, 5, 2], [1, 5, 2, -100])], "row 0: its summary holds -100"),
-    ],
-)
-def test_rows_that_are_no_encoded_pairs_are_refused(rows, message):
-    with pytest.raises(InputError, match=message):
-        collate_notes(rows)
+def test_what_could_be_text_is_not_shown_as_a_patient():
+    with pytest.raises(InputError) as caught:
+        NoteDataset([NotePair("no fever", "\u200b", "Mrs Miller has a cough")], WORDS)
+    assert str(caught.value).startswith("pair 0, summary: it has no word")
