@@ -83,8 +83,8 @@ ROOMS = (
         *_inside(
             "evaluation",
             "measure fidelity memory validity privacy disclosure utility perplexity likelihood "
-            "distances code_table code_counts summaries copying lost_code next_codes attention "
-            "loss_terms findings",
+            "distances code_table code_counts summaries lost_code next_codes attention "
+            "loss_terms",
         ),
     ),
     _room("Report", "report"),

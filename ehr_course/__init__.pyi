@@ -36,12 +36,12 @@ from .evaluation.attention import (
 )
 from .evaluation.code_counts import carried_over as carried_over
 from .evaluation.code_table import code_tables as code_tables
-from .evaluation.copying import copied_visit as copied_visit
+from .evaluation.attention import copied_visit as copied_visit
 from .evaluation.distances import (
     js_distance as js_distance,
     js_divergence as js_divergence,
 )
-from .evaluation.findings import (
+from .evaluation.lost_code import (
     imagined_studies as imagined_studies,
     what_is_shown as what_is_shown,
 )

@@ -1,4 +1,4 @@
-"""Who looks at whom: a model's attention weights on a record, and what a prefix gets of them."""
+"""Where a model looks: its attention on a record, what of it a prefix gets, what it copies."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import numpy as np
 import torch
 
 from ehr_course.batches.collate import demographics, tensors_of
-from ehr_course.batches.corruption import Corruption
+from ehr_course.batches.corruption import EMPTY_RECORD, Corruption
 from ehr_course.batches.datasets import RecordDataset
+from ehr_course.batches.record_checks import FIRST_CODE
 from ehr_course.code_system import CodeSystem
 from ehr_course.errors import InputError
 from ehr_course.generation.search_model import evaluating
@@ -19,6 +20,7 @@ from ehr_course.icd import code_meaning
 from ehr_course.losses import NOT_SCORED
 from ehr_course.models.prefix import Prefix
 from ehr_course.models.prefix_tuning import PrefixTuned
+from ehr_course.models.prompt_bart import PromptBart
 from ehr_course.records import PatientRecord, Sex
 from ehr_course.tokenizers.codes import CodeTokenizer
 
@@ -30,19 +32,14 @@ KINDS: tuple[Kind, ...] = ("encoder", "decoder", "cross")
 
 
 def attention_of(model: Any, batch: Mapping[str, torch.Tensor]) -> dict[Kind, np.ndarray]:
-    """Run a model on a batch and return every attention weight.
+    """Run a PromptBart on a batch, without dropout, and return every attention weight.
 
-    Prompts stand before the tokens, on either side that has them. The weights of a row sum to 1,
-    over columns that are neither padding nor, in the decoder, later than the row. The rows of
-    padded positions are there too and mean nothing.
-
-    Args:
-        model: a PromptBart, on any device. Dropout is off while it runs; its mode is as before
-            afterwards.
-        batch: its inputs; labels are passed over.
+    Prompts stand before the tokens, on either side that has them, and count as tokens here. The
+    weights of a row sum to 1, over columns that are neither padding nor, in the decoder, later
+    than the row. The rows of padded positions mean nothing. Labels are passed over.
 
     Returns:
-        float32 arrays by kind, where source and target count the prompts:
+        float32 arrays by kind:
         ``encoder`` of shape (batch, layers, heads, source, source),
         ``decoder`` of shape (batch, layers, heads, target, target), and
         ``cross`` of shape (batch, layers, heads, target, source).
@@ -66,15 +63,11 @@ class AttentionMap:
     """The attention of one kind on one record, with what its rows and columns stand for.
 
     Attributes:
-        kind: "encoder", "decoder" or "cross".
         weights: float array of shape (layers, heads, rows, columns); each row sums to 1.
-        rows: what each row is, in few characters: "428.0", "<v>", "age 64".
-        columns: the same for the columns.
-        row_names: the rows so that no two of one record have the same name: "428.0 of visit 2".
-        column_names: the same for the columns.
+        rows, columns: what each is, in few characters: "428.0", "<v>", "age 64".
+        row_names, column_names: the same, but no two of one record are equal: "428.0 of visit 2".
         writes: the token that each row is about to write, or "" where it writes none; empty for
             an encoder.
-        system: the code system that the codes belong to.
     """
 
     kind: Kind
@@ -123,26 +116,19 @@ def record_attention(
     right, so that the row of a token shows where the model looks before it writes the next one.
 
     Args:
-        model: a PromptBart.
         tokenizer: the one that the model was trained with.
-        record: the patient.
         most_tokens: later visits that would make the sequence longer than this are left out,
             for the model too; the first visit always stays.
-
-    Raises:
-        InputError: if a code is not in the vocabulary and the tokenizer's policy is "raise", or
-            the first visit alone is longer than the model's positions.
     """
     ids, visit_of = _encoded(tokenizer, record, most_tokens)
     source = torch.tensor([ids])
     start = [tokenizer.eos_id]  # BART starts its decoder with the token that ends a sequence
-    target = torch.tensor([start + ids[:-1]])
     weights = attention_of(
         model,
         {
             "input_ids": source,
             "attention_mask": torch.ones_like(source),
-            "decoder_input_ids": target,
+            "decoder_input_ids": torch.tensor([start + ids[:-1]]),
             **demographics([record.age], [record.sex]),
         },
     )
@@ -151,27 +137,28 @@ def record_attention(
         label if visit is None else f"{label} of visit {visit}"
         for label, visit in zip(labels, visit_of, strict=True)
     ]
-    decoded, decoded_names = ["<EOS>", *labels[:-1]], ["<EOS> at the start", *names[:-1]]
-
-    def made(kind: Kind, rows: tuple[list, list], columns: tuple[list, list]) -> AttentionMap:
+    read = labels, names
+    written = ["<EOS>", *labels[:-1]], ["<EOS> at the start", *names[:-1]]
+    maps: dict[Kind, AttentionMap] = {}
+    for kind, rows, columns in (
+        (KINDS[0], read, read),
+        (KINDS[1], written, written),
+        (KINDS[2], written, read),
+    ):
         array = weights[kind][0]  # (layers, heads, rows, columns)
-        row_prompts = _prompt_labels(record, array.shape[2] - len(rows[0]))
-        column_prompts = _prompt_labels(record, array.shape[3] - len(columns[0]))
-        return AttentionMap(
+        row_prompts = _prompt_labels(record, array.shape[2] - len(ids))
+        column_prompts = _prompt_labels(record, array.shape[3] - len(ids))
+        maps[kind] = AttentionMap(
             kind,
             array,
-            *((*row_prompts, *rows[0]), (*column_prompts, *columns[0])),
-            *((*row_prompts, *rows[1]), (*column_prompts, *columns[1])),
-            writes=(*[""] * len(row_prompts), *labels) if kind != "encoder" else (),
+            (*row_prompts, *rows[0]),
+            (*column_prompts, *columns[0]),
+            (*row_prompts, *rows[1]),
+            (*column_prompts, *columns[1]),
+            writes=() if kind == "encoder" else (*[""] * len(row_prompts), *labels),
             system=tokenizer.system,
         )
-
-    encoder_side, decoder_side = (labels, names), (decoded, decoded_names)
-    return {
-        "encoder": made("encoder", encoder_side, encoder_side),
-        "decoder": made("decoder", decoder_side, decoder_side),
-        "cross": made("cross", decoder_side, encoder_side),
-    }
+    return maps
 
 
 def _written(tokenizer: CodeTokenizer, ids: Sequence[int]) -> list[str]:
@@ -233,15 +220,6 @@ class PrefixAttention:
     n_prefix: int
     n_prompts: int = 0
 
-    def __post_init__(self) -> None:
-        if self.shares.ndim != 3 or 0 in self.shares.shape:
-            problem = f"their shape is {self.shares.shape}, not (layers, heads, tokens)"
-        elif self.shares.shape[2] != len(self.tokens):
-            problem = f"they have {self.shares.shape[2]} positions for {len(self.tokens)} tokens"
-        else:
-            return
-        raise InputError("PrefixAttention", "shares", problem, "Give a share for each token.")
-
     def of_equals(self, position: int) -> float:
         """The share that the prefix would have if all that a position can see got the same.
 
@@ -262,14 +240,11 @@ def prefix_attention(
     """Let a model write records that exist, from age and sex, and see what the prefix gets.
 
     Args:
-        model: with a prefix in the decoder. Its mode is as before afterwards.
+        model: with a prefix in the decoder.
         tokenizer: the one that the base was trained with.
         records: the patients. Those whose codes are all unseen are left out, where the
             tokenizer skips such codes.
         most_tokens: visits that come after so many tokens of a record are left out too.
-
-    Raises:
-        InputError: if the decoder has no prefix.
     """
     if "decoder" not in model.prefixes:
         raise InputError(
@@ -300,3 +275,75 @@ def prefix_attention(
         shares = to_prefix[row, :, :, n_prompts : n_prompts + length]
         made.append(PrefixAttention(record.age, record.sex, tokens, shares, n_prefix, n_prompts))
     return made
+
+
+# ---------------------------------------------------------------------- what is copied
+
+
+@dataclass(frozen=True)
+class CopiedVisit:
+    """The last visit of a patient, and what of the earlier ones each code is copied from.
+
+    Attributes:
+        codes: of the last visit, in their order.
+        earlier: the codes of the visits before, one after the other.
+        visit_of: the visit of each of those, from 1.
+        shares: float64 (codes, earlier): the probability, 0 to 1, that the code of a place is
+            copied in this position. A row sums to 1 - p_gen.
+        system: the code system that the codes belong to.
+    """
+
+    codes: tuple[str, ...]
+    earlier: tuple[str, ...]
+    visit_of: tuple[int, ...]
+    shares: np.ndarray
+    system: CodeSystem = "ICD9CM"
+
+    @property
+    def copied(self) -> np.ndarray:
+        """1 - p_gen of each code: float64 (codes,)."""
+        return self.shares.sum(axis=1)
+
+
+def copied_visit(
+    model: PromptBart, tokenizer: CodeTokenizer, record: PatientRecord
+) -> CopiedVisit:
+    """Look at the copy head while the model writes the last visit of a record.
+
+    The encoder reads an empty record, as for a patient of whom age and sex alone are known; the
+    decoder reads the record itself up to each code. The record has two visits or more.
+    """
+    if model.copy_head is None:
+        raise InputError(
+            "copied_visit",
+            "model",
+            "it has no copy head",
+            "Train one with PromptBartConfig(..., copy_head=True).",
+        )
+    if len(record.visits) < 2:
+        raise InputError(
+            f"patient {record.subject_id}",
+            "visits",
+            "there is one only, and nothing to copy from",
+            "Choose a patient with two visits or more.",
+        )
+    ids = torch.tensor([[tokenizer.eos_id, *tokenizer.encode(record)[:-1]]])
+    with evaluating(model):
+        pointed = model(
+            torch.tensor([EMPTY_RECORD]),
+            decoder_input_ids=ids,
+            **demographics([record.age], [record.sex]),
+        ).pointed
+    *before, last = record.visits
+    first = ids.shape[1] - len(last.codes) - 2  # the <v> before which the first code is unknown
+    rows = slice(first, first + len(last.codes))
+    attention = pointed.log_attention[0, rows].exp()
+    shares = attention * (-pointed.p_gen_logit[0, rows]).sigmoid()[:, None]
+    places = [place for place in range(first) if ids[0, place] >= FIRST_CODE]
+    return CopiedVisit(
+        tuple(last.codes),
+        tuple(code for visit in before for code in visit.codes),
+        tuple(number for number, visit in enumerate(before, 1) for _ in visit.codes),
+        shares[:, places].double().numpy(),
+        tokenizer.system,
+    )

@@ -145,27 +145,20 @@ class Disclosure:
     missed: np.ndarray
 
     @property
-    def f1(self) -> float:
-        """2 right / (2 right + wrong + missed), over all targets; ``nan`` without any code."""
-        return _ratio(*self.f1_parts())
-
-    @property
-    def sensitivity(self) -> float:
-        """The share of all hidden codes of the targets that are guessed; ``nan`` without any."""
-        return _ratio(*self.sensitivity_parts())
-
-    def f1_parts(self) -> tuple[np.ndarray, np.ndarray]:
-        """What each target adds to the numerator and to the denominator of F1."""
+    def f1(self) -> tuple[np.ndarray, np.ndarray]:
+        """Each target's two parts of 2 right / (2 right + wrong + missed)."""
         return 2 * self.right, 2 * self.right + self.wrong + self.missed
 
-    def sensitivity_parts(self) -> tuple[np.ndarray, np.ndarray]:
-        """What each target adds to the numerator and to the denominator of the sensitivity."""
+    @property
+    def sensitivity(self) -> tuple[np.ndarray, np.ndarray]:
+        """The same of right / (right + missed), the share of hidden codes that are guessed."""
         return self.right, self.right + self.missed
 
 
-def _ratio(numerators: np.ndarray, denominators: np.ndarray) -> float:
-    below = denominators.sum()
-    return float(numerators.sum() / below) if below else math.nan
+def ratio(parts: tuple[np.ndarray, np.ndarray]) -> float:
+    """F1 or sensitivity over all targets; ``nan`` without any code."""
+    above, below = (part.sum() for part in parts)
+    return float(above / below) if below else math.nan
 
 
 def common_columns(table: CodeTable, *, share: float = 0.5) -> np.ndarray:

@@ -22,18 +22,17 @@ A share such as the carry-over of codes is a number of each cohort by itself: it
 share of the real, or held-out, patients. How many different codes a cohort has depends on its
 size: there the floor is always that of as many other real patients.
 
-**Intervals** say how far one comparison moves with other patients: they are drawn with
-replacement, again and again. Drawing adds noise, by which a distance only grows, so the interval
-has the spread of the resamples, moved to the value. With held-out patients it is the spread of the
-value minus the floor, as training patients are drawn too.
+**Intervals** say how far one comparison moves when patients are drawn with replacement. Drawing
+adds noise, by which a distance only grows, so the interval has the spread of the resamples, moved
+to the value. With held-out patients it is the spread of the value minus the floor, as training
+patients are drawn too.
 
 **Against training patients** stands the value with as many training patients in place of the
 held-out ones. Counting how frequent codes are among them brings a cohort nearer to these, and
 remembers nobody. The pairs of codes tell counting from memory; see ``memory``.
 
 **R2** is the coefficient of determination of the line synthetic = real, with one point for each
-code: ``sklearn.metrics.r2_score(real, synthetic)``. It is not the squared correlation, which is
-also 1 where all prevalences are twice too high.
+code. It is not the squared correlation, which is 1 where all prevalences are twice too high.
 """
 
 from __future__ import annotations
@@ -112,44 +111,6 @@ def fidelity(
     confidence: float = 0.95,
 ) -> Fidelity:
     """Compare a synthetic cohort with a real one; see the head of this module for the method.
-
-    ================================================ ========== ======
-    name                                             unit       better
-    ================================================ ========== ======
-    patient prevalence R2                                       high
-    patient prevalence RMSE                          share      low
-    distinct codes                                   codes      near
-    visit prevalence R2                                         high
-    visit prevalence RMSE                            share      low
-    code distribution JS divergence                  bits       low
-    code distribution JS distance                    sqrt(bits) low
-    unseen codes                                     share      low
-    first visit prevalence R2                                   high
-    later visit prevalence R2                                   high
-    code pairs R2                                               high
-    code pairs RMSE                                  share      low
-    code pairs JS divergence                         bits       low
-    code pairs JS distance                           sqrt(bits) low
-    sequential pairs R2                                         high
-    sequential pairs RMSE                            share      low
-    sequential pairs JS divergence                   bits       low
-    sequential pairs JS distance                     sqrt(bits) low
-    carry-over of codes                              share      near
-    carry-over of codes across 2 visits              share      near
-    carry-over of codes across 3 visits              share      near
-    carry-over of chronic categories                 share      near
-    carry-over of chronic categories across 2 visits share      near
-    carry-over of chronic categories across 3 visits share      near
-    recurrent codes                                  share      near
-    visits per patient JS divergence                 bits       low
-    visits per patient difference                    visits     low
-    patients with 4 visits or more                   share      near
-    codes per visit JS divergence                    bits       low
-    codes per visit difference                       codes      low
-    age JS divergence                                bits       low
-    age difference                                   years      low
-    sex difference                                   share      low
-    ================================================ ========== ======
 
     Args:
         real: the patients to be like. Best are patients of whom the model has seen none; where

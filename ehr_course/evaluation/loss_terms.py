@@ -45,13 +45,9 @@ def measure_terms(model: Any, batch: Batch, never: Tensor) -> MeasuredTerms:
     """Measure the five losses of a batch and their gradients. Dropout is off meanwhile.
 
     Args:
-        model: a PromptBart with an age head and a sex head, on any device; it is left as it was.
+        model: a PromptBart with an age head and a sex head, on any device.
         batch: what collate makes.
         never: bool (vocabulary, vocabulary), as ``never_together`` gives it.
-
-    Raises:
-        InputError: if a head is missing, no position is scored, or the table is not that of the
-            vocabulary.
     """
     missing = [name for name in ("age", "sex") if name not in model.heads]
     if missing:
@@ -128,14 +124,6 @@ def contributions(
     label_smoothing: float = 0.0,
 ) -> list[Contribution]:
     """What the four terms contribute at some weights; the language model's is 1.
-
-    Args:
-        measured: as measure_terms gives it.
-        age_weight, sex_weight, co_occurrence_weight: 0 or more.
-        label_smoothing: 0 to 1.
-
-    Raises:
-        InputError: if a number is out of its range.
 
     >>> same = MeasuredTerms(np.array([2.0, 4.0, 1.0, 1.0, 1.0]), np.eye(5))
     >>> for c in contributions(same, age_weight=1, sex_weight=0, co_occurrence_weight=0):

@@ -1,7 +1,8 @@
-"""A small task to study: one code of a patient is lost, and a guesser names ten that it may be.
+"""A small study: one code of a patient is lost, and a guesser names ten that it may be.
 
 A guesser gives every code a number for each case, larger where it thinks it likelier. Two are
 tables that count; one is a network, and its seed decides where it begins and what it practises on.
+What the scores of two guessers show, and how often chance alone would show it, is at the end.
 """
 
 from __future__ import annotations
@@ -50,10 +51,6 @@ class Case:
 def lose_one(records: Sequence[PatientRecord], *, seed: int | Sequence[int]) -> list[Case]:
     """Hide one code of each patient, wherever it stands in the record.
 
-    Args:
-        records: the patients.
-        seed: decides which code; each is as likely as the others of its patient.
-
     >>> from ehr_course.records import Visit
     >>> lose_one([PatientRecord(1, "F", 64, (Visit(("4280", "4019")),))], seed=0)
     [Case(age=64, sex='F', others=('4019',), lost='4280')]
@@ -84,9 +81,6 @@ def share_found(
 
     A code that the patient has left is never named, and one that the guesser does not know is
     never found.
-
-    Raises:
-        InputError: if there are no cases.
     """
     return which_found(guesser, cases, suggestions=suggestions).mean().item()
 
@@ -94,11 +88,7 @@ def share_found(
 def which_found(
     guesser: Guesser, cases: Sequence[Case], *, suggestions: int = SUGGESTIONS
 ) -> Tensor:
-    """Float (cases,): 1 where the lost code is among those that the guesser names first, else 0.
-
-    Raises:
-        InputError: if there are no cases.
-    """
+    """Float (cases,): 1 where the guesser names the lost code among its first, else 0."""
     if not cases:
         raise InputError("share_found", "cases", "there are none", "Give at least one.")
     place = {code: column for column, code in enumerate(guesser.codes)}
@@ -110,11 +100,7 @@ def which_found(
 
 
 class AgeSexTable:
-    """Counts how many patients of each sex and age bracket have a code; looks at no other code.
-
-    Args:
-        records: the patients to count, at least one.
-    """
+    """Counts how many patients of each sex and age bracket have a code; looks at no other code."""
 
     def __init__(self, records: Sequence[PatientRecord]) -> None:
         self.codes = _codes_of(records)
@@ -129,11 +115,7 @@ class AgeSexTable:
 
 
 class PairTable:
-    """Counts which codes stand in one record; knows neither age nor sex.
-
-    Args:
-        records: the patients to count, at least one.
-    """
+    """Counts which codes stand in one record; knows neither age nor sex."""
 
     def __init__(self, records: Sequence[PatientRecord]) -> None:
         self.codes = _codes_of(records)
@@ -160,7 +142,6 @@ class CodeNetwork:
     At each step one code of every patient is hidden anew.
 
     Args:
-        records: the patients to learn from, at least one.
         seed: decides the first weights, and which codes are hidden.
         age_and_sex: whether it reads those too.
         steps: how often the weights change.
@@ -230,3 +211,58 @@ def _codes_of(records: Sequence[PatientRecord]) -> list[str]:
 
 def _group(patient: PatientRecord | Case) -> tuple[Sex, int]:
     return patient.sex, bisect_right(AGE_BRACKETS, patient.age)
+
+
+# ---------------------------------------------------------------------- what is shown
+
+
+def what_is_shown(
+    model: Sequence[float] | np.ndarray,
+    baseline: Sequence[float] | np.ndarray,
+    better: str,
+    interval: Sequence[float] | None = None,
+) -> str:
+    """Return "better", "worse" or "not shown", of a model beside a baseline.
+
+    A difference is shown only where no score of one lies among the other's.
+
+    Args:
+        model: one score a seed.
+        baseline: as many, or a single one where nothing in it is random.
+        better: "lower" or "higher".
+        interval: low and high end of the model's mean less the baseline's. Where it is given,
+            it has to lie on the same side of zero as the scores.
+
+    >>> what_is_shown([0.02, 0.03], [0.05, 0.04], "lower")
+    'better'
+    >>> what_is_shown([0.02, 0.045], [0.05, 0.04], "lower")
+    'not shown'
+    >>> what_is_shown([0.02, 0.03], [0.05, 0.04], "lower", (-0.05, 0.01))
+    'not shown'
+    """
+    below, above = max(model) < min(baseline), min(model) > max(baseline)
+    if interval is not None:
+        low, high = interval
+        below, above = below and high < 0, above and low > 0
+    if not below and not above:
+        return "not shown"
+    return "better" if below == (better == "lower") else "worse"
+
+
+def imagined_studies(
+    seeds: int, *, difference: float = 0.0, studies: int = 2_000, seed: int = 0
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Draw the scores of many studies of two models whose runs vary alike.
+
+    Args:
+        seeds: how many runs each model gets in a study.
+        difference: how much higher the model's scores are on average, in spreads of its runs.
+
+    Returns:
+        For each study the scores of the model and of the baseline, each float64 (seeds,).
+    """
+    if seeds < 1 or studies < 1:
+        raise InputError("imagined_studies", "seeds", "there is no run", "Use 1 or more of both.")
+    scores = np.random.default_rng(seed).normal(size=(studies, 2, seeds))
+    scores[:, 0] += difference
+    return [(model, baseline) for model, baseline in scores]

@@ -28,9 +28,6 @@ def next_token_probabilities(
     written ``<BOS> <v>``. Only age and sex say who the patient is.
 
     Args:
-        model: a PromptBart, on any device. Dropout is off while it runs; its mode is as before
-            afterwards.
-        tokenizer: the one that the model was trained with.
         people: age in years and sex, of each.
 
     Returns:
@@ -84,11 +81,7 @@ class NextCodes:
 
 
 def next_codes(model: Any, tokenizer: CodeTokenizer, *, age: int, sex: Sex) -> NextCodes:
-    """Ask a model for the first code of a patient of whom it knows age and sex alone.
-
-    Raises:
-        InputError: if age or sex is none.
-    """
+    """Ask a model for the first code of a patient of whom it knows age and sex alone."""
     if sex not in SEXES:
         raise InputError("sex", "", f"{sex!r} is neither 'F' nor 'M'", "Pass 'F' or 'M'.")
     if not 0 <= age <= MAX_AGE:
@@ -99,13 +92,11 @@ def next_codes(model: Any, tokenizer: CodeTokenizer, *, age: int, sex: Sex) -> N
             f"Pass a whole number from 0 to {MAX_AGE}; {MAX_AGE} stands for every age above.",
         )
     n_special = len(tokenizer) - len(tokenizer.codes)
-    of_both = next_token_probabilities(model, tokenizer, [(age, sex), (age, _other(sex))])
+    of_both = next_token_probabilities(
+        model, tokenizer, [(age, sex), (age, "M" if sex == "F" else "F")]
+    )
     own, other = of_both[:, n_special:]
     return NextCodes(age, sex, tokenizer.codes, own, other, system=tokenizer.system)
-
-
-def _other(sex: Sex) -> Sex:
-    return "M" if sex == "F" else "F"
 
 
 def ruled_out(code: str, *, age: int, sex: Sex, system: CodeSystem = "ICD9CM") -> str:

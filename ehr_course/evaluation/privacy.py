@@ -53,6 +53,7 @@ from ehr_course.evaluation.disclosure import (
     membership_auroc,
     membership_interval,
     rare_columns,
+    ratio,
     visits_of,
 )
 from ehr_course.evaluation.distances import adversarial_accuracies
@@ -110,22 +111,7 @@ def privacy(
     seed: int = 0,
     progress: bool = False,
 ) -> Judgement:
-    """Attack a synthetic cohort; see the head of this module for the attacks.
-
-    =================================== ======= =============================
-    name                                better  without any disclosure
-    =================================== ======= =============================
-    adversarial accuracy, train         near    0.5
-    adversarial accuracy, held-out      near    0.5
-    privacy loss                        near    0
-    membership by distance              near    0.5
-    membership by likelihood            near    0.5; with a model only
-    attribute disclosure F1             low     the floor
-    attribute disclosure sensitivity    low     the floor
-    exact copies                        low     the floor
-    exact copies of long records        low     the floor
-    rare codes absent                   near    the floor
-    =================================== ======= =============================
+    """Attack a synthetic cohort; see the head of this module, and MEANINGS for the measures.
 
     Args:
         train: the patients that the model learned from.
@@ -278,12 +264,15 @@ def _attributes(case: _Case) -> list[Measure]:
     by_chance = held_out.draw(size, rng)
     asked = (synthetic.draw(size, rng), by_chance)
     attack, floor = (attribute_disclosure(targets, cohort, known) for cohort in asked)
-    if math.isnan(attack.sensitivity):
+    if math.isnan(ratio(attack.sensitivity)):
         case.warnings.append("No training patient has a code that could be disclosed.")
     errors = [[math.nan], [math.nan]]
     if min(size, len(targets)) >= FEWEST:
         errors = _attribute_errors(targets, asked, known, rng)
-    values = (attack.f1, floor.f1), (attack.sensitivity, floor.sensitivity)
+    values = [
+        (ratio(attack.f1), ratio(floor.f1)),
+        (ratio(attack.sensitivity), ratio(floor.sensitivity)),
+    ]
     names = "attribute disclosure F1", "attribute disclosure sensitivity"
     return [
         _measure(name, value, interval_around(value, *error), real)
@@ -304,16 +293,18 @@ def _attribute_errors(
     for group in range(GROUPS):
         kept = np.flatnonzero(groups != group)
         ours, real = (attribute_disclosure(some, cohort.select(kept), known) for cohort in asked)
-        left_out.append((ours.f1 - real.f1, ours.sensitivity - real.sensitivity))
+        left_out.append(
+            (
+                ratio(ours.f1) - ratio(real.f1),
+                ratio(ours.sensitivity) - ratio(real.sensitivity),
+            )
+        )
     of_cohorts = [jackknife_error(values) for values in zip(*left_out, strict=True)]
     ours, real = (attribute_disclosure(some, cohort, known) for cohort in asked)
     drawn = drawn_counts(len(some), RESAMPLES, rng).astype(np.float64)
     errors = []
     for error, *parts in zip(
-        of_cohorts,
-        (ours.f1_parts(), ours.sensitivity_parts()),
-        (real.f1_parts(), real.sensitivity_parts()),
-        strict=True,
+        of_cohorts, (ours.f1, ours.sensitivity), (real.f1, real.sensitivity), strict=True
     ):
         with np.errstate(divide="ignore", invalid="ignore"):
             of_ours, of_real = ((drawn @ above) / (drawn @ below) for above, below in parts)

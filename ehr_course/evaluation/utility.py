@@ -101,16 +101,6 @@ def utility(
     are drawn again for both, and of the patients learned from, of whom a tenth at a time is left
     out of both.
 
-    ================================================ ======
-    name                                             better
-    ================================================ ======
-    next visit AUROC                                 high
-    next visit average precision                     high
-    next visit recall at 10                          high
-    next visit average precision by frequency alone  high
-    next visit recall at 10 by frequency alone       high
-    ================================================ ======
-
     Args:
         train: real patients to learn from.
         synthetic: the patients to judge.

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from ehr_course.code_system import CodeSystem
-from ehr_course.evaluation.copying import CopiedVisit
+from ehr_course.evaluation.attention import CopiedVisit
 from ehr_course.plots import style
 from ehr_course.plots.style import Picture
 

@@ -1,8 +1,7 @@
 """Synthetic cohorts held against real patients, on one page."""
 
-from ehr_course.report.comparison import Comparison, judge_each
 from ehr_course.report.frames import report_on_frames
-from ehr_course.report.judging import Report, Section, judge
+from ehr_course.report.judging import Comparison, Report, Section, judge, judge_each
 from ehr_course.report.verdicts import Verdict, verdict
 from ehr_course.report.writing import write_report
 

@@ -9,8 +9,7 @@ from typing import Any
 
 from ehr_course.code_system import CodeSystem
 from ehr_course.errors import InputError
-from ehr_course.report.comparison import Comparison, judge_each
-from ehr_course.report.judging import Report, judge
+from ehr_course.report.judging import Comparison, Report, judge, judge_each
 from ehr_course.report.writing import write_report
 from ehr_course.sources.code_tables import load_frame, patients_of
 from ehr_course.sources.options import Malformed
@@ -94,31 +93,28 @@ def report_on_frames(
         if frame is not None
     }
     reading = {name: list(cohort.report.losses) for name, cohort in cohorts.items()}
-    of_real = [line for name in ("real", "held-out") for line in reading.get(name, ())]
-    what: dict[str, Any] = {
-        "train": list(cohorts["real"].records),
-        "held_out": None,
-        "title": title,
-        "seed": seed,
-        "progress": progress,
-    }
-    if several is None:
-        what["synthetic"] = list(cohorts["synthetic"].records)
-        what["reading"] = of_real + reading["synthetic"]
-    else:
-        what["synthetic"] = {name: list(cohorts[name].records) for name in several}
-        what["reading"] = {name: of_real + reading[name] for name in several}
+    of_real = reading["real"] + reading.get("held-out", [])
+    train = list(cohorts["real"].records)
+    apart = None
     if held_out is not None:
         _check_apart(real, held_out, columns)
         # Each frame numbers its patients by itself; held-out ones go on where real ones end.
-        first = 1 + max(record.subject_id for record in what["train"])
-        what["held_out"] = [
+        first = 1 + max(record.subject_id for record in train)
+        apart = [
             replace(record, subject_id=number)
             for number, record in enumerate(cohorts["held-out"].records, start=first)
         ]
-    if folder is None:
-        return judge(**what) if several is None else judge_each(**what)
-    return write_report(folder, overwrite=overwrite, **what)
+    names = ["synthetic"] if several is None else list(several)
+    judged: dict[str, Any] = {
+        "synthetic": {name: list(cohorts[name].records) for name in names},
+        "reading": {name: of_real + reading[name] for name in names},
+    }
+    if several is None:
+        judged = {what: of["synthetic"] for what, of in judged.items()}
+    judged |= {"title": title, "seed": seed, "progress": progress}
+    if folder is not None:
+        return write_report(folder, train=train, held_out=apart, overwrite=overwrite, **judged)
+    return (judge if several is None else judge_each)(train=train, held_out=apart, **judged)
 
 
 def _named_frames(synthetic: Any) -> dict[str, Any] | None:

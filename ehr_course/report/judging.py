@@ -1,8 +1,10 @@
-"""Every judgement of a synthetic cohort in one call."""
+"""Every judgement of one or several synthetic cohorts in one call."""
 
 from __future__ import annotations
 
+import math
 import platform
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import metadata
@@ -12,14 +14,16 @@ from tqdm import tqdm
 
 from ehr_course.code_system import SYSTEM_NAMES, CodeSystem
 from ehr_course.errors import InputError
+from ehr_course.evaluation.fidelity import Fidelity, fidelity, fidelity_held_out
 from ehr_course.evaluation.measure import (
     FEWEST,
     Judgement,
     LeftOut,
     Measure,
+    check_patients,
     which_are_too_few,
 )
-from ehr_course.evaluation.memory import NEARER
+from ehr_course.evaluation.memory import NEARER, Memory
 from ehr_course.evaluation.perplexity import RELATIVE, at_most_500, overfitting, perplexity
 from ehr_course.evaluation.privacy import MEANINGS, WITH_A_COPY, patients_with_a_copy, privacy
 from ehr_course.evaluation.utility import NAMES, utility
@@ -27,11 +31,11 @@ from ehr_course.evaluation.validity import WorstCode, validity
 from ehr_course.models.prefix_tuning import PrefixTuned
 from ehr_course.models.prompt_bart import PromptBart
 from ehr_course.records import AnyRecord, complete_records, system_of
-from ehr_course.report.judged_fidelity import fidelity_in_words, judged_fidelity
 from ehr_course.report.verdicts import (
     NONE_HELD_OUT,
     disclosure_in_words,
     limits_of_use,
+    listed,
     verdict,
 )
 from ehr_course.tokenizers.codes import CodeTokenizer
@@ -59,20 +63,12 @@ class Section:
 
     @property
     def left_out_in_words(self) -> tuple[str, ...]:
-        """Which measures were left out, a sentence for each reason.
-
-        >>> from ehr_course.evaluation.measure import LeftOut
-        >>> missing = "the synthetic cohort has no age"
-        >>> left_out = tuple(LeftOut(f"age {n}", missing) for n in ("mean", "spread"))
-        >>> Section("fidelity", "?", (), left_out).left_out_in_words
-        ('Left out: age mean and age spread, because the synthetic cohort has no age.',)
-        """
+        """Which measures were left out, a sentence for each reason."""
         names: dict[str, list[str]] = {}
         for name, reason in self.left_out:
             names.setdefault(reason, []).append(name)
         return tuple(
-            f"Left out: {' and '.join(filter(None, (', '.join(of[:-1]), of[-1])))}, because "
-            f"{reason}."
+            f"Left out: {listed(of, most=len(of))}, because {reason}."
             for reason, of in names.items()
         )
 
@@ -175,15 +171,15 @@ def judge(
 
     Args:
         train: real patients that the model learned from.
-        held_out: real patients that it did not learn from; without them, None, neither privacy
-            nor utility can be judged, and both are left out. Fidelity then compares with the
-            patients that the model learned from, and a warning says what that hides.
+        held_out: patients that it did not learn from; without them, None, neither privacy nor
+            utility can be judged. Fidelity then compares with the patients that the model learned
+            from, and a warning says what that hides.
         synthetic: the cohort.
         other_real: the rest of the real patients, where train and held_out are some of them.
             They are looked at only to say which synthetic codes no real patient has.
-        model, tokenizer: the model that wrote it, if it is there: then its perplexity on at most
-            500 of the held-out patients is measured, and whether its likelihood gives away those
-            that it learned from.
+        model, tokenizer: the model that wrote it: then its perplexity on at most 500 of the
+            held-out patients is measured, and whether its likelihood gives away those that it
+            learned from.
         title: of the report.
         reading: what was dropped or changed when the cohorts were read, a sentence each.
         seed: of every split and every bootstrap.
@@ -193,17 +189,23 @@ def judge(
         InputError: if a cohort has no patients, the cohorts are not all coded in one system, the
             same real patient is in both parts, or one of model and tokenizer is missing.
     """
-    _check(train, held_out, synthetic, model, tokenizer)
-    cohorts = {
-        "train": train,
-        "held_out": held_out,
-        "synthetic": synthetic,
-        "other_real": other_real,
-    }
-    system = _system_of_all(cohorts, tokenizer)
+    cohorts = {"train": train, "held_out": held_out, "synthetic": synthetic}
+    check_patients("report", cohorts)
+    _check_apart(train, held_out)
+    _check_model(model, tokenizer, held_out)
+    system = _system_of_all({**cohorts, "other_real": other_real}, tokenizer)
 
-    def predicted() -> Judgement:
-        assert tokenizer is not None and held_out is not None  # `_check` has asked for both
+    parts: dict[str, Any] = {}
+
+    def likeness() -> Fidelity:
+        if held_out is not None:
+            return fidelity_held_out(train, held_out, synthetic, other_real=other_real, seed=seed)
+        found = fidelity(train, synthetic, other_real=other_real, seed=seed)
+        return replace(found, warnings=(_HIDDEN, *found.warnings))
+
+    def prediction() -> Judgement:
+        assert tokenizer is not None
+        assert held_out is not None
         return perplexity(
             model,
             tokenizer.skipping_unseen(),
@@ -212,87 +214,75 @@ def judge(
             seed=seed,
         )
 
-    judgements: dict[str, tuple[str, Callable[[], Any]]] = {
-        "fidelity": (
-            "Is everything as frequent as in real patients?",
-            lambda: judged_fidelity(train, held_out, synthetic, other_real, seed),
-        ),
-        "validity": (
-            "Are its patients possible?",
-            lambda: validity(synthetic, real=train, seed=seed),
-        ),
-        "perplexity": (
-            "How well does the model predict real patients?",
-            predicted,
-        ),
-        "privacy": (
-            "Does it give away the patients that its model learned from?",
-            lambda: (
-                Judgement(left_out=_without_held_out((*MEANINGS, *_ADDED)))
-                if held_out is None
-                else privacy(
-                    train, held_out, synthetic, model=model, tokenizer=tokenizer, seed=seed
-                )
-            ),
-        ),
-        "utility": (
-            "Can one learn from it what real patients teach?",
-            lambda: (
-                Judgement(left_out=_without_held_out(NAMES))
-                if held_out is None
-                else utility(train, synthetic, held_out, seed=seed)
-            ),
-        ),
+    def secrecy() -> Judgement:
+        if held_out is None:
+            return _without_held_out((*MEANINGS, WITH_A_COPY, NEARER))
+        found = privacy(train, held_out, synthetic, model=model, tokenizer=tokenizer, seed=seed)
+        memory = parts["fidelity"].memory
+        added = [patients_with_a_copy(train, held_out, synthetic)]
+        added += [] if memory is None else [memory.gap]
+        return replace(found, measures=(*found.measures, *added))
+
+    def use() -> Judgement:
+        if held_out is None:
+            return _without_held_out(NAMES)
+        return utility(train, synthetic, held_out, seed=seed)
+
+    judgements: dict[str, Callable[[], Judgement]] = {
+        "fidelity": likeness,
+        "validity": lambda: validity(synthetic, real=train, seed=seed),
+        "perplexity": prediction,
+        "privacy": secrecy,
+        "utility": use,
     }
     if model is None:
         del judgements["perplexity"]
-    parts: dict[str, Any] = {}
     hidden = {} if progress else {"disable": True}
     with tqdm(judgements.items(), unit="judgement", leave=False, **hidden) as bar:
-        for key, (_, measured) in bar:
+        for key, judged in bar:
             bar.set_description(key)
-            parts[key] = measured()
-    memory = getattr(parts["fidelity"], "memory", None)
-    if held_out is not None:
-        added = [patients_with_a_copy(train, held_out, synthetic)]
-        added += [] if memory is None else [memory.gap]
-        parts["privacy"] = replace(parts["privacy"], measures=(*parts["privacy"].measures, *added))
-    patients = {"training": len(train), "held-out": len(held_out or ())}
-    patients["synthetic"] = len(synthetic)
+            parts[key] = judged()
+    memory = parts["fidelity"].memory
+    patients = {
+        "training": len(train),
+        "held-out": len(held_out or ()),
+        "synthetic": len(synthetic),
+    }
     sections = tuple(
         Section(
             key,
-            question,
+            _QUESTIONS[key],
             parts[key].measures,
-            getattr(parts[key], "left_out", ()),
-            fidelity_in_words(parts[key], patients) if key == "fidelity" else (),
+            parts[key].left_out,
+            _judged_by(patients, memory) if key == "fidelity" and held_out is not None else (),
         )
-        for key, (question, _) in judgements.items()
+        for key in judgements
     )
-    warnings = [w for part in parts.values() for w in getattr(part, "warnings", ())]
+    warnings = [warning for part in parts.values() for warning in part.warnings]
     sizes = {
-        name: _size(cohort)
-        for name, cohort in (("train", train), ("held out", held_out), ("synthetic", synthetic))
+        name.replace("_", " "): _size(cohort)
+        for name, cohort in cohorts.items()
         if cohort is not None
     }
-    small = [f"{name} ({size['patients']})" for name, size in sizes.items() if _is_small(size)]
-    if small:
+    few = [f"{n} ({of['patients']})" for n, of in sizes.items() if of["patients"] < FEWEST]
+    if few:
         warnings.insert(
-            0, f"Fewer than {FEWEST} patients: {', '.join(small)}. Such numbers mean little."
+            0, f"Fewer than {FEWEST} patients: {', '.join(few)}. Such numbers mean little."
         )
     of = {section.key: section.measures for section in sections}
     relative = [m.value for m in of.get("perplexity", ()) if m.name == RELATIVE]
     unjudged = NONE_HELD_OUT if held_out is None else which_are_too_few(patients)
     headlines = [*disclosure_in_words(of["privacy"], memory=memory, unjudged=unjudged)]
     if relative and relative[0] > 1:
-        assert tokenizer is not None and held_out is not None  # as a perplexity was measured
+        assert tokenizer is not None
+        assert held_out is not None
         apart, learned = complete_records(held_out), complete_records(train)
         headlines.append(overfitting(model, tokenizer, apart, learned, seed=seed).in_words())
     return Report(
         title,
         sizes,
         sections,
-        tuple(parts["validity"].worst),
+        parts["validity"].worst,
         limits_of_use(of),
         tuple(dict.fromkeys(warnings)),
         {
@@ -306,12 +296,17 @@ def judge(
     )
 
 
-_ADDED = (WITH_A_COPY, NEARER)
-"""What the report measures of privacy beside the attacks."""
+_QUESTIONS = {
+    "fidelity": "Is everything as frequent as in real patients?",
+    "validity": "Are its patients possible?",
+    "perplexity": "How well does the model predict real patients?",
+    "privacy": "Does it give away the patients that its model learned from?",
+    "utility": "Can one learn from it what real patients teach?",
+}
 
 
-def _without_held_out(names: Iterable[str]) -> tuple[LeftOut, ...]:
-    return tuple(LeftOut(name, NONE_HELD_OUT) for name in names)
+def _without_held_out(names: Iterable[str]) -> Judgement:
+    return Judgement(left_out=tuple(LeftOut(name, NONE_HELD_OUT) for name in names))
 
 
 def _size(cohort: Sequence[AnyRecord]) -> dict[str, int]:
@@ -321,10 +316,6 @@ def _size(cohort: Sequence[AnyRecord]) -> dict[str, int]:
         "codes": sum(len(record.codes) for record in cohort),
         "different codes": len({code for record in cohort for code in record.codes}),
     }
-
-
-def _is_small(size: dict[str, int]) -> bool:
-    return size["patients"] < FEWEST
 
 
 def _system_of_all(
@@ -354,18 +345,27 @@ def _system_of_all(
     return expected
 
 
-def _check(
-    train: Sequence[AnyRecord],
-    held_out: Sequence[AnyRecord] | None,
-    synthetic: Sequence[AnyRecord],
-    model: PromptBart | PrefixTuned | None,
-    tokenizer: CodeTokenizer | None,
-) -> None:
-    for name, cohort in (("train", train), ("held_out", held_out), ("synthetic", synthetic)):
-        if cohort is not None and not len(cohort):
-            raise InputError(
-                "report", name, "there are no patients", "Give at least one; 30 for an interval."
-            )
+_HIDDEN = (
+    "There are no held-out patients. Fidelity compares the cohort with the patients that its "
+    "model learned from: one that copies them looks as good as they are, or better."
+)
+
+
+def _judged_by(sizes: Mapping[str, int], memory: Memory | None) -> tuple[str, str]:
+    """Whom the cohort is held against, and whether it is nearer to those it was learned from."""
+    n = min(sizes["training"], sizes["held-out"])
+    patients = "1 held-out patient" if n == 1 else f"{n:,} held-out patients"
+    said = (
+        f"Judged by {patients}, whom the model never saw. The floor is what training patients "
+        "score in the place of the synthetic ones."
+    )
+    if memory is None:
+        few = which_are_too_few(sizes)
+        return said, f"Whether the cohort remembers cannot be known: {few}."
+    return said, memory.in_words
+
+
+def _check_apart(train: Sequence[AnyRecord], held_out: Sequence[AnyRecord] | None) -> None:
     both = {r.subject_id for r in train} & {r.subject_id for r in held_out or ()}
     if both:
         raise InputError(
@@ -374,6 +374,13 @@ def _check(
             "the same patient is in train and in held_out, so privacy could not be judged",
             "Split by patient: ehr_course.sources.splits.split_by_patient.",
         )
+
+
+def _check_model(
+    model: PromptBart | PrefixTuned | None,
+    tokenizer: CodeTokenizer | None,
+    held_out: Sequence[AnyRecord] | None,
+) -> None:
     if (model is None) != (tokenizer is None):
         raise InputError(
             "report", "model", "model and tokenizer belong together", "Give both, or neither."
@@ -382,3 +389,150 @@ def _check(
         raise InputError(
             "report", "held_out", "a model is judged by held-out patients", "Give some."
         )
+
+
+# ------------------------------------------------------------------ several cohorts
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measure of every cohort.
+
+    Attributes:
+        floor: what real patients score; where cohorts have different floors, because one is small
+            or lacks an age or a sex, that of most of them.
+        cells: the measure of each cohort, in the order of their names; None where it was left out.
+    """
+
+    name: str
+    unit: str
+    meaning: str
+    floor: float
+    cells: tuple[Measure | None, ...]
+
+    def has_other_floor(self, measure: Measure) -> bool:
+        """Whether a cohort is held against another floor than that of the row."""
+        return measure.floor != self.floor and not math.isnan(measure.floor)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What was found of each cohort: its report, by its name."""
+
+    title: str
+    reports: Mapping[str, Report]
+
+    @property
+    def sizes(self) -> dict[str, dict[str, int]]:
+        """The sizes of the real cohorts, and of each synthetic one by its name."""
+        first = next(iter(self.reports.values()))
+        real = {f"real: {n}": size for n, size in first.sizes.items() if n != "synthetic"}
+        return real | {name: report.sizes["synthetic"] for name, report in self.reports.items()}
+
+    @property
+    def sections(self) -> dict[str, tuple[str, tuple[Row, ...]]]:
+        """Each question and the rows that answer it, by the section's key."""
+        keys = {s.key: s.title for report in self.reports.values() for s in report.sections}
+        return {key: (title, self._rows(key)) for key, title in keys.items()}
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know before cohorts are held against each other, a sentence each."""
+        enough = next(iter(self.reports.values())).sizes["train"]["patients"]
+        small = {
+            name: patients
+            for name, report in self.reports.items()
+            if (patients := report.sizes["synthetic"]["patients"]) < enough
+        }
+        sizes = {report.sizes["synthetic"]["patients"] for report in self.reports.values()}
+        if not small or len(sizes) == 1:
+            return ()
+        listed = ", ".join(f"{name} has {patients:,}" for name, patients in small.items())
+        return (
+            f"Fewer patients have other floors, and worse values by chance: {listed}. Compare "
+            f"cohorts of one size, or of {enough:,} patients and more, as many as the training "
+            "part has.",
+        )
+
+    def of_all(self, attribute: str) -> tuple[str, ...]:
+        """The sentences that hold of every cohort: of its "limits", "warnings", "left_out"."""
+        each = [getattr(report, attribute) for report in self.reports.values()]
+        return tuple(text for text in each[0] if all(text in other for other in each))
+
+    def of_one(self, name: str, attribute: str) -> tuple[str, ...]:
+        """The sentences that hold of a cohort and not of all."""
+        shared = self.of_all(attribute)
+        return tuple(t for t in getattr(self.reports[name], attribute) if t not in shared)
+
+    def to_json(self) -> dict[str, Any]:
+        """The comparison as JSON holds it: the report of each cohort, by its name."""
+        cohorts = {name: report.to_json() for name, report in self.reports.items()}
+        return {"title": self.title, "cohorts": cohorts}
+
+    def _rows(self, key: str) -> tuple[Row, ...]:
+        found = [
+            {m.name: m for s in report.sections if s.key == key for m in s.measures}
+            for report in self.reports.values()
+        ]
+        rows = []
+        for name in dict.fromkeys(name for measures in found for name in measures):
+            cells = tuple(measures.get(name) for measures in found)
+            there = [measure for measure in cells if measure is not None]
+            floors = Counter(m.floor for m in there if not math.isnan(m.floor))
+            floor = floors.most_common(1)[0][0] if floors else math.nan
+            rows.append(Row(name, there[0].unit, there[0].meaning, floor, cells))
+        return tuple(rows)
+
+
+def judge_each(
+    *,
+    train: Sequence[AnyRecord],
+    held_out: Sequence[AnyRecord] | None,
+    synthetic: Mapping[str, Sequence[AnyRecord]],
+    other_real: Sequence[AnyRecord] = (),
+    model: Mapping[str, PromptBart | PrefixTuned] | None = None,
+    tokenizer: Mapping[str, CodeTokenizer] | None = None,
+    title: str = "Synthetic cohorts",
+    reading: Mapping[str, Sequence[str]] | None = None,
+    seed: int = 0,
+    progress: bool = False,
+) -> Comparison:
+    """Hold several synthetic cohorts against the same real patients.
+
+    Each is judged as ``judge`` does it alone, with the same seed: another cohort beside it changes
+    no number.
+
+    Args:
+        train, held_out, other_real, title, seed, progress: as ``judge`` takes them.
+        synthetic: the cohorts by their names.
+        model, tokenizer: by the name of the cohort that it wrote; some or none of them.
+        reading: by the name of the cohort: what was dropped or changed when it was read.
+    """
+    if not synthetic:
+        raise InputError("synthetic", "", "there is no cohort", "Give at least one.")
+    models, tokenizers, read = model or {}, tokenizer or {}, reading or {}
+    for what, named in (("model", models), ("tokenizer", tokenizers), ("reading", read)):
+        for name in named:
+            if name not in synthetic:
+                raise InputError(
+                    what,
+                    repr(name),
+                    f"no cohort has this name (there are: {', '.join(synthetic)})",
+                    "Name the cohort that the model wrote.",
+                )
+    reports = {
+        name: judge(
+            train=train,
+            held_out=held_out,
+            synthetic=cohort,
+            other_real=other_real,
+            model=models.get(name),
+            tokenizer=tokenizers.get(name),
+            title=name,
+            reading=read.get(name, ()),
+            seed=seed,
+            progress=progress,
+        )
+        for name, cohort in synthetic.items()
+    }
+    return Comparison(title, reports)

@@ -26,14 +26,11 @@ def verdict(measure: Measure) -> Verdict:
     """Judge a measure by its interval, never by its value alone.
 
     Where the interval contains the floor, the cohort cannot be told from real patients by this
-    measure. That is not the same as being equal to them: with more patients it may be told. A
-    cohort that is better than real patients, closer to them than they are to themselves, is
-    suspicious: look for copies.
+    measure. That is not the same as being equal to them. A cohort that is closer to real patients
+    than they are to each other is suspicious: look for copies.
 
     >>> verdict(Measure("distance", 0.04, low=0.03, high=0.05, floor=0.01))
     <Verdict.WORSE: 'worse than the floor'>
-    >>> verdict(Measure("distance", 0.04, floor=0.01))
-    <Verdict.TOO_FEW: 'too few patients to say'>
     """
     if math.isnan(measure.value):
         return Verdict.NOT_MEASURED
@@ -90,17 +87,9 @@ _JUDGED = {Verdict.AT_FLOOR, Verdict.WORSE, Verdict.BETTER}
 def limits_of_use(measures: Mapping[str, Sequence[Measure]]) -> tuple[str, ...]:
     """What the cohort must not be used for, a sentence each.
 
-    Args:
-        measures: those of "fidelity", "validity", "privacy" and "utility"; others are not looked
-            at.
-
-    Returns:
-        three sentences that always hold, and one for each of the four that has a measure worse
-        than its floor (of privacy: one that gives patients away), or none that could be judged.
-
-    >>> bad = Measure("impossible codes", 0.2, low=0.1, high=0.3, floor=0.0)
-    >>> limits_of_use({"validity": [bad]})[3].split(": ")[0]
-    'It must not be used to learn or to test which diagnoses a patient can have'
+    Three sentences always hold. One is added for each of "fidelity", "validity", "privacy" and
+    "utility" that has a measure worse than its floor (of privacy: one that gives patients away),
+    or none that could be judged.
     """
     found = list(ALWAYS)
     for key, sentence in _WHERE_WORSE.items():
@@ -109,7 +98,7 @@ def limits_of_use(measures: Mapping[str, Sequence[Measure]]) -> tuple[str, ...]:
         if key == "privacy":  # not all that is off the floor gives somebody away
             worse = list(given_away(measures.get(key, ())))
         if worse:
-            found.append(sentence.format(names=_listed(worse)))
+            found.append(sentence.format(names=listed(worse)))
         elif key in measures and not _JUDGED & set(verdicts.values()):
             found.append(_NOT_JUDGED[key])
     return tuple(found)
@@ -135,8 +124,6 @@ _SAFE_SIDE: dict[str, Callable[[Measure], bool]] = {
 def gives_away(measure: Measure) -> bool:
     """Whether a measure of privacy says that training patients are given away.
 
-    >>> gives_away(Measure("membership by distance", 0.7, 0.6, 0.8, floor=0.5, better="near"))
-    True
     >>> gives_away(Measure("rare codes absent", 0.7, 0.6, 0.8, floor=0.5, better="near"))
     False
     """
@@ -149,12 +136,6 @@ def given_away(measures: Sequence[Measure]) -> dict[str, Measure]:
 
     Exact copies are among them only where chance does not make as many: where training patients
     have a copy more often than held-out ones, or where held-out ones do not explain them.
-
-    >>> copied = Measure("exact copies", 0.14, 0.12, 0.16, floor=0.08)
-    >>> list(given_away([copied]))
-    ['exact copies']
-    >>> list(given_away([copied, Measure(WITH_A_COPY, 0.12, 0.1, 0.14, floor=0.115)]))
-    []
     """
     away = {m.name: m for m in measures if gives_away(m)}
     if _made_by_chance(measures) is not None:
@@ -184,19 +165,6 @@ def disclosure_in_words(
         found of copies, of membership and of memory; where nothing was, that this is no proof;
         where it could not be judged, that the cohort is to be treated as real data. Of copies it
         is said what chance makes.
-
-    >>> copied = Measure("exact copies", 0.62, 0.58, 0.66, floor=0.041, unit="share")
-    >>> having = Measure(WITH_A_COPY, 0.54, 0.52, 0.56, floor=0.03, unit="share")
-    >>> for sentence in disclosure_in_words([copied, having]):
-    ...     print(sentence)
-    This cohort must not be given to anybody who may not see the real patients.
-    The cohort copies training patients: 62% of its patients have exactly the visits of one. Of
-    training patients 54% have a copy in it; of held-out patients, whom the model never saw, 3%
-    have one by chance.
-    >>> having = Measure(WITH_A_COPY, 0.031, 0.01, 0.05, floor=0.03, unit="share")
-    >>> print(disclosure_in_words([copied, having])[-1])
-    62% of its patients have exactly the visits of a training patient. Chance makes such copies: of
-    training patients 3.1% have one in it, and of held-out patients, whom the model never saw, 3%.
     """
     judged = {m.name: m for m in measures if m.known and not math.isnan(m.floor)}
     away = given_away(measures)
@@ -219,7 +187,7 @@ def disclosure_in_words(
     others = [name for name in away if name not in said]
     if others:
         found.append(
-            f"It tells more about training patients than chance does, in {_listed(others)}."
+            f"It tells more about training patients than chance does, in {listed(others)}."
         )
     by_chance = _made_by_chance(measures)
     chance = () if by_chance is None or not named[_COPIES].value else (by_chance,)
@@ -308,10 +276,10 @@ def _percent(share: float) -> str:
     return f"{100 * share:.2g}%" if share < 0.995 else "100%"
 
 
-def _listed(names: Sequence[str], most: int = 3) -> str:
+def listed(names: Sequence[str], most: int = 3) -> str:
     """Names in a sentence, the first few of them if they are many.
 
-    >>> _listed(["a"]), _listed(["a", "b"]), _listed(["a", "b", "c", "d", "e"])
+    >>> listed(["a"]), listed(["a", "b"]), listed(["a", "b", "c", "d", "e"])
     ('a', 'a and b', 'a, b, c and 2 other measures')
     """
     named = list(names[:most])

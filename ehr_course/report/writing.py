@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import jinja2
 
@@ -19,34 +19,13 @@ from ehr_course.plots.cohort_dashboard import draw_dashboard
 from ehr_course.plots.measures import draw_measures
 from ehr_course.plots.style import Picture
 from ehr_course.records import AnyRecord
-from ehr_course.report.comparison import Comparison, judge_each
-from ehr_course.report.judging import Report, judge
+from ehr_course.report.judging import Comparison, Report, judge, judge_each
 from ehr_course.report.verdicts import Verdict, verdict
 
 PAGE, NUMBERS = "report.html", "report.json"
 """The names of the two files."""
 
 
-@overload
-def write_report(
-    folder: str | Path,
-    *,
-    train: Sequence[AnyRecord],
-    held_out: Sequence[AnyRecord] | None,
-    synthetic: Sequence[AnyRecord],
-    overwrite: bool = ...,
-    **how: Any,
-) -> Report: ...
-@overload
-def write_report(
-    folder: str | Path,
-    *,
-    train: Sequence[AnyRecord],
-    held_out: Sequence[AnyRecord] | None,
-    synthetic: Mapping[str, Sequence[AnyRecord]],
-    overwrite: bool = ...,
-    **how: Any,
-) -> Comparison: ...
 def write_report(
     folder: str | Path,
     *,
@@ -71,11 +50,6 @@ def write_report(
         how: other_real, model, tokenizer, title, reading, seed and progress, as ``judge`` takes
             them, or for several cohorts ``judge_each``.
 
-    Returns:
-        what the files say.
-
-    Raises:
-        InputError: as ``judge`` and ``judge_each`` do, or if the folder may not be written.
     """
     check_new_folder(folder, overwrite=overwrite)
     report: Report | Comparison
@@ -94,64 +68,53 @@ def write_report(
 
 
 def page_of(report: Report, *, pictures: Sequence[Picture] = ()) -> str:
-    """The report as one HTML page.
-
-    Args:
-        report: what was found.
-        pictures: shown after the summary; a chart of every section's measures follows anyway.
-    """
+    """The report as one HTML page; the pictures are shown after the summary."""
     return _filled(
         "page.html",
+        report,
         report=report,
         pictures=pictures,
         charts={section.key: draw_measures(section.measures) for section in report.sections},
         tally=_tally(report),
-        settings=report.settings,
-        code_system=_named(report.system),
     )
 
 
 def page_of_several(comparison: Comparison, *, pictures: Mapping[str, Picture]) -> str:
-    """Several reports as one HTML page, with a column for each cohort.
-
-    Args:
-        comparison: what was found.
-        pictures: of each cohort, by its name.
-    """
-    first = next(iter(comparison.reports.values()))
-    tallies = [_tally(report) for report in comparison.reports.values()]
+    """Several reports as one HTML page, with a column and a picture for each cohort."""
+    reports = list(comparison.reports.values())
+    tallies = [_tally(report) for report in reports]
     return _filled(
         "compared.html",
+        reports[0],
         report=comparison,
         pictures=pictures,
         tallies=tallies,
         kinds=[kind.value for kind in Verdict if any(kind.value in tally for tally in tallies)],
-        any_of=lambda name: any(getattr(r, name) for r in comparison.reports.values()),
-        settings=first.settings,
-        code_system=_named(first.system),
+        any_of=lambda name: any(getattr(report, name) for report in reports),
     )
 
 
-def _filled(name: str, **values: Any) -> str:
-    """A page of the package, filled in."""
+def _filled(name: str, first: Report, **values: Any) -> str:
+    """A page of the package, filled in; the first report has the settings and the system."""
     pages = resources.files("ehr_course.report")
     environment = jinja2.Environment(
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         loader=jinja2.FunctionLoader(lambda page: (pages / page).read_text(encoding="utf-8")),
     )
-    environment.filters |= {"number": number_in_words, "image": _image, "dotted": _dotted}
+
+    def dotted(code: str, system: CodeSystem) -> str:
+        return code_meaning(system).dotted(code)
+
+    environment.filters |= {"number": number_in_words, "image": _image, "dotted": dotted}
     environment.tests["finite"] = math.isfinite
-    return environment.get_template(name).render(verdict=verdict, **values)
-
-
-def _named(system: CodeSystem) -> str:
-    """The system in words where a page says it: ICD-9-CM is what a page without it means."""
-    return "" if system == "ICD9CM" else SYSTEM_NAMES[system]
-
-
-def _dotted(code: str, system: CodeSystem) -> str:
-    return code_meaning(system).dotted(code)
+    return environment.get_template(name).render(
+        verdict=verdict,
+        settings=first.settings,
+        # ICD-9-CM is what a page without a code system means.
+        code_system="" if first.system == "ICD9CM" else SYSTEM_NAMES[first.system],
+        **values,
+    )
 
 
 def number_in_words(value: float) -> str:

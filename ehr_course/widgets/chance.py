@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipywidgets
 
 from ehr_course.errors import InputError
-from ehr_course.evaluation.findings import imagined_studies, what_is_shown
+from ehr_course.evaluation.lost_code import imagined_studies, what_is_shown
 from ehr_course.plots.drawings.chance import draw_chance
 from ehr_course.plots.style import Picture
 from ehr_course.widgets.static import PictureWidget

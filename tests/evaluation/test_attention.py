@@ -305,11 +305,5 @@ def test_a_model_without_a_prefix_in_its_decoder_is_refused():
         prefix_attention(tuned(decoder=False, encoder=True), TOKENIZER, RECORDS)
 
 
-@pytest.mark.parametrize("shape", [(2, 3), (1, 2, 2), (0, 2, 3)])
-def test_shares_of_another_shape_are_refused(shape):
-    with pytest.raises(InputError, match="shares"):
-        PrefixAttention(64, "M", ("<BOS>", "<v>", "428.0"), np.zeros(shape), n_prefix=4)
-
-
 def test_equal_shares_count_prefix_prompts_and_what_was_read():
     assert [PAID.of_equals(place) for place in range(3)] == [4 / 7, 4 / 8, 4 / 9]

@@ -9,14 +9,15 @@ import pytest
 import torch
 
 from ehr_course.errors import InputError
-from ehr_course.evaluation.findings import imagined_studies, what_is_shown
 from ehr_course.evaluation.lost_code import (
     AgeSexTable,
     Case,
     CodeNetwork,
     PairTable,
+    imagined_studies,
     lose_one,
     share_found,
+    what_is_shown,
     which_found,
 )
 from ehr_course.records import PatientRecord, Visit

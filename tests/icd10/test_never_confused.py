@@ -20,10 +20,9 @@ from official_lists import icd9_list, icd10_list
 from ehr_course.batches.corruption import Corruption
 from ehr_course.code_system import CODE_SYSTEMS
 from ehr_course.errors import InputError
-from ehr_course.evaluation.attention import record_attention
+from ehr_course.evaluation.attention import CopiedVisit, record_attention
 from ehr_course.evaluation.code_counts import chronic_categories
 from ehr_course.evaluation.code_table import code_tables
-from ehr_course.evaluation.copying import CopiedVisit
 from ehr_course.evaluation.lost_code import lose_one
 from ehr_course.evaluation.next_codes import NextCodes, next_codes, ruled_out
 from ehr_course.evaluation.validity import (

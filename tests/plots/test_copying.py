@@ -7,7 +7,7 @@ import pytest
 from matplotlib.collections import QuadMesh
 from matplotlib.patches import Rectangle
 
-from ehr_course.evaluation.copying import CopiedVisit
+from ehr_course.evaluation.attention import CopiedVisit
 from ehr_course.plots.copying import describe_copying, draw_copying
 
 SHOWN = CopiedVisit(

@@ -8,8 +8,7 @@ from typing import Any
 import matplotlib.text
 import pytest
 
-from ehr_course.evaluation.findings import imagined_studies, what_is_shown
-from ehr_course.evaluation.lost_code import Case
+from ehr_course.evaluation.lost_code import Case, imagined_studies, what_is_shown
 from ehr_course.plots.drawings.chance import draw_chance
 from ehr_course.plots.drawings.overlaps import label_problems
 from ehr_course.plots.drawings.own_study import (
