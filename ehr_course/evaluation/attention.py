@@ -221,12 +221,7 @@ class PrefixAttention:
     n_prompts: int = 0
 
     def of_equals(self, position: int) -> float:
-        """The share that the prefix would have if all that a position can see got the same.
-
-        >>> paid = PrefixAttention(64, "M", ("<v>", "428.0"), np.zeros((1, 1, 2)), n_prefix=2)
-        >>> round(paid.of_equals(0), 3), paid.of_equals(1)
-        (0.667, 0.5)
-        """
+        """The share that the prefix would have if all that a position can see got the same."""
         return self.n_prefix / (self.n_prefix + self.n_prompts + position + 1)
 
 

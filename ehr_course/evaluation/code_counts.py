@@ -54,12 +54,6 @@ def pairs_in_visits(table: CodeTable, codes: np.ndarray) -> csr_array:
     Returns:
         float32 (patients, pairs + 1): at how many visits the patient has the pair, in the order
         of codes 0 and 1, 0 and 2, ..., 1 and 2, ...; the last column counts every other pair.
-
-    >>> from ehr_course.evaluation.code_table import code_tables
-    >>> from ehr_course.records import PatientRecord, Visit
-    >>> one = PatientRecord(1, "F", 50, (Visit(("4280", "4019", "486")), Visit(("4280",))))
-    >>> pairs_in_visits(*code_tables([one]), codes=np.arange(2)).toarray().tolist()
-    [[1.0, 2.0]]
     """
     n = len(codes)
     n_codes = np.diff(table.visits.indptr).astype(np.int64)
@@ -78,12 +72,6 @@ def pairs_in_turn(table: CodeTable, codes: np.ndarray) -> csr_array:
     A pair has an order, and a code that comes back makes one with itself: visits of n and m
     codes have n times m. Arguments and result are those of pairs_in_visits, with a column for
     every code before every code.
-
-    >>> from ehr_course.evaluation.code_table import code_tables
-    >>> from ehr_course.records import PatientRecord, Visit
-    >>> one = PatientRecord(1, "F", 50, (Visit(("4280", "4019")), Visit(("4280",))))
-    >>> pairs_in_turn(*code_tables([one]), codes=np.arange(2)).toarray().tolist()
-    [[0.0, 1.0, 0.0, 1.0, 0.0]]
     """
     n = len(codes)
     n_codes = np.diff(table.visits.indptr).astype(np.int64)

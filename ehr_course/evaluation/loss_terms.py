@@ -123,16 +123,7 @@ def contributions(
     co_occurrence_weight: float,
     label_smoothing: float = 0.0,
 ) -> list[Contribution]:
-    """What the four terms contribute at some weights; the language model's is 1.
-
-    >>> same = MeasuredTerms(np.array([2.0, 4.0, 1.0, 1.0, 1.0]), np.eye(5))
-    >>> for c in contributions(same, age_weight=1, sex_weight=0, co_occurrence_weight=0):
-    ...     print(c.label, c.amount, round(c.of_total, 2), c.of_gradient)
-    language model 2.0 0.67 0.5
-    age 1.0 0.33 0.5
-    sex 0.0 0.0 0.0
-    co-occurrence 0.0 0.0 0.0
-    """
+    """What the four terms contribute at some weights; the language model's is 1."""
     given = {
         "age_weight": age_weight,
         "sex_weight": sex_weight,

@@ -129,11 +129,7 @@ def generator(seed: int) -> np.random.Generator:
 
 
 def too_few(name: str, n_patients: int) -> list[str]:
-    """A warning where a cohort is too small for an interval, in a list; or an empty list.
-
-    >>> too_few("real cohort", 1)
-    ['The real cohort has 1 patient: no interval is given below 30, and the numbers say little.']
-    """
+    """A warning where a cohort is too small for an interval, in a list; or an empty list."""
     if n_patients >= FEWEST:
         return []
     n = "1 patient" if n_patients == 1 else f"{n_patients} patients"
@@ -251,11 +247,7 @@ def random_groups(n: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def jackknife_error(left_out: ArrayLike) -> float:
-    """The standard error of a number, from its values without each group: float (groups,).
-
-    >>> round(jackknife_error([1.0, 2.0, 3.0]), 4)
-    1.1547
-    """
+    """The standard error of a number, from its values without each group: float (groups,)."""
     values = np.asarray(left_out, dtype=np.float64)
     share = (len(values) - 1) / len(values)
     return float(np.sqrt(share * ((values - values.mean()) ** 2).sum()))

@@ -154,11 +154,7 @@ def needed_to_tell(between_halves: Memory, n_train: int) -> int | None:
 
 
 def without_each_group(chosen: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Weights of all chosen patients, bool (patients,), and of them without each random tenth.
-
-    >>> without_each_group(np.ones(20, dtype=bool), np.random.default_rng(0)).sum(axis=1)[:3]
-    array([20., 18., 18.], dtype=float32)
-    """
+    """Weights of all chosen patients, bool (patients,), and of them without each random tenth."""
     groups = random_groups(len(chosen), rng)
     kept = np.stack([chosen, *(chosen & (groups != group) for group in range(GROUPS))])
     return kept.astype(np.float32)

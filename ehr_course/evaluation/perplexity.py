@@ -274,11 +274,7 @@ def _exp(nats: float) -> float:
 
 
 def _number(value: float) -> str:
-    """A perplexity with as many digits as say something.
-
-    >>> _number(1.284), _number(30.4), _number(2072.4), _number(float("inf"))
-    ('1.3', '30', '2,072', 'more than 1e+300')
-    """
+    """A perplexity with as many digits as say something."""
     if math.isinf(value):
         return "more than 1e+300"
     return f"{value:.1f}" if value < 10 else f"{value:,.0f}"

@@ -468,12 +468,6 @@ def patients_with_a_copy(
         interval is that of the difference of two shares (Newcombe 1998, method 10,
         https://doi.org/10.1002/(SICI)1097-0258(19980430)17:8%3C873::AID-SIM779%3E3.0.CO;2-I),
         moved to the value; with fewer than 30 patients in a cohort there is none.
-
-    >>> from ehr_course.sources.synthetic import make_cohort
-    >>> train, held_out = make_cohort(400, seed=1), make_cohort(200, seed=2)
-    >>> found = patients_with_a_copy(train, held_out, make_cohort(400, seed=3))
-    >>> found.low < found.floor < found.high
-    True
     """
     cohorts = {"train": train, "held_out": held_out, "synthetic": synthetic}
     check_patients("patients_with_a_copy", cohorts)

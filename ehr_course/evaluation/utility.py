@@ -366,18 +366,7 @@ class NextVisits:
 
 
 def next_visits(table: CodeTable) -> NextVisits:
-    """Pair every visit but the first of each patient with the visits before it.
-
-    >>> from ehr_course.evaluation.code_table import code_tables
-    >>> from ehr_course.records import PatientRecord, Visit
-    >>> visits = Visit(("4019",)), Visit(("4280",)), Visit(("486",))
-    >>> (table,) = code_tables([PatientRecord(1, "F", 50, visits)])
-    >>> table.codes
-    ('4019', '4280', '486')
-    >>> pairs = next_visits(table)
-    >>> pairs.before.toarray().astype(int).tolist(), pairs.next.toarray().astype(int).tolist()
-    ([[1, 0, 0], [1, 1, 0]], [[0, 1, 0], [0, 0, 1]])
-    """
+    """Pair every visit but the first of each patient with the visits before it."""
     first = np.searchsorted(table.owner, table.owner)  # (visits,): the patient's first visit
     place = np.arange(len(table.owner)) - first
     chosen = np.flatnonzero(place > 0)

@@ -252,9 +252,5 @@ class _Counts:
 
 
 def _rule(reason: str) -> str:
-    """The reason without the code and without one patient's age.
-
-    >>> _rule("V30.01 is recorded at age 0 only, not at 30: the birth of this patient")
-    'recorded at age 0 only: the birth of this patient'
-    """
+    """The reason without the code and without one patient's age."""
     return re.sub(r", not at \d+:", ":", reason.partition(" is ")[2])

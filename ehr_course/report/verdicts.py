@@ -268,11 +268,7 @@ def _way(name: str) -> str:
 
 
 def _percent(share: float) -> str:
-    """A share in words.
-
-    >>> _percent(0.6249), _percent(0.0411), _percent(0), _percent(0.0004)
-    ('62%', '4.1%', '0%', '0.04%')
-    """
+    """A share in words."""
     return f"{100 * share:.2g}%" if share < 0.995 else "100%"
 
 
