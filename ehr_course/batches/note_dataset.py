@@ -30,7 +30,7 @@ class NoteBatch(TypedDict):
     """What a model of notes takes as keywords. All rows are padded on the right.
 
     Ids at or above the size of the vocabulary are extended ids: the words of that row's note that
-    are outside the vocabulary, see tokenizers.encoded_note.
+    are outside the vocabulary, see tokenizers.base.
 
     Attributes:
         input_ids: int64 (batch, source): the notes; 3 on padding.

@@ -14,7 +14,7 @@ from ehr_course.generation.beam_search import DEFAULT_SETTINGS, beam_search
 from ehr_course.generation.search_results import coverage_before
 from ehr_course.generation.search_settings import BeamSettings
 from ehr_course.models.pointer_generator import N_SPECIAL, PointerGenerator
-from ehr_course.tokenizers.encoded_note import EncodedNote
+from ehr_course.tokenizers.base import EncodedNote
 from ehr_course.tokenizers.notes import NoteTokenizer
 from ehr_course.tokenizers.words import WordTokenizer
 

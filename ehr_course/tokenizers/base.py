@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import operator
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from ehr_course.errors import InputError
 from ehr_course.tokenizers import checked_json
@@ -18,7 +19,40 @@ FILE = "tokenizer.json"
 """The file of a tokenizer in the folder of a model or of prepared data."""
 
 
-class Tokenizer(ABC):
+class EncodedNote(NamedTuple):
+    """A note as a model reads it that can copy: See et al. (2017), https://arxiv.org/abs/1704.04368.
+
+    A word that is not in the vocabulary gets an *extended* id, which means something in this note
+    alone: the size of the vocabulary plus the word's place in ``oov``.
+
+    Attributes:
+        ids: ``<s>``, the tokens of the note, ``</s>``; extended ids are len(tokenizer) or more.
+        oov: the words of the note that are outside the vocabulary, each once, in the order
+            in which the note first has them.
+    """
+
+    ids: list[int]
+    oov: tuple[str, ...]
+
+    def cut(self, most: int, *, size: int, eos_id: int) -> EncodedNote:
+        """The beginning of the note, ``</s>`` included, and the words outside that are in it.
+
+        Args:
+            most: tokens to keep; a note that is not longer stays as it is.
+            size: the number of tokens in the vocabulary.
+            eos_id: of ``</s>``.
+
+        >>> EncodedNote([1, 9, 8, 10, 2], ("one", "two", "three")).cut(4, size=8, eos_id=2)
+        EncodedNote(ids=[1, 9, 8, 2], oov=('one', 'two'))
+        """
+        if len(self.ids) <= most:
+            return self
+        ids = [*self.ids[: most - 1], eos_id]
+        # Words are numbered as the note first has them: what is left is the first few.
+        return EncodedNote(ids, self.oov[: max(0, max(ids) + 1 - size)])
+
+
+class Tokenizer:
     """A tokenizer for patients or notes, under the names that transformers uses.
 
     >>> from ehr_course.tokenizers.codes import CodeTokenizer
@@ -44,45 +78,11 @@ class Tokenizer(ABC):
     padding_side = "right"
     model_input_names = ("input_ids", "attention_mask")
 
+    _tokens: tuple[str, ...]  # each token at the place of its id
     _kind: str  # of the file
     _remake: str  # how a file is made again
     _noun = "token"
-    _other_origin = "by another tokenizer"  # of an id that the vocabulary has not
-
-    # ------------------------------------------------------------------ what each kind says
-
-    @abstractmethod
-    def __len__(self) -> int:
-        """The number of tokens, special ones included."""
-
-    @abstractmethod
-    def decode(self, ids: Any) -> Any:
-        """What a sequence of ids stands for, without the special tokens."""
-
-    @abstractmethod
-    def _is_one(self, given: Any) -> bool:
-        """Whether this is one patient or note, rather than a list of them."""
-
-    @abstractmethod
-    def _model_input(self, one: Any) -> list[int]:
-        """One patient or note as a model reads it, special tokens included."""
-
-    @abstractmethod
-    def _token(self, token_id: int) -> str:
-        """The text of an id that is in the vocabulary."""
-
-    @abstractmethod
-    def _ids_by_token(self) -> Mapping[str, int]:
-        """The id of each token."""
-
-    @abstractmethod
-    def _content(self) -> dict[str, Any]:
-        """What the file of this tokenizer holds."""
-
-    @classmethod
-    @abstractmethod
-    def _from_content(cls, content: dict[str, Any], path: str | Path, **options: Any) -> Self:
-        """The tokenizer that a file describes."""
+    _other_origin = "by another tokenizer"  # of an id that is not in the vocabulary
 
     # ------------------------------------------------------------------ batches
 
@@ -91,17 +91,17 @@ class Tokenizer(ABC):
         given: Any,
         *,
         padding: bool | Literal["longest", "max_length", "do_not_pad"] = False,
-        max_length: int | None = None,
-        pad_to_multiple_of: int | None = None,
         return_tensors: str | None = None,
+        **options: int | None,
     ) -> BatchEncoding:
         """Encode one patient or note, or a list of them, as a model reads them.
 
         Args:
             given: a patient (a PatientRecord or a list of visits), a text, or a list of either.
-            padding, max_length, pad_to_multiple_of: see ``pad``.
+            padding: see ``pad``.
             return_tensors: "pt" for tensors of shape (batch, length), "np" for arrays; without
                 it, lists.
+            options: max_length and pad_to_multiple_of, see ``pad``.
 
         Returns:
             input_ids and attention_mask.
@@ -109,11 +109,7 @@ class Tokenizer(ABC):
         one = self._is_one(given)
         rows = [self._model_input(item) for item in ([given] if one else given)]
         batch = self.pad(
-            {"input_ids": rows},
-            padding=padding,
-            max_length=max_length,
-            pad_to_multiple_of=pad_to_multiple_of,
-            return_tensors=return_tensors,
+            {"input_ids": rows}, padding=padding, return_tensors=return_tensors, **options
         )
         if one and return_tensors is None:
             batch.data = {name: rows[0] for name, rows in batch.data.items()}
@@ -169,52 +165,31 @@ class Tokenizer(ABC):
         """
         if oov is None:
             return [self.decode(ids) for ids in sequences]
-        return [
-            self.decode(ids, words)  # type: ignore[call-arg]
-            for ids, words in zip(sequences, oov, strict=True)
-        ]
+        return [self.decode(ids, words) for ids, words in zip(sequences, oov, strict=True)]
 
     # ------------------------------------------------------------------ tokens
 
-    @property
-    def vocab_size(self) -> int:
+    def __len__(self) -> int:
         """The number of tokens, special ones included."""
-        return len(self)
+        return len(self._tokens)
 
-    @property
-    def pad_token_id(self) -> int:
-        """The id of padding."""
-        return self.pad_id
-
-    @property
-    def bos_token_id(self) -> int:
-        """The id that begins a sequence."""
-        return self.bos_id
-
-    @property
-    def eos_token_id(self) -> int:
-        """The id that ends a sequence."""
-        return self.eos_id
-
-    @property
-    def unk_token_id(self) -> int | None:
-        """The id of an unknown word, or None where there is no such token."""
-        return self.unk_id
-
-    @property
-    def mask_token_id(self) -> int | None:
-        """The id of the mask, or None where there is no such token."""
-        return self.mask_id
+    # The names of transformers for what has a short name here.
+    vocab_size = property(__len__)
+    pad_token_id = property(lambda self: self.pad_id)
+    bos_token_id = property(lambda self: self.bos_id)
+    eos_token_id = property(lambda self: self.eos_id)
+    unk_token_id = property(lambda self: self.unk_id)
+    mask_token_id = property(lambda self: self.mask_id)
 
     def get_vocab(self) -> dict[str, int]:
         """The id of each token."""
-        return dict(self._ids_by_token())
+        return dict(self._ids_by_token)
 
     def convert_ids_to_tokens(self, ids: Any) -> Any:
         """The token of an id, or the tokens of a sequence of ids."""
         if isinstance(ids, int):
-            return self._token(self._checked(ids, ""))
-        return [self._token(token_id) for token_id in self._checked_ids(ids)]
+            return self._tokens[self._checked(ids, "")]
+        return [self._tokens[token_id] for token_id in self._checked_ids(ids)]
 
     def convert_tokens_to_ids(self, tokens: str | Sequence[str]) -> Any:
         """The id of a token, or the ids of several.
@@ -222,19 +197,20 @@ class Tokenizer(ABC):
         A token that is not in the vocabulary has the id of ``<unk>``, or None where the
         tokenizer has no such token.
         """
-        known = self._ids_by_token()
         if isinstance(tokens, str):
-            return known.get(tokens, self.unk_id)
-        return [known.get(token, self.unk_id) for token in tokens]
+            return self._ids_by_token.get(tokens, self.unk_id)
+        return [self._ids_by_token.get(token, self.unk_id) for token in tokens]
+
+    @cached_property
+    def _ids_by_token(self) -> dict[str, int]:
+        return {token: i for i, token in enumerate(self._tokens)}
 
     def _checked_ids(self, ids: Any, oov: Sequence[str] = ()) -> list[int]:
         """Ids as plain whole numbers, each in the vocabulary or that of a word outside it."""
         listed = _listed(ids)
         if not isinstance(listed, list):
             raise InputError("ids", "", f"{ids!r} is one number", "Give a sequence of ids.")
-        return [
-            self._checked(token_id, f"place {place}", oov) for place, token_id in enumerate(listed)
-        ]
+        return [self._checked(number, f"place {i}", oov) for i, number in enumerate(listed)]
 
     def _checked(self, token_id: Any, place: str, oov: Sequence[str] = ()) -> int:
         if isinstance(token_id, (list, tuple)):
@@ -296,6 +272,51 @@ class Tokenizer(ABC):
                 f"they are {found}, not {list(expected)}: its ids mean other tokens",
                 f"Make it again with {cls._remake}.",
             )
+
+    # ------------------------------------------------------------------ as an object
+
+    @property
+    def fingerprint(self) -> str:
+        """A short text that differs from vocabulary to vocabulary; a model keeps it."""
+        return hashlib.sha256(self._fingerprinted()).hexdigest()[:16]
+
+    def __eq__(self, other: object) -> bool:
+        """Two tokenizers are equal when they have the same vocabulary of the same kind."""
+        if type(other) is not type(self):
+            return NotImplemented
+        return self._content() == other._content()
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)
+
+    # ------------------------------------------------------------------ what each kind says
+
+    def decode(self, *args: Any, **kwargs: Any) -> Any:
+        """What a sequence of ids stands for, without the special tokens."""
+        raise NotImplementedError
+
+    def encode_note(self, text: str) -> EncodedNote:
+        """A note between ``<s>`` and ``</s>``, its words outside the vocabulary kept apart."""
+        raise NotImplementedError
+
+    def _is_one(self, given: Any) -> bool:
+        """Whether this is one patient or note, rather than a list of them."""
+        return isinstance(given, str)
+
+    def _model_input(self, one: Any) -> list[int]:
+        """One patient or note as a model reads it, special tokens included."""
+        return self.encode_note(one).ids
+
+    def _fingerprinted(self) -> bytes:
+        return " ".join(self._tokens).encode("utf-8")
+
+    def _content(self) -> dict[str, Any]:
+        """What the file of this tokenizer holds."""
+        raise NotImplementedError
+
+    @classmethod
+    def _from_content(cls, content: dict[str, Any], path: str | Path, **options: Any) -> Self:
+        raise NotImplementedError
 
 
 def _listed(ids: Any) -> Any:

@@ -12,10 +12,9 @@ the codes.
 from __future__ import annotations
 
 import difflib
-import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -177,10 +176,6 @@ class CodeTokenizer(Tokenizer):
 
     # ------------------------------------------------------------------ one token
 
-    def __len__(self) -> int:
-        """The number of tokens: special ones, those of a BART that is extended, and codes."""
-        return len(self._tokens)
-
     def __contains__(self, code: object) -> bool:
         """Whether the code is in the vocabulary; a special token is not a code."""
         return code in self._code_ids
@@ -194,28 +189,18 @@ class CodeTokenizer(Tokenizer):
         >>> CodeTokenizer(["0389", "4280"]).code_to_id("4280")
         8
         """
-        if code not in self:
-            raise InputError(
-                "CodeTokenizer",
-                f"code {code!r}",
-                "it is not in the vocabulary",
-                self._remedy(code),
-            )
-        return self._code_ids[code]
-
-    def _remedy(self, code: object) -> str:
-        if isinstance(code, str):
-            plain = code.replace(".", "").strip().upper()
-            if plain in self:
-                return f"Write {plain!r}: codes are undotted text in upper case."
-            near = difflib.get_close_matches(plain, self.codes, n=1)
-            close = f" (the nearest code it has is {near[0]!r})" if near else ""
-        else:
-            close = ""
-        return (
+        if code in self:
+            return self._code_ids[code]
+        plain = str(code).replace(".", "").strip().upper()
+        near = difflib.get_close_matches(plain, self.codes, n=1)
+        close = f" (the nearest code it has is {near[0]!r})" if near else ""
+        remedy = (
             f"Check the code{close}, build the vocabulary from records that have it, "
             'or leave such codes out with unseen="skip".'
         )
+        if plain in self:
+            remedy = f"Write {plain!r}: codes are undotted text in upper case."
+        raise InputError("CodeTokenizer", f"code {code!r}", "it is not in the vocabulary", remedy)
 
     def id_to_token(self, token_id: int) -> str:
         r"""The token that an id stands for: a special token or a code.
@@ -235,7 +220,7 @@ class CodeTokenizer(Tokenizer):
         >>> print(*CodeTokenizer(["0389", "4280"]).tokens([1, 3, 8, 4, 2]))
         <BOS> <v> 4280 <\v> <EOS>
         """
-        return [self._tokens[token_id] for token_id in self._checked_ids(ids)]
+        return self.convert_ids_to_tokens(ids)
 
     # ------------------------------------------------------------------ encoding
 
@@ -350,33 +335,10 @@ class CodeTokenizer(Tokenizer):
 
     # ------------------------------------------------------------------ as an object
 
-    @property
-    def fingerprint(self) -> str:
-        """A short text that differs from vocabulary to vocabulary; a model keeps it.
-
-        >>> CodeTokenizer(["0389", "4280"]).fingerprint
-        '31e5eeafd6e8dab1'
-        """
-        # ICD-9-CM is not named, so that models made before there were two systems still load.
-        system = () if self.system == "ICD9CM" else (self.system,)
-        text = " ".join((*self._tokens[: self.first_code_id], *system, *self.codes))
-        return hashlib.sha256(text.encode("utf-8")).hexdigest()[:16]
-
-    def __eq__(self, other: object) -> bool:
-        """Two tokenizers are equal when they have the same vocabulary of the same system."""
-        if not isinstance(other, CodeTokenizer):
-            return NotImplemented
-        return (self.system, self._tokens) == (other.system, other._tokens)
-
-    def __hash__(self) -> int:
-        return hash((self.system, self._tokens))
-
     def __repr__(self) -> str:
         system = "" if self.system == "ICD9CM" else f", system={self.system!r}"
         base = f", after {len(self.base_tokens):,} tokens of BART" if self.base_tokens else ""
         return f"CodeTokenizer({len(self.codes):,} codes, unseen={self.unseen!r}{system}{base})"
-
-    # ------------------------------------------------------------------ for the base class
 
     def _is_one(self, given: Any) -> bool:
         # A patient is a record, or a list whose first item is a visit; an empty list is a batch.
@@ -390,11 +352,11 @@ class CodeTokenizer(Tokenizer):
     def _model_input(self, one: PatientRecord | Sequence[Codes]) -> list[int]:
         return self.encode(one)
 
-    def _token(self, token_id: int) -> str:
-        return self._tokens[token_id]
-
-    def _ids_by_token(self) -> Mapping[str, int]:
-        return {token: i for i, token in enumerate(self._tokens)}
+    def _fingerprinted(self) -> bytes:
+        # ICD-9-CM is not named, so that models made before there were two systems still load.
+        system = () if self.system == "ICD9CM" else (self.system,)
+        before = self._tokens[: self.first_code_id]
+        return " ".join((*before, *system, *self.codes)).encode("utf-8")
 
     def _content(self) -> dict[str, Any]:
         """The vocabulary; ``unseen`` is no part of it, and is said when loading."""

@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 import io
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
 import sentencepiece
 
 from ehr_course.errors import InputError
-from ehr_course.tokenizers.base import Tokenizer
-from ehr_course.tokenizers.encoded_note import EncodedNote
+from ehr_course.tokenizers.base import EncodedNote, Tokenizer
+from ehr_course.tokenizers.words import checked_texts
+
+_REMEDY = "Make one with NoteTokenizer.train."
+_SPACE = "▁"
+_UNKNOWN_DECODED = " \u2047 "  # SentencePiece's own sign; NFKC leaves none of it in any text
 
 
 class NoteTokenizer(Tokenizer):
@@ -28,6 +32,9 @@ class NoteTokenizer(Tokenizer):
     Ids 0 to 3 are ``<unk>``, ``<s>`` (beginning), ``</s>`` (end) and ``<pad>``. SentencePiece
     normalises text first (Unicode NFKC, every run of white space is one space), so ``decode``
     gives back the normalised text. Characters that training left out become ``<unk>``.
+
+    Pieces can spell any word, so no word is outside the vocabulary: ``oov`` is always empty. It is
+    there because a model reads the notes of a WordTokenizer in the same way.
 
     Make one with :meth:`train` or :meth:`load`.
 
@@ -93,18 +100,8 @@ class NoteTokenizer(Tokenizer):
         >>> NoteTokenizer.train(notes, vocab_size=24).pieces("fever cough")
         ['▁fever', '▁cough']
         """
-        if not isinstance(vocab_size, int) or vocab_size < 1:
-            raise InputError(
-                "NoteTokenizer.train", "vocab_size", f"{vocab_size!r} is no number of pieces", _TRY
-            )
-        if not 0.98 <= character_coverage <= 1:
-            raise InputError(
-                "NoteTokenizer.train",
-                "character_coverage",
-                f"{character_coverage!r} is not a share from 0.98 to 1",
-                _TRY,
-            )
-        lines = _lines(texts)
+        checked = checked_texts(texts, "NoteTokenizer.train")
+        lines = [line for text in checked for line in text.splitlines()]
         if not any(line.strip() for line in lines):
             raise InputError(
                 "NoteTokenizer.train", "texts", "there is no text in them", "Give some notes."
@@ -132,20 +129,20 @@ class NoteTokenizer(Tokenizer):
             raise _explained(error, vocab_size) from error
         return cls(model.getvalue())
 
-    def __len__(self) -> int:
-        """The number of pieces, the four special ones included."""
-        return self._processor.get_piece_size()
+    def __repr__(self) -> str:
+        return f"NoteTokenizer({len(self):,} pieces)"
+
+    @cached_property
+    def _tokens(self) -> tuple[str, ...]:  # type: ignore[override]
+        processor = self._processor
+        return tuple(processor.id_to_piece(i) for i in range(processor.get_piece_size()))
 
     def encode(self, text: str, *, add_bos: bool = False, add_eos: bool = False) -> list[int]:
         """The ids of the most probable pieces of a text."""
-        return self._processor.encode(_text(text), out_type=int, add_bos=add_bos, add_eos=add_eos)
+        return self._processor.encode(text, out_type=int, add_bos=add_bos, add_eos=add_eos)
 
     def encode_note(self, text: str) -> EncodedNote:
         """A note between ``<s>`` and ``</s>``.
-
-        Pieces can spell any word, so no word is outside the vocabulary, and ``oov`` is empty.
-        It is there because a model reads the notes of a WordTokenizer in the same way. What
-        pieces cannot spell are characters that training left out: they become ``<unk>``.
 
         Raises:
             InputError: if the text has no piece but ``<unk>``.
@@ -156,7 +153,7 @@ class NoteTokenizer(Tokenizer):
         """
         ids = self.encode(text)
         # SentencePiece puts a space in front: that alone is a piece, and no text.
-        if not any(i != self.unk_id and self.piece(i) != _SPACE for i in ids):
+        if not any(i != self.unk_id and self._tokens[i] != _SPACE for i in ids):
             raise InputError(
                 "NoteTokenizer.encode_note",
                 "",
@@ -166,13 +163,7 @@ class NoteTokenizer(Tokenizer):
         return EncodedNote([self.bos_id, *ids, self.eos_id], ())
 
     def encode_summary(self, text: str, oov: Sequence[str] = ()) -> list[int]:
-        """A summary between ``<s>`` and ``</s>``.
-
-        Args:
-            text: the summary.
-            oov: of its note, which is empty; see ``encode_note``.
-        """
-        _refuse_oov(oov)
+        """A summary between ``<s>`` and ``</s>``."""
         return self.encode(text, add_bos=True, add_eos=True)
 
     def decode(self, ids: Any, oov: Sequence[str] = ()) -> str:
@@ -182,24 +173,17 @@ class NoteTokenizer(Tokenizer):
 
         Args:
             ids: a list, a NumPy array or a torch tensor of shape (length,).
-            oov: of the note, which is empty; see ``encode_note``.
+            oov: of the note, which is empty.
 
         Raises:
             InputError: if an id is not in the vocabulary, with its place.
         """
-        _refuse_oov(oov)
         text = self._processor.decode(self._checked_ids(ids))
         return text.replace(_UNKNOWN_DECODED, "<unk>")
 
     def piece(self, token_id: int, oov: Sequence[str] = ()) -> str:
-        """One token as text, ``▁`` for a space, the special ones as ``<s>`` and the like.
-
-        Args:
-            token_id: an id of the vocabulary.
-            oov: of the note, which is empty; see ``encode_note``.
-        """
-        _refuse_oov(oov)
-        return self._token(self._checked(token_id, ""))
+        """One token as text, ``▁`` for a space, the special ones as ``<s>`` and the like."""
+        return self._tokens[self._checked(token_id, "")]
 
     def pieces(self, text: str) -> list[str]:
         """The most probable pieces of a text, as text; ``▁`` stands for a space.
@@ -207,11 +191,11 @@ class NoteTokenizer(Tokenizer):
         Their ids are what ``encode`` gives, except that a piece that is not in the vocabulary
         is shown as it stands in the text, where ``encode`` gives ``unk_id``.
         """
-        return self._processor.encode(_text(text), out_type=str)
+        return self._processor.encode(text, out_type=str)
 
     def normalize(self, text: str) -> str:
         """The text as the model cuts it: normalised, with ``▁`` for each space and in front."""
-        return self._processor.normalize(_text(text))
+        return self._processor.normalize(text)
 
     def scores(self) -> dict[str, float]:
         """The log-probability (natural logarithm) of every piece that text can be cut into.
@@ -221,44 +205,16 @@ class NoteTokenizer(Tokenizer):
         """
         processor = self._processor
         return {
-            processor.id_to_piece(i): processor.get_score(i)
-            for i in range(len(self))
+            piece: processor.get_score(i)
+            for i, piece in enumerate(self._tokens)
             if not (processor.is_control(i) or processor.is_unknown(i))
         }
-
-    @property
-    def fingerprint(self) -> str:
-        """A short text that differs from model to model."""
-        return hashlib.sha256(self._model).hexdigest()[:16]
-
-    def __eq__(self, other: object) -> bool:
-        """Two tokenizers are equal when their models are the same bytes."""
-        if not isinstance(other, NoteTokenizer):
-            return NotImplemented
-        return self._model == other._model
-
-    def __hash__(self) -> int:
-        return hash(self._model)
 
     def __reduce__(self) -> tuple:
         return type(self), (self._model,)
 
-    def __repr__(self) -> str:
-        return f"NoteTokenizer({len(self):,} pieces)"
-
-    # ------------------------------------------------------------------ for the base class
-
-    def _is_one(self, given: Any) -> bool:
-        return isinstance(given, str)
-
-    def _model_input(self, one: str) -> list[int]:
-        return self.encode_note(one).ids
-
-    def _token(self, token_id: int) -> str:
-        return self._processor.id_to_piece(token_id)
-
-    def _ids_by_token(self) -> Mapping[str, int]:
-        return {self._token(i): i for i in range(len(self))}
+    def _fingerprinted(self) -> bytes:
+        return self._model
 
     def _content(self) -> dict[str, Any]:
         return {
@@ -273,46 +229,6 @@ class NoteTokenizer(Tokenizer):
         except (KeyError, TypeError, binascii.Error):
             raise InputError(path, "", "it holds no SentencePiece model", _REMEDY) from None
         return cls(model, **options)
-
-
-_REMEDY = "Make one with NoteTokenizer.train."
-_SPACE = "▁"
-_UNKNOWN_DECODED = " \u2047 "  # SentencePiece's own sign; NFKC leaves none of it in any text
-_TRY = "Leave it out for the usual 16,000 pieces that cover 0.9995 of all characters."
-
-
-def _lines(texts: Iterable[str]) -> list[str]:
-    if isinstance(texts, str):
-        raise InputError("NoteTokenizer.train", "texts", "it is one text", "Give a list of texts.")
-    lines = []
-    for number, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise InputError(
-                "NoteTokenizer.train",
-                f"text {number}",
-                f"{text!r} is not text",
-                "Leave out the notes that are missing.",
-            )
-        lines += text.splitlines()
-    return lines
-
-
-def _text(text: str) -> str:
-    # A list would be encoded item by item, and the result would be of another shape.
-    if not isinstance(text, str):
-        kind = type(text).__name__
-        raise InputError("NoteTokenizer", "text", f"it is {kind}, not text", "Give one text.")
-    return text
-
-
-def _refuse_oov(oov: Sequence[str]) -> None:
-    if len(oov):
-        raise InputError(
-            "NoteTokenizer",
-            "oov",
-            f"it holds {len(oov)} words, and pieces have no word outside the vocabulary",
-            "Give what encode_note gave, which is empty, or use the WordTokenizer of these ids.",
-        )
 
 
 def _explained(error: RuntimeError, vocab_size: int) -> Exception:

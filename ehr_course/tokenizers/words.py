@@ -15,20 +15,50 @@ White space and invisible characters separate words and are not kept.
 
 from __future__ import annotations
 
-import hashlib
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 from ehr_course.errors import InputError
-from ehr_course.tokenizers.base import Tokenizer
-from ehr_course.tokenizers.encoded_note import EncodedNote
+from ehr_course.tokenizers.base import EncodedNote, Tokenizer
 
 SPECIAL_TOKENS = ("<unk>", "<s>", "</s>", "<pad>")
 """The special tokens; the place of each in this tuple is its id."""
+
+# A letter or digit with its accents; NFKC leaves those apart that have no composed form.
+_LETTER = r"(?:[^\W_][\u0300-\u036f]*)"
+_WORD = re.compile(
+    rf"{_LETTER}+(?:(?:['/-]|(?<=\d)[.,:](?=\d)){_LETTER}+)*|_+|\S",
+)
+_STRAIGHT = str.maketrans({"’": "'", "‐": "-"})
+_SPACE_BEFORE = re.compile(r" (?=[.,;:!?%)\]}])")
+_SPACE_AFTER = re.compile(r"(?<=[(\[{]) ")
+
+
+def split_words(text: str) -> list[str]:
+    """Normalise a text and cut it into words, as the module says.
+
+    >>> split_words("The patient’s T-cells: 2.5, 1,000/µl…")
+    ['the', "patient's", 't-cells', ':', '2.5', ',', '1,000/μl', '.', '.', '.']
+    """
+    # Lower case can undo the composed form, and so it is composed once more.
+    text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).lower())
+    words = _WORD.findall(text.translate(_STRAIGHT))
+    return [word for word in words if len(word) > 1 or word.isprintable()]
+
+
+def join_words(words: Iterable[str]) -> str:
+    """Words as a text: with spaces, but none before ``. , ; : ! ? % ) ] }`` nor after ``( [ {``.
+
+    Cutting the text again gives the same words.
+
+    >>> join_words(["fever", "(", "2", "days", ")", "."])
+    'fever (2 days).'
+    """
+    return _SPACE_AFTER.sub("", _SPACE_BEFORE.sub("", " ".join(words)))
 
 
 class WordTokenizer(Tokenizer):
@@ -81,7 +111,7 @@ class WordTokenizer(Tokenizer):
                 )
         self.vocabulary: tuple[str, ...] = tuple(sorted(vocabulary))
         """The words in the order of their ids: ``vocabulary[i]`` has id ``4 + i``."""
-        self._pieces = SPECIAL_TOKENS + self.vocabulary
+        self._tokens = SPECIAL_TOKENS + self.vocabulary
         self._ids = {word: i for i, word in enumerate(self.vocabulary, len(SPECIAL_TOKENS))}
 
     @classmethod
@@ -96,31 +126,13 @@ class WordTokenizer(Tokenizer):
             min_count: how often all texts together must have a word; rarer words stay outside.
 
         Raises:
-            InputError: if there is no text, one is not text, min_count is less than 1, or no
-                word is left.
+            InputError: if texts is one text, one is not text, or no word is left.
 
-        >>> WordTokenizer.from_texts(["no fever", "No cough"]).vocabulary
-        ('cough', 'fever', 'no')
         >>> WordTokenizer.from_texts(["no fever", "No cough"], min_count=2).vocabulary
         ('no',)
         """
-        if not isinstance(min_count, int) or min_count < 1:
-            raise InputError(
-                "WordTokenizer.from_texts", "min_count", f"{min_count!r} is no count", "Use 1."
-            )
-        if isinstance(texts, str):
-            raise InputError(
-                "WordTokenizer.from_texts", "texts", "it is one text", "Give a list of texts."
-            )
         counts: Counter[str] = Counter()
-        for number, text in enumerate(texts):
-            if not isinstance(text, str):
-                raise InputError(
-                    "WordTokenizer.from_texts",
-                    f"text {number}",
-                    f"{text!r} is not text",
-                    "Leave out the notes that are missing.",
-                )
+        for text in checked_texts(texts, "WordTokenizer.from_texts"):
             counts.update(split_words(text))
         if not counts:
             raise InputError(
@@ -137,23 +149,16 @@ class WordTokenizer(Tokenizer):
             )
         return cls(kept)
 
-    # ------------------------------------------------------------------ words
-
-    def __len__(self) -> int:
-        """The number of tokens: four special ones and the words."""
-        return len(self._pieces)
-
     def __contains__(self, word: object) -> bool:
         """Whether a word, as texts are cut, is in the vocabulary; special tokens are no words."""
         return word in self._ids
 
-    def words(self, text: str) -> list[str]:
-        """The words of a text, whether the vocabulary has them or not; see the module.
+    def __repr__(self) -> str:
+        return f"WordTokenizer({len(self.vocabulary):,} words)"
 
-        >>> WordTokenizer(["fever"]).words("Pt's BP: 120/80 (x2).")
-        ["pt's", 'bp', ':', '120/80', '(', 'x2', ')', '.']
-        """
-        return split_words(_text(text))
+    def words(self, text: str) -> list[str]:
+        """The words of a text, whether the vocabulary has them or not; see the module."""
+        return split_words(text)
 
     def normalize(self, text: str) -> str:
         """The text as ``decode`` gives it back: its words, joined as :func:`join_words` does.
@@ -161,9 +166,7 @@ class WordTokenizer(Tokenizer):
         >>> WordTokenizer(["fever"]).normalize("Fever :  38.5 °C  (102 °F) .")
         'fever: 38.5 ° c (102 ° f).'
         """
-        return join_words(self.words(text))
-
-    # ------------------------------------------------------------------ encoding
+        return join_words(split_words(text))
 
     def encode(self, text: str, *, add_bos: bool = False, add_eos: bool = False) -> list[int]:
         """The ids of the words of a text; a word outside the vocabulary is ``<unk>``.
@@ -171,7 +174,7 @@ class WordTokenizer(Tokenizer):
         >>> WordTokenizer(["fever", "no"]).encode("No fever, no cough", add_eos=True)
         [5, 4, 0, 5, 0, 2]
         """
-        ids = [self._ids.get(word, self.unk_id) for word in self.words(text)]
+        ids = [self._ids.get(word, self.unk_id) for word in split_words(text)]
         return [self.bos_id] * add_bos + ids + [self.eos_id] * add_eos
 
     def encode_note(self, text: str) -> EncodedNote:
@@ -183,7 +186,7 @@ class WordTokenizer(Tokenizer):
         >>> WordTokenizer(["fever", "no"]).encode_note("no rales, no fever, no rales")
         EncodedNote(ids=[1, 5, 6, 7, 5, 4, 7, 5, 6, 2], oov=('rales', ','))
         """
-        words = self.words(text)
+        words = split_words(text)
         if not words:
             raise InputError(
                 "WordTokenizer.encode_note",
@@ -192,7 +195,8 @@ class WordTokenizer(Tokenizer):
                 "Leave out the notes that are empty.",
             )
         # A dict keeps its order, and a place in it is found at once.
-        places = {word: i for i, word in enumerate(dict.fromkeys(self._unknown(words)), len(self))}
+        unknown = dict.fromkeys(word for word in words if word not in self._ids)
+        places = {word: i for i, word in enumerate(unknown, len(self))}
         ids = [self._ids[word] if word in self._ids else places[word] for word in words]
         return EncodedNote([self.bos_id, *ids, self.eos_id], tuple(places))
 
@@ -209,15 +213,10 @@ class WordTokenizer(Tokenizer):
         >>> WordTokenizer(["fever", "no"]).encode_summary("no rales, cough", ("rales", ","))
         [1, 5, 6, 7, 0, 2]
         """
-        places = {word: i for i, word in enumerate(_checked_oov(oov), len(self))}
+        places = {word: i for i, word in enumerate(oov, len(self))}
         known = self._ids
-        ids = [known.get(word, places.get(word, self.unk_id)) for word in self.words(text)]
+        ids = [known.get(word, places.get(word, self.unk_id)) for word in split_words(text)]
         return [self.bos_id, *ids, self.eos_id]
-
-    def _unknown(self, words: list[str]) -> Iterable[str]:
-        return (word for word in words if word not in self._ids)
-
-    # ------------------------------------------------------------------ decoding
 
     def decode(self, ids: Any, oov: Sequence[str] = ()) -> str:
         """The text that ids stand for; ``<s>``, ``</s>`` and ``<pad>`` stand for nothing.
@@ -235,7 +234,6 @@ class WordTokenizer(Tokenizer):
         >>> WordTokenizer(["fever", "no", "."]).decode([1, 6, 5, 0, 4, 7, 2, 3], ("rales",))
         'no fever <unk>. rales'
         """
-        oov = _checked_oov(oov)
         silent = (self.bos_id, self.eos_id, self.pad_id)
         kept = (i for i in self._checked_ids(ids, oov) if i not in silent)
         return join_words(self._piece(i, oov) for i in kept)
@@ -246,52 +244,10 @@ class WordTokenizer(Tokenizer):
         >>> WordTokenizer(["fever", "no"]).piece(4), WordTokenizer(["fever", "no"]).piece(2)
         ('fever', '</s>')
         """
-        oov = _checked_oov(oov)
         return self._piece(self._checked(token_id, "", oov), oov)
 
-    def _piece(self, token_id: int, oov: tuple[str, ...]) -> str:
-        if token_id < len(self):
-            return self._pieces[token_id]
-        return oov[token_id - len(self)]
-
-    # ------------------------------------------------------------------ files
-
-    @property
-    def fingerprint(self) -> str:
-        """A short text that differs from vocabulary to vocabulary.
-
-        >>> WordTokenizer(["fever", "no"]).fingerprint == WordTokenizer(["no"]).fingerprint
-        False
-        """
-        return hashlib.sha256(" ".join(self._pieces).encode("utf-8")).hexdigest()[:16]
-
-    # ------------------------------------------------------------------ as an object
-
-    def __eq__(self, other: object) -> bool:
-        """Two tokenizers are equal when they have the same vocabulary."""
-        if not isinstance(other, WordTokenizer):
-            return NotImplemented
-        return self.vocabulary == other.vocabulary
-
-    def __hash__(self) -> int:
-        return hash(self.vocabulary)
-
-    def __repr__(self) -> str:
-        return f"WordTokenizer({len(self.vocabulary):,} words)"
-
-    # ------------------------------------------------------------------ for the base class
-
-    def _is_one(self, given: Any) -> bool:
-        return isinstance(given, str)
-
-    def _model_input(self, one: str) -> list[int]:
-        return self.encode_note(one).ids
-
-    def _token(self, token_id: int) -> str:
-        return self._pieces[token_id]
-
-    def _ids_by_token(self) -> Mapping[str, int]:
-        return {token: i for i, token in enumerate(self._pieces)}
+    def _piece(self, token_id: int, oov: Sequence[str]) -> str:
+        return self._tokens[token_id] if token_id < len(self) else oov[token_id - len(self)]
 
     def _content(self) -> dict[str, Any]:
         return {"special_tokens": list(SPECIAL_TOKENS), "words": list(self.vocabulary)}
@@ -302,48 +258,17 @@ class WordTokenizer(Tokenizer):
         return cls(content["words"], **options)
 
 
-def split_words(text: str) -> list[str]:
-    """Normalise a text and cut it into words, as the module says.
-
-    >>> split_words("The patient’s T-cells: 2.5, 1,000/µl…")
-    ['the', "patient's", 't-cells', ':', '2.5', ',', '1,000/μl', '.', '.', '.']
-    """
-    # Lower case can undo the composed form, and so it is composed once more.
-    text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).lower())
-    words = _WORD.findall(text.translate(_STRAIGHT))
-    return [word for word in words if len(word) > 1 or word.isprintable()]
-
-
-def join_words(words: Iterable[str]) -> str:
-    """Words as a text: with spaces, but none before ``. , ; : ! ? % ) ] }`` nor after ``( [ {``.
-
-    Cutting the text again gives the same words.
-
-    >>> join_words(["fever", "(", "2", "days", ")", "."])
-    'fever (2 days).'
-    """
-    return _SPACE_AFTER.sub("", _SPACE_BEFORE.sub("", " ".join(words)))
-
-
-# A letter or digit with its accents; NFKC leaves those apart that have no composed form.
-_LETTER = r"(?:[^\W_][\u0300-\u036f]*)"
-_WORD = re.compile(
-    rf"{_LETTER}+(?:(?:['/-]|(?<=\d)[.,:](?=\d)){_LETTER}+)*|_+|\S",
-)
-_STRAIGHT = str.maketrans({"’": "'", "‐": "-"})
-_SPACE_BEFORE = re.compile(r" (?=[.,;:!?%)\]}])")
-_SPACE_AFTER = re.compile(r"(?<=[(\[{]) ")
-
-
-def _text(text: str) -> str:
-    if not isinstance(text, str):
-        kind = type(text).__name__
-        raise InputError("WordTokenizer", "text", f"it is {kind}, not text", "Give one text.")
-    return text
-
-
-def _checked_oov(oov: Sequence[str]) -> tuple[str, ...]:
-    # One text would be taken for its letters.
-    if isinstance(oov, str):
-        raise InputError("WordTokenizer", "oov", f"{oov!r} is one text", f"Write ({oov!r},).")
-    return tuple(oov)
+def checked_texts(texts: Iterable[str], caller: str) -> list[str]:
+    """The texts that a vocabulary is made from, each of them text."""
+    if isinstance(texts, str):
+        raise InputError(caller, "texts", "it is one text", "Give a list of texts.")
+    texts = list(texts)
+    for number, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise InputError(
+                caller,
+                f"text {number}",
+                f"{text!r} is not text",
+                "Leave out the notes that are missing.",
+            )
+    return texts

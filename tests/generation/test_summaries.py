@@ -14,7 +14,7 @@ from ehr_course.generation.search_settings import BeamSettings
 from ehr_course.generation.summaries import Summary, summarize
 from ehr_course.models.pointer_generator import PointerGenerator, PointerGeneratorConfig
 from ehr_course.records import NotePair
-from ehr_course.tokenizers.encoded_note import EncodedNote
+from ehr_course.tokenizers.base import EncodedNote
 from ehr_course.tokenizers.notes import NoteTokenizer
 from ehr_course.tokenizers.words import WordTokenizer
 

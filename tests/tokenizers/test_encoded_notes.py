@@ -54,19 +54,6 @@ def test_an_id_of_no_piece_is_refused(tokenizer, wrong):
         tokenizer.piece(wrong)
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda t: t.decode([5], ("rales",)),
-        lambda t: t.encode_summary("no fever", ("rales",)),
-        lambda t: t.piece(5, ("rales",)),
-    ],
-)
-def test_words_outside_a_word_vocabulary_are_refused(tokenizer, call):
-    with pytest.raises(InputError, match="no word outside the vocabulary"):
-        call(tokenizer)
-
-
 def test_the_fingerprint_is_that_of_the_model(tokenizer):
     assert tokenizer.fingerprint == NoteTokenizer.train(TEXTS, vocab_size=28).fingerprint
     assert tokenizer.fingerprint != NoteTokenizer.train(TEXTS, vocab_size=27).fingerprint
