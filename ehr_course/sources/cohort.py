@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from html import escape
+from typing import NamedTuple
 
 from ehr_course.code_system import SYSTEM_NAMES, CodeSystem
 from ehr_course.printable import printable
@@ -72,6 +73,9 @@ class Change(StrEnum):
     CODE_RESPELLED = "codes respelled (dot, spaces or lower case removed)"
 
 
+_CODES_SHOWN = 5  # that have no equivalent
+
+
 class Equivalence(StrEnum):
     """How well a code agrees with what it is translated to, in the words of the report."""
 
@@ -82,36 +86,17 @@ class Equivalence(StrEnum):
     ABSENT = "absent"
 
 
-def counted(changed: Mapping[str, int]) -> dict[str, int]:
-    """Return what happened at all, of counts by what was done."""
-    return {what: count for what, count in changed.items() if count}
-
-
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Rows of one table that were dropped for one reason.
-
-    Attributes:
-        reason: why.
-        count: how many rows, at least 1.
-        examples: where the first few of them stand, as "line 17" or "train/0.parquet row 17".
-    """
+    """Rows of one table that were dropped for one reason, and where the first few stand."""
 
     reason: Reason
     count: int
     examples: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TableReport:
-    """What became of the rows of one table: ``rows_read == rows_used + rows_dropped``.
-
-    Attributes:
-        name: the table ("ADMISSIONS"), whatever the case of its file's name.
-        rows_read: rows in the file, the header not counted.
-        rows_used: rows that a record stands on.
-        drops: the rest, by reason.
-    """
+class TableReport(NamedTuple):
+    """What became of the rows of one table: ``rows_read == rows_used + rows_dropped``."""
 
     name: str
     rows_read: int
@@ -124,8 +109,7 @@ class TableReport:
         return sum(drop.count for drop in self.drops)
 
 
-@dataclass(frozen=True, slots=True)
-class Shortened:
+class Shortened(NamedTuple):
     """Patients of whom some admissions were dropped, and some not.
 
     Attributes:
@@ -145,22 +129,19 @@ class Shortened:
     are_left_out: bool
 
     def __str__(self) -> str:
-        what = (
-            "patients left out because some of their admissions were dropped"
-            if self.are_left_out
-            else "patients kept without some of their admissions"
-        )
-        more = ", ..." if self.admissions > len(self.examples) else ""
-        s = "s" if self.admissions > 1 else ""
-        where = f"{', '.join(map(printable, self.examples))}{more}"
-        return f"{what}: {self.patients:,} ({self.admissions:,} admission{s}: {where})"
+        what = "kept without some of their admissions"
+        if self.are_left_out:
+            what = "left out because some of their admissions were dropped"
+        s = "s" * (self.admissions > 1)
+        where = _listed(self.examples, self.admissions)
+        return f"patients {what}: {self.patients:,} ({self.admissions:,} admission{s}: {where})"
 
 
-_CODES_SHOWN = 5
+def _listed(examples: tuple[str, ...], count: int) -> str:
+    return ", ".join(map(printable, examples)) + ", ..." * (count > len(examples))
 
 
-@dataclass(frozen=True, slots=True)
-class Translated:
+class Translated(NamedTuple):
     """Diagnoses that were brought from one code system into the other.
 
     Attributes:
@@ -169,11 +150,8 @@ class Translated:
             they became. ABSENT ones became nothing and were dropped.
         absent: the rows of each code that has no equivalent, dotted, the most frequent first.
 
-    >>> translated = Translated(
-    ...     *("ICD10CM", "ICD9CM"),
-    ...     {Equivalence.EXACT: (1200, 90), Equivalence.ABSENT: (7, 2)},
-    ...     {"U07.1": 6, "Z28.310": 1},
-    ... )
+    >>> counts = {Equivalence.EXACT: (1200, 90), Equivalence.ABSENT: (7, 2)}
+    >>> translated = Translated("ICD10CM", "ICD9CM", counts, {"U07.1": 6, "Z28.310": 1})
     >>> translated.lines[0]
     'translated from ICD-10-CM to ICD-9-CM: 1,207 rows of 92 codes (exact 1,200 of 90, absent 7
      of 2)'
@@ -184,7 +162,7 @@ class Translated:
     source: CodeSystem
     target: CodeSystem
     counts: dict[Equivalence, tuple[int, int]]
-    absent: dict[str, int] = field(default_factory=dict)
+    absent: dict[str, int]
 
     @property
     def rows(self) -> int:
@@ -203,18 +181,18 @@ class Translated:
         each = ", ".join(
             f"{how.value} {rows:,} of {codes:,}" for how, (rows, codes) in self.counts.items()
         )
-        lines = [
-            f"translated from {source} to {target}: {self.rows:,} "
-            f"row{'s' * (self.rows > 1)} of {self.codes:,} code{'s' * (self.codes > 1)} ({each})"
-        ]
-        if self.absent:
-            shown = [f"{code} {rows:,}" for code, rows in list(self.absent.items())[:_CODES_SHOWN]]
-            n_others = len(self.absent) - len(shown)
-            if n_others:
-                others = sum(list(self.absent.values())[_CODES_SHOWN:])
-                shown.append(f"{n_others:,} other{'s' * (n_others > 1)} {others:,}")
-            lines.append(f"without an equivalent in {target}: {', '.join(shown)}")
-        return tuple(lines)
+        line = (
+            f"translated from {source} to {target}: {self.rows:,} row{'s' * (self.rows > 1)} of "
+            f"{self.codes:,} code{'s' * (self.codes > 1)} ({each})"
+        )
+        if not self.absent:
+            return (line,)
+        shown = [f"{code} {rows:,}" for code, rows in self.absent.items()]
+        others = list(self.absent.values())[_CODES_SHOWN:]
+        if others:
+            s = "s" * (len(others) > 1)
+            shown[_CODES_SHOWN:] = [f"{len(others):,} other{s} {sum(others):,}"]
+        return line, f"without an equivalent in {target}: {', '.join(shown)}"
 
     def as_json(self) -> dict[str, object]:
         """All of it, as JSON can hold it."""
@@ -223,25 +201,23 @@ class Translated:
             "to": self.target,
             "rows": {how.value: rows for how, (rows, _) in self.counts.items()},
             "codes": {how.value: codes for how, (_, codes) in self.counts.items()},
-            "absent": dict(self.absent),
+            "absent": self.absent,
         }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class LoadReport:
     """Every row of every table: used, or dropped for a stated reason.
 
     Attributes:
         tables: one account per table, in the order in which they were read.
         changed: how many values were rewritten, by what was done; nothing was lost there.
-        shortened: the patients of whom some admissions were dropped, or None where there are
-            none.
+        shortened: the patients of whom some admissions were dropped, or None.
         notes: what else is to be known of the rows, a line each.
         translated: the diagnoses that were brought into the other code system, or None.
 
-    >>> report = LoadReport(
-    ...     (TableReport("ADMISSIONS", 9, 8, (Drop(Reason.NO_DIAGNOSIS, 1, ("line 4",)),)),)
-    ... )
+    >>> drop = Drop(Reason.NO_DIAGNOSIS, 1, ("line 4",))
+    >>> report = LoadReport((TableReport("ADMISSIONS", 9, 8, (drop,)),))
     >>> report.dropped
     {('ADMISSIONS', 'no diagnosis'): 1}
     >>> print(report)
@@ -311,9 +287,8 @@ class LoadReport:
             )
             yield printable(table.name), read, used, dropped, ""
             for drop in table.drops:
-                more = ", ..." if drop.count > len(drop.examples) else ""
-                where = f" ({', '.join(map(printable, drop.examples))}{more})"
-                yield "", "", "", f"{drop.count:,}", drop.reason.value + where
+                where = _listed(drop.examples, drop.count)
+                yield "", "", "", f"{drop.count:,}", f"{drop.reason.value} ({where})"
 
     def __str__(self) -> str:
         rows = [("table", "read", "used", "dropped", "why"), *self._rows()]

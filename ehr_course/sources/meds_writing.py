@@ -60,9 +60,8 @@ def write_meds(
     import pyarrow.parquet as pq
 
     if patients_per_shard < 1:
-        raise InputError(
-            "patients_per_shard", "", f"{patients_per_shard} is no size", "Give 1 or more."
-        )
+        problem = f"{patients_per_shard} is no size"
+        raise InputError("patients_per_shard", "", problem, "Give 1 or more.")
     split_names = _split_names(records, split)
     with new_folder(folder) as unfinished:
         (unfinished / "metadata").mkdir()
@@ -77,91 +76,81 @@ def write_meds(
         if split is not None:
             splits = {"subject_id": list(split_names), "split": list(split_names.values())}
             schema = pa.schema({"subject_id": pa.int64(), "split": pa.string()})
-            pq.write_table(
-                pa.table(splits, schema=schema), unfinished / meds.subject_splits_filepath
-            )
+            table = pa.table(splits, schema=schema)
+            pq.write_table(table, unfinished / meds.subject_splits_filepath)
         about = {
             "dataset_name": Path(folder).name,
             "etl_name": "ehr_course",
             "meds_version": version("meds"),
             "raw_source_id_columns": ["hadm_id"],
         }
-        (unfinished / meds.dataset_metadata_filepath).write_text(
-            json.dumps(about, indent=2) + "\n", encoding="utf-8"
-        )
+        text = json.dumps(about, indent=2) + "\n"
+        (unfinished / meds.dataset_metadata_filepath).write_text(text, encoding="utf-8")
 
 
 def _split_names(records: Sequence[PatientRecord], split: Split | None) -> dict[int, str]:
     """Return the name of each patient's split, "" where nothing was split."""
-    ids = [record.subject_id for record in records]
-    if not ids:
+    counts = Counter(record.subject_id for record in records)
+    if not counts:
         raise InputError("records", "", "there are none", "Give at least one patient.")
-    if len(set(ids)) != len(ids):
-        twice = Counter(ids).most_common(1)[0][0]
+    subject_id, count = counts.most_common(1)[0]
+    if count > 1:
         raise InputError(
-            f"patient {twice}",
+            f"patient {subject_id}",
             "",
             "there are two records of this patient",
             "Put all visits of a patient into one record.",
         )
     if split is None:
-        return dict.fromkeys(ids, "")
-    names = {
-        record.subject_id: name
-        for name, part in zip(
-            (meds.train_split, meds.tuning_split, meds.held_out_split), split, strict=True
-        )
-        for record in part
-    }
-    if sum(map(len, split)) != len(names) or names.keys() != set(ids):
+        return dict.fromkeys(counts, "")
+    parts = zip((meds.train_split, meds.tuning_split, meds.held_out_split), split, strict=True)
+    names = {record.subject_id: name for name, part in parts for record in part}
+    if sum(map(len, split)) != len(names) or names.keys() != counts.keys():
         raise InputError(
             "split",
             "",
             "its parts are not the patients of the records, each once",
             "Split the same records that you write.",
         )
-    return {subject_id: names[subject_id] for subject_id in ids}
+    return {subject_id: names[subject_id] for subject_id in counts}
 
 
 def _events(records: Sequence[PatientRecord]) -> pa.Table:
     import pyarrow as pa
 
-    # A hospital has millions of diagnoses: patient, time and number are kept once for all events
-    # of a visit, and spread over them at the end.
-    who: list[int] = []
-    time: list[datetime | None] = []
-    hadm_id: list[int | None] = []
+    # A hospital has millions of diagnoses: patient, time and number stand here once for all events
+    # of a visit.
+    moments: list[tuple[int, datetime | None, int | None]] = []
     n_events: list[int] = []
-    code: list[str] = []
+    codes: list[str] = []
 
-    def add(record: PatientRecord, at: datetime | None, number: int | None, n: int) -> None:
-        who.append(record.subject_id)
-        time.append(at)
-        hadm_id.append(number)
-        n_events.append(n)
+    def add(who: int, time: datetime | None, hadm_id: int | None, *events: str) -> None:
+        moments.append((who, time, hadm_id))
+        n_events.append(len(events))
+        codes.extend(events)
 
     for record in records:
+        who = record.subject_id
         for number, visit in enumerate(record.visits, start=1):
             if visit.admitted is None:
                 raise InputError(
-                    f"patient {record.subject_id}",
+                    f"patient {who}",
                     f"visit {number}",
                     "it has no admission time, and a MEDS event needs one",
                     "Give each Visit a time as admitted=.",
                 )
-        add(record, None, None, 1)
-        add(record, _birth(record), None, 1)
-        code += (f"GENDER//{record.sex}", meds.birth_code)
+        add(who, None, None, f"GENDER//{record.sex}")
+        add(who, _birth(record), None, meds.birth_code)
         for visit in record.visits:
-            add(record, visit.admitted, visit.hadm_id, 1 + len(visit.codes))
-            code.append("HOSPITAL_ADMISSION")
-            code += [_meds_code(each, visit.system) for each in visit.codes]
-    of = pa.array(np.repeat(np.arange(len(who)), n_events))
+            diagnoses = (_meds_code(code, visit.system) for code in visit.codes)
+            add(who, visit.admitted, visit.hadm_id, "HOSPITAL_ADMISSION", *diagnoses)
+    of = pa.array(np.repeat(np.arange(len(moments)), n_events))
+    subject_id, time, hadm_id = zip(*moments, strict=True)
     return pa.table(
         {
-            "subject_id": pa.array(who, pa.int64()).take(of),
+            "subject_id": pa.array(subject_id, pa.int64()).take(of),
             "time": pa.array(time, pa.timestamp("us")).take(of),
-            "code": pa.array(code, pa.string()),
+            "code": pa.array(codes, pa.string()),
             "hadm_id": pa.array(hadm_id, pa.int64()).take(of),
         }
     )
@@ -170,7 +159,7 @@ def _events(records: Sequence[PatientRecord]) -> pa.Table:
 def _birth(record: PatientRecord) -> datetime:
     """Return midnight of the day `age` years before the first visit."""
     first = record.visits[0].admitted
-    assert first is not None  # `write_meds` has refused visits without a time
+    assert first is not None  # `_events` has refused visits without a time
     year = first.year - record.age
     try:
         return datetime(year, first.month, first.day)
@@ -187,42 +176,24 @@ def _meds_code(code: str, system: CodeSystem) -> str:
 def _code_metadata(records: Sequence[PatientRecord]) -> pa.Table:
     import pyarrow as pa
 
-    diagnoses = sorted(
-        {
-            (visit.system, code)
-            for record in records
-            for visit in record.visits
-            for code in visit.codes
-        },
-        # ICD-9-CM comes first.
-        key=lambda pair: (CODE_SYSTEMS.index(pair[0]), pair[1]),
-    )
     sexes = sorted({record.sex for record in records})
-    described = [
+    described: list[tuple[str, str | None, list[str] | None]] = [
         *((f"GENDER//{sex}", {"F": "female", "M": "male"}[sex], None) for sex in sexes),
         (meds.birth_code, "birth, rebuilt from the age at the first admission", None),
         ("HOSPITAL_ADMISSION", "a hospital admission begins", None),
-        *(_described(code, system) for system, code in diagnoses),
     ]
-    code, description, parent_codes = zip(*described, strict=True)
-    return pa.table(
-        {
-            "code": pa.array(code, pa.string()),
-            "description": pa.array(description, pa.string()),
-            "parent_codes": pa.array(parent_codes, pa.list_(pa.string())),
-        }
-    )
-
-
-def _described(code: str, system: CodeSystem) -> tuple[str, str | None, list[str]]:
-    """The event of a diagnosis, its title, and the code as it is commonly written."""
-    dotted = code_meaning(system).dotted(code)
-    return _meds_code(code, system), _title(code, system), [f"{system}/{dotted}"]
-
-
-def _title(code: str, system: CodeSystem) -> str | None:
-    try:
-        return code_meaning(system).title(code)
-    except InputError:
-        # The shape is right, so the code can be written; no one has described it.
-        return None
+    visits = [visit for record in records for visit in record.visits]
+    for system in CODE_SYSTEMS:
+        meaning = code_meaning(system)
+        in_use = {code for visit in visits if visit.system == system for code in visit.codes}
+        for code in sorted(in_use):
+            try:
+                title = meaning.title(code)
+            except InputError:
+                title = None  # of the right shape, and not described by anyone
+            parents = [f"{system}/{meaning.dotted(code)}"]
+            described.append((_meds_code(code, system), title, parents))
+    kinds = (pa.string(), pa.string(), pa.list_(pa.string()))
+    columns = zip(*described, strict=True)
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)]
+    return pa.table(arrays, names=["code", "description", "parent_codes"])
