@@ -35,6 +35,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ehr_course.cli.output import Target
 from ehr_course.cli.prepare import prepare
 from ehr_course.cli.prepared_folder import open_prepared
 from ehr_course.cli.settings import PrepareSettings
@@ -110,7 +111,7 @@ def patients_of(options: argparse.Namespace) -> Split:
         n = options.train * 5 // 4
         how = PrepareSettings(patients=n, validation=0.0, test=0.2, seed=HOSPITAL_SEED)
         folder.mkdir(parents=True, exist_ok=True)
-        prepare(how, folder / "prepared", quiet=True)
+        prepare(how, Target(folder / "prepared", quiet=True))
     split = open_prepared(folder / "prepared").split()
     write_json(
         folder / "patients.json", {"train": plain(split.train), "held_out": plain(split.test)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ehr_course.errors import InputError
@@ -84,4 +84,5 @@ def new_file(path: Path) -> Iterator[Path]:
         yield unfinished
         unfinished.replace(path)
     finally:
-        unfinished.unlink(missing_ok=True)
+        with suppress(OSError):  # it is not there, or its folder is not
+            unfinished.unlink()

@@ -15,7 +15,7 @@ import typer
 from pydantic.fields import FieldInfo
 from typer.core import TyperGroup
 
-from ehr_course.cli.output import warn
+from ehr_course.cli.output import Target, warn
 from ehr_course.cli.run_record import read_run, versions
 from ehr_course.cli.settings import OF_COMMAND, Settings
 from ehr_course.errors import InputError
@@ -167,7 +167,7 @@ def _add_command(name: str, settings: type[Settings]) -> None:
 
     def run(out: Path, **words: Any) -> None:
         how = {key: words.pop(key) for key in ("overwrite", "quiet") if key in words}
-        command_named(name)(settings.from_words(words), out, **how)
+        command_named(name)(settings.from_words(words), Target(out, **how))
 
     fields = dict(settings.model_fields)
     seed = fields.pop("seed")
@@ -252,6 +252,5 @@ def repeat(
             warn(
                 f"{name} was {then} in that run and is {now.get(name)} now: the result can differ."
             )
-    how = {} if record.command == "train" else {"overwrite": overwrite}
-    work = command_named(record.command)
-    work(record.settings, out, quiet=quiet, expected=record.inputs, **how)
+    target = Target(out, overwrite, quiet, record.inputs)
+    command_named(record.command)(record.settings, target)

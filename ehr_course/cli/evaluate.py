@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ehr_course.cli.output import result_folder, say
+from ehr_course.cli.output import Target
 from ehr_course.cli.prepared_folder import LOAD_REPORT, RECORDS, open_prepared
-from ehr_course.cli.run_record import RUN, RunRecord, check_inputs, fingerprint_of_records
+from ehr_course.cli.run_record import RUN, RunRecord, fingerprint_of_records
 from ehr_course.cli.settings import EvaluateSettings
 from ehr_course.code_system import SYSTEM_NAMES, CodeSystem
 from ehr_course.errors import InputError
@@ -30,22 +30,8 @@ _ONE = "synthetic"
 """What a cohort is called that is judged by itself."""
 
 
-def evaluate(
-    settings: EvaluateSettings,
-    out: Path,
-    *,
-    overwrite: bool = False,
-    quiet: bool = False,
-    expected: Mapping[str, str] | None = None,
-) -> None:
+def evaluate(settings: EvaluateSettings, target: Target) -> None:
     """Compare synthetic patients with those that a model learned from and those held out.
-
-    Args:
-        settings: which cohorts, and which models.
-        out: the folder to write: report.html, report.json, load_report.txt.
-        overwrite: whether to replace one that is there.
-        quiet: whether to print nothing.
-        expected: the fingerprints that the cohorts must have, or None.
 
     Raises:
         InputError: if a cohort cannot be read or judged, a model did not learn from the real
@@ -54,8 +40,7 @@ def evaluate(
     paths, models = _by_name(settings.synthetic), _by_name(settings.model)
     several = not isinstance(settings.synthetic, str)
     sources = [settings.real, *paths.values(), *models.values()]
-    sources += [] if settings.code_map is None else [settings.code_map]
-    with result_folder(out, overwrite=overwrite, inputs=map(Path, sources)) as unfinished:
+    with target.folder(*sources, settings.code_map) as unfinished:
         # First of all, so that a column that is missing is named before any work.
         loaded = _load(paths, settings)
         prepared = open_prepared(settings.real, wanted=RECORDS)
@@ -79,7 +64,7 @@ def evaluate(
         for name, path in models.items():
             key = f"model {name}" if several else "model"
             of_models[name], inputs[key] = _open_model(path, inputs["train"], settings.real)
-        check_inputs(expected, inputs)
+        target.check_inputs(inputs)
         train, held_out = (
             _at_most(settings.limit, part, settings.seed) for part in (split.train, split.test)
         )
@@ -92,9 +77,12 @@ def evaluate(
         sizes |= {name: len(cohort) for name, cohort in synthetic.items()}
         there = {"train": len(split.train), "held_out": len(split.test)}
         there |= {name: len(cohort.records) for name, cohort in loaded.items()}
-        account = _account(loaded, several)
-        say(account, quiet=quiet)
-        say(f"Judging {_counts(sizes, there)} patients.", quiet=quiet)
+        account = "\n\n".join(
+            f"{name}\n{cohort.report}" if several else str(cohort.report)
+            for name, cohort in loaded.items()
+        )
+        target.say(account)
+        target.say(f"Judging {_counts(sizes, there)} patients.")
         from ehr_course.report import write_report
 
         sampled = {
@@ -107,7 +95,7 @@ def evaluate(
             for name in loaded
         }
         for line in dict.fromkeys(line for lines in sampled.values() for line in lines):
-            say(line, quiet=quiet)
+            target.say(line)
         what: dict[str, Any] = {
             "synthetic": synthetic,
             "model": {name: model for name, (model, _) in of_models.items()},
@@ -130,7 +118,7 @@ def evaluate(
             **what,
             title=settings.title,
             seed=settings.seed,
-            progress=not quiet,
+            progress=not target.quiet,
         )
         result: dict[str, Any] = {name: sizes[name] for name in ("train", "held_out")}
         result |= {"synthetic": {n: sizes[n] for n in loaded} if several else sizes[_ONE]}
@@ -140,8 +128,8 @@ def evaluate(
         (unfinished / LOAD_REPORT).write_text(f"{account}\n", encoding="utf-8")
         RunRecord("evaluate", settings, inputs, result).write(unfinished / RUN)
     for line in _said(report):
-        say(line, quiet=quiet)
-    say(f"{out / 'report.html'}: the report, and {out / 'report.json'}.", quiet=quiet)
+        target.say(line)
+    target.say(f"{target.out / 'report.html'}: the report, and {target.out / 'report.json'}.")
 
 
 def _by_name(given: str | Mapping[str, str] | None) -> dict[str, str]:
@@ -153,29 +141,22 @@ def _by_name(given: str | Mapping[str, str] | None) -> dict[str, str]:
 def _load(paths: Mapping[str, str], settings: EvaluateSettings) -> dict[str, Cohort]:
     """Read the cohorts; columns and a code map go to those that take them."""
     code_map = None if settings.code_map is None else read_code_map(settings.code_map)
-    given: dict[Literal["columns", "code map"], Mapping[str, str] | None] = {
-        "columns": settings.columns,
-        "code map": code_map,
-    }
+
+    def is_for(path: str, what: Literal["columns", "code map"]) -> bool:
+        # Where nothing takes them, the first cohort says why.
+        takers = [other for other in paths.values() if takes(other, what=what)]
+        return path in takers or not takers
+
     loaded = {}
     for name, path in paths.items():
-        # Where nothing takes them, the first cohort says why.
-        of_this = {
-            what: value
-            if value is None
-            or takes(path, what=what)
-            or not any(takes(other, what=what) for other in paths.values())
-            else None
-            for what, value in given.items()
-        }
         loaded[name] = load_cohort(
             path,
-            columns=of_this["columns"],
+            columns=settings.columns if is_for(path, "columns") else None,
             malformed=settings.malformed,
             date_format=settings.date_format,
             # A generator may write few different codes; the account says what is noticed.
             zeros_lost_ok=True,
-            code_map=of_this["code map"],
+            code_map=code_map if is_for(path, "code map") else None,
             system=system_named(settings.codes),
             map_to=system_named(settings.map_to),
         )
@@ -205,8 +186,8 @@ def _open_model(
     """The model of a run with its tokenizer, and the fingerprint of the model."""
     from ehr_course.cli.trained_run import fingerprint_of_model, open_patient_run
 
-    run = open_patient_run(path)
-    if run.record.inputs.get("train") != train:
+    model, tokenizer, record = open_patient_run(path)
+    if record.inputs.get("train") != train:
         raise InputError(
             path,
             "",
@@ -214,14 +195,7 @@ def _open_model(
             "Name the folder that it was trained on, or leave --model out.",
         )
     # Held-out patients can have codes that the training part lacks.
-    return (run.model, run.tokenizer.skipping_unseen()), fingerprint_of_model(Path(path))
-
-
-def _account(loaded: Mapping[str, Cohort], several: bool) -> str:
-    """What was read and dropped of each cohort."""
-    if not several:
-        return str(loaded[_ONE].report)
-    return "\n\n".join(f"{name}\n{cohort.report}" for name, cohort in loaded.items())
+    return (model, tokenizer.skipping_unseen()), fingerprint_of_model(Path(path))
 
 
 def _said(report: Report | Comparison) -> list[str]:
@@ -259,8 +233,6 @@ def _sampled(
     Args:
         sizes: how many patients are judged: of "train", of "held_out", of a synthetic cohort.
         there: how many there are.
-        limit: the setting.
-        has_model: whether a model is judged too.
     """
     from ehr_course.evaluation.perplexity import MOST_PATIENTS as MOST_OF_MODEL
     from ehr_course.evaluation.privacy import MOST

@@ -7,7 +7,7 @@ the one before. They say nothing about time between visits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -17,12 +17,11 @@ import numpy as np
 import polars as pl
 from torch import distributed
 
-from ehr_course.cli.output import result_folder, say
+from ehr_course.cli.output import Target
 from ehr_course.cli.run_record import (
     DEMOGRAPHICS,
     RUN,
     RunRecord,
-    check_inputs,
     fingerprint_of_files,
 )
 from ehr_course.cli.settings import Format, GenerateSettings
@@ -47,25 +46,11 @@ _LONGEST = timedelta(days=7)
 """How long a process waits for one that writes its share more slowly."""
 
 
-def generate(
-    settings: GenerateSettings,
-    out: Path,
-    *,
-    overwrite: bool = False,
-    quiet: bool = False,
-    expected: Mapping[str, str] | None = None,
-) -> None:
+def generate(settings: GenerateSettings, target: Target) -> None:
     """Let a model write patients whose ages and sexes come as in its training part.
 
     Under ``torchrun`` several processes share the patients. The first gathers and writes them, and
     what it writes does not depend on how many they are.
-
-    Args:
-        settings: which model, how many, and how they are drawn.
-        out: the folder to write.
-        overwrite: whether to replace one that is there.
-        quiet: whether to print nothing and show no bar.
-        expected: the fingerprints that the model must have, or None.
 
     Raises:
         InputError: if there is no trained model, a setting is out of its range, out may not be
@@ -75,9 +60,7 @@ def generate(
     processes = Processes.from_environment(backend="gloo", timeout=_LONGEST)
     try:
         with unwound_when_terminated(), ExitStack() as held:
-            _generate(
-                settings, out, processes, held, overwrite=overwrite, quiet=quiet, expected=expected
-            )
+            _generate(settings, target, processes, held)
     finally:
         if processes.world > 1:
             distributed.destroy_process_group()
@@ -85,13 +68,9 @@ def generate(
 
 def _generate(
     settings: GenerateSettings,
-    out: Path,
+    target: Target,
     processes: Processes,
     held: ExitStack,
-    *,
-    overwrite: bool,
-    quiet: bool,
-    expected: Mapping[str, str] | None,
 ) -> None:
     top_p = 1.0 if settings.top_p is None else settings.top_p
     sampling = Sampling(settings.temperature, settings.top_k, top_p)
@@ -101,7 +80,7 @@ def _generate(
     def begin() -> Path | InputError:
         """Begin the folder, to be put in its place when held is closed."""
         try:
-            return held.enter_context(result_folder(out, overwrite=overwrite, inputs=[run]))
+            return held.enter_context(target.folder(run))
         except InputError as error:
             return error
 
@@ -122,7 +101,7 @@ def _generate(
     inputs = {"model": fingerprint_of_model(run)}
     pool = read_demographics(run / DEMOGRAPHICS)
     inputs["demographics"] = fingerprint_of_files(run / DEMOGRAPHICS)
-    check_inputs(expected, inputs)
+    target.check_inputs(inputs)
     # The folder may have another name on another machine; what is in it may not differ.
     asked = settings.model_dump(mode="json", exclude={"run"})
     processes.agree(asked | inputs, what="generate")
@@ -134,7 +113,7 @@ def _generate(
         sampling=sampling,
         batch_size=settings.batch_size,
         eligible=eligible,
-        progress=not quiet,
+        progress=not target.quiet,
         processes=processes,
     )
     if not processes.is_first:
@@ -151,17 +130,16 @@ def _generate(
         result["share_kept_out"] = round(eligible.share_kept_out, 6)
     RunRecord("generate", settings, inputs, result).write(unfinished / RUN)
     held.close()
-    say(
-        f"{out}: {result['patients']:,} synthetic patients with {result['visits']:,} visits and "
-        f"{result['codes']:,} codes, as {', '.join(settings.formats)}. Dates are invented.",
-        quiet=quiet,
+    target.say(
+        f"{target.out}: {result['patients']:,} synthetic patients with {result['visits']:,} "
+        f"visits and {result['codes']:,} codes, as {', '.join(settings.formats)}. Dates are "
+        "invented."
     )
     if eligible is not None:
-        say(
+        target.say(
             f"--eligible-only: of {eligible.codes:,.0f} codes that the model would have written, "
             f"{eligible.share_kept_out:.1%} were impossible for the patient's age or sex and were "
-            "kept out. So the validity in a report says nothing about the model.",
-            quiet=quiet,
+            "kept out. So the validity in a report says nothing about the model."
         )
 
 

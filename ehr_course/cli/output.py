@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import typer
@@ -25,83 +26,104 @@ LOCK = ".training.lock"
 """The file that the process which trains in a folder holds locked."""
 
 
-def say(text: str, *, quiet: bool = False) -> None:
-    """Print a line for the user, in the first of several processes alone."""
-    if not quiet and os.environ.get("RANK", "0") == "0":
-        typer.echo(printable(text, keep="\n"))
-
-
 def warn(text: str) -> None:
     """Print a line that is shown even under --quiet, on stderr."""
     if os.environ.get("RANK", "0") == "0":
         typer.echo(printable(f"Warning: {text}", keep="\n"), err=True)
 
 
-# ------------------------------------------------------------------ results of one piece
+@dataclass(frozen=True)
+class Target:
+    """Where a command writes, and how much it says.
 
-
-@contextmanager
-def result_folder(out: Path, *, overwrite: bool, inputs: Iterable[Path] = ()) -> Iterator[Path]:
-    """Give a folder to write into, and put it in its place when the block is done.
-
-    When the block raises, nothing is changed.
-
-    Args:
-        out: where the folder is to be.
-        overwrite: whether it may take the place of one that a command of ehr-course wrote.
-        inputs: what the block reads; the new folder must not take its place.
-
-    Raises:
-        InputError: if there is something at its place that may not be replaced.
+    Attributes:
+        out: the folder to write, or of ``summarize`` the file.
+        overwrite: whether it may take the place of what a command of ehr-course wrote.
+        quiet: whether to print nothing and show no bar.
+        expected: where a run is repeated, the fingerprints that its inputs had.
     """
-    if out.name in ("", ".."):
-        raise InputError(out, "", "a folder cannot take its own place", "Name a folder in it.")
-    _check_is_no_file(out)
-    _check_not_an_input(out, inputs)
-    if out.is_dir() and any(out.iterdir()):
-        if not overwrite:
-            raise InputError(
-                out,
-                "",
-                "the folder is not empty",
-                "Name a new one, or give --overwrite to replace what a run wrote here.",
-            )
-        try:
-            read_run(out)
-        except InputError:
-            raise InputError(
-                out,
-                "",
-                "the folder is not empty, and no run of ehr-course wrote it",
-                "Name a new one: --overwrite replaces only what has a run.json.",
-            ) from None
-    with _naming_a_full_disk(out), new_folder(out, overwrite=overwrite) as unfinished:
-        yield unfinished
 
+    out: Path
+    overwrite: bool = False
+    quiet: bool = False
+    expected: Mapping[str, str] | None = None
 
-@contextmanager
-def result_file(out: Path, *, overwrite: bool, inputs: Iterable[Path] = ()) -> Iterator[Path]:
-    """Give a file to write, and put it in its place when the block is done; see result_folder."""
-    if out.is_dir():
-        raise InputError(out, "", "this is a folder", "Name a file that ends in .csv.")
-    _check_not_an_input(out, inputs)
-    if out.exists() and not overwrite:
-        raise InputError(
-            out, "", "there is such a file already", "Name another one, or give --overwrite."
-        )
-    with _naming_a_full_disk(out), new_file(out) as unfinished:
-        try:
-            # Before the work begins, and not when it is done.
-            out.parent.mkdir(parents=True, exist_ok=True)
-            unfinished.touch()
-        except OSError as error:
-            raise InputError(
-                out,
-                "",
-                f"the file cannot be made ({error})",
-                "Name another one, in a place where you may write.",
-            ) from None
-        yield unfinished
+    def say(self, text: str) -> None:
+        """Print a line for the user, in the first of several processes alone."""
+        if not self.quiet and os.environ.get("RANK", "0") == "0":
+            typer.echo(printable(text, keep="\n"))
+
+    def check_inputs(self, found: Mapping[str, str]) -> None:
+        """Refuse to repeat a run on other data than it had.
+
+        Args:
+            found: the fingerprints of the data that are there now, by name.
+
+        Raises:
+            InputError: it names the first input that differs.
+        """
+        expected = found if self.expected is None else self.expected
+        for name in found:
+            if expected.get(name) != found[name]:
+                raise InputError(
+                    RUN,
+                    f"inputs, {name}",
+                    f"its fingerprint was {expected.get(name)} in the run, and is {found[name]} "
+                    "now",
+                    "Put back the data of that run, or run the command itself on the new data.",
+                )
+
+    @contextmanager
+    def folder(self, *inputs: str | Path | None) -> Iterator[Path]:
+        """Give a folder to write into, and put it in its place when the block is done.
+
+        When the block raises, nothing is changed.
+
+        Args:
+            inputs: what the block reads; the new folder must not take its place.
+
+        Raises:
+            InputError: if there is something at its place that may not be replaced.
+        """
+        out = self.out
+        if out.name in ("", ".."):
+            raise InputError(out, "", "a folder cannot take its own place", "Name a folder in it.")
+        _check_is_no_file(out)
+        _check_not_an_input(out, inputs)
+        if out.is_dir() and any(out.iterdir()):
+            problem = "the folder is not empty"
+            if not self.overwrite:
+                remedy = "Name a new one, or give --overwrite to replace what a run wrote here."
+                raise InputError(out, "", problem, remedy)
+            try:
+                read_run(out)
+            except InputError:
+                problem += ", and no run of ehr-course wrote it"
+                remedy = "Name a new one: --overwrite replaces only what has a run.json."
+                raise InputError(out, "", problem, remedy) from None
+        with _naming_a_full_disk(out), new_folder(out, overwrite=self.overwrite) as unfinished:
+            yield unfinished
+
+    @contextmanager
+    def file(self, *inputs: str | Path | None) -> Iterator[Path]:
+        """Give a file to write, and put it in its place when the block is done; see folder."""
+        out = self.out
+        if out.is_dir():
+            raise InputError(out, "", "this is a folder", "Name a file that ends in .csv.")
+        _check_not_an_input(out, inputs)
+        if out.exists() and not self.overwrite:
+            problem = "there is such a file already"
+            raise InputError(out, "", problem, "Name another one, or give --overwrite.")
+        with _naming_a_full_disk(out), new_file(out) as unfinished:
+            try:
+                # Before the work begins, and not when it is done.
+                out.parent.mkdir(parents=True, exist_ok=True)
+                unfinished.touch()
+            except OSError as error:
+                problem = f"the file cannot be made ({error})"
+                remedy = "Name another one, in a place where you may write."
+                raise InputError(out, "", problem, remedy) from None
+            yield unfinished
 
 
 def _check_is_no_file(out: Path) -> None:
@@ -109,19 +131,19 @@ def _check_is_no_file(out: Path) -> None:
         raise InputError(out, "", "this is a file", "Name a folder.")
 
 
-def _check_not_an_input(out: Path, inputs: Iterable[Path]) -> None:
+def _check_not_an_input(out: Path, inputs: Iterable[str | Path | None]) -> None:
     place = out.resolve()
     for path in inputs:
-        source = path.resolve()
+        if path is None:
+            continue
+        source, problem = Path(path).resolve(), ""
         if place == source or place in source.parents:
-            raise InputError(
-                out, "", f"{path}, which is read, would be replaced", "Name another place."
-            )
+            problem = f"{path}, which is read, would be replaced"
         # MEDS: every parquet file under data/, at any depth, is a part of the dataset.
-        if source / "data" in place.parents:
-            raise InputError(
-                out, "", f"it would become a part of {path}, which is read", "Name another place."
-            )
+        elif source / "data" in place.parents:
+            problem = f"it would become a part of {path}, which is read"
+        if problem:
+            raise InputError(out, "", problem, "Name another place.")
 
 
 @contextmanager
@@ -239,14 +261,10 @@ def _training_in(out: Path) -> RunRecord:
     try:
         there = read_run(out)
     except InputError:
-        raise InputError(
-            out,
-            "",
-            "the folder is not empty, and no training is in it",
-            "Name a new folder, or one whose training is to go on.",
-        ) from None
+        problem = "the folder is not empty, and no training is in it"
+        remedy = "Name a new folder, or one whose training is to go on."
+        raise InputError(out, "", problem, remedy) from None
     if there.command != "train":
-        raise InputError(
-            out, RUN, f"this is what 'ehr-course {there.command}' wrote", "Name a new folder."
-        )
+        problem = f"this is what 'ehr-course {there.command}' wrote"
+        raise InputError(out, RUN, problem, "Name a new folder.")
     return there

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ehr_course.cli.output import result_folder, say
+from ehr_course.cli.output import Target
 from ehr_course.cli.prepared_folder import LOAD_REPORT, NOTES, RECORDS, TOKENIZER
 from ehr_course.cli.run_record import (
     RUN,
     RunRecord,
-    check_inputs,
     fingerprint_of_notes,
     fingerprint_of_records,
 )
@@ -38,37 +36,22 @@ _SHORTENED = (
 )
 
 
-def prepare(
-    settings: PrepareSettings,
-    out: Path,
-    *,
-    overwrite: bool = False,
-    quiet: bool = False,
-    expected: Mapping[str, str] | None = None,
-) -> None:
+def prepare(settings: PrepareSettings, target: Target) -> None:
     """Read patients or notes, split them, and write what ``train`` needs.
 
-    Args:
-        settings: what to read and how.
-        out: the folder to write.
-        overwrite: whether to replace one that is there.
-        quiet: whether to print nothing.
-        expected: the fingerprints that the data must have, or None.
-
     Raises:
-        InputError: if the data cannot be read or are too few, or out may not be written.
+        InputError: if the data cannot be read or are too few, or the folder may not be written.
     """
     _check(settings)
     source = settings.data if settings.notes is None else settings.notes
-    read = (None if source == EMBEDDED else source, settings.code_map)
-    files = [Path(path) for path in read if path is not None]
-    with result_folder(out, overwrite=overwrite, inputs=files) as unfinished:
+    file = None if source == EMBEDDED else source
+    with target.folder(file, settings.code_map) as unfinished:
         write = _write_records if settings.notes is None else _write_notes
-        inputs, result = write(settings, unfinished, expected, quiet=quiet)
+        inputs, result = write(settings, unfinished, target)
         RunRecord("prepare", settings, inputs, result).write(unfinished / RUN)
     what = "patients" if settings.notes is None else "notes"
     parts = ", ".join(f"{count:,} for {part}" for part, count in result["parts"].items())
-    say(f"{out}: {what}: {parts}; {result['vocabulary']:,} tokens.", quiet=quiet)
+    target.say(f"{target.out}: {what}: {parts}; {result['vocabulary']:,} tokens.")
     for line in cut_in_words(
         result.get("cut_notes", 0),
         result.get("cut_summaries", 0),
@@ -76,9 +59,9 @@ def prepare(
         max_source=settings.max_source,
         max_target=settings.max_target,
     ):
-        say(line, quiet=quiet)
+        target.say(line)
     if source not in (None, EMBEDDED):
-        say("This folder holds the patients' data. Keep it as you keep them.", quiet=quiet)
+        target.say("This folder holds the patients' data. Keep it as you keep them.")
 
 
 def _check(settings: PrepareSettings) -> None:
@@ -159,10 +142,10 @@ def cut_in_words(
     ]
 
 
-def _tell(account: str, folder: Path, *, quiet: bool) -> None:
+def _tell(account: str, folder: Path, target: Target) -> None:
     """Write down what became of the rows, and say it before the work that takes long."""
     (folder / LOAD_REPORT).write_text(f"{account}\n", encoding="utf-8")
-    say(account, quiet=quiet)
+    target.say(account)
 
 
 def _fractions(settings: PrepareSettings) -> tuple[float, float, float]:
@@ -170,18 +153,18 @@ def _fractions(settings: PrepareSettings) -> tuple[float, float, float]:
 
 
 def _write_records(
-    settings: PrepareSettings, folder: Path, expected: Mapping[str, str] | None, *, quiet: bool
+    settings: PrepareSettings, folder: Path, target: Target
 ) -> tuple[dict[str, str], dict[str, Any]]:
     records, report = _records(settings)
     n_visits = sum(len(record.visits) for record in records)
     n_codes = sum(len(record.codes) for record in records)
     if report is not None:
         n = f"{len(records):,} patients, {n_visits:,} visits, {n_codes:,} diagnoses"
-        _tell(f"{report}\nin the records: {n}", folder, quiet=quiet)
+        _tell(f"{report}\nin the records: {n}", folder, target)
         if report.shortened is not None and not settings.whole_patients:
-            say(_SHORTENED, quiet=quiet)
+            target.say(_SHORTENED)
     inputs = {"patients": fingerprint_of_records(records)}
-    check_inputs(expected, inputs)
+    target.check_inputs(inputs)
     split = split_by_patient(records, fractions=_fractions(settings), seed=settings.seed)
     write_meds(records, folder / RECORDS, split=split)
     tokenizer = CodeTokenizer.from_records(split.train)
@@ -241,16 +224,16 @@ def _records(settings: PrepareSettings) -> tuple[list[PatientRecord], LoadReport
 
 
 def _write_notes(
-    settings: PrepareSettings, folder: Path, expected: Mapping[str, str] | None, *, quiet: bool
+    settings: PrepareSettings, folder: Path, target: Target
 ) -> tuple[dict[str, str], dict[str, Any]]:
     pairs, report = _notes(settings)
     if report is not None:
-        _tell(str(report), folder, quiet=quiet)
+        _tell(str(report), folder, target)
     # It imports PyTorch, which takes seconds, and records need none of it.
     from ehr_course.batches.prepared_notes import write_prepared
 
     inputs = {"notes": fingerprint_of_notes(pairs)}
-    check_inputs(expected, inputs)
+    target.check_inputs(inputs)
     split = split_notes(pairs, fractions=_fractions(settings), seed=settings.seed)
     texts = [text for pair in split.train for text in (pair.note, pair.summary)]
     tokenizer = (

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -158,28 +158,6 @@ def open_result(
             folder, RUN, f"this is what 'ehr-course {run.command}' wrote, not '{command}'", remedy
         )
     return folder, run
-
-
-def check_inputs(expected: Mapping[str, str] | None, found: Mapping[str, str]) -> None:
-    """Refuse to repeat a run on other data than it had.
-
-    Args:
-        expected: the fingerprints of the run, or None for a run that repeats none.
-        found: those of the data that are there now.
-
-    Raises:
-        InputError: it names the first input that differs.
-    """
-    if expected is None:
-        return
-    for name in found:
-        if expected.get(name) != found[name]:
-            raise InputError(
-                RUN,
-                f"inputs, {name}",
-                f"its fingerprint was {expected.get(name)} in the run, and is {found[name]} now",
-                "Put back the data of that run, or run the command itself on the new data.",
-            )
 
 
 # ------------------------------------------------------------------ fingerprints

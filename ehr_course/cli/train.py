@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from torch import distributed
 
 from ehr_course.batches.datasets import RecordDataset
-from ehr_course.cli.output import CHECKPOINTS, claimed, say
+from ehr_course.cli.output import CHECKPOINTS, Target, claimed
 from ehr_course.cli.prepared_folder import Prepared, open_prepared
-from ehr_course.cli.run_record import DEMOGRAPHICS, MODEL, RUN, RunRecord, check_inputs
+from ehr_course.cli.run_record import DEMOGRAPHICS, MODEL, RUN, RunRecord
 from ehr_course.cli.settings import TrainSettings
 from ehr_course.cli.trained_run import PREFIX, write_demographics
 from ehr_course.cli.training_task import (
@@ -35,28 +34,17 @@ from ehr_course.training.processes import Processes
 from ehr_course.training.trainer import Trainer
 
 
-def train(
-    settings: TrainSettings,
-    out: Path,
-    *,
-    quiet: bool = False,
-    expected: Mapping[str, str] | None = None,
-) -> None:
-    """Train a model, or go on with a training that stopped.
-
-    Args:
-        settings: what to train and how.
-        out: the folder of the run. One that holds this training is resumed.
-        quiet: whether to print nothing and show no bar.
-        expected: the fingerprints that the data must have, or None.
+def train(settings: TrainSettings, target: Target) -> None:
+    """Train a model, or go on with the training that the folder holds.
 
     Raises:
-        InputError: if a setting is out of its range, or out holds anything but this training.
+        InputError: if a setting is out of its range, or the folder holds anything but this
+            training.
     """
     processes = Processes.from_environment()
     try:
         with ExitStack() as held:
-            _train(settings, out, processes, held, quiet=quiet, expected=expected)
+            _train(settings, target, processes, held)
     finally:
         if processes.world > 1:
             distributed.destroy_process_group()
@@ -64,26 +52,23 @@ def train(
 
 def _train(
     settings: TrainSettings,
-    out: Path,
+    target: Target,
     processes: Processes,
     held: ExitStack,
-    *,
-    quiet: bool,
-    expected: Mapping[str, str] | None,
 ) -> None:
     prepared = open_prepared(settings.prepared)
     settings = filled_in(settings, prepared)
     config = training_config(settings)
     task = task_of(settings, prepared)
-    check_inputs(expected, task.fingerprints)
+    target.check_inputs(task.fingerprints)
     for line in task.remarks:
-        say(line, quiet=quiet)
+        target.say(line)
     record = RunRecord("train", settings, task.fingerprints)
 
     def claim() -> InputError | None:
         """Take the folder for this run until held is closed, or say why it cannot be had."""
         try:
-            held.enter_context(claimed(out, record))
+            held.enter_context(claimed(target.out, record))
         except InputError as error:
             return error
         return None
@@ -96,12 +81,12 @@ def _train(
         task.dataset,
         config,
         validation=task.validation,
-        folder=out / CHECKPOINTS,
-        progress=not quiet,
+        folder=target.out / CHECKPOINTS,
+        progress=not target.quiet,
     )
     if trainer.step:
         at_most = "at most " * bool(config.patience)
-        say(f"Going on after step {trainer.step:,} of {at_most}{config.steps:,}.", quiet=quiet)
+        target.say(f"Going on after step {trainer.step:,} of {at_most}{config.steps:,}.")
     history = trainer.run()
     kept = history.rows[-1].get("validation_loss")
     best = history.best() if settings.evaluate_every else None
@@ -121,30 +106,29 @@ def _train(
             "device": trainer.device.type,
             "trained_parameters": trained,
         }
-        _write(task, out, result, seed=settings.seed, quiet=quiet)
-        replace(record, result=result).write(out / RUN)
+        _write(task, target, result, seed=settings.seed)
+        replace(record, result=result).write(target.out / RUN)
     processes.wait()
     losses = f"last losses {history.loss():.3f}"
     if kept is not None:
         losses += f", validation {kept:.3f}"
-    say(why, quiet=quiet)
-    if not quiet and processes.is_first and task.patients is not None:
-        say(_learned_by_heart(task, prepared))
-    say(f"{out / MODEL}: trained {trainer.step:,} steps; {losses} nats a token.", quiet=quiet)
+    target.say(why)
+    if not target.quiet and processes.is_first and task.patients is not None:
+        target.say(_learned_by_heart(task, prepared))
+    target.say(f"{target.out / MODEL}: trained {trainer.step:,} steps; {losses} nats a token.")
     if not prepared.is_embedded:
-        say("A model can repeat what it learned. Keep it as you keep the data.", quiet=quiet)
+        target.say("A model can repeat what it learned. Keep it as you keep the data.")
 
 
-def _write(
-    task: TrainingTask, out: Path, result: Mapping[str, Any], *, seed: int, quiet: bool
-) -> None:
+def _write(task: TrainingTask, target: Target, result: Mapping[str, Any], *, seed: int) -> None:
     """Write the model, and whom ``generate`` is to write."""
+    out = target.out
     if task.patients is not None:
         write_demographics(task.patients, out / DEMOGRAPHICS)
     model = task.model
     if isinstance(model, PromptBart) and model.end_bias is not None:
         assert isinstance(task.dataset, RecordDataset)
-        say("Calibrating how often visits end and codes are written.", quiet=quiet)
+        target.say("Calibrating how often visits end and codes are written.")
         calibrate(model, task.dataset, seed=seed)
     if isinstance(model, PrefixTuned):
         model.save(out / PREFIX)

@@ -11,7 +11,6 @@ import os
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -38,20 +37,11 @@ PREFIX = "prefix"
 """What is in the folder of a run where a prefix was trained for the model."""
 
 
-class PatientRun(NamedTuple):
-    """A run whose model writes patients; one that was adapted is a PrefixTuned."""
+PatientRun = tuple[PromptBart | PrefixTuned, CodeTokenizer, RunRecord]
+"""A model that writes patients, its tokenizer, and the record of its training."""
 
-    model: PromptBart | PrefixTuned
-    tokenizer: CodeTokenizer
-    record: RunRecord
-
-
-class SummaryRun(NamedTuple):
-    """A run whose model writes summaries."""
-
-    model: PointerGenerator
-    tokenizer: WordTokenizer | NoteTokenizer
-    record: RunRecord
+SummaryRun = tuple[PointerGenerator, WordTokenizer | NoteTokenizer, RunRecord]
+"""A model that writes summaries, its tokenizer, and the record of its training."""
 
 
 def open_patient_run(folder: str | Path) -> PatientRun:
@@ -66,8 +56,8 @@ def open_patient_run(folder: str | Path) -> PatientRun:
         raise _other_kind(folder, "summaries", "summarize")
     model, tokenizer = loaded.of_patients()
     if (folder / PREFIX).is_dir():
-        return PatientRun(PrefixTuned.load(folder / PREFIX, model).eval(), tokenizer, record)
-    return PatientRun(model, tokenizer, record)
+        return PrefixTuned.load(folder / PREFIX, model).eval(), tokenizer, record
+    return model, tokenizer, record
 
 
 def open_summary_run(folder: str | Path) -> SummaryRun:
@@ -80,8 +70,7 @@ def open_summary_run(folder: str | Path) -> SummaryRun:
     folder, loaded, record = _open(folder)
     if isinstance(loaded.model, PromptBart):
         raise _other_kind(folder, "patients", "generate")
-    model, tokenizer = loaded.of_notes()
-    return SummaryRun(model, tokenizer, record)
+    return (*loaded.of_notes(), record)
 
 
 def _open(folder: str | Path) -> tuple[Path, LoadedModel, RunRecord]:
