@@ -18,18 +18,19 @@ import time
 
 import torch
 
+from ehr_course.generation import patients
+from ehr_course.generation.patient_step import can_be_written_out
 from ehr_course.generation.patients import generate_patients, wanted_like
-from ehr_course.models.prompt_bart import PromptBart
-from ehr_course.models.prompt_bart_config import PromptBartConfig
+from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.models.saved import load_checkpoint, load_model
 from ehr_course.sources.synthetic import make_cohort
 
 WAYS = {
-    "fast, 512 at a time": {"decoder_loop": "fast", "batch_size": 512},
-    "fast, 64 at a time": {"decoder_loop": "fast", "batch_size": 64},
-    "plain, 512 at a time": {"decoder_loop": "plain", "batch_size": 512},
-    "plain, 64 at a time": {"decoder_loop": "plain", "batch_size": 64},
-    "plain, one at a time": {"decoder_loop": "plain", "batch_size": 1},
+    "step, 512 at a time": (True, 512),
+    "step, 64 at a time": (True, 64),
+    "forward, 512 at a time": (False, 512),
+    "forward, 64 at a time": (False, 64),
+    "forward, one at a time": (False, 1),
 }
 FIRST = next(iter(WAYS))
 
@@ -61,9 +62,11 @@ def main() -> None:
     wanted = wanted_like(make_cohort(1_000, seed=1), options.patients)
 
     def write(way: str) -> tuple[float, list]:
-        asked = wanted[: options.single] if WAYS[way]["batch_size"] == 1 else wanted
+        step, size = WAYS[way]
+        asked = wanted[: options.single] if size == 1 else wanted
+        patients.can_be_written_out = can_be_written_out if step else lambda model: False
         began = time.process_time()
-        records = generate_patients(model, loaded.tokenizer, asked, **WAYS[way])
+        records = generate_patients(model, loaded.tokenizer, asked, batch_size=size)
         return (time.process_time() - began) / len(asked), records
 
     _, expected = write(FIRST)  # warms up too
@@ -81,7 +84,7 @@ def main() -> None:
         ratios = [slow / fast for slow, fast in zip(spent, seconds[FIRST], strict=True)]
         rate = 1 / statistics.median(spent)
         print(
-            f"{way:21} {rate:6,.0f} patients/s {rate * tokens:7,.0f} tokens/s; takes "
+            f"{way:22} {rate:6,.0f} patients/s {rate * tokens:7,.0f} tokens/s; takes "
             f"{statistics.median(ratios):5.1f} ({min(ratios):.1f}-{max(ratios):.1f}) times as long"
         )
 

@@ -28,8 +28,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers import BartConfig, BartForConditionalGeneration
 
-from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
-from ehr_course.models.prompt_bart_config import PROFILES
+from ehr_course.models.prompt_bart import PROFILES, PromptBart, PromptBartConfig
 
 SIZES: dict[str, dict[str, int]] = {
     # tokens a record and records a batch as the lessons and the sources have them

@@ -16,8 +16,7 @@ from ehr_course.batches.plan import BatchPlan
 from ehr_course.evaluation.validity import impossible_share_of
 from ehr_course.generation.patients import Wanted, generate_patients
 from ehr_course.losses import NOT_SCORED
-from ehr_course.models.demographic_heads import age_bracket
-from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
+from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig, age_bracket
 from ehr_course.records import PatientRecord
 from ehr_course.sources.splits import Split
 from ehr_course.tokenizers.codes import CodeTokenizer

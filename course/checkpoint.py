@@ -22,8 +22,7 @@ from ehr_course.cli.settings import TrainSettings
 from ehr_course.cli.training_task import RECORDS_RECIPE, training_config
 from ehr_course.evaluation.validity import impossible_share
 from ehr_course.generation.calibration import calibrate
-from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
-from ehr_course.models.prompt_bart_config import HISTORY
+from ehr_course.models.prompt_bart import HISTORY, PromptBart, PromptBartConfig
 from ehr_course.models.saved import LoadedModel, load_model, save_model
 from ehr_course.records import PatientRecord, Sex
 from ehr_course.sources.splits import Split, split_by_patient

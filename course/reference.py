@@ -59,8 +59,7 @@ ROOMS = (
         "models",
         *_inside(
             "models",
-            "prompt_bart prompt_bart_config conditional_prompt demographic_heads copy_head "
-            "prefix prefix_tuning pointer_generator pointer_generator_config saved",
+            "prompt_bart prefix prefix_tuning pointer_generator pointer_generator_config saved",
         ),
     ),
     _room(

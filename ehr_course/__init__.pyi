@@ -119,21 +119,6 @@ from .losses import (
     never_together as never_together,
     weighted_total as weighted_total,
 )
-from .models.conditional_prompt import (
-    AGE_SCALE as AGE_SCALE,
-    CategoricalPrompt as CategoricalPrompt,
-    FourierPrompt as FourierPrompt,
-    NumericalPrompt as NumericalPrompt,
-)
-from .models.demographic_heads import (
-    AGE_BRACKETS as AGE_BRACKETS,
-    SequenceAge as SequenceAge,
-    TokenAge as TokenAge,
-    TokenSex as TokenSex,
-    age_bracket as age_bracket,
-    codes_read as codes_read,
-    last_real as last_real,
-)
 from .models.pointer_generator import (
     PointerGenerator as PointerGenerator,
     PointerGeneratorConfig as PointerGeneratorConfig,
@@ -145,8 +130,19 @@ from .models.prefix_tuning import (
     prefix_parameters as prefix_parameters,
 )
 from .models.prompt_bart import (
+    AGE_BRACKETS as AGE_BRACKETS,
+    AGE_SCALE as AGE_SCALE,
+    CategoricalPrompt as CategoricalPrompt,
+    FourierPrompt as FourierPrompt,
+    NumericalPrompt as NumericalPrompt,
     PromptBart as PromptBart,
     PromptBartConfig as PromptBartConfig,
+    SequenceAge as SequenceAge,
+    TokenAge as TokenAge,
+    TokenSex as TokenSex,
+    age_bracket as age_bracket,
+    codes_read as codes_read,
+    last_real as last_real,
 )
 from .models.saved import (
     load_checkpoint as load_checkpoint,

@@ -25,8 +25,7 @@ from ehr_course.code_system import SYSTEM_NAMES
 from ehr_course.errors import InputError
 from ehr_course.models.pointer_generator import PointerGenerator, PointerGeneratorConfig
 from ehr_course.models.prefix_tuning import PrefixConfig, PrefixTuned
-from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
-from ehr_course.models.prompt_bart_config import HISTORY
+from ehr_course.models.prompt_bart import HISTORY, PromptBart, PromptBartConfig
 from ehr_course.models.saved import Tokenizer
 from ehr_course.records import PatientRecord
 from ehr_course.sources.options import OPTION_NAMES

@@ -20,7 +20,7 @@ from torch.nn.functional import cross_entropy
 
 from ehr_course.code_system import CodeSystem
 from ehr_course.errors import InputError
-from ehr_course.models.demographic_heads import AGE_BRACKETS
+from ehr_course.models.prompt_bart import AGE_BRACKETS
 from ehr_course.records import MAX_AGE, PatientRecord, Sex, system_of
 
 SUGGESTIONS = 10

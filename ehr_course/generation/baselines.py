@@ -19,7 +19,7 @@ from ehr_course.batches.collate import demographics
 from ehr_course.code_system import CodeSystem
 from ehr_course.errors import InputError
 from ehr_course.generation.patients import Wanted
-from ehr_course.models.demographic_heads import AGE_BRACKETS
+from ehr_course.models.prompt_bart import AGE_BRACKETS
 from ehr_course.records import PatientRecord, Sex, Visit, system_of
 
 BOS, VISIT, VISIT_END, EOS = "<BOS>", "<v>", r"<\v>", "<EOS>"

@@ -18,13 +18,11 @@ from torch import Tensor
 from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.datasets import RecordDataset
 from ehr_course.batches.plan import BatchPlan
-from ehr_course.batches.record_checks import FIRST_CODE
 from ehr_course.generation.patients import generate_patients, wanted_like
 from ehr_course.generation.sampling import Sampling
 from ehr_course.losses import NOT_SCORED
-from ehr_course.models.end_bias import CODES, END_IDS, VISITS, progress
 from ehr_course.models.prefix_tuning import PrefixTuned
-from ehr_course.models.prompt_bart import PromptBart
+from ehr_course.models.prompt_bart import RECORD_VISITS, VISIT_CODES, PromptBart, progress
 from ehr_course.records import PatientRecord
 from ehr_course.tokenizers.codes import CodeTokenizer
 
@@ -55,9 +53,9 @@ class Ends(NamedTuple):
     r"""Where a visit or a record could have ended, and where it did.
 
     Attributes:
-        visit: float64 (3, 2, CODES + 1): the places, the real ends and the sum of the predicted
-            probabilities of <\v>, by first or later visit and its codes so far.
-        record: float64 (3, VISITS + 1): the same of <EOS>, by the visits so far.
+        visit: float64 (3, 2, VISIT_CODES + 1): the places, the real ends and the sum of the
+            predicted probabilities of <\v>, by first or later visit and its codes so far.
+        record: float64 (3, RECORD_VISITS + 1): the same of <EOS>, by the visits so far.
     """
 
     visit: Tensor
@@ -88,19 +86,24 @@ def count_ends(model: PromptBart, dataset: RecordDataset) -> Ends:
         max_tokens=model.max_tokens,
         too_long="cut",
     )
-    visit = torch.zeros(3, 2, CODES + 1, dtype=torch.float64)
-    record = torch.zeros(3, VISITS + 1, dtype=torch.float64)
+    tokenizer = dataset.tokenizer
+    end_ids = [tokenizer.visit_end_id, tokenizer.eos_id]
+    visit = torch.zeros(3, 2, VISIT_CODES + 1, dtype=torch.float64)
+    record = torch.zeros(3, RECORD_VISITS + 1, dtype=torch.float64)
     for key in BatchPlan(dataset.lengths, 64, shuffle=False, group_by_length=True):
         clean = cast("dict[str, Tensor]", dataset[key])
         batch = {name: tensor.to(model.device) for name, tensor in clean.items()}
         labels, ids = batch.pop("labels"), batch["decoder_input_ids"]
-        visits, codes = progress(ids)
-        predicted = _as_written(model(**batch).logits, ids, visits)[..., END_IDS]
-        in_visit, between = ids >= FIRST_CODE, ids == CodeTokenizer.visit_end_id
-        cells = ((visits > 1).long(), codes.clamp(max=CODES)), (visits.clamp(max=VISITS),)
+        visits, codes = progress(ids, model.config)
+        predicted = _as_written(model(**batch).logits, ids, visits, tokenizer)[..., end_ids]
+        in_visit, between = ids >= tokenizer.first_code_id, ids == tokenizer.visit_end_id
+        cells = (
+            ((visits > 1).long(), codes.clamp(max=VISIT_CODES)),
+            (visits.clamp(max=RECORD_VISITS),),
+        )
         for number, (total, place) in enumerate(((visit, in_visit), (record, between))):
             place = place & (labels != NOT_SCORED)
-            real = labels[place] == END_IDS[number]
+            real = labels[place] == end_ids[number]
             values = torch.stack([torch.ones_like(real), real, predicted[place][:, number]])
             cell = tuple(index[place].cpu() for index in cells[number])
             for row, value in zip(total, values.double().cpu(), strict=True):
@@ -108,20 +111,21 @@ def count_ends(model: PromptBart, dataset: RecordDataset) -> Ends:
     return Ends(visit, record)
 
 
-def _as_written(logits: Tensor, ids: Tensor, visits: Tensor) -> Tensor:
+def _as_written(logits: Tensor, ids: Tensor, visits: Tensor, tokenizer: CodeTokenizer) -> Tensor:
     """The probabilities of the tokens that can follow, as PatientWriting draws them."""
-    is_code, length = ids >= FIRST_CODE, ids.shape[1]
+    first_code = tokenizer.first_code_id
+    is_code, length = ids >= first_code, ids.shape[1]
     same_visit = (visits[:, :, None] == visits[:, None]) & is_code[:, None]
     of_visit = same_visit.tril()  # (batch, target, past): the codes that the visit has by then
     used = torch.zeros_like(logits).scatter_add_(
         2, ids[:, None].expand(-1, length, -1), of_visit.to(logits.dtype)
     )
     closed = used > 0
-    between = ids == CodeTokenizer.visit_end_id
-    closed[..., :FIRST_CODE] = True
-    closed[..., FIRST_CODE:] |= between[..., None]
-    closed[..., CodeTokenizer.visit_end_id] = ~is_code
-    for token in (CodeTokenizer.visit_start_id, CodeTokenizer.eos_id):
+    between = ids == tokenizer.visit_end_id
+    closed[..., :first_code] = True
+    closed[..., first_code:] |= between[..., None]
+    closed[..., tokenizer.visit_end_id] = ~is_code
+    for token in (tokenizer.visit_start_id, tokenizer.eos_id):
         closed[..., token] = ~between
     return logits.masked_fill(closed, -torch.inf).softmax(-1)
 
@@ -157,7 +161,7 @@ def calibrate(
         aim, so_far = n * real / len(records), _frequencies(written, tokenizer)
         change = ((aim + PRIOR_CODES) / (so_far + PRIOR_CODES)).log() / (1 + number)
         bias: Tensor = model.final_logits_bias
-        bias[0, FIRST_CODE:] += change.to(bias)
+        bias[0, tokenizer.first_code_id :] += change.to(bias)
     aims: list[Tensor] = []
     for _ in range(ROUNDS):  # each cell depends on its own number alone, and nearly linearly
         biases = model.end_bias.visit, model.end_bias.record

@@ -16,7 +16,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ehr_course.batches.record_checks import FIRST_CODE
 from ehr_course.code_system import CodeSystem
 from ehr_course.icd import code_meaning
 from ehr_course.records import Sex
@@ -63,18 +62,17 @@ class EligibleOnly:
         youngest, oldest, whose = _limits(tokenizer.codes, tokenizer.system)
         wrong_age = (years < youngest) | (years > oldest)
         ruled_out = np.zeros((len(years), len(tokenizer)), dtype=bool)
-        ruled_out[:, FIRST_CODE:] = wrong_age | ((whose != "") & (whose != sex))
+        ruled_out[:, tokenizer.first_code_id :] = wrong_age | ((whose != "") & (whose != sex))
         return torch.from_numpy(ruled_out)
 
     def count(self, probabilities: Tensor, ruled_out: Tensor) -> None:
         """Take note of one step.
 
         Args:
-            probabilities: float64 (batch, vocabulary): those of the next token with nothing
-                kept out.
-            ruled_out: bool (batch, vocabulary).
+            probabilities: float64 (batch, codes): those of the next token with nothing kept out.
+            ruled_out: bool (batch, codes).
         """
-        self.codes += probabilities[:, FIRST_CODE:].sum().item()
+        self.codes += probabilities.sum().item()
         self.kept_out += (probabilities * ruled_out).sum().item()
 
 

@@ -12,9 +12,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ehr_course.batches.record_checks import FIRST_CODE
 from ehr_course.generation.eligible import EligibleOnly
-from ehr_course.generation.patient_decoders import OPENING, Decoder, Known, Told
+from ehr_course.generation.patient_decoder import Decoder, KnownIds
 from ehr_course.generation.sampling import Sampling, draw
 from ehr_course.tokenizers.codes import CodeTokenizer
 
@@ -27,11 +26,9 @@ class PatientWriting:
     A row that is done leaves the batch, and the last row takes its place.
 
     Args:
-        decoder: it gives the logits.
-        told: what it is told of each patient.
+        decoder: the model on these patients.
         uniforms: float64 (batch, limit), from 0 up to but not including 1: each decides a token.
         sampling: temperature, top-k and top-p.
-        n_tokens: the size of the vocabulary.
         eligible: it counts what is kept out, or None where nothing is.
         ruled_out: bool (batch, vocabulary): what it keeps out.
     """
@@ -39,55 +36,53 @@ class PatientWriting:
     def __init__(
         self,
         decoder: Decoder,
-        told: Sequence[Told],
         uniforms: Tensor,
         sampling: Sampling,
-        n_tokens: int,
         eligible: EligibleOnly | None = None,
         ruled_out: Tensor | None = None,
     ) -> None:
-        self.decoder, self.sampling, self.n_tokens = decoder, sampling, n_tokens
-        self.logits = decoder.begin(told)  # (batch, vocabulary)
-        device = self.logits.device
+        tokenizer = decoder.tokenizer
+        self.decoder, self.tokenizer, self.sampling = decoder, tokenizer, sampling
+        device, n_tokens = decoder.logits.device, len(tokenizer)
         rows, self.limit = uniforms.shape
         self.uniforms = uniforms.T.contiguous().to(device)  # (limit, batch)
-        self.written = torch.full(uniforms.shape, CodeTokenizer.eos_id, device=device)
-        self.written[:, : len(OPENING)] = torch.tensor(OPENING, device=device)
+        self.written = torch.full(uniforms.shape, tokenizer.eos_id, device=device)
+        self.written[:, 0], self.written[:, 1] = tokenizer.bos_id, tokenizer.visit_start_id
         self.patients = torch.arange(rows, device=device)
         self.state = torch.full((rows,), _OPENED, device=device)
         self.used = torch.zeros(rows, n_tokens, dtype=torch.bool, device=device)
         self.state_after = torch.full((n_tokens,), _HAS_CODE, device=device)
-        self.state_after[CodeTokenizer.visit_start_id] = _OPENED
-        self.state_after[CodeTokenizer.visit_end_id] = _OUTSIDE
+        self.state_after[tokenizer.visit_start_id] = _OPENED
+        self.state_after[tokenizer.visit_end_id] = _OUTSIDE
         self.eligible = eligible
         self.ruled_out = None if ruled_out is None else ruled_out.to(device)
-        known = [known for known, _, _ in told]
-        self.script = _Script(known, device) if any(known) else None
+        known = [condition.known for condition in decoder.conditions]
+        self.script = _Script(known, tokenizer, device) if any(known) else None
 
     def finish(self) -> list[list[int]]:
         """Write until every record has ended, and return the ids of each."""
-        for step in range(len(OPENING), self.limit):
+        for step in range(2, self.limit):
             left = self.limit - step
-            if step == len(OPENING) or left < 4:
+            if step == 2 or left < 4:
                 closed = self._closed(left)
             forbidden = closed.index_select(0, self.state).logical_or_(self.used)
             if self.script is not None:
                 self.script.add_to(forbidden, self.state, left)
             if self.eligible is not None and self.ruled_out is not None:
                 forbidden |= self._kept_out(forbidden, self.eligible, self.ruled_out)
-            probabilities = self.sampling.probabilities(
-                self.logits.masked_fill_(forbidden, -math.inf)
-            )
-            token = draw(probabilities, self.uniforms[step, self.patients])
+            token = draw(self._probabilities(forbidden), self.uniforms[step, self.patients])
             token = self._write(token, step)
             if not len(token):
                 break
-            self.logits = self.decoder.read(token)
-        lengths = (self.written != CodeTokenizer.eos_id).sum(1) + 1
+            self.decoder.read(token)
+        lengths = (self.written != self.tokenizer.eos_id).sum(1) + 1
         return [
             row[:length].tolist()
             for row, length in zip(self.written.cpu(), lengths.tolist(), strict=True)
         ]
+
+    def _probabilities(self, forbidden: Tensor) -> Tensor:
+        return self.sampling.probabilities(self.decoder.logits.masked_fill(forbidden, -math.inf))
 
     def _kept_out(self, forbidden: Tensor, eligible: EligibleOnly, of_all: Tensor) -> Tensor:
         """What else is forbidden because the patient cannot have it; what is known stays."""
@@ -95,8 +90,8 @@ class PatientWriting:
         free = torch.ones(len(ruled_out), 1, dtype=torch.bool, device=ruled_out.device)
         if self.script is not None:
             free = self.script.forced()[:, None] < 0
-        probabilities = self.sampling.probabilities(self.logits.masked_fill(forbidden, -math.inf))
-        eligible.count(probabilities * free, ruled_out)
+        codes = slice(self.tokenizer.first_code_id, None)
+        eligible.count((self._probabilities(forbidden) * free)[:, codes], ruled_out[:, codes])
         return ruled_out & free
 
     def _closed(self, left: int) -> Tensor:
@@ -105,16 +100,17 @@ class PatientWriting:
         Returns:
             bool (states, vocabulary), without that a code comes once in a visit.
         """
-        closed = torch.ones(3, self.n_tokens, dtype=torch.bool)
-        closed[_OUTSIDE, CodeTokenizer.eos_id] = False
-        closed[_OUTSIDE, CodeTokenizer.visit_start_id] = left < 4  # no other visit fits
-        closed[_OPENED, FIRST_CODE:] = False
-        closed[_HAS_CODE, FIRST_CODE:] = left <= 2
-        closed[_HAS_CODE, CodeTokenizer.visit_end_id] = False
+        ids, codes = self.tokenizer, slice(self.tokenizer.first_code_id, None)
+        closed = torch.ones(3, len(ids), dtype=torch.bool)
+        closed[_OUTSIDE, ids.eos_id] = False
+        closed[_OUTSIDE, ids.visit_start_id] = left < 4  # no other visit fits
+        closed[_OPENED, codes] = False
+        closed[_HAS_CODE, codes] = left <= 2
+        closed[_HAS_CODE, ids.visit_end_id] = False
         return closed.to(self.state.device)
 
     def _write(self, token: Tensor, step: int) -> Tensor:
-        """Append a token to each row, leave out those that have ended, return the others."""
+        """Append a token to each row, and return those of the rows that stay in the batch."""
         self.written[self.patients, step] = token
         self.state = self.state_after[token]
         self.used.index_fill_(0, (self.state == _OUTSIDE).nonzero()[:, 0], False)
@@ -122,7 +118,7 @@ class PatientWriting:
         self.used[codes, token[codes]] = True
         if self.script is not None:
             self.script.go_on(token)
-        going_on = (token != CodeTokenizer.eos_id).nonzero()[:, 0]
+        going_on = (token != self.tokenizer.eos_id).nonzero()[:, 0]
         if len(going_on) == len(token):
             return token
         rows = _compact(going_on)
@@ -151,15 +147,18 @@ def _compact(kept: Tensor) -> Tensor:
 class _Script:
     """What must be written because it is known, and the room that it needs."""
 
-    def __init__(self, known: Sequence[Known], device: torch.device) -> None:
-        self.tokens = _tokens(known).to(device)  # (batch, visits, tokens), -1 where free
+    def __init__(
+        self, known: Sequence[KnownIds], tokenizer: CodeTokenizer, device: torch.device
+    ) -> None:
+        self.tokenizer = tokenizer
+        self.tokens = _forced_tokens(known, tokenizer).to(device)  # -1 where free
         rows, visits, _ = self.tokens.shape
         self.still_known = torch.tensor(
             [[sum(map(tokens_of, one[i:])) for i in range(visits)] for one in known],
             device=device,
         )
         self.visit = torch.zeros(rows, dtype=torch.long, device=device)
-        self.place = torch.full((rows,), len(OPENING), device=device)
+        self.place = torch.full((rows,), 2, device=device)  # after <BOS> and <v>
 
     def add_to(self, forbidden: Tensor, state: Tensor, left: int) -> None:
         """Forbid all but what is known, and what would take the room of what still comes."""
@@ -170,7 +169,7 @@ class _Script:
         later = self._known_after_this_visit()
         tight = (state == _HAS_CODE) & (forced < 0) & (later > 0) & (left <= later + 2)
         forbidden[tight] = True
-        forbidden[tight, CodeTokenizer.visit_end_id] = False
+        forbidden[tight, self.tokenizer.visit_end_id] = False
 
     def forced(self) -> Tensor:
         """The token that must come next in each row, or -1."""
@@ -182,7 +181,7 @@ class _Script:
 
     def go_on(self, token: Tensor) -> None:
         """Take note of what was written."""
-        ends = token == CodeTokenizer.visit_end_id
+        ends = token == self.tokenizer.visit_end_id
         self.place = torch.where(ends, 0, self.place + 1)
         self.visit = self.visit + ends
 
@@ -200,12 +199,12 @@ class _Script:
         return torch.where(following < visits, needed, 0)
 
 
-def _tokens(known: Sequence[Known]) -> Tensor:
+def _forced_tokens(known: Sequence[KnownIds], tokenizer: CodeTokenizer) -> Tensor:
     """The tokens that each visit must begin with: int64 (patients, visits, tokens), -1 after."""
     scripts = []
     for visits in known:
-        opened = [[CodeTokenizer.visit_start_id, *codes] for codes in visits or [()]]
-        opened[0] = [CodeTokenizer.bos_id, *opened[0]]
+        opened = [[tokenizer.visit_start_id, *codes] for codes in visits or [()]]
+        opened[0] = [tokenizer.bos_id, *opened[0]]
         scripts.append(opened)
     n_visits = max(map(len, scripts))
     n_tokens = max(len(visit) for script in scripts for visit in script)

@@ -16,10 +16,11 @@ import torch
 from tqdm import tqdm
 
 from ehr_course.batches.collate import demographics
-from ehr_course.batches.record_checks import FIRST_CODE, SHORTEST
+from ehr_course.batches.record_checks import SHORTEST
 from ehr_course.errors import InputError
 from ehr_course.generation.eligible import EligibleOnly
-from ehr_course.generation.patient_decoders import Told, decoder_for
+from ehr_course.generation.patient_decoder import Condition, Decoder
+from ehr_course.generation.patient_step import can_be_written_out
 from ehr_course.generation.patient_writing import PatientWriting, tokens_of
 from ehr_course.generation.sampling import Sampling
 from ehr_course.models.prefix_tuning import PrefixTuned
@@ -89,15 +90,14 @@ def generate_patients(
     batch_size: int = 512,
     max_tokens: int | None = None,
     eligible: EligibleOnly | None = None,
-    decoder_loop: str = "auto",
     progress: bool = False,
     processes: Processes = ALONE,
 ) -> list[PatientRecord]:
     """Write one patient for each that is wanted.
 
     The random numbers of a patient come from the seed and the patient's place in the list alone,
-    so neither the batch size nor the decoder's loop changes what is written. (Where they make the
-    processor round another way, a draw can fall on the other side once in many thousands.)
+    so the batch size does not change what is written. (Where it makes the processor round another
+    way, a draw can fall on the other side once in many thousands.)
 
     Several processes share the batches, each of which is the same as where one process writes all
     of them. So the patients are the same, however many processes there are.
@@ -114,9 +114,6 @@ def generate_patients(
             the model can read. A record that comes to it ends there, well formed.
         eligible: where it is given, no code is written that the patient's age or sex rules out,
             and it counts how many there would have been. Known codes stay, whatever they are.
-        decoder_loop: "plain", the model's own forward; "fast", the same step by step in less time;
-            or "auto": the fast one where no part of the model was exchanged or carries a hook,
-            as a prefix does.
         progress: whether to show a bar, in the first process, of the patients that it writes.
         processes: those that share the work; each is called with the same arguments.
 
@@ -132,44 +129,42 @@ def generate_patients(
     """
     limit = model.max_tokens if max_tokens is None else max_tokens
     _check(model, tokenizer, wanted, batch_size, limit)
-    told = [
-        (tuple(tuple(map(tokenizer.code_to_id, v)) for v in w.visits), w.age, w.sex)
+    conditions = [
+        Condition(tuple(tuple(map(tokenizer.code_to_id, v)) for v in w.visits), w.age, w.sex)
         for w in wanted
     ]
-    # Patients who are told alike are written together, so that this is read once.
     if eligible is not None:
         _check_eligible(eligible, tokenizer, wanted)
-    order = sorted(range(len(told)), key=lambda number: _length_first(told[number]))
+    # Patients of the same condition are written together, so that it is read once.
+    order = sorted(range(len(wanted)), key=lambda number: _length_first(conditions[number]))
     batches = [order[n : n + batch_size] for n in range(0, len(order), batch_size)]
     mine = batches[processes.rank :: processes.world]
     done: list[_Batch] = []
+    written_out = can_be_written_out(model)
     was_training = model.training
     model.eval()
     try:
         # Without an argument tqdm asks TQDM_DISABLE, which is set where no bar is to be stored.
         hidden = {} if progress and processes.is_first else {"disable": True}
         with torch.no_grad(), tqdm(total=sum(map(len, mine)), **hidden) as bar:
-            decoder = decoder_for(model, decoder_loop)
             for some in mine:
                 uniforms = np.stack(
                     [np.random.default_rng([seed, number]).random(limit) for number in some]
                 )
-                some_told = [told[number] for number in some]
-                ruled_out = None
-                of_this = None if eligible is None else type(eligible)()
-                if of_this is not None:
-                    ages, sexes = zip(*((age, sex) for _, age, sex in some_told), strict=True)
+                these = [conditions[number] for number in some]
+                of_this, ruled_out = None, None
+                if eligible is not None:
+                    of_this = type(eligible)()
+                    ages, sexes = [one.age for one in these], [one.sex for one in these]
                     ruled_out = of_this.ruled_out(tokenizer, ages, sexes)
-                writing = PatientWriting(
-                    decoder,
-                    some_told,
+                batch = PatientWriting(
+                    Decoder(model, tokenizer, these, written_out=written_out),
                     torch.from_numpy(uniforms),
                     sampling,
-                    len(tokenizer),
                     of_this,
                     ruled_out,
                 )
-                done.append(_Batch.of(writing.finish(), of_this))
+                done.append(_Batch.of(batch.finish(), of_this))
                 bar.update(len(some))
     finally:
         model.train(was_training)
@@ -227,9 +222,8 @@ class _Batch(NamedTuple):
         return [row.tolist() for row in np.split(self.ids, ends)]
 
 
-def _length_first(told: Told) -> tuple[int, Told]:
-    known, _, _ = told
-    return sum(map(tokens_of, known)), told
+def _length_first(condition: Condition) -> tuple[int, Condition]:
+    return sum(map(tokens_of, condition.known)), condition
 
 
 def _check(
@@ -281,7 +275,7 @@ def _check_eligible(
     if not first:
         return
     ages, sexes = zip(*first, strict=True)
-    nothing = eligible.ruled_out(tokenizer, ages, sexes)[:, FIRST_CODE:].all(1)
+    nothing = eligible.ruled_out(tokenizer, ages, sexes)[:, tokenizer.first_code_id :].all(1)
     for number, (age, sex), none in zip(first.values(), first, nothing.tolist(), strict=True):
         if none:
             raise InputError(

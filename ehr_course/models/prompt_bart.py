@@ -1,67 +1,897 @@
-"""BART whose encoder and decoder read a patient's age and sex before the first token.
+r"""PromptBart: a BART that reads a patient's age and sex before the first token, on both sides.
 
-PromptBart hands prompts and token embeddings, one after the other, to the unmodified encoder and
-decoder of BART (Lewis et al. 2020, https://arxiv.org/abs/1910.13461). Positions run over prompts
-and tokens, masks are extended, and the prompt positions are cut off before the vocabulary.
+Prompts and token embeddings go, one after the other, through the unmodified encoder and decoder
+of BART (Lewis et al. 2020, https://arxiv.org/abs/1910.13461). Positions run over prompts and
+tokens, masks are extended, and the prompt positions are cut off before the vocabulary.
+
+From top to bottom: the configuration, the prompts, the heads that guess age and sex, the two
+parts that look back at earlier visits (the copy head and the end bias), and the model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import torch
+from huggingface_hub.dataclasses import strict
 from torch import Tensor, nn
-from transformers import BartForConditionalGeneration
+from torch.nn.functional import pad
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForSeq2SeqLM,
+    BartConfig,
+    BartForConditionalGeneration,
+    GenerationConfig,
+)
 from transformers import initialization as init
-from transformers.cache_utils import Cache
+from transformers.cache_utils import Cache, DynamicLayer, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 
 from ehr_course.errors import InputError
 from ehr_course.losses import (
     NOT_SCORED,
     LossTerm,
+    age_loss,
+    classification_loss,
     language_model_loss,
+    log_copy_probability,
+    log_mixture,
     loss_counts,
     weighted_total,
 )
-from ehr_course.models.conditional_prompt import (
-    CategoricalPrompt,
-    ConditionalPrompt,
-    FourierPrompt,
-    NumericalPrompt,
-    initialize,
-)
-from ehr_course.models.copy_head import CopyHead, Pointed
-from ehr_course.models.demographic_heads import (
-    AGE_HEADS,
-    DemographicHead,
-    TokenSex,
-    codes_read,
-)
-from ehr_course.models.end_bias import END_IDS, EndBias, progress
-from ehr_course.models.prompt_bart_config import AGE_ENCODERS, PromptBartConfig
-from ehr_course.models.prompt_masks import extended_mask, n_positions
-from ehr_course.models.token_memory import memory_of, remember, visit_numbers
+from ehr_course.records import MAX_AGE
+from ehr_course.tokenizers.codes import CodeTokenizer
+
+# ------------------------------------------------------------------ configuration
+
+AGE_SCALE = float(MAX_AGE)
+"""Ages are divided by this before a prompt sees them: 0 to 1 instead of 0 to 90 years."""
+
+PROFILES: dict[str, dict[str, Any]] = {
+    # BART's own init_std of 0.02 is too small for models so narrow: their decoder never learns to
+    # read the encoder, and the loss falls all the same.
+    "narrow": {"d_model": 64, "layers": 1, "heads": 4, "ffn": 128, "positions": 256, "std": 0.08},
+    "tiny": {"d_model": 96, "layers": 2, "heads": 4, "ffn": 192, "positions": 256, "std": 0.08},
+    "small": {"d_model": 256, "layers": 4, "heads": 8, "ffn": 1024, "positions": 512, "std": 0.04},
+    "full": {"d_model": 768, "layers": 6, "heads": 12, "ffn": 3072, "positions": 512, "std": 0.02},
+}
+"""Four sizes: some seconds, some minutes, a laptop's evening, and the sources' configuration."""
+
+HISTORY: dict[str, Any] = {
+    "copy_head": True,
+    "max_visit_embeddings": 32,
+    "age_encoder": "fourier",
+    "end_bias": True,
+}
+"""What lets a model of any size know a patient's own past, and tell a newborn from a child of one:
+each was kept because the patients of models that have it come nearer to real ones."""
+
+
+@strict
+class PromptBartConfig(BartConfig):
+    r"""A BartConfig with prompts, and with the special tokens of CodeTokenizer.
+
+    Attributes:
+        num_scales: one number for each numerical feature, by which it is divided; [90.0] is one
+            feature, age, scaled to 0..1. [1.0] takes the age as it is, [] takes none.
+        cat_cardinalities: how many categories each categorical feature has; [2] is sex.
+        d_prompt: the width between a feature and the model.
+        prompt_combination: "concat", one prompt a feature, or "sum", one prompt in all.
+        age_encoder: "affine" (NumericalPrompt) or "fourier" (FourierPrompt).
+        prompt_encoder, prompt_decoder: whether that side reads prompts. With neither, the model
+            is plain BART and leaves x_num and x_cat unread.
+        demographics: "required", or "optional": then a batch without any gives plain BART.
+        age_weight, sex_weight: how much the losses of the heads count beside the language model's.
+            A head of weight 0 is not made.
+        age_head: "brackets", a guess at each token, or "years", one at the last token.
+        head_reads: "states", what the decoder makes of codes and prompts, or "codes", running
+            means of token embeddings, which have not seen a prompt.
+        d_head: the width inside a head; 0 makes it linear.
+        copy_head: whether the decoder can also point to a code of an earlier visit and write it
+            again; what is written is then a mixture, and ``logits`` are its logarithms.
+        max_visit_embeddings: how many visits have an embedding of their own, counted from what
+            stands before the first one; it is added to the visit's tokens on both sides, as in
+            BEHRT (Li et al. 2020, https://doi.org/10.1038/s41598-020-62922-y). Later visits
+            share the last. 0 has none.
+        end_bias: whether a few numbers, fitted after the training, set how often visits and
+            records end: see EndBias.
+        label_smoothing: of the language model's loss while it trains, 0 to 1.
+        vocabulary: the fingerprint of the tokenizer's codes, so that a model is never used with
+            another vocabulary of the same size; None when unknown.
+        visit_start_token_id, visit_end_token_id: the ids of <v> and <\v>.
+        first_code_id: ids from here on are codes.
+    """
+
+    model_type = "prompt_bart"
+    keys_to_ignore_at_inference = [  # noqa: RUF012
+        "past_key_values",
+        "encoder_last_hidden_state",
+        "loss_sum",
+        "loss_count",
+        "terms",
+        "answers",
+        "pointed",
+    ]
+
+    if TYPE_CHECKING:  # BartConfig says that each of these may be None, and no BART can be made so
+        encoder_layers: int = 12
+        encoder_attention_heads: int = 16
+        decoder_layers: int = 12
+        decoder_attention_heads: int = 16
+        d_model: int = 1024
+        dropout: float | int = 0.1
+
+    num_scales: list[float] | None = None
+    cat_cardinalities: list[int] | None = None
+    d_prompt: int = 128
+    prompt_combination: str = "concat"
+    age_encoder: str = "affine"
+    prompt_encoder: bool = True
+    prompt_decoder: bool = True
+    demographics: str = "required"
+    age_weight: float = 0.0
+    sex_weight: float = 0.0
+    age_head: str = "brackets"
+    head_reads: str = "states"
+    d_head: int = 256
+    copy_head: bool = False
+    max_visit_embeddings: int = 0
+    end_bias: bool = False
+    label_smoothing: float = 0.0
+    vocabulary: str | None = None
+    pad_token_id: int = CodeTokenizer.pad_id
+    bos_token_id: int | None = CodeTokenizer.bos_id
+    eos_token_id: int = CodeTokenizer.eos_id
+    decoder_start_token_id: int | None = CodeTokenizer.eos_id
+    visit_start_token_id: int = CodeTokenizer.visit_start_id
+    visit_end_token_id: int = CodeTokenizer.visit_end_id
+    first_code_id: int = CodeTokenizer.first_code_id
+    # BART's default would write an end onto records that were cut off at the longest length.
+    forced_eos_token_id: int | list[int] | None = None
+
+    def __post_init__(self, **kwargs: Any) -> None:
+        if self.num_scales is None:
+            self.num_scales = [AGE_SCALE]
+        if self.cat_cardinalities is None:
+            self.cat_cardinalities = [2]
+        for name, known in (
+            ("prompt_combination", ("concat", "sum")),
+            ("age_encoder", tuple(AGE_ENCODERS)),
+            ("demographics", ("required", "optional")),
+            ("age_head", tuple(AGE_HEADS)),
+            ("head_reads", ("states", "codes")),
+        ):
+            _check_choice("PromptBartConfig", name, getattr(self, name), known)
+        for name, fits, remedy in (
+            ("num_scales", min(self.num_scales, default=1) > 0, "Use numbers above 0."),
+            ("age_weight", self.age_weight >= 0, "Use 0 or more; 0 makes no head."),
+            ("sex_weight", self.sex_weight >= 0, "Use 0 or more; 0 makes no head."),
+            ("d_head", self.d_head >= 0, "Use 0 for a linear head, or its width."),
+            ("max_visit_embeddings", self.max_visit_embeddings >= 0, "Use 0 for none, or 32."),
+            ("label_smoothing", 0 <= self.label_smoothing < 1, "Use 0 or more, below 1."),
+        ):
+            if not fits:
+                raise InputError(
+                    "PromptBartConfig", name, f"{getattr(self, name)!r} is out of range", remedy
+                )
+        super().__post_init__(**kwargs)
+
+    @classmethod
+    def for_tokenizer(
+        cls, tokenizer: CodeTokenizer, profile: str = "tiny", **changes: Any
+    ) -> Self:
+        """The configuration of a size for a vocabulary.
+
+        Args:
+            tokenizer: its length is the size of the vocabulary.
+            profile: "narrow", "tiny", "small" or "full".
+            changes: any field of the configuration, in place of the profile's.
+
+        >>> config = PromptBartConfig.for_tokenizer(CodeTokenizer(["4280", "0389"]))
+        >>> config.vocab_size, config.d_model, config.init_std
+        (9, 96, 0.08)
+        """
+        _check_choice("PromptBartConfig", "profile", profile, tuple(PROFILES))
+        size = PROFILES[profile]
+        fields = _ids_of(tokenizer) | {
+            "d_model": size["d_model"],
+            "max_position_embeddings": size["positions"],
+            "init_std": size["std"],
+            "d_head": max(32, size["d_model"] // 3),  # 256, as in the sources, at their size
+        }
+        for side in ("encoder", "decoder"):
+            fields[f"{side}_layers"] = size["layers"]
+            fields[f"{side}_attention_heads"] = size["heads"]
+            fields[f"{side}_ffn_dim"] = size["ffn"]
+        return cls(**(fields | changes))
+
+    @classmethod
+    def get_config_dict(cls, *args: Any, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        r"""Read a folder's config.json, which may be that of a plain BART such as bart-base.
+
+        What a BART says of writing text is left out. <v>, <\v> and the codes are to follow its
+        vocabulary: see ``PromptBart.resize_for``.
+        """
+        fields, kwargs = super().get_config_dict(*args, **kwargs)
+        if fields.get("model_type") == "bart":
+            known = BartConfig().to_dict().keys() - {"model_type", "forced_eos_token_id"}
+            fields = {name: value for name, value in fields.items() if name in known}
+            marker = fields.get("vocab_size", BartConfig.vocab_size)
+            fields |= {"visit_start_token_id": marker, "visit_end_token_id": marker + 1}
+            fields |= {"first_code_id": marker + 2}
+        return fields, kwargs
+
+    @property
+    def n_prompts(self) -> int:
+        """How many prompts stand before a sequence on each side that reads them."""
+        features = len(self.num_scales or ()) + len(self.cat_cardinalities or ())
+        return min(features, 1) if self.prompt_combination == "sum" else features
+
+
+def _ids_of(tokenizer: CodeTokenizer) -> dict[str, Any]:
+    """What a configuration takes from a tokenizer."""
+    return {
+        "vocab_size": len(tokenizer),
+        "vocabulary": tokenizer.fingerprint,
+        "pad_token_id": tokenizer.pad_id,
+        "bos_token_id": tokenizer.bos_id,
+        "eos_token_id": tokenizer.eos_id,
+        "decoder_start_token_id": tokenizer.eos_id,
+        "visit_start_token_id": tokenizer.visit_start_id,
+        "visit_end_token_id": tokenizer.visit_end_id,
+        "first_code_id": tokenizer.first_code_id,
+    }
+
+
+def _check_choice(thing: str, name: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise InputError(
+            thing,
+            name,
+            f"there is no {value!r}",
+            f"Use one of {', '.join(map(repr, known))}.",
+        )
+
+
+# ------------------------------------------------------------------ prompts of age and sex
+
+
+class NumericalPrompt(nn.Module):
+    """One vector for each numerical feature: ``project(weight * value / scale + bias)``.
+
+    It is the tutorial's: an affine map of the value, whatever the width of the step between. It
+    has ``2 * n_features * d_hidden + d_hidden * d_model`` parameters.
+
+    Args:
+        n_features: how many numerical features there are.
+        d_model: the width of the model.
+        d_hidden: the width of weight and bias.
+        scales: one number for each feature, by which its values are divided; age / 90 by default.
+
+    >>> prompt = NumericalPrompt(1, 768)
+    >>> sum(p.numel() for p in prompt.parameters())
+    98560
+    >>> prompt(torch.tensor([[65.0], [0.0]])).shape
+    torch.Size([2, 1, 768])
+    """
+
+    scales: Tensor
+
+    def __init__(
+        self,
+        n_features: int,
+        d_model: int,
+        *,
+        d_hidden: int = 128,
+        scales: Sequence[float] = (AGE_SCALE,),
+    ) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(n_features, d_hidden))
+        self.bias = nn.Parameter(torch.empty(n_features, d_hidden))
+        self.project = nn.Linear(d_hidden, d_model, bias=False)
+        self.register_buffer("scales", torch.empty(n_features))
+        self._constants: dict[str, list] = {"scales": list(scales)}
+        _initialize(self, nn.init)
+
+    def forward(self, x_num: Tensor) -> Tensor:
+        """Turn features (batch, n_features) into prompts (batch, n_features, d_model)."""
+        _check_numbers(x_num, len(self.scales))
+        value = (x_num / self.scales)[..., None]  # (batch, n_features, 1)
+        hidden = self.weight * value + self.bias  # (batch, n_features, d_hidden)
+        return self.project(hidden)
+
+
+class FourierPrompt(nn.Module):
+    """One vector for each numerical feature, from its sines and cosines: not affine.
+
+    The value, divided by its scale, is read by waves of half a turn, one turn, two turns and so
+    on over the range from 0 to 1. The slow waves tell distant values apart, the fast ones near
+    values.
+
+    Args:
+        n_features, d_model, d_hidden, scales: as for NumericalPrompt.
+        n_waves: how many wavelengths; each is half of the one before.
+
+    >>> prompt = FourierPrompt(1, 96, n_waves=4)
+    >>> prompt(torch.tensor([[65.0], [0.0]])).shape
+    torch.Size([2, 1, 96])
+    """
+
+    scales: Tensor
+    turns: Tensor
+
+    def __init__(
+        self,
+        n_features: int,
+        d_model: int,
+        *,
+        d_hidden: int = 128,
+        scales: Sequence[float] = (AGE_SCALE,),
+        n_waves: int = 6,
+    ) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(n_features, 2 * n_waves, d_hidden))
+        self.bias = nn.Parameter(torch.empty(n_features, d_hidden))
+        self.project = nn.Linear(d_hidden, d_model, bias=False)
+        self.register_buffer("scales", torch.empty(n_features))
+        self.register_buffer("turns", torch.empty(n_waves))
+        turns = [math.pi * 2.0**wave for wave in range(n_waves)]
+        self._constants: dict[str, list] = {"scales": list(scales), "turns": turns}
+        _initialize(self, nn.init)
+
+    def forward(self, x_num: Tensor) -> Tensor:
+        """Turn features (batch, n_features) into prompts (batch, n_features, d_model)."""
+        _check_numbers(x_num, len(self.scales))
+        angle = (x_num / self.scales)[..., None] * self.turns  # (batch, n_features, n_waves)
+        waves = torch.cat([angle.sin(), angle.cos()], dim=-1)  # (batch, n_features, 2 n_waves)
+        hidden = torch.einsum("bfw,fwh->bfh", waves, self.weight) + self.bias
+        return self.project(hidden)  # (batch, n_features, d_model)
+
+
+class CategoricalPrompt(nn.Module):
+    """One vector for each categorical feature, all categories in one table.
+
+    The categories of a feature stand in the table after those of the features before it: category
+    ``c`` of feature ``f`` is row ``offsets[f] + c``. There are
+    ``(sum(cardinalities) + len(cardinalities) + d_model) * d_hidden`` parameters.
+
+    Args:
+        cardinalities: how many categories each feature has; ``[2]`` for sex.
+        d_model: the width of the model.
+        d_hidden: the width of the table.
+
+    >>> prompt = CategoricalPrompt([2], 768)
+    >>> sum(p.numel() for p in prompt.parameters())
+    98688
+    >>> CategoricalPrompt([2, 6, 3], 96).offsets
+    tensor([0, 2, 8])
+    """
+
+    offsets: Tensor
+
+    def __init__(self, cardinalities: Sequence[int], d_model: int, *, d_hidden: int = 128) -> None:
+        super().__init__()
+        self.cardinalities = tuple(cardinalities)
+        self.table = nn.Embedding(sum(cardinalities), d_hidden)
+        self.bias = nn.Parameter(torch.empty(len(cardinalities), d_hidden))
+        self.project = nn.Linear(d_hidden, d_model, bias=False)
+        self.register_buffer("offsets", torch.empty(len(cardinalities), dtype=torch.int64))
+        self._constants: dict[str, list] = {"offsets": [0, *accumulate(cardinalities)][:-1]}
+        _initialize(self, nn.init)
+
+    def forward(self, x_cat: Tensor) -> Tensor:
+        """Turn categories (batch, n_features) into prompts (batch, n_features, d_model)."""
+        _check_categories(x_cat, self.cardinalities)
+        hidden = self.table(x_cat + self.offsets) + self.bias  # (batch, n_features, d_hidden)
+        return self.project(hidden)
+
+
+AGE_ENCODERS = {"affine": NumericalPrompt, "fourier": FourierPrompt}
+
+
+class ConditionalPrompt(nn.Module):
+    """The prompts of one side of the model: numerical features first, then categorical ones.
+
+    Args:
+        numerical: a NumericalPrompt, a FourierPrompt, or None.
+        categorical: a CategoricalPrompt, or None.
+        combination: "concat" gives one prompt a feature; "sum" adds them up into one.
+
+    >>> prompt = ConditionalPrompt(NumericalPrompt(1, 96), CategoricalPrompt([2], 96))
+    >>> prompt(torch.tensor([[64.0]]), torch.tensor([[1]])).shape
+    torch.Size([1, 2, 96])
+    """
+
+    def __init__(
+        self,
+        numerical: nn.Module | None,
+        categorical: nn.Module | None,
+        combination: str = "concat",
+    ) -> None:
+        super().__init__()
+        self.numerical, self.categorical = numerical, categorical
+        self.combination = combination
+
+    def forward(self, x_num: Tensor | None, x_cat: Tensor | None) -> Tensor:
+        """Turn demographics into prompts.
+
+        Args:
+            x_num: float (batch, n_num): numerical features in their own units, age in years.
+            x_cat: int64 (batch, n_cat): categories, counted from 0.
+
+        Returns:
+            Prompts (batch, n_prompts, d_model); n_prompts is the number of features, or 1.
+
+        Raises:
+            InputError: if features are missing, an age is negative or not a number, or a category
+                is out of range.
+        """
+        prompts = []
+        for part, features, name in (
+            (self.numerical, x_num, "x_num"),
+            (self.categorical, x_cat, "x_cat"),
+        ):
+            if part is None:
+                continue
+            if features is None:
+                raise InputError(
+                    "demographics",
+                    name,
+                    "the batch does not have it, and the model needs it",
+                    "Batches of a RecordDataset have x_num (age in years) and x_cat (sex).",
+                )
+            prompts.append(part(features))
+        together = torch.cat(prompts, dim=1)  # (batch, n_features, d_model)
+        return together if self.combination == "concat" else together.sum(1, keepdim=True)
+
+
+def _prompt(config: PromptBartConfig) -> ConditionalPrompt | None:
+    numerical, categorical = None, None
+    if config.num_scales:
+        numerical = AGE_ENCODERS[config.age_encoder](
+            len(config.num_scales),
+            config.d_model,
+            d_hidden=config.d_prompt,
+            scales=config.num_scales,
+        )
+    if config.cat_cardinalities:
+        categorical = CategoricalPrompt(
+            config.cat_cardinalities, config.d_model, d_hidden=config.d_prompt
+        )
+    if numerical is None and categorical is None:
+        return None
+    return ConditionalPrompt(numerical, categorical, config.prompt_combination)
+
+
+def _initialize(prompt: NumericalPrompt | FourierPrompt | CategoricalPrompt, init: Any) -> None:
+    """Give a prompt its first weights and its constants.
+
+    Args:
+        prompt: the prompt.
+        init: ``torch.nn.init``, or the module of the same functions in transformers, which leaves
+            alone what a checkpoint has filled already.
+    """
+    if not isinstance(prompt, CategoricalPrompt):
+        init.xavier_uniform_(prompt.weight)
+    init.xavier_uniform_(prompt.bias)
+    with torch.no_grad():
+        for name, values in prompt._constants.items():
+            buffer = getattr(prompt, name)
+            buffer.copy_(torch.tensor(values, dtype=buffer.dtype))
+
+
+def _check_numbers(x_num: Tensor, n_features: int) -> None:
+    _check_shape("x_num", x_num, n_features)
+    wrong = ~((x_num >= 0) & torch.isfinite(x_num))  # NaN fails both
+    if bool(wrong.any()):
+        row, feature = wrong.nonzero()[0].tolist()
+        raise InputError(
+            "x_num",
+            f"row {row}, feature {feature}",
+            f"{x_num[row, feature].item():g} is not an age",
+            "Ages are finite numbers of years, 0 or more.",
+        )
+
+
+def _check_categories(x_cat: Tensor, cardinalities: Sequence[int]) -> None:
+    _check_shape("x_cat", x_cat, len(cardinalities))
+    if x_cat.is_floating_point():
+        raise InputError(
+            "x_cat", "", f"it holds {x_cat.dtype}", "Categories are whole numbers: use .long()."
+        )
+    wrong = (x_cat < 0) | (x_cat >= torch.tensor(cardinalities, device=x_cat.device))
+    if bool(wrong.any()):
+        row, feature = wrong.nonzero()[0].tolist()
+        raise InputError(
+            "x_cat",
+            f"row {row}, feature {feature}",
+            f"there is no category {x_cat[row, feature].item()}: they run from 0 to "
+            f"{cardinalities[feature] - 1}",
+            "Count categories from 0, and check the model's cat_cardinalities.",
+        )
+
+
+def _check_shape(name: str, features: Tensor, n_features: int) -> None:
+    if features.ndim != 2 or features.shape[1] != n_features:
+        raise InputError(
+            name,
+            "",
+            f"its shape is {tuple(features.shape)}, not (batch, {n_features})",
+            "Give one row for each patient and one column for each feature.",
+        )
+
+
+# ------------------------------------------------------------------ heads that guess age and sex
+
+AGE_BRACKETS = (18, 30, 50, 65, 80)
+"""Bounds in years of the six brackets [0,18) [18,30) [30,50) [50,65) [65,80) [80,inf)."""
+
+
+def age_bracket(ages: Tensor) -> Tensor:
+    """The bracket, 0 to 5, that each age falls into.
+
+    Args:
+        ages: years, of any shape.
+
+    >>> age_bracket(torch.tensor([0.0, 17.0, 18.0, 64.0, 65.0, 90.0]))
+    tensor([0, 0, 1, 3, 4, 5])
+    """
+    bounds = torch.tensor(AGE_BRACKETS, dtype=ages.dtype, device=ages.device)
+    return torch.bucketize(ages.contiguous(), bounds, right=True)
+
+
+def last_real(states: Tensor, real: Tensor) -> Tensor:
+    """The state of each row's last real token.
+
+    Args:
+        states: float (batch, length, d_model).
+        real: bool (batch, length); each row has at least one real token.
+
+    Returns:
+        (batch, d_model). The last position of a padded row is padding; this skips it.
+    """
+    positions = torch.arange(real.shape[1], device=real.device)
+    last = (positions * real).argmax(dim=1)  # (batch,)
+    return states[torch.arange(len(states), device=states.device), last]
+
+
+def codes_read(embeddings: Tensor) -> Tensor:
+    """At each position, the mean of the token embeddings up to and including it.
+
+    A head that reads this has read the codes alone. The decoder's states have seen the prompts,
+    too, in which age and sex are written: a head can answer from them without reading a code.
+
+    Args:
+        embeddings: float (batch, length, d_model), of the decoder's input without prompts.
+
+    Returns:
+        (batch, length, d_model).
+    """
+    counts = torch.arange(1, embeddings.shape[1] + 1, device=embeddings.device)
+    return embeddings.cumsum(dim=1) / counts[:, None]
+
+
+class DemographicHead(nn.Module):
+    """One question about the patient, asked of hidden states.
+
+    Args:
+        d_model: width of the states.
+        n_answers: numbers an answer consists of.
+        d_hidden: width between; 0 makes the head a single linear layer.
+        dropout: between the layers.
+
+    Attributes:
+        per: whether the loss counts scored tokens or rows.
+    """
+
+    per: Literal["token", "row"] = "token"
+
+    def __init__(
+        self, d_model: int, n_answers: int, *, d_hidden: int = 256, dropout: float = 0.1
+    ) -> None:
+        super().__init__()
+        self.layers: nn.Module = (
+            nn.Sequential(
+                nn.Linear(d_model, d_hidden),
+                nn.ReLU(),
+                nn.Dropout(dropout),
+                nn.Linear(d_hidden, n_answers),
+            )
+            if d_hidden
+            else nn.Linear(d_model, n_answers)
+        )
+
+    def forward(self, states: Tensor, real: Tensor) -> Tensor:
+        """Answer at each token.
+
+        Args:
+            states: float (batch, length, d_model).
+            real: bool (batch, length), False for padding.
+
+        Returns:
+            Logits, (batch, length, n_answers).
+        """
+        return self.layers(states)
+
+    def loss(self, answers: Tensor, scored: Tensor, truth: Tensor) -> tuple[Tensor, Tensor]:
+        """The sum of the losses of the answers, and how many there are.
+
+        Args:
+            answers: what forward returned.
+            scored: bool (batch, length), the positions that are scored; a row without any
+                does not count.
+            truth: the age in years, float (batch,), or the number of the sex, int64 (batch,).
+        """
+        of_token = truth[:, None].expand(scored.shape)  # (batch, length)
+        return classification_loss(answers[scored], of_token[scored])
+
+
+class TokenAge(DemographicHead):
+    """The age bracket, at each token: six logits."""
+
+    def __init__(self, d_model: int, **options: Any) -> None:
+        super().__init__(d_model, len(AGE_BRACKETS) + 1, **options)
+
+    def loss(self, answers: Tensor, scored: Tensor, truth: Tensor) -> tuple[Tensor, Tensor]:
+        """Cross-entropy in nats."""
+        return super().loss(answers, scored, age_bracket(truth))
+
+
+class TokenSex(DemographicHead):
+    """The sex, at each token: two logits, 0 is M and 1 is F."""
+
+    def __init__(self, d_model: int, **options: Any) -> None:
+        super().__init__(d_model, 2, **options)
+
+
+class SequenceAge(DemographicHead):
+    """The age in years, from the last real token of each record."""
+
+    per = "row"
+
+    def __init__(self, d_model: int, **options: Any) -> None:
+        super().__init__(d_model, 1, **options)
+
+    def forward(self, states: Tensor, real: Tensor) -> Tensor:
+        """Ages in units of 90 years, (batch,)."""
+        return self.layers(last_real(states, real))[:, 0]
+
+    def loss(self, answers: Tensor, scored: Tensor, truth: Tensor) -> tuple[Tensor, Tensor]:
+        """Squared errors in units of 90 years."""
+        rows = scored.any(dim=1)
+        return age_loss(answers[rows], truth[rows])
+
+
+AGE_HEADS: dict[str, type[TokenAge] | type[SequenceAge]] = {
+    "brackets": TokenAge,
+    "years": SequenceAge,
+}
+
+
+def _heads(config: PromptBartConfig) -> nn.ModuleDict:
+    made: dict[str, nn.Module] = {}
+    if config.age_weight:
+        kind = AGE_HEADS[config.age_head]
+        made["age"] = kind(config.d_model, d_hidden=config.d_head, dropout=config.dropout)
+    if config.sex_weight:
+        made["sex"] = TokenSex(config.d_model, d_hidden=config.d_head, dropout=config.dropout)
+    return nn.ModuleDict(made)
+
+
+# ------------------------------------------------------------------ looking back at visits
+
+INITIAL_GATE = 2.0
+"""The logit of p_gen at first: 0.88 of what is written comes from the vocabulary."""
+
+
+class Pointed(NamedTuple):
+    """Where the decoder points to, and how often it does.
+
+    Attributes:
+        log_attention: float (..., past): the logarithm of the attention to each token so far;
+            minus infinity where no code of an earlier visit stands.
+        p_gen_logit: float (...): the logit of the vocabulary's share; plus infinity where there
+            is nothing to copy.
+        ids: int64 (..., past): the tokens so far.
+    """
+
+    log_attention: Tensor
+    p_gen_logit: Tensor
+    ids: Tensor
+
+    def log_probabilities(self, log_vocabulary: Tensor) -> Tensor:
+        """log(p_gen P_vocab + (1 - p_gen) P_copy) of every token.
+
+        Args:
+            log_vocabulary: float (..., vocabulary): log P_vocab.
+        """
+        attention = self.log_attention.exp().to(log_vocabulary.dtype)
+        copied = torch.zeros_like(log_vocabulary).scatter_add_(-1, self.ids, attention)
+        # The logarithm of 0 would have the gradient nan.
+        log_copied = copied.clamp(min=torch.finfo(copied.dtype).tiny).log()
+        return log_mixture(log_vocabulary, log_copied, self.p_gen_logit[..., None])
+
+    def log_likelihood(self, log_vocabulary: Tensor, targets: Tensor) -> Tensor:
+        """The same of one token at each of n positions, without making the others.
+
+        Args:
+            log_vocabulary: float (n,): log P_vocab of the targets.
+            targets: int64 (n,).
+        """
+        log_copied = log_copy_probability(self.log_attention, self.ids, targets)
+        return log_mixture(log_vocabulary, log_copied, self.p_gen_logit)
+
+
+class CopyHead(nn.Module):
+    r"""Attention of each decoder state to the codes of earlier visits, and the gate p_gen.
+
+    Lesson 16's pointer-generator copies words of a note into its summary (See et al. 2017,
+    https://arxiv.org/abs/1704.04368). Here the note is what the decoder has written so far:
+    chronic diseases are coded again at every visit, and a softmax over the vocabulary has to learn
+    that for each code by itself. A pointer goes to a place, whatever code stands there.
+
+    A code within its own visit cannot be copied, since no visit has a code twice. A place is known
+    by two states: the one that was about to write its code, which resembles the states that are
+    about to write it again, and the one that had just read it.
+
+    Args:
+        d_model: the width of the decoder.
+
+    >>> head = CopyHead(4)
+    >>> ids = torch.tensor([[2, 1, 3, 20, 21, 4, 3]])  # one visit, and the start of the next
+    >>> earlier = codes_of_earlier_visits(ids, PromptBartConfig())
+    >>> pointed = head(torch.zeros(1, 7, 4), torch.zeros(1, 7, 4), ids, earlier)
+    >>> pointed.log_attention[0, -1].exp()
+    tensor([0.0000, 0.0000, 0.0000, 0.5000, 0.5000, 0.0000, 0.0000], grad_fn=<ExpBackward0>)
+    """
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.query = nn.Linear(d_model, d_model)
+        self.key_before = nn.Linear(d_model, d_model, bias=False)
+        self.key_after = nn.Linear(d_model, d_model, bias=False)
+        self.key_code = nn.Linear(d_model, d_model, bias=False)
+        self.gate = nn.Linear(d_model, 1)
+
+    def forward(
+        self,
+        hidden: Tensor,
+        embeddings: Tensor,
+        ids: Tensor,
+        earlier: Tensor,
+        cache: DynamicLayer | None = None,
+    ) -> Pointed:
+        """Point from each new token to the codes before its visit.
+
+        Args:
+            hidden: float (batch, target, d_model): the decoder's last states.
+            embeddings: float (batch, target, d_model): of the tokens that it read.
+            ids: int64 (batch, past): all tokens so far, these last.
+            earlier: bool (batch, target, past), as ``codes_of_earlier_visits`` says.
+            cache: of the keys of the tokens before; those of the new ones are added to it.
+        """
+        before = self.key_before(hidden)
+        previous = pad(before, (0, 0, 1, -1))  # each token's key needs the state before it
+        if cache is not None and cache.get_seq_length():
+            assert cache.values is not None
+            previous[:, :1] = cache.values[:, 0, -1:]
+        keys = previous + (self.key_after(hidden) + self.key_code(embeddings))
+        if cache is not None:
+            keys = cache.update(keys[:, None], before[:, None])[0][:, 0]  # (batch, past, d_model)
+        scores = self.query(hidden) @ keys.mT / math.sqrt(hidden.shape[-1])
+        some = earlier.any(dim=-1)
+        # A row of minus infinities would have the gradient nan: it is replaced before and after.
+        log_attention = (
+            scores.masked_fill(~earlier, -torch.inf)
+            .masked_fill(~some[..., None], 0.0)
+            .log_softmax(dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32))
+            .masked_fill(~earlier, -torch.inf)
+        )
+        gate = self.gate(hidden)[..., 0].to(log_attention.dtype) + INITIAL_GATE
+        gate = gate.masked_fill(~some, torch.inf)
+        return Pointed(log_attention, gate, ids[:, None].expand_as(log_attention))
+
+
+def codes_of_earlier_visits(ids: Tensor, config: PromptBartConfig, new: int = 0) -> Tensor:
+    """Which tokens each token may copy: bool (batch, target, past).
+
+    Args:
+        ids: int64 (batch, past): a record, or its beginning.
+        config: says which ids are codes.
+        new: for how many of the last tokens to answer; 0 for all.
+    """
+    visit = (ids == config.visit_start_token_id).cumsum(dim=1)
+    is_code = ids >= config.first_code_id
+    return (visit[:, None, :] < visit[:, -new:, None]) & is_code[:, None, :]
+
+
+VISIT_CODES, RECORD_VISITS = 6, 4
+"""A visit with more codes than this, and a record with more visits, share the last number."""
+
+
+def progress(ids: Tensor, config: PromptBartConfig) -> tuple[Tensor, Tensor]:
+    r"""How many visits have begun at each token, and how many codes the latest one has.
+
+    Args:
+        ids: int64 (batch, length): records, or their beginnings.
+        config: says what the ids mean.
+
+    Returns:
+        two int64 (batch, length).
+
+    >>> ids = torch.tensor([[1, 3, 20, 21, 4, 3, 22]])
+    >>> visits, codes = progress(ids, PromptBartConfig())
+    >>> visits.tolist(), codes.tolist()
+    ([[0, 1, 1, 1, 1, 2, 2]], [[0, 0, 1, 2, 2, 0, 1]])
+    """
+    starts = ids == config.visit_start_token_id
+    codes = (ids >= config.first_code_id).cumsum(dim=1)
+    before = codes.where(starts, 0).cummax(dim=1).values
+    return starts.cumsum(dim=1), codes - before
+
+
+class EndBias(nn.Module):
+    r"""One number for <\v> and one for <EOS>, by how far a record has come; 0 until fitted.
+
+    Weights are trained in a network with dropout, on gradients that are clipped, and are used
+    without either: as lesson 15 shows, the end of a visit is then predicted too rarely, most of
+    all after its first code. A few numbers put that right; ``calibrate`` fits them once the
+    training is over. Those of <\v> depend on the codes of the visit so far, apart for the first
+    visit and later ones, and those of <EOS> on the visits so far.
+    """
+
+    visit: Tensor
+    record: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("visit", torch.zeros(2, VISIT_CODES + 1))
+        self.register_buffer("record", torch.zeros(RECORD_VISITS + 1))
+
+    def forward(self, ids: Tensor, config: PromptBartConfig, new: int) -> Tensor:
+        r"""What to add to the logits of <\v> (after a code) and of <EOS> (after <\v>).
+
+        Args:
+            ids: int64 (batch, past): the tokens so far.
+            config: says what the ids mean.
+            new: for how many of the last tokens to answer.
+
+        Returns:
+            float (batch, new, 2).
+        """
+        visits, codes = (count[:, -new:] for count in progress(ids, config))
+        return self.at(ids[:, -new:], visits, codes, config)
+
+    def at(self, ids: Tensor, visits: Tensor, codes: Tensor, config: PromptBartConfig) -> Tensor:
+        """The same, float (..., 2), after tokens (...) of which ``progress`` is known."""
+        of_visit = self.visit[(visits > 1).long(), codes.clamp(max=VISIT_CODES)]
+        of_record = self.record[visits.clamp(max=RECORD_VISITS)]
+        in_visit, between = ids >= config.first_code_id, ids == config.visit_end_token_id
+        return torch.stack([of_visit * in_visit, of_record * between], dim=-1)
+
+
+# ------------------------------------------------------------------ the model
 
 
 @dataclass
 class PromptBartOutput(Seq2SeqLMOutput):
-    """What a forward pass returns: that of BART, and the loss as a sum and a count.
+    """What a forward pass returns: that of BART, and the loss in its parts.
 
     Attributes:
         loss: what is minimised: the mean cross-entropy and the weighted losses of the heads, or
             None without labels.
-        terms: its parts, for the trainer.
-        answers: what the heads say, by "age" and "sex"; None without labels or heads.
-        pointed: where the copy head points to; None without one.
+        logits: (batch, target, vocabulary), prompts cut off.
         loss_sum: the cross-entropy of all scored positions in nats, float32.
         loss_count: how many positions are scored: those whose label is not -100.
-        logits: (batch, target, vocabulary), prompts cut off; None with labels, because the
-            vocabulary is then computed for the scored positions alone. Leave the labels out to
-            get it.
+        terms: the parts of the loss, for the trainer.
+        answers: what the heads say, by "age" and "sex"; None without labels or heads.
+        pointed: where the copy head points to; None without one.
     """
 
     loss_sum: Tensor | None = None
@@ -72,10 +902,14 @@ class PromptBartOutput(Seq2SeqLMOutput):
 
 
 class PromptBart(BartForConditionalGeneration):
-    """BART with prompts of age and sex. Without prompts it is BART, to the last bit.
+    r"""BART with prompts of age and sex. Without prompts it is BART, to the last bit.
 
     It loads, saves and generates as every model of transformers does: ``generate`` takes x_num
     and x_cat beside input_ids, and samples, searches with beams and caches as for BART.
+
+    Weights of a plain BART load too, such as those of facebook/bart-base: ``from_pretrained`` of
+    its folder gives a model whose prompts and heads are new, and ``resize_for`` adds the codes of
+    a tokenizer that extends its vocabulary.
 
     Attributes:
         encoder_prompt, decoder_prompt: a ConditionalPrompt each, or None. Any module with the
@@ -85,7 +919,6 @@ class PromptBart(BartForConditionalGeneration):
         visit_embedding: (visits, d_model), added to the tokens of each visit, or None.
         end_bias: an EndBias where the configuration asks for one, or None.
 
-    >>> from ehr_course.tokenizers.codes import CodeTokenizer
     >>> config = PromptBartConfig.for_tokenizer(CodeTokenizer(["4280", "0389"]))
     >>> model = PromptBart(config).eval()
     >>> patient = {"x_num": torch.tensor([[64.0]]), "x_cat": torch.tensor([[1]])}
@@ -96,6 +929,7 @@ class PromptBart(BartForConditionalGeneration):
 
     config_class = PromptBartConfig
     config: PromptBartConfig
+    accepts_loss_kwargs = False  # transformers' Trainer: the loss is the mean over its own batch
 
     def __init__(self, config: PromptBartConfig) -> None:
         super().__init__(config)
@@ -108,11 +942,46 @@ class PromptBart(BartForConditionalGeneration):
         self.end_bias = EndBias() if config.end_bias else None
         self.post_init()
 
+    def _init_weights(self, module: nn.Module) -> None:
+        super()._init_weights(module)
+        if isinstance(module, (NumericalPrompt, FourierPrompt, CategoricalPrompt)):
+            _initialize(module, init)
+        elif isinstance(module, EndBias):
+            init.zeros_(module.visit)
+            init.zeros_(module.record)
+
     @property
     def max_tokens(self) -> int:
         """The longest sequence, in tokens: prompts use up positions too."""
         prompts = self.config.n_prompts if self.encoder_prompt or self.decoder_prompt else 0
         return self.config.max_position_embeddings - prompts
+
+    def resize_for(self, tokenizer: CodeTokenizer) -> Self:
+        r"""Give a model with the words of a BART the codes of a tokenizer that extends them.
+
+        The embeddings of <v>, <\v> and the codes are drawn around the mean of the others.
+
+        Args:
+            tokenizer: its first ids are those of the BART: see ``CodeTokenizer.extending_bart``.
+
+        Raises:
+            InputError: if the tokenizer does not extend this model's vocabulary.
+        """
+        config, ids = self.config, _ids_of(tokenizer)
+        names = ("pad_token_id", "bos_token_id", "eos_token_id")
+        other = [name for name in names if ids[name] != getattr(config, name)]
+        if other or ids["visit_start_token_id"] < config.vocab_size:
+            raise InputError(
+                "PromptBart.resize_for",
+                "tokenizer",
+                f"it does not extend a vocabulary of {config.vocab_size} tokens"
+                + "".join(f"; {n} is {ids[n]}, not {getattr(config, n)}" for n in other),
+                "Use CodeTokenizer.extending_bart with the folder that the model comes from.",
+            )
+        self.resize_token_embeddings(len(tokenizer))
+        config.update(ids)
+        self.generation_config = GenerationConfig.from_model_config(config)
+        return self
 
     def forward(
         self,
@@ -126,6 +995,7 @@ class PromptBart(BartForConditionalGeneration):
         use_cache: bool | None = None,
         x_num: Tensor | None = None,
         x_cat: Tensor | None = None,
+        decoder_history_ids: Tensor | None = None,
         **kwargs: Any,
     ) -> PromptBartOutput:
         """Read a record and its patient, and predict the next token at each decoder position.
@@ -143,6 +1013,9 @@ class PromptBart(BartForConditionalGeneration):
             use_cache: whether to return a cache.
             x_num: float (batch, n_num): age in years.
             x_cat: int64 (batch, n_cat): sex, 0 for M and 1 for F.
+            decoder_history_ids: int64 (batch, past): all of the decoder's tokens so far,
+                decoder_input_ids last. With tokens in the cache, a model that looks back at
+                earlier visits needs it; ``generate`` gives it.
             kwargs: handed to BART, such as output_attentions=True.
 
         Raises:
@@ -150,43 +1023,43 @@ class PromptBart(BartForConditionalGeneration):
                 than the tokens and than prompts and tokens together, or there are more positions
                 than the model has.
         """
+        if decoder_input_ids is None:
+            raise InputError(
+                "PromptBart",
+                "decoder_input_ids",
+                "they are missing",
+                "Give the clean record, shifted right before any label is masked: collate does.",
+            )
         if labels is not None:
             use_cache = False
-            if decoder_input_ids is None:
-                raise InputError(
-                    "PromptBart",
-                    "decoder_input_ids",
-                    "there are labels and no decoder input",
-                    "Shift the clean record right, before any label is masked: collate does.",
-                )
         with self._attention_that_can_be_seen(kwargs):
             if encoder_outputs is None:
                 encoder_outputs, attention_mask = self.encode(
-                    _given(input_ids, "input_ids"), attention_mask, x_num, x_cat, **kwargs
+                    input_ids, attention_mask, x_num, x_cat, **kwargs
                 )
-            elif attention_mask is not None:
-                shape = encoder_outputs[0].shape[:2]
-                if attention_mask.shape != shape:
-                    prompts = self._prompts(self.encoder_prompt, x_num, x_cat)
-                    attention_mask = extended_mask(
-                        attention_mask, "attention_mask", shape, n_positions(prompts)
-                    )
+            elif attention_mask is not None and attention_mask.shape != (
+                shape := encoder_outputs[0].shape[:2]
+            ):
+                n_prompts = _n_positions(self._prompts(self.encoder_prompt, x_num, x_cat))
+                attention_mask = _extended_mask(attention_mask, "attention_mask", shape, n_prompts)
 
-            decoder_input_ids = _given(decoder_input_ids, "decoder_input_ids")
-            cached = past_key_values.get_seq_length() if past_key_values is not None else 0
+            cached = 0 if past_key_values is None else past_key_values.get_seq_length()
+            history = decoder_input_ids if decoder_history_ids is None else decoder_history_ids
+            if cached and decoder_history_ids is None:
+                self._check_no_history_is_needed(cached)
             # generate always passes a cache, an empty one at first: prompts enter with the first
             # token, and are in the cache from then on.
             prompts = self._prompts(self.decoder_prompt, x_num, x_cat) if cached == 0 else None
-            tokens = self._tokens("decoder_", decoder_input_ids, prompts, past_key_values)
-            n_prompts = n_positions(prompts)
-            self._check_positions(decoder_input_ids, n_prompts, cached)
+            tokens = self._tokens("decoder_", decoder_input_ids, prompts, history)
+            n_prompts = _n_positions(prompts)
             rows, length = decoder_input_ids.shape
             whole = (rows, cached + n_prompts + length)
+            self._check_positions(whole[1])
             if decoder_attention_mask is not None and decoder_attention_mask.shape != whole:
                 if cached > 0:  # the mask may lack the prompts that the cache holds
                     prompts = self._prompts(self.decoder_prompt, x_num, x_cat)
-                decoder_attention_mask = extended_mask(
-                    decoder_attention_mask, "decoder_attention_mask", whole, n_positions(prompts)
+                decoder_attention_mask = _extended_mask(
+                    decoder_attention_mask, "decoder_attention_mask", whole, _n_positions(prompts)
                 )
             outputs = self.model(
                 attention_mask=attention_mask,
@@ -198,19 +1071,27 @@ class PromptBart(BartForConditionalGeneration):
                 **kwargs,
             )
         hidden = outputs.last_hidden_state[:, n_prompts:]  # (batch, target, d_model)
-        pointed, ends = self._point(hidden, decoder_input_ids, outputs.past_key_values)
-        logits, loss, loss_sum, loss_count, terms, answers = (None,) * 6
-        if labels is None:
-            logits = self._vocabulary(hidden, ends)
-            if pointed is not None:
-                logits = pointed.log_probabilities(_log_softmax(logits))
-        else:
-            scored = labels != NOT_SCORED
+        pointed, ends = None, None
+        if self.copy_head is not None:
+            pointed = self.copy_head(
+                hidden,
+                self.get_input_embeddings()(decoder_input_ids),
+                history,
+                codes_of_earlier_visits(history, self.config, new=length),
+                _cache_of_copy_head(outputs.past_key_values, self.config.decoder_layers),
+            )
+        if self.end_bias is not None:
+            ends = self.end_bias(history, self.config, new=length)
+        logits = self._vocabulary(hidden, ends)
+        if pointed is not None:
+            logits = pointed.log_probabilities(_log_softmax(logits))
+        loss, loss_sum, loss_count, terms, answers = (None,) * 5
+        if labels is not None:
             loss_sum, loss_count = self._language_model_loss(hidden, labels, pointed, ends)
             answers = self._ask(hidden, decoder_input_ids)
             terms = (
                 LossTerm("language_model", loss_sum, loss_count),
-                *self._head_terms(answers, scored, x_num, x_cat),
+                *self._head_terms(answers, labels != NOT_SCORED, x_num, x_cat),
             )
             loss = weighted_total(terms, loss_counts(labels))
         return PromptBartOutput(
@@ -230,44 +1111,100 @@ class PromptBart(BartForConditionalGeneration):
             pointed=pointed,
         )
 
-    def _point(
-        self, hidden: Tensor, ids: Tensor, cache: Cache | None
-    ) -> tuple[Pointed | None, Tensor | None]:
-        """Where the copy head points to, and what is added to the logits of END_IDS.
+    def encode(
+        self,
+        input_ids: Tensor | None,
+        attention_mask: Tensor | None = None,
+        x_num: Tensor | None = None,
+        x_cat: Tensor | None = None,
+        **kwargs: Any,
+    ) -> tuple[BaseModelOutput, Tensor | None]:
+        """Run the encoder alone, prompts first.
 
-        Each is None without its part of the model. The cache keeps what was read.
+        Returns:
+            The encoder's output, (batch, n_prompts + source, d_model), and the attention mask
+            extended by the prompts, (batch, n_prompts + source), or None if there was none.
         """
-        if self.copy_head is None and self.visit_embedding is None and self.end_bias is None:
-            return None, None
-        memory, new = memory_of(cache, self.config.decoder_layers), ids.shape[1]
-        pointed = None
-        if self.copy_head is None:
-            ids, _ = remember(memory, ids, hidden[..., :0])
-        else:
-            pointed = self.copy_head(hidden, self.get_input_embeddings()(ids), ids, memory)
-            ids = pointed.ids[:, 0]
-        if self.end_bias is None:
-            return pointed, None
-        return pointed, self.end_bias(*(x[:, -new:] for x in (ids, *progress(ids))))
+        if input_ids is None:
+            raise InputError(
+                "PromptBart", "input_ids", "they are missing", "Give the ids of each record."
+            )
+        prompts = self._prompts(self.encoder_prompt, x_num, x_cat)
+        tokens = self._tokens("", input_ids, prompts, input_ids)
+        n_prompts = _n_positions(prompts)
+        rows, length = input_ids.shape
+        self._check_positions(n_prompts + length)
+        if attention_mask is not None:
+            attention_mask = _extended_mask(
+                attention_mask, "attention_mask", (rows, n_prompts + length), n_prompts
+            )
+        encoded = self.model.encoder(attention_mask=attention_mask, **tokens, **kwargs)
+        return encoded, attention_mask
+
+    def _prompts(
+        self, prompt: nn.Module | None, x_num: Tensor | None, x_cat: Tensor | None
+    ) -> Tensor | None:
+        if prompt is None:
+            return None
+        if self.config.demographics == "optional" and x_num is None and x_cat is None:
+            return None
+        return prompt(x_num, x_cat)  # (batch, n_prompts, d_model)
+
+    def _tokens(
+        self, side: str, ids: Tensor, prompts: Tensor | None, history: Tensor
+    ) -> dict[str, Tensor]:
+        """The input of BART's encoder ("") or decoder ("decoder_"): ids, or what they become.
+
+        Args:
+            side: what the names of BART's arguments begin with.
+            ids: int64 (batch, length).
+            prompts: float (batch, n_prompts, d_model) to stand before them, or None.
+            history: int64 (batch, past): these tokens and those before them.
+        """
+        if prompts is None and self.visit_embedding is None:
+            return {f"{side}input_ids": ids}
+        embeddings = self.get_input_embeddings()(ids)  # (batch, length, d_model)
+        if self.visit_embedding is not None:
+            visit = (history == self.config.visit_start_token_id).cumsum(dim=1)
+            last = self.visit_embedding.num_embeddings - 1
+            visit = visit[:, -ids.shape[1] :].clamp(max=last)
+            embeddings = embeddings + self.visit_embedding(visit)
+        if prompts is not None:
+            if len(prompts) != len(ids):
+                raise InputError(
+                    "demographics",
+                    "",
+                    f"there are {len(prompts)} patients and {len(ids)} records",
+                    "Give one row of x_num and x_cat for each row of ids.",
+                )
+            embeddings = torch.cat([prompts.to(embeddings.dtype), embeddings], dim=1)
+        return {f"{side}inputs_embeds": embeddings}
 
     def _vocabulary(self, hidden: Tensor, ends: Tensor | None) -> Tensor:
         """The logits (..., vocabulary), before anything is copied."""
         logits = self.lm_head(hidden) + self.final_logits_bias
         if ends is not None:
-            logits[..., END_IDS] += ends.to(logits.dtype)
+            end_ids = [self.config.visit_end_token_id, self.config.eos_token_id]
+            logits[..., end_ids] += ends.to(logits.dtype)
         return logits
+
+    # ------------------------------------------------------------------ the loss
 
     def _language_model_loss(
         self, hidden: Tensor, labels: Tensor, pointed: Pointed | None, ends: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """The sum of the cross-entropies of the scored positions, and their number."""
+        """The sum of the cross-entropies of the scored positions, and their number.
+
+        The vocabulary is computed for these positions alone: so is its gradient.
+        """
         scored = labels != NOT_SCORED
         targets = labels[scored]
         logits = self._vocabulary(hidden[scored], None if ends is None else ends[scored])
         smoothing = self.config.label_smoothing if self.training else 0.0
         if pointed is None:
             return language_model_loss(logits, targets, label_smoothing=smoothing)
-        pointed, log_vocabulary = pointed.at(scored), _log_softmax(logits)
+        pointed = Pointed(*(tensor[scored] for tensor in pointed))
+        log_vocabulary = _log_softmax(logits)
         if smoothing:
             every = pointed.log_probabilities(log_vocabulary)
             return language_model_loss(every, targets, label_smoothing=smoothing)
@@ -293,7 +1230,6 @@ class PromptBart(BartForConditionalGeneration):
         x_num: Tensor | None,
         x_cat: Tensor | None,
     ) -> Iterator[LossTerm]:
-        """The loss of each head."""
         for name, answer in (answers or {}).items():
             truth = x_num if name == "age" else x_cat
             if truth is None:
@@ -308,32 +1244,7 @@ class PromptBart(BartForConditionalGeneration):
             weight = getattr(self.config, f"{name}_weight")
             yield LossTerm(name, *head.loss(answer, scored, truth[:, 0]), weight, head.per)
 
-    def encode(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        x_num: Tensor | None = None,
-        x_cat: Tensor | None = None,
-        **kwargs: Any,
-    ) -> tuple[BaseModelOutput, Tensor | None]:
-        """Run the encoder alone, prompts first.
-
-        Returns:
-            The encoder's output, (batch, n_prompts + source, d_model), and the attention mask
-            extended by the prompts, (batch, n_prompts + source), or None if there was none.
-        """
-        prompts = self._prompts(self.encoder_prompt, x_num, x_cat)
-        tokens = self._tokens("", input_ids, prompts)
-        n_prompts = n_positions(prompts)
-        self._check_positions(input_ids, n_prompts, 0)
-        if attention_mask is not None:
-            rows, length = input_ids.shape
-            attention_mask = extended_mask(
-                attention_mask, "attention_mask", (rows, n_prompts + length), n_prompts
-            )
-        return self.model.encoder(
-            attention_mask=attention_mask, **tokens, **kwargs
-        ), attention_mask
+    # ------------------------------------------------------------------ generation
 
     def generate(  # type: ignore[override]  # what transformers hands on as keywords has names
         self,
@@ -365,7 +1276,7 @@ class PromptBart(BartForConditionalGeneration):
                 }
                 with torch.no_grad():
                     encoder_outputs, attention_mask = self.encode(
-                        _given(inputs, "input_ids"), attention_mask, x_num, x_cat, **seen
+                        inputs, attention_mask, x_num, x_cat, **seen
                     )
             # transformers writes its own type of self for it, which no model has.
             return super().generate(  # type: ignore[misc]
@@ -377,55 +1288,12 @@ class PromptBart(BartForConditionalGeneration):
                 **kwargs,
             )
 
-    def _prompts(
-        self, prompt: nn.Module | None, x_num: Tensor | None, x_cat: Tensor | None
-    ) -> Tensor | None:
-        if prompt is None:
-            return None
-        if self.config.demographics == "optional" and x_num is None and x_cat is None:
-            return None
-        return prompt(x_num, x_cat)  # (batch, n_prompts, d_model)
-
-    def _tokens(
-        self, side: str, ids: Tensor, prompts: Tensor | None, cache: Cache | None = None
-    ) -> dict[str, Tensor]:
-        """The input of BART's encoder ("") or decoder ("decoder_"): ids, or what they become.
-
-        Args:
-            side: what the names of BART's arguments begin with.
-            ids: int64 (batch, length).
-            prompts: float (batch, n_prompts, d_model) to stand before them, or None.
-            cache: of the tokens before them.
-        """
-        if prompts is None and self.visit_embedding is None:
-            return {f"{side}input_ids": ids}
-        embeddings = self.get_input_embeddings()(ids)  # (batch, length, d_model)
-        if self.visit_embedding is not None:
-            visit = visit_numbers(memory_of(cache, self.config.decoder_layers), ids)
-            last = self.visit_embedding.num_embeddings - 1
-            embeddings = embeddings + self.visit_embedding(visit.clamp(max=last))
-        if prompts is not None:
-            if prompts.shape[0] != ids.shape[0]:
-                raise InputError(
-                    "demographics",
-                    "",
-                    f"there are {prompts.shape[0]} patients and {ids.shape[0]} records",
-                    "Give one row of x_num and x_cat for each row of ids.",
-                )
-            embeddings = torch.cat([prompts.to(embeddings.dtype), embeddings], dim=1)
-        return {f"{side}inputs_embeds": embeddings}
-
-    def _check_positions(self, ids: Tensor, n_prompts: int, cached: int) -> None:
-        needed = cached + n_prompts + ids.shape[1]
-        limit = self.config.max_position_embeddings
-        if needed > limit:
-            raise InputError(
-                "sequence",
-                f"{needed} positions",
-                f"this model has {limit}, prompts included, so at most {self.max_tokens} tokens",
-                'Use RecordDataset(..., max_tokens=model.max_tokens, too_long="cut"), or a '
-                "configuration with more max_position_embeddings.",
-            )
+    def prepare_inputs_for_generation(  # type: ignore[override]
+        self, input_ids: Any, **kwargs: Any
+    ) -> dict[str, Any]:
+        """Give forward all tokens so far beside the new ones."""
+        inputs = super().prepare_inputs_for_generation(input_ids, **kwargs)  # type: ignore[misc]
+        return inputs | {"decoder_history_ids": input_ids}
 
     @contextmanager
     def _attention_that_can_be_seen(self, kwargs: dict[str, Any]) -> Iterator[None]:
@@ -441,49 +1309,85 @@ class PromptBart(BartForConditionalGeneration):
         finally:
             self.set_attn_implementation(fast)
 
-    def _init_weights(self, module: nn.Module) -> None:
-        super()._init_weights(module)
-        if isinstance(module, (NumericalPrompt, FourierPrompt, CategoricalPrompt)):
-            initialize(module, init)
+    # ------------------------------------------------------------------ checks
+
+    def _check_positions(self, needed: int) -> None:
+        limit = self.config.max_position_embeddings
+        if needed > limit:
+            raise InputError(
+                "sequence",
+                f"{needed} positions",
+                f"this model has {limit}, prompts included, so at most {self.max_tokens} tokens",
+                'Use RecordDataset(..., max_tokens=model.max_tokens, too_long="cut"), or a '
+                "configuration with more max_position_embeddings.",
+            )
+
+    def _check_no_history_is_needed(self, cached: int) -> None:
+        parts = (self.copy_head, self.visit_embedding, self.end_bias)
+        if any(part is not None for part in parts):
+            raise InputError(
+                "PromptBart",
+                "decoder_history_ids",
+                f"{cached} positions are in the cache, and their tokens are not given: this model "
+                "looks back at earlier visits",
+                "Give all tokens so far, decoder_input_ids last.",
+            )
 
 
-def _prompt(config: PromptBartConfig) -> ConditionalPrompt | None:
-    numerical, categorical = None, None
-    if config.num_scales:
-        numerical = AGE_ENCODERS[config.age_encoder](
-            len(config.num_scales),
-            config.d_model,
-            d_hidden=config.d_prompt,
-            scales=config.num_scales,
-        )
-    if config.cat_cardinalities:
-        categorical = CategoricalPrompt(
-            config.cat_cardinalities, config.d_model, d_hidden=config.d_prompt
-        )
-    if numerical is None and categorical is None:
+def _cache_of_copy_head(cache: Cache | None, decoder_layers: int) -> DynamicLayer | None:
+    """The copy head's keys, one more layer after the decoder's.
+
+    So whatever reorders, repeats or cuts the cache does the same to them.
+    """
+    if cache is None:
         return None
-    return ConditionalPrompt(numerical, categorical, config.prompt_combination)
+    of_decoder = cache.self_attention_cache if isinstance(cache, EncoderDecoderCache) else cache
+    if len(of_decoder.layers) == decoder_layers:
+        of_decoder.layers.append(type(of_decoder.layers[0])())
+    layer = of_decoder.layers[decoder_layers]
+    assert isinstance(layer, DynamicLayer)
+    return layer
 
 
-def _heads(config: PromptBartConfig) -> nn.ModuleDict:
-    made: dict[str, nn.Module] = {}
-    if config.age_weight:
-        kind = AGE_HEADS[config.age_head]
-        made["age"] = kind(config.d_model, d_hidden=config.d_head, dropout=config.dropout)
-    if config.sex_weight:
-        made["sex"] = TokenSex(config.d_model, d_hidden=config.d_head, dropout=config.dropout)
-    return nn.ModuleDict(made)
+def _n_positions(prompts: Tensor | None) -> int:
+    return 0 if prompts is None else prompts.shape[1]
 
 
-def _given(ids: Tensor | None, name: str) -> Tensor:
-    """Ids that nothing can be predicted without."""
-    if ids is None:
-        raise InputError(
-            "PromptBart", name, "they are missing", "Give the ids of each record's tokens."
-        )
-    return ids
+def _extended_mask(mask: Tensor, name: str, shape: tuple[int, int], n_prompts: int) -> Tensor:
+    """A mask of all positions: prompts are always seen, so their columns may be left out.
+
+    Args:
+        mask: 0 or 1 (batch, positions) or (batch, positions - n_prompts).
+        name: what an error calls it.
+        shape: (batch, positions), prompts included.
+        n_prompts: how many of the positions are prompts.
+    """
+    rows, positions = shape
+    if mask.shape == shape:
+        return mask
+    if mask.shape == (rows, positions - n_prompts):
+        return torch.cat([mask.new_ones(rows, n_prompts), mask], dim=1)
+    if mask.ndim == 2 and len(mask) == rows:
+        has = f"its length is {mask.shape[1]}"
+    else:
+        has = f"its shape is {tuple(mask.shape)}, for a batch of {rows}"
+    allowed = f"{positions - n_prompts} (tokens)"
+    if n_prompts:
+        allowed += f" or {positions} (prompts and tokens)"
+    raise InputError(
+        name,
+        "",
+        f"{has}, and the allowed lengths are {allowed}",
+        "Give (batch, length) with 1 for each token and 0 for padding.",
+    )
 
 
 def _log_softmax(logits: Tensor) -> Tensor:
     """In float32 at least."""
     return logits.log_softmax(dim=-1, dtype=torch.promote_types(logits.dtype, torch.float32))
+
+
+# So that AutoModelForSeq2SeqLM.from_pretrained reads what PromptBart.save_pretrained wrote.
+AutoConfig.register(PromptBartConfig.model_type, PromptBartConfig, exist_ok=True)
+AutoModel.register(PromptBartConfig, PromptBart, exist_ok=True)
+AutoModelForSeq2SeqLM.register(PromptBartConfig, PromptBart, exist_ok=True)

@@ -18,8 +18,7 @@ from ehr_course.batches.datasets import RecordDataset
 from ehr_course.cli.prepared_folder import open_prepared
 from ehr_course.generation.calibration import calibrate
 from ehr_course.models.pointer_generator import PointerGenerator
-from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
-from ehr_course.models.prompt_bart_config import HISTORY
+from ehr_course.models.prompt_bart import HISTORY, PromptBart, PromptBartConfig
 from ehr_course.models.saved import load_model
 from ehr_course.tokenizers.codes import CodeTokenizer
 from ehr_course.training.config import TrainingConfig

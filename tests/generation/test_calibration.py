@@ -15,10 +15,14 @@ from ehr_course.batches.record_checks import FIRST_CODE
 from ehr_course.generation.calibration import CALIBRATED, calibrate, calibrated_for, count_ends
 from ehr_course.generation.patients import generate_patients, wanted_like
 from ehr_course.generation.sampling import Sampling
-from ehr_course.models.end_bias import CODES, VISITS
 from ehr_course.models.prefix_tuning import PrefixConfig, PrefixTuned
-from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
-from ehr_course.models.prompt_bart_config import HISTORY
+from ehr_course.models.prompt_bart import (
+    HISTORY,
+    RECORD_VISITS,
+    VISIT_CODES,
+    PromptBart,
+    PromptBartConfig,
+)
 from ehr_course.sources.synthetic import make_cohort
 from ehr_course.tokenizers.codes import CodeTokenizer
 
@@ -40,7 +44,7 @@ def model(**changes: object) -> PromptBart:
 @torch.no_grad()
 def test_ends_are_counted_as_a_record_is_written_token_by_token() -> None:
     made, records = model(), RECORDS[:12]
-    visit, record = torch.zeros(3, 2, CODES + 1), torch.zeros(3, VISITS + 1)
+    visit, record = torch.zeros(3, 2, VISIT_CODES + 1), torch.zeros(3, RECORD_VISITS + 1)
     for patient in records:
         ids = [CodeTokenizer.eos_id, *TOKENIZER.encode(patient)]
         told = {
@@ -54,10 +58,13 @@ def test_ends_are_counted_as_a_record_is_written_token_by_token() -> None:
                 visits, codes = visits + 1, []
             if token >= FIRST_CODE:
                 codes.append(token)
-                end, cell = CodeTokenizer.visit_end_id, (int(visits > 1), min(len(codes), CODES))
+                end, cell = (
+                    CodeTokenizer.visit_end_id,
+                    (int(visits > 1), min(len(codes), VISIT_CODES)),
+                )
                 table, open_ids = visit, set(range(FIRST_CODE, len(TOKENIZER))) - set(codes)
             elif token == CodeTokenizer.visit_end_id:
-                end, cell = CodeTokenizer.eos_id, (min(visits, VISITS),)
+                end, cell = CodeTokenizer.eos_id, (min(visits, RECORD_VISITS),)
                 table, open_ids = record, {CodeTokenizer.visit_start_id}
             else:
                 continue

@@ -39,14 +39,13 @@ def test_what_is_ruled_out_is_what_the_rules_say() -> None:
             assert found is bool(expected), (code, age, sex)
 
 
-@pytest.mark.parametrize("loop", ["plain", "fast"])
 @pytest.mark.parametrize("copy_head", [False, True])
-def test_no_impossible_code_is_written(loop: str, copy_head: bool) -> None:
+def test_no_impossible_code_is_written(copy_head: bool) -> None:
     model = untrained(copy_head=copy_head)
-    free = generate_patients(model, TOKENIZER, WANTED, decoder_loop=loop)
+    free = generate_patients(model, TOKENIZER, WANTED)
     assert impossible_share_of(free) > 0.2
     eligible = EligibleOnly()
-    kept = generate_patients(model, TOKENIZER, WANTED, decoder_loop=loop, eligible=eligible)
+    kept = generate_patients(model, TOKENIZER, WANTED, eligible=eligible)
     assert impossible_share_of(kept) == 0
     assert 0.2 < eligible.share_kept_out < 0.8
 
@@ -95,14 +94,11 @@ def test_where_everything_is_eligible_nothing_changes() -> None:
     assert eligible.codes > len(kept)
 
 
-@pytest.mark.parametrize("loop", ["plain", "fast"])
-def test_known_codes_stay_and_are_not_counted(loop: str) -> None:
+def test_known_codes_stay_and_are_not_counted() -> None:
     known = [("650", "185"), ("V3001",)]
     eligible = EligibleOnly()
     model = untrained()
-    records = generate_patients(
-        model, TOKENIZER, [Wanted(30, "M", known)] * 20, eligible=eligible, decoder_loop=loop
-    )
+    records = generate_patients(model, TOKENIZER, [Wanted(30, "M", known)] * 20, eligible=eligible)
     added = 0
     for record in records:
         assert [v.codes[: len(k)] for v, k in zip(record.visits, known, strict=False)] == known

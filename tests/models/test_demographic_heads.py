@@ -12,8 +12,10 @@ from torch import nn
 from ehr_course.batches.collate import collate
 from ehr_course.batches.corruption import Ragged
 from ehr_course.errors import InputError
-from ehr_course.models.demographic_heads import (
+from ehr_course.models.prompt_bart import (
     AGE_BRACKETS,
+    PromptBart,
+    PromptBartConfig,
     SequenceAge,
     TokenAge,
     TokenSex,
@@ -21,7 +23,6 @@ from ehr_course.models.demographic_heads import (
     codes_read,
     last_real,
 )
-from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.tokenizers.codes import CodeTokenizer
 
 TOKENIZER = CodeTokenizer([f"{number:03}" for number in range(1, 60)])

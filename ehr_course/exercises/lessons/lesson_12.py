@@ -14,7 +14,7 @@ from ehr_course.exercises.exercise import Arguments, Exercise
 from ehr_course.exercises.lessons.small_tensors import FLOAT32, numbers
 from ehr_course.exercises.prompt_to_read import SummedPrompt, distances
 from ehr_course.exercises.prompt_to_try import FOUND
-from ehr_course.models.conditional_prompt import (
+from ehr_course.models.prompt_bart import (
     CategoricalPrompt,
     ConditionalPrompt,
     NumericalPrompt,

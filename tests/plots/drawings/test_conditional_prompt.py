@@ -8,8 +8,12 @@ import pytest
 import torch
 from torch.nn.functional import cosine_similarity, layer_norm
 
-from ehr_course.models.conditional_prompt import FourierPrompt, NumericalPrompt
-from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
+from ehr_course.models.prompt_bart import (
+    FourierPrompt,
+    NumericalPrompt,
+    PromptBart,
+    PromptBartConfig,
+)
 from ehr_course.plots.drawings.age_encoders import (
     draw_directions,
     draw_line_and_curve,
