@@ -160,7 +160,11 @@ from .report import (
     verdict as verdict,
     write_report as write_report,
 )
-from .sources.any_cohort import load_cohort as load_cohort
+from .sources.any_cohort import (
+    choose_patients as choose_patients,
+    load_cohort as load_cohort,
+    real_data as real_data,
+)
 from .sources.cohort import (
     Change as Change,
     Reason as Reason,
@@ -175,10 +179,6 @@ from .sources.notes import (
     choose_notes as choose_notes,
     real_notes as real_notes,
     split_notes as split_notes,
-)
-from .sources.patients import (
-    choose_patients as choose_patients,
-    real_data as real_data,
 )
 from .sources.splits import split_by_patient as split_by_patient
 from .sources.synthetic import (

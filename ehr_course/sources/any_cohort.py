@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -10,12 +11,17 @@ import polars as pl
 
 from ehr_course.code_system import CodeSystem
 from ehr_course.errors import InputError
+from ehr_course.records import PatientRecord
 from ehr_course.sources.code_tables import load_code_table
 from ehr_course.sources.cohort import Cohort
 from ehr_course.sources.mimic import load
 from ehr_course.sources.options import Malformed, TableOptions
 from ehr_course.sources.other_tools import load_omop, load_synthea, load_visit_lists
+from ehr_course.sources.synthetic import make_cohort
 from ehr_course.sources.tables import is_table, read_table
+
+VARIABLE = "EHR_COURSE_DATA"
+"""The environment variable that names a folder with the tables of real patients."""
 
 PARQUET_FILE = "patients.parquet"
 """The table that ``ehr-course generate --format parquet`` writes."""
@@ -152,11 +158,7 @@ def _kind_of(path: Path) -> tuple[str, Path]:
 
 
 def takes(path: str | Path, *, what: Literal["columns", "code map"]) -> bool:
-    """Whether load_cohort takes columns, or a code map, for a path.
-
-    Raises:
-        InputError: if there is nothing at the path that could be a cohort.
-    """
+    """Whether load_cohort takes columns, or a code map, for a path."""
     kind, _ = _kind_of(Path(path))
     return kind == "table" if what == "columns" else kind != "known"
 
@@ -164,13 +166,7 @@ def takes(path: str | Path, *, what: Literal["columns", "code map"]) -> bool:
 def read_code_map(path: str | Path) -> dict[str, str]:
     """Read which ICD-9-CM or ICD-10-CM code stands for each code of another vocabulary.
 
-    Args:
-        path: a .csv file with the columns "from" and "to". Each code of "from" stands there
-            once; "to" may repeat.
-
-    Raises:
-        InputError: if a column is missing, a value is empty, or a code of "from" is repeated
-            with another meaning.
+    The columns "from" and "to" of a .csv file say it. Each code of "from" stands there once.
     """
     path = Path(path)
     if not path.is_file():
@@ -183,3 +179,25 @@ def read_code_map(path: str | Path) -> dict[str, str]:
         place = f"line {empty['line'][0]}"
         raise InputError(path.name, place, "a code is missing", "Write both, or neither.")
     return dict(table.frame.select("from", "to").iter_rows())
+
+
+# ------------------------------------------------------------------ the patients of a lesson
+
+
+def real_data() -> Path | None:
+    """The folder with the tables of real patients, or None where none is named."""
+    named = os.environ.get(VARIABLE)
+    return Path(named) if named else None
+
+
+def choose_patients(embedded: int, *, seed: int) -> list[PatientRecord]:
+    """The patients of the folder that EHR_COURSE_DATA names, or so many embedded ones.
+
+    Rows of the folder with a malformed code are dropped.
+    """
+    folder = real_data()
+    if folder is None:
+        return make_cohort(embedded, seed=seed)
+    records = load(folder, malformed="drop").records
+    # MIMIC and MEDS name age and sex, so no record is partial.
+    return [record for record in records if isinstance(record, PatientRecord)]

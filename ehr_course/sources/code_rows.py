@@ -10,7 +10,6 @@ from ehr_course.records import MAX_AGE
 from ehr_course.sources.codes import drop_absent, drop_repeated_codes, read_codes
 from ehr_course.sources.cohort import Change, Cohort, Reason
 from ehr_course.sources.grouping import (
-    account_of_lost,
     build_cohort,
     check_something_is_left,
     lost_visits,
@@ -37,32 +36,23 @@ def cohort_of_rows(
     changed: Mapping[Change, int] | None = None,
     named: pl.DataFrame | None = None,
 ) -> Cohort:
-    """Make records of rows, one for each code of a visit.
+    """Make records of rows, one for each code of a visit; the report counts all that they name.
 
     Patients keep their numbers where all of them have whole ones, and are numbered from 1 in the
     order of their first rows elsewhere. Visits of a patient stand in the order of their times,
     which may be numbers, else of their own numbers, else of their first rows; codes of a visit
-    in the order of "sequence", else of the rows.
+    in the order of "sequence", else of the rows. The records have no age or no sex where the rows
+    have no such column or nothing in it.
 
     Args:
         rows: with "line" and, as text, "patient", "visit" and "code". Optional are "age" (years,
             numbers, or text such as 64 or "> 89"), "sex", "time" (text or datetimes) and
             "sequence" (text or whole numbers), and "version" (9 or 10, as text). An age is taken
-            from a patient's first visit. Without a version, the shapes of the codes tell their
-            system. Without times, visits that are all dates are times.
+            from a patient's first visit. Without times, visits that are all dates are times.
         options: as in ``any_cohort.load_cohort``.
         other_tables: the tables that were joined to these.
         changed: how many values of those tables were rewritten.
         named: "patient", "visit" and "line" of all rows, if some were dropped already.
-
-    Returns:
-        the records, without an age or a sex where the rows have no such column or nothing in it.
-        The report accounts for rows, visits and patients.
-
-    Raises:
-        InputError: naming place and remedy, if a row is malformed and such rows are not to be
-            dropped, if leading zeros seem to be lost, if nothing tells the code system, or if no
-            row can be used.
     """
     counts = dict(changed or {})
     for column in ("patient", "visit", "code"):
@@ -104,15 +94,15 @@ def cohort_of_rows(
     patients = _named(rows, everyone, "patients", ["patient"])
     named = everyone if named is None else named
     named = named.filter((pl.col("patient") != "") & (pl.col("visit") != ""))
-    lost = lost_visits(named, rows.frame.select("patient", "visit"))
-    shortened = account_of_lost(lost, rows, left_out=options.whole_patients)
+    kept = rows.frame.select("patient", "visit")
+    lost, shortened = lost_visits(named, kept, rows, left_out=options.whole_patients)
     if options.whole_patients:
         for table, reason in (
             (rows, Reason.PATIENT_DROPPED),
             (visits, Reason.PATIENT_DROPPED),
             (patients, Reason.SHORTENED),
         ):
-            table.drop(is_in("patient", lost["patient"]), reason)
+            table.drop(is_in("patient", lost), reason)
         check_something_is_left(rows, [*accounts, rows.account()], shortened)
 
     in_order = _in_order(rows.frame)
@@ -206,11 +196,7 @@ def _read_ages(rows: RowFilter) -> None:
 
 
 def _read_times(rows: RowFilter, date_format: str | None) -> tuple[str, ...]:
-    """Turn times into datetimes, or nulls, and add "place", the number that orders visits.
-
-    Returns:
-        what the report is to say.
-    """
+    """Turn times into datetimes or nulls, and add "place", which orders visits; return notes."""
     no_time = pl.lit(None, pl.Datetime("us"))
     rows.frame = rows.frame.with_columns(place=pl.col("visit").cast(pl.Float64, strict=False))
     if not _has_values(rows, "time"):
@@ -243,10 +229,7 @@ def _has_values(rows: RowFilter, column: str) -> bool:
 
 
 def _in_order(rows: pl.DataFrame) -> pl.DataFrame:
-    """One row for each visit, patients and visits in their order, with what build_records wants.
-
-    A hadm_id is a number from 1.
-    """
+    """One row for each visit, in order, for build_records; a hadm_id is a number from 1."""
     visits = rows.group_by("patient", "visit", maintain_order=True).agg(
         pl.col("line").min(),
         pl.col("time").min().alias("admitted"),

@@ -45,10 +45,7 @@ _PYHEALTH = {"patient": "id", "visit": "time", "code": "visit_codes"}
 def load_code_table(
     path: str | Path, *, columns: Mapping[str, str] | None = None, **options: Any
 ) -> Cohort:
-    """Load patient records from a .csv, .csv.gz or .parquet file with a row for each code.
-
-    Arguments, result and errors are those of ``load_cohort``.
-    """
+    """Load records from a file with a row for each code; arguments as in ``load_cohort``."""
     how = TableOptions(**options)
     return cohort_of_rows(_open_table(Path(path), how.malformed, columns), how)
 
@@ -65,11 +62,7 @@ def load_frame(
     Args:
         frame: of polars or pandas, or a mapping of columns to lists.
         name: what errors call it; they count its rows from 1.
-        columns: as in ``load_cohort``.
-        options: the others of ``load_cohort``.
-
-    Raises:
-        InputError: naming place and remedy.
+        columns, options: as in ``load_cohort``.
 
     >>> frame = {"patient": ["a", "a"], "visit": [0, 1], "code": ["428.0", "401.9"]}
     >>> load_frame(frame).records[0].codes
@@ -96,12 +89,6 @@ def patients_of(frame: Any, *, columns: Mapping[str, str] | None = None) -> set[
 
 def parse_columns(text: str) -> dict[str, str]:
     """Read which column holds what, as a command line says it.
-
-    Args:
-        text: such as "patient=subject,visit=encounter".
-
-    Raises:
-        InputError: if a part is not of this form, or names something that no table can say.
 
     >>> parse_columns("patient=subject, code=icd")
     {'patient': 'subject', 'code': 'icd'}
@@ -130,11 +117,7 @@ def choose_columns(
     Args:
         file, place: what errors name.
         names: the table's columns.
-        columns: those that were asked for, by what they say; others are recognised, unless they
-            were asked for as something else.
-
-    Raises:
-        InputError: if one that was asked for, or is needed, is missing or stands there twice.
+        columns: those that were asked for, by what they say; others are recognised.
     """
     names, columns = list(names), dict(columns or {})
     folded = [name.strip().lower() for name in names]

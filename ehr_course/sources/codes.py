@@ -31,8 +31,7 @@ class Codes:
     Attributes:
         codes: what the records hold, all of one system.
         written: the system and code at each position of the table's column "code".
-        how: for each position, how well the code agrees with what it becomes; None where it is of
-            the records' system already.
+        how: for each position, how well it agrees with what it becomes; None if unchanged.
         targets: for each position, positions in codes; empty where there is no equivalent.
         n_absent: the rows of each position that has no equivalent.
         system: the one that codes are of.
@@ -64,18 +63,16 @@ def read_codes(
 ) -> Codes:
     """Add "code", the position of each row's code, and "respelled": whether it was rewritten.
 
+    Rows whose code does not have the shape of their system are refused. Those whose code has no
+    equivalent are the caller's to drop.
+
     Args:
-        rows: with "icd10". Rows whose code does not have the shape of their system are refused.
-            Those whose code has no equivalent are the caller's to drop.
+        rows: with "icd10".
         column: text, as it was written.
         choice: which systems are read, and what they become.
         options: whether rows are dropped, and whether lost zeros stop.
         remedy: what to say of a code that has another shape.
         among: true for the rows that hold a code; by default for all.
-
-    Raises:
-        InputError: if a code is malformed and such rows are not to be dropped, or if leading
-            zeros seem to be lost.
     """
     diagnoses = rows.frame if among is None else rows.frame.filter(among)
     written: list[tuple[CodeSystem, str]] = []
@@ -156,12 +153,9 @@ def drop_absent(rows: RowFilter, codes: Codes) -> None:
 
 
 def drop_repeated_codes(rows: RowFilter, codes: Codes, *, same_row: str) -> None:
-    """Keep each code of a visit once, where it stands first.
+    """Keep each code of a visit once, the most important; rows are sorted by both.
 
-    Args:
-        rows: with visit and code (both numbers), sorted by visit and importance.
-        codes: those that the rows have.
-        same_row: the column that tells a repeated row, where it agrees, from a repeated code.
+    Rows that agree in the column same_row too are repeated rows, the others repeated codes.
     """
     repeats = rows.frame.filter(_stand_twice(rows.frame, len(codes.written)))
     for columns, reason in (
@@ -185,19 +179,10 @@ def _stand_twice(frame: pl.DataFrame, n_codes: int) -> pl.Series:
 
 
 def translate_rows(rows: RowFilter, codes: Codes) -> tuple[pl.DataFrame, Translated | None]:
-    """Give each row the codes that its code becomes.
+    """Give each row the codes that its code becomes, as "visit" and a position in codes.codes.
 
     Of two codes of a visit that become the same, the first is kept; a row of which no code is
-    left is dropped and counted.
-
-    Args:
-        rows: "visit", "code", "line" and others, in the order of the records; every code has an
-            equivalent. Rows that are no diagnosis have no code.
-        codes: what becomes of them.
-
-    Returns:
-        "visit" and "code" (a position in codes.codes) in the same order; and the account, or None
-        where all codes are of the system already.
+    left is dropped and counted. The account is None where all codes are of the system already.
     """
     frame = rows.frame.filter(pl.col("code").is_not_null())
     account = _account(frame["code"], codes)
@@ -284,16 +269,13 @@ def check_leading_zeros(
     *,
     zeros_lost_ok: bool = False,
 ) -> str | None:
-    """Refuse ICD-9-CM codes that seem to have lost their leading zeros.
+    """Refuse ICD-9-CM codes that seem to have lost their leading zeros, or return a note.
 
     Args:
         file, column: where the codes stand, for the error.
         codes: each normalized code of the table once.
         rows: the position in codes of each row's code; null where it is no code.
-        zeros_lost_ok: whether to go on.
-
-    Returns:
-        None where the codes are as they should be; else, if zeros_lost_ok, a note for the report.
+        zeros_lost_ok: whether to return a note for the report in place of the error.
     """
     numeric = [number for number, code in enumerate(codes) if code[0].isdigit()]
     n_rows = int(rows.is_in(numeric).sum())

@@ -46,19 +46,14 @@ def build_cohort(
 def build_records(
     visits: pl.DataFrame, diagnoses: pl.DataFrame, codes: Codes
 ) -> tuple[AnyRecord, ...]:
-    """Cut sorted columns into visits, and visits into patients.
-
-    Grouping happens here and nowhere else, and without a dataframe operation per patient: rows
-    are sorted, so a visit is a slice of the diagnoses and a patient a slice of the visits.
+    """Cut sorted columns into visits, and visits into patients, in one pass.
 
     Args:
         visits: one row per visit: subject_id, sex, age, hadm_id, admitted; a patient's rows are
             neighbours, in time order. Where a sex or an age is null, PartialRecords are made.
-        diagnoses: one row per code of a visit: visit (any number that orders visits as the rows
-            of visits are ordered), code (position in codes.codes); sorted by visit, then by
-            importance. Every visit has at least one.
-        codes: all records share these texts, so that a code that occurs a hundred thousand times
-            is kept once.
+        diagnoses: one row per code of a visit: visit, any number in the order of visits, and code,
+            a position in codes.codes; sorted by visit, then by importance. Every visit has one.
+        codes: all records share these texts: each is kept once.
     """
     # Indexing an array of objects repeats references, not texts.
     each_code = np.array(codes.codes, dtype=object)[diagnoses["code"].to_numpy()].tolist()
@@ -91,7 +86,7 @@ def build_records(
 
 
 def _run_starts(values: pl.Series) -> list[int]:
-    """Return the rows where a run of equal neighbours begins."""
+    """The rows where a run of equal neighbours begins."""
     return (values != values.shift(1)).fill_null(True).arg_true().to_list()
 
 
@@ -101,11 +96,6 @@ def completed_years(birth: str, date: str) -> pl.Expr:
     A year is complete on the birthday; someone born on 29 February completes it on 1 March
     where there is no such day. Years are subtracted, not durations: a span of 300 years is more
     nanoseconds than 64 bits hold.
-
-    >>> import datetime as dt
-    >>> frame = pl.DataFrame({"dob": [dt.date(1960, 2, 29)], "at": [dt.date(2001, 2, 28)]})
-    >>> frame.select(age=completed_years("dob", "at"))["age"].to_list()
-    [40]
     """
     born, at = pl.col(birth).dt, pl.col(date).dt
     birthday_to_come = (at.month() < born.month()) | (
@@ -117,44 +107,33 @@ def completed_years(birth: str, date: str) -> pl.Expr:
 # ------------------------------------------------------------------ shortened histories
 
 
-def lost_visits(read: pl.DataFrame, kept: pl.DataFrame) -> pl.DataFrame:
-    """Find the visits that were dropped, of patients who keep at least one.
-
-    What is left of such a patient looks like a shorter history.
+def lost_visits(
+    read: pl.DataFrame, kept: pl.DataFrame, rows: RowFilter, *, left_out: bool
+) -> tuple[pl.Series, Shortened | None]:
+    """Find visits that were dropped, of patients who keep others: a history that looks shorter.
 
     Args:
         read: "patient", "visit" and "line" of rows as they were read; a visit may have several.
             A patient that is null is nobody, a visit that is null was dropped.
         kept: "patient" and "visit" of rows that are kept.
+        rows: where the lines are.
+        left_out: whether these patients are dropped.
 
     Returns:
-        "patient", "visit" and "line", the first, of each visit that was dropped, by rising line.
-
-    >>> read = {"patient": [1, 1, 2], "visit": [7, 8, 9], "line": [2, 3, 4]}
-    >>> lost_visits(pl.DataFrame(read), pl.DataFrame({"patient": [1], "visit": [8]})).rows()
-    [(1, 7, 2)]
+        the patients, and an account of the visits, or None where there are none.
     """
-    return (
+    lost = (
         read.filter(is_in("patient", kept["patient"]))
         .join(kept, on=["patient", "visit"], how="anti")
         .group_by("patient", "visit")
         .agg(pl.col("line").min())
         .sort("line")
     )
-
-
-def account_of_lost(lost: pl.DataFrame, rows: RowFilter, *, left_out: bool) -> Shortened | None:
-    """Count what lost_visits found in rows, or return None where it found nothing.
-
-    Args:
-        lost: what it returned.
-        rows: where the lines are.
-        left_out: whether these patients are dropped.
-    """
+    patients = lost["patient"].unique()
     if lost.is_empty():
-        return None
-    n_patients = lost["patient"].n_unique()
-    return Shortened(n_patients, lost.height, rows.examples(lost["line"]), left_out)
+        return patients, None
+    examples = rows.examples(lost["line"])
+    return patients, Shortened(len(patients), lost.height, examples, left_out)
 
 
 def check_something_is_left(
@@ -169,12 +148,8 @@ def check_something_is_left(
 ) -> None:
     """Raise an InputError with the account of the tables if no row is left.
 
-    Args:
-        rows: that are to be used.
-        tables, shortened, notes: what the account holds. Where shortened is given, that is why
-            nothing is left.
-        thing: what the error names, where that is not the rows' file.
-        problem, remedy: what to say elsewhere.
+    Where shortened is given, that is why; problem and remedy speak of other reasons. The error
+    names the thing, or else the rows' file.
     """
     if not rows.frame.is_empty():
         return

@@ -41,7 +41,6 @@ from ehr_course.sources.code_rows import SEXES
 from ehr_course.sources.codes import drop_repeated_codes, read_codes
 from ehr_course.sources.cohort import Change, Cohort, Reason
 from ehr_course.sources.grouping import (
-    account_of_lost,
     build_cohort,
     check_something_is_left,
     completed_years,
@@ -91,25 +90,17 @@ def load_meds(folder: str | Path, *, split: str | None = None, **options: Any) -
     stay that HOSPITAL_DISCHARGE ends, unless all diagnoses of the dataset stand at admissions. A
     visit's time is that of its admission event, else of its first diagnosis. Codes come in the
     order of the rows, which is the order of importance in what `write_meds` writes; many other
-    datasets have no such order.
+    datasets have no such order. Age is in completed years from MEDS_BIRTH to the first visit, by
+    the calendar; above 89 it is 90.
 
-    Age is in completed years from MEDS_BIRTH to the first visit, by the calendar; above 89 it
-    is 90.
+    The report's one table is "data"; rows count from 1 in each shard. Where there are diagnoses of
+    several vocabularies, it counts them by vocabulary.
 
     Args:
         folder: the dataset, which holds data/ with parquet files at any depth.
         split: load only this split of metadata/subject_splits.parquet ("train", "tuning",
             "held_out").
         options: as in ``load_mimic3``.
-
-    Returns:
-        the records, and a report in which every event is used or dropped for a reason. Its one
-        table is "data"; rows count from 1 in each shard. Where there are diagnoses of several
-        vocabularies, the report counts them by vocabulary. A visit that has no others is a visit
-        that was dropped.
-
-    Raises:
-        InputError: naming file, place and remedy.
     """
     how = LoadOptions(**options)
     folder = Path(folder)
@@ -132,13 +123,12 @@ def load_meds(folder: str | Path, *, split: str | None = None, **options: Any) -
 
     rows = events.frame.filter(~_IS_FACT).select("visit", "line", patient="subject_id")
     kept = events.frame.filter(_IS_DIAGNOSIS).select("visit", patient="subject_id")
-    lost = lost_visits(rows, kept)
-    shortened = account_of_lost(lost, events, left_out=how.whole_patients)
+    lost, shortened = lost_visits(rows, kept, events, left_out=how.whole_patients)
     events.drop(_IS_UNREAD & pl.col("value").is_in(CODE_SYSTEMS), Reason.OTHER_VERSION)
     events.drop(_IS_UNREAD & (pl.col("value") == _NO_EQUIVALENT), Reason.NO_EQUIVALENT)
     events.drop(_IS_UNREAD, Reason.OTHER_VOCABULARY)
     if how.whole_patients:
-        events.drop(is_in("subject_id", lost["patient"]), Reason.PATIENT_DROPPED)
+        events.drop(is_in("subject_id", lost), Reason.PATIENT_DROPPED)
     of_patient, of_visit = (_IS_DIAGNOSIS.any().over(key) for key in ("subject_id", "visit"))
     events.drop(~pl.when(_IS_FACT).then(of_patient).otherwise(of_visit), Reason.NO_DIAGNOSIS)
     drop_repeated_codes(events, codes, same_row="time")
@@ -179,8 +169,7 @@ def _read_events(folder: Path, malformed: Malformed) -> tuple[RowFilter, pl.Data
 
     Returns:
         rows of "line", "subject_id", "time", "hadm_id", "kind", "value" and "icd10" (whether a
-        code is ICD-10-CM), whose places are such as "train/0.parquet row 17"; and "subject_id"
-        and "time" of discharges, which are in no record.
+        code is ICD-10-CM); and "subject_id" and "time" of discharges, which are in no record.
     """
     data = folder / meds.data_subdirectory
     if not data.is_dir():
@@ -316,13 +305,7 @@ def _leave_unread(events: RowFilter, which: pl.Expr, value: str) -> None:
 def _vocabularies(
     events: RowFilter, counts: Mapping[CodeSystem, int], taken: Sequence[CodeSystem]
 ) -> tuple[str, ...]:
-    """Count diagnoses by vocabulary, for the report, where there are several.
-
-    Args:
-        events: all of them, those that are not taken left unread.
-        counts: of each code system.
-        taken: the systems that are read.
-    """
+    """Count diagnoses by vocabulary, for the report, where there are several."""
     unread = events.frame.filter(_IS_UNREAD)["value"].value_counts()
     read = [(system, counts[system]) for system in taken if counts[system]]
     if unread.is_empty() and len(read) < 2:
@@ -394,15 +377,9 @@ def _add_birth_and_sex(events: RowFilter) -> None:
 
 
 def _order_moments(events: RowFilter, discharges: pl.DataFrame) -> tuple[str, ...]:
-    """Add "turn", which says whether an event comes before admissions of the same time, or after.
+    """Add "turn": whether an event comes before admissions of the same time (0), or after (2).
 
-    Args:
-        events: the kept ones. Their turn is 0 before the admissions, 2 after them, and 1 where
-            nothing but the order of the rows tells.
-        discharges: "subject_id" and "time".
-
-    Returns:
-        what the report is to say.
+    It is 1 where nothing but the order of the rows tells. Returns what the report is to say.
     """
     moment = ["subject_id", "time"]
     began = events.frame.filter(_IS_ADMISSION).select(*moment, begin=pl.lit(1), end=pl.lit(0))

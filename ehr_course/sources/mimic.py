@@ -16,7 +16,6 @@ from ehr_course.records import MAX_AGE
 from ehr_course.sources.codes import drop_absent, drop_repeated_codes, read_codes
 from ehr_course.sources.cohort import Change, Cohort, Reason
 from ehr_course.sources.grouping import (
-    account_of_lost,
     build_cohort,
     check_something_is_left,
     completed_years,
@@ -57,7 +56,8 @@ def load_mimic3(folder: str | Path, **options: Any) -> Cohort:
     Reads PATIENTS, ADMISSIONS and DIAGNOSES_ICD, as .csv or .csv.gz, file and column names in
     upper or lower case. Patients come by rising subject_id, visits by ADMITTIME (then HADM_ID),
     codes by SEQ_NUM compared as numbers. Codes lose dots and lower case and keep leading zeros; a
-    code that a visit repeats is kept once.
+    code that a visit repeats is kept once. Rows that are merely incomplete (no code, no diagnosis,
+    an unknown patient) are always dropped and counted.
 
     Age is in completed years, by the calendar, on the day of the first admission of the record;
     above 89 it is 90. MIMIC-III moves the births of those patients some 300 years back, which
@@ -67,14 +67,6 @@ def load_mimic3(folder: str | Path, **options: Any) -> Cohort:
         folder: where the tables are.
         options: malformed, date_format, whole_patients, zeros_lost_ok, system and map_to, as in
             ``load_cohort``.
-
-    Returns:
-        the records, and a report in which every row is used or dropped for a reason. Rows that
-        are merely incomplete (no code, no diagnosis, an unknown patient) are always dropped and
-        counted.
-
-    Raises:
-        InputError: naming file, place and remedy.
     """
     how = LoadOptions(**options)
     if how.system == "ICD10CM":
@@ -110,9 +102,6 @@ def load(folder: str | Path, **options: Any) -> Cohort:
 
     A folder that holds data/ with parquet files is MEDS. Otherwise the columns of PATIENTS
     decide: DOB is MIMIC-III, anchor_age MIMIC-IV. Arguments are those of `load_mimic3`.
-
-    Raises:
-        InputError: if it is none of these, and as the loader of its kind does.
     """
     folder = Path(folder)
     if any(folder.glob("data/**/*.parquet")):
@@ -186,10 +175,10 @@ def _load(folder: Path, kind: _Kind, how: LoadOptions) -> Cohort:
     admissions.drop(~has_code, Reason.DIAGNOSES_DROPPED)
     patients.drop(~is_in("patient", visits_read["patient"]), Reason.NO_ADMISSION)
     patients.drop(~is_in("patient", admissions.frame["patient"]), Reason.ADMISSIONS_DROPPED)
-    lost = lost_visits(visits_read, admissions.frame.select("patient", "visit"))
-    shortened = account_of_lost(lost, admissions, left_out=how.whole_patients)
+    kept = admissions.frame.select("patient", "visit")
+    lost, shortened = lost_visits(visits_read, kept, admissions, left_out=how.whole_patients)
     if how.whole_patients and shortened is not None:
-        theirs = is_in("patient", lost["patient"])
+        theirs = is_in("patient", lost)
         numbers = admissions.frame.filter(theirs)["number"]
         diagnoses.drop(is_in("visit", numbers), Reason.ADMISSION_DROPPED)
         admissions.drop(theirs, Reason.PATIENT_DROPPED)

@@ -133,11 +133,7 @@ class RowFilter:
         return self._spelling.get(column, column)
 
     def take(self, columns: Mapping[str, str]) -> None:
-        """Keep the line and some columns under other names; errors spell them as the file does.
-
-        Args:
-            columns: the present name of each, by its new one.
-        """
+        """Keep the line and some columns under new names; errors spell them as the file does."""
         self.frame = self.frame.select("line", **columns)
         self._spelling = {new: self.spelled(now) for new, now in columns.items()}
 
@@ -158,12 +154,7 @@ class RowFilter:
         )
 
     def parse_dates(self, column: str, date_format: str | None = None) -> None:
-        """Turn a column of text into times of microsecond precision, years 1 to 9999.
-
-        Args:
-            column: its name.
-            date_format: a format of strptime that dates may have beside those of ISO 8601.
-        """
+        """Turn a column of text into times of microsecond precision; see parsed_dates."""
         parsed = parsed_dates(self.frame[column], date_format)
         self._parse(
             parsed,
@@ -210,10 +201,9 @@ def is_in(column: str, ids: pl.Series) -> pl.Expr:
 
 
 def parsed_dates(texts: pl.Series, date_format: str | None) -> pl.Series:
-    """Times of microsecond precision, null where a text is not a date; see parse_dates.
+    """Times of microsecond precision, years 1 to 9999, null where a text is not a date.
 
-    Raises:
-        InputError: if date_format is not a format of strptime.
+    A date may be in the format of strptime, or of ISO 8601.
     """
     if date_format is None:
         parsed = pl.Series(texts.name, [None] * len(texts), dtype=pl.Datetime("us"))

@@ -61,15 +61,13 @@ class Choice(NamedTuple):
 def choose_systems(file: str, counts: Mapping[CodeSystem, int], options: LoadOptions) -> Choice:
     """Decide which diagnoses are read, and what they become.
 
+    Where neither option is given and there are diagnoses of both systems, those of the other are
+    translated into MAPPED_BY_DEFAULT.
+
     Args:
         file: where they stand, for the error.
         counts: how many codes there are of each system.
-        options: system takes those of this system alone; map_to translates those that are taken
-            into this one. Where both are None and there are diagnoses of both systems, map_to is
-            MAPPED_BY_DEFAULT.
-
-    Raises:
-        InputError: if no diagnosis is coded in the system that is to be taken.
+        options: system and map_to are looked at.
 
     >>> choose_systems("a.csv", {"ICD9CM": 5, "ICD10CM": 7}, LoadOptions(system="ICD9CM"))
     Choice(taken=('ICD9CM',), system='ICD9CM', notes=())
@@ -109,12 +107,7 @@ def choose_systems(file: str, counts: Mapping[CodeSystem, int], options: LoadOpt
 
 
 def count_codes(rows: pl.DataFrame, column: str) -> dict[CodeSystem, int]:
-    """Count the rows of each system that hold a code of it.
-
-    Args:
-        rows: with "icd10".
-        column: text, as it was written.
-    """
+    """Count the rows of each system whose column, text as it was written, holds a code of it."""
     counts: dict[CodeSystem, int] = dict.fromkeys(CODE_SYSTEMS, 0)
     for text, icd10, n in rows.group_by(column, "icd10").len().iter_rows():
         system = CODE_SYSTEMS[icd10]
@@ -143,7 +136,7 @@ def refuse_versions(rows: RowFilter, known: pl.Expr) -> None:
 
 
 def mark_systems(rows: RowFilter, options: LoadOptions) -> tuple[str, ...]:
-    """Add the column "icd10": whether a row is coded in ICD-10-CM.
+    """Add the column "icd10": whether a row is coded in ICD-10-CM; return how it was told.
 
     Args:
         rows: with "patient", "visit" and "code" as text, and perhaps "version". Of a table with
@@ -151,14 +144,6 @@ def mark_systems(rows: RowFilter, options: LoadOptions) -> tuple[str, ...]:
             are dropped and counted. Of a diagnosis in both, as "427.31, I48.91", one code is kept.
         options: system is believed where every code could be of either. Where it or map_to is
             given, a visit may hold both systems.
-
-    Returns:
-        what the report is to say: how the system was told, where it is not ICD-9-CM alone.
-
-    Raises:
-        InputError: if a version is none, or a code contradicts the others of its visit, and such
-            rows are not to be dropped; or if every code could be of either system and none is
-            given.
     """
     if "version" in rows.frame.columns:
         version = pl.col("version").fill_null("")

@@ -39,9 +39,7 @@ _LOOK_FOR_MARKS = "Look for a quotation mark that is never closed, or for missin
 def find_tables(folder: Path, names: Sequence[str]) -> dict[str, Path]:
     """Find each table's file in a folder: NAME.csv or NAME.csv.gz, in upper or lower case.
 
-    Raises:
-        InputError: if the folder is missing or not a folder, or if a table has no file, or has
-            two (a .csv beside a .csv.gz may be an older or a cut copy).
+    A table must have one file: a .csv beside a .csv.gz may be an older or a cut copy.
     """
     if not folder.exists():
         raise InputError(folder, "", "there is no such folder", "Check the path.")
@@ -91,28 +89,19 @@ def check_not_lfs_pointer(path: Path) -> None:
 
 
 def parquet_columns(path: Path) -> dict[str, pl.DataType]:
-    """Return the type of each column of a parquet file, by the column's name.
-
-    Raises:
-        polars.exceptions.PolarsError, OSError: if it cannot be read.
-        InputError: if it is a Git LFS pointer.
-    """
+    """Return the type of each column of a parquet file, by the column's name."""
     check_not_lfs_pointer(path)
     # By default polars takes a path for a pattern: "shard[1].parquet" is then "shard1.parquet".
     return dict(pl.scan_parquet(path, glob=False).collect_schema())
 
 
 def read_parquet(path: Path, columns: Sequence[str]) -> pl.DataFrame:
-    """Read columns of a parquet file; errors as in parquet_columns."""
+    """Read columns of a parquet file."""
     return pl.read_parquet(path, columns=list(columns), glob=False)
 
 
 def read_lines(path: Path, *, longest: int = LONGEST_LINE) -> Iterator[tuple[int, bytes]]:
-    """Yield the number of each line of a file, from 1, and its bytes without the line end.
-
-    Raises:
-        InputError: if a line is longer than so many bytes, or a .gz file is damaged.
-    """
+    """Yield the number of each line of a file, from 1, and its bytes without the line end."""
     with open_text(path) as file:
         number = 0
         while True:
@@ -162,12 +151,7 @@ def read_header(path: Path) -> list[str]:
 
 
 def check_is_header(file: str, place: str, names: Sequence[str]) -> None:
-    """Refuse names of columns that are a comment, or that something else than commas separates.
-
-    Args:
-        file, place: what errors name.
-        names: as they were read, not all of those that are needed.
-    """
+    """Refuse column names that are a comment, or that something else than commas separates."""
     if names and names[0].lstrip().startswith("#"):
         raise InputError(
             file,
@@ -203,11 +187,6 @@ def read_table(
         text: columns to read as text, spaces around a value removed, "" where it is missing.
         verbatim: columns to read as text with the spaces around it, "" where it is missing.
         numbers: columns of whole numbers; hand them to `parse_numbers` before use.
-
-    Raises:
-        InputError: if the file is empty, cut, not UTF-8, not separated by commas, lacks a column,
-            has no rows, or has a row with too few or too many values or of more than about
-            LONGEST_LINE bytes.
     """
     file = path.name
     raw = _read_bytes(path)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ehr_course.errors import InputError
+from ehr_course.sources.any_cohort import VARIABLE, choose_patients, real_data
 from ehr_course.sources.mimic import load
-from ehr_course.sources.patients import VARIABLE, choose_patients, real_data
 from ehr_course.sources.synthetic import make_cohort, write_mimic3
 
 

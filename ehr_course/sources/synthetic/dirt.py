@@ -99,17 +99,7 @@ Tables = dict[str, pl.DataFrame]
 
 
 def plant(tables: Tables, dirt: Dirt, *, seed: int) -> Tables:
-    """Return the tables with the dirt planted.
-
-    Args:
-        tables: PATIENTS, ADMISSIONS and DIAGNOSES_ICD of MIMIC-III, the last with the column
-            ICD_VERSION besides.
-        dirt: how much of what.
-        seed: 0 or more.
-
-    Raises:
-        InputError: if there are fewer rows to spoil than asked for.
-    """
+    """Plant dirt in MIMIC-III's tables; DIAGNOSES_ICD has ICD_VERSION besides."""
     draws = Draws(seed, _STREAM)
     patients, admissions = tables["PATIENTS"], tables["ADMISSIONS"]
     diagnoses = _respelled(tables["DIAGNOSES_ICD"], dirt, draws)

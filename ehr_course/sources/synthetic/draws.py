@@ -34,11 +34,7 @@ class Draws:
 
 
 def hashed(seed: int, stream: int, ids: np.ndarray) -> np.ndarray:
-    """Return one uniform number for each id, whatever other ids there are.
-
-    The function is SplitMix64 (Steele, Lea and Flood, OOPSLA 2014) of the seed, the stream and
-    the id.
-    """
+    """Return a uniform number for each id: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014)."""
     x = np.asarray(ids).astype(np.uint64)
     for key in (seed, stream):
         x = _mix(x ^ _mix(np.full_like(x, key)))

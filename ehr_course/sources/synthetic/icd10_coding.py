@@ -45,38 +45,27 @@ _CHOICES_AT_MOST = 10_000  # more than the file has, so that each patient has nu
 
 
 class _Choice(NamedTuple):
-    """What a code becomes where another code is in the same visit, or in any visit.
+    """What a code becomes: ICD-10-CM codes by where each one's share ends, from 0 to 1."""
 
-    Attributes:
-        beside: the other code, or "".
-        ends: where the share of each ends, from 0 to 1, rising.
-        written: the ICD-10-CM codes that each stands for.
-        place: the row of the file, to draw by.
-    """
-
-    beside: str
+    beside: str  # another code of the same visit, or ""
     ends: tuple[float, ...]
     written: tuple[tuple[str, ...], ...]
-    place: int
+    place: int  # in the file, to draw by
 
 
 def in_icd10(
     records: Iterable[PatientRecord], *, only_later: bool = False, seed: int = 0
 ) -> list[PatientRecord]:
-    """Return the same patients, coded in ICD-10-CM.
+    """Return the same patients of make_cohort, coded in ICD-10-CM.
 
     A patient keeps a code from visit to visit: who had the left femur broken has no other one
     broken next year. Where two codes of a visit become the same, it is written once.
 
     Args:
-        records: patients of make_cohort, coded in ICD-9-CM.
+        records: coded in ICD-9-CM.
         only_later: whether visits before October 2015 stay in ICD-9-CM, as in a hospital that
             changed. When a visit really was is said by first_day; see there.
         seed: 0 or more; the same records and seed give the same codes.
-
-    Raises:
-        InputError: if a visit is not coded in ICD-9-CM, has no time although only_later is asked
-            for, or has a code that the case mix lacks.
 
     >>> birth = PatientRecord(10001, "F", 0, (Visit(("V3000", "7746")),))
     >>> in_icd10([birth])[0].visits
@@ -105,7 +94,7 @@ def first_day(subject_id: int, *, seed: int = 0) -> datetime:
     """Return the day on which a patient first came, of 2008 to 2019.
 
     The hospital's tables hide it, as MIMIC-IV does: all dates of a patient are moved by the same
-    number of days, so that times between visits are right and no date is.
+    number of days.
 
     >>> first_day(10001)
     datetime.datetime(2009, 4, 11, 0, 0)

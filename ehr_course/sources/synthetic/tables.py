@@ -392,14 +392,7 @@ def _count_planted(tables: Tables, dirt: Dirt, records: Sequence[PatientRecord])
 
 
 def _write(tables: Tables, folder: Path, *, compress: bool, quote: bool) -> None:
-    """Write tables into a folder, each whole or not at all, in the place of those that are there.
-
-    Args:
-        tables: by their names, which become the files' names.
-        folder: it is made if it does not exist.
-        compress: write .csv.gz instead of .csv.
-        quote: put all text in quotation marks, as MIMIC-III does; else only where it must be.
-    """
+    """Write tables into a folder, each whole or not at all, in place of those that are there."""
     suffix = ".csv.gz" if compress else ".csv"
     files = {name: _csv(table, quote=quote) for name, table in tables.items()}
     folder.mkdir(parents=True, exist_ok=True)

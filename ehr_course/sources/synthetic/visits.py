@@ -116,10 +116,7 @@ def band_of(age: np.ndarray) -> np.ndarray:
 
 
 def choose(uniform: np.ndarray, weights: np.ndarray | tuple[int, ...]) -> np.ndarray:
-    """Choose a column for each row, by the row's weights or by one row of weights for all.
-
-    Shapes (n,), (n, k) or (k,) -> (n,).
-    """
+    """Choose a column for each row, by its weights. Shapes (n,), (n, k) or (k,) -> (n,)."""
     top = np.cumsum(np.broadcast_to(weights, (len(uniform), np.shape(weights)[-1])), axis=1)
     return (top <= (uniform * top[:, -1])[:, None]).sum(axis=1)
 
