@@ -37,7 +37,7 @@ import torch
 
 from ehr_course.batches.collate import SEXES
 from ehr_course.batches.datasets import RecordDataset
-from ehr_course.batches.plan import BatchPlan
+from ehr_course.batches.sampler import LengthBatchSampler
 from ehr_course.records import PatientRecord
 from ehr_course.sources.synthetic import make_cohort
 from ehr_course.tokenizers.codes import CodeTokenizer
@@ -156,7 +156,7 @@ class OurWay:
 
     def epoch(self, number: int, batch_size: int) -> Iterator[dict[str, torch.Tensor]]:
         lengths = self.dataset.lengths
-        for key in BatchPlan(lengths, batch_size, epoch=number, group_by_length=True):
+        for key in LengthBatchSampler(lengths, batch_size, epoch=number, group_by_length=True):
             yield self.dataset[key]
 
 

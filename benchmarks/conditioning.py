@@ -27,7 +27,7 @@ import torch
 
 from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.datasets import RecordDataset
-from ehr_course.batches.plan import BatchPlan
+from ehr_course.batches.sampler import LengthBatchSampler
 from ehr_course.evaluation.validity import impossible_share_of
 from ehr_course.generation.patients import Wanted, generate_patients
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
@@ -82,7 +82,7 @@ def held_out_loss(
     dataset = RecordDataset(patients, known, corruption=Corruption(p_empty=1.0))
     outputs = [
         model(**dataset[key])
-        for key in BatchPlan(dataset.lengths, 64, shuffle=False, group_by_length=True)
+        for key in LengthBatchSampler(dataset.lengths, 64, shuffle=False, group_by_length=True)
     ]
     return float(sum(o.loss_sum for o in outputs) / sum(o.loss_count for o in outputs))
 

@@ -17,18 +17,19 @@ import argparse
 import copy
 import statistics
 import time
+from functools import partial
 
 import torch
 from torch import nn
+from torch.optim.lr_scheduler import LambdaLR
 
 from ehr_course.batches.datasets import RecordDataset
-from ehr_course.batches.plan import data_loader
+from ehr_course.batches.sampler import data_loader
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.sources.synthetic import make_cohort
 from ehr_course.tokenizers.codes import CodeTokenizer
 from ehr_course.training.config import TrainingConfig
-from ehr_course.training.optimization import decay_groups, warmup_cosine
-from ehr_course.training.trainer import Trainer
+from ehr_course.training.trainer import Trainer, decay_groups, warmup_cosine_factor
 
 BATCH, LR, WARMUP, SEED = 32, 2e-3, 5, 0
 
@@ -47,7 +48,9 @@ def by_trainer(model: nn.Module, dataset: RecordDataset, steps: int) -> float:
 def by_hand(model: nn.Module, dataset: RecordDataset, steps: int) -> float:
     """Seconds of the processor that the bare loop takes for the same steps."""
     optimizer = torch.optim.AdamW(decay_groups(model, 0.01), lr=LR, fused=True)
-    schedule = warmup_cosine(optimizer, warmup_steps=WARMUP, total_steps=steps)
+    schedule = LambdaLR(
+        optimizer, partial(warmup_cosine_factor, warmup_steps=WARMUP, total_steps=steps)
+    )
     loader = data_loader(dataset, BATCH, seed=SEED)
     torch.manual_seed(SEED)
     losses: list[float] = []

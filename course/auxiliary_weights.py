@@ -12,7 +12,7 @@ from scipy.spatial.distance import jensenshannon
 from course.console import say
 from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.datasets import RecordDataset
-from ehr_course.batches.plan import BatchPlan
+from ehr_course.batches.sampler import LengthBatchSampler
 from ehr_course.evaluation.validity import impossible_share_of
 from ehr_course.generation.patients import Wanted, generate_patients
 from ehr_course.losses import NOT_SCORED
@@ -122,7 +122,7 @@ def _loss(
     dataset = RecordDataset(patients, tokenizer, corruption=corruption)
     outputs = [
         model(**dataset[key])
-        for key in BatchPlan(dataset.lengths, 64, shuffle=False, group_by_length=True)
+        for key in LengthBatchSampler(dataset.lengths, 64, shuffle=False, group_by_length=True)
     ]
     return float(sum(o.loss_sum for o in outputs) / sum(o.loss_count for o in outputs))
 
@@ -134,7 +134,7 @@ def _head_scores(
     """How often the heads are right at a token, and whom they follow when the prompt lies."""
     right, count = dict.fromkeys(HEAD_SCORES, 0), 0
     dataset = RecordDataset(patients, tokenizer, corruption=Corruption(p_empty=1.0))
-    for key in BatchPlan(dataset.lengths, 64, shuffle=False, group_by_length=True):
+    for key in LengthBatchSampler(dataset.lengths, 64, shuffle=False, group_by_length=True):
         batch = dataset[key]
         scored = batch["labels"] != NOT_SCORED
         true = model(**batch).answers

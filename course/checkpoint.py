@@ -17,7 +17,7 @@ from course.second_hospital import sweep as sweep_of_methods
 from ehr_course.batches.collate import SEXES
 from ehr_course.batches.corruption import EMPTY_RECORD, Corruption
 from ehr_course.batches.datasets import RecordDataset
-from ehr_course.batches.plan import BatchPlan
+from ehr_course.batches.sampler import LengthBatchSampler
 from ehr_course.cli.settings import TrainSettings
 from ehr_course.cli.training_task import RECORDS_RECIPE, training_config
 from ehr_course.evaluation.validity import impossible_share
@@ -155,7 +155,7 @@ def _losses(
     known = tokenizer.skipping_unseen()
     dataset = RecordDataset(patients, known, corruption=corruption, seed=SEED)
     sums, count = np.zeros(2), 0
-    for key in BatchPlan(dataset.lengths, 64, shuffle=False):
+    for key in LengthBatchSampler(dataset.lengths, 64, shuffle=False):
         batch = dataset[key]
         own = model(**batch)
         batch["input_ids"] = batch["input_ids"].roll(1, 0)

@@ -50,7 +50,7 @@ ROOMS = (
     _room(
         "Batches",
         "batches",
-        *_inside("batches", "datasets corruption collate plan note_dataset record_checks"),
+        *_inside("batches", "datasets corruption collate sampler note_dataset record_checks"),
     ),
     _room("Losses", "losses"),
     _room(
@@ -64,7 +64,7 @@ ROOMS = (
     _room(
         "Training",
         "training",
-        *_inside("training", "config trainer optimization checkpoints history memory"),
+        *_inside("training", "config trainer checkpoints history memory"),
     ),
     _room(
         "Generation",

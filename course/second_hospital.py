@@ -20,7 +20,7 @@ from course.auxiliary_weights import divergence
 from course.console import say
 from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.datasets import RecordDataset
-from ehr_course.batches.plan import BatchPlan
+from ehr_course.batches.sampler import LengthBatchSampler
 from ehr_course.generation.patients import Wanted, generate_patients
 from ehr_course.models.prefix_tuning import PrefixConfig, PrefixTuned
 from ehr_course.models.prompt_bart import PromptBart
@@ -223,6 +223,6 @@ def _train(
 def token_loss(model: nn.Module, dataset: RecordDataset) -> float:
     """The mean loss, in nats a token, of a model that is in evaluation mode or put into it."""
     model.eval()
-    keys = BatchPlan(dataset.lengths, 64, shuffle=False, group_by_length=True)
+    keys = LengthBatchSampler(dataset.lengths, 64, shuffle=False, group_by_length=True)
     outputs = [model(**dataset[key]) for key in keys]
     return float(sum(o.loss_sum for o in outputs) / sum(o.loss_count for o in outputs))

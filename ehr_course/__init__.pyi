@@ -19,9 +19,9 @@ from .batches.datasets import (
     RecordDataset as RecordDataset,
 )
 from .batches.note_dataset import NoteDataset as NoteDataset
-from .batches.plan import (
+from .batches.sampler import (
     POOL as POOL,
-    BatchPlan as BatchPlan,
+    LengthBatchSampler as LengthBatchSampler,
     data_loader as data_loader,
 )
 from .batches.record_checks import FIRST_CODE as FIRST_CODE
@@ -200,11 +200,9 @@ from .training.memory import (
     activation_bytes as activation_bytes,
     held_bytes as held_bytes,
 )
-from .training.optimization import (
-    decay_groups as decay_groups,
-    warmup_cosine_factor as warmup_cosine_factor,
-)
 from .training.trainer import (
     Trainer as Trainer,
+    decay_groups as decay_groups,
     train as train,
+    warmup_cosine_factor as warmup_cosine_factor,
 )

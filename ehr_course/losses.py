@@ -1,12 +1,13 @@
 """Losses as pure functions of tensors. Each returns a sum and a count, never a mean.
 
 A mean of means is not the mean: batches, accumulation steps and processes have different numbers
-of scored positions. So whoever has all the sums and all the counts divides, once.
+of scored positions. So one place that has all the sums and all the counts divides, once.
 """
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -39,14 +40,51 @@ def loss_counts(labels: Tensor) -> dict[str, int]:
     """How many losses of each kind a batch has: what its sums are divided by.
 
     Args:
-        labels: int64 (batch, target), -100 where a position is not scored. A row without a
-            scored position does not count.
+        labels: (batch, target) or (batch,), -100 where a label is not scored. A row without a
+            scored label does not count.
 
     >>> loss_counts(torch.tensor([[5, 6, -100], [7, -100, -100]]))
     {'token': 3, 'row': 2}
     """
-    scored = labels != NOT_SCORED
-    return {"token": int(scored.sum()), "row": int(scored.any(dim=1).sum())}
+    scored = (labels != NOT_SCORED).flatten(start_dim=min(1, labels.ndim - 1))
+    n_rows = scored.any(dim=1).sum() if scored.ndim > 1 else scored.sum()
+    return {"token": int(scored.sum()), "row": int(n_rows)}
+
+
+def loss_terms(output: Any, labels: Tensor) -> tuple[LossTerm, ...]:
+    """The terms of a model's output: its own, or the one that its loss makes.
+
+    Args:
+        output: what the forward of a model returned. Without ``terms`` it is a loss that is the
+            mean over the scored labels: ``output.loss``, ``output["loss"]``, ``output[0]`` of a
+            tuple, or the tensor itself.
+        labels: those that the loss was computed from, -100 where one is not scored.
+
+    Raises:
+        InputError: if there is no loss.
+
+    >>> (term,) = loss_terms({"loss": torch.tensor(0.5)}, torch.tensor([[7, 8, -100]]))
+    >>> term.total
+    tensor(1.)
+    """
+    terms = getattr(output, "terms", None)
+    if terms is not None:
+        return terms
+    if isinstance(output, Mapping):
+        loss = output.get("loss")
+    elif isinstance(output, tuple):
+        loss = output[0]
+    else:
+        loss = getattr(output, "loss", output)
+    if not isinstance(loss, Tensor) or loss.ndim:
+        raise InputError(
+            "training",
+            type(output).__name__,
+            "what the model returned has no loss",
+            "Return an output with a scalar loss, such as {'loss': loss}.",
+        )
+    count = loss_counts(labels)["token"]
+    return (LossTerm("loss", loss.float() * count, torch.tensor(count)),)
 
 
 def weighted_total(terms: tuple[LossTerm, ...], counts: dict[str, int]) -> Tensor:

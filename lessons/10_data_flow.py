@@ -61,10 +61,10 @@ from torch.utils.data import DataLoader
 from transformers import BartForConditionalGeneration
 
 from ehr_course import (
-    POOL, Batch, BatchKey, BatchPlan, CodeTokenizer, Corruption,
-    InputError, MemoryTrace, PromptBart, PromptBartConfig, RecordDataset,
-    activation_bytes, check_batch, data_loader, held_bytes, load_cohort,
-    make_cohort, write_mimic3,
+    POOL, Batch, BatchKey, CodeTokenizer, Corruption, InputError,
+    LengthBatchSampler, MemoryTrace, PromptBart, PromptBartConfig,
+    RecordDataset, activation_bytes, check_batch, data_loader, held_bytes,
+    load_cohort, make_cohort, write_mimic3,
 )
 from ehr_course.exercises import check, hint, progress
 from ehr_course.plots.drawings.batch_sizes import (
@@ -207,12 +207,12 @@ check("10.1", pad_batch)
 # makes the other 31 as wide as itself. So put records of similar length
 # together: that is called [length bucketing](../course/book/glossary.md).
 #
-# A `BatchPlan` says who shares a batch: it lists, for each batch, the numbers of
-# its patients.
+# A `LengthBatchSampler` says who shares a batch: it lists, for each batch, the
+# numbers of its patients.
 
 # %%
-shuffled = BatchPlan(lengths, 32, seed=SEED)
-bucketed = BatchPlan(lengths, 32, seed=SEED, group_by_length=True)
+shuffled = LengthBatchSampler(lengths, 32, seed=SEED)
+bucketed = LengthBatchSampler(lengths, 32, seed=SEED, group_by_length=True)
 
 
 # %% tags=["hide-input"]
@@ -374,7 +374,7 @@ draw_plan(halves, 4, np.random.default_rng(SEED).permutation(6).tolist())
 # %% tags=["hide-input"]
 # padding, and the pairs of a batch who share one again in the next epoch
 def batch_of_each(pool_batches, epoch, lengths):
-    plan = BatchPlan(lengths, 32, seed=SEED, epoch=epoch)
+    plan = LengthBatchSampler(lengths, 32, seed=SEED, epoch=epoch)
     patients = np.concatenate([key.indices for key in plan])
     number = np.empty(len(lengths), dtype=int)
     for first in range(0, len(patients), 32 * pool_batches):
@@ -423,8 +423,8 @@ assert real or (chance[1] < 0.02 and pools[1] < row[1] < 0.5)
 # In our hospital, a pool of 50 batches is nearly everybody, so it hardly mixes. A
 # hospital may be as large as MIMIC-III, with 46,520 patients; here their lengths
 # are drawn from those of ours. There it still saves nearly all of the padding, and
-# hardly any pair meets again. So leave the pools at 50 batches, as `BatchPlan`
-# does.
+# hardly any pair meets again. So leave the pools at 50 batches, as
+# `LengthBatchSampler` does.
 
 # %% [markdown]
 # ### 10.2 Padding waste and length buckets
@@ -975,7 +975,7 @@ of_32 = [
 budget, overhead = max(n * width for n, width in of_32), 100
 pools = [
     np.sort(lengths[list(key.indices)])
-    for key in BatchPlan(lengths, 32 * POOL, seed=SEED)
+    for key in LengthBatchSampler(lengths, 32 * POOL, seed=SEED)
 ]
 
 
@@ -1026,7 +1026,7 @@ if not real and PROFILE == "tiny":
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # train in two ways, in turns, time the steps, take the loss on others
-first = next(iter(BatchPlan(lengths, 32 * POOL, seed=SEED)))
+first = next(iter(LengthBatchSampler(lengths, 32 * POOL, seed=SEED)))
 pool = np.array(first.indices)
 others, ours = np.split(pool, [min(200, len(pool) // 8)])
 ours = ours[np.argsort(lengths[ours])]

@@ -54,7 +54,7 @@ from transformers import BartConfig, BartForConditionalGeneration
 from transformers.models.bart.modeling_bart import BartAttention
 
 from ehr_course import (
-    BatchPlan, CodeTokenizer, Corruption, InputError, MemoryTrace,
+    CodeTokenizer, Corruption, InputError, LengthBatchSampler, MemoryTrace,
     PromptBart, PromptBartConfig, RecordDataset, activation_bytes,
     choose_patients, code_meaning, held_bytes, icd9, load_checkpoint,
     real_data, record_attention, train,
@@ -695,7 +695,7 @@ check("11.4", exchange_records)
 def loss_of(model, dataset, swapped=False):
     total, count = 0.0, 0
     by_length = {"seed": SEED, "group_by_length": True}  # less padding
-    for key in BatchPlan(dataset.lengths, 50, **by_length):
+    for key in LengthBatchSampler(dataset.lengths, 50, **by_length):
         batch = dataset[key]
         if swapped:
             for name in ("input_ids", "attention_mask"):

@@ -66,10 +66,11 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from ehr_course import (
-    BatchPlan, CodeTokenizer, Corruption, PromptBart, PromptBartConfig,
-    RecordDataset, Trainer, TrainingConfig, checkpoints, choose_patients,
-    count_ends, decay_groups, load_checkpoint, loss_counts, make_cohort,
-    split_by_patient, warmup_cosine_factor, weighted_total,
+    CodeTokenizer, Corruption, LengthBatchSampler, PromptBart,
+    PromptBartConfig, RecordDataset, Trainer, TrainingConfig, checkpoints,
+    choose_patients, count_ends, decay_groups, load_checkpoint,
+    loss_counts, make_cohort, split_by_patient, warmup_cosine_factor,
+    weighted_total,
 )
 from ehr_course.exercises import check, examine, hint, progress
 from ehr_course.exercises.loops_to_test import Loop
@@ -475,7 +476,7 @@ n_tokens = np.array([len(encode(patient)) for patient in many])
 
 
 def weight_of_a_token(options):
-    plan = BatchPlan(n_tokens, 32, seed=SEED, **options)
+    plan = LengthBatchSampler(n_tokens, 32, seed=SEED, **options)
     weights = np.zeros(len(many))
     for key in plan:
         rows = list(key.indices)
@@ -534,7 +535,7 @@ records = RecordDataset(
 torch.manual_seed(SEED)
 fresh = PromptBart(PromptBartConfig.for_tokenizer(known, "tiny")).train()
 clipped = {limit: np.zeros(len(many)) for limit in (1, 5)}
-cut_by_tokens = BatchPlan(
+cut_by_tokens = LengthBatchSampler(
     n_tokens, 32, seed=SEED, group_by_length=True, equal_tokens=True
 )
 for key in cut_by_tokens:
@@ -924,7 +925,9 @@ def begin(model, config):
 # train(model, config): round after round, until all steps are taken
 def train(model, config):
     optimizer, scaler = begin(model, config)
-    plan = BatchPlan(dataset.lengths, config.batch_size, seed=config.seed)
+    plan = LengthBatchSampler(
+        dataset.lengths, config.batch_size, seed=config.seed
+    )
     torch.manual_seed(config.seed)  # dropout
     model.train()
     step, epoch, rows = 0, 0, []

@@ -59,7 +59,7 @@ from torch.nn import functional
 from transformers import BartConfig, BartForConditionalGeneration
 
 from ehr_course import (
-    BatchPlan, CodeTokenizer, Corruption, Prefix, PrefixConfig,
+    CodeTokenizer, Corruption, LengthBatchSampler, Prefix, PrefixConfig,
     PrefixTuned, RecordDataset, checkpoint_folder, icd9, load_checkpoint,
     make_cohort, prefix_attention as shares_paid, prefix_parameters, train,
 )
@@ -103,7 +103,9 @@ def dataset(records):
 @torch.no_grad()
 def loss_of(model, data):
     """Nats a token."""
-    keys = BatchPlan(data.lengths, 64, shuffle=False, group_by_length=True)
+    keys = LengthBatchSampler(
+        data.lengths, 64, shuffle=False, group_by_length=True
+    )
     outputs = [model.eval()(**data[key]) for key in keys]
     total = sum(out.loss_sum for out in outputs)
     return (total / sum(out.loss_count for out in outputs)).item()

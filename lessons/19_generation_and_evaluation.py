@@ -62,10 +62,10 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from ehr_course import (
-    AGE_BRACKETS, EMPTY_RECORD, FIRST_CODE, SEXES, BatchPlan,
-    CodeTokenizer, Corruption, EligibleOnly, IndependentCodes, PromptBart,
-    PromptBartConfig, RecordDataset, Sampling, ScoredRecords, Visit,
-    Wanted, adversarial_accuracy, calibrated_for, carried_over,
+    AGE_BRACKETS, EMPTY_RECORD, FIRST_CODE, SEXES, CodeTokenizer,
+    Corruption, EligibleOnly, IndependentCodes, LengthBatchSampler,
+    PromptBart, PromptBartConfig, RecordDataset, Sampling, ScoredRecords,
+    Visit, Wanted, adversarial_accuracy, calibrated_for, carried_over,
     choose_patients, code_tables, copied_visit, distance_scores,
     generate_patients, icd9, impossible_share_of, js_distance,
     js_divergence, load_checkpoint, make_cohort, membership_auroc,

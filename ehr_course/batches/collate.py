@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from numbers import Real
+from collections.abc import Mapping, Sequence
 from typing import TypedDict, get_type_hints
 
 import numpy as np
@@ -49,11 +48,7 @@ class Batch(TypedDict):
 
 
 def collate(
-    clean: Ragged,
-    inputs: Ragged,
-    ages: Sequence[float],
-    sexes: Sequence[str],
-    tokenizer: CodeTokenizer,
+    clean: Ragged, inputs: Ragged, people: Mapping[str, Tensor], tokenizer: CodeTokenizer
 ) -> Batch:
     """Pad records to a batch, as wide as its longest record and no wider.
 
@@ -63,16 +58,13 @@ def collate(
     Args:
         clean: the records as they are, one a row.
         inputs: the same records, corrupted: what the encoder reads.
-        ages: in years, 0 to 90, one for each row.
-        sexes: "M" or "F", one for each row.
+        people: x_num and x_cat of each row, as ``demographics`` makes them.
         tokenizer: knows the ids of padding and of <EOS>.
-
-    Raises:
-        InputError: if an age is not from 0 to 90, or a sex is neither of the two.
 
     >>> clean = Ragged.from_lists([[1, 3, 8, 9, 4, 2], [1, 3, 7, 4, 2]])
     >>> inputs = Ragged.from_lists([[1, 3, 6, 4, 2], [1, 3, 7, 4, 2]])
-    >>> batch = collate(clean, inputs, [64, 31], ["M", "F"], CodeTokenizer(["0389"]))
+    >>> people = demographics([64, 31], ["M", "F"])
+    >>> batch = collate(clean, inputs, people, CodeTokenizer(["0389"]))
     >>> batch["decoder_input_ids"].tolist()
     [[2, 1, 3, 8, 9, 4], [2, 1, 3, 7, 4, 2]]
     >>> batch["labels"].tolist()
@@ -80,7 +72,6 @@ def collate(
     """
     input_ids, is_token = inputs.padded(tokenizer.pad_id)
     target_ids, is_scored = clean.padded(tokenizer.pad_id)
-    people = demographics(ages, sexes)
     return Batch(
         input_ids=torch.from_numpy(input_ids),
         attention_mask=torch.from_numpy(is_token.astype(np.int64)),
@@ -111,7 +102,7 @@ def demographics(
     """
     for row, (age, sex) in enumerate(zip(ages, sexes, strict=True)):
         name = names[row] if names is not None else f"row {row}"
-        if not isinstance(age, Real) or not 0 <= age <= MAX_AGE:  # NaN fails too
+        if not isinstance(age, (int, float, np.number)) or not 0 <= age <= MAX_AGE:
             raise InputError(
                 "ages",
                 name,
@@ -154,10 +145,8 @@ def shift_right(clean: Tensor, *, start: int = CodeTokenizer.eos_id) -> Tensor:
             f"{int(clean.min())} is a label, not a token",
             "Shift the clean ids, padded with 0, before any label is masked.",
         )
-    shifted = torch.empty_like(clean)
-    shifted[:, 0] = start
-    shifted[:, 1:] = clean[:, :-1]
-    return shifted
+    first = clean.new_full((len(clean), 1), start)
+    return torch.cat([first, clean[:, :-1]], dim=1)
 
 
 def check_batch(batch: Batch, n_tokens: int | None = None) -> None:
@@ -171,14 +160,31 @@ def check_batch(batch: Batch, n_tokens: int | None = None) -> None:
         InputError: that names the tensor and what is wrong with it, the first thing found.
 
     >>> one = Ragged.from_lists([[1, 3, 7, 4, 2]])
-    >>> batch = collate(one, one, [64], ["F"], CodeTokenizer(["0389"]))
+    >>> batch = collate(one, one, demographics([64], ["F"]), CodeTokenizer(["0389"]))
     >>> check_batch(batch, n_tokens=8)
     >>> batch["x_num"][0] = float("nan")
     >>> check_batch(batch)
     Traceback (most recent call last):
     ehr_course.errors.InputError: batch, x_num: row 0 is nan, not an age. Use 0 to 90 years.
     """
-    _check_shapes(batch)
+    entries = dict(batch)
+    with jaxtyped("context"):  # a name such as "batch" then stands for one size everywhere
+        for name, expected in get_type_hints(Batch).items():
+            if name not in entries:
+                raise InputError("batch", "", f"{name} is missing", "collate makes it.")
+            found = entries[name]
+            if not isinstance(found, Tensor):
+                raise InputError(
+                    "batch", name, f"it is a {type(found).__name__}", "Every entry is a tensor."
+                )
+            if not isinstance(found, expected):
+                raise InputError(
+                    "batch",
+                    name,
+                    f"it is {found.dtype} of shape {tuple(found.shape)}",
+                    f"It should be {expected.dtypes[0]} of shape "
+                    f"({', '.join(expected.dim_str.split())}), the sizes as in the other entries.",
+                )
     input_ids, mask = batch["input_ids"], batch["attention_mask"]
     decoder_input_ids, labels = batch["decoder_input_ids"], batch["labels"]
     pad, eos = CodeTokenizer.pad_id, CodeTokenizer.eos_id
@@ -247,29 +253,8 @@ def check_batch(batch: Batch, n_tokens: int | None = None) -> None:
 
 
 def tensors_of(batch: Batch) -> dict[str, Tensor]:
-    """The tensors of a batch by their names, for what treats them all alike."""
+    """The tensors of a batch by their names, for code that treats them all alike."""
     return {name: tensor for name, tensor in batch.items() if isinstance(tensor, Tensor)}
-
-
-def _check_shapes(batch: Batch) -> None:
-    entries = dict(batch)
-    with jaxtyped("context"):  # a name such as "batch" then stands for one size everywhere
-        for name, expected in get_type_hints(Batch).items():
-            if name not in entries:
-                raise InputError("batch", "", f"{name} is missing", "collate makes it.")
-            found = entries[name]
-            if not isinstance(found, Tensor):
-                raise InputError(
-                    "batch", name, f"it is a {type(found).__name__}", "Every entry is a tensor."
-                )
-            if not isinstance(found, expected):
-                raise InputError(
-                    "batch",
-                    name,
-                    f"it is {found.dtype} of shape {tuple(found.shape)}",
-                    f"It should be {expected.dtypes[0]} of shape "
-                    f"({', '.join(expected.dim_str.split())}), the sizes as in the other entries.",
-                )
 
 
 def _resumes(padding: Tensor) -> Tensor:

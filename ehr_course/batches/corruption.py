@@ -175,15 +175,14 @@ class Corruption:
         starts = (values == tokenizer.visit_start_id).nonzero()[0] + 1
         ends = (values == tokenizer.visit_end_id).nonzero()[0]
         codes = (values >= tokenizer.first_code_id).nonzero()[0]
-        are_pairs = len(starts) == len(ends) and (starts < ends).all()
-        if not are_pairs or (ends - starts).sum() != len(codes):
+        lengths = ends - starts if len(starts) == len(ends) else np.zeros(1)
+        if lengths.min(initial=1) < 1 or lengths.sum() != len(codes):
             raise InputError(
                 "corruption",
                 "records",
                 "a row is not a full record",
                 r"Give <BOS> <v> codes <\v> ... <EOS>, without padding, as encode writes it.",
             )
-        lengths = ends - starts
         # One number a visit says whether it is corrupted, and how: what lies below p_visit is
         # shared out evenly among the strategies.
         shares = self.p_visit * np.arange(1, len(self.strategies) + 1) / len(self.strategies)

@@ -9,9 +9,10 @@ from typing import Any, Literal, NamedTuple, Protocol, overload
 import numpy as np
 import torch
 from numpy.random import Generator
+from torch import Tensor
 from torch.utils.data import Dataset
 
-from ehr_course.batches.collate import Batch, collate
+from ehr_course.batches.collate import Batch, collate, demographics
 from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.ragged import Ragged
 from ehr_course.batches.record_checks import SHORTEST
@@ -140,6 +141,7 @@ class RecordDataset(Dataset):
         self.cut = sum(max_tokens is not None and len(ids) > max_tokens for _, ids in known)
         self.tokens = Ragged.from_lists([self._fitting(record, ids) for record, ids in known])
         self.lengths = self.tokens.lengths
+        self._people = _people(self.records)
         for array in (self.tokens.values, self.lengths):
             array.setflags(write=False)
 
@@ -201,7 +203,8 @@ class RecordDataset(Dataset):
                 f"Give a list of one or more numbers from 0 to {len(self) - 1}.",
             )
         rng = np.random.default_rng([self.seed, epoch, number])
-        return self._collate([self.records[i] for i in rows], self.tokens.take(rows), rng)
+        people = {name: column[rows] for name, column in self._people.items()}
+        return self._collate(self.tokens.take(rows), people, rng)
 
     def collate(self, records: Sequence[PatientRecord]) -> Batch:
         """Make a batch of patients, whose corruption follows ``torch.manual_seed``.
@@ -211,12 +214,15 @@ class RecordDataset(Dataset):
         """
         rows = [self._fitting(record, self.tokenizer.encode(record)) for record in records]
         rng = np.random.default_rng(int(torch.randint(2**62, ())))
-        return self._collate(records, Ragged.from_lists(rows), rng)
+        return self._collate(Ragged.from_lists(rows), _people(records), rng)
 
-    def _collate(self, records: Sequence[PatientRecord], clean: Ragged, rng: Generator) -> Batch:
+    def _collate(self, clean: Ragged, people: dict[str, Tensor], rng: Generator) -> Batch:
         inputs = self.corruption.apply(clean, self.tokenizer, rng=rng)
-        ages, sexes = [record.age for record in records], [record.sex for record in records]
-        return collate(clean, inputs, ages, sexes, self.tokenizer)
+        return collate(clean, inputs, people, self.tokenizer)
+
+
+def _people(records: Sequence[PatientRecord]) -> dict[str, Tensor]:
+    return demographics([record.age for record in records], [record.sex for record in records])
 
 
 def cut_record(ids: Sequence[int], max_tokens: int, tokenizer: CodeTokenizer) -> list[int]:

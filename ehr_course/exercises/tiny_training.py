@@ -8,9 +8,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim.lr_scheduler import LambdaLR
 
 from ehr_course.errors import InputError
-from ehr_course.training.optimization import warmup_cosine
+from ehr_course.training.trainer import warmup_cosine_factor
 
 ROWS, BATCHES = 24, 4
 """How many rows the training learns from, and in how many batches they come in each epoch."""
@@ -46,7 +47,10 @@ class TinyTraining:
         torch.manual_seed(seed)
         self.model = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.3), nn.Linear(8, 1))
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=0.05, fused=True)
-        self.schedule = warmup_cosine(self.optimizer, warmup_steps=3, total_steps=16)
+        self.schedule = LambdaLR(
+            self.optimizer,
+            lambda step: warmup_cosine_factor(step, warmup_steps=3, total_steps=16),
+        )
         self.scaler = torch.amp.GradScaler("cpu", init_scale=scale, growth_interval=2)
         self.epoch, self.batch = 0, 0
         rows = torch.Generator().manual_seed(seed)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.datasets import RecordDataset
-from ehr_course.batches.plan import BatchPlan
+from ehr_course.batches.sampler import LengthBatchSampler
 from ehr_course.generation.patients import generate_patients, wanted_like
 from ehr_course.generation.sampling import Sampling
 from ehr_course.losses import NOT_SCORED
@@ -90,7 +90,7 @@ def count_ends(model: PromptBart, dataset: RecordDataset) -> Ends:
     end_ids = [tokenizer.visit_end_id, tokenizer.eos_id]
     visit = torch.zeros(3, 2, VISIT_CODES + 1, dtype=torch.float64)
     record = torch.zeros(3, RECORD_VISITS + 1, dtype=torch.float64)
-    for key in BatchPlan(dataset.lengths, 64, shuffle=False, group_by_length=True):
+    for key in LengthBatchSampler(dataset.lengths, 64, shuffle=False, group_by_length=True):
         clean = cast("dict[str, Tensor]", dataset[key])
         batch = {name: tensor.to(model.device) for name, tensor in clean.items()}
         labels, ids = batch.pop("labels"), batch["decoder_input_ids"]

@@ -1,6 +1,6 @@
-"""Checkpoints of a training: everything that the next step depends on, whole or not at all.
+"""Checkpoints of a training: always one whole one on disk, from which it goes on to the bit.
 
-A checkpoint is a folder ``step-000120`` with ``model.safetensors``, ``optimizer.safetensors``,
+A checkpoint is the folder ``step-000120`` with ``model.safetensors``, ``optimizer.safetensors``,
 ``random.safetensors`` and ``state.json``. It is written under another name and renamed when it is
 complete, so that whatever happens, each folder of that name can be resumed from.
 """
@@ -13,9 +13,8 @@ import random
 import re
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -29,17 +28,11 @@ from ehr_course.errors import InputError
 KEPT = 2
 """How many checkpoints stay: the newest, and one before it."""
 
-_NAME = re.compile(r"step-(\d{6,})")
-_MODEL, _OPTIMIZER, _RANDOM, _STATE = (
-    "model.safetensors",
-    "optimizer.safetensors",
-    "random.safetensors",
-    "state.json",
-)
+BEST = "best.safetensors"
+"""The weights with the best metric so far, in the trainer's folder."""
 
 
-@dataclass
-class TrainingState:
+class TrainingState(NamedTuple):
     """What a step depends on, apart from the configuration and the data.
 
     Attributes:
@@ -55,11 +48,11 @@ class TrainingState:
     numbers: dict[str, Any]
 
 
-def write_checkpoint(folder: Path, step: int, state: TrainingState) -> Path:
-    """Write a checkpoint and drop the oldest ones.
+_TENSORS = ("model", "optimizer", "random")
 
-    Returns:
-        The checkpoint's own folder.
+
+def write_checkpoint(folder: Path, step: int, state: TrainingState) -> None:
+    """Write a checkpoint and drop the oldest ones.
 
     Raises:
         InputError: if it cannot be written, on a full disk for instance. The checkpoints that
@@ -70,10 +63,9 @@ def write_checkpoint(folder: Path, step: int, state: TrainingState) -> Path:
     try:
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(parents=True)
-        save_file(state.model, unfinished / _MODEL)
-        save_file(state.optimizer, unfinished / _OPTIMIZER)
-        save_file(state.random, unfinished / _RANDOM)
-        (unfinished / _STATE).write_text(json.dumps(state.numbers), encoding="utf-8")
+        for name in _TENSORS:
+            save_file(getattr(state, name), unfinished / f"{name}.safetensors")
+        (unfinished / "state.json").write_text(json.dumps(state.numbers), encoding="utf-8")
         for file in (*unfinished.iterdir(), unfinished):
             _to_disk(file)
         if final.exists():
@@ -91,16 +83,17 @@ def write_checkpoint(folder: Path, step: int, state: TrainingState) -> Path:
         shutil.rmtree(unfinished, ignore_errors=True)
     for old in checkpoints(folder)[:-KEPT]:
         _remove(old)
-    _sweep(folder)
-    return final
+    # What processes that were killed have left half-written or half-removed.
+    for path in folder.glob(".step-*"):
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def checkpoints(folder: Path) -> list[Path]:
     """The checkpoints of a folder, the newest last."""
     if not folder.is_dir():
         return []
-    found = [path for path in folder.iterdir() if _NAME.fullmatch(path.name) and path.is_dir()]
-    return sorted(found, key=lambda path: int(path.name.removeprefix("step-")))
+    found = [path for path in folder.iterdir() if re.fullmatch(r"step-\d{6,}", path.name)]
+    return sorted(filter(Path.is_dir, found), key=lambda path: int(path.name[len("step-") :]))
 
 
 def read_checkpoint(path: Path) -> TrainingState:
@@ -110,10 +103,8 @@ def read_checkpoint(path: Path) -> TrainingState:
         InputError: if a file is missing or damaged.
     """
     try:
-        model, optimizer, generators = (
-            load_file(path / name) for name in (_MODEL, _OPTIMIZER, _RANDOM)
-        )
-        numbers = json.loads((path / _STATE).read_text(encoding="utf-8"))
+        tensors = [load_file(path / f"{name}.safetensors") for name in _TENSORS]
+        numbers = json.loads((path / "state.json").read_text(encoding="utf-8"))
     except (OSError, SafetensorError, json.JSONDecodeError, UnicodeDecodeError) as error:
         raise InputError(
             path,
@@ -121,79 +112,7 @@ def read_checkpoint(path: Path) -> TrainingState:
             f"the checkpoint is damaged ({error})",
             "Delete its folder, and resume from the one before it.",
         ) from None
-    return TrainingState(model, optimizer, generators, numbers)
-
-
-# ------------------------------------------------------------------ model and optimizer
-
-
-def model_tensors(model: nn.Module) -> dict[str, Tensor]:
-    """Weights and buffers by name, each once: a tied weight has one name."""
-    tensors: dict[str, Tensor] = {}
-    seen: set[int] = set()
-    for name, tensor in model.state_dict().items():
-        if tensor.numel() and tensor.data_ptr() in seen:
-            continue
-        seen.add(tensor.data_ptr())
-        tensors[name] = tensor.detach().cpu().contiguous()
-    return tensors
-
-
-def load_model_tensors(model: nn.Module, tensors: Mapping[str, Tensor], place: object) -> None:
-    """Fill a model's weights in place.
-
-    Raises:
-        InputError: if names or shapes are those of another model; nothing is then changed.
-    """
-    own = model_tensors(model)
-    for name in sorted(own.keys() | tensors.keys()):
-        mine, theirs = (
-            tuple(side[name].shape) if name in side else None for side in (own, tensors)
-        )
-        if mine != theirs:
-            raise InputError(
-                place,
-                name,
-                f"the checkpoint has {_shape(theirs)}, this model {_shape(mine)}",
-                "Resume with the model that was trained, or train into another folder.",
-            )
-    model.load_state_dict(dict(tensors), strict=False)  # a tied weight has only one of its names
-
-
-def optimizer_tensors(optimizer: Optimizer, names: Mapping[int, str]) -> dict[str, Tensor]:
-    """What the optimizer remembers of each weight, by the weight's name.
-
-    Args:
-        optimizer: AdamW, or any other whose memory is tensors.
-        names: the name of each parameter by its ``id``.
-    """
-    return {
-        f"{names[id(parameter)]}.{kind}": value.detach().cpu().contiguous().clone()
-        for parameter, memory in optimizer.state.items()
-        for kind, value in memory.items()
-    }
-
-
-def load_optimizer_tensors(
-    optimizer: Optimizer, names: Mapping[int, str], tensors: Mapping[str, Tensor]
-) -> None:
-    """Give the optimizer back what it remembered."""
-    of_weight: dict[str, dict[str, Tensor]] = {}
-    for key, value in tensors.items():
-        name, _, kind = key.rpartition(".")
-        of_weight.setdefault(name, {})[kind] = value
-    for group in optimizer.param_groups:
-        for parameter in group["params"]:
-            memory = of_weight.get(names[id(parameter)], {})
-            optimizer.state[parameter] = {
-                kind: value.clone()
-                if kind == "step" and not group.get("capturable") and not group.get("fused")
-                else value.to(parameter.device).clone()
-                for kind, value in memory.items()
-            }
-
-
-# ------------------------------------------------------------------ files
+    return TrainingState(*tensors, numbers)
 
 
 def _remove(path: Path) -> None:
@@ -201,12 +120,6 @@ def _remove(path: Path) -> None:
     doomed = path.with_name(f".{path.name}.removed.{os.getpid()}")
     path.replace(doomed)
     shutil.rmtree(doomed, ignore_errors=True)
-
-
-def _sweep(folder: Path) -> None:
-    """Remove what processes that were killed have left half written or half removed."""
-    for path in folder.glob(".step-*"):
-        shutil.rmtree(path, ignore_errors=True)
 
 
 def _to_disk(path: Path) -> None:
@@ -220,8 +133,107 @@ def _to_disk(path: Path) -> None:
         os.close(handle)
 
 
-def _shape(shape: tuple[int, ...] | None) -> str:
-    return "no such weight" if shape is None else f"shape {shape}"
+# ------------------------------------------------------------------ the best weights
+
+
+def write_best(model: nn.Module, folder: Path) -> None:
+    """Write the weights of a model, whole or not at all.
+
+    Raises:
+        InputError: if they cannot be written. Those that were there are as they were.
+    """
+    unfinished = folder / f".{BEST}"
+    try:
+        save_file(model_tensors(model), unfinished)
+        unfinished.replace(folder / BEST)
+    except (OSError, SafetensorError) as error:
+        raise InputError(
+            folder / BEST,
+            "",
+            f"the best weights cannot be written ({error})",
+            "Make room or name another folder, and resume.",
+        ) from error
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def read_best(model: nn.Module, folder: Path | None) -> None:
+    """Give a model the weights that ``write_best`` wrote.
+
+    Raises:
+        InputError: if there are none, or those of another model.
+    """
+    path = None if folder is None else folder / BEST
+    if path is None or not path.is_file():
+        raise InputError(
+            "Trainer.load_best",
+            "",
+            "no best weights were written",
+            "Give a folder, and validation data or an evaluation.",
+        )
+    try:
+        tensors = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise InputError(
+            path, "", f"the file is damaged ({error})", "Delete it, and train again."
+        ) from None
+    load_model_tensors(model, tensors, path)
+
+
+# ------------------------------------------------------------------ model and optimizer
+
+
+def model_tensors(model: nn.Module) -> dict[str, Tensor]:
+    """Weights and buffers by name, each once: a tied weight has one name."""
+    tensors: dict[str, Tensor] = {}
+    seen: set[int] = set()
+    for name, tensor in model.state_dict().items():
+        if not tensor.numel() or tensor.data_ptr() not in seen:
+            tensors[name] = tensor.detach().cpu().contiguous()
+        seen.add(tensor.data_ptr())
+    return tensors
+
+
+def load_model_tensors(model: nn.Module, tensors: Mapping[str, Tensor], place: object) -> None:
+    """Fill a model's weights in place.
+
+    Raises:
+        InputError: if names or shapes are those of another model; nothing is then changed.
+    """
+    ours, theirs = (
+        {name: f"shape {tuple(tensor.shape)}" for name, tensor in side.items()}
+        for side in (model_tensors(model), tensors)
+    )
+    for name in sorted(ours.keys() | theirs.keys()):
+        here, there = (side.get(name, "no such weight") for side in (ours, theirs))
+        if here != there:
+            raise InputError(
+                place,
+                name,
+                f"the checkpoint has {there}, this model {here}",
+                "Resume with the model that was trained, or train into another folder.",
+            )
+    model.load_state_dict(dict(tensors), strict=False)  # a tied weight has only one of its names
+
+
+def optimizer_tensors(optimizer: Optimizer, model: nn.Module) -> dict[str, Tensor]:
+    """What the optimizer remembers of each weight of a model, by the weight's name."""
+    return {
+        f"{name}.{kind}": value.detach().cpu().contiguous().clone()
+        for name, weight in model.named_parameters()
+        for kind, value in optimizer.state.get(weight, {}).items()
+    }
+
+
+def load_optimizer_tensors(
+    optimizer: Optimizer, model: nn.Module, tensors: Mapping[str, Tensor]
+) -> None:
+    """Give the optimizer back what it remembered."""
+    weights = dict(model.named_parameters())
+    for key, value in tensors.items():
+        name, _, kind = key.rpartition(".")
+        weight = weights[name]
+        optimizer.state[weight][kind] = value.to(weight.device).clone()
 
 
 # ------------------------------------------------------------------ random number generators

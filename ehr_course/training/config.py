@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from torch import nn
 
@@ -15,6 +15,7 @@ from ehr_course.batches.datasets import BatchDataset
 from ehr_course.errors import InputError
 
 Precision = Literal["float32", "float16", "bfloat16"]
+PRECISIONS = get_args(Precision)
 
 
 @dataclass(frozen=True)
@@ -89,11 +90,7 @@ class TrainingConfig:
             ("weight_decay", self.weight_decay >= 0, "Use 0 or more."),
             ("betas", all(0 <= b < 1 for b in self.betas), "Use two numbers from 0 to below 1."),
             ("max_grad_norm", self.max_grad_norm > 0, "Use a number above 0, such as 1.0."),
-            (
-                "precision",
-                self.precision in ("float32", "float16", "bfloat16"),
-                'Use "float32", "float16" or "bfloat16".',
-            ),
+            ("precision", self.precision in PRECISIONS, f"Use one of {', '.join(PRECISIONS)}."),
             ("init_scale", self.init_scale >= 1, "Use 1 or more; 65536 is usual."),
             ("growth_interval", self.growth_interval >= 1, "Use 1 or more."),
             ("evaluate_every", self.evaluate_every >= 0, "Use 0 or more."),
@@ -112,11 +109,8 @@ class TrainingConfig:
                 )
 
 
-# ------------------------------------------------------------------ the same training
-
-
 MAY_CHANGE = {"evaluate_every", "metric", "patience", "checkpoint_every"}
-"""What may be other when a training is resumed: it changes nothing in the weights."""
+"""What may differ when a training is resumed: it changes nothing in the weights."""
 
 _NOT_THE_MODEL = {"architectures", "dtype", "transformers_version", "_name_or_path"}
 
@@ -124,19 +118,13 @@ _NOT_THE_MODEL = {"architectures", "dtype", "transformers_version", "_name_or_pa
 def training_identity(
     model: nn.Module, dataset: BatchDataset, config: TrainingConfig, processes: int
 ) -> dict[str, Any]:
-    """Everything that the weights of a training depend on, by name, as JSON gives it back.
-
-    Args:
-        model: where it has a ``config`` as those of transformers do, its settings are in.
-        dataset: what it learns from.
-        config: the settings of the training.
-        processes: how many share it.
-    """
+    """Everything that the weights of a training depend on, by name, as JSON gives it back."""
     settings = dataclasses.asdict(config)
     settings |= {"data": dataset.fingerprint, "processes": processes}
-    of_transformers = getattr(model, "config", None)
-    of_model = {} if of_transformers is None else of_transformers.to_dict()
-    settings |= {f"model.{n}": v for n, v in of_model.items() if n not in _NOT_THE_MODEL}
+    of_model = getattr(model, "config", None)
+    if hasattr(of_model, "to_dict"):  # as those of transformers have
+        named = of_model.to_dict().items()
+        settings |= {f"model.{name}": v for name, v in named if name not in _NOT_THE_MODEL}
     return json.loads(json.dumps(settings, default=str))
 
 
@@ -144,7 +132,7 @@ def check_same_training(place: object, then: Mapping[str, Any], now: Mapping[str
     """Refuse the checkpoint of another training.
 
     Raises:
-        InputError: it names the first setting that is other.
+        InputError: naming the first setting that differs.
     """
     for name in [*now, *(then.keys() - now.keys())]:
         if name not in MAY_CHANGE and then.get(name) != now.get(name):

@@ -26,14 +26,6 @@ class TrainingHistory:
     def __init__(self, rows: list[dict] | None = None) -> None:
         self.rows: list[dict] = rows if rows is not None else []
 
-    def add(self, row: Mapping[str, float | int | bool]) -> None:
-        """Append what one step did."""
-        self.rows.append(dict(row))
-
-    def add_evaluation(self, metrics: Mapping[str, float]) -> None:
-        """Write metrics into the row of the last step."""
-        self.rows[-1].update({f"validation_{name}": value for name, value in metrics.items()})
-
     def __len__(self) -> int:
         return len(self.rows)
 
@@ -42,12 +34,11 @@ class TrainingHistory:
 
         Without an evaluation of that name it is None.
         """
-        found = None
-        for row in self.rows:
-            value = row.get(f"validation_{metric}", math.nan)
-            if value < (math.inf if found is None else found[1]):  # what is no number is no better
-                found = row["step"], value
-        return found
+        name = f"validation_{metric}"
+        found = [
+            (row["step"], row[name]) for row in self.rows if math.isfinite(row.get(name, math.nan))
+        ]
+        return min(found, key=lambda step_and_value: step_and_value[1], default=None)
 
     @property
     def losses(self) -> list[float]:
@@ -76,15 +67,13 @@ class TrainingHistory:
         """
         path = Path(path)
         unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+        writers = {".csv": pl.DataFrame.write_csv, ".parquet": pl.DataFrame.write_parquet}
+        if path.suffix not in writers:
+            raise InputError(
+                path, "", "its name does not say which format", "Use .csv or .parquet."
+            )
         try:
-            if path.suffix == ".csv":
-                self.table().write_csv(unfinished)
-            elif path.suffix == ".parquet":
-                self.table().write_parquet(unfinished)
-            else:
-                raise InputError(
-                    path, "", "its name does not say which format", "Use .csv or .parquet."
-                )
+            writers[path.suffix](self.table(), unfinished)
             unfinished.replace(path)
         except (OSError, pl.exceptions.PolarsError) as error:
             raise InputError(
@@ -97,11 +86,8 @@ class TrainingHistory:
             unfinished.unlink(missing_ok=True)
 
 
-# ------------------------------------------------------------------ the bar and TensorBoard
-
-
 class Progress:
-    """Shows the steps of a training.
+    """Shows the steps of a training as a bar and in TensorBoard.
 
     Args:
         shown: whether there is a bar, with loss, learning rate, scale and tokens per second.
@@ -113,7 +99,18 @@ class Progress:
 
     def __init__(self, *, shown: bool, tensorboard: str | Path | None = None) -> None:
         self.shown = shown
-        self._board = None if tensorboard is None else _board(tensorboard)
+        self._board = None
+        if tensorboard is not None:
+            try:
+                from torch.utils.tensorboard import SummaryWriter
+            except ImportError:
+                raise InputError(
+                    "Trainer",
+                    "tensorboard",
+                    "the package is not installed",
+                    "Install it with: pip install tensorboard",
+                ) from None
+            self._board = SummaryWriter(str(tensorboard))
 
     def bar(self, *, done: int, total: int) -> tqdm:
         """A bar for this many steps, some of them done."""
@@ -132,30 +129,19 @@ class Progress:
                 tokens_per_second=f"{row['tokens'] / row['seconds']:,.0f}",
                 refresh=False,
             )
-        if self._board is not None:
-            for name in ("loss", "lr", "scale", "gradient_norm"):
-                self._board.add_scalar(name, row[name], row["step"])
+        names = ("loss", "lr", "scale", "gradient_norm")
+        self._write({name: row[name] for name in names}, row["step"])
 
     def show_metrics(self, metrics: Mapping[str, float], step: int) -> None:
         """Show an evaluation."""
+        self._write({f"validation_{name}": value for name, value in metrics.items()}, step)
+
+    def _write(self, values: Mapping[str, float], step: int) -> None:
         if self._board is not None:
-            for name, value in metrics.items():
-                self._board.add_scalar(f"validation_{name}", value, step)
+            for name, value in values.items():
+                self._board.add_scalar(name, value, step)
 
     def flush(self) -> None:
         """Write what is still on its way to TensorBoard."""
         if self._board is not None:
             self._board.flush()
-
-
-def _board(folder: str | Path) -> Any:
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        raise InputError(
-            "Trainer",
-            "tensorboard",
-            "the package is not installed",
-            "Install it with: pip install tensorboard",
-        ) from None
-    return SummaryWriter(str(folder))

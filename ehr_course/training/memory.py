@@ -7,7 +7,7 @@ itself while it runs, the Python process and PyTorch's own code are not in these
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -27,12 +27,7 @@ def held_bytes(module: nn.Module) -> int:
 def activation_bytes(forward: Callable[[], Any], model: nn.Module) -> int:
     """How many bytes a forward pass keeps so that the gradient can be computed.
 
-    Two tensors that share their numbers are counted once, and the model's own parameters not
-    at all.
-
-    Args:
-        forward: computes something with the model; its graph is thrown away.
-        model: whose parameters are left out.
+    Tensors that share their storage are counted once, the model's own parameters not at all.
     """
     own = {parameter.untyped_storage()._cdata for parameter in model.parameters()}
     saved: dict[int, int] = {}
@@ -109,6 +104,5 @@ class MemoryTrace(TorchDispatchMode):
         self._now -= self._known.pop(place, 0)
 
 
-def _tensors(tree: Any) -> Iterator[Tensor]:
-    leaves, _ = torch.utils._pytree.tree_flatten(tree)
-    return (leaf for leaf in leaves if isinstance(leaf, Tensor))
+def _tensors(tree: Any) -> list[Tensor]:
+    return [leaf for leaf in torch.utils._pytree.tree_leaves(tree) if isinstance(leaf, Tensor)]

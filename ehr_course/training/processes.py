@@ -6,7 +6,7 @@ import contextlib
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -53,6 +53,12 @@ class Processes:
         """Whether this process writes files and shows progress."""
         return self.rank == 0
 
+    def best_device(self) -> str:
+        """A GPU of its own for each process, or the CPU where there is none."""
+        if not torch.cuda.is_available():
+            return "cpu"
+        return f"cuda:{self.rank % torch.cuda.device_count()}"
+
     def gather(self, value: Any) -> list[Any]:
         """The values of all processes, by rank."""
         if self.world == 1:
@@ -89,17 +95,8 @@ class Processes:
         if self.world > 1:
             distributed.barrier()
 
-    def from_first(self, make: Callable[[], Any]) -> Any:
-        """What the first process makes, for all of them."""
-        return self.gather(make() if self.is_first else None)[0]
-
     def agree(self, named: Mapping[str, Any], *, what: str = "training") -> None:
-        """Raise an InputError, in every process, unless all of them have the same values.
-
-        Args:
-            named: the values.
-            what: what they share, for the message.
-        """
+        """Raise an InputError, in every process, unless all of them have the same values."""
         everyone = self.gather(dict(named))
         for name in named:
             if any(other.get(name) != named[name] for other in everyone):
@@ -116,16 +113,13 @@ class Processes:
 
 @contextlib.contextmanager
 def deferred_interrupt() -> Iterator[threading.Event]:
-    """Note an interrupt in place of raising it, so that a step is whole or not begun.
+    """Note an interrupt instead of raising it, so that a step is whole or not begun.
 
     A second one is raised at once. Outside the main thread interrupts do not arrive anyway.
     """
     noted = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield noted
-        return
     before = signal.getsignal(signal.SIGINT)
-    if not callable(before):
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
         yield noted
         return
 
@@ -151,7 +145,6 @@ def unwound_when_terminated() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-
     before = signal.signal(signal.SIGTERM, leave)
     try:
         yield
@@ -160,7 +153,7 @@ def unwound_when_terminated() -> Iterator[None]:
 
 
 def ignore_interrupts(worker: int) -> None:
-    """Leave Ctrl-C to the process that started this one: a worker of a DataLoader.
+    """Leave Ctrl-C to the process that started this one, a worker of a DataLoader.
 
     A worker that stops at once would leave the step without its batch.
     """

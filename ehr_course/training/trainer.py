@@ -1,24 +1,34 @@
 """One trainer for every model of the course: float16 with loss scaling, and exact resuming.
 
-The model's forward takes a batch as keywords and returns an output with ``terms``, each a sum and
-a count. Every step divides by the counts of the whole batch. So a batch may be cut into parts and
-shared among processes, and the gradient stays that of the batch.
+Read it from top to bottom: how a training is set up, the loop, one step of it, what comes after a
+step, checkpoints; then the rules for which weights decay, the learning rate and the average.
+
+A model's forward takes a batch as keywords and returns its loss: as ``terms``, each a sum and a
+count, or as a plain mean, see ``losses.loss_terms``. Every step divides by the counts of the whole
+batch. So a batch may be cut into parts and shared among processes, and the gradient stays that of
+the batch.
 """
 
 from __future__ import annotations
 
 import contextlib
+import inspect
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.optim import Optimizer
 
 from ehr_course.batches.datasets import BatchDataset
-from ehr_course.batches.plan import BatchPlan, data_loader
+from ehr_course.batches.sampler import LengthBatchSampler, data_loader
 from ehr_course.errors import InputError
+from ehr_course.losses import NOT_SCORED, LossTerm, loss_counts, loss_terms, weighted_total
 from ehr_course.training.checkpoints import (
     TrainingState,
     checkpoints,
@@ -27,38 +37,32 @@ from ehr_course.training.checkpoints import (
     model_tensors,
     optimizer_tensors,
     random_states,
+    read_best,
     read_checkpoint,
     set_random_states,
+    write_best,
     write_checkpoint,
 )
 from ehr_course.training.config import TrainingConfig, check_same_training, training_identity
 from ehr_course.training.history import Progress, TrainingHistory
-from ehr_course.training.optimization import (
-    GradientStep,
-    average_in_use,
-    use_average,
-    warmup_cosine_factor,
-)
 from ehr_course.training.processes import Processes, deferred_interrupt, ignore_interrupts
-from ehr_course.training.validation import BestModel, read_best, validation_loss, write_best
+
+AUTOCAST = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
 
 
 class Trainer:
     """Trains a model.
 
     Args:
-        model: its forward takes a batch as keywords and returns an output with ``terms``.
-        dataset: gives the batches.
-        config: the settings.
-        validation: examples to evaluate on, or None.
+        model: its forward takes a batch as keywords and returns a loss. What is in the batch and
+            not among the forward's arguments is left out.
         folder: where checkpoints, the best weights and the history go; without one nothing is
             written. A folder with checkpoints of this training is resumed from.
         evaluate: called with the model, returns numbers by name besides the "loss" on the
             validation data. Of several processes, the first alone calls it.
-        device: where to train; the GPU if there is one.
+        device: where to train; by default the GPU if there is one.
         num_workers: processes that prepare batches.
-        progress: whether to show a bar, with loss, learning rate, scale and tokens per second.
-        tensorboard: a folder for TensorBoard's files, or None.
+        progress, tensorboard: see Progress.
 
     Attributes:
         history: a row for each step.
@@ -84,13 +88,6 @@ class Trainer:
         progress: bool = False,
         tensorboard: str | Path | None = None,
     ) -> None:
-        self.processes = Processes.from_environment()
-        self.config, self.dataset, self.validation = config, dataset, validation
-        self.folder = Path(folder) if folder is not None else None
-        self.device = torch.device(device or _best_device(self.processes))
-        self.model = model.to(self.device)
-        self._evaluate_more = evaluate
-        self._names = {id(p): name for name, p in model.named_parameters()}
         if validation is None and evaluate is None and config.patience:
             raise InputError(
                 "Trainer",
@@ -98,6 +95,11 @@ class Trainer:
                 "there is nothing to evaluate, so training would never stop early",
                 "Give validation data or an evaluation.",
             )
+        self.processes = Processes.from_environment()
+        self.config, self.dataset, self.validation = config, dataset, validation
+        self.folder = Path(folder) if folder is not None else None
+        self.device = torch.device(device or self.processes.best_device())
+        self._more_metrics = evaluate
         self._identity = training_identity(model, dataset, config, self.processes.world)
         self.processes.agree(
             self._identity
@@ -107,36 +109,47 @@ class Trainer:
                 "folder": self.folder is not None,
             }
         )
-        self._gradient_step = GradientStep(
-            model, config, processes=self.processes, device=self.device
+
+        self.model = model.to(self.device)
+        self._shared = DistributedDataParallel(model) if self.processes.world > 1 else model
+        arguments = inspect.signature(model.forward).parameters.values()
+        takes_all = any(argument.kind is argument.VAR_KEYWORD for argument in arguments)
+        self._taken = None if takes_all else {argument.name for argument in arguments}
+        self.optimizer = torch.optim.AdamW(
+            decay_groups(model, config.weight_decay),
+            lr=config.lr,
+            betas=config.betas,
+            fused=True,
         )
-        self.optimizer, self.scaler = self._gradient_step.optimizer, self._gradient_step.scaler
-        self.history = TrainingHistory()
-        self.step, self.epoch, self.batch = 0, 0, 0
-        self._best = BestModel(config.metric, patience=config.patience)
-        outside = random_states()
-        torch.manual_seed(config.seed + self.processes.rank)  # dropout
-        if self.folder is not None:
-            self._make_folder(self.folder)
-            self._resume(self.folder)
-        # While the training runs, its random states are those of the generators themselves.
-        self._random: dict[str, Tensor] | None = random_states()
-        set_random_states(outside)
+        self.scaler = torch.amp.GradScaler(
+            self.device.type,
+            init_scale=config.init_scale,
+            growth_interval=config.growth_interval,
+            enabled=config.precision == "float16",
+        )
         self._loader = data_loader(
             dataset,
             config.batch_size,
-            seed=config.seed,
             num_workers=num_workers,
+            seed=config.seed,
             group_by_length=config.group_by_length,
             equal_tokens=config.equal_tokens,
         )
         self._loader.worker_init_fn = ignore_interrupts
-        assert isinstance(self._loader.sampler, BatchPlan)
-        self._plan = self._loader.sampler
-        self._progress = (
-            Progress(shown=progress, tensorboard=tensorboard)
-            if self.processes.is_first
-            else Progress(shown=False)
+
+        self.history = TrainingHistory()
+        self.step, self.epoch, self.batch = 0, 0, 0
+        self._best, self._n_worse = math.inf, 0  # the best metric, and evaluations since then
+        outside = random_states()
+        torch.manual_seed(config.seed + self.processes.rank)  # dropout
+        if self.folder is not None:
+            self._resume(self.folder)
+        # While the training runs, its random states are those of the generators themselves.
+        self._random: dict[str, Tensor] | None = random_states()
+        set_random_states(outside)
+        is_first = self.processes.is_first
+        self._progress = Progress(
+            shown=progress and is_first, tensorboard=tensorboard if is_first else None
         )
 
     # ------------------------------------------------------------------ the loop
@@ -152,6 +165,8 @@ class Trainer:
             InputError: if the loss or its gradient is no longer a number, or a batch has no scored
                 token. The checkpoints written before are whole.
         """
+        plan = self._loader.sampler
+        assert isinstance(plan, LengthBatchSampler)
         self.optimizer.zero_grad()  # of a step that an interrupt broke off
         self.model.train()
         try:
@@ -161,9 +176,9 @@ class Trainer:
                 self._own_randomness(),
             ):
                 while not self.is_finished:
-                    self._plan.set_epoch(self.epoch, start=self.batch)
+                    plan.set_epoch(self.epoch, start=self.batch)
                     for batch in self._loader:
-                        row = self._one_step(batch)
+                        row = self._take_step(batch)
                         self._progress.show_step(bar, row)
                         self._after(row)
                         # All processes stop after the same step, whichever was interrupted.
@@ -182,7 +197,8 @@ class Trainer:
     @property
     def is_finished(self) -> bool:
         """Whether the last step is done, or there were too many evaluations without a better."""
-        return self.step >= self.config.steps or self._best.is_given_up
+        is_given_up = 0 < self.config.patience <= self._n_worse
+        return self.step >= self.config.steps or is_given_up
 
     @contextlib.contextmanager
     def _own_randomness(self) -> Iterator[None]:
@@ -198,38 +214,131 @@ class Trainer:
             self._random = random_states()
             set_random_states(outside)
 
-    def _one_step(self, batch: dict[str, Tensor]) -> dict[str, float]:
+    # ------------------------------------------------------------------ one step
+
+    def _take_step(self, batch: Mapping[str, Tensor]) -> dict[str, Any]:
+        """Move the weights once, or skip the step where the gradient overflows in float16.
+
+        Args:
+            batch: the whole one, the same in every process.
+
+        Returns:
+            A row of the history.
+        """
         began = time.perf_counter()
-        lr = self.config.lr * warmup_cosine_factor(
-            self.step, warmup_steps=self.config.warmup_steps, total_steps=self.config.steps
+        config, place = self.config, f"epoch {self.epoch}, batch {self.batch}"
+        counts = loss_counts(batch["labels"])
+        if counts["token"] == 0:
+            raise InputError(
+                "training",
+                place,
+                "the batch has no scored token",
+                f"Leave records whose labels are all {NOT_SCORED} out of the dataset.",
+            )
+        lr = config.lr * warmup_cosine_factor(
+            self.step, warmup_steps=config.warmup_steps, total_steps=config.steps
         )
-        taken = self._gradient_step.take(
-            batch, lr=lr, place=f"epoch {self.epoch}, batch {self.batch}"
-        )
-        self.step += not taken.skipped
+        for group in self.optimizer.param_groups:
+            group["lr"] = lr
+
+        loss, terms = self._backward(batch, counts)
+        if not math.isfinite(loss):
+            raise _not_a_number(place, f"the loss is {loss}")
+
+        self.scaler.unscale_(self.optimizer)
+        norm = float(nn.utils.clip_grad_norm_(self.model.parameters(), config.max_grad_norm))
+        scale = self.scaler.get_scale()
+        # In float16 a smaller scale may help. Below 1 none does: then it is not the scale.
+        if not math.isfinite(norm) and scale <= 1:
+            raise _not_a_number(place, f"the norm of the gradient is {norm}")
+
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        self.optimizer.zero_grad()
+        skipped = self.scaler.get_scale() < scale
+        if not skipped:
+            self.step += 1
+            if config.ema_decay:
+                update_average(self.optimizer, config.ema_decay)
         row = {
             "step": self.step,
             "epoch": self.epoch,
             "batch": self.batch,
-            "loss": taken.loss,
-            **(taken.terms if len(taken.terms) > 1 else {}),
+            "loss": loss,
+            **(terms if len(terms) > 1 else {}),
             "lr": lr,
-            "scale": taken.scale,
-            "gradient_norm": taken.gradient_norm,
-            "skipped": taken.skipped,
-            "tokens": taken.tokens,
+            "scale": scale,
+            "gradient_norm": norm,
+            "skipped": skipped,
+            "tokens": counts["token"],
             "seconds": time.perf_counter() - began,
         }
         self.batch += 1
         return row
 
+    def _backward(
+        self, batch: Mapping[str, Tensor], counts: dict[str, int]
+    ) -> tuple[float, dict[str, float]]:
+        """Add up the gradient of the parts of a batch.
+
+        Returns:
+            The loss of the whole batch, weighted, in nats; and the mean of each of its terms.
+        """
+        parts = self._own_parts(batch)
+        loss, means = 0.0, {}
+        for number, (part, weight) in enumerate(parts, 1):
+            # Processes add up their gradients once a step: after the last part.
+            waits = self._shared is not self.model and number < len(parts)
+            with self._shared.no_sync() if waits else contextlib.nullcontext():
+                with self._autocast():
+                    terms = self._terms(self._shared, part)
+                    share = weighted_total(terms, counts) * weight
+                # DistributedDataParallel averages over processes; the loss is a sum over them.
+                self.scaler.scale(share * self.processes.world).backward()
+            loss += float(share.detach())
+            for term in terms:
+                mean = weight * float(term.total.detach()) / max(1, counts[term.per])
+                means[term.name] = means.get(term.name, 0.0) + mean
+        everyone = self.processes.gather((loss, means))
+        return (
+            sum(loss for loss, _ in everyone),
+            {name: sum(means[name] for _, means in everyone) for name in means},
+        )
+
+    def _own_parts(self, batch: Mapping[str, Tensor]) -> list[tuple[dict[str, Tensor], int]]:
+        """What this process reads of a batch, in parts that fit into memory; with their weights.
+
+        Where there are fewer rows than parts, a part is the first row with weight 0: every
+        process has to take part in every step.
+        """
+        n_parts = self.config.gradient_accumulation_steps * self.processes.world
+        of_parts = np.array_split(np.arange(len(batch["labels"])), n_parts)
+        parts = []
+        for rows in of_parts[self.processes.rank :: self.processes.world]:
+            span = slice(int(rows[0]), int(rows[-1]) + 1) if len(rows) else slice(1)
+            part = {name: tensor[span].to(self.device) for name, tensor in batch.items()}
+            parts.append((part, int(len(rows) > 0)))
+        return parts
+
+    def _terms(self, model: nn.Module, batch: Mapping[str, Tensor]) -> tuple[LossTerm, ...]:
+        names = batch.keys() if self._taken is None else batch.keys() & self._taken
+        output = model(**{name: batch[name] for name in batch if name in names})
+        return loss_terms(output, batch["labels"])
+
+    def _autocast(self) -> torch.autocast:
+        return torch.autocast(
+            self.device.type,
+            dtype=AUTOCAST[self.config.precision],
+            enabled=self.config.precision != "float32",
+        )
+
     # ------------------------------------------------------------------ after a step
 
     def _after(self, row: dict[str, Any]) -> None:
-        self.history.add(row)
+        self.history.rows.append(row)
         if row["skipped"]:
             return
-        if self._is_due(self.config.evaluate_every) and (self.validation or self._evaluate_more):
+        if self._is_due(self.config.evaluate_every) and (self.validation or self._more_metrics):
             with average_in_use(self.optimizer):
                 self._judge(self.evaluate())
         if self._is_due(self.config.checkpoint_every):
@@ -247,101 +356,62 @@ class Trainer:
         self.model.eval()
         metrics: dict[str, float] = {}
         try:
-            if self.validation is not None:
-                metrics["loss"] = validation_loss(
-                    self.model,
-                    self.validation,
-                    self.config.batch_size,
-                    processes=self.processes,
-                    device=self.device,
-                    autocast=self._gradient_step.autocast,
-                )
-            if self._evaluate_more is not None:
-                metrics |= self.processes.from_first(self._more_metrics)
+            with torch.no_grad():
+                if self.validation is not None:
+                    metrics["loss"] = self._validation_loss(self.validation)
+                if self._more_metrics is not None:
+                    more = self._more_metrics(self.model) if self.processes.is_first else {}
+                    more = {name: float(value) for name, value in more.items()}
+                    metrics |= self.processes.gather(more)[0]
         finally:
             set_random_states(outside)
             self.model.train(was_training)
         return metrics
 
-    @torch.no_grad()
-    def _more_metrics(self) -> dict[str, float]:
-        more = self._evaluate_more(self.model) if self._evaluate_more is not None else {}
-        return {name: float(value) for name, value in more.items()}
+    def _validation_loss(self, dataset: BatchDataset) -> float:
+        """The loss on all examples of a dataset, as if they were one batch."""
+        losses, counts = {"token": 0.0, "row": 0.0}, {"token": 0, "row": 0}
+        keys = list(
+            LengthBatchSampler(
+                dataset.lengths, self.config.batch_size, shuffle=False, group_by_length=True
+            )
+        )
+        for key in keys[self.processes.rank :: self.processes.world]:
+            batch = {name: tensor.to(self.device) for name, tensor in dataset[key].items()}
+            with self._autocast():
+                terms = self._terms(self.model, batch)
+            for term in terms:
+                losses[term.per] += term.weight * float(term.total)
+            for kind, count in loss_counts(batch["labels"]).items():
+                counts[kind] += count
+        shares = self.processes.gather((losses, counts))
+        if not any(counts["token"] for _, counts in shares):
+            raise InputError(
+                "validation", "", "no token is scored", "Give data of which something is scored."
+            )
+        return sum(
+            sum(losses[kind] for losses, _ in shares) / sum(counts[kind] for _, counts in shares)
+            for kind in counts
+        )
 
     def _judge(self, metrics: dict[str, float]) -> None:
-        self.history.add_evaluation(metrics)
-        is_better = self._best.judge(metrics)
-        if is_better and self.folder is not None and self.processes.is_first:
-            write_best(self.model, self.folder)
-        self._progress.show_metrics(metrics, self.step)
-
-    # ------------------------------------------------------------------ checkpoints
-
-    def save(self) -> None:
-        """Write a checkpoint of this moment, if there is a folder."""
-        if self.folder is None:
-            return
-        own = random_states() if self._random is None else self._random
-        states = self.processes.gather({n: bytes(state.tolist()) for n, state in own.items()})
-        if self.processes.is_first:
-            write_checkpoint(self.folder, self.step, self._state(states))
-            self.history.write(self.folder / "history.csv")
-        self.processes.wait()
-
-    def _state(self, states: list[dict[str, bytes]]) -> TrainingState:
-        generators = {
-            f"{rank}.{name}": torch.frombuffer(bytearray(state), dtype=torch.uint8)
-            for rank, of_rank in enumerate(states)
-            for name, state in of_rank.items()
-        }
-        numbers = {
-            "step": self.step,
-            "epoch": self.epoch,
-            "batch": self.batch,
-            "best": self._best.state(),
-            "scaler": self.scaler.state_dict(),
-            "training": self._identity,
-            "history": self.history.rows,
-        }
-        return TrainingState(
-            model_tensors(self.model),
-            optimizer_tensors(self.optimizer, self._names),
-            generators,
-            numbers,
-        )
-
-    def _make_folder(self, folder: Path) -> None:
-        if not self.processes.is_first:
-            return
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
+        """Note an evaluation, and keep the weights if it is the best so far."""
+        name = self.config.metric
+        if name not in metrics:
             raise InputError(
-                folder,
-                "",
-                f"the folder cannot be made ({error})",
-                "Name another one, in a place where you may write.",
-            ) from error
-
-    def _resume(self, folder: Path) -> None:
-        found = checkpoints(folder)
-        self.processes.agree({"newest checkpoint": found[-1].name if found else "none"})
-        if not found:
-            return
-        state = read_checkpoint(found[-1])
-        numbers = state.numbers
-        check_same_training(found[-1], numbers["training"], self._identity)
-        load_model_tensors(self.model, state.model, found[-1])
-        load_optimizer_tensors(self.optimizer, self._names, state.optimizer)
-        if numbers["scaler"]:
-            self.scaler.load_state_dict(numbers["scaler"])
-        self.step, self.epoch, self.batch = (numbers[n] for n in ("step", "epoch", "batch"))
-        self._best.load_state(numbers["best"])
-        self.history = TrainingHistory(numbers["history"])
-        rank = f"{self.processes.rank}."
-        set_random_states(
-            {n.removeprefix(rank): s for n, s in state.random.items() if n.startswith(rank)}
-        )
+                "TrainingConfig",
+                "metric",
+                f"the evaluation has no {name!r}",
+                f"It has: {', '.join(metrics) or 'nothing'}.",
+            )
+        self.history.rows[-1].update({f"validation_{n}": value for n, value in metrics.items()})
+        if metrics[name] < self._best:  # NaN is never better
+            self._best, self._n_worse = metrics[name], 0
+            if self.folder is not None and self.processes.is_first:
+                write_best(self.model, self.folder)
+        else:
+            self._n_worse += 1
+        self._progress.show_metrics(metrics, self.step)
 
     def load_best(self) -> None:
         """Give the model the weights that had the best metric.
@@ -350,6 +420,72 @@ class Trainer:
             InputError: if there is no folder, or nothing was evaluated.
         """
         read_best(self.model, self.folder)
+
+    # ------------------------------------------------------------------ checkpoints
+
+    def save(self) -> None:
+        """Write a checkpoint of this moment, if there is a folder."""
+        if self.folder is None:
+            return
+        own = random_states() if self._random is None else self._random
+        everyone = self.processes.gather({n: bytes(state.tolist()) for n, state in own.items()})
+        if self.processes.is_first:
+            generators = {
+                f"{rank}.{name}": torch.frombuffer(bytearray(state), dtype=torch.uint8)
+                for rank, of_rank in enumerate(everyone)
+                for name, state in of_rank.items()
+            }
+            best = None if math.isinf(self._best) else self._best
+            numbers = {
+                "step": self.step,
+                "epoch": self.epoch,
+                "batch": self.batch,
+                "best": {"value": best, "worse": self._n_worse},
+                "scaler": self.scaler.state_dict(),
+                "training": self._identity,
+                "history": self.history.rows,
+            }
+            state = TrainingState(
+                model_tensors(self.model),
+                optimizer_tensors(self.optimizer, self.model),
+                generators,
+                numbers,
+            )
+            write_checkpoint(self.folder, self.step, state)
+            self.history.write(self.folder / "history.csv")
+        self.processes.wait()
+
+    def _resume(self, folder: Path) -> None:
+        """Go on from the newest checkpoint in the folder, if there is one."""
+        if self.processes.is_first:
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise InputError(
+                    folder,
+                    "",
+                    f"the folder cannot be made ({error})",
+                    "Name another one, in a place where you may write.",
+                ) from error
+        found = checkpoints(folder)
+        self.processes.agree({"newest checkpoint": found[-1].name if found else "none"})
+        if not found:
+            return
+        state = read_checkpoint(found[-1])
+        numbers = state.numbers
+        check_same_training(found[-1], numbers["training"], self._identity)
+        load_model_tensors(self.model, state.model, found[-1])
+        load_optimizer_tensors(self.optimizer, self.model, state.optimizer)
+        if numbers["scaler"]:
+            self.scaler.load_state_dict(numbers["scaler"])
+        self.step, self.epoch, self.batch = (numbers[n] for n in ("step", "epoch", "batch"))
+        best, self._n_worse = numbers["best"]["value"], numbers["best"]["worse"]
+        self._best = math.inf if best is None else best
+        self.history = TrainingHistory(numbers["history"])
+        rank = f"{self.processes.rank}."
+        set_random_states(
+            {n.removeprefix(rank): s for n, s in state.random.items() if n.startswith(rank)}
+        )
 
     def _stop_here(self) -> None:
         self.save()
@@ -363,10 +499,92 @@ class Trainer:
         )
 
 
-def _best_device(processes: Processes) -> str:
-    if not torch.cuda.is_available():
-        return "cpu"
-    return f"cuda:{processes.rank % torch.cuda.device_count()}"
+def _not_a_number(place: str, problem: str) -> InputError:
+    return InputError(
+        "training",
+        place,
+        problem,
+        "Lower the learning rate, or lengthen the warm-up; the checkpoint before this batch is "
+        "whole.",
+    )
+
+
+# ------------------------------------------------------------------ which weights decay
+
+
+def decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
+    """Two groups of weights for AdamW: those that decay, and those that do not.
+
+    Matrices and tables decay. Biases and the gains of layer norms do not: they have no reason to
+    be small.
+
+    >>> groups = decay_groups(nn.Sequential(nn.Linear(3, 2), nn.LayerNorm(2)), 0.1)
+    >>> [(group["weight_decay"], len(group["params"])) for group in groups]
+    [(0.1, 1), (0.0, 3)]
+    """
+    decays: list[nn.Parameter] = []
+    stays: list[nn.Parameter] = []
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            is_bias = name.rpartition(".")[2] == "bias"
+            (stays if parameter.ndim < 2 or is_bias else decays).append(parameter)
+    groups = [
+        {"params": decays, "weight_decay": weight_decay},
+        {"params": stays, "weight_decay": 0.0},
+    ]
+    return [group for group in groups if group["params"]]
+
+
+# ------------------------------------------------------------------ the learning rate
+
+
+def warmup_cosine_factor(step: int, *, warmup_steps: int, total_steps: int) -> float:
+    """The share of the peak learning rate that step `step` (counted from 0) is taken with.
+
+    >>> [round(warmup_cosine_factor(s, warmup_steps=2, total_steps=6), 3) for s in range(7)]
+    [0.5, 1.0, 1.0, 0.854, 0.5, 0.146, 0.0]
+    """
+    if step < warmup_steps:
+        return (step + 1) / warmup_steps
+    done = (step - warmup_steps) / max(1, total_steps - warmup_steps)
+    return 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
+
+
+# ------------------------------------------------------------------ the average of the weights
+
+
+@torch.no_grad()
+def update_average(optimizer: Optimizer, decay: float) -> None:
+    """Move the average of each weight towards the weight: called after each step.
+
+    The average is kept beside what AdamW remembers of the weight, so that a checkpoint has it. It
+    looks back over at most half of the steps so far: the first weights are worth nothing.
+    """
+    n_steps = float(next(iter(optimizer.state.values()))["step"])
+    decay = min(decay, 1 - 2 / (n_steps + 1))
+    for weight, memory in optimizer.state.items():
+        average = memory.setdefault("average", weight.detach().clone())
+        average.lerp_(weight, 1 - decay)
+
+
+@torch.no_grad()
+def use_average(optimizer: Optimizer) -> None:
+    """Put the averages, if there are any, in the place of the weights."""
+    for weight, memory in optimizer.state.items():
+        weight.copy_(memory.get("average", weight))
+
+
+@contextlib.contextmanager
+def average_in_use(optimizer: Optimizer) -> Iterator[None]:
+    """Put the averages in the place of the weights for a while."""
+    weights = {weight: weight.detach().clone() for weight in optimizer.state}
+    use_average(optimizer)
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for weight, value in weights.items():
+                weight.copy_(value)
 
 
 # ------------------------------------------------------------------ in one call
@@ -377,43 +595,26 @@ def train(
     dataset: BatchDataset,
     *,
     steps: int,
-    batch_size: int = 32,
     lr: float = 2e-3,
     warmup_steps: int | None = None,
-    seed: int = 0,
-    max_grad_norm: float = 1.0,
-    group_by_length: bool = False,
     progress: bool = True,
+    **settings: Any,
 ) -> TrainingHistory:
     """Train a model where it is, for some steps, and write nothing to disk.
 
-    This is ``Trainer`` with the settings that suit a small model; whoever wants float16,
-    checkpoints or several processes uses that.
+    This is ``Trainer`` with settings that suit a small model.
 
     Args:
-        model: its forward takes a batch as keywords and returns an output with ``terms``.
-        dataset: gives the batches; every epoch comes in another order.
-        steps: how many batches to learn from.
-        batch_size: examples in a batch.
-        lr: the peak learning rate.
-        warmup_steps: over how many steps it rises; a tenth of the steps by default. Then it falls
-            along half a cosine.
-        seed: orders the batches and drops out units.
-        max_grad_norm: the norm that the gradient is clipped to.
-        group_by_length: see TrainingConfig.
+        model, dataset: see Trainer.
+        steps, lr, settings: see TrainingConfig.
+        warmup_steps: a tenth of the steps by default.
         progress: whether to show a bar.
 
     Raises:
         InputError: if a setting is out of its range, or the loss is no longer a number.
     """
-    config = TrainingConfig(
-        steps=steps,
-        batch_size=batch_size,
-        lr=lr,
-        warmup_steps=steps // 10 if warmup_steps is None else warmup_steps,
-        seed=seed,
-        max_grad_norm=max_grad_norm,
-        group_by_length=group_by_length,
-    )
+    if warmup_steps is None:
+        warmup_steps = steps // 10
+    config = TrainingConfig(steps, lr=lr, warmup_steps=warmup_steps, **settings)
     device = next(model.parameters()).device
     return Trainer(model, dataset, config, device=device, progress=progress).run()

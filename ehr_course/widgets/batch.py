@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipywidgets
 
 from ehr_course.batches.datasets import RecordDataset
-from ehr_course.batches.plan import BatchPlan
+from ehr_course.batches.sampler import LengthBatchSampler
 from ehr_course.errors import InputError
 from ehr_course.plots.batch import Waste, draw_batch, padding_share
 from ehr_course.plots.style import Picture
@@ -46,8 +46,8 @@ def batch_inspector(
             f"Use one of {', '.join(map(str, BATCH_SIZES))}.",
         )
 
-    def plan(batch_size: int, group_by_length: bool) -> BatchPlan:
-        return BatchPlan(
+    def plan(batch_size: int, group_by_length: bool) -> LengthBatchSampler:
+        return LengthBatchSampler(
             dataset.lengths, batch_size, seed=seed, epoch=epoch, group_by_length=group_by_length
         )
 

@@ -8,7 +8,14 @@ import torch
 from jaxtyping import jaxtyped
 from transformers.models.bart.modeling_bart import shift_tokens_right
 
-from ehr_course.batches.collate import SEXES, Batch, check_batch, collate, shift_right
+from ehr_course.batches.collate import (
+    SEXES,
+    Batch,
+    check_batch,
+    collate,
+    demographics,
+    shift_right,
+)
 from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.datasets import RecordDataset
 from ehr_course.batches.ragged import Ragged
@@ -97,7 +104,7 @@ def test_a_batch_is_as_wide_as_its_longest_row_on_each_side():
 def test_padding_is_on_the_right():
     clean = Ragged.from_lists([[1, 3, 7, 4, 2], [1, 3, 8, 9, 10, 4, 2]])
     inputs = Ragged.from_lists([[1, 3, 7, 4, 2], [1, 3, 6, 10, 4, 2]])
-    batch = collate(clean, inputs, [3, 90], ["F", "M"], TOKENIZER)
+    batch = collate(clean, inputs, demographics([3, 90], ["F", "M"]), TOKENIZER)
     assert batch["input_ids"].tolist() == [[1, 3, 7, 4, 2, 0], [1, 3, 6, 10, 4, 2]]
     assert batch["attention_mask"].tolist() == [[1, 1, 1, 1, 1, 0], [1, 1, 1, 1, 1, 1]]
     assert batch["labels"].tolist() == [[1, 3, 7, 4, 2, -100, -100], [1, 3, 8, 9, 10, 4, 2]]
@@ -106,7 +113,7 @@ def test_padding_is_on_the_right():
 
 def test_age_is_in_years_and_sex_is_numbered_as_in_the_tutorial():
     one = Ragged.from_lists([[1, 3, 7, 4, 2]] * 3)
-    batch = collate(one, one, [0, 64.5, 90], ["M", "F", "F"], TOKENIZER)
+    batch = collate(one, one, demographics([0, 64.5, 90], ["M", "F", "F"]), TOKENIZER)
     assert batch["x_num"].tolist() == [[0.0], [64.5], [90.0]]
     assert batch["x_cat"].tolist() == [[0], [1], [1]]
     assert SEXES == ("M", "F")
@@ -114,7 +121,7 @@ def test_age_is_in_years_and_sex_is_numbered_as_in_the_tutorial():
 
 def test_a_batch_shares_no_memory_with_the_records():
     clean = Ragged.from_lists([[1, 3, 7, 4, 2]])
-    batch = collate(clean, clean, [64], ["M"], TOKENIZER)
+    batch = collate(clean, clean, demographics([64], ["M"]), TOKENIZER)
     for name in ("input_ids", "decoder_input_ids", "labels"):
         batch[name].fill_(9)
     assert clean.to_lists() == [[1, 3, 7, 4, 2]]
@@ -149,32 +156,24 @@ def test_the_decoder_input_of_a_batch_is_shift_right_of_its_clean_ids(seed):
     assert torch.equal(batch["decoder_input_ids"], shift_right(clean))
 
 
-# ---------------------------------------------------------------------- bad input
-
-ROW = Ragged.from_lists([[1, 3, 7, 4, 2]])
+# ---------------------------------------------------------------------- age and sex
 
 
 @pytest.mark.parametrize("age", [float("nan"), -1, -0.01, 90.5, 300, float("inf"), None, "old"])
-def test_an_age_that_is_none_is_refused(age):
-    with pytest.raises(InputError, match="age"):
-        collate(ROW, ROW, [age], ["F"], TOKENIZER)
+def test_an_age_that_is_none_is_refused_by_its_row(age):
+    with pytest.raises(InputError, match=r"ages, row 1: .* is not an age in years"):
+        demographics([64, age], ["F", "F"])
 
 
-def test_the_message_names_the_row_of_the_wrong_age():
-    three = ROW.take([0, 0, 0])
-    with pytest.raises(InputError, match="row 2: nan is not an age"):
-        collate(three, three, [64, 0, float("nan")], ["F", "F", "F"], TOKENIZER)
-
-
-@pytest.mark.parametrize("age", [0, 90])
+@pytest.mark.parametrize("age", [0, 90, np.float32(64.5)])
 def test_the_youngest_and_the_oldest_age_pass(age):
-    assert collate(ROW, ROW, [age], ["F"], TOKENIZER)["x_num"].item() == age
+    assert demographics([age], ["F"])["x_num"].item() == age
 
 
 @pytest.mark.parametrize("sex", ["U", "f", "", None, 1, float("nan")])
-def test_an_unknown_sex_is_refused(sex):
-    with pytest.raises(InputError, match=r"sexes, row 0: .* is not one of 'M', 'F'"):
-        collate(ROW, ROW, [64], [sex], TOKENIZER)
+def test_an_unknown_sex_is_refused_by_the_name_given(sex):
+    with pytest.raises(InputError, match=r"sexes, patient 7: .* is not one of 'M', 'F'"):
+        demographics([64], [sex], ["patient 7"])
 
 
 # ---------------------------------------------------------------------- check_batch
@@ -258,7 +257,7 @@ def test_a_broken_batch_is_refused_and_the_message_says_where(name):
     change, says = BREAKS[name]
     clean = Ragged.from_lists([[1, 3, 7, 8, 9, 10, 4, 2], [1, 3, 7, 4, 2]])
     inputs = Ragged.from_lists([[1, 3, 6, 8, 9, 10, 4, 2], [1, 3, 6, 4, 2]])
-    batch = collate(clean, inputs, [64, 31], ["F", "M"], TOKENIZER)
+    batch = collate(clean, inputs, demographics([64, 31], ["F", "M"]), TOKENIZER)
     check_batch(batch, n_tokens=len(TOKENIZER))
     change(batch)
     with pytest.raises(InputError, match=says):

@@ -10,7 +10,7 @@ import torch
 
 from ehr_course.batches.datasets import BatchKey
 from ehr_course.batches.note_dataset import NoteDataset, collate_notes
-from ehr_course.batches.plan import data_loader
+from ehr_course.batches.sampler import data_loader
 from ehr_course.errors import InputError
 from ehr_course.records import NotePair
 from ehr_course.tokenizers.notes import NoteTokenizer

@@ -19,7 +19,7 @@ from course.command_error import CommandError
 from course.grading.submissions import _unpacked
 from course.install_failures import explain
 from ehr_course.batches.datasets import RecordDataset
-from ehr_course.batches.plan import data_loader
+from ehr_course.batches.sampler import data_loader
 from ehr_course.sources.synthetic import make_cohort
 from ehr_course.tokenizers.codes import CodeTokenizer
 from ehr_course.training import checkpoints

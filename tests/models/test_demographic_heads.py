@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from ehr_course.batches.collate import collate
+from ehr_course.batches.collate import collate, demographics
 from ehr_course.batches.corruption import Ragged
 from ehr_course.errors import InputError
 from ehr_course.models.prompt_bart import (
@@ -33,7 +33,12 @@ BOTH = {"age_weight": 0.3, "sex_weight": 0.2}
 
 def batch_of(rows: list[int]) -> dict[str, torch.Tensor]:
     ragged = Ragged.from_lists([RECORDS[row] for row in rows])
-    return collate(ragged, ragged, [AGES[r] for r in rows], [SEXES[r] for r in rows], TOKENIZER)
+    return collate(
+        ragged,
+        ragged,
+        demographics([AGES[r] for r in rows], [SEXES[r] for r in rows]),
+        TOKENIZER,
+    )
 
 
 def model_with(**changes: Any) -> PromptBart:

@@ -10,7 +10,7 @@ from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
 
 from ehr_course.batches.datasets import RecordDataset
-from ehr_course.batches.plan import BatchPlan
+from ehr_course.batches.sampler import LengthBatchSampler
 from ehr_course.plots.batch import (
     COLOURS,
     KINDS,
@@ -72,7 +72,7 @@ def test_the_counts_of_a_small_batch():
 
 @pytest.mark.parametrize("group_by_length", [False, True])
 def test_the_share_of_padding_is_that_of_the_padded_labels(dataset, group_by_length):
-    keys = list(BatchPlan(dataset.lengths, 16, seed=1, group_by_length=group_by_length))
+    keys = list(LengthBatchSampler(dataset.lengths, 16, seed=1, group_by_length=group_by_length))
     labels = [dataset[key]["labels"] for key in keys]
     padded = sum(int((rows == -100).sum()) for rows in labels)
     places = sum(rows.numel() for rows in labels)

@@ -11,7 +11,7 @@ import torch
 from torch.optim.swa_utils import AveragedModel, get_ema_avg_fn
 
 from ehr_course.batches.datasets import RecordDataset
-from ehr_course.batches.plan import BatchPlan
+from ehr_course.batches.sampler import LengthBatchSampler
 from ehr_course.errors import InputError
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.sources.synthetic import make_cohort
@@ -97,7 +97,7 @@ def test_the_first_step_is_adamws_on_the_clipped_gradient() -> None:
     dataset = RecordDataset(RECORDS, TOKENIZER)
     train(ours, dataset, steps=1, batch_size=60, lr=1e-3, warmup_steps=0, seed=1)
 
-    (key,) = BatchPlan(dataset.lengths, 60, seed=1)
+    (key,) = LengthBatchSampler(dataset.lengths, 60, seed=1)
     optimizer = torch.optim.AdamW(by_hand.parameters(), lr=1e-3, weight_decay=0.01)
     by_hand.train()
     by_hand(**dataset[key]).loss.backward()

@@ -4,7 +4,7 @@ import ipywidgets
 import pytest
 
 from ehr_course.batches.datasets import RecordDataset
-from ehr_course.batches.plan import BatchPlan
+from ehr_course.batches.sampler import LengthBatchSampler
 from ehr_course.errors import InputError
 from ehr_course.plots.batch import Waste, count_kinds, draw_batch, padding_share
 from ehr_course.sources.synthetic import make_cohort
@@ -19,7 +19,9 @@ def dataset():
 
 
 def plan(dataset, batch_size, group_by_length):
-    return list(BatchPlan(dataset.lengths, batch_size, seed=5, group_by_length=group_by_length))
+    return list(
+        LengthBatchSampler(dataset.lengths, batch_size, seed=5, group_by_length=group_by_length)
+    )
 
 
 def expected(dataset, number, batch_size, group_by_length):

@@ -9,7 +9,7 @@ import torch
 
 from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.datasets import RecordDataset
-from ehr_course.batches.plan import BatchPlan
+from ehr_course.batches.sampler import LengthBatchSampler
 from ehr_course.plots.drawings.batch_sizes import draw_budget, draw_divisions, draw_memory
 from ehr_course.plots.drawings.data_flow import (
     draw_faults,
@@ -159,7 +159,7 @@ def test_a_long_record_leaves_room_for_both_labels():
 def company(dataset, patient):
     batches, row, places = {}, {}, {"wide": 512 * len(dataset)}
     for way, by_length in (("shuffled", False), ("length buckets", True)):
-        plan = list(BatchPlan(dataset.lengths, 32, seed=3, group_by_length=by_length))
+        plan = list(LengthBatchSampler(dataset.lengths, 32, seed=3, group_by_length=by_length))
         (key,) = (key for key in plan if patient in key.indices)
         batches[way], row[way] = dataset[key], key.indices.index(patient)
         places[way] = sum(

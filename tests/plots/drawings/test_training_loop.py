@@ -26,7 +26,7 @@ from ehr_course.plots.drawings.training_loop import (
     draw_token_weights,
 )
 from ehr_course.training.config import TrainingConfig
-from ehr_course.training.optimization import warmup_cosine_factor
+from ehr_course.training.trainer import warmup_cosine_factor
 
 CONFIG = TrainingConfig(
     steps=12,

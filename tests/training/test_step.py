@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import partial
 from pathlib import Path
 
 import pytest
 import small
 import torch
+from torch.optim.lr_scheduler import LambdaLR
 from transformers import get_cosine_schedule_with_warmup
 
-from ehr_course.batches.plan import BatchPlan
+from ehr_course.batches.sampler import LengthBatchSampler
 from ehr_course.errors import InputError
 from ehr_course.training import checkpoints
 from ehr_course.training.config import TrainingConfig
-from ehr_course.training.optimization import decay_groups, warmup_cosine, warmup_cosine_factor
-from ehr_course.training.trainer import Trainer
+from ehr_course.training.trainer import Trainer, decay_groups, warmup_cosine_factor
 
 
 def test_it_does_what_the_loop_in_the_open_does() -> None:
@@ -24,8 +25,9 @@ def test_it_does_what_the_loop_in_the_open_does() -> None:
     made.run()
     model, dataset = small.model(dropout=0.0), small.dataset()
     optimizer = torch.optim.AdamW(decay_groups(model, 0.01), lr=2e-3, fused=True)
-    schedule = warmup_cosine(optimizer, warmup_steps=3, total_steps=12)
-    plan, steps = BatchPlan(dataset.lengths, 16, seed=0), 0
+    rate = partial(warmup_cosine_factor, warmup_steps=3, total_steps=12)
+    schedule = LambdaLR(optimizer, rate)
+    plan, steps = LengthBatchSampler(dataset.lengths, 16, seed=0), 0
     model.train()
     for epoch in range(3):
         plan.set_epoch(epoch)
@@ -59,7 +61,7 @@ def test_a_batch_in_parts_gives_the_gradient_of_the_whole(accumulation: int, hea
 
 def test_the_loss_of_a_model_with_heads_is_the_weighted_sum_of_its_terms() -> None:
     (row,) = small.trainer(heads=True, steps=1, dropout=0.0).run().rows
-    (key, *_) = BatchPlan(small.dataset().lengths, 16, seed=0)
+    (key, *_) = LengthBatchSampler(small.dataset().lengths, 16, seed=0)
     output = small.model(dropout=0.0, **small.HEADS).train()(**small.dataset()[key])
     for term in output.terms:
         assert row[term.name] == pytest.approx(term.total.item() / term.count.item(), rel=1e-5)
@@ -175,32 +177,27 @@ def test_a_batch_without_a_scored_token_is_named() -> None:
     batch = small.dataset().batch([0, 1])
     batch["labels"].fill_(-100)
     with pytest.raises(InputError, match=r"epoch 0, batch 0: the batch has no scored token"):
-        made._one_step(batch)
+        made._take_step(batch)
 
 
 # ------------------------------------------------------------------ the learning rate
 
 
-def rates(schedule_of: object, steps: int) -> list[float]:
-    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=3.0)
-    schedule = schedule_of(optimizer)
-    seen = []
-    for _ in range(steps):
-        seen.append(optimizer.param_groups[0]["lr"])
-        optimizer.step()
-        schedule.step()
-    return seen
+def factors(warmup_steps: int, steps: int) -> list[float]:
+    return [
+        warmup_cosine_factor(step, warmup_steps=warmup_steps, total_steps=50)
+        for step in range(steps)
+    ]
 
 
 def test_after_the_warm_up_it_is_the_cosine_of_transformers() -> None:
-    ours = rates(lambda opt: warmup_cosine(opt, warmup_steps=10, total_steps=50), 51)
-    theirs = rates(lambda opt: get_cosine_schedule_with_warmup(opt, 10, 50), 51)
-    assert ours[10:] == pytest.approx(theirs[10:])
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
+    (theirs,) = get_cosine_schedule_with_warmup(optimizer, 10, 50).lr_lambdas
+    assert factors(10, 51)[10:] == pytest.approx([theirs(step) for step in range(10, 51)])
 
 
 def test_the_warm_up_rises_in_equal_parts_and_wastes_no_step() -> None:
-    ours = rates(lambda opt: warmup_cosine(opt, warmup_steps=4, total_steps=50), 4)
-    assert ours == pytest.approx([0.75, 1.5, 2.25, 3.0])
+    assert factors(4, 4) == pytest.approx([0.25, 0.5, 0.75, 1.0])
 
 
 @pytest.mark.parametrize("step", [50, 51, 1000])

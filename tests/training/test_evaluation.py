@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from pathlib import Path
 
@@ -10,9 +11,9 @@ import small
 import torch
 
 from ehr_course.batches.corruption import Corruption
-from ehr_course.batches.plan import BatchPlan
+from ehr_course.batches.sampler import LengthBatchSampler
 from ehr_course.errors import InputError
-from ehr_course.training.validation import BestModel, write_best
+from ehr_course.training.checkpoints import write_best
 
 
 def test_the_validation_loss_is_the_mean_over_all_scored_tokens() -> None:
@@ -20,7 +21,7 @@ def test_the_validation_loss_is_the_mean_over_all_scored_tokens() -> None:
     history = made.run()
     total, count = 0.0, 0
     held_out = small.dataset(seed=5)
-    for key in BatchPlan(held_out.lengths, 9, shuffle=False, group_by_length=True):
+    for key in LengthBatchSampler(held_out.lengths, 9, shuffle=False, group_by_length=True):
         with torch.no_grad():
             output = made.model(**held_out[key])
         total, count = total + float(output.loss_sum), count + int(output.loss_count)
@@ -97,10 +98,14 @@ def test_the_best_weights_are_kept_and_training_stops_when_nothing_gets_better(
 def test_patience_ends_after_two_evaluations_in_a_row_without_a_better(
     scores: list[float], is_given_up: bool
 ) -> None:
-    judge = BestModel("loss", patience=2)
-    for score in scores:
-        judge.judge({"loss": score})
-    assert judge.is_given_up == is_given_up
+    remaining = iter(scores)
+    made = small.trainer(
+        evaluate=lambda model: {"loss": next(remaining)}, evaluate_every=1, patience=2, steps=99
+    )
+    with contextlib.suppress(StopIteration):
+        made.run()
+    assert made.is_finished == is_given_up
+    assert next(remaining, None) is None
 
 
 def test_a_resumed_training_remembers_how_good_the_best_was(tmp_path: Path) -> None:
@@ -157,7 +162,7 @@ def test_a_full_disk_leaves_the_best_weights_before(
         path.write_bytes(b"half")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("ehr_course.training.validation.save_file", full)
+    monkeypatch.setattr("ehr_course.training.checkpoints.save_file", full)
     with pytest.raises(InputError, match=r"the best weights cannot be written .*No space left"):
         write_best(made.model, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["best.safetensors"]

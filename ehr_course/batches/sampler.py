@@ -17,7 +17,7 @@ POOL = 50
 """Batches in a pool: patients are sorted by length within it, and mixed beyond it."""
 
 
-class BatchPlan(Sampler[BatchKey]):
+class LengthBatchSampler(Sampler[BatchKey]):
     """The batches of an epoch, in their order. Every patient comes once.
 
     With ``group_by_length``, patients of similar length share a batch, so that less of it is
@@ -45,7 +45,7 @@ class BatchPlan(Sampler[BatchKey]):
     Raises:
         InputError: if there is no patient, or a number is out of its range.
 
-    >>> for key in BatchPlan([9, 5, 8, 6, 7], 2, shuffle=False, group_by_length=True):
+    >>> for key in LengthBatchSampler([9, 5, 8, 6, 7], 2, shuffle=False, group_by_length=True):
     ...     print(key)
     BatchKey(epoch=0, number=0, indices=(1, 3))
     BatchKey(epoch=0, number=1, indices=(4, 2))
@@ -71,7 +71,7 @@ class BatchPlan(Sampler[BatchKey]):
             ("seed", 0 <= seed < 2**32, f"{seed} is not a seed", "Use 0 to 2**32 - 1."),
         ):
             if not fits:
-                raise InputError("BatchPlan", name, problem, remedy)
+                raise InputError("LengthBatchSampler", name, problem, remedy)
         self.batch_size = batch_size
         self.seed = seed
         self.shuffle = shuffle
@@ -83,7 +83,7 @@ class BatchPlan(Sampler[BatchKey]):
         """Turn to an epoch, the first ``start`` batches of it left out."""
         if epoch < 0 or not 0 <= start <= self.n_batches:
             raise InputError(
-                "BatchPlan",
+                "LengthBatchSampler",
                 f"epoch {epoch}, start {start}",
                 "there is no such batch",
                 f"Epochs count from 0, and this one has {self.n_batches} batches.",
@@ -149,7 +149,7 @@ def data_loader(
         batch_size: patients in a batch.
         num_workers: processes that make batches beside this one; with 0 this one makes them.
             Each works on one thread.
-        order: seed, epoch, start, shuffle, group_by_length, equal_tokens: see BatchPlan.
+        order: seed, epoch, start, shuffle, group_by_length, equal_tokens: see LengthBatchSampler.
 
     >>> from ehr_course.batches.datasets import RecordDataset
     >>> from ehr_course.sources.synthetic import make_cohort
@@ -162,7 +162,7 @@ def data_loader(
     return DataLoader(
         cast("Dataset[Mapping[str, Tensor]]", dataset),  # a loader asks only for __getitem__
         batch_size=None,  # the dataset makes whole batches
-        sampler=BatchPlan(dataset.lengths, batch_size, **order),
+        sampler=LengthBatchSampler(dataset.lengths, batch_size, **order),
         num_workers=num_workers,
         persistent_workers=num_workers > 0,
         # A loader draws a seed for its workers at each start. From a generator of its own, that

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from ehr_course.batches.datasets import BatchKey, RecordDataset
-from ehr_course.batches.plan import POOL, BatchPlan, data_loader
+from ehr_course.batches.sampler import POOL, LengthBatchSampler, data_loader
 from ehr_course.errors import InputError
 from ehr_course.sources.synthetic import make_cohort
 from ehr_course.tokenizers.codes import CodeTokenizer
@@ -45,7 +45,9 @@ def same(some, others):
 @pytest.mark.parametrize("group_by_length", [True, False])
 @pytest.mark.parametrize(("n", "size"), [(1, 1), (7, 3), (32, 32), (33, 32), (700, 4)])
 def test_every_patient_comes_once_an_epoch(n, size, group_by_length, shuffle):
-    plan = BatchPlan(random_lengths(n), size, group_by_length=group_by_length, shuffle=shuffle)
+    plan = LengthBatchSampler(
+        random_lengths(n), size, group_by_length=group_by_length, shuffle=shuffle
+    )
     keys = list(plan)
     assert sorted(i for key in keys for i in key.indices) == list(range(n))
     assert [key.number for key in keys] == list(range(len(plan)))
@@ -58,7 +60,9 @@ def test_batches_of_equal_tokens_have_each_patient_once_and_none_is_empty(
     n, size, group_by_length
 ):
     lengths = random_lengths(n)
-    plan = BatchPlan(lengths, size, group_by_length=group_by_length, equal_tokens=True, seed=1)
+    plan = LengthBatchSampler(
+        lengths, size, group_by_length=group_by_length, equal_tokens=True, seed=1
+    )
     keys = list(plan)
     assert sorted(i for key in keys for i in key.indices) == list(range(n))
     assert len(keys) == len(plan) == -(-n // size)
@@ -71,7 +75,7 @@ def test_batches_of_equal_tokens_have_each_patient_once_and_none_is_empty(
 def test_a_record_longer_than_a_batch_leaves_no_batch_empty():
     lengths = np.array([5, 5, 5, 5, 5, 500, 5, 5])
     for group_by_length in (True, False):
-        plan = BatchPlan(lengths, 2, equal_tokens=True, group_by_length=group_by_length)
+        plan = LengthBatchSampler(lengths, 2, equal_tokens=True, group_by_length=group_by_length)
         keys = list(plan)
         assert len(keys) == 4 and all(key.indices for key in keys)
         assert sorted(i for key in keys for i in key.indices) == list(range(8))
@@ -82,7 +86,7 @@ def test_equal_tokens_let_every_token_weigh_the_same():
     lengths = np.random.default_rng(2).geometric(0.05, 4_000) + 5
     weights = {}
     for equal_tokens in (False, True):
-        plan = BatchPlan(lengths, 32, group_by_length=True, equal_tokens=equal_tokens)
+        plan = LengthBatchSampler(lengths, 32, group_by_length=True, equal_tokens=equal_tokens)
         of_token = np.zeros(len(lengths))
         for key in plan:
             rows = list(key.indices)
@@ -92,14 +96,16 @@ def test_equal_tokens_let_every_token_weigh_the_same():
     assert weights[False][short].mean() > 4 * weights[False][long].mean()
     assert 0.9 < weights[True][short].mean() / weights[True][long].mean() < 1.1
     padding = [
-        waste(lengths, BatchPlan(lengths, 32, group_by_length=grouped, equal_tokens=grouped))
+        waste(
+            lengths, LengthBatchSampler(lengths, 32, group_by_length=grouped, equal_tokens=grouped)
+        )
         for grouped in (True, False)
     ]
     assert padding[0] < 0.1 < 0.4 < padding[1]
 
 
 def test_without_shuffle_and_grouping_patients_come_in_their_order():
-    keys = list(BatchPlan(random_lengths(7), 3, shuffle=False))
+    keys = list(LengthBatchSampler(random_lengths(7), 3, shuffle=False))
     assert keys == [
         BatchKey(0, 0, (0, 1, 2)),
         BatchKey(0, 1, (3, 4, 5)),
@@ -114,7 +120,7 @@ def test_without_shuffle_batches_by_length_are_the_pools_sorted_by_length():
     for first in range(0, n, POOL * size):
         pool = sorted(range(first, min(n, first + POOL * size)), key=lambda i: lengths[i])
         expected += [tuple(pool[i : i + size]) for i in range(0, len(pool), size)]
-    keys = list(BatchPlan(lengths, size, shuffle=False, group_by_length=True))
+    keys = list(LengthBatchSampler(lengths, size, shuffle=False, group_by_length=True))
     assert [key.indices for key in keys] == expected
 
 
@@ -122,7 +128,7 @@ def test_without_shuffle_batches_by_length_are_the_pools_sorted_by_length():
 def test_a_batch_by_length_is_a_run_of_neighbours_by_length_in_its_pool(seed):
     n, size = POOL * 4, 4  # one pool
     lengths = random_lengths(n, seed)
-    plan = BatchPlan(lengths, size, seed=seed, group_by_length=True)
+    plan = LengthBatchSampler(lengths, size, seed=seed, group_by_length=True)
     batches = sorted(sorted(int(lengths[i]) for i in key.indices) for key in plan)
     assert [length for batch in batches for length in batch] == sorted(lengths.tolist())
 
@@ -130,8 +136,8 @@ def test_a_batch_by_length_is_a_run_of_neighbours_by_length_in_its_pool(seed):
 @pytest.mark.parametrize("seed", range(3))
 def test_batches_by_length_leave_little_padding(seed):
     lengths = random_lengths(5000, seed).tolist()
-    grouped = waste(lengths, BatchPlan(lengths, 32, seed=seed, group_by_length=True))
-    mixed = waste(lengths, BatchPlan(lengths, 32, seed=seed))
+    grouped = waste(lengths, LengthBatchSampler(lengths, 32, seed=seed, group_by_length=True))
+    mixed = waste(lengths, LengthBatchSampler(lengths, 32, seed=seed))
     assert grouped < 0.05
     assert mixed > 0.4
 
@@ -139,7 +145,7 @@ def test_batches_by_length_leave_little_padding(seed):
 @pytest.mark.parametrize("seed", range(5))
 def test_batches_by_length_do_not_come_in_the_order_of_their_lengths(seed):
     lengths = random_lengths(POOL * 4)  # one pool: sorted, the correlation would be near 1
-    plan = BatchPlan(lengths, 4, seed=seed, group_by_length=True)
+    plan = LengthBatchSampler(lengths, 4, seed=seed, group_by_length=True)
     means = [np.mean(lengths[list(key.indices)]) for key in plan]
     assert abs(np.corrcoef(means, np.arange(POOL))[0, 1]) < 0.5
 
@@ -147,9 +153,9 @@ def test_batches_by_length_do_not_come_in_the_order_of_their_lengths(seed):
 def test_patients_meet_others_in_every_epoch_and_with_every_seed():
     lengths = [10] * 400
     plans = [
-        BatchPlan(lengths, 4),
-        BatchPlan(lengths, 4, epoch=1),
-        BatchPlan(lengths, 4, seed=1),
+        LengthBatchSampler(lengths, 4),
+        LengthBatchSampler(lengths, 4, epoch=1),
+        LengthBatchSampler(lengths, 4, seed=1),
     ]
     batches = [{frozenset(key.indices) for key in plan} for plan in plans]
     assert len(batches[0] & batches[1]) < 5
@@ -158,13 +164,15 @@ def test_patients_meet_others_in_every_epoch_and_with_every_seed():
 
 @pytest.mark.parametrize("group_by_length", [True, False])
 def test_the_same_seed_and_epoch_give_the_same_plan_whenever_it_is_asked(group_by_length):
-    plan = BatchPlan(random_lengths(100), 8, seed=3, epoch=2, group_by_length=group_by_length)
+    plan = LengthBatchSampler(
+        random_lengths(100), 8, seed=3, epoch=2, group_by_length=group_by_length
+    )
     first = list(plan)
     np.random.seed(0)  # the global states are none of its business
     random.seed(0)
     torch.manual_seed(0)
     assert list(plan) == first
-    other = BatchPlan(random_lengths(100), 8, seed=3, group_by_length=group_by_length)
+    other = LengthBatchSampler(random_lengths(100), 8, seed=3, group_by_length=group_by_length)
     other.set_epoch(2)
     assert list(other) == first
 
@@ -173,7 +181,7 @@ def test_the_same_seed_and_epoch_give_the_same_plan_whenever_it_is_asked(group_b
 @pytest.mark.parametrize("start", [0, 1, 7, 13])
 def test_start_leaves_exactly_the_batches_that_remain(start, group_by_length):
     lengths = random_lengths(100)
-    plan = partial(BatchPlan, lengths, 8, epoch=5, group_by_length=group_by_length)
+    plan = partial(LengthBatchSampler, lengths, 8, epoch=5, group_by_length=group_by_length)
     whole, rest = list(plan()), plan(start=start)
     assert list(rest) == whole[start:]
     assert len(rest) == len(whole) - start
@@ -184,12 +192,12 @@ def test_start_leaves_exactly_the_batches_that_remain(start, group_by_length):
 def test_the_order_is_not_drawn_from_the_stream_of_the_first_corruption():
     # NumPy makes the same stream of [seed, epoch] and of [seed, epoch, 0].
     lengths = [10] * 100
-    order = [i for key in BatchPlan(lengths, 4) for i in key.indices]
+    order = [i for key in LengthBatchSampler(lengths, 4) for i in key.indices]
     assert order != np.random.default_rng([0, 0, 0]).permutation(100).tolist()
 
 
 def test_a_key_survives_the_way_to_a_worker():
-    key = next(iter(BatchPlan(random_lengths(9), 3)))
+    key = next(iter(LengthBatchSampler(random_lengths(9), 3)))
     assert pickle.loads(pickle.dumps(key)) == key
     assert all(type(index) is int for index in key.indices)
 
@@ -207,15 +215,15 @@ def test_a_key_survives_the_way_to_a_worker():
     ],
 )
 def test_numbers_out_of_their_range_are_refused(lengths, size, options):
-    with pytest.raises(InputError, match="BatchPlan"):
-        BatchPlan(lengths, size, **options)
+    with pytest.raises(InputError, match="LengthBatchSampler"):
+        LengthBatchSampler(lengths, size, **options)
 
 
 # ---------------------------------------------------------------------- the loader
 
 
 def test_the_loader_gives_the_batches_of_the_plan():
-    expected = [DATASET[key] for key in BatchPlan(DATASET.lengths, 8, seed=1, epoch=2)]
+    expected = [DATASET[key] for key in LengthBatchSampler(DATASET.lengths, 8, seed=1, epoch=2)]
     loader = data_loader(DATASET, 8, seed=1, epoch=2)
     assert same(list(loader), expected)
     assert len(loader) == len(expected)
