@@ -18,8 +18,7 @@ from ehr_course.errors import InputError
 from ehr_course.generation.search_model import evaluating
 from ehr_course.icd import code_meaning
 from ehr_course.losses import NOT_SCORED
-from ehr_course.models.prefix import Prefix
-from ehr_course.models.prefix_tuning import PrefixTuned
+from ehr_course.models.prefix_tuning import Prefix, PrefixTuned
 from ehr_course.models.prompt_bart import PromptBart
 from ehr_course.records import PatientRecord, Sex
 from ehr_course.tokenizers.codes import CodeTokenizer

@@ -27,7 +27,7 @@ from torch import nn
 from transformers.cache_utils import DynamicCache, EncoderDecoderCache, StaticCache
 
 from ehr_course.errors import InputError
-from ehr_course.models.prefix_tuning import Prefix, PrefixConfig, PrefixTuned, prefix_parameters
+from ehr_course.models.prefix_tuning import PrefixConfig, PrefixTuned, prefix_parameters
 
 # ------------------------------------------------------------------ folding, saving
 
@@ -73,7 +73,7 @@ def test_what_cannot_be_written_leaves_the_old_one(
     def full(*_: Any, **__: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("ehr_course.models.prefix_files.save_file", full)
+    monkeypatch.setattr("ehr_course.models.prefix_tuning.save_file", full)
     with pytest.raises(InputError, match="No space left on device"):
         tuned(n_tokens=5).save(tmp_path / "prefix")
     assert_same(weights(PrefixTuned.load(tmp_path / "prefix", conditioned())), weights(model))
@@ -100,15 +100,6 @@ def test_what_cannot_be_written_leaves_the_old_one(
 def test_settings_without_a_meaning_are_refused(settings: dict[str, Any], named: str) -> None:
     with pytest.raises(InputError, match=named):
         PrefixConfig(**settings)
-
-
-def test_sizes_without_a_meaning_are_refused() -> None:
-    with pytest.raises(InputError, match="3 heads cannot share"):
-        Prefix(2, n_layers=1, n_heads=3, d_model=8)
-    with pytest.raises(InputError, match="n_layers"):
-        Prefix(2, n_layers=0, n_heads=2, d_model=8)
-    with pytest.raises(InputError, match="d_hidden"):
-        prefix_parameters(2, 2, 8, d_hidden=0)
 
 
 def test_a_prefix_that_leaves_no_position_is_refused() -> None:

@@ -13,8 +13,7 @@ from torch.nn.functional import cross_entropy
 from transformers import BartConfig, BartForConditionalGeneration
 
 from ehr_course.errors import InputError
-from ehr_course.models.prefix_peft import peft_vectors
-from ehr_course.models.prefix_tuning import PrefixConfig, PrefixTuned
+from ehr_course.models.prefix_tuning import PrefixConfig, PrefixTuned, peft_vectors
 
 IDS = torch.tensor([[1, 3, 20, 21, 4, 2], [1, 3, 30, 4, 2, 0]])
 MASK = (IDS != 0).long()
