@@ -11,7 +11,7 @@ ICD-10-CM.
 
 from ehr_course.sources.synthetic.dirt import Dirt, Planted
 from ehr_course.sources.synthetic.hospital import make_cohort
-from ehr_course.sources.synthetic.notes import drug_names, make_notes
+from ehr_course.sources.synthetic.invented_notes import drug_names, make_notes
 from ehr_course.sources.synthetic.tables import write_mimic3, write_mimic4
 
 __all__ = [

@@ -1,0 +1,298 @@
+"""Invented clinical notes, each with a summary of the hospital course.
+
+``findings.csv`` says what a code means in plain words, what brings a patient with it to the
+hospital, and which class of drugs treats it; ``drugs.csv`` has real generic names by class, and
+``note_sentences.yml`` the sentences. Some of the names are kept apart as "unseen": no note has
+them unless you ask for it. The sentences are few and the medicine is rough: learn from these notes
+how models work, never how to treat.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+import yaml
+
+from ehr_course.code_system import SYSTEM_NAMES
+from ehr_course.errors import InputError
+from ehr_course.records import NotePair, PatientRecord
+from ehr_course.sources.synthetic.draws import hashed
+
+Drugs = Literal["common", "unseen"]
+"""Which drug names a note has: those of training, or those that are kept apart."""
+
+MOST_MEDICATIONS = 10
+"""The most drugs that a note names, each of another class: so many classes fit every age."""
+
+_STREAMS = 100  # the first stream of random numbers that belongs to the notes
+_DRAWS = 16 + MOST_MEDICATIONS
+_LIST_FROM = 4  # so many drugs are written as a list, fewer in a sentence each
+_HISTORY = 2  # conditions that are named without a treatment
+_GROWN_UP = 18
+_REHABILITATION_FROM = 50
+
+# What may be treated in any patient, when the codes call for fewer drugs than wanted: by class.
+_COMFORT = {"pain": "pain", "acid": "reflux", "nausea": "nausea", "vitamin": "poor nutrition"}
+
+
+def drug_names(drugs: Drugs) -> tuple[str, ...]:
+    """Return the generic names that notes may have: one word each, in lower case.
+
+    Args:
+        drugs: "common" for the names of training, "unseen" for those that are kept apart; no
+            name is in both.
+
+    Raises:
+        InputError: if drugs is something else.
+
+    >>> "furosemide" in drug_names("common"), "bumetanide" in drug_names("unseen")
+    (True, True)
+    """
+    _check_drugs(drugs, "drug_names")
+    return tuple(row["name"] for row in _rows("drugs.csv") if row["group"] == drugs)
+
+
+def make_notes(
+    records: Sequence[PatientRecord],
+    *,
+    seed: int = 0,
+    drugs: Drugs = "common",
+    medications: tuple[int, int] = (1, 3),
+) -> list[NotePair]:
+    """Invent a clinical note of each patient's first visit, and its hospital-course summary.
+
+    The note names age, sex, complaint, findings, one drug after the other, and where the patient
+    went; sentences vary. The summary repeats in one fixed form who the patient is, the finding
+    that is treated first, the drugs in the note's order, and where the patient went after how many
+    days: all of it can be read from the note. The finding tells the class of a drug; which drug of
+    the class it is, nothing but its name in the note tells.
+
+    The same patient, seed and options give the same note on every machine, whoever else is
+    in the list. With ``drugs="unseen"`` a note differs in the names of drugs alone.
+
+    Args:
+        records: the patients; the codes of the first visit are used, and the age.
+        seed: 0 or more; another seed, other drugs and sentences.
+        drugs: which names the notes have, as in `drug_names`.
+        medications: the least and the most drugs in a note, 1 to 10. From four on they stand in
+            a list, and only the first is tied to a finding. No two are of one class.
+
+    Returns:
+        a pair for each patient, in their order, in lower case. With one to three drugs a note
+        has about 50 words and signs, its summary 15 to 21.
+
+    Raises:
+        InputError: if an option is out of its range, or a patient is not coded in ICD-9-CM, from
+            which the findings are read.
+
+    >>> from ehr_course.records import Visit
+    >>> pair = make_notes([PatientRecord(1, "F", 64, (Visit(("4280", "4019")),))])[0]
+    >>> pair.summary.startswith("64 year old woman with heart failure. treated with ")
+    True
+    """
+    _check_drugs(drugs, "make_notes")
+    if not isinstance(seed, int) or seed < 0:
+        raise InputError(
+            "make_notes",
+            "argument seed",
+            f"{seed!r} is not a seed",
+            "Pass a whole number, 0 or more.",
+        )
+    fits = isinstance(medications, tuple) and len(medications) == 2
+    if not fits or not 1 <= medications[0] <= medications[1] <= MOST_MEDICATIONS:
+        raise InputError(
+            "make_notes",
+            "argument medications",
+            f"{medications!r} is not the least and the most drugs of a note",
+            f"Pass two whole numbers from 1 to {MOST_MEDICATIONS}, as (1, 3).",
+        )
+    for record in records:
+        if record.visits[0].system != "ICD9CM":
+            raise InputError(
+                "make_notes",
+                f"patient {record.subject_id}",
+                f"the first visit is coded in {SYSTEM_NAMES[record.visits[0].system]}, and notes "
+                "are invented from ICD-9-CM alone",
+                'Pass the same patients coded in ICD-9-CM: make_cohort(..., system="ICD9CM").',
+            )
+    ids = np.array([record.subject_id for record in records], dtype=np.int64)
+    draws = np.stack([hashed(seed, _STREAMS + k, ids) for k in range(_DRAWS)], axis=1)
+    return [
+        _note(record, _Choices(row), drugs, medications)
+        for record, row in zip(records, draws.tolist(), strict=True)
+    ]
+
+
+class _Choices:
+    """The random numbers of one patient; each choice takes the next one."""
+
+    def __init__(self, uniforms: Iterable[float]) -> None:
+        self.uniforms = iter(uniforms)
+
+    def index(self, out_of: int) -> int:
+        return int(next(self.uniforms) * out_of)
+
+    def sentence(self, kind: str) -> str:
+        choices = _sentences()[kind]
+        return choices[self.index(len(choices))]
+
+
+def _note(
+    record: PatientRecord, choices: _Choices, drugs: Drugs, medications: tuple[int, int]
+) -> NotePair:
+    """Write the note of a patient and its summary."""
+    codes = record.visits[0].codes
+    born_here = any(code.startswith("V3") for code in codes)
+    who, he = _who(record, born_here), "she" if record.sex == "F" else "he"
+    findings = _findings_of(codes)
+    least, most = medications
+    n_drugs = least + choices.index(most - least + 1)
+    treated = _treated(findings, record.age, 1 if n_drugs >= _LIST_FROM else n_drugs, choices)
+    reasons = list(treated.values())
+    names = _choose_drugs(list(treated), n_drugs, drugs, record.age, choices)
+
+    complaints = [finding.complaint for finding in findings if finding.complaint]
+    complaint = (complaints or [_finding("").complaint])[0]
+    arrival = choices.sentence("births" if born_here else "arrivals")
+    named = list(dict.fromkeys(finding.phrase for finding in findings))
+    conditions = [phrase for phrase in named if phrase not in reasons][:_HISTORY]
+    history = choices.sentence("histories" if conditions else "no histories")
+    sentences = [
+        arrival.format(who=who, complaint=complaint),
+        history.format(conditions=" and ".join(conditions)),
+    ]
+    slowest = 120 if record.age < 1 else 60
+    examinations = [
+        choices.sentence(kind).format(rate=slowest + 5 * choices.index(9))
+        for kind in ("first examinations", "second examinations")
+    ]
+    sentences += examinations[: 3 - min(n_drugs, 3)]
+    treatments = [choices.sentence("lists" if n_drugs >= _LIST_FROM else "treatments")]
+    treatments += [choices.sentence("later treatments") for _ in range(2)]
+    given = [", ".join(names)] if n_drugs >= _LIST_FROM else names
+    sentences += [
+        treatment.format(finding=reason, drug=drug, he=he)
+        for treatment, reason, drug in zip(treatments, reasons, given, strict=False)
+    ]
+    sentences.append(choices.sentence("courses").format(he=he))
+    days = 2 + choices.index(3 if record.age < 1 else 12)
+    leaves_home = next(choices.uniforms) < 0.3 and record.age >= _REHABILITATION_FROM
+    where = "rehabilitation" if leaves_home else "home"
+    sentences.append(f"{he} {choices.sentence(where).format(days=days)}")
+    summary = (
+        f"{who} with {reasons[0]}. treated with {', '.join(names)}. {where} after {days} days."
+    )
+    return NotePair(" ".join(sentences), summary, record.subject_id)
+
+
+def _who(record: PatientRecord, born_here: bool) -> str:
+    child = "girl" if record.sex == "F" else "boy"
+    if born_here:
+        return f"newborn baby {child}"
+    if record.age < 1:
+        return f"{child} under 1 year"
+    grown_up = "woman" if record.sex == "F" else "man"
+    return f"{record.age} year old {grown_up if record.age >= _GROWN_UP else child}"
+
+
+class _Finding(NamedTuple):
+    phrase: str
+    complaint: str
+    drug_class: str
+
+
+def _treated(
+    findings: Sequence[_Finding], age: int, wanted: int, choices: _Choices
+) -> dict[str, str]:
+    """The findings that get a drug, by the class of the drug."""
+    usable = _usable_classes(age)
+    treated: dict[str, str] = {}
+    for finding in findings:
+        if finding.drug_class in usable:
+            treated.setdefault(finding.drug_class, finding.phrase)
+    extra = [pair for pair in _COMFORT.items() if pair[0] in usable and pair[0] not in treated]
+    first = choices.index(len(extra)) if extra else 0
+    if not treated:
+        # Nothing here is treated by a drug of its own: it is named, and the pain is treated.
+        treated[extra[0][0]] = findings[0].phrase
+        extra, first = extra[1:], 0
+    return dict([*treated.items(), *extra[first:], *extra[:first]][:wanted])
+
+
+def _choose_drugs(
+    classes: Sequence[str], n_drugs: int, drugs: Drugs, age: int, choices: _Choices
+) -> list[str]:
+    """Choose a drug of each class, and of other classes until there are enough."""
+    # Ten numbers are taken whatever is needed, so that the rest of the note stays the same.
+    draws = [next(choices.uniforms) for _ in range(MOST_MEDICATIONS)]
+    others = [c for c in _usable_classes(age) if c not in classes]
+    names: list[str] = []
+    for place, draw in enumerate(draws[:n_drugs]):
+        if place < len(classes):
+            drug_class = classes[place]
+        else:
+            scaled = draw * len(others)
+            drug_class, draw = others.pop(int(scaled)), scaled % 1
+        pool = _pool(drug_class, drugs, age)
+        # Squared: the first of a class are given often, the last hardly ever.
+        names.append(pool[int(draw**2 * len(pool))])
+    return names
+
+
+@cache
+def _pool(drug_class: str, drugs: Drugs, age: int) -> tuple[str, ...]:
+    """The names of a class that a patient of an age may be given."""
+    return tuple(
+        row["name"]
+        for row in _rows("drugs.csv")
+        if (row["class"], row["group"]) == (drug_class, drugs) and int(row["first_age"]) <= age
+    )
+
+
+@cache
+def _usable_classes(age: int) -> tuple[str, ...]:
+    """The classes of which both groups of names have one for the age."""
+    classes = dict.fromkeys(row["class"] for row in _rows("drugs.csv"))
+    return tuple(c for c in classes if all(_pool(c, group, age) for group in get_args(Drugs)))
+
+
+@cache
+def _finding(code: str) -> _Finding:
+    """What the longest prefix of a code means; the empty prefix stands for every other code."""
+    table = {row["prefix"]: row for row in _rows("findings.csv")}
+    row = next(table[code[:n]] for n in range(len(code), -1, -1) if code[:n] in table)
+    return _Finding(row["finding"], row["complaint"], row["class"])
+
+
+def _findings_of(codes: Sequence[str]) -> list[_Finding]:
+    """What is known of a patient: illnesses first, then what V codes say, in the codes' order."""
+    other = _finding("")
+    in_order = sorted(codes, key=lambda code: code.startswith("V"))
+    return [finding for finding in map(_finding, in_order) if finding != other] or [other]
+
+
+@cache
+def _rows(name: str) -> list[dict[str, str]]:
+    text = (files("ehr_course.sources.synthetic") / name).read_text(encoding="utf-8")
+    return list(csv.DictReader(text.splitlines()))
+
+
+@cache
+def _sentences() -> dict[str, list[str]]:
+    file = files("ehr_course.sources.synthetic") / "note_sentences.yml"
+    return yaml.safe_load(file.read_text(encoding="utf-8"))
+
+
+def _check_drugs(drugs: str, function: str) -> None:
+    if drugs not in get_args(Drugs):
+        raise InputError(
+            function,
+            "argument drugs",
+            f"{drugs!r} is no group of names",
+            'Pass "common" or "unseen".',
+        )
