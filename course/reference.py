@@ -43,7 +43,8 @@ ROOMS = (
         "sources",
         *_inside(
             "sources",
-            "cohort mimic meds notes tables any_cohort synthetic grouping splits meds_writing",
+            "cohort mimic meds note_corpus tables any_cohort synthetic grouping splits "
+            "meds_writing",
         ),
     ),
     _room("Tokenizers", "tokenizers", *_inside("tokenizers", "base codes words notes")),

@@ -175,7 +175,7 @@ from .sources.mimic import (
     load_mimic3 as load_mimic3,
     load_mimic4 as load_mimic4,
 )
-from .sources.notes import (
+from .sources.note_corpus import (
     choose_notes as choose_notes,
     real_notes as real_notes,
     split_notes as split_notes,

@@ -32,7 +32,7 @@ from ehr_course.tokenizers.notes import NoteTokenizer
 from ehr_course.tokenizers.words import WordTokenizer
 
 if TYPE_CHECKING:
-    from ehr_course.sources.notes import NoteSplit
+    from ehr_course.sources.note_corpus import NoteSplit
 
 PARTS = ("train", "validation", "test")
 """The names of the parts, which are those of the files too."""

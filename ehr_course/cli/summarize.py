@@ -17,8 +17,8 @@ from ehr_course.errors import InputError
 from ehr_course.evaluation.summaries import rouge
 from ehr_course.generation.search_settings import BeamSettings
 from ehr_course.generation.summaries import summarize as write_summaries
+from ehr_course.sources.note_corpus import LAYOUTS
 from ehr_course.sources.note_files import NoteFile, found, is_header, open_note_file
-from ehr_course.sources.notes import LAYOUTS
 
 _AT_ONCE = 16
 """Batches between two steps of the bar; notes of similar length among them share a batch."""

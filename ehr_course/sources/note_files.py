@@ -44,7 +44,6 @@ _NAMING = frozenset(_NAMING_WORDS.split())
 
 _NAMES_SHOWN = 12
 _OBJECTS_LOOKED_AT = 100
-_DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 _OTHER_FORMATS = {
     b"PAR1": ("a parquet file, not a CSV", "Rename it to end in .parquet."),
     b"PK\x03\x04": ("a spreadsheet or zip file, not a CSV", "Export it as CSV, or unpack it."),
@@ -90,7 +89,15 @@ class NoteFile:
         wanted = list(dict.fromkeys((*texts, *others)))
         read = {"csv": self._csv, "jsonl": self._json_lines, "parquet": self._parquet}[self.kind]
         rows = read(wanted, texts)
-        self._check_lengths(rows, texts)
+        for name in texts:
+            too_long = rows.frame.filter(pl.col(name).str.len_bytes() > LONGEST_LINE)["line"]
+            if len(too_long):
+                raise InputError(
+                    self.path.name,
+                    f"{self.place} {too_long[0]}",
+                    f"the text is longer than {LONGEST_LINE:,} bytes, the most that is read",
+                    "Cut it into several.",
+                )
         return rows
 
     def _csv(self, wanted: list[str], texts: Sequence[str]) -> RowFilter:
@@ -133,7 +140,7 @@ class NoteFile:
                 self.path.name,
                 where,
                 "it holds half of a character (a lone surrogate)",
-                "Write the text anew as UTF-8.",
+                "Write the text as UTF-8 again.",
             ) from None
         return value
 
@@ -150,7 +157,7 @@ class NoteFile:
             if kind not in allowed and (name in texts or kind.is_nested()):
                 raise InputError(
                     file,
-                    f"column {self._name(name)}",
+                    f"column {self.spelling[name]!r}",
                     f"it holds values of type {kind.base_type()}, not text",
                     "Name the columns that hold the notes and the summaries.",
                 )
@@ -161,20 +168,6 @@ class NoteFile:
             ),
         ).with_row_index("line", offset=1)
         return RowFilter(file, frame, file=file, place="row {}".format, malformed="drop")
-
-    def _name(self, column: str) -> str:
-        return repr(self.spelling[column])
-
-    def _check_lengths(self, rows: RowFilter, texts: Sequence[str]) -> None:
-        for name in texts:
-            too_long = rows.frame.filter(pl.col(name).str.len_bytes() > LONGEST_LINE)["line"]
-            if len(too_long):
-                raise InputError(
-                    self.path.name,
-                    f"{self.place} {too_long[0]}",
-                    f"the text is longer than {LONGEST_LINE:,} bytes, the most that is read",
-                    "Cut it into several.",
-                )
 
 
 def open_note_file(path: str | Path) -> NoteFile:
@@ -232,37 +225,17 @@ def found(header: Sequence[str]) -> str:
         more = f", ... ({len(shown)} in all)" if len(shown) > _NAMES_SHOWN else ""
         return f"found: {', '.join(shown[:_NAMES_SHOWN])}{more}"
     before = f"{', '.join(shown[:_NAMES_SHOWN])} and " if shown else ""
-    if hidden == 1:
-        return f"found: {before}1 column whose name is not shown, for it may be text of a note"
-    return (
-        f"found: {before}{hidden} columns whose names are not shown, for they may be text of a "
-        "note"
+    columns = (
+        "column whose name is not shown, for it"
+        if hidden == 1
+        else ("columns whose names are not shown, for they")
     )
+    return f"found: {before}{hidden} {columns} may be text of a note"
 
 
 def is_header(header: Sequence[str]) -> bool:
     """Whether every name is made of words that name columns."""
     return all(_names_a_column(name) for name in header)
-
-
-def separated_by(header: Sequence[str], wanted: Sequence[str]) -> str | None:
-    """What separates the columns of a file of one column, when it is not commas."""
-    if len(header) == 1:
-        for sign, name in _DELIMITERS.items():
-            parts = {part.strip(' "').lower() for part in header[0].split(sign)}
-            if parts.issuperset(wanted):
-                return name
-    return None
-
-
-def refuse_separator(file: str, name: str) -> InputError:
-    """The error about columns that something else than commas separates."""
-    return InputError(
-        file,
-        "line 1",
-        f"its columns are separated by {name}, not by commas",
-        "Export it again, separated by commas.",
-    )
 
 
 def _names_a_column(name: str) -> bool:

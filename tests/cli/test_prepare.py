@@ -18,7 +18,7 @@ from ehr_course.batches.prepared_notes import read_prepared
 from ehr_course.cli.prepared_folder import open_prepared
 from ehr_course.sources.meds import load_meds, write_meds
 from ehr_course.sources.mimic import load
-from ehr_course.sources.notes import split_notes
+from ehr_course.sources.note_corpus import split_notes
 from ehr_course.sources.splits import split_by_patient
 from ehr_course.sources.synthetic import Dirt, make_cohort, make_notes, write_mimic3
 from ehr_course.tokenizers.codes import CodeTokenizer

@@ -31,7 +31,7 @@ from ehr_course.errors import InputError
 from ehr_course.generation.patients import generate_patients, wanted_like
 from ehr_course.models.saved import load_checkpoint
 from ehr_course.sources.any_cohort import load_cohort
-from ehr_course.sources.notes import read_notes
+from ehr_course.sources.note_corpus import read_notes
 from ehr_course.sources.synthetic import make_cohort, make_notes
 
 HERE = Path(__file__).parent

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ehr_course.sources.cohort import Reason
-from ehr_course.sources.notes import (
+from ehr_course.sources.note_corpus import (
     COLUMNS_VARIABLE,
     VARIABLE,
     choose_notes,

@@ -13,7 +13,7 @@ from ehr_course.evaluation.summaries import rouge
 from ehr_course.generation.search_settings import BeamSettings
 from ehr_course.generation.summaries import summarize
 from ehr_course.models.pointer_generator import PointerGenerator, PointerGeneratorConfig
-from ehr_course.sources.notes import read_notes
+from ehr_course.sources.note_corpus import read_notes
 from ehr_course.tokenizers.words import WordTokenizer, split_words
 from ehr_course.training.trainer import train
 

@@ -11,7 +11,7 @@ import pytest
 from ehr_course.errors import InputError
 from ehr_course.records import NotePair
 from ehr_course.sources import note_files, tables
-from ehr_course.sources.notes import read_notes
+from ehr_course.sources.note_corpus import read_notes
 from ehr_course.sources.tables import read_table
 
 NOTE = "admitted with a cough that began three days ago, given amoxicillin."

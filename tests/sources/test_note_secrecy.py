@@ -9,7 +9,7 @@ import pytest
 from malformed_notes import CANARY, write_malformed
 
 from ehr_course.errors import InputError
-from ehr_course.sources.notes import read_notes
+from ehr_course.sources.note_corpus import read_notes
 
 COLUMNS = (
     {},

@@ -14,7 +14,7 @@ import pytest
 from ehr_course.errors import InputError
 from ehr_course.records import NotePair
 from ehr_course.sources.cohort import Reason
-from ehr_course.sources.notes import (
+from ehr_course.sources.note_corpus import (
     COLUMNS_VARIABLE,
     VARIABLE,
     choose_notes,
@@ -380,14 +380,6 @@ def test_a_file_of_which_nothing_is_left(tmp_path):
     path = write(tmp_path, ("note", "summary"), ("short", SUMMARY), ("", SUMMARY))
     said = "no note is left of 2 rows", "1 no note", "1 a note that is too short"
     assert_refused(path, *said, min_note=50)
-
-
-@pytest.mark.parametrize("minimum", [-1, 2.5, None])
-@pytest.mark.parametrize("name", ["min_note", "min_summary"])
-def test_a_length_that_is_none(tmp_path, name, minimum):
-    path = write(tmp_path, ("note", "summary"), (NOTE, SUMMARY))
-    with pytest.raises(InputError, match=f"argument {name}"):
-        read_notes(path, **{name: minimum})
 
 
 # Training, validation and test

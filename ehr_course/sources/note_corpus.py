@@ -18,19 +18,13 @@ from typing import NamedTuple
 
 import numpy as np
 import polars as pl
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from ehr_course.errors import InputError
 from ehr_course.records import NotePair
 from ehr_course.sources.cohort import LoadReport, Reason
-from ehr_course.sources.note_files import (
-    NoteFile,
-    found,
-    is_header,
-    open_note_file,
-    refuse_separator,
-    separated_by,
-)
-from ehr_course.sources.row_filter import RowFilter
+from ehr_course.sources.note_files import NoteFile, found, is_header, open_note_file
 from ehr_course.sources.splits import check_fractions
 from ehr_course.sources.synthetic import make_cohort, make_notes
 from ehr_course.sources.tables import check_is_header
@@ -117,17 +111,21 @@ def read_notes(
 
     Raises:
         InputError: naming file, place and remedy: if the file is missing or no such table, if
-            columns are missing, a line is longer than long_lines.LONGEST_LINE, or no row is left.
+            columns are missing, a line is too long, or no row is left.
             It quotes nothing that could be the text of a note.
     """
     path = Path(path)
-    _check_minimum("min_note", min_note)
-    _check_minimum("min_summary", min_summary)
     file = open_note_file(path)
-    columns = _choose_columns(file, note, summary, patient)
-    whose_notes = (columns.patient,) if columns.patient else ()
-    rows = file.read((columns.note, columns.summary), whose_notes)
-    _drop_unusable(rows, columns, min_note=min_note, min_summary=min_summary)
+    texts, whose = _choose_columns(file, note, summary, patient)
+    rows = file.read(texts, whose)
+    source, target = map(pl.col, texts)
+    no_note, no_summary = (~text.str.contains(_VISIBLE) for text in (source, target))
+    rows.drop(no_note & no_summary, Reason.NO_TEXT)
+    rows.drop(no_note, Reason.NO_NOTE)
+    rows.drop(no_summary, Reason.NO_SUMMARY)
+    rows.drop(source.str.len_chars() < min_note, Reason.SHORT_NOTE)
+    rows.drop(target.str.len_chars() < min_summary, Reason.SHORT_SUMMARY)
+    rows.drop_repeated_rows((*texts, *whose))
     report = LoadReport((rows.account(),))
     if rows.frame.is_empty():
         why = "; ".join(f"{count} {reason}" for (_, reason), count in report.dropped.items())
@@ -137,13 +135,9 @@ def read_notes(
             f"no note is left of {rows.rows_read} rows ({why})",
             "Lower min_note and min_summary (--min-note, --min-summary), or name other columns.",
         )
-    texts = rows.frame.select(columns.note, columns.summary).rows()
-    whose = _patients(rows.frame, columns.patient)
-    pairs = tuple(
-        NotePair(source, target, owner)
-        for (source, target), owner in zip(texts, whose, strict=True)
-    )
-    return NoteCorpus(pairs, report)
+    owners = _patients(rows.frame, *whose)
+    pairs = zip(*rows.frame.select(texts), owners, strict=True)
+    return NoteCorpus(tuple(NotePair(*pair) for pair in pairs), report)
 
 
 def split_notes(
@@ -215,22 +209,9 @@ def choose_notes(embedded: int, *, seed: int) -> list[NotePair]:
     path = real_notes()
     if path is None:
         return make_notes(make_cohort(embedded, seed=seed), seed=seed)
-    note, summary = _named_columns()
-    return list(read_notes(path, note=note, summary=summary).pairs)
-
-
-class _Columns(NamedTuple):
-    """The names of the columns to read, in lower case; patient may be None."""
-
-    note: str
-    summary: str
-    patient: str | None
-
-
-def _named_columns() -> tuple[str, str] | tuple[None, None]:
     named = os.environ.get(COLUMNS_VARIABLE)
     if not named:
-        return None, None
+        return list(read_notes(path).pairs)
     names = [name.strip() for name in named.split(",")]
     if len(names) != 2 or not all(names):
         raise InputError(
@@ -239,22 +220,13 @@ def _named_columns() -> tuple[str, str] | tuple[None, None]:
             f"{named!r} is not two column names",
             'Name the columns of notes and summaries, as "dialogue,section_text".',
         )
-    return names[0], names[1]
-
-
-def _check_minimum(name: str, minimum: int) -> None:
-    if not isinstance(minimum, int) or minimum < 0:
-        raise InputError(
-            "read_notes",
-            f"argument {name}",
-            f"{minimum!r} is not a number of characters",
-            "Pass a whole number, 0 or more.",
-        )
+    return list(read_notes(path, note=names[0], summary=names[1]).pairs)
 
 
 def _choose_columns(
     file: NoteFile, note: str | None, summary: str | None, patient: str | None
-) -> _Columns:
+) -> tuple[tuple[str, str], tuple[str, ...]]:
+    """The columns of notes and summaries, and the column that says whose they are, if any."""
     if (note is None) != (summary is None):
         raise InputError(
             "read_notes",
@@ -264,24 +236,23 @@ def _choose_columns(
         )
     if note is None or summary is None:
         note, summary = _known_layout(file)
-    wanted = [note.strip().lower(), summary.strip().lower()]
-    if wanted[0] == wanted[1]:
+    texts = (note.strip().lower(), summary.strip().lower())
+    if texts[0] == texts[1]:
         raise InputError(
             "read_notes",
             "arguments note and summary",
             f"both are the column {note!r}",
             "Name two columns.",
         )
-    if patient is not None:
-        wanted.append(patient.strip().lower())
-    missing = [name for name in wanted if name not in file.columns]
+    whose = () if patient is None else (patient.strip().lower(),)
+    missing = [name for name in (*texts, *whose) if name not in file.columns]
     if missing:
-        problem = f"column {' and '.join(map(repr, missing))} is missing"
-        remedy = "Name the columns with note=, summary= and patient=, in upper or lower case."
-        raise _wrong_columns(file, wanted, problem, remedy)
-    if patient is None:
-        wanted += [name for name in _PATIENT_COLUMNS if name in file.columns][:1]
-    return _Columns(wanted[0], wanted[1], wanted[2] if len(wanted) > 2 else None)
+        raise _wrong_columns(
+            file,
+            f"column {' and '.join(map(repr, missing))} is missing",
+            "Name the columns with note=, summary= and patient=, in upper or lower case.",
+        )
+    return texts, whose or tuple(c for c in _PATIENT_COLUMNS if c in file.columns)[:1]
 
 
 def _known_layout(file: NoteFile) -> tuple[str, str]:
@@ -295,74 +266,47 @@ def _known_layout(file: NoteFile) -> tuple[str, str]:
             f"its columns are those of {len(there)} known layouts ({found(file.columns)})",
             _NAME_THEM,
         )
-    for layout in LAYOUTS:
-        if separated_by(file.columns, layout):
-            return layout
     known = " or ".join(", ".join(layout) for layout in LAYOUTS)
-    raise _wrong_columns(
-        file, (), f"it has none of the known pairs of columns, {known}", _NAME_THEM
-    )
+    raise _wrong_columns(file, f"it has none of the known pairs of columns, {known}", _NAME_THEM)
 
 
-def _wrong_columns(file: NoteFile, wanted: Sequence[str], problem: str, remedy: str) -> InputError:
+def _wrong_columns(file: NoteFile, problem: str, remedy: str) -> InputError:
     """Say which columns are missing, and what the file has in their place."""
-    separator = separated_by(file.columns, wanted) if wanted else None
-    if separator is not None:
-        return refuse_separator(file.path.name, separator)
-    if file.columns[0].startswith("#"):
-        check_is_header(file.path.name, "line 1", file.columns)
+    check_is_header(file.path.name, "line 1", file.columns)
     problem += f" ({found(file.columns)})"
     if file.kind == "csv" and not is_header(file.columns):
         problem += "; its first line must hold the names of the columns, separated by commas"
     return InputError(file.path.name, "", problem, remedy)
 
 
-def _drop_unusable(rows: RowFilter, columns: _Columns, *, min_note: int, min_summary: int) -> None:
-    note, summary = pl.col(columns.note), pl.col(columns.summary)
-    no_note, no_summary = ~note.str.contains(_VISIBLE), ~summary.str.contains(_VISIBLE)
-    rows.drop(no_note & no_summary, Reason.NO_TEXT)
-    rows.drop(no_note, Reason.NO_NOTE)
-    rows.drop(no_summary, Reason.NO_SUMMARY)
-    rows.drop(note.str.len_chars() < min_note, Reason.SHORT_NOTE)
-    rows.drop(summary.str.len_chars() < min_summary, Reason.SHORT_SUMMARY)
-    rows.drop_repeated_rows(column for column in columns if column)
-
-
-def _patients(frame: pl.DataFrame, column: str | None) -> list[int | str | None]:
+def _patients(frame: pl.DataFrame, column: str | None = None) -> list[int | str | None]:
     if column is None:
         return [None] * frame.height
     values: list[str] = frame[column].to_list()
     if column == "note_id":
         matches = map(_BHC_NOTE_ID.fullmatch, values)
         values = [match[1] if match else "" for match in matches]
-    return [_patient(value) for value in values]
-
-
-def _patient(value: str) -> int | str | None:
     # "007" stays text: it may be another patient than "7".
-    is_number = value.isascii() and value.isdigit() and (value == "0" or value[0] != "0")
-    return int(value) if is_number else value or None
+    numbers = (v.isascii() and v.isdigit() and (v == "0" or v[0] != "0") for v in values)
+    return [int(v) if n else v or None for v, n in zip(values, numbers, strict=True)]
 
 
 def _groups(pairs: Sequence[NotePair]) -> list[list[int]]:
     """The places of notes that must stay together, the groups in the order of their texts."""
-    leader = list(range(len(pairs)))
-
-    def find(place: int) -> int:
-        while leader[place] != place:
-            leader[place] = leader[leader[place]]
-            place = leader[place]
-        return place
-
+    if not pairs:
+        return []
     texts = [" ".join(pair.note.split()).casefold() for pair in pairs]
-    first_with: dict[Hashable, int] = {}
+    # A graph of notes, and of the texts and the patients that tie them.
+    ties: dict[Hashable, int] = {}
+    edges = []
     for place, (pair, text) in enumerate(zip(pairs, texts, strict=True)):
-        bonds: list[Hashable] = [("note", text)]
+        edges.append((place, ties.setdefault(("note", text), len(pairs) + len(ties))))
         if pair.subject_id is not None:
-            bonds.append(("patient", pair.subject_id))
-        for bond in bonds:
-            leader[find(place)] = find(first_with.setdefault(bond, place))
+            tie = ties.setdefault(("patient", pair.subject_id), len(pairs) + len(ties))
+            edges.append((place, tie))
+    size = len(pairs) + len(ties)
+    graph = coo_array((np.ones(len(edges)), np.array(edges).T), shape=(size, size))
     groups: defaultdict[int, list[int]] = defaultdict(list)
-    for place in range(len(pairs)):
-        groups[find(place)].append(place)
+    for place, group in enumerate(connected_components(graph)[1][: len(pairs)].tolist()):
+        groups[group].append(place)
     return sorted(groups.values(), key=lambda group: min(texts[place] for place in group))
