@@ -209,7 +209,7 @@ def pointer_jobs(sizes: Sizes, device: torch.device) -> Iterator[Job]:
     """Training steps of the pointer-generator: the source's loop, and ours."""
     rows = [(notes, 1) for notes in sizes.notes] + [(1, sizes.accumulated)]
     for notes, accumulated in rows:
-        for side in ("literal", "fast"):
+        for side in ("literal", "our"):
             for precision in PRECISIONS:
                 if side == "literal" and precision == "bfloat16":
                     continue  # its clamped logarithm is the source's, in float16 or float32
@@ -220,7 +220,7 @@ def pointer_jobs(sizes: Sizes, device: torch.device) -> Iterator[Job]:
                     side: str = side,
                     precision: str = precision,
                 ) -> Callable[[], None]:
-                    ours = make_pointer(sizes, decoder_loop="fast").train()
+                    ours = make_pointer(sizes).train()
                     source = make_notes(ours, notes, sizes.source).to(device)
                     summary = make_notes(ours, notes, sizes.target + 1).to(device)
                     fed, labels = summary[:, :-1], summary[:, 1:].contiguous()
@@ -272,25 +272,24 @@ def search_jobs(sizes: Sizes, device: torch.device) -> Iterator[Job]:
     settings = BeamSettings.of_the_source()
     n = sizes.search_tokens
     settings = replace(settings, max_length=n, min_length=min(n, settings.min_length))
-    for loop in ("plain", "fast"):
-        for precision in PRECISIONS:
+    for precision in PRECISIONS:
 
-            def prepare(loop: str = loop, precision: str = precision) -> Callable[[], object]:
-                model = make_pointer(sizes, decoder_loop=loop, coverage=True).eval()
-                with torch.no_grad():
-                    nn.init.normal_(model.decoder.attention.cover, std=0.1)
-                    model.decoder.vocabulary.bias[model.config.eos_token_id] = -1e4
-                notes = make_notes(model, sizes.searched, sizes.source).to(device)
-                model = model.to(device)
+        def prepare(precision: str = precision) -> Callable[[], object]:
+            model = make_pointer(sizes, coverage=True).eval()
+            with torch.no_grad():
+                nn.init.normal_(model.decoder.attention.cover, std=0.1)
+                model.decoder.vocabulary.bias[model.config.eos_token_id] = -1e4
+            notes = make_notes(model, sizes.searched, sizes.source).to(device)
+            model = model.to(device)
 
-                def search() -> object:
-                    with autocast(device, precision):
-                        return beam_search(model, notes, settings=settings)
+            def search() -> object:
+                with autocast(device, precision):
+                    return beam_search(model, notes, settings=settings)
 
-                return search
+            return search
 
-            what = f"{sizes.searched} notes at a time, 4 beams, {n} tokens, {loop} step"
-            yield Job("Beam search", what, precision, sizes.searched, "notes", prepare)
+        what = f"{sizes.searched} notes at a time, 4 beams, {n} tokens"
+        yield Job("Beam search", what, precision, sizes.searched, "notes", prepare)
 
 
 PARTS = (bart_jobs, pointer_jobs, patient_jobs, search_jobs)

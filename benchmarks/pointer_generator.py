@@ -49,7 +49,7 @@ sys.path.insert(0, str(ROOT / "tests" / "models"))
 from literal_pointer_generator import LiteralPointerGenerator  # noqa: E402
 
 SOURCE, TARGET, VOCABULARY = 768, 192, 16_000
-SIDES = ("literal", "plain", "fast")
+SIDES = ("literal", "ours")
 ALLOCATORS = {
     "as it comes": {},
     "freed memory given back at once": {"MALLOC_MMAP_THRESHOLD_": "1000000"},
@@ -58,11 +58,10 @@ Batch = dict[str, Tensor]
 
 
 def make_model(side: str, small: bool) -> nn.Module:
-    """The literal version, or our model with the loop that can be read, or with the fast one."""
+    """The literal version, or our model."""
     torch.manual_seed(0)
     sizes = {"vocab_size": 50, "d_embedding": 8, "d_hidden": 8} if small else {}
-    loop = "auto" if side == "literal" else side
-    model = PointerGenerator(PointerGeneratorConfig(**sizes, decoder_loop=loop)).train()
+    model = PointerGenerator(PointerGeneratorConfig(**sizes)).train()
     return LiteralPointerGenerator.like(model) if side == "literal" else model
 
 
@@ -108,35 +107,34 @@ def compare_times(batch_size: int, repeats: int, size: tuple[int, int], small: b
     batch = make_batch(batch_size, *size, small)
     models = {side: make_model(side, small) for side in SIDES}
     check_equal(models, make_batch(batch_size, 16, 4, small))
-    step(models["fast"], batch), step(models["plain"], batch)  # the first one warms up
+    step(models["ours"], batch)  # the first one warms up
     kernel: list[float] = []
     seconds: dict[str, list[float]] = {side: [] for side in SIDES}
-    ratios: dict[str, list[float]] = {"literal": [], "plain": []}
+    ratios: dict[str, list[float]] = {"literal": []}
     for _ in range(repeats):
-        before = step(models["fast"], batch)
-        taken = {"plain": step(models["plain"], batch)}
+        before = step(models["ours"], batch)
+        taken = {}
         began = os.times().system
         taken["literal"] = step(models["literal"], batch)
         kernel.append(os.times().system - began)
-        taken["fast"] = (before + step(models["fast"], batch)) / 2
+        taken["ours"] = (before + step(models["ours"], batch)) / 2
         for side in SIDES:
             seconds[side].append(taken[side])
         for side in ratios:
-            ratios[side].append(taken[side] / taken["fast"])
+            ratios[side].append(taken[side] / taken["ours"])
     optimizer = {
-        side: optimizer_seconds(models["fast"], fused=side == "fast")
-        for side in ("literal", "fast")
+        side: optimizer_seconds(models["ours"], fused=side == "ours")
+        for side in ("literal", "ours")
     }
     median = {side: statistics.median(seconds[side]) for side in SIDES}
-    whole = (median["literal"] + optimizer["literal"]) / (median["fast"] + optimizer["fast"])
+    whole = (median["literal"] + optimizer["literal"]) / (median["ours"] + optimizer["ours"])
     print(
         f"  batch {batch_size}: literal {median['literal']:.2f} s "
-        f"({statistics.median(kernel):.2f} s of it in the kernel), plain loop "
-        f"{median['plain']:.2f} s, fast loop {median['fast']:.2f} s; the fast one is "
+        f"({statistics.median(kernel):.2f} s of it in the kernel), ours "
+        f"{median['ours']:.2f} s; ours is "
         f"{statistics.median(ratios['literal']):.1f} times as fast as the literal version "
-        f"({spread(ratios['literal'])}) and {statistics.median(ratios['plain']):.1f} times as the "
-        f"plain loop; with Adam ({optimizer['literal']:.2f} s and {optimizer['fast']:.2f} s) "
-        f"{whole:.1f} times",
+        f"({spread(ratios['literal'])}); with Adam "
+        f"({optimizer['literal']:.2f} s and {optimizer['ours']:.2f} s) {whole:.1f} times",
         flush=True,
     )
 
@@ -193,9 +191,9 @@ def compare_memory(batch_size: int, small: bool) -> None:
             )
             peaks[side] = json.loads(done.stdout)
         print(
-            f"  batch {batch_size}, {allocator}: literal {peaks['literal']:,.0f} MB, plain loop "
-            f"{peaks['plain']:,.0f} MB, fast loop {peaks['fast']:,.0f} MB: the literal version "
-            f"takes {peaks['literal'] / peaks['fast']:.1f} times as much as the fast loop",
+            f"  batch {batch_size}, {allocator}: literal {peaks['literal']:,.0f} MB, ours "
+            f"{peaks['ours']:,.0f} MB: the literal version "
+            f"takes {peaks['literal'] / peaks['ours']:.1f} times as much",
             flush=True,
         )
 
@@ -213,7 +211,7 @@ def scaling(small: bool, figure: Path | None) -> None:
             "batch": 1,
         }
     )
-    models = {side: make_model(side, small) for side in ("literal", "fast")}
+    models = {side: make_model(side, small) for side in ("literal", "ours")}
     curves: dict[str, dict[str, list[tuple[int, float]]]] = {}
     for name in base:
         curves[name] = {side: [] for side in models}
@@ -227,9 +225,9 @@ def scaling(small: bool, figure: Path | None) -> None:
                 curves[name][side].append((sizes[name], taken[side]))
             print(
                 f"  source {sizes['source']:4d}, target {sizes['target']:4d}, batch "
-                f"{sizes['batch']}: literal {taken['literal']:6.2f} s, fast "
-                f"{taken['fast']:5.2f} s, "
-                f"{taken['literal'] / taken['fast']:5.1f} times as fast",
+                f"{sizes['batch']}: literal {taken['literal']:6.2f} s, ours "
+                f"{taken['ours']:5.2f} s, "
+                f"{taken['literal'] / taken['ours']:5.1f} times as fast",
                 flush=True,
             )
     if figure is not None:
@@ -245,7 +243,7 @@ def draw(curves: dict[str, dict[str, list[tuple[int, float]]]], path: Path) -> N
     for axes, (name, sides) in zip(
         drawing.subplots(1, len(curves), sharey=True), curves.items(), strict=True
     ):
-        for side, style in (("literal", "s--"), ("fast", "o-")):
+        for side, style in (("literal", "s--"), ("ours", "o-")):
             sizes, seconds = zip(*sides[side], strict=True)
             axes.loglog(sizes, seconds, style, color="#1f2430", label=side)
         axes.set_xticks(sizes, [str(size) for size in sizes])
@@ -290,7 +288,7 @@ def measured_rate() -> float:
 
 
 def floor(batches: list[int], size: tuple[int, int], small: bool) -> None:
-    model = make_model("fast", small)
+    model = make_model("ours", small)
     work = gflop(model.config, *size)
     print(f"  {work:.3g} GFLOP an example")
     for batch_size in batches:

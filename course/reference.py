@@ -59,7 +59,7 @@ ROOMS = (
         "models",
         *_inside(
             "models",
-            "prompt_bart prefix_tuning pointer_generator pointer_generator_config saved",
+            "prompt_bart prefix_tuning pointer_generator saved",
         ),
     ),
     _room(

@@ -13,7 +13,7 @@ from ehr_course.errors import InputError
 from ehr_course.generation.beam_search import DEFAULT_SETTINGS, beam_search
 from ehr_course.generation.search_results import coverage_before
 from ehr_course.generation.search_settings import BeamSettings
-from ehr_course.models.pointer_generator import N_SPECIAL, PointerGenerator
+from ehr_course.models.pointer_generator import PointerGenerator
 from ehr_course.tokenizers.base import EncodedNote
 from ehr_course.tokenizers.notes import NoteTokenizer
 from ehr_course.tokenizers.words import WordTokenizer
@@ -87,7 +87,7 @@ def summarize(
     limit = model.config.max_source if max_source is None else max_source
     _check(model, tokenizer, notes, batch_size, limit, too_long)
     read = [
-        _encoded(tokenizer, note, f"note {number}", limit, too_long)
+        _encoded(model, tokenizer, note, f"note {number}", limit, too_long)
         for number, note in enumerate(notes)
     ]
     order = sorted(range(len(read)), key=lambda number: -len(read[number].ids))
@@ -120,7 +120,12 @@ def summarize(
 
 
 def _encoded(
-    tokenizer: NoteTokenizer | WordTokenizer, note: str, name: str, limit: int, too_long: str
+    model: PointerGenerator,
+    tokenizer: NoteTokenizer | WordTokenizer,
+    note: str,
+    name: str,
+    limit: int,
+    too_long: str,
 ) -> EncodedNote:
     if not isinstance(note, str):
         raise InputError(
@@ -138,7 +143,7 @@ def _encoded(
             f'Use too_long="cut" to read the first {limit}, or a higher max_source.',
         )
     encoded = encoded.cut(limit, size=len(tokenizer), eos_id=tokenizer.eos_id)
-    if all(token < N_SPECIAL for token in encoded.ids):
+    if set(encoded.ids) <= set(model.config.special_ids):
         raise InputError(
             "summarize",
             name,

@@ -3,18 +3,31 @@
 An LSTM reads the note in both directions, another writes the summary. At each step attention says
 where in the note the writer looks, and p_gen how much it trusts its own vocabulary rather than the
 word it looks at. After See, Liu and Manning (2017), https://arxiv.org/abs/1704.04368.
+
+The file can be read from top to bottom: the sizes, what passes between the parts, the encoder,
+the attention, the decoder, the mixture of both distributions, and the model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol, Self
 
 import torch
+from huggingface_hub.dataclasses import strict
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+from torch.autograd.function import once_differentiable
+from torch.nn.functional import logsigmoid, pad
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForSeq2SeqLM,
+    GenerationConfig,
+    GenerationMixin,
+    PreTrainedConfig,
+    PreTrainedModel,
+)
 from transformers import initialization as init
 from transformers.modeling_outputs import ModelOutput
 
@@ -24,33 +37,151 @@ from ehr_course.losses import (
     LossTerm,
     coverage_loss,
     log_copy_probability,
+    log_mixture,
     loss_counts,
     weighted_total,
 )
-from ehr_course.models.pointer_generator_config import N_SPECIAL, PointerGeneratorConfig
-from ehr_course.models.pointer_generator_fast import fast_loop, fits
-from ehr_course.models.pointer_generator_layers import (
-    AdditiveAttention,
-    Attend,
-    DecoderPath,
-    DecoderState,
-    EncodedSource,
-    NoteEncoder,
-    PointerDecoder,
-    log_mixture_everywhere,
-    plain_loop,
-    wide,
-)
-from ehr_course.models.pointer_generator_step import (
-    log_attention_by_note,
-    log_mixture_at_words,
-    vocabulary_in_blocks,
-)
-from ehr_course.models.scored_vocabulary import scored_likelihood
 
-Loop = Callable[[PointerDecoder, Tensor, EncodedSource, DecoderState, Tensor | None], DecoderPath]
-Project = Callable[[Tensor], Tensor]
-Mix = Callable[[Tensor, Tensor, Tensor, Tensor, int], Tensor]
+PROFILES: dict[str, dict[str, Any]] = {
+    "tiny": {"d_embedding": 32, "d_hidden": 64, "layers": 1, "dropout": 0.0},
+    "small": {"d_embedding": 64, "d_hidden": 128, "layers": 1, "dropout": 0.1},
+    "full": {"d_embedding": 128, "d_hidden": 256, "layers": 2, "dropout": 0.3},
+}
+"""Three sizes: seconds, minutes, and the configuration of the summariser's source note."""
+
+
+class AnyTokenizer(Protocol):
+    """What the configuration has to know of a tokenizer: how many ids it has."""
+
+    def __len__(self) -> int:
+        """The number of tokens, the special ones included."""
+
+
+@strict
+class PointerGeneratorConfig(PreTrainedConfig):
+    """The sizes and options of a pointer-generator.
+
+    Attributes:
+        vocab_size: how many tokens the model can write of its own, the 4 special ones included.
+        d_embedding: the width of a token's embedding.
+        d_hidden: the width of the decoder's LSTM, and of each direction of the encoder's.
+        layers: of both LSTMs.
+        dropout: between the layers of an LSTM, while training; 0 to below 1.
+        max_source, max_target: the longest note and summary, in tokens, that data is prepared
+            for. The model itself has no limit.
+        chunk_length: the encoder reads the note whole (None), or in chunks of so many tokens that
+            know nothing of each other. Both have the same parameters.
+        pointer: whether the model can copy. Without it p_gen is 1.
+        coverage: whether attention knows where it has been: it then has d_hidden parameters more.
+        coverage_weight: of the coverage loss beside the log-likelihood, 0 or more.
+        vocabulary: the fingerprint of the tokenizer, or None when unknown.
+
+    >>> PointerGeneratorConfig(vocab_size=16_000).d_hidden
+    256
+    """
+
+    model_type = "pointer_generator"
+
+    vocab_size: int = 16_000
+    d_embedding: int = 128
+    d_hidden: int = 256
+    layers: int = 2
+    dropout: float = 0.3
+    max_source: int = 768
+    max_target: int = 192
+    chunk_length: int | None = None
+    pointer: bool = True
+    coverage: bool = False
+    coverage_weight: float = 1.0
+    vocabulary: str | None = None
+    unk_token_id: int = 0
+    bos_token_id: int | None = 1
+    eos_token_id: int | list[int] | None = 2
+    pad_token_id: int | None = 3
+    is_encoder_decoder: bool = True
+
+    def __post_init__(self, **kwargs: Any) -> None:
+        for name, fits, remedy in (
+            ("vocab_size", self.vocab_size > 4, "Use more than 4."),
+            ("d_embedding", self.d_embedding >= 1, "Use 1 or more."),
+            ("d_hidden", self.d_hidden >= 1, "Use 1 or more."),
+            ("layers", self.layers >= 1, "Use 1 or more."),
+            ("dropout", 0 <= self.dropout < 1, "Use 0 or more, below 1."),
+            ("max_source", self.max_source >= 3, "Use 3 or more: <s>, a word and </s>."),
+            ("max_target", self.max_target >= 2, "Use 2 or more: a word and </s>."),
+            (
+                "chunk_length",
+                self.chunk_length is None or self.chunk_length >= 1,
+                "Use 1 or more, or None to read a note whole.",
+            ),
+            ("coverage_weight", self.coverage_weight >= 0, "Use 0 or more."),
+        ):
+            if not fits:
+                value = getattr(self, name)
+                raise InputError(
+                    "PointerGeneratorConfig", name, f"{value!r} is out of range", remedy
+                )
+        super().__post_init__(**kwargs)
+
+    @classmethod
+    def for_tokenizer(cls, tokenizer: AnyTokenizer, profile: str = "tiny", **changes: Any) -> Self:
+        """The configuration of a size for a vocabulary.
+
+        Args:
+            tokenizer: a NoteTokenizer or a WordTokenizer; its length is the vocabulary's.
+            profile: "tiny", "small" or "full".
+            changes: any field of the configuration, in place of the profile's.
+        """
+        if profile not in PROFILES:
+            remedy = f"Use one of {', '.join(map(repr, PROFILES))}."
+            raise InputError("PointerGeneratorConfig", "profile", f"{profile!r} is none", remedy)
+        fields: dict[str, Any] = {
+            "vocab_size": len(tokenizer),
+            "vocabulary": getattr(tokenizer, "fingerprint", None),
+        }
+        return cls(**(fields | PROFILES[profile] | changes))
+
+    @property
+    def special_ids(self) -> list[Any]:
+        """The ids of <unk>, <s>, </s> and <pad>: no words, so nothing to look at and copy."""
+        return [self.unk_token_id, self.bos_token_id, self.eos_token_id, self.pad_token_id]
+
+
+# ---------------------------------------------------------------------- between the parts
+
+
+class EncodedSource(NamedTuple):
+    """A batch of notes that were read: everything the decoder needs of them.
+
+    Attributes:
+        states: float (batch, source, 2 hidden): what the encoder made of each token.
+        keys: float (batch, source, hidden): the same, projected for attention.
+        ids: int64 (batch, source): the tokens themselves, extended ids included.
+        copyable: bool (batch, source): words; neither padding nor special tokens.
+        hidden, cell: float (batch, layers, hidden): where the decoder's LSTM begins.
+    """
+
+    states: Tensor
+    keys: Tensor
+    ids: Tensor
+    copyable: Tensor
+    hidden: Tensor
+    cell: Tensor
+
+
+class DecoderState(NamedTuple):
+    """Where the decoder is, for a batch of notes and some beams of each.
+
+    Attributes:
+        hidden, cell: float (batch, beams, layers, hidden).
+        context: float (batch, beams, 2 hidden): what it last saw in the note.
+        coverage: float (batch, beams, source): the attention spent on each token so far.
+    """
+
+    hidden: Tensor
+    cell: Tensor
+    context: Tensor
+    coverage: Tensor
 
 
 class Step(NamedTuple):
@@ -79,54 +210,470 @@ class PointerGeneratorOutput(ModelOutput):
     Attributes:
         loss: what is minimised: the mean negative log-likelihood of the scored tokens and, with
             coverage, the weighted coverage loss; None without labels.
-        terms: its parts, for the trainer.
+        log_probs: float (batch, target, vocabulary + n_oov): of each next token in nats. Beside a
+            loss they have no gradient: the loss has its own, shorter way back.
+        terms: the parts of the loss, for the trainer.
         loss_sum: the negative log-likelihood of all scored tokens in nats, float32.
         loss_count: how many tokens are scored.
-        log_probs: float (batch, target, vocabulary + n_oov): of each next token in nats; None
-            with labels, because only their probabilities are computed then.
         log_attention: float32 (batch, target, source): minus infinity where nothing can be copied.
         p_gen: float32 (batch, target).
         coverage: float32 (batch, target, source): the attention spent before each step.
+        past_key_values: DecoderState after the last token, under the name by which ``generate``
+            hands it on to the next step.
     """
 
     loss: Tensor | None = None
+    log_probs: Tensor | None = None
     terms: tuple[LossTerm, ...] | None = None
     loss_sum: Tensor | None = None
     loss_count: Tensor | None = None
-    log_probs: Tensor | None = None
     log_attention: Tensor | None = None
     p_gen: Tensor | None = None
     coverage: Tensor | None = None
+    past_key_values: DecoderState | None = None
+
+    @property
+    def logits(self) -> Tensor | None:
+        """``log_probs``, under the name that transformers looks for."""
+        return self.log_probs
 
 
-class PointerGenerator(PreTrainedModel):
+# ---------------------------------------------------------------------- the encoder
+
+
+class NoteEncoder(nn.Module):
+    """A bidirectional LSTM over the note, whole or in chunks."""
+
+    main_input_name = "input_ids"
+
+    def __init__(self, config: PointerGeneratorConfig) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(
+            config.vocab_size, config.d_embedding, padding_idx=config.pad_token_id
+        )
+        self.lstm = nn.LSTM(
+            config.d_embedding,
+            config.d_hidden,
+            config.layers,
+            batch_first=True,
+            bidirectional=True,
+            dropout=config.dropout if config.layers > 1 else 0.0,
+        )
+        self.chunk_length = config.chunk_length
+
+    def forward(self, ids: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Read notes.
+
+        Args:
+            ids: int64 (batch, source), of the vocabulary.
+            lengths: int64 (batch,): how many of them are tokens, 1 or more.
+
+        Returns:
+            The states (batch, source, 2 hidden), 0 on padding, and the last hidden and cell state
+            of both directions, averaged: each (batch, layers, hidden).
+        """
+        embedded = self.embedding(ids)  # (batch, source, embedding)
+        if self.chunk_length is None:
+            states, hidden, cell = self._read(embedded, lengths)
+        else:
+            states, hidden, cell = self._read_chunks(embedded, lengths, self.chunk_length)
+        # Two directions end, one decoder begins: the mean of both costs no parameters.
+        hidden, cell = (end.mean(dim=2).transpose(0, 1) for end in (hidden, cell))
+        return states, hidden, cell
+
+    def _read(self, embedded: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """States (batch, source, 2 hidden) and last states (layers, batch, 2, hidden)."""
+        width = embedded.shape[1]
+        if bool((lengths == width).all()):  # nothing to pack: the fused LSTM is faster
+            states, ends = self.lstm(embedded)
+        else:
+            packed = pack_padded_sequence(
+                embedded, lengths.cpu(), batch_first=True, enforce_sorted=False
+            )
+            packed, ends = self.lstm(packed)
+            states, _ = pad_packed_sequence(packed, batch_first=True, total_length=width)
+        hidden, cell = (end.unflatten(0, (-1, 2)).transpose(1, 2) for end in ends)
+        return states, hidden, cell
+
+    def _read_chunks(
+        self, embedded: Tensor, lengths: Tensor, chunk: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The same from chunks that are read as if each were a note of its own."""
+        batch, width, _ = embedded.shape
+        n_chunks = -(-width // chunk)
+        folded = pad(embedded, (0, 0, 0, n_chunks * chunk - width)).unflatten(1, (n_chunks, chunk))
+        starts = torch.arange(n_chunks, device=lengths.device) * chunk
+        inside = (lengths[:, None] - starts).clamp(0, chunk)  # (batch, n_chunks)
+        real = inside > 0
+        states, hidden, cell = self._read(folded[real], inside[real])
+        unfolded = states.new_zeros(batch, n_chunks, chunk, states.shape[-1])
+        unfolded[real] = states
+        # Forwards the note ends in its last chunk, backwards in its first.
+        places = real.flatten().cumsum(0).view_as(real) - 1
+        last, first = places.amax(dim=1), places[:, 0]
+        hidden, cell = (
+            torch.stack([end[:, last, 0], end[:, first, 1]], dim=2) for end in (hidden, cell)
+        )
+        return unfolded.flatten(1, 2)[:, :width], hidden, cell
+
+
+# ---------------------------------------------------------------------- attention
+
+
+class AdditiveAttention(nn.Module):
+    """Scores v . tanh(W_h state + W_d query + W_c coverage), after Bahdanau et al. (2015).
+
+    See https://arxiv.org/abs/1409.0473. The part with W_c is there with coverage only.
+    """
+
+    def __init__(self, config: PointerGeneratorConfig) -> None:
+        super().__init__()
+        hidden = config.d_hidden
+        self.key = nn.Linear(2 * hidden, hidden, bias=False)  # W_h
+        self.query = nn.Linear(hidden, hidden, bias=False)  # W_d
+        self.score = nn.Linear(hidden, 1, bias=False)  # v
+        self.cover: nn.Parameter | None = None  # W_c
+        if config.coverage:
+            self.add_coverage()
+
+    def add_coverage(self) -> None:
+        """Begin to look at coverage, with a weight of 0: at first it changes nothing."""
+        self.cover = nn.Parameter(torch.zeros_like(self.score.weight[0]))
+
+    def forward(self, query: Tensor, coverage: Tensor, energies: Energies) -> Tensor:
+        """The logarithm of the attention, float32 (batch, beams, source).
+
+        Args:
+            query: float (batch * beams, hidden).
+            coverage: float (batch, beams, source): the attention of all steps before.
+            energies: of the notes.
+        """
+        asked = energies.query(query).unflatten(0, coverage.shape[:2])
+        scores = _Scores.apply(
+            asked, coverage, energies.cover, energies.twice_v, energies.keys, energies
+        )
+        return scores.log_softmax(dim=-1)
+
+
+class Energies:
+    """What attention makes of the keys of some notes in each step of the decoder.
+
+    tanh(x) is 2 sigmoid(2x) - 1, and softmax does not see a constant. So the scores are computed
+    as 2v . sigmoid(2x): on a processor the sigmoid is three times as fast as tanh.
+
+    Args:
+        attention: whose weights are used.
+        source: the notes.
+        steps: how many steps the decoder will take.
+        beams: of each note.
+    """
+
+    def __init__(
+        self, attention: AdditiveAttention, source: EncodedSource, steps: int, beams: int
+    ) -> None:
+        keys, w_d = wide(source.keys), wide(attention.query.weight)
+        self.twice_v = 2 * wide(attention.score.weight[0])
+        self.cover = None if attention.cover is None else wide(attention.cover)
+        self.query = LoopProduct(w_d.t(), steps, (len(keys) * beams,))
+        self.closed = ~source.copyable[:, None]
+        self.d_keys = torch.zeros_like(keys) if torch.is_grad_enabled() else None
+        self.keys = _SummedGradient.apply(keys, self.twice_v, self.d_keys)
+        self._room = torch.empty_like(keys)
+        # sigmoid(2k + 2q) is 1 / (1 + exp(-2k) exp(-2q)): without coverage one exponential of the
+        # keys serves many steps. A query is a product with a state, which is between -1 and 1.
+        self._powers: Tensor | None = None
+        if self.cover is None and steps > 1:
+            largest = keys.abs().amax() + w_d.abs().sum(dim=1).amax()
+            if bool(largest < 40):  # exp(80) is still a float32
+                self._powers = (-2 * keys.detach()).exp_()
+
+    def sigmoids(self, query: Tensor, coverage: Tensor) -> Tensor:
+        """sigmoid(2 (keys + query + W_c coverage)), (batch, source, hidden), until the next call.
+
+        Args:
+            query: float (batch, hidden), W_d times the decoder's state.
+            coverage: float (batch, source).
+        """
+        if self._powers is not None:
+            one, power = self._powers.new_ones(()), (-2 * query).exp_()[:, None]
+            return torch.addcmul(one, self._powers, power, out=self._room).reciprocal_()
+        energy = torch.add(2 * query[:, None], self.keys.detach(), alpha=2, out=self._room)
+        if self.cover is not None:
+            energy.addcmul_(coverage[:, :, None], 2 * self.cover.detach())
+        return energy.sigmoid_()
+
+
+class _Scores(torch.autograd.Function):
+    """2v . sigmoids: autograd would keep the sigmoids of all steps, here they are made again."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        query: Tensor,
+        coverage: Tensor,
+        cover: Tensor | None,
+        twice_v: Tensor,
+        keys: Tensor,
+        energies: Energies,
+    ) -> Tensor:
+        ctx.save_for_backward(query, coverage, cover, twice_v, keys)
+        ctx.energies = energies
+        beams = zip(query.unbind(1), coverage.unbind(1), strict=True)
+        scores = torch.stack([energies.sigmoids(*beam) @ twice_v for beam in beams], dim=1)
+        return scores.masked_fill_(energies.closed, -torch.inf)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_scores: Tensor) -> tuple[Tensor | None, ...]:
+        query, coverage, cover, twice_v, _ = ctx.saved_tensors
+        # Whole summaries are learned from, so there is one beam: only a search has more.
+        coverage, d_scores = coverage[:, 0], d_scores[:, 0].contiguous()  # (batch, source)
+        sigmoids = ctx.energies.sigmoids(query[:, 0], coverage)
+        flat = sigmoids.flatten(0, 1)  # (batch * source, hidden), the same numbers
+        d_twice_v = torch.mv(flat.t(), d_scores.view(-1))
+        slopes = sigmoids.addcmul_(sigmoids, sigmoids, value=-1)  # s (1 - s), in flat too
+        ctx.energies.d_keys.addcmul_(slopes, d_scores[:, :, None])
+        factor = 2 * twice_v
+        d_query = torch.bmm(d_scores[:, None], slopes).mul_(factor)
+        if cover is None:
+            return d_query, None, None, d_twice_v, None, None
+        d_cover = factor * torch.mv(flat.t(), (d_scores * coverage).view(-1))
+        d_coverage = d_scores * torch.mv(flat, factor * cover).view_as(d_scores)
+        return d_query, d_coverage[:, None], d_cover, d_twice_v, None, None
+
+
+class _SummedGradient(torch.autograd.Function):
+    """The keys themselves; their gradient is what all steps have added up in one place."""
+
+    @staticmethod
+    def forward(ctx: Any, keys: Tensor, twice_v: Tensor, d_keys: Tensor | None) -> Tensor:
+        ctx.save_for_backward(twice_v)
+        ctx.d_keys = d_keys
+        return keys.view_as(keys)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, _: Tensor) -> tuple[Tensor | None, ...]:
+        (twice_v,) = ctx.saved_tensors
+        d_keys = 2 * twice_v * ctx.d_keys  # a factor that is the same for all steps
+        ctx.d_keys.zero_()
+        return d_keys, None, None
+
+
+# ---------------------------------------------------------------------- the decoder
+
+
+class LoopProduct:
+    """A product with the same matrix at every step of a loop, such as that of an LSTM.
+
+    Autograd would form the gradient of the matrix at every step. Here it is formed once, after
+    the loop, from the inputs of all steps.
+
+    Args:
+        matrix: float (..., in, out).
+        steps: how many steps the loop has.
+        rows: the shape of the inputs before their last dimension.
+        bias: float (out,): what is added to each product.
+    """
+
+    def __init__(
+        self, matrix: Tensor, steps: int, rows: tuple[int, ...], bias: Tensor | None = None
+    ) -> None:
+        self._matrix = matrix.detach()
+        self._inputs: list[Tensor] = []
+        bias = matrix.new_zeros(()) if bias is None else bias
+        added = bias.expand(steps, *rows, matrix.shape[-1])
+        self._added = iter(_LateGradient.apply(added, matrix, self._inputs).unbind())
+        self._product = torch.addmm if matrix.dim() == 2 else torch.baddbmm
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The product of the next step: (..., rows, in) to (..., rows, out)."""
+        self._inputs.append(x.detach())
+        return self._product(next(self._added), x, self._matrix)
+
+
+class _LateGradient(torch.autograd.Function):
+    """What is added to the products: their gradients, and so those of the matrix, pass here."""
+
+    @staticmethod
+    def forward(ctx: Any, added: Tensor, matrix: Tensor, inputs: list[Tensor]) -> Tensor:
+        ctx.inputs = inputs
+        return added.view_as(added)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_products: Tensor) -> tuple[Tensor | None, ...]:
+        inputs = torch.stack(ctx.inputs)  # (steps, ..., rows, in)
+        return d_products, torch.einsum("t...ri,t...ro->...io", inputs, d_products), None
+
+
+class PointerDecoder(nn.Module):
+    """An LSTM that reads the last token and what it last saw in the note."""
+
+    def __init__(self, config: PointerGeneratorConfig) -> None:
+        super().__init__()
+        hidden = config.d_hidden
+        self.embedding = nn.Embedding(
+            config.vocab_size, config.d_embedding, padding_idx=config.pad_token_id
+        )
+        self.cells = nn.ModuleList(
+            nn.LSTMCell(config.d_embedding + 2 * hidden if layer == 0 else hidden, hidden)
+            for layer in range(config.layers)
+        )
+        self.attention = AdditiveAttention(config)
+        features = 3 * hidden + config.d_embedding
+        self.vocabulary = nn.Linear(features, config.vocab_size)
+        self.p_gen = nn.Linear(features, 1) if config.pointer else None
+        self.dropout, self.hidden_size = config.dropout, hidden
+
+    def forward(
+        self, embedded: Tensor, source: EncodedSource, state: DecoderState
+    ) -> tuple[Tensor, Tensor, DecoderState]:
+        """Read some tokens in each beam: at each the LSTM moves, then it looks at the note.
+
+        Args:
+            embedded: float (batch, beams, target, embedding): the tokens.
+            source: the notes.
+            state: where the decoder is.
+
+        Returns:
+            What the next token is predicted from, (batch, beams, target, 3 hidden + embedding);
+            the logarithm of the attention, float32 (batch, beams, target, source); and the state
+            after the last token.
+        """
+        kept = self._kept(embedded)
+        with torch.autocast(embedded.device.type, enabled=False):
+            return self._read(wide(embedded), source, state, kept)
+
+    def _kept(self, embedded: Tensor) -> Tensor | None:
+        """What dropout keeps between the layers: (target, layers - 1, batch * beams, hidden)."""
+        batch, beams, target, _ = embedded.shape
+        if not self.training or self.dropout == 0 or len(self.cells) == 1:
+            return None
+        share = 1 - self.dropout
+        shape = target, len(self.cells) - 1, batch * beams, self.hidden_size
+        return torch.empty(shape, device=embedded.device).bernoulli_(share) / share
+
+    def _read(
+        self, embedded: Tensor, source: EncodedSource, state: DecoderState, kept: Tensor | None
+    ) -> tuple[Tensor, Tensor, DecoderState]:
+        batch, beams, target, _ = embedded.shape
+        gates_of = []  # for each layer, from its input and its own last state
+        for cell in self.cells:
+            assert isinstance(cell, nn.LSTMCell)
+            weight = wide(torch.cat([cell.weight_ih, cell.weight_hh], dim=1)).t()
+            bias = wide(cell.bias_ih) + wide(cell.bias_hh)
+            gates_of.append(LoopProduct(weight, target, (batch * beams,), bias))
+        look = LoopProduct(wide(source.states), target, (batch, beams))
+        energies = Energies(self.attention, source, target, beams)
+        hidden = [wide(h).flatten(0, 1) for h in state.hidden.unbind(2)]  # (batch * beams, hidden)
+        cells = [wide(c).flatten(0, 1) for c in state.cell.unbind(2)]
+        context, coverage = wide(state.context), wide(state.coverage)
+        tops, contexts, log_attentions = [], [], []
+        for t, token in enumerate(embedded.unbind(2)):
+            x = [token.flatten(0, 1), context.flatten(0, 1)]
+            for layer in range(len(self.cells)):
+                gates = gates_of[layer](torch.cat([*x, hidden[layer]], dim=1))
+                i, f, g, o = gates.chunk(4, dim=1)
+                cells[layer] = f.sigmoid() * cells[layer] + i.sigmoid() * g.tanh()
+                hidden[layer] = o.sigmoid() * cells[layer].tanh()
+                x = [hidden[layer]]
+                if kept is not None and layer + 1 < len(self.cells):
+                    x = [hidden[layer] * kept[t, layer]]
+            log_attention = self.attention(hidden[-1], coverage, energies)
+            attention = log_attention.exp()
+            context, coverage = look(attention), coverage + attention
+            tops.append(hidden[-1])
+            contexts.append(context)
+            log_attentions.append(log_attention)
+        top = torch.stack(tops, dim=1).unflatten(0, (batch, beams))
+        features = [top, torch.stack(contexts, dim=2), embedded]
+        state = DecoderState(
+            torch.stack(hidden, dim=1).unflatten(0, (batch, beams)),
+            torch.stack(cells, dim=1).unflatten(0, (batch, beams)),
+            context,
+            coverage,
+        )
+        dtype = self.vocabulary.weight.dtype
+        return torch.cat(features, dim=-1).to(dtype), torch.stack(log_attentions, dim=2), state
+
+
+# ---------------------------------------------------------------------- the mixture
+
+
+def log_mixture_of_words(
+    log_vocabulary: Tensor, log_attention: Tensor, p_gen_logit: Tensor, ids: Tensor, n_oov: int
+) -> Tensor:
+    """log(p_gen P_vocab + (1 - p_gen) P_copy) of every word, known or outside.
+
+    Words that do not stand in the note are only generated: the two parts are mixed at the others.
+
+    Args:
+        log_vocabulary: float (batch, steps, vocabulary).
+        log_attention: float (batch, steps, source).
+        p_gen_logit: float (batch, steps).
+        ids: int64 (batch, source): the notes.
+        n_oov: how many extended ids there are.
+
+    Returns:
+        float (batch, steps, vocabulary + n_oov).
+    """
+    gate = p_gen_logit[..., None]
+    everywhere = pad(log_vocabulary + logsigmoid(gate), (0, n_oov), value=-torch.inf)
+    places = ids[:, None].expand_as(log_attention)
+    copied = torch.zeros_like(everywhere).scatter_add_(-1, places, log_attention.exp())
+    copied = copied.gather(-1, places)
+    # The logarithm of 0 would have the gradient nan: the 0 is replaced before and after.
+    none = copied == 0
+    log_copied = copied.masked_fill(none, 1.0).log().masked_fill(none, -torch.inf)
+    mixed = torch.logaddexp(everywhere.gather(-1, places), log_copied + logsigmoid(-gate))
+    # A word that stands twice is written twice, with one value: amax shares its gradient.
+    return everywhere.scatter_reduce(-1, places, mixed, "amax")
+
+
+def wide(tensor: Tensor) -> Tensor:
+    """A tensor in which probabilities can be added up: float32 at least, float64 stays."""
+    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
+
+
+# ---------------------------------------------------------------------- the model
+
+
+class PointerGenerator(PreTrainedModel, GenerationMixin):
     """An encoder and a decoder of LSTMs, with attention that can be copied from.
 
-    It loads and saves as every model of transformers does. Summaries are written by
-    ``ehr_course.generation.beam_search``, through ``encode``, ``first_state`` and ``step``.
+    It loads, saves and generates as every model of transformers does. The course's own search is
+    ``ehr_course.generation.beam_search``; it asks ``encode``, ``first_state`` and ``step``.
 
     >>> model = PointerGenerator(PointerGeneratorConfig(vocab_size=20, d_hidden=8)).eval()
     >>> note, summary = torch.tensor([[1, 7, 21, 8, 2]]), torch.tensor([[1, 7]])
     >>> model(note, decoder_input_ids=summary).log_probs.shape  # 20 words, and 2 extended ids
     torch.Size([1, 2, 22])
+    >>> model.generate(note, max_new_tokens=3, num_beams=2).shape  # <s> and three tokens
+    torch.Size([1, 4])
     """
 
     config: PointerGeneratorConfig
     config_class = PointerGeneratorConfig
     base_model_prefix = "pointer_generator"
+    main_input_name = "input_ids"
 
     def __init__(self, config: PointerGeneratorConfig) -> None:
         super().__init__(config)
         self.encoder = NoteEncoder(config)
         self.decoder = PointerDecoder(config)
+        self.generation_config.suppress_tokens = [config.bos_token_id, config.pad_token_id]
         self.post_init()
 
     def forward(
         self,
-        input_ids: Tensor,
+        input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
         decoder_input_ids: Tensor | None = None,
         labels: Tensor | None = None,
+        encoder_outputs: EncodedSource | None = None,
+        past_key_values: DecoderState | None = None,
+        return_dict: bool = True,
     ) -> PointerGeneratorOutput:
         """Read notes, and predict the next token at each place of their summaries.
 
@@ -137,6 +684,9 @@ class PointerGenerator(PreTrainedModel):
             decoder_input_ids: int64 (batch, target): <s> and the summary.
             labels: int64 (batch, target): the summary and </s>; -100 where nothing is scored. A
                 label may be an extended id of its own note.
+            encoder_outputs: what ``encode`` says of the notes, in place of the notes.
+            past_key_values: where the decoder goes on; by default at the beginning.
+            return_dict: as transformers passes it; the output is the same either way.
 
         Raises:
             InputError: if a note has no word, padding is not on the right, there is no decoder
@@ -149,44 +699,47 @@ class PointerGenerator(PreTrainedModel):
                 "it is missing",
                 "Give the summary with <s> before it: collate_notes does.",
             )
-        source = self.encode(input_ids, attention_mask)
-        embedded = self._embed(decoder_input_ids)  # (batch, target, embedding)
-        start, kept = self.first_state(source), self._kept(embedded)
-        path = self._loop()(self.decoder, embedded, source, start, kept)
-        features = torch.cat([path.states, path.contexts, embedded], dim=-1)
-        p_gen_logit = self._p_gen_logit(features)  # (batch, target)
-        attention = path.log_attention.exp()
+        source = encoder_outputs
+        if source is None:
+            assert input_ids is not None, "give the notes, or what encode says of them"
+            source = self.encode(input_ids, attention_mask)
+        state = past_key_values or self.first_state(source)
+        spent, tokens = state.coverage, decoder_input_ids[:, None]  # (batch, 1, ...)
+        features, log_attention, state = self.decoder(self._embed(tokens), source, state)
+        features, log_attention = features[:, 0], log_attention[:, 0]  # (batch, target, ...)
+        log_vocabulary, p_gen_logit = self._vocabulary_and_gate(features)
+        attention = log_attention.exp()
         output = PointerGeneratorOutput(
-            log_attention=path.log_attention,
+            log_attention=log_attention,
             p_gen=p_gen_logit.sigmoid(),
-            coverage=attention.cumsum(dim=1) - attention,
+            coverage=spent + attention.cumsum(dim=1) - attention,
+            past_key_values=state,
         )
+        with torch.set_grad_enabled(torch.is_grad_enabled() and labels is None):
+            output.log_probs = self._mixed(log_vocabulary, log_attention, p_gen_logit, source)
         if labels is None:
-            output.log_probs, _ = self._log_probs(
-                self.decoder.vocabulary(features),
-                p_gen_logit,
-                path.log_attention,
-                source.ids,
-                log_mixture_everywhere,
-            )
             return output
-        terms = [self._likelihood(features, p_gen_logit, path.log_attention, source, labels)]
+        total = self._negative_log_likelihood(
+            log_vocabulary, log_attention, p_gen_logit, source.ids, labels
+        )
+        scored = labels != NOT_SCORED
+        output.terms = (LossTerm("negative_log_likelihood", total, scored.sum()),)
         if self.config.coverage:
-            total, count = coverage_loss(attention, labels != NOT_SCORED)
-            terms.append(LossTerm("coverage", total, count, self.config.coverage_weight))
-        output.terms = tuple(terms)
-        output.loss_sum, output.loss_count = terms[0].total, terms[0].count
+            repeated = LossTerm(
+                "coverage", *coverage_loss(attention, scored), self.config.coverage_weight
+            )
+            output.terms += (repeated,)
+        output.loss_sum, output.loss_count = output.terms[0].total, output.terms[0].count
         output.loss = weighted_total(output.terms, loss_counts(labels))
         return output
-
-    # ------------------------------------------------------------------ for generation
 
     def encode(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> EncodedSource:
         """Read a batch of notes, (batch, source), once."""
         mask = torch.as_tensor(input_ids != self.config.pad_token_id)
         if attention_mask is not None:
             mask = attention_mask.bool()
-        copyable = mask & (input_ids >= N_SPECIAL)
+        special = torch.tensor(self.config.special_ids, device=input_ids.device)
+        copyable = mask & ~torch.isin(input_ids, special)
         _check_notes(input_ids, mask, copyable)
         states, hidden, cell = self.encoder(self._known(input_ids), mask.sum(dim=1))
         keys = self.decoder.attention.key(states)
@@ -211,14 +764,11 @@ class PointerGenerator(PreTrainedModel):
             state: where the decoder is.
             source: the notes.
         """
-        attend, project, mix = self._step_parts()
-        embedded = self._embed(tokens)
-        state, log_attention = self.decoder.advance(embedded, state, source, attend=attend)
-        features = torch.cat([state.hidden[:, :, -1], state.context, embedded], dim=-1)
-        p_gen_logit = self._p_gen_logit(features)
-        log_probs, log_vocabulary = self._log_probs(
-            project(features), p_gen_logit, log_attention, source.ids, mix
-        )
+        embedded = self._embed(tokens[..., None])  # (batch, beams, 1, embedding)
+        features, log_attention, state = self.decoder(embedded, source, state)
+        features, log_attention = features[:, :, 0], log_attention[:, :, 0]  # (batch, beams, ...)
+        log_vocabulary, p_gen_logit = self._vocabulary_and_gate(features)
+        log_probs = self._mixed(log_vocabulary, log_attention, p_gen_logit, source)
         return Step(log_probs, state, log_attention, p_gen_logit.sigmoid(), log_vocabulary)
 
     def add_coverage(self, weight: float = 1.0) -> None:
@@ -242,8 +792,6 @@ class PointerGenerator(PreTrainedModel):
         self.config.coverage, self.config.coverage_weight = True, weight
         self.decoder.attention.add_coverage()
 
-    # ------------------------------------------------------------------ the parts
-
     def _known(self, ids: Tensor) -> Tensor:
         """Ids of the vocabulary: for the LSTMs a word outside of it is <unk>."""
         return ids.where(ids < self.config.vocab_size, self.config.unk_token_id)
@@ -251,83 +799,39 @@ class PointerGenerator(PreTrainedModel):
     def _embed(self, ids: Tensor) -> Tensor:
         return self.decoder.embedding(self._known(ids))
 
-    def _loop(self) -> Loop:
-        return fast_loop if self._is_fast() else plain_loop
-
-    def _step_parts(self) -> tuple[Attend, Project, Mix]:
-        """What looks at the note in a step, makes the logits, and mixes the distributions."""
-        attention, vocabulary = self.decoder.attention, self.decoder.vocabulary
-        if self._is_fast():
-            return (
-                partial(log_attention_by_note, attention),
-                partial(vocabulary_in_blocks, vocabulary),
-                log_mixture_at_words,
-            )
-        return attention, vocabulary, log_mixture_everywhere
-
-    def _is_fast(self) -> bool:
-        """Whether the fast twins can be used, and may."""
-        if self.config.decoder_loop == "plain" or fits(self.decoder):
-            return self.config.decoder_loop != "plain"
-        if self.config.decoder_loop == "auto":
-            return False
-        raise InputError(
-            "PointerGenerator",
-            "decoder_loop",
-            "a part of the decoder was exchanged or has a hook, which the fast loop does not see",
-            'Use "auto" or "plain".',
-        )
-
-    def _kept(self, embedded: Tensor) -> Tensor | None:
-        """What dropout keeps between the decoder's layers, for all steps at once."""
-        config, (batch, target, _) = self.config, embedded.shape
-        if not self.training or config.dropout == 0 or config.layers == 1:
-            return None
-        share = 1 - config.dropout
-        shape = target, config.layers - 1, batch, config.d_hidden
-        return torch.empty(shape, device=embedded.device).bernoulli_(share) / share
-
-    def _p_gen_logit(self, features: Tensor) -> Tensor:
-        """The logit of p_gen, float32 (...): infinite in a model that cannot copy."""
+    def _vocabulary_and_gate(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        """log P_vocab (..., vocabulary) and the logit of p_gen (...), infinite without copying."""
+        log_vocabulary = wide(self.decoder.vocabulary(features)).log_softmax(-1)
         if self.decoder.p_gen is None:
-            return wide(features.new_full(features.shape[:-1], torch.inf))
-        return wide(self.decoder.p_gen(features).squeeze(-1))
+            return log_vocabulary, log_vocabulary.new_full(features.shape[:-1], torch.inf)
+        return log_vocabulary, wide(self.decoder.p_gen(features).squeeze(-1))
 
-    def _log_probs(
+    def _mixed(
+        self, log_vocabulary: Tensor, log_attention: Tensor, gate: Tensor, source: EncodedSource
+    ) -> Tensor:
+        if self.decoder.p_gen is None:
+            return log_vocabulary
+        n_oov = max(0, int(source.ids.max()) + 1 - self.config.vocab_size)
+        return log_mixture_of_words(log_vocabulary, log_attention, gate, source.ids, n_oov)
+
+    def _negative_log_likelihood(
         self,
-        logits: Tensor,
-        p_gen_logit: Tensor,
+        log_vocabulary: Tensor,
         log_attention: Tensor,
+        p_gen_logit: Tensor,
         ids: Tensor,
-        mix: Mix,
-    ) -> tuple[Tensor, Tensor]:
-        """The mixed distribution over vocabulary and note, and that of the vocabulary alone."""
-        log_vocabulary = wide(logits).log_softmax(-1)
-        if self.decoder.p_gen is None:
-            return log_vocabulary, log_vocabulary
-        n_oov = max(0, int(ids.max()) + 1 - self.config.vocab_size)
-        return mix(log_vocabulary, log_attention, p_gen_logit, ids, n_oov), log_vocabulary
-
-    def _likelihood(
-        self,
-        features: Tensor,
-        p_gen_logit: Tensor,
-        log_attention: Tensor,
-        source: EncodedSource,
         labels: Tensor,
-    ) -> LossTerm:
-        """The negative log-likelihood of the labels: nothing is computed for the other tokens."""
+    ) -> Tensor:
+        """The negative log-likelihood of all labels that are scored, in nats, a scalar."""
         scored = labels != NOT_SCORED
-        targets = labels[scored]  # (n,)
-        vocabulary = self.decoder.vocabulary
-        inputs = features[scored], vocabulary.weight, vocabulary.bias
+        targets, outside = labels[scored], labels[scored] >= self.config.vocab_size  # (n,)
+        known = self._known(labels.clamp(min=0))
+        log_generated = log_vocabulary.gather(-1, known[..., None])[..., 0][scored]
         if self.decoder.p_gen is None:  # it knows extended words as <unk> only
-            total = scored_likelihood(*inputs, self._known(targets))
-            return LossTerm("negative_log_likelihood", total, scored.sum())
-        log_copy = log_copy_probability(
-            log_attention[scored], source.ids[scored.nonzero()[:, 0]], targets
-        )
-        lost = (targets >= self.config.vocab_size) & log_copy.isneginf()
+            return -log_generated.sum()
+        of_note = ids[scored.nonzero()[:, 0]]  # (n, source)
+        log_copied = log_copy_probability(log_attention[scored], of_note, targets)
+        lost = outside & log_copied.isneginf()
         if bool(lost.any()):
             raise InputError(
                 "labels",
@@ -335,8 +839,8 @@ class PointerGenerator(PreTrainedModel):
                 "it stands neither in the vocabulary nor in its note",
                 "Encode note and summary together: NoteDataset does.",
             )
-        total = scored_likelihood(*inputs, targets, log_copy, p_gen_logit[scored])
-        return LossTerm("negative_log_likelihood", total, scored.sum())
+        log_generated = log_generated.masked_fill(outside, -torch.inf)
+        return -log_mixture(log_generated, log_copied, p_gen_logit[scored]).sum()
 
     def _init_weights(self, module: nn.Module) -> None:
         """Embeddings begin uniform in +-0.1; the rest as PyTorch begins it."""
@@ -346,6 +850,57 @@ class PointerGenerator(PreTrainedModel):
             init.zeros_(module.weight[module.padding_idx])
         if isinstance(module, AdditiveAttention) and module.cover is not None:
             init.zeros_(module.cover)
+
+    # ------------------------------------------------------------------ for generate
+
+    @classmethod
+    def _supports_default_dynamic_cache(cls) -> bool:
+        """The decoder's state is no cache of keys and values."""
+        return False
+
+    @torch.no_grad()
+    def generate(  # type: ignore[override]
+        self,
+        inputs: Tensor | None = None,
+        generation_config: GenerationConfig | None = None,
+        *,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Write summaries as ``generate`` of transformers does, with all of its options.
+
+        Args:
+            inputs, input_ids, attention_mask: the notes, as for ``forward``.
+            generation_config, kwargs: as in transformers.
+
+        Returns:
+            int64 (batch, target): <s> and the summaries; extended ids may stand there.
+        """
+        notes = inputs if input_ids is None else input_ids
+        assert notes is not None, "give the notes as inputs or input_ids"
+        source = self.encode(notes, attention_mask)
+        read = ModelOutput(last_hidden_state=source.states, **source._asdict())
+        return super().generate(  # type: ignore[misc]
+            generation_config=generation_config, encoder_outputs=read, **kwargs
+        )
+
+    def prepare_inputs_for_generation(  # type: ignore[override]
+        self,
+        input_ids: Tensor,
+        encoder_outputs: dict[str, Tensor],
+        past_key_values: DecoderState | None = None,
+        **kwargs: Any,
+    ) -> dict[str, Any]:
+        """What a step of ``generate`` gives to ``forward``: the last token, and what was read."""
+        return {
+            "decoder_input_ids": input_ids[:, -1:],
+            "encoder_outputs": EncodedSource(*(encoder_outputs[x] for x in EncodedSource._fields)),
+            "past_key_values": past_key_values,
+        }
+
+    def _reorder_cache(self, past_key_values: DecoderState, beam_idx: Tensor) -> DecoderState:
+        return DecoderState(*(part[beam_idx] for part in past_key_values))
 
 
 def _check_notes(ids: Tensor, mask: Tensor, copyable: Tensor) -> None:
@@ -365,3 +920,8 @@ def _check_notes(ids: Tensor, mask: Tensor, copyable: Tensor) -> None:
             f"the note has no word to look at: {ids[row].tolist()[:8]}",
             "Leave notes without a word out.",
         )
+
+
+AutoConfig.register("pointer_generator", PointerGeneratorConfig)
+AutoModel.register(PointerGeneratorConfig, PointerGenerator)
+AutoModelForSeq2SeqLM.register(PointerGeneratorConfig, PointerGenerator)

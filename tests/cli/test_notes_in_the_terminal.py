@@ -10,8 +10,8 @@ import pytest
 from malformed_notes import CANARY, write_malformed
 
 from ehr_course.cli.training_task import PROFILES
-from ehr_course.models import pointer_generator_config, prompt_bart_config
-from ehr_course.models.pointer_generator_config import PointerGeneratorConfig
+from ehr_course.models import pointer_generator, prompt_bart
+from ehr_course.models.pointer_generator import PointerGeneratorConfig
 
 N = 30
 
@@ -102,8 +102,8 @@ def test_train_and_summarize_say_what_the_model_does_not_read(ehr_course, long_n
 
 def test_each_kind_of_data_is_offered_the_sizes_of_its_model():
     assert {
-        "records": tuple(prompt_bart_config.PROFILES),
-        "notes": tuple(pointer_generator_config.PROFILES),
+        "records": tuple(prompt_bart.PROFILES),
+        "notes": tuple(pointer_generator.PROFILES),
     } == PROFILES
 
 
