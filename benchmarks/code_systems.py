@@ -41,7 +41,7 @@ from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.datasets import RecordDataset
 from ehr_course.code_system import CODE_SYSTEMS, CodeSystem, other_system
 from ehr_course.evaluation.perplexity import perplexity
-from ehr_course.generation.patients import generate_patients, wanted_like
+from ehr_course.generation.patients import generate_patients, sample_profiles
 from ehr_course.icd import Translation, translate
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.records import AnyRecord, PatientRecord, Visit
@@ -254,7 +254,7 @@ def mix_unmarked(
     ]
     learned = [record for record in unmarked if record.subject_id % HELD_OUT]
     model, tokenizer = _trained(learned, steps, seed)
-    wanted = wanted_like(learned, len(learned), seed=seed)
+    wanted = sample_profiles(learned, len(learned), seed=seed)
     written = generate_patients(model, tokenizer, wanted, seed=seed)
     for name, records in (("the hospital", learned), ("the model", written)):
         visits = [[newer & {*v.codes} != set() for v in r.visits] for r in records]

@@ -29,7 +29,7 @@ from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.datasets import RecordDataset
 from ehr_course.batches.sampler import LengthBatchSampler
 from ehr_course.evaluation.validity import impossible_share_of
-from ehr_course.generation.patients import Wanted, generate_patients
+from ehr_course.generation.patients import PatientProfile, generate_patients
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.records import PatientRecord
 from ehr_course.sources.splits import Split, split_by_patient
@@ -66,7 +66,7 @@ def measure(split: Split, *, told: bool, seed: int, steps: int, written: int) ->
     train(model, dataset, steps=steps, lr=2e-3, seed=seed, progress=False)
     seconds = time.process_time() - began
     patients = [*split.validation, *split.test]
-    wanted = [Wanted(patient.age, patient.sex) for patient in patients]
+    wanted = [PatientProfile(patient.age, patient.sex) for patient in patients]
     records = generate_patients(
         model, tokenizer, list(itertools.islice(itertools.cycle(wanted), written)), seed=seed
     )

@@ -20,7 +20,7 @@ import torch
 
 from ehr_course.generation import patients
 from ehr_course.generation.patient_step import can_be_written_out
-from ehr_course.generation.patients import generate_patients, wanted_like
+from ehr_course.generation.patients import generate_patients, sample_profiles
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.models.saved import load_checkpoint, load_model
 from ehr_course.sources.synthetic import make_cohort
@@ -59,7 +59,7 @@ def main() -> None:
     loaded = load_model(options.model) if options.model else load_checkpoint("tiny_prompt_bart")
     has_one = not options.copy_head or loaded.model.copy_head is not None
     model = loaded.model if has_one else with_copy_head(loaded.model)
-    wanted = wanted_like(make_cohort(1_000, seed=1), options.patients)
+    wanted = sample_profiles(make_cohort(1_000, seed=1), options.patients)
 
     def write(way: str) -> tuple[float, list]:
         step, size = WAYS[way]

@@ -31,7 +31,7 @@ from ehr_course.errors import InputError
 from ehr_course.evaluation.perplexity import perplexity
 from ehr_course.generation.baselines import IndependentCodes, MarkovChain
 from ehr_course.generation.calibration import calibrate, calibrated_for, count_ends
-from ehr_course.generation.patients import generate_patients, wanted_like
+from ehr_course.generation.patients import generate_patients, sample_profiles
 from ehr_course.models.prompt_bart import PromptBart
 from ehr_course.records import PatientRecord
 from ehr_course.sources.splits import Split
@@ -54,7 +54,7 @@ def by_table(name: str, split: Split, seed: int, n: int) -> dict[str, Any]:
     began = time.process_time()
     table = TABLES[name](split.train)
     learned = time.process_time()
-    written = table.write(wanted_like(split.train, n, seed=seed), seed=seed)
+    written = table.write(sample_profiles(split.train, n, seed=seed), seed=seed)
     return {
         "training_seconds": learned - began,
         "writing_seconds": time.process_time() - learned,
@@ -88,7 +88,7 @@ def by_model(
     written = generate_patients(
         model,
         tokenizer,
-        wanted_like(split.train, n, seed=seed),
+        sample_profiles(split.train, n, seed=seed),
         seed=seed,
         sampling=calibrated_for(model),
         batch_size=how.batch_size,

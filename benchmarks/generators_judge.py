@@ -12,7 +12,7 @@ from ehr_course.evaluation.fidelity import fidelity
 from ehr_course.evaluation.privacy import privacy
 from ehr_course.evaluation.utility import utility
 from ehr_course.evaluation.validity import validity
-from ehr_course.generation.patients import wanted_like
+from ehr_course.generation.patients import sample_profiles
 from ehr_course.records import PatientRecord, Visit
 from ehr_course.sources.splits import Split
 
@@ -27,7 +27,7 @@ def as_records(found: Found, split: Split, seed: int) -> tuple[list[PatientRecor
     that knows none had no say in them. A code that stands twice in a visit is kept once.
     """
     visits = found["visits"]
-    drawn = wanted_like(split.train, len(visits), seed=seed)
+    drawn = sample_profiles(split.train, len(visits), seed=seed)
     people = found.get("people") or [(wanted.sex, wanted.age) for wanted in drawn]
     records, repeated = [], 0
     for number, (of_patient, (sex, age)) in enumerate(zip(visits, people, strict=True)):

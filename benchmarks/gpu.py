@@ -39,7 +39,7 @@ import torch
 from torch import Tensor, nn
 
 from ehr_course.generation.beam_search import beam_search
-from ehr_course.generation.patients import Wanted, generate_patients
+from ehr_course.generation.patients import PatientProfile, generate_patients
 from ehr_course.generation.search_settings import BeamSettings
 from ehr_course.models.pointer_generator import PointerGenerator, PointerGeneratorConfig
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
@@ -249,7 +249,7 @@ def patient_jobs(sizes: Sizes, device: torch.device) -> Iterator[Job]:
             ) -> Callable[[], object]:
                 made, tokenizer = make_bart(sizes)
                 model = made.to(device).eval()
-                wanted = [Wanted(n % 91, "FM"[n % 2]) for n in range(sizes.patients)]
+                wanted = [PatientProfile(n % 91, "FM"[n % 2]) for n in range(sizes.patients)]
 
                 def write() -> object:
                     with autocast(device, precision):

@@ -14,7 +14,7 @@ from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.datasets import RecordDataset
 from ehr_course.batches.sampler import LengthBatchSampler
 from ehr_course.evaluation.validity import impossible_share_of
-from ehr_course.generation.patients import Wanted, generate_patients
+from ehr_course.generation.patients import PatientProfile, generate_patients
 from ehr_course.losses import NOT_SCORED
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig, age_bracket
 from ehr_course.records import PatientRecord
@@ -78,7 +78,10 @@ def _judged(
     train(model, dataset, steps=STEPS, lr=2e-3, seed=seed, **options)
     patients = [*split.validation, *split.test]
     written = generate_patients(
-        model, tokenizer, [Wanted(patient.age, patient.sex) for patient in patients], seed=seed
+        model,
+        tokenizer,
+        [PatientProfile(patient.age, patient.sex) for patient in patients],
+        seed=seed,
     )
     known = tokenizer.skipping_unseen()
     return {

@@ -21,7 +21,7 @@ from course.console import say
 from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.datasets import RecordDataset
 from ehr_course.batches.sampler import LengthBatchSampler
-from ehr_course.generation.patients import Wanted, generate_patients
+from ehr_course.generation.patients import PatientProfile, generate_patients
 from ehr_course.models.prefix_tuning import PrefixConfig, PrefixTuned
 from ehr_course.models.prompt_bart import PromptBart
 from ehr_course.models.saved import LoadedModel, load_checkpoint
@@ -163,7 +163,7 @@ def _judged(
         _train(model, data["learn"], data["choose"], lr, seed, best)
     assert best.model is not None  # the first one that was judged
     model = best.model
-    wanted = [Wanted(patient.age, patient.sex) for patient in test]
+    wanted = [PatientProfile(patient.age, patient.sex) for patient in test]
     written = generate_patients(model, own, wanted, seed=seed, max_tokens=MAX_TOKENS)
     n_trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
     return {

@@ -34,11 +34,11 @@ __all__ = [
     "load_cohort",
     "load_model",
     "make_cohort",
+    "sample_profiles",
     "save_model",
     "split_by_patient",
     "summarize",
     "train",
-    "wanted_like",
     "write_meds",
     "write_report",
 ]

@@ -86,9 +86,9 @@ from .generation.calibration import (
 )
 from .generation.eligible import EligibleOnly as EligibleOnly
 from .generation.patients import (
-    Wanted as Wanted,
+    PatientProfile as PatientProfile,
     generate_patients as generate_patients,
-    wanted_like as wanted_like,
+    sample_profiles as sample_profiles,
 )
 from .generation.sampling import Sampling as Sampling
 from .generation.search_model import (

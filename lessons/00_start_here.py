@@ -59,8 +59,8 @@ import psutil
 import torch
 
 from ehr_course import (
-    NoteTokenizer, Wanted, generate_patients, icd9, load_checkpoint,
-    make_cohort, solutions_folder,
+    NoteTokenizer, PatientProfile, generate_patients, icd9,
+    load_checkpoint, make_cohort, solutions_folder,
 )
 from ehr_course.exercises import check, hint, progress
 from ehr_course.exercises.catalogue import find_exercise
@@ -93,7 +93,7 @@ def fits_a_card(record):
 
 def written_for(person, seed):
     """The first record that fits a card, of 40 that the model writes."""
-    wanted = [Wanted(person.age, person.sex)] * 40
+    wanted = [PatientProfile(person.age, person.sex)] * 40
     written = generate_patients(model, tokenizer, wanted, seed=seed)
     return next(filter(fits_a_card, written), written[0])
 
@@ -141,7 +141,7 @@ draw_guess(rows)
 
 # %%
 def shares_for(age, sex, n=200):
-    wanted = [Wanted(age, sex)] * n
+    wanted = [PatientProfile(age, sex)] * n
     written = generate_patients(model, tokenizer, wanted, seed=SEED)
     alike = [r for r in hospital if r.sex == sex and abs(r.age - age) <= 1]
     return written, alike

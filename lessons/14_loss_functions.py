@@ -56,9 +56,9 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from ehr_course import (
-    EMPTY_RECORD, FIRST_CODE, NOT_SCORED, SEXES, CodeTokenizer,
-    Corruption, LossTerm, PromptBart, PromptBartConfig, RecordDataset,
-    Wanted, choose_patients, co_occurrence_penalty, contributions,
+    EMPTY_RECORD, FIRST_CODE, NOT_SCORED, SEXES, CodeTokenizer, Corruption,
+    LossTerm, PatientProfile, PromptBart, PromptBartConfig, RecordDataset,
+    choose_patients, co_occurrence_penalty, contributions,
     generate_patients, language_model_loss, load_checkpoint, loss_counts,
     make_cohort, measure_terms, never_together, real_data,
     split_by_patient, train, weighted_total,
@@ -492,7 +492,9 @@ print(f"{int(never.sum()) // 2:,} strange pairs; the first:")
 for token in never.nonzero()[0].tolist() if never.any() else []:
     print("  ", code_in_words(tokenizer.id_to_token(token)))
 plain = models[len(learned_from), 0.0]
-wanted = [Wanted(record.age, record.sex) for record in unseen[:300]]
+wanted = [
+    PatientProfile(record.age, record.sex) for record in unseen[:300]
+]
 written = generate_patients(plain, tokenizer, wanted, seed=SEED)
 in_real = np.mean([has_pair(record, never) for record in unseen])
 in_written = np.mean([has_pair(record, never) for record in written])
@@ -1076,7 +1078,7 @@ assert shares["1"] == [0, 0, 0] and np.mean(again) > 0.3
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # the course's own way: no visit has a code twice
-wanted = [Wanted(record.age, record.sex) for record in people]
+wanted = [PatientProfile(record.age, record.sex) for record in people]
 written = generate_patients(
     loaded.model, loaded.tokenizer, wanted, seed=SEED
 )

@@ -64,13 +64,14 @@ from torch.nn.functional import cross_entropy
 from ehr_course import (
     AGE_BRACKETS, EMPTY_RECORD, FIRST_CODE, SEXES, CodeTokenizer,
     Corruption, EligibleOnly, IndependentCodes, LengthBatchSampler,
-    PromptBart, PromptBartConfig, RecordDataset, Sampling, ScoredRecords,
-    Visit, Wanted, adversarial_accuracy, calibrated_for, carried_over,
-    choose_patients, code_tables, copied_visit, distance_scores,
-    generate_patients, icd9, impossible_share_of, js_distance,
-    js_divergence, load_checkpoint, make_cohort, membership_auroc,
-    membership_interval, perplexity, real_data, split_by_patient, train,
-    validity, verdict, wanted_like, write_report,
+    PatientProfile, PromptBart, PromptBartConfig, RecordDataset, Sampling,
+    ScoredRecords, Visit, adversarial_accuracy, calibrated_for,
+    carried_over, choose_patients, code_tables, copied_visit,
+    distance_scores, generate_patients, icd9, impossible_share_of,
+    js_distance, js_divergence, load_checkpoint, make_cohort,
+    membership_auroc, membership_interval, perplexity, real_data,
+    sample_profiles, split_by_patient, train, validity, verdict,
+    write_report,
 )
 from ehr_course.exercises import check, examine, hint, progress
 from ehr_course.plots.copying import draw_copying
@@ -130,7 +131,7 @@ AS_IT_IS = Sampling()
 
 
 def write(n, sampling=AS_IT_IS):
-    wanted = wanted_like(learned_from, n, seed=SEED)
+    wanted = sample_profiles(learned_from, n, seed=SEED)
     options = {"seed": SEED, "sampling": sampling, "batch_size": 512}
     return generate_patients(model, tokenizer, wanted, **options)
 
@@ -139,7 +140,7 @@ cohort = write(n)
 third = min(1_000, len(held_out), len(learned_from) // 3)
 rows = np.random.default_rng(SEED).permutation(len(learned_from))
 by_table = IndependentCodes(learned_from).write(
-    wanted_like(learned_from, 3 * third, seed=SEED), seed=SEED
+    sample_profiles(learned_from, 3 * third, seed=SEED), seed=SEED
 )
 three = {
     "A": [learned_from[row] for row in rows],
@@ -1158,7 +1159,7 @@ draw_copying(copied)
 # %% tags=["hide-input", "nbval-ignore-output"]
 # both models beside real patients, on three faults
 def written_by(loaded, **how):
-    wanted = wanted_like(taught, 3_000, seed=SEED)
+    wanted = sample_profiles(taught, 3_000, seed=SEED)
     sampling = calibrated_for(loaded.model)  # of C's model: as it is
     options = {"seed": SEED, "batch_size": 512, "sampling": sampling}
     return generate_patients(
@@ -1480,7 +1481,7 @@ def as_asked(record):
 
 
 free = generate_patients(
-    better.model, vocabulary, [Wanted(70, "F")] * 1_000, seed=SEED
+    better.model, vocabulary, [PatientProfile(70, "F")] * 1_000, seed=SEED
 )
 n_free = sum(map(as_asked, free))
 print(f"such patients among 1,000 written freely: {n_free}")

@@ -54,8 +54,8 @@ from ehr_course import (
     AgeSexTable, CodeNetwork, CodeTokenizer, Corruption, IndependentCodes,
     PairTable, PromptBart, PromptBartConfig, RecordDataset,
     choose_patients, generate_patients, imagined_studies, load_checkpoint,
-    lose_one, make_cohort, real_data, share_found, split_by_patient,
-    train as train_model, wanted_like, what_is_shown, which_found,
+    lose_one, make_cohort, real_data, sample_profiles, share_found,
+    split_by_patient, train as train_model, what_is_shown, which_found,
 )
 from ehr_course.exercises import check, examine, hint, progress
 from ehr_course.plots.drawings.own_study import (
@@ -593,7 +593,7 @@ else:
 by_model, by_codes = [], []
 independent = IndependentCodes(mine.train)
 for seed in range(4):
-    wanted = wanted_like(mine.train, 700, seed=seed)  # ages and sexes
+    wanted = sample_profiles(mine.train, 700, seed=seed)  # ages and sexes
     written = generate_patients(model, tokenizer, wanted, seed=seed)
     by_model.append(CodeNetwork(written, seed=seed))
     drawn = independent.write(wanted, seed=seed)

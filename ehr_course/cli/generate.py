@@ -30,7 +30,7 @@ from ehr_course.code_system import SYSTEM_NAMES
 from ehr_course.errors import InputError
 from ehr_course.generation.calibration import calibrated_for
 from ehr_course.generation.eligible import EligibleOnly
-from ehr_course.generation.patients import generate_patients, wanted_like
+from ehr_course.generation.patients import generate_patients, sample_profiles
 from ehr_course.generation.sampling import Sampling
 from ehr_course.records import PatientRecord, Visit, system_of
 from ehr_course.sources.any_cohort import PARQUET_FILE
@@ -108,7 +108,7 @@ def _generate(
     written = generate_patients(
         model,
         tokenizer,
-        wanted_like(pool, settings.patients, seed=settings.seed),
+        sample_profiles(pool, settings.patients, seed=settings.seed),
         seed=settings.seed,
         sampling=sampling,
         batch_size=settings.batch_size,

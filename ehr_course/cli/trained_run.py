@@ -22,7 +22,7 @@ from ehr_course.cli.run_record import (
     open_result,
 )
 from ehr_course.errors import InputError
-from ehr_course.generation.patients import Wanted
+from ehr_course.generation.patients import PatientProfile
 from ehr_course.models.pointer_generator import PointerGenerator
 from ehr_course.models.prefix_tuning import PrefixTuned
 from ehr_course.models.prompt_bart import PromptBart
@@ -119,7 +119,7 @@ def write_demographics(records: Iterable[PatientRecord], path: Path) -> None:
         writer.writerows((age, sex, count) for (age, sex), count in sorted(counts.items()))
 
 
-def read_demographics(path: Path) -> list[Wanted]:
+def read_demographics(path: Path) -> list[PatientProfile]:
     """One patient to write for each that was counted; to be drawn from.
 
     Raises:
@@ -130,7 +130,7 @@ def read_demographics(path: Path) -> list[Wanted]:
             path, "", "there is no such file", "Train again, or put back the file of this run."
         )
     sexes: dict[str, Sex] = {"F": "F", "M": "M"}
-    wanted: list[Wanted] = []
+    profiles: list[PatientProfile] = []
     # What is not UTF-8 is not a number either: the line is named below.
     with path.open(encoding="utf-8", errors="replace", newline="") as file:
         rows = csv.DictReader(file)
@@ -147,10 +147,10 @@ def read_demographics(path: Path) -> list[Wanted]:
                     "this is no age, sex and count",
                     f"Write completed years from 0 to {MAX_AGE}, F or M, and a whole number.",
                 )
-            wanted += [Wanted(age, sex)] * count
-    if not wanted:
+            profiles += [PatientProfile(age, sex)] * count
+    if not profiles:
         raise InputError(path, "", "nobody is counted in it", "Write at least one line.")
-    return wanted
+    return profiles
 
 
 def _number(text: str | None) -> int | None:

@@ -18,7 +18,7 @@ import numpy as np
 from ehr_course.batches.collate import demographics
 from ehr_course.code_system import CodeSystem
 from ehr_course.errors import InputError
-from ehr_course.generation.patients import Wanted
+from ehr_course.generation.patients import PatientProfile
 from ehr_course.models.prompt_bart import AGE_BRACKETS
 from ehr_course.records import PatientRecord, Sex, Visit, system_of
 
@@ -71,7 +71,7 @@ class IndependentCodes:
         InputError: if there are none, or their visits are of both code systems.
 
     >>> table = IndependentCodes([PatientRecord(1, "F", 64, (Visit(("4280", "4019")),))])
-    >>> sorted(table.write([Wanted(64, "F")])[0].codes)
+    >>> sorted(table.write([PatientProfile(64, "F")])[0].codes)
     ['4019', '4280']
     """
 
@@ -84,22 +84,22 @@ class IndependentCodes:
         self._everybody = _counted(records)
         self._groups = {group: _counted(members) for group, members in groups.items()}
 
-    def write(self, wanted: Sequence[Wanted], *, seed: int = 0) -> list[PatientRecord]:
-        """Write one patient for each that is wanted, as ``generate_patients`` does.
+    def write(self, profiles: Sequence[PatientProfile], *, seed: int = 0) -> list[PatientRecord]:
+        """Write one patient for each profile, as ``generate_patients`` does.
 
         Args:
-            wanted: age and sex of each patient; nothing may be known of their visits.
+            profiles: age and sex of each patient; nothing may be known of their visits.
             seed: 0 or more. With the place in the list it decides what a patient gets.
 
         Returns:
-            a record for each, numbered from 0; age and sex as wanted.
+            a record for each, numbered from 0; age and sex as asked for.
 
         Raises:
             InputError: if an age or a sex is out of its range, or visits are known.
         """
-        return _write(wanted, seed, self._one, self._system)
+        return _write(profiles, seed, self._one, self._system)
 
-    def _one(self, patient: Wanted, rng: np.random.Generator) -> Codes:
+    def _one(self, patient: PatientProfile, rng: np.random.Generator) -> Codes:
         n_visits, n_codes, codes = self._groups.get(_group(patient), self._everybody)
         visits = []
         for _ in range(n_visits.draw(rng) or 0):
@@ -132,7 +132,7 @@ class MarkovChain:
     >>> chain = MarkovChain([PatientRecord(1, "F", 64, (Visit(("4280", "4019")),))])
     >>> chain.followers["4280"].counts
     Counter({'4019': 1})
-    >>> chain.write([Wanted(20, "M")])[0].codes
+    >>> chain.write([PatientProfile(20, "M")])[0].codes
     ('4280', '4019')
     """
 
@@ -145,11 +145,11 @@ class MarkovChain:
                 followed[token].append(following)
         self.followers = {token: Frequencies(seen) for token, seen in followed.items()}
 
-    def write(self, wanted: Sequence[Wanted], *, seed: int = 0) -> list[PatientRecord]:
-        """Write one patient for each that is wanted; see ``IndependentCodes.write``."""
-        return _write(wanted, seed, self._one, self._system)
+    def write(self, profiles: Sequence[PatientProfile], *, seed: int = 0) -> list[PatientRecord]:
+        """Write one patient for each profile; see ``IndependentCodes.write``."""
+        return _write(profiles, seed, self._one, self._system)
 
-    def _one(self, patient: Wanted, rng: np.random.Generator) -> Codes:
+    def _one(self, patient: PatientProfile, rng: np.random.Generator) -> Codes:
         token = BOS
         visits: Codes = []
         while token != EOS:
@@ -162,7 +162,7 @@ class MarkovChain:
         return visits
 
 
-def _group(patient: PatientRecord | Wanted) -> tuple[Sex, int]:
+def _group(patient: PatientRecord | PatientProfile) -> tuple[Sex, int]:
     return patient.sex, bisect_right(AGE_BRACKETS, patient.age)
 
 
@@ -184,18 +184,20 @@ def _tokens(record: PatientRecord) -> list[str]:
 
 
 def _write(
-    wanted: Sequence[Wanted],
+    profiles: Sequence[PatientProfile],
     seed: int,
-    one: Callable[[Wanted, np.random.Generator], Codes],
+    one: Callable[[PatientProfile, np.random.Generator], Codes],
     system: CodeSystem,
 ) -> list[PatientRecord]:
-    names = [f"patient {number}" for number in range(len(wanted))]
-    demographics([patient.age for patient in wanted], [patient.sex for patient in wanted], names)
-    for name, patient in zip(names, wanted, strict=True):
+    names = [f"patient {number}" for number in range(len(profiles))]
+    demographics(
+        [patient.age for patient in profiles], [patient.sex for patient in profiles], names
+    )
+    for name, patient in zip(names, profiles, strict=True):
         if patient.visits:
             raise InputError(name, "visits", "a table cannot go on with visits", "Leave them out.")
     records = []
-    for number, patient in enumerate(wanted):
+    for number, patient in enumerate(profiles):
         visits = one(patient, np.random.default_rng([seed, number]))
         written = tuple(Visit(tuple(codes), system=system) for codes in visits)
         records.append(PatientRecord(number, patient.sex, patient.age, written))

@@ -18,7 +18,7 @@ from torch import Tensor
 from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.datasets import RecordDataset
 from ehr_course.batches.sampler import LengthBatchSampler
-from ehr_course.generation.patients import generate_patients, wanted_like
+from ehr_course.generation.patients import generate_patients, sample_profiles
 from ehr_course.generation.sampling import Sampling
 from ehr_course.losses import NOT_SCORED
 from ehr_course.models.prefix_tuning import PrefixTuned
@@ -154,7 +154,7 @@ def calibrate(
         written = generate_patients(
             model,
             tokenizer,
-            wanted_like(records, n, seed=seed + number),
+            sample_profiles(records, n, seed=seed + number),
             seed=seed + number,
             sampling=sampling,
         )

@@ -19,7 +19,7 @@ from ehr_course.batches.collate import demographics
 from ehr_course.batches.record_checks import SHORTEST
 from ehr_course.errors import InputError
 from ehr_course.generation.eligible import EligibleOnly
-from ehr_course.generation.patient_decoder import Condition, Decoder
+from ehr_course.generation.patient_decoder import Condition, Decoder, KnownIds
 from ehr_course.generation.patient_step import can_be_written_out
 from ehr_course.generation.patient_writing import PatientWriting, tokens_of
 from ehr_course.generation.sampling import Sampling
@@ -34,7 +34,7 @@ ALONE = Processes()
 
 
 @dataclass(frozen=True)
-class Wanted:
+class PatientProfile:
     """One patient to write.
 
     Attributes:
@@ -43,8 +43,8 @@ class Wanted:
         visits: what is known already: the codes of each visit, which are kept and stand first in
             it. The model adds codes to these visits, and visits after them.
 
-    >>> Wanted(64, "F")
-    Wanted(age=64, sex='F', visits=())
+    >>> PatientProfile(64, "F")
+    PatientProfile(age=64, sex='F', visits=())
     """
 
     age: int
@@ -52,16 +52,16 @@ class Wanted:
     visits: Sequence[Sequence[str]] = field(default=())
 
 
-def wanted_like(
-    records: Sequence[PatientRecord | Wanted], n: int, *, seed: int = 0
-) -> list[Wanted]:
+def sample_profiles(
+    records: Sequence[PatientRecord | PatientProfile], n: int, *, seed: int = 0
+) -> list[PatientProfile]:
     """Draw the age and sex of patients to write from those of a cohort, together.
 
     Each of the ``n`` is drawn with replacement, so an age and a sex come as often as in the
     cohort. Ages and sexes alone are taken, never a code.
 
     Args:
-        records: the cohort, at least one patient; or ages and sexes alone, as Wanted.
+        records: the cohort, at least one patient; or ages and sexes alone, as PatientProfile.
         n: how many to draw, 1 or more.
         seed: 0 or more.
 
@@ -69,21 +69,23 @@ def wanted_like(
         InputError: if there are no records, or n is below 1.
 
     >>> from ehr_course.records import Visit
-    >>> wanted_like([PatientRecord(1, "F", 64, (Visit(("4280",)),))], 2)
-    [Wanted(age=64, sex='F', visits=()), Wanted(age=64, sex='F', visits=())]
+    >>> sample_profiles([PatientRecord(1, "F", 64, (Visit(("4280",)),))], 2)
+    [PatientProfile(age=64, sex='F', visits=()), PatientProfile(age=64, sex='F', visits=())]
     """
     if not records:
-        raise InputError("wanted_like", "records", "there are none", "Give a cohort.")
+        raise InputError("sample_profiles", "records", "there are none", "Give a cohort.")
     if n < 1:
-        raise InputError("wanted_like", "n", f"{n!r} is no number of patients", "Use 1 or more.")
+        raise InputError(
+            "sample_profiles", "n", f"{n!r} is no number of patients", "Use 1 or more."
+        )
     rows = np.random.default_rng(seed).integers(len(records), size=n)
-    return [Wanted(records[row].age, records[row].sex) for row in rows.tolist()]
+    return [PatientProfile(records[row].age, records[row].sex) for row in rows.tolist()]
 
 
 def generate_patients(
     model: PromptBart | PrefixTuned,
     tokenizer: CodeTokenizer,
-    wanted: Sequence[Wanted],
+    profiles: Sequence[PatientProfile],
     *,
     seed: int = 0,
     sampling: Sampling = DEFAULT_SAMPLING,
@@ -93,7 +95,7 @@ def generate_patients(
     progress: bool = False,
     processes: Processes = ALONE,
 ) -> list[PatientRecord]:
-    """Write one patient for each that is wanted.
+    """Write one patient for each profile.
 
     The random numbers of a patient come from the seed and the patient's place in the list alone,
     so the batch size does not change what is written. (Where it makes the processor round another
@@ -106,7 +108,7 @@ def generate_patients(
         model: a trained PromptBart, or one with a prefix; it is used in evaluation mode and left
             as it was.
         tokenizer: the one that it was trained with.
-        wanted: age and sex of each patient, and what is known of the visits.
+        profiles: age and sex of each patient, and what is known of the visits.
         seed: 0 to 2**32 - 1.
         sampling: temperature, top-k and top-p.
         batch_size: how many patients are written at a time; it takes memory, and saves time.
@@ -118,7 +120,7 @@ def generate_patients(
         processes: those that share the work; each is called with the same arguments.
 
     Returns:
-        A record for each, numbered from 0 as wanted; age and sex as wanted, and the codes of the
+        A record for each, numbered from 0; age and sex as asked for, and the codes of the
         tokenizer's system. Of several processes the first returns all of them, and the others an
         empty list; the same holds of what ``eligible`` counts.
 
@@ -128,15 +130,15 @@ def generate_patients(
             another process ended before all of them were done.
     """
     limit = model.max_tokens if max_tokens is None else max_tokens
-    _check(model, tokenizer, wanted, batch_size, limit)
+    _check(model, tokenizer, profiles, batch_size, limit)
     conditions = [
-        Condition(tuple(tuple(map(tokenizer.code_to_id, v)) for v in w.visits), w.age, w.sex)
-        for w in wanted
+        Condition(_ids_of(profile.visits, tokenizer), profile.age, profile.sex)
+        for profile in profiles
     ]
     if eligible is not None:
-        _check_eligible(eligible, tokenizer, wanted)
+        _check_eligible(eligible, tokenizer, profiles)
     # Patients of the same condition are written together, so that it is read once.
-    order = sorted(range(len(wanted)), key=lambda number: _length_first(conditions[number]))
+    order = sorted(range(len(profiles)), key=lambda number: _length_first(conditions[number]))
     batches = [order[n : n + batch_size] for n in range(0, len(order), batch_size)]
     mine = batches[processes.rank :: processes.world]
     done: list[_Batch] = []
@@ -188,7 +190,7 @@ def generate_patients(
                 for codes in tokenizer.decode(written[number])
             ),
         )
-        for number, patient in enumerate(wanted)
+        for number, patient in enumerate(profiles)
     ]
 
 
@@ -222,6 +224,10 @@ class _Batch(NamedTuple):
         return [row.tolist() for row in np.split(self.ids, ends)]
 
 
+def _ids_of(visits: Sequence[Sequence[str]], tokenizer: CodeTokenizer) -> KnownIds:
+    return tuple(tuple(map(tokenizer.code_to_id, codes)) for codes in visits)
+
+
 def _length_first(condition: Condition) -> tuple[int, Condition]:
     return sum(map(tokens_of, condition.known)), condition
 
@@ -229,7 +235,7 @@ def _length_first(condition: Condition) -> tuple[int, Condition]:
 def _check(
     model: PromptBart | PrefixTuned,
     tokenizer: CodeTokenizer,
-    wanted: Sequence[Wanted],
+    profiles: Sequence[PatientProfile],
     batch_size: int,
     limit: int,
 ) -> None:
@@ -251,9 +257,11 @@ def _check(
             f"{limit} is not between {SHORTEST} and the model's {model.max_tokens}",
             "The shortest record has five tokens, and the model's positions end the longest.",
         )
-    names = [f"patient {number}" for number in range(len(wanted))]
-    demographics([patient.age for patient in wanted], [patient.sex for patient in wanted], names)
-    for name, patient in zip(names, wanted, strict=True):
+    names = [f"patient {number}" for number in range(len(profiles))]
+    demographics(
+        [patient.age for patient in profiles], [patient.sex for patient in profiles], names
+    )
+    for name, patient in zip(names, profiles, strict=True):
         for codes in patient.visits:
             if len(set(codes)) != len(codes):
                 raise InputError(name, "visits", "a code stands twice in a visit", "Keep one.")
@@ -268,10 +276,10 @@ def _check(
 
 
 def _check_eligible(
-    eligible: EligibleOnly, tokenizer: CodeTokenizer, wanted: Sequence[Wanted]
+    eligible: EligibleOnly, tokenizer: CodeTokenizer, profiles: Sequence[PatientProfile]
 ) -> None:
     """Check that some code is left for everybody."""
-    first = {(patient.age, patient.sex): n for n, patient in reversed(list(enumerate(wanted)))}
+    first = {(patient.age, patient.sex): n for n, patient in reversed(list(enumerate(profiles)))}
     if not first:
         return
     ages, sexes = zip(*first, strict=True)

@@ -378,7 +378,7 @@ class PrefixTuned(nn.Module):
                 prefix_config.n_tokens,
                 n_layers=getattr(base.config, f"{stack}_layers"),
                 n_heads=getattr(base.config, f"{stack}_attention_heads"),
-                d_model=base.config.d_model,
+                d_model=base.config.d_model,  # type: ignore[arg-type]  # no BART lacks it
                 d_hidden=prefix_config.d_hidden,
                 generator=generator,
             )

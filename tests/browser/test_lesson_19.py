@@ -16,7 +16,7 @@ AS_IT_IS = Sampling()
 
 
 def write(n, sampling=AS_IT_IS):
-    wanted = wanted_like(learned_from, n, seed=SEED)
+    wanted = sample_profiles(learned_from, n, seed=SEED)
     options = {"seed": SEED, "sampling": sampling, "batch_size": 512}
     return generate_patients(model, tokenizer, wanted, **options)
 

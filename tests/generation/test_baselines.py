@@ -10,12 +10,12 @@ from scipy.stats import chisquare
 from ehr_course.errors import InputError
 from ehr_course.evaluation.validity import impossible_share_of
 from ehr_course.generation.baselines import IndependentCodes, MarkovChain
-from ehr_course.generation.patients import Wanted, wanted_like
+from ehr_course.generation.patients import PatientProfile, sample_profiles
 from ehr_course.records import PatientRecord, Visit
 from ehr_course.sources.synthetic import make_cohort
 
 REAL = make_cohort(600, seed=7)
-WANTED = wanted_like(REAL, 3_000, seed=1)
+WANTED = sample_profiles(REAL, 3_000, seed=1)
 BOTH = pytest.mark.parametrize("table", [IndependentCodes, MarkovChain])
 
 
@@ -57,7 +57,7 @@ def test_independent_visits_and_codes_come_as_often_as_in_patients_of_the_sex_an
     )
     women = [patient(*[(code,)] * (1 + n % 3)) for n, code in enumerate(codes)]
     men = [patient(("6000",), sex="M")] * 50
-    written = IndependentCodes(women + men).write([Wanted(64, "F")] * 3_000)
+    written = IndependentCodes(women + men).write([PatientProfile(64, "F")] * 3_000)
     assert fits(Counter(len(r.visits) for r in written), Counter(len(r.visits) for r in women))
     assert fits(
         Counter(c for r in written for c in r.codes), Counter(c for r in women for c in r.codes)
@@ -66,7 +66,7 @@ def test_independent_visits_and_codes_come_as_often_as_in_patients_of_the_sex_an
 
 def test_independent_visits_are_as_long_as_those_of_the_sex_and_age() -> None:
     group = [r for r in REAL if r.sex == "M" and 65 <= r.age < 80]
-    written = IndependentCodes(REAL).write([Wanted(70, "M")] * 2_000)
+    written = IndependentCodes(REAL).write([PatientProfile(70, "M")] * 2_000)
     lengths = [Counter(len(v.codes) for r in of for v in r.visits) for of in (written, group)]
     assert fits(*lengths)
 
@@ -74,19 +74,19 @@ def test_independent_visits_are_as_long_as_those_of_the_sex_and_age() -> None:
 def test_independent_codes_have_no_memory_of_the_visit_before() -> None:
     # Real patients repeat their codes; drawn independently, one of two codes is met half the time.
     real = [patient((code,), (code,)) for code in ("4280", "4019")] * 20
-    written = IndependentCodes(real).write([Wanted(60, "F")] * 2_000)
+    written = IndependentCodes(real).write([PatientProfile(60, "F")] * 2_000)
     same = np.mean([a.codes == b.codes for r in written for a, b in pairwise(r.visits)])
     assert 0.45 < same < 0.55
 
 
 def test_independent_codes_fall_back_on_everybody_where_nobody_was_seen() -> None:
     table = IndependentCodes([patient(("4280",))])
-    assert table.write([Wanted(3, "M")])[0].codes == ("4280",)
+    assert table.write([PatientProfile(3, "M")])[0].codes == ("4280",)
 
 
 def test_a_visit_never_asks_for_more_codes_than_its_group_has() -> None:
     table = IndependentCodes([patient(("4280", "4019")), patient(("4280", "4019"))])
-    assert {len(r.codes) for r in table.write([Wanted(60, "F")] * 50)} == {2}
+    assert {len(r.codes) for r in table.write([PatientProfile(60, "F")] * 50)} == {2}
 
 
 def test_what_follows_in_a_chain_follows_as_often_as_in_the_patients() -> None:
@@ -122,7 +122,9 @@ def test_a_chain_writes_no_pair_that_never_stood_in_a_patient() -> None:
 def test_a_chain_ends_a_visit_where_only_codes_that_it_has_ever_followed() -> None:
     # After 4019 there was nothing but 486, which a visit that begins with 486 has already.
     chain = MarkovChain([patient(("486", "4280")), patient(("4280", "4019", "486"))])
-    written = Counter(v.codes for r in chain.write([Wanted(60, "F")] * 200) for v in r.visits)
+    written = Counter(
+        v.codes for r in chain.write([PatientProfile(60, "F")] * 200) for v in r.visits
+    )
     assert written[("486", "4280", "4019")] > 0
 
 
@@ -141,11 +143,11 @@ def test_a_table_needs_patients(table) -> None:
 @pytest.mark.parametrize(
     "wrong, said",
     [
-        (Wanted(91, "F"), "patient 1"),
-        (Wanted(60, "X"), "patient 1"),
-        (Wanted(60, "F", (("4280",),)), "cannot go on with visits"),
+        (PatientProfile(91, "F"), "patient 1"),
+        (PatientProfile(60, "X"), "patient 1"),
+        (PatientProfile(60, "F", (("4280",),)), "cannot go on with visits"),
     ],
 )
-def test_what_cannot_be_written_is_named(table, wrong: Wanted, said: str) -> None:
+def test_what_cannot_be_written_is_named(table, wrong: PatientProfile, said: str) -> None:
     with pytest.raises(InputError, match=said):
-        table(REAL).write([Wanted(60, "F"), wrong])
+        table(REAL).write([PatientProfile(60, "F"), wrong])

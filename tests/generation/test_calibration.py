@@ -13,7 +13,7 @@ from ehr_course.batches.corruption import EMPTY_RECORD
 from ehr_course.batches.datasets import RecordDataset
 from ehr_course.batches.record_checks import FIRST_CODE
 from ehr_course.generation.calibration import CALIBRATED, calibrate, calibrated_for, count_ends
-from ehr_course.generation.patients import generate_patients, wanted_like
+from ehr_course.generation.patients import generate_patients, sample_profiles
 from ehr_course.generation.sampling import Sampling
 from ehr_course.models.prefix_tuning import PrefixConfig, PrefixTuned
 from ehr_course.models.prompt_bart import (
@@ -83,7 +83,7 @@ def test_ends_are_counted_as_a_record_is_written_token_by_token() -> None:
 
 def off(made: PromptBart) -> int:
     """By how many codes in all the frequencies of a written cohort are off."""
-    wanted = wanted_like(RECORDS, 300, seed=9)
+    wanted = sample_profiles(RECORDS, 300, seed=9)
     written = generate_patients(made, TOKENIZER, wanted, seed=9, sampling=CALIBRATED)
     real = Counter(code for record in RECORDS for code in record.codes)
     got = Counter(code for record in written for code in record.codes)

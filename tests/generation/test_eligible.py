@@ -11,7 +11,7 @@ from ehr_course import icd9
 from ehr_course.errors import InputError
 from ehr_course.evaluation.validity import impossible_share_of
 from ehr_course.generation.eligible import EligibleOnly
-from ehr_course.generation.patients import Wanted, generate_patients
+from ehr_course.generation.patients import PatientProfile, generate_patients
 from ehr_course.generation.sampling import Sampling
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.models.saved import load_checkpoint
@@ -20,7 +20,7 @@ from ehr_course.tokenizers.codes import CodeTokenizer
 # Of births, of women, of men, of the old, of anybody; and two that no rule of ICD-9-CM speaks of.
 CODES = ["V3001", "650", "6256", "600", "185", "29010", "4019", "25000", "I509", "99999"]
 TOKENIZER = CodeTokenizer(CODES)
-WANTED = [Wanted(age, sex) for age in (0, 11, 30, 64, 90) for sex in ("F", "M")] * 4
+WANTED = [PatientProfile(age, sex) for age in (0, 11, 30, 64, 90) for sex in ("F", "M")] * 4
 
 
 def untrained(tokenizer: CodeTokenizer = TOKENIZER, **changes: object) -> PromptBart:
@@ -53,7 +53,7 @@ def test_no_impossible_code_is_written(copy_head: bool) -> None:
 def test_a_trained_model_loses_less_than_it_writes_freely() -> None:
     # Freely written, an impossible code draws others after it; here there is never a first one.
     loaded = load_checkpoint("tiny_prompt_bart")
-    wanted = [Wanted(age, sex) for age in range(91) for sex in ("F", "M")] * 3
+    wanted = [PatientProfile(age, sex) for age in range(91) for sex in ("F", "M")] * 3
     free = generate_patients(loaded.model, loaded.tokenizer, wanted)
     eligible = EligibleOnly()
     kept = generate_patients(loaded.model, loaded.tokenizer, wanted, eligible=eligible)
@@ -66,7 +66,7 @@ def test_a_trained_model_loses_less_than_it_writes_freely() -> None:
 def test_one_step_is_counted_by_its_probabilities() -> None:
     # The first code of a visit, and then no more: a record of five tokens has one.
     model = untrained().double()
-    patient = Wanted(30, "M")
+    patient = PatientProfile(30, "M")
     with torch.no_grad():
         logits = model(
             torch.tensor([[1, 6, 2]]),
@@ -98,7 +98,9 @@ def test_known_codes_stay_and_are_not_counted() -> None:
     known = [("650", "185"), ("V3001",)]
     eligible = EligibleOnly()
     model = untrained()
-    records = generate_patients(model, TOKENIZER, [Wanted(30, "M", known)] * 20, eligible=eligible)
+    records = generate_patients(
+        model, TOKENIZER, [PatientProfile(30, "M", known)] * 20, eligible=eligible
+    )
     added = 0
     for record in records:
         assert [v.codes[: len(k)] for v, k in zip(record.visits, known, strict=False)] == known
@@ -116,7 +118,7 @@ def test_a_visit_that_has_every_eligible_code_ends() -> None:
     model = untrained(max_position_embeddings=80)
     model.final_logits_bias[0, [TOKENIZER.eos_id, TOKENIZER.visit_end_id]] = -50
     (record,) = generate_patients(
-        model, TOKENIZER, [Wanted(40, "F")], max_tokens=30, eligible=EligibleOnly()
+        model, TOKENIZER, [PatientProfile(40, "F")], max_tokens=30, eligible=EligibleOnly()
     )
     possible = {
         code
@@ -131,14 +133,19 @@ def test_the_likeliest_are_taken_from_what_is_left(sampling: Sampling) -> None:
     model = untrained()
     model.final_logits_bias[0, TOKENIZER.code_to_id("V3001")] = 50
     records = generate_patients(
-        model, TOKENIZER, [Wanted(50, "F")] * 9, sampling=sampling, eligible=EligibleOnly()
+        model, TOKENIZER, [PatientProfile(50, "F")] * 9, sampling=sampling, eligible=EligibleOnly()
     )
     assert impossible_share_of(records) == 0
 
 
 def test_a_patient_who_can_have_no_code_is_refused() -> None:
     tokenizer = CodeTokenizer(["V3001", "650"])
-    wanted = [Wanted(0, "F"), Wanted(30, "F"), Wanted(64, "M"), Wanted(64, "M")]
+    wanted = [
+        PatientProfile(0, "F"),
+        PatientProfile(30, "F"),
+        PatientProfile(64, "M"),
+        PatientProfile(64, "M"),
+    ]
     said = "patient 2, age 64, sex 'M': age and sex rule out every code of the vocabulary"
     with pytest.raises(InputError, match=said):
         generate_patients(untrained(tokenizer), tokenizer, wanted, eligible=EligibleOnly())

@@ -11,7 +11,7 @@ import torch
 
 from ehr_course.errors import InputError
 from ehr_course.generation import patients
-from ehr_course.generation.patients import Wanted, generate_patients, wanted_like
+from ehr_course.generation.patients import PatientProfile, generate_patients, sample_profiles
 from ehr_course.generation.sampling import Sampling
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.models.saved import load_checkpoint
@@ -19,7 +19,7 @@ from ehr_course.records import PatientRecord, Visit
 from ehr_course.tokenizers.codes import CodeTokenizer
 
 TOKENIZER = CodeTokenizer([f"{number:03}" for number in range(1, 13)])
-WANTED = [Wanted(age, sex) for age in range(0, 90, 5) for sex in ("F", "M")]
+WANTED = [PatientProfile(age, sex) for age in range(0, 90, 5) for sex in ("F", "M")]
 
 
 def untrained(**changes: object) -> PromptBart:
@@ -54,7 +54,7 @@ def test_a_record_ends_well_formed_at_the_longest_length(max_tokens: int) -> Non
 def test_a_visit_that_has_every_code_ends() -> None:
     model = untrained(max_position_embeddings=80)
     model.final_logits_bias[0, [TOKENIZER.eos_id, TOKENIZER.visit_end_id]] = -50
-    (record,) = generate_patients(model, TOKENIZER, [Wanted(40, "F")], max_tokens=16)
+    (record,) = generate_patients(model, TOKENIZER, [PatientProfile(40, "F")], max_tokens=16)
     assert len(record.visits[0].codes) == len(TOKENIZER.codes)
 
 
@@ -74,14 +74,14 @@ def test_a_seed_gives_the_same_patients_and_another_gives_others() -> None:
 
 
 def test_two_patients_of_the_same_age_and_sex_are_two_patients() -> None:
-    records = generate_patients(untrained(), TOKENIZER, [Wanted(40, "F")] * 8)
+    records = generate_patients(untrained(), TOKENIZER, [PatientProfile(40, "F")] * 8)
     assert len({record.visits for record in records}) > 4
 
 
 def test_greedy_writing_is_a_literal_loop_over_uncached_forward_passes() -> None:
     loaded = load_checkpoint("tiny_prompt_bart")
     model, tokenizer = loaded.model, loaded.tokenizer
-    wanted = [Wanted(64, "F"), Wanted(0, "M"), Wanted(30, "F")]
+    wanted = [PatientProfile(64, "F"), PatientProfile(0, "M"), PatientProfile(30, "F")]
     made = generate_patients(model, tokenizer, wanted, sampling=Sampling(top_k=1), max_tokens=30)
     for patient, record in zip(wanted, made, strict=True):
         x_num = torch.tensor([[float(patient.age)]])
@@ -108,7 +108,11 @@ def test_greedy_writing_is_a_literal_loop_over_uncached_forward_passes() -> None
 
 def test_known_codes_are_kept_in_their_visits_and_completed() -> None:
     known = [("004", "002"), ("007",), ()]
-    wanted = [Wanted(64, "F", known), Wanted(30, "M"), Wanted(5, "M", [("001",)])]
+    wanted = [
+        PatientProfile(64, "F", known),
+        PatientProfile(30, "M"),
+        PatientProfile(5, "M", [("001",)]),
+    ]
     records = generate_patients(untrained(), TOKENIZER, wanted * 6)
     more = 0
     for record in records[::3]:
@@ -127,7 +131,7 @@ def test_known_visits_fit_however_little_room_there_is(spare: int) -> None:
     model.final_logits_bias[0, [TOKENIZER.eos_id, TOKENIZER.visit_end_id]] = -50
     needed = 2 + 4 + 3 + 3
     (record,) = generate_patients(
-        model, TOKENIZER, [Wanted(64, "F", known)], max_tokens=needed + spare
+        model, TOKENIZER, [PatientProfile(64, "F", known)], max_tokens=needed + spare
     )
     assert record.visits[0].codes[:2] == ("004", "002")
     assert record.visits[2].codes[0] == "007"
@@ -136,9 +140,9 @@ def test_known_visits_fit_however_little_room_there_is(spare: int) -> None:
 
 def test_the_encoder_reads_what_is_known_and_a_mask_for_what_is_not() -> None:
     loaded = load_checkpoint("tiny_prompt_bart")
-    given = [Wanted(30, "F", [("650",)])] * 200
+    given = [PatientProfile(30, "F", [("650",)])] * 200
     written = generate_patients(loaded.model, loaded.tokenizer, given)
-    alone = generate_patients(loaded.model, loaded.tokenizer, [Wanted(30, "F")] * 200)
+    alone = generate_patients(loaded.model, loaded.tokenizer, [PatientProfile(30, "F")] * 200)
 
     def share(records: list[PatientRecord], code: str) -> float:
         return float(np.mean([code in record.visits[0].codes for record in records]))
@@ -150,7 +154,7 @@ def test_the_encoder_reads_what_is_known_and_a_mask_for_what_is_not() -> None:
 def test_age_and_sex_decide_what_is_written() -> None:
     loaded = load_checkpoint("tiny_prompt_bart")
     newborn, old = (
-        generate_patients(loaded.model, loaded.tokenizer, [Wanted(age, "F")] * 100)
+        generate_patients(loaded.model, loaded.tokenizer, [PatientProfile(age, "F")] * 100)
         for age in (0, 85)
     )
     codes = [{code for record in records for code in record.codes} for records in (newborn, old)]
@@ -171,18 +175,24 @@ def test_no_patient_wanted_is_no_patient_written() -> None:
 @pytest.mark.parametrize(
     ("wanted", "settings", "problem"),
     [
-        (Wanted(-1, "F"), {}, "patient 0: -1 is not an age"),
-        (Wanted(math.nan, "F"), {}, "patient 0: nan is not an age"),
-        (Wanted(40, "X"), {}, "patient 0: 'X' is not one of"),
-        (Wanted(40, "F", [("999",)]), {}, "code '999': it is not in the vocabulary"),
-        (Wanted(40, "F", [("001", "001")]), {}, "a code stands twice"),
-        (Wanted(40, "F", [("001", "002")]), {"max_tokens": 5}, "6 tokens: what is known is"),
-        (Wanted(40, "F"), {"max_tokens": 4}, "4 is not between 5 and the model's 38"),
-        (Wanted(40, "F"), {"max_tokens": 39}, "39 is not between 5 and the model's 38"),
-        (Wanted(40, "F"), {"batch_size": 0}, "0 is no size"),
+        (PatientProfile(-1, "F"), {}, "patient 0: -1 is not an age"),
+        (PatientProfile(math.nan, "F"), {}, "patient 0: nan is not an age"),
+        (PatientProfile(40, "X"), {}, "patient 0: 'X' is not one of"),
+        (PatientProfile(40, "F", [("999",)]), {}, "code '999': it is not in the vocabulary"),
+        (PatientProfile(40, "F", [("001", "001")]), {}, "a code stands twice"),
+        (
+            PatientProfile(40, "F", [("001", "002")]),
+            {"max_tokens": 5},
+            "6 tokens: what is known is",
+        ),
+        (PatientProfile(40, "F"), {"max_tokens": 4}, "4 is not between 5 and the model's 38"),
+        (PatientProfile(40, "F"), {"max_tokens": 39}, "39 is not between 5 and the model's 38"),
+        (PatientProfile(40, "F"), {"batch_size": 0}, "0 is no size"),
     ],
 )
-def test_what_cannot_be_written_is_refused(wanted: Wanted, settings: dict, problem: str) -> None:
+def test_what_cannot_be_written_is_refused(
+    wanted: PatientProfile, settings: dict, problem: str
+) -> None:
     with pytest.raises(InputError, match=problem):
         generate_patients(untrained(), TOKENIZER, [wanted], **settings)
 
@@ -203,29 +213,29 @@ COHORT = [patient(1, "F", 30), patient(2, "F", 30), patient(3, "F", 30), patient
 
 
 def test_ages_and_sexes_come_together_as_often_as_in_the_cohort():
-    drawn = Counter((w.sex, w.age) for w in wanted_like(COHORT, 10_000, seed=1))
+    drawn = Counter((w.sex, w.age) for w in sample_profiles(COHORT, 10_000, seed=1))
     assert set(drawn) == {("F", 30), ("M", 80)}
     assert drawn["F", 30] == pytest.approx(7_500, abs=200)
 
 
 def test_nothing_of_a_visit_is_taken():
-    assert set(wanted_like(COHORT, 50)) <= {Wanted(30, "F"), Wanted(80, "M")}
+    assert set(sample_profiles(COHORT, 50)) <= {PatientProfile(30, "F"), PatientProfile(80, "M")}
 
 
 def test_the_seed_decides():
-    assert wanted_like(COHORT, 50, seed=1) == wanted_like(COHORT, 50, seed=1)
-    assert wanted_like(COHORT, 50, seed=1) != wanted_like(COHORT, 50, seed=2)
+    assert sample_profiles(COHORT, 50, seed=1) == sample_profiles(COHORT, 50, seed=1)
+    assert sample_profiles(COHORT, 50, seed=1) != sample_profiles(COHORT, 50, seed=2)
 
 
 def test_no_cohort_is_refused():
     with pytest.raises(InputError, match="there are none"):
-        wanted_like([], 5)
+        sample_profiles([], 5)
 
 
 @pytest.mark.parametrize("n", [0, -1])
 def test_no_patients_to_draw_are_refused(n):
     with pytest.raises(InputError, match="no number of patients"):
-        wanted_like(COHORT, n)
+        sample_profiles(COHORT, n)
 
 
 # ------------------------------------------------------------------ the two loops
@@ -237,7 +247,7 @@ def test_any_batch_size_and_the_models_own_forward_write_the_same_patients(
 ) -> None:
     model = untrained(copy_head=True, max_visit_embeddings=4).double()
     known = [(), [("004", "002"), ("007",)], [("001",)], [(), (), ()]]
-    wanted = [Wanted(w.age, w.sex, known[n % 4]) for n, w in enumerate(WANTED)]
+    wanted = [PatientProfile(w.age, w.sex, known[n % 4]) for n, w in enumerate(WANTED)]
     expected, other = (
         generate_patients(model, TOKENIZER, wanted, sampling=sampling, batch_size=size)
         for size in (512, 9)

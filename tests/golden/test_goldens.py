@@ -28,7 +28,7 @@ from ehr_course.batches.datasets import RecordDataset
 from ehr_course.cli import main
 from ehr_course.course_files import checkpoint_folder
 from ehr_course.errors import InputError
-from ehr_course.generation.patients import generate_patients, wanted_like
+from ehr_course.generation.patients import generate_patients, sample_profiles
 from ehr_course.models.saved import load_checkpoint
 from ehr_course.sources.any_cohort import load_cohort
 from ehr_course.sources.note_corpus import read_notes
@@ -373,7 +373,7 @@ def run_of(name: str) -> Path:
 @pytest.mark.parametrize("name", CHECKPOINTS)
 def test_patients_of_a_checkpoint(place, name):
     model, tokenizer = load_checkpoint(name).of_patients()
-    wanted = wanted_like(make_cohort(50, seed=2), 30, seed=3)
+    wanted = sample_profiles(make_cohort(50, seed=2), 30, seed=3)
     found = {"function": as_rows(generate_patients(model, tokenizer, wanted, seed=4))}
     formats = ("--format", "meds", "--format", "mimic3", "--format", "parquet")
     for way, options in (

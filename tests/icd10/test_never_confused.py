@@ -33,7 +33,7 @@ from ehr_course.evaluation.validity import (
 )
 from ehr_course.generation.baselines import IndependentCodes, MarkovChain
 from ehr_course.generation.eligible import EligibleOnly
-from ehr_course.generation.patients import Wanted, generate_patients, wanted_like
+from ehr_course.generation.patients import PatientProfile, generate_patients, sample_profiles
 from ehr_course.icd import code_meaning, possible_systems
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.plots import style
@@ -242,8 +242,8 @@ def test_a_chapter_of_both_systems_is_named_once():
 def test_what_is_written_belongs_to_the_system_of_what_was_learned(system):
     records = make_cohort(30, seed=2, system=system)
     tokenizer = CodeTokenizer.from_records(records)
-    model, wanted = untrained(tokenizer), wanted_like(records, 20)
-    known = [Wanted(64, "F", [[tokenizer.codes[0]]])]
+    model, wanted = untrained(tokenizer), sample_profiles(records, 20)
+    known = [PatientProfile(64, "F", [[tokenizer.codes[0]]])]
     for written in (
         generate_patients(model, tokenizer, [*wanted, *known]),
         IndependentCodes(records).write(wanted),
@@ -319,7 +319,7 @@ def test_a_cohort_in_icd10_is_generated_judged_and_reported(tmp_path):
     records = make_cohort(160, seed=4, system="ICD10CM")
     train, held_out = records[:100], records[100:]
     tokenizer = CodeTokenizer.from_records(train)
-    model, wanted = untrained(tokenizer), wanted_like(train, 60, seed=1)
+    model, wanted = untrained(tokenizer), sample_profiles(train, 60, seed=1)
     eligible = EligibleOnly()
     possible = generate_patients(model, tokenizer, wanted, eligible=eligible)
     assert impossible_share_of(possible) == 0 < eligible.share_kept_out

@@ -24,7 +24,7 @@ from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.datasets import RecordDataset
 from ehr_course.errors import InputError
 from ehr_course.generation.calibration import calibrate
-from ehr_course.generation.patients import generate_patients, wanted_like
+from ehr_course.generation.patients import generate_patients, sample_profiles
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.models.saved import load_model, save_model
 from ehr_course.sources.synthetic import make_cohort
@@ -95,7 +95,8 @@ def test_weights_of_a_bart_become_a_model_of_patients(folder: Path, tmp_path: Pa
     save_model(model, tokenizer, tmp_path / "model")
     loaded, its_tokenizer = load_model(tmp_path / "model").of_patients()
     written = [
-        generate_patients(one, its_tokenizer, wanted_like(COHORT, 10)) for one in (model, loaded)
+        generate_patients(one, its_tokenizer, sample_profiles(COHORT, 10))
+        for one in (model, loaded)
     ]
     assert written[0] == written[1]
     assert {code for record in written[0] for code in record.codes} <= set(CODES.codes)

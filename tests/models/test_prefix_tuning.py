@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 
 from ehr_course.errors import InputError
-from ehr_course.generation.patients import Wanted, generate_patients
+from ehr_course.generation.patients import PatientProfile, generate_patients
 from ehr_course.models.prefix_tuning import Prefix, PrefixConfig, PrefixTuned, prefix_parameters
 from ehr_course.models.prompt_bart import PromptBart
 
@@ -316,7 +316,9 @@ def test_age_and_sex_still_count_and_enter_once(settings: dict[str, Any]) -> Non
 @pytest.mark.parametrize("settings", SIDES)
 def test_it_writes_patients_whatever_the_batch(settings: dict[str, Any]) -> None:
     model = tuned(conditioned(), **settings)
-    wanted = [Wanted(age, "FM"[age % 2]) for age in range(20, 32)] + [Wanted(50, "F", [["007"]])]
+    wanted = [PatientProfile(age, "FM"[age % 2]) for age in range(20, 32)] + [
+        PatientProfile(50, "F", [["007"]])
+    ]
     records = generate_patients(model, TOKENIZER, wanted, seed=3, max_tokens=24)
     assert [(r.age, r.sex) for r in records] == [(w.age, w.sex) for w in wanted]
     assert records[-1].visits[0].codes[0] == "007"
