@@ -84,7 +84,7 @@ def _generate(
         except InputError as error:
             return error
 
-    unfinished = processes.from_first(begin)
+    unfinished = processes.gather(begin() if processes.is_first else None)[0]
     if isinstance(unfinished, InputError):
         raise unfinished
     model, tokenizer, _ = open_patient_run(run)

@@ -73,7 +73,7 @@ def _train(
             return error
         return None
 
-    problem = processes.from_first(claim)
+    problem = processes.gather(claim() if processes.is_first else None)[0]
     if problem is not None:
         raise problem
     trainer = Trainer(
