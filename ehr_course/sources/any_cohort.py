@@ -41,7 +41,7 @@ def load_cohort(
     system: CodeSystem | None = None,
     map_to: CodeSystem | None = None,
 ) -> Cohort:
-    """Load patient records, with age and sex or without.
+    """Load patient records, with age and sex or without. A pickle is never opened.
 
     Args:
         path: what ``generate`` wrote (of several formats the first of MEDS, MIMIC-III and parquet
@@ -55,7 +55,7 @@ def load_cohort(
             date that cannot be read, a code of the wrong shape, rows that contradict each
             other): "raise" stops at the first, "drop" leaves them out and counts them.
         date_format: a format of strptime, as "%m/%d/%Y %H:%M", that dates written as text may have
-            beside those of ISO 8601. Years of two digits are 1969 to 2068. MEDS has no such text.
+            beside those of ISO 8601. Years of two digits are 1969 to 2068.
         code_map: ICD-9-CM or ICD-10-CM codes by the codes of the cohort, for every format but
             MEDS and MIMIC.
         whole_patients: whether to leave out the patients of whom some admissions are dropped.
@@ -69,12 +69,8 @@ def load_cohort(
             Where neither is given, a cohort in one system is read in it, and one with both as
             ``choose_systems`` says.
 
-    Returns:
-        the records, and a report of all rows. A pickle is never opened.
-
     Raises:
-        InputError: if there is nothing of the kind, or something in it is malformed. It names
-            file, place and remedy.
+        InputError: naming file, place and remedy.
     """
     path = Path(path)
     kind, place = _kind_of(path)
@@ -171,7 +167,7 @@ def read_code_map(path: str | Path) -> dict[str, str]:
     path = Path(path)
     if not path.is_file():
         raise InputError(path, "", "there is no such file", "Name a .csv file.")
-    table = read_table(path, text=("from", "to"), malformed="raise")
+    table = read_table(path, text={"from": "from", "to": "to"}, malformed="raise")
     table.drop_repeated_rows(("from", "to"))
     table.refuse_differing_rows("from", problem="has two rows with other codes")
     empty = table.frame.filter((pl.col("from") == "") | (pl.col("to") == ""))

@@ -179,9 +179,7 @@ def _open_table(path: Path, malformed: Malformed, columns: Mapping[str, str] | N
             raise InputError(path.name, "", problem, "Write it again.") from None
         return _rows(table.select(**chosen), chosen, path.name, malformed)
     chosen = choose_columns(path.name, "line 1", read_header(path), columns)
-    rows = read_table(path, text=list(dict.fromkeys(chosen.values())), malformed=malformed)
-    rows.take(chosen)
-    return rows
+    return read_table(path, text=chosen, malformed=malformed)
 
 
 def _rows(

@@ -28,23 +28,14 @@ from ehr_course.sources.cohort import Equivalence
 
 
 class Equivalent(NamedTuple):
-    """What a code is recorded as in the other system.
-
-    Attributes:
-        codes: one code; several that are recorded together; or none.
-        how: how well they agree with it; None where the code is of that system already.
-    """
+    """What a code is recorded as in the other system, and how well that agrees with it."""
 
     codes: tuple[str, ...]
-    how: Equivalence | None
+    how: Equivalence | None  # None where the code is of that system already
 
 
 def equivalent(code: str, *, source: CodeSystem) -> Equivalent:
-    """Choose what a code is recorded as in the other system.
-
-    Args:
-        code: undotted.
-        source: the system that it belongs to.
+    """Choose what an undotted code of the source system is recorded as in the other one.
 
     >>> equivalent("4280", source="ICD9CM")
     Equivalent(codes=('I509',), how=<Equivalence.APPROXIMATE: 'approximate'>)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from functools import cache
@@ -19,7 +18,7 @@ from ehr_course.icd import code_meaning
 from ehr_course.new_folder import new_folder
 from ehr_course.records import PatientRecord
 from ehr_course.sources import meds_format as meds
-from ehr_course.sources.splits import Split
+from ehr_course.sources.splits import Split, check_one_record_each
 
 # Readers of MEDS import this too, and need no pyarrow.
 if TYPE_CHECKING:
@@ -41,20 +40,14 @@ def write_meds(
     `age` years before the first admission, so that the age in completed years is the same when
     it is read again; the month and day of birth are not the patient's.
 
-    The folder appears when all of it is written: it is made under another name beside its place
-    and then renamed.
-
     Args:
         records: each patient once; every visit has a time.
-        folder: where to write; a folder that is not there yet, or empty.
+        folder: where to write; a folder that is not there yet, or empty. It appears when all of
+            it is written.
         split: which records are for training, validation and test. Shards then go to
             data/train, data/tuning and data/held_out, the names that MEDS uses, and
             metadata/subject_splits.parquet says who is where. Without it, shards go to data.
         patients_per_shard: patients in one parquet file.
-
-    Raises:
-        InputError: if the folder is not empty, a patient occurs twice, a visit has no time, a
-            code is none of its visit's system, or the split is not one of these records.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -90,29 +83,22 @@ def write_meds(
 
 def _split_names(records: Sequence[PatientRecord], split: Split | None) -> dict[int, str]:
     """Return the name of each patient's split, "" where nothing was split."""
-    counts = Counter(record.subject_id for record in records)
-    if not counts:
+    if not records:
         raise InputError("records", "", "there are none", "Give at least one patient.")
-    subject_id, count = counts.most_common(1)[0]
-    if count > 1:
-        raise InputError(
-            f"patient {subject_id}",
-            "",
-            "there are two records of this patient",
-            "Put all visits of a patient into one record.",
-        )
+    check_one_record_each(records)
+    ids = [record.subject_id for record in records]
     if split is None:
-        return dict.fromkeys(counts, "")
+        return dict.fromkeys(ids, "")
     parts = zip((meds.train_split, meds.tuning_split, meds.held_out_split), split, strict=True)
     names = {record.subject_id: name for name, part in parts for record in part}
-    if sum(map(len, split)) != len(names) or names.keys() != counts.keys():
+    if sum(map(len, split)) != len(names) or names.keys() != set(ids):
         raise InputError(
             "split",
             "",
             "its parts are not the patients of the records, each once",
             "Split the same records that you write.",
         )
-    return {subject_id: names[subject_id] for subject_id in counts}
+    return {subject_id: names[subject_id] for subject_id in ids}
 
 
 def _events(records: Sequence[PatientRecord]) -> pa.Table:

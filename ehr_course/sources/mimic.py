@@ -37,16 +37,16 @@ class _Kind(NamedTuple):
     birth_numbers: tuple[str, ...]
     birth_is_from: str
     code: str
-    version: tuple[str, ...]
+    version: dict[str, str]
 
 
-_MIMIC3 = _Kind(("dob",), (), "DOB in PATIENTS", "icd9_code", ())
+_MIMIC3 = _Kind(("dob",), (), "DOB in PATIENTS", "icd9_code", {})
 _MIMIC4 = _Kind(
     (),
     ("anchor_age", "anchor_year"),
     "anchor_age and anchor_year in patients",
     "icd_code",
-    ("icd_version",),
+    {"version": "icd_version"},
 )
 
 
@@ -139,14 +139,10 @@ def _load(folder: Path, kind: _Kind, how: LoadOptions) -> Cohort:
     diagnoses = read_table(
         paths["DIAGNOSES_ICD"],
         name="DIAGNOSES_ICD",
-        text=kind.version,
-        verbatim=(kind.code,),
-        numbers=("subject_id", "hadm_id", "seq_num"),
+        text={"code": kind.code, **kind.version},
+        numbers={"patient": "subject_id", "hadm_id": "hadm_id", "sequence": "seq_num"},
+        verbatim=("code",),
         malformed=how.malformed,
-    )
-    diagnoses.take(
-        {"patient": "subject_id", "hadm_id": "hadm_id", "sequence": "seq_num", "code": kind.code}
-        | dict(zip(["version"], kind.version, strict=False))
     )
     coded_visits = diagnoses.numbers_in("hadm_id")
     diagnoses.parse_numbers("hadm_id", Reason.BAD_ID)
@@ -206,12 +202,10 @@ def _read_patients(path: Path, kind: _Kind, how: LoadOptions) -> tuple[RowFilter
     patients = read_table(
         path,
         name="PATIENTS",
-        text=("gender", *kind.birth_text),
-        numbers=("subject_id", *kind.birth_numbers),
+        text={"sex": "gender"} | {name: name for name in kind.birth_text},
+        numbers={"patient": "subject_id"} | {name: name for name in kind.birth_numbers},
         malformed=how.malformed,
     )
-    birth = (*kind.birth_text, *kind.birth_numbers)
-    patients.take({"patient": "subject_id", "sex": "gender"} | {name: name for name in birth})
     read = patients.numbers_in("patient")
     patients.parse_numbers("patient", Reason.BAD_ID)
     patients.refuse(
@@ -234,7 +228,7 @@ def _read_patients(path: Path, kind: _Kind, how: LoadOptions) -> tuple[RowFilter
             problem="is a negative age",
             remedy="Write completed years.",
         )
-    patients.drop_repeated_rows(("patient", "sex", *birth))
+    patients.drop_repeated_rows(("patient", "sex", *kind.birth_text, *kind.birth_numbers))
     patients.refuse_differing_rows("patient", problem="is a patient with two rows that differ")
     return patients, read
 
@@ -244,11 +238,10 @@ def _read_admissions(path: Path, how: LoadOptions) -> tuple[RowFilter, pl.DataFr
     admissions = read_table(
         path,
         name="ADMISSIONS",
-        text=("admittime",),
-        numbers=("subject_id", "hadm_id"),
+        text={"time": "admittime"},
+        numbers={"patient": "subject_id", "visit": "hadm_id"},
         malformed=how.malformed,
     )
-    admissions.take({"patient": "subject_id", "visit": "hadm_id", "time": "admittime"})
     read = admissions.frame.select(
         "line", patient=admissions.numbers_in("patient"), visit=admissions.numbers_in("visit")
     )

@@ -101,7 +101,7 @@ class NoteFile:
         return rows
 
     def _csv(self, wanted: list[str], texts: Sequence[str]) -> RowFilter:
-        return read_table(self.path, text=wanted, malformed="drop")
+        return read_table(self.path, text={name: name for name in wanted}, malformed="drop")
 
     def _json_lines(self, wanted: list[str], texts: Sequence[str]) -> RowFilter:
         columns: dict[str, list[str]] = {name: [] for name in wanted}

@@ -126,9 +126,8 @@ def load_omop(folder: Path, how: TableOptions) -> Cohort:
     }
     path = find_tables(folder, ["condition_occurrence"])["condition_occurrence"]
     conditions = read_table(
-        path, name="CONDITION_OCCURRENCE", text=list(columns.values()), malformed=how.malformed
+        path, name="CONDITION_OCCURRENCE", text=columns, malformed=how.malformed
     )
-    conditions.take(columns)
     named = conditions.frame.select("patient", "visit", "line")
     # Conditions of the problem list have no visit, and no record has a place for them.
     conditions.drop(pl.col("visit") == "", Reason.NO_VISIT)
@@ -147,11 +146,9 @@ def _persons(path: Path, how: TableOptions) -> tuple[RowFilter, pl.Series]:
     """Return PERSON, one row each, and the ids of all rows, those that were dropped included."""
     names, header = ("month_of_birth", "day_of_birth"), read_header(path)
     days = [name for name in names if name in header]
+    columns = ("person_id", "gender_concept_id", "year_of_birth", *days)
     people = read_table(
-        path,
-        name="PERSON",
-        text=("person_id", "gender_concept_id", "year_of_birth", *days),
-        malformed=how.malformed,
+        path, name="PERSON", text={name: name for name in columns}, malformed=how.malformed
     )
     ids = people.frame["person_id"]
     people.frame = people.frame.with_columns(pl.lit("").alias(n) for n in names if n not in days)
@@ -200,34 +197,35 @@ def load_synthea(folder: Path, how: TableOptions) -> Cohort:
     patients = read_table(
         paths["patients"],
         name="patients.csv",
-        text=("id", "birthdate", "gender"),
+        text={"person_id": "id", "birth": "birthdate", "sex": "gender"},
         malformed=how.malformed,
     )
-    patients_read = patients.frame["id"]
-    patients.parse_dates("birthdate", how.date_format)
-    patients.frame = patients.frame.with_columns(birth="birthdate", sex="gender", person_id="id")
+    patients_read = patients.frame["person_id"]
+    patients.parse_dates("birth", how.date_format)
     _one_row_each(patients, "person_id")
     encounters = read_table(
-        paths["encounters"], name="encounters", text=("id", "start"), malformed=how.malformed
+        paths["encounters"],
+        name="encounters",
+        text={"visit": "id", "time": "start"},
+        malformed=how.malformed,
     )
-    encounters_read = encounters.frame["id"]
+    encounters_read = encounters.frame["visit"]
     # 2010-03-05T12:34:56Z
-    encounters.frame = encounters.frame.with_columns(pl.col("start").str.strip_suffix("Z"))
-    encounters.parse_dates("start", how.date_format)
-    _one_row_each(encounters, "id")
+    encounters.frame = encounters.frame.with_columns(pl.col("time").str.strip_suffix("Z"))
+    encounters.parse_dates("time", how.date_format)
+    _one_row_each(encounters, "visit")
     conditions = read_table(
         paths["conditions"],
         name="conditions",
-        text=("patient", "encounter", "code"),
+        text={"patient": "patient", "visit": "encounter", "code": "code"},
         malformed=how.malformed,
     )
-    conditions.take({"patient": "patient", "visit": "encounter", "code": "code"})
     named = conditions.frame.select("patient", "visit", "line")
-    times = encounters.frame.select(visit="id", time="start")
+    times = encounters.frame.select("visit", "time")
     conditions.frame = conditions.frame.join(times, on="visit", how="left", maintain_order="left")
     conditions.drop(~is_in("visit", encounters_read), Reason.UNKNOWN_ADMISSION)
     conditions.drop(pl.col("time").is_null(), Reason.ADMISSION_DROPPED)
-    _add_people(conditions, patients, patients_read, born="birthdate")
+    _add_people(conditions, patients, patients_read, born="birth")
     return cohort_of_rows(conditions, how, other_tables=[patients, encounters], named=named)
 
 

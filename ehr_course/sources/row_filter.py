@@ -132,11 +132,6 @@ class RowFilter:
         """Return the name of a column as the file spells it."""
         return self._spelling.get(column, column)
 
-    def take(self, columns: Mapping[str, str]) -> None:
-        """Keep the line and some columns under new names; errors spell them as the file does."""
-        self.frame = self.frame.select("line", **columns)
-        self._spelling = {new: self.spelled(now) for new, now in columns.items()}
-
     def numbers_in(self, column: str) -> pl.Series:
         """The whole numbers in a column of text or numbers, null where a value is not one."""
         values = self.frame[column]

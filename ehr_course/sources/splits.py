@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -36,12 +36,9 @@ def split_by_patient(
     Args:
         records: the patients, each subject_id once.
         fractions: of patients, for training, validation and test; at least 0, 1 in all. Part
-            sizes are rounded so that they add up to all patients.
+            sizes are rounded so that they add up to all patients; a fraction above 0 must give
+            at least one.
         seed: another seed, another split.
-
-    Raises:
-        InputError: if fractions are not as above, if a patient occurs twice, or if there are
-            too few patients to give every part with a fraction above 0 at least one.
 
     >>> from ehr_course.records import Visit
     >>> records = [PatientRecord(n, "F", 50, (Visit(("4280",)),)) for n in range(10)]
@@ -49,15 +46,8 @@ def split_by_patient(
     [8, 1, 1]
     """
     check_fractions(fractions)
+    check_one_record_each(records)
     subject_ids = sorted(record.subject_id for record in records)
-    for subject_id, following in pairwise(subject_ids):
-        if subject_id == following:
-            raise InputError(
-                f"patient {subject_id}",
-                "",
-                "there are two records of this patient",
-                "Put all visits of a patient into one record.",
-            )
     shuffled = np.random.default_rng(seed).permutation(np.array(subject_ids, dtype=np.int64))
     ends = [round(math.fsum(fractions[: part + 1]) * len(shuffled)) for part in range(3)]
     parts = [set(ids.tolist()) for ids in np.split(shuffled, ends[:2])]
@@ -70,6 +60,18 @@ def split_by_patient(
                 "Take more patients, or a larger fraction.",
             )
     return Split(*([record for record in records if record.subject_id in part] for part in parts))
+
+
+def check_one_record_each(records: Sequence[PatientRecord]) -> None:
+    """Raise an InputError if a patient has two records."""
+    for subject_id, count in Counter(record.subject_id for record in records).items():
+        if count > 1:
+            raise InputError(
+                f"patient {subject_id}",
+                "",
+                "there are two records of this patient",
+                "Put all visits of a patient into one record.",
+            )
 
 
 def check_fractions(fractions: tuple[float, float, float]) -> None:

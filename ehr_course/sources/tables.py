@@ -10,10 +10,10 @@ import csv
 import gzip
 import io
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import polars as pl
 
@@ -102,7 +102,8 @@ def read_parquet(path: Path, columns: Sequence[str]) -> pl.DataFrame:
 
 def read_lines(path: Path, *, longest: int = LONGEST_LINE) -> Iterator[tuple[int, bytes]]:
     """Yield the number of each line of a file, from 1, and its bytes without the line end."""
-    with open_text(path) as file:
+    packed = path.name.lower().endswith(".gz")
+    with gzip.open(path) if packed else path.open("rb") as file:
         number = 0
         while True:
             try:
@@ -117,11 +118,6 @@ def read_lines(path: Path, *, longest: int = LONGEST_LINE) -> Iterator[tuple[int
                 remedy = "Write one note on a line, or cut this one into several."
                 raise _too_long(path.name, number, "line", remedy, longest)
             yield number, line
-
-
-def open_text(path: Path) -> IO[bytes] | gzip.GzipFile:
-    """Open a file to read its bytes, unpacked where its name ends in .gz."""
-    return gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb")
 
 
 def _damaged(file: str, error: Exception) -> InputError:
@@ -174,9 +170,9 @@ def read_table(
     *,
     malformed: Malformed,
     name: str | None = None,
-    text: Sequence[str] = (),
+    text: Mapping[str, str] | None = None,
+    numbers: Mapping[str, str] | None = None,
     verbatim: Sequence[str] = (),
-    numbers: Sequence[str] = (),
 ) -> RowFilter:
     """Read columns of a CSV file, whose names may be in upper or lower case.
 
@@ -184,13 +180,14 @@ def read_table(
         path: the file.
         malformed: what the rows' `refuse` does.
         name: the table's name in the report, where that is not the file's.
-        text: columns to read as text, spaces around a value removed, "" where it is missing.
-        verbatim: columns to read as text with the spaces around it, "" where it is missing.
-        numbers: columns of whole numbers; hand them to `parse_numbers` before use.
+        text: columns to read as text, "" where a value is missing, by the names that they get.
+        numbers: columns of whole numbers, alike; hand them to `parse_numbers` before use.
+        verbatim: those of text that keep the spaces around a value.
     """
     file = path.name
     raw = _read_bytes(path)
-    spelling = _match_columns((*text, *verbatim, *numbers), _header(raw, file), file)
+    text, numbers = text or {}, numbers or {}
+    spelling = _match_columns({**text, **numbers}, _header(raw, file), file)
     frame = _parse(raw, file, spelling, numbers).with_row_index("line", offset=2)
     if raw.count(b"\n") > frame.height + 1:
         # Quoted values hold line ends.
@@ -203,7 +200,8 @@ def read_table(
     if frame.is_empty():
         problem = "it has column names but no rows"
         raise InputError(file, "", problem, "Export or copy it again.")
-    frame = frame.with_columns(pl.col(column).str.strip_chars() for column in text)
+    stripped = [name for name in text if name not in verbatim]
+    frame = frame.with_columns(pl.col(stripped).str.strip_chars())
     return RowFilter(name or file, frame, file=file, malformed=malformed, spelling=spelling)
 
 
@@ -249,10 +247,10 @@ def _header(raw: bytes, file: str) -> list[str]:
         raise InputError(file, "line 1", problem, "Repair the line.") from error
 
 
-def _match_columns(wanted: Sequence[str], header: list[str], file: str) -> dict[str, str]:
-    """Return how the file spells each wanted column."""
+def _match_columns(wanted: Mapping[str, str], header: list[str], file: str) -> dict[str, str]:
+    """Return how the file spells each wanted column, by the name that it gets."""
     found = [name.strip().lower() for name in header]
-    missing = [column for column in wanted if column not in found]
+    missing = [column for column in wanted.values() if column not in found]
     if missing:
         check_is_header(file, "line 1", header)
         columns = " and ".join(repr(column.upper()) for column in missing)
@@ -262,17 +260,17 @@ def _match_columns(wanted: Sequence[str], header: list[str], file: str) -> dict[
             f"column {columns} is missing (found: {', '.join(header)})",
             "Is this the right table? Column names may be in upper or lower case.",
         )
-    for column in wanted:
+    for column in wanted.values():
         if found.count(column) > 1:
             problem = f"there are two columns {column.upper()!r}"
             raise InputError(file, "line 1", problem, "Keep one.")
-    return {column: header[found.index(column)] for column in wanted}
+    return {name: header[found.index(column)] for name, column in wanted.items()}
 
 
 def _parse(
-    raw: bytes, file: str, spelling: dict[str, str], numbers: Sequence[str]
+    raw: bytes, file: str, spelling: Mapping[str, str], numbers: Iterable[str]
 ) -> pl.DataFrame:
-    """Read the columns, under their names in lower case."""
+    """Read the columns that are spelled so, under the names of the mapping."""
     import pyarrow as pa
     from pyarrow import csv as arrow
 
@@ -298,7 +296,7 @@ def _parse(
 
     table = None
     if not unclosed:
-        as_text = {spelling[column]: pa.string() for column in spelling}
+        as_text = dict.fromkeys(spelling.values(), pa.string())
         # Where some value is no number: as text, it can be found and named.
         for kinds in (as_text | {spelling[n]: pa.int64() for n in numbers}, as_text):
             try:
@@ -315,8 +313,7 @@ def _parse(
         raise _wrong_row(file, line, count)
     if table is None:
         raise _fault(raw, file)
-    frame = pl.DataFrame(pl.from_arrow(table))
-    return frame.rename({spelled: column for column, spelled in spelling.items()})
+    return pl.DataFrame(pl.from_arrow(table)).select(**spelling)
 
 
 def _fault(raw: bytes, file: str) -> InputError:

@@ -208,10 +208,17 @@ def _two_diagnoses_each(diagnoses: pl.DataFrame, admissions: pl.DataFrame) -> pl
     # In a hospital that changed, strangers come before the change as well as after it.
     versions = diagnoses["ICD_VERSION"].unique().sort().to_list()
     rows = [
-        (0, subject_id, hadm_id, seq_num, code, version)
+        {
+            "ROW_ID": 0,
+            "SUBJECT_ID": subject_id,
+            "HADM_ID": hadm_id,
+            "SEQ_NUM": seq_num,
+            "ICD9_CODE": code,
+            "ICD_VERSION": version,
+        }
         for (subject_id, hadm_id), version in zip(
             admissions.select("SUBJECT_ID", "HADM_ID").iter_rows(), cycle(versions), strict=False
         )
         for seq_num, code in enumerate(_OF_UNKNOWN_PATIENTS[version], 1)
     ]
-    return pl.DataFrame(rows, schema=diagnoses.schema, orient="row")
+    return pl.DataFrame(rows, schema=diagnoses.schema)

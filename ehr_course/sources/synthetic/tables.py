@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import gzip
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,28 @@ _OLDEST = 89  # whose age MIMIC-IV still tells
 _VERSIONS: dict[CodeSystem, int] = {"ICD9CM": 9, "ICD10CM": 10}
 _ADMISSION_TYPES_4 = {"NEWBORN": "URGENT", "ELECTIVE": "ELECTIVE", "EMERGENCY": "EW EMER."}
 
+# The columns of each table, in their order. What is not known of a row is left empty.
+_COLUMNS_3 = {
+    "PATIENTS": "ROW_ID SUBJECT_ID GENDER DOB DOD DOD_HOSP DOD_SSN EXPIRE_FLAG",
+    "ADMISSIONS": """
+        ROW_ID SUBJECT_ID HADM_ID ADMITTIME DISCHTIME DEATHTIME ADMISSION_TYPE
+        ADMISSION_LOCATION DISCHARGE_LOCATION INSURANCE LANGUAGE RELIGION MARITAL_STATUS
+        ETHNICITY EDREGTIME EDOUTTIME DIAGNOSIS HOSPITAL_EXPIRE_FLAG HAS_CHARTEVENTS_DATA
+    """,
+    "DIAGNOSES_ICD": "ROW_ID SUBJECT_ID HADM_ID SEQ_NUM ICD9_CODE",
+    "D_ICD_DIAGNOSES": "ROW_ID ICD9_CODE SHORT_TITLE LONG_TITLE",
+}
+_COLUMNS_4 = {
+    "patients": "subject_id gender anchor_age anchor_year anchor_year_group dod",
+    "admissions": """
+        subject_id hadm_id admittime dischtime deathtime admission_type admit_provider_id
+        admission_location discharge_location insurance language marital_status race edregtime
+        edouttime hospital_expire_flag
+    """,
+    "diagnoses_icd": "subject_id hadm_id seq_num icd_code icd_version",
+    "d_icd_diagnoses": "icd_code icd_version long_title",
+}
+
 
 def write_mimic3(
     records: Iterable[PatientRecord],
@@ -54,7 +76,7 @@ def write_mimic3(
     as in MIMIC-III, born 300 years before.
 
     Args:
-        records: at least one patient; every visit with its admission time and hadm_id.
+        records: at least one patient; every visit in ICD-9-CM, with its time and hadm_id.
         folder: where to write; it is made if it does not exist.
         dirt: faults to plant, or None for clean tables.
         seed: 0 or more; the same records and seed give the same files.
@@ -63,11 +85,6 @@ def write_mimic3(
 
     Returns:
         what was planted, to be compared with a loader's report.
-
-    Raises:
-        InputError: if a record lacks a time or a number or is not in ICD-9-CM, an id occurs twice,
-            there are no records, the folder is a file, tables are there already, or the dirt asks
-            for more rows than there are.
     """
     records, folder = list(records), Path(folder)
     _check_can_be_written("write_mimic3", records, seed)
@@ -81,12 +98,10 @@ def write_mimic3(
                     "ICD-9-CM alone",
                     "Use write_mimic4.",
                 )
-    names = ("PATIENTS", "ADMISSIONS", "DIAGNOSES_ICD", "D_ICD_DIAGNOSES")
-    _check_folder(folder, names, overwrite=overwrite)
+    _check_folder(folder, _COLUMNS_3, overwrite=overwrite)
     dirt = dirt or Dirt()
     tables = plant(_tables(_patients_3(records, seed), records, seed), dirt, seed=seed)
     planted = _count_planted(tables, dirt, records)
-    tables["DIAGNOSES_ICD"] = tables["DIAGNOSES_ICD"].drop("ICD_VERSION")
     codes = sorted({code for record in records for code in record.codes if _short_title(code)})
     tables["D_ICD_DIAGNOSES"] = pl.DataFrame(
         {
@@ -97,7 +112,7 @@ def write_mimic3(
         },
         schema_overrides=dict.fromkeys(("ICD9_CODE", "SHORT_TITLE", "LONG_TITLE"), pl.String),
     )
-    _write(tables, folder, compress=compress, quote=True)
+    _write(tables, _COLUMNS_3, folder, compress=compress, quote=True)
     return planted
 
 
@@ -120,17 +135,13 @@ def write_mimic4(
     admission's, or one of the three that follow where the age is still told by then.
     anchor_year_group says when the year really was; see ``icd10_coding.first_day``.
 
-    Arguments and errors are those of write_mimic3, but for the system of the codes; folder is the
-    one above hosp.
-
-    Returns:
-        what was planted, as write_mimic3 does; besides ``in_icd9`` and ``in_icd10``, the
-        diagnoses of records in each, none of which was planted.
+    Arguments are those of write_mimic3, but the folder is the one above hosp and codes may be of
+    either system. What was planted is counted as there, and besides the diagnoses of records as
+    ``in_icd9`` and ``in_icd10``.
     """
     records, hosp = list(records), Path(folder) / "hosp"
     _check_can_be_written("write_mimic4", records, seed)
-    names = ("patients", "admissions", "diagnoses_icd", "d_icd_diagnoses")
-    _check_folder(hosp, names, overwrite=overwrite)
+    _check_folder(hosp, _COLUMNS_4, overwrite=overwrite)
     dirt = dirt or Dirt()
     clean = _tables(_patients_4(records, seed), records, seed)
     versions = clean["DIAGNOSES_ICD"]["ICD_VERSION"]
@@ -140,25 +151,17 @@ def write_mimic4(
         "in_icd9": int((versions == 9).sum()),
         "in_icd10": int((versions == 10).sum()),
     }
-    diagnoses = tables["DIAGNOSES_ICD"].rename({"ICD9_CODE": "icd_code"}).rename(str.lower)
     in_use = {(v.system, code) for record in records for v in record.visits for code in v.codes}
     titles = [(code, _VERSIONS[system], _title(code, system)) for system, code in in_use]
     schema = {"icd_code": pl.String, "icd_version": pl.Int64, "long_title": pl.String}
-    _write(
-        {
-            "patients": tables["PATIENTS"].rename(str.lower),
-            "admissions": _as_in_mimic4(tables["ADMISSIONS"]),
-            "diagnoses_icd": diagnoses.select(
-                "subject_id", "hadm_id", "seq_num", "icd_code", "icd_version"
-            ),
-            "d_icd_diagnoses": pl.DataFrame(titles, schema=schema, orient="row")
-            .filter(pl.col("long_title") != "")
-            .sort("icd_code", "icd_version"),
-        },
-        hosp,
-        compress=compress,
-        quote=False,
+    found = pl.DataFrame(titles, schema=schema, orient="row").filter(pl.col("long_title") != "")
+    tables = {name.lower(): table.rename(str.lower) for name, table in tables.items()}
+    tables["admissions"] = tables["admissions"].with_columns(
+        pl.col("admission_type").replace_strict(_ADMISSION_TYPES_4)
     )
+    tables["diagnoses_icd"] = tables["diagnoses_icd"].rename({"icd9_code": "icd_code"})
+    tables["d_icd_diagnoses"] = found.sort("icd_code", "icd_version")
+    _write(tables, _COLUMNS_4, hosp, compress=compress, quote=False)
     return Planted(planted)
 
 
@@ -187,7 +190,7 @@ def _check_can_be_written(who: str, records: Sequence[PatientRecord], seed: int)
             hadm_ids.add(visit.hadm_id)
 
 
-def _check_folder(folder: Path, names: Sequence[str], *, overwrite: bool) -> None:
+def _check_folder(folder: Path, names: Iterable[str], *, overwrite: bool) -> None:
     for part in (folder, folder.parent):
         if part.exists() and not part.is_dir():
             raise InputError(part, "", "this is a file, not a folder", "Name another folder.")
@@ -212,7 +215,6 @@ def _patients_3(records: Sequence[PatientRecord], seed: int) -> pl.DataFrame:
     ids = [record.subject_id for record in records]
     # 0 to 364 days: one more could complete another year.
     days = (hashed(seed, _BIRTHDAYS, np.array(ids)) * 365).astype(np.int64).tolist()
-    nothing = pl.lit(None, dtype=pl.Datetime("us"))
     return pl.DataFrame(
         {
             "ROW_ID": range(1, len(ids) + 1),
@@ -221,13 +223,7 @@ def _patients_3(records: Sequence[PatientRecord], seed: int) -> pl.DataFrame:
             "DOB": map(_birth, records, days),
         },
         schema_overrides={"DOB": pl.Date},
-    ).with_columns(
-        pl.col("DOB").cast(pl.Datetime("us")),
-        DOD=nothing,
-        DOD_HOSP=nothing,
-        DOD_SSN=nothing,
-        EXPIRE_FLAG=pl.lit(0),
-    )
+    ).with_columns(pl.col("DOB").cast(pl.Datetime("us")), EXPIRE_FLAG=pl.lit(0))
 
 
 def _birth(record: PatientRecord, days_since_birthday: int) -> dt.date:
@@ -261,10 +257,9 @@ def _patients_4(records: Sequence[PatientRecord], seed: int) -> pl.DataFrame:
                 "ANCHOR_AGE": ABOVE_89 if record.age == MAX_AGE else record.age + years,
                 "ANCHOR_YEAR": first.year + years,
                 "ANCHOR_YEAR_GROUP": f"{group} - {group + 2}",
-                "DOD": None,
             }
         )
-    return pl.DataFrame(rows, schema_overrides={"DOD": pl.Date})
+    return pl.DataFrame(rows)
 
 
 def _tables(patients: pl.DataFrame, records: Sequence[PatientRecord], seed: int) -> Tables:
@@ -292,12 +287,6 @@ def _tables(patients: pl.DataFrame, records: Sequence[PatientRecord], seed: int)
     minutes = pl.min_horizontal(
         pl.col("days") * 24 * 60, room.dt.total_minutes().cast(pl.Float64) * 0.9
     ).cast(pl.Int64)
-    text = pl.lit(None, dtype=pl.String)
-    time = pl.lit(None, dtype=pl.Datetime("us"))
-    empty_texts = [
-        *("ADMISSION_LOCATION", "DISCHARGE_LOCATION", "INSURANCE", "LANGUAGE", "RELIGION"),
-        *("MARITAL_STATUS", "ETHNICITY"),
-    ]
     diagnoses = pl.DataFrame(
         {
             "SUBJECT_ID": owners,
@@ -312,49 +301,15 @@ def _tables(patients: pl.DataFrame, records: Sequence[PatientRecord], seed: int)
         "PATIENTS": patients,
         "ADMISSIONS": admissions.select(
             row_id,
-            "SUBJECT_ID",
-            "HADM_ID",
-            "ADMITTIME",
-            (pl.col("ADMITTIME") + pl.duration(minutes=minutes)).alias("DISCHTIME"),
-            time.alias("DEATHTIME"),
-            "ADMISSION_TYPE",
-            *(text.alias(name) for name in empty_texts),
-            *(time.alias(name) for name in ("EDREGTIME", "EDOUTTIME")),
-            "DIAGNOSIS",
-            pl.lit(0).alias("HOSPITAL_EXPIRE_FLAG"),
-            pl.lit(0).alias("HAS_CHARTEVENTS_DATA"),
+            pl.exclude("days"),
+            DISCHTIME=pl.col("ADMITTIME") + pl.duration(minutes=minutes),
+            HOSPITAL_EXPIRE_FLAG=pl.lit(0),
+            HAS_CHARTEVENTS_DATA=pl.lit(0),
         ),
         "DIAGNOSES_ICD": diagnoses.explode("ICD9_CODE", "SEQ_NUM").select(
-            row_id,
-            "SUBJECT_ID",
-            "HADM_ID",
-            pl.col("SEQ_NUM").cast(pl.Int64),
-            "ICD9_CODE",
-            "ICD_VERSION",
+            row_id, pl.exclude("SEQ_NUM"), pl.col("SEQ_NUM").cast(pl.Int64)
         ),
     }
-
-
-def _as_in_mimic4(admissions: pl.DataFrame) -> pl.DataFrame:
-    nothing = pl.lit(None, dtype=pl.String)
-    return admissions.rename(str.lower).select(
-        "subject_id",
-        "hadm_id",
-        "admittime",
-        "dischtime",
-        "deathtime",
-        pl.col("admission_type").replace_strict(_ADMISSION_TYPES_4),
-        nothing.alias("admit_provider_id"),
-        "admission_location",
-        "discharge_location",
-        "insurance",
-        "language",
-        "marital_status",
-        nothing.alias("race"),
-        "edregtime",
-        "edouttime",
-        "hospital_expire_flag",
-    )
 
 
 # A title is "" for a code that the classification does not have: MIMIC holds some as well.
@@ -391,10 +346,16 @@ def _count_planted(tables: Tables, dirt: Dirt, records: Sequence[PatientRecord])
 # ------------------------------------------------------------------ the files
 
 
-def _write(tables: Tables, folder: Path, *, compress: bool, quote: bool) -> None:
+def _write(
+    tables: Tables, columns: Mapping[str, str], folder: Path, *, compress: bool, quote: bool
+) -> None:
     """Write tables into a folder, each whole or not at all, in place of those that are there."""
     suffix = ".csv.gz" if compress else ".csv"
-    files = {name: _csv(table, quote=quote) for name, table in tables.items()}
+    files = {}
+    for name, table in tables.items():
+        layout = columns[name].split()
+        missing = [pl.lit(None).alias(column) for column in layout if column not in table.columns]
+        files[name] = _csv(table.with_columns(missing).select(layout), quote=quote)
     folder.mkdir(parents=True, exist_ok=True)
     # Under names of their own first: a reader never finds half a table.
     parts = {name: folder / f".{name}{suffix}.part" for name in files}
