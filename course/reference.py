@@ -51,7 +51,7 @@ ROOMS = (
     _room(
         "Batches",
         "batches",
-        *_inside("batches", "datasets corruption collate sampler note_dataset record_checks"),
+        *_inside("batches", "datasets corruption collate sampler note_dataset"),
     ),
     _room("Losses", "losses"),
     _room(

@@ -24,7 +24,6 @@ from .batches.sampler import (
     LengthBatchSampler as LengthBatchSampler,
     data_loader as data_loader,
 )
-from .batches.record_checks import FIRST_CODE as FIRST_CODE
 from .course_files import (
     checkpoint_folder as checkpoint_folder,
     solutions_folder as solutions_folder,

@@ -60,9 +60,6 @@ def loss_terms(output: Any, labels: Tensor) -> tuple[LossTerm, ...]:
             tuple, or the tensor itself.
         labels: those that the loss was computed from, -100 where one is not scored.
 
-    Raises:
-        InputError: if there is no loss.
-
     >>> (term,) = loss_terms({"loss": torch.tensor(0.5)}, torch.tensor([[7, 8, -100]]))
     >>> term.total
     tensor(1.)
@@ -200,9 +197,6 @@ def co_occurrence_penalty(
     Returns:
         The sum of the probabilities, each 0 to 1, float32 and a scalar, and how many positions
         are scored.
-
-    Raises:
-        InputError: if the table is not that of the vocabulary.
     """
     if never.shape != (logits.shape[-1],) * 2:
         raise InputError(

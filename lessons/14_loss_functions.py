@@ -56,8 +56,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from ehr_course import (
-    EMPTY_RECORD, FIRST_CODE, NOT_SCORED, SEXES, CodeTokenizer, Corruption,
-    LossTerm, PatientProfile, PromptBart, PromptBartConfig, RecordDataset,
+    EMPTY_RECORD, NOT_SCORED, SEXES, CodeTokenizer, Corruption, LossTerm,
+    PatientProfile, PromptBart, PromptBartConfig, RecordDataset,
     choose_patients, co_occurrence_penalty, contributions,
     generate_patients, language_model_loss, load_checkpoint, loss_counts,
     make_cohort, measure_terms, never_together, real_data,
@@ -520,7 +520,7 @@ assert real or in_written > 2 * in_real
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # one case, three numbers, and the way of each back to the weights
-pairs = never.nonzero().tolist() or [[FIRST_CODE, FIRST_CODE + 1]]
+pairs = never.nonzero().tolist() or [[7, 8]]  # any two codes
 cases = [pair for pair in pairs if (new_labels == pair[0]).any()]
 has, other = (cases or pairs)[0]
 found = (new_labels == has).nonzero().tolist() or [[0, 0]]

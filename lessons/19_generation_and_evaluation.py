@@ -62,16 +62,15 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from ehr_course import (
-    AGE_BRACKETS, EMPTY_RECORD, FIRST_CODE, SEXES, CodeTokenizer,
-    Corruption, EligibleOnly, IndependentCodes, LengthBatchSampler,
-    PatientProfile, PromptBart, PromptBartConfig, RecordDataset, Sampling,
-    ScoredRecords, Visit, adversarial_accuracy, calibrated_for,
-    carried_over, choose_patients, code_tables, copied_visit,
-    distance_scores, generate_patients, icd9, impossible_share_of,
-    js_distance, js_divergence, load_checkpoint, make_cohort,
-    membership_auroc, membership_interval, perplexity, real_data,
-    sample_profiles, split_by_patient, train, validity, verdict,
-    write_report,
+    AGE_BRACKETS, EMPTY_RECORD, SEXES, CodeTokenizer, Corruption,
+    EligibleOnly, IndependentCodes, LengthBatchSampler, PatientProfile,
+    PromptBart, PromptBartConfig, RecordDataset, Sampling, ScoredRecords,
+    Visit, adversarial_accuracy, calibrated_for, carried_over,
+    choose_patients, code_tables, copied_visit, distance_scores,
+    generate_patients, icd9, impossible_share_of, js_distance,
+    js_divergence, load_checkpoint, make_cohort, membership_auroc,
+    membership_interval, perplexity, real_data, sample_profiles,
+    split_by_patient, train, validity, verdict, write_report,
 )
 from ehr_course.exercises import check, examine, hint, progress
 from ehr_course.plots.copying import draw_copying
@@ -343,7 +342,7 @@ data = RecordDataset(
 batch = data.batch(range(len(data)))
 with torch.no_grad():
     logits = model(**batch | {"labels": None}).logits
-first = (batch["labels"] >= FIRST_CODE).int().argmax(1)
+first = (batch["labels"] >= known.first_code_id).int().argmax(1)
 probs = logits[torch.arange(len(first)), first].softmax(-1)
 likeliest = probs.sort(-1, descending=True).values
 for_90 = (likeliest.cumsum(-1) < 0.9).sum(1)  # (patients,)
@@ -623,7 +622,7 @@ def perplexity_with(corruption, records):
     batch = data.batch(range(len(data)))
     with torch.no_grad():
         logits = model(**batch | {"labels": None}).logits
-    codes = batch["labels"] >= FIRST_CODE  # (batch, length)
+    codes = batch["labels"] >= known.first_code_id  # (batch, length)
     losses = cross_entropy(logits[codes], batch["labels"][codes])
     return math.exp(losses)
 
@@ -1292,7 +1291,7 @@ def read_by(model, tokenizer, records):
     ends = pairwise(scored.tokens.offsets)
     visits = [tokenizer.decode(ids[start:end]) for start, end in ends]
     kinds = [kind for record in visits for kind in kinds_of(record)]
-    return visits, kinds, costs[ids >= FIRST_CODE].tolist()
+    return visits, kinds, costs[ids >= tokenizer.first_code_id].tolist()
 
 
 read, kinds, costs = read_by(model, known, some)

@@ -132,9 +132,6 @@ def shift_right(clean: Tensor, *, start: int = CodeTokenizer.eos_id) -> Tensor:
     Returns:
         int64 (batch, target): position t holds the token before that of position t.
 
-    Raises:
-        InputError: if an id is negative: a label of -100 is not a token that a decoder can read.
-
     >>> shift_right(torch.tensor([[1, 3, 8, 4, 2]])).tolist()
     [[2, 1, 3, 8, 4]]
     """

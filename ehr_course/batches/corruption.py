@@ -114,10 +114,6 @@ class Corruption:
         p_delete: see delete_codes.
         p_replace: see replace_codes.
         strategies: a corrupted visit gets one of these, each with the same chance.
-
-    Raises:
-        InputError: if a probability is not in 0 to 1, mean_span is negative or not finite, or
-            strategies is empty, has a repetition, or names something else.
     """
 
     p_visit: float = 0.5
@@ -161,9 +157,6 @@ class Corruption:
 
         Returns:
             As many rows, in new arrays.
-
-        Raises:
-            InputError: if the markers of the visits do not come in pairs, or a visit is empty.
 
         >>> tokenizer = CodeTokenizer([f"{number:03}" for number in range(10)])
         >>> record = Ragged.from_lists([[1, 3, 7, 8, 9, 10, 4, 3, 11, 12, 4, 2]])

@@ -15,12 +15,14 @@ from torch.utils.data import Dataset
 from ehr_course.batches.collate import Batch, collate, demographics
 from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.ragged import Ragged
-from ehr_course.batches.record_checks import SHORTEST
 from ehr_course.errors import InputError
 from ehr_course.records import PatientRecord
 from ehr_course.tokenizers.codes import CodeTokenizer
 
 DEFAULT_CORRUPTION = Corruption()
+
+SHORTEST = 5
+"""The tokens of the shortest record: <BOS>, one visit of one code with its markers, <EOS>."""
 
 
 class BatchKey(NamedTuple):
@@ -190,9 +192,6 @@ class RecordDataset(Dataset):
             indices: the places of the patients in the dataset, in the order of the rows.
             epoch: 0 or more.
             number: the number of the batch within its epoch, 0 or more.
-
-        Raises:
-            InputError: if there are no indices, or one is not that of a patient.
         """
         rows = np.asarray(indices, dtype=np.int64)
         if rows.ndim != 1 or not len(rows) or rows.min() < 0 or rows.max() >= len(self):

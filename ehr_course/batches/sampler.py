@@ -42,9 +42,6 @@ class LengthBatchSampler(Sampler[BatchKey]):
         group_by_length: whether patients of similar length share a batch.
         equal_tokens: whether batches are cut by tokens, not by patients.
 
-    Raises:
-        InputError: if there is no patient, or a number is out of its range.
-
     >>> for key in LengthBatchSampler([9, 5, 8, 6, 7], 2, shuffle=False, group_by_length=True):
     ...     print(key)
     BatchKey(epoch=0, number=0, indices=(1, 3))

@@ -12,7 +12,6 @@ import torch
 from ehr_course.batches.collate import demographics, tensors_of
 from ehr_course.batches.corruption import EMPTY_RECORD, Corruption
 from ehr_course.batches.datasets import RecordDataset
-from ehr_course.batches.record_checks import FIRST_CODE
 from ehr_course.code_system import CodeSystem
 from ehr_course.errors import InputError
 from ehr_course.generation.search_model import evaluating
@@ -333,7 +332,7 @@ def copied_visit(
     rows = slice(first, first + len(last.codes))
     attention = pointed.log_attention[0, rows].exp()
     shares = attention * (-pointed.p_gen_logit[0, rows]).sigmoid()[:, None]
-    places = [place for place in range(first) if ids[0, place] >= FIRST_CODE]
+    places = [place for place in range(first) if ids[0, place] >= CodeTokenizer.first_code_id]
     return CopiedVisit(
         tuple(last.codes),
         tuple(code for visit in before for code in visit.codes),

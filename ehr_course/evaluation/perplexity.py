@@ -33,7 +33,6 @@ from typing import Any
 
 import numpy as np
 
-from ehr_course.batches.record_checks import FIRST_CODE
 from ehr_course.errors import InputError
 from ehr_course.evaluation.likelihood import ScoredRecords
 from ehr_course.evaluation.measure import (
@@ -111,7 +110,7 @@ def perplexity(
         check_patients("perplexity", {"train": train})
         nats["unigram"] = unigram_nats(tokenizer, train)[ids]
     nats["cross-sectional"] = scored.nats_in_visits()
-    codes, ends = ids >= FIRST_CODE, ids == CodeTokenizer.visit_end_id
+    codes, ends = ids >= CodeTokenizer.first_code_id, ids == CodeTokenizer.visit_end_id
     rng = generator(seed)
 
     def measured(name: str, costs: np.ndarray, of: np.ndarray, meaning: str) -> Measure:
@@ -146,7 +145,7 @@ def unigram_nats(tokenizer: CodeTokenizer, train: Sequence[PatientRecord]) -> np
     known = tokenizer.skipping_unseen()
     ids = np.concatenate([np.array(known.encode(record)) for record in train])
     counts = np.bincount(ids, minlength=len(tokenizer)) + 1.0
-    counted = np.arange(len(tokenizer)) >= FIRST_CODE
+    counted = np.arange(len(tokenizer)) >= CodeTokenizer.first_code_id
     counted[CodeTokenizer.visit_end_id] = True
     return np.where(counted, np.log(counts[counted].sum() / counts), 0.0)
 
@@ -171,7 +170,7 @@ def _warnings(
 
 
 def _check_known(where: str, name: str, ids: np.ndarray) -> None:
-    if not (ids >= FIRST_CODE).any():
+    if not (ids >= CodeTokenizer.first_code_id).any():
         raise InputError(
             where,
             name,
@@ -255,7 +254,7 @@ def overfitting(
         scored = ScoredRecords(model, known, at_most_500(cohort, seed))
         ids = scored.tokens.values
         _check_known("overfitting", name, ids)
-        codes = ids >= FIRST_CODE
+        codes = ids >= CodeTokenizer.first_code_id
         found.append(_exp(scored.nats_in_order()[codes].mean(dtype=np.float64)))
         if name == "held_out":
             unigram = _exp(table[ids][codes].mean())

@@ -16,7 +16,7 @@ import torch
 from tqdm import tqdm
 
 from ehr_course.batches.collate import demographics
-from ehr_course.batches.record_checks import SHORTEST
+from ehr_course.batches.datasets import SHORTEST
 from ehr_course.errors import InputError
 from ehr_course.generation.eligible import EligibleOnly
 from ehr_course.generation.patient_decoder import Condition, Decoder, KnownIds

@@ -12,7 +12,6 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from ehr_course.batches.collate import Batch
-from ehr_course.batches.record_checks import FIRST_CODE
 from ehr_course.plots import style
 from ehr_course.plots.cells import draw_cells
 from ehr_course.plots.style import Picture, count
@@ -66,7 +65,9 @@ def kinds_of(input_ids: object) -> np.ndarray:
     array([[1, 1, 3, 2, 1, 1, 0]])
     """
     ids = np.asarray(input_ids)
-    kinds = np.where(ids < FIRST_CODE, KINDS.index("special"), KINDS.index("code"))
+    kinds = np.where(
+        ids < CodeTokenizer.first_code_id, KINDS.index("special"), KINDS.index("code")
+    )
     kinds[ids == CodeTokenizer.mask_id] = KINDS.index("mask")
     kinds[ids == CodeTokenizer.pad_id] = KINDS.index("padding")
     return kinds

@@ -52,12 +52,7 @@ _TENSORS = ("model", "optimizer", "random")
 
 
 def write_checkpoint(folder: Path, step: int, state: TrainingState) -> None:
-    """Write a checkpoint and drop the oldest ones.
-
-    Raises:
-        InputError: if it cannot be written, on a full disk for instance. The checkpoints that
-            were there before are as they were.
-    """
+    """Write a checkpoint and drop the oldest ones."""
     final = folder / f"step-{step:06}"
     unfinished = folder / f".{final.name}.{os.getpid()}"
     try:
@@ -97,13 +92,9 @@ def checkpoints(folder: Path) -> list[Path]:
 
 
 def read_checkpoint(path: Path) -> TrainingState:
-    """Read a checkpoint.
-
-    Raises:
-        InputError: if a file is missing or damaged.
-    """
+    """Read a checkpoint."""
     try:
-        tensors = [load_file(path / f"{name}.safetensors") for name in _TENSORS]
+        tensors = {name: load_file(path / f"{name}.safetensors") for name in _TENSORS}
         numbers = json.loads((path / "state.json").read_text(encoding="utf-8"))
     except (OSError, SafetensorError, json.JSONDecodeError, UnicodeDecodeError) as error:
         raise InputError(
@@ -112,7 +103,7 @@ def read_checkpoint(path: Path) -> TrainingState:
             f"the checkpoint is damaged ({error})",
             "Delete its folder, and resume from the one before it.",
         ) from None
-    return TrainingState(*tensors, numbers)
+    return TrainingState(**tensors, numbers=numbers)
 
 
 def _remove(path: Path) -> None:
@@ -137,11 +128,7 @@ def _to_disk(path: Path) -> None:
 
 
 def write_best(model: nn.Module, folder: Path) -> None:
-    """Write the weights of a model, whole or not at all.
-
-    Raises:
-        InputError: if they cannot be written. Those that were there are as they were.
-    """
+    """Write the weights of a model, whole or not at all."""
     unfinished = folder / f".{BEST}"
     try:
         save_file(model_tensors(model), unfinished)
@@ -158,11 +145,7 @@ def write_best(model: nn.Module, folder: Path) -> None:
 
 
 def read_best(model: nn.Module, folder: Path | None) -> None:
-    """Give a model the weights that ``write_best`` wrote.
-
-    Raises:
-        InputError: if there are none, or those of another model.
-    """
+    """Give a model the weights that ``write_best`` wrote."""
     path = None if folder is None else folder / BEST
     if path is None or not path.is_file():
         raise InputError(
@@ -195,11 +178,7 @@ def model_tensors(model: nn.Module) -> dict[str, Tensor]:
 
 
 def load_model_tensors(model: nn.Module, tensors: Mapping[str, Tensor], place: object) -> None:
-    """Fill a model's weights in place.
-
-    Raises:
-        InputError: if names or shapes are those of another model; nothing is then changed.
-    """
+    """Fill a model's weights in place."""
     ours, theirs = (
         {name: f"shape {tuple(tensor.shape)}" for name, tensor in side.items()}
         for side in (model_tensors(model), tensors)

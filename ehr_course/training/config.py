@@ -24,8 +24,7 @@ class TrainingConfig:
 
     Attributes:
         steps: how many times the weights change.
-        batch_size: examples (patients, notes) that one step learns from, over all processes and
-            parts together.
+        batch_size: examples that one step learns from, over all processes and parts together.
         gradient_accumulation_steps: into how many parts a batch is cut, so that it fits into
             memory. The gradient is that of the whole batch.
         lr: the peak learning rate.
@@ -37,23 +36,16 @@ class TrainingConfig:
         init_scale: of the loss, in float16.
         growth_interval: after how many good steps in a row the scale doubles.
         evaluate_every: steps between evaluations; 0 evaluates at the end only.
-        metric: the number that says which model is best; the smallest is. A name that the
-            evaluation returns: "loss" is always there.
+        metric: the number of an evaluation, by its name, that says which model is best: the
+            smallest is. "loss" is that of the validation data.
         patience: stop after so many evaluations in a row without a better one; 0 never stops.
         checkpoint_every: steps between checkpoints; 0 writes one at the end only.
         seed: orders the batches, corrupts them and drops out units.
-        group_by_length: whether examples of similar length share a batch. That saves padding. But
-            every step is a mean over its own tokens, so an example in a batch of short ones weighs
-            more than its tokens do in all of the data: see lesson 15.
-        equal_tokens: whether batches are cut by tokens, so that each has about as many; then
-            ``batch_size`` is the mean number of examples. With ``group_by_length`` it saves the
-            padding, and lets every token weigh about the same.
+        group_by_length, equal_tokens: see LengthBatchSampler. The first saves padding, but lets
+            short examples weigh more (see lesson 15); both together let all tokens weigh the same.
         ema_decay: of an exponential moving average of the weights, which is evaluated and, at the
             end, takes the place of the weights; 0 keeps none. At 0.998 it looks back over some 500
             steps, and at first over half of those taken so far.
-
-    Raises:
-        InputError: if a number is out of its range.
     """
 
     steps: int
@@ -129,11 +121,7 @@ def training_identity(
 
 
 def check_same_training(place: object, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Refuse the checkpoint of another training.
-
-    Raises:
-        InputError: naming the first setting that differs.
-    """
+    """Refuse the checkpoint of another training."""
     for name in [*now, *(then.keys() - now.keys())]:
         if name not in MAY_CHANGE and then.get(name) != now.get(name):
             raise InputError(

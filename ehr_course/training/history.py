@@ -60,20 +60,18 @@ class TrainingHistory:
         return pl.DataFrame(self.rows, infer_schema_length=None)
 
     def write(self, path: str | Path) -> None:
-        """Write the table to a .csv or .parquet file, whole or not at all.
-
-        Raises:
-            InputError: if the name ends otherwise, or the file cannot be written.
-        """
+        """Write the table to a .csv or .parquet file, whole or not at all."""
         path = Path(path)
         unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-        writers = {".csv": pl.DataFrame.write_csv, ".parquet": pl.DataFrame.write_parquet}
-        if path.suffix not in writers:
+        if path.suffix not in (".csv", ".parquet"):
             raise InputError(
                 path, "", "its name does not say which format", "Use .csv or .parquet."
             )
         try:
-            writers[path.suffix](self.table(), unfinished)
+            if path.suffix == ".csv":
+                self.table().write_csv(unfinished)
+            else:
+                self.table().write_parquet(unfinished)
             unfinished.replace(path)
         except (OSError, pl.exceptions.PolarsError) as error:
             raise InputError(
@@ -92,9 +90,6 @@ class Progress:
     Args:
         shown: whether there is a bar, with loss, learning rate, scale and tokens per second.
         tensorboard: a folder for TensorBoard's files, or None.
-
-    Raises:
-        InputError: if TensorBoard is asked for and not installed.
     """
 
     def __init__(self, *, shown: bool, tensorboard: str | Path | None = None) -> None:

@@ -90,11 +90,6 @@ class Processes:
                 "See what that one said, and start all of them again.",
             ) from None
 
-    def wait(self) -> None:
-        """Wait until every process has come to this line."""
-        if self.world > 1:
-            distributed.barrier()
-
     def agree(self, named: Mapping[str, Any], *, what: str = "training") -> None:
         """Raise an InputError, in every process, unless all of them have the same values."""
         everyone = self.gather(dict(named))

@@ -47,8 +47,6 @@ from ehr_course.training.config import TrainingConfig, check_same_training, trai
 from ehr_course.training.history import Progress, TrainingHistory
 from ehr_course.training.processes import Processes, deferred_interrupt, ignore_interrupts
 
-AUTOCAST = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
-
 
 class Trainer:
     """Trains a model.
@@ -160,10 +158,6 @@ class Trainer:
         An interrupt (Ctrl-C) is obeyed at the end of the step: a checkpoint is written, the
         message says how to go on, and the interrupt goes on its way. A second one is obeyed at
         once.
-
-        Raises:
-            InputError: if the loss or its gradient is no longer a number, or a batch has no scored
-                token. The checkpoints written before are whole.
         """
         plan = self._loader.sampler
         assert isinstance(plan, LengthBatchSampler)
@@ -328,7 +322,7 @@ class Trainer:
     def _autocast(self) -> torch.autocast:
         return torch.autocast(
             self.device.type,
-            dtype=AUTOCAST[self.config.precision],
+            dtype=getattr(torch, self.config.precision),
             enabled=self.config.precision != "float32",
         )
 
@@ -414,11 +408,7 @@ class Trainer:
         self._progress.show_metrics(metrics, self.step)
 
     def load_best(self) -> None:
-        """Give the model the weights that had the best metric.
-
-        Raises:
-            InputError: if there is no folder, or nothing was evaluated.
-        """
+        """Give the model the weights that had the best metric."""
         read_best(self.model, self.folder)
 
     # ------------------------------------------------------------------ checkpoints
@@ -453,7 +443,7 @@ class Trainer:
             )
             write_checkpoint(self.folder, self.step, state)
             self.history.write(self.folder / "history.csv")
-        self.processes.wait()
+        self.processes.gather("written")
 
     def _resume(self, folder: Path) -> None:
         """Go on from the newest checkpoint in the folder, if there is one."""
@@ -609,9 +599,6 @@ def train(
         steps, lr, settings: see TrainingConfig.
         warmup_steps: a tenth of the steps by default.
         progress: whether to show a bar.
-
-    Raises:
-        InputError: if a setting is out of its range, or the loss is no longer a number.
     """
     if warmup_steps is None:
         warmup_steps = steps // 10

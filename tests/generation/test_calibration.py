@@ -11,7 +11,6 @@ from torch import nn
 from ehr_course.batches.collate import SEXES
 from ehr_course.batches.corruption import EMPTY_RECORD
 from ehr_course.batches.datasets import RecordDataset
-from ehr_course.batches.record_checks import FIRST_CODE
 from ehr_course.generation.calibration import CALIBRATED, calibrate, calibrated_for, count_ends
 from ehr_course.generation.patients import generate_patients, sample_profiles
 from ehr_course.generation.sampling import Sampling
@@ -56,13 +55,16 @@ def test_ends_are_counted_as_a_record_is_written_token_by_token() -> None:
         for place, token in enumerate(ids[:-1]):
             if token == CodeTokenizer.visit_start_id:
                 visits, codes = visits + 1, []
-            if token >= FIRST_CODE:
+            if token >= TOKENIZER.first_code_id:
                 codes.append(token)
                 end, cell = (
                     CodeTokenizer.visit_end_id,
                     (int(visits > 1), min(len(codes), VISIT_CODES)),
                 )
-                table, open_ids = visit, set(range(FIRST_CODE, len(TOKENIZER))) - set(codes)
+                table, open_ids = (
+                    visit,
+                    set(range(TOKENIZER.first_code_id, len(TOKENIZER))) - set(codes),
+                )
             elif token == CodeTokenizer.visit_end_id:
                 end, cell = CodeTokenizer.eos_id, (min(visits, RECORD_VISITS),)
                 table, open_ids = record, {CodeTokenizer.visit_start_id}
