@@ -6,7 +6,7 @@ import contextlib
 import os
 import signal
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -89,6 +89,14 @@ class Processes:
                 "another process ended before all of them were done",
                 "See what that one said, and start all of them again.",
             ) from None
+
+    def wait(self) -> None:
+        """Wait until every process has come to this line."""
+        self.gather(None)
+
+    def from_first(self, make: Callable[[], Any]) -> Any:
+        """What the first process makes, for all of them."""
+        return self.gather(make() if self.is_first else None)[0]
 
     def agree(self, named: Mapping[str, Any], *, what: str = "training") -> None:
         """Raise an InputError, in every process, unless all of them have the same values."""

@@ -443,7 +443,7 @@ class Trainer:
             )
             write_checkpoint(self.folder, self.step, state)
             self.history.write(self.folder / "history.csv")
-        self.processes.gather("written")
+        self.processes.wait()
 
     def _resume(self, folder: Path) -> None:
         """Go on from the newest checkpoint in the folder, if there is one."""
