@@ -168,7 +168,7 @@ class Corruption:
         starts = (values == tokenizer.visit_start_id).nonzero()[0] + 1
         ends = (values == tokenizer.visit_end_id).nonzero()[0]
         codes = (values >= tokenizer.first_code_id).nonzero()[0]
-        lengths = ends - starts if len(starts) == len(ends) else np.zeros(1)
+        lengths = ends - starts if len(starts) == len(ends) else np.zeros(1, np.int64)
         if lengths.min(initial=1) < 1 or lengths.sum() != len(codes):
             raise InputError(
                 "corruption",

@@ -114,7 +114,7 @@ def training_identity(
     settings = dataclasses.asdict(config)
     settings |= {"data": dataset.fingerprint, "processes": processes}
     of_model = getattr(model, "config", None)
-    if hasattr(of_model, "to_dict"):  # as those of transformers have
+    if of_model is not None and hasattr(of_model, "to_dict"):  # as in transformers
         named = of_model.to_dict().items()
         settings |= {f"model.{name}": v for name, v in named if name not in _NOT_THE_MODEL}
     return json.loads(json.dumps(settings, default=str))

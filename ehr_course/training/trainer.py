@@ -109,7 +109,7 @@ class Trainer:
         )
 
         self.model = model.to(self.device)
-        self._shared = DistributedDataParallel(model) if self.processes.world > 1 else model
+        self._shared: Any = DistributedDataParallel(model) if self.processes.world > 1 else model
         arguments = inspect.signature(model.forward).parameters.values()
         takes_all = any(argument.kind is argument.VAR_KEYWORD for argument in arguments)
         self._taken = None if takes_all else {argument.name for argument in arguments}
@@ -279,10 +279,11 @@ class Trainer:
             The loss of the whole batch, weighted, in nats; and the mean of each of its terms.
         """
         parts = self._own_parts(batch)
-        loss, means = 0.0, {}
+        loss = 0.0
+        means: dict[str, float] = {}
         for number, (part, weight) in enumerate(parts, 1):
             # Processes add up their gradients once a step: after the last part.
-            waits = self._shared is not self.model and number < len(parts)
+            waits = self.processes.world > 1 and number < len(parts)
             with self._shared.no_sync() if waits else contextlib.nullcontext():
                 with self._autocast():
                     terms = self._terms(self._shared, part)
