@@ -35,12 +35,7 @@ class EncodedNote(NamedTuple):
     oov: tuple[str, ...]
 
     def cut(self, most: int, *, size: int, eos_id: int) -> EncodedNote:
-        """The beginning of the note, ``</s>`` included, and the words outside that are in it.
-
-        Args:
-            most: tokens to keep; a note that is not longer stays as it is.
-            size: the number of tokens in the vocabulary.
-            eos_id: of ``</s>``.
+        """The first most tokens, ``</s>`` at the end, and the words outside that are in them.
 
         >>> EncodedNote([1, 9, 8, 10, 2], ("one", "two", "three")).cut(4, size=8, eos_id=2)
         EncodedNote(ids=[1, 9, 8, 2], oov=('one', 'two'))
@@ -243,10 +238,6 @@ class Tokenizer:
         Args:
             path: the file.
             options: of a CodeTokenizer ``unseen``, which no file holds.
-
-        Raises:
-            InputError: if the file is missing, holds no such tokenizer, is of another version, is
-                damaged, or has other special tokens: its ids would mean other tokens.
         """
         content = checked_json.read(path, kind=cls._kind, remake=cls._remake)
         return cls._from_content(content, path, **options)

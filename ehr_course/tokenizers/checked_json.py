@@ -11,13 +11,7 @@ from ehr_course.errors import InputError
 
 
 def write(path: str | Path, *, kind: str, content: dict) -> None:
-    """Write content so that the file is there whole or not at all.
-
-    Args:
-        path: where to; missing folders are made, and an existing file is replaced.
-        kind: what the file holds ("code tokenizer").
-        content: what JSON can hold.
-    """
+    """Write content to a file, which is there whole or not at all; kind is what it holds."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     document = {
@@ -43,10 +37,6 @@ def read(path: str | Path, *, kind: str, remake: str) -> dict:
         path: the file.
         kind: what the file has to hold.
         remake: how to make such a file again, as a clause that follows "Make it again with".
-
-    Raises:
-        InputError: if the file is missing, is not JSON, holds something else, is of another
-            version or is damaged.
     """
     path = Path(path)
     again = f"Make it again with {remake}."

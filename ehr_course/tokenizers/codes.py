@@ -27,6 +27,7 @@ SPECIAL_TOKENS = ("<PAD>", "<BOS>", "<EOS>", "<v>", "<\\v>", "<END>", "<mask>")
 """The special tokens; the place of each in this tuple is its id. ``<END>`` is kept, not used."""
 
 _VISIT_TOKENS = ("<v>", "<\\v>")
+_BART_TOKENS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
 
 Codes = Visit | Sequence[str]
 """A visit as the tokenizer takes it: a Visit, or its codes alone."""
@@ -51,14 +52,8 @@ class CodeTokenizer(Tokenizer):
 
     Args:
         codes: the vocabulary, in any order; a repetition counts once.
-        unseen: "raise" or "skip".
-        system: "ICD9CM" or "ICD10CM".
         base_tokens: the vocabulary that the codes extend, in the order of its ids; see
             ``extending_bart``.
-
-    Raises:
-        InputError: if there are no codes, one of them is not an undotted code in upper case, or
-            unseen or system is neither of its two.
 
     >>> tokenizer = CodeTokenizer(["4280", "0389", "V3001"])
     >>> len(tokenizer)
@@ -99,7 +94,8 @@ class CodeTokenizer(Tokenizer):
         if not vocabulary:
             raise InputError("CodeTokenizer", "codes", "there are none", "Were records loaded?")
         for code in vocabulary:
-            if not _is_plain(code):
+            is_text = isinstance(code, str) and code.isascii() and code.isalnum()
+            if not is_text or code != code.upper():
                 raise InputError(
                     "CodeTokenizer",
                     "codes",
@@ -132,24 +128,13 @@ class CodeTokenizer(Tokenizer):
         From the training patients alone: a code that only a test patient has would otherwise be
         in the vocabulary, with an embedding that is never trained, and the test would measure a
         model that was told what the test holds.
-
-        Raises:
-            InputError: if there are no patients, or their visits are of both code systems.
-
-        >>> patient = PatientRecord(1, "M", 70, (Visit(("4280", "42731")),))
-        >>> CodeTokenizer.from_records([patient]).codes
-        ('42731', '4280')
         """
         records = list(train_records)
         codes = (code for record in records for code in record.codes)
         return cls(codes, unseen=unseen, system=system_of(records))
 
     def skipping_unseen(self) -> Self:
-        """The same vocabulary of the same system, which leaves unseen codes out.
-
-        >>> CodeTokenizer(["4280"]).skipping_unseen()
-        CodeTokenizer(1 codes, unseen='skip')
-        """
+        """The same vocabulary of the same system, which leaves unseen codes out."""
         return type(self)(
             self.codes, unseen="skip", system=self.system, base_tokens=self.base_tokens
         )
@@ -163,16 +148,9 @@ class CodeTokenizer(Tokenizer):
         Args:
             folder: a Hugging Face folder with the tokenizer of a BART, as tokenizer.json or as
                 vocab.json.
-
-        Raises:
-            InputError: if there is no such tokenizer.
         """
-        return type(self)(
-            self.codes,
-            unseen=self.unseen,
-            system=self.system,
-            base_tokens=_bart_tokens(Path(folder)),
-        )
+        tokens = _bart_tokens(Path(folder))
+        return type(self)(self.codes, unseen=self.unseen, system=self.system, base_tokens=tokens)
 
     # ------------------------------------------------------------------ one token
 
@@ -181,14 +159,7 @@ class CodeTokenizer(Tokenizer):
         return code in self._code_ids
 
     def code_to_id(self, code: str) -> int:
-        """The token id of a code.
-
-        Raises:
-            InputError: if the code is not in the vocabulary, whatever ``unseen`` says.
-
-        >>> CodeTokenizer(["0389", "4280"]).code_to_id("4280")
-        8
-        """
+        """The token id of a code, which must be in the vocabulary, whatever ``unseen`` says."""
         if code in self:
             return self._code_ids[code]
         plain = str(code).replace(".", "").strip().upper()
@@ -203,19 +174,11 @@ class CodeTokenizer(Tokenizer):
         raise InputError("CodeTokenizer", f"code {code!r}", "it is not in the vocabulary", remedy)
 
     def id_to_token(self, token_id: int) -> str:
-        r"""The token that an id stands for: a special token or a code.
-
-        >>> tokenizer = CodeTokenizer(["0389", "4280"])
-        >>> tokenizer.id_to_token(7), tokenizer.id_to_token(6)
-        ('0389', '<mask>')
-        """
+        """The token that an id stands for: a special token or a code."""
         return self._tokens[self._checked(token_id, f"token id {token_id!r}")]
 
     def tokens(self, ids: Any) -> list[str]:
         r"""The tokens of a sequence of ids, special tokens included: what a model really reads.
-
-        Args:
-            ids: a list, a NumPy array or a torch tensor of shape (length,).
 
         >>> print(*CodeTokenizer(["0389", "4280"]).tokens([1, 3, 8, 4, 2]))
         <BOS> <v> 4280 <\v> <EOS>
@@ -228,9 +191,6 @@ class CodeTokenizer(Tokenizer):
         r"""One visit as ``<v>``, its codes in their order, ``<\v>``.
 
         Under ``unseen="skip"`` a visit of unseen codes alone gives an empty list.
-
-        >>> CodeTokenizer(["0389", "4280"]).encode_visit(["4280", "0389"])
-        [3, 8, 7, 4]
         """
         if isinstance(visit, str):
             raise InputError(
@@ -258,14 +218,7 @@ class CodeTokenizer(Tokenizer):
         return [self.visit_start_id, *ids, self.visit_end_id]
 
     def encode(self, visits: PatientRecord | Sequence[Codes]) -> list[int]:
-        r"""One patient as ``<BOS>``, the visits in their order, ``<EOS>``.
-
-        Args:
-            visits: a PatientRecord, or a sequence of visits.
-
-        >>> CodeTokenizer(["0389", "4280"]).encode([["4280"], ["0389", "4280"]])
-        [1, 3, 8, 4, 3, 7, 8, 4, 2]
-        """
+        """One patient as ``<BOS>``, the visits in their order, ``<EOS>``."""
         if isinstance(visits, PatientRecord):
             visits = visits.visits
         elif isinstance(visits, (str, Visit)):
@@ -281,12 +234,7 @@ class CodeTokenizer(Tokenizer):
         return [*ids, self.eos_id]
 
     def unseen_codes(self, records: Iterable[PatientRecord]) -> Counter[str]:
-        """Count the codes of these patients that the vocabulary does not have.
-
-        >>> patient = PatientRecord(1, "M", 70, (Visit(("4280", "V103")), Visit(("V103",))))
-        >>> CodeTokenizer(["4280"]).unseen_codes([patient])
-        Counter({'V103': 2})
-        """
+        """Count the codes of these patients that the vocabulary does not have."""
         return Counter(code for record in records for code in record.codes if code not in self)
 
     # ------------------------------------------------------------------ decoding
@@ -305,10 +253,6 @@ class CodeTokenizer(Tokenizer):
 
         Args:
             ids: one record: a list, a NumPy array or a torch tensor of shape (length,).
-
-        Raises:
-            InputError: if an id is not in the vocabulary, with its place, or ids is not a flat
-                sequence of whole numbers.
 
         >>> tokenizer = CodeTokenizer(["0389", "4280"])
         >>> tokenizer.decode([2, 1, 3, 8, 4, 3, 4, 3, 7, 8, 4, 2, 0, 0])
@@ -332,8 +276,6 @@ class CodeTokenizer(Tokenizer):
                     inside = True
                 visits[-1].append(self._tokens[token_id])
         return visits
-
-    # ------------------------------------------------------------------ as an object
 
     def __repr__(self) -> str:
         system = "" if self.system == "ICD9CM" else f", system={self.system!r}"
@@ -379,13 +321,6 @@ class CodeTokenizer(Tokenizer):
         cls._check_special_tokens(content, expected, path)
         system = content.get("system", "ICD9CM")
         return cls(content["codes"], system=system, base_tokens=base_tokens, **options)
-
-
-_BART_TOKENS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
-
-
-def _is_plain(code: object) -> bool:
-    return isinstance(code, str) and code.isascii() and code.isalnum() and code == code.upper()
 
 
 def _bart_tokens(folder: Path) -> list[str]:

@@ -40,9 +40,6 @@ class NoteTokenizer(Tokenizer):
 
     Args:
         model: a serialised SentencePiece model, as SentencePiece writes it to a ``.model`` file.
-
-    Raises:
-        InputError: if model is not one.
     """
 
     unk_id, bos_id, eos_id, pad_id = range(4)
@@ -92,10 +89,6 @@ class NoteTokenizer(Tokenizer):
             split_by_number: whether a piece ends where letters and digits meet, as usual in
                 SentencePiece. With False, the code V27.0 can become one piece.
 
-        Raises:
-            InputError: if there is no text, a text is not text, or vocab_size is more (or less)
-                than these texts allow.
-
         >>> notes = ["no fever, no cough", "fever and cough", "cough for two days"]
         >>> NoteTokenizer.train(notes, vocab_size=24).pieces("fever cough")
         ['▁fever', '▁cough']
@@ -144,9 +137,6 @@ class NoteTokenizer(Tokenizer):
     def encode_note(self, text: str) -> EncodedNote:
         """A note between ``<s>`` and ``</s>``.
 
-        Raises:
-            InputError: if the text has no piece but ``<unk>``.
-
         >>> tokenizer = NoteTokenizer.train(["no fever", "fever and cough"], vocab_size=18)
         >>> tokenizer.decode(tokenizer.encode_note("fever, no cough").ids)
         'fever<unk> no cough'
@@ -174,9 +164,6 @@ class NoteTokenizer(Tokenizer):
         Args:
             ids: a list, a NumPy array or a torch tensor of shape (length,).
             oov: of the note, which is empty.
-
-        Raises:
-            InputError: if an id is not in the vocabulary, with its place.
         """
         text = self._processor.decode(self._checked_ids(ids))
         return text.replace(_UNKNOWN_DECODED, "<unk>")
@@ -232,10 +219,7 @@ class NoteTokenizer(Tokenizer):
 
 
 def _explained(error: RuntimeError, vocab_size: int) -> Exception:
-    """SentencePiece's complaint about the vocabulary size in the words of the course.
-
-    Any other complaint is returned as it is.
-    """
+    """SentencePiece's complaint about the vocabulary size in the words of the course."""
     message = str(error)
     if most := re.search(r"Vocabulary size too high .* value <= (\d+)", message):
         return InputError(
