@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -72,12 +71,13 @@ class Rule(NamedTuple):
         return len(self.first), int(self.first, 36) - int(self.last, 36)
 
 
-class Coding(ABC):
+class Coding:
     """What the diagnosis codes of one system mean: ``icd9`` or ``icd10``.
 
     A code is written with or without its dot; every method takes either. Each raises an
     InputError where the code is not text in the shape of its system. Shape, category, chapter,
-    eligibility and chronicity go by the text alone, whether or not the code exists.
+    eligibility and chronicity go by the text alone, whether or not the code exists: V99.99 has
+    the shape of a code. Titles, ``is_complete`` and ``parents`` are in the two subclasses.
 
     >>> from ehr_course.icd import icd9, icd10
     >>> icd9.normalize(" e849.7 "), icd10.normalize("v30.4xxa")
@@ -114,21 +114,13 @@ class Coding(ABC):
     # ------------------------------------------------------------------ shape
 
     def is_code(self, text: str) -> bool:
-        """Say whether text, as written, has the shape of a code of this system.
-
-        The shape is all that is looked at: ``"V99.99"`` has it, although no such code exists.
-
-        Args:
-            text: a code with or without its dot, in upper or lower case, spaces around it allowed.
-        """
+        """Say whether text has the shape of a code, in upper or lower case, spaces around it."""
         return isinstance(text, str) and self._as_written.fullmatch(text.strip()) is not None
 
     def normalize(self, code: str) -> str:
         """Return the code without its dot, without spaces around it and in upper case.
 
-        Raises:
-            InputError: if code is not text in the shape of a code. A number is refused as well:
-                it has lost its leading zeros.
+        A number is refused: it has lost its leading zeros.
         """
         if isinstance(code, str):
             # Most codes arrive normalized already, and this is called once for every row.
@@ -172,9 +164,7 @@ class Coding(ABC):
     def chapter(self, code: str) -> Chapter:
         """Return the chapter that a code belongs to, by its category alone.
 
-        Raises:
-            InputError: if code is not the shape of a code, or its category lies outside every
-                chapter (000, V00, V92 to V99; E90, F00, U86).
+        Some categories lie outside every chapter (000, V00, V92 to V99; E90, F00, U86): an error.
         """
         category = self.category(code)
         for chapter in self.chapters:
@@ -221,9 +211,6 @@ class Coding(ABC):
             code: dotted or not.
             age: completed years, 0 to 124; 90 may stand for every age above 89.
             sex: "F" or "M".
-
-        Raises:
-            InputError: if code is no code, age is out of range, or sex is neither "F" nor "M".
         """
         who = self.who_can_have(code)
         if sex not in ("F", "M"):
@@ -274,28 +261,3 @@ class Coding(ABC):
         file_name = f"{self.system.lower().removesuffix('cm')}_{name}.csv"
         text = (resources.files("ehr_course.icd") / file_name).read_bytes().decode("utf-8")
         yield from csv.DictReader(io.StringIO(text, newline=""))
-
-    # ------------------------------------------------------------------ titles, from a package
-
-    @abstractmethod
-    def title(self, code: str) -> str:
-        """Return the official title of a code or a category, or of a range that parents() gives.
-
-        Args:
-            code: ``"428.0"``, ``"4280"``, ``"428"`` or ``"420-429"``.
-
-        Raises:
-            InputError: if code is not the shape of a code, or the system has no such code.
-        """
-
-    @abstractmethod
-    def is_complete(self, code: str) -> bool:
-        """Say whether a code exists and is divided no further, so that it can be billed."""
-
-    @abstractmethod
-    def parents(self, code: str) -> tuple[str, ...]:
-        """Return what a code belongs to, nearest first: codes, then ranges, up to its chapter.
-
-        Raises:
-            InputError: if code is not the shape of a code, or the system has no such code.
-        """

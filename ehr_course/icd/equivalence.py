@@ -48,9 +48,7 @@ class Translation:
     """What one code is in the other system.
 
     Attributes:
-        code: the code, undotted.
-        source: the system that it belongs to.
-        target: the system that the alternatives belong to.
+        code: the code, undotted, of the system source; the alternatives are of target.
         kind: "exact" if there is one target of the same meaning; "approximate" if there is one
             and its meaning differs; "one to many" if there are several, to choose from or to
             record together; "absent" if there is none.
@@ -75,14 +73,7 @@ class Translation:
 
 
 def translate(code: str, *, source: CodeSystem) -> Translation:
-    """Return what a code is in the other system, and how well the two agree.
-
-    Args:
-        code: with or without its dot.
-        source: the system that the code belongs to.
-
-    Raises:
-        InputError: if code is not the shape of a code of that system, or there is no such system.
+    """Return what a code of the system source is in the other system, and how well they agree.
 
     >>> translate("428.0", source="ICD9CM").kind, translate("428.0", source="ICD9CM").codes
     ('approximate', ('I509',))

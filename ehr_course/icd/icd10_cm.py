@@ -59,9 +59,6 @@ class ICD10(Coding):
         code is its parent, except that an X before the seventh character is only there to fill a
         place.
 
-        Raises:
-            InputError: if code is not the shape of a code, or not even its category exists.
-
         >>> from ehr_course.icd import icd10
         >>> icd10.nearest("E11.9"), icd10.nearest("H40.11X3"), icd10.nearest("E11.9999")
         ('E119', 'H4011', 'E119')
@@ -78,12 +75,7 @@ class ICD10(Coding):
         )
 
     def title(self, code: str) -> str:
-        """Return the official title of a code, a category or a range.
-
-        Raises:
-            InputError: if code is not the shape of a code, or ICD-10-CM has no such code. The
-                message names the nearest one that exists.
-        """
+        """Return the official title of a code, a category or a range that parents() gives."""
         known = self._known(code)
         if "-" in known:
             text = _package().get_description(self._chapter_numbers.get(known, known))

@@ -45,16 +45,12 @@ class ICD9(Coding):
         return code[:4] if code.startswith("E") else code[:3]
 
     def title(self, code: str) -> str:
-        """Return the official title of a code, a category or a range."""
+        """Return the official title of a code, a category or a range that parents() gives."""
         node = self._node(code)
         return node.long_desc or node.short_desc
 
     def short_title(self, code: str) -> str:
-        """Return the official short title, at most 24 characters for a code that can be billed.
-
-        Raises:
-            InputError: if code is not the shape of a code, or ICD-9-CM has no such code.
-        """
+        """Return the official short title, at most 24 characters for a code that can be billed."""
         return self._node(code).short_desc
 
     def is_complete(self, code: str) -> bool:
