@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from huggingface_hub.errors import StrictDataclassError
@@ -38,22 +38,15 @@ Model = PromptBart | PointerGenerator
 Config = PromptBartConfig | PointerGeneratorConfig
 Tokenizer = CodeTokenizer | WordTokenizer | NoteTokenizer
 
-
-class _Kind(NamedTuple):
-    """What belongs together: a model's class, its configuration's, and its tokenizers."""
-
-    model: type[Model]
-    config: type[Config]
-    tokenizers: tuple[type[Tokenizer], ...]
-
-
-_KINDS = {
-    kind.config.model_type: kind
-    for kind in (
-        _Kind(PromptBart, PromptBartConfig, (CodeTokenizer,)),
-        _Kind(PointerGenerator, PointerGeneratorConfig, (WordTokenizer, NoteTokenizer)),
-    )
+_MODELS: dict[str, type[Model]] = {
+    "prompt_bart": PromptBart,
+    "pointer_generator": PointerGenerator,
 }
+_TOKENIZERS: dict[str, tuple[type[Tokenizer], ...]] = {
+    "prompt_bart": (CodeTokenizer,),
+    "pointer_generator": (WordTokenizer, NoteTokenizer),
+}
+_AGAIN = "Save the model again with save_model."
 
 
 @dataclass(frozen=True)
@@ -124,7 +117,7 @@ def save_model(
             folder cannot be written.
     """
     folder = Path(folder)
-    if not isinstance(tokenizer, _KINDS[model.config.model_type].tokenizers):
+    if not isinstance(tokenizer, _TOKENIZERS[model.config.model_type]):
         raise InputError(
             folder,
             _TOKENIZER,
@@ -162,17 +155,17 @@ def load_model(folder: str | Path) -> LoadedModel:
         raise InputError(folder, "", "there is no such folder", "Check the path.")
     for name in (_CONFIG, _WEIGHTS, _TOKENIZER):
         if not (folder / name).is_file():
-            raise InputError(
-                folder, name, "the file is missing", "Save the model again with save_model."
-            )
+            raise InputError(folder, name, "the file is missing", _AGAIN)
     config = _read_config(folder / _CONFIG)
-    kind = _KINDS[config.model_type]
-    tokenizer = _read_tokenizer(folder / _TOKENIZER, kind)
+    tokenizer = _read_tokenizer(folder / _TOKENIZER, config.model_type)
     _check_vocabulary(config, tokenizer, folder)
     _check_weights(folder / _WEIGHTS, config)
     with _quiet():
-        model = kind.model.from_pretrained(folder, config=config).eval()
-    return LoadedModel(model, tokenizer, _read_metrics(folder / _METRICS))
+        model = _MODELS[config.model_type].from_pretrained(folder, config=config).eval()
+    metrics = {}
+    if (folder / _METRICS).is_file():
+        metrics = _read_json(folder / _METRICS, "these are not scores by name")
+    return LoadedModel(model, tokenizer, metrics)
 
 
 def load_checkpoint(name: str) -> LoadedModel:
@@ -184,35 +177,40 @@ def load_checkpoint(name: str) -> LoadedModel:
     return load_model(checkpoint_folder(name))
 
 
-def _read_config(path: Path) -> Config:
-    again = "Save the model again with save_model."
+def _read_json(path: Path, problem: str) -> dict[str, Any]:
     try:
         fields = json.loads(path.read_text(encoding="utf-8"))
-        model_type = fields.get("model_type")
-    except (UnicodeDecodeError, json.JSONDecodeError, AttributeError):
-        raise InputError(path, "", "this is not a model's configuration", again) from None
-    if model_type not in _KINDS:
-        raise InputError(
-            path,
-            "model_type",
-            f"it is {model_type!r}, not {' or '.join(map(repr, _KINDS))}",
-            "Load it with the class that wrote it.",
-        )
+    except (UnicodeDecodeError, json.JSONDecodeError):
+        raise InputError(path, "", "this is not JSON", _AGAIN) from None
+    if not isinstance(fields, dict):
+        raise InputError(path, "", problem, _AGAIN)
+    return fields
+
+
+def _read_config(path: Path) -> Config:
+    fields = _read_json(path, "this is not a model's configuration")
+    model_type = fields.get("model_type")
+    if model_type not in _MODELS:
+        remedy = "Load it with the class that wrote it."
+        if model_type == "bart":
+            remedy = "Load it with PromptBart.from_pretrained; resize_for gives it codes."
+        known = " or ".join(map(repr, _MODELS))
+        raise InputError(path, "model_type", f"it is {model_type!r}, not {known}", remedy)
     try:
-        return _KINDS[model_type].config.from_dict(fields)
+        return _MODELS[model_type].config_class.from_dict(fields)
     except (StrictDataclassError, TypeError, ValueError) as error:
-        raise InputError(path, "", f"a field has no meaning: {error}", again) from None
+        raise InputError(path, "", f"a field has no meaning: {error}", _AGAIN) from None
 
 
-def _read_tokenizer(path: Path, kind: _Kind) -> Tokenizer:
+def _read_tokenizer(path: Path, model_type: str) -> Tokenizer:
     """Read the tokenizer of a model, by the class that its file names."""
     try:
         found = json.loads(path.read_text(encoding="utf-8")).get("format")
     except (UnicodeDecodeError, json.JSONDecodeError, AttributeError):
         found = None  # the tokenizer's own reader says what is wrong
-    if found == "ehr_course note tokenizer" and NoteTokenizer in kind.tokenizers:
-        return NoteTokenizer.load(path)
-    return kind.tokenizers[0].load(path)
+    kinds = _TOKENIZERS[model_type]
+    is_of_notes = found == "ehr_course note tokenizer" and NoteTokenizer in kinds
+    return NoteTokenizer.load(path) if is_of_notes else kinds[0].load(path)
 
 
 def _check_vocabulary(config: Config, tokenizer: Tokenizer, folder: Path) -> None:
@@ -244,44 +242,21 @@ def _check_weights(path: Path, config: Config) -> None:
             "Copy it again, or save the model again with save_model.",
         ) from None
     with torch.device("meta"), _quiet():
-        model: Model = (
-            PromptBart(config)
-            if isinstance(config, PromptBartConfig)
-            else PointerGenerator(config)
-        )
+        model = _MODELS[config.model_type](config)  # type: ignore[arg-type]
     tied = set(model.all_tied_weights_keys)
-    wanted = {n: tuple(t.shape) for n, t in model.state_dict().items() if n not in tied}
-    for name in sorted(wanted.keys() | (found.keys() - tied)):
-        if wanted.get(name) != found.get(name):
+    needed = {n: tuple(t.shape) for n, t in model.state_dict().items() if n not in tied}
+    for name in sorted(needed.keys() | (found.keys() - tied)):
+        in_file, asked = (
+            f"shape {shapes[name]}" if name in shapes else "no such weight"
+            for shapes in (found, needed)
+        )
+        if in_file != asked:
             raise InputError(
                 path,
                 name,
-                f"the file has {shape_in_words(found.get(name))}, the configuration asks for "
-                f"{shape_in_words(wanted.get(name))}",
+                f"the file has {in_file}, the configuration asks for {asked}",
                 f"Put back the {_CONFIG} that was saved with these weights.",
             )
-
-
-def shape_in_words(shape: tuple[int, ...] | None) -> str:
-    """The shape of a weight for a message, or that there is none.
-
-    >>> shape_in_words((2, 3)), shape_in_words(None)
-    ('shape (2, 3)', 'no such weight')
-    """
-    return "no such weight" if shape is None else f"shape {shape}"
-
-
-def _read_metrics(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        return {}
-    again = "Save the model again with save_model."
-    try:
-        metrics = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError):
-        raise InputError(path, "", "this is not JSON", again) from None
-    if not isinstance(metrics, dict):
-        raise InputError(path, "", "these are no scores by name", again)
-    return metrics
 
 
 @contextmanager
