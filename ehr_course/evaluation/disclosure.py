@@ -26,7 +26,6 @@ from scipy.sparse import csr_array
 from scipy.special import gammaln
 from sklearn.metrics import roc_auc_score
 
-from ehr_course.errors import InputError
 from ehr_course.evaluation.code_table import CodeTable
 from ehr_course.evaluation.distances import Metric, check_tables, nearest_distances, similarities
 from ehr_course.evaluation.likelihood import record_log_likelihood
@@ -169,8 +168,6 @@ def common_columns(table: CodeTable, *, share: float = 0.5) -> np.ndarray:
     Returns:
         int64 (common,), rising; at least one.
     """
-    if not 0 < share < 1:
-        raise InputError("common_columns", "share", f"{share!r} is no share", "Use 0 to 1.")
     carriers = table.patients.sum(axis=0, dtype=np.float64)
     order = np.argsort(-carriers, kind="stable")
     enough = np.searchsorted(np.cumsum(carriers[order]), share * carriers.sum()) + 1

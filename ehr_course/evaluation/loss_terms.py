@@ -13,6 +13,7 @@ from torch.nn.functional import cross_entropy
 
 from ehr_course.batches.collate import Batch, tensors_of
 from ehr_course.errors import InputError
+from ehr_course.generation.search_model import evaluating
 from ehr_course.losses import NOT_SCORED, co_occurrence_penalty, loss_counts
 
 RIGHT_TOKEN, ALL_TOKENS, AGE, SEX, CO_OCCURRENCE = range(5)
@@ -61,29 +62,20 @@ def measure_terms(model: Any, batch: Batch, never: Tensor) -> MeasuredTerms:
     tensors = {name: tensor.to(device) for name, tensor in tensors_of(batch).items()}
     never, labels = never.to(device), tensors["labels"]
     counts = loss_counts(labels)
-    if not counts["token"]:
-        raise InputError(
-            "measure_terms", "labels", "no position is scored", "Give a batch with labels."
-        )
     shared = [p for name, p in model.named_parameters() if not name.startswith("heads.")]
-    was_training = model.training
-    model.eval()
-    try:
-        with torch.enable_grad():
-            heads = {term.name: term for term in model(**tensors).terms}
-            inputs = {name: tensor for name, tensor in tensors.items() if name != "labels"}
-            logits = model(**inputs).logits  # (batch, target, vocabulary)
-            scored = labels != NOT_SCORED
-            penalty, _ = co_occurrence_penalty(logits, tensors["decoder_input_ids"], never, scored)
-            losses = [
-                cross_entropy(logits[scored].float(), labels[scored]),
-                -logits[scored].float().log_softmax(-1).mean(),
-                *(heads[name].total / counts[heads[name].per] for name in ("age", "sex")),
-                penalty / counts["token"],
-            ]
-            gradients = torch.stack([_gradient(loss, shared) for loss in losses])
-    finally:
-        model.train(was_training)
+    with evaluating(model), torch.enable_grad():
+        heads = {term.name: term for term in model(**tensors).terms}
+        inputs = {name: tensor for name, tensor in tensors.items() if name != "labels"}
+        logits = model(**inputs).logits  # (batch, target, vocabulary)
+        scored = labels != NOT_SCORED
+        penalty, _ = co_occurrence_penalty(logits, tensors["decoder_input_ids"], never, scored)
+        losses = [
+            cross_entropy(logits[scored].float(), labels[scored]),
+            -logits[scored].float().log_softmax(-1).mean(),
+            *(heads[name].total / counts[heads[name].per] for name in ("age", "sex")),
+            penalty / counts["token"],
+        ]
+        gradients = torch.stack([_gradient(loss, shared) for loss in losses])
     return MeasuredTerms(
         np.array([loss.item() for loss in losses]), (gradients @ gradients.T).cpu().numpy()
     )
@@ -124,21 +116,9 @@ def contributions(
     label_smoothing: float = 0.0,
 ) -> list[Contribution]:
     """What the four terms contribute at some weights; the language model's is 1."""
-    given = {
-        "age_weight": age_weight,
-        "sex_weight": sex_weight,
-        "co_occurrence_weight": co_occurrence_weight,
-    }
-    for name, weight in given.items():
-        if not weight >= 0:
-            raise InputError("contributions", name, f"{weight!r} is no weight", "Use 0 or more.")
-    if not 0 <= label_smoothing <= 1:
-        raise InputError(
-            "contributions", "label_smoothing", f"{label_smoothing!r} is no share", "Use 0 to 1."
-        )
     mix = np.zeros((4, 5))  # each term as a combination of what was measured
     mix[0, RIGHT_TOKEN], mix[0, ALL_TOKENS] = 1 - label_smoothing, label_smoothing
-    mix[1, AGE], mix[2, SEX], mix[3, CO_OCCURRENCE] = given.values()
+    mix[1, AGE], mix[2, SEX], mix[3, CO_OCCURRENCE] = age_weight, sex_weight, co_occurrence_weight
     amounts = mix @ measured.means
     along = mix @ measured.products @ mix.sum(0)  # of each term's gradient, on the total one
     of_gradient = along / along.sum() if along.sum() > 0 else np.zeros(4)

@@ -1,8 +1,8 @@
 """How good is a summary? Overlap with a reference, repetition, and names kept.
 
-Every function takes lists of texts, one of each for a pair. Shares are of all words of all
-texts together, so a long summary counts for more than a short one; ROUGE is a mean over pairs.
-Except in ROUGE, words are those of tokenizers.words: lower case, a punctuation mark is a word.
+Shares are of all words of all texts together, so a long summary counts for more than a short one;
+ROUGE is a mean over pairs. Except in ROUGE, words are those of tokenizers.words: lower case, and a
+punctuation mark is a word.
 """
 
 from __future__ import annotations

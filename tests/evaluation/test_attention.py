@@ -135,13 +135,6 @@ def test_dropout_is_off_and_the_model_stays_as_it_was(tokenizer, batch, weights)
         np.testing.assert_array_equal(again[kind], weights[kind])
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
-def test_a_model_on_a_gpu_has_the_same_weights(tokenizer, batch, weights):
-    there = attention_of(made(tokenizer).cuda(), batch)
-    for kind in KINDS:
-        np.testing.assert_allclose(there[kind], weights[kind], rtol=1e-3, atol=1e-4)
-
-
 def test_rows_and_columns_are_prompts_and_tokens(model, tokenizer):
     maps = record_attention(model, tokenizer, HEART)
     assert maps["encoder"].rows == maps["encoder"].columns == PROMPTS + TOKENS
@@ -291,13 +284,6 @@ def test_a_long_record_is_cut(prefix_model):
     long = PatientRecord(1, "F", 64, tuple(Visit(codes) for _ in range(5)))
     (paid,) = prefix_attention(prefix_model, TOKENIZER, [long])
     assert 40 < len(paid.tokens) <= 60
-
-
-def test_the_model_is_left_in_its_mode(prefix_model):
-    prefix_model.train()
-    prefix_attention(prefix_model, TOKENIZER, RECORDS[:1])
-    assert prefix_model.training
-    prefix_model.eval()
 
 
 def test_a_model_without_a_prefix_in_its_decoder_is_refused():

@@ -6,7 +6,6 @@ import math
 
 import pytest
 
-from ehr_course.errors import InputError
 from ehr_course.evaluation.privacy import patients_with_a_copy
 from ehr_course.records import PatientRecord, Visit
 from ehr_course.report.verdicts import Verdict, verdict
@@ -57,10 +56,3 @@ def test_with_fewer_than_30_patients_there_is_no_interval():
     found = patients_with_a_copy(*parts)
     assert (found.value, found.floor) == (1, 1)
     assert math.isnan(found.low) and math.isnan(found.high)
-
-
-@pytest.mark.parametrize("empty", ["train", "held_out", "synthetic"])
-def test_an_empty_cohort_is_refused(empty):
-    cohorts = {name: patients(0, 2, "486") for name in ("train", "held_out", "synthetic")}
-    with pytest.raises(InputError, match=f"patients_with_a_copy, {empty}: it has no patients"):
-        patients_with_a_copy(**cohorts | {empty: []})

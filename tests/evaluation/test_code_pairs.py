@@ -81,13 +81,6 @@ def test_the_most_frequent_codes_are_counted_by_visits_and_nobody_elses_are_take
         assert found == sorted(ranked[:most])
 
 
-def test_a_code_that_comes_back_makes_a_pair_with_itself_and_order_counts() -> None:
-    record = PatientRecord(1, "F", 50, (Visit(("4019",)), Visit(("4280", "4019"))))
-    matrix = pairs_in_turn(*code_tables([record]), codes=np.arange(2))
-    # 4019 4019, 4019 4280; never 4280 4019 nor 4280 4280
-    assert matrix.toarray().tolist() == [[1, 1, 0, 0, 0]]
-
-
 @KINDS
 def test_one_visit_of_one_code_makes_no_pair(counted, slow) -> None:
     (table,) = code_tables([PatientRecord(1, "F", 50, (Visit(("4019",)),))])

@@ -48,12 +48,6 @@ def test_shares_are_those_of_the_step_that_writes_each_code() -> None:
         assert shown.copied[row] == pytest.approx(1 - gate, abs=1e-6)
 
 
-def test_the_model_is_left_in_the_mode_it_was_in() -> None:
-    model = made().train()
-    copied_visit(model, TOKENIZER, PATIENT)
-    assert model.training
-
-
 def test_a_model_without_the_head_and_a_patient_with_one_visit_are_refused() -> None:
     with pytest.raises(InputError, match="no copy head"):
         copied_visit(made(copy_head=False), TOKENIZER, PATIENT)

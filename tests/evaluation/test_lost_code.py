@@ -144,13 +144,6 @@ def test_nothing_to_work_on_is_refused(call):
         call()
 
 
-def test_the_share_is_the_mean_over_the_cases():
-    cases = [Case(50, "F", (), lost) for lost in "abcz"]
-    found = which_found(Fixed("a", "b", "c"), cases, suggestions=2)
-    assert found.tolist() == [1, 1, 0, 0]
-    assert share_found(Fixed("a", "b", "c"), cases, suggestions=2) == 0.5
-
-
 def test_equal_models_lie_apart_as_often_as_counting_says():
     studies = imagined_studies(3, studies=20_000)
     shown = [what_is_shown(*study, "higher") for study in studies]

@@ -1,7 +1,5 @@
 """The next code by age and sex: the probabilities, and what age or sex rules out."""
 
-import copy
-
 import numpy as np
 import pytest
 import torch
@@ -63,24 +61,6 @@ def test_each_code_has_its_own_probability_for_both_sexes(model, tokenizer):
         assert here == pytest.approx(of_woman[tokenizer.code_to_id(code)], rel=1e-6)
         assert there == pytest.approx(of_man[tokenizer.code_to_id(code)], rel=1e-6)
     assert not np.allclose(found.probabilities, found.other_sex)
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
-def test_a_model_on_a_gpu_gives_the_same_probabilities(tokenizer, model):
-    here = next_token_probabilities(model, tokenizer, [(64, "F")])
-    there = next_token_probabilities(copy.deepcopy(model).cuda(), tokenizer, [(64, "F")])
-    np.testing.assert_allclose(there, here, rtol=1e-3, atol=1e-4)
-
-
-def test_dropout_is_off_and_the_model_stays_as_it_was(tokenizer, model):
-    before = next_token_probabilities(model, tokenizer, [(64, "F")])
-    model.train()
-    try:
-        again = next_token_probabilities(model, tokenizer, [(64, "F")])
-        assert model.training
-    finally:
-        model.eval()
-    np.testing.assert_array_equal(again, before)
 
 
 @pytest.mark.parametrize(("age", "sex"), [(91, "F"), (-1, "F"), (64, "X"), (64, "f")])

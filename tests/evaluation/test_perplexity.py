@@ -15,7 +15,6 @@ from torch import nn
 
 from ehr_course.batches.corruption import EMPTY_RECORD
 from ehr_course.errors import InputError
-from ehr_course.evaluation import likelihood
 from ehr_course.evaluation.likelihood import ScoredRecords, record_log_likelihood
 from ehr_course.evaluation.perplexity import RELATIVE, perplexity
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
@@ -89,14 +88,6 @@ def test_the_batched_numbers_are_those_of_one_token_at_a_time(batch_size: int) -
         for unit, value in zip(("code", "visit"), slow, strict=True):
             measure = found[f"{kind} perplexity per {unit}"]
             assert math.log(measure.value) == pytest.approx(math.log(value), abs=1e-4)
-
-
-def test_batches_that_memory_makes_smaller_change_nothing(monkeypatch) -> None:
-    whole = perplexity(random_model(), TOKENIZER, COHORT)
-    monkeypatch.setattr(likelihood, "MOST_LOGITS", 5_000)
-    parts = perplexity(random_model(), TOKENIZER, COHORT)
-    for one, other in zip(whole.measures, parts.measures, strict=True):
-        assert math.log(one.value) == pytest.approx(math.log(other.value), abs=1e-5)
 
 
 def test_the_log_likelihood_of_a_record_sums_all_its_tokens() -> None:
@@ -360,8 +351,3 @@ def test_a_visit_that_costs_too_much_for_a_number_has_an_infinite_perplexity() -
     assert nats.sum() > 800
     assert found["longitudinal perplexity per visit"].value == math.inf
     assert math.isfinite(found["longitudinal perplexity per code"].value)
-
-
-def test_a_bar_is_shown_on_request_alone(capfd) -> None:
-    perplexity(random_model(), TOKENIZER, COHORT[:3])
-    assert capfd.readouterr() == ("", "")

@@ -25,7 +25,6 @@ from ehr_course.evaluation.disclosure import (
     likelihood_scores,
     membership_auroc,
     membership_interval,
-    rare_columns,
     ratio,
 )
 from ehr_course.evaluation.likelihood import record_log_likelihood
@@ -111,15 +110,6 @@ def test_a_value_lies_in_its_interval(found: dict) -> None:
         assert measure.low <= measure.value <= measure.high, name
 
 
-def test_the_seed_decides_what_is_drawn() -> None:
-    def numbers(seed: int) -> list[dict]:
-        result = privacy(TRAIN[:60], HELD_OUT[:50], INDEPENDENT[:60], seed=seed)
-        return [measure.to_json() for measure in result.measures]
-
-    assert numbers(3) == numbers(3)
-    assert numbers(3)[0]["value"] != numbers(4)[0]["value"]
-
-
 # ------------------------------------------------------------------ each attack by an oracle
 
 
@@ -158,13 +148,6 @@ def test_the_absence_of_a_code_has_the_hypergeometric_chance() -> None:
     for n in (0, 1, 37, 99, 100):
         expected = hypergeom.pmf(0, 100, carriers, n)
         np.testing.assert_allclose(chance_of_absence(table, columns, n), expected, atol=1e-9)
-
-
-def test_a_rare_code_has_a_patient_and_not_more_than_the_limit() -> None:
-    rows = [patient(("486", "4019")), patient(("4019",)), patient(("4019", "486"))]
-    table, _ = code_tables([*rows, patient(("V3001",))], [patient(("4280",))])
-    rare = [table.codes[column] for column in rare_columns(table, most=2)]
-    assert rare == ["486", "V3001"]
 
 
 def test_a_twin_is_found_in_the_groups_that_it_stands_in() -> None:
@@ -244,14 +227,6 @@ def test_without_a_model_nothing_is_said_about_likelihood(found: dict) -> None:
 
 
 # ------------------------------------------------------------------ bad input
-
-
-@pytest.mark.parametrize("empty", range(3))
-def test_a_cohort_without_patients_is_refused(empty: int) -> None:
-    cohorts = [TRAIN[:5], HELD_OUT[:5], INDEPENDENT[:5]]
-    cohorts[empty] = []
-    with pytest.raises(InputError, match="it has no patients"):
-        privacy(*cohorts)
 
 
 def test_a_model_without_its_tokenizer_is_refused(overfitted: tuple) -> None:

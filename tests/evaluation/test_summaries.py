@@ -61,16 +61,6 @@ def test_rouge_worked_by_hand():
     assert scores["rougeL"] == pytest.approx(2 * 3 / 9)
 
 
-def test_a_word_counts_as_often_as_both_have_it():
-    assert rouge(["a a a a"], ["a a b"])["rouge1"] == pytest.approx(2 * 2 / 7)
-
-
-def test_order_matters_to_the_longest_common_subsequence_alone():
-    scores = rouge(["c b a"], ["a b c"])
-    assert scores["rouge1"] == 1
-    assert scores["rougeL"] == pytest.approx(1 / 3)
-
-
 def test_rouge_is_that_of_a_slow_count():
     rng = random.Random(0)
     for _ in range(100):
@@ -81,16 +71,6 @@ def test_rouge_is_that_of_a_slow_count():
         pairs = (sizes[0] - 1, sizes[1] - 1)
         assert scores["rouge2"] == pytest.approx(f1(common_ngrams(one, other, 2), *pairs))
         assert scores["rougeL"] == pytest.approx(f1(longest_common(one, other), *sizes))
-
-
-def test_the_mean_is_over_pairs_whatever_their_length():
-    summaries, references = ["a b c d", "x"], ["a b c d", "y"]
-    assert rouge(summaries, references) == {"rouge1": 0.5, "rouge2": 0.5, "rougeL": 0.5}
-    assert rouge_each(summaries, references) == {
-        "rouge1": [1.0, 0.0],
-        "rouge2": [1.0, 0.0],
-        "rougeL": [1.0, 0.0],
-    }
 
 
 def test_case_and_punctuation_do_not_count_and_no_word_is_stemmed():
@@ -134,11 +114,6 @@ def test_repetition(summaries, n, share):
     assert repetition(summaries, n=n) == pytest.approx(share)
 
 
-def test_repetition_is_that_of_trigrams_unless_said_otherwise():
-    text = ["a b c a b c a b"]
-    assert repetition(text) == repetition(text, n=3) != repetition(text, n=2)
-
-
 def test_repetition_is_that_of_a_slow_count():
     rng = random.Random(0)
     for n in (1, 2, 3):
@@ -149,11 +124,6 @@ def test_repetition_is_that_of_a_slow_count():
             for i in range(len(words) - n + 1)
         ]
         assert repetition([" ".join(words) for words in texts], n=n) == sum(before) / len(before)
-
-
-@pytest.mark.parametrize("summaries", [[], ["a b"]], ids=str)
-def test_no_ngram_has_no_repetition(summaries):
-    assert math.isnan(repetition(summaries, n=3))
 
 
 # ---------------------------------------------------------------------- names
@@ -229,8 +199,3 @@ def test_lists_that_are_no_pairs_are_refused(measure, summaries, others, message
 def test_a_number_of_words_that_is_none_is_refused(n):
     with pytest.raises(InputError, match="is no number of words"):
         repetition(["a"], n=n)
-
-
-def test_one_text_is_not_taken_for_summaries():
-    with pytest.raises(InputError, match="Give a list of texts"):
-        repetition("no fever no fever")

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from ehr_course.errors import InputError
-from ehr_course.evaluation.fidelity import fidelity_held_out
 from ehr_course.evaluation.measure import Measure
 from ehr_course.models.saved import load_checkpoint
 from ehr_course.records import PatientRecord, Visit
@@ -79,11 +78,6 @@ def test_another_hospital_is_not_a_stand_in(cohorts):
     other = cohorts | {"synthetic": make_cohort(600, seed=9, hospital="heart")}
     report = judge(**other, seed=1)
     assert any("must not stand in for counts" in sentence for sentence in report.limits)
-
-
-def test_the_report_holds_what_each_judgement_gives_by_itself(cohorts, halves):
-    alone = fidelity_held_out(*cohorts.values(), seed=1).measures
-    assert [m.to_json() for m in of_kind(halves, "fidelity")] == [m.to_json() for m in alone]
 
 
 def test_no_two_measures_share_a_name(halves):
@@ -271,12 +265,6 @@ def test_cohorts_without_a_common_code_are_reported(cohorts):
     ]
     report = judge(**cohorts | {"synthetic": strange})
     assert any("common" in warning for warning in report.warnings)
-
-
-@pytest.mark.parametrize("part", ["train", "held_out", "synthetic"])
-def test_an_empty_cohort_is_refused(part, cohorts):
-    with pytest.raises(InputError, match=part):
-        judge(**cohorts | {part: []})
 
 
 def test_a_patient_in_both_real_parts_is_refused(cohorts):
