@@ -196,7 +196,7 @@ def fidelity_held_out(
     few, memory = _Few(), None
     for kind, same in drawn.kinds():
         ours, theirs, floor = (_side(totals) for totals in drawn.totals(kind))
-        to_learned, to_written, _ = drawn.totals(same, slice(SPLITS))
+        against = drawn.training_choices(same)
         named = dict(zip(("held-out", "synthetic", "training"), kind.n_patients, strict=True))
         counted = {name: named[name] for name in ("training", "held-out", "synthetic")}
         level = confidence if few.check(kind, counted) else None
@@ -205,7 +205,7 @@ def fidelity_held_out(
             in_its_place = ours if by_itself else floor
             found = _measured(measure, function, ours, theirs, in_its_place, level)
             if measure.better != "near":
-                value = _mean_of_known(for_each_choice(of_same, to_learned, to_written))
+                value = _mean_of_known(for_each_choice(of_same, *against))
                 found = replace(found, against_training=value)
             measures.append(replace(found, meaning=_MEANINGS.get(found.name, found.meaning)))
             if measure.name == PAIRS and level is not None:
@@ -321,12 +321,14 @@ class _Drawn:
         """Each kind of thing, compared with held-out and with as many training patients."""
         return zip(everything_counted(*self.tables), everything_counted(*self.same), strict=True)
 
-    def totals(self, kind: Counts, choices: slice = slice(None)) -> list[Totals]:
+    def totals(self, kind: Counts) -> list[Totals]:
         """The totals of real, synthetic and training patients."""
-        return [
-            kind.totals(cohort, np.ascontiguousarray(weights[:, choices]))
-            for cohort, weights in enumerate(self.weights)
-        ]
+        return [kind.totals(cohort, weights) for cohort, weights in enumerate(self.weights)]
+
+    def training_choices(self, same: Counts) -> list[Totals]:
+        """Of training patients in place of the held-out ones, and of synthetic ones."""
+        first = (np.ascontiguousarray(weights[:, :SPLITS]) for weights in self.weights[:2])
+        return [same.totals(cohort, weights) for cohort, weights in enumerate(first)]
 
     def memory(self, kind: Counts, same: Counts, confidence: float) -> Memory:
         """What the distances of pairs say, from held-out and from training patients."""
