@@ -205,13 +205,6 @@ def chronic_categories(table: CodeTable) -> CodeTable:
 
     A later visit may name the same disease by another code, such as 250.00 and 250.60 for
     diabetes; by its category it is recognised. Codes without a chronic category are left out.
-
-    >>> from ehr_course.evaluation.code_table import code_tables
-    >>> from ehr_course.records import PatientRecord, Visit
-    >>> visits = Visit(("25000", "486")), Visit(("25060", "4280"))
-    >>> (table,) = code_tables([PatientRecord(1, "F", 50, visits)])
-    >>> chronic_categories(table).codes
-    ('250', '428')
     """
     meaning = code_meaning(table.system)
     kept = [

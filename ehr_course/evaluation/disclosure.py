@@ -54,12 +54,7 @@ def distance_scores(
 ) -> np.ndarray:
     """Minus the distance to the nearest synthetic patient: larger for a likelier member.
 
-    Args:
-        patients: those whom the attacker asks about.
-        synthetic: the cohort; of the same call of ``code_tables``.
-
-    Returns:
-        float64 (patients,), 0 or less.
+    Both tables are of the same call of ``code_tables``. Float64 (patients,), 0 or less.
     """
     return -nearest_distances(patients, synthetic, metric=metric)[0]
 
@@ -185,14 +180,8 @@ def attribute_disclosure(
     """Guess the hidden codes of the targets from the nearest patients of a cohort.
 
     All patients at the smallest distance are asked, and a code is guessed when at least half of
-    them have it.
-
-    Args:
-        targets: the patients whom the attacker asks about.
-        cohort: whom the attacker looks up; of the same call of ``code_tables``.
-        known: int64 (known,): the columns that the attacker knows of each target; all others are
-            to be guessed.
-        block: how many patients of each are compared at a time.
+    them have it. Both tables are of the same call of ``code_tables``; ``known``, int64 (known,),
+    are the columns that the attacker knows of each target.
     """
     check_tables(targets, cohort, metric)
     hidden = np.setdiff1d(np.arange(len(targets.codes)), known)

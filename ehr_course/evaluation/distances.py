@@ -308,14 +308,8 @@ def _to_groups(
     """The distance of each patient of ``a`` to the nearest one in each group of ``b``.
 
     The smallest of all groups but one is the distance without that group: it costs no more than
-    the distances themselves.
-
-    Args:
-        groups: int64 (len(b),), from 0: the group of each patient of ``b``, each with at least
-            two patients.
-
-    Returns:
-        float64 (len(a), groups).
+    the distances themselves. Groups are int64 (len(b),), each of at least two patients; the
+    result is float64 (len(a), groups).
     """
     found = np.empty((len(a), groups.max() + 1))
     for group in range(found.shape[1]):

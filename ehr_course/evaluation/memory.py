@@ -136,14 +136,8 @@ def needed_to_tell(between_halves: Memory, n_train: int) -> int | None:
     One half of the training patients is photocopied and the other half is held out. The gap falls
     with the number of patients who are copied, and the error with the root of the number of those
     held out. The gap must be twice the reach of its interval, because it varies too. Tried with 60
-    to 4,000 training patients, the answer was one to three times what was enough.
-
-    Args:
-        between_halves: of the two halves.
-        n_train: how many training patients there are, in both.
-
-    Returns:
-        a number with one digit that is not 0, rounded up; None if the halves have no gap.
+    to 4,000 training patients, the answer was one to three times what was enough. It is None if
+    the halves have no gap.
     """
     gap, n = between_halves.gap, between_halves.n_held_out
     if not gap.value > 0 or not math.isfinite(gap.low):

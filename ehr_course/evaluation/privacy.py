@@ -21,8 +21,7 @@ another attack may do better, and only differential privacy gives a bound.
 
 Of large cohorts at most 10,000 patients are compared with each other, and 2,000 are attacked one
 by one. Samples of two cohorts hold few pairs of an original and its copy, so adversarial accuracy
-sees copies less well where m is small beside the cohorts; membership by distance looks through the
-whole synthetic cohort.
+sees copies less well where m is small beside the cohorts.
 
 An interval says how far the value may lie from its floor by the luck of all patients concerned:
 the synthetic ones, those who are attacked, and those who make the floor. It comes from leaving

@@ -387,18 +387,10 @@ def next_visits(table: CodeTable) -> NextVisits:
 
 
 def predict(train: NextVisits, test: NextVisits, columns: np.ndarray) -> np.ndarray:
-    """The probability of each code in each next visit, by logistic regression.
+    """The probability of each code in each next visit: float64 (pairs of test, codes).
 
-    One regression a code, with a ridge penalty (C = 0.1 in scikit-learn's words). A code that all
-    of the training pairs have, or none, gets 1 or 0 for everyone.
-
-    Args:
-        train: pairs to learn from, at least one.
-        test: pairs to predict, of the same call of ``code_tables``.
-        columns: int64 (codes,): which codes to predict.
-
-    Returns:
-        float64 (pairs of test, codes).
+    One logistic regression a code, with a ridge penalty (C = 0.1 in scikit-learn's words). A code
+    that all of the training pairs have, or none, gets 1 or 0 for everyone.
     """
     features, asked = train.features(), test.features()
     answers = train.next[:, columns].toarray() > 0

@@ -122,11 +122,7 @@ _SAFE_SIDE: dict[str, Callable[[Measure], bool]] = {
 
 
 def gives_away(measure: Measure) -> bool:
-    """Whether a measure of privacy says that training patients are given away.
-
-    >>> gives_away(Measure("rare codes absent", 0.7, 0.6, 0.8, floor=0.5, better="near"))
-    False
-    """
+    """Whether a measure of privacy says that training patients are given away."""
     safe = _SAFE_SIDE.get(measure.name)
     return verdict(measure) is Verdict.WORSE and not (safe is not None and safe(measure))
 
