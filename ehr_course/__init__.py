@@ -34,6 +34,7 @@ __all__ = [
     "load_cohort",
     "load_model",
     "make_cohort",
+    "report_on_frames",
     "sample_profiles",
     "save_model",
     "split_by_patient",

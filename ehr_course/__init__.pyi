@@ -156,6 +156,7 @@ from .records import (
     system_of as system_of,
 )
 from .report import (
+    report_on_frames as report_on_frames,
     verdict as verdict,
     write_report as write_report,
 )
