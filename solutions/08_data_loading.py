@@ -19,7 +19,7 @@ if not find_spec("ehr_course"):
             "elsewhere, put ehr_course-….whl beside this notebook."
         )
     get_ipython().run_line_magic("pip", f'install "{found[0]}[notebook]"')
-    from ehr_course.opened_alone import after_installation
+    from ehr_course import after_installation
 
     after_installation()
 
