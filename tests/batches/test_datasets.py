@@ -7,7 +7,7 @@ from torch.utils.data import DataLoader
 
 from ehr_course.batches.collate import check_batch
 from ehr_course.batches.corruption import Corruption
-from ehr_course.batches.datasets import BatchKey, RecordDataset, cut_record
+from ehr_course.batches.datasets import BatchKey, RecordDataset
 from ehr_course.errors import InputError
 from ehr_course.records import PatientRecord, Visit
 from ehr_course.sources.synthetic import make_cohort
@@ -31,12 +31,6 @@ def scored(batch):
 
 
 # ---------------------------------------------------------------------- batches
-
-
-def test_lengths_are_those_of_the_encoded_records():
-    dataset = RecordDataset(COHORT, TOKENIZER)
-    assert len(dataset) == 50
-    assert dataset.lengths.tolist() == [len(TOKENIZER.encode(record)) for record in COHORT]
 
 
 def test_a_batch_holds_the_patients_asked_for_in_that_order():
@@ -80,14 +74,6 @@ def test_a_key_gives_the_batch_that_it_names():
     dataset = RecordDataset(COHORT, TOKENIZER)
     key = BatchKey(epoch=2, number=3, indices=(4, 5, 6))
     assert same(dataset[key], dataset.batch([4, 5, 6], epoch=2, number=3))
-
-
-def test_batches_do_not_change_the_dataset():
-    dataset = RecordDataset(COHORT, TOKENIZER, corruption=Corruption(p_visit=1, p_empty=0.5))
-    before = dataset.tokens.to_lists()
-    for number in range(10):
-        dataset.batch(range(50), number=number)["labels"].fill_(0)
-    assert dataset.tokens.to_lists() == before
 
 
 def test_the_encoded_records_cannot_be_written_to_by_mistake():
@@ -186,12 +172,6 @@ def test_cut_records_fit_are_well_formed_and_begin_like_the_whole(max_tokens):
         if len(kept) < len(visits):  # the next visit would not have fitted
             assert len(cut) + len(visits[len(kept)]) + 2 > max_tokens or len(kept) == 1
     assert dataset.cut == sum(len(TOKENIZER.encode(record)) > max_tokens for record in COHORT)
-
-
-def test_cutting_leaves_its_argument_alone():
-    ids = SMALL.encode(THREE_VISITS)
-    cut_record(ids, 6, SMALL)
-    assert ids == SMALL.encode(THREE_VISITS)
 
 
 # ---------------------------------------------------------------------- unseen codes

@@ -1,6 +1,5 @@
 """Which patients make up which batch, with any number of workers and from any point on."""
 
-import pickle
 import random
 import warnings
 from functools import partial
@@ -125,24 +124,6 @@ def test_without_shuffle_batches_by_length_are_the_pools_sorted_by_length():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_batch_by_length_is_a_run_of_neighbours_by_length_in_its_pool(seed):
-    n, size = POOL * 4, 4  # one pool
-    lengths = random_lengths(n, seed)
-    plan = LengthBatchSampler(lengths, size, seed=seed, group_by_length=True)
-    batches = sorted(sorted(int(lengths[i]) for i in key.indices) for key in plan)
-    assert [length for batch in batches for length in batch] == sorted(lengths.tolist())
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_batches_by_length_leave_little_padding(seed):
-    lengths = random_lengths(5000, seed).tolist()
-    grouped = waste(lengths, LengthBatchSampler(lengths, 32, seed=seed, group_by_length=True))
-    mixed = waste(lengths, LengthBatchSampler(lengths, 32, seed=seed))
-    assert grouped < 0.05
-    assert mixed > 0.4
-
-
-@pytest.mark.parametrize("seed", range(5))
 def test_batches_by_length_do_not_come_in_the_order_of_their_lengths(seed):
     lengths = random_lengths(POOL * 4)  # one pool: sorted, the correlation would be near 1
     plan = LengthBatchSampler(lengths, 4, seed=seed, group_by_length=True)
@@ -196,12 +177,6 @@ def test_the_order_is_not_drawn_from_the_stream_of_the_first_corruption():
     assert order != np.random.default_rng([0, 0, 0]).permutation(100).tolist()
 
 
-def test_a_key_survives_the_way_to_a_worker():
-    key = next(iter(LengthBatchSampler(random_lengths(9), 3)))
-    assert pickle.loads(pickle.dumps(key)) == key
-    assert all(type(index) is int for index in key.indices)
-
-
 @pytest.mark.parametrize(
     ("lengths", "size", "options"),
     [
@@ -250,14 +225,6 @@ def test_any_number_of_workers_gives_the_same_batches_and_no_warning(num_workers
     assert same(second, list(alone))
     assert not same(second, first)
     assert same(rest, second[5:])
-
-
-@pytest.mark.parametrize("num_workers", [0, 2])
-def test_a_loader_that_starts_in_the_middle_gives_the_remaining_batches(num_workers):
-    whole = list(data_loader(DATASET, 8, epoch=3))
-    rest = data_loader(DATASET, 8, epoch=3, start=4, num_workers=num_workers)
-    assert len(rest) == len(whole) - 4
-    assert same(list(rest), whole[4:])
 
 
 def test_an_interrupted_epoch_can_be_left_and_resumed_by_the_same_loader():
