@@ -38,9 +38,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from ehr_course.generation.beam_search import beam_search
+from ehr_course.generation.beam_search import BeamSettings, beam_search
 from ehr_course.generation.patients import PatientProfile, generate_patients
-from ehr_course.generation.search_settings import BeamSettings
 from ehr_course.models.pointer_generator import PointerGenerator, PointerGeneratorConfig
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.tokenizers.codes import CodeTokenizer

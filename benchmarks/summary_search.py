@@ -28,8 +28,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from ehr_course.generation.beam_search import beam_search
-from ehr_course.generation.search_settings import BeamSettings
+from ehr_course.generation.beam_search import BeamSettings, beam_search
 from ehr_course.models.pointer_generator import PointerGenerator, PointerGeneratorConfig
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "models"))

@@ -31,7 +31,7 @@ import torch
 from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.datasets import RecordDataset
 from ehr_course.course_files import checkpoint_folder
-from ehr_course.generation.search_settings import BeamSettings
+from ehr_course.generation.beam_search import BeamSettings
 from ehr_course.generation.summaries import summarize
 from ehr_course.generation.summary_trace import trace_summary
 from ehr_course.losses import never_together

@@ -72,8 +72,7 @@ ROOMS = (
         "generation",
         *_inside(
             "generation",
-            "patients sampling calibration eligible baselines summaries summary_trace beam_search "
-            "search_settings search_results search_model",
+            "patients sampling calibration eligible baselines summaries summary_trace beam_search",
         ),
     ),
     _room(

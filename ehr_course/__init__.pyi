@@ -77,7 +77,13 @@ from .evaluation.validity import (
     validity as validity,
 )
 from .generation.baselines import IndependentCodes as IndependentCodes
-from .generation.beam_search import beam_search as beam_search
+from .generation.beam_search import (
+    BeamSettings as BeamSettings,
+    beam_search as beam_search,
+    expand_beams as expand_beams,
+    length_penalty as length_penalty,
+    reorder_beams as reorder_beams,
+)
 from .generation.calibration import (
     calibrate as calibrate,
     calibrated_for as calibrated_for,
@@ -90,14 +96,6 @@ from .generation.patients import (
     sample_profiles as sample_profiles,
 )
 from .generation.sampling import Sampling as Sampling
-from .generation.search_model import (
-    of_beams as of_beams,
-    spread as spread,
-)
-from .generation.search_settings import (
-    BeamSettings as BeamSettings,
-    length_penalty as length_penalty,
-)
 from .generation.summaries import summarize as summarize
 from .generation.summary_trace import trace_summary as trace_summary
 from .icd import (

@@ -55,8 +55,9 @@ from torch import Tensor, nn
 from ehr_course import (
     NOT_SCORED, BeamSettings, NoteDataset, NotePair, PointerGenerator,
     PointerGeneratorConfig, WordTokenizer, beam_search, coverage_loss,
-    drug_names, length_penalty, make_cohort, make_notes, names_in,
-    names_recovered, of_beams, repetition, rouge, spread, summarize, train,
+    drug_names, expand_beams, length_penalty, make_cohort, make_notes,
+    names_in, names_recovered, reorder_beams, repetition, rouge,
+    summarize, train,
 )
 from ehr_course.exercises import check, examine, hint, progress
 from ehr_course.plots.coverage_player import look_of
@@ -827,14 +828,14 @@ def follow(model, note, start, n_steps, one_step):
     """The beginnings after some steps, and their log-probabilities."""
     ids, _ = tokenizer.encode_note(note)
     source = model.encode(torch.tensor([ids]))
-    state = spread(model.first_state(source), len(start))
+    state = expand_beams(model.first_state(source), len(start))
     scores = torch.tensor([start])  # (1, beams)
     tokens = torch.full((1, len(start)), tokenizer.bos_id)
     said = torch.empty(1, len(start), 0, dtype=torch.long)
     for _ in range(n_steps):
         step = model.step(tokens, state, source)
         scores, parents, tokens = one_step(step.log_probs, scores)
-        state, said = of_beams((step.state, said), parents)
+        state, said = reorder_beams((step.state, said), parents)
         said = torch.cat([said, tokens[..., None]], dim=-1)
     texts = [tokenizer.decode(row) for row in said[0].tolist()]
     return texts, scores[0].tolist()

@@ -15,7 +15,7 @@ from ehr_course.cli.settings import SummarizeSettings
 from ehr_course.cli.trained_run import fingerprint_of_model, open_summary_run
 from ehr_course.errors import InputError
 from ehr_course.evaluation.summaries import rouge
-from ehr_course.generation.search_settings import BeamSettings
+from ehr_course.generation.beam_search import BeamSettings
 from ehr_course.generation.summaries import summarize as write_summaries
 from ehr_course.sources.note_corpus import LAYOUTS
 from ehr_course.sources.note_files import NoteFile, found, is_header, open_note_file

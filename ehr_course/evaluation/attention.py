@@ -14,7 +14,7 @@ from ehr_course.batches.corruption import EMPTY_RECORD, Corruption
 from ehr_course.batches.datasets import RecordDataset
 from ehr_course.code_system import CodeSystem
 from ehr_course.errors import InputError
-from ehr_course.generation.search_model import evaluating
+from ehr_course.generation.beam_search import evaluating
 from ehr_course.icd import code_meaning
 from ehr_course.losses import NOT_SCORED
 from ehr_course.models.prefix_tuning import Prefix, PrefixTuned

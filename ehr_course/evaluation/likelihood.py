@@ -26,7 +26,7 @@ from ehr_course.batches.corruption import EMPTY_RECORD
 from ehr_course.batches.datasets import cut_record
 from ehr_course.batches.ragged import Ragged
 from ehr_course.errors import InputError
-from ehr_course.generation.search_model import evaluating
+from ehr_course.generation.beam_search import evaluating
 from ehr_course.records import PatientRecord
 from ehr_course.tokenizers.codes import CodeTokenizer
 

@@ -13,7 +13,7 @@ from ehr_course.batches.collate import SEXES, demographics
 from ehr_course.batches.corruption import EMPTY_RECORD
 from ehr_course.code_system import CodeSystem
 from ehr_course.errors import InputError
-from ehr_course.generation.search_model import evaluating
+from ehr_course.generation.beam_search import evaluating
 from ehr_course.icd import OLDEST, code_meaning
 from ehr_course.records import MAX_AGE, Sex
 from ehr_course.tokenizers.codes import CodeTokenizer

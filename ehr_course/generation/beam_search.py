@@ -1,6 +1,4 @@
-"""Search for the best summaries with beams.
-
-The search follows some hypotheses at a time, for all notes of a batch together. A step of it:
+"""Search for the best summaries with beams, for all notes of a batch together.
 
 1. The model says the log-probability of every next token of every live hypothesis. At first the
    one hypothesis is <s>: it stands in beam 0, and the others start at minus infinity, for equal
@@ -15,43 +13,290 @@ The search follows some hypotheses at a time, for all notes of a batch together.
 5. The best K finished ones are kept, by their score: log P divided by the length penalty. Of
    equal ones the earlier is better.
 6. A note is done when no live hypothesis can do better than those (or when K have finished, as
-   the settings say), and at the maximum length. It leaves the batch.
+   the settings say), and at the maximum length. It leaves the batch. If nothing has finished by
+   then, it gives its live hypotheses, as unfinished.
 
-A note of which nothing has finished by then gives its live hypotheses, as unfinished.
+Greedy search is a beam of one: ``BeamSettings(beams=1, stop="first")``.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, Protocol, Self, get_args
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from ehr_course.generation.search_model import (
-    SearchModel,
-    check_notes,
-    encode,
-    evaluating,
-    not_a_number,
-    of_beams,
-    of_notes,
-    spread,
-)
-from ehr_course.generation.search_results import (
-    BeamResult,
-    Candidate,
-    Ending,
-    Fate,
-    SearchTrace,
-    StepRecord,
-)
-from ehr_course.generation.search_settings import BeamSettings, forbid
+from ehr_course.errors import InputError
+
+Stop = Literal["exact", "first"]
+Fate = Literal["alive", "finished", "pruned"]
+
+
+# ---------------------------------------------------------------------- settings
+
+
+def length_penalty(length: int, alpha: float) -> float:
+    """What a log-probability is divided by: ((5 + n) / 6) ** alpha, after Wu et al. (2016).
+
+    A longer summary is less probable, for every token costs something. With alpha above 0 it pays
+    less for its length. See https://arxiv.org/abs/1609.08144, equation 14.
+
+    Args:
+        length: n, the tokens of the summary, </s> counted and <s> not.
+        alpha: 0 or more; with 0 nothing is divided.
+
+    >>> length_penalty(7, 1.0), length_penalty(7, 0.0)
+    (2.0, 1.0)
+    """
+    return ((5 + length) / 6) ** alpha
+
+
+@dataclass(frozen=True, kw_only=True)
+class BeamSettings:
+    """How a search goes about it. The defaults suit the small models of the course.
+
+    The length of a summary is the number of its tokens, </s> counted and <s> not, everywhere.
+
+    Attributes:
+        beams: how many hypotheses are followed at a time, 1 or more.
+        length_penalty: its exponent alpha, 0 or more. A score is log P / ((5 + n) / 6) ** alpha.
+        min_length: </s> is forbidden before; with 2 a summary has a token at least.
+        max_length: where a hypothesis that has no </s> is given up.
+        no_repeat_ngram_size: no run of so many tokens may stand twice in a summary; 0 allows all.
+        stop: "exact" goes on until no live hypothesis can get a better score than the finished
+            ones have, so that stopping changes nothing; "first" stops when as many as there are
+            beams have finished, which is sooner and sometimes worse.
+        ban_unk: whether <unk> is forbidden, as <s> and <pad> always are. By default it is not: it
+            says that the model has no word for what it means, and the next best word would hide
+            that behind a wrong one.
+
+    >>> BeamSettings(beams=2, max_length=20).length_penalty
+    1.0
+    """
+
+    beams: int = 4
+    length_penalty: float = 1.0
+    min_length: int = 2
+    max_length: int = 128
+    no_repeat_ngram_size: int = 3
+    stop: Stop = "exact"
+    ban_unk: bool = False
+
+    def __post_init__(self) -> None:
+        for name, least, remedy in (
+            ("beams", 1, "Use 1 or more; 4 is usual."),
+            ("min_length", 1, "Use 1 or more: </s> counts."),
+            ("max_length", 1, "Use 1 or more: </s> counts."),
+            ("no_repeat_ngram_size", 0, "Use 0 to allow every repetition, or a run's length."),
+        ):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise InputError("BeamSettings", name, f"{value!r} is out of range", remedy)
+        if not 0 <= self.length_penalty < math.inf:
+            problem = f"{self.length_penalty!r} is out of range"
+            raise InputError(
+                "BeamSettings", "length_penalty", problem, "Use 0 or more; 1 is usual."
+            )
+        if self.stop not in get_args(Stop):
+            problem = f"{self.stop!r} is no way to stop"
+            raise InputError("BeamSettings", "stop", problem, "Use 'exact' or 'first'.")
+        if self.max_length < self.min_length:
+            problem = f"{self.max_length} is less than min_length, {self.min_length}"
+            remedy = "Raise max_length or lower min_length."
+            raise InputError("BeamSettings", "max_length", problem, remedy)
+
+    @classmethod
+    def of_the_source(cls) -> Self:
+        """The settings of the summariser's source note, for summaries of a hospital course.
+
+        Its note does not say when the search stops, and so that stays "exact".
+        """
+        return cls(min_length=50, max_length=256)
+
+    def penalty(self, length: int) -> float:
+        """The length penalty of a summary of so many tokens, under these settings."""
+        return length_penalty(length, self.length_penalty)
+
 
 DEFAULT_SETTINGS = BeamSettings()
 
-RUN = 64
-"""How many numbers are compared with others by their largest alone."""
+
+# ---------------------------------------------------------------------- what is found
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One summary in ids.
+
+    Attributes:
+        tokens: without <s>; with </s> at the end if it is finished.
+        log_prob: the logarithm of its probability under the model, in nats.
+        score: log_prob divided by the length penalty of its length.
+        finished: whether it ends with </s>. If not, it was cut at max_length, or every token that
+            could follow was forbidden.
+        attention: float (tokens, source): where the model looked when it wrote each token, as
+            wide as the notes of its batch, 0 on padding; None if the model does not say.
+        p_gen: float (tokens,): the weight of the vocabulary at each token, or None.
+    """
+
+    tokens: tuple[int, ...]
+    log_prob: float
+    score: float
+    finished: bool
+    attention: Tensor | None = field(default=None, repr=False, compare=False)
+    p_gen: Tensor | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def coverage(self) -> Tensor | None:
+        """Float (tokens, source): the attention that was spent before each token, summed."""
+        return None if self.attention is None else coverage_before(self.attention)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A hypothesis with one more token, which a step of the search looked at.
+
+    Attributes:
+        parent: the beam of the hypothesis before this step, from 0.
+        token: what it is continued with.
+        log_prob: the logarithm of the probability of it all, in nats.
+        score: log_prob divided by the length penalty.
+        fate: "alive" if it is followed, "finished" if it ends here, "pruned" if it is given up.
+        beam: its beam after this step if it is alive, else None.
+    """
+
+    parent: int
+    token: int
+    log_prob: float
+    score: float
+    fate: Fate
+    beam: int | None
+
+
+@dataclass(frozen=True)
+class SearchTrace:
+    """What the search for one summary looked at.
+
+    Attributes:
+        steps: for each step its candidates, best first: twice as many as beams at most. The
+            first step has the one parent <s>, beam 0; a candidate's parent is the candidate of
+            the step before whose beam that is.
+    """
+
+    steps: tuple[tuple[Candidate, ...], ...]
+
+
+@dataclass(frozen=True)
+class BeamResult:
+    """What a search found for one note.
+
+    Attributes:
+        hypotheses: 1 or more, best first.
+        trace: how beam search came to them, if it was asked to say so.
+    """
+
+    hypotheses: tuple[Hypothesis, ...]
+    trace: SearchTrace | None = field(default=None, repr=False)
+
+    @property
+    def best(self) -> Hypothesis:
+        """The first hypothesis."""
+        return self.hypotheses[0]
+
+
+def coverage_before(attention: Tensor) -> Tensor:
+    """The attention of all steps before each step: (tokens, source), zeros in the first row."""
+    return attention.cumsum(dim=0) - attention
+
+
+# ---------------------------------------------------------------------- what is searched
+
+
+class SearchModel(Protocol):
+    """A model that summaries can be searched with, such as PointerGenerator.
+
+    Tensors begin with (batch, ...) where they belong to a note, and with (batch, beams, ...)
+    where they belong to a hypothesis. A Transformer's state, for example, is its key/value cache
+    with the beams in the second place, and its source holds what all beams of a note share.
+    """
+
+    @property
+    def config(self) -> Any:
+        """It has bos_token_id, eos_token_id, pad_token_id and unk_token_id."""
+
+    def encode(self, input_ids: Tensor, attention_mask: Tensor | None) -> Any:
+        """Read a batch of notes, once: a tuple, named or not, of tensors (batch, ...)."""
+
+    def first_state(self, source: Any) -> Any:
+        """Where the decoder begins: a tuple of tensors (batch, 1, ...), tuples and None."""
+
+    def step(self, tokens: Tensor, state: Any, source: Any) -> Any:
+        """Read one more token of each hypothesis, (batch, beams), <s> at first.
+
+        Returns:
+            An object with ``log_probs``, float (batch, beams, ids), minus infinity where a token
+            is impossible; the ``state`` after it; and ``log_attention``, float (batch, beams,
+            source), and ``p_gen``, float (batch, beams), or None. All are new at each step.
+        """
+
+
+def expand_beams(state: Any, beams: int) -> Any:
+    """A state of one beam as that of many equal ones: (batch, 1, ...) to (batch, beams, ...).
+
+    >>> expand_beams((torch.zeros(2, 1, 5), None), 3)[0].shape
+    torch.Size([2, 3, 5])
+    """
+    return _each(state, lambda tensor: tensor.expand(-1, beams, *tensor.shape[2:]))
+
+
+def reorder_beams(state: Any, parents: Tensor) -> Any:
+    """The state in a new order of beams: beam k goes on from beam ``parents[:, k]``.
+
+    Args:
+        state: tensors (batch, beams, ...).
+        parents: int64 (batch, new beams).
+
+    >>> reorder_beams((torch.tensor([[5, 6], [7, 8]]),), torch.tensor([[1, 1], [0, 1]]))
+    (tensor([[6, 6],
+            [7, 8]]),)
+    """
+    notes = torch.arange(len(parents), device=parents.device)[:, None]
+    return _each(state, lambda tensor: tensor[notes, parents])
+
+
+def _of_notes(tensors: Any, rows: Tensor) -> Any:
+    """Some notes of a batch: (batch, ...) to (rows, ...)."""
+    return _each(tensors, lambda tensor: tensor[rows])
+
+
+def _each(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    if isinstance(value, Tensor):
+        return change(value)
+    if isinstance(value, tuple):
+        changed = (_each(part, change) for part in value)
+        return type(value)(*changed) if hasattr(value, "_fields") else tuple(changed)
+    return value
+
+
+@contextmanager
+def evaluating(model: Any) -> Iterator[None]:
+    """Without gradients and without dropout; the model is left as it was."""
+    was_training = isinstance(model, nn.Module) and model.training
+    if was_training:
+        model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        if was_training:
+            model.train()
+
+
+# ---------------------------------------------------------------------- the search
 
 
 def beam_search(
@@ -65,8 +310,7 @@ def beam_search(
     """Search for the best summaries of each note; the module says how.
 
     Args:
-        model: any SearchModel, such as PointerGenerator; it is used in evaluation mode and left
-            as it was.
+        model: it is used in evaluation mode and left as it was.
         input_ids: int64 (batch, source), on the model's device.
         attention_mask: 0 or 1 (batch, source); 1 for tokens; by default all but padding.
         settings: how many beams, how long, what is forbidden, when to stop.
@@ -78,240 +322,130 @@ def beam_search(
     Raises:
         InputError: if the ids are not of such a shape, or the model says what is no number.
     """
-    check_notes(input_ids, attention_mask)
+    _check_notes(input_ids, attention_mask)
+    config, beams, device = model.config, settings.beams, input_ids.device
+    if attention_mask is None:
+        attention_mask = (input_ids != config.pad_token_id).long()
+    searches = [_NoteSearch(settings, config.eos_token_id) for _ in input_ids]
+    active, said = searches, []
+    tokens = torch.full((len(searches), beams), config.bos_token_id, device=device)
+    history = tokens.new_empty(*tokens.shape, 0)  # (notes, beams, tokens)
+    totals = torch.full(tokens.shape, -math.inf, device=device)  # log P
+    totals[:, 0] = 0.0
     with evaluating(model):
-        source = encode(model, input_ids, attention_mask)
-        search = _BeamSearch(model, source, len(input_ids), input_ids.device, settings, trace)
-        return search.results()
+        source = model.encode(input_ids, attention_mask)
+        state = expand_beams(model.first_state(source), beams)
+        for length in range(1, settings.max_length + 1):
+            step = model.step(tokens, state, source)
+            said.append(step)
+            scores = totals[..., None] + step.log_probs  # (notes, beams, ids): a new tensor
+            forbid(scores, history, length, config, settings)
+            best, places = best_places(scores.flatten(1), 2 * beams)
+            parents, ids = places // scores.shape[-1], places % scores.shape[-1]
+            candidates = zip(best.tolist(), parents.tolist(), ids.tolist(), strict=True)
+            for row, (search, of_note) in enumerate(zip(active, candidates, strict=True)):
+                search.advance(row, list(zip(*of_note, strict=True)))
+            rows = [row for row, search in enumerate(active) if not search.done]
+            active = [active[row] for row in rows]
+            if not active:
+                break
+            live = [search.beams() for search in active]
+            tokens, parents = (
+                torch.tensor([[beam[part] for beam in of_note] for of_note in live], device=device)
+                for part in (0, 1)
+            )
+            totals = best.new_tensor([[beam[2] for beam in of_note] for of_note in live])
+            left = torch.tensor(rows, device=device)
+            source, state, history = _of_notes((source, step.state, history), left)
+            state, history = reorder_beams((state, history), parents)
+            history = torch.cat([history, tokens[..., None]], dim=-1)
+    return [search.result(said, trace) for search in searches]
 
 
-class _Choice(NamedTuple):
-    """What a step of the search chose: the new beams, each (notes, beams)."""
+class _Path(NamedTuple):
+    """A hypothesis, and the beam in which it stood when each of its tokens was chosen."""
 
-    parents: Tensor
-    tokens: Tensor
-
-
-class _Found(NamedTuple):
-    """A hypothesis that is given back, before its tokens are looked up.
-
-    Its first ``length`` tokens end in ``beam``; a finished one has </s> besides.
-    """
-
-    length: int
-    beam: int
+    tokens: tuple[int, ...]
+    beams: tuple[int, ...]
     log_prob: float
     score: float
-    finished: bool
 
 
-class _Looked(NamedTuple):
-    """All candidates that a step looked at, each (notes, 2 beams), for the trace."""
+class _NoteSearch:
+    """The hypotheses of one note."""
 
-    parents: Tensor
-    tokens: Tensor
-    total: Tensor
-    ends: Tensor
-    beams: Tensor
+    def __init__(self, settings: BeamSettings, eos_id: int) -> None:
+        self.settings, self.eos_id = settings, eos_id
+        self.live = self.before = [_Path((), (), 0.0, 0.0)]
+        self.finished: list[_Path] = []
+        self.rows: list[int] = []  # where the note stood in the batch at each step
+        self.steps: list[tuple[Candidate, ...]] = []
+        self.done = False
 
-
-class _BeamSearch:
-    """The search for a batch of notes.
-
-    Rows are the notes that are left. Nothing is moved for the sake of the hypotheses that end: a
-    step keeps which beam each beam comes from, and at the end each is followed back.
-    """
-
-    def __init__(
-        self,
-        model: SearchModel,
-        source: Any,
-        batch: int,
-        device: torch.device,
-        settings: BeamSettings,
-        trace: bool,
-    ) -> None:
-        self.model, self.config, self.settings = model, model.config, settings
-        beams = settings.beams
-        self.source = source
-        self.state = spread(model.first_state(source), beams)
-        self.notes = list(range(batch))  # of the rows, by their place in the batch
-        self.last = torch.full((batch, beams), self.config.bos_token_id, device=device)
-        self.history = self.last.new_empty(batch, beams, 0)  # (rows, beams, tokens)
-        self.total = torch.full((batch, beams), -math.inf, device=device)  # log P
-        self.total[:, 0] = 0.0
-
-        self.record = StepRecord()
-        self.choices: list[_Choice] = []
-        self.looked: list[_Looked] | None = [] if trace else None
-        # The finished hypotheses of each row, best first; minus infinity where there is none.
-        self.ended_score = torch.full((batch, beams), -math.inf, device=device)
-        self.ended_total = self.ended_score.clone()
-        self.ended_length = torch.zeros_like(self.last)
-        self.ended_beam = torch.zeros_like(self.last)
-        self.found: list[list[_Found]] = [[] for _ in range(batch)]
-
-    def results(self) -> list[BeamResult]:
-        """Search until every note is done."""
-        for length in range(1, self.settings.max_length + 1):
-            if not self.notes:
-                break
-            self._advance(length)
-        hypotheses = iter(self.record.hypotheses(self._endings()))
-        return [
-            BeamResult(
-                tuple(next(hypotheses) for _ in found),
-                None if self.looked is None else self._trace(note),
-            )
-            for note, found in enumerate(self.found)
-        ]
-
-    def _advance(self, length: int) -> None:
-        """A step: hypotheses of this length."""
-        beams = self.settings.beams
-        said = self.model.step(self.last, self.state, self.source)
-        scores = self.total[:, :, None] + said.log_probs  # (rows, beams, ids): a new tensor
-        forbid(scores, self.history, length, self.config, self.settings)
-        total, places = best_places(scores.flatten(1), 2 * beams)  # (rows, 2 beams)
-        parents, tokens = places // scores.shape[-1], places % scores.shape[-1]
-
-        possible = total > -math.inf
-        is_end = tokens == self.config.eos_token_id
-        ends = possible & is_end
-        ends[:, beams:] = False
-        goes_on = possible & ~is_end
-        new_beam = goes_on.cumsum(1) - 1
-        alive = goes_on & (new_beam < beams)
-        self.record.add(self.notes, said)
-        if self.looked is not None:
-            new_beam = new_beam.where(alive, -1)
-            self.looked.append(_Looked(parents, tokens, total, ends, new_beam))
-
-        self._take_finished(total, parents, ends, length)
-        # The places of those that live on, in their order, and then of any others.
-        order = (~alive).byte().sort(dim=1, stable=True).indices[:, :beams]
-        live_total = total.masked_fill(~alive, -math.inf).gather(1, order)
-        # A beam that nothing is left for goes on as the first one: what it says is never looked
-        # at, but it must say something.
-        order = order.where(live_total > -math.inf, order[:, :1])
-        choice = _Choice(parents.gather(1, order), tokens.gather(1, order))
-        self.choices.append(choice)
-
-        done, state = self._done(live_total, length), said.state
-        before, self.total = self.total, live_total
-        self.last, parents = choice.tokens, choice.parents
-        if bool(done.any()):
-            self._end(done, before, length)
-            state, parents = self._leave_out(done, state, parents)
-        self.state = of_beams(state, parents)
-        if self.settings.no_repeat_ngram_size:
-            (history,) = of_beams((self.history,), parents)
-            self.history = torch.cat([history, self.last[..., None]], dim=-1)
-
-    def _take_finished(self, total: Tensor, parents: Tensor, ends: Tensor, length: int) -> None:
-        """Merge what ends at this step into the finished ones, and keep the best."""
-        beams = self.settings.beams
-        total, parents, ends = total[:, :beams], parents[:, :beams], ends[:, :beams]
-        total = total.masked_fill(~ends, -math.inf)
-        score = torch.cat([self.ended_score, total / self.settings.penalty(length)], dim=1)
-        # Those of before stand first, so that a stable sort prefers them to equal ones.
-        self.ended_score, order = score.sort(dim=1, descending=True, stable=True)
-        self.ended_score, order = self.ended_score[:, :beams], order[:, :beams]
-        lengths = torch.full_like(parents, length)
-        self.ended_total = torch.cat([self.ended_total, total], dim=1).gather(1, order)
-        self.ended_length = torch.cat([self.ended_length, lengths], dim=1).gather(1, order)
-        self.ended_beam = torch.cat([self.ended_beam, parents], dim=1).gather(1, order)
-
-    def _done(self, live_total: Tensor, length: int) -> Tensor:
-        """Which rows are done: bool (rows,)."""
-        best_live, worst_ended = live_total[:, 0], self.ended_score[:, -1]
-        if length == self.settings.max_length:
-            return torch.ones_like(best_live, dtype=torch.bool)
-        done = best_live == -math.inf
-        if self.settings.stop == "first":
-            return done | (worst_ended > -math.inf)
-        # A log-probability only falls, and the longest summary divides it by most.
-        bound = best_live / self.settings.penalty(self.settings.max_length)
-        return done | (bound <= worst_ended)
-
-    def _end(self, done: Tensor, before: Tensor, length: int) -> None:
-        """Say which hypotheses the notes have that are done.
+    def advance(self, row: int, candidates: Sequence[tuple[float, int, int]]) -> None:
+        """Take a step.
 
         Args:
-            done: bool (rows,).
-            before: float (rows, beams): log P of the hypotheses that lived before this step.
-            length: of those that live now.
+            row: of the note in this step's batch.
+            candidates: log P, parent and token of the best 2K, best first.
         """
-        for row in done.nonzero()[:, 0].tolist():
-            found = self.found[self.notes[row]]
-            ended = (self.ended_length, self.ended_beam, self.ended_total, self.ended_score)
-            for n, beam, total, score in zip(*(x[row].tolist() for x in ended), strict=True):
-                if score > -math.inf:
-                    found.append(_Found(n - 1, beam, total, score, True))
-            if found:
-                continue
-            # Nothing has finished: give what lives, or what lived before nothing could follow.
-            lives = bool(self.total[row, 0] > -math.inf)
-            n, live = (length, self.total[row]) if lives else (length - 1, before[row])
-            for beam, total in enumerate(live.tolist()):
-                if total > -math.inf:
-                    score = total / self.settings.penalty(n)
-                    found.append(_Found(n, beam, total, score, False))
-
-    def _endings(self) -> list[Ending]:
-        """Follow every hypothesis that was found back to its beginning."""
-        choices = [(c.parents.tolist(), c.tokens.tolist()) for c in self.choices]
-        endings = []
-        for note, several in enumerate(self.found):
-            for found in several:
-                beam = found.beam
-                tokens = [self.config.eos_token_id] * found.finished
-                beams = [beam] * found.finished
-                for step in reversed(range(found.length)):
-                    parents, chosen = (
-                        part[self.record.row_of[step][note]] for part in choices[step]
-                    )
-                    tokens.append(chosen[beam])
-                    beam = parents[beam]
-                    beams.append(beam)
-                endings.append(Ending(note, tokens[::-1], beams[::-1], *found[2:]))
-        return endings
-
-    def _leave_out(self, done: Tensor, state: Any, parents: Tensor) -> tuple[Any, Tensor]:
-        """Take the notes that are done out of the batch."""
-        rows = (~done).nonzero()[:, 0]
-        self.notes = [self.notes[row] for row in rows.tolist()]
-        self.source = of_notes(self.source, rows)
-        self.last, self.total, self.history = self.last[rows], self.total[rows], self.history[rows]
-        self.ended_score, self.ended_total = self.ended_score[rows], self.ended_total[rows]
-        self.ended_length, self.ended_beam = self.ended_length[rows], self.ended_beam[rows]
-        return of_notes(state, rows), parents[rows]
-
-    def _trace(self, note: int) -> SearchTrace:
-        penalty = self.settings.penalty
-        steps = []
-        for length, (rows, looked) in enumerate(
-            zip(self.record.row_of, self.looked or [], strict=True), start=1
-        ):
-            if note not in rows:
+        settings, step = self.settings, []
+        self.rows.append(row)
+        length = len(self.rows)
+        self.before, self.live = self.live, []
+        for rank, (log_prob, parent, token) in enumerate(candidates):
+            if log_prob == -math.inf:
                 break
-            row = rows[note]
-            steps.append(
-                tuple(
-                    Candidate(parent, token, total, total / penalty(length), *_fate(ends, beam))
-                    for parent, token, total, ends, beam in zip(
-                        *(field[row].tolist() for field in looked), strict=True
-                    )
-                    if total > -math.inf
-                )
+            score = log_prob / settings.penalty(length)
+            tokens, beams, _, _ = self.before[parent]
+            longer = _Path((*tokens, token), (*beams, parent), log_prob, score)
+            fate: Fate = "pruned"
+            beam = None
+            if token == self.eos_id and rank < settings.beams:
+                fate = "finished"
+                self.finished.append(longer)
+            elif token != self.eos_id and len(self.live) < settings.beams:
+                fate, beam = "alive", len(self.live)
+                self.live.append(longer)
+            step.append(Candidate(parent, token, log_prob, score, fate, beam))
+        self.steps.append(tuple(step))
+        # A stable sort: of equal ones the earlier is better.
+        self.finished = sorted(self.finished, key=lambda path: -path.score)[: settings.beams]
+        self.done = not self.live or length == settings.max_length or self._is_decided()
+
+    def _is_decided(self) -> bool:
+        if len(self.finished) < self.settings.beams:
+            return False
+        # A log-probability only falls, and the longest summary divides it by most.
+        bound = self.live[0].log_prob / self.settings.penalty(self.settings.max_length)
+        return self.settings.stop == "first" or bound <= self.finished[-1].score
+
+    def beams(self) -> list[tuple[int, int, float]]:
+        """The last token, the parent and log P of each beam; an empty one repeats the first."""
+        live = [(path.tokens[-1], path.beams[-1], path.log_prob) for path in self.live]
+        token, parent, _ = live[0]
+        return live + [(token, parent, -math.inf)] * (self.settings.beams - len(live))
+
+    def result(self, said: Sequence[Any], trace: bool) -> BeamResult:
+        """What was found, with what the model said at each step."""
+
+        def along(path: _Path, name: str) -> Tensor | None:
+            if getattr(said[0], name) is None:
+                return None
+            places = zip(said, self.rows, path.beams, strict=False)
+            values = [getattr(step, name)[row, beam] for step, row, beam in places]
+            return torch.stack(values or [getattr(said[0], name)[0, 0]])[: len(values)].cpu()
+
+        hypotheses = []
+        for path in self.finished or self.live or self.before:
+            looks = along(path, "log_attention")
+            attention = None if looks is None else looks.exp()
+            p_gen = along(path, "p_gen")
+            ended = bool(self.finished)
+            hypotheses.append(
+                Hypothesis(path.tokens, path.log_prob, path.score, ended, attention, p_gen)
             )
-        return SearchTrace(tuple(steps))
-
-
-def _fate(ends: bool, beam: int) -> tuple[Fate, int | None]:
-    if ends:
-        return "finished", None
-    return ("pruned", None) if beam < 0 else ("alive", beam)
+        return BeamResult(tuple(hypotheses), SearchTrace(tuple(self.steps)) if trace else None)
 
 
 def best_places(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
@@ -334,38 +468,91 @@ def best_places(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     tensor([[1, 0, 2]])
     """
     count = min(count, scores.shape[1])
-    values, places = _largest(scores, min(count + 1, scores.shape[1]))
+    values, places = scores.topk(min(count + 1, scores.shape[1]), dim=1)
+    if bool(values[:, 0].isnan().any()):
+        raise InputError(
+            "the model",
+            "log_probs",
+            "some are not a number (nan)",
+            "Did its training diverge? Look at its loss and its weights.",
+        )
     # Equal numbers on both sides of the cut: topk may have taken the wrong one of them.
     least = values[:, count - 1]
     cut = (values[:, -1] == least) & (least > -math.inf) & (values.shape[1] > count)
-    bad = values[:, 0].isnan()
     values, places = values[:, :count], places[:, :count]
-    if bool((cut | bad).any()):
-        if bool(bad.any()):
-            raise not_a_number()
-        for row in cut.nonzero()[:, 0].tolist():
-            enough = (scores[row] >= least[row]).nonzero()[:, 0]  # in the order of the places
-            order = scores[row, enough].sort(descending=True, stable=True).indices[:count]
-            places[row] = enough[order]
-            values[row] = scores[row, places[row]]
+    for row in cut.nonzero()[:, 0].tolist():
+        enough = (scores[row] >= least[row]).nonzero()[:, 0]  # in the order of the places
+        order = scores[row, enough].sort(descending=True, stable=True).indices[:count]
+        places[row] = enough[order]
+        values[row] = scores[row, places[row]]
     places, order = places.sort(dim=1)
     values, order = values.gather(1, order).sort(dim=1, descending=True, stable=True)
     return values, places.gather(1, order)
 
 
-def _largest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """What ``scores.topk(count)`` says, sooner where there are many more numbers.
+def forbid(
+    scores: Tensor, history: Tensor, length: int, config: Any, settings: BeamSettings
+) -> None:
+    """Make what is forbidden minus infinity, in place.
 
-    The numbers are taken in runs. Where so many runs have a larger number than another run, none
-    of that run's numbers is among the largest: only the other runs are looked through.
+    Args:
+        scores: float (notes, beams, ids).
+        history: int64 (notes, beams, length - 1): what each has written.
+        length: of the hypotheses with the next token.
+        config: of the model.
+        settings: of the search.
     """
-    runs = scores.shape[1] // RUN
-    if runs < 4 * count:
-        return scores.topk(count, dim=1)
-    in_runs = scores[:, : runs * RUN].unflatten(1, (runs, RUN))
-    chosen = in_runs.amax(dim=2).topk(count, dim=1).indices[:, :, None]  # (rows, count, 1)
-    places = (chosen * RUN + torch.arange(RUN, device=scores.device)).flatten(1)
-    at_the_end = torch.arange(runs * RUN, scores.shape[1], device=scores.device)
-    places = torch.cat([places, at_the_end.expand(len(scores), -1)], dim=1)
-    values, order = scores.gather(1, places).topk(count, dim=1)
-    return values, places.gather(1, order)
+    forbidden = [config.bos_token_id, config.pad_token_id]
+    if length < settings.min_length:
+        forbidden.append(config.eos_token_id)
+    if settings.ban_unk:
+        forbidden.append(config.unk_token_id)
+    scores[..., forbidden] = -math.inf
+    if settings.no_repeat_ngram_size:
+        # Places without a repetition name <s>, which is forbidden in any case.
+        nothing = config.bos_token_id
+        repeating = repeating_tokens(history, settings.no_repeat_ngram_size, nothing=nothing)
+        scores.scatter_(-1, repeating, -math.inf)
+
+
+def repeating_tokens(history: Tensor, n: int, *, nothing: int) -> Tensor:
+    """The tokens that would end an n-gram which stands in the history.
+
+    Args:
+        history: int64 (..., length): the tokens of each hypothesis.
+        n: the length of a run, 1 or more.
+        nothing: an id that stands for no token; it fills the places without a repetition.
+
+    Returns:
+        int64 (..., runs in the history): the tokens to forbid, in any order, among ``nothing``.
+
+    >>> said = torch.tensor([[5, 6, 7, 5, 6], [5, 6, 7, 8, 9]])
+    >>> repeating_tokens(said, 3, nothing=-1)  # after 5 6, a 7 would repeat 5 6 7
+    tensor([[ 7, -1, -1],
+            [-1, -1, -1]])
+    """
+    length = history.shape[-1]
+    if length < n:
+        return history[..., :0]
+    runs = history.unfold(-1, n, 1)  # (..., windows, n)
+    last = history[..., None, length - n + 1 :]  # (..., 1, n - 1): what the next token would end
+    repeats = (runs[..., :-1] == last).all(dim=-1)
+    return runs[..., -1].where(repeats, nothing)
+
+
+def _check_notes(input_ids: Tensor, attention_mask: Tensor | None) -> None:
+    if input_ids.ndim != 2:
+        raise InputError(
+            "input_ids",
+            "",
+            f"its shape is {tuple(input_ids.shape)}, not (batch, source)",
+            "Give a batch of notes: one note is a batch of one.",
+        )
+    if attention_mask is not None and attention_mask.shape != input_ids.shape:
+        raise InputError(
+            "attention_mask",
+            "",
+            f"its shape is {tuple(attention_mask.shape)}, that of input_ids is "
+            f"{tuple(input_ids.shape)}",
+            "Give 1 for each token of a note and 0 for padding.",
+        )

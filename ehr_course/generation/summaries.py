@@ -10,9 +10,12 @@ from torch import Tensor
 
 from ehr_course.batches.note_dataset import SHORTEST_SOURCE, collate_notes
 from ehr_course.errors import InputError
-from ehr_course.generation.beam_search import DEFAULT_SETTINGS, beam_search
-from ehr_course.generation.search_results import coverage_before
-from ehr_course.generation.search_settings import BeamSettings
+from ehr_course.generation.beam_search import (
+    DEFAULT_SETTINGS,
+    BeamSettings,
+    beam_search,
+    coverage_before,
+)
 from ehr_course.models.pointer_generator import PointerGenerator
 from ehr_course.tokenizers.base import EncodedNote
 from ehr_course.tokenizers.notes import NoteTokenizer

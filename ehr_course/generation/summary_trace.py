@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from ehr_course.batches.note_dataset import collate_notes
-from ehr_course.generation.greedy_search import greedy_search
-from ehr_course.generation.search_model import evaluating
-from ehr_course.generation.search_settings import BeamSettings
+from ehr_course.generation.beam_search import BeamSettings, beam_search, evaluating
 from ehr_course.models.pointer_generator import PointerGenerator, Step
 from ehr_course.tokenizers.notes import NoteTokenizer
 from ehr_course.tokenizers.words import WordTokenizer
@@ -81,18 +78,21 @@ def trace_summary(
     Raises:
         InputError: if the note has no word, or max_length is less than 1.
     """
-    settings = BeamSettings(beams=1, min_length=1, max_length=max_length, no_repeat_ngram_size=0)
+    settings = BeamSettings(
+        beams=1, min_length=1, max_length=max_length, no_repeat_ngram_size=0, stop="first"
+    )
     ids, oov = tokenizer.encode_note(note)
     # A batch for training holds summaries; this is none.
     batch = collate_notes([(ids, [tokenizer.bos_id, tokenizer.eos_id])])
-    heard = _Heard(model)
+    source_ids = batch["input_ids"].to(model.device)
     with evaluating(model):
-        (result,) = greedy_search(
-            heard,
-            batch["input_ids"].to(model.device),
-            batch["attention_mask"].to(model.device),
-            settings=settings,
-        )
+        written = beam_search(model, source_ids, settings=settings)[0].best.tokens
+        # The search does not tell all that the model says: it reads its summary once more.
+        source = model.encode(source_ids)
+        state, said = model.first_state(source), []
+        for last in (tokenizer.bos_id, *written[:-1]):
+            said.append(model.step(source_ids.new_full((1, 1), last), state, source))
+            state = said[-1].state
     here, can_copy = torch.tensor(ids), model.config.pointer
 
     def likeliest(probabilities: Tensor) -> Words:
@@ -120,18 +120,5 @@ def trace_summary(
     return GenerationTrace(
         tuple(tokenizer.piece(i, oov) for i in ids),
         tuple(oov),
-        tuple(map(traced, result.best.tokens, heard.steps)),
+        tuple(map(traced, written, said)),
     )
-
-
-class _Heard:
-    """A model as a search asks it, which keeps all that it says."""
-
-    def __init__(self, model: PointerGenerator) -> None:
-        self.config, self.encode, self.first_state = model.config, model.encode, model.first_state
-        self._model = model
-        self.steps: list[Step] = []
-
-    def step(self, tokens: Tensor, state: Any, source: Any) -> Step:
-        self.steps.append(self._model.step(tokens, state, source))
-        return self.steps[-1]

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch
 
 from ehr_course.errors import InputError
-from ehr_course.generation.search_results import BeamResult, Candidate
+from ehr_course.generation.beam_search import BeamResult, Candidate
 from ehr_course.plots import style
 from ehr_course.plots.style import Picture, count
 

@@ -8,10 +8,7 @@ from typing import Any
 import ipywidgets
 import torch
 
-from ehr_course.generation.beam_search import beam_search
-from ehr_course.generation.search_model import SearchModel
-from ehr_course.generation.search_results import BeamResult
-from ehr_course.generation.search_settings import BeamSettings
+from ehr_course.generation.beam_search import BeamResult, BeamSettings, SearchModel, beam_search
 from ehr_course.plots.beam_tree import MOST_STEPS, draw_beam_tree
 from ehr_course.plots.style import Picture
 from ehr_course.widgets.static import PictureWidget

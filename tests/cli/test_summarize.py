@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from ehr_course.evaluation.summaries import rouge
-from ehr_course.generation.search_settings import BeamSettings
+from ehr_course.generation.beam_search import BeamSettings
 from ehr_course.generation.summaries import summarize
 from ehr_course.models.saved import load_model
 from ehr_course.sources.synthetic import make_cohort, make_notes

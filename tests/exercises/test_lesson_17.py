@@ -7,8 +7,7 @@ import torch
 from rouge_score.rouge_scorer import RougeScorer
 
 from ehr_course.exercises.lessons import lesson_17
-from ehr_course.generation.beam_search import best_places
-from ehr_course.generation.search_settings import length_penalty, repeating_tokens
+from ehr_course.generation.beam_search import best_places, length_penalty, repeating_tokens
 from ehr_course.losses import coverage_loss
 
 seeds = pytest.mark.parametrize("seed", range(5))

@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from ehr_course.generation.search_model import SearchModel, SearchStep
-from ehr_course.generation.search_settings import BeamSettings
+from ehr_course.generation.beam_search import BeamSettings, SearchModel
 
 BOS, EOS, PAD, UNK = 1, 2, 3, 0
 
@@ -146,13 +146,13 @@ def following_of(model: SearchModel, input_ids: Tensor, attention_mask: Tensor) 
         model: in evaluation mode.
         input_ids, attention_mask: (source,), without the padding of a batch.
     """
-    said_after: dict[tuple[int, ...], SearchStep] = {}
+    said_after: dict[tuple[int, ...], Any] = {}
     with torch.no_grad():
         source = model.encode(input_ids[None], attention_mask[None])
         start = model.first_state(source)
 
     @torch.no_grad()
-    def after(tokens: tuple[int, ...]) -> SearchStep:
+    def after(tokens: tuple[int, ...]) -> Any:
         if tokens not in said_after:
             state = after(tokens[:-1]).state if tokens else start
             last = tokens[-1] if tokens else BOS

@@ -10,7 +10,7 @@ from literal_search import following_of, literal_beam_search
 
 from ehr_course.batches.note_dataset import NoteDataset
 from ehr_course.errors import InputError
-from ehr_course.generation.search_settings import BeamSettings
+from ehr_course.generation.beam_search import BeamSettings
 from ehr_course.generation.summaries import Summary, summarize
 from ehr_course.models.pointer_generator import PointerGenerator, PointerGeneratorConfig
 from ehr_course.records import NotePair

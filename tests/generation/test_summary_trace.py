@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from ehr_course.errors import InputError
-from ehr_course.generation.greedy_search import greedy_search
-from ehr_course.generation.search_settings import BeamSettings
+from ehr_course.generation.beam_search import BeamSettings, beam_search
 from ehr_course.generation.summary_trace import trace_summary
 from ehr_course.models.pointer_generator import PointerGenerator, PointerGeneratorConfig
 from ehr_course.tokenizers.words import WordTokenizer
@@ -110,8 +109,10 @@ def test_the_words_are_those_that_greedy_search_writes():
     for seed in range(5):
         some = model(seed=seed)
         ids, oov = TOKENIZER.encode_note(NOTE)
-        settings = BeamSettings(min_length=1, max_length=12, no_repeat_ngram_size=0)
-        (result,) = greedy_search(some, torch.tensor([ids]), settings=settings)
+        settings = BeamSettings(
+            beams=1, stop="first", min_length=1, max_length=12, no_repeat_ngram_size=0
+        )
+        (result,) = beam_search(some, torch.tensor([ids]), settings=settings)
         expected = [TOKENIZER.piece(token, oov) for token in result.best.tokens]
         traced = trace_summary(some, TOKENIZER, NOTE, max_length=12)
         assert [step.written for step in traced.steps] == expected

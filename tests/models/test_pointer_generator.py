@@ -14,8 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM
 
 from ehr_course.errors import InputError
-from ehr_course.generation.beam_search import beam_search
-from ehr_course.generation.search_settings import BeamSettings
+from ehr_course.generation.beam_search import BeamSettings, beam_search
 from ehr_course.models.pointer_generator import (
     PointerGenerator,
     PointerGeneratorConfig,

@@ -9,8 +9,7 @@ import torch
 from matplotlib.patches import FancyBboxPatch
 
 from ehr_course.errors import InputError
-from ehr_course.generation.beam_search import beam_search
-from ehr_course.generation.search_settings import BeamSettings
+from ehr_course.generation.beam_search import BeamSettings, beam_search
 from ehr_course.plots.beam_tree import (
     FILL,
     MOST_STEPS,

@@ -10,7 +10,7 @@ from long_runs import takes_minutes
 
 from ehr_course.batches.note_dataset import NoteDataset
 from ehr_course.evaluation.summaries import rouge
-from ehr_course.generation.search_settings import BeamSettings
+from ehr_course.generation.beam_search import BeamSettings
 from ehr_course.generation.summaries import summarize
 from ehr_course.models.pointer_generator import PointerGenerator, PointerGeneratorConfig
 from ehr_course.sources.note_corpus import read_notes

@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from ehr_course.errors import InputError
-from ehr_course.generation.beam_search import beam_search
-from ehr_course.generation.search_settings import BeamSettings
+from ehr_course.generation.beam_search import BeamSettings, beam_search
 from ehr_course.models.pointer_generator import PointerGenerator, PointerGeneratorConfig
 from ehr_course.plots.beam_tree import MOST_STEPS, draw_beam_tree
 from ehr_course.tokenizers.words import WordTokenizer

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from torch import Tensor
 
-from ehr_course.generation.search_settings import length_penalty
+from ehr_course.generation.beam_search import length_penalty
 from ehr_course.plots import style
 from ehr_course.plots.drawings.canvas import FILLS, MARGIN, MONO, WARNING, Canvas
 from ehr_course.plots.style import Picture
