@@ -1082,9 +1082,6 @@ class PromptBart(BartForConditionalGeneration):
             )
         if self.end_bias is not None:
             ends = self.end_bias(history, self.config, new=length)
-        logits = self._vocabulary(hidden, ends)
-        if pointed is not None:
-            logits = pointed.log_probabilities(_log_softmax(logits))
         loss, loss_sum, loss_count, terms, answers = (None,) * 5
         if labels is not None:
             loss_sum, loss_count = self._language_model_loss(hidden, labels, pointed, ends)
@@ -1094,6 +1091,9 @@ class PromptBart(BartForConditionalGeneration):
                 *self._head_terms(answers, labels != NOT_SCORED, x_num, x_cat),
             )
             loss = weighted_total(terms, loss_counts(labels))
+        logits = self._vocabulary(hidden, ends)  # after the loss, whose own logits are gone by now
+        if pointed is not None:
+            logits = pointed.log_probabilities(_log_softmax(logits))
         return PromptBartOutput(
             loss=loss,
             logits=logits,
