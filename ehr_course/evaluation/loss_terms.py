@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 
 from ehr_course.batches.collate import Batch, tensors_of
 from ehr_course.errors import InputError
-from ehr_course.generation.search_model import evaluating
+from ehr_course.generation.beam_search import evaluating
 from ehr_course.losses import NOT_SCORED, co_occurrence_penalty, loss_counts
 
 RIGHT_TOKEN, ALL_TOKENS, AGE, SEX, CO_OCCURRENCE = range(5)
