@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from ehr_course.batches.collate import demographics, tensors_of
-from ehr_course.batches.corruption import EMPTY_RECORD, Corruption
+from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.datasets import RecordDataset
 from ehr_course.code_system import CodeSystem
 from ehr_course.errors import InputError
@@ -323,7 +323,7 @@ def copied_visit(
     ids = torch.tensor([[tokenizer.eos_id, *tokenizer.encode(record)[:-1]]])
     with evaluating(model):
         pointed = model(
-            torch.tensor([EMPTY_RECORD]),
+            torch.tensor([tokenizer.empty_record]),
             decoder_input_ids=ids,
             **demographics([record.age], [record.sex]),
         ).pointed
@@ -332,7 +332,7 @@ def copied_visit(
     rows = slice(first, first + len(last.codes))
     attention = pointed.log_attention[0, rows].exp()
     shares = attention * (-pointed.p_gen_logit[0, rows]).sigmoid()[:, None]
-    places = [place for place in range(first) if ids[0, place] >= CodeTokenizer.first_code_id]
+    places = [place for place in range(first) if ids[0, place] >= tokenizer.first_code_id]
     return CopiedVisit(
         tuple(last.codes),
         tuple(code for visit in before for code in visit.codes),

@@ -2,8 +2,8 @@ r"""How probable a model finds the tokens of records that it does not read.
 
 Two questions are asked, and neither shows the model what it is asked for:
 
-* a token, given the tokens before it: the encoder reads EMPTY_RECORD and the patient's age and
-  sex, the decoder what comes before the token, and no more;
+* a token, given the tokens before it: the encoder reads ``<BOS> <mask> <EOS>`` and the patient's
+  age and sex, the decoder what comes before the token, and no more;
 * a code, given the other codes of its visit: the encoder reads that visit alone, as ``<BOS> <v>``
   codes ``<\v> <EOS>``, with ``<mask>`` at the place of the code. The decoder reads the codes
   before that place, and no more. So the order of the visit is known, and the place of the code
@@ -22,7 +22,6 @@ from torch.nn import functional
 from tqdm import tqdm
 
 from ehr_course.batches.collate import demographics
-from ehr_course.batches.corruption import EMPTY_RECORD
 from ehr_course.batches.datasets import cut_record
 from ehr_course.batches.ragged import Ragged
 from ehr_course.errors import InputError
@@ -77,7 +76,8 @@ class ScoredRecords:
         self.cut = sum(len(row) > model.max_tokens for row in rows)
         limit = model.max_tokens
         self.tokens = Ragged.from_lists([cut_record(row, limit, tokenizer) for row in rows])
-        self.model, self.batch_size, self.progress = model, batch_size, progress
+        self.model, self.tokenizer = model, tokenizer
+        self.batch_size, self.progress = batch_size, progress
         self._people = demographics([r.age for r in records], [r.sex for r in records])
 
     def nats_in_order(self) -> np.ndarray:
@@ -90,12 +90,12 @@ class ScoredRecords:
         order = np.argsort(lengths, kind="stable")
         with evaluating(self.model), self._bar("records", len(order)) as bar:
             for rows in self._batches(order, lengths[order]):
-                ids, inside = self.tokens.take(rows).padded(CodeTokenizer.pad_id)
+                ids, inside = self.tokens.take(rows).padded(self.tokenizer.pad_id)
                 inside[:, 0] = False
                 clean = torch.from_numpy(ids)
-                start = torch.full((len(rows), 1), CodeTokenizer.eos_id)
+                start = torch.full((len(rows), 1), self.tokenizer.eos_id)
                 logits = self._logits(
-                    torch.tensor([EMPTY_RECORD] * len(rows)),
+                    torch.tensor([self.tokenizer.empty_record] * len(rows)),
                     torch.cat([start, clean[:, :-1]], dim=1),
                     rows,
                 )  # (batch, target, vocabulary)
@@ -112,8 +112,8 @@ class ScoredRecords:
         """
         ids = self.tokens.values
         nats = np.zeros(len(ids))
-        starts = np.flatnonzero(ids == CodeTokenizer.visit_start_id)
-        n_codes = np.flatnonzero(ids == CodeTokenizer.visit_end_id) - starts - 1
+        starts = np.flatnonzero(ids == self.tokenizer.visit_start_id)
+        n_codes = np.flatnonzero(ids == self.tokenizer.visit_end_id) - starts - 1
         owner = np.searchsorted(self.tokens.offsets, starts, side="right") - 1
         # One sequence a code: visit and place in it. Visits of one length lie side by side.
         order = np.argsort(n_codes, kind="stable")
@@ -126,7 +126,7 @@ class ScoredRecords:
                 rows, at = visit[chosen], place[chosen]
                 n = n_codes[rows[0]]
                 codes = ids[starts[rows][:, None] + 1 + np.arange(n)]
-                logits = self._logits(*_one_code_hidden(codes, at), owner[rows])
+                logits = self._logits(*_one_code_hidden(codes, at, self.tokenizer), owner[rows])
                 each = torch.arange(len(rows), device=logits.device)
                 last = torch.from_numpy(at + 2).to(logits.device)
                 scored = ids[starts[rows] + 1 + at]
@@ -170,7 +170,9 @@ class ScoredRecords:
         return tqdm(total=total, unit=f" {unit}", **hidden)
 
 
-def _one_code_hidden(codes: np.ndarray, at: np.ndarray) -> tuple[Tensor, Tensor]:
+def _one_code_hidden(
+    codes: np.ndarray, at: np.ndarray, tokenizer: CodeTokenizer
+) -> tuple[Tensor, Tensor]:
     """What the encoder and the decoder read: (batch, codes + 4) and (batch, codes + 2).
 
     Args:
@@ -179,14 +181,14 @@ def _one_code_hidden(codes: np.ndarray, at: np.ndarray) -> tuple[Tensor, Tensor]
     """
     n_rows, n = codes.shape
     hidden = codes.copy()
-    hidden[np.arange(n_rows), at] = CodeTokenizer.mask_id
-    before = np.where(np.arange(n) < at[:, None], codes, CodeTokenizer.pad_id)
+    hidden[np.arange(n_rows), at] = tokenizer.mask_id
+    before = np.where(np.arange(n) < at[:, None], codes, tokenizer.pad_id)
 
     def column(token: int) -> np.ndarray:
         return np.full((n_rows, 1), token)
 
-    bos, start = column(CodeTokenizer.bos_id), column(CodeTokenizer.visit_start_id)
-    stop, eos = column(CodeTokenizer.visit_end_id), column(CodeTokenizer.eos_id)
+    bos, start = column(tokenizer.bos_id), column(tokenizer.visit_start_id)
+    stop, eos = column(tokenizer.visit_end_id), column(tokenizer.eos_id)
     encoder = np.concatenate([bos, start, hidden, stop, eos], axis=1)
     # BART starts with <EOS>; the last code of a visit is never read, only asked for.
     decoder = np.concatenate([eos, bos, start, before[:, :-1]], axis=1)

@@ -10,7 +10,6 @@ import numpy as np
 import torch
 
 from ehr_course.batches.collate import SEXES, demographics
-from ehr_course.batches.corruption import EMPTY_RECORD
 from ehr_course.code_system import CodeSystem
 from ehr_course.errors import InputError
 from ehr_course.generation.beam_search import evaluating
@@ -35,7 +34,7 @@ def next_token_probabilities(
     """
     written = [tokenizer.eos_id, tokenizer.bos_id, tokenizer.visit_start_id]
     inputs = {
-        "input_ids": torch.tensor([EMPTY_RECORD] * len(people)),
+        "input_ids": torch.tensor([tokenizer.empty_record] * len(people)),
         "decoder_input_ids": torch.tensor([written] * len(people)),
         **demographics([age for age, _ in people], [sex for _, sex in people]),
     }

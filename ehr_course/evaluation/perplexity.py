@@ -104,13 +104,13 @@ def perplexity(
     """
     scored = ScoredRecords(model, tokenizer, records, batch_size=batch_size, progress=progress)
     ids, offsets = scored.tokens.values, scored.tokens.offsets
-    _check_known("perplexity", "records", ids)
+    _check_known("perplexity", "records", ids, tokenizer)
     nats = {"longitudinal": scored.nats_in_order()}
     if train is not None:
         check_patients("perplexity", {"train": train})
         nats["unigram"] = unigram_nats(tokenizer, train)[ids]
     nats["cross-sectional"] = scored.nats_in_visits()
-    codes, ends = ids >= CodeTokenizer.first_code_id, ids == CodeTokenizer.visit_end_id
+    codes, ends = ids >= tokenizer.first_code_id, ids == tokenizer.visit_end_id
     rng = generator(seed)
 
     def measured(name: str, costs: np.ndarray, of: np.ndarray, meaning: str) -> Measure:
@@ -145,8 +145,8 @@ def unigram_nats(tokenizer: CodeTokenizer, train: Sequence[PatientRecord]) -> np
     known = tokenizer.skipping_unseen()
     ids = np.concatenate([np.array(known.encode(record)) for record in train])
     counts = np.bincount(ids, minlength=len(tokenizer)) + 1.0
-    counted = np.arange(len(tokenizer)) >= CodeTokenizer.first_code_id
-    counted[CodeTokenizer.visit_end_id] = True
+    counted = np.arange(len(tokenizer)) >= tokenizer.first_code_id
+    counted[tokenizer.visit_end_id] = True
     return np.where(counted, np.log(counts[counted].sum() / counts), 0.0)
 
 
@@ -169,8 +169,8 @@ def _warnings(
     return warnings
 
 
-def _check_known(where: str, name: str, ids: np.ndarray) -> None:
-    if not (ids >= CodeTokenizer.first_code_id).any():
+def _check_known(where: str, name: str, ids: np.ndarray, tokenizer: CodeTokenizer) -> None:
+    if not (ids >= tokenizer.first_code_id).any():
         raise InputError(
             where,
             name,
@@ -253,8 +253,8 @@ def overfitting(
     for name, cohort in (("held_out", held_out), ("train", train)):
         scored = ScoredRecords(model, known, at_most_500(cohort, seed))
         ids = scored.tokens.values
-        _check_known("overfitting", name, ids)
-        codes = ids >= CodeTokenizer.first_code_id
+        _check_known("overfitting", name, ids, tokenizer)
+        codes = ids >= tokenizer.first_code_id
         found.append(_exp(scored.nats_in_order()[codes].mean(dtype=np.float64)))
         if name == "held_out":
             unigram = _exp(table[ids][codes].mean())

@@ -233,6 +233,11 @@ class CodeTokenizer(Tokenizer):
             ids += self.encode_visit(visit)
         return [*ids, self.eos_id]
 
+    @property
+    def empty_record(self) -> list[int]:
+        """A record of which nothing is told, to the encoder: ``<BOS> <mask> <EOS>``."""
+        return [self.bos_id, self.mask_id, self.eos_id]
+
     def unseen_codes(self, records: Iterable[PatientRecord]) -> Counter[str]:
         """Count the codes of these patients that the vocabulary does not have."""
         return Counter(code for record in records for code in record.codes if code not in self)

@@ -26,64 +26,76 @@ from ehr_course.tokenizers.codes import CodeTokenizer
 COHORT = make_cohort(40, seed=0)
 TOKENIZER = CodeTokenizer.from_records(COHORT)
 BOS, EOS, START, STOP, MASK = 1, 2, 3, 4, 6
+AFTER_BART = CodeTokenizer(
+    TOKENIZER.codes, base_tokens=["<s>", "<pad>", "</s>", "<unk>", "the", "650", "<mask>"]
+)
+"""The same codes behind the vocabulary of a BART, with other special ids."""
 
 
 @cache
-def random_model() -> PromptBart:
+def random_model(tokenizer: CodeTokenizer = TOKENIZER) -> PromptBart:
     """A model that has learned nothing, and is sure of itself: large weights."""
     torch.manual_seed(0)
-    config = PromptBartConfig.for_tokenizer(TOKENIZER, "narrow", init_std=0.3)
+    config = PromptBartConfig.for_tokenizer(tokenizer, "narrow", init_std=0.3)
     return PromptBart(config).eval()
 
 
 @torch.no_grad()
-def slow_nats(record: PatientRecord, read: list[int], before: list[int], token: int) -> float:
+def slow_nats(
+    t: CodeTokenizer, record: PatientRecord, read: list[int], before: list[int], token: int
+) -> float:
     """What a token costs: one patient, one forward pass, no padding, the whole softmax."""
-    logits = random_model()(
+    logits = random_model(t)(
         torch.tensor([read]),
-        decoder_input_ids=torch.tensor([[EOS, *before]]),
+        decoder_input_ids=torch.tensor([[t.eos_id, *before]]),
         x_num=torch.tensor([[float(record.age)]]),
         x_cat=torch.tensor([[["M", "F"].index(record.sex)]]),
     ).logits
     return -float(logits[0, -1].double().log_softmax(-1)[token])
 
 
-def slow_longitudinal(records: list[PatientRecord]) -> tuple[float, float]:
+def slow_longitudinal(t: CodeTokenizer, records: list[PatientRecord]) -> tuple[float, float]:
     codes, visits, n_codes, n_visits = 0.0, 0.0, 0, 0
     for record in records:
-        before = [BOS]
+        before = [t.bos_id]
         for visit in record.visits:
-            ids = [TOKENIZER.code_to_id(code) for code in visit.codes]
-            before.append(START)
-            for token in [*ids, STOP]:
-                cost = slow_nats(record, list(EMPTY_RECORD), before, token)
-                codes += cost * (token != STOP)
+            ids = [t.code_to_id(code) for code in visit.codes]
+            before.append(t.visit_start_id)
+            for token in [*ids, t.visit_end_id]:
+                cost = slow_nats(t, record, [t.bos_id, t.mask_id, t.eos_id], before, token)
+                codes += cost * (token != t.visit_end_id)
                 visits += cost
                 before.append(token)
             n_codes, n_visits = n_codes + len(ids), n_visits + 1
     return math.exp(codes / n_codes), math.exp(visits / n_visits)
 
 
-def slow_cross_sectional(records: list[PatientRecord]) -> tuple[float, float]:
+def slow_cross_sectional(t: CodeTokenizer, records: list[PatientRecord]) -> tuple[float, float]:
     nats, n_codes, n_visits = 0.0, 0, 0
     for record in records:
         for visit in record.visits:
-            ids = [TOKENIZER.code_to_id(code) for code in visit.codes]
+            ids = [t.code_to_id(code) for code in visit.codes]
             for place, token in enumerate(ids):
-                others = [*ids[:place], MASK, *ids[place + 1 :]]
-                read = [BOS, START, *others, STOP, EOS]
-                nats += slow_nats(record, read, [BOS, START, *ids[:place]], token)
+                others = [*ids[:place], t.mask_id, *ids[place + 1 :]]
+                visit_ids = [t.visit_start_id, *others, t.visit_end_id]
+                read = [t.bos_id, *visit_ids, t.eos_id]
+                before = [t.bos_id, t.visit_start_id, *ids[:place]]
+                nats += slow_nats(t, record, read, before, token)
             n_codes, n_visits = n_codes + len(ids), n_visits + 1
     return math.exp(nats / n_codes), math.exp(nats / n_visits)
 
 
-@pytest.mark.parametrize("batch_size", [1, 7, 64])
-def test_the_batched_numbers_are_those_of_one_token_at_a_time(batch_size: int) -> None:
+@pytest.mark.parametrize(
+    ("tokenizer", "batch_size"), [(TOKENIZER, 1), (TOKENIZER, 64), (AFTER_BART, 7)]
+)
+def test_the_batched_numbers_are_those_of_one_token_at_a_time(
+    tokenizer: CodeTokenizer, batch_size: int
+) -> None:
     some = COHORT[:8]
-    found = perplexity(random_model(), TOKENIZER, some, batch_size=batch_size)
+    found = perplexity(random_model(tokenizer), tokenizer, some, batch_size=batch_size)
     for kind, slow in (
-        ("longitudinal", slow_longitudinal(some)),
-        ("cross-sectional", slow_cross_sectional(some)),
+        ("longitudinal", slow_longitudinal(tokenizer, some)),
+        ("cross-sectional", slow_cross_sectional(tokenizer, some)),
     ):
         for unit, value in zip(("code", "visit"), slow, strict=True):
             measure = found[f"{kind} perplexity per {unit}"]
@@ -97,7 +109,7 @@ def test_the_log_likelihood_of_a_record_sums_all_its_tokens() -> None:
         ids = TOKENIZER.encode(record)
         slow.append(
             -sum(
-                slow_nats(record, list(EMPTY_RECORD), ids[:place], ids[place])
+                slow_nats(TOKENIZER, record, list(EMPTY_RECORD), ids[:place], ids[place])
                 for place in range(1, len(ids))
             )
         )
