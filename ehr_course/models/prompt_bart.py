@@ -886,7 +886,7 @@ class PromptBartOutput(Seq2SeqLMOutput):
     Attributes:
         loss: what is minimised: the mean cross-entropy and the weighted losses of the heads, or
             None without labels.
-        logits: (batch, target, vocabulary), prompts cut off.
+        logits: (batch, target, vocabulary), prompts cut off; without a gradient beside a loss.
         loss_sum: the cross-entropy of all scored positions in nats, float32.
         loss_count: how many positions are scored: those whose label is not -100.
         terms: the parts of the loss, for the trainer.
@@ -1091,9 +1091,11 @@ class PromptBart(BartForConditionalGeneration):
                 *self._head_terms(answers, labels != NOT_SCORED, x_num, x_cat),
             )
             loss = weighted_total(terms, loss_counts(labels))
-        logits = self._vocabulary(hidden, ends)  # after the loss, whose own logits are gone by now
-        if pointed is not None:
-            logits = pointed.log_probabilities(_log_softmax(logits))
+        # Beside a loss they are for metrics alone, and keep nothing for a gradient.
+        with torch.set_grad_enabled(torch.is_grad_enabled() and labels is None):
+            logits = self._vocabulary(hidden, ends)
+            if pointed is not None:
+                logits = pointed.log_probabilities(_log_softmax(logits))
         return PromptBartOutput(
             loss=loss,
             logits=logits,

@@ -125,7 +125,7 @@ def test_the_auto_classes_read_what_it_saves(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("parts", [{}, PARTS], ids=["plain", "every part"])
-def test_logits_stand_beside_the_loss_and_have_its_gradient(parts: dict[str, Any]) -> None:
+def test_logits_stand_beside_the_loss(parts: dict[str, Any]) -> None:
     torch.manual_seed(0)
     fields = {"d_model": 16, "dropout": 0.0} | parts
     model = PromptBart(PromptBartConfig.for_tokenizer(CODES, **fields)).train()
@@ -138,11 +138,7 @@ def test_logits_stand_beside_the_loss_and_have_its_gradient(parts: dict[str, Any
     )
     mean = output.loss_sum / output.loss_count
     torch.testing.assert_close(loss, mean)
-    of_logits, of_loss = (
-        torch.autograd.grad(x, model.model.shared.weight, retain_graph=True)[0]
-        for x in (loss, mean)
-    )
-    torch.testing.assert_close(of_logits, of_loss, rtol=1e-3, atol=1e-6)
+    assert unlabelled.logits.requires_grad and not output.logits.requires_grad
 
 
 def test_the_trainer_of_transformers_trains_it(tmp_path: Path) -> None:
