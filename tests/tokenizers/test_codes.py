@@ -1,7 +1,5 @@
 """The code tokenizer: ids, encoding, decoding, unseen codes, its file."""
 
-import json
-import pickle
 import random
 import subprocess
 import sys
@@ -251,91 +249,6 @@ def test_a_batch_is_not_taken_for_a_record(tokenizer):
         tokenizer.decode(torch.tensor([[BOS, START, 9, STOP, EOS]]))
 
 
-# ---------------------------------------------------------------------- files
-
-
-def test_a_saved_tokenizer_comes_back_equal(tokenizer, tmp_path):
-    path = tmp_path / "new folder" / "codes.json"
-    tokenizer.save(path)
-    loaded = CodeTokenizer.load(path, unseen="skip")
-    assert loaded == tokenizer
-    assert loaded.unseen == "skip"
-    assert [found.name for found in path.parent.iterdir()] == ["codes.json"]
-
-
-def test_saving_again_replaces_the_file(tokenizer, tmp_path):
-    tokenizer.save(tmp_path / "codes.json")
-    other = CodeTokenizer(["25000"])
-    other.save(tmp_path / "codes.json")
-    assert CodeTokenizer.load(tmp_path / "codes.json") == other
-
-
-def test_a_save_that_fails_leaves_the_old_file_whole(tokenizer, tmp_path, monkeypatch):
-    path = tmp_path / "codes.json"
-    tokenizer.save(path)
-
-    def full_disk(self, text, **kwargs):
-        with self.open("w", encoding="utf-8") as file:
-            file.write(text[:20])
-        raise OSError("No space left on device")
-
-    monkeypatch.setattr("pathlib.Path.write_text", full_disk)
-    with pytest.raises(OSError, match="No space left"):
-        CodeTokenizer(["25000"]).save(path)
-    assert CodeTokenizer.load(path) == tokenizer
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_missing_tokenizer_file(tmp_path):
-    with pytest.raises(InputError, match=r"codes\.json: there is no such file"):
-        CodeTokenizer.load(tmp_path / "codes.json")
-
-
-@pytest.mark.parametrize("content", [b"not json", b"\xff\xfe", b""])
-def test_a_file_that_is_not_json(tmp_path, content):
-    (tmp_path / "codes.json").write_bytes(content)
-    with pytest.raises(InputError, match="not JSON"):
-        CodeTokenizer.load(tmp_path / "codes.json")
-
-
-@pytest.mark.parametrize("content", ["[1, 2]", "{}", '{"format": "ehr_course note tokenizer"}'])
-def test_a_file_of_another_format(tmp_path, content):
-    (tmp_path / "codes.json").write_text(content, encoding="utf-8")
-    with pytest.raises(InputError, match="not a code tokenizer file"):
-        CodeTokenizer.load(tmp_path / "codes.json")
-
-
-def edited(path, **changes):
-    document = json.loads(path.read_text(encoding="utf-8"))
-    path.write_text(json.dumps(document | changes), encoding="utf-8")
-
-
-def test_a_tokenizer_file_of_another_version(tokenizer, tmp_path):
-    path = tmp_path / "codes.json"
-    tokenizer.save(path)
-    edited(path, version=2)
-    with pytest.raises(InputError, match="has version 2, and this course reads version 1"):
-        CodeTokenizer.load(path)
-
-
-def test_a_damaged_tokenizer_file(tokenizer, tmp_path):
-    path = tmp_path / "codes.json"
-    tokenizer.save(path)
-    text = path.read_text(encoding="utf-8")
-    path.write_text(text.replace('"4280"', '"4281"'), encoding="utf-8")
-    with pytest.raises(InputError, match="damaged"):
-        CodeTokenizer.load(path)
-
-
-def test_a_file_with_other_special_tokens(tokenizer, tmp_path, monkeypatch):
-    path = tmp_path / "codes.json"
-    with monkeypatch.context() as patch:
-        patch.setattr("ehr_course.tokenizers.codes.SPECIAL_TOKENS", ("<s>", "<pad>", "</s>"))
-        tokenizer.save(path)
-    with pytest.raises(InputError, match="its ids mean other tokens"):
-        CodeTokenizer.load(path)
-
-
 # ---------------------------------------------------------------------- as an object
 
 
@@ -343,12 +256,6 @@ def test_equality_is_of_the_vocabulary(tokenizer):
     assert tokenizer != CodeTokenizer(["4280"])
     assert hash(tokenizer) == hash(CodeTokenizer(tokenizer.codes))
     assert tokenizer != tokenizer.codes
-
-
-def test_a_tokenizer_travels_to_other_processes(tokenizer):
-    copy = pickle.loads(pickle.dumps(tokenizer))
-    assert copy == tokenizer
-    assert copy.encode([["4280"]]) == tokenizer.encode([["4280"]])
 
 
 def test_importing_the_code_tokenizer_does_not_import_torch():

@@ -1,6 +1,7 @@
 """The tokenizers as users of transformers meet them, and the extension of a BART's vocabulary."""
 
 import json
+import pickle
 
 import pytest
 import torch
@@ -120,11 +121,84 @@ def test_words_outside_the_vocabulary_decode_with_the_words_of_their_notes():
     assert decoded == ["no rales", "wheezing and fever"]
 
 
+# ---------------------------------------------------------------------- files
+
+
 @pytest.mark.parametrize("tokenizer", [CODES, WORDS, PIECES])
-def test_a_tokenizer_saves_itself_beside_a_model(tokenizer, tmp_path):
-    tokenizer.save_pretrained(tmp_path / "model")
-    assert type(tokenizer).from_pretrained(tmp_path / "model") == tokenizer
-    assert type(tokenizer).load(tmp_path / "model" / "tokenizer.json") == tokenizer
+def test_a_tokenizer_saves_itself_and_travels_to_other_processes(tokenizer, tmp_path):
+    folder = tmp_path / "new" / "model"
+    type(tokenizer)(tokenizer._model if tokenizer is PIECES else ["25000"]).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)  # in place of the other one
+    assert [path.name for path in folder.iterdir()] == ["tokenizer.json"]
+    for copy in (
+        type(tokenizer).from_pretrained(folder),
+        type(tokenizer).load(folder / "tokenizer.json"),
+        pickle.loads(pickle.dumps(tokenizer)),
+    ):
+        assert copy == tokenizer
+        assert copy.fingerprint == tokenizer.fingerprint and hash(copy) == hash(tokenizer)
+        assert copy.batch_decode([[1, 5, 2]]) == tokenizer.batch_decode([[1, 5, 2]])
+
+
+def test_a_save_that_fails_leaves_the_old_file_whole(tmp_path, monkeypatch):
+    path = tmp_path / "codes.json"
+    CODES.save(path)
+
+    def full_disk(self, text, **kwargs):
+        with self.open("w", encoding="utf-8") as file:
+            file.write(text[:20])
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr("pathlib.Path.write_text", full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        CodeTokenizer(["25000"]).save(path)
+    assert CodeTokenizer.load(path) == CODES
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def other_content(text):
+    document = json.loads(text)
+    name, value = list(document["content"].items())[-1]
+    document["content"][name] = value[:-1]
+    return json.dumps(document)
+
+
+@pytest.mark.parametrize("tokenizer", [CODES, WORDS, PIECES])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda text: "not json", "not JSON"),
+        (lambda text: "", "not JSON"),
+        (lambda text: "\udcff", "not JSON"),
+        (lambda text: "[1, 2]", "it does not say its format"),
+        (lambda text: '{"format": "ehr_course prepared notes"}', r"this is not a \w+ tokenizer"),
+        (lambda text: text.replace('"version": 1', '"version": 0'), "has version 0, and this"),
+        (other_content, "the file is damaged"),
+    ],
+)
+def test_a_file_that_cannot_be_used_says_why(tokenizer, change, message, tmp_path):
+    path = tmp_path / "tokenizer.json"
+    tokenizer.save(path)
+    changed = change(path.read_text(encoding="utf-8"))
+    path.write_text(changed, encoding="utf-8", errors="surrogateescape")
+    with pytest.raises(InputError, match=message) as error:
+        type(tokenizer).load(path)
+    assert type(tokenizer).__name__ in error.value.remedy
+
+
+def test_a_missing_file_and_a_folder_are_named(tmp_path):
+    with pytest.raises(InputError, match=r"codes\.json: there is no such file"):
+        CodeTokenizer.load(tmp_path / "codes.json")
+    with pytest.raises(InputError, match="this is a folder"):
+        CodeTokenizer.load(tmp_path)
+
+
+@pytest.mark.parametrize(("tokenizer", "module"), [(CODES, "codes"), (WORDS, "words")])
+def test_a_file_with_other_special_tokens(tokenizer, module, tmp_path, monkeypatch):
+    tokenizer.save_pretrained(tmp_path)
+    monkeypatch.setattr(f"ehr_course.tokenizers.{module}.SPECIAL_TOKENS", ("<s>", "<pad>"))
+    with pytest.raises(InputError, match="its ids mean other tokens"):
+        type(tokenizer).from_pretrained(tmp_path)
 
 
 def test_how_unseen_codes_are_treated_is_said_when_loading(tmp_path):

@@ -1,8 +1,6 @@
 """The note tokenizer: training, pieces, ids, its file."""
 
-import json
 import math
-import pickle
 import random
 
 import numpy as np
@@ -163,59 +161,9 @@ def test_scores_are_log_probabilities_of_the_pieces_of_text(tokenizer):
 # ---------------------------------------------------------------------- files
 
 
-def test_a_saved_tokenizer_comes_back_equal(tokenizer, tmp_path):
-    path = tmp_path / "new folder" / "notes.json"
-    tokenizer.save(path)
-    loaded = NoteTokenizer.load(path)
-    assert loaded == tokenizer
-    assert loaded.encode("no fever") == tokenizer.encode("no fever")
-    assert [found.name for found in path.parent.iterdir()] == ["notes.json"]
-
-
-def test_a_missing_tokenizer_file(tmp_path):
-    with pytest.raises(InputError, match=r"notes\.json: there is no such file"):
-        NoteTokenizer.load(tmp_path / "notes.json")
-
-
-def test_a_folder_is_not_a_tokenizer_file(tmp_path):
-    with pytest.raises(InputError, match="this is a folder"):
-        NoteTokenizer.load(tmp_path)
-
-
-def test_a_file_that_is_not_json(tmp_path):
-    (tmp_path / "notes.json").write_bytes(b"\x0a\x0e\x00")
-    with pytest.raises(InputError, match="not JSON"):
-        NoteTokenizer.load(tmp_path / "notes.json")
-
-
-def test_a_tokenizer_file_of_another_version(tokenizer, tmp_path):
-    path = tmp_path / "notes.json"
-    tokenizer.save(path)
-    document = json.loads(path.read_text(encoding="utf-8"))
-    path.write_text(json.dumps(document | {"version": 0}), encoding="utf-8")
-    with pytest.raises(InputError, match="has version 0, and this course reads version 1"):
-        NoteTokenizer.load(path)
-
-
-def test_a_damaged_tokenizer_file(tokenizer, tmp_path):
-    path = tmp_path / "notes.json"
-    tokenizer.save(path)
-    document = json.loads(path.read_text(encoding="utf-8"))
-    document["content"]["pieces"] += 1
-    path.write_text(json.dumps(document), encoding="utf-8")
-    with pytest.raises(InputError, match="damaged"):
-        NoteTokenizer.load(path)
-
-
 def test_other_bytes_are_not_a_model():
     with pytest.raises(InputError, match="not a SentencePiece model"):
         NoteTokenizer(b"something else")
-
-
-def test_a_tokenizer_travels_to_other_processes(tokenizer):
-    copy = pickle.loads(pickle.dumps(tokenizer))
-    assert copy == tokenizer
-    assert copy.pieces("chest pain") == tokenizer.pieces("chest pain")
 
 
 def test_letters_and_digits_share_a_piece_only_where_they_may():
@@ -224,3 +172,60 @@ def test_letters_and_digits_share_a_piece_only_where_they_may():
     joined = NoteTokenizer.train(texts, vocab_size=25, split_by_number=False)
     assert apart.pieces("V27.0") == ["▁", "V", "27.0"]
     assert joined.pieces("V27.0") == ["▁V27.0"]
+
+
+# ---------------------------------------------------------------------- as a model reads them
+
+
+@pytest.fixture(scope="module")
+def small():
+    return NoteTokenizer.train(TEXTS, vocab_size=28)
+
+
+TEXTS = ["the patient has a fever", "no fever, no cough", "cough for two days"]
+
+
+def test_a_note_is_its_pieces_between_bos_and_eos_and_nothing_is_outside(small):
+    ids, oov = small.encode_note("no fever")
+    assert ids == [1, *small.encode("no fever"), 2]
+    assert oov == ()
+
+
+def test_a_summary_is_its_pieces_between_bos_and_eos(small):
+    assert small.encode_summary("no fever") == [1, *small.encode("no fever"), 2]
+
+
+@pytest.mark.parametrize("text", ["", " \n", "日", "日 本"])
+def test_a_note_without_a_known_piece_is_refused(small, text):
+    with pytest.raises(InputError, match="has no piece that is known"):
+        small.encode_note(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "decoded"),
+    [
+        ("no fever日", "no fever<unk>"),
+        ("日 no", "<unk> no"),
+        ("no 日 fever", "no <unk> fever"),
+        ("no日fever", "no<unk>fever"),
+    ],
+)
+def test_an_unknown_character_is_shown_as_unk(small, text, decoded):
+    assert small.decode(small.encode_note(text).ids) == decoded
+
+
+def test_a_piece_is_one_token(small):
+    assert [small.piece(i) for i in range(4)] == ["<unk>", "<s>", "</s>", "<pad>"]
+    text = "no fever"
+    assert [small.piece(i) for i in small.encode(text)] == small.pieces(text)
+
+
+@pytest.mark.parametrize("wrong", [28, -1, "a"])
+def test_an_id_of_no_piece_is_refused(small, wrong):
+    with pytest.raises(InputError, match="is not the id of a piece: they run from 0 to 27"):
+        small.piece(wrong)
+
+
+def test_the_fingerprint_is_that_of_the_model(small):
+    assert small.fingerprint == NoteTokenizer.train(TEXTS, vocab_size=28).fingerprint
+    assert small.fingerprint != NoteTokenizer.train(TEXTS, vocab_size=27).fingerprint

@@ -1,7 +1,5 @@
 """The word tokenizer: how text is cut, a closed vocabulary, extended ids, its file."""
 
-import json
-import pickle
 import random
 import unicodedata
 
@@ -225,54 +223,6 @@ def test_a_piece_is_one_token():
 # ---------------------------------------------------------------------- files
 
 
-def test_saving_and_loading_gives_the_same_tokenizer(tmp_path):
-    TOKENIZER.save(tmp_path / "new" / "words.json")
-    loaded = WordTokenizer.load(tmp_path / "new" / "words.json")
-    assert loaded == TOKENIZER
-    assert loaded.fingerprint == TOKENIZER.fingerprint
-    assert loaded.encode_note(NOTE) == TOKENIZER.encode_note(NOTE)
-
-
 def test_other_words_have_another_fingerprint():
     assert WordTokenizer(["a"]).fingerprint != WordTokenizer(["b"]).fingerprint
     assert WordTokenizer(["a"]) != WordTokenizer(["b"])
-
-
-def changed(document, **content):
-    return document | {"content": document["content"] | content}
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda d: d | {"version": 0}, "has version 0"),
-        (lambda d: d | {"format": "ehr_course code tokenizer"}, "not a word tokenizer file"),
-        (lambda d: changed(d, words=["fever"]), "damaged"),
-    ],
-)
-def test_a_file_that_cannot_be_used(tmp_path, change, message):
-    path = tmp_path / "words.json"
-    TOKENIZER.save(path)
-    document = json.loads(path.read_text(encoding="utf-8"))
-    path.write_text(json.dumps(change(document)), encoding="utf-8")
-    with pytest.raises(InputError, match=message):
-        WordTokenizer.load(path)
-
-
-def test_a_file_with_other_special_tokens(tmp_path, monkeypatch):
-    path = tmp_path / "words.json"
-    TOKENIZER.save(path)
-    monkeypatch.setattr("ehr_course.tokenizers.words.SPECIAL_TOKENS", ("<pad>", "<unk>"))
-    with pytest.raises(InputError, match="its ids mean other tokens"):
-        WordTokenizer.load(path)
-
-
-def test_a_missing_file(tmp_path):
-    with pytest.raises(InputError, match="no such file"):
-        WordTokenizer.load(tmp_path / "words.json")
-
-
-def test_a_tokenizer_travels_to_other_processes():
-    copy = pickle.loads(pickle.dumps(TOKENIZER))
-    assert copy == TOKENIZER
-    assert copy.encode_note(NOTE) == TOKENIZER.encode_note(NOTE)
