@@ -58,8 +58,8 @@ def load_cohort(
             beside those of ISO 8601. Years of two digits are 1969 to 2068.
         code_map: ICD-9-CM or ICD-10-CM codes by the codes of the cohort, for every format but
             MEDS and MIMIC.
-        whole_patients: whether to leave out the patients of whom some admissions are dropped.
-            Without it they are kept with the admissions that are left, and counted.
+        whole_patients: whether to leave out patients who lose some of their admissions. By default
+            they are kept with the admissions that are left, and counted.
         zeros_lost_ok: whether to go on where ICD-9-CM codes seem to have lost their leading
             zeros; the report then says so.
         system: take the diagnoses that are coded in this system alone, "ICD9CM" or "ICD10CM".
@@ -187,7 +187,7 @@ def real_data() -> Path | None:
 
 
 def choose_patients(embedded: int, *, seed: int) -> list[PatientRecord]:
-    """The patients of the folder that EHR_COURSE_DATA names, or so many embedded ones.
+    """The patients of the folder that EHR_COURSE_DATA names, or that many embedded ones.
 
     Rows of the folder with a malformed code are dropped.
     """

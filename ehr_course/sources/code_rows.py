@@ -19,7 +19,7 @@ from ehr_course.sources.row_filter import RowFilter, is_in, parsed_dates
 from ehr_course.sources.system_choice import mark_systems, take_systems
 
 OLDEST = 130
-"""A larger age is none: many tables write 999 where an age is not known."""
+"""The highest age that is believed: many tables write 999 where an age is not known."""
 
 _ABOVE_89 = r"^(?:>\s*89|(?:>=|≥)\s*90|90\s*\+)$"
 """How tables that hide the highest ages write them: eICU has "> 89"."""

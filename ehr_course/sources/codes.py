@@ -35,7 +35,7 @@ class Codes:
         targets: for each position, positions in codes; empty where there is no equivalent.
         n_absent: the rows of each position that has no equivalent.
         system: the one that codes are of.
-        notes: what the report is to say.
+        notes: lines for the report.
     """
 
     codes: list[str]
@@ -251,14 +251,14 @@ def _enough(share: float) -> int:
 
 
 MANY_ROWS, MANY_CODES = _enough(SHARE_OF_ROWS), _enough(SHARE_OF_CODES)
-"""A table of so many rows and so many different codes should have one that begins with 0.
+"""A table with this many rows and this many different codes should have one that begins with 0.
 
 A table of few different codes, such as the 50 most frequent, may well have none.
 """
 
 SOME_ROWS, SOME_HEADINGS = 100, 3
-"""So many rows suffice where so many different codes are headings, as 389 is, and would be
-complete codes with zeros in front, as 038.9 is."""
+"""Fewer rows are enough where this many codes are headings, as 389 is, that would be complete
+codes with zeros in front, as 038.9 is."""
 
 
 def check_leading_zeros(
@@ -308,8 +308,8 @@ def check_leading_zeros(
 def _lost_by_headings(codes: Sequence[str]) -> dict[str, str]:
     """Find the complete codes that some headings stand for, or nothing where that is no sign.
 
-    It is none where such headings are few, or more than a quarter of all codes are headings: that
-    is a table of categories, or of another vocabulary. In MIMIC-III's demo 4 in 100 are, because
+    A few such headings mean nothing. If more than a quarter of all codes are headings, the table
+    holds categories, or another vocabulary. In MIMIC-III's demo 4 in 100 are, because
     ICD-9-CM divided some codes later, and none of these would be a code with zeros in front.
     """
     incomplete = [code for code in codes if not icd9.is_complete(code)]

@@ -110,7 +110,7 @@ class TableReport(NamedTuple):
 
 
 class Shortened(NamedTuple):
-    """Patients of whom some admissions were dropped, and some not.
+    """Patients who lost some of their admissions, but not all.
 
     Attributes:
         patients: how many there are, at least 1.
@@ -212,7 +212,7 @@ class LoadReport:
     Attributes:
         tables: one account per table, in the order in which they were read.
         changed: how many values were rewritten, by what was done; nothing was lost there.
-        shortened: the patients of whom some admissions were dropped, or None.
+        shortened: the patients who lost some of their admissions, or None.
         notes: what else is to be known of the rows, a line each.
         translated: the diagnoses that were brought into the other code system, or None.
 

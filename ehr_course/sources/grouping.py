@@ -32,8 +32,8 @@ def build_cohort(
         codes: those of the rows.
         tables: what the report accounts for, in this order.
         changed: how many values were rewritten, besides respelled codes.
-        shortened: the patients of whom some visits were dropped.
-        notes: what else the report is to say.
+        shortened: the patients who lost some of their visits.
+        notes: further lines for the report.
     """
     coded, translated = translate_rows(rows, codes)
     records = build_records(visits, coded, codes)
@@ -120,7 +120,7 @@ def lost_visits(
         left_out: whether these patients are dropped.
 
     Returns:
-        the patients, and an account of the visits, or None where there are none.
+        the patients, and an account of the visits, or None if nothing was lost.
     """
     lost = (
         read.filter(is_in("patient", kept["patient"]))

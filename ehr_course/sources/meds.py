@@ -379,7 +379,7 @@ def _add_birth_and_sex(events: RowFilter) -> None:
 def _order_moments(events: RowFilter, discharges: pl.DataFrame) -> tuple[str, ...]:
     """Add "turn": whether an event comes before admissions of the same time (0), or after (2).
 
-    It is 1 where nothing but the order of the rows tells. Returns what the report is to say.
+    It is 1 where only the order of the rows tells. Returns lines for the report.
     """
     moment = ["subject_id", "time"]
     began = events.frame.filter(_IS_ADMISSION).select(*moment, begin=pl.lit(1), end=pl.lit(0))

@@ -1,8 +1,8 @@
 """Which code system diagnoses are coded in, which are read, and which system records end up in.
 
 Hospitals in the United States wrote ICD-9-CM until September 2015 and ICD-10-CM since, so tables
-of many years hold both. A record is in one system. Whoever loads such tables can take what is
-coded in one of them, or have the rest translated; the report says what was done.
+of many years hold both. A record is in one system. One can load only what is coded
+in one of them, or have the rest translated; the report says what was done.
 
 Some tables say the system of each code. In others the shapes of the codes do: 428.0, I50.9. Some
 codes have the shape of both: V30.4, and E8859 without its dot. A visit is coded in one system, so
@@ -50,7 +50,7 @@ class Choice(NamedTuple):
     Attributes:
         taken: the systems whose diagnoses are read; the others are dropped and counted.
         system: the one that all codes of the records are in.
-        notes: what the report is to say of it.
+        notes: lines for the report.
     """
 
     taken: tuple[CodeSystem, ...]
@@ -184,7 +184,7 @@ def _code_of_pair(pair: str, system: CodeSystem) -> str:
 def _told_by_shapes(rows: RowFilter, options: LoadOptions) -> tuple[str, ...]:
     possible = {text: possible_systems(text) for text in rows.frame["code"].unique().sort()}
     codes = [text for text, systems in possible.items() if systems]
-    # Codes that could be of either say nothing, and neither do those that are none.
+    # Codes that could be of either say nothing, and neither does text that is not a code.
     tells = {
         text: systems == ("ICD10CM",) for text, systems in possible.items() if len(systems) == 1
     }

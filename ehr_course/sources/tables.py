@@ -11,7 +11,6 @@ import gzip
 import io
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -180,23 +179,23 @@ def read_table(
         path: the file.
         malformed: what the rows' `refuse` does.
         name: the table's name in the report, where that is not the file's.
-        text: columns to read as text, "" where a value is missing, by the names that they get.
-        numbers: columns of whole numbers, alike; hand them to `parse_numbers` before use.
+        text: columns to read as text, by the names that they get; a missing value is "".
+        numbers: columns of whole numbers, by the names that they get; hand them to
+            `parse_numbers` before use.
         verbatim: those of text that keep the spaces around a value.
     """
     file = path.name
     raw = _read_bytes(path)
     text, numbers = text or {}, numbers or {}
     spelling = _match_columns({**text, **numbers}, _header(raw, file), file)
-    frame = _parse(raw, file, spelling, numbers).with_row_index("line", offset=2)
-    if raw.count(b"\n") > frame.height + 1:
-        # Quoted values hold line ends.
-        lines = [line for line, _, _ in _rows(raw)]
-        if len(lines) == frame.height + 1:
-            frame = frame.with_columns(line=pl.Series(lines[1:], dtype=pl.UInt32))
-    if b"\n\n" in raw or b"\n\r\n" in raw:
-        blank = pl.all_horizontal(pl.col(*spelling).cast(pl.String).fill_null("") == "")
-        frame = frame.filter(~blank)
+    # Elsewhere a line is a row. Most tables of a hospital's size have no quotation marks.
+    is_plain = not any(mark in raw for mark in (b'"', b"\n\n", b"\n\r\n"))
+    rows = None if is_plain else _rows(raw, file)
+    frame = _parse(raw, file, spelling, numbers, rows)
+    if rows is None:
+        frame = frame.with_row_index("line", offset=2)
+    else:
+        frame = pl.concat([frame, rows[1:]], how="horizontal").filter(~pl.col("blank"))
     if frame.is_empty():
         problem = "it has column names but no rows"
         raise InputError(file, "", problem, "Export or copy it again.")
@@ -267,76 +266,81 @@ def _match_columns(wanted: Mapping[str, str], header: list[str], file: str) -> d
     return {name: header[found.index(column)] for name, column in wanted.items()}
 
 
+def _rows(raw: bytes, file: str) -> pl.DataFrame:
+    """The "line" on which each row begins, the header's included, and whether it is "blank".
+
+    This reader is slower than the other one, but it refuses misplaced quotation marks.
+    """
+    csv.field_size_limit(LONGEST_LINE)
+    text = io.TextIOWrapper(io.BytesIO(raw), encoding="utf-8-sig", newline="")
+    reader = csv.reader(text, strict=True)
+    lines, blank = [1], []
+    try:
+        for row in reader:
+            blank.append(not row)
+            lines.append(reader.line_num + 1)
+        problem = None
+    except csv.Error as error:
+        problem = str(error)
+    if problem is None:
+        kinds = {"line": pl.UInt32, "blank": pl.Boolean}
+        return pl.DataFrame({"line": lines[:-1], "blank": blank}, schema=kinds)
+    if "limit" in problem:
+        raise _too_long(file, lines[-1], "row", _LOOK_FOR_MARKS, LONGEST_LINE)
+    if "end of data" in problem:
+        raise _wrong_row(file, lines[-1], "a quotation mark is opened and never closed")
+    raise _wrong_row(file, lines[-1], "text follows a closing quotation mark")
+
+
 def _parse(
-    raw: bytes, file: str, spelling: Mapping[str, str], numbers: Iterable[str]
+    raw: bytes,
+    file: str,
+    spelling: Mapping[str, str],
+    numbers: Iterable[str],
+    rows: pl.DataFrame | None,
 ) -> pl.DataFrame:
     """Read the columns that are spelled so, under the names of the mapping."""
     import pyarrow as pa
     from pyarrow import csv as arrow
 
-    unclosed = raw.count(b'"') % 2 == 1
     wrong: list[Any] = []
 
     def note(row: Any) -> str:
         wrong.append(row)
         return "error"
 
-    def read(kinds: dict[str, pa.DataType]) -> pa.Table:
-        return arrow.read_csv(
-            pa.py_buffer(raw),
-            # Threads would lose the numbers of rows.
-            read_options=arrow.ReadOptions(use_threads=False, block_size=LONGEST_LINE),
-            parse_options=arrow.ParseOptions(
-                newlines_in_values=True, ignore_empty_lines=False, invalid_row_handler=note
-            ),
-            convert_options=arrow.ConvertOptions(
-                include_columns=list(kinds), column_types=kinds, null_values=[""]
-            ),
-        )
-
     table = None
-    if not unclosed:
-        as_text = dict.fromkeys(spelling.values(), pa.string())
-        # Where some value is no number: as text, it can be found and named.
-        for kinds in (as_text | {spelling[n]: pa.int64() for n in numbers}, as_text):
-            try:
-                table = read(kinds)
+    as_text = dict.fromkeys(spelling.values(), pa.string())
+    # Where some value is no number: as text, it can be found and named.
+    for kinds in (as_text | {spelling[n]: pa.int64() for n in numbers}, as_text):
+        try:
+            table = arrow.read_csv(
+                pa.py_buffer(raw),
+                # Threads would lose the numbers of rows.
+                read_options=arrow.ReadOptions(use_threads=False, block_size=LONGEST_LINE),
+                parse_options=arrow.ParseOptions(
+                    newlines_in_values=True, ignore_empty_lines=False, invalid_row_handler=note
+                ),
+                convert_options=arrow.ConvertOptions(
+                    include_columns=list(kinds), column_types=kinds, null_values=[""]
+                ),
+            )
+            break
+        except pa.ArrowInvalid:
+            if wrong:
                 break
-            except pa.ArrowInvalid:
-                if wrong:
-                    break
     # Not in the handler: what the reader says of a fault can quote a value.
     if wrong:
         [row] = wrong
+        line = row.number if rows is None else rows["line"][row.number - 1]
         count = f"{row.actual_columns} values, where line 1 names {row.expected_columns} columns"
-        line, _, _ = next(islice(_rows(raw), row.number - 1, None), (row.number, 0, True))
         raise _wrong_row(file, line, count)
-    if table is None:
-        raise _fault(raw, file)
-    return pl.DataFrame(pl.from_arrow(table)).select(**spelling)
-
-
-def _fault(raw: bytes, file: str) -> InputError:
-    """Find the row that is never closed, or longer than may be."""
-    for line, length, is_closed in _rows(raw):
-        if length > LONGEST_LINE:
-            return _too_long(file, line, "row", _LOOK_FOR_MARKS, LONGEST_LINE)
-        if not is_closed:
-            return _wrong_row(file, line, "a quotation mark is opened and never closed")
-    return InputError(file, "", "it cannot be read as CSV", "Look for stray quotation marks.")
-
-
-def _rows(raw: bytes) -> Iterator[tuple[int, int, bool]]:
-    """Yield the first line of each row, its bytes, and whether its quotation marks are closed."""
-    begins, length, inside = 1, 0, False
+    if table is not None:
+        return pl.DataFrame(pl.from_arrow(table)).select(**spelling)
     for number, line in enumerate(io.BytesIO(raw), start=1):
-        length += len(line)
-        inside ^= line.count(b'"') % 2 == 1
-        if not inside:
-            yield begins, length, True
-            begins, length = number + 1, 0
-    if inside:
-        yield begins, length, False
+        if len(line) > LONGEST_LINE:
+            raise _too_long(file, number, "row", _LOOK_FOR_MARKS, LONGEST_LINE)
+    raise InputError(file, "", "it cannot be read as CSV", "Look for stray quotation marks.")
 
 
 def _wrong_row(file: str, line: int, problem: str) -> InputError:

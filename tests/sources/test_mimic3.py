@@ -275,6 +275,14 @@ def test_lines_are_those_an_editor_shows(tmp_path):
     assert f"(line {line})" in str(load_mimic3(folder).report)
 
 
+def test_a_row_without_values_is_not_a_blank_row(tmp_path):
+    admissions = ADMISSIONS.replace("FALL", '"FALL\n\nFROM A LADDER"') + "\n"
+    folder = write_tables(tmp_path, admissions=f"{admissions}4,,,,\n\n")
+    report = load_mimic3(folder, malformed="drop").report
+    assert report.rows_read["ADMISSIONS"] == 4
+    assert report.tables[1].drops[0].examples == ("line 8",)
+
+
 def test_the_synthetic_hospital_comes_back_as_it_was_written(tmp_path):
     records = make_cohort(400, seed=5)
     write_mimic3(records, tmp_path)

@@ -27,7 +27,7 @@ _LAST_SEQ_NUM = 1000  # no real visit has more
 
 @dataclass(frozen=True, kw_only=True)
 class Dirt:
-    """How much of each fault to plant; the default is none.
+    """How much of each fault to plant; by default nothing is planted.
 
     A loader that does its work returns the clean records whatever is planted: rows are added,
     respelled or shuffled, never lost.
@@ -38,7 +38,7 @@ class Dirt:
         padded: codes written with spaces around them.
         missing: added diagnoses without code and sequence number.
         malformed: added diagnoses whose code does not have the shape of one.
-        duplicates: diagnoses that stand twice, the whole row alike.
+        duplicates: diagnoses whose whole row stands twice.
         empty_admissions: added admissions without diagnoses, after a patient's last visit.
         unknown_patients: added admissions of patients who are not in PATIENTS, each with two
             diagnoses.
