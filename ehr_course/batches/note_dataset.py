@@ -72,11 +72,6 @@ class NoteDataset(Dataset):
         cut_notes: how many notes were cut.
         cut_summaries: how many summaries were cut.
 
-    Raises:
-        InputError: if there are no pairs, one is not a NotePair, one is too long under "raise",
-            a note has no token that can be read or a summary none that can be written, or an
-            option is out of its range.
-
     >>> pair = NotePair("given quinapril for pressure", "given quinapril")
     >>> dataset = NoteDataset([pair], WordTokenizer(["for", "given", "pressure"]))
     >>> batch = dataset.batch([0])
@@ -205,9 +200,6 @@ class NoteDataset(Dataset):
 
         Args:
             indices: the places of the pairs in the dataset, in the order of the rows.
-
-        Raises:
-            InputError: if there are no indices, or one is not that of a pair.
         """
         rows = np.asarray(indices)
         is_list = rows.ndim == 1 and len(rows) and np.issubdtype(rows.dtype, np.integer)

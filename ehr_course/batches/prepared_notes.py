@@ -64,10 +64,6 @@ def write_prepared(
         "max_target", and for each part under "parts" its pairs, fraction of all pairs,
         cut_notes, cut_summaries, source_tokens, target_tokens, oov (source tokens that are
         outside the vocabulary), unknown (target tokens that are <unk>), and sha256 of its file.
-
-    Raises:
-        InputError: if the folder is not empty, the training part is empty, subject_ids are not
-            all numbers or all text, or a pair cannot be encoded, see NoteDataset.
     """
     check_new_folder(folder)
     pairs = {part: list(getattr(split, part)) for part in PARTS}
@@ -121,11 +117,7 @@ def write_prepared(
 
 
 def read_report(folder: str | Path) -> dict[str, Any]:
-    """The report of a prepared folder, see write_prepared.
-
-    Raises:
-        InputError: if it is missing, damaged, of another version or no report.
-    """
+    """The report of a prepared folder, see write_prepared."""
     return checked_json.read(Path(folder) / _REPORT, kind=_KIND, remake=_REMAKE)
 
 
@@ -135,10 +127,6 @@ def read_prepared(folder: str | Path, part: Literal["train", "validation", "test
     Args:
         folder: what write_prepared wrote.
         part: which of the three.
-
-    Raises:
-        InputError: if a file is missing or damaged, the part was empty, or tokenizer.json is not
-            the one that made the ids.
     """
     folder = Path(folder)
     if part not in PARTS:

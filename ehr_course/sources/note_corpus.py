@@ -91,7 +91,7 @@ def read_notes(
     A CSV is UTF-8 text separated by commas, as .csv or .csv.gz; values in quotation marks may hold
     commas and line breaks. JSON Lines has an object on each line, whose names are the columns.
     Column names may be in upper or lower case. White space around a text is removed; nothing else
-    of it is changed.
+    of it is changed. No error quotes what could be the text of a note.
 
     Args:
         path: the file; parquet where its name ends in .parquet, JSON Lines where it ends in
@@ -108,11 +108,6 @@ def read_notes(
     Returns:
         the pairs, at least one, and a report in which every row is used, or dropped for a reason:
         a text that is missing or too short, or a row that repeats an earlier one.
-
-    Raises:
-        InputError: naming file, place and remedy: if the file is missing or no such table, if
-            columns are missing, a line is too long, or no row is left.
-            It quotes nothing that could be the text of a note.
     """
     path = Path(path)
     file = open_note_file(path)
@@ -159,10 +154,6 @@ def split_notes(
         fractions: of the groups, for training, validation and test; at least 0, 1 in all.
         seed: another seed, another split. The default is that of the summariser's source.
 
-    Raises:
-        InputError: if fractions are not as above, or if there are too few groups to give
-            every part with a fraction above 0 at least one.
-
     >>> pairs = [NotePair(f"note {n // 2}", "summary") for n in range(20)]
     >>> [len(part) for part in split_notes(pairs)]
     [16, 2, 2]
@@ -202,9 +193,6 @@ def choose_notes(embedded: int, *, seed: int) -> list[NotePair]:
     Args:
         embedded: how many notes are made where no file is named, one a patient.
         seed: of the embedded hospital and of its notes.
-
-    Raises:
-        InputError: if the file cannot be read.
     """
     path = real_notes()
     if path is None:

@@ -81,10 +81,6 @@ class NoteFile:
         Args:
             texts: columns of notes and summaries, in lower case.
             others: columns that may hold numbers too.
-
-        Raises:
-            InputError: if the file is damaged, a column of texts holds no text, a value is
-                longer than LONGEST_LINE, or there are no rows.
         """
         wanted = list(dict.fromkeys((*texts, *others)))
         read = {"csv": self._csv, "jsonl": self._json_lines, "parquet": self._parquet}[self.kind]
@@ -176,9 +172,6 @@ def open_note_file(path: str | Path) -> NoteFile:
     A CSV is UTF-8 text separated by commas, as .csv or .csv.gz, with column names in its first
     line; JSON Lines, as .jsonl or .jsonl.gz, has an object on each line; parquet is what ends in
     .parquet. Every other name is taken for a CSV's.
-
-    Raises:
-        InputError: if there is no such file or it is not a table, with no word of its content.
     """
     path = Path(path)
     if not path.exists():

@@ -47,9 +47,6 @@ def drug_names(drugs: Drugs) -> tuple[str, ...]:
         drugs: "common" for the names of training, "unseen" for those that are kept apart; no
             name is in both.
 
-    Raises:
-        InputError: if drugs is something else.
-
     >>> "furosemide" in drug_names("common"), "bumetanide" in drug_names("unseen")
     (True, True)
     """
@@ -85,10 +82,6 @@ def make_notes(
     Returns:
         a pair for each patient, in their order, in lower case. With one to three drugs a note
         has about 50 words and signs, its summary 15 to 21.
-
-    Raises:
-        InputError: if an option is out of its range, or a patient is not coded in ICD-9-CM, from
-            which the findings are read.
 
     >>> from ehr_course.records import Visit
     >>> pair = make_notes([PatientRecord(1, "F", 64, (Visit(("4280", "4019")),))])[0]
