@@ -402,26 +402,17 @@ def test_a_vocabulary_of_one_code_has_nothing_to_replace_it_by():
     Corruption(strategies=("delete",)).check_vocabulary(tokenizer)
 
 
-class OtherIds(CodeTokenizer):
-    """The ids of a vocabulary in which other tokens come first."""
-
-    pad_id, bos_id, eos_id, visit_start_id, visit_end_id, mask_id = 101, 100, 102, 203, 204, 150
-    first_code_id = 205
-
-    def __len__(self):
-        return self.first_code_id + len(self.codes)
-
-
 def test_the_ids_of_special_tokens_are_those_of_the_tokenizer():
-    tokenizer = OtherIds(TOKENIZER.codes)
-    there = {BOS: 100, EOS: 102, START: 203, STOP: 204, MASK: 150}
-    there |= {code: code + 205 - 7 for code in range(7, N_TOKENS)}
+    base = ("<s>", "<pad>", "</s>", "<unk>", "a", "word", "<mask>", "another")
+    extending = CodeTokenizer(TOKENIZER.codes, base_tokens=base)
+    there = {BOS: 0, EOS: 2, START: 8, STOP: 9, MASK: 6}
+    there |= {code: code + 10 - 7 for code in range(7, N_TOKENS)}
     records, corruption = random_records(5), Corruption(p_visit=1, p_empty=0.2)
     expected, found = (
         corruption.apply(Ragged.from_lists(rows), tokenizer, rng=np.random.default_rng(0))
         for rows, tokenizer in (
             (records, TOKENIZER),
-            ([[there[token] for token in row] for row in records], tokenizer),
+            ([[there[token] for token in row] for row in records], extending),
         )
     )
     translated = [[there[token] for token in row] for row in expected.to_lists()]

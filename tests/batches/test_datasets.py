@@ -99,24 +99,25 @@ def test_it_is_a_sequence_of_patients():
     assert list(dataset) == COHORT
 
 
-def test_a_plain_loader_makes_batches_that_follow_the_seed_of_torch():
+def test_a_plain_loader_makes_batches_of_every_patient():
     dataset = RecordDataset(COHORT, TOKENIZER, max_tokens=9, too_long="cut")
-    epochs = []
-    for seed in (1, 1, 2):
-        torch.manual_seed(seed)
-        loader = DataLoader(dataset, batch_size=20, shuffle=True, collate_fn=dataset.collate)
-        epochs.append(list(loader))
-    for batch in epochs[0]:
+    loader = DataLoader(dataset, batch_size=20, shuffle=True, collate_fn=dataset.collate)
+    batches = list(loader)
+    for batch in batches:
         check_batch(batch, n_tokens=len(TOKENIZER))
-    assert [len(batch["labels"]) for batch in epochs[0]] == [20, 20, 10]
-    assert sorted(map(tuple, dataset.tokens.to_lists())) == sorted(
-        tuple(row) for batch in epochs[0] for row in scored(batch)
+    assert [len(batch["labels"]) for batch in batches] == [20, 20, 10]
+    assert sorted(dataset.tokens.to_lists()) == sorted(
+        row for batch in batches for row in scored(batch)
     )
-    assert all(map(same, epochs[0], epochs[1]))
-    assert not all(
-        torch.equal(one["input_ids"].sum(), other["input_ids"].sum())
-        for one, other in zip(epochs[0], epochs[2], strict=True)
-    )
+
+
+def test_the_corruption_of_a_plain_loader_follows_the_seed_of_torch():
+    dataset = RecordDataset(COHORT, TOKENIZER)
+    torch.manual_seed(1)
+    first, other = dataset.collate(COHORT), dataset.collate(COHORT)
+    torch.manual_seed(1)
+    assert same(dataset.collate(COHORT), first)
+    assert not torch.equal(other["input_ids"].sum(), first["input_ids"].sum())
 
 
 # ---------------------------------------------------------------------- records that are too long
@@ -172,6 +173,21 @@ def test_cut_records_fit_are_well_formed_and_begin_like_the_whole(max_tokens):
         if len(kept) < len(visits):  # the next visit would not have fitted
             assert len(cut) + len(visits[len(kept)]) + 2 > max_tokens or len(kept) == 1
     assert dataset.cut == sum(len(TOKENIZER.encode(record)) > max_tokens for record in COHORT)
+
+
+def test_the_ids_of_special_tokens_are_those_of_the_tokenizer():
+    base = ("<s>", "<pad>", "</s>", "<unk>", "word", "<mask>")
+    batch = RecordDataset(
+        [THREE_VISITS, patient(("4280",))],
+        CodeTokenizer(SMALL.codes, base_tokens=base),
+        corruption=Corruption(p_visit=0),
+        max_tokens=8,
+        too_long="cut",
+    ).batch([0, 1])
+    assert batch["input_ids"].tolist() == [[0, 6, 12, 11, 7, 2], [0, 6, 12, 7, 2, 1]]
+    assert batch["attention_mask"].tolist() == [[1] * 6, [1, 1, 1, 1, 1, 0]]
+    assert batch["decoder_input_ids"].tolist() == [[2, 0, 6, 12, 11, 7], [2, 0, 6, 12, 7, 2]]
+    assert batch["labels"].tolist() == [[0, 6, 12, 11, 7, 2], [0, 6, 12, 7, 2, -100]]
 
 
 # ---------------------------------------------------------------------- unseen codes
