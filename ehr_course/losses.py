@@ -46,9 +46,8 @@ def loss_counts(labels: Tensor) -> dict[str, int]:
     >>> loss_counts(torch.tensor([[5, 6, -100], [7, -100, -100]]))
     {'token': 3, 'row': 2}
     """
-    scored = (labels != NOT_SCORED).flatten(start_dim=min(1, labels.ndim - 1))
-    n_rows = scored.any(dim=1).sum() if scored.ndim > 1 else scored.sum()
-    return {"token": int(scored.sum()), "row": int(n_rows)}
+    scored = (labels != NOT_SCORED).reshape(len(labels), -1)
+    return {"token": int(scored.sum()), "row": int(scored.any(dim=1).sum())}
 
 
 def loss_terms(output: Any, labels: Tensor) -> tuple[LossTerm, ...]:
