@@ -30,17 +30,14 @@ KINDS: tuple[Kind, ...] = ("encoder", "decoder", "cross")
 
 
 def attention_of(model: Any, batch: Mapping[str, torch.Tensor]) -> dict[Kind, np.ndarray]:
-    """Run a PromptBart on a batch, without dropout, and return every attention weight.
+    """Run a PromptBart on a batch, without dropout or labels, and return every attention weight.
 
-    Prompts stand before the tokens, on either side that has them, and count as tokens here. The
-    weights of a row sum to 1, over columns that are neither padding nor, in the decoder, later
-    than the row. The rows of padded positions mean nothing. Labels are passed over.
+    Prompts count as tokens. Each row sums to 1 over its columns; rows of padding mean nothing.
 
     Returns:
-        float32 arrays by kind:
-        ``encoder`` of shape (batch, layers, heads, source, source),
-        ``decoder`` of shape (batch, layers, heads, target, target), and
-        ``cross`` of shape (batch, layers, heads, target, source).
+        float32 arrays by kind: ``encoder`` (batch, layers, heads, source, source), ``decoder``
+        (batch, layers, heads, target, target) and ``cross`` (batch, layers, heads, target,
+            source).
     """
     device = next(model.parameters()).device
     inputs = {name: tensor.to(device) for name, tensor in batch.items() if name != "labels"}
@@ -61,11 +58,10 @@ class AttentionMap:
     """The attention of one kind on one record, with what its rows and columns stand for.
 
     Attributes:
-        weights: float array of shape (layers, heads, rows, columns); each row sums to 1.
+        weights: float (layers, heads, rows, columns); each row sums to 1.
         rows, columns: what each is, in few characters: "428.0", "<v>", "age 64".
-        row_names, column_names: the same, but no two of one record are equal: "428.0 of visit 2".
-        writes: the token that each row is about to write, or "" where it writes none; empty for
-            an encoder.
+        row_names, column_names: the same, made unique: "428.0 of visit 2".
+        writes: the token that each row is about to write, "" if none; empty for an encoder.
     """
 
     kind: Kind
@@ -108,15 +104,10 @@ class AttentionMap:
 def record_attention(
     model: Any, tokenizer: CodeTokenizer, record: PatientRecord, *, most_tokens: int = 60
 ) -> dict[Kind, AttentionMap]:
-    """The three attentions of a model that reads a record and writes the same record.
+    """The three attentions of a model that reads an uncorrupted record and writes the same record.
 
-    The encoder reads the record as it is, nothing corrupted. The decoder reads it shifted to the
-    right, so that the row of a token shows where the model looks before it writes the next one.
-
-    Args:
-        tokenizer: the one that the model was trained with.
-        most_tokens: later visits that would make the sequence longer than this are left out,
-            for the model too; the first visit always stays.
+    The decoder reads it shifted right: the row of a token shows where the model looks before it
+    writes the next. Later visits that would exceed ``most_tokens`` are left out.
     """
     ids, visit_of = _encoded(tokenizer, record, most_tokens)
     source = torch.tensor([ids])
@@ -203,11 +194,9 @@ class PrefixAttention:
     """The attention that the decoder pays to its prefix while it writes one record.
 
     Attributes:
-        age, sex: of the patient whose record it is.
-        tokens: what the decoder has read last at each position, and after which it writes.
+        tokens: the token read last at each position.
         shares: float64 (layers, heads, tokens): the part of a position's attention that goes to
-            the prefix, 0 to 1. The rest goes to prompts and tokens, itself included.
-        n_prefix: how many tokens the prefix has.
+            the prefix, 0 to 1; the rest goes to prompts and tokens.
         n_prompts: how many prompts stand between the prefix and the first token.
     """
 
@@ -230,14 +219,9 @@ def prefix_attention(
     *,
     most_tokens: int = 60,
 ) -> list[PrefixAttention]:
-    """Let a model write records that exist, from age and sex, and see what the prefix gets.
+    """Let a model write existing records from age and sex, and see what its decoder's prefix gets.
 
-    Args:
-        model: with a prefix in the decoder.
-        tokenizer: the one that the base was trained with.
-        records: the patients. Those whose codes are all unseen are left out, where the
-            tokenizer skips such codes.
-        most_tokens: visits that come after so many tokens of a record are left out too.
+    Visits after ``most_tokens`` tokens are left out, and so are records without a known code.
     """
     if "decoder" not in model.prefixes:
         raise InputError(
@@ -278,12 +262,10 @@ class CopiedVisit:
     """The last visit of a patient, and what of the earlier ones each code is copied from.
 
     Attributes:
-        codes: of the last visit, in their order.
-        earlier: the codes of the visits before, one after the other.
+        earlier: the codes of the earlier visits, one after the other.
         visit_of: the visit of each of those, from 1.
-        shares: float64 (codes, earlier): the probability, 0 to 1, that the code of a place is
-            copied in this position. A row sums to 1 - p_gen.
-        system: the code system that the codes belong to.
+        shares: float64 (codes, earlier): the probability, 0 to 1, that the code at a place is
+            copied to this position. A row sums to 1 - p_gen.
     """
 
     codes: tuple[str, ...]
@@ -301,10 +283,10 @@ class CopiedVisit:
 def copied_visit(
     model: PromptBart, tokenizer: CodeTokenizer, record: PatientRecord
 ) -> CopiedVisit:
-    """Look at the copy head while the model writes the last visit of a record.
+    """Look at the copy head while the model writes the last visit of a record of two visits or
+    more.
 
-    The encoder reads an empty record, as for a patient of whom age and sex alone are known; the
-    decoder reads the record itself up to each code. The record has two visits or more.
+    The encoder reads an empty record, the decoder the record itself up to each code.
     """
     if model.copy_head is None:
         raise InputError(

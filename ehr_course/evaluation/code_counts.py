@@ -1,8 +1,7 @@
 """What is counted in every patient: pairs of codes, and codes that come back at a later visit.
 
-Codes can be as frequent as in real patients, and codes of successive visits can go together as
-often, while each patient has nothing to do with their own past. So it is also counted, within
-each patient, which codes of a visit an earlier visit had.
+Successive visits can look right on average while no patient has anything to do with their own
+past, so repetition is counted within each patient.
 """
 
 from __future__ import annotations
@@ -44,16 +43,14 @@ def followed(table: CodeTable) -> np.ndarray:
 
 
 def pairs_in_visits(table: CodeTable, codes: np.ndarray) -> csr_array:
-    """Count the pairs of codes that one visit has, patient by patient.
-
-    A pair has no order, and a code makes none with itself: a visit of n codes has n(n-1)/2.
+    """Count the unordered pairs of codes that one visit has, patient by patient.
 
     Args:
         codes: int64 (codes,), rising: each pair of these columns gets a column of its own.
 
     Returns:
-        float32 (patients, pairs + 1): at how many visits the patient has the pair, in the order
-        of codes 0 and 1, 0 and 2, ..., 1 and 2, ...; the last column counts every other pair.
+        float32 (patients, pairs + 1): the visits with each pair, in the order 0 and 1, 0 and 2,
+        ..., 1 and 2, ...; the last column counts every other pair.
     """
     n = len(codes)
     n_codes = np.diff(table.visits.indptr).astype(np.int64)
@@ -67,11 +64,10 @@ def pairs_in_visits(table: CodeTable, codes: np.ndarray) -> csr_array:
 
 
 def pairs_in_turn(table: CodeTable, codes: np.ndarray) -> csr_array:
-    """Count the pairs of a code in a visit and a code in the patient's next visit.
+    """Count the ordered pairs of a code in a visit and a code in the patient's next visit.
 
-    A pair has an order, and a code that comes back makes one with itself: visits of n and m
-    codes have n times m. Arguments and result are those of pairs_in_visits, with a column for
-    every code before every code.
+    Arguments and result are those of pairs_in_visits, with a column for every code before every
+    code, itself included.
     """
     n = len(codes)
     n_codes = np.diff(table.visits.indptr).astype(np.int64)
@@ -157,11 +153,10 @@ def carried_over(table: CodeTable, *, gap: int = 1) -> tuple[np.ndarray, np.ndar
     """Count the codes of a patient's visits that the visit ``gap`` places before had too.
 
     The sum of the first array over that of the second is the carry-over of a cohort, 0 to 1.
-    What the visits in between had does not matter.
 
     Returns:
-        two float32 arrays (patients,): how many codes were carried over, and how many codes the
-        visits have that follow ``gap`` or more others.
+        two float32 arrays (patients,): the codes carried over, and all codes of the visits that
+        follow ``gap`` or more others.
 
     >>> from ehr_course.evaluation.code_table import code_tables
     >>> from ehr_course.records import PatientRecord, Visit
@@ -185,11 +180,9 @@ def carried_over(table: CodeTable, *, gap: int = 1) -> tuple[np.ndarray, np.ndar
 
 
 def recurrent(table: CodeTable) -> tuple[np.ndarray, np.ndarray]:
-    """Count the different codes of each patient that more than one visit has.
+    """Count each patient's different codes: those in more than one visit, and all of them.
 
-    Returns:
-        two float32 arrays (patients,): how many codes recur, and how many different codes the
-        patient has; both 0 for a patient with one visit, none of whose codes can recur.
+    Two float32 arrays (patients,); both are 0 for a patient with one visit.
     """
     n_visits = np.bincount(table.owner, minlength=len(table))
     counts = csr_array(table.visits_of_patients() @ table.visits)
@@ -203,8 +196,7 @@ def recurrent(table: CodeTable) -> tuple[np.ndarray, np.ndarray]:
 def chronic_categories(table: CodeTable) -> CodeTable:
     """The same patients with their chronic three-character categories in place of codes.
 
-    A later visit may name the same disease by another code, such as 250.00 and 250.60 for
-    diabetes; by its category it is recognised. Codes without a chronic category are left out.
+    A category recognises a disease that a later visit names by another code: 250.00 and 250.60.
     """
     meaning = code_meaning(table.system)
     kept = [

@@ -22,12 +22,10 @@ class CodeTable:
         codes: the code of each column, sorted.
         patients: float32 (patients, codes): 1 where the patient has the code at any visit.
         visits: float32 (visits, codes): 1 where the visit has the code; the visits of a patient
-            are together, in the order of time.
+            are together, in order of time.
         owner: int64 (visits,): the row of each visit's patient.
-        ages: int64 (patients,): completed years at the first visit; None where the age of a
-            patient is not known.
-        sexes: str (patients,): "F" or "M"; None where the sex of a patient is not known.
-        system: the code system that the codes belong to.
+        ages: int64 (patients,): completed years at the first visit; None if any is unknown.
+        sexes: str (patients,): "F" or "M"; None if any is unknown.
     """
 
     codes: tuple[str, ...]
@@ -71,14 +69,10 @@ class CodeTable:
 def code_tables(
     *cohorts: Sequence[AnyRecord], codes_of: Sequence[Sequence[AnyRecord]] | None = None
 ) -> tuple[CodeTable, ...]:
-    """The tables of cohorts that are to be compared: one list of columns for all of them.
+    """The tables of cohorts that are to be compared, with the same columns for all of them.
 
     Args:
-        codes_of: the cohorts whose codes get a column, by default all of them. Other codes are
-            left out.
-
-    Raises:
-        InputError: if a cohort has no patients, or not all visits are coded in one system.
+        codes_of: the cohorts whose codes get a column, by default all; other codes are left out.
 
     >>> from ehr_course.records import PatientRecord, Visit
     >>> one = [PatientRecord(1, "F", 50, (Visit(("4280", "4019")), Visit(("4280",))))]
@@ -136,13 +130,7 @@ def _ones(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> csr_
 
 
 def unknown_in(tables: Mapping[str, CodeTable]) -> dict[str, str]:
-    """Which of "age" and "sex" some cohorts, here by their names, lack, and the reason in words.
-
-    >>> from ehr_course.records import PartialRecord, Visit
-    >>> (table,) = code_tables([PartialRecord(1, "F", None, (Visit(("486",)),))])
-    >>> unknown_in({"synthetic": table})
-    {'age': 'the synthetic cohort has no age'}
-    """
+    """Which of "age" and "sex" the named cohorts lack, with the reason in words."""
     found = {}
     for what, attribute in (("age", "ages"), ("sex", "sexes")):
         names = [name for name, table in tables.items() if getattr(table, attribute) is None]

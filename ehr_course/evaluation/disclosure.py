@@ -1,17 +1,7 @@
-"""What an attacker learns from a synthetic cohort or its model: who, what codes, which records.
+"""What a synthetic cohort or its model gives away: who, what codes, which records.
 
-**Membership.** Was this patient among those that the model learned from? By distance, the attacker
-has the synthetic cohort alone and takes a patient with a near synthetic one for a member. By
-likelihood, the attacker has the model itself and takes a patient whom it finds likely for one;
-that says what must not happen to the model's weights, and little about the cohort.
-
-**Attributes.** The attacker knows which of the common codes a training patient has, looks up the
-synthetic patients who are nearest in these codes, and takes the other codes that at least half of
-them have for the patient's own. (The question is that of Choi et al. 2017,
-https://arxiv.org/abs/1703.06490, who take the k nearest; here it is all who are equally near.)
-
-**Copies** are synthetic records that the training data has too. **Rare codes** of the training
-data can be absent from the synthetic cohort, by chance or because the model never writes them.
+Attribute disclosure asks the question of Choi et al. 2017, https://arxiv.org/abs/1703.06490, who
+take the k nearest patients; here it is all who are equally near.
 """
 
 from __future__ import annotations
@@ -54,7 +44,7 @@ def distance_scores(
 ) -> np.ndarray:
     """Minus the distance to the nearest synthetic patient: larger for a likelier member.
 
-    Both tables are of the same call of ``code_tables``. Float64 (patients,), 0 or less.
+    Both tables are from one call of ``code_tables``; the result is float64 (patients,), 0 or less.
     """
     return -nearest_distances(patients, synthetic, metric=metric)[0]
 
@@ -62,13 +52,10 @@ def distance_scores(
 def likelihood_scores(
     model: PromptBart | PrefixTuned, tokenizer: CodeTokenizer, records: Sequence[PatientRecord]
 ) -> np.ndarray:
-    """The model's log-likelihood of each record, per token: larger for a likelier member.
+    """The model's log-likelihood of each record in nats per token: larger for a likelier member.
 
-    Per token, because a long record is less likely as a whole, member or not. The tokenizer must
-    know every code.
-
-    Returns:
-        float64 (records,), nats a token, 0 or less.
+    Float64 (records,), 0 or less. Per token, because long records are less likely as a whole. The
+    tokenizer must know every code.
     """
     # <BOS> is given, all other tokens are scored.
     lengths = [len(tokenizer.encode(record)) - 1 for record in records]
@@ -79,8 +66,8 @@ def membership_auroc(members: np.ndarray, others: np.ndarray) -> float:
     """How well a score tells members from others: the area under the ROC curve.
 
     Args:
-        members: float (members,): the scores of patients whom the model learned from.
-        others: float (others,): those of patients whom it never saw.
+        members: float (members,): the scores of patients that the model learned from.
+        others: float (others,): those of patients that it never saw.
 
     Returns:
         0 to 1: the probability that a member scores higher than another patient, equal scores
@@ -100,9 +87,8 @@ def membership_interval(
     rng: np.random.Generator,
     resamples: int = RESAMPLES,
 ) -> tuple[float, float]:
-    """The 95 % bootstrap interval of ``membership_auroc``: members and others are each drawn.
-
-    Both ends are ``nan`` with fewer than 30 members or others.
+    """The 95 % bootstrap interval of ``membership_auroc``; ``nan`` with fewer than 30 on either
+    side.
     """
     scores, labels = _labelled(members, others)
     if min(len(members), len(others)) < FEWEST:
@@ -126,7 +112,7 @@ def _labelled(members: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, np.n
 
 @dataclass(frozen=True)
 class Disclosure:
-    """What the attack gave for each target, as counts of hidden codes.
+    """What the attack found of each target's hidden codes.
 
     Attributes:
         right: int64 (targets,): guessed, and the patient has them.
@@ -158,10 +144,7 @@ def ratio(parts: tuple[np.ndarray, np.ndarray]) -> float:
 def common_columns(table: CodeTable, *, share: float = 0.5) -> np.ndarray:
     """The columns of the most frequent codes that make up a share of all codes of patients.
 
-    Each patient counts once for a code.
-
-    Returns:
-        int64 (common,), rising; at least one.
+    Int64 (common,), rising, at least one; each patient counts once for a code.
     """
     carriers = table.patients.sum(axis=0, dtype=np.float64)
     order = np.argsort(-carriers, kind="stable")
@@ -179,9 +162,8 @@ def attribute_disclosure(
 ) -> Disclosure:
     """Guess the hidden codes of the targets from the nearest patients of a cohort.
 
-    All patients at the smallest distance are asked, and a code is guessed when at least half of
-    them have it. Both tables are of the same call of ``code_tables``; ``known``, int64 (known,),
-    are the columns that the attacker knows of each target.
+    All patients at the smallest distance are asked; a code that at least half of them have is
+    guessed. The attacker knows the columns ``known``, int64 (known,), of each target.
     """
     check_tables(targets, cohort, metric)
     hidden = np.setdiff1d(np.arange(len(targets.codes)), known)
@@ -221,16 +203,11 @@ def visits_of(record: AnyRecord) -> Visits:
 def copies_by_group(
     written: Sequence[AnyRecord], train: Sequence[AnyRecord], groups: np.ndarray
 ) -> np.ndarray:
-    """In which groups of the training patients each written patient has a twin.
+    """In which groups of training patients each written patient has a twin: bool (written,
+    groups).
 
-    A twin has exactly the same visits. The order of codes within a visit does not matter, that of
-    the visits does; age, sex and times are not looked at.
-
-    Args:
-        groups: int64 (train,), as ``random_groups`` makes them.
-
-    Returns:
-        bool (written, groups); any of a row says whether the patient is a copy.
+    A twin has exactly the same visits in the same order; the order of codes within a visit, age,
+    sex and times do not matter. ``groups`` is int64 (train,).
     """
     known: dict[Visits, np.ndarray] = {}
     for record, group in zip(train, groups.tolist(), strict=True):
@@ -246,17 +223,10 @@ def rare_columns(table: CodeTable, *, most: int) -> np.ndarray:
 
 
 def chance_of_absence(table: CodeTable, columns: np.ndarray, n_patients: int) -> np.ndarray:
-    """How likely each code is to be absent from n patients of a cohort, drawn at random.
+    """How likely each code is to be absent from n patients drawn at random: float64 (codes,).
 
     Of N patients with c carriers, n drawn without replacement hold none with the probability
-    C(N - c, n) / C(N, n). So cohorts of different sizes are compared at one size, without the
-    luck of a single draw.
-
-    Args:
-        columns: of the codes, int64 (codes,).
-
-    Returns:
-        float64 (codes,).
+    C(N - c, n) / C(N, n). So cohorts of different sizes are compared at one size.
     """
     total = len(table)
     without = total - table.patients.sum(axis=0)[columns].astype(np.float64)

@@ -1,14 +1,7 @@
 """How far apart two distributions are, and two patients; and who is nearest to whom.
 
-The Jensen-Shannon *divergence* is the mean of the relative entropies of both distributions to
-their average; its square root is a metric, the Jensen-Shannon *distance* (Lin 1991; Endres and
-Schindelin 2003). With base 2 both run from 0, equal, to 1, nothing in common; with base e the
-divergence ends at 0.693 and the distance at 0.833. A number without its name and its base says
-little.
-
-Two patients are compared by the sets of codes of all their visits. Age and sex take no part: a
-synthetic cohort is written for ages and sexes that were asked for, so they say nothing about
-copying. The patients are compared in blocks: memory does not grow with the cohorts.
+Patients are compared by the sets of codes of all their visits. Age and sex take no part: a
+synthetic cohort is written for given ages and sexes, so they say nothing about copying.
 """
 
 from __future__ import annotations
@@ -30,16 +23,17 @@ from ehr_course.evaluation.measure import GROUPS
 
 
 def js_divergence(p: ArrayLike, q: ArrayLike, *, base: float = 2) -> np.ndarray | float:
-    """The Jensen-Shannon divergence of two distributions.
+    """The Jensen-Shannon divergence: mean relative entropy of p and q to their average (Lin 1991).
+
+    It is 0 for equal distributions and 1 (with base e: 0.693) if they have nothing in common.
 
     Args:
-        p: float (k,) or (..., k): shares or counts, 0 or more, of the same k things as q; each
-            row is divided by its sum.
-        q: the same for the other distribution.
+        p, q: float (..., k): shares or counts of the same k things; rows are divided by their
+            sums.
         base: of the logarithm: 2 gives bits, ``math.e`` nats.
 
     Returns:
-        A number, or float64 (...,); ``nan`` where a distribution has nothing in it.
+        A number, or float64 (...,); ``nan`` where a distribution is empty.
 
     >>> js_divergence([1, 1, 0, 0], [0, 0, 3, 1])
     1.0
@@ -75,11 +69,10 @@ def js_divergence(p: ArrayLike, q: ArrayLike, *, base: float = 2) -> np.ndarray 
 
 
 def js_distance(p: ArrayLike, q: ArrayLike, *, base: float = 2) -> np.ndarray | float:
-    """The Jensen-Shannon distance of two distributions: the square root of the divergence.
+    """The Jensen-Shannon distance, the root of the divergence (Endres and Schindelin 2003).
 
-    It is what ``scipy.spatial.distance.jensenshannon`` returns, whose base is e unless said
-    otherwise. Arguments and result are as in js_divergence; the unit is the square root of a
-    bit, or of a nat.
+    It is a metric from 0 to 1 (with base e: 0.833), and what
+    ``scipy.spatial.distance.jensenshannon`` returns, whose default base is e.
 
     >>> round(js_distance([1, 1], [1, 0]), 4)
     0.5579
@@ -103,18 +96,15 @@ def nearest_distances(
     block: int = 1024,
     leave_one_out: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Find for each patient of ``a`` the nearest patient of ``b``.
-
-    Where several patients of ``b`` are equally near, the first of them is returned. (Codes in
-    common are counted exactly; Jaccard distances are compared in float32, which tells all of them
-    apart while two patients have fewer than about 4,000 codes together.)
+    """Find for each patient of ``a`` the nearest of ``b``, the first where several are equally
+    near.
 
     Args:
-        a, b: made by one call of ``code_tables``, so that they have the same columns.
-        block: how many patients of each are compared at a time. Memory holds about
-            ``block * (3 * block + codes)`` float32, whatever the sizes of the cohorts.
+        a, b: tables from one call of ``code_tables``.
+        block: how many patients are compared at a time; memory holds about
+            ``block * (3 * block + codes)`` float32.
         leave_one_out: patient i of ``a`` is not compared with patient i of ``b``: for a cohort
-            against itself, in which all patients would be nearest to themselves.
+            against itself.
 
     Returns:
         distances: float64 (len(a),).
@@ -166,16 +156,11 @@ def nearest_distances(
 def similarities(
     a: csr_array, b: csr_array, *, metric: Metric = "jaccard", block: int = 1024
 ) -> Iterator[tuple[slice, slice, np.ndarray]]:
-    """Compare all rows of two matrices of zeros and ones, a block of each at a time.
-
-    Args:
-        a: float32 (patients of a, codes).
-        b: float32 (patients of b, codes).
+    """Compare all rows of two float32 matrices of zeros and ones, (patients, codes), in blocks.
 
     Yields:
-        The rows of ``a``, the rows of ``b``, and float32 (rows of a, rows of b): larger is
-        nearer; 1 - distance for "jaccard" (two empty rows: 1), minus the distance for "hamming".
-        The array may be written to.
+        The rows of ``a``, those of ``b``, and float32 (rows of a, rows of b), free to be written
+        to: 1 - distance for "jaccard" (two empty rows: 1), minus the distance for "hamming".
     """
     sizes_a = a.sum(axis=1, dtype=np.float32)
     sizes_b = b.sum(axis=1, dtype=np.float32)
@@ -223,11 +208,9 @@ class AdversarialAccuracy:
     """How well real and synthetic patients are told apart by their nearest neighbour.
 
     Attributes:
-        value: 0 to 1: the mean over the real patients and over the synthetic ones, each counting
-            1 where the nearest other patient is of the same cohort, 0 where one of the other
-            cohort is nearer, and 0.5 where they are equally near.
-        left_out: float64 (groups,): the value without each group of patients; empty where no
-            groups were given.
+        value: 0 to 1: the mean over both cohorts, a patient counting 1 if the nearest other
+            patient is of the same cohort, 0.5 if both cohorts are equally near, and 0 otherwise.
+        left_out: float64 (groups,): the value without each group of patients, if there are groups.
     """
 
     value: float
@@ -237,15 +220,11 @@ class AdversarialAccuracy:
 def adversarial_accuracy(
     real: CodeTable, synthetic: CodeTable, *, metric: Metric = "jaccard"
 ) -> AdversarialAccuracy:
-    """Tell real from synthetic patients by their nearest neighbour.
+    """Tell real from equally many synthetic patients by their nearest neighbour.
 
-    0.5 is what two cohorts of the same distribution give. Near 1 the synthetic patients lie apart
-    from the real ones; near 0 they lie on top of them, as copies do. Codes are counts, so equal
-    distances are common: they count a half here, where the paper's strict inequality counts
-    nothing and gives less than 0.5 for two samples of one distribution.
-
-    Args:
-        real, synthetic: of one call of ``code_tables``, equally many patients, at least two.
+    Two cohorts of the same distribution give 0.5; near 1 the synthetic patients lie apart from
+    the real ones, near 0 they lie on top of them, as copies do. Equal distances, common among
+    counts of codes, count a half; the strict inequality of the paper counts them as nothing.
 
     Source: Yale et al. 2020, https://doi.org/10.1016/j.neucom.2019.12.136
 
@@ -268,13 +247,9 @@ def adversarial_accuracies(
     metric: Metric = "jaccard",
     groups: np.ndarray | None = None,
 ) -> list[AdversarialAccuracy]:
-    """The same against several real cohorts, such as training and held-out patients.
+    """The same against several real cohorts; distances among synthetic patients are computed once.
 
-    The distances among the synthetic patients are computed once for all.
-
-    Args:
-        groups: int64 (patients,), as ``random_groups`` makes them: the same rows of every cohort
-            are left out together.
+    ``groups``, int64 (patients,), says which rows of every cohort are left out together.
     """
     for real in cohorts:
         if len(real) != len(synthetic):
@@ -305,11 +280,10 @@ def adversarial_accuracies(
 def _to_groups(
     a: CodeTable, b: CodeTable, groups: np.ndarray, metric: Metric, *, leave_one_out: bool = False
 ) -> np.ndarray:
-    """The distance of each patient of ``a`` to the nearest one in each group of ``b``.
+    """The distance from each patient of ``a`` to each group of ``b``: float64 (len(a), groups).
 
-    The smallest of all groups but one is the distance without that group: it costs no more than
-    the distances themselves. Groups are int64 (len(b),), each of at least two patients; the
-    result is float64 (len(a), groups).
+    The smallest over all groups but one is the distance without that group. Groups are int64
+    (len(b),), of at least two patients each.
     """
     found = np.empty((len(a), groups.max() + 1))
     for group in range(found.shape[1]):

@@ -1,12 +1,7 @@
 """What fidelity counts in every patient, and the measures that it makes of the totals.
 
-Everything that two cohorts are compared by is a sum over patients: how many patients have each
-code, how many visits have each pair, how many patients have each age. So a patient is a row of
-numbers, and any choice of patients, a half or a bootstrap sample, is a weighted sum of rows.
-
-A cohort can have what no real patient has: other codes, more visits, higher ages. That must not
-change a number of real patients, or each cohort would be held against a floor of its own. So what
-real patients have is compared thing by thing, and all else counts together as one more thing.
+Whatever is compared is a sum over patients. What only synthetic patients have, such as other codes
+or higher ages, counts together as one more thing, so that it cannot change a number of real ones.
 """
 
 from __future__ import annotations
@@ -80,8 +75,10 @@ class Totals(NamedTuple):
 
 
 Function = Callable[[Totals, Totals], np.ndarray]
-"""Takes the totals of real patients and of others, and returns a number for each choice. Where the
-better value is "near", it looks at the second totals alone."""
+"""From the totals of real patients and of others, a number for each choice. Where the better
+value is
+"near", it looks at the second totals alone.
+"""
 
 Measured = tuple[Measure, Function]
 """A measure without a value yet, and the function that gives it one."""
@@ -106,8 +103,6 @@ class Counts:
     Attributes:
         matrices: of each cohort, float32 (patients, things).
         of: of each cohort, float32 (patients,): what counts are divided by to make shares.
-        measures: what is made of the totals.
-        name: what is counted, in the words of the report.
         needs: what a patient needs to be counted; "" where every patient is.
     """
 
@@ -132,10 +127,11 @@ class Counts:
 
 
 def everything_counted(*tables: CodeTable) -> Iterator[Counts]:
-    """Each kind of thing in turn, with what is made of it; one at a time, to save memory.
+    """Each kind of thing with its measures, one at a time to save memory.
 
-    What is compared one by one depends on the first table alone: the codes of its patients, and
-    the pairs of their most frequent ones. Ages and sexes are left out where a cohort has none.
+    What is compared one by one depends on the first table alone. Ages and sexes are left out
+    where a
+    cohort has none.
     """
     known = tables[0].patients.sum(axis=0) > 0
     patients = tuple(np.ones(len(table), dtype=np.float32) for table in tables)
@@ -311,12 +307,11 @@ def _numbers(
     numbers: Sequence[np.ndarray],
     owners: Sequence[np.ndarray] | None = None,
 ) -> Counts:
-    """Numbers that patients have, or that things of patients have: distribution and mean.
+    """Numbers of patients, or of things that belong to patients: distribution and mean.
 
     Args:
         numbers: of each cohort, (things,).
-        owners: of each cohort int64 (things,), the rows of the patients; by default each patient
-            has one thing.
+        owners: of each cohort int64 (things,), the patients' rows; by default one thing each.
     """
     ends = np.cumsum([len(each) for each in numbers])
     values, column = np.unique(np.concatenate(numbers).astype(np.int64), return_inverse=True)
@@ -356,13 +351,7 @@ Among = Callable[[Callable[..., np.ndarray]], Function]
 
 
 def _prevalence(name: str, of_what: str, thing: str, among: Among) -> tuple[Measured, ...]:
-    """How equal shares are, thing by thing: R2 and RMSE.
-
-    Args:
-        name: of the measures, without "R2" and "RMSE".
-        of_what: which share it is, in words.
-        thing: what has a share: "code" or "pair".
-    """
+    """How equal the shares of each thing (a "code" or a "pair") are: R2 and RMSE."""
     r2 = Measure(
         f"{name} R2",
         better="high",
@@ -399,10 +388,9 @@ def _of_pairs(
 ) -> tuple[Measured, ...]:
     """How equal shares of pairs are, and how far apart the distributions of pairs.
 
-    The pairs of those 150 codes are compared one by one that most visits of the real patients of
-    a choice have; the floor's other real patients have no part in it. Chosen by all real
-    patients, the pairs would be more frequent in them by luck, which no other patient of the same
-    hospital has: a fresh cohort would be off its floor. All other pairs count together.
+    Pairs of the 150 codes most frequent in the real patients of a choice are compared one by one,
+    all others together. Codes chosen by all real patients would favour these patients' luck, and
+    put a fresh cohort off its floor.
 
     Args:
         codes: int64 (pairs,) and (pairs,): the first and the second code of each pair. The

@@ -1,13 +1,7 @@
-r"""How probable a model finds the tokens of records that it does not read.
+"""How probable a model finds the tokens of records, never reading the token that is asked for.
 
-Two questions are asked, and neither shows the model what it is asked for:
-
-* a token, given the tokens before it: the encoder reads ``<BOS> <mask> <EOS>`` and the patient's
-  age and sex, the decoder what comes before the token, and no more;
-* a code, given the other codes of its visit: the encoder reads that visit alone, as ``<BOS> <v>``
-  codes ``<\v> <EOS>``, with ``<mask>`` at the place of the code. The decoder reads the codes
-  before that place, and no more. So the order of the visit is known, and the place of the code
-  in it; the other visits of the patient are not.
+A token is scored given age, sex and the tokens before it; or, with its visit alone in the encoder
+and ``<mask>`` in its place, given the other codes of the visit.
 """
 
 from __future__ import annotations
@@ -37,18 +31,12 @@ class ScoredRecords:
     """Records as a model reads them, ready to be scored.
 
     Args:
-        model: a trained PromptBart, or one with a prefix; it is left as it was.
-        tokenizer: the one that it was trained with. Its ``unseen`` decides about a code that it
-            does not know: "raise" raises, "skip" leaves it out of what is read and scored.
-        records: the patients.
-        batch_size: how many sequences go through the model at a time, at most; of long ones
-            there are fewer.
-        progress: whether to show a bar.
+        tokenizer: unseen="raise" raises at a code that it does not know, "skip" leaves it out.
+        batch_size: how many sequences go through the model at a time; fewer if they are long.
 
     Attributes:
-        tokens: Ragged, the ids of each record; a record longer than the model can read keeps
-            the visits from its first on that fit, and a patient of whom no code is known has
-            <BOS> and <EOS>.
+        tokens: Ragged, the ids of each record, without the last visits of one that is too long;
+            a patient without a known code has <BOS> and <EOS>.
         cut: how many records were cut.
     """
 
@@ -81,7 +69,7 @@ class ScoredRecords:
         self._people = demographics([r.age for r in records], [r.sex for r in records])
 
     def nats_in_order(self) -> np.ndarray:
-        """What each token costs, given those before it, in nats: -log of its probability.
+        """What each token costs given those before it: -log of its probability, in nats.
 
         float64, flat, one for each token in ``tokens``; 0 for <BOS>, which is given.
         """
@@ -106,7 +94,7 @@ class ScoredRecords:
         return nats
 
     def nats_in_visits(self) -> np.ndarray:
-        """What each code costs, given the other codes of its visit, in nats.
+        """What each code costs given the other codes of its visit, in nats.
 
         float64, flat, one for each token in ``tokens``; 0 for all that are no code.
         """
@@ -175,9 +163,7 @@ def _one_code_hidden(
 ) -> tuple[Tensor, Tensor]:
     """What the encoder and the decoder read: (batch, codes + 4) and (batch, codes + 2).
 
-    Args:
-        codes: int64 (batch, codes), visits of one length.
-        at: int64 (batch,), the place of the code that is hidden in each.
+    ``codes`` are int64 (batch, codes), ``at`` int64 (batch,) the place of the hidden code in each.
     """
     n_rows, n = codes.shape
     hidden = codes.copy()
@@ -211,15 +197,10 @@ def record_log_likelihood(
     batch_size: int = 64,
     progress: bool = False,
 ) -> np.ndarray:
-    """The log-probability of each whole record, given the patient's age and sex alone.
+    """The log-probability of each whole record given age and sex, in nats, 0 or less.
 
-    It is the sum over all tokens after ``<BOS>``, markers and ``<EOS>`` included. A longer record
-    is nearly always less probable: divide by its tokens to compare records. Arguments are those of
-    ScoredRecords.
-
-    Returns:
-        float64 (records,), in nats, 0 or less; ``nan`` for a patient of whom the tokenizer,
-        with unseen="skip", knows no code. A record that was cut has that of what was kept.
+    Float64 (records,): the sum over all tokens after ``<BOS>``, to be divided by their number to
+    compare records; ``nan`` for a patient of whom the tokenizer knows no code.
     """
     scored = ScoredRecords(model, tokenizer, records, batch_size=batch_size, progress=progress)
     per_record = -np.add.reduceat(scored.nats_in_order(), scored.tokens.offsets[:-1])

@@ -27,15 +27,12 @@ LABELS = ("language model", "age", "sex", "co-occurrence")
 class MeasuredTerms:
     """Five losses of one batch and their gradients, from which every weighting follows.
 
-    A cross-entropy is linear in its target. So the smoothed one is a mixture of two losses that
-    are measured once: that of the right token, and the mean over all tokens.
-
     Attributes:
-        means: float64 (5,): the loss of the right token and the mean over all tokens, in nats a
-            scored token; the losses of the age head and of the sex head, unweighted; the
-            co-occurrence penalty, a probability.
-        products: float64 (5, 5): the inner product of each pair of gradients, over the weights
-            that all terms share. The heads' own weights are left out.
+        means: float64 (5,): the loss of the right token and the mean over all tokens, which mix
+            to the smoothed loss, in nats a scored token; the unweighted losses of the age head
+            and of the sex head; the co-occurrence penalty, a probability.
+        products: float64 (5, 5): the inner products of the gradients, over the weights that all
+            terms share, without those of the heads.
     """
 
     means: np.ndarray
@@ -43,11 +40,10 @@ class MeasuredTerms:
 
 
 def measure_terms(model: Any, batch: Batch, never: Tensor) -> MeasuredTerms:
-    """Measure the five losses of a batch and their gradients. Dropout is off meanwhile.
+    """Measure the five losses of a batch and their gradients, without dropout.
 
     Args:
-        model: a PromptBart with an age head and a sex head, on any device.
-        batch: what collate makes.
+        model: a PromptBart with an age head and a sex head.
         never: bool (vocabulary, vocabulary), as ``never_together`` gives it.
     """
     missing = [name for name in ("age", "sex") if name not in model.heads]
@@ -94,11 +90,10 @@ class Contribution:
     """What one term contributes.
 
     Attributes:
-        label: which term.
         amount: its weight times its mean: what it adds to the total.
         of_total: that as a share of the total.
-        of_gradient: its share of the gradient: how far its weighted gradient goes along the
-            total gradient. The shares sum to 1; one below 0 pulls the other way.
+        of_gradient: how far its weighted gradient goes along the total gradient, as a share; the
+            shares sum to 1, and one below 0 pulls the other way.
     """
 
     label: str

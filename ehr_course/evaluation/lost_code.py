@@ -1,8 +1,6 @@
 """A small study: one code of a patient is lost, and a guesser names ten that it may be.
 
-A guesser gives every code a number for each case, larger where it thinks it likelier. Two are
-tables that count; one is a network, and its seed decides where it begins and what it practises on.
-What the scores of two guessers show, and how often chance alone would show it, is at the end.
+A guesser gives every code a number for each case, larger where it thinks it likelier.
 """
 
 from __future__ import annotations
@@ -35,10 +33,8 @@ class Case:
 
     Attributes:
         age: completed years at the first visit.
-        sex: "F" or "M".
         others: the codes that are left, each once, sorted.
         lost: the code to guess.
-        system: the code system that the codes belong to.
     """
 
     age: int
@@ -79,8 +75,7 @@ def share_found(
 ) -> float:
     """The share of cases whose lost code is among those that the guesser names first.
 
-    A code that the patient has left is never named, and one that the guesser does not know is
-    never found.
+    A code that the patient has left is never named, and an unknown one never found.
     """
     return which_found(guesser, cases, suggestions=suggestions).mean().item()
 
@@ -139,12 +134,8 @@ class PairTable:
 class CodeNetwork:
     """A network with one hidden layer that reads the codes left, trained when it is made.
 
-    At each step one code of every patient is hidden anew.
-
-    Args:
-        seed: decides the first weights, and which codes are hidden.
-        age_and_sex: whether it reads those too.
-        steps: how often the weights change.
+    At each step one code of every patient is hidden. ``seed`` decides which, and the first
+    weights.
     """
 
     def __init__(
@@ -229,9 +220,8 @@ def what_is_shown(
     Args:
         model: one score a seed.
         baseline: as many, or a single one where nothing in it is random.
-        better: "lower" or "higher".
-        interval: low and high end of the model's mean less the baseline's. Where it is given,
-            it has to lie on the same side of zero as the scores.
+        interval: of the model's mean less the baseline's; if given, it has to lie on the same
+            side of zero as the scores.
 
     >>> what_is_shown([0.02, 0.03], [0.05, 0.04], "lower")
     'better'

@@ -1,13 +1,7 @@
 """One measured number, its interval, and what real patients score in its place (the floor).
 
-Sums over patients have bootstrap intervals (Efron and Tibshirani 1993): patients are drawn with
-replacement, each with all of their codes, because the codes of one patient do not vary
-independently.
-
-A number that depends on all patients at once, such as a nearest neighbour, has an interval from
-the delete-a-group jackknife (Shao and Wu 1989, https://doi.org/10.1214/aos/1176347263): a tenth
-of the patients of all cohorts is left out at a time. A bootstrap fails there, because it makes
-every patient that is drawn twice their own nearest neighbour.
+Sums over patients are bootstrapped by patient (Efron and Tibshirani 1993), nearest neighbours left
+out by groups (jackknife, Shao and Wu 1989): a patient drawn twice is their own nearest neighbour.
 """
 
 from __future__ import annotations
@@ -38,15 +32,14 @@ class Measure:
     """One measured number and what to hold it against.
 
     Attributes:
-        name: such as "visit prevalence RMSE"; no two measures of a report share one.
+        name: unique in a report, such as "visit prevalence RMSE".
         value: ``nan`` where nothing could be measured.
         low, high: the interval; both ``nan`` where there are too few patients.
         floor: what real patients score in place of synthetic ones; ``nan`` when unknown.
         unit: such as "bits" or "share", a number from 0 to 1; "" for a plain number.
         better: "low", "high", or "near", where the best value is the floor itself.
-        meaning: what the number says and how it was made, in one or two sentences.
-        against_training: the value with training patients in place of held-out ones; ``nan``
-            where that was not asked for.
+        meaning: what the number says and how it was made.
+        against_training: the value with training patients in place of held-out ones, or ``nan``.
     """
 
     name: str
@@ -85,13 +78,7 @@ class LeftOut(NamedTuple):
 
 @dataclass(frozen=True)
 class Judgement:
-    """What was found about one question.
-
-    Attributes:
-        measures: each with its interval and its floor.
-        warnings: what the reader must know before using the numbers.
-        left_out: the measures that nothing could be said about.
-    """
+    """What was found about one question, with warnings and the measures that were left out."""
 
     measures: tuple[Measure, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -152,14 +139,10 @@ def which_are_too_few(sizes: Mapping[str, int]) -> str:
 def drawn_counts(
     n_patients: int, resamples: int, rng: np.random.Generator, *, size: int | None = None
 ) -> np.ndarray:
-    """How often each patient is drawn, when patients are drawn with replacement.
+    """How often each patient is drawn with replacement: float32 (resamples, n_patients).
 
-    Args:
-        size: how many are drawn each time; by default as many as there are.
-
-    Returns:
-        float32 (resamples, n_patients), each row summing to size. Times a matrix of what each
-        patient adds, (n_patients, k), these are the sums of all resamples at once.
+    Each row sums to ``size``, by default n_patients. Times a matrix of what each patient adds,
+    (n_patients, k), it gives the sums of all resamples at once.
     """
     size = n_patients if size is None else size
     counts = np.empty((resamples, n_patients), dtype=np.float32)
@@ -171,18 +154,12 @@ def drawn_counts(
 def interval(
     values: ArrayLike, *, confidence: float = 0.95, centre: float | None = None
 ) -> tuple[float, float]:
-    """The percentile interval of what the resamples gave.
+    """The percentile interval of what the resamples gave: low and high.
 
     Args:
-        values: float (resamples,); those that are ``nan`` are left out.
-        confidence: the share of resamples inside, above 0 and below 1.
-        centre: where the mean of the resamples is moved to. Drawing adds noise, and noise can
-            only increase a distance between two samples: its plain percentiles can lie above the
-            distance itself. With the measured distance as the centre, the interval keeps the
-            spread of the resamples without their bias.
-
-    Returns:
-        low and high; both ``nan`` where less than half of the resamples have a value.
+        values: float (resamples,); ``nan`` is left out, and the ends are ``nan`` if most are.
+        centre: where the mean of the resamples is moved to: the noise of drawing can put the
+            plain percentiles of a distance above the distance itself.
 
     >>> interval(np.arange(101), confidence=0.5)
     (25.0, 75.0)
@@ -214,14 +191,11 @@ def share_interval(
     resamples: int = RESAMPLES,
     confidence: float = 0.95,
 ) -> tuple[float, float]:
-    """The bootstrap interval of one sum over patients divided by another.
+    """The bootstrap interval of one sum over patients divided by another: low and high.
 
-    Args:
-        numerators: float (patients,), such as each patient's impossible codes.
-        denominators: float (patients,), such as each patient's codes.
-
-    Returns:
-        low and high; both ``nan`` with fewer than 30 patients.
+    Both are float (patients,), such as each patient's impossible codes and codes; with fewer
+    than 30
+    patients the ends are ``nan``.
     """
     sums = np.stack([np.asarray(numerators), np.asarray(denominators)], axis=1).astype(np.float64)
     if len(sums) < FEWEST:
@@ -253,8 +227,7 @@ def jackknife_error(left_out: ArrayLike) -> float:
 def interval_around(value: float, *errors: float, confidence: float = 0.95) -> tuple[float, float]:
     """The interval of a number with several independent standard errors.
 
-    It reaches as far as Student's t with 9 degrees of freedom says, because an error from ten
-    groups is itself known only roughly; both ends are ``nan`` if an error is.
+    It uses Student's t with 9 degrees of freedom, because an error comes from ten groups.
     """
     error = math.hypot(*errors)
     if math.isnan(error):
@@ -271,9 +244,8 @@ def weighted_ranking(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Area under the ROC curve and average precision, for each column of weights.
 
-    These are ``roc_auc_score`` and ``average_precision_score`` of scikit-learn with
-    ``sample_weight``, but the scores are sorted once for all columns, which makes a bootstrap
-    cheap. Equal scores count as one threshold.
+    They equal scikit-learn's ``roc_auc_score`` and ``average_precision_score`` with
+    ``sample_weight``, but sort once for all columns. Equal scores count as one threshold.
 
     Args:
         scores: float (n,): larger where a one is expected.
@@ -281,8 +253,8 @@ def weighted_ranking(
         weights: float (n, resamples), 0 or more: how often each is drawn.
 
     Returns:
-        Two arrays, float64 (resamples,); ``nan`` where only ones or only zeros were drawn (for
-        average precision: where no one was).
+        Two arrays, float64 (resamples,); ``nan`` where no one, or for the AUROC no zero, was
+            drawn.
     """
     if not labels.any():
         return (np.full(weights.shape[1], np.nan),) * 2

@@ -1,21 +1,7 @@
 """Is a synthetic cohort nearer to the patients it was learned from than to others like them?
 
-A cohort that remembers nobody is as far from the patients that its model learned from as from
-held-out ones, if these are equally many. One that repeats its patients is nearer to those.
-
-**Which distance?** Not that of codes: a table that counts them comes nearer to the patients who
-were counted, and remembers none of them. The pairs of codes in one visit depend on who has them.
-So the Jensen-Shannon divergence of pairs is taken from the held-out patients and from as many
-training patients. The **gap** is the first minus the second.
-
-**How large is it?** The yardstick is the gap of photocopies: training patients in the place of the
-synthetic ones. Where not even they are nearer by more than chance, nothing can be known of any
-cohort, and more patients must be held out. In trials with 1,000 training patients and 10 seeds,
-photocopies were told in none with 40 held-out patients, in 9 with 200 and in all with 1,000; no
-cohort that remembers nobody was ever called nearer.
-
-**Intervals** leave out a tenth of all patients at a time, as ``measure`` explains: to draw
-patients with replacement makes copies of them, which is what is looked for.
+The gap between both Jensen-Shannon divergences of code pairs (frequencies of single codes need no
+memory) is held against that of photocopies of training patients, by a delete-a-tenth jackknife.
 """
 
 from __future__ import annotations
@@ -55,10 +41,10 @@ class Memory:
     Attributes:
         to_held_out, to_training: the divergence from each, in bits, 0 to 1.
         gap: the first minus the second; its floor is 0.
-        of_photocopies: the same of training patients in the place of the synthetic ones.
+        of_photocopies: the gap of training patients in place of the synthetic ones.
         n_held_out: how many patients of each were looked at.
-        needed: about how many held-out patients would be enough to tell photocopies; None where
-            they are told, or the training patients are too few to say.
+        needed: about how many held-out patients would tell photocopies; None where they are told,
+            or the training patients are too few to say.
     """
 
     to_held_out: float
@@ -131,13 +117,12 @@ class Memory:
 
 
 def needed_to_tell(between_halves: Memory, n_train: int) -> int | None:
-    """About how many held-out patients tell photocopies of all training patients.
+    """About how many held-out patients tell photocopies of all training patients, or None.
 
-    One half of the training patients is photocopied and the other half is held out. The gap falls
-    with the number of patients who are copied, and the error with the root of the number of those
-    held out. The gap must be twice the reach of its interval, because it varies too. Tried with 60
-    to 4,000 training patients, the answer was one to three times what was enough. It is None if
-    the halves have no gap.
+    One half of the training patients is photocopied and the other is held out. The gap grows in
+    proportion to the patients copied, its error falls with the root of those held out, and the gap
+    must be twice the reach of its interval. In trials the answer was one to three times what was
+    enough.
     """
     gap, n = between_halves.gap, between_halves.n_held_out
     if not gap.value > 0 or not math.isfinite(gap.low):
@@ -165,11 +150,8 @@ def memory_of(
 ) -> Memory:
     """Conclude from divergences what they say of memory.
 
-    Args:
-        to_held_out, to_training: float (11,): the divergence of the synthetic patients from each,
-            with everybody and without each tenth.
-        copies_to_held_out, copies_to_training: the same of photocopies.
-        n_held_out: how many patients of each were looked at.
+    The arrays are float (11,): the divergence of the synthetic patients, and of photocopies, with
+    everybody and without each tenth.
     """
 
     def gap(one: np.ndarray, other: np.ndarray) -> Measure:

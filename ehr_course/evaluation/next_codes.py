@@ -21,16 +21,10 @@ from ehr_course.tokenizers.codes import CodeTokenizer
 def next_token_probabilities(
     model: Any, tokenizer: CodeTokenizer, people: Sequence[tuple[int, Sex]]
 ) -> np.ndarray:
-    r"""The probability of each token at the place of a record's first code.
+    """The probability of each token as a record's first code: float64 (people, tokens).
 
-    The encoder reads ``<BOS> <mask> <EOS>``, a record of which nothing is known. The decoder has
-    written ``<BOS> <v>``. Only age and sex say who the patient is.
-
-    Args:
-        people: age in years and sex, of each.
-
-    Returns:
-        float64 of shape (people, tokens); each row sums to 1.
+    Rows sum to 1. The encoder reads ``<BOS> <mask> <EOS>``, the decoder has written ``<BOS> <v>``:
+    only age (in years) and sex say who each of the people is.
     """
     written = [tokenizer.eos_id, tokenizer.bos_id, tokenizer.visit_start_id]
     inputs = {
@@ -50,11 +44,9 @@ class NextCodes:
 
     Attributes:
         age: in years, 0 to 90; 90 means above 89.
-        sex: "F" or "M".
         codes: the vocabulary.
-        probabilities: float array of shape (codes,); what is missing to 1 went to special tokens.
+        probabilities: float (codes,); what is missing to 1 went to special tokens.
         other_sex: the same for a patient of the same age and the other sex.
-        system: the code system that the codes belong to.
     """
 
     age: int
@@ -101,14 +93,10 @@ def next_codes(model: Any, tokenizer: CodeTokenizer, *, age: int, sex: Sex) -> N
 def ruled_out(code: str, *, age: int, sex: Sex, system: CodeSystem = "ICD9CM") -> str:
     """Who alone can have a code that a patient of this age and sex cannot, or "" where they can.
 
-    A code without a rule, and text that is no code of this system, anybody can have.
-
     >>> ruled_out("650", age=34, sex="M"), ruled_out("V3001", age=34, sex="M")
     ('females only', 'age 0 only')
     >>> ruled_out("650", age=34, sex="F")
     ''
-    >>> ruled_out("O80", age=34, sex="M", system="ICD10CM")
-    'females only'
     """
     of = code_meaning(system)
     who = of.who_can_have(code) if of.is_code(code) else None

@@ -1,27 +1,8 @@
-r"""Perplexity: how many codes a model hesitates between, per code and per visit.
+"""Perplexity: how many codes a model hesitates between, per code and per visit.
 
-With p(x | given) the softmax over the whole vocabulary and K codes in V visits:
-
-* **longitudinal, per code**: exp(-1/K sum over codes of log p(code | what comes before it)).
-  Given are the patient's age and sex, the visits before, and the codes before it in its visit;
-* **longitudinal, per visit**: exp(-1/V sum over visits of log p(visit | visits before it)), where
-  log p(visit) sums its codes and its end ``<\v>``. Whether there is another visit, which ``<v>``
-  and ``<EOS>`` say, is not counted;
-* **cross-sectional, per code**: exp(-1/K sum over codes of log p(code | others of its visit)).
-  Given are age and sex, the other codes in their order, and the place of the code among them;
-* **cross-sectional, per visit**: exp(-1/V sum over visits of the sum over its codes of the same
-  log p). These are no factors of one probability (each code is given all others), so it is a
-  pseudo-likelihood (Besag 1975), and not to be compared with the longitudinal one;
-* **unigram**, for comparison: every code and every ``<\v>`` by its frequency in the training
-  records, each counted once more than it is there (add-one). A model that has learned anything
-  is below it;
-* **relative to the unigram**: the longitudinal perplexity per code over the unigram's. 1 is no
-  better than a table of frequencies; at 0.1 the model chooses between a tenth as many codes.
-
-Nothing that is scored is read: see evaluation.likelihood.
-
-Three perplexities tell whether a model has learned its training patients by heart: it predicts
-these well, and held-out patients worse than a unigram does.
+Held-out patients predicted worse than by a table of frequencies, and training patients much
+better,
+say that a model has learned these by heart. How what is scored stays unread: see likelihood.
 """
 
 from __future__ import annotations
@@ -67,8 +48,10 @@ MOST_PATIENTS = 500
 """A report measures perplexity on so many patients of a cohort at most; more are drawn from."""
 
 BY_HEART = 1.5
-"""Where a model has learned its patients by heart, the perplexity on held-out ones is at least so
-many times that on training patients; nearer to each other, it has learned little of either."""
+"""Where a model has learned by heart, its perplexity on held-out patients is at least so many
+times
+that on training patients; otherwise it has learned little of either.
+"""
 
 
 def perplexity(
@@ -83,24 +66,27 @@ def perplexity(
     confidence: float = 0.95,
     progress: bool = False,
 ) -> Judgement:
-    """Measure a model's perplexity on patients, best on those it has not learned from.
+    r"""Measure a model's perplexity on patients, best on those it has not learned from.
+
+    Each is exp of the mean cost -log p in nats, with p from the softmax over the whole vocabulary:
+
+    * longitudinal, per code: given age, sex, the visits before and the codes before in the visit;
+    * longitudinal, per visit: its codes and its end ``<\v>``, but not whether a visit follows;
+    * cross-sectional, per code: given age, sex, the visit's other codes and the code's place;
+    * cross-sectional, per visit: the sum of these over its codes, a pseudo-likelihood (Besag
+      1975), which cannot be compared with the longitudinal one;
+    * unigram: each code and ``<\v>`` by its frequency in ``train``, with add-one counts;
+    * relative to the unigram, per code: at 1 the model is no better than a table of frequencies,
+      at 0.1 it chooses between a tenth as many codes.
 
     Args:
-        model: a trained PromptBart, or one with a prefix; it is left as it was.
-        tokenizer: the one that it was trained with. With unseen="raise" a code that it does not
-            know is an error. With unseen="skip" such a code is neither read nor scored, and a
-            warning counts them: the perplexity is then that of the known codes, too low.
-        records: the patients to predict.
+        tokenizer: the model's; with unseen="raise" an unknown code is an error, with "skip" it is
+            left out with a warning, and the perplexity is then too low.
         train: the patients that the model learned from, for the unigram perplexities.
         batch_size: how many sequences go through the model at a time, at most.
-        seed, resamples, confidence: of the bootstrap intervals.
-        progress: whether to show a bar.
 
     Returns:
-        "longitudinal perplexity per code" and "... per visit"; where training records were given
-        the same two for "unigram", and "perplexity per code relative to the unigram"; then the
-        same two for "cross-sectional". A record too long for the model is scored as far as its
-        visits fit; a warning counts them.
+        the measures; a record too long for the model is cut, with a warning.
     """
     scored = ScoredRecords(model, tokenizer, records, batch_size=batch_size, progress=progress)
     ids, offsets = scored.tokens.values, scored.tokens.offsets
@@ -200,7 +186,7 @@ class Overfitting:
         """What the model did wrong and what to do; "" where it beats the table.
 
         Args:
-            apart: what the patients are called that it did not learn from.
+            apart: what the held-out patients are called.
 
         >>> Overfitting(held_out=30, training=25, unigram=200).in_words()
         ''
@@ -238,14 +224,9 @@ def overfitting(
     *,
     seed: int = 0,
 ) -> Overfitting:
-    """Measure a model's perplexity on held-out and on training patients, at most 500 of each.
+    """Measure a model's perplexity on at most 500 held-out and 500 training patients.
 
     Codes that the tokenizer does not know are left out.
-
-    Args:
-        held_out: patients that the model did not learn from.
-        train: those that it learned from.
-        seed: of what is drawn.
     """
     known = tokenizer.skipping_unseen()
     table = unigram_nats(known, train)

@@ -1,32 +1,7 @@
 """Does a synthetic cohort give away the patients that it was made from?
 
-Where theory says what a cohort scores that gives nobody away, that is the **floor**: 0.5 or 0.
-Elsewhere the question is also asked of real patients who were never in the training data, and the
-floor is what they score in place of the synthetic ones. A cohort at the floor gives away no more
-than other patients of the same hospital would. This is a measurement of some attacks, not a proof:
-another attack may do better, and only differential privacy gives a bound.
-
-* **Adversarial accuracy** (Yale et al. 2020) compares cohorts of one size: m patients of each,
-  drawn by the seed, where m is the size of the smallest cohort.
-* **Membership inference** asks of training patients and of equally many held-out ones which of
-  them have the nearer synthetic patient, in the whole synthetic cohort; with a model also which of
-  them it finds likelier. The second attacks the model, not the cohort.
-* **Attribute disclosure** guesses the less frequent codes of training patients from the frequent
-  ones, by the synthetic patients; the floor, by as many held-out ones.
-* **Exact copies** are synthetic patients with all visits of a training patient. Short records meet
-  by chance, in held-out patients too, so long ones are also counted by themselves.
-* **Rare codes absent** are codes of at most five training patients that none of m synthetic
-  patients has. Far above the floor the rare diseases are lost; far below it they were learned by
-  heart.
-
-Of large cohorts at most 10,000 patients are compared with each other, and 2,000 are attacked one
-by one. Samples of two cohorts hold few pairs of an original and its copy, so adversarial accuracy
-sees copies less well where m is small beside the cohorts.
-
-An interval says how far the value may lie from its floor by the luck of all patients concerned:
-the synthetic ones, those who are attacked, and those who make the floor. It comes from leaving
-out a tenth of all of them at a time, for membership from drawing patients again, and for rare
-codes from the spread over codes.
+At the floor it gives away no more than real patients outside the training data do, or theory says
+0.5 or 0. Other attacks may do better: only differential privacy gives a bound.
 """
 
 from __future__ import annotations
@@ -110,15 +85,17 @@ def privacy(
     seed: int = 0,
     progress: bool = False,
 ) -> Judgement:
-    """Attack a synthetic cohort; see the head of this module, and MEANINGS for the measures.
+    """Attack a synthetic cohort, as MEANINGS says of each measure.
+
+    At most 10,000 patients of a cohort are compared with each other, and 2,000 are attacked one by
+    one. Adversarial accuracy (Yale et al. 2020) and rare codes compare cohorts at the size of the
+    smallest; where that is small beside the cohorts, accuracy sees copies less well. Intervals
+    reflect the luck of all patients concerned, by leaving out a tenth of them at a time, for
+    membership by drawing them again, and for rare codes from the spread over codes.
 
     Args:
-        train: the patients that the model learned from.
-        held_out: patients of the same hospital that it never saw.
-        synthetic: the patients to judge.
+        held_out: patients of the same hospital that the model never saw.
         model, tokenizer: the trained model, to attack it by likelihood too.
-        seed: of what is drawn, 0 or more.
-        progress: whether to show a bar.
 
     Returns:
         The measures. A number that cannot be had from so few patients is ``nan``, and a warning
@@ -454,19 +431,12 @@ def patients_with_a_copy(
     *,
     confidence: float = 0.95,
 ) -> Measure:
-    """The share of training patients who have a twin in a cohort, and of held-out ones.
+    """The share of training patients with a twin in a cohort, 0 to 1; the floor is held-out ones'.
 
-    A short record has twins in every hospital. ``exact copies`` counts synthetic patients, and a
-    model that writes more short records than there are lies above its floor though it remembers
-    nobody. Here the same synthetic patients are looked up for training and for held-out patients:
-    only what the first have above the second is memory. (One patient who is copied a thousand
-    times is one training patient with a copy; ``exact copies`` tells that.)
-
-    Returns:
-        the share of training patients, 0 to 1, with that of held-out ones as its floor. The
-        interval is that of the difference of two shares (Newcombe 1998, method 10,
-        https://doi.org/10.1002/(SICI)1097-0258(19980430)17:8%3C873::AID-SIM779%3E3.0.CO;2-I),
-        moved to the value; with fewer than 30 patients in a cohort there is none.
+    Short records have twins in every hospital. The same synthetic patients are looked up for both
+    cohorts, so only what training patients have above held-out ones is memory, even if the model
+    writes too many short records. The interval is that of the difference of two shares (Newcombe
+    1998, method 10), moved to the value; with fewer than 30 patients in a cohort there is none.
     """
     cohorts = {"train": train, "held_out": held_out, "synthetic": synthetic}
     check_patients("patients_with_a_copy", cohorts)

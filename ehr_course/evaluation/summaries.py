@@ -1,8 +1,7 @@
 """How good is a summary? Overlap with a reference, repetition, and names kept.
 
-Shares are of all words of all texts together, so a long summary counts for more than a short one;
-ROUGE is a mean over pairs. Except in ROUGE, words are those of tokenizers.words: lower case, and a
-punctuation mark is a word.
+Shares are of all words of all texts together; ROUGE is a mean over pairs. Except in ROUGE, words
+are lower case, and a punctuation mark is a word.
 """
 
 from __future__ import annotations
@@ -20,14 +19,11 @@ UNKNOWN = "<unk>"
 
 
 def rouge(summaries: Sequence[str], references: Sequence[str]) -> dict[str, float]:
-    """The mean ROUGE F1 of summaries: how much of each is in its reference, and the reverse.
+    """The mean ROUGE F1 of summaries, 0 to 1: how far each and its reference hold each other.
 
     Lin (2004), https://aclanthology.org/W04-1013, as the package rouge-score counts it, without
-    stemming: its words are runs of the letters a-z and of digits, in lower case. It leaves out
-    punctuation and every other script.
-
-    Returns:
-        "rouge1", "rouge2" and "rougeL", each from 0 to 1. An empty summary scores 0.
+    stemming: words are lower-case runs of the letters a-z and of digits. An empty summary
+    scores 0.
 
     >>> rouge(["the fever is gone"], ["fever is gone today"])
     {'rouge1': 0.75, 'rouge2': 0.6666666666666666, 'rougeL': 0.75}
@@ -48,10 +44,7 @@ def rouge_each(summaries: Sequence[str], references: Sequence[str]) -> dict[str,
 
 
 def repetition(summaries: Sequence[str], *, n: int = 3) -> float:
-    """The share of n-grams that their summary has had before.
-
-    Returns:
-        0 to just under 1; ``nan`` when no summary has n words.
+    """The share of n-grams that their summary has had before, 0 to 1; ``nan`` if none has n words.
 
     >>> repetition(["no fever no fever no cough"], n=2)  # no fever, fever no: twice each
     0.4
@@ -68,14 +61,9 @@ def repetition(summaries: Sequence[str], *, n: int = 3) -> float:
 
 
 def names_in(text: str, names: Iterable[str]) -> list[str]:
-    """The names that a text holds, in its order; a name that it holds twice comes twice.
+    """The names that a text holds, in lower case and in its order, repeated if it repeats them.
 
-    Args:
-        names: such as drug names, of one or more words. Where two begin at the same word, the
-            longer one counts.
-
-    Returns:
-        the names in lower case, their words with one space between.
+    Where two names begin at the same word, the longer one counts.
 
     >>> names_in("Insulin glargine, then insulin.", ["insulin", "insulin glargine"])
     ['insulin glargine', 'insulin']
@@ -86,13 +74,9 @@ def names_in(text: str, names: Iterable[str]) -> list[str]:
 def names_recovered(
     summaries: Sequence[str], references: Sequence[str], names: Iterable[str]
 ) -> float:
-    """The share of the names in the references that their summaries hold too.
+    """The share of the references' names that their summaries hold, 0 to 1; ``nan`` without names.
 
-    A name counts once for each reference that holds it. With notes as the references, it says what
-    was left out.
-
-    Returns:
-        0 to 1; ``nan`` when no reference holds a name.
+    A name counts once for each reference that holds it.
 
     >>> names_recovered(["given quinapril"], ["quinapril and digoxin"], ["quinapril", "digoxin"])
     0.5

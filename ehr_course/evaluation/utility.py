@@ -1,13 +1,7 @@
-"""Is a synthetic cohort of use? Learn from it, and predict real patients.
+"""Is a synthetic cohort of use? Learn from it to predict real patients' next visits.
 
-The task is the next visit: which of the most frequent codes stand in it, from age, sex and the
-codes of the visits before. Where a cohort has no age or no sex, nobody's is used. The **value** of
-a measure is what a model that learned from synthetic patients reaches on real test patients; the
-**floor** is what the same model reaches there when it learned from as many real patients. It is
-the same for every cohort with ages and sexes that has at least as many patients as the real one.
-The last two measures need no model: everyone gets each code's frequency, of which the AUROC is 0.5
-by definition. A synthetic cohort that does not beat them has taught nothing about individual
-patients.
+The value is what a model learned from synthetic patients reaches on real test patients, the floor
+what it reaches when learned from as many real ones. Each code's frequency alone is the baseline.
 """
 
 from __future__ import annotations
@@ -94,22 +88,18 @@ def utility(
     *,
     seed: int = 0,
 ) -> Utility:
-    """Learn to predict the next visit from synthetic patients, and from real ones.
+    """Learn to predict the next visit from synthetic patients, and from as many real ones.
 
-    As many real as synthetic patients are learned from, drawn by the seed from the larger cohort.
-    An interval says how far the value may lie from its floor by luck: of the test patients, who
-    are drawn again for both, and of the patients learned from, of whom a tenth at a time is left
-    out of both.
+    Predicted are the most frequent codes, from age, sex (if all cohorts have them) and the codes
+    before. Intervals reflect the luck of the test patients, who are drawn again, and of those
+    learned from, of whom a tenth at a time is left out.
 
     Args:
         train: real patients to learn from.
-        synthetic: the patients to judge.
         test: real patients to predict, none of them in train.
-        seed: of what is drawn, 0 or more.
 
     Returns:
-        The measures. Where no test patient, or no real or synthetic one, has two visits there is
-        nothing to predict: there are no measures, and a warning says so.
+        The measures; none, with a warning, where a cohort has no patient with two visits.
     """
     check_patients("utility", {"train": train, "synthetic": synthetic, "test": test})
     rng = np.random.default_rng(seed)
@@ -346,11 +336,9 @@ class NextVisits:
         return self if n >= len(self) else self.select(np.sort(rng.permutation(len(self))[:n]))
 
     def features(self) -> csr_array:
-        """What a prediction starts from: float64 (pairs, codes + 2).
+        """What a prediction starts from, codes, age and sex if known: float64 (pairs, codes + 2).
 
-        The codes before, the age and the sex; what is None has no column. The age is in units of
-        25 years from 50, about its spread in a hospital: fixed numbers, so that cohorts are
-        scaled alike.
+        The age is in units of 25 years from 50, fixed so that all cohorts are scaled alike.
         """
         known = []
         if self.ages is not None:
@@ -389,8 +377,8 @@ def next_visits(table: CodeTable) -> NextVisits:
 def predict(train: NextVisits, test: NextVisits, columns: np.ndarray) -> np.ndarray:
     """The probability of each code in each next visit: float64 (pairs of test, codes).
 
-    One logistic regression a code, with a ridge penalty (C = 0.1 in scikit-learn's words). A code
-    that all of the training pairs have, or none, gets 1 or 0 for everyone.
+    One logistic regression a code, with a ridge penalty (C = 0.1); a code that all training pairs
+    have, or none, gets 1 or 0 for everyone.
     """
     features, asked = train.features(), test.features()
     answers = train.next[:, columns].toarray() > 0

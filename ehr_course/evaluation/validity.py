@@ -1,9 +1,7 @@
 """Could these patients have these codes? Age and sex rule some of them out.
 
-The rules are those of ``icd9.why_impossible`` or ``icd10.why_impossible``, held against the age at
-the *first* visit, which is the age that a record has. At a later visit a patient may be some years
-older, so of real patients a small share can come out as impossible: hold a share against that of
-real patients.
+The rules are held against the age at the first visit. At a later one a patient may be older, so a
+small share of real patients' codes comes out as impossible too.
 """
 
 from __future__ import annotations
@@ -46,15 +44,9 @@ def impossible_share(
     *,
     system: CodeSystem = "ICD9CM",
 ) -> float:
-    """The share of all codes that their patient's age or sex rules out.
+    """The share of all codes that age at the first visit, or sex, rules out, 0 to 1.
 
-    Args:
-        patients: the visits of each patient.
-        ages: the age of each patient at the first visit, in years.
-
-    Returns:
-        0 to 1; ``nan`` when there is no code at all. A code without a rule counts as
-        possible, and so does one that is no code of the system.
+    It is ``nan`` when there is no code; a code without a rule, or of another system, is possible.
 
     >>> impossible_share([[["650", "4019"]], [["650"]]], [30, 30], ["F", "M"])
     0.3333333333333333
@@ -127,17 +119,11 @@ def validity(
 ) -> Validity:
     """Count the codes, the visits and the patients that cannot be.
 
-    Args:
-        records: the patients to judge.
-        real: patients of the same hospital, whose shares become the floor; they show what the
-            rules find where nothing was made up.
-        seed, resamples, confidence: of the bootstrap intervals.
-        most: how many of the worst codes are listed.
+    Where nothing impossible is found, the interval ends at the exact binomial bound for patients.
 
-    Returns:
-        "impossible codes", "visits with an impossible code" and "patients with an impossible
-        code". Where nothing impossible is found, drawing again finds nothing either; the interval
-        then ends at the exact binomial bound of the share of patients.
+    Args:
+        real: patients of the same hospital, whose shares become the floor.
+        most: how many of the worst codes are listed.
 
     >>> from ehr_course.records import Visit
     >>> found = validity([PatientRecord(1, "M", 30, (Visit(("650", "4019")), Visit(("4019",))))])

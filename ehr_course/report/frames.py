@@ -34,36 +34,22 @@ def report_on_frames(
     """Hold synthetic cohorts against real patients, each a data frame with a row for each code.
 
     The frames have the columns patient, visit and code, and may have age (years at the first
-    visit), sex, time and sequence. What needs an age or a sex is left out where a frame has none.
-    Codes are ICD-9-CM or ICD-10-CM, with their dots or without. Which of the two is told by a
-    column "version" or by their shapes, unless it is said.
+    visit), sex, time, sequence and version; what a frame lacks is left out. Codes are ICD-9-CM or
+    ICD-10-CM, with or without dots, told apart by the version or by their shapes.
 
     Args:
         real: the patients that the generator learned from; a frame of polars or pandas, or a
             mapping of columns to lists.
-        synthetic: those that it wrote; or the frames of several generators, as a dict by their
-            names.
-        held_out: real patients that it did not learn from. Without them privacy and utility are
-            left out: patients that it learned from cannot stand in for them. Patients are told
-            apart from those of ``real`` by their names.
+        synthetic: those that it wrote; or the frames of several generators by their names.
+        held_out: real patients, told apart from those of ``real`` by their names, that it did not
+            learn from; without them privacy and utility are left out.
         folder: where report.html and report.json are written; None writes nothing.
-        columns: the column of each of these in all frames, where it has another name:
-            ``{"code": "icd"}``.
+        columns: what columns are called in all frames if not by these names: ``{"code": "icd"}``.
         malformed: whether a malformed row raises, or is dropped and counted in
             ``report.reading``.
         date_format: a format of strptime that times written as text may have.
-        system: take the visits of all frames that are coded in "ICD9CM", or in "ICD10CM", alone.
+        system: take only visits coded in this system.
         map_to: translate the codes of the other system into this one.
-        title, seed, progress: as ``judge`` takes them.
-        overwrite: whether a folder with something in it is replaced.
-
-    Returns:
-        what was found; ``report.measures`` and ``report.left_out`` say it by name. Of several
-        cohorts a Comparison, whose ``reports`` hold the report of each by its name.
-
-    Raises:
-        InputError: if a frame lacks a column or has a malformed row, a cohort has no patients, the
-            cohorts come out in different code systems, or the folder may not be written.
 
     >>> real = {"patient": ["a", "a", "b"], "visit": [0, 1, 0], "code": ["428.0", "4019", "486"]}
     >>> synthetic = {"patient": [1, 2], "visit": [1, 1], "code": ["4280", "486"]}

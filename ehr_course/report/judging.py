@@ -50,7 +50,6 @@ class Section:
     Attributes:
         key: "fidelity", "validity", "perplexity", "privacy" or "utility".
         title: the question.
-        measures: the answers.
         left_out: the measures that the cohorts lack something for.
         in_words: what is to be read before the measures, a sentence or two each.
     """
@@ -78,18 +77,15 @@ class Report:
     """What was found.
 
     Attributes:
-        title: of the page.
         sizes: for "train", "held out" and "synthetic": how many patients, visits, codes, and
             different codes.
-        sections: the measures, question by question.
         worst: the impossible codes that the cohort has most often.
-        headlines: what matters before any number, a sentence each: whether the cohort copies or
-            betrays training patients, and whether its model learned them by heart.
         limits: what the cohort must not be used for, a sentence each.
         warnings: what to know before the numbers are used.
-        reading: what was dropped or changed when the cohorts were read.
         settings: the seed and the versions of the packages that computed this.
-        system: the code system of the cohorts.
+        reading: what was dropped or changed when the cohorts were read.
+        headlines: what matters before any number: whether the cohort copies or betrays training
+            patients, and whether its model learned them by heart.
     """
 
     title: str
@@ -120,10 +116,7 @@ class Report:
         return tuple(text for section in self.sections for text in section.left_out_in_words)
 
     def to_json(self) -> dict[str, Any]:
-        """The report as JSON holds it; a number that is not finite is None.
-
-        The code system is there where it is not ICD-9-CM.
-        """
+        """The report as JSON holds it, with None for numbers that are not finite."""
         return {
             "title": self.title,
             **({} if self.system == "ICD9CM" else {"code_system": self.system}),
@@ -164,30 +157,18 @@ def judge(
 ) -> Report:
     """Hold a synthetic cohort against real patients.
 
-    Fidelity compares it with the held-out patients, of whom its model cannot know: held against
-    those that it learned from, a cohort of copies would be better than real patients. Validity
-    compares it with those that it learned from. Privacy asks whether these can be told from the
-    held-out ones. Utility trains on the cohort and tests on the held-out ones.
+    Fidelity and utility are judged against held-out patients, because against training patients a
+    cohort of copies would be better than real ones; validity against training patients, and
+    privacy by telling these from held-out ones.
 
     Args:
         train: real patients that the model learned from.
-        held_out: patients that it did not learn from; without them, None, neither privacy nor
-            utility can be judged. Fidelity then compares with the patients that the model learned
-            from, and a warning says what that hides.
-        synthetic: the cohort.
-        other_real: the rest of the real patients, where train and held_out are some of them.
-            They are looked at only to say which synthetic codes no real patient has.
-        model, tokenizer: the model that wrote it: then its perplexity on at most 500 of the
-            held-out patients is measured, and whether its likelihood gives away those that it
-            learned from.
-        title: of the report.
+        held_out: patients that it did not learn from; without them (None) privacy and utility
+            are left out, and fidelity compares with ``train``, with a warning.
+        other_real: further real patients, whose codes count as known.
+        model, tokenizer: of the cohort, to measure its perplexity on at most 500 held-out
+            patients and whether its likelihood gives away those that it learned from.
         reading: what was dropped or changed when the cohorts were read, a sentence each.
-        seed: of every split and every bootstrap.
-        progress: whether to show a bar.
-
-    Raises:
-        InputError: if a cohort has no patients, the cohorts are not all coded in one system, the
-            same real patient is in both parts, or one of model and tokenizer is missing.
     """
     cohorts = {"train": train, "held_out": held_out, "synthetic": synthetic}
     check_patients("report", cohorts)
@@ -399,8 +380,8 @@ class Row:
     """One measure of every cohort.
 
     Attributes:
-        floor: what real patients score; where cohorts have different floors, because one is small
-            or lacks an age or a sex, that of most of them.
+        floor: what real patients score, in most cohorts: one that is small or lacks an age or a
+            sex has another.
         cells: the measure of each cohort, in the order of their names; None where it was left out.
     """
 
@@ -497,16 +478,10 @@ def judge_each(
     seed: int = 0,
     progress: bool = False,
 ) -> Comparison:
-    """Hold several synthetic cohorts against the same real patients.
+    """Hold several synthetic cohorts, by their names, against the same real patients.
 
-    Each is judged as ``judge`` does it alone, with the same seed: another cohort beside it changes
-    no number.
-
-    Args:
-        train, held_out, other_real, title, seed, progress: as ``judge`` takes them.
-        synthetic: the cohorts by their names.
-        model, tokenizer: by the name of the cohort that it wrote; some or none of them.
-        reading: by the name of the cohort: what was dropped or changed when it was read.
+    Each is judged as by ``judge`` alone: another cohort beside it changes no number. Models,
+    tokenizers and what was noticed in ``reading`` are given by the name of the cohort.
     """
     if not synthetic:
         raise InputError("synthetic", "", "there is no cohort", "Give at least one.")

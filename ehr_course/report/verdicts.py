@@ -25,9 +25,8 @@ class Verdict(StrEnum):
 def verdict(measure: Measure) -> Verdict:
     """Judge a measure by its interval, never by its value alone.
 
-    Where the interval contains the floor, the cohort cannot be told from real patients by this
-    measure. That is not the same as being equal to them. A cohort that is closer to real patients
-    than they are to each other is suspicious: look for copies.
+    An interval that contains the floor says that real patients cannot be told apart, not that they
+    are equal. A cohort nearer to them than they are to each other may hold copies.
 
     >>> verdict(Measure("distance", 0.04, low=0.03, high=0.05, floor=0.01))
     <Verdict.WORSE: 'worse than the floor'>
@@ -87,9 +86,9 @@ _JUDGED = {Verdict.AT_FLOOR, Verdict.WORSE, Verdict.BETTER}
 def limits_of_use(measures: Mapping[str, Sequence[Measure]]) -> tuple[str, ...]:
     """What the cohort must not be used for, a sentence each.
 
-    Three sentences always hold. One is added for each of "fidelity", "validity", "privacy" and
-    "utility" that has a measure worse than its floor (of privacy: one that gives patients away),
-    or none that could be judged.
+    Three always hold. Each question with a measure worse than its floor (of privacy: one that
+    gives
+    patients away), or with none that could be judged, adds one.
     """
     found = list(ALWAYS)
     for key, sentence in _WHERE_WORSE.items():
@@ -130,8 +129,8 @@ def gives_away(measure: Measure) -> bool:
 def given_away(measures: Sequence[Measure]) -> dict[str, Measure]:
     """The measures of privacy that say that training patients are given away, by their names.
 
-    Exact copies are among them only where chance does not make as many: where training patients
-    have a copy more often than held-out ones, or where held-out ones do not explain them.
+    Exact copies are among them only where chance, as seen in held-out patients, does not
+    explain them.
     """
     away = {m.name: m for m in measures if gives_away(m)}
     if _made_by_chance(measures) is not None:
@@ -155,12 +154,6 @@ def disclosure_in_words(
         measures: those of privacy; none where there were no held-out patients.
         memory: whether the cohort is nearer to training patients than to held-out ones, if known.
         unjudged: why neither copies nor membership could be judged, if they could not.
-
-    Returns:
-        where something was found, first that the cohort must not be given away, and then what was
-        found of copies, of membership and of memory; where nothing was, that this is no proof;
-        where it could not be judged, that the cohort is to be treated as real data. Of copies it
-        is said what chance makes.
     """
     judged = {m.name: m for m in measures if m.known and not math.isnan(m.floor)}
     away = given_away(measures)

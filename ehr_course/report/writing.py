@@ -37,19 +37,13 @@ def write_report(
 ) -> Report | Comparison:
     """Judge one or several synthetic cohorts and write report.html and report.json.
 
-    The page holds its pictures and needs no network. Both files hold numbers about cohorts, and
-    no row of any patient.
+    Both files hold numbers about cohorts and no patient's row; the page needs no network.
 
     Args:
-        folder: where to write; one that is not there yet, or empty. It is there whole or not
-            at all.
-        train, held_out: the real patients, as ``judge`` takes them.
-        synthetic: a cohort; or several, by their names: then the page has a column for each, and
-            report.json the report of each under its name.
+        folder: where to write, whole or not at all: a new or an empty one.
+        synthetic: a cohort, or several by their names, side by side on the page.
         overwrite: whether a folder with something in it is replaced.
-        how: other_real, model, tokenizer, title, reading, seed and progress, as ``judge`` takes
-            them, or for several cohorts ``judge_each``.
-
+        how: the other options of ``judge``, or for several cohorts of ``judge_each``.
     """
     check_new_folder(folder, overwrite=overwrite)
     report: Report | Comparison
