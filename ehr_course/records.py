@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
-from typing import Literal
+from typing import ClassVar, Literal
 
 from ehr_course.code_system import CODE_SYSTEMS, SYSTEM_NAMES, CodeSystem
 from ehr_course.errors import InputError
@@ -79,46 +79,17 @@ class Visit:
 
 
 @dataclass(frozen=True, slots=True)
-class PatientRecord:
-    """One patient: who they are, and their visits in time order.
-
-    Attributes:
-        subject_id: the hospital's number for the patient.
-        sex: "F" or "M", as the hospital recorded it.
-        age: completed years at the first admission, 0 to 90; 90 means above 89.
-        visits: at least one, in the order of their admission times where those are known.
-
-    Raises:
-        ValueError: if any of these does not hold.
-
-    >>> PatientRecord(7, "F", 64, (Visit(("4280", "42731")), Visit(("4280",)))).codes
-    ('4280', '42731', '4280')
-    """
-
-    subject_id: int
-    sex: Sex
-    age: int
-    visits: tuple[Visit, ...]
-
-    def __post_init__(self) -> None:
-        _check_patient(self.subject_id, self.sex, self.age, self.visits)
-
-    @property
-    def codes(self) -> tuple[str, ...]:
-        """All codes of all visits, in order; a code of two visits stands twice."""
-        return _codes_of(self.visits)
-
-
-@dataclass(frozen=True, slots=True)
 class PartialRecord:
-    """One patient of whom the sex or the age is not known.
+    """One patient whose sex or age may be unknown: who they are, and their visits in time order.
 
     Cohorts of other tools are often codes alone. They can be judged, but no model of the course
     learns from them: the models ask for both.
 
     Attributes:
-        subject_id, visits: as in PatientRecord.
-        sex, age: as in PatientRecord, or None where it is not known.
+        subject_id: the hospital's number for the patient.
+        sex: "F" or "M", as the hospital recorded it, or None.
+        age: completed years at the first admission, 0 to 90; 90 means above 89; or None.
+        visits: at least one, in the order of their admission times where those are known.
 
     Raises:
         ValueError: if any of these does not hold.
@@ -132,15 +103,39 @@ class PartialRecord:
     age: int | None
     visits: tuple[Visit, ...]
 
+    _UNKNOWN: ClassVar[tuple[None, ...]] = (None,)
+    """What stands for a sex or an age that is not known."""
+
     def __post_init__(self) -> None:
-        # What is not known is replaced by a value that passes, so that the rest is checked.
-        sex, age = ("F" if self.sex is None else self.sex), (0 if self.age is None else self.age)
-        _check_patient(self.subject_id, sex, age, self.visits)
+        who, age = f"patient {self.subject_id}", self.age
+        if self.sex not in ("F", "M") and self.sex not in self._UNKNOWN:
+            raise ValueError(f"{who}: sex is 'F' or 'M', not {self.sex!r}")
+        if not (isinstance(age, int) and 0 <= age <= MAX_AGE) and age not in self._UNKNOWN:
+            raise ValueError(f"{who}: age is a whole number from 0 to {MAX_AGE}, not {age!r}")
+        if not isinstance(self.visits, tuple) or not self.visits:
+            raise ValueError(f"{who}: visits is a tuple of at least one Visit")
+        times = [visit.admitted for visit in self.visits if visit.admitted is not None]
+        if any(later < earlier for earlier, later in pairwise(times)):
+            raise ValueError(f"{who}: visits are not in the order of their admission times")
 
     @property
     def codes(self) -> tuple[str, ...]:
         """All codes of all visits, in order; a code of two visits stands twice."""
-        return _codes_of(self.visits)
+        return tuple(code for visit in self.visits for code in visit.codes)
+
+
+@dataclass(frozen=True, slots=True)
+class PatientRecord(PartialRecord):
+    """One patient whose sex and age are known, as a model learns from them.
+
+    >>> PatientRecord(7, "F", 64, (Visit(("4280", "42731")), Visit(("4280",)))).codes
+    ('4280', '42731', '4280')
+    """
+
+    sex: Sex
+    age: int
+
+    _UNKNOWN: ClassVar[tuple[None, ...]] = ()
 
 
 AnyRecord = PatientRecord | PartialRecord
@@ -198,23 +193,6 @@ def system_of(records: Iterable[AnyRecord]) -> CodeSystem:
                     "ehr-course prepare --codes icd10 or --map icd10.",
                 )
     return "ICD9CM" if system is None else system
-
-
-def _check_patient(subject_id: int, sex: str, age: int, visits: tuple[Visit, ...]) -> None:
-    who = f"patient {subject_id}"
-    if sex not in ("F", "M"):
-        raise ValueError(f"{who}: sex is 'F' or 'M', not {sex!r}")
-    if not isinstance(age, int) or not 0 <= age <= MAX_AGE:
-        raise ValueError(f"{who}: age is a whole number from 0 to {MAX_AGE}, not {age!r}")
-    if not isinstance(visits, tuple) or not visits:
-        raise ValueError(f"{who}: visits is a tuple of at least one Visit")
-    times = [visit.admitted for visit in visits if visit.admitted is not None]
-    if any(later < earlier for earlier, later in pairwise(times)):
-        raise ValueError(f"{who}: visits are not in the order of their admission times")
-
-
-def _codes_of(visits: tuple[Visit, ...]) -> tuple[str, ...]:
-    return tuple(code for visit in visits for code in visit.codes)
 
 
 @dataclass(frozen=True, slots=True)

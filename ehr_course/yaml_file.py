@@ -33,12 +33,7 @@ _REMEDIES = {
 
 
 class RuleError(ValueError):
-    """What a validator raises: a rule that a value breaks, and what to do about it.
-
-    Args:
-        problem: what was found.
-        remedy: what the writer of the file can do.
-    """
+    """What a validator raises: the problem that it found, and what the writer can do about it."""
 
     def __init__(self, problem: str, remedy: str) -> None:
         self.problem, self.remedy = problem, remedy
@@ -136,15 +131,6 @@ class YamlFile:
         elif first["type"] != "missing":
             problem += f", and it is {_short(first['input'])}"
         raise self.error(keys, problem, _REMEDIES.get(first["type"], "Correct it."))
-
-
-def read_yaml(path: str | Path, kind: type[Data]) -> Data:
-    """Read a YAML file as data of a type that pydantic can check.
-
-    Raises:
-        InputError: if the file cannot be read, or holds anything else; it names the line.
-    """
-    return YamlFile.open(path).read_as(kind)
 
 
 def _build(path: Path, loader: Any, node: yaml.Node, keys: Keys, lines: dict[Keys, int]) -> Any:

@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from ehr_course.errors import InputError
-from ehr_course.yaml_file import RuleError, YamlFile, read_yaml
+from ehr_course.yaml_file import RuleError, YamlFile
 
 
 class Room(BaseModel):
@@ -38,7 +38,9 @@ def file(tmp_path: Path):
 
 
 def test_what_is_right_is_read(file) -> None:
-    ward = read_yaml(file("east:\n  beds: 3\n  nurses: [Ada]\nwest: {beds: 1}\n"), Ward)
+    ward = YamlFile.open(file("east:\n  beds: 3\n  nurses: [Ada]\nwest: {beds: 1}\n")).read_as(
+        Ward
+    )
     assert ward == {"east": Room(beds=3, nurses=["Ada"]), "west": Room(beds=1)}
 
 
@@ -60,15 +62,15 @@ def test_what_is_right_is_read(file) -> None:
 def test_what_is_wrong_is_named_by_file_and_line(file, text: str, message: str) -> None:
     path = file(text)
     with pytest.raises(InputError, match=f"^{path}, {message}"):
-        read_yaml(path, Ward)
+        YamlFile.open(path).read_as(Ward)
 
 
 def test_a_file_that_is_not_there_or_not_text_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"none\.yml: cannot be read"):
-        read_yaml(tmp_path / "none.yml", Ward)
+        YamlFile.open(tmp_path / "none.yml").read_as(Ward)
     (tmp_path / "bytes.yml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InputError, match="is not UTF-8 text"):
-        read_yaml(tmp_path / "bytes.yml", Ward)
+        YamlFile.open(tmp_path / "bytes.yml").read_as(Ward)
 
 
 def test_an_alias_stands_for_what_it_names(file) -> None:

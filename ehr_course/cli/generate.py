@@ -8,16 +8,15 @@ the one before. They say nothing about time between visits.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import numpy as np
 import polars as pl
-from torch import distributed
 
 from ehr_course.cli.output import Target
+from ehr_course.cli.processes import held_by_first, joined_processes
 from ehr_course.cli.run_record import (
     DEMOGRAPHICS,
     RUN,
@@ -36,7 +35,7 @@ from ehr_course.records import PatientRecord, Visit, system_of
 from ehr_course.sources.any_cohort import PARQUET_FILE
 from ehr_course.sources.meds import write_meds
 from ehr_course.sources.synthetic import write_mimic3
-from ehr_course.training.processes import Processes, unwound_when_terminated
+from ehr_course.training.processes import unwound_when_terminated
 
 DAYS_BETWEEN_VISITS = 180
 
@@ -53,83 +52,59 @@ def generate(settings: GenerateSettings, target: Target) -> None:
     what it writes does not depend on how many they are.
 
     Raises:
-        InputError: if there is no trained model, a setting is out of its range, out may not be
+        InputError: if there is no trained model, a setting is out of its range, the folder may not be
             written, or another process ended or was asked for something else.
     """
-    # Through gloo on GPUs too: what is exchanged is numbers that lie in memory already.
-    processes = Processes.from_environment(backend="gloo", timeout=_LONGEST)
-    try:
-        with unwound_when_terminated(), ExitStack() as held:
-            _generate(settings, target, processes, held)
-    finally:
-        if processes.world > 1:
-            distributed.destroy_process_group()
-
-
-def _generate(
-    settings: GenerateSettings,
-    target: Target,
-    processes: Processes,
-    held: ExitStack,
-) -> None:
     top_p = 1.0 if settings.top_p is None else settings.top_p
     sampling = Sampling(settings.temperature, settings.top_k, top_p)
     eligible = EligibleOnly() if settings.eligible_only else None
     run = Path(settings.run)
-
-    def begin() -> Path | InputError:
-        """Begin the folder, to be put in its place when held is closed."""
-        try:
-            return held.enter_context(target.folder(run))
-        except InputError as error:
-            return error
-
-    unfinished = processes.gather(begin() if processes.is_first else None)[0]
-    if isinstance(unfinished, InputError):
-        raise unfinished
-    model, tokenizer, _ = open_patient_run(run)
-    if settings.top_p is None:
-        sampling = replace(sampling, top_p=calibrated_for(model).top_p)
-    if tokenizer.system != "ICD9CM" and Format.MIMIC3 in settings.formats:
-        raise InputError(
-            run,
-            "",
-            f"this model writes {SYSTEM_NAMES[tokenizer.system]}, and the tables of MIMIC-III "
-            "hold ICD-9-CM alone",
-            "Leave --format mimic3 out; take meds or parquet.",
+    # Through gloo on GPUs too: what is exchanged is numbers that lie in memory already.
+    joined = joined_processes(backend="gloo", timeout=_LONGEST)
+    with unwound_when_terminated(), joined as (processes, held):
+        unfinished = held_by_first(processes, held, target.folder(run))
+        model, tokenizer, _ = open_patient_run(run)
+        if settings.top_p is None:
+            sampling = replace(sampling, top_p=calibrated_for(model).top_p)
+        if tokenizer.system != "ICD9CM" and Format.MIMIC3 in settings.formats:
+            raise InputError(
+                run,
+                "",
+                f"this model writes {SYSTEM_NAMES[tokenizer.system]}, and the tables of MIMIC-III "
+                "hold ICD-9-CM alone",
+                "Leave --format mimic3 out; take meds or parquet.",
+            )
+        inputs = {"model": fingerprint_of_model(run)}
+        pool = read_demographics(run / DEMOGRAPHICS)
+        inputs["demographics"] = fingerprint_of_files(run / DEMOGRAPHICS)
+        target.check_inputs(inputs)
+        # The folder may have another name on another machine; what is in it may not differ.
+        asked = settings.model_dump(mode="json", exclude={"run"})
+        processes.agree(asked | inputs, what="generate")
+        written = generate_patients(
+            model,
+            tokenizer,
+            sample_profiles(pool, settings.patients, seed=settings.seed),
+            seed=settings.seed,
+            sampling=sampling,
+            batch_size=settings.batch_size,
+            eligible=eligible,
+            progress=not target.quiet,
+            processes=processes,
         )
-    inputs = {"model": fingerprint_of_model(run)}
-    pool = read_demographics(run / DEMOGRAPHICS)
-    inputs["demographics"] = fingerprint_of_files(run / DEMOGRAPHICS)
-    target.check_inputs(inputs)
-    # The folder may have another name on another machine; what is in it may not differ.
-    asked = settings.model_dump(mode="json", exclude={"run"})
-    processes.agree(asked | inputs, what="generate")
-    written = generate_patients(
-        model,
-        tokenizer,
-        sample_profiles(pool, settings.patients, seed=settings.seed),
-        seed=settings.seed,
-        sampling=sampling,
-        batch_size=settings.batch_size,
-        eligible=eligible,
-        progress=not target.quiet,
-        processes=processes,
-    )
-    if not processes.is_first:
-        return
-    records = with_invented_dates(written, seed=settings.seed)
-    write_formats(records, unfinished, settings.formats, seed=settings.seed)
-    result = {
-        "patients": len(records),
-        "visits": sum(len(record.visits) for record in records),
-        "codes": sum(len(record.codes) for record in records),
-        "device": model.device.type,
-    }
-    if eligible is not None:
-        result["share_kept_out"] = round(eligible.share_kept_out, 6)
-    RunRecord("generate", settings, inputs, result).write(unfinished / RUN)
-    held.close()
+        if not processes.is_first:
+            return
+        records = with_invented_dates(written, seed=settings.seed)
+        write_formats(records, unfinished, settings.formats, seed=settings.seed)
+        result = {
+            "patients": len(records),
+            "visits": sum(len(record.visits) for record in records),
+            "codes": sum(len(record.codes) for record in records),
+            "device": model.device.type,
+        }
+        if eligible is not None:
+            result["share_kept_out"] = round(eligible.share_kept_out, 6)
+        RunRecord("generate", settings, inputs, result).write(unfinished / RUN)
     target.say(
         f"{target.out}: {result['patients']:,} synthetic patients with {result['visits']:,} "
         f"visits and {result['codes']:,} codes, as {', '.join(settings.formats)}. Dates are "

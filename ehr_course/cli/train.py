@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
-
-from torch import distributed
 
 from ehr_course.batches.datasets import RecordDataset
 from ehr_course.cli.output import CHECKPOINTS, Target, claimed
 from ehr_course.cli.prepared_folder import Prepared, open_prepared
+from ehr_course.cli.processes import held_by_first, joined_processes
 from ehr_course.cli.run_record import DEMOGRAPHICS, MODEL, RUN, RunRecord
 from ehr_course.cli.settings import TrainSettings
 from ehr_course.cli.trained_run import PREFIX, write_demographics
@@ -22,7 +20,6 @@ from ehr_course.cli.training_task import (
     training_config,
     validation_part,
 )
-from ehr_course.errors import InputError
 from ehr_course.evaluation.perplexity import overfitting
 from ehr_course.generation.calibration import calibrate
 from ehr_course.models.prefix_tuning import PrefixTuned
@@ -30,7 +27,6 @@ from ehr_course.models.prompt_bart import PromptBart
 from ehr_course.models.saved import save_model
 from ehr_course.tokenizers.codes import CodeTokenizer
 from ehr_course.training.history import TrainingHistory
-from ehr_course.training.processes import Processes
 from ehr_course.training.trainer import Trainer
 
 
@@ -41,83 +37,58 @@ def train(settings: TrainSettings, target: Target) -> None:
         InputError: if a setting is out of its range, or the folder holds anything but this
             training.
     """
-    processes = Processes.from_environment()
-    try:
-        with ExitStack() as held:
-            _train(settings, target, processes, held)
-    finally:
-        if processes.world > 1:
-            distributed.destroy_process_group()
-
-
-def _train(
-    settings: TrainSettings,
-    target: Target,
-    processes: Processes,
-    held: ExitStack,
-) -> None:
-    prepared = open_prepared(settings.prepared)
-    settings = filled_in(settings, prepared)
-    config = training_config(settings)
-    task = task_of(settings, prepared)
-    target.check_inputs(task.fingerprints)
-    for line in task.remarks:
-        target.say(line)
-    record = RunRecord("train", settings, task.fingerprints)
-
-    def claim() -> InputError | None:
-        """Take the folder for this run until held is closed, or say why it cannot be had."""
-        try:
-            held.enter_context(claimed(target.out, record))
-        except InputError as error:
-            return error
-        return None
-
-    problem = processes.gather(claim() if processes.is_first else None)[0]
-    if problem is not None:
-        raise problem
-    trainer = Trainer(
-        task.model,
-        task.dataset,
-        config,
-        validation=task.validation,
-        folder=target.out / CHECKPOINTS,
-        progress=not target.quiet,
-    )
-    if trainer.step:
-        at_most = "at most " * bool(config.patience)
-        target.say(f"Going on after step {trainer.step:,} of {at_most}{config.steps:,}.")
-    history = trainer.run()
-    kept = history.rows[-1].get("validation_loss")
-    best = history.best() if settings.evaluate_every else None
-    if best is not None:
-        trainer.load_best()
-        kept = best[1]
-    why = why_it_stopped(settings, prepared, history)
-    if processes.is_first:
-        trained = sum(p.numel() for p in task.model.parameters() if p.requires_grad)
-        result = {
-            "steps": trainer.step,
-            "loss": history.loss(),
-            "processes": processes.world,
-            **({} if kept is None else {"validation_loss": kept}),
-            "stopped": why,
-            "kind": prepared.kind,
-            "device": trainer.device.type,
-            "trained_parameters": trained,
-        }
-        _write(task, target, result, seed=settings.seed)
-        replace(record, result=result).write(target.out / RUN)
-    processes.wait()
-    losses = f"last losses {history.loss():.3f}"
-    if kept is not None:
-        losses += f", validation {kept:.3f}"
-    target.say(why)
-    if not target.quiet and processes.is_first and task.patients is not None:
-        target.say(_learned_by_heart(task, prepared))
-    target.say(f"{target.out / MODEL}: trained {trainer.step:,} steps; {losses} nats a token.")
-    if not prepared.is_embedded:
-        target.say("A model can repeat what it learned. Keep it as you keep the data.")
+    with joined_processes() as (processes, held):
+        prepared = open_prepared(settings.prepared)
+        settings = filled_in(settings, prepared)
+        config = training_config(settings)
+        task = task_of(settings, prepared)
+        target.check_inputs(task.fingerprints)
+        for line in task.remarks:
+            target.say(line)
+        record = RunRecord("train", settings, task.fingerprints)
+        held_by_first(processes, held, claimed(target.out, record))
+        trainer = Trainer(
+            task.model,
+            task.dataset,
+            config,
+            validation=task.validation,
+            folder=target.out / CHECKPOINTS,
+            progress=not target.quiet,
+        )
+        if trainer.step:
+            at_most = "at most " * bool(config.patience)
+            target.say(f"Going on after step {trainer.step:,} of {at_most}{config.steps:,}.")
+        history = trainer.run()
+        kept = history.rows[-1].get("validation_loss")
+        best = history.best() if settings.evaluate_every else None
+        if best is not None:
+            trainer.load_best()
+            kept = best[1]
+        why = why_it_stopped(settings, prepared, history)
+        if processes.is_first:
+            trained = sum(p.numel() for p in task.model.parameters() if p.requires_grad)
+            result = {
+                "steps": trainer.step,
+                "loss": history.loss(),
+                "processes": processes.world,
+                **({} if kept is None else {"validation_loss": kept}),
+                "stopped": why,
+                "kind": prepared.kind,
+                "device": trainer.device.type,
+                "trained_parameters": trained,
+            }
+            _write(task, target, result, seed=settings.seed)
+            replace(record, result=result).write(target.out / RUN)
+        processes.wait()
+        losses = f"last losses {history.loss():.3f}"
+        if kept is not None:
+            losses += f", validation {kept:.3f}"
+        target.say(why)
+        if not target.quiet and processes.is_first and task.patients is not None:
+            target.say(_learned_by_heart(task, prepared))
+        target.say(f"{target.out / MODEL}: trained {trainer.step:,} steps; {losses} nats a token.")
+        if not prepared.is_embedded:
+            target.say("A model can repeat what it learned. Keep it as you keep the data.")
 
 
 def _write(task: TrainingTask, target: Target, result: Mapping[str, Any], *, seed: int) -> None:
