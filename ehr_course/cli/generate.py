@@ -52,8 +52,8 @@ def generate(settings: GenerateSettings, target: Target) -> None:
     what it writes does not depend on how many they are.
 
     Raises:
-        InputError: if there is no trained model, a setting is out of its range, the folder may not be
-            written, or another process ended or was asked for something else.
+        InputError: if there is no trained model, a setting is out of its range, the folder may
+            not be written, or another process ended or was asked for something else.
     """
     top_p = 1.0 if settings.top_p is None else settings.top_p
     sampling = Sampling(settings.temperature, settings.top_k, top_p)

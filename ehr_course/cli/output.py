@@ -230,7 +230,8 @@ def _begin(out: Path, record: RunRecord, *, is_new: bool) -> None:
         from ehr_course.training.config import check_same_training
 
         then, now = (
-            of.inputs | of.settings.model_dump(mode="json", exclude={"prepared"})
+            # Data and weights may move: their fingerprints stand in place of where they are.
+            of.settings.model_dump(mode="json", exclude={"prepared"}) | of.inputs
             for of in (_training_in(out), record)
         )
         check_same_training(out, then, now)

@@ -207,6 +207,7 @@ class TrainSettings(Settings):
     Examples:
       ehr-course train prepared --out run
       ehr-course train prepared --out run --profile small --steps 20000
+      ehr-course train prepared --out run --base facebook-bart-base
       ehr-course train elsewhere --adapt run --out adapted
       torchrun --nproc-per-node 2 -m ehr_course.cli train prepared --out run
 
@@ -221,6 +222,13 @@ class TrainSettings(Settings):
         "Of a model of records: narrow, tiny, small or full. Of a summariser of notes: tiny, "
         "small or full. In this order: seconds, minutes, a laptop's evening, the sources' own.",
         metavar="SIZE",
+    )
+    base: str | None = option(
+        None,
+        "Of records: start from the weights of a BART, as facebook/bart-base, that this folder "
+        "holds in Hugging Face's form, in place of new ones. They say the size; its vocabulary "
+        "is extended by the codes.",
+        metavar="FOLDER",
     )
     adapt: str | None = option(
         None,
@@ -253,11 +261,13 @@ class TrainSettings(Settings):
         "or similar length and as many tokens in each, where none does.",
         shown="equal-tokens; a summariser or a prefix mixed",
     )
-    lr: float | None = option(None, "Peak learning rate.", shown="0.004; a prefix 0.03")
+    lr: float | None = option(
+        None, "Peak learning rate.", shown="0.004; a prefix 0.03; with --base 0.0001"
+    )
     weight_decay: float | None = option(
         None,
         "Of matrices and embeddings.",
-        shown="0.3; a summariser or a prefix 0.01",
+        shown="0.3; a summariser, a prefix or with --base 0.01",
     )
     max_grad_norm: float | None = option(
         None, "Clip the gradient to it.", shown="5; a prefix or notes 1"

@@ -7,18 +7,24 @@ longer than that learns the patients by heart: it then writes copies of them.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from transformers.utils import logging
 
 from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.datasets import BatchDataset, RecordDataset
 from ehr_course.batches.prepared_notes import read_prepared, read_report
 from ehr_course.cli.prepare import cut_in_words
 from ehr_course.cli.prepared_folder import NOTES, RECORDS, Prepared
-from ehr_course.cli.run_record import fingerprint_of_notes, fingerprint_of_records
+from ehr_course.cli.run_record import (
+    fingerprint_of_files,
+    fingerprint_of_notes,
+    fingerprint_of_records,
+)
 from ehr_course.cli.settings import TrainSettings
 from ehr_course.cli.trained_run import fingerprint_of_model, open_patient_run
 from ehr_course.code_system import SYSTEM_NAMES
@@ -57,6 +63,9 @@ NOTES_RECIPE: dict[str, Any] = {
 PREFIX_RECIPE = NOTES_RECIPE | {"lr": 3e-2}
 """For a prefix, which needs a higher rate."""
 
+BASE_RECIPE = RECORDS_RECIPE | {"lr": 1e-4, "weight_decay": 0.01}
+"""For weights that somebody has trained already: a higher rate would undo what they know."""
+
 EPOCHS = 20
 """The most epochs without ``--steps``. The learning rate has fallen to 0 then."""
 
@@ -87,6 +96,8 @@ def filled_in(settings: TrainSettings, prepared: Prepared) -> TrainSettings:
     recipe = RECORDS_RECIPE if prepared.kind == RECORDS else NOTES_RECIPE
     if settings.adapt is not None:
         recipe = PREFIX_RECIPE
+    elif settings.base is not None:
+        recipe = BASE_RECIPE
     missing = {name: value for name, value in recipe.items() if getattr(settings, name) is None}
     is_free = settings.steps is None
     patience = settings.patience
@@ -190,8 +201,11 @@ def task_of(settings: TrainSettings, prepared: Prepared) -> TrainingTask:
             f"Give --profile {', '.join(sizes[:-1])} or {sizes[-1]}.",
         )
     is_notes, is_adapted = prepared.kind == NOTES, settings.adapt is not None
+    is_based = settings.base is not None
     for option, is_misfit, problem in (
         ("--adapt", is_notes and is_adapted, "notes, and a prefix is for patient records"),
+        ("--base", is_notes and is_based, "notes, whose model has a layout of its own"),
+        ("--base", is_adapted and is_based, "records for a model that is there already"),
         ("--plain", is_notes and settings.plain, "notes, whose model has one kind only"),
         (
             "--plain",
@@ -213,11 +227,17 @@ def _records(settings: TrainSettings, prepared: Prepared) -> TrainingTask:
     split = prepared.split()
     fingerprints = {"train": fingerprint_of_records(split.train)}
     model: PromptBart | PrefixTuned
-    if settings.adapt is None:
+    parts = {} if settings.plain else HISTORY
+    torch.manual_seed(settings.seed)
+    if settings.base is not None:
+        folder = Path(settings.base)
+        tokenizer = prepared.tokenizer().extending_bart(folder)
+        model = _of_bart(folder, parts).resize_for(tokenizer)
+        weights = sorted([*folder.glob("*.safetensors"), *folder.glob("*.bin")])
+        fingerprints["base"] = fingerprint_of_files(*weights)
+    elif settings.adapt is None:
         tokenizer = prepared.tokenizer()
-        torch.manual_seed(settings.seed)
-        options = {} if settings.plain else HISTORY
-        model = PromptBart(PromptBartConfig.for_tokenizer(tokenizer, settings.profile, **options))
+        model = PromptBart(PromptBartConfig.for_tokenizer(tokenizer, settings.profile, **parts))
     else:
         base, tokenizer, _ = open_patient_run(settings.adapt)
         if isinstance(base, PrefixTuned):
@@ -263,6 +283,26 @@ def _records(settings: TrainSettings, prepared: Prepared) -> TrainingTask:
         split.train,
         (remark,) if unknown else (),
     )
+
+
+def _of_bart(folder: Path, parts: dict[str, Any]) -> PromptBart:
+    """A model with the weights of a BART; what a BART does not have is drawn."""
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()  # it would list what is drawn
+    try:
+        kind = json.loads((folder / "config.json").read_text(encoding="utf-8"))["model_type"]
+        if kind != "bart":
+            raise ValueError(f"config.json says that it is a {kind}")
+        return PromptBart.from_pretrained(folder, local_files_only=True, **parts)
+    except (OSError, RuntimeError, ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            folder,
+            "",
+            f"no BART can be read from it ({str(error).splitlines()[0].rstrip('.')})",
+            "Name a Hugging Face folder with config.json and model.safetensors of a BART.",
+        ) from None
+    finally:
+        logging.set_verbosity(verbosity)
 
 
 def _notes(settings: TrainSettings, prepared: Prepared) -> TrainingTask:
