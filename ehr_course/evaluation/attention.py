@@ -37,7 +37,7 @@ def attention_of(model: Any, batch: Mapping[str, torch.Tensor]) -> dict[Kind, np
     Returns:
         float32 arrays by kind: ``encoder`` (batch, layers, heads, source, source), ``decoder``
         (batch, layers, heads, target, target) and ``cross`` (batch, layers, heads, target,
-            source).
+        source).
     """
     device = next(model.parameters()).device
     inputs = {name: tensor.to(device) for name, tensor in batch.items() if name != "labels"}

@@ -222,9 +222,9 @@ def adversarial_accuracy(
 ) -> AdversarialAccuracy:
     """Tell real from equally many synthetic patients by their nearest neighbour.
 
-    Two cohorts of the same distribution give 0.5; near 1 the synthetic patients lie apart from
-    the real ones, near 0 they lie on top of them, as copies do. Equal distances, common among
-    counts of codes, count a half; the strict inequality of the paper counts them as nothing.
+    Two cohorts of the same distribution give 0.5; near 1 the synthetic patients lie apart from the
+    real ones, near 0 they lie on top of them, as copies do. Equal distances, common among counts
+    of codes, count a half; the strict inequality of the paper counts them as nothing.
 
     Source: Yale et al. 2020, https://doi.org/10.1016/j.neucom.2019.12.136
 

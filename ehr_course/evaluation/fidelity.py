@@ -81,10 +81,9 @@ def fidelity(
 ) -> Fidelity:
     """Compare a synthetic cohort with a real one.
 
-    The value compares m real patients with m synthetic ones, where m is half of the real
-    cohort, or
-    the synthetic cohort if that is smaller. The floor compares the same m real patients with m of
-    the others: no cohort can be expected to come closer to a hospital than the hospital itself.
+    The value compares m real patients with m synthetic ones, where m is half of the real cohort,
+    or the synthetic cohort if that is smaller. The floor compares the same m real patients with m
+    of the others: no cohort can be expected to come closer to a hospital than the hospital itself.
     The floor of a number of each cohort by itself, such as carry-over, is that of the real
     patients. R2 is the coefficient of determination of the line synthetic = real, at most 1.
 

@@ -75,9 +75,8 @@ class Totals(NamedTuple):
 
 
 Function = Callable[[Totals, Totals], np.ndarray]
-"""From the totals of real patients and of others, a number for each choice. Where the better
-value is
-"near", it looks at the second totals alone.
+"""From the totals of real patients and of others, a number for each choice. Where the better value
+is "near", it looks at the second totals alone.
 """
 
 Measured = tuple[Measure, Function]
@@ -129,9 +128,8 @@ class Counts:
 def everything_counted(*tables: CodeTable) -> Iterator[Counts]:
     """Each kind of thing with its measures, one at a time to save memory.
 
-    What is compared one by one depends on the first table alone. Ages and sexes are left out
-    where a
-    cohort has none.
+    What is compared one by one depends on the first table alone. Ages and sexes are left out where
+    a cohort has none.
     """
     known = tables[0].patients.sum(axis=0) > 0
     patients = tuple(np.ones(len(table), dtype=np.float32) for table in tables)
@@ -393,9 +391,9 @@ def _of_pairs(
     put a fresh cohort off its floor.
 
     Args:
-        codes: int64 (pairs,) and (pairs,): the first and the second code of each pair. The
-            totals have a column for each pair, one for all other pairs, and then one for the
-            visits with each code.
+        codes: int64 (pairs,) and (pairs,): the first and the second code of each pair. The totals
+            have a column for each pair, one for all other pairs, and then one for the visits with
+            each code.
     """
     first, second = codes
     n = len(first) + 1

@@ -35,8 +35,8 @@ class ScoredRecords:
         batch_size: how many sequences go through the model at a time; fewer if they are long.
 
     Attributes:
-        tokens: Ragged, the ids of each record, without the last visits of one that is too long;
-            a patient without a known code has <BOS> and <EOS>.
+        tokens: Ragged, the ids of each record, without the last visits of one that is too long; a
+            patient without a known code has <BOS> and <EOS>.
         cut: how many records were cut.
     """
 

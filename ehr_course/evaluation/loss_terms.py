@@ -28,9 +28,9 @@ class MeasuredTerms:
     """Five losses of one batch and their gradients, from which every weighting follows.
 
     Attributes:
-        means: float64 (5,): the loss of the right token and the mean over all tokens, which mix
-            to the smoothed loss, in nats a scored token; the unweighted losses of the age head
-            and of the sex head; the co-occurrence penalty, a probability.
+        means: float64 (5,): the loss of the right token and the mean over all tokens, which mix to
+            the smoothed loss, in nats a scored token; the unweighted losses of the age head and of
+            the sex head; the co-occurrence penalty, a probability.
         products: float64 (5, 5): the inner products of the gradients, over the weights that all
             terms share, without those of the heads.
     """

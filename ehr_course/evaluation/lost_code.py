@@ -220,8 +220,8 @@ def what_is_shown(
     Args:
         model: one score a seed.
         baseline: as many, or a single one where nothing in it is random.
-        interval: of the model's mean less the baseline's; if given, it has to lie on the same
-            side of zero as the scores.
+        interval: of the model's mean less the baseline's; if given, it has to lie on the same side
+            of zero as the scores.
 
     >>> what_is_shown([0.02, 0.03], [0.05, 0.04], "lower")
     'better'

@@ -158,8 +158,8 @@ def interval(
 
     Args:
         values: float (resamples,); ``nan`` is left out, and the ends are ``nan`` if most are.
-        centre: where the mean of the resamples is moved to: the noise of drawing can put the
-            plain percentiles of a distance above the distance itself.
+        centre: where the mean of the resamples is moved to: the noise of drawing can put the plain
+            percentiles of a distance above the distance itself.
 
     >>> interval(np.arange(101), confidence=0.5)
     (25.0, 75.0)
@@ -193,9 +193,8 @@ def share_interval(
 ) -> tuple[float, float]:
     """The bootstrap interval of one sum over patients divided by another: low and high.
 
-    Both are float (patients,), such as each patient's impossible codes and codes; with fewer
-    than 30
-    patients the ends are ``nan``.
+    Both are float (patients,), such as each patient's impossible codes and codes; with fewer than
+    30 patients the ends are ``nan``.
     """
     sums = np.stack([np.asarray(numerators), np.asarray(denominators)], axis=1).astype(np.float64)
     if len(sums) < FEWEST:
@@ -254,7 +253,7 @@ def weighted_ranking(
 
     Returns:
         Two arrays, float64 (resamples,); ``nan`` where no one, or for the AUROC no zero, was
-            drawn.
+        drawn.
     """
     if not labels.any():
         return (np.full(weights.shape[1], np.nan),) * 2

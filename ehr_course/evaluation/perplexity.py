@@ -1,8 +1,7 @@
 """Perplexity: how many codes a model hesitates between, per code and per visit.
 
 Held-out patients predicted worse than by a table of frequencies, and training patients much
-better,
-say that a model has learned these by heart. How what is scored stays unread: see likelihood.
+better, say that a model has learned these by heart.
 """
 
 from __future__ import annotations
@@ -49,8 +48,7 @@ MOST_PATIENTS = 500
 
 BY_HEART = 1.5
 """Where a model has learned by heart, its perplexity on held-out patients is at least so many
-times
-that on training patients; otherwise it has learned little of either.
+times that on training patients; otherwise it has learned little of either.
 """
 
 

@@ -22,8 +22,7 @@ def rouge(summaries: Sequence[str], references: Sequence[str]) -> dict[str, floa
     """The mean ROUGE F1 of summaries, 0 to 1: how far each and its reference hold each other.
 
     Lin (2004), https://aclanthology.org/W04-1013, as the package rouge-score counts it, without
-    stemming: words are lower-case runs of the letters a-z and of digits. An empty summary
-    scores 0.
+    stemming: words are lower-case runs of the letters a-z and of digits. An empty one scores 0.
 
     >>> rouge(["the fever is gone"], ["fever is gone today"])
     {'rouge1': 0.75, 'rouge2': 0.6666666666666666, 'rougeL': 0.75}

@@ -45,8 +45,7 @@ def report_on_frames(
             learn from; without them privacy and utility are left out.
         folder: where report.html and report.json are written; None writes nothing.
         columns: what columns are called in all frames if not by these names: ``{"code": "icd"}``.
-        malformed: whether a malformed row raises, or is dropped and counted in
-            ``report.reading``.
+        malformed: whether a malformed row raises, or is dropped and counted in ``report.reading``.
         date_format: a format of strptime that times written as text may have.
         system: take only visits coded in this system.
         map_to: translate the codes of the other system into this one.

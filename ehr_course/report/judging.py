@@ -163,11 +163,11 @@ def judge(
 
     Args:
         train: real patients that the model learned from.
-        held_out: patients that it did not learn from; without them (None) privacy and utility
-            are left out, and fidelity compares with ``train``, with a warning.
+        held_out: patients that it did not learn from; without them (None) privacy and utility are
+            left out, and fidelity compares with ``train``, with a warning.
         other_real: further real patients, whose codes count as known.
-        model, tokenizer: of the cohort, to measure its perplexity on at most 500 held-out
-            patients and whether its likelihood gives away those that it learned from.
+        model, tokenizer: of the cohort, to measure its perplexity on at most 500 held-out patients
+            and whether its likelihood gives away those that it learned from.
         reading: what was dropped or changed when the cohorts were read, a sentence each.
     """
     cohorts = {"train": train, "held_out": held_out, "synthetic": synthetic}

@@ -87,8 +87,7 @@ def limits_of_use(measures: Mapping[str, Sequence[Measure]]) -> tuple[str, ...]:
     """What the cohort must not be used for, a sentence each.
 
     Three always hold. Each question with a measure worse than its floor (of privacy: one that
-    gives
-    patients away), or with none that could be judged, adds one.
+    gives patients away), or with none that could be judged, adds one.
     """
     found = list(ALWAYS)
     for key, sentence in _WHERE_WORSE.items():
@@ -129,8 +128,8 @@ def gives_away(measure: Measure) -> bool:
 def given_away(measures: Sequence[Measure]) -> dict[str, Measure]:
     """The measures of privacy that say that training patients are given away, by their names.
 
-    Exact copies are among them only where chance, as seen in held-out patients, does not
-    explain them.
+    Exact copies are among them only where chance, as seen in held-out patients, does not explain
+    them.
     """
     away = {m.name: m for m in measures if gives_away(m)}
     if _made_by_chance(measures) is not None:
