@@ -43,13 +43,9 @@ def attention_of(model: Any, batch: Mapping[str, torch.Tensor]) -> dict[Kind, np
     inputs = {name: tensor.to(device) for name, tensor in batch.items() if name != "labels"}
     with evaluating(model):
         output = model(**inputs, output_attentions=True, use_cache=False)
-    of_kind: dict[Kind, tuple[torch.Tensor, ...]] = {
-        "encoder": output.encoder_attentions,
-        "decoder": output.decoder_attentions,
-        "cross": output.cross_attentions,
-    }
     return {
-        kind: torch.stack(layers, dim=1).float().cpu().numpy() for kind, layers in of_kind.items()
+        kind: torch.stack(output[f"{kind}_attentions"], dim=1).float().cpu().numpy()
+        for kind in KINDS
     }
 
 

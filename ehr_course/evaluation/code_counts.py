@@ -6,7 +6,7 @@ past, so repetition is counted within each patient.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -123,7 +123,12 @@ def _counted(
     place[codes] = np.arange(len(codes))
     shape = (len(table), n_columns + 1)
     counts = csr_array(shape, dtype=np.float32)
-    for first, last in _blocks(n_found):
+    so_far = np.cumsum(n_found)
+    last = 0
+    while last < len(n_found):
+        first = last
+        before = so_far[first - 1] if first else 0
+        last = max(first + 1, int(np.searchsorted(so_far, before + _AT_ONCE, side="right")))
         owner, one, other = found(table, first, last)
         one, other = place[one], place[other]
         own = (one >= 0) & (other >= 0)
@@ -133,17 +138,6 @@ def _counted(
         part.sum_duplicates()
         counts = counts + part
     return csr_array(counts)
-
-
-def _blocks(n_pairs: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Runs of visits, first and last, with about _AT_ONCE pairs each."""
-    so_far = np.cumsum(n_pairs)
-    first = 0
-    while first < len(n_pairs):
-        before = so_far[first - 1] if first else 0
-        last = max(first + 1, int(np.searchsorted(so_far, before + _AT_ONCE, side="right")))
-        yield first, last
-        first = last
 
 
 # ---------------------------------------------------------------------- what comes back

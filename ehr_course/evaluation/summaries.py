@@ -53,7 +53,10 @@ def repetition(summaries: Sequence[str], *, n: int = 3) -> float:
     _check_texts("repetition", "summaries", summaries)
     total = repeated = 0
     for summary in summaries:
-        grams = _ngrams(summary, n)
+        words: list[str] = []
+        for number, part in enumerate(summary.split(UNKNOWN)):
+            words += [UNKNOWN] * bool(number) + split_words(part)
+        grams = [tuple(words[i : i + n]) for i in range(len(words) - n + 1)]
         total += len(grams)
         repeated += len(grams) - len(set(grams))
     return repeated / total if total else float("nan")
@@ -114,13 +117,6 @@ def _found(text: str, known: set[tuple[str, ...]]) -> list[str]:
             length = 1
         place += length
     return found
-
-
-def _ngrams(text: str, n: int) -> list[tuple[str, ...]]:
-    words: list[str] = []
-    for number, part in enumerate(text.split(UNKNOWN)):
-        words += [UNKNOWN] * bool(number) + split_words(part)
-    return [tuple(words[i : i + n]) for i in range(len(words) - n + 1)]
 
 
 def _check_texts(thing: str, name: str, texts: Sequence[str]) -> None:

@@ -238,7 +238,10 @@ class _Judge:
         if size < FEWEST:
             return dict.fromkeys(_MEANINGS, math.nan)
         some = [pairs.draw(min(size, MOST_FOR_ERRORS), rng) for pairs in (written, real)]
-        groups = [_patient_groups(pairs, rng) for pairs in some]
+        groups = []  # of each pair; those of one patient are in one group
+        for pairs in some:
+            owners, row = np.unique(pairs.owner, return_inverse=True)
+            groups.append(random_groups(len(owners), rng)[row])
         left_out: dict[Score, list[float]] = {score: [] for score in _MEANINGS}
         for group in range(GROUPS):
             kept = [
@@ -289,12 +292,6 @@ def _measure(
         better="high",
         meaning=meaning,
     )
-
-
-def _patient_groups(pairs: NextVisits, rng: np.random.Generator) -> np.ndarray:
-    """A group for each pair; those of one patient are in one."""
-    owners, row = np.unique(pairs.owner, return_inverse=True)
-    return random_groups(len(owners), rng)[row]
 
 
 # ------------------------------------------------------------------ the task

@@ -223,7 +223,9 @@ class _Counts:
         """The codes that are impossible most often."""
         reasons: dict[int, Counter[str]] = {}
         for column, reason in zip(self.column.tolist(), self.reasons, strict=True):
-            reasons.setdefault(column, Counter())[_rule(reason)] += 1
+            # Without the code and without one patient's age.
+            rule = re.sub(r", not at \d+:", ":", reason.partition(" is ")[2])
+            reasons.setdefault(column, Counter())[rule] += 1
         worst = []
         for column in sorted(reasons, key=lambda column: (-reasons[column].total(), column))[
             :most
@@ -235,8 +237,3 @@ class _Counts:
                 title = ""
             worst.append(WorstCode(code, title, of.total(), of.most_common(1)[0][0]))
         return tuple(worst)
-
-
-def _rule(reason: str) -> str:
-    """The reason without the code and without one patient's age."""
-    return re.sub(r", not at \d+:", ":", reason.partition(" is ")[2])

@@ -119,19 +119,14 @@ _SAFE_SIDE: dict[str, Callable[[Measure], bool]] = {
 """Which measures of privacy can be off their floor without giving anybody away, and when."""
 
 
-def gives_away(measure: Measure) -> bool:
-    """Whether a measure of privacy says that training patients are given away."""
-    safe = _SAFE_SIDE.get(measure.name)
-    return verdict(measure) is Verdict.WORSE and not (safe is not None and safe(measure))
-
-
 def given_away(measures: Sequence[Measure]) -> dict[str, Measure]:
     """The measures of privacy that say that training patients are given away, by their names.
 
     Exact copies are among them only where chance, as seen in held-out patients, does not explain
     them.
     """
-    away = {m.name: m for m in measures if gives_away(m)}
+    worse = [m for m in measures if verdict(m) is Verdict.WORSE]
+    away = {m.name: m for m in worse if m.name not in _SAFE_SIDE or not _SAFE_SIDE[m.name](m)}
     if _made_by_chance(measures) is not None:
         away.pop(_COPIES, None)
     return away
