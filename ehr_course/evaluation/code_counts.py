@@ -1,8 +1,4 @@
-"""What is counted in every patient: pairs of codes, and codes that come back at a later visit.
-
-Successive visits can look right on average while no patient has anything to do with their own
-past, so repetition is counted within each patient.
-"""
+"""What is counted in every patient: pairs of codes, and codes that come back at a later visit."""
 
 from __future__ import annotations
 

@@ -63,15 +63,10 @@ def likelihood_scores(
 
 
 def membership_auroc(members: np.ndarray, others: np.ndarray) -> float:
-    """How well a score tells members from others: the area under the ROC curve.
+    """How well a score tells members from others: the area under the ROC curve, 0.5 for a guess.
 
-    Args:
-        members: float (members,): the scores of patients that the model learned from.
-        others: float (others,): those of patients that it never saw.
-
-    Returns:
-        0 to 1: the probability that a member scores higher than another patient, equal scores
-        counting a half. 0.5 is a guess.
+    It is the probability, 0 to 1, that a patient that the model learned from, float (members,),
+    scores higher than another, float (others,); equal scores count a half.
 
     >>> membership_auroc(np.array([-0.1, -0.4]), np.array([-0.4, -0.9]))
     0.875
@@ -115,9 +110,8 @@ class Disclosure:
     """What the attack found of each target's hidden codes.
 
     Attributes:
-        right: int64 (targets,): guessed, and the patient has them.
-        wrong: int64 (targets,): guessed, but the patient does not have them.
-        missed: int64 (targets,): not guessed, but the patient has them.
+        right, wrong: int64 (targets,): codes guessed that the patient has, or does not have.
+        missed: int64 (targets,): codes not guessed that the patient has.
     """
 
     right: np.ndarray

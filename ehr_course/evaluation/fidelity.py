@@ -59,11 +59,8 @@ _ASKED = 4_000
 
 @dataclass(frozen=True)
 class Fidelity(Judgement):
-    """How like real patients a synthetic cohort is.
-
-    Attributes:
-        size: how many synthetic patients were compared at a time.
-        memory: whether the cohort is nearer to training patients than to held-out ones.
+    """How like real patients a synthetic cohort is, ``size`` of its patients being compared at a
+    time.
     """
 
     size: int = 0

@@ -307,9 +307,8 @@ def _numbers(
 ) -> Counts:
     """Numbers of patients, or of things that belong to patients: distribution and mean.
 
-    Args:
-        numbers: of each cohort, (things,).
-        owners: of each cohort int64 (things,), the patients' rows; by default one thing each.
+    Of each cohort ``numbers`` are (things,) and ``owners`` int64 (things,), the patients' rows; by
+    default each patient has one thing.
     """
     ends = np.cumsum([len(each) for each in numbers])
     values, column = np.unique(np.concatenate(numbers).astype(np.int64), return_inverse=True)

@@ -42,9 +42,8 @@ class MeasuredTerms:
 def measure_terms(model: Any, batch: Batch, never: Tensor) -> MeasuredTerms:
     """Measure the five losses of a batch and their gradients, without dropout.
 
-    Args:
-        model: a PromptBart with an age head and a sex head.
-        never: bool (vocabulary, vocabulary), as ``never_together`` gives it.
+    The model has an age head and a sex head; ``never`` is bool (vocabulary, vocabulary), as
+    ``never_together`` gives it.
     """
     missing = [name for name in ("age", "sex") if name not in model.heads]
     if missing:

@@ -29,12 +29,8 @@ HIDDEN_UNITS, LEARNING_RATE, STEPS = 32, 1e-2, 60
 
 @dataclass(frozen=True)
 class Case:
-    """A patient with one code hidden.
-
-    Attributes:
-        age: completed years at the first visit.
-        others: the codes that are left, each once, sorted.
-        lost: the code to guess.
+    """A patient, age in completed years, with the code ``lost`` hidden and ``others`` left,
+    sorted.
     """
 
     age: int
@@ -249,7 +245,7 @@ def imagined_studies(
         difference: how much higher the model's scores are on average, in spreads of its runs.
 
     Returns:
-        For each study the scores of the model and of the baseline, each float64 (seeds,).
+        the scores of model and baseline in each study, each float64 (seeds,).
     """
     if seeds < 1 or studies < 1:
         raise InputError("imagined_studies", "seeds", "there is no run", "Use 1 or more of both.")

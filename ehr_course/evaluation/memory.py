@@ -43,8 +43,7 @@ class Memory:
         gap: the first minus the second; its floor is 0.
         of_photocopies: the gap of training patients in place of the synthetic ones.
         n_held_out: how many patients of each were looked at.
-        needed: about how many held-out patients would tell photocopies; None where they are told,
-            or the training patients are too few to say.
+        needed: about how many would tell photocopies; None if these do, or if nothing can be said.
     """
 
     to_held_out: float

@@ -168,12 +168,8 @@ def _check_known(where: str, name: str, ids: np.ndarray, tokenizer: CodeTokenize
 
 @dataclass(frozen=True)
 class Overfitting:
-    """How many codes a model hesitates between: longitudinal perplexities per code, 1 or more.
-
-    Attributes:
-        held_out: on patients that it did not learn from.
-        training: on patients that it learned from.
-        unigram: that of a table of the codes' frequencies, on the held-out patients.
+    """A model's longitudinal perplexities per code, 1 or more, and the unigram's on held-out
+    patients.
     """
 
     held_out: float

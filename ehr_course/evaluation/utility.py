@@ -72,11 +72,7 @@ NAMES = tuple(
 
 @dataclass(frozen=True)
 class Utility(Judgement):
-    """What can be learned from a synthetic cohort.
-
-    Attributes:
-        codes: the codes that are predicted, the most frequent first.
-    """
+    """What a synthetic cohort teaches; ``codes`` are those predicted, the most frequent first."""
 
     codes: tuple[str, ...] = ()
 

@@ -82,12 +82,10 @@ NAMES = {
 
 
 class WorstCode(NamedTuple):
-    """A code that was written for patients who cannot have it.
+    """A code that was written at ``count`` visits of patients who cannot have it.
 
     Attributes:
-        code: undotted.
         title: the official one; "" where their system has no such code.
-        count: at how many visits it is impossible.
         reason: who alone can have it; where age and sex both rule it out, the commoner of both.
     """
 
@@ -99,11 +97,7 @@ class WorstCode(NamedTuple):
 
 @dataclass(frozen=True)
 class Validity(Judgement):
-    """How much of a cohort its own ages and sexes rule out.
-
-    Attributes:
-        worst: the codes that are impossible most often, most often first.
-    """
+    """How much of a cohort its own ages and sexes rule out, and the codes that are worst."""
 
     worst: tuple[WorstCode, ...] = ()
 

@@ -49,8 +49,6 @@ class Section:
 
     Attributes:
         key: "fidelity", "validity", "perplexity", "privacy" or "utility".
-        title: the question.
-        left_out: the measures that the cohorts lack something for.
         in_words: what is to be read before the measures, a sentence or two each.
     """
 
@@ -77,15 +75,13 @@ class Report:
     """What was found.
 
     Attributes:
-        sizes: for "train", "held out" and "synthetic": how many patients, visits, codes, and
-            different codes.
+        sizes: patients, visits, codes and different codes of "train", "held out" and "synthetic".
         worst: the impossible codes that the cohort has most often.
         limits: what the cohort must not be used for, a sentence each.
         warnings: what to know before the numbers are used.
         settings: the seed and the versions of the packages that computed this.
         reading: what was dropped or changed when the cohorts were read.
-        headlines: what matters before any number: whether the cohort copies or betrays training
-            patients, and whether its model learned them by heart.
+        headlines: what matters before any number: copies, disclosure, and learning by heart.
     """
 
     title: str

@@ -144,10 +144,8 @@ def disclosure_in_words(
 ) -> tuple[str, ...]:
     """Whether a cohort copies or betrays the patients that its model learned from, in sentences.
 
-    Args:
-        measures: those of privacy; none where there were no held-out patients.
-        memory: whether the cohort is nearer to training patients than to held-out ones, if known.
-        unjudged: why neither copies nor membership could be judged, if they could not.
+    ``measures`` are those of privacy; ``unjudged`` says why copies or membership could not be
+    judged.
     """
     judged = {m.name: m for m in measures if m.known and not math.isnan(m.floor)}
     away = given_away(measures)
