@@ -279,8 +279,7 @@ class CopiedVisit:
 def copied_visit(
     model: PromptBart, tokenizer: CodeTokenizer, record: PatientRecord
 ) -> CopiedVisit:
-    """Look at the copy head while the model writes the last visit of a record of two visits or
-    more.
+    """Look at the copy head while the model writes the last of a record's two or more visits.
 
     The encoder reads an empty record, the decoder the record itself up to each code.
     """

@@ -82,9 +82,7 @@ def membership_interval(
     rng: np.random.Generator,
     resamples: int = RESAMPLES,
 ) -> tuple[float, float]:
-    """The 95 % bootstrap interval of ``membership_auroc``; ``nan`` with fewer than 30 on either
-    side.
-    """
+    """The 95 % bootstrap interval of ``membership_auroc``; ``nan`` below 30 members or others."""
     scores, labels = _labelled(members, others)
     if min(len(members), len(others)) < FEWEST:
         return math.nan, math.nan
@@ -197,8 +195,7 @@ def visits_of(record: AnyRecord) -> Visits:
 def copies_by_group(
     written: Sequence[AnyRecord], train: Sequence[AnyRecord], groups: np.ndarray
 ) -> np.ndarray:
-    """In which groups of training patients each written patient has a twin: bool (written,
-    groups).
+    """In which training groups each written patient has a twin: bool (written, groups).
 
     A twin has exactly the same visits in the same order; the order of codes within a visit, age,
     sex and times do not matter. ``groups`` is int64 (train,).

@@ -96,8 +96,7 @@ def nearest_distances(
     block: int = 1024,
     leave_one_out: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Find for each patient of ``a`` the nearest of ``b``, the first where several are equally
-    near.
+    """Find the nearest patient of ``b``, the first of equals, for each patient of ``a``.
 
     Args:
         a, b: tables from one call of ``code_tables``.

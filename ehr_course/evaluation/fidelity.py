@@ -59,9 +59,7 @@ _ASKED = 4_000
 
 @dataclass(frozen=True)
 class Fidelity(Judgement):
-    """How like real patients a synthetic cohort is, ``size`` of its patients being compared at a
-    time.
-    """
+    """How like real patients a synthetic cohort is, comparing ``size`` of them at a time."""
 
     size: int = 0
     memory: Memory | None = None

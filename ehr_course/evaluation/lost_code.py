@@ -29,9 +29,7 @@ HIDDEN_UNITS, LEARNING_RATE, STEPS = 32, 1e-2, 60
 
 @dataclass(frozen=True)
 class Case:
-    """A patient, age in completed years, with the code ``lost`` hidden and ``others`` left,
-    sorted.
-    """
+    """A patient whose code ``lost`` is hidden; ``age`` in completed years, ``others`` sorted."""
 
     age: int
     sex: Sex

@@ -168,9 +168,7 @@ def _check_known(where: str, name: str, ids: np.ndarray, tokenizer: CodeTokenize
 
 @dataclass(frozen=True)
 class Overfitting:
-    """A model's longitudinal perplexities per code, 1 or more, and the unigram's on held-out
-    patients.
-    """
+    """Longitudinal perplexities per code, 1 or more; the unigram's is on held-out patients."""
 
     held_out: float
     training: float
