@@ -1184,7 +1184,8 @@ class PromptBart(BartForConditionalGeneration):
 
     def _vocabulary(self, hidden: Tensor, ends: Tensor | None) -> Tensor:
         """The logits (..., vocabulary), before anything is copied."""
-        logits = self.lm_head(hidden) + self.final_logits_bias
+        logits = self.lm_head(hidden)
+        logits += self.final_logits_bias  # in place: the vocabulary is the largest of all tensors
         if ends is not None:
             end_ids = [self.config.visit_end_token_id, self.config.eos_token_id]
             logits[..., end_ids] += ends.to(logits.dtype)
