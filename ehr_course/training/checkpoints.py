@@ -1,8 +1,7 @@
-"""Checkpoints of a training: always one whole one on disk, from which it goes on to the bit.
+"""Checkpoints, from which a training resumes to the bit.
 
-A checkpoint is the folder ``step-000120`` with ``model.safetensors``, ``optimizer.safetensors``,
-``random.safetensors`` and ``state.json``. It is written under another name and renamed when it is
-complete, so that whatever happens, each folder of that name can be resumed from.
+A checkpoint is a folder such as ``step-000120``. It is written under another name and renamed
+when complete, so that whatever happens, every folder of that name can be resumed from.
 """
 
 from __future__ import annotations
@@ -37,9 +36,9 @@ class TrainingState(NamedTuple):
 
     Attributes:
         model: weights and buffers by name.
-        optimizer: the tensors of AdamW by name of the weight: "name.exp_avg" and so on.
-        random: the states of all random number generators, uint8, of every process.
-        numbers: everything that JSON can hold: step, epoch, batch, scaler, best, history.
+        optimizer: the state of AdamW, as "weight.exp_avg" and so on.
+        random: the states of all random number generators of every process, uint8.
+        numbers: what JSON can hold: step, epoch, batch, scaler, best, history.
     """
 
     model: dict[str, Tensor]
@@ -78,7 +77,7 @@ def write_checkpoint(folder: Path, step: int, state: TrainingState) -> None:
         shutil.rmtree(unfinished, ignore_errors=True)
     for old in checkpoints(folder)[:-KEPT]:
         _remove(old)
-    # What processes that were killed have left half-written or half-removed.
+    # Killed processes leave folders half-written or half-removed.
     for path in folder.glob(".step-*"):
         shutil.rmtree(path, ignore_errors=True)
 
@@ -107,7 +106,7 @@ def read_checkpoint(path: Path) -> TrainingState:
 
 
 def _remove(path: Path) -> None:
-    """Remove a checkpoint so that a half-removed one is never taken for a whole one."""
+    """Rename and remove a checkpoint: half removed, it must not pass for a whole one."""
     doomed = path.with_name(f".{path.name}.removed.{os.getpid()}")
     path.replace(doomed)
     shutil.rmtree(doomed, ignore_errors=True)
@@ -116,7 +115,7 @@ def _remove(path: Path) -> None:
 def _to_disk(path: Path) -> None:
     if path.is_dir() and os.name == "nt":
         return  # Windows cannot open a folder
-    # Windows writes out only what was opened for writing; a folder can only be read.
+    # Windows flushes only what was opened for writing; a folder can only be read.
     handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
     try:
         os.fsync(handle)
@@ -128,7 +127,7 @@ def _to_disk(path: Path) -> None:
 
 
 def write_best(model: nn.Module, folder: Path) -> None:
-    """Write the weights of a model, whole or not at all."""
+    """Write a model's weights to its folder, whole or not at all."""
     unfinished = folder / f".{BEST}"
     try:
         save_file(model_tensors(model), unfinished)
@@ -145,7 +144,7 @@ def write_best(model: nn.Module, folder: Path) -> None:
 
 
 def read_best(model: nn.Module, folder: Path | None) -> None:
-    """Give a model the weights that ``write_best`` wrote."""
+    """Load the weights that ``write_best`` wrote."""
     path = None if folder is None else folder / BEST
     if path is None or not path.is_file():
         raise InputError(
@@ -196,7 +195,7 @@ def load_model_tensors(model: nn.Module, tensors: Mapping[str, Tensor], place: o
 
 
 def optimizer_tensors(optimizer: Optimizer, model: nn.Module) -> dict[str, Tensor]:
-    """What the optimizer remembers of each weight of a model, by the weight's name."""
+    """The optimizer's state as tensors, by the names of the weights."""
     return {
         f"{name}.{kind}": value.detach().cpu().contiguous().clone()
         for name, weight in model.named_parameters()
@@ -207,7 +206,7 @@ def optimizer_tensors(optimizer: Optimizer, model: nn.Module) -> dict[str, Tenso
 def load_optimizer_tensors(
     optimizer: Optimizer, model: nn.Module, tensors: Mapping[str, Tensor]
 ) -> None:
-    """Give the optimizer back what it remembered."""
+    """Restore the optimizer's state."""
     weights = dict(model.named_parameters())
     for key, value in tensors.items():
         name, _, kind = key.rpartition(".")
@@ -219,7 +218,7 @@ def load_optimizer_tensors(
 
 
 def random_states() -> dict[str, Tensor]:
-    """The states of the random number generators of this process, as bytes."""
+    """The states of this process's random number generators, uint8."""
     states = {"torch": torch.get_rng_state(), "python": _as_bytes(random.getstate())}
     numpy = np.random.get_state(legacy=False)
     key, position = numpy["state"]["key"].tolist(), numpy["state"]["pos"]
@@ -232,7 +231,7 @@ def random_states() -> dict[str, Tensor]:
 
 
 def set_random_states(states: Mapping[str, Tensor]) -> None:
-    """Put the random number generators of this process where they were."""
+    """Restore the states of this process's random number generators."""
     torch.set_rng_state(states["torch"])
     version, internal, gauss = _from_bytes(states["python"])
     random.setstate((version, tuple(internal), gauss))

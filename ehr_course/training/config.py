@@ -24,28 +24,26 @@ class TrainingConfig:
 
     Attributes:
         steps: how many times the weights change.
-        batch_size: examples that one step learns from, over all processes and parts together.
-        gradient_accumulation_steps: into how many parts a batch is cut, so that it fits into
-            memory. The gradient is that of the whole batch.
+        batch_size: examples per step, over all processes and parts together.
+        gradient_accumulation_steps: into how many parts a batch is cut to fit into memory; the
+            gradient stays that of the whole batch.
         lr: the peak learning rate.
         warmup_steps: over how many steps it rises; then it falls along half a cosine.
-        weight_decay: of weight matrices and embeddings; biases and layer norms have none.
+        weight_decay: of weight matrices and embeddings, not of biases and layer norms.
         betas: of AdamW.
         max_grad_norm: the norm that the gradient is clipped to.
         precision: "float16" (autocast and loss scaling), "bfloat16" (autocast) or "float32".
         init_scale: of the loss, in float16.
         growth_interval: after how many good steps in a row the scale doubles.
         evaluate_every: steps between evaluations; 0 evaluates at the end only.
-        metric: the number of an evaluation, by its name, that says which model is best: the
-            smallest is. "loss" is that of the validation data.
-        patience: stop after so many evaluations in a row without a better one; 0 never stops.
+        metric: the metric whose smallest value marks the best model, by default the validation
+            loss.
+        patience: stop after this many evaluations in a row without improvement; 0 never stops.
         checkpoint_every: steps between checkpoints; 0 writes one at the end only.
-        seed: orders the batches, corrupts them and drops out units.
-        group_by_length, equal_tokens: see LengthBatchSampler. The first saves padding, but lets
-            short examples weigh more (see lesson 15); both together let all tokens weigh the same.
+        seed: of the order of batches, their corruption and dropout.
+        group_by_length, equal_tokens: see LengthBatchSampler.
         ema_decay: of an exponential moving average of the weights, which is evaluated and, at the
-            end, takes the place of the weights; 0 keeps none. At 0.998 it looks back over some 500
-            steps, and at first over half of those taken so far.
+            end, replaces them; 0 for no average. 0.998 looks back over some 500 steps.
     """
 
     steps: int
@@ -102,7 +100,7 @@ class TrainingConfig:
 
 
 MAY_CHANGE = {"evaluate_every", "metric", "patience", "checkpoint_every"}
-"""What may differ when a training is resumed: it changes nothing in the weights."""
+"""Settings that may differ when a training is resumed: they do not affect the weights."""
 
 _NOT_THE_MODEL = {"architectures", "dtype", "transformers_version", "_name_or_path"}
 
@@ -110,7 +108,7 @@ _NOT_THE_MODEL = {"architectures", "dtype", "transformers_version", "_name_or_pa
 def training_identity(
     model: nn.Module, dataset: BatchDataset, config: TrainingConfig, processes: int
 ) -> dict[str, Any]:
-    """Everything that the weights of a training depend on, by name, as JSON gives it back."""
+    """Everything that the trained weights depend on, by name, as JSON reads it back."""
     settings = dataclasses.asdict(config)
     settings |= {"data": dataset.fingerprint, "processes": processes}
     of_model = getattr(model, "config", None)

@@ -1,4 +1,4 @@
-"""What a training went through, step by step: as a table, as a bar, and in TensorBoard."""
+"""The history of a training, step by step: as a table, as a bar, and in TensorBoard."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from ehr_course.errors import InputError
 class TrainingHistory:
     """One row for each step that was tried.
 
-    Columns: ``step`` (updates of the weights so far), ``epoch``, ``batch`` (in it), ``loss``
-    (weighted, nats), each term of the loss by its name where there are several, ``lr``, ``scale``
-    (of the loss in float16), ``gradient_norm`` (before it was clipped), ``skipped``, ``tokens``
-    (scored ones), ``seconds``. Evaluations add columns that begin with ``validation_``.
+    Columns: ``step`` (updates so far), ``epoch``, ``batch`` (within it), ``loss`` (weighted,
+    nats), each term of the loss if there are several, ``lr``, ``scale`` (of the loss in float16),
+    ``gradient_norm`` (before clipping), ``skipped``, ``tokens`` (scored ones), ``seconds``.
+    Evaluations add columns that begin with ``validation_``.
     """
 
     def __init__(self, rows: list[dict] | None = None) -> None:
@@ -30,10 +30,7 @@ class TrainingHistory:
         return len(self.rows)
 
     def best(self, metric: str = "loss") -> tuple[int, float] | None:
-        """The step with the lowest value of an evaluation, the first of several, and that value.
-
-        Without an evaluation of that name it is None.
-        """
+        """The first step with the lowest value of a metric, and that value; None without any."""
         name = f"validation_{metric}"
         found = [
             (row["step"], row[name]) for row in self.rows if math.isfinite(row.get(name, math.nan))
@@ -52,7 +49,7 @@ class TrainingHistory:
 
     @property
     def seconds(self) -> float:
-        """How long all steps took together."""
+        """The time that all steps took together."""
         return sum(row["seconds"] for row in self.rows)
 
     def table(self) -> pl.DataFrame:
@@ -88,7 +85,7 @@ class Progress:
     """Shows the steps of a training as a bar and in TensorBoard.
 
     Args:
-        shown: whether there is a bar, with loss, learning rate, scale and tokens per second.
+        shown: whether to show a bar, with loss, learning rate, scale and tokens per second.
         tensorboard: a folder for TensorBoard's files, or None.
     """
 
@@ -108,8 +105,8 @@ class Progress:
             self._board = SummaryWriter(str(tensorboard))
 
     def bar(self, *, done: int, total: int) -> tqdm:
-        """A bar for this many steps, some of them done."""
-        hidden = {} if self.shown else {"disable": True}  # TQDM_DISABLE decides over the others
+        """A bar of `total` steps, some of them done."""
+        hidden = {} if self.shown else {"disable": True}  # when shown, TQDM_DISABLE decides
         return tqdm(total=total, initial=done, unit="step", leave=False, **hidden)
 
     def show_step(self, bar: tqdm, row: Mapping[str, Any]) -> None:
@@ -137,6 +134,6 @@ class Progress:
                 self._board.add_scalar(name, value, step)
 
     def flush(self) -> None:
-        """Write what is still on its way to TensorBoard."""
+        """Write out what TensorBoard still buffers."""
         if self._board is not None:
             self._board.flush()

@@ -1,7 +1,7 @@
 """How many bytes of tensors a training step holds: what is kept for the gradient, and the peak.
 
-Counted are the tensors that PyTorch makes, by their storages, each once. What a kernel takes for
-itself while it runs, the Python process and PyTorch's own code are not in these numbers.
+Each storage counts once. The workspace of kernels, the Python process and PyTorch's own code do
+not count.
 """
 
 from __future__ import annotations
@@ -16,22 +16,15 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 
 def held_bytes(module: nn.Module) -> int:
-    """How many bytes the parameters of a module take: each tensor once, however often it is used.
-
-    >>> held_bytes(nn.Linear(3, 2))
-    32
-    """
+    """The bytes of a module's parameters, shared ones counted once."""
     return sum(p.numel() * p.element_size() for p in module.parameters())
 
 
 def activation_bytes(forward: Callable[[], Any], model: nn.Module) -> int:
-    """How many bytes a forward pass keeps so that the gradient can be computed.
-
-    Tensors that share their storage are counted once, the model's own parameters not at all.
-    """
+    """The bytes that a forward pass keeps for the gradient, the model's parameters apart."""
     own = {parameter.untyped_storage()._cdata for parameter in model.parameters()}
     saved: dict[int, int] = {}
-    alive = []  # so that no place in memory is used twice
+    alive = []  # so that no address is used twice
 
     def pack(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
@@ -49,13 +42,13 @@ class MemoryTrace(TorchDispatchMode):
     """Follows the bytes of all tensors while a step runs, as a context manager.
 
     Args:
-        held: what is there before, such as the weights and what the optimizer remembers.
-        model: whose gradients are told apart from the rest.
+        held: the bytes held before, such as those of the weights and the optimizer's state.
+        model: its gradients are counted separately too.
 
     Attributes:
-        bytes: how many were there after each operation, `held` first.
-        gradients: how many of them were the gradients of the model's parameters.
-        marks: how long `bytes` was when a part of the step ended, by the part's name.
+        bytes: how many were held after each operation, `held` first.
+        gradients: how many of them were gradients of the model's parameters.
+        marks: the length of `bytes` when a part of the step ended, by the part's name.
 
     >>> model = nn.Linear(1000, 1000, bias=False)
     >>> with MemoryTrace(held_bytes(model)) as trace:
@@ -75,11 +68,11 @@ class MemoryTrace(TorchDispatchMode):
 
     @property
     def peak(self) -> int:
-        """The most bytes at one moment."""
+        """The most bytes held at one moment."""
         return max(self.bytes)
 
     def mark(self, name: str) -> None:
-        """Note that this part of the step has ended."""
+        """Mark the end of a part of the step."""
         self.marks[name] = len(self.bytes)
 
     def __torch_dispatch__(

@@ -20,7 +20,7 @@ from ehr_course.termination import leave
 
 @dataclass(frozen=True)
 class Processes:
-    """The processes that share a training, or the patients to write.
+    """The processes that share a training, or the patients to generate.
 
     Attributes:
         rank: the number of this one, from 0.
@@ -37,8 +37,8 @@ class Processes:
         """Join the processes that ``torchrun`` started, or be the only one.
 
         Args:
-            backend: what they speak through: "nccl", "gloo", or None for what suits a training.
-            timeout: how long one waits for the others, or None for what torch has.
+            backend: "nccl" or "gloo"; by default "nccl" if there is a GPU.
+            timeout: how long a process waits for the others; torch's default if None.
         """
         if int(os.environ.get("WORLD_SIZE", "1")) == 1:
             return cls()
@@ -54,7 +54,7 @@ class Processes:
         return self.rank == 0
 
     def best_device(self) -> str:
-        """A GPU of its own for each process, or the CPU where there is none."""
+        """A GPU of its own for each process, or else the CPU."""
         if not torch.cuda.is_available():
             return "cpu"
         return f"cuda:{self.rank % torch.cuda.device_count()}"
@@ -79,7 +79,7 @@ class Processes:
 
     @contextlib.contextmanager
     def _naming_an_end(self) -> Iterator[None]:
-        """Say that another process has ended: torch's own error names sockets."""
+        """Say that another process has ended, where torch's own error speaks of sockets."""
         try:
             yield
         except RuntimeError:
@@ -91,11 +91,11 @@ class Processes:
             ) from None
 
     def wait(self) -> None:
-        """Wait until every process has come to this line."""
+        """Wait until every process gets here."""
         self.gather(None)
 
     def from_first(self, make: Callable[[], Any]) -> Any:
-        """What the first process makes, for all of them."""
+        """What the first process makes, given to all of them."""
         return self.gather(make() if self.is_first else None)[0]
 
     def agree(self, named: Mapping[str, Any], *, what: str = "training") -> None:
@@ -116,12 +116,13 @@ class Processes:
 
 @contextlib.contextmanager
 def deferred_interrupt() -> Iterator[threading.Event]:
-    """Note an interrupt instead of raising it, so that a step is whole or not begun.
+    """Set an event at the first Ctrl-C instead of raising it, so that the step can finish.
 
-    A second one is raised at once. Outside the main thread interrupts do not arrive anyway.
+    A second Ctrl-C is raised at once.
     """
     noted = threading.Event()
     before = signal.getsignal(signal.SIGINT)
+    # Interrupts arrive in the main thread alone.
     if threading.current_thread() is not threading.main_thread() or not callable(before):
         yield noted
         return
@@ -140,10 +141,10 @@ def deferred_interrupt() -> Iterator[threading.Event]:
 
 @contextlib.contextmanager
 def unwound_when_terminated() -> Iterator[None]:
-    """Let SIGTERM unwind the block, so that what is half-written is removed.
+    """Let SIGTERM, which ``torchrun`` sends when a process has died, unwind the block.
 
-    ``torchrun`` sends it to the other processes when one has died. The exit code is 143. Outside
-    the main thread nothing is changed.
+    Half-written files are then removed; the exit code is 143. Outside the main thread the signal
+    keeps its handler.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -156,8 +157,5 @@ def unwound_when_terminated() -> Iterator[None]:
 
 
 def ignore_interrupts(worker: int) -> None:
-    """Leave Ctrl-C to the process that started this one, a worker of a DataLoader.
-
-    A worker that stops at once would leave the step without its batch.
-    """
+    """Leave Ctrl-C to the main process: a worker that stopped would leave it without a batch."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

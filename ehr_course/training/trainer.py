@@ -1,12 +1,7 @@
-"""One trainer for every model of the course: float16 with loss scaling, and exact resuming.
+"""One trainer for every model of the course, to be read from top to bottom.
 
-Read it from top to bottom: how a training is set up, the loop, one step of it, what comes after a
-step, checkpoints; then the rules for which weights decay, the learning rate and the average.
-
-A model's forward takes a batch as keywords and returns its loss: as ``terms``, each a sum and a
-count, or as a plain mean, see ``losses.loss_terms``. Every step divides by the counts of the whole
-batch. So a batch may be cut into parts and shared among processes, and the gradient stays that of
-the batch.
+Every step divides the sum of its losses by the counts of the whole batch, so a batch can be cut
+into parts and shared among processes without changing its gradient.
 """
 
 from __future__ import annotations
@@ -49,16 +44,16 @@ from ehr_course.training.processes import Processes, deferred_interrupt, ignore_
 
 
 class Trainer:
-    """Trains a model.
+    """Trains a model: in float16 or bfloat16 if asked, on several GPUs, resuming to the bit.
 
     Args:
-        model: its forward takes a batch as keywords and returns a loss. What is in the batch and
-            not among the forward's arguments is left out.
+        model: its forward takes a batch as keywords and returns a loss (see
+            ``losses.loss_terms``). Entries of the batch that it has no argument for are left out.
         folder: where checkpoints, the best weights and the history go; without one nothing is
-            written. A folder with checkpoints of this training is resumed from.
-        evaluate: called with the model, returns numbers by name besides the "loss" on the
-            validation data. Of several processes, the first alone calls it.
-        device: where to train; by default the GPU if there is one.
+            written. Training resumes from the newest checkpoint there.
+        evaluate: takes the model and returns metrics by name, beside the "loss" on the
+            validation data. Only the first of several processes calls it.
+        device: the GPU by default, if there is one.
         num_workers: processes that prepare batches.
         progress, tensorboard: see Progress.
 
@@ -67,9 +62,8 @@ class Trainer:
         step: how often the weights have changed.
 
     Raises:
-        InputError: if the processes under torchrun do not have the same data and settings, the
-            folder cannot be made or holds the checkpoint of another training, or training is to
-            stop early and there is nothing to evaluate.
+        InputError: if processes differ in data or settings, the folder cannot be made or belongs
+            to another training, or early stopping has nothing to evaluate.
     """
 
     def __init__(
@@ -109,7 +103,9 @@ class Trainer:
         )
 
         self.model = model.to(self.device)
+        # The model whose backward pass adds up the gradients of all processes.
         self._shared: Any = DistributedDataParallel(model) if self.processes.world > 1 else model
+        # The entries of a batch that the forward takes; None for all of them.
         arguments = inspect.signature(model.forward).parameters.values()
         takes_all = any(argument.kind is argument.VAR_KEYWORD for argument in arguments)
         self._taken = None if takes_all else {argument.name for argument in arguments}
@@ -142,7 +138,7 @@ class Trainer:
         torch.manual_seed(config.seed + self.processes.rank)  # dropout
         if self.folder is not None:
             self._resume(self.folder)
-        # While the training runs, its random states are those of the generators themselves.
+        # The training's own random states; None while it runs and the generators hold them.
         self._random: dict[str, Tensor] | None = random_states()
         set_random_states(outside)
         is_first = self.processes.is_first
@@ -153,15 +149,14 @@ class Trainer:
     # ------------------------------------------------------------------ the loop
 
     def run(self) -> TrainingHistory:
-        """Train until the last step, or until no evaluation gets better.
+        """Train until the last step, or until evaluations stop improving.
 
-        An interrupt (Ctrl-C) is obeyed at the end of the step: a checkpoint is written, the
-        message says how to go on, and the interrupt goes on its way. A second one is obeyed at
-        once.
+        Ctrl-C writes a checkpoint at the end of the step and is then raised; a second Ctrl-C is
+        raised at once.
         """
         plan = self._loader.sampler
         assert isinstance(plan, LengthBatchSampler)
-        self.optimizer.zero_grad()  # of a step that an interrupt broke off
+        self.optimizer.zero_grad()  # an interrupt may have left part of a gradient
         self.model.train()
         try:
             with (
@@ -190,9 +185,20 @@ class Trainer:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the last step is done, or there were too many evaluations without a better."""
+        """Whether the last step is done, or patience has run out."""
         is_given_up = 0 < self.config.patience <= self._n_worse
         return self.step >= self.config.steps or is_given_up
+
+    def _stop_here(self) -> None:
+        self.save()
+        if self.processes.is_first:
+            print(f"Stopped after step {self.step}.")
+        # The command line catches it, and says how to resume its own run.
+        raise KeyboardInterrupt(
+            f"Run the same training with folder={str(self.folder)!r} to go on from here."
+            if self.folder is not None
+            else "Nothing is saved: there is no folder."
+        )
 
     @contextlib.contextmanager
     def _own_randomness(self) -> Iterator[None]:
@@ -211,13 +217,9 @@ class Trainer:
     # ------------------------------------------------------------------ one step
 
     def _take_step(self, batch: Mapping[str, Tensor]) -> dict[str, Any]:
-        """Move the weights once, or skip the step where the gradient overflows in float16.
+        """Update the weights once, unless the gradient overflows in float16; return a history row.
 
-        Args:
-            batch: the whole one, the same in every process.
-
-        Returns:
-            A row of the history.
+        The batch is the whole one, the same in every process.
         """
         began = time.perf_counter()
         config, place = self.config, f"epoch {self.epoch}, batch {self.batch}"
@@ -242,7 +244,7 @@ class Trainer:
         self.scaler.unscale_(self.optimizer)
         norm = float(nn.utils.clip_grad_norm_(self.model.parameters(), config.max_grad_norm))
         scale = self.scaler.get_scale()
-        # In float16 a smaller scale may help. Below 1 none does: then it is not the scale.
+        # In float16 a smaller scale may help, but the scale is not to blame once it is down to 1.
         if not math.isfinite(norm) and scale <= 1:
             raise _not_a_number(place, f"the norm of the gradient is {norm}")
 
@@ -273,16 +275,12 @@ class Trainer:
     def _backward(
         self, batch: Mapping[str, Tensor], counts: dict[str, int]
     ) -> tuple[float, dict[str, float]]:
-        """Add up the gradient of the parts of a batch.
-
-        Returns:
-            The loss of the whole batch, weighted, in nats; and the mean of each of its terms.
-        """
+        """Accumulate the gradient; return the weighted loss in nats and the mean of each term."""
         parts = self._own_parts(batch)
         loss = 0.0
         means: dict[str, float] = {}
         for number, (part, weight) in enumerate(parts, 1):
-            # Processes add up their gradients once a step: after the last part.
+            # Processes exchange gradients once a step, after the last part.
             waits = self.processes.world > 1 and number < len(parts)
             with self._shared.no_sync() if waits else contextlib.nullcontext():
                 with self._autocast():
@@ -301,15 +299,12 @@ class Trainer:
         )
 
     def _own_parts(self, batch: Mapping[str, Tensor]) -> list[tuple[dict[str, Tensor], int]]:
-        """What this process reads of a batch, in parts that fit into memory; with their weights.
-
-        Where there are fewer rows than parts, a part is the first row with weight 0: every
-        process has to take part in every step.
-        """
+        """This process's parts of a batch on the device, each with its weight, 1 or 0."""
         n_parts = self.config.gradient_accumulation_steps * self.processes.world
         of_parts = np.array_split(np.arange(len(batch["labels"])), n_parts)
         parts = []
         for rows in of_parts[self.processes.rank :: self.processes.world]:
+            # Every process takes part in every step: one without rows reads row 0 at weight 0.
             span = slice(int(rows[0]), int(rows[-1]) + 1) if len(rows) else slice(1)
             part = {name: tensor[span].to(self.device) for name, tensor in batch.items()}
             parts.append((part, int(len(rows) > 0)))
@@ -343,10 +338,7 @@ class Trainer:
         return self.is_finished or (every > 0 and self.step % every == 0)
 
     def evaluate(self) -> dict[str, float]:
-        """The loss on the validation data, and whatever else was asked for.
-
-        Every process has to call it; all get the same numbers.
-        """
+        """The validation loss and other metrics, the same in all processes; all must call it."""
         was_training, outside = self.model.training, random_states()
         self.model.eval()
         metrics: dict[str, float] = {}
@@ -390,7 +382,7 @@ class Trainer:
         )
 
     def _judge(self, metrics: dict[str, float]) -> None:
-        """Note an evaluation, and keep the weights if it is the best so far."""
+        """Record an evaluation, and keep the weights if it is the best so far."""
         name = self.config.metric
         if name not in metrics:
             raise InputError(
@@ -415,7 +407,7 @@ class Trainer:
     # ------------------------------------------------------------------ checkpoints
 
     def save(self) -> None:
-        """Write a checkpoint of this moment, if there is a folder."""
+        """Write a checkpoint, if there is a folder."""
         if self.folder is None:
             return
         own = random_states() if self._random is None else self._random
@@ -478,17 +470,6 @@ class Trainer:
             {n.removeprefix(rank): s for n, s in state.random.items() if n.startswith(rank)}
         )
 
-    def _stop_here(self) -> None:
-        self.save()
-        if self.processes.is_first:
-            print(f"Stopped after step {self.step}.")
-        # A command catches it and says how its own run goes on.
-        raise KeyboardInterrupt(
-            f"Run the same training with folder={str(self.folder)!r} to go on from here."
-            if self.folder is not None
-            else "Nothing is saved: there is no folder."
-        )
-
 
 def _not_a_number(place: str, problem: str) -> InputError:
     return InputError(
@@ -504,10 +485,7 @@ def _not_a_number(place: str, problem: str) -> InputError:
 
 
 def decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """Two groups of weights for AdamW: those that decay, and those that do not.
-
-    Matrices and tables decay. Biases and the gains of layer norms do not: they have no reason to
-    be small.
+    """Parameter groups for AdamW: matrices and tables decay; biases and layer norms do not.
 
     >>> groups = decay_groups(nn.Sequential(nn.Linear(3, 2), nn.LayerNorm(2)), 0.1)
     >>> [(group["weight_decay"], len(group["params"])) for group in groups]
@@ -530,7 +508,7 @@ def decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
 
 
 def warmup_cosine_factor(step: int, *, warmup_steps: int, total_steps: int) -> float:
-    """The share of the peak learning rate that step `step` (counted from 0) is taken with.
+    """The factor on the peak learning rate at `step`, counted from 0.
 
     >>> [round(warmup_cosine_factor(s, warmup_steps=2, total_steps=6), 3) for s in range(7)]
     [0.5, 1.0, 1.0, 0.854, 0.5, 0.146, 0.0]
@@ -546,11 +524,11 @@ def warmup_cosine_factor(step: int, *, warmup_steps: int, total_steps: int) -> f
 
 @torch.no_grad()
 def update_average(optimizer: Optimizer, decay: float) -> None:
-    """Move the average of each weight towards the weight: called after each step.
+    """Move the average of each weight towards the weight, after a step.
 
-    The average is kept beside what AdamW remembers of the weight, so that a checkpoint has it. It
-    looks back over at most half of the steps so far: the first weights are worth nothing.
+    The average is part of the optimizer's state, so that checkpoints include it.
     """
+    # It looks back over at most half of the steps so far, and soon forgets the first weights.
     n_steps = float(next(iter(optimizer.state.values()))["step"])
     decay = min(decay, 1 - 2 / (n_steps + 1))
     for weight, memory in optimizer.state.items():
@@ -560,14 +538,14 @@ def update_average(optimizer: Optimizer, decay: float) -> None:
 
 @torch.no_grad()
 def use_average(optimizer: Optimizer) -> None:
-    """Put the averages, if there are any, in the place of the weights."""
+    """Replace the weights by their averages, if there are any."""
     for weight, memory in optimizer.state.items():
         weight.copy_(memory.get("average", weight))
 
 
 @contextlib.contextmanager
 def average_in_use(optimizer: Optimizer) -> Iterator[None]:
-    """Put the averages in the place of the weights for a while."""
+    """Replace the weights by their averages inside the block."""
     weights = {weight: weight.detach().clone() for weight in optimizer.state}
     use_average(optimizer)
     try:
@@ -591,15 +569,12 @@ def train(
     progress: bool = True,
     **settings: Any,
 ) -> TrainingHistory:
-    """Train a model where it is, for some steps, and write nothing to disk.
-
-    This is ``Trainer`` with settings that suit a small model.
+    """Train a small model on the device it is on, and write nothing to disk.
 
     Args:
-        model, dataset: see Trainer.
+        model, dataset, progress: see Trainer.
         steps, lr, settings: see TrainingConfig.
         warmup_steps: a tenth of the steps by default.
-        progress: whether to show a bar.
     """
     if warmup_steps is None:
         warmup_steps = steps // 10
