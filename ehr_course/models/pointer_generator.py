@@ -17,7 +17,7 @@ import torch
 from huggingface_hub.dataclasses import strict
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
-from torch.nn.functional import logsigmoid, pad
+from torch.nn.functional import linear, logsigmoid, pad
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from transformers import (
     AutoConfig,
@@ -348,9 +348,11 @@ class AdditiveAttention(nn.Module):
             coverage: float (batch, beams, source): the attention of all steps before.
             energies: of the notes.
         """
-        asked = energies.query(query).unflatten(0, coverage.shape[:2])
+        asked = energies.query(query).view(*coverage.shape[:2], -1)
+        if energies.cover is None:
+            coverage = coverage.detach()
         scores = _Scores.apply(
-            asked, coverage, energies.cover, energies.twice_v, energies.keys, energies
+            asked, coverage, energies.cover, energies.v, energies.keys, energies
         )
         return scores.log_softmax(dim=-1)
 
@@ -359,7 +361,8 @@ class Energies:
     """What attention makes of the keys of some notes in each step of the decoder.
 
     tanh(x) is 2 sigmoid(2x) - 1, and softmax does not see a constant. So the scores are computed
-    as 2v . sigmoid(2x): on a processor the sigmoid is three times as fast as tanh.
+    as 2v . sigmoid(2x): on a processor the sigmoid is three times as fast as tanh. Here keys,
+    W_d, W_c and v stand for the doubled ones.
 
     Args:
         attention: whose weights are used.
@@ -371,40 +374,44 @@ class Energies:
     def __init__(
         self, attention: AdditiveAttention, source: EncodedSource, steps: int, beams: int
     ) -> None:
-        keys, w_d = wide(source.keys), wide(attention.query.weight)
-        self.twice_v = 2 * wide(attention.score.weight[0])
-        self.cover = None if attention.cover is None else wide(attention.cover)
-        self.query = LoopProduct(w_d.t(), steps, (len(keys) * beams,))
+        keys, w_d = 2 * wide(source.keys), 2 * wide(attention.query.weight)
+        self.v = 2 * wide(attention.score.weight[0])
+        self.cover = None if attention.cover is None else 2 * wide(attention.cover)
+        self.query = LoopProduct(
+            w_d.t(), w_d.new_zeros(()).expand(steps, len(keys) * beams, len(w_d))
+        )
         self.closed = ~source.copyable[:, None]
         self.d_keys = torch.zeros_like(keys) if torch.is_grad_enabled() else None
-        self.keys = _SummedGradient.apply(keys, self.twice_v, self.d_keys)
-        self._room = torch.empty_like(keys)
-        # sigmoid(2k + 2q) is 1 / (1 + exp(-2k) exp(-2q)): without coverage one exponential of the
+        self.keys = _SummedGradient.apply(keys, self.v, self.d_keys)
+        self._keys, self._room = keys.detach(), torch.empty_like(keys)
+        # sigmoid(k + q) is 1 / (1 + exp(-k) exp(-q)): without coverage one exponential of the
         # keys serves many steps. A query is a product with a state, which is between -1 and 1.
         self._powers: Tensor | None = None
+        self._one = keys.new_ones(())
         if self.cover is None and steps > 1:
             largest = keys.abs().amax() + w_d.abs().sum(dim=1).amax()
-            if bool(largest < 40):  # exp(80) is still a float32
-                self._powers = (-2 * keys.detach()).exp_()
+            if bool(largest < 80):  # exp(80) is still a float32
+                self._powers = self._keys.neg().exp_()
 
     def sigmoids(self, query: Tensor, coverage: Tensor) -> Tensor:
-        """sigmoid(2 (keys + query + W_c coverage)), (batch, source, hidden), until the next call.
+        """sigmoid(keys + query + W_c coverage), (batch, source, hidden), until the next call.
 
         Args:
             query: float (batch, hidden), W_d times the decoder's state.
             coverage: float (batch, source).
         """
+        query = query[:, None]
         if self._powers is not None:
-            one, power = self._powers.new_ones(()), (-2 * query).exp_()[:, None]
-            return torch.addcmul(one, self._powers, power, out=self._room).reciprocal_()
-        energy = torch.add(2 * query[:, None], self.keys.detach(), alpha=2, out=self._room)
+            energy = torch.addcmul(self._one, self._powers, query.neg().exp_(), out=self._room)
+            return energy.reciprocal_()
+        energy = torch.add(self._keys, query, out=self._room)
         if self.cover is not None:
-            energy.addcmul_(coverage[:, :, None], 2 * self.cover.detach())
+            energy.addcmul_(coverage[:, :, None], self.cover.detach())
         return energy.sigmoid_()
 
 
 class _Scores(torch.autograd.Function):
-    """2v . sigmoids: autograd would keep the sigmoids of all steps, here they are made again."""
+    """v . sigmoids: autograd would keep the sigmoids of all steps, here they are made again."""
 
     @staticmethod
     def forward(
@@ -412,50 +419,50 @@ class _Scores(torch.autograd.Function):
         query: Tensor,
         coverage: Tensor,
         cover: Tensor | None,
-        twice_v: Tensor,
+        v: Tensor,
         keys: Tensor,
         energies: Energies,
     ) -> Tensor:
-        ctx.save_for_backward(query, coverage, cover, twice_v, keys)
+        ctx.save_for_backward(query, coverage, cover, v)
         ctx.energies = energies
-        beams = zip(query.unbind(1), coverage.unbind(1), strict=True)
-        scores = torch.stack([energies.sigmoids(*beam) @ twice_v for beam in beams], dim=1)
+        scores = torch.empty_like(coverage)
+        for beam, of_beam in enumerate(zip(query.unbind(1), coverage.unbind(1), strict=True)):
+            scores[:, beam] = energies.sigmoids(*of_beam) @ v
         return scores.masked_fill_(energies.closed, -torch.inf)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_scores: Tensor) -> tuple[Tensor | None, ...]:
-        query, coverage, cover, twice_v, _ = ctx.saved_tensors
+        query, coverage, cover, v = ctx.saved_tensors
         # Whole summaries are learned from, so there is one beam: only a search has more.
-        coverage, d_scores = coverage[:, 0], d_scores[:, 0].contiguous()  # (batch, source)
+        coverage = coverage[:, 0]  # (batch, source)
         sigmoids = ctx.energies.sigmoids(query[:, 0], coverage)
-        flat = sigmoids.flatten(0, 1)  # (batch * source, hidden), the same numbers
-        d_twice_v = torch.mv(flat.t(), d_scores.view(-1))
+        flat = sigmoids.view(-1, sigmoids.shape[2])  # (batch * source, hidden), the same numbers
+        d_v = torch.mv(flat.t(), d_scores.view(-1))
         slopes = sigmoids.addcmul_(sigmoids, sigmoids, value=-1)  # s (1 - s), in flat too
-        ctx.energies.d_keys.addcmul_(slopes, d_scores[:, :, None])
-        factor = 2 * twice_v
-        d_query = torch.bmm(d_scores[:, None], slopes).mul_(factor)
+        ctx.energies.d_keys.addcmul_(slopes, d_scores.view(*coverage.shape, 1))
+        d_query = torch.bmm(d_scores, slopes).mul_(v)
         if cover is None:
-            return d_query, None, None, d_twice_v, None, None
-        d_cover = factor * torch.mv(flat.t(), (d_scores * coverage).view(-1))
-        d_coverage = d_scores * torch.mv(flat, factor * cover).view_as(d_scores)
-        return d_query, d_coverage[:, None], d_cover, d_twice_v, None, None
+            return d_query, None, None, d_v, None, None
+        d_cover = v * torch.mv(flat.t(), (d_scores[:, 0] * coverage).view(-1))
+        d_coverage = d_scores * torch.mv(flat, v * cover).view_as(d_scores)
+        return d_query, d_coverage, d_cover, d_v, None, None
 
 
 class _SummedGradient(torch.autograd.Function):
     """The keys themselves; their gradient is what all steps have added up in one place."""
 
     @staticmethod
-    def forward(ctx: Any, keys: Tensor, twice_v: Tensor, d_keys: Tensor | None) -> Tensor:
-        ctx.save_for_backward(twice_v)
+    def forward(ctx: Any, keys: Tensor, v: Tensor, d_keys: Tensor | None) -> Tensor:
+        ctx.save_for_backward(v)
         ctx.d_keys = d_keys
         return keys.view_as(keys)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, _: Tensor) -> tuple[Tensor | None, ...]:
-        (twice_v,) = ctx.saved_tensors
-        d_keys = 2 * twice_v * ctx.d_keys  # a factor that is the same for all steps
+        (v,) = ctx.saved_tensors
+        d_keys = v * ctx.d_keys  # a factor that is the same for all steps
         ctx.d_keys.zero_()
         return d_keys, None, None
 
@@ -471,18 +478,12 @@ class LoopProduct:
 
     Args:
         matrix: float (..., in, out).
-        steps: how many steps the loop has.
-        rows: the shape of the inputs before their last dimension.
-        bias: float (out,): what is added to each product.
+        added: float (steps, ..., rows, out): what is added to the product of each step.
     """
 
-    def __init__(
-        self, matrix: Tensor, steps: int, rows: tuple[int, ...], bias: Tensor | None = None
-    ) -> None:
+    def __init__(self, matrix: Tensor, added: Tensor) -> None:
         self._matrix = matrix.detach()
         self._inputs: list[Tensor] = []
-        bias = matrix.new_zeros(()) if bias is None else bias
-        added = bias.expand(steps, *rows, matrix.shape[-1])
         self._added = iter(_LateGradient.apply(added, matrix, self._inputs).unbind())
         self._product = torch.addmm if matrix.dim() == 2 else torch.baddbmm
 
@@ -558,28 +559,35 @@ class PointerDecoder(nn.Module):
         self, embedded: Tensor, source: EncodedSource, state: DecoderState, kept: Tensor | None
     ) -> tuple[Tensor, Tensor, DecoderState]:
         batch, beams, target, _ = embedded.shape
+        tokens = embedded.permute(2, 0, 1, 3).flatten(1, 2)  # (target, batch * beams, embedding)
         gates_of = []  # for each layer, from its input and its own last state
-        for cell in self.cells:
+        for layer, cell in enumerate(self.cells):
             assert isinstance(cell, nn.LSTMCell)
-            weight = wide(torch.cat([cell.weight_ih, cell.weight_hh], dim=1)).t()
-            bias = wide(cell.bias_ih) + wide(cell.bias_hh)
-            gates_of.append(LoopProduct(weight, target, (batch * beams,), bias))
-        look = LoopProduct(wide(source.states), target, (batch, beams))
+            of_input, bias = wide(cell.weight_ih), wide(cell.bias_ih) + wide(cell.bias_hh)
+            if layer == 0:  # what the tokens do to the gates needs no loop
+                of_token, of_input = of_input.tensor_split([tokens.shape[2]], dim=1)
+                added = linear(tokens, of_token, bias)  # (target, batch * beams, 4 hidden)
+            else:
+                added = bias.expand_as(added)
+            weight = torch.cat([of_input, wide(cell.weight_hh)], dim=1)
+            gates_of.append(LoopProduct(weight.t(), added))
+        states = wide(source.states)
+        nothing = states.new_zeros(()).expand(target, batch, beams, states.shape[2])
+        look = LoopProduct(states, nothing)
         energies = Energies(self.attention, source, target, beams)
         hidden = [wide(h).flatten(0, 1) for h in state.hidden.unbind(2)]  # (batch * beams, hidden)
         cells = [wide(c).flatten(0, 1) for c in state.cell.unbind(2)]
         context, coverage = wide(state.context), wide(state.coverage)
         tops, contexts, log_attentions = [], [], []
-        for t, token in enumerate(embedded.unbind(2)):
-            x = [token.flatten(0, 1), context.flatten(0, 1)]
-            for layer in range(len(self.cells)):
-                gates = gates_of[layer](torch.cat([*x, hidden[layer]], dim=1))
-                i, f, g, o = gates.chunk(4, dim=1)
-                cells[layer] = f.sigmoid() * cells[layer] + i.sigmoid() * g.tanh()
-                hidden[layer] = o.sigmoid() * cells[layer].tanh()
-                x = [hidden[layer]]
+        for t in range(target):
+            x = context.flatten(0, 1)
+            for layer, gates in enumerate(gates_of):
+                i, f, g, o = gates(torch.cat([x, hidden[layer]], dim=1)).unsafe_chunk(4, dim=1)
+                kept_cell = f.sigmoid_() * cells[layer]
+                cells[layer] = torch.addcmul(kept_cell, i.sigmoid_(), g.tanh_())
+                hidden[layer] = x = o.sigmoid_() * cells[layer].tanh()
                 if kept is not None and layer + 1 < len(self.cells):
-                    x = [hidden[layer] * kept[t, layer]]
+                    x = x * kept[t, layer]
             log_attention = self.attention(hidden[-1], coverage, energies)
             attention = log_attention.exp()
             context, coverage = look(attention), coverage + attention
