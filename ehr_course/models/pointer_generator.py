@@ -62,18 +62,16 @@ class PointerGeneratorConfig(PreTrainedConfig):
     """The sizes and options of a pointer-generator.
 
     Attributes:
-        vocab_size: how many tokens the model can write of its own, the 4 special ones included.
+        vocab_size: how many tokens the model can write, the 4 special ones included.
         d_embedding: the width of a token's embedding.
         d_hidden: the width of the decoder's LSTM, and of each direction of the encoder's.
         layers: of both LSTMs.
-        dropout: between the layers of an LSTM, while training; 0 to below 1.
-        max_source, max_target: the longest note and summary, in tokens, that data is prepared
-            for. The model itself has no limit.
-        chunk_length: the encoder reads the note whole (None), or in chunks of so many tokens that
-            know nothing of each other. Both have the same parameters.
+        dropout: between the layers of an LSTM while training.
+        max_source, max_target: the length in tokens to which data is cut; the model has no limit.
+        chunk_length: in tokens, of chunks that the encoder reads apart; None reads notes whole.
         pointer: whether the model can copy. Without it p_gen is 1.
         coverage: whether attention knows where it has been: it then has d_hidden parameters more.
-        coverage_weight: of the coverage loss beside the log-likelihood, 0 or more.
+        coverage_weight: of the coverage loss beside the log-likelihood.
         vocabulary: the fingerprint of the tokenizer, or None when unknown.
 
     >>> PointerGeneratorConfig(vocab_size=16_000).d_hidden
@@ -188,9 +186,8 @@ class Step(NamedTuple):
     """What the decoder says after one more token.
 
     Attributes:
-        log_probs: float (batch, beams, vocabulary + n_oov): of each next token in nats;
-            extended ids stand after the vocabulary.
-        state: DecoderState.
+        log_probs: float (batch, beams, vocabulary + n_oov): of each next token in nats.
+        state: where the decoder is now.
         log_attention: float (batch, beams, source): minus infinity where nothing can be copied.
         p_gen: float (batch, beams): the weight of the vocabulary, 0 to 1.
         log_vocabulary: float (batch, beams, vocabulary): of each token, if it were generated.
@@ -208,18 +205,17 @@ class PointerGeneratorOutput(ModelOutput):
     """What a forward pass returns.
 
     Attributes:
-        loss: what is minimised: the mean negative log-likelihood of the scored tokens and, with
-            coverage, the weighted coverage loss; None without labels.
-        log_probs: float (batch, target, vocabulary + n_oov): of each next token in nats. Beside a
-            loss they have no gradient: the loss has its own, shorter way back.
+        loss: the mean negative log-likelihood of the scored tokens plus, with coverage, the
+            weighted coverage loss; None without labels.
+        log_probs: float (batch, target, vocabulary + n_oov): of each next token in nats; without
+            a gradient where there is a loss.
         terms: the parts of the loss, for the trainer.
         loss_sum: the negative log-likelihood of all scored tokens in nats, float32.
         loss_count: how many tokens are scored.
         log_attention: float32 (batch, target, source): minus infinity where nothing can be copied.
         p_gen: float32 (batch, target).
         coverage: float32 (batch, target, source): the attention spent before each step.
-        past_key_values: DecoderState after the last token, under the name by which ``generate``
-            hands it on to the next step.
+        past_key_values: the state after the last token, under the name that ``generate`` uses.
     """
 
     loss: Tensor | None = None
