@@ -1,4 +1,4 @@
-"""A cohort in whichever format it is there, recognised by what the file or folder holds."""
+"""A cohort in any known format, recognised by what the file or folder holds."""
 
 from __future__ import annotations
 
@@ -41,33 +41,31 @@ def load_cohort(
     system: CodeSystem | None = None,
     map_to: CodeSystem | None = None,
 ) -> Cohort:
-    """Load patient records, with age and sex or without. A pickle is never opened.
+    """Load patient records in any known format, with or without age and sex.
 
     Args:
         path: what ``generate`` wrote (of several formats the first of MEDS, MIMIC-III and parquet
-            is read) or what ``prepare`` wrote; a folder of MEDS, MIMIC-III, MIMIC-IV, OMOP or
-            Synthea; a .csv or .parquet file with a row for each code; or a .json file with lists
-            of visits.
-        columns: of a .csv or .parquet file, the column of "patient", "visit", "code", "age",
-            "sex", "time", "sequence" and "version" (of ICD), in upper or lower case; those that
-            are not given are looked for under KNOWN_COLUMNS. The last five may be absent.
-        malformed: what to do with a row that holds a malformed value (an id that is no number, a
-            date that cannot be read, a code of the wrong shape, rows that contradict each
+            is read) or ``prepare``; a folder of MEDS, MIMIC-III, MIMIC-IV, OMOP or Synthea; a .csv
+            or .parquet file with a row for each code; or a .json file with lists of visits.
+        columns: of a .csv or .parquet file, the columns of "patient", "visit", "code" and perhaps
+            "age", "sex", "time", "sequence" and "version" (of ICD), in upper or lower case; others
+            are looked for under KNOWN_COLUMNS.
+        malformed: what to do with a row that holds a malformed value (an id that is not a number,
+            a date that cannot be read, a code of the wrong shape, rows that contradict each
             other): "raise" stops at the first, "drop" leaves them out and counts them.
-        date_format: a format of strptime, as "%m/%d/%Y %H:%M", that dates written as text may have
-            beside those of ISO 8601. Years of two digits are 1969 to 2068.
-        code_map: ICD-9-CM or ICD-10-CM codes by the codes of the cohort, for every format but
-            MEDS and MIMIC.
-        whole_patients: whether to leave out patients who lose some of their admissions. By default
-            they are kept with the admissions that are left, and counted.
-        zeros_lost_ok: whether to go on where ICD-9-CM codes seem to have lost their leading
-            zeros; the report then says so.
-        system: take the diagnoses that are coded in this system alone, "ICD9CM" or "ICD10CM".
-            MIMIC and MEDS say of each which one that is, and so may a column of a table. Elsewhere
-            the shapes of the codes tell, and where they could all be of either, this is believed.
-        map_to: translate diagnoses of the other system into this one; see ``code_translation``.
-            Where neither is given, a cohort in one system is read in it, and one with both as
-            ``choose_systems`` says.
+        date_format: a strptime format, as "%m/%d/%Y %H:%M", for dates written as text, besides
+            ISO 8601. Years of two digits are 1969 to 2068.
+        code_map: ICD-9-CM or ICD-10-CM codes by the codes of the cohort, for every format but MEDS
+            and MIMIC.
+        whole_patients: whether to leave out patients who lose some of their admissions; by default
+            they keep the others, and are counted.
+        zeros_lost_ok: whether to go on, with a note in the report, if ICD-9-CM codes seem to have
+            lost their leading zeros.
+        system: take only diagnoses coded in this system, "ICD9CM" or "ICD10CM". MIMIC, MEDS and
+            perhaps a column say which that is; elsewhere the shapes of the codes do, and if all
+            fit both, this is believed.
+        map_to: translate diagnoses of the other system into this one; see ``code_translation``. By
+            default a cohort in one system stays in it, and one with both becomes ICD-9-CM.
 
     Raises:
         InputError: naming file, place and remedy.
@@ -105,7 +103,7 @@ def load_cohort(
 
 
 def _kind_of(path: Path) -> tuple[str, Path]:
-    """Which loader a path is for, and where that one is to look."""
+    """Which loader a path is for, and where that loader is to look."""
     name = path.name.lower()
     if name.endswith(_PICKLES):
         raise InputError(
@@ -160,10 +158,7 @@ def takes(path: str | Path, *, what: Literal["columns", "code map"]) -> bool:
 
 
 def read_code_map(path: str | Path) -> dict[str, str]:
-    """Read which ICD-9-CM or ICD-10-CM code stands for each code of another vocabulary.
-
-    The columns "from" and "to" of a .csv file say it. Each code of "from" stands there once.
-    """
+    """Read the ICD code (column "to") of each code of another vocabulary ("from") from a CSV."""
     path = Path(path)
     if not path.is_file():
         raise InputError(path, "", "there is no such file", "Name a .csv file.")
@@ -181,16 +176,13 @@ def read_code_map(path: str | Path) -> dict[str, str]:
 
 
 def real_data() -> Path | None:
-    """The folder with the tables of real patients, or None where none is named."""
+    """The folder with the tables of real patients, or None if the variable is unset."""
     named = os.environ.get(VARIABLE)
     return Path(named) if named else None
 
 
 def choose_patients(embedded: int, *, seed: int) -> list[PatientRecord]:
-    """The patients of the folder that EHR_COURSE_DATA names, or that many embedded ones.
-
-    Rows of the folder with a malformed code are dropped.
-    """
+    """The patients of the folder in EHR_COURSE_DATA, malformed rows dropped, or embedded ones."""
     folder = real_data()
     if folder is None:
         return make_cohort(embedded, seed=seed)

@@ -19,7 +19,7 @@ from ehr_course.sources.row_filter import RowFilter, is_in, parsed_dates
 from ehr_course.sources.system_choice import mark_systems, take_systems
 
 OLDEST = 130
-"""The highest age that is believed: many tables write 999 where an age is not known."""
+"""The highest plausible age: many tables write 999 for an unknown one."""
 
 _ABOVE_89 = r"^(?:>\s*89|(?:>=|≥)\s*90|90\s*\+)$"
 """How tables that hide the highest ages write them: eICU has "> 89"."""
@@ -36,19 +36,18 @@ def cohort_of_rows(
     changed: Mapping[Change, int] | None = None,
     named: pl.DataFrame | None = None,
 ) -> Cohort:
-    """Make records of rows, one for each code of a visit; the report counts all that they name.
+    """Make records of rows, one for each code of a visit, and a report of all that they name.
 
-    Patients keep their numbers where all of them have whole ones, and are numbered from 1 in the
-    order of their first rows elsewhere. Visits of a patient stand in the order of their times,
-    which may be numbers, else of their own numbers, else of their first rows; codes of a visit
-    in the order of "sequence", else of the rows. The records have no age or no sex where the rows
-    have no such column or nothing in it.
+    Patients keep their ids if all are whole numbers, else are numbered from 1 by their first rows.
+    A patient's visits are in the order of their times, which may be numbers, else of their own
+    numbers, else of their first rows; codes in the order of "sequence", else of the rows. Records
+    lack an age or a sex whose column is missing or empty.
 
     Args:
-        rows: with "line" and, as text, "patient", "visit" and "code". Optional are "age" (years,
-            numbers, or text such as 64 or "> 89"), "sex", "time" (text or datetimes) and
-            "sequence" (text or whole numbers), and "version" (9 or 10, as text). An age is taken
-            from a patient's first visit. Without times, visits that are all dates are times.
+        rows: with "line" and, as text, "patient", "visit" and "code". Optional are "age" (years:
+            numbers, or text such as 64 or "> 89"; that of the first visit counts), "sex", "time"
+            (text or datetimes; by default visits that are all dates), "sequence" (text or whole
+            numbers) and "version" (9 or 10, as text).
         options: as in ``any_cohort.load_cohort``.
         other_tables: the tables that were joined to these.
         changed: how many values of those tables were rewritten.
@@ -70,7 +69,7 @@ def cohort_of_rows(
     if options.code_map is not None:
         rows.drop(~pl.col("code").is_in(list(options.code_map)), Reason.UNMAPPED)
         mapped = pl.col("code").replace_strict(options.code_map, return_dtype=pl.String)
-        # A version is that of the codes that were there before.
+        # A version describes the codes before the mapping.
         rows.frame = rows.frame.with_columns(mapped).drop("version", strict=False)
         counts[Change.CODE_MAPPED] = rows.frame.height
     notes = mark_systems(rows, options)
@@ -129,7 +128,7 @@ def cohort_of_rows(
 
 
 def _named(rows: RowFilter, everyone: pl.DataFrame, name: str, key: list[str]) -> RowFilter:
-    """The visits, or patients, that were named in the rows; those without a row are dropped."""
+    """The visits, or patients, named in the rows, without those whose rows are gone."""
     named = everyone.filter(pl.all_horizontal(pl.col(*key) != ""))
     firsts = named.group_by(key).agg(pl.col("line").min())
     kept = rows.frame.select(key).unique().with_columns(kept=True)
@@ -140,7 +139,7 @@ def _named(rows: RowFilter, everyone: pl.DataFrame, name: str, key: list[str]) -
 
 
 def _read_sexes(rows: RowFilter) -> None:
-    """Write sexes as F and M, or nulls where the whole column is missing or empty."""
+    """Write sexes as F and M, or nulls if the whole column is missing or empty."""
     if not _has_values(rows, "sex"):
         rows.frame = rows.frame.with_columns(sex=pl.lit(None, pl.String))
         return
@@ -163,7 +162,7 @@ def _read_sexes(rows: RowFilter) -> None:
 
 
 def _read_ages(rows: RowFilter) -> None:
-    """Turn ages into whole years, or nulls where the whole column is missing or empty."""
+    """Turn ages into whole years, or nulls if the whole column is missing or empty."""
     if not _has_values(rows, "age"):
         rows.frame = rows.frame.with_columns(
             age=pl.lit(None, pl.Int64), rounded=pl.lit(False), above=pl.lit(False)
@@ -196,7 +195,7 @@ def _read_ages(rows: RowFilter) -> None:
 
 
 def _read_times(rows: RowFilter, date_format: str | None) -> tuple[str, ...]:
-    """Turn times into datetimes or nulls, and add "place", which orders visits; return notes."""
+    """Turn times into datetimes or nulls, add "place", which orders visits, and return notes."""
     no_time = pl.lit(None, pl.Datetime("us"))
     rows.frame = rows.frame.with_columns(place=pl.col("visit").cast(pl.Float64, strict=False))
     if not _has_values(rows, "time"):
@@ -229,7 +228,7 @@ def _has_values(rows: RowFilter, column: str) -> bool:
 
 
 def _in_order(rows: pl.DataFrame) -> pl.DataFrame:
-    """One row for each visit, in order, for build_records; a hadm_id is a number from 1."""
+    """One row for each visit, as build_records takes them; a hadm_id is a number from 1."""
     visits = rows.group_by("patient", "visit", maintain_order=True).agg(
         pl.col("line").min(),
         pl.col("time").min().alias("admitted"),

@@ -31,10 +31,7 @@ KNOWN_COLUMNS = {
     "sequence": ("sequence", "seq_num"),
     "version": ("icd_version",),
 }
-"""What a table can say, and under which column names it is recognised, in upper or lower case.
-
-The first three are needed.
-"""
+"""What a table can say, and its recognised column names, in either case."""
 
 _NEEDED = ("patient", "visit", "code")
 
@@ -75,11 +72,7 @@ def load_frame(
 
 
 def patients_of(frame: Any, *, columns: Mapping[str, str] | None = None) -> set[str]:
-    """The names of the patients in a data frame, as text; arguments as in load_frame.
-
-    >>> sorted(patients_of({"patient": [7, 8, 7], "visit": [1, 1, 2], "code": ["486"] * 3}))
-    ['7', '8']
-    """
+    """The ids of the patients in a data frame, as text; arguments as in load_frame."""
     chosen = _columns_of(frame, "data frame", columns)
     return set(_series(frame, "patient", chosen["patient"]).cast(pl.String).drop_nulls())
 
@@ -112,13 +105,7 @@ def parse_columns(text: str) -> dict[str, str]:
 def choose_columns(
     file: str, place: str, names: Iterable[str], columns: Mapping[str, str] | None
 ) -> dict[str, str]:
-    """Which column says what, as the table spells it.
-
-    Args:
-        file, place: what errors name.
-        names: the table's columns.
-        columns: those that were asked for, by what they say; others are recognised.
-    """
+    """Return the table's column for each thing it says; those not in columns are recognised."""
     names, columns = list(names), dict(columns or {})
     folded = [name.strip().lower() for name in names]
     if set(folded).issuperset(_PYHEALTH.values()):
@@ -166,7 +153,7 @@ def _columns_of(frame: Any, name: str, columns: Mapping[str, str] | None) -> dic
 
 
 def _open_table(path: Path, malformed: Malformed, columns: Mapping[str, str] | None) -> RowFilter:
-    """Read the known columns of a CSV or parquet file, under the names of what they say."""
+    """Read the known columns of a CSV or parquet file, named by what they say."""
     if not path.is_file():
         problem = "this is a folder" if path.is_dir() else "there is no such file"
         raise InputError(path, "", problem, "Name a .csv or .parquet file.")
@@ -185,7 +172,7 @@ def _open_table(path: Path, malformed: Malformed, columns: Mapping[str, str] | N
 def _rows(
     table: pl.DataFrame, spelling: Mapping[str, str], name: str, malformed: Malformed
 ) -> RowFilter:
-    """The rows of a table of any types as those of a CSV file; rows count from 1."""
+    """The rows of a table of any types, as those of a CSV file; they count from 1."""
     if table.is_empty():
         raise InputError(name, "", "no row is in it", "Write at least one row.")
     if table.schema["code"].is_numeric():
@@ -211,7 +198,7 @@ def _rows(
 
 
 def _series(frame: Any, role: str, column: str) -> pl.Series:
-    """A column of a data frame of any kind; a missing value is null."""
+    """A column of a data frame of any kind, with nulls for missing values."""
     values = frame[column]
     if isinstance(values, pl.Series):
         return values.alias(role)

@@ -31,10 +31,10 @@ class Codes:
     Attributes:
         codes: what the records hold, all of one system.
         written: the system and code at each position of the table's column "code".
-        how: for each position, how well it agrees with what it becomes; None if unchanged.
-        targets: for each position, positions in codes; empty where there is no equivalent.
-        n_absent: the rows of each position that has no equivalent.
-        system: the one that codes are of.
+        how: for each position, how well it agrees with its translation; None if unchanged.
+        targets: for each position, positions in codes; empty without an equivalent.
+        n_absent: the rows of each position without an equivalent.
+        system: the system of codes.
         notes: lines for the report.
     """
 
@@ -63,16 +63,16 @@ def read_codes(
 ) -> Codes:
     """Add "code", the position of each row's code, and "respelled": whether it was rewritten.
 
-    Rows whose code does not have the shape of their system are refused. Those whose code has no
-    equivalent are the caller's to drop.
+    Rows whose code does not have the shape of its system are refused; those whose code has no
+    equivalent are for the caller to drop.
 
     Args:
         rows: with "icd10".
-        column: text, as it was written.
+        column: the codes as written.
         choice: which systems are read, and what they become.
-        options: whether rows are dropped, and whether lost zeros stop.
-        remedy: what to say of a code that has another shape.
-        among: true for the rows that hold a code; by default for all.
+        options: whether malformed rows are dropped, and whether lost zeros stop.
+        remedy: what to advise for a code of another shape.
+        among: true for the rows that hold a code; by default all.
     """
     diagnoses = rows.frame if among is None else rows.frame.filter(among)
     written: list[tuple[CodeSystem, str]] = []
@@ -142,7 +142,7 @@ def read_codes(
 
 
 def _row_counts(codes: pl.Series, positions: Sequence[int]) -> Counter[int]:
-    """Count rows by position, of the positions that are asked for."""
+    """Count the rows of each of these positions."""
     counts = codes.filter(codes.is_in(positions)).value_counts(name="n").sort(codes.name)
     return Counter(dict(counts.iter_rows()))
 
@@ -153,9 +153,9 @@ def drop_absent(rows: RowFilter, codes: Codes) -> None:
 
 
 def drop_repeated_codes(rows: RowFilter, codes: Codes, *, same_row: str) -> None:
-    """Keep each code of a visit once, the most important; rows are sorted by both.
+    """Keep each code of a visit once; rows that also agree in same_row are repeated rows.
 
-    Rows that agree in the column same_row too are repeated rows, the others repeated codes.
+    Rows are sorted by visit, then by importance: the most important is kept.
     """
     repeats = rows.frame.filter(_stand_twice(rows.frame, len(codes.written)))
     for columns, reason in (
@@ -168,9 +168,8 @@ def drop_repeated_codes(rows: RowFilter, codes: Codes, *, same_row: str) -> None
 
 
 def _stand_twice(frame: pl.DataFrame, n_codes: int) -> pl.Series:
-    """Whether the visit of a row has its code more than once; a null code is no code."""
-    # Few codes are repeated, if any; sorting numbers finds them in less memory than comparing
-    # rows.
+    """Whether a row's visit has its code more than once; a null code is no code."""
+    # Sorting numbers finds the few repeated codes in less memory than comparing rows.
     pair = pl.col("visit").cast(pl.Int64) * n_codes + pl.col("code")
     pairs = frame.select(pair=pair)["pair"]
     ordered = pairs.sort()
@@ -179,10 +178,10 @@ def _stand_twice(frame: pl.DataFrame, n_codes: int) -> pl.Series:
 
 
 def translate_rows(rows: RowFilter, codes: Codes) -> tuple[pl.DataFrame, Translated | None]:
-    """Give each row the codes that its code becomes, as "visit" and a position in codes.codes.
+    """Return each row's translated codes, as "visit" and a position in codes.codes.
 
-    Of two codes of a visit that become the same, the first is kept; a row of which no code is
-    left is dropped and counted. The account is None where all codes are of the system already.
+    Of two codes of a visit that become the same, the first is kept; a row left without a code is
+    dropped and counted. The account is None if all codes are of the system already.
     """
     frame = rows.frame.filter(pl.col("code").is_not_null())
     account = _account(frame["code"], codes)
@@ -223,42 +222,37 @@ def _account(in_rows: pl.Series, codes: Codes) -> Translated | None:
 
 # ------------------------------------------------------------------ lost leading zeros
 
-# 038.9 is septicemia and 389 hearing loss, so most ICD-9-CM codes that lost their zeros, as in a
-# spreadsheet that takes them for numbers, load as other diseases, and none of them can be told
-# from a right one by its shape. What can be seen is that no code of a large table begins with 0,
-# and that many are headings which nobody codes.
+# 038.9 is septicemia and 389 hearing loss: ICD-9-CM codes that a spreadsheet turned into numbers
+# load as other diseases, and their shape does not give them away. What shows is that no code of a
+# large table begins with 0, and that many are headings, which nobody codes.
 
 _FALSE_ALARMS = 0.001
 
 SHARE_OF_ROWS = 0.01
-"""Of rows whose code is a number, how many begin with 0 where such codes are rare.
+"""Of rows with a numeric code, the share that begins with 0 where such codes are rare.
 
-In a whole hospital 2 to 5 in 100 do: 4.5 in MIMIC-III's demo. Half of the lower bound is taken
-here, because the rows of a patient resemble each other.
+In a whole hospital it is 0.02 to 0.05 (0.045 in MIMIC-III's demo). Half of the lower bound is
+taken, because the rows of a patient resemble each other.
 """
 
 SHARE_OF_CODES = 0.04
-"""The same of different codes: 5.5 in 100 in MIMIC-III's demo."""
+"""The same share of different codes: 0.055 in MIMIC-III's demo."""
 
 
 def _enough(share: float) -> int:
-    """How many draws show nothing of such a share with a chance of less than _FALSE_ALARMS.
-
-    >>> _enough(SHARE_OF_ROWS), _enough(SHARE_OF_CODES)
-    (688, 170)
-    """
+    """How many draws miss such a share of cases with a probability below _FALSE_ALARMS."""
     return math.ceil(math.log(_FALSE_ALARMS) / math.log(1 - share))
 
 
 MANY_ROWS, MANY_CODES = _enough(SHARE_OF_ROWS), _enough(SHARE_OF_CODES)
-"""A table with this many rows and this many different codes should have one that begins with 0.
-
-A table of few different codes, such as the 50 most frequent, may well have none.
+"""A table with this many rows and different codes should have one that begins with 0; a table of
+the 50 most frequent codes need not.
 """
 
 SOME_ROWS, SOME_HEADINGS = 100, 3
-"""Fewer rows are enough where this many codes are headings, as 389 is, that would be complete
-codes with zeros in front, as 038.9 is."""
+"""Fewer rows are enough where this many codes are headings, such as 389, that zeros in front would
+complete, as in 038.9.
+"""
 
 
 def check_leading_zeros(
@@ -274,8 +268,8 @@ def check_leading_zeros(
     Args:
         file, column: where the codes stand, for the error.
         codes: each normalized code of the table once.
-        rows: the position in codes of each row's code; null where it is no code.
-        zeros_lost_ok: whether to return a note for the report in place of the error.
+        rows: the position in codes of each row's code; null where it is not a code.
+        zeros_lost_ok: return a note for the report instead of raising.
     """
     numeric = [number for number, code in enumerate(codes) if code[0].isdigit()]
     n_rows = int(rows.is_in(numeric).sum())
@@ -306,12 +300,9 @@ def check_leading_zeros(
 
 
 def _lost_by_headings(codes: Sequence[str]) -> dict[str, str]:
-    """Find the complete codes that some headings stand for, or nothing where that is no sign.
-
-    A few such headings mean nothing. If more than a quarter of all codes are headings, the table
-    holds categories, or another vocabulary. In MIMIC-III's demo 4 in 100 are, because
-    ICD-9-CM divided some codes later, and none of these would be a code with zeros in front.
-    """
+    """Find the complete codes that some headings stand for, or nothing where that is no sign."""
+    # If more than a quarter of all codes are headings, the table holds categories or another
+    # vocabulary. In MIMIC-III's demo 4 in 100 are, because ICD-9-CM divided some codes later.
     incomplete = [code for code in codes if not icd9.is_complete(code)]
     found = {}
     for code in incomplete:

@@ -14,10 +14,7 @@ from ehr_course.records import AnyRecord
 
 
 class Reason(StrEnum):
-    """Why a row is not in any record, in the words of the report.
-
-    A member equals its text, so ``report.dropped["DIAGNOSES_ICD", "no code"]`` works too.
-    """
+    """Why a row is in no record, as the report says it; a member equals its text."""
 
     NO_CODE = "no code"
     SAME_ROW = "repeats an earlier row"
@@ -73,11 +70,11 @@ class Change(StrEnum):
     CODE_RESPELLED = "codes respelled (dot, spaces or lower case removed)"
 
 
-_CODES_SHOWN = 5  # that have no equivalent
+_CODES_SHOWN = 5  # of those without an equivalent
 
 
 class Equivalence(StrEnum):
-    """How well a code agrees with what it is translated to, in the words of the report."""
+    """How well a code agrees with its translation, in the words of the report."""
 
     EXACT = "exact"
     APPROXIMATE = "approximate"
@@ -88,7 +85,7 @@ class Equivalence(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Rows of one table that were dropped for one reason, and where the first few stand."""
+    """Rows of one table that were dropped for one reason, with the places of the first few."""
 
     reason: Reason
     count: int
@@ -96,7 +93,7 @@ class Drop:
 
 
 class TableReport(NamedTuple):
-    """What became of the rows of one table: ``rows_read == rows_used + rows_dropped``."""
+    """The account of one table's rows: ``rows_read == rows_used + rows_dropped``."""
 
     name: str
     rows_read: int
@@ -105,7 +102,7 @@ class TableReport(NamedTuple):
 
     @property
     def rows_dropped(self) -> int:
-        """Rows that no record stands on."""
+        """Rows that are in no record."""
         return sum(drop.count for drop in self.drops)
 
 
@@ -113,14 +110,10 @@ class Shortened(NamedTuple):
     """Patients who lost some of their admissions, but not all.
 
     Attributes:
-        patients: how many there are, at least 1.
+        patients: how many patients, at least 1.
         admissions: how many of their admissions were dropped.
-        examples: where the first few of these stand, as "line 17".
-        are_left_out: whether such patients were dropped, or kept with the admissions that are
-            left.
-
-    >>> print(Shortened(20, 68, ("line 3", "line 8"), are_left_out=False))
-    patients kept without some of their admissions: 20 (68 admissions: line 3, line 8, ...)
+        examples: places of the first few of these, such as "line 17".
+        are_left_out: whether such patients were dropped, or kept with their other admissions.
     """
 
     patients: int
@@ -142,21 +135,13 @@ def _listed(examples: tuple[str, ...], count: int) -> str:
 
 
 class Translated(NamedTuple):
-    """Diagnoses that were brought from one code system into the other.
+    """Diagnoses that were translated from one code system into the other.
 
     Attributes:
-        source, target: from which system, and into which.
-        counts: how many rows, and of how many different codes, by how well these agree with what
-            they became. ABSENT ones became nothing and were dropped.
-        absent: the rows of each code that has no equivalent, dotted, the most frequent first.
-
-    >>> counts = {Equivalence.EXACT: (1200, 90), Equivalence.ABSENT: (7, 2)}
-    >>> translated = Translated("ICD10CM", "ICD9CM", counts, {"U07.1": 6, "Z28.310": 1})
-    >>> translated.lines[0]
-    'translated from ICD-10-CM to ICD-9-CM: 1,207 rows of 92 codes (exact 1,200 of 90, absent 7
-     of 2)'
-    >>> translated.lines[1]
-    'without an equivalent in ICD-9-CM: U07.1 6, Z28.310 1'
+        source, target: the two systems.
+        counts: rows and different codes, by how well they agree with their translation; ABSENT
+            ones were dropped.
+        absent: rows of each code without an equivalent, dotted, the most frequent first.
     """
 
     source: CodeSystem
@@ -166,17 +151,17 @@ class Translated(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """How many rows were of the other system."""
+        """How many rows were in the source system."""
         return sum(rows for rows, _ in self.counts.values())
 
     @property
     def codes(self) -> int:
-        """How many different codes these had."""
+        """How many different codes these rows had."""
         return sum(codes for _, codes in self.counts.values())
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """What the report says of it."""
+        """The lines of the report."""
         source, target = SYSTEM_NAMES[self.source], SYSTEM_NAMES[self.target]
         each = ", ".join(
             f"{how.value} {rows:,} of {codes:,}" for how, (rows, codes) in self.counts.items()
@@ -195,7 +180,7 @@ class Translated(NamedTuple):
         return line, f"without an equivalent in {target}: {', '.join(shown)}"
 
     def as_json(self) -> dict[str, object]:
-        """All of it, as JSON can hold it."""
+        """The counts in a form that JSON can hold."""
         return {
             "from": self.source,
             "to": self.target,
@@ -210,11 +195,11 @@ class LoadReport:
     """Every row of every table: used, or dropped for a stated reason.
 
     Attributes:
-        tables: one account per table, in the order in which they were read.
-        changed: how many values were rewritten, by what was done; nothing was lost there.
+        tables: one account per table, in the order of reading.
+        changed: how many values were rewritten without loss, by what was done.
         shortened: the patients who lost some of their admissions, or None.
-        notes: what else is to be known of the rows, a line each.
-        translated: the diagnoses that were brought into the other code system, or None.
+        notes: further lines of the report.
+        translated: the diagnoses that were translated into the other code system, or None.
 
     >>> drop = Drop(Reason.NO_DIAGNOSIS, 1, ("line 4",))
     >>> report = LoadReport((TableReport("ADMISSIONS", 9, 8, (drop,)),))
@@ -243,7 +228,7 @@ class LoadReport:
 
     @property
     def dropped_by_name(self) -> dict[str, int]:
-        """Rows dropped, by "table: reason", as JSON can hold them."""
+        """Rows dropped, by "table: reason", for JSON."""
         return {f"{table}: {reason}": count for (table, reason), count in self.dropped.items()}
 
     @property
@@ -253,17 +238,12 @@ class LoadReport:
 
     @property
     def rows_used(self) -> dict[str, int]:
-        """Rows that a record stands on, by table."""
+        """Rows that are in a record, by table."""
         return {table.name: table.rows_used for table in self.tables}
 
     @property
     def losses(self) -> tuple[str, ...]:
-        """What was dropped or rewritten, a line for each table and reason, and what lies below.
-
-        >>> drop = Drop(Reason.NO_CODE, 2, ("line 4", "line 9"))
-        >>> LoadReport((TableReport("codes.csv", 9, 7, (drop,)),), {"ages cut": 3}).losses
-        ('codes.csv: 2 of 9 dropped (no code)', 'ages cut: 3')
-        """
+        """Lines on what was dropped (by table and reason) or rewritten, and the notes."""
         dropped = (
             f"{printable(table.name)}: {drop.count:,} of {table.rows_read:,} dropped "
             f"({drop.reason.value})"
@@ -274,7 +254,7 @@ class LoadReport:
 
     @property
     def _below(self) -> tuple[str, ...]:
-        """The lines that stand below the table."""
+        """The lines below the table."""
         changed = (f"{what}: {count:,}" for what, count in self.changed.items())
         shortened = () if self.shortened is None else (str(self.shortened),)
         translated = () if self.translated is None else self.translated.lines
@@ -324,7 +304,7 @@ class Cohort:
 
     Attributes:
         records: the patients, by rising subject_id.
-        report: every row that was read, used or dropped.
+        report: the account of every row.
     """
 
     records: tuple[AnyRecord, ...]

@@ -30,7 +30,7 @@ def build_cohort(
         rows: as in translate_rows, with "respelled".
         visits: as in build_records.
         codes: those of the rows.
-        tables: what the report accounts for, in this order.
+        tables: the report's tables, in order.
         changed: how many values were rewritten, besides respelled codes.
         shortened: the patients who lost some of their visits.
         notes: further lines for the report.
@@ -50,12 +50,12 @@ def build_records(
 
     Args:
         visits: one row per visit: subject_id, sex, age, hadm_id, admitted; a patient's rows are
-            neighbours, in time order. Where a sex or an age is null, PartialRecords are made.
+            adjacent, in time order. A null sex or age makes a PartialRecord.
         diagnoses: one row per code of a visit: visit, any number in the order of visits, and code,
             a position in codes.codes; sorted by visit, then by importance. Every visit has one.
-        codes: all records share these texts: each is kept once.
+        codes: all records share its texts.
     """
-    # Indexing an array of objects repeats references, not texts.
+    # Indexing an array of objects copies references, not texts.
     each_code = np.array(codes.codes, dtype=object)[diagnoses["code"].to_numpy()].tolist()
     starts = _run_starts(diagnoses["visit"])
     each_visit = [
@@ -93,9 +93,8 @@ def _run_starts(values: pl.Series) -> list[int]:
 def completed_years(birth: str, date: str) -> pl.Expr:
     """Return the completed years from one column of times to another, by the calendar.
 
-    A year is complete on the birthday; someone born on 29 February completes it on 1 March
-    where there is no such day. Years are subtracted, not durations: a span of 300 years is more
-    nanoseconds than 64 bits hold.
+    Someone born on 29 February completes a common year on 1 March. Years are subtracted, not
+    durations: a span of 300 years is more nanoseconds than 64 bits hold.
     """
     born, at = pl.col(birth).dt, pl.col(date).dt
     birthday_to_come = (at.month() < born.month()) | (
@@ -110,13 +109,13 @@ def completed_years(birth: str, date: str) -> pl.Expr:
 def lost_visits(
     read: pl.DataFrame, kept: pl.DataFrame, rows: RowFilter, *, left_out: bool
 ) -> tuple[pl.Series, Shortened | None]:
-    """Find visits that were dropped, of patients who keep others: a history that looks shorter.
+    """Find the dropped visits of patients who keep others, whose history now looks shorter.
 
     Args:
-        read: "patient", "visit" and "line" of rows as they were read; a visit may have several.
-            A patient that is null is nobody, a visit that is null was dropped.
+        read: "patient", "visit" and "line" of rows as read, perhaps several per visit; rows with a
+            null patient are ignored, a null visit was dropped.
         kept: "patient" and "visit" of rows that are kept.
-        rows: where the lines are.
+        rows: names the places of the lines.
         left_out: whether these patients are dropped.
 
     Returns:
@@ -148,8 +147,8 @@ def check_something_is_left(
 ) -> None:
     """Raise an InputError with the account of the tables if no row is left.
 
-    Where shortened is given, that is why; problem and remedy speak of other reasons. The error
-    names the thing, or else the rows' file.
+    If shortened is given, that is the cause; otherwise problem and remedy say it. The error names
+    the thing, or else the rows' file.
     """
     if not rows.frame.is_empty():
         return

@@ -1,26 +1,6 @@
 """MEDS 0.4 datasets, the parquet format that many EHR tools share, in and out.
 
-A MEDS dataset is a folder of events, one per row: subject_id, time, code. Schemas and names of
-files come from the package `meds`; see https://medical-event-data-standard.github.io.
-
-What is written, in this order for each patient:
-
-======================= ================= ======================================================
-code                    time              meaning
-======================= ================= ======================================================
-GENDER//F, GENDER//M    none              sex
-MEDS_BIRTH              see `write_meds`  birth, rebuilt from the age
-HOSPITAL_ADMISSION      Visit.admitted    a visit begins
-DIAGNOSIS//ICD9CM//4280 Visit.admitted    a diagnosis of the visit, most important first
-======================= ================= ======================================================
-
-A visit in ICD-10-CM has DIAGNOSIS//ICD10CM//I509 in its place.
-
-What is read besides: HOSPITAL_ADMISSION, ADMISSION, HOSPITAL_DISCHARGE and DISCHARGE with anything
-after a slash; GENDER or SEX; and diagnoses of any of these spellings, in upper or lower case, with
-dots or without:
-DIAGNOSIS//ICD9CM//428.0, DIAGNOSIS//ICD//9//4280, ICD9CM//428.0, ICD9CM/428.0, ICD-9-CM/428.0,
-and the same with 10 for 9.
+See https://medical-event-data-standard.github.io; file names come from the package `meds`.
 """
 
 from __future__ import annotations
@@ -58,9 +38,8 @@ __all__ = ["load_meds", "write_meds"]
 _NO_EQUIVALENT = "no equivalent"
 _VOCABULARIES_SHOWN = 8
 
-# What an event is, by its code. A group holds its value: a diagnosis code, a vocabulary or a sex.
-# The vocabulary stands first, then whatever separates it from the code; PROCEDURE//ICD//9 is
-# another one.
+# The group holds an event's value: a diagnosis code, a vocabulary or a sex. The vocabulary must
+# stand first: PROCEDURE//ICD//9 is another one.
 _ICD = r"(?:DIAGNOSIS/{{1,2}})?(?:ICD/{{1,2}}{0}|ICD[-_]?{0}(?:[-_]?CM)?)(?:/{{1,2}}|_|:)"
 _KINDS = [
     (re.compile(pattern, re.IGNORECASE), kind)
@@ -84,17 +63,17 @@ _IS_FACT = pl.col("kind").is_in(["birth", "sex"])
 def load_meds(folder: str | Path, *, split: str | None = None, **options: Any) -> Cohort:
     """Load patient records from the ICD diagnoses of a MEDS 0.4 dataset, in one code system.
 
-    Visits are told apart by the column hadm_id where there is one. A diagnosis without a hadm_id
-    belongs to the patient's latest admission event, and to its own time if there is none. Where
-    one stay ends in the minute in which the next begins, a diagnosis of that minute belongs to the
-    stay that HOSPITAL_DISCHARGE ends, unless all diagnoses of the dataset stand at admissions. A
-    visit's time is that of its admission event, else of its first diagnosis. Codes come in the
-    order of the rows, which is the order of importance in what `write_meds` writes; many other
-    datasets have no such order. Age is in completed years from MEDS_BIRTH to the first visit, by
-    the calendar; above 89 it is 90.
+    Besides what `write_meds` writes, it reads ADMISSION, DISCHARGE and HOSPITAL_DISCHARGE, SEX,
+    and diagnoses such as DIAGNOSIS//ICD//9//4280, ICD10CM/I50.9 and ICD-9-CM/428.0, in either
+    case.
 
-    The report's one table is "data"; rows count from 1 in each shard. Where there are diagnoses of
-    several vocabularies, it counts them by vocabulary.
+    The column hadm_id tells visits apart. A diagnosis without one belongs to the patient's latest
+    admission event, or to its own time if there is none. Where one stay ends in the minute in
+    which the next begins, a diagnosis of that minute belongs to the stay that HOSPITAL_DISCHARGE
+    ends, unless all diagnoses of the dataset stand at admissions. A visit's time is that of its
+    admission event, else of its first diagnosis. Codes keep the order of the rows, which many
+    datasets do not sort by importance. Age is in completed years from MEDS_BIRTH to the first
+    visit; above 89 it is 90.
 
     Args:
         folder: the dataset, which holds data/ with parquet files at any depth.
@@ -109,7 +88,7 @@ def load_meds(folder: str | Path, *, split: str | None = None, **options: Any) -
         _keep_split(events, folder, split)
     counts = count_codes(events.frame.filter(_IS_DIAGNOSIS), "value")
     choice = choose_systems(meds.data_subdirectory, counts, how)
-    # Diagnoses that are not read are dropped later, so that a visit that has no others is lost.
+    # Unread diagnoses are dropped later, so that a visit without others counts as lost.
     for system in CODE_SYSTEMS:
         if system not in choice.taken:
             _leave_unread(events, _IS_DIAGNOSIS & is_coded_in(system), system)
@@ -165,12 +144,7 @@ def load_meds(folder: str | Path, *, split: str | None = None, **options: Any) -
 
 
 def _read_events(folder: Path, malformed: Malformed) -> tuple[RowFilter, pl.DataFrame]:
-    """Read what records need of every shard, and count all other events.
-
-    Returns:
-        rows of "line", "subject_id", "time", "hadm_id", "kind", "value" and "icd10" (whether a
-        code is ICD-10-CM); and "subject_id" and "time" of discharges, which are in no record.
-    """
+    """Read the events that records need, with the time of each discharge; count all others."""
     data = folder / meds.data_subdirectory
     if not data.is_dir():
         found = ", ".join(sorted(path.name for path in folder.glob("*"))) or "nothing"
@@ -258,7 +232,7 @@ def _read_shard(path: Path, name: str) -> pl.DataFrame:
 
 
 def _kind(code: str | None) -> tuple[str, str | None, bool]:
-    """Return what an event is, its value, and whether that is a code of ICD-10-CM."""
+    """Return an event's kind, its value, and whether that is an ICD-10-CM code."""
     if code is None:
         return "no code", None, False
     for place, (pattern, kind) in enumerate(_KINDS):
@@ -274,7 +248,7 @@ def _kind(code: str | None) -> tuple[str, str | None, bool]:
 
 
 def _keep_split(events: RowFilter, folder: Path, split: str) -> None:
-    """Drop the events of all patients but those of a split, as "train"."""
+    """Drop the events of patients outside a split such as "train"."""
     path = folder / meds.subject_splits_filepath
     if not path.is_file():
         problem = "there is no such file"
@@ -293,7 +267,7 @@ def _keep_split(events: RowFilter, folder: Path, split: str) -> None:
 
 
 def _leave_unread(events: RowFilter, which: pl.Expr, value: str) -> None:
-    """Turn some diagnoses into such as are not read, with this value."""
+    """Turn some diagnoses into unread ones with this value."""
     which = which.fill_null(False)
     events.frame = events.frame.with_columns(
         value=pl.when(which).then(pl.lit(value)).otherwise("value"),
@@ -305,7 +279,7 @@ def _leave_unread(events: RowFilter, which: pl.Expr, value: str) -> None:
 def _vocabularies(
     events: RowFilter, counts: Mapping[CodeSystem, int], taken: Sequence[CodeSystem]
 ) -> tuple[str, ...]:
-    """Count diagnoses by vocabulary, for the report, where there are several."""
+    """Count diagnoses by vocabulary for the report, where there are several."""
     unread = events.frame.filter(_IS_UNREAD)["value"].value_counts()
     read = [(system, counts[system]) for system in taken if counts[system]]
     if unread.is_empty() and len(read) < 2:
@@ -377,14 +351,11 @@ def _add_birth_and_sex(events: RowFilter) -> None:
 
 
 def _order_moments(events: RowFilter, discharges: pl.DataFrame) -> tuple[str, ...]:
-    """Add "turn": whether an event comes before admissions of the same time (0), or after (2).
-
-    It is 1 where only the order of the rows tells. Returns lines for the report.
-    """
+    """Add "turn": 0 before admissions of the same time, 2 after, 1 if only row order tells."""
     moment = ["subject_id", "time"]
     began = events.frame.filter(_IS_ADMISSION).select(*moment, begin=pl.lit(1), end=pl.lit(0))
     ended = discharges.select(*moment, begin=pl.lit(0), end=pl.lit(1))
-    # A moment of as many admissions as discharges leaves a stay open if one was open before.
+    # As many admissions as discharges at one moment leave a stay open if one was open before.
     opens = pl.when(pl.col("begin") != pl.col("end")).then(pl.col("begin") > pl.col("end"))
     moments = (
         pl.concat([began, ended])
@@ -422,7 +393,7 @@ def _order_moments(events: RowFilter, discharges: pl.DataFrame) -> tuple[str, ..
 
 
 def _number_visits(events: RowFilter) -> None:
-    """Tell visits apart, give each its time, and bring events into the order of the records."""
+    """Tell visits apart, give each its time, and sort events as records have them."""
     # The latest admission event begins a stay; the stay gives its hadm_id to events without one.
     of_stay = pl.col("hadm_id").first().over("subject_id", "stay")
     events.frame = (
@@ -436,11 +407,11 @@ def _number_visits(events: RowFilter) -> None:
         pl.col("hadm_id"),
         pl.when(unnumbered).then("stay"),
         pl.when(unnumbered & (pl.col("stay") == 0)).then("time"),
-        # Births and sexes are in no visit.
+        # Births and sexes belong to no visit.
         _IS_FACT,
     )
     admission_time = pl.when(_IS_ADMISSION).then("time").min().over(*key)
-    # Diagnoses that are not read change nothing about a visit that has others.
+    # Unread diagnoses do not move the time of a visit that has others.
     read_time = pl.when(~_IS_UNREAD).then("time").min().over(*key)
     read_line = pl.when(~_IS_UNREAD).then("line").min().over(*key)
     events.frame = (

@@ -1,4 +1,4 @@
-"""The names of MEDS 0.4, as the package ``meds`` has them, which takes seconds to import."""
+"""The names of MEDS 0.4, copied from the package ``meds``, which takes seconds to import."""
 
 data_subdirectory = "data"
 code_metadata_filepath = "metadata/codes.parquet"

@@ -1,4 +1,4 @@
-"""Records as a MEDS 0.4 dataset; ``ehr_course.sources.meds`` says what is written and reads it."""
+"""Write records as a MEDS 0.4 dataset."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ehr_course.records import PatientRecord
 from ehr_course.sources import meds_format as meds
 from ehr_course.sources.splits import Split, check_one_record_each
 
-# Readers of MEDS import this too, and need no pyarrow.
+# meds.py imports this module too, and reading needs no pyarrow.
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -36,17 +36,16 @@ def write_meds(
 ) -> None:
     """Write records as a MEDS 0.4 dataset.
 
-    A record knows an age, not a birth. MEDS_BIRTH is written as midnight of the day that lies
-    `age` years before the first admission, so that the age in completed years is the same when
-    it is read again; the month and day of birth are not the patient's.
+    Each patient has GENDER//F or GENDER//M without a time, MEDS_BIRTH, and for each visit, at its
+    time, HOSPITAL_ADMISSION and DIAGNOSIS//ICD9CM//4280 or DIAGNOSIS//ICD10CM//I509, most
+    important first. MEDS_BIRTH is midnight of the day `age` years before the first admission, so
+    that the age reads back the same; its month and day are not the patient's.
 
     Args:
         records: each patient once; every visit has a time.
-        folder: where to write; a folder that is not there yet, or empty. It appears when all of
-            it is written.
-        split: which records are for training, validation and test. Shards then go to
-            data/train, data/tuning and data/held_out, the names that MEDS uses, and
-            metadata/subject_splits.parquet says who is where. Without it, shards go to data.
+        folder: a new or empty folder; it appears when all of it is written.
+        split: writes shards to data/train, data/tuning and data/held_out (MEDS's names for
+            training, validation and test), with metadata/subject_splits.parquet.
         patients_per_shard: patients in one parquet file.
     """
     import pyarrow as pa
@@ -82,7 +81,7 @@ def write_meds(
 
 
 def _split_names(records: Sequence[PatientRecord], split: Split | None) -> dict[int, str]:
-    """Return the name of each patient's split, "" where nothing was split."""
+    """Return each patient's split, "" without splits."""
     if not records:
         raise InputError("records", "", "there are none", "Give at least one patient.")
     check_one_record_each(records)
@@ -104,8 +103,7 @@ def _split_names(records: Sequence[PatientRecord], split: Split | None) -> dict[
 def _events(records: Sequence[PatientRecord]) -> pa.Table:
     import pyarrow as pa
 
-    # A hospital has millions of diagnoses: patient, time and number stand here once for all events
-    # of a visit.
+    # A hospital has millions of diagnoses, so patient, time and number stand here once per visit.
     moments: list[tuple[int, datetime | None, int | None]] = []
     n_events: list[int] = []
     codes: list[str] = []
@@ -150,7 +148,7 @@ def _birth(record: PatientRecord) -> datetime:
     try:
         return datetime(year, first.month, first.day)
     except ValueError:
-        # 29 February of a year that has none: a birthday on the 28th is over by then.
+        # 29 February in a common year: a birthday on the 28th is over by then.
         return datetime(year, first.month, first.day - 1)
 
 
@@ -176,7 +174,7 @@ def _code_metadata(records: Sequence[PatientRecord]) -> pa.Table:
             try:
                 title = meaning.title(code)
             except InputError:
-                title = None  # of the right shape, and not described by anyone
+                title = None  # the right shape, but in no classification
             parents = [f"{system}/{meaning.dotted(code)}"]
             described.append((_meds_code(code, system), title, parents))
     kinds = (pa.string(), pa.string(), pa.list_(pa.string()))

@@ -1,7 +1,7 @@
 """MIMIC-III and MIMIC-IV tables, from a folder of .csv or .csv.gz files to patient records.
 
 Tables: Johnson et al., MIMIC-III, Scientific Data 3, 160035 (2016); MIMIC-IV, Scientific Data 10,
-1 (2023). Three tables of each are read; D_ICD_DIAGNOSES is not needed.
+1 (2023).
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from ehr_course.sources.system_choice import refuse_versions, take_systems
 from ehr_course.sources.tables import check_is_header, find_tables, read_header, read_table
 
 _ABOVE_89 = 91
-"""The anchor_age that MIMIC-IV writes for everyone older than 89."""
+"""MIMIC-IV's anchor_age of everyone older than 89."""
 
 
 class _Kind(NamedTuple):
-    """How the tables of one MIMIC differ from those of the other."""
+    """Where the tables of MIMIC-III and MIMIC-IV differ."""
 
     birth_text: tuple[str, ...]
     birth_numbers: tuple[str, ...]
@@ -55,13 +55,12 @@ def load_mimic3(folder: str | Path, **options: Any) -> Cohort:
 
     Reads PATIENTS, ADMISSIONS and DIAGNOSES_ICD, as .csv or .csv.gz, file and column names in
     upper or lower case. Patients come by rising subject_id, visits by ADMITTIME (then HADM_ID),
-    codes by SEQ_NUM compared as numbers. Codes lose dots and lower case and keep leading zeros; a
-    code that a visit repeats is kept once. Rows that are merely incomplete (no code, no diagnosis,
-    an unknown patient) are always dropped and counted.
+    codes by numeric SEQ_NUM. Codes lose dots and lower case and keep leading zeros; a code that a
+    visit repeats is kept once. Incomplete rows (no code, no diagnosis, an unknown patient) are
+    always dropped and counted.
 
     Age is in completed years, by the calendar, on the day of the first admission of the record;
-    above 89 it is 90. MIMIC-III moves the births of those patients some 300 years back, which
-    changes nothing here.
+    above 89, where MIMIC-III moves births some 300 years back, it is 90.
 
     Args:
         folder: where the tables are.
@@ -83,16 +82,13 @@ def load_mimic3(folder: str | Path, **options: Any) -> Cohort:
 def load_mimic4(folder: str | Path, **options: Any) -> Cohort:
     """Load patient records from MIMIC-IV tables, in one code system.
 
-    Reads patients, admissions and diagnoses_icd from the folder or its subfolder hosp; order and
-    codes as in `load_mimic3`. A hospital that changed from ICD-9 to ICD-10 has admissions in
-    either. Take those of one system, and the others are dropped and counted; or have them
-    translated. Never are they mixed.
+    Reads patients, admissions and diagnoses_icd from the folder or its subfolder hosp; arguments,
+    order and codes as in `load_mimic3`. Where admissions are in ICD-9 and in ICD-10, take those of
+    one system, or have the others translated; they are never mixed.
 
-    MIMIC-IV gives no date of birth. Age is anchor_age plus the years from anchor_year to the
-    year of the first admission of the record, so it can be off by one. An anchor_age of 91
-    stands for every age above 89: the record says 90, whatever the year of the admission.
-
-    Arguments, result and errors are those of `load_mimic3`.
+    Age is anchor_age plus the years from anchor_year to the year of the first admission of the
+    record, so it can be off by one; an anchor_age of 91 stands for every age above 89, recorded
+    as 90.
     """
     return _load(_hosp(Path(folder)), _MIMIC4, LoadOptions(**options))
 
@@ -100,8 +96,8 @@ def load_mimic4(folder: str | Path, **options: Any) -> Cohort:
 def load(folder: str | Path, **options: Any) -> Cohort:
     """Load a folder of MIMIC-III tables, of MIMIC-IV tables, or a MEDS dataset.
 
-    A folder that holds data/ with parquet files is MEDS. Otherwise the columns of PATIENTS
-    decide: DOB is MIMIC-III, anchor_age MIMIC-IV. Arguments are those of `load_mimic3`.
+    A folder with data/ and parquet files in it is MEDS; in PATIENTS, DOB means MIMIC-III and
+    anchor_age MIMIC-IV. Arguments are those of `load_mimic3`.
     """
     folder = Path(folder)
     if any(folder.glob("data/**/*.parquet")):
@@ -198,7 +194,7 @@ def _load(folder: Path, kind: _Kind, how: LoadOptions) -> Cohort:
 
 
 def _read_patients(path: Path, kind: _Kind, how: LoadOptions) -> tuple[RowFilter, pl.Series]:
-    """Return PATIENTS, one row each, and the ids of all rows, those that were dropped included."""
+    """Return PATIENTS, one row each, and the ids of all rows, dropped ones included."""
     patients = read_table(
         path,
         name="PATIENTS",
@@ -256,10 +252,7 @@ def _read_admissions(path: Path, how: LoadOptions) -> tuple[RowFilter, pl.DataFr
 
 
 def _add_age(admissions: RowFilter, patients: RowFilter, kind: _Kind) -> None:
-    """Give admissions, all of kept patients, sex and age; bring them into order, and number them.
-
-    The age is in completed years at the admission.
-    """
+    """Join sex and age, in completed years at the admission; sort and number the admissions."""
     if kind is _MIMIC3:
         age = completed_years("dob", "time")
     else:
@@ -281,9 +274,9 @@ def _add_age(admissions: RowFilter, patients: RowFilter, kind: _Kind) -> None:
 
 
 def _add_visit(diagnoses: RowFilter, admissions: RowFilter, visits_read: pl.Series) -> None:
-    """Keep the diagnoses of kept admissions, and put an admission's number for its hadm_id.
+    """Keep the diagnoses of kept admissions, with the admission's number for its hadm_id.
 
-    Admissions are in the order of the records, so the number of one orders its codes.
+    Admissions are in the order of the records, so the number orders their codes.
     """
     kept = admissions.frame
     number = pl.col("hadm_id").replace_strict(

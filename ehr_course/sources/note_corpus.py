@@ -1,8 +1,7 @@
 """Notes with summaries: from a CSV, JSON Lines or parquet file, or the embedded ones.
 
-MIMIC-IV-BHC (PhysioNet: discharge notes with their brief hospital course) has the columns input
-and target, MTS-Dialog (Ben Abacha et al., EACL 2023) the columns dialogue and section_text,
-ACI-Bench (Yim et al., Scientific Data 2023) the columns dialogue and note.
+Known layouts: MIMIC-IV-BHC (PhysioNet; input, target), MTS-Dialog (Ben Abacha et al., EACL 2023;
+dialogue, section_text) and ACI-Bench (Yim et al., Scientific Data 2023; dialogue, note).
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ from ehr_course.sources.synthetic import make_cohort, make_notes
 from ehr_course.sources.tables import check_is_header
 
 VARIABLE = "EHR_COURSE_NOTES"
-"""The environment variable that names a file with notes and summaries; see read_notes."""
+"""The environment variable that names a file with notes and summaries."""
 
 COLUMNS_VARIABLE = "EHR_COURSE_NOTES_COLUMNS"
-"""The environment variable that names its two columns, as "dialogue,section_text"."""
+"""The environment variable that names its two columns, such as "dialogue,section_text"."""
 
 LAYOUTS = (
     ("input", "target"),
@@ -57,7 +56,7 @@ class NoteCorpus:
 
     Attributes:
         pairs: in the order of the file.
-        report: every row that was read, used or dropped.
+        report: the account of every row.
     """
 
     pairs: tuple[NotePair, ...]
@@ -70,7 +69,7 @@ class NoteCorpus:
 
 
 class NoteSplit(NamedTuple):
-    """The three parts of a corpus; no patient and no note is in two of them."""
+    """The parts of a corpus; no patient and no note is in two of them."""
 
     train: list[NotePair]
     validation: list[NotePair]
@@ -88,26 +87,22 @@ def read_notes(
 ) -> NoteCorpus:
     """Read notes with summaries from a CSV, JSON Lines or parquet file, one pair a row.
 
-    A CSV is UTF-8 text separated by commas, as .csv or .csv.gz; values in quotation marks may hold
-    commas and line breaks. JSON Lines has an object on each line, whose names are the columns.
-    Column names may be in upper or lower case. White space around a text is removed; nothing else
-    of it is changed. No error quotes what could be the text of a note.
+    A CSV is UTF-8 text separated by commas, perhaps gzipped; quoted values may hold commas and
+    line breaks. JSON Lines (.jsonl or .jsonl.gz) has an object on each line, with the columns as
+    names. Column names may be in upper or lower case. White space around a text is removed. No
+    error quotes what could be the text of a note.
 
     Args:
-        path: the file; parquet where its name ends in .parquet, JSON Lines where it ends in
-            .jsonl or .jsonl.gz, and a CSV otherwise.
+        path: .parquet, .jsonl or .jsonl.gz; any other name is read as a CSV.
         note: the column of the notes; without it and summary, one of LAYOUTS.
         summary: the column of the summaries.
-        patient: the column that says whose note it is; where it is blank the patient is unknown.
-            Without it, subject_id or else note_id, where there is such a column. A note_id is
-            read as MIMIC-IV writes it ("10000032-DS-21": the first number is the patient); one
-            of another shape tells no patient.
-        min_note, min_summary: the shortest note and the shortest summary, in characters. An empty
-            one is dropped anyway. The summariser's source takes 50 and 10 of MIMIC-IV-BHC.
+        patient: the column of the patient, who is unknown where it is blank; by default
+            subject_id, or else note_id as MIMIC-IV writes it ("10000032-DS-21": the first number).
+        min_note, min_summary: the fewest characters of a note and a summary; empty ones are always
+            dropped. The summariser's source takes 50 and 10 for MIMIC-IV-BHC.
 
     Returns:
-        the pairs, at least one, and a report in which every row is used, or dropped for a reason:
-        a text that is missing or too short, or a row that repeats an earlier one.
+        at least one pair, and a report in which every row is used or dropped for a reason.
     """
     path = Path(path)
     file = open_note_file(path)
@@ -143,16 +138,15 @@ def split_notes(
 ) -> NoteSplit:
     """Split notes at random into parts for training, validation and test.
 
-    All notes of a patient go to one part, and so do equal notes, whoever they belong to: two notes
-    are equal when they differ in white space and capital letters alone. Otherwise a model is
-    tested on what it was trained on. Notes that are tied by a chain of such bonds form a
-    group; groups are what is drawn. The parts depend on the seed and on the set of notes, not on
-    their order; each part keeps the order of the pairs.
+    All notes of a patient go to one part, and so do notes that differ only in white space and
+    capital letters; notes tied by a chain of such bonds form a group, and groups are what is
+    drawn. The parts depend on the seed and the set of notes, not on their order, which each part
+    keeps.
 
     Args:
         pairs: notes of known or unknown patients.
         fractions: of the groups, for training, validation and test; at least 0, 1 in all.
-        seed: another seed, another split. The default is that of the summariser's source.
+        seed: of the draw. The default is that of the summariser's source.
 
     >>> pairs = [NotePair(f"note {n // 2}", "summary") for n in range(20)]
     >>> [len(part) for part in split_notes(pairs)]
@@ -179,7 +173,7 @@ def split_notes(
 
 
 def real_notes() -> Path | None:
-    """The file with real notes, or None where none is named."""
+    """The file with real notes, or None if the variable is unset."""
     named = os.environ.get(VARIABLE)
     return Path(named) if named else None
 
@@ -187,12 +181,12 @@ def real_notes() -> Path | None:
 def choose_notes(embedded: int, *, seed: int) -> list[NotePair]:
     """The notes of the file that EHR_COURSE_NOTES names, or embedded ones.
 
-    EHR_COURSE_NOTES_COLUMNS names the file's columns of notes and summaries, as
-    "dialogue,section_text", where they are none of LAYOUTS.
+    EHR_COURSE_NOTES_COLUMNS names the columns of notes and summaries, as "dialogue,section_text",
+    unless they are one of LAYOUTS.
 
     Args:
-        embedded: how many notes are made where no file is named, one a patient.
-        seed: of the embedded hospital and of its notes.
+        embedded: how many notes to make if no file is named, one a patient.
+        seed: of the embedded hospital and its notes.
     """
     path = real_notes()
     if path is None:
@@ -214,7 +208,7 @@ def choose_notes(embedded: int, *, seed: int) -> list[NotePair]:
 def _choose_columns(
     file: NoteFile, note: str | None, summary: str | None, patient: str | None
 ) -> tuple[tuple[str, str], tuple[str, ...]]:
-    """The columns of notes and summaries, and the column that says whose they are, if any."""
+    """The columns of notes and summaries, and the patient's, if any."""
     if (note is None) != (summary is None):
         raise InputError(
             "read_notes",
@@ -259,7 +253,7 @@ def _known_layout(file: NoteFile) -> tuple[str, str]:
 
 
 def _wrong_columns(file: NoteFile, problem: str, remedy: str) -> InputError:
-    """Say which columns are missing, and what the file has in their place."""
+    """Say which columns are missing, and which there are instead."""
     check_is_header(file.path.name, "line 1", file.columns)
     problem += f" ({found(file.columns)})"
     if file.kind == "csv" and not is_header(file.columns):
@@ -274,17 +268,17 @@ def _patients(frame: pl.DataFrame, column: str | None = None) -> list[int | str 
     if column == "note_id":
         matches = map(_BHC_NOTE_ID.fullmatch, values)
         values = [match[1] if match else "" for match in matches]
-    # "007" stays text: it may be another patient than "7".
+    # "007" stays text: it may not be the patient "7".
     numbers = (v.isascii() and v.isdigit() and (v == "0" or v[0] != "0") for v in values)
     return [int(v) if n else v or None for v, n in zip(values, numbers, strict=True)]
 
 
 def _groups(pairs: Sequence[NotePair]) -> list[list[int]]:
-    """The places of notes that must stay together, the groups in the order of their texts."""
+    """The positions of notes that must stay together, groups in the order of their texts."""
     if not pairs:
         return []
     texts = [" ".join(pair.note.split()).casefold() for pair in pairs]
-    # A graph of notes, and of the texts and the patients that tie them.
+    # A graph of notes, and the texts and patients that tie them.
     ties: dict[Hashable, int] = {}
     edges = []
     for place, (pair, text) in enumerate(zip(pairs, texts, strict=True)):

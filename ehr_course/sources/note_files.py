@@ -1,7 +1,7 @@
 """Files with notes: CSV, JSON Lines or parquet, read so that no message shows a note.
 
-A message may show a column's name only if it is made of words that name columns. In a file without
-a header the first patient's text stands where the names should be.
+A message shows a column's name only if it is made of words that name columns: in a file without a
+header, the first patient's text stands where the names should be.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _NAMING_WORDS = """
     speciality specialty split stay storetime subject summary tag target text time title
     transcript translation turn type value visit
 """
-"""Words that name columns. They are shown; any other name could be a patient's text."""
+"""Column names made of these words are shown; any other name could be a patient's text."""
 
 _NAMING = frozenset(_NAMING_WORDS.split())
 
@@ -56,13 +56,13 @@ _ON_EACH_LINE = 'Write one JSON object on each line, as {"note": "...", "summary
 
 @dataclass(frozen=True)
 class NoteFile:
-    """A file with notes, of which no more than the names of its columns was read.
+    """A file with notes of which only the column names have been read.
 
     Attributes:
         path: where it is.
         kind: what it is read as.
         columns: in lower case; of JSON Lines, the names in the first hundred objects.
-        spelling: how the file spells each of them.
+        spelling: how the file spells each column.
     """
 
     path: Path
@@ -72,16 +72,11 @@ class NoteFile:
 
     @property
     def place(self) -> str:
-        """What a place in it is called: "line", or "row" of a parquet file, both from 1."""
+        """What errors call a place: "line", or "row" of a parquet file, both from 1."""
         return "row" if self.kind == "parquet" else "line"
 
     def read(self, texts: Sequence[str], others: Sequence[str] = ()) -> RowFilter:
-        """Read columns as text, white space around a value removed and "" where it is missing.
-
-        Args:
-            texts: columns of notes and summaries, in lower case.
-            others: columns that may hold numbers too.
-        """
+        """Read columns as stripped text, "" where missing; others may hold numbers."""
         wanted = list(dict.fromkeys((*texts, *others)))
         read = {"csv": self._csv, "jsonl": self._json_lines, "parquet": self._parquet}[self.kind]
         rows = read(wanted, texts)
@@ -167,11 +162,10 @@ class NoteFile:
 
 
 def open_note_file(path: str | Path) -> NoteFile:
-    """See what kind of file this is, and which columns it has.
+    """Find out the kind of a file by its name, and its columns.
 
-    A CSV is UTF-8 text separated by commas, as .csv or .csv.gz, with column names in its first
-    line; JSON Lines, as .jsonl or .jsonl.gz, has an object on each line; parquet is what ends in
-    .parquet. Every other name is taken for a CSV's.
+    A .jsonl or .jsonl.gz file has an object on each line; .parquet is parquet; any other name is a
+    CSV: UTF-8 text separated by commas, perhaps .gz, with column names in its first line.
     """
     path = Path(path)
     if not path.exists():
@@ -205,13 +199,7 @@ def open_note_file(path: str | Path) -> NoteFile:
 
 
 def found(header: Sequence[str]) -> str:
-    """Which columns there are, without any name that could be a patient's text.
-
-    >>> found(["subject_id", "text", "label"])
-    'found: subject_id, text, label'
-    >>> found(["subject_id", "Fever since Monday", "Given amoxicillin"])
-    'found: subject_id and 2 columns whose names are not shown, for they may be text of a note'
-    """
+    """Name the columns, except those whose names could be a patient's text."""
     shown = [name.strip() for name in header if _names_a_column(name)]
     hidden = len(header) - len(shown)
     if not hidden:
@@ -282,7 +270,7 @@ def _names_in_objects(path: Path) -> list[str]:
 
 
 def _objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The objects of a file of JSON Lines, each with the number of its line."""
+    """Each object of a JSON Lines file, with the number of its line."""
     for number, line in read_lines(path):
         if number == 1:
             if line.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -302,7 +290,7 @@ def _object(file: str, number: int, line: bytes) -> dict[str, Any]:
         problem, remedy = "it is not UTF-8 text", "Save the file as UTF-8."
     except (ValueError, RecursionError):
         problem, remedy = "this is not JSON", _ON_EACH_LINE
-    # Outside the handlers: an error that was being handled holds the text of the line.
+    # Raised outside the handlers: the error handled there holds the text of the line.
     if problem is not None:
         raise InputError(file, place, problem, remedy)
     if not isinstance(value, dict):

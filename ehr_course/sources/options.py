@@ -1,4 +1,4 @@
-"""What a person can ask of the loaders, whatever the format."""
+"""The options that all loaders share."""
 
 from __future__ import annotations
 
@@ -13,15 +13,11 @@ Malformed = Literal["raise", "drop"]
 """What to do with a row that holds a malformed value."""
 
 OPTION_NAMES: dict[CodeSystem, str] = {"ICD9CM": "icd9", "ICD10CM": "icd10"}
-"""How the options of the command line name the systems."""
+"""What options of the command line call the systems."""
 
 
 def system_named(option: str | None) -> CodeSystem | None:
-    """Return the system that an option of the command line names, or None for None.
-
-    >>> system_named("icd10"), system_named(None)
-    ('ICD10CM', None)
-    """
+    """Return the system that an option of the command line names, or None for None."""
     return None if option is None else {name: key for key, name in OPTION_NAMES.items()}[option]
 
 

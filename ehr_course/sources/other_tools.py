@@ -1,7 +1,4 @@
-"""Cohorts that other tools wrote: lists of visits (PyHealth), OMOP tables and Synthea's tables.
-
-The loaders take the arguments of ``load_cohort``, and raise its errors.
-"""
+"""Cohorts that other tools wrote: lists of visits (PyHealth), OMOP tables and Synthea's tables."""
 
 from __future__ import annotations
 
@@ -37,7 +34,7 @@ _A_LIST = (
 
 
 def load_visit_lists(path: Path, how: TableOptions) -> Cohort:
-    """Load the lists of visits that PyHealth and many generators work with, from JSON.
+    """Load the JSON lists of visits that PyHealth and many generators work with.
 
     The file holds a list of patients, each a list of visits, each a list of codes; or a list of
     objects with "patient_id" and "visits", and perhaps "age" and "sex" (or "gender").
@@ -90,7 +87,7 @@ def _codes_in(file: str, patients: list) -> Iterator[tuple]:
             sex = patient.get("sex", patient.get("gender"))
             who, visits = [patient["patient_id"], patient.get("age"), sex], patient["visits"]
         name, age, sex = (None if value is None else str(value) for value in who)
-        # A patient without a visit has one without a code.
+        # A patient without visits gets one without codes.
         for visit_number, visit in enumerate(checked_list(visits, place, "visits") or [[]], 1):
             where = f"{place}, visit {visit_number}"
             codes = checked_list(visit, where, "codes")
@@ -111,12 +108,12 @@ def _codes_in(file: str, patients: list) -> Iterator[tuple]:
 
 
 def load_omop(folder: Path, how: TableOptions) -> Cohort:
-    """Load patient records from OMOP's CONDITION_OCCURRENCE, and PERSON where it is there.
+    """Load patient records from OMOP's CONDITION_OCCURRENCE, and PERSON if it is there.
 
-    A code is condition_source_value, and a visit visit_occurrence_id; rows without either are
-    dropped and counted. A visit's time is its first condition_start_date, and its codes come in
-    the order of the rows. The age is that at the first visit: by the calendar where PERSON has
-    month_of_birth and day_of_birth and the three are a date, else the difference of the years.
+    A code is condition_source_value and a visit visit_occurrence_id; rows without either are
+    dropped and counted. A visit's time is its first condition_start_date; its codes keep the order
+    of the rows. Age at the first visit is by the calendar where PERSON has a valid date of birth,
+    else the difference of the years.
     """
     columns = {
         "patient": "person_id",
@@ -129,7 +126,7 @@ def load_omop(folder: Path, how: TableOptions) -> Cohort:
         path, name="CONDITION_OCCURRENCE", text=columns, malformed=how.malformed
     )
     named = conditions.frame.select("patient", "visit", "line")
-    # Conditions of the problem list have no visit, and no record has a place for them.
+    # Conditions of the problem list belong to no visit, so records have no place for them.
     conditions.drop(pl.col("visit") == "", Reason.NO_VISIT)
     conditions.drop(pl.col("code") == "", Reason.NO_CODE)
     conditions.parse_dates("time", how.date_format)
@@ -143,7 +140,7 @@ def load_omop(folder: Path, how: TableOptions) -> Cohort:
 
 
 def _persons(path: Path, how: TableOptions) -> tuple[RowFilter, pl.Series]:
-    """Return PERSON, one row each, and the ids of all rows, those that were dropped included."""
+    """Return PERSON, one row each, and the ids of all rows, dropped ones included."""
     names, header = ("month_of_birth", "day_of_birth"), read_header(path)
     days = [name for name in names if name in header]
     columns = ("person_id", "gender_concept_id", "year_of_birth", *days)
@@ -168,7 +165,7 @@ def _persons(path: Path, how: TableOptions) -> tuple[RowFilter, pl.Series]:
         problem="is not a year",
         remedy="Write it as 1950.",
     )
-    # Without a day, the first of January makes completed years the difference of the years.
+    # Without a day, 1 January makes completed years the difference of the years.
     month, day = pl.col("month_of_birth"), pl.col("day_of_birth")
     written = pl.concat_str(
         "year_of_birth", month.replace("", "1"), day.replace("", "1"), separator="-"
@@ -189,9 +186,8 @@ def _persons(path: Path, how: TableOptions) -> tuple[RowFilter, pl.Series]:
 def load_synthea(folder: Path, how: TableOptions) -> Cohort:
     """Load patient records from Synthea's conditions.csv, patients.csv and encounters.csv.
 
-    Synthea writes SNOMED CT codes, and the records of the course hold ICD codes: give a code map,
-    or put ICD codes into the column CODE. A visit's time is the START of its encounter, and
-    its codes come in the order of the rows.
+    Synthea writes SNOMED CT codes: give a code map, or put ICD codes into the column CODE. A
+    visit's time is its encounter's START; its codes keep the order of the rows.
     """
     paths = find_tables(folder, ("conditions", "patients", "encounters"))
     patients = read_table(
@@ -240,12 +236,12 @@ def _one_row_each(table: RowFilter, column: str) -> None:
 def _add_people(
     conditions: RowFilter, people: RowFilter, people_read: pl.Series, *, born: str
 ) -> None:
-    """Give conditions the sex of their patient, and the age at the first time of their visit.
+    """Give conditions their patient's sex, and the age at the first time of their visit.
 
     Args:
         conditions: with "patient", "visit" and "time".
         people: with "person_id", "sex" and "birth".
-        people_read: the ids of all people, those that were dropped included.
+        people_read: the ids of all people, dropped ones included.
         born: the column that a birth comes from, for the error.
     """
     first_visits = conditions.frame.group_by(person_id="patient").agg(first_visit=pl.min("time"))

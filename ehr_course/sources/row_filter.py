@@ -14,7 +14,7 @@ from ehr_course.sources.options import Malformed
 
 _DATE_FORMATS = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M")
 
-# The formats of dates that an error proposes: a day, then perhaps an hour.
+# The date formats that an error proposes: a day, then perhaps an hour.
 _DAYS = """
     %m/%d/%Y %d/%m/%Y %m/%d/%y %d/%m/%y %d.%m.%Y %d.%m.%y %m-%d-%Y %d-%m-%Y %m-%d-%y %d-%m-%y
     %d-%b-%Y %d-%b-%y %d%b%Y %Y/%m/%d %Y-%m-%d %Y%m%d %Y
@@ -49,14 +49,7 @@ class RowFilter:
         place: Callable[[int], str] = "line {}".format,
         spelling: Mapping[str, str] | None = None,
     ) -> None:
-        """Start with all rows kept.
-
-        Args:
-            name, frame, place: as the attributes.
-            malformed: what `refuse` does.
-            file: what errors call the table, where that is not its name.
-            spelling: how the file spells a column, where that is not its name in the frame.
-        """
+        """Start with all rows kept; spelling says how the file spells a column of frame."""
         self.name = name
         self.file = name if file is None else file
         self.frame = frame
@@ -67,14 +60,14 @@ class RowFilter:
         self._drops: dict[Reason, Drop] = {}
 
     def drop(self, bad: pl.Expr, reason: Reason) -> None:
-        """Drop the rows for which bad holds, and count them under the reason."""
+        """Drop the rows for which bad holds, counted under the reason."""
         mask = self.frame.select(bad.alias("bad"))["bad"]
         if mask.any():
             self._count(reason, self.frame.filter(mask)["line"])
             self.frame = self.frame.filter(~mask)
 
     def count_unread(self, reason: Reason, lines: pl.Series) -> None:
-        """Count rows that were dropped before they came into the frame."""
+        """Count rows that were dropped before they reached the frame."""
         if len(lines):
             self._count(reason, lines)
             self.rows_read += len(lines)
@@ -85,7 +78,7 @@ class RowFilter:
         self._drops[reason] = Drop(reason, before.count + len(lines), examples)
 
     def examples(self, lines: pl.Series) -> tuple[str, ...]:
-        """The first few of the lines, in words."""
+        """The places of the first few lines."""
         return tuple(map(self.place, lines.sort().head(_EXAMPLES)))
 
     def refuse(
@@ -98,15 +91,16 @@ class RowFilter:
         remedy: str,
         among: pl.Expr | None = None,
     ) -> None:
-        """Raise at the first row for which bad holds, or drop them all if malformed="drop".
+        """Raise at the first row for which bad holds, or drop all such rows if malformed="drop".
 
         Args:
-            bad: true for the malformed rows. The error advises to drop them if they are not most.
+            bad: true for the malformed rows. The error suggests dropping them unless they are
+                most.
             reason: what the report calls it.
             column: the column at fault.
             problem: what is wrong with its value, after the value: "is not a date".
             remedy: what the reader can do.
-            among: true for the rows that could have such a value; by default for all.
+            among: true for the rows that could have such a value; by default all.
         """
         rows = self.frame.filter(bad) if self._malformed == "raise" else None
         if rows is None or rows.is_empty():
@@ -149,7 +143,7 @@ class RowFilter:
         )
 
     def parse_dates(self, column: str, date_format: str | None = None) -> None:
-        """Turn a column of text into times of microsecond precision; see parsed_dates."""
+        """Turn a column of text into times of microsecond precision."""
         parsed = parsed_dates(self.frame[column], date_format)
         self._parse(
             parsed,
@@ -166,11 +160,11 @@ class RowFilter:
         self.frame = self.frame.drop(column).rename({"parsed": column})
 
     def drop_repeated_rows(self, columns: Iterable[str]) -> None:
-        """Drop rows that say in these columns what an earlier row says."""
+        """Drop rows that repeat an earlier row in these columns."""
         self.drop(~pl.struct(*columns).is_first_distinct(), Reason.SAME_ROW)
 
     def refuse_differing_rows(self, column: str, *, problem: str) -> None:
-        """Refuse all rows of an id that has more than one; call drop_repeated_rows first."""
+        """Refuse all rows of an id that has several; call drop_repeated_rows first."""
         bad = pl.col(column).is_duplicated()
         rows = self.frame.filter(bad).sort("line")
         if not rows.is_empty():
@@ -185,7 +179,7 @@ class RowFilter:
         )
 
     def account(self) -> TableReport:
-        """Return what became of the rows, the kept ones counted as used."""
+        """Return the table's account; kept rows count as used."""
         drops = tuple(self._drops.values())
         return TableReport(self.name, self.rows_read, self.frame.height, drops)
 
@@ -196,10 +190,7 @@ def is_in(column: str, ids: pl.Series) -> pl.Expr:
 
 
 def parsed_dates(texts: pl.Series, date_format: str | None) -> pl.Series:
-    """Times of microsecond precision, years 1 to 9999, null where a text is not a date.
-
-    A date may be in the format of strptime, or of ISO 8601.
-    """
+    """Times of microsecond precision, read by the format or as ISO 8601; null where not a date."""
     if date_format is None:
         parsed = pl.Series(texts.name, [None] * len(texts), dtype=pl.Datetime("us"))
     else:
@@ -237,7 +228,7 @@ def _date(text: str, date_format: str) -> datetime | None:
 
 
 def _how_to_read(texts: pl.Series) -> str:
-    """What to do about texts that are not dates in the formats that are known."""
+    """Advise on texts that are not dates in the known formats."""
     remedy = "Write it as 2101-01-31 17:05:00."
     some = texts.filter(texts != "").unique().sort().head(_DATES_LOOKED_AT).to_list()
     read = {

@@ -14,7 +14,7 @@ from ehr_course.records import PatientRecord
 
 
 class Split(NamedTuple):
-    """The three parts of a cohort; no patient is in two of them."""
+    """The parts of a cohort; no patient is in two of them."""
 
     train: list[PatientRecord]
     validation: list[PatientRecord]
@@ -29,16 +29,14 @@ def split_by_patient(
 ) -> Split:
     """Split records at random into parts for training, validation and test.
 
-    All visits of a patient go to one part: a model that saw a patient's first admission in
-    training is not tested on the second. Which part that is depends on the seed and on the set
-    of subject_ids, not on the order of the records. Each part keeps the order of the records.
+    All visits of a patient go to one part, which depends on the seed and the set of subject_ids,
+    not on the order of the records. Each part keeps that order.
 
     Args:
         records: the patients, each subject_id once.
-        fractions: of patients, for training, validation and test; at least 0, 1 in all. Part
-            sizes are rounded so that they add up to all patients; a fraction above 0 must give
-            at least one.
-        seed: another seed, another split.
+        fractions: of patients, for training, validation and test; at least 0, 1 in all. A fraction
+            above 0 must give at least one patient.
+        seed: of the draw.
 
     >>> from ehr_course.records import Visit
     >>> records = [PatientRecord(n, "F", 50, (Visit(("4280",)),)) for n in range(10)]

@@ -1,12 +1,7 @@
 """Which code system diagnoses are coded in, which are read, and which system records end up in.
 
-Hospitals in the United States wrote ICD-9-CM until September 2015 and ICD-10-CM since, so tables
-of many years hold both. A record is in one system. One can load only what is coded
-in one of them, or have the rest translated; the report says what was done.
-
-Some tables say the system of each code. In others the shapes of the codes do: 428.0, I50.9. Some
-codes have the shape of both: V30.4, and E8859 without its dot. A visit is coded in one system, so
-its other codes tell which. Where nothing tells, nothing is guessed.
+Tables from before and after October 2015 hold ICD-9-CM and ICD-10-CM. Where no column says which,
+the shapes of a visit's codes do; some (V30.4, E8859) fit both, and then nothing is guessed.
 """
 
 from __future__ import annotations
@@ -24,10 +19,9 @@ from ehr_course.sources.options import OPTION_NAMES, LoadOptions
 from ehr_course.sources.row_filter import RowFilter
 
 MAPPED_BY_DEFAULT: CodeSystem = "ICD9CM"
-"""The system into which diagnoses of both are brought where nothing is said.
+"""The system into which diagnoses of both are translated by default.
 
-``benchmarks/code_systems.py`` compares it with the other ways; the book's page "Your own data"
-says what came out.
+``benchmarks/code_systems.py`` compares it with the alternatives.
 """
 
 SHAPES: dict[CodeSystem, str] = {"ICD9CM": "ICD-9", "ICD10CM": "ICD-10"}
@@ -40,7 +34,7 @@ _VERSIONS = dict.fromkeys(("9", "ICD9", "ICD9CM"), False) | dict.fromkeys(
 
 
 def is_in(system: CodeSystem) -> pl.Expr:
-    """Whether a row is coded in a system: its column "icd10" says so."""
+    """Whether a row is coded in a system, by its column "icd10"."""
     return pl.col("icd10") if system == "ICD10CM" else ~pl.col("icd10")
 
 
@@ -49,7 +43,7 @@ class Choice(NamedTuple):
 
     Attributes:
         taken: the systems whose diagnoses are read; the others are dropped and counted.
-        system: the one that all codes of the records are in.
+        system: the system of all codes in the records.
         notes: lines for the report.
     """
 
@@ -61,13 +55,12 @@ class Choice(NamedTuple):
 def choose_systems(file: str, counts: Mapping[CodeSystem, int], options: LoadOptions) -> Choice:
     """Decide which diagnoses are read, and what they become.
 
-    Where neither option is given and there are diagnoses of both systems, those of the other are
-    translated into MAPPED_BY_DEFAULT.
+    By default diagnoses of both systems are all translated into MAPPED_BY_DEFAULT.
 
     Args:
-        file: where they stand, for the error.
-        counts: how many codes there are of each system.
-        options: system and map_to are looked at.
+        file: the table, for the error.
+        counts: how many codes each system has.
+        options: only system and map_to are used.
 
     >>> choose_systems("a.csv", {"ICD9CM": 5, "ICD10CM": 7}, LoadOptions(system="ICD9CM"))
     Choice(taken=('ICD9CM',), system='ICD9CM', notes=())
@@ -107,7 +100,7 @@ def choose_systems(file: str, counts: Mapping[CodeSystem, int], options: LoadOpt
 
 
 def count_codes(rows: pl.DataFrame, column: str) -> dict[CodeSystem, int]:
-    """Count the rows of each system whose column, text as it was written, holds a code of it."""
+    """Count the rows of each system whose column holds a code."""
     counts: dict[CodeSystem, int] = dict.fromkeys(CODE_SYSTEMS, 0)
     for text, icd10, n in rows.group_by(column, "icd10").len().iter_rows():
         system = CODE_SYSTEMS[icd10]
@@ -116,7 +109,7 @@ def count_codes(rows: pl.DataFrame, column: str) -> dict[CodeSystem, int]:
 
 
 def take_systems(rows: RowFilter, column: str, options: LoadOptions) -> Choice:
-    """Choose the systems that are read, and drop the rows of another one."""
+    """Choose the systems that are read, and drop the rows of the other."""
     choice = choose_systems(rows.file, count_codes(rows.frame, column), options)
     for system in CODE_SYSTEMS:
         if system not in choice.taken:
@@ -125,7 +118,7 @@ def take_systems(rows: RowFilter, column: str, options: LoadOptions) -> Choice:
 
 
 def refuse_versions(rows: RowFilter, known: pl.Expr) -> None:
-    """Refuse rows whose column "version" says none of the versions that are known."""
+    """Refuse rows whose column "version" holds an unknown version."""
     rows.refuse(
         ~known,
         Reason.BAD_VERSION,
@@ -136,14 +129,14 @@ def refuse_versions(rows: RowFilter, known: pl.Expr) -> None:
 
 
 def mark_systems(rows: RowFilter, options: LoadOptions) -> tuple[str, ...]:
-    """Add the column "icd10": whether a row is coded in ICD-10-CM; return how it was told.
+    """Add "icd10", whether a row is coded in ICD-10-CM, and return notes on how it was told.
 
     Args:
-        rows: with "patient", "visit" and "code" as text, and perhaps "version". Of a table with
+        rows: with "patient", "visit" and "code" as text, and perhaps "version". If a table has
             visits of both systems and no such column, visits whose codes could all be of either
-            are dropped and counted. Of a diagnosis in both, as "427.31, I48.91", one code is kept.
-        options: system is believed where every code could be of either. Where it or map_to is
-            given, a visit may hold both systems.
+            are dropped and counted. Of a pair such as "427.31, I48.91", one code is kept.
+        options: system is believed where every code could be of either. If it or map_to is given,
+            a visit may hold both systems.
     """
     if "version" in rows.frame.columns:
         version = pl.col("version").fill_null("")
@@ -159,7 +152,7 @@ def mark_systems(rows: RowFilter, options: LoadOptions) -> tuple[str, ...]:
 
 
 def _keep_one_of_each_pair(rows: RowFilter, system: CodeSystem) -> tuple[str, ...]:
-    """Of a diagnosis that is written in both systems, as eICU does, keep the code of one."""
+    """Keep one code of each diagnosis that is written in both systems, as in eICU."""
     pairs = rows.frame["code"].filter(rows.frame["code"].str.contains(","))
     kept = {pair: _code_of_pair(pair, system) for pair in pairs.unique()}
     rows.frame = rows.frame.with_columns(pl.col("code").replace(kept))
@@ -170,7 +163,7 @@ def _keep_one_of_each_pair(rows: RowFilter, system: CodeSystem) -> tuple[str, ..
 
 
 def _code_of_pair(pair: str, system: CodeSystem) -> str:
-    """The code of a system out of "427.31, I48.91"; text that is not such a pair stays."""
+    """The code of a system out of "427.31, I48.91"; other text stays as it is."""
     codes = [text.strip() for text in pair.split(",")]
     other = other_system(system)
     for mine, theirs in (codes, codes[::-1]) if len(codes) == 2 else ():
@@ -184,7 +177,7 @@ def _code_of_pair(pair: str, system: CodeSystem) -> str:
 def _told_by_shapes(rows: RowFilter, options: LoadOptions) -> tuple[str, ...]:
     possible = {text: possible_systems(text) for text in rows.frame["code"].unique().sort()}
     codes = [text for text, systems in possible.items() if systems]
-    # Codes that could be of either say nothing, and neither does text that is not a code.
+    # Neither codes that could be of either nor other text say anything.
     tells = {
         text: systems == ("ICD10CM",) for text, systems in possible.items() if len(systems) == 1
     }
@@ -216,7 +209,7 @@ def _told_by_shapes(rows: RowFilter, options: LoadOptions) -> tuple[str, ...]:
 def _told_by_visits(
     rows: RowFilter, codes: list[str], most_are_10: bool, *, may_mix: bool
 ) -> tuple[str, ...]:
-    """Take what most telling codes of a visit say, and where they are even, most of the table."""
+    """Follow the majority of a visit's telling codes, or if tied, that of the table."""
     of_visit = pl.col("tells").mean().over("patient", "visit")
     rows.frame = rows.frame.with_columns(share=of_visit)
     rows.refuse(

@@ -1,7 +1,7 @@
 """Files of tables, CSV or parquet: found in a folder, and read so that every fault has a place.
 
-Values of a CSV are read as text. A reader that guesses types turns the code 0389 into the number
-389, and a missing code into the text "nan".
+CSV values are read as text: a reader that guesses types turns the code 0389 into the number 389,
+and a missing code into the text "nan".
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ from ehr_course.sources.options import Malformed
 from ehr_course.sources.row_filter import RowFilter
 
 LONGEST_LINE = 16 * 2**20
-"""The most bytes of a line, or of a row of a CSV that quoted line ends make several lines long.
+"""The most bytes of a line, or of a row of a CSV whose quoted line ends span several lines.
 
-A file without line ends is refused with it, before its one row takes several times its memory. A
-long discharge note has a thousandth of that.
+A file without line ends is refused before its one row takes several times its memory.
 """
 
 _LFS_POINTER = b"version https://git-lfs.github.com/spec/v1"
@@ -36,10 +35,7 @@ _LOOK_FOR_MARKS = "Look for a quotation mark that is never closed, or for missin
 
 
 def find_tables(folder: Path, names: Sequence[str]) -> dict[str, Path]:
-    """Find each table's file in a folder: NAME.csv or NAME.csv.gz, in upper or lower case.
-
-    A table must have one file: a .csv beside a .csv.gz may be an older or a cut copy.
-    """
+    """Find each table's file: NAME.csv or NAME.csv.gz, in upper or lower case, but not both."""
     if not folder.exists():
         raise InputError(folder, "", "there is no such folder", "Check the path.")
     if not folder.is_dir():
@@ -67,12 +63,12 @@ def find_tables(folder: Path, names: Sequence[str]) -> dict[str, Path]:
 
 
 def is_table(path: Path, name: str) -> bool:
-    """Whether a file is the table of a name, as .csv or .csv.gz in upper or lower case."""
+    """Whether a file is NAME.csv or NAME.csv.gz, in upper or lower case."""
     return path.name.lower() in (f"{name}.csv".lower(), f"{name}.csv.gz".lower())
 
 
 def check_not_lfs_pointer(path: Path) -> None:
-    """Refuse a file that Git LFS has put in the place of the real one."""
+    """Refuse a Git LFS pointer, which stands for the real file."""
     with path.open("rb") as file:
         is_pointer = file.read(len(_LFS_POINTER)) == _LFS_POINTER
     if is_pointer:
@@ -88,9 +84,9 @@ def check_not_lfs_pointer(path: Path) -> None:
 
 
 def parquet_columns(path: Path) -> dict[str, pl.DataType]:
-    """Return the type of each column of a parquet file, by the column's name."""
+    """Return the type of each column of a parquet file, by name."""
     check_not_lfs_pointer(path)
-    # By default polars takes a path for a pattern: "shard[1].parquet" is then "shard1.parquet".
+    # By default polars reads "shard[1].parquet" as a pattern for "shard1.parquet".
     return dict(pl.scan_parquet(path, glob=False).collect_schema())
 
 
@@ -100,7 +96,7 @@ def read_parquet(path: Path, columns: Sequence[str]) -> pl.DataFrame:
 
 
 def read_lines(path: Path, *, longest: int = LONGEST_LINE) -> Iterator[tuple[int, bytes]]:
-    """Yield the number of each line of a file, from 1, and its bytes without the line end."""
+    """Yield each line's number, from 1, and its bytes without the line end."""
     packed = path.name.lower().endswith(".gz")
     with gzip.open(path) if packed else path.open("rb") as file:
         number = 0
@@ -146,7 +142,7 @@ def read_header(path: Path) -> list[str]:
 
 
 def check_is_header(file: str, place: str, names: Sequence[str]) -> None:
-    """Refuse column names that are a comment, or that something else than commas separates."""
+    """Refuse column names that are a comment, or are not separated by commas."""
     if names and names[0].lstrip().startswith("#"):
         raise InputError(
             file,
@@ -178,17 +174,17 @@ def read_table(
     Args:
         path: the file.
         malformed: what the rows' `refuse` does.
-        name: the table's name in the report, where that is not the file's.
-        text: columns to read as text, by the names that they get; a missing value is "".
-        numbers: columns of whole numbers, by the names that they get; hand them to
-            `parse_numbers` before use.
-        verbatim: those of text that keep the spaces around a value.
+        name: the table's name in the report; by default the file's.
+        text: the file's text columns, by the names they get; a missing value is "".
+        numbers: its columns of whole numbers, by the names they get; call `parse_numbers` before
+            use.
+        verbatim: text columns that keep the spaces around a value.
     """
     file = path.name
     raw = _read_bytes(path)
     text, numbers = text or {}, numbers or {}
     spelling = _match_columns({**text, **numbers}, _header(raw, file), file)
-    # Elsewhere a line is a row. Most tables of a hospital's size have no quotation marks.
+    # Without quotation marks and blank lines, each line is a row.
     is_plain = not any(mark in raw for mark in (b'"', b"\n\n", b"\n\r\n"))
     rows = None if is_plain else _rows(raw, file)
     frame = _parse(raw, file, spelling, numbers, rows)
@@ -234,7 +230,6 @@ def _read_bytes(path: Path) -> bytes:
 
 
 def _header(raw: bytes, file: str) -> list[str]:
-    # A header is one line, so there is no need to decode the whole file.
     end = raw.find(b"\n") + 1 or len(raw)
     if end > LONGEST_LINE:
         raise _too_long(file, 1, "row", _LOOK_FOR_MARKS, LONGEST_LINE)
@@ -247,7 +242,7 @@ def _header(raw: bytes, file: str) -> list[str]:
 
 
 def _match_columns(wanted: Mapping[str, str], header: list[str], file: str) -> dict[str, str]:
-    """Return how the file spells each wanted column, by the name that it gets."""
+    """Return how the file spells each wanted column."""
     found = [name.strip().lower() for name in header]
     missing = [column for column in wanted.values() if column not in found]
     if missing:
@@ -267,9 +262,9 @@ def _match_columns(wanted: Mapping[str, str], header: list[str], file: str) -> d
 
 
 def _rows(raw: bytes, file: str) -> pl.DataFrame:
-    """The "line" on which each row begins, the header's included, and whether it is "blank".
+    """Return the "line" on which each row begins, header included, and whether it is "blank".
 
-    This reader is slower than the other one, but it refuses misplaced quotation marks.
+    Slower than the other reader, it refuses misplaced quotation marks.
     """
     csv.field_size_limit(LONGEST_LINE)
     text = io.TextIOWrapper(io.BytesIO(raw), encoding="utf-8-sig", newline="")
@@ -299,7 +294,7 @@ def _parse(
     numbers: Iterable[str],
     rows: pl.DataFrame | None,
 ) -> pl.DataFrame:
-    """Read the columns that are spelled so, under the names of the mapping."""
+    """Read columns, by their spelling in the file, under the names of the mapping."""
     import pyarrow as pa
     from pyarrow import csv as arrow
 
@@ -311,7 +306,7 @@ def _parse(
 
     table = None
     as_text = dict.fromkeys(spelling.values(), pa.string())
-    # Where some value is no number: as text, it can be found and named.
+    # If a value is not a number, it is read as text so that it can be found and named.
     for kinds in (as_text | {spelling[n]: pa.int64() for n in numbers}, as_text):
         try:
             table = arrow.read_csv(
@@ -329,7 +324,7 @@ def _parse(
         except pa.ArrowInvalid:
             if wrong:
                 break
-    # Not in the handler: what the reader says of a fault can quote a value.
+    # Raised outside the handler: the reader's error can quote a value.
     if wrong:
         [row] = wrong
         line = row.number if rows is None else rows["line"][row.number - 1]

@@ -3,31 +3,28 @@
 ``clusters.csv`` has one row for each cluster of codes, or one for each sex where they differ:
 
 - ``kind``: ``episode``, the one reason for a visit; ``condition``, what a patient lives with
-  from visit to visit; ``background``, findings that come on top of any reason;
-- one column for each age band: for an episode its weight among the episodes, for a condition
-  or a background the percentage of patients or of visits that have it;
+  from visit to visit; ``background``, findings on top of any reason;
+- one column for each age band: an episode's weight, or the percentage of patients (condition) or
+  visits (background) that have the cluster;
 - ``boosted_by`` and ``boost``: the condition that multiplies those numbers, and by how much.
 
 ``case_mix.csv`` has one row for each code of a cluster:
 
 - ``share``: how often the code comes with its cluster, 0 to 1;
 - ``one_of``: rows with the same word exclude each other. One row of ``principal`` is always
-  chosen, and is the principal diagnosis of its episode; of another group, at most one;
-- ``first_age``, ``last_age``, ``sex``: who gets the code here, inside what
-  `icd9.who_can_have` allows, which always holds as well;
+  chosen, the principal diagnosis of its episode; of another group, at most one;
+- ``first_age``, ``last_age``, ``sex``: who gets the code here, within `icd9.who_can_have`;
 - ``instead_of``: a code that this one makes redundant.
 
 ``exclusive.csv`` has one row for each reason why codes exclude each other:
 
-- ``codes``: codes, or what they begin with. Alone, no two of them are in one visit, and the
-  one that comes first in the visit stays;
-- ``not_with``: codes that go where one of ``codes`` is. A principal diagnosis never goes;
-- ``for``: ``visit``, or ``patient`` where the code that a patient has first also rules out the
-  others at all later visits;
+- ``codes``: codes, or their beginnings. Alone, the first of them in a visit stays;
+- ``not_with``: codes that go if one of ``codes`` is there. A principal diagnosis never goes;
+- ``for``: ``visit``, or ``patient`` if a patient's first code rules out the others for good;
 - ``reason``: what the classification says.
 
-``hospitals.csv`` says how a hospital differs from the one that ``clusters.csv`` describes:
-``times`` multiplies all numbers of a cluster there. A cluster without a row is the same.
+``hospitals.csv`` lists where a hospital differs from ``clusters.csv``: ``times`` multiplies all
+numbers of a cluster.
 """
 
 from __future__ import annotations
@@ -54,9 +51,9 @@ BAND_STARTS = np.array([int(band.split("-")[0]) for band in BANDS])
 
 @dataclass(frozen=True)
 class CaseMix:
-    """The tables as arrays; a row of ``case_mix.csv`` is r, a cluster is c."""
+    """The tables as arrays, by row r of ``case_mix.csv`` and cluster c."""
 
-    # By cluster, in the order of the file.
+    # By cluster, in file order.
     clusters: tuple[str, ...]
     kinds: np.ndarray  # "episode", "condition" or "background"
     prevalence: np.ndarray  # weight or percentage, whole numbers of shape (c, sex, band)
@@ -85,7 +82,7 @@ class CaseMix:
 
     @property
     def n_draws(self) -> int:
-        """How many draws decide the rows of one patient or visit."""
+        """How many draws one patient or visit takes."""
         return int(self.draw.max()) + 1
 
 
@@ -96,7 +93,7 @@ def _table(name: str) -> list[dict[str, str]]:
 
 @cache
 def load_case_mix(hospital: str = "general") -> CaseMix:
-    """Read the tables of a hospital, once."""
+    """Read the tables of a hospital, once per hospital."""
     times = {
         row["cluster"]: int(row["times"])
         for row in _table("hospitals.csv")
@@ -124,7 +121,7 @@ def load_case_mix(hospital: str = "general") -> CaseMix:
     rules = [icd9.who_can_have(code) for code in codes]
     kind_of_row = np.array([kinds[index[row["cluster"]]] for row in rows])
     principal = np.array([row["one_of"] == "principal" for row in rows])
-    # Each row has a draw, and the interval of that draw that chooses it.
+    # A row is chosen if its draw lies in its interval.
     groups = [(row["cluster"], row["one_of"] or number) for number, row in enumerate(rows)]
     numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
     draws = [numbers[group] for group in groups]
@@ -134,7 +131,7 @@ def load_case_mix(hospital: str = "general") -> CaseMix:
         lows.append(tops[draw])
         tops[draw] += float(row["share"])
         highs.append(tops[draw])
-    # Coders order a visit so: reason, acute, chronic, status (V), circumstances (E).
+    # Coders' order: reason, acute, chronic, status (V), circumstances (E).
     places = np.select(
         [
             principal,
@@ -189,7 +186,7 @@ def _sexes(row: dict[str, str], rule: Eligibility | None) -> list[bool]:
 def _exclusive(
     codes: list[str], ranks: np.ndarray, principal: np.ndarray
 ) -> tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]:
-    """Return the pairs (what stays, what goes) of a visit, and those of a patient's life."""
+    """Return the pairs (what stays, what goes) within a visit, and within a patient's life."""
     by_rank = np.argsort(ranks).tolist()
 
     def beginning_with(prefixes: str) -> list[int]:

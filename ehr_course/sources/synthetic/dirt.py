@@ -14,7 +14,7 @@ from ehr_course.icd import icd9, icd10
 from ehr_course.sources.synthetic.draws import Draws
 
 _MALFORMED = {
-    # 30 is what a spreadsheet leaves of 003.0.
+    # 30 is 003.0 after a spreadsheet.
     9: ("30", "4280X", "I50.9", "V3", "12.345", "E84", "unknown"),
     # 150.9 is I50.9, misread.
     10: ("I5", "428.0", "I50.9.1", "E11.99999", "150.9", "I50-", "unknown"),
@@ -27,27 +27,21 @@ _LAST_SEQ_NUM = 1000  # no real visit has more
 
 @dataclass(frozen=True, kw_only=True)
 class Dirt:
-    """How much of each fault to plant; by default nothing is planted.
-
-    A loader that does its work returns the clean records whatever is planted: rows are added,
-    respelled or shuffled, never lost.
+    """How much of each fault to plant; rows are added, respelled or shuffled, never lost.
 
     Attributes:
         dotted: codes of DIAGNOSES_ICD written with their dot.
         lower_case: V and E codes written in lower case.
         padded: codes written with spaces around them.
         missing: added diagnoses without code and sequence number.
-        malformed: added diagnoses whose code does not have the shape of one.
-        duplicates: diagnoses whose whole row stands twice.
+        malformed: added diagnoses with a code of the wrong shape.
+        duplicates: diagnoses whose whole row is repeated.
         empty_admissions: added admissions without diagnoses, after a patient's last visit.
         unknown_patients: added admissions of patients who are not in PATIENTS, each with two
             diagnoses.
         unknown_admissions: added diagnoses of admissions that are not in ADMISSIONS.
-        shuffled: whether the rows of all tables stand in random order, so that neither the file
-            nor HADM_ID follows time.
-
-    >>> Dirt(missing=3, shuffled=True).missing
-    3
+        shuffled: whether all rows are in random order, so that neither file nor HADM_ID follows
+            time.
     """
 
     dotted: int = 0
@@ -76,16 +70,10 @@ class Planted:
     """What the tables hold that a loader must see through.
 
     Attributes:
-        counts: how often, by kind. A kind is a name of `Dirt`; or ``rows_out_of_order``,
-            admissions that stand before an earlier one of the same patient;
-            ``diagnoses_of_unknown_patients``; ``leading_zeros``, diagnoses whose code
-            starts with 0, which a reader of numbers destroys; ``ages_above_89``, patients whose
-            birth is written 300 years before the first admission. The last two are part of the
-            format, and are there without any dirt.
-
-    >>> print(Planted({"missing": 3, "dotted": 0}))
-    missing  3
-    dotted   0
+        counts: how often, by kind: a name of `Dirt`; ``rows_out_of_order``, admissions before an
+            earlier one of the same patient; ``diagnoses_of_unknown_patients``; ``leading_zeros``,
+            diagnoses whose code starts with 0; ``ages_above_89``, patients born 300 years before
+            the first admission. The last two occur without any dirt.
     """
 
     counts: Mapping[str, int]
@@ -99,13 +87,13 @@ Tables = dict[str, pl.DataFrame]
 
 
 def plant(tables: Tables, dirt: Dirt, *, seed: int) -> Tables:
-    """Plant dirt in MIMIC-III's tables; DIAGNOSES_ICD has ICD_VERSION besides."""
+    """Plant dirt in MIMIC-III's tables, which have ICD_VERSION in DIAGNOSES_ICD."""
     draws = Draws(seed, _STREAM)
     patients, admissions = tables["PATIENTS"], tables["ADMISSIONS"]
     diagnoses = _respelled(tables["DIAGNOSES_ICD"], dirt, draws)
 
     empty = _empty_admissions(admissions, dirt.empty_admissions, draws)
-    first_id = _largest(admissions["HADM_ID"]) + 1_000_000  # beyond the ids of empty admissions
+    first_id = _largest(admissions["HADM_ID"]) + 1_000_000  # beyond those of empty admissions
     unknown = _copies(admissions, dirt.unknown_patients, draws).with_columns(
         SUBJECT_ID=_new_ids(_largest(patients["SUBJECT_ID"])),
         HADM_ID=_new_ids(first_id - 1),
@@ -132,7 +120,7 @@ def plant(tables: Tables, dirt: Dirt, *, seed: int) -> Tables:
     soiled = {
         "PATIENTS": patients,
         "ADMISSIONS": _numbered(admissions),
-        # A repeated row keeps its ROW_ID, as in an export that was appended twice.
+        # A repeated row keeps its ROW_ID, as if an export was appended twice.
         "DIAGNOSES_ICD": pl.concat([_numbered(diagnoses), twice]),
     }
     if dirt.shuffled:
@@ -153,7 +141,7 @@ def _pick(count: int, out_of: int, kind: str, draws: Draws) -> np.ndarray:
 
 
 def _copies(table: pl.DataFrame, count: int, draws: Draws) -> pl.DataFrame:
-    """Copy rows to be changed; a row may be copied twice."""
+    """Copy rows to be changed, perhaps some twice."""
     return table[(draws.rows(count)[:, 0] * table.height).astype(np.int64)]
 
 
@@ -162,7 +150,7 @@ def _numbered(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def _new_ids(last: int) -> pl.Expr:
-    """Numbers for all rows, from the one after the last."""
+    """Number all rows, from the one after the last."""
     return pl.int_range(last + 1, last + 1 + pl.len(), dtype=pl.Int64)
 
 
@@ -205,7 +193,7 @@ def _empty_admissions(admissions: pl.DataFrame, count: int, draws: Draws) -> pl.
 
 
 def _two_diagnoses_each(diagnoses: pl.DataFrame, admissions: pl.DataFrame) -> pl.DataFrame:
-    # In a hospital that changed, strangers come before the change as well as after it.
+    # In a hospital that changed systems, unknown patients come before and after the change.
     versions = diagnoses["ICD_VERSION"].unique().sort().to_list()
     rows = [
         {

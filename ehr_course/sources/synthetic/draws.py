@@ -1,7 +1,7 @@
 """Random numbers that are the same on every machine and with every version of NumPy.
 
-NumPy promises that a bit generator's raw output never changes; its distributions may. So the 53
-random bits of a number are taken here, which is exact.
+NumPy keeps a bit generator's raw output stable, but not its distributions, so the 53 random bits
+of a number are taken here.
 """
 
 from __future__ import annotations
@@ -10,13 +10,7 @@ import numpy as np
 
 
 class Draws:
-    """Uniform numbers in [0, 1), row after row, from a stream of their own.
-
-    Args:
-        seed: 0 or more.
-        stream: 0, 1, 2, ...: streams of one seed are independent.
-        columns: numbers in a row.
-    """
+    """Rows of uniform numbers in [0, 1) from one of a seed's independent streams."""
 
     def __init__(self, seed: int, stream: int, columns: int = 1) -> None:
         self._bits = np.random.PCG64(np.random.SeedSequence([seed, stream]))
@@ -28,7 +22,7 @@ class Draws:
         return _unit(raw).reshape(count, self._columns)
 
     def pick(self, count: int, out_of: int) -> np.ndarray:
-        """Pick different row numbers out of many, in random order. Shape (count,)."""
+        """Draw distinct row numbers, in random order. Shape (count,)."""
         keys = self._bits.random_raw(out_of)
         return np.argsort(keys, kind="stable")[:count]
 

@@ -46,30 +46,27 @@ def make_cohort(
 ) -> list[PatientRecord]:
     """Make invented patients with real ICD-9-CM or ICD-10-CM codes.
 
-    No patient has a code that `icd9.why_impossible` (or that of `icd10`)
-    rules out, neither at the age of the first admission nor at the age of the visit, and no visit
-    has two codes that exclude each other by ``exclusive.csv``. Chronic codes come back at later
-    visits; the codes of a visit begin with the principal diagnosis. Admissions lie between
-    2100 and 2200, as in MIMIC-III, and their numbers do not follow time.
+    No patient has a code that `icd9.why_impossible` (or that of `icd10`) rules out at the ages of
+    the first admission and the visit, and no visit has two codes that exclude each other by
+    ``exclusive.csv``. Chronic codes come back at later visits; a visit's codes begin with the
+    principal diagnosis. Admissions lie between 2100 and 2200, as in MIMIC-III, and their numbers
+    do not follow time.
 
-    The same arguments give the same cohort on every machine: all arithmetic is exact. A longer
-    cohort begins with the shorter one: ``make_cohort(100)[:10] == make_cohort(10)``.
+    The same arguments give the same cohort on every machine, and a longer cohort begins with the
+    shorter one.
 
     Args:
         n_patients: how many patients, 0 or more.
-        seed: 0 or more; another seed, another cohort.
-        visits: "lessons" gives half of the patients 2 to 4 visits, with about 5 codes each:
-            short sequences worth modelling. "mimic3" gives the proportions of MIMIC-III, 1.27
-            visits a patient and 11 codes a visit, for tests of speed and size.
-        hospital: "general" has births, children and every age. "heart" is a second hospital with
-            another case mix: adults, most of them old, who come for their heart; it has no
-            maternity ward. Its codes are among those of "general".
-        system: "ICD9CM", or "ICD10CM" for the same patients, coded as hospitals have coded since
-            October 2015; see ``icd10_coding``.
+        seed: 0 or more.
+        visits: "lessons" gives half of the patients 2 to 4 visits, with about 5 codes each.
+            "mimic3" gives 1.27 visits a patient and 11 codes a visit, as in MIMIC-III, to test
+            speed and size.
+        hospital: "general" has births, children and every age. "heart" has adults, most of them
+            old, who come for their heart; its codes are among those of "general".
+        system: "ICD9CM", or "ICD10CM" for the same patients; see ``icd10_coding``.
         changed: whether the hospital changed from ICD-9-CM to ICD-10-CM in October 2015, in the
-            middle of these patients' time: earlier visits are in ICD-9-CM, later ones in
-            ICD-10-CM, and some patients have visits of both. Dates do not show the change, since
-            those of each patient are moved by another number of years, as in MIMIC-IV.
+            middle of these patients' time, so that some patients have visits of both. Dates do not
+            show the change: each patient's are moved by another number of years, as in MIMIC-IV.
 
     Raises:
         InputError: if an argument is out of its range.
@@ -158,12 +155,9 @@ def _records(
 
 
 def _hadm_id(number: np.ndarray) -> np.ndarray:
-    """Scatter the numbers 0, 1, 2, ... over 100000 to 199990, then over 200000 to 299990, ...
-
-    Neighbours must rise as often as they fall, in pairs and in longer runs, which steps of one
-    length cannot do. The seventh power modulo the prime hits every place once, since 7 has no
-    factor in common with the prime less one.
-    """
+    """Scatter the numbers 0, 1, 2, ... over 100000 to 199990, then over 200000 to 299990, ..."""
+    # Neighbours must rise as often as they fall, which steps of one length cannot do. The seventh
+    # power hits every place once, since 7 has no factor in common with the prime less one.
     block, place = np.divmod(number, _HADM_PRIME)
     place = (place + 4321) % _HADM_PRIME
     square = place * place % _HADM_PRIME

@@ -1,19 +1,13 @@
-"""The same patients as a hospital writes them down after October 2015: in ICD-10-CM.
+"""The same patients as a hospital codes them after October 2015: in ICD-10-CM.
 
 ``icd10_codes.csv`` says what each ICD-9-CM code of the case mix becomes. Where ICD-10-CM asks for
-more than ICD-9-CM could say (which side, which trimester, how far a disease has gone), a code
-becomes one of several, and their shares say how often. That is more than a translation can know:
-the General Equivalence Mappings lead from a fracture of the femur to one of an unspecified side,
-and a coder who sees the patient writes which. Like the rest of the hospital the shares are
-plausible rather than measured.
-
-The file's columns:
+more (which side, which trimester), shares, plausible rather than measured, choose among several
+codes; the General Equivalence Mappings would give unspecified ones. Its columns:
 
 - ``icd9``: the ICD-9-CM code;
-- ``with``: another code of the same visit; the row holds where that one is there, and goes before
-  the rows without. A poisoning, for example, says in ICD-10-CM itself whether it was self-harm;
+- ``with``: another code of the visit; such rows go before those without;
 - ``icd10``: what is written instead: one code, two joined by "+", or nothing;
-- ``share``: of the patients whom the rows of this code and this ``with`` hold for, 0 to 1;
+- ``share``: of the patients for whom the rows of this code and this ``with`` hold, 0 to 1;
 - ``title``: the official titles, for the reader.
 """
 
@@ -37,15 +31,15 @@ from ehr_course.records import PatientRecord, Visit
 from ehr_course.sources.synthetic.draws import hashed
 
 ICD10_FROM = datetime(2015, 10, 1)
-"""The day from which on hospitals in the United States write ICD-10-CM."""
+"""The day from which hospitals in the United States code in ICD-10-CM."""
 
 _FIRST_DAY, _LAST_DAY = datetime(2008, 1, 1), datetime(2020, 1, 1)
 _CHOICE, _DAY = 30, 31  # streams of random numbers
-_CHOICES_AT_MOST = 10_000  # more than the file has, so that each patient has numbers of their own
+_CHOICES_AT_MOST = 10_000  # more than the file has, so that patients share no numbers
 
 
 class _Choice(NamedTuple):
-    """What a code becomes: ICD-10-CM codes by where each one's share ends, from 0 to 1."""
+    """What a code becomes: ICD-10-CM codes by the end of each one's share, from 0 to 1."""
 
     beside: str  # another code of the same visit, or ""
     ends: tuple[float, ...]
@@ -56,15 +50,14 @@ class _Choice(NamedTuple):
 def in_icd10(
     records: Iterable[PatientRecord], *, only_later: bool = False, seed: int = 0
 ) -> list[PatientRecord]:
-    """Return the same patients of make_cohort, coded in ICD-10-CM.
+    """Return the patients of make_cohort, coded in ICD-10-CM.
 
-    A patient keeps a code from visit to visit: who had the left femur broken has no other one
-    broken next year. Where two codes of a visit become the same, it is written once.
+    A patient keeps a code from visit to visit. If two codes of a visit become the same, it is
+    written once.
 
     Args:
         records: coded in ICD-9-CM.
-        only_later: whether visits before October 2015 stay in ICD-9-CM, as in a hospital that
-            changed. When a visit really was is said by first_day; see there.
+        only_later: whether visits before October 2015, dated by first_day, stay in ICD-9-CM.
         seed: 0 or more; the same records and seed give the same codes.
 
     >>> birth = PatientRecord(10001, "F", 0, (Visit(("V3000", "7746")),))
@@ -91,13 +84,10 @@ def in_icd10(
 
 
 def first_day(subject_id: int, *, seed: int = 0) -> datetime:
-    """Return the day on which a patient first came, of 2008 to 2019.
+    """Return the day, in 2008 to 2019, on which a patient really first came.
 
     The hospital's tables hide it, as MIMIC-IV does: all dates of a patient are moved by the same
     number of days.
-
-    >>> first_day(10001)
-    datetime.datetime(2009, 4, 11, 0, 0)
     """
     span = (_LAST_DAY - _FIRST_DAY).days
     return _FIRST_DAY + timedelta(days=int(hashed(seed, _DAY, np.array([subject_id]))[0] * span))
@@ -139,7 +129,7 @@ def _visit_in_icd10(
 
 @cache
 def _choices() -> dict[str, tuple[_Choice, ...]]:
-    """What each ICD-9-CM code becomes: first the choices that ask for another code."""
+    """What each ICD-9-CM code becomes, choices that ask for another code first."""
     file = resources.files("ehr_course.sources.synthetic") / "icd10_codes.csv"
     rows = list(csv.DictReader(io.StringIO(file.read_bytes().decode("utf-8"), newline="")))
     found: dict[str, list[_Choice]] = {}

@@ -1,10 +1,8 @@
 """Invented clinical notes, each with a summary of the hospital course.
 
-``findings.csv`` says what a code means in plain words, what brings a patient with it to the
-hospital, and which class of drugs treats it; ``drugs.csv`` has real generic names by class, and
-``note_sentences.yml`` the sentences. Some of the names are kept apart as "unseen": no note has
-them unless you ask for it. The sentences are few and the medicine is rough: learn from these notes
-how models work, never how to treat.
+``findings.csv`` has plain words, complaint and drug class of each code, ``drugs.csv`` generic
+names by class, ``note_sentences.yml`` the sentences. Learn from these how models work, never how
+to treat.
 """
 
 from __future__ import annotations
@@ -24,28 +22,24 @@ from ehr_course.records import NotePair, PatientRecord
 from ehr_course.sources.synthetic.draws import hashed
 
 Drugs = Literal["common", "unseen"]
-"""Which drug names a note has: those of training, or those that are kept apart."""
+"""Drug names of the training notes, or those that are kept apart."""
 
 MOST_MEDICATIONS = 10
-"""The most drugs that a note names, each of another class: so many classes fit every age."""
+"""The most drugs of a note, each of another class: that many classes fit every age."""
 
 _STREAMS = 100  # the first stream of random numbers that belongs to the notes
 _DRAWS = 16 + MOST_MEDICATIONS
-_LIST_FROM = 4  # so many drugs are written as a list, fewer in a sentence each
-_HISTORY = 2  # conditions that are named without a treatment
+_LIST_FROM = 4  # from so many drugs on, they are a list; fewer get a sentence each
+_HISTORY = 2  # conditions named without a treatment
 _GROWN_UP = 18
 _REHABILITATION_FROM = 50
 
-# What may be treated in any patient, when the codes call for fewer drugs than wanted: by class.
+# By class, what may be treated in any patient if the codes call for fewer drugs than wanted.
 _COMFORT = {"pain": "pain", "acid": "reflux", "nausea": "nausea", "vitamin": "poor nutrition"}
 
 
 def drug_names(drugs: Drugs) -> tuple[str, ...]:
-    """Return the generic names that notes may have: one word each, in lower case.
-
-    Args:
-        drugs: "common" for the names of training, "unseen" for those that are kept apart; no
-            name is in both.
+    """Return the drug names of notes, one lower-case word each; no "unseen" name is "common".
 
     >>> "furosemide" in drug_names("common"), "bumetanide" in drug_names("unseen")
     (True, True)
@@ -63,30 +57,24 @@ def make_notes(
 ) -> list[NotePair]:
     """Invent a clinical note of each patient's first visit, and its hospital-course summary.
 
-    The note names age, sex, complaint, findings, one drug after the other, and where the patient
-    went; sentences vary. The summary repeats in one fixed form who the patient is, the finding
-    that is treated first, the drugs in the note's order, and where the patient went after how many
-    days: all of it can be read from the note. The finding tells the class of a drug; which drug of
-    the class it is, nothing but its name in the note tells.
+    The note names age, sex, complaint, findings, drugs, and where the patient went; sentences
+    vary. The summary repeats in a fixed form who the patient is, the finding treated first, the
+    drugs in the note's order, and where the patient went after how many days: all of it can be
+    read from the note. The finding tells a drug's class, but only the note tells which drug it is.
 
-    The same patient, seed and options give the same note on every machine, whoever else is
-    in the list. With ``drugs="unseen"`` a note differs in the names of drugs alone.
+    The same patient, seed and options give the same note on every machine, whatever else is in the
+    list. With ``drugs="unseen"`` only the names of drugs differ.
 
     Args:
-        records: the patients; the codes of the first visit are used, and the age.
-        seed: 0 or more; another seed, other drugs and sentences.
+        records: the patients; the first visit's codes and the age are used.
+        seed: 0 or more.
         drugs: which names the notes have, as in `drug_names`.
-        medications: the least and the most drugs in a note, 1 to 10. From four on they stand in
-            a list, and only the first is tied to a finding. No two are of one class.
+        medications: the least and the most drugs in a note, 1 to 10, each of another class. Four
+            or more stand in a list, where only the first is tied to a finding.
 
     Returns:
-        a pair for each patient, in their order, in lower case. With one to three drugs a note
-        has about 50 words and signs, its summary 15 to 21.
-
-    >>> from ehr_course.records import Visit
-    >>> pair = make_notes([PatientRecord(1, "F", 64, (Visit(("4280", "4019")),))])[0]
-    >>> pair.summary.startswith("64 year old woman with heart failure. treated with ")
-    True
+        a pair for each patient, in order, in lower case. With one to three drugs a note has about
+        50 words and punctuation marks, its summary 15 to 21.
     """
     _check_drugs(drugs, "make_notes")
     if not isinstance(seed, int) or seed < 0:
@@ -122,7 +110,7 @@ def make_notes(
 
 
 class _Choices:
-    """The random numbers of one patient; each choice takes the next one."""
+    """The random numbers of one patient, taken one by one."""
 
     def __init__(self, uniforms: Iterable[float]) -> None:
         self.uniforms = iter(uniforms)
@@ -138,7 +126,7 @@ class _Choices:
 def _note(
     record: PatientRecord, choices: _Choices, drugs: Drugs, medications: tuple[int, int]
 ) -> NotePair:
-    """Write the note of a patient and its summary."""
+    """Write a patient's note and its summary."""
     codes = record.visits[0].codes
     born_here = any(code.startswith("V3") for code in codes)
     who, he = _who(record, born_here), "she" if record.sex == "F" else "he"
@@ -202,7 +190,7 @@ class _Finding(NamedTuple):
 def _treated(
     findings: Sequence[_Finding], age: int, wanted: int, choices: _Choices
 ) -> dict[str, str]:
-    """The findings that get a drug, by the class of the drug."""
+    """The treated findings, by the class of the drug."""
     usable = _usable_classes(age)
     treated: dict[str, str] = {}
     for finding in findings:
@@ -211,7 +199,7 @@ def _treated(
     extra = [pair for pair in _COMFORT.items() if pair[0] in usable and pair[0] not in treated]
     first = choices.index(len(extra)) if extra else 0
     if not treated:
-        # Nothing here is treated by a drug of its own: it is named, and the pain is treated.
+        # No finding has a drug of its own: the first is named, and the pain is treated.
         treated[extra[0][0]] = findings[0].phrase
         extra, first = extra[1:], 0
     return dict([*treated.items(), *extra[first:], *extra[:first]][:wanted])
@@ -220,8 +208,8 @@ def _treated(
 def _choose_drugs(
     classes: Sequence[str], n_drugs: int, drugs: Drugs, age: int, choices: _Choices
 ) -> list[str]:
-    """Choose a drug of each class, and of other classes until there are enough."""
-    # Ten numbers are taken whatever is needed, so that the rest of the note stays the same.
+    """Choose a drug of each class, then of other classes until there are enough."""
+    # Always ten numbers, so that the rest of the note stays the same.
     draws = [next(choices.uniforms) for _ in range(MOST_MEDICATIONS)]
     others = [c for c in _usable_classes(age) if c not in classes]
     names: list[str] = []
@@ -232,14 +220,14 @@ def _choose_drugs(
             scaled = draw * len(others)
             drug_class, draw = others.pop(int(scaled)), scaled % 1
         pool = _pool(drug_class, drugs, age)
-        # Squared: the first of a class are given often, the last hardly ever.
+        # Squared: the first of a class are frequent, the last rare.
         names.append(pool[int(draw**2 * len(pool))])
     return names
 
 
 @cache
 def _pool(drug_class: str, drugs: Drugs, age: int) -> tuple[str, ...]:
-    """The names of a class that a patient of an age may be given."""
+    """The names of a class that suit a patient's age."""
     return tuple(
         row["name"]
         for row in _rows("drugs.csv")
@@ -249,21 +237,21 @@ def _pool(drug_class: str, drugs: Drugs, age: int) -> tuple[str, ...]:
 
 @cache
 def _usable_classes(age: int) -> tuple[str, ...]:
-    """The classes of which both groups of names have one for the age."""
+    """The classes with a name in both groups for the age."""
     classes = dict.fromkeys(row["class"] for row in _rows("drugs.csv"))
     return tuple(c for c in classes if all(_pool(c, group, age) for group in get_args(Drugs)))
 
 
 @cache
 def _finding(code: str) -> _Finding:
-    """What the longest prefix of a code means; the empty prefix stands for every other code."""
+    """What the longest known prefix of a code means; the empty prefix covers all others."""
     table = {row["prefix"]: row for row in _rows("findings.csv")}
     row = next(table[code[:n]] for n in range(len(code), -1, -1) if code[:n] in table)
     return _Finding(row["finding"], row["complaint"], row["class"])
 
 
 def _findings_of(codes: Sequence[str]) -> list[_Finding]:
-    """What is known of a patient: illnesses first, then what V codes say, in the codes' order."""
+    """A patient's findings: illnesses first, then V codes, in the codes' order."""
     other = _finding("")
     in_order = sorted(codes, key=lambda code: code.startswith("V"))
     return [finding for finding in map(_finding, in_order) if finding != other] or [other]

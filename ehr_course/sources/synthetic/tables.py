@@ -1,4 +1,4 @@
-"""Write a cohort as MIMIC-III tables, or as MIMIC-IV tables in either code system or in both."""
+"""Write a cohort as MIMIC-III tables, or as MIMIC-IV tables in either code system or both."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ ABOVE_89 = 91
 
 _BIRTHDAYS, _STAYS, _ANCHORS = 10, 11, 40  # streams of random numbers
 _LONGEST_STAY = 12.0  # days
-_OLDEST = 89  # whose age MIMIC-IV still tells
+_OLDEST = 89  # the highest age that MIMIC-IV tells
 _VERSIONS: dict[CodeSystem, int] = {"ICD9CM": 9, "ICD10CM": 10}
 _ADMISSION_TYPES_4 = {"NEWBORN": "URGENT", "ELECTIVE": "ELECTIVE", "EMERGENCY": "EW EMER."}
 
-# The columns of each table, in their order. What is not known of a row is left empty.
+# The columns of each table, in order.
 _COLUMNS_3 = {
     "PATIENTS": "ROW_ID SUBJECT_ID GENDER DOB DOD DOD_HOSP DOD_SSN EXPIRE_FLAG",
     "ADMISSIONS": """
@@ -65,26 +65,23 @@ def write_mimic3(
     compress: bool = False,
     overwrite: bool = False,
 ) -> Planted:
-    """Write PATIENTS, ADMISSIONS, DIAGNOSES_ICD and D_ICD_DIAGNOSES as MIMIC-III has them.
+    """Write PATIENTS, ADMISSIONS, DIAGNOSES_ICD and D_ICD_DIAGNOSES as in MIMIC-III v1.4.
 
-    Columns, their order, quotation marks and dates are those of MIMIC-III v1.4. What a record
-    does not hold is made up (discharge, kind of admission) or left empty (death, insurance).
-
-    A birth date is made from the seed and the subject_id so that the completed years at the
-    first admission are the age of the record; birthdays are spread over the year. A patient of
+    What a record does not hold is made up (discharge, birthday, kind of admission) or left empty
+    (death, insurance). Birthdays agree with the record's age at the first admission. A patient of
     age 0 whose first visit holds a birth (V30 to V39) is born on that day, and one above 89 was,
     as in MIMIC-III, born 300 years before.
 
     Args:
         records: at least one patient; every visit in ICD-9-CM, with its time and hadm_id.
-        folder: where to write; it is made if it does not exist.
+        folder: where to write; made if it does not exist.
         dirt: faults to plant, or None for clean tables.
         seed: 0 or more; the same records and seed give the same files.
         compress: write .csv.gz instead of .csv.
-        overwrite: replace tables that are there already.
+        overwrite: replace existing tables.
 
     Returns:
-        what was planted, to be compared with a loader's report.
+        what was planted, to compare with a loader's report.
     """
     records, folder = list(records), Path(folder)
     _check_can_be_written("write_mimic3", records, seed)
@@ -125,19 +122,14 @@ def write_mimic4(
     compress: bool = False,
     overwrite: bool = False,
 ) -> Planted:
-    """Write patients, admissions, diagnoses_icd and d_icd_diagnoses as MIMIC-IV has them.
+    """Write patients, admissions, diagnoses_icd and d_icd_diagnoses as in MIMIC-IV v2.2.
 
-    Columns, their order and dates are those of MIMIC-IV v2.2, in the subfolder hosp. The column
-    icd_version says of each diagnosis whether it is ICD-9 or ICD-10. What a record does not hold
-    is made up or left empty.
+    As in MIMIC-IV, patients have no birth but an age in an anchor year: the year of the first
+    admission or one of the next three. anchor_year_group says when that year really was; see
+    ``icd10_coding.first_day``.
 
-    MIMIC-IV gives no births. It gives an age in an anchor year; that year is the first
-    admission's, or one of the three that follow where the age is still told by then.
-    anchor_year_group says when the year really was; see ``icd10_coding.first_day``.
-
-    Arguments are those of write_mimic3, but the folder is the one above hosp and codes may be of
-    either system. What was planted is counted as there, and besides the diagnoses of records as
-    ``in_icd9`` and ``in_icd10``.
+    Arguments are those of write_mimic3, but the tables go to the subfolder hosp and codes may be
+    of either system; the result also counts diagnoses ``in_icd9`` and ``in_icd10``.
     """
     records, hosp = list(records), Path(folder) / "hosp"
     _check_can_be_written("write_mimic4", records, seed)
@@ -213,7 +205,7 @@ def _files(folder: Path, name: str) -> list[Path]:
 
 def _patients_3(records: Sequence[PatientRecord], seed: int) -> pl.DataFrame:
     ids = [record.subject_id for record in records]
-    # 0 to 364 days: one more could complete another year.
+    # At most 364 days: one more could complete another year.
     days = (hashed(seed, _BIRTHDAYS, np.array(ids)) * 365).astype(np.int64).tolist()
     return pl.DataFrame(
         {
@@ -236,7 +228,7 @@ def _birth(record: PatientRecord, days_since_birthday: int) -> dt.date:
     year = day.year - (ABOVE_89_YEARS if is_hidden else record.age)
     try:
         birthday = day.replace(year=year)
-    except ValueError:  # 29 February of a year that has none
+    except ValueError:  # 29 February in a common year
         birthday = day.replace(year=year, day=28)
     return birthday - dt.timedelta(days=0 if is_hidden else days_since_birthday)
 
@@ -263,7 +255,7 @@ def _patients_4(records: Sequence[PatientRecord], seed: int) -> pl.DataFrame:
 
 
 def _tables(patients: pl.DataFrame, records: Sequence[PatientRecord], seed: int) -> Tables:
-    """MIMIC-III's tables; DIAGNOSES_ICD says the version of each code as well."""
+    """MIMIC-III's tables, with the version of each code in DIAGNOSES_ICD."""
     owners = [record.subject_id for record in records for _ in record.visits]
     visits = [visit for record in records for visit in record.visits]
     hadm_ids = np.array([visit.hadm_id for visit in visits])
@@ -312,7 +304,7 @@ def _tables(patients: pl.DataFrame, records: Sequence[PatientRecord], seed: int)
     }
 
 
-# A title is "" for a code that the classification does not have: MIMIC holds some as well.
+# A title is "" for a code outside the classification; MIMIC has some too.
 
 
 def _short_title(code: str) -> str:
@@ -330,7 +322,7 @@ def _title(code: str, system: CodeSystem) -> str:
 
 
 def _count_planted(tables: Tables, dirt: Dirt, records: Sequence[PatientRecord]) -> Planted:
-    """Count what the tables hold that a loader must see through."""
+    """Count what a loader must see through."""
     counts = asdict(dirt)
     del counts["shuffled"]
     times = pl.col("ADMITTIME")
@@ -349,7 +341,7 @@ def _count_planted(tables: Tables, dirt: Dirt, records: Sequence[PatientRecord])
 def _write(
     tables: Tables, columns: Mapping[str, str], folder: Path, *, compress: bool, quote: bool
 ) -> None:
-    """Write tables into a folder, each whole or not at all, in place of those that are there."""
+    """Write tables into a folder, each whole or not at all, replacing existing ones."""
     suffix = ".csv.gz" if compress else ".csv"
     files = {}
     for name, table in tables.items():
@@ -357,11 +349,11 @@ def _write(
         missing = [pl.lit(None).alias(column) for column in layout if column not in table.columns]
         files[name] = _csv(table.with_columns(missing).select(layout), quote=quote)
     folder.mkdir(parents=True, exist_ok=True)
-    # Under names of their own first: a reader never finds half a table.
+    # Under temporary names first: a reader never finds half a table.
     parts = {name: folder / f".{name}{suffix}.part" for name in files}
     try:
         for name, content in files.items():
-            # No time stamp inside: the same tables give the same bytes.
+            # Without a time stamp, the same tables give the same bytes.
             parts[name].write_bytes(gzip.compress(content, mtime=0) if compress else content)
         for name, part in parts.items():
             for old in _files(folder, name):
@@ -373,7 +365,7 @@ def _write(
 
 
 def _csv(table: pl.DataFrame, *, quote: bool) -> bytes:
-    """Write dates as MIMIC does, and text in quotation marks if all of it is to have them."""
+    """Write dates as MIMIC does; with quote, every text in quotation marks."""
     buffer = io.BytesIO()
     how: dict[str, Any] = {"include_header": not quote, "datetime_format": "%Y-%m-%d %H:%M:%S"}
     if quote:

@@ -1,9 +1,4 @@
-"""The visits of the embedded hospital: who comes, when and why, and which codes are written down.
-
-Who a patient is comes first: age, sex, number of visits, and what they live with. Then comes the
-calendar with the reason of every visit, and last the codes: the reason, what comes with it, and
-what the patient lives with.
-"""
+"""The visits of the embedded hospital: who comes, when and why, and which codes are recorded."""
 
 from __future__ import annotations
 
@@ -18,7 +13,7 @@ _OBSTETRIC = ("labor_normal", "labor", "pregnancy")
 _DELIVERIES = ("labor_normal", "labor")
 _DAYS_TO_NEXT_PREGNANCY = 300
 _FOUND_AT_ONCE, _FOUND_BY_SECOND = 0.76, 0.88  # conditions known at the first two visits
-_RECORDED = 0.92  # how often a chronic code is written down at a visit
+_RECORDED = 0.92  # how often a visit records a chronic code
 
 # ------------------------------------------------------------------ people
 
@@ -30,7 +25,7 @@ class Catchment:
     Attributes:
         band_percent: the percentage of patients, by age band.
         female: the share of females, by age band.
-        born_here: of the patients of age 0; the others come later in their first year.
+        born_here: the share of patients of age 0 born here; others come later in their first year.
     """
 
     band_percent: tuple[int, ...]
@@ -39,13 +34,13 @@ class Catchment:
 
 
 CATCHMENTS = {
-    # Births and women of childbearing age are many, as in a hospital with a maternity ward.
+    # Many births and women of childbearing age, as in a hospital with a maternity ward.
     "general": Catchment(
         (18, 7, 5, 5, 19, 15, 9, 11, 9, 2),
         (0.49, 0.46, 0.46, 0.54, 0.68, 0.66, 0.50, 0.47, 0.53, 0.66),
         0.86,
     ),
-    # Adults alone, most of them old, and no maternity ward.
+    # Adults only, most of them old, and no maternity ward.
     "heart": Catchment(
         (0, 0, 0, 0, 4, 10, 24, 34, 24, 4),
         (0.49, 0.46, 0.46, 0.54, 0.46, 0.40, 0.36, 0.40, 0.48, 0.62),
@@ -58,7 +53,7 @@ _BAND_YEARS = np.diff(np.append(BAND_STARTS, 100))
 PERSON_COLUMNS = 5
 
 AT_MOST_PERCENT = 95.0
-"""No condition and no background is more frequent, whatever boosts it."""
+"""The upper bound for conditions and backgrounds, whatever boosts them."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +62,8 @@ class Pattern:
 
     Attributes:
         number_of_visits: weights of patients with 1, 2, ... visits.
-        density: multiplies the share of every code that stands alone, and the percentage of
-            every condition and background.
+        density: multiplies the share of every code that stands alone, and the percentage of every
+            condition and background.
     """
 
     number_of_visits: tuple[int, ...]
@@ -105,7 +100,7 @@ def make_people(
 
 
 def boost(mix: CaseMix, cluster: int | np.integer, has: np.ndarray) -> np.ndarray:
-    """Return what multiplies the frequency of a cluster. Shape (patient,)."""
+    """Return the factor of a cluster's frequency. Shape (patient,)."""
     by = mix.boosted_by[cluster]
     return np.where(has[:, by], mix.boost[cluster], 1.0) if by >= 0 else np.ones(len(has))
 
@@ -140,8 +135,8 @@ def make_stays(mix: CaseMix, pattern: Pattern, people: People, uniform: np.ndarr
     """Make the visits from uniform numbers of shape (patient, 3 * slots)."""
     slots = len(pattern.number_of_visits)
     when, clock, why = np.split(uniform, 3, axis=1)  # each (patient, slot)
-    # The first column is the day of the first visit; the others are the days between two.
-    # A third of the returns come within a month, a third within the year.
+    # The first column is the day of the first visit, the others the days between visits: a third
+    # of the returns come within a month, a third within the year.
     month = 3 + (when / 0.33 * 28).astype(np.int64)
     year = 31 + ((when - 0.33) / 0.34 * 335).astype(np.int64)
     later = 366 + ((when - 0.67) / 0.33 * 365).astype(np.int64)
@@ -150,7 +145,7 @@ def make_stays(mix: CaseMix, pattern: Pattern, people: People, uniform: np.ndarr
     since = np.cumsum(days, axis=1)
     day = (when[:, :1] * _START_DAYS).astype(np.int64) + since
     minute = day * 24 * 60 + (clock * 24 * 60).astype(np.int64)
-    # The birthday is not known here: the age at a later visit is one of two numbers.
+    # Without the birthday, the age at a later visit is one of two numbers.
     age_at_least = people.age[:, None] + since // 366
     age_at_most = people.age[:, None] + (since + 364) // 365
     episode = _choose_episodes(mix, people, since, age_at_least, age_at_most, why)
@@ -171,9 +166,8 @@ def allowed_rows(
 ) -> np.ndarray:
     """Say which rows of the case mix each visit may have. Shape (visit, row).
 
-    What icd9 allows must hold from the age at the first visit to the oldest that the patient
-    may be at this one. What the case mix says holds at the visit; for a condition, which is
-    there from the start, at the first visit.
+    The limits of icd9 hold from the age at the first visit to the highest possible age at this
+    one; those of the case mix at the visit, or for a condition at the first visit.
     """
     first_age, age_at_least, age_at_most = (
         age[:, None] for age in (first_age, age_at_least, age_at_most)
@@ -268,7 +262,7 @@ def choose_codes(
 
     chosen = np.zeros_like(possible)
     had = np.zeros((len(people.sex), len(mix.codes)), dtype=bool)
-    # Visit after visit, because what a patient has had rules out other codes later.
+    # Visit after visit, because earlier codes can rule out later ones.
     for slot in range(stays.slot.max() + 1):
         visits = np.flatnonzero(stays.slot == slot)
         owner = stays.owner[visits]
@@ -292,7 +286,7 @@ def _choose_principal(
     allowed: np.ndarray,
     uniform: np.ndarray,
 ) -> None:
-    """Add the principal diagnosis of each visit to the chosen rows, of shape (visit, row)."""
+    """Add each visit's principal diagnosis to the chosen rows, of shape (visit, row)."""
     for cluster in np.unique(episode):
         visits = np.flatnonzero(episode == cluster)
         rows = np.flatnonzero(mix.principal & (mix.cluster == cluster))
