@@ -1,8 +1,7 @@
-r"""Two tables that write patients, for a model to beat: neither has a weight to learn.
+"""Two tables that write patients, for a model to beat: neither has a weight to learn.
 
-``IndependentCodes`` knows which codes women and men of an age have, and not which of them go
-together. ``MarkovChain`` knows which code follows which, and neither the age and sex of its
-patient nor anything before the last code.
+``IndependentCodes`` knows which codes each sex has at an age, but not which go together;
+``MarkovChain`` knows which code follows which, and nothing else of the patient.
 """
 
 from __future__ import annotations
@@ -33,10 +32,7 @@ Thing = TypeVar("Thing", bound=Hashable)
 
 
 class Frequencies(Generic[Thing]):
-    """How often each thing was seen, to draw one as often again.
-
-    Attributes:
-        counts: of each thing.
+    """How often each thing was seen (``counts``), to draw one as often again.
 
     >>> Frequencies("aab").counts["a"], Frequencies("aab").draw(np.random.default_rng(0), but="a")
     (2, 'b')
@@ -59,16 +55,15 @@ class Frequencies(Generic[Thing]):
 class IndependentCodes:
     """Codes drawn independently of each other, by sex and age bracket.
 
-    A patient gets as many visits, and a visit as many codes, as those of the same sex and
-    bracket had, and each code comes as often as there. No code depends on another one, except
-    that none stands twice in a visit. Where nobody of a sex and bracket was seen, all patients
-    stand in for them. The brackets are those of the model's age head.
+    Numbers of visits, of codes in a visit, and codes are drawn as often as patients of the same
+    sex and bracket (of the model's age head) have them, or all patients where none was in it. No
+    code comes twice in a visit.
 
     Args:
-        records: the patients to count, at least one. What is written is of their code system.
+        records: the patients to count, at least one, all of one code system.
 
     Raises:
-        InputError: if there are none, or their visits are of both code systems.
+        InputError: if there are no records, or their visits are of both code systems.
 
     >>> table = IndependentCodes([PatientRecord(1, "F", 64, (Visit(("4280", "4019")),))])
     >>> sorted(table.write([PatientProfile(64, "F")])[0].codes)
@@ -85,14 +80,11 @@ class IndependentCodes:
         self._groups = {group: _counted(members) for group, members in groups.items()}
 
     def write(self, profiles: Sequence[PatientProfile], *, seed: int = 0) -> list[PatientRecord]:
-        """Write one patient for each profile, as ``generate_patients`` does.
+        """Write one patient, numbered from 0, for each profile, as ``generate_patients`` does.
 
         Args:
-            profiles: age and sex of each patient; nothing may be known of their visits.
-            seed: 0 or more. With the place in the list it decides what a patient gets.
-
-        Returns:
-            a record for each, numbered from 0; age and sex as asked for.
+            profiles: age and sex of each patient, without visits.
+            seed: 0 or more; with the place in the list it decides what a patient gets.
 
         Raises:
             InputError: if an age or a sex is out of its range, or visits are known.
@@ -115,25 +107,22 @@ class IndependentCodes:
 class MarkovChain:
     r"""A first-order Markov chain over codes and the markers of visits.
 
-    A record is read as ``<BOS> <v> 4280 4019 <\v> <EOS>``, and the chain counts what follows each
-    of these. It writes from <BOS> on, each token by the one before it, until <EOS>. A code that
-    the visit has is not drawn again; where nothing else ever followed, the visit ends. Age and
-    sex play no part.
+    It counts what follows each token of ``<BOS> <v> 4280 4019 <\v> <EOS>``, and writes each token
+    by the one before it. A code is not drawn twice in a visit; where nothing else ever followed,
+    the visit ends.
 
     Args:
-        records: the patients to count, at least one. What is written is of their code system.
+        records: the patients to count, at least one, all of one code system.
 
     Attributes:
         followers: of each token, how often each other one came next.
 
     Raises:
-        InputError: if there are none, or their visits are of both code systems.
+        InputError: if there are no records, or their visits are of both code systems.
 
     >>> chain = MarkovChain([PatientRecord(1, "F", 64, (Visit(("4280", "4019")),))])
     >>> chain.followers["4280"].counts
     Counter({'4019': 1})
-    >>> chain.write([PatientProfile(20, "M")])[0].codes
-    ('4280', '4019')
     """
 
     def __init__(self, records: Sequence[PatientRecord]) -> None:

@@ -1,9 +1,7 @@
-r"""Put right, after a training, how often a model ends visits and how often it writes each code.
+r"""Put right, after training, how often a model ends visits and how often it writes each code.
 
-The weights of a trained model stay as they are. What is fitted is one number for each code and a
-few for <\v> and <EOS>, added to their logits: first so that the patients that the model writes
-have each code as often as those it has learned from, then so that it predicts as many ends as
-there are.
+Numbers added to the logits are fitted, first those of codes, so that written patients have each as
+often as those learned from, then those of <\v> and <EOS>, so that as many are predicted as come.
 """
 
 from __future__ import annotations
@@ -31,15 +29,14 @@ MOST_PATIENTS = 8_000
 """So many are written in a round, and read at most; chance is small then."""
 
 PRIOR_CODES, PRIOR_ENDS = 20, 5
-"""What the model does already counts as much as this many observations."""
+"""What the model already does counts as much as this many observations."""
 
 
 CALIBRATED = Sampling(top_p=0.95)
 """How patients are drawn from a model that is calibrated for it.
 
 The tail of the probabilities is where a model writes impossible codes, and codes after which those
-of the patient's past no longer fit. The rare codes that a cut costs come back by the calibration.
-"""
+of the patient's past no longer fit. Calibration brings back the rare codes that a cut costs."""
 
 
 def calibrated_for(model: PromptBart | PrefixTuned) -> Sampling:

@@ -40,11 +40,8 @@ class PatientProfile:
     Attributes:
         age: completed years, 0 to 90.
         sex: "F" or "M".
-        visits: what is known already: the codes of each visit, which are kept and stand first in
-            it. The model adds codes to these visits, and visits after them.
-
-    >>> PatientProfile(64, "F")
-    PatientProfile(age=64, sex='F', visits=())
+        visits: the codes of each visit that is known: they are kept and stand first in it. The
+            model adds codes to these visits, and visits after them.
     """
 
     age: int
@@ -55,28 +52,21 @@ class PatientProfile:
 def sample_profiles(
     records: Sequence[PatientRecord | PatientProfile], n: int, *, seed: int = 0
 ) -> list[PatientProfile]:
-    """Draw the age and sex of patients to write from those of a cohort, together.
-
-    Each of the ``n`` is drawn with replacement, so an age and a sex come as often as in the
-    cohort. Ages and sexes alone are taken, never a code.
+    """Draw ages and sexes of patients to write from a cohort, together and with replacement.
 
     Args:
-        records: the cohort, at least one patient; or ages and sexes alone, as PatientProfile.
+        records: the cohort, at least one patient.
         n: how many to draw, 1 or more.
         seed: 0 or more.
 
     Raises:
         InputError: if there are no records, or n is below 1.
-
-    >>> from ehr_course.records import Visit
-    >>> sample_profiles([PatientRecord(1, "F", 64, (Visit(("4280",)),))], 2)
-    [PatientProfile(age=64, sex='F', visits=()), PatientProfile(age=64, sex='F', visits=())]
     """
     if not records:
         raise InputError("sample_profiles", "records", "there are none", "Give a cohort.")
     if n < 1:
         raise InputError(
-            "sample_profiles", "n", f"{n!r} is no number of patients", "Use 1 or more."
+            "sample_profiles", "n", f"{n!r} is not a number of patients", "Use 1 or more."
         )
     rows = np.random.default_rng(seed).integers(len(records), size=n)
     return [PatientProfile(records[row].age, records[row].sex) for row in rows.tolist()]
@@ -97,12 +87,9 @@ def generate_patients(
 ) -> list[PatientRecord]:
     """Write one patient for each profile.
 
-    The random numbers of a patient come from the seed and the patient's place in the list alone,
-    so the batch size does not change what is written. (Where it makes the processor round another
-    way, a draw can fall on the other side once in many thousands.)
-
-    Several processes share the batches, each of which is the same as where one process writes all
-    of them. So the patients are the same, however many processes there are.
+    A patient's random numbers depend on the seed and its place in the list alone, so neither the
+    batch size nor the number of processes changes what is written. (Where a batch size makes the
+    processor round another way, a draw can fall on the other side once in many thousands.)
 
     Args:
         model: a trained PromptBart, or one with a prefix; it is used in evaluation mode and left
@@ -112,22 +99,21 @@ def generate_patients(
         seed: 0 to 2**32 - 1.
         sampling: temperature, top-k and top-p.
         batch_size: how many patients are written at a time; it takes memory, and saves time.
-        max_tokens: the longest record in tokens, <BOS> and <EOS> included; by default as long as
-            the model can read. A record that comes to it ends there, well formed.
-        eligible: where it is given, no code is written that the patient's age or sex rules out,
-            and it counts how many there would have been. Known codes stay, whatever they are.
-        progress: whether to show a bar, in the first process, of the patients that it writes.
-        processes: those that share the work; each is called with the same arguments.
+        max_tokens: the longest record, <BOS> and <EOS> included; by default as long as the model
+            can read. A record that comes to it ends there, well formed.
+        eligible: where given, no code is written that age or sex rules out, unless it is known,
+            and what is kept out is counted in it.
+        progress: whether the first process shows a bar of the patients that it writes.
+        processes: those that share the batches, each called with the same arguments.
 
     Returns:
-        A record for each, numbered from 0; age and sex as asked for, and the codes of the
-        tokenizer's system. Of several processes the first returns all of them, and the others an
-        empty list; the same holds of what ``eligible`` counts.
+        A record for each, numbered from 0, of the tokenizer's code system. Of several processes
+        the first returns all, the others an empty list; so it is with what ``eligible`` counts.
 
     Raises:
         InputError: if an age, a sex, a known code or a number is out of its range, what is known
             of a patient is longer than max_tokens, no code of the vocabulary is eligible, or
-            another process ended before all of them were done.
+            another process ended early.
     """
     limit = model.max_tokens if max_tokens is None else max_tokens
     _check(model, tokenizer, profiles, batch_size, limit)
@@ -210,7 +196,6 @@ class _Batch(NamedTuple):
 
     @classmethod
     def of(cls, rows: Sequence[Sequence[int]], counted: EligibleOnly | None) -> _Batch:
-        """Pack the ids of each patient."""
         return cls(
             np.fromiter(itertools.chain.from_iterable(rows), np.int32),
             np.fromiter(map(len, rows), np.int32, len(rows)),
@@ -248,7 +233,7 @@ def _check(
         )
     if batch_size < 1:
         raise InputError(
-            "generate_patients", "batch_size", f"{batch_size} is no size", "Use 1 or more."
+            "generate_patients", "batch_size", f"{batch_size} is not a size", "Use 1 or more."
         )
     if not SHORTEST <= limit <= model.max_tokens:
         raise InputError(
@@ -278,14 +263,13 @@ def _check(
 def _check_eligible(
     eligible: EligibleOnly, tokenizer: CodeTokenizer, profiles: Sequence[PatientProfile]
 ) -> None:
-    """Check that some code is left for everybody."""
     first = {(patient.age, patient.sex): n for n, patient in reversed(list(enumerate(profiles)))}
     if not first:
         return
     ages, sexes = zip(*first, strict=True)
     nothing = eligible.ruled_out(tokenizer, ages, sexes)[:, tokenizer.first_code_id :].all(1)
-    for number, (age, sex), none in zip(first.values(), first, nothing.tolist(), strict=True):
-        if none:
+    for number, (age, sex), empty in zip(first.values(), first, nothing.tolist(), strict=True):
+        if empty:
             raise InputError(
                 f"patient {number}",
                 f"age {age}, sex {sex!r}",

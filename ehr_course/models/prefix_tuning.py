@@ -1,12 +1,7 @@
-"""Prefix tuning: a BART, PromptBart included, is adapted by learned keys and values alone.
+"""Prefix tuning (Li and Liang 2021, https://arxiv.org/abs/2101.00190) of a BART or PromptBart.
 
-Prefix tuning (Li and Liang 2021, https://arxiv.org/abs/2101.00190) leaves the model as it is and
-learns, for each layer, the keys and values of some tokens that are never written. While it trains
-the prefix may come out of a small network; afterwards the network folds away. A key-value cache
-exists in the decoder only, so a prefix there leaves the encoder as it was; the encoder and the
-attention to it can have prefixes of their own.
-
-From top to bottom: the prefix, how it gets into the attention, the model, and its files.
+The model is frozen: what is learned are, for each layer, the keys and values of some tokens that
+are never written. They are put into the key-value caches before the first token comes.
 """
 
 from __future__ import annotations
@@ -51,12 +46,11 @@ class PrefixConfig:
         decoder: a prefix for the self-attention of the decoder.
         cross: one for the decoder's attention to the encoder.
         encoder: one for the self-attention of the encoder.
-        shift_positions: whether the decoder counts its prefix as tokens, so that the first token
-            stands at position ``n_tokens``, as in peft. By default it stands where it stood when
-            the model was trained.
+        shift_positions: whether the decoder counts its prefix as tokens, as peft does, so that the
+            first token stands at position ``n_tokens``.
 
     Raises:
-        InputError: if a number is below 1, or there is no prefix at all.
+        InputError: if a number is below 1, or no side has a prefix.
 
     >>> PrefixConfig(8, encoder=True).sides
     ('decoder', 'encoder')
@@ -99,15 +93,13 @@ class PrefixConfig:
 class Prefix(nn.Module):
     """The keys and values of one prefix, for all layers.
 
-    A row of ``embedding`` is one token. Directly, it holds all numbers of the token: layer by
-    layer, first the key and then the value, each head after head. With ``d_hidden`` it is as wide
-    as the model, and ``transform`` makes those numbers of it.
+    A row of ``embedding`` holds all numbers of one token: layer by layer, first the key and then
+    the value, head after head. With ``d_hidden`` it is as wide as the model, and ``transform``
+    makes those numbers of it.
 
     Args:
         n_tokens: how many tokens.
-        n_layers: of the stack that they stand in.
-        n_heads: of its attention.
-        d_model: its width: n_heads times the width of a head.
+        n_layers, n_heads, d_model: of the stack that they stand in.
         d_hidden: the width of the network; None for a direct prefix.
         init_std: of the embedding's first values; 1 as in peft.
         generator: draws them; torch's own by default.
@@ -115,9 +107,6 @@ class Prefix(nn.Module):
     >>> prefix = Prefix(20, n_layers=2, n_heads=4, d_model=96)
     >>> prefix().shape
     torch.Size([2, 2, 4, 20, 24])
-    >>> projected = Prefix(20, n_layers=2, n_heads=4, d_model=96, d_hidden=16)
-    >>> torch.allclose(projected(), projected.folded()(), atol=1e-6)
-    True
     """
 
     def __init__(
@@ -177,10 +166,8 @@ def prefix_parameters(
 ) -> int:
     """How many parameters a Prefix trains, biases included.
 
-    >>> prefix_parameters(20, 32, 4096)
-    5242880
-    >>> prefix_parameters(20, 32, 4096, d_hidden=512)
-    136659456
+    >>> prefix_parameters(20, 32, 4096), prefix_parameters(20, 32, 4096, d_hidden=512)
+    (5242880, 136659456)
     """
     width = n_layers * 2 * d_model
     if d_hidden is None:
@@ -200,9 +187,6 @@ def prefixes_in(
 ) -> Iterator[None]:
     """Let an unmodified BART see prefixes while the block runs: hooks fill its key-value caches.
 
-    A cache holds the keys and values of the tokens before. One that is filled before the first
-    token comes makes every later query attend to what is in it.
-
     Args:
         base: any BART.
         prefixes: by "decoder", "cross" and "encoder", those that there are.
@@ -212,7 +196,7 @@ def prefixes_in(
     with ExitStack() as hooks:
 
         def before(module: nn.Module, change: Any) -> None:
-            """Let ``change`` make other keyword arguments of those that the module gets."""
+            """Change keyword arguments before the module gets them."""
 
             def hook(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> Any:
                 tokens = args[0] if args else kwargs.get("input_ids")
@@ -250,11 +234,7 @@ def prefixes_in(
 def _filled_cache(
     decoder: BartDecoder, prefixes: Mapping[str, Prefix], tokens: Tensor, kwargs: dict[str, Any]
 ) -> dict[str, Any]:
-    """Fill the cache of the decoder, if it is still empty: self-attention and cross-attention.
-
-    The decoder adds the encoder's keys and values to what the cross-attention's cache holds, and
-    marks it as complete. So the prefix only has to be there first.
-    """
+    """Fill the decoder's cache if it is empty; the encoder's keys are added after the prefix."""
     cache = kwargs.get("past_key_values")
     if cache is None:
         cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
@@ -283,7 +263,7 @@ def _filled_cache(
 
 
 class _WidenMask:
-    """Let every query see the prefix: the mask that an attention gets has no columns for it."""
+    """Let every query see the prefix, for which an attention's mask has no columns."""
 
     def __init__(self, n_tokens: int) -> None:
         self.n_tokens = n_tokens
@@ -336,12 +316,9 @@ def _check_cache(cache: Cache) -> None:
 class PrefixTuned(nn.Module):
     """A frozen BART and the prefixes that are trained for it.
 
-    It is called, trained and asked to generate as the base is. The base can still be used alone,
-    and is then what it always was: nothing is added to it outside of these calls. Several
-    PrefixTuned may share one base.
-
-    A prefix of the decoder takes up room in its cache, so that sequences can be ``n_tokens``
-    shorter; the other two take none.
+    It is called, trained and asked to generate as the base is. Outside of these calls the base is
+    unchanged, and several PrefixTuned may share it. A decoder prefix takes up room in the cache,
+    so sequences must be ``n_tokens`` shorter.
 
     Args:
         base: it is frozen: none of its parameters gets a gradient from now on.
@@ -354,8 +331,8 @@ class PrefixTuned(nn.Module):
         prefixes: a Prefix by "decoder", "cross" and "encoder", each where it was asked for.
 
     Raises:
-        InputError: if the base is no BART or is set to gradient checkpointing, or a decoder
-            prefix leaves no position for a token.
+        InputError: if the base is not a BART or uses gradient checkpointing, or a decoder prefix
+            leaves no position for a token.
 
     >>> from ehr_course import CodeTokenizer, PromptBart, PromptBartConfig
     >>> base = PromptBart(PromptBartConfig.for_tokenizer(CodeTokenizer(["4280", "0389"])))
@@ -388,7 +365,7 @@ class PrefixTuned(nn.Module):
 
     @property
     def config(self) -> BartConfig:
-        """The base's configuration, and the prefix's settings and the base's fingerprint in it."""
+        """The base's configuration, with the prefix's settings and the base's fingerprint."""
         if self._fingerprint is None:
             self._fingerprint = fingerprint(self.base)
         config = copy.deepcopy(self.base.config)
@@ -402,7 +379,7 @@ class PrefixTuned(nn.Module):
 
     @property
     def max_tokens(self) -> int:
-        """The longest sequence, in tokens: a decoder prefix uses up some of the cache."""
+        """The longest sequence, in tokens: a decoder prefix uses up some of the positions."""
         taken = self.prefix_config.n_tokens if self.prefix_config.decoder else 0
         return _longest(self.base) - taken
 
@@ -412,15 +389,10 @@ class PrefixTuned(nn.Module):
         return sum(p.numel() for p in self.parameters() if p.requires_grad)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the base with the prefixes.
-
-        Returns:
-            What the base returns. Where attention is asked for, it has the prefix's n_tokens
-            columns before those of the tokens.
+        """Run the base with the prefixes, whose n_tokens columns come first in attentions.
 
         Raises:
-            InputError: as the base does, or if the sequence and the prefix have more positions
-                than the model, or gradient checkpointing is on.
+            InputError: as the base does, or if prefix and sequence are too long together.
         """
         with self._prefixes():
             return self.base(*args, **kwargs)
@@ -454,7 +426,7 @@ class PrefixTuned(nn.Module):
             yield
 
     def _by_side(self) -> dict[str, Prefix]:
-        """The prefixes; a ModuleDict says no more of them than that they are modules."""
+        """The prefixes, which a ModuleDict only knows to be modules."""
         found = {}
         for side, prefix in self.prefixes.items():
             assert isinstance(prefix, Prefix)
@@ -462,11 +434,9 @@ class PrefixTuned(nn.Module):
         return found
 
     def fold(self) -> Self:
-        """Replace each network by the keys and values that it makes; outputs are as they were.
+        """Replace each network by the keys and values that it makes, and return the model.
 
-        Returns:
-            This model, with direct prefixes. Training can go on, but another one: an optimizer
-            that was made before has none of these parameters.
+        Outputs stay the same. To go on training, make a new optimizer: the parameters are others.
         """
         for side, prefix in self._by_side().items():
             self.prefixes[side] = prefix.folded()
@@ -474,9 +444,7 @@ class PrefixTuned(nn.Module):
         return self
 
     def save(self, folder: str | Path) -> None:
-        """Write the prefix, without the base, to a folder; one that is there is replaced.
-
-        The base's fingerprint is in it: a prefix means nothing to another model.
+        """Write the prefix, without its base, to a folder; a prefix that is there is replaced.
 
         Raises:
             InputError: if it cannot be written, or the folder holds something else.
@@ -489,8 +457,7 @@ class PrefixTuned(nn.Module):
         """Read what ``save`` wrote, for the same base.
 
         Raises:
-            InputError: if a file is missing or damaged, or the prefix was trained for a base with
-                other weights.
+            InputError: if a file is missing or damaged, or the base has other weights.
         """
         fields = _read_json(Path(folder) / CONFIG)
         trained_for = fields.pop("base", None)
@@ -527,15 +494,13 @@ class PrefixTuned(nn.Module):
         return model
 
     def save_as_peft(self, folder: str | Path) -> None:
-        """Write an adapter that ``peft.PeftModel.from_pretrained(base, folder)`` reads.
+        """Write the prefix, network folded, as ``peft.PeftModel.from_pretrained`` reads it.
 
-        The network, if there is one, is folded away in what is written. peft runs plain BART: it
-        calls a model with arguments that PromptBart does not take.
+        peft runs a plain BART only: it calls a model with arguments that PromptBart does not take.
 
         Raises:
-            InputError: if there is a cross or an encoder prefix, which peft does not have,
-                positions are not shifted, or the folder cannot be written or holds something
-                else.
+            InputError: if the prefix is not for the decoder alone with shifted positions, or the
+                folder cannot be written or holds something else.
         """
         if not self.prefix_config.shift_positions:
             raise InputError(
@@ -582,20 +547,16 @@ class PrefixTuned(nn.Module):
 def peft_vectors(n_layers: int, peft_layers: int) -> Tensor:
     """Which of peft's vectors are a layer's key and value, (n_layers, 2).
 
-    peft lays a prefix out token by token, and within a token as ``2 * num_layers`` vectors of the
-    model's width. For an encoder-decoder it puts these vectors twice after one another and deals
-    them out by fours: key and value of the decoder's self-attention, and two for the
-    cross-attention, which it throws away. So layer ``l`` gets the vectors ``4 l`` and ``4 l + 1``,
-    counted modulo ``2 * num_layers``, and where the model has an even number of layers, two share
-    theirs. An adapter that says ``num_layers`` is twice the model's has a vector for every layer:
-    that is what is written here; the vectors that peft throws away are zero.
+    In peft a token is ``2 * num_layers`` vectors of the model's width. For an encoder-decoder
+    these are repeated once and dealt out by fours: key and value of the decoder's self-attention,
+    and two for the cross-attention, which are thrown away. So layer l gets vectors 4l and 4l + 1,
+    modulo ``2 * num_layers``. In a model with an even number of layers two layers share theirs,
+    unless the adapter's num_layers is twice the model's, as it is written here.
 
     Args:
         n_layers: of the model's decoder.
         peft_layers: what the adapter calls num_layers.
 
-    >>> peft_vectors(3, 3).tolist()
-    [[0, 1], [4, 5], [2, 3]]
     >>> peft_vectors(2, 2).tolist()
     [[0, 1], [0, 1]]
     >>> peft_vectors(2, 4).tolist()
@@ -614,7 +575,7 @@ def _check_base(base: BartForConditionalGeneration, config: PrefixConfig) -> Non
         raise InputError(
             "PrefixTuned",
             "base",
-            f"a {type(base).__name__} is no BART",
+            f"a {type(base).__name__} is not a BART",
             "Give a PromptBart or another BartForConditionalGeneration.",
         )
     _check_no_checkpointing(base)
@@ -643,16 +604,7 @@ CONFIG, WEIGHTS = "prefix.json", "prefix.safetensors"
 
 
 def fingerprint(model: nn.Module) -> str:
-    """64 hexadecimal digits of the names and values of a model's parameters and buffers.
-
-    >>> one, other = nn.Linear(2, 2), nn.Linear(2, 2)
-    >>> fingerprint(one) == fingerprint(other)
-    False
-    >>> other.load_state_dict(one.state_dict())
-    <All keys matched successfully>
-    >>> fingerprint(one) == fingerprint(other)
-    True
-    """
+    """64 hexadecimal digits of the names and values of a model's parameters and buffers."""
     digest = hashlib.sha256()
     for name, tensor in (*model.named_parameters(), *model.named_buffers()):
         digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}\n".encode())
@@ -662,13 +614,7 @@ def fingerprint(model: nn.Module) -> str:
 
 
 def _write(folder: str | Path, files: Mapping[str, Mapping[str, Any]], may_hold: str = "") -> None:
-    """Write a JSON file and a safetensors file to a folder, whole or not at all.
-
-    Args:
-        folder: one that is there is replaced, if it holds files of these names alone.
-        files: fields or tensors, by the file's name.
-        may_hold: another file that it may hold.
-    """
+    """Write fields as JSON and tensors as safetensors, whole or not at all."""
     folder = Path(folder).absolute()  # "." has no name to put another one beside
     there = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
     others = sorted(there - files.keys() - {may_hold})
@@ -705,7 +651,7 @@ def _read_json(path: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError, json.JSONDecodeError):
         fields = None
     if not isinstance(fields, dict):
-        raise InputError(path, "", "the file is damaged: it is no JSON", "Copy or save it again.")
+        raise InputError(path, "", "the file is damaged: it is not JSON", "Copy or save it again.")
     return fields
 
 

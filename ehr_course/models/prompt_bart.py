@@ -1,11 +1,7 @@
-r"""PromptBart: a BART that reads a patient's age and sex before the first token, on both sides.
+"""PromptBart: a BART that reads a patient's age and sex before the first token, on both sides.
 
-Prompts and token embeddings go, one after the other, through the unmodified encoder and decoder
-of BART (Lewis et al. 2020, https://arxiv.org/abs/1910.13461). Positions run over prompts and
-tokens, masks are extended, and the prompt positions are cut off before the vocabulary.
-
-From top to bottom: the configuration, the prompts, the heads that guess age and sex, the two
-parts that look back at earlier visits (the copy head and the end bias), and the model.
+Prompts, then token embeddings, go through the unmodified encoder and decoder of BART (Lewis et al.
+2020, https://arxiv.org/abs/1910.13461); the prompt positions are cut off before the vocabulary.
 """
 
 from __future__ import annotations
@@ -51,7 +47,7 @@ from ehr_course.tokenizers.codes import CodeTokenizer
 # ------------------------------------------------------------------ configuration
 
 AGE_SCALE = float(MAX_AGE)
-"""Ages are divided by this before a prompt sees them: 0 to 1 instead of 0 to 90 years."""
+"""Ages in years are divided by this before a prompt sees them."""
 
 PROFILES: dict[str, dict[str, Any]] = {
     # BART's own init_std of 0.02 is too small for models so narrow: their decoder never learns to
@@ -61,7 +57,7 @@ PROFILES: dict[str, dict[str, Any]] = {
     "small": {"d_model": 256, "layers": 4, "heads": 8, "ffn": 1024, "positions": 512, "std": 0.04},
     "full": {"d_model": 768, "layers": 6, "heads": 12, "ffn": 3072, "positions": 512, "std": 0.02},
 }
-"""Four sizes: some seconds, some minutes, a laptop's evening, and the sources' configuration."""
+"""Four sizes: seconds, minutes, an evening on a laptop, and the sources' configuration."""
 
 HISTORY: dict[str, Any] = {
     "copy_head": True,
@@ -69,8 +65,8 @@ HISTORY: dict[str, Any] = {
     "age_encoder": "fourier",
     "end_bias": True,
 }
-"""What lets a model of any size know a patient's own past, and tell a newborn from a child of one:
-each was kept because the patients of models that have it come nearer to real ones."""
+"""Options, for any size, that show a model the patient's past and tell newborns from children of
+one: each brings the patients that it writes nearer to real ones."""
 
 
 @strict
@@ -78,32 +74,25 @@ class PromptBartConfig(BartConfig):
     r"""A BartConfig with prompts, and with the special tokens of CodeTokenizer.
 
     Attributes:
-        num_scales: one number for each numerical feature, by which it is divided; [90.0] is one
-            feature, age, scaled to 0..1. [1.0] takes the age as it is, [] takes none.
+        num_scales: what each numerical feature is divided by: [90.0] is age alone, [] no number.
         cat_cardinalities: how many categories each categorical feature has; [2] is sex.
         d_prompt: the width between a feature and the model.
-        prompt_combination: "concat", one prompt a feature, or "sum", one prompt in all.
+        prompt_combination: "concat", one prompt per feature, or "sum", one prompt in all.
         age_encoder: "affine" (NumericalPrompt) or "fourier" (FourierPrompt).
-        prompt_encoder, prompt_decoder: whether that side reads prompts. With neither, the model
-            is plain BART and leaves x_num and x_cat unread.
-        demographics: "required", or "optional": then a batch without any gives plain BART.
-        age_weight, sex_weight: how much the losses of the heads count beside the language model's.
-            A head of weight 0 is not made.
+        prompt_encoder, prompt_decoder: whether that side reads prompts; with neither, plain BART.
+        demographics: "required", or "optional": a batch without them is read by plain BART.
+        age_weight, sex_weight: of the heads' losses beside the language model's; 0 makes no head.
         age_head: "brackets", a guess at each token, or "years", one at the last token.
-        head_reads: "states", what the decoder makes of codes and prompts, or "codes", running
-            means of token embeddings, which have not seen a prompt.
+        head_reads: "states" of the decoder, or "codes": see codes_read.
         d_head: the width inside a head; 0 makes it linear.
-        copy_head: whether the decoder can also point to a code of an earlier visit and write it
-            again; what is written is then a mixture, and ``logits`` are its logarithms.
-        max_visit_embeddings: how many visits have an embedding of their own, counted from what
-            stands before the first one; it is added to the visit's tokens on both sides, as in
-            BEHRT (Li et al. 2020, https://doi.org/10.1038/s41598-020-62922-y). Later visits
-            share the last. 0 has none.
-        end_bias: whether a few numbers, fitted after the training, set how often visits and
-            records end: see EndBias.
-        label_smoothing: of the language model's loss while it trains, 0 to 1.
-        vocabulary: the fingerprint of the tokenizer's codes, so that a model is never used with
-            another vocabulary of the same size; None when unknown.
+        copy_head: whether codes of earlier visits can be copied; ``logits`` are then
+            log-probabilities.
+        max_visit_embeddings: how many visits have an embedding, as in BEHRT (Li et al. 2020,
+            https://doi.org/10.1038/s41598-020-62922-y), what stands before the first visit
+            included; later visits share the last, and 0 has none.
+        end_bias: whether ``calibrate`` can fit how often visits and records end: see EndBias.
+        label_smoothing: of the language model's loss in training, from 0 to below 1.
+        vocabulary: the fingerprint of the tokenizer's codes, or None when unknown.
         visit_start_token_id, visit_end_token_id: the ids of <v> and <\v>.
         first_code_id: ids from here on are codes.
     """
@@ -191,7 +180,7 @@ class PromptBartConfig(BartConfig):
         Args:
             tokenizer: its length is the size of the vocabulary.
             profile: "narrow", "tiny", "small" or "full".
-            changes: any field of the configuration, in place of the profile's.
+            changes: fields of the configuration, in place of the profile's.
 
         >>> config = PromptBartConfig.for_tokenizer(CodeTokenizer(["4280", "0389"]))
         >>> config.vocab_size, config.d_model, config.init_std
@@ -213,11 +202,7 @@ class PromptBartConfig(BartConfig):
 
     @classmethod
     def get_config_dict(cls, *args: Any, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        r"""Read a folder's config.json, which may be that of a plain BART such as bart-base.
-
-        What a BART says of writing text is left out. <v>, <\v> and the codes are to follow its
-        vocabulary: see ``PromptBart.resize_for``.
-        """
+        r"""Read a folder's config.json; one of a plain BART gets ids for <v>, <\v> and codes."""
         fields, kwargs = super().get_config_dict(*args, **kwargs)
         if fields.get("model_type") == "bart":
             known = BartConfig().to_dict().keys() - {"model_type", "forced_eos_token_id"}
@@ -235,7 +220,6 @@ class PromptBartConfig(BartConfig):
 
 
 def _ids_of(tokenizer: CodeTokenizer) -> dict[str, Any]:
-    """What a configuration takes from a tokenizer."""
     return {
         "vocab_size": len(tokenizer),
         "vocabulary": tokenizer.fingerprint,
@@ -265,20 +249,11 @@ def _check_choice(thing: str, name: str, value: str, known: tuple[str, ...]) -> 
 class NumericalPrompt(nn.Module):
     """One vector for each numerical feature: ``project(weight * value / scale + bias)``.
 
-    It is the tutorial's: an affine map of the value, whatever the width of the step between. It
-    has ``2 * n_features * d_hidden + d_hidden * d_model`` parameters.
-
     Args:
         n_features: how many numerical features there are.
         d_model: the width of the model.
         d_hidden: the width of weight and bias.
-        scales: one number for each feature, by which its values are divided; age / 90 by default.
-
-    >>> prompt = NumericalPrompt(1, 768)
-    >>> sum(p.numel() for p in prompt.parameters())
-    98560
-    >>> prompt(torch.tensor([[65.0], [0.0]])).shape
-    torch.Size([2, 1, 768])
+        scales: what each feature's values are divided by.
     """
 
     scales: Tensor
@@ -308,19 +283,14 @@ class NumericalPrompt(nn.Module):
 
 
 class FourierPrompt(nn.Module):
-    """One vector for each numerical feature, from its sines and cosines: not affine.
+    """One vector for each numerical feature, from its sines and cosines.
 
-    The value, divided by its scale, is read by waves of half a turn, one turn, two turns and so
-    on over the range from 0 to 1. The slow waves tell distant values apart, the fast ones near
-    values.
+    Over the range of the scaled value, 0 to 1, the waves make half a turn, one turn, two turns and
+    so on: the slow waves tell distant values apart, the fast ones values close together.
 
     Args:
         n_features, d_model, d_hidden, scales: as for NumericalPrompt.
-        n_waves: how many wavelengths; each is half of the one before.
-
-    >>> prompt = FourierPrompt(1, 96, n_waves=4)
-    >>> prompt(torch.tensor([[65.0], [0.0]])).shape
-    torch.Size([2, 1, 96])
+        n_waves: how many wavelengths, each half of the one before.
     """
 
     scales: Tensor
@@ -355,20 +325,13 @@ class FourierPrompt(nn.Module):
 
 
 class CategoricalPrompt(nn.Module):
-    """One vector for each categorical feature, all categories in one table.
-
-    The categories of a feature stand in the table after those of the features before it: category
-    ``c`` of feature ``f`` is row ``offsets[f] + c``. There are
-    ``(sum(cardinalities) + len(cardinalities) + d_model) * d_hidden`` parameters.
+    """One vector for each categorical feature; category c of feature f is row ``offsets[f] + c``.
 
     Args:
         cardinalities: how many categories each feature has; ``[2]`` for sex.
         d_model: the width of the model.
         d_hidden: the width of the table.
 
-    >>> prompt = CategoricalPrompt([2], 768)
-    >>> sum(p.numel() for p in prompt.parameters())
-    98688
     >>> CategoricalPrompt([2, 6, 3], 96).offsets
     tensor([0, 2, 8])
     """
@@ -401,11 +364,7 @@ class ConditionalPrompt(nn.Module):
     Args:
         numerical: a NumericalPrompt, a FourierPrompt, or None.
         categorical: a CategoricalPrompt, or None.
-        combination: "concat" gives one prompt a feature; "sum" adds them up into one.
-
-    >>> prompt = ConditionalPrompt(NumericalPrompt(1, 96), CategoricalPrompt([2], 96))
-    >>> prompt(torch.tensor([[64.0]]), torch.tensor([[1]])).shape
-    torch.Size([1, 2, 96])
+        combination: "concat", one prompt per feature, or "sum", one prompt in all.
     """
 
     def __init__(
@@ -419,18 +378,14 @@ class ConditionalPrompt(nn.Module):
         self.combination = combination
 
     def forward(self, x_num: Tensor | None, x_cat: Tensor | None) -> Tensor:
-        """Turn demographics into prompts.
+        """Turn demographics into prompts (batch, n_prompts, d_model).
 
         Args:
-            x_num: float (batch, n_num): numerical features in their own units, age in years.
-            x_cat: int64 (batch, n_cat): categories, counted from 0.
-
-        Returns:
-            Prompts (batch, n_prompts, d_model); n_prompts is the number of features, or 1.
+            x_num: float (batch, n_num), in the features' own units: age in years.
+            x_cat: int64 (batch, n_cat), categories counted from 0.
 
         Raises:
-            InputError: if features are missing, an age is negative or not a number, or a category
-                is out of range.
+            InputError: if features are missing or have impossible values.
         """
         prompts = []
         for part, features, name in (
@@ -470,13 +425,7 @@ def _prompt(config: PromptBartConfig) -> ConditionalPrompt | None:
 
 
 def _initialize(prompt: NumericalPrompt | FourierPrompt | CategoricalPrompt, init: Any) -> None:
-    """Give a prompt its first weights and its constants.
-
-    Args:
-        prompt: the prompt.
-        init: ``torch.nn.init``, or the module of the same functions in transformers, which leaves
-            alone what a checkpoint has filled already.
-    """
+    """Give a prompt first weights and constants; ``init`` of transformers spares loaded ones."""
     if not isinstance(prompt, CategoricalPrompt):
         init.xavier_uniform_(prompt.weight)
     init.xavier_uniform_(prompt.bias)
@@ -534,10 +483,7 @@ AGE_BRACKETS = (18, 30, 50, 65, 80)
 
 
 def age_bracket(ages: Tensor) -> Tensor:
-    """The bracket, 0 to 5, that each age falls into.
-
-    Args:
-        ages: years, of any shape.
+    """The bracket, 0 to 5, of each age in years.
 
     >>> age_bracket(torch.tensor([0.0, 17.0, 18.0, 64.0, 65.0, 90.0]))
     tensor([0, 0, 1, 3, 4, 5])
@@ -547,14 +493,11 @@ def age_bracket(ages: Tensor) -> Tensor:
 
 
 def last_real(states: Tensor, real: Tensor) -> Tensor:
-    """The state of each row's last real token.
+    """The state (batch, d_model) of each row's last real token, whatever padding follows it.
 
     Args:
         states: float (batch, length, d_model).
-        real: bool (batch, length); each row has at least one real token.
-
-    Returns:
-        (batch, d_model). The last position of a padded row is padding; this skips it.
+        real: bool (batch, length), with at least one real token in each row.
     """
     positions = torch.arange(real.shape[1], device=real.device)
     last = (positions * real).argmax(dim=1)  # (batch,)
@@ -562,16 +505,13 @@ def last_real(states: Tensor, real: Tensor) -> Tensor:
 
 
 def codes_read(embeddings: Tensor) -> Tensor:
-    """At each position, the mean of the token embeddings up to and including it.
+    """At each position, the mean of the token embeddings so far: (batch, length, d_model).
 
-    A head that reads this has read the codes alone. The decoder's states have seen the prompts,
-    too, in which age and sex are written: a head can answer from them without reading a code.
+    A head that reads this has read the codes alone: the decoder's states have seen the prompts,
+    where age and sex are written.
 
     Args:
         embeddings: float (batch, length, d_model), of the decoder's input without prompts.
-
-    Returns:
-        (batch, length, d_model).
     """
     counts = torch.arange(1, embeddings.shape[1] + 1, device=embeddings.device)
     return embeddings.cumsum(dim=1) / counts[:, None]
@@ -581,9 +521,9 @@ class DemographicHead(nn.Module):
     """One question about the patient, asked of hidden states.
 
     Args:
-        d_model: width of the states.
-        n_answers: numbers an answer consists of.
-        d_hidden: width between; 0 makes the head a single linear layer.
+        d_model: the width of the states.
+        n_answers: how many numbers make an answer.
+        d_hidden: the width of the hidden layer; 0 makes the head linear.
         dropout: between the layers.
 
     Attributes:
@@ -608,14 +548,11 @@ class DemographicHead(nn.Module):
         )
 
     def forward(self, states: Tensor, real: Tensor) -> Tensor:
-        """Answer at each token.
+        """Answer at each token: logits (batch, length, n_answers).
 
         Args:
             states: float (batch, length, d_model).
             real: bool (batch, length), False for padding.
-
-        Returns:
-            Logits, (batch, length, n_answers).
         """
         return self.layers(states)
 
@@ -624,9 +561,8 @@ class DemographicHead(nn.Module):
 
         Args:
             answers: what forward returned.
-            scored: bool (batch, length), the positions that are scored; a row without any
-                does not count.
-            truth: the age in years, float (batch,), or the number of the sex, int64 (batch,).
+            scored: bool (batch, length), the positions that count.
+            truth: age in years, float (batch,), or the number of the sex, int64 (batch,).
         """
         of_token = truth[:, None].expand(scored.shape)  # (batch, length)
         return classification_loss(answers[scored], of_token[scored])
@@ -687,18 +623,17 @@ def _heads(config: PromptBartConfig) -> nn.ModuleDict:
 # ------------------------------------------------------------------ looking back at visits
 
 INITIAL_GATE = 2.0
-"""The logit of p_gen at first: 0.88 of what is written comes from the vocabulary."""
+"""The logit of p_gen at first: the vocabulary's share is 0.88."""
 
 
 class Pointed(NamedTuple):
     """Where the decoder points to, and how often it does.
 
     Attributes:
-        log_attention: float (..., past): the logarithm of the attention to each token so far;
-            minus infinity where no code of an earlier visit stands.
-        p_gen_logit: float (...): the logit of the vocabulary's share; plus infinity where there
-            is nothing to copy.
-        ids: int64 (..., past): the tokens so far.
+        log_attention: float (..., past), to the tokens so far; -inf but at codes of earlier
+            visits.
+        p_gen_logit: float (...), of the vocabulary's share; inf where nothing can be copied.
+        ids: int64 (..., past), the tokens so far.
     """
 
     log_attention: Tensor
@@ -706,11 +641,7 @@ class Pointed(NamedTuple):
     ids: Tensor
 
     def log_probabilities(self, log_vocabulary: Tensor) -> Tensor:
-        """log(p_gen P_vocab + (1 - p_gen) P_copy) of every token.
-
-        Args:
-            log_vocabulary: float (..., vocabulary): log P_vocab.
-        """
+        """log(p_gen P_vocab + (1 - p_gen) P_copy), from log P_vocab: both (..., vocabulary)."""
         attention = self.log_attention.exp().to(log_vocabulary.dtype)
         copied = torch.zeros_like(log_vocabulary).scatter_add_(-1, self.ids, attention)
         # The logarithm of 0 would have the gradient nan.
@@ -718,37 +649,22 @@ class Pointed(NamedTuple):
         return log_mixture(log_vocabulary, log_copied, self.p_gen_logit[..., None])
 
     def log_likelihood(self, log_vocabulary: Tensor, targets: Tensor) -> Tensor:
-        """The same of one token at each of n positions, without making the others.
-
-        Args:
-            log_vocabulary: float (n,): log P_vocab of the targets.
-            targets: int64 (n,).
-        """
+        """The same of one token at each of n positions, from its log P_vocab: all (n,)."""
         log_copied = log_copy_probability(self.log_attention, self.ids, targets)
         return log_mixture(log_vocabulary, log_copied, self.p_gen_logit)
 
 
 class CopyHead(nn.Module):
-    r"""Attention of each decoder state to the codes of earlier visits, and the gate p_gen.
+    """Attention of each decoder state to the codes of earlier visits, and the gate p_gen.
 
-    Lesson 16's pointer-generator copies words of a note into its summary (See et al. 2017,
-    https://arxiv.org/abs/1704.04368). Here the note is what the decoder has written so far:
-    chronic diseases are coded again at every visit, and a softmax over the vocabulary has to learn
-    that for each code by itself. A pointer goes to a place, whatever code stands there.
-
-    A code within its own visit cannot be copied, since no visit has a code twice. A place is known
-    by two states: the one that was about to write its code, which resembles the states that are
-    about to write it again, and the one that had just read it.
+    The pointer-generator of lesson 16 copies words of a note into its summary (See et al. 2017,
+    https://arxiv.org/abs/1704.04368); here the note is the record so far, because chronic diseases
+    are coded again at every visit. The key of a code is made of the state that was about to write
+    it, which resembles states about to write it again, the state that had just read it, and its
+    embedding.
 
     Args:
         d_model: the width of the decoder.
-
-    >>> head = CopyHead(4)
-    >>> ids = torch.tensor([[2, 1, 3, 20, 21, 4, 3]])  # one visit, and the start of the next
-    >>> earlier = codes_of_earlier_visits(ids, PromptBartConfig())
-    >>> pointed = head(torch.zeros(1, 7, 4), torch.zeros(1, 7, 4), ids, earlier)
-    >>> pointed.log_attention[0, -1].exp()
-    tensor([0.0000, 0.0000, 0.0000, 0.5000, 0.5000, 0.0000, 0.0000], grad_fn=<ExpBackward0>)
     """
 
     def __init__(self, d_model: int) -> None:
@@ -770,11 +686,11 @@ class CopyHead(nn.Module):
         """Point from each new token to the codes before its visit.
 
         Args:
-            hidden: float (batch, target, d_model): the decoder's last states.
-            embeddings: float (batch, target, d_model): of the tokens that it read.
-            ids: int64 (batch, past): all tokens so far, these last.
-            earlier: bool (batch, target, past), as ``codes_of_earlier_visits`` says.
-            cache: of the keys of the tokens before; those of the new ones are added to it.
+            hidden: float (batch, target, d_model), the decoder's last states.
+            embeddings: float (batch, target, d_model), of the tokens that it read.
+            ids: int64 (batch, past), all tokens so far, ending with these.
+            earlier: bool (batch, target, past), from ``codes_of_earlier_visits``.
+            cache: the keys of the tokens before, to which those of the new ones are added.
         """
         before = self.key_before(hidden)
         previous = pad(before, (0, 0, 1, -1))  # each token's key needs the state before it
@@ -802,7 +718,7 @@ def codes_of_earlier_visits(ids: Tensor, config: PromptBartConfig, new: int = 0)
     """Which tokens each token may copy: bool (batch, target, past).
 
     Args:
-        ids: int64 (batch, past): a record, or its beginning.
+        ids: int64 (batch, past), records or their beginnings.
         config: says which ids are codes.
         new: for how many of the last tokens to answer; 0 for all.
     """
@@ -816,14 +732,11 @@ VISIT_CODES, RECORD_VISITS = 6, 4
 
 
 def progress(ids: Tensor, config: PromptBartConfig) -> tuple[Tensor, Tensor]:
-    r"""How many visits have begun at each token, and how many codes the latest one has.
+    """At each token, the number of visits begun and of codes in the latest: int64 (batch, length).
 
     Args:
-        ids: int64 (batch, length): records, or their beginnings.
+        ids: int64 (batch, length), records or their beginnings.
         config: says what the ids mean.
-
-    Returns:
-        two int64 (batch, length).
 
     >>> ids = torch.tensor([[1, 3, 20, 21, 4, 3, 22]])
     >>> visits, codes = progress(ids, PromptBartConfig())
@@ -839,11 +752,10 @@ def progress(ids: Tensor, config: PromptBartConfig) -> tuple[Tensor, Tensor]:
 class EndBias(nn.Module):
     r"""One number for <\v> and one for <EOS>, by how far a record has come; 0 until fitted.
 
-    Weights are trained in a network with dropout, on gradients that are clipped, and are used
-    without either: as lesson 15 shows, the end of a visit is then predicted too rarely, most of
-    all after its first code. A few numbers put that right; ``calibrate`` fits them once the
-    training is over. Those of <\v> depend on the codes of the visit so far, apart for the first
-    visit and later ones, and those of <EOS> on the visits so far.
+    Trained with dropout and clipped gradients but used without, a model ends visits too rarely,
+    most of all after the first code (lesson 15); ``calibrate`` fits these numbers after training.
+    That of <\v> depends on the visit, first or later, and its codes so far, that of <EOS> on the
+    visits.
     """
 
     visit: Tensor
@@ -855,21 +767,18 @@ class EndBias(nn.Module):
         self.register_buffer("record", torch.zeros(RECORD_VISITS + 1))
 
     def forward(self, ids: Tensor, config: PromptBartConfig, new: int) -> Tensor:
-        r"""What to add to the logits of <\v> (after a code) and of <EOS> (after <\v>).
+        r"""What to add to the logits of <\v> after a code and <EOS> after <\v>: (batch, new, 2).
 
         Args:
-            ids: int64 (batch, past): the tokens so far.
+            ids: int64 (batch, past), the tokens so far.
             config: says what the ids mean.
             new: for how many of the last tokens to answer.
-
-        Returns:
-            float (batch, new, 2).
         """
         visits, codes = (count[:, -new:] for count in progress(ids, config))
         return self.at(ids[:, -new:], visits, codes, config)
 
     def at(self, ids: Tensor, visits: Tensor, codes: Tensor, config: PromptBartConfig) -> Tensor:
-        """The same, float (..., 2), after tokens (...) of which ``progress`` is known."""
+        """The same, float (..., 2), after tokens (...) whose ``progress`` is known."""
         of_visit = self.visit[(visits > 1).long(), codes.clamp(max=VISIT_CODES)]
         of_record = self.record[visits.clamp(max=RECORD_VISITS)]
         in_visit, between = ids >= config.first_code_id, ids == config.visit_end_token_id
@@ -881,12 +790,11 @@ class EndBias(nn.Module):
 
 @dataclass
 class PromptBartOutput(Seq2SeqLMOutput):
-    """What a forward pass returns: that of BART, and the loss in its parts.
+    """What BART returns from a forward pass, with the loss in its parts.
 
     Attributes:
-        loss: what is minimised: the mean cross-entropy and the weighted losses of the heads, or
-            None without labels.
-        logits: (batch, target, vocabulary), prompts cut off; without a gradient beside a loss.
+        loss: the mean cross-entropy and the heads' weighted losses; None without labels.
+        logits: (batch, target, vocabulary), without prompts; beside a loss they carry no gradient.
         loss_sum: the cross-entropy of all scored positions in nats, float32.
         loss_count: how many positions are scored: those whose label is not -100.
         terms: the parts of the loss, for the trainer.
@@ -902,22 +810,19 @@ class PromptBartOutput(Seq2SeqLMOutput):
 
 
 class PromptBart(BartForConditionalGeneration):
-    r"""BART with prompts of age and sex. Without prompts it is BART, to the last bit.
+    """BART with prompts of age and sex; without prompts it is BART, to the last bit.
 
-    It loads, saves and generates as every model of transformers does: ``generate`` takes x_num
-    and x_cat beside input_ids, and samples, searches with beams and caches as for BART.
-
-    Weights of a plain BART load too, such as those of facebook/bart-base: ``from_pretrained`` of
-    its folder gives a model whose prompts and heads are new, and ``resize_for`` adds the codes of
-    a tokenizer that extends its vocabulary.
+    It loads, saves and generates like any transformers model; ``generate`` takes x_num and x_cat
+    too. ``from_pretrained`` also reads a plain BART such as facebook/bart-base: its prompts and
+    heads are then new, and ``resize_for`` adds the codes.
 
     Attributes:
-        encoder_prompt, decoder_prompt: a ConditionalPrompt each, or None. Any module with the
-            same forward may take their place.
+        encoder_prompt, decoder_prompt: a ConditionalPrompt each, or None; another module with the
+            same forward may take its place.
         heads: a ModuleDict with "age" and "sex", each where its weight is above 0.
-        copy_head: a CopyHead where the configuration asks for one, or None.
+        copy_head: a CopyHead, or None.
         visit_embedding: (visits, d_model), added to the tokens of each visit, or None.
-        end_bias: an EndBias where the configuration asks for one, or None.
+        end_bias: an EndBias, or None.
 
     >>> config = PromptBartConfig.for_tokenizer(CodeTokenizer(["4280", "0389"]))
     >>> model = PromptBart(config).eval()
@@ -962,7 +867,7 @@ class PromptBart(BartForConditionalGeneration):
         The embeddings of <v>, <\v> and the codes are drawn around the mean of the others.
 
         Args:
-            tokenizer: its first ids are those of the BART: see ``CodeTokenizer.extending_bart``.
+            tokenizer: from ``CodeTokenizer.extending_bart``: its first ids are those of the BART.
 
         Raises:
             InputError: if the tokenizer does not extend this model's vocabulary.
@@ -1002,26 +907,23 @@ class PromptBart(BartForConditionalGeneration):
 
         Args:
             input_ids: int64 (batch, source).
-            attention_mask: 0 or 1 (batch, source); 1 for tokens, 0 for padding. The columns of
-                the prompts may stand before it, (batch, n_prompts + source).
+            attention_mask: 0 or 1 (batch, source), or (batch, n_prompts + source).
             decoder_input_ids: int64 (batch, target): the clean record, shifted right.
-            decoder_attention_mask: 0 or 1 (batch, target), of cached tokens and new ones, with or
-                without the prompts; needed only for padding on the left.
+            decoder_attention_mask: 0 or 1, of cached and new tokens, with or without the prompts;
+                needed only for padding on the left.
             encoder_outputs: what ``encode`` returned, in place of input_ids.
-            past_key_values: the cache of the tokens before; prompts are in it.
+            past_key_values: the cache of the tokens before, prompts included.
             labels: int64 (batch, target), -100 where a position is not scored.
             use_cache: whether to return a cache.
             x_num: float (batch, n_num): age in years.
             x_cat: int64 (batch, n_cat): sex, 0 for M and 1 for F.
-            decoder_history_ids: int64 (batch, past): all of the decoder's tokens so far,
-                decoder_input_ids last. With tokens in the cache, a model that looks back at
-                earlier visits needs it; ``generate`` gives it.
-            kwargs: handed to BART, such as output_attentions=True.
+            decoder_history_ids: int64 (batch, past): all decoder tokens so far, ending with
+                decoder_input_ids; with a cache, a model that looks back at visits needs them.
+            kwargs: for BART, such as output_attentions=True.
 
         Raises:
-            InputError: if demographics are missing or impossible, a mask is of another length
-                than the tokens and than prompts and tokens together, or there are more positions
-                than the model has.
+            InputError: if demographics are missing or impossible, or a mask or length does not
+                fit.
         """
         if decoder_input_ids is None:
             raise InputError(
@@ -1155,14 +1057,7 @@ class PromptBart(BartForConditionalGeneration):
     def _tokens(
         self, side: str, ids: Tensor, prompts: Tensor | None, history: Tensor
     ) -> dict[str, Tensor]:
-        """The input of BART's encoder ("") or decoder ("decoder_"): ids, or what they become.
-
-        Args:
-            side: what the names of BART's arguments begin with.
-            ids: int64 (batch, length).
-            prompts: float (batch, n_prompts, d_model) to stand before them, or None.
-            history: int64 (batch, past): these tokens and those before them.
-        """
+        """The input of BART's encoder ("") or decoder ("decoder_"): ids, or embeddings."""
         if prompts is None and self.visit_embedding is None:
             return {f"{side}input_ids": ids}
         embeddings = self.get_input_embeddings()(ids)  # (batch, length, d_model)
@@ -1196,10 +1091,7 @@ class PromptBart(BartForConditionalGeneration):
     def _language_model_loss(
         self, hidden: Tensor, labels: Tensor, pointed: Pointed | None, ends: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """The sum of the cross-entropies of the scored positions, and their number.
-
-        The vocabulary is computed for these positions alone: so is its gradient.
-        """
+        """The summed cross-entropy and number of scored positions, the only ones computed."""
         scored = labels != NOT_SCORED
         targets = labels[scored]
         logits = self._vocabulary(hidden[scored], None if ends is None else ends[scored])
@@ -1261,11 +1153,11 @@ class PromptBart(BartForConditionalGeneration):
         x_cat: Tensor | None = None,
         **kwargs: Any,
     ) -> Any:
-        """Write records, as ``generate`` of transformers does; x_num and x_cat say for whom.
+        """Write records for patients of x_num and x_cat, as ``generate`` of transformers does.
 
-        Greedy by default; ``do_sample=True`` with ``temperature``, ``top_k`` and ``top_p``, or
-        ``num_beams``. ``max_new_tokens`` counts tokens, not prompts; by default a record may be
-        as long as the model's positions allow.
+        It is greedy unless told otherwise, by ``do_sample=True``, ``temperature``, ``top_k``,
+        ``top_p`` or ``num_beams``. ``max_new_tokens`` counts tokens, not prompts; by default a
+        record may be as long as the model's positions allow.
         """
         inputs = input_ids if inputs is None else inputs
         if not {"max_new_tokens", "max_length"} & kwargs.keys() and generation_config is None:
@@ -1331,17 +1223,14 @@ class PromptBart(BartForConditionalGeneration):
             raise InputError(
                 "PromptBart",
                 "decoder_history_ids",
-                f"{cached} positions are in the cache, and their tokens are not given: this model "
-                "looks back at earlier visits",
+                f"the tokens of {cached} cached positions are missing: this model looks back at "
+                "earlier visits",
                 "Give all tokens so far, decoder_input_ids last.",
             )
 
 
 def _cache_of_copy_head(cache: Cache | None, decoder_layers: int) -> DynamicLayer | None:
-    """The copy head's keys, one more layer after the decoder's.
-
-    So whatever reorders, repeats or cuts the cache does the same to them.
-    """
+    """The copy head's keys: one layer after the decoder's, reordered and cut with them."""
     if cache is None:
         return None
     of_decoder = cache.self_attention_cache if isinstance(cache, EncoderDecoderCache) else cache
@@ -1357,14 +1246,7 @@ def _n_positions(prompts: Tensor | None) -> int:
 
 
 def _extended_mask(mask: Tensor, name: str, shape: tuple[int, int], n_prompts: int) -> Tensor:
-    """A mask of all positions: prompts are always seen, so their columns may be left out.
-
-    Args:
-        mask: 0 or 1 (batch, positions) or (batch, positions - n_prompts).
-        name: what an error calls it.
-        shape: (batch, positions), prompts included.
-        n_prompts: how many of the positions are prompts.
-    """
+    """The mask of all positions, (batch, positions); the columns of prompts may be left out."""
     rows, positions = shape
     if mask.shape == shape:
         return mask

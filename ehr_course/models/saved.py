@@ -1,7 +1,7 @@
 """A model and its tokenizer in one folder: saved whole or not at all, checked when loaded.
 
-The folder holds ``config.json`` and ``model.safetensors`` as transformers writes them,
-``tokenizer.json`` and, where the model was measured, ``metrics.json``. Nothing in it is a pickle.
+It holds ``config.json`` and ``model.safetensors`` as transformers writes them, ``tokenizer.json``
+and, where the model was measured, ``metrics.json``; nothing in it is a pickle.
 """
 
 from __future__ import annotations
@@ -64,11 +64,7 @@ class LoadedModel:
     metrics: dict[str, Any] = field(default_factory=dict)
 
     def of_patients(self) -> tuple[PromptBart, CodeTokenizer]:
-        """The model and the tokenizer of one that writes patients.
-
-        Raises:
-            InputError: if it writes summaries.
-        """
+        """The model and tokenizer; an InputError unless they write patients."""
         if isinstance(self.model, PromptBart) and isinstance(self.tokenizer, CodeTokenizer):
             return self.model, self.tokenizer
         raise InputError(
@@ -79,11 +75,7 @@ class LoadedModel:
         )
 
     def of_notes(self) -> tuple[PointerGenerator, WordTokenizer | NoteTokenizer]:
-        """The model and the tokenizer of one that writes summaries.
-
-        Raises:
-            InputError: if it writes patients.
-        """
+        """The model and tokenizer; an InputError unless they write summaries."""
         if isinstance(self.model, PointerGenerator) and not isinstance(
             self.tokenizer, CodeTokenizer
         ):
@@ -106,15 +98,13 @@ def save_model(
     """Write a model and its tokenizer to a folder; one that is there is replaced as a whole.
 
     Args:
-        model: a PromptBart with its CodeTokenizer, or a PointerGenerator with its WordTokenizer or
-            NoteTokenizer.
-        tokenizer: the one that it was made for.
+        model: a PromptBart or a PointerGenerator.
+        tokenizer: a CodeTokenizer for the first, a WordTokenizer or NoteTokenizer for the second.
         folder: where to write.
         metrics: what the model scored, by name, or None when it was not measured.
 
     Raises:
-        InputError: if the model was made for another vocabulary than the tokenizer's, or the
-            folder cannot be written.
+        InputError: if model and tokenizer do not belong together, or the folder cannot be written.
     """
     folder = Path(folder)
     if not isinstance(tokenizer, _TOKENIZERS[model.config.model_type]):
@@ -147,8 +137,8 @@ def load_model(folder: str | Path) -> LoadedModel:
     """Read a model that ``save_model`` wrote.
 
     Raises:
-        InputError: if a file is missing, truncated or damaged, the weights are those of another
-            configuration, or the tokenizer is not the one of the model.
+        InputError: if a file is missing or damaged, or weights, configuration and tokenizer do not
+            belong together.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -172,7 +162,7 @@ def load_checkpoint(name: str) -> LoadedModel:
     """Load a trained model of the course by its name, such as "tiny_prompt_bart".
 
     Raises:
-        InputError: if there is none of this name; the message lists those there are.
+        InputError: if there is no model of this name; the message lists all.
     """
     return load_model(checkpoint_folder(name))
 
@@ -261,7 +251,7 @@ def _check_weights(path: Path, config: Config) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Leave out the progress bars of transformers: a tiny model is there in no time."""
+    """Leave out the progress bars of transformers."""
     shown = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:

@@ -187,7 +187,7 @@ def test_no_patient_wanted_is_no_patient_written() -> None:
         ),
         (PatientProfile(40, "F"), {"max_tokens": 4}, "4 is not between 5 and the model's 38"),
         (PatientProfile(40, "F"), {"max_tokens": 39}, "39 is not between 5 and the model's 38"),
-        (PatientProfile(40, "F"), {"batch_size": 0}, "0 is no size"),
+        (PatientProfile(40, "F"), {"batch_size": 0}, "0 is not a size"),
     ],
 )
 def test_what_cannot_be_written_is_refused(

@@ -123,7 +123,7 @@ def test_a_sequence_that_is_too_long_is_refused(base: Any, shift: bool) -> None:
 
 
 def test_something_else_than_a_bart_is_refused() -> None:
-    with pytest.raises(InputError, match="a Linear is no BART"):
+    with pytest.raises(InputError, match="a Linear is not a BART"):
         PrefixTuned(nn.Linear(2, 2), PrefixConfig(3))
 
 
