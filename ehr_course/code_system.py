@@ -1,8 +1,7 @@
 """The two systems of diagnosis codes: ICD-9-CM, used until September 2015, and ICD-10-CM since.
 
-Text alone does not say which system a code belongs to: V30.4 is a birth in one and a rider of a
-three-wheeled vehicle in the other, and E8859 is a fall (E885.9) or a metabolic disease (E88.59).
-Whoever passes a code on therefore says its system as well.
+Text alone does not say which system a code belongs to: E8859 is a fall (E885.9) or a metabolic
+disease (E88.59). So the system goes along with every code.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import Literal, get_args
 from ehr_course.errors import InputError
 
 CodeSystem = Literal["ICD9CM", "ICD10CM"]
-"""A system by the name that MEDS and the hospitals' code lists use."""
+"""A system by its name in MEDS and in the hospitals' code lists."""
 
 CODE_SYSTEMS: tuple[CodeSystem, ...] = get_args(CodeSystem)
 """Both systems, the older one first."""
@@ -22,7 +21,7 @@ SYSTEM_NAMES: dict[CodeSystem, str] = {"ICD9CM": "ICD-9-CM", "ICD10CM": "ICD-10-
 
 
 def checked_system(system: str) -> CodeSystem:
-    """Return the system if it is one of the two."""
+    """Return the system, or raise an InputError if it is not one of the two."""
     if system not in CODE_SYSTEMS:
         raise InputError(
             "code system",
@@ -34,5 +33,5 @@ def checked_system(system: str) -> CodeSystem:
 
 
 def other_system(system: CodeSystem) -> CodeSystem:
-    """Return the other one of the two systems."""
+    """Return the other system."""
     return "ICD10CM" if checked_system(system) == "ICD9CM" else "ICD9CM"

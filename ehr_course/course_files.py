@@ -1,7 +1,7 @@
 """Where the course's own files are: the worked answers and the checkpoints.
 
-In a clone they lie in ``solutions`` and ``course/checkpoints``, beside the library. A wheel
-carries copies of them inside the library, in ``ehr_course/_course``.
+In a clone they are in ``solutions`` and ``course/checkpoints``, beside the library; a wheel has
+copies in ``ehr_course/_course``.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ def checkpoint_folder(name: str) -> Path:
     """Return the folder of a checkpoint by its name, such as "tiny_prompt_bart".
 
     Raises:
-        InputError: if there is none of this name (the message lists those there are), or this
-            installation has no checkpoints.
+        InputError: if there is no such checkpoint; the message lists the names.
     """
     folder = _find("checkpoints", _LIBRARY.parent / "course" / "checkpoints")
     known = sorted(path.name for path in folder.iterdir() if path.is_dir())

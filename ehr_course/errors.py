@@ -6,15 +6,13 @@ from ehr_course.printable import printable
 
 
 class InputError(ValueError):
-    """Input that the course cannot use.
+    """Input that the course cannot use; control characters in the message are escaped.
 
     Args:
-        thing: what is wrong, usually a file name ("ADMISSIONS.csv").
-        place: where in it ("line 17, column 'ADMITTIME'"), or "" when the whole thing is wrong.
+        thing: what is wrong, usually a file name.
+        place: where in it ("line 17, column 'ADMITTIME'"), or "" for the whole thing.
         problem: what was found there.
         remedy: what the reader can do about it.
-
-    Characters that a terminal would act on are written as escapes, in all four.
 
     >>> print(InputError("ADMISSIONS.csv", "line 3", "'soon' is not a date", "Write 2101-01-31."))
     ADMISSIONS.csv, line 3: 'soon' is not a date. Write 2101-01-31.

@@ -1,4 +1,4 @@
-"""A folder or a file that is there whole or not at all."""
+"""Write a folder or a file whole or not at all."""
 
 from __future__ import annotations
 
@@ -13,27 +13,17 @@ from ehr_course.errors import InputError
 
 @contextmanager
 def new_folder(folder: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
-    """Fill a folder under another name, and give it its own name when all of it is written.
+    """Yield a scratch folder, which takes the name `folder` when the block has filled it.
 
-    Where something goes wrong on the way, what was there before stays as it was. Only a process
-    that is killed leaves its unfinished folder, whose name begins with a dot.
+    After an error, what was there before is unchanged. Only a killed process leaves its
+    scratch folder behind, whose name begins with a dot.
 
     Args:
-        folder: one that is not there yet, or empty.
-        overwrite: whether a folder with something in it is replaced as a whole.
-
-    Yields:
-        the folder to write into.
+        folder: one that does not exist yet, or is empty.
+        overwrite: whether to replace a folder that is not empty.
 
     Raises:
-        InputError: if the name is a file's, the folder cannot be made, or there is something in
-            it and it is not to be replaced.
-
-    >>> with tempfile.TemporaryDirectory() as place:
-    ...     with new_folder(Path(place) / "report") as unfinished:
-    ...         _ = (unfinished / "a.txt").write_text("all", encoding="utf-8")
-    ...     [path.name for path in (Path(place) / "report").iterdir()]
-    ['a.txt']
+        InputError: if it is a file, cannot be made, or is not empty and not to be replaced.
     """
     folder = Path(folder)
     check_new_folder(folder, overwrite=overwrite)
@@ -62,11 +52,7 @@ def new_folder(folder: str | Path, *, overwrite: bool = False) -> Iterator[Path]
 
 
 def check_new_folder(folder: str | Path, *, overwrite: bool = False) -> None:
-    """Say before the work begins whether a folder may be written.
-
-    Raises:
-        InputError: as new_folder does.
-    """
+    """Raise the InputError of `new_folder` before the work begins, if it would raise one."""
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():
         raise InputError(folder, "", "this is a file, not a folder", "Name another folder.")
@@ -78,11 +64,11 @@ def check_new_folder(folder: str | Path, *, overwrite: bool = False) -> None:
 
 @contextmanager
 def new_file(path: Path) -> Iterator[Path]:
-    """Write a file under another name, and let it take its place when all of it is written."""
+    """Yield a scratch path, which takes the name `path` when the block has written it."""
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         yield unfinished
         unfinished.replace(path)
     finally:
-        with suppress(OSError):  # it is not there, or its folder is not
+        with suppress(OSError):  # it or its folder may not exist
             unfinished.unlink()

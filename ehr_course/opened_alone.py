@@ -1,7 +1,7 @@
 """What the first cell of a lesson says when it has just installed the course.
 
-The cell stands in a notebook that was opened alone. The services that open such notebooks have
-packages of their own, some of them loaded before the first cell runs.
+Services that open a notebook on its own, such as Colab, have packages of their own, some of them
+loaded before the first cell runs.
 """
 
 from __future__ import annotations
@@ -21,11 +21,7 @@ def after_installation() -> None:
 
 
 def said(replaced: Mapping[str, tuple[str, str]]) -> str:
-    """Return the sentences for the reader.
-
-    Args:
-        replaced: each package that is loaded in another version than is now installed, with the
-            version that is loaded and the one that is installed.
+    """Return the sentences for the reader, from what `replaced_while_loaded` returned.
 
     >>> print(said({"numpy": ("2.0.2", "2.4.1")}))
     The course is installed. This kernel still runs numpy 2.0.2 in place of 2.4.1.
@@ -44,13 +40,13 @@ def said(replaced: Mapping[str, tuple[str, str]]) -> str:
 
 
 def replaced_while_loaded(modules: Mapping[str, ModuleType]) -> dict[str, tuple[str, str]]:
-    """Find the packages of the course that are loaded in another version than is installed.
+    """Return the course's packages whose loaded version is not the installed one.
 
     Args:
         modules: the loaded modules by their names, as in `sys.modules`.
 
     Returns:
-        By the package's name: the version that is loaded, and the one that is installed.
+        The loaded and the installed version, by the package's name.
     """
     needed = {_name_in(requirement) for requirement in requires(COURSE) or ()}
     found = {}
@@ -75,5 +71,5 @@ def _name_in(requirement: str) -> str:
 
 
 def _public(version_: str) -> str:
-    """Return a version without what a build adds to it: "2.8.0" of "2.8.0+cu126"."""
+    """Return a version without its build: "2.8.0" of "2.8.0+cu126"."""
     return version_.partition("+")[0]

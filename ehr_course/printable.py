@@ -4,15 +4,10 @@ from __future__ import annotations
 
 
 def printable(text: str, *, keep: str = "") -> str:
-    r"""Return the text with every character that a terminal may act on written as an escape.
+    r"""Return the text with every character that is not printable as an escape, except `keep`.
 
     A file's name can hold line ends, and sequences that colour, move or erase what a terminal
-    shows. Letters and signs of every script stay as they are; what is invisible is written as
-    Python writes it. Text that has been made printable stays as it is.
-
-    Args:
-        text: a name, or a message that holds one.
-        keep: characters to leave alone, as the line ends of a message.
+    shows.
 
     >>> print(printable("a\x1b[31mb\n.parquet"), printable("Müller 心臓.csv"))
     a\x1b[31mb\n.parquet Müller 心臓.csv

@@ -1,8 +1,7 @@
 """The nouns of the course: a visit, a patient as visits, and a note with its summary.
 
-A code is text, without its dot and in upper case: ``"4280"`` for 428.0, ``"0389"`` for 038.9
-(the leading zero is part of it), ``"E8497"``, ``"V3001"``. The text alone does not say whether it
-belongs to ICD-9-CM or to ICD-10-CM, so every visit does.
+A code is text without its dot and in upper case, leading zeros included: ``"4280"``, ``"0389"``,
+``"E8497"``. It does not tell ICD-9-CM from ICD-10-CM, so every visit names its system.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from ehr_course.errors import InputError
 Sex = Literal["F", "M"]
 
 MAX_AGE = 90
-"""The largest age a record holds: 90 stands for every age above 89, as HIPAA asks."""
+"""The largest age of a record: 90 stands for every age above 89, as HIPAA requires."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -27,17 +26,14 @@ class Visit:
     """One hospital admission and its diagnoses.
 
     Attributes:
-        codes: at least one code, most important first (by sequence number), none twice.
-        admitted: when the admission began, or None when no time is known.
+        codes: one or more distinct codes, most important first (by sequence number).
+        admitted: when the admission began, or None if unknown.
         hadm_id: the hospital's number for the admission, or None.
-        system: the code system that all its codes belong to, "ICD9CM" or "ICD10CM".
+        system: the code system of all its codes, "ICD9CM" or "ICD10CM".
 
     Raises:
-        ValueError: if codes is empty, has a repetition, or holds something that is not an
-            undotted code in upper case, or system is neither of the two.
+        ValueError: if any of these does not hold.
 
-    >>> Visit(("4280", "42731")).codes
-    ('4280', '42731')
     >>> Visit(("428.0",))
     Traceback (most recent call last):
     ValueError: '428.0' is not an undotted code in upper case; use icd9.normalize first
@@ -49,7 +45,7 @@ class Visit:
     system: CodeSystem = "ICD9CM"
 
     def __repr__(self) -> str:
-        """All that is known of the visit; the system where it is not ICD-9-CM.
+        """The fields; the system only where it is not ICD-9-CM.
 
         >>> Visit(("E119",), system="ICD10CM")
         Visit(codes=('E119',), admitted=None, hadm_id=None, system='ICD10CM')
@@ -80,22 +76,18 @@ class Visit:
 
 @dataclass(frozen=True, slots=True)
 class PartialRecord:
-    """One patient whose sex or age may be unknown: who they are, and their visits in time order.
+    """One patient whose sex or age may be unknown, as in cohorts that hold codes alone.
 
-    Cohorts of other tools are often codes alone. They can be judged, but no model of the course
-    learns from them: the models ask for both.
+    Such patients can be evaluated, but no model of the course learns from them.
 
     Attributes:
         subject_id: the hospital's number for the patient.
-        sex: "F" or "M", as the hospital recorded it, or None.
+        sex: "F" or "M", or None.
         age: completed years at the first admission, 0 to 90; 90 means above 89; or None.
         visits: at least one, in the order of their admission times where those are known.
 
     Raises:
         ValueError: if any of these does not hold.
-
-    >>> PartialRecord(7, None, 64, (Visit(("4280", "42731")),)).codes
-    ('4280', '42731')
     """
 
     subject_id: int
@@ -120,13 +112,13 @@ class PartialRecord:
 
     @property
     def codes(self) -> tuple[str, ...]:
-        """All codes of all visits, in order; a code of two visits stands twice."""
+        """All codes of all visits, in order; a code of two visits occurs twice."""
         return tuple(code for visit in self.visits for code in visit.codes)
 
 
 @dataclass(frozen=True, slots=True)
 class PatientRecord(PartialRecord):
-    """One patient whose sex and age are known, as a model learns from them.
+    """One patient whose sex and age are known, as models need them.
 
     >>> PatientRecord(7, "F", 64, (Visit(("4280", "42731")), Visit(("4280",)))).codes
     ('4280', '42731', '4280')
@@ -139,18 +131,14 @@ class PatientRecord(PartialRecord):
 
 
 AnyRecord = PatientRecord | PartialRecord
-"""A patient to be judged: with sex and age, or without."""
+"""A patient to evaluate, with sex and age or without."""
 
 
 def complete_records(records: Iterable[AnyRecord]) -> list[PatientRecord]:
-    """Return patients of whom every sex and age is known, as a model learns from them.
+    """Return the patients as records that models can learn from.
 
     Raises:
-        InputError: if a sex or an age is not known.
-
-    >>> patient = PatientRecord(7, "F", 64, (Visit(("486",)),))
-    >>> complete_records([patient]) == [patient]
-    True
+        InputError: if a sex or an age is unknown.
     """
     complete = []
     for record in records:
@@ -166,17 +154,11 @@ def complete_records(records: Iterable[AnyRecord]) -> list[PatientRecord]:
 
 
 def system_of(records: Iterable[AnyRecord]) -> CodeSystem:
-    """Return the code system that all visits of these patients are coded in.
-
-    Args:
-        records: patients; of none at all the system is taken to be ICD-9-CM.
+    """Return the code system of all visits of these patients; ICD-9-CM if there are no patients.
 
     Raises:
-        InputError: if some visits are coded in one system and others in the other: E8859 of the
-            one is a fall, of the other a metabolic disease, and nothing would tell them apart.
-
-    >>> system_of([PatientRecord(7, "F", 64, (Visit(("E119",), system="ICD10CM"),))])
-    'ICD10CM'
+        InputError: if they mix the systems: E8859 is a fall in one, a metabolic disease in the
+            other.
     """
     system: CodeSystem | None = None
     for record in records:
@@ -200,14 +182,12 @@ class NotePair:
     """A clinical note, and the summary that somebody wrote of it.
 
     Attributes:
-        note: what is read; text that is not blank.
-        summary: what is to be written; text that is not blank.
-        subject_id: whose note it is, or None when that is not known.
+        note: text that is not blank.
+        summary: text that is not blank.
+        subject_id: the patient, or None if unknown.
 
     Raises:
-        ValueError: if note or summary is no text, or blank.
-
-    >>> NotePair("admitted with a cough, given amoxicillin.", "cough, amoxicillin.").subject_id
+        ValueError: if note or summary is not text, or blank.
     """
 
     note: str

@@ -1,4 +1,4 @@
-"""How a process leaves when another one asks it to, with SIGTERM."""
+"""How a process exits on SIGTERM."""
 
 from __future__ import annotations
 
@@ -10,16 +10,12 @@ from types import FrameType
 def leave(number: int, frame: FrameType | None) -> None:
     """Handle a signal: raise SystemExit(128 + number), once no module is being imported.
 
-    Modules made with Cython ignore every error in a part of their import, and so would lose
-    the exit: the process would go on, and nobody would ask again. A second signal does not
-    interrupt the cleaning up.
-
-    Raises:
-        SystemExit: with the exit code that a shell gives to a process that a signal ended.
+    A second signal does not interrupt the cleaning up.
     """
+    # Part of the import of a Cython module ignores every error, and would lose the exit.
     while frame is not None:
         if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
-            # To the main thread, which it wakes; Windows delivers no such signal.
+            # Sent to the main thread, which it wakes; Windows does not deliver such a signal.
             main_thread = threading.main_thread().ident
             again = threading.Timer(0.05, signal.pthread_kill, (main_thread, number))
             again.daemon = True

@@ -33,7 +33,7 @@ _REMEDIES = {
 
 
 class RuleError(ValueError):
-    """What a validator raises: the problem that it found, and what the writer can do about it."""
+    """Raised by a validator: the problem that it found, and what the writer can do about it."""
 
     def __init__(self, problem: str, remedy: str) -> None:
         self.problem, self.remedy = problem, remedy
@@ -42,7 +42,7 @@ class RuleError(ValueError):
 
 @dataclass(frozen=True)
 class YamlFile:
-    """The content of a YAML file, and the line on which each part of it stands.
+    """The content of a YAML file, and the line number of each part of it.
 
     Attributes:
         path: the file.
@@ -72,11 +72,7 @@ class YamlFile:
 
     @classmethod
     def of_text(cls, path: Path, text: str) -> YamlFile:
-        """Read a file's text; `path` is how errors name it.
-
-        Raises:
-            InputError: if it is not YAML, or gives a key twice.
-        """
+        """Read a file's text; errors name `path`."""
         loader = _Loader(text)
         lines: dict[Keys, int] = {}
         try:
@@ -92,10 +88,7 @@ class YamlFile:
         return cls(path, content, lines)
 
     def error(self, keys: Keys, problem: str, remedy: str) -> InputError:
-        """Make the error that says what is wrong with the part that `keys` lead to.
-
-        A part that is missing is looked for where it should stand.
-        """
+        """Make the error about the part that `keys` lead to, or about where it is missing."""
         known = keys
         while known and known not in self.lines:
             known = known[:-1]
@@ -105,17 +98,15 @@ class YamlFile:
         return InputError(self.path, place, problem, remedy)
 
     def read_as(self, kind: type[Data]) -> Data:
-        """Check the content and return it as `kind`, a type that pydantic can read.
-
-        Validators of `kind` may raise a RuleError, which brings its own remedy.
+        """Return the content as `kind`, a type that pydantic can read.
 
         Raises:
-            InputError: at the first thing that is wrong, by line.
+            InputError: for the first thing that is wrong; a RuleError brings its own remedy.
         """
         try:
             return TypeAdapter(kind).validate_python(self.content)
         except ValidationError as error:
-            # A key that is misspelt is missing too: the misspelling says more.
+            # A misspelt key is also missing: the misspelling says more.
             first = min(error.errors(), key=lambda found: found["type"] == "missing")
         keys = tuple(key for key in first["loc"] if key != "[key]")
         broken = first.get("ctx", {}).get("error")
