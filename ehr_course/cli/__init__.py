@@ -10,12 +10,12 @@ from ehr_course.termination import leave
 
 
 def main() -> None:
-    """Run the command that the arguments name, and leave with its exit code.
+    """Run the named command, and exit with its code.
 
     0 done; 1 the input cannot be used; 2 wrong usage; 130 interrupted; 143 terminated.
     """
-    # An end that another process asks for (kill, a cluster's scheduler) cleans up as any other.
-    # Processes of torchrun wait for each other: they end at once, as it expects.
+    # SIGTERM (kill, a cluster's scheduler) cleans up as any other end does. Under torchrun it must
+    # end the process at once, because the processes wait for each other.
     if "RANK" not in os.environ:
         signal.signal(signal.SIGTERM, leave)
     try:

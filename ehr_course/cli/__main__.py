@@ -1,4 +1,4 @@
-"""``python -m ehr_course.cli`` is ``ehr-course``; torchrun starts it by this name."""
+"""``python -m ehr_course.cli`` is ``ehr-course``, under the name that torchrun starts."""
 
 from ehr_course.cli import main
 

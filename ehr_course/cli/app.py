@@ -1,4 +1,4 @@
-"""The command line as a whole: its commands, one line for what went wrong, and an exit code."""
+"""The commands, one line for what went wrong, and an exit code."""
 
 from __future__ import annotations
 
@@ -36,18 +36,14 @@ class Commands(TyperGroup):
     """The commands; an InputError ends with exit code 1, an interrupt with 130."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command that was named.
-
-        Args:
-            ctx: a Context; where its class stands depends on typer's version.
-        """
+        """Run the named command; ctx is a Context, whose module depends on typer's version."""
         try:
             return super().invoke(ctx)
         except InputError as error:
             _complain(str(_in_options(error)))
             raise typer.Exit(1) from None
         except (MemoryError, RuntimeError) as error:
-            # torch's are told by their names and words, because importing torch takes seconds.
+            # torch's errors are recognised by name and words: importing torch takes seconds.
             is_about_memory = (
                 isinstance(error, MemoryError)
                 or type(error).__name__ == "OutOfMemoryError"
@@ -71,7 +67,7 @@ class Commands(TyperGroup):
 
 
 def _in_options(error: InputError) -> InputError:
-    """Name options in an error that names the arguments of a class that options fill."""
+    """Name options in place of the arguments that they fill."""
     if error.thing not in _FILLED_BY_OPTIONS:
         return error
     problem, remedy = (
@@ -102,7 +98,7 @@ app = typer.Typer(
 
 
 def _say_version(wanted: bool) -> None:
-    """Print the version and end, where --version stands."""
+    """Print the version and exit."""
     if not wanted:
         return
     try:
@@ -157,8 +153,8 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No bar and no text."
 
 
 def command_named(name: str) -> Callable[..., None]:
-    """The function that does the work of a command, in the module of its name."""
-    # torch and its like take seconds to import, which --help must not cost.
+    """Import the function that does a command's work from the module of its name."""
+    # Importing torch takes seconds, which --help must not cost.
     return getattr(import_module(f"ehr_course.cli.{name}"), name)
 
 
@@ -174,9 +170,9 @@ def _add_command(name: str, settings: type[Settings]) -> None:
     parameters = [_parameter(field_name, field) for field_name, field in fields.items()]
     n_needed = sum(field.is_required() for field in fields.values())
     parameters.insert(n_needed, _keyword("out", _OUT_FILE if name == "summarize" else _OUT_FOLDER))
-    if name != "summarize":  # which draws nothing at random
+    if name != "summarize":  # where nothing is random
         parameters.append(_parameter("seed", seed))
-    if name != "train":  # which goes on where there is a training
+    if name != "train":  # which continues an existing training
         parameters.append(_keyword("overwrite", Overwrite, False))
     parameters.append(_keyword("quiet", Quiet, False))
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -185,7 +181,7 @@ def _add_command(name: str, settings: type[Settings]) -> None:
 
 
 def _parameter(name: str, field: FieldInfo) -> inspect.Parameter:
-    """A parameter as typer reads it, of a field that ``settings.option`` defined."""
+    """The parameter that typer reads, from a field that ``settings.option`` defined."""
     extra: Any = field.json_schema_extra
     about = {key: extra[key] for key in ("metavar", "show_default")}
     about["help"] = field.description

@@ -20,13 +20,11 @@ def name_cohorts(
         models: each "PATH", if there is one cohort, or "NAME=PATH".
 
     Returns:
-        both; of a single cohort the path alone, and None where there is no model.
+        both; of a single cohort the path alone; None without models.
 
     Raises:
         InputError: if two cohorts have one name, or a model belongs to none of them.
 
-    >>> name_cohorts(["run/synthetic"], ["run"])
-    ('run/synthetic', 'run')
     >>> name_cohorts(["synthetic", "b.csv", "halo=out.json"], ["synthetic=run"])
     ({'synthetic': 'synthetic', 'b': 'b.csv', 'halo': 'out.json'}, {'synthetic': 'run'})
     """
@@ -61,7 +59,7 @@ def name_cohorts(
 
 
 def _split(text: str) -> tuple[str, str]:
-    """NAME and PATH; the name is "" where there is none. A path may have a "=" in it."""
+    """Split into NAME, perhaps "", and PATH, which may hold a "="."""
     name, sign, path = text.partition("=")
     if not sign or not name or not path or "/" in name or Path(text).exists():
         return "", text

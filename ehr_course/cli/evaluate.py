@@ -20,14 +20,14 @@ from ehr_course.sources.cohort import Cohort
 from ehr_course.sources.options import OPTION_NAMES, system_named
 from ehr_course.tokenizers.codes import CodeTokenizer
 
-# PyTorch and its like take seconds to import: where they are needed, the account is told first.
+# Importing PyTorch takes seconds: where it is needed, the account is printed first.
 if TYPE_CHECKING:
     from ehr_course.models.prefix_tuning import PrefixTuned
     from ehr_course.models.prompt_bart import PromptBart
     from ehr_course.report import Comparison, Report
 
 _ONE = "synthetic"
-"""What a cohort is called that is judged by itself."""
+"""The name of a cohort that is judged by itself."""
 
 
 def evaluate(settings: EvaluateSettings, target: Target) -> None:
@@ -41,7 +41,7 @@ def evaluate(settings: EvaluateSettings, target: Target) -> None:
     several = not isinstance(settings.synthetic, str)
     sources = [settings.real, *paths.values(), *models.values()]
     with target.folder(*sources, settings.code_map) as unfinished:
-        # First of all, so that a column that is missing is named before any work.
+        # First of all, so that a missing column is named before any work.
         loaded = _load(paths, settings)
         prepared = open_prepared(settings.real, wanted=RECORDS)
         split = prepared.split()
@@ -139,11 +139,11 @@ def _by_name(given: str | Mapping[str, str] | None) -> dict[str, str]:
 
 
 def _load(paths: Mapping[str, str], settings: EvaluateSettings) -> dict[str, Cohort]:
-    """Read the cohorts; columns and a code map go to those that take them."""
+    """Read the cohorts, with columns and a code map for those that take them."""
     code_map = None if settings.code_map is None else read_code_map(settings.code_map)
 
     def is_for(path: str, what: Literal["columns", "code map"]) -> bool:
-        # Where nothing takes them, the first cohort says why.
+        # If no cohort takes them, the first says why.
         takers = [other for other in paths.values() if takes(other, what=what)]
         return path in takers or not takers
 
@@ -154,7 +154,7 @@ def _load(paths: Mapping[str, str], settings: EvaluateSettings) -> dict[str, Coh
             columns=settings.columns if is_for(path, "columns") else None,
             malformed=settings.malformed,
             date_format=settings.date_format,
-            # A generator may write few different codes; the account says what is noticed.
+            # A generator may write few different codes.
             zeros_lost_ok=True,
             code_map=code_map if is_for(path, "code map") else None,
             system=system_named(settings.codes),
@@ -166,7 +166,7 @@ def _load(paths: Mapping[str, str], settings: EvaluateSettings) -> dict[str, Coh
 def _check_systems(
     loaded: Mapping[str, Cohort], paths: Mapping[str, str], of_real: CodeSystem
 ) -> None:
-    """Refuse to compare codes of one system with codes of the other."""
+    """Refuse to compare codes of different systems."""
     for name, cohort in loaded.items():
         system = system_of(cohort.records)
         if system != of_real:
@@ -183,7 +183,7 @@ def _check_systems(
 def _open_model(
     path: str, train: str, real: str
 ) -> tuple[tuple[PromptBart | PrefixTuned, CodeTokenizer], str]:
-    """The model of a run with its tokenizer, and the fingerprint of the model."""
+    """The model of a run with its tokenizer, and the model's fingerprint."""
     from ehr_course.cli.trained_run import fingerprint_of_model, open_patient_run
 
     model, tokenizer, record = open_patient_run(path)
@@ -194,12 +194,12 @@ def _open_model(
             f"this model did not learn from the training part of {real}",
             "Name the folder that it was trained on, or leave --model out.",
         )
-    # Held-out patients can have codes that the training part lacks.
+    # Held-out patients can have codes that are not in the training part.
     return (model, tokenizer.skipping_unseen()), fingerprint_of_model(Path(path))
 
 
 def _said(report: Report | Comparison) -> list[str]:
-    """What the terminal says of a report: what matters first, then notes, then what is missing."""
+    """The terminal's lines on a report: what matters first, then notes, then what is missing."""
     from ehr_course.report import Comparison
 
     if not isinstance(report, Comparison):
@@ -218,7 +218,7 @@ def _said(report: Report | Comparison) -> list[str]:
 
 
 def _counts(sizes: Mapping[str, int], there: Mapping[str, int]) -> str:
-    """How many patients of each cohort are judged, and of how many where it is not all of them."""
+    """How many patients of each cohort are judged, and out of how many if not all."""
     return ", ".join(
         f"{n:,}{f' of {there[name]:,}' * (n < there[name])} {name.replace('_', ' ')}"
         for name, n in sizes.items()
@@ -228,12 +228,7 @@ def _counts(sizes: Mapping[str, int], there: Mapping[str, int]) -> str:
 def _sampled(
     sizes: Mapping[str, int], there: Mapping[str, int], limit: int | None, *, has_model: bool
 ) -> list[str]:
-    """What to say where samples are judged and not all patients: a sentence for each kind.
-
-    Args:
-        sizes: how many patients are judged: of "train", of "held_out", of a synthetic cohort.
-        there: how many there are.
-    """
+    """A sentence for each kind of sample, from the numbers of patients judged and there."""
     from ehr_course.evaluation.perplexity import MOST_PATIENTS as MOST_OF_MODEL
     from ehr_course.evaluation.privacy import MOST
 
@@ -258,7 +253,7 @@ def _sampled(
 
 
 def _at_most(limit: int | None, records: Sequence[AnyRecord], seed: int) -> list[AnyRecord]:
-    """So many of the records, drawn at random, in their order."""
+    """Draw at most so many of the records at random, in their order."""
     if limit is None or len(records) <= limit:
         return list(records)
     rows = np.random.default_rng(seed).choice(len(records), size=limit, replace=False)

@@ -1,8 +1,7 @@
 """``ehr-course generate``: patients that nobody was, in one process or under torchrun.
 
-A model writes visits in their order and gives them no dates, which MEDS and MIMIC-III ask for.
-So dates are invented: the first visit is on a day from 2100 to 2149, each next one 180 days after
-the one before. They say nothing about time between visits.
+Models write visits without dates, which MEDS and MIMIC-III need, so dates are invented: the first
+visit is on a day from 2100 to 2149, each next one 180 days later.
 """
 
 from __future__ import annotations
@@ -42,24 +41,24 @@ DAYS_BETWEEN_VISITS = 180
 _FIRST_DAY, _DAYS = datetime(2100, 1, 1), 50 * 365
 
 _LONGEST = timedelta(days=7)
-"""How long a process waits for one that writes its share more slowly."""
+"""How long a process waits for a slower one."""
 
 
 def generate(settings: GenerateSettings, target: Target) -> None:
-    """Let a model write patients whose ages and sexes come as in its training part.
+    """Let a model write patients with ages and sexes distributed as in its training part.
 
-    Under ``torchrun`` several processes share the patients. The first gathers and writes them, and
-    what it writes does not depend on how many they are.
+    Under ``torchrun`` several processes share the patients; the first writes the result, which
+    does not depend on their number.
 
     Raises:
-        InputError: if there is no trained model, a setting is out of its range, the folder may
-            not be written, or another process ended or was asked for something else.
+        InputError: if there is no trained model, a setting is out of its range, the folder may not
+            be written, or another process ended or was asked for something else.
     """
     top_p = 1.0 if settings.top_p is None else settings.top_p
     sampling = Sampling(settings.temperature, settings.top_k, top_p)
     eligible = EligibleOnly() if settings.eligible_only else None
     run = Path(settings.run)
-    # Through gloo on GPUs too: what is exchanged is numbers that lie in memory already.
+    # gloo on GPUs too: the numbers exchanged are in memory already.
     joined = joined_processes(backend="gloo", timeout=_LONGEST)
     with unwound_when_terminated(), joined as (processes, held):
         unfinished = held_by_first(processes, held, target.folder(run))
@@ -78,7 +77,7 @@ def generate(settings: GenerateSettings, target: Target) -> None:
         pool = read_demographics(run / DEMOGRAPHICS)
         inputs["demographics"] = fingerprint_of_files(run / DEMOGRAPHICS)
         target.check_inputs(inputs)
-        # The folder may have another name on another machine; what is in it may not differ.
+        # The folder's name may differ between machines, its content may not.
         asked = settings.model_dump(mode="json", exclude={"run"})
         processes.agree(asked | inputs, what="generate")
         written = generate_patients(
@@ -119,13 +118,7 @@ def generate(settings: GenerateSettings, target: Target) -> None:
 
 
 def with_invented_dates(records: Sequence[PatientRecord], *, seed: int) -> list[PatientRecord]:
-    """Number patients and visits from 1, and give each visit an invented admission time.
-
-    >>> patient = PatientRecord(0, "F", 64, (Visit(("4280",)), Visit(("4280",))))
-    >>> [dated] = with_invented_dates([patient], seed=0)
-    >>> (dated.visits[1].admitted - dated.visits[0].admitted).days
-    180
-    """
+    """Number patients and visits from 1, and give each visit an invented admission time."""
     first_days = np.random.default_rng([seed, 1]).integers(_DAYS, size=len(records)).tolist()
     dated, n_visits = [], 0
     for number, (record, day) in enumerate(zip(records, first_days, strict=True), start=1):
@@ -141,13 +134,9 @@ def with_invented_dates(records: Sequence[PatientRecord], *, seed: int) -> list[
 def write_formats(
     records: Sequence[PatientRecord], folder: Path, formats: Sequence[str], *, seed: int
 ) -> None:
-    """Write patients with dates and numbers into a folder, in each format.
+    """Write dated patients into a folder, each of the named formats to its own folder or file.
 
-    Args:
-        records: with times.
-        folder: where each format gets a folder or a file.
-        formats: names of Format.
-        seed: of what MIMIC-III asks for and the records do not have.
+    The seed draws what MIMIC-III requires beyond the records.
     """
     if Format.MEDS in formats:
         write_meds(records, folder / "meds")
@@ -167,7 +156,7 @@ def _table(records: Sequence[PatientRecord]) -> pl.DataFrame:
     ]
     names = ["subject_id", "sex", "age", "visit", "seq_num", "code"]
     table = pl.DataFrame(rows, schema=names, orient="row")
-    # Codes that are not ICD-9-CM say so, for many have the shape of both.
+    # ICD-10-CM codes say so, because many codes have the shape of both systems.
     if system_of(records) == "ICD10CM":
         table = table.with_columns(icd_version=pl.lit(10, pl.Int64))
     return table

@@ -1,7 +1,6 @@
 """Where a command writes: the terminal, and folders and files that are there whole or not at all.
 
-The folder of a training fills up step by step. It belongs to one training, and to one process at a
-time.
+Only the folder of a training fills up step by step; one process at a time holds it.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from ehr_course.printable import printable
 
 CHECKPOINTS = "checkpoints"
 LOCK = ".training.lock"
-"""The file that the process which trains in a folder holds locked."""
+"""The lock file of the process that trains in a folder."""
 
 
 def warn(text: str) -> None:
-    """Print a line that is shown even under --quiet, on stderr."""
+    """Print a line on stderr, even under --quiet."""
     if os.environ.get("RANK", "0") == "0":
         typer.echo(printable(f"Warning: {text}", keep="\n"), err=True)
 
@@ -38,9 +37,9 @@ class Target:
 
     Attributes:
         out: the folder to write, or of ``summarize`` the file.
-        overwrite: whether it may take the place of what a command of ehr-course wrote.
+        overwrite: whether to replace what a command of ehr-course wrote.
         quiet: whether to print nothing and show no bar.
-        expected: where a run is repeated, the fingerprints that its inputs had.
+        expected: the fingerprints of a repeated run's inputs.
     """
 
     out: Path
@@ -49,19 +48,12 @@ class Target:
     expected: Mapping[str, str] | None = None
 
     def say(self, text: str) -> None:
-        """Print a line for the user, in the first of several processes alone."""
+        """Print a line for the user, in the first of several processes only."""
         if not self.quiet and os.environ.get("RANK", "0") == "0":
             typer.echo(printable(text, keep="\n"))
 
     def check_inputs(self, found: Mapping[str, str]) -> None:
-        """Refuse to repeat a run on other data than it had.
-
-        Args:
-            found: the fingerprints of the data that are there now, by name.
-
-        Raises:
-            InputError: it names the first input that differs.
-        """
+        """Refuse, with an InputError, to repeat a run on data with other fingerprints."""
         expected = found if self.expected is None else self.expected
         for name in found:
             if expected.get(name) != found[name]:
@@ -80,10 +72,10 @@ class Target:
         When the block raises, nothing is changed.
 
         Args:
-            inputs: what the block reads; the new folder must not take its place.
+            inputs: what the block reads; the new folder must not replace it.
 
         Raises:
-            InputError: if there is something at its place that may not be replaced.
+            InputError: if something is there that may not be replaced.
         """
         out = self.out
         if out.name in ("", ".."):
@@ -116,7 +108,7 @@ class Target:
             raise InputError(out, "", problem, "Name another one, or give --overwrite.")
         with _naming_a_full_disk(out), new_file(out) as unfinished:
             try:
-                # Before the work begins, and not when it is done.
+                # Fail before the work begins, not afterwards.
                 out.parent.mkdir(parents=True, exist_ok=True)
                 unfinished.touch()
             except OSError as error:
@@ -139,7 +131,7 @@ def _check_not_an_input(out: Path, inputs: Iterable[str | Path | None]) -> None:
         source, problem = Path(path).resolve(), ""
         if place == source or place in source.parents:
             problem = f"{path}, which is read, would be replaced"
-        # MEDS: every parquet file under data/, at any depth, is a part of the dataset.
+        # MEDS: every parquet file under data/, at any depth, belongs to the dataset.
         elif source / "data" in place.parents:
             problem = f"it would become a part of {path}, which is read"
         if problem:
@@ -148,7 +140,7 @@ def _check_not_an_input(out: Path, inputs: Iterable[str | Path | None]) -> None:
 
 @contextmanager
 def _naming_a_full_disk(out: Path) -> Iterator[None]:
-    """Say what could not be written: polars and pyarrow name no file."""
+    """Name the place that could not be written: polars and pyarrow name no file."""
     try:
         yield
     except OSError as error:
@@ -166,12 +158,11 @@ def _naming_a_full_disk(out: Path) -> Iterator[None]:
 def claimed(out: Path, record: RunRecord) -> Iterator[None]:
     """Hold a folder for a training: a new one, or one that holds this training.
 
-    Where the block raises before there is anything to go on from, a folder that was made here is
-    removed, and one that was empty is empty again.
+    If the block raises before there is anything to go on from, what was made here is removed.
 
     Args:
         out: the folder.
-        record: of the training, to be written there and compared.
+        record: of the training, to write there or to compare.
 
     Raises:
         InputError: if the folder holds anything else, another process trains there, it cannot be
@@ -213,7 +204,7 @@ def claimed(out: Path, record: RunRecord) -> Iterator[None]:
             ) from None
         raise
     finally:
-        # While it is held: afterwards it could be another process's.
+        # While it is held: afterwards it may belong to another process.
         _remove(out / LOCK)
         lock.release()
         if not was_there:
@@ -221,7 +212,7 @@ def claimed(out: Path, record: RunRecord) -> Iterator[None]:
 
 
 def _begin(out: Path, record: RunRecord, *, is_new: bool) -> None:
-    """Write the record of a new training, or see that it is the one that is there."""
+    """Write the record of a new training, or check that it is the existing one."""
     try:
         if is_new:
             record.write(out / RUN)
@@ -230,7 +221,7 @@ def _begin(out: Path, record: RunRecord, *, is_new: bool) -> None:
         from ehr_course.training.config import check_same_training
 
         then, now = (
-            # Data and weights may move: their fingerprints stand in place of where they are.
+            # Data and weights may move, so their fingerprints replace their paths.
             of.settings.model_dump(mode="json", exclude={"prepared"}) | of.inputs
             for of in (_training_in(out), record)
         )
@@ -247,7 +238,7 @@ def _holds_something(out: Path) -> bool:
 
 
 def _remove(*paths: Path) -> None:
-    """Remove files, and folders that are empty; what cannot be removed stays."""
+    """Remove files, and folders that are empty, where possible."""
     for path in paths:
         with suppress(OSError):
             path.rmdir() if path.is_dir() else path.unlink()

@@ -28,7 +28,7 @@ from ehr_course.tokenizers.notes import NoteTokenizer
 from ehr_course.tokenizers.words import WordTokenizer
 
 EMBEDDED = "embedded"
-"""What stands in place of a file's name when the notes are to be invented."""
+"""The name that stands for invented notes in place of a file's."""
 
 _SHORTENED = (
     "What is left of these patients looks like a shorter history. "
@@ -65,7 +65,7 @@ def prepare(settings: PrepareSettings, target: Target) -> None:
 
 
 def _check(settings: PrepareSettings) -> None:
-    """Refuse settings that have nothing to say of these data."""
+    """Refuse settings that do not apply to these data."""
     no_data, are_notes = settings.data is None, settings.notes is not None
     is_lenient = settings.whole_patients or settings.zeros_lost_ok
     embedded = "Give --data too; the embedded hospital is coded as --codes says."
@@ -111,22 +111,18 @@ def cut_in_words(
     max_target: int,
     command: str = "",
 ) -> list[str]:
-    """A sentence for notes and one for summaries that were cut, where any were.
+    """A sentence for notes and one for summaries that were cut, if any were.
 
     Args:
-        cut_notes: how many notes were.
-        cut_summaries: how many summaries were.
+        cut_notes, cut_summaries: how many were cut.
         of: how many pairs there are.
-        max_source: the limit of notes, in tokens.
-        max_target: the limit of summaries, in tokens.
-        command: the command whose options change the limits, where it is another one.
+        max_source, max_target: the limits, in tokens.
+        command: the command whose options change the limits, if it is another one.
 
-    >>> for line in cut_in_words(64, 1, of=67, max_source=768, max_target=192):
-    ...     print(line)
+    >>> [line] = cut_in_words(64, 0, of=67, max_source=768, max_target=192)
+    >>> print(line)
     64 of 67 notes are longer than 768 tokens: each was cut there, and what follows is not read.
     To keep more, give a higher --max-source.
-    1 of 67 summaries is longer than 192 tokens: each was cut there, and what follows is not
-    learned. To keep more, give a higher --max-target.
     """
     kinds = (
         (cut_notes, "notes", max_source, "read", "--max-source"),
@@ -143,7 +139,7 @@ def cut_in_words(
 
 
 def _tell(account: str, folder: Path, target: Target) -> None:
-    """Write down what became of the rows, and say it before the work that takes long."""
+    """Write the account to a file, and print it before the work that takes long."""
     (folder / LOAD_REPORT).write_text(f"{account}\n", encoding="utf-8")
     target.say(account)
 
@@ -169,7 +165,6 @@ def _write_records(
     write_meds(records, folder / RECORDS, split=split)
     tokenizer = CodeTokenizer.from_records(split.train)
     tokenizer.save(folder / TOKENIZER)
-    # Patients who lost admissions and kept others.
     shortened = None if report is None else report.shortened
     result = {
         "parts": {part: len(of) for part, of in split._asdict().items()},
@@ -182,7 +177,7 @@ def _write_records(
             "admissions": 0 if shortened is None else shortened.admissions,
         },
     }
-    # Of ICD-9-CM alone the record is what it was before there were two systems.
+    # With ICD-9-CM alone, the record is what it was before there were two systems.
     if tokenizer.system != "ICD9CM":
         result["system"] = tokenizer.system
     if report is not None and report.translated is not None:
@@ -207,7 +202,7 @@ def _records(settings: PrepareSettings) -> tuple[list[PatientRecord], LoadReport
         system=system_named(settings.codes),
         map_to=system_named(settings.map_to),
     )
-    # Models ask for an age and a sex, and the format of the folder for times.
+    # Models need age and sex, and the folder's format needs times.
     for what, is_lacking in (
         ("sex", any(record.sex is None for record in cohort.records)),
         ("age", any(record.age is None for record in cohort.records)),
@@ -229,7 +224,7 @@ def _write_notes(
     pairs, report = _notes(settings)
     if report is not None:
         _tell(str(report), folder, target)
-    # It imports PyTorch, which takes seconds, and records need none of it.
+    # Records do not need PyTorch, which takes seconds to import.
     from ehr_course.batches.prepared_notes import write_prepared
 
     inputs = {"notes": fingerprint_of_notes(pairs)}
@@ -272,7 +267,7 @@ def _notes(settings: PrepareSettings) -> tuple[list[NotePair], LoadReport | None
             min_summary=settings.min_summary,
         )
     except InputError as error:
-        # The error names arguments; on the command line they are options.
+        # The error names arguments, which are options on the command line.
         if error.thing == "read_notes":
             place = "--note-column and --summary-column"
             raise InputError("prepare", place, error.problem, error.remedy) from None

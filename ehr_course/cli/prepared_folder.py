@@ -1,8 +1,7 @@
-"""The folder that ``prepare`` writes, as the other commands read it. Nothing here needs PyTorch.
+"""The folder that ``prepare`` writes, as the other commands read it, without PyTorch.
 
-``prepare`` writes three parts that share no patient: ``records/`` is a MEDS dataset with splits
-beside the ``tokenizer.json`` of its training part; ``notes/`` is a folder of encoded notes, its
-tokenizer in it. A prepared folder has one of the two.
+It holds either ``records/``, a MEDS dataset with splits, beside the ``tokenizer.json`` of its
+training part, or ``notes/``, encoded notes with their tokenizer.
 """
 
 from __future__ import annotations
@@ -41,27 +40,27 @@ class Prepared:
     is_embedded: bool
 
     def split(self) -> Split:
-        """The patient records of the three parts; a part that was left out is empty."""
+        """The patient records of the three parts, of which any may be empty."""
         return Split(*(self._part(part) for part in _MEDS_NAMES))
 
     def _part(self, part: str) -> list[PatientRecord]:
         if not self.sizes.get(part):
             return []
-        # ``prepare`` has looked at the codes.
+        # ``prepare`` has checked the codes.
         loaded = load_meds(self.folder / RECORDS, split=_MEDS_NAMES[part], zeros_lost_ok=True)
         return complete_records(loaded.records)
 
     def tokenizer(self) -> CodeTokenizer:
-        """The tokenizer of codes that was made from the training part."""
+        """The tokenizer of codes, made from the training part."""
         return CodeTokenizer.load(self.folder / TOKENIZER)
 
 
 def open_prepared(folder: str | Path, *, wanted: str | None = None) -> Prepared:
-    """Open a folder that ``prepare`` wrote, reading nothing but its run.json.
+    """Open a folder that ``prepare`` wrote, reading only its run.json.
 
     Args:
         folder: the folder.
-        wanted: "records" or "notes", or None when both will do.
+        wanted: "records" or "notes", or None if both will do.
 
     Raises:
         InputError: if ``prepare`` did not write it, or it holds the other kind.

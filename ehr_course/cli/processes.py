@@ -1,4 +1,4 @@
-"""One process, or those that ``torchrun`` started, as ``train`` and ``generate`` run in them."""
+"""One process, or those that ``torchrun`` started."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def joined_processes(**how: Any) -> Iterator[tuple[Processes, ExitStack]]:
     """The processes that share the work, and what is held until it is done.
 
     Args:
-        how: see Processes.from_environment.
+        how: as for Processes.from_environment.
     """
     processes = Processes.from_environment(**how)
     try:
@@ -29,7 +29,7 @@ def joined_processes(**how: Any) -> Iterator[tuple[Processes, ExitStack]]:
 
 
 def held_by_first(processes: Processes, held: ExitStack, place: AbstractContextManager) -> Any:
-    """Enter a place in the first process; all get what it gives, or its InputError."""
+    """Enter a place in the first process; all get its value, or its InputError."""
 
     def enter() -> Any:
         try:

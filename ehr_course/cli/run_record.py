@@ -1,7 +1,6 @@
 """``run.json``: what a run was asked for, what it read, and with which versions.
 
-It holds no time and no name of a machine, so the same run writes the same file. Paths stand as
-they were given.
+Without times and machine names, the same run writes the same file; paths stand as given.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from ehr_course.new_folder import new_file
 from ehr_course.records import AnyRecord, NotePair
 
 RUN, MODEL, DEMOGRAPHICS = "run.json", "model", "demographics.csv"
-"""In the folder of a run: its record, and where it is a training, the model and its patients."""
+"""In the folder of a run: its record, and for a training the model and its patients."""
 
 _PACKAGES = ("ehr-course", "numpy", "polars", "torch", "transformers")
 _NAME_A_RECORD = "Name the run.json of a run, or the folder that it lies in."
@@ -41,7 +40,7 @@ def versions() -> dict[str, str]:
 
 
 class _Document(BaseModel):
-    """The content of the file, apart from what the settings are."""
+    """The content of the file, with settings still unchecked."""
 
     model_config = ConfigDict(strict=True)
 
@@ -60,9 +59,9 @@ class RunRecord:
 
     Attributes:
         command: one of settings.OF_COMMAND.
-        settings: every one of them, defaults included.
-        inputs: a fingerprint of everything that was read, by name.
-        result: what came out, in numbers; empty while the run is not finished.
+        settings: all of them, defaults included.
+        inputs: fingerprints of everything that was read, by name.
+        result: what came out, in numbers; empty until the run is finished.
         versions: of Python and of the packages that the result depends on.
     """
 
@@ -88,7 +87,7 @@ class RunRecord:
 
 
 def read_run(path: str | Path) -> RunRecord:
-    """Read a record, from its file or from the folder that it lies in.
+    """Read a record, from its file or its folder.
 
     Raises:
         InputError: if it is missing, damaged, or written by another version of the course.
@@ -111,7 +110,7 @@ def read_run(path: str | Path) -> RunRecord:
 
 
 def _refused(path: Path, place: tuple[str, ...], error: ValidationError) -> InputError:
-    """Say what is wrong with a record: the first of pydantic's complaints."""
+    """Report the first of pydantic's complaints about a record."""
     first = error.errors()[0]
     where = (*place, *map(str, first["loc"]))
     problem = f"{first['msg'][:1].lower()}{first['msg'][1:]}, and it is {first['input']!r}"
@@ -138,7 +137,7 @@ def open_result(
 
     Args:
         folder: where it should be.
-        command: the one that should have written it.
+        command: the command that should have written it.
         nothing: what to say of a folder without a record, such as "no training is in it".
         remedy: how to make such a result.
 
@@ -164,13 +163,10 @@ def open_result(
 
 
 def fingerprint_of_records(records: Iterable[AnyRecord]) -> str:
-    """A short text that differs when any code, age, sex or number of these patients does.
-
-    Times and the numbers of admissions are left out: nothing is learned from them.
-    """
+    """Hash the codes, ages, sexes and numbers of patients, but no times or admission numbers."""
     digest = hashlib.sha256()
     for record in records:
-        # ICD-9-CM is not named, so that what was written before there were two systems fits.
+        # ICD-9-CM is not named: fingerprints from before there were two systems stay valid.
         visits = ";".join(
             " ".join(visit.codes if visit.system == "ICD9CM" else (visit.system, *visit.codes))
             for visit in record.visits
@@ -181,7 +177,7 @@ def fingerprint_of_records(records: Iterable[AnyRecord]) -> str:
 
 
 def fingerprint_of_notes(pairs: Iterable[NotePair]) -> str:
-    """A short text that differs when any note, summary or patient of these does."""
+    """Hash notes, summaries and patients."""
     digest = hashlib.sha256()
     for pair in pairs:
         line = json.dumps([pair.note, pair.summary, pair.subject_id]) + "\n"
@@ -191,7 +187,7 @@ def fingerprint_of_notes(pairs: Iterable[NotePair]) -> str:
 
 
 def fingerprint_of_files(*paths: Path) -> str:
-    """A short text that differs when the content of any of these files does."""
+    """Hash the content of files."""
     digest = hashlib.sha256()
     for path in paths:
         with path.open("rb") as file:

@@ -1,8 +1,4 @@
-"""The options of each command, defined once: the command line and ``run.json`` come from them.
-
-A setting that ``run.json`` holds and no model has, a value of another type or one out of its range
-raises pydantic's ``ValidationError``.
-"""
+"""The options of each command, defined once: the command line and ``run.json`` come from them."""
 
 from __future__ import annotations
 
@@ -42,12 +38,12 @@ def option(
     """Define an option of a command.
 
     Args:
-        default: its value where it is not given; ``...`` where it has to be.
+        default: its default value; ``...`` if it is required.
         words: what the help says of it.
-        name: how it is typed, where that is not ``--`` and the field's name; "" of an argument.
+        name: how it is typed, if not ``--`` and the field's name; "" for an argument.
         metavar: what the help shows in place of its type.
         shown: what the help says about the default.
-        typed: the type of what is typed, where the field's is another; see ``from_words``.
+        typed: the type of what is typed, if not the field's; see ``from_words``.
         limits: of the value, as ``ge`` and ``le``.
     """
     extra = {"name": name, "metavar": metavar, "show_default": shown, "typed": typed}
@@ -55,7 +51,7 @@ def option(
 
 
 def argument(metavar: str, words: str) -> Any:
-    """Define what a command is given without the name of an option."""
+    """Define an argument without an option's name."""
     return option(..., words, name="", metavar=metavar, shown=False)
 
 
@@ -73,7 +69,7 @@ class Settings(BaseModel):
 
 
 def _columns(text: str | None) -> dict[str, str] | None:
-    """Read which column holds what, as ``--columns`` says it."""
+    """Read the value of ``--columns``."""
     if text is None:
         return None
     # It imports polars.

@@ -21,7 +21,7 @@ from ehr_course.sources.note_corpus import LAYOUTS
 from ehr_course.sources.note_files import NoteFile, found, is_header, open_note_file
 
 _AT_ONCE = 16
-"""Batches between two steps of the bar; notes of similar length among them share a batch."""
+"""Batches between two steps of the bar; their notes are sorted by length."""
 
 
 def summarize(settings: SummarizeSettings, target: Target) -> None:
@@ -47,7 +47,7 @@ def summarize(settings: SummarizeSettings, target: Target) -> None:
         target.check_inputs(inputs)
         most, cut = model.config.max_source, 0
         for note in table.notes:
-            # A note without a known word is refused, with its line, when its turn comes.
+            # A note without a known word is refused with its line later.
             with suppress(InputError):
                 cut += len(tokenizer.encode_note(note).ids) > most
         summaries: list[str] = []
@@ -97,7 +97,7 @@ def summarize(settings: SummarizeSettings, target: Target) -> None:
 
 
 def _placed(error: InputError, notes: Path, ids: dict[str, list], first: int) -> InputError:
-    """Say of which line of the file an error speaks, in place of the number of the note."""
+    """Name the line of the file in an error, in place of the note's number."""
     word, _, number = error.place.partition(" ")
     if word != "note" or not number.isdigit():
         return error
@@ -110,7 +110,7 @@ def _placed(error: InputError, notes: Path, ids: dict[str, list], first: int) ->
 
 
 ID_COLUMNS = ("note_id", "subject_id")
-"""Columns that are carried over to the summaries, where the file has them."""
+"""Columns that are copied to the summaries, if the file has them."""
 
 
 class NoteTable(NamedTuple):
@@ -118,10 +118,9 @@ class NoteTable(NamedTuple):
 
     Attributes:
         notes: the texts.
-        references: the summary that somebody wrote of each, "" where there is none; None when
-            the file has no such column.
-        ids: "line" (or "row" of a parquet file, from 1) of each note, and the columns of
-            ID_COLUMNS that the file has.
+        references: the reference summary of each, "" where missing; None without such a column.
+        ids: "line" (or "row" of a parquet file, from 1) of each note, and the ID_COLUMNS that the
+            file has.
         blank: how many rows were left out because they have no note.
     """
 
@@ -135,11 +134,11 @@ def read_note_table(path: Path, *, note: str | None, summary: str | None) -> Not
     """Read the notes of a CSV, JSON Lines or parquet file, with summaries or without.
 
     Args:
-        path: the file; see sources.note_files.open_note_file.
-        note: the column of the notes; without it, the first in LAYOUTS that is there, of a whole
-            pair where there is one.
-        summary: the column of reference summaries; without it, the one that belongs to the notes'
-            column in LAYOUTS, where it is there.
+        path: the file.
+        note: the column of the notes; by default the first in LAYOUTS that is there, preferably of
+            a whole pair.
+        summary: the column of reference summaries; by default the partner of the notes' column in
+            LAYOUTS, if it is there.
 
     Raises:
         InputError: if the file is missing or malformed, lacks a column, has two pairs of LAYOUTS,

@@ -92,7 +92,7 @@ def train(settings: TrainSettings, target: Target) -> None:
 
 
 def _write(task: TrainingTask, target: Target, result: Mapping[str, Any], *, seed: int) -> None:
-    """Write the model, and whom ``generate`` is to write."""
+    """Write the model, and the demographics that ``generate`` draws from."""
     out = target.out
     if task.patients is not None:
         write_demographics(task.patients, out / DEMOGRAPHICS)
@@ -112,9 +112,9 @@ def why_it_stopped(settings: TrainSettings, prepared: Prepared, history: Trainin
     """Say after how many steps a training stopped, why, and which weights are kept.
 
     Args:
-        settings: of the training, as ``filled_in`` returned them.
-        prepared: what it learned from.
-        history: of the training, to its end.
+        settings: as ``filled_in`` returned them.
+        prepared: what the model learned from.
+        history: of the whole training.
     """
     done, found = history.rows[-1]["step"], history.best()
     if not settings.evaluate_every or found is None:
@@ -132,7 +132,7 @@ def why_it_stopped(settings: TrainSettings, prepared: Prepared, history: Trainin
 
 
 def _learned_by_heart(task: TrainingTask, prepared: Prepared) -> str:
-    """Whether the model knows validation patients worse than a table of frequencies does."""
+    """Say whether the model knows validation patients worse than a table of frequencies does."""
     apart = prepared.split().validation
     if not apart:
         return (

@@ -1,8 +1,4 @@
-"""The folder that ``train`` writes, as the other commands read it.
-
-It holds the model, a prefix where one was trained, and how many patients there were of each age
-and sex.
-"""
+"""The folder that ``train`` writes, as the other commands read it."""
 
 from __future__ import annotations
 
@@ -34,7 +30,7 @@ from ehr_course.tokenizers.notes import NoteTokenizer
 from ehr_course.tokenizers.words import WordTokenizer
 
 PREFIX = "prefix"
-"""What is in the folder of a run where a prefix was trained for the model."""
+"""The prefix in the folder of a run, if one was trained."""
 
 
 PatientRun = tuple[PromptBart | PrefixTuned, CodeTokenizer, RunRecord]
@@ -48,8 +44,7 @@ def open_patient_run(folder: str | Path) -> PatientRun:
     """Load a model that writes patients, on the GPU if there is one.
 
     Raises:
-        InputError: if there is no such run, its training is not finished, or its model writes
-            summaries.
+        InputError: if there is no such run, it is not finished, or its model writes summaries.
     """
     folder, loaded, record = _open(folder)
     if isinstance(loaded.model, PointerGenerator):
@@ -64,8 +59,7 @@ def open_summary_run(folder: str | Path) -> SummaryRun:
     """Load a model that writes summaries, on the GPU if there is one.
 
     Raises:
-        InputError: if there is no such run, its training is not finished, or its model writes
-            patients.
+        InputError: if there is no such run, it is not finished, or its model writes patients.
     """
     folder, loaded, record = _open(folder)
     if isinstance(loaded.model, PromptBart):
@@ -74,7 +68,7 @@ def open_summary_run(folder: str | Path) -> SummaryRun:
 
 
 def _open(folder: str | Path) -> tuple[Path, LoadedModel, RunRecord]:
-    """The folder of a run that is finished, its model, and its record."""
+    """The folder of a finished run, its model, and its record."""
     remedy = "Make it with: ehr-course train PREPARED --out RUN"
     folder, run = open_result(folder, "train", nothing="no training is in it", remedy=remedy)
     if not (folder / MODEL).is_dir():
@@ -87,7 +81,7 @@ def _open(folder: str | Path) -> tuple[Path, LoadedModel, RunRecord]:
     loaded = load_model(folder / MODEL)
     model: nn.Module = loaded.model
     if torch.cuda.is_available():
-        # Of several processes on a machine each has a GPU of its own, as far as they go.
+        # Each process on a machine gets a GPU of its own, as far as they go.
         local = int(os.environ.get("LOCAL_RANK", "0"))
         model.to(f"cuda:{local % torch.cuda.device_count()}")
     return folder, loaded, run
@@ -100,7 +94,7 @@ def _other_kind(folder: Path, what: str, command: str) -> InputError:
 
 
 def fingerprint_of_model(folder: Path) -> str:
-    """A short text that differs when a weight of a run's model or prefix does."""
+    """Hash the weights of a run's model and prefix."""
     weights = [folder / MODEL / "model.safetensors", folder / PREFIX / "prefix.safetensors"]
     return fingerprint_of_files(*(path for path in weights if path.is_file()))
 
@@ -111,7 +105,7 @@ _COLUMNS = ["age", "sex", "count"]
 
 
 def write_demographics(records: Iterable[PatientRecord], path: Path) -> None:
-    """Write how many patients there are of each age and sex; the whole file, or none of it."""
+    """Write how many patients there are of each age and sex, the whole file or none of it."""
     counts = Counter((record.age, record.sex) for record in records)
     with new_file(path) as unfinished, unfinished.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
@@ -120,10 +114,10 @@ def write_demographics(records: Iterable[PatientRecord], path: Path) -> None:
 
 
 def read_demographics(path: Path) -> list[PatientProfile]:
-    """One patient to write for each that was counted; to be drawn from.
+    """Return one profile for each patient that was counted, to draw from.
 
     Raises:
-        InputError: if the file is missing or something in it is no age, sex or count.
+        InputError: if the file is missing, or holds anything but ages, sexes and counts.
     """
     if not path.is_file():
         raise InputError(
@@ -131,7 +125,7 @@ def read_demographics(path: Path) -> list[PatientProfile]:
         )
     sexes: dict[str, Sex] = {"F": "F", "M": "M"}
     profiles: list[PatientProfile] = []
-    # What is not UTF-8 is not a number either: the line is named below.
+    # What is not UTF-8 is not a number, and is refused with its line below.
     with path.open(encoding="utf-8", errors="replace", newline="") as file:
         rows = csv.DictReader(file)
         if rows.fieldnames != _COLUMNS:

@@ -1,8 +1,7 @@
 """What ``ehr-course train`` trains, on what and how: what its settings leave open is filled in.
 
-With ``--steps`` a training stops after so many. Without, it stops when the loss on the validation
-part has not fallen for some evaluations, at the latest after twenty epochs. A model that goes on
-longer than that learns the patients by heart: it then writes copies of them.
+Without ``--steps``, training stops when the validation loss has not fallen for some evaluations,
+at the latest after twenty epochs: longer training makes a model write copies of patients.
 """
 
 from __future__ import annotations
@@ -43,13 +42,14 @@ RECORDS_RECIPE: dict[str, Any] = {
     "lr": 4e-3,
     "weight_decay": 0.3,
     "batches": "equal-tokens",
-    # It cuts a rare outlier alone. In a new model batches of short records have the longest
-    # gradients, and a norm that cuts every gradient makes those patients count less (lesson 15).
+    # Cuts only rare outliers: in a new model batches of short records have the longest gradients,
+    # and cutting every gradient would make those patients count less (lesson 15).
     "max_grad_norm": 5.0,
     "average": 0.2,
 }
-"""For a new model of patient records. It was chosen on the embedded hospital; the book's page
-"Compared" has what it gives beside other generators, and what was tried."""
+"""For a new model of patient records, chosen on the embedded hospital; the book's page "Compared"
+has what it gives beside other generators.
+"""
 
 NOTES_RECIPE: dict[str, Any] = {
     "lr": 4e-3,
@@ -64,34 +64,33 @@ PREFIX_RECIPE = NOTES_RECIPE | {"lr": 3e-2}
 """For a prefix, which needs a higher rate."""
 
 BASE_RECIPE = RECORDS_RECIPE | {"lr": 1e-4, "weight_decay": 0.01}
-"""For weights that somebody has trained already: a higher rate would undo what they know."""
+"""For pretrained weights, which a higher rate would undo."""
 
 EPOCHS = 20
-"""The most epochs without ``--steps``. The learning rate has fallen to 0 then."""
+"""The most epochs without ``--steps``; the learning rate has fallen to 0 then."""
 
 FEWEST_STEPS = 500
-"""As many steps there may be at least: with few patients twenty epochs are not worth the name."""
+"""The fewest steps without ``--steps``: with few patients twenty epochs are too short."""
 
 EVALUATE_EVERY = 10
-"""The fewest steps between two evaluations; with more patients there is one after each epoch."""
+"""The fewest steps between evaluations; with more patients there is one per epoch."""
 
 PATIENCE = 5
-"""Evaluations in a row, without a lower loss, after which a training stops."""
+"""Evaluations in a row without a lower loss after which a training stops."""
 
 
 def filled_in(settings: TrainSettings, prepared: Prepared) -> TrainSettings:
-    """Fill in how to train, when to stop and how often to evaluate, where nothing is asked for.
+    """Fill in how to train, when to stop and how often to evaluate, where settings are None.
 
     Args:
         settings: with None for what is to be filled in.
-        prepared: what is learned from; its kind and its sizes are all that is looked at.
+        prepared: only its kind and sizes are used.
 
     Returns:
-        Settings without None. Where steps were asked for, and neither evaluations nor patience,
-        both are 0.
+        settings without None. With steps but neither evaluations nor patience, both are 0.
 
     Raises:
-        InputError: if the training is to be judged by validation data, and there are none.
+        InputError: if validation data are needed, and there are none.
     """
     recipe = RECORDS_RECIPE if prepared.kind == RECORDS else NOTES_RECIPE
     if settings.adapt is not None:
@@ -129,12 +128,12 @@ def filled_in(settings: TrainSettings, prepared: Prepared) -> TrainSettings:
 
 
 def validation_part(prepared: Prepared) -> str:
-    """What the part is called that says when to stop."""
+    """What the part that says when to stop is called."""
     return "validation notes" if prepared.kind == NOTES else "validation patients"
 
 
 def training_config(settings: TrainSettings) -> TrainingConfig:
-    """The trainer's settings, of settings that ``filled_in`` has filled in."""
+    """The trainer's settings, from settings that ``filled_in`` returned."""
     given = settings.model_dump()
     names = (
         *("steps", "batch_size", "gradient_accumulation_steps", "lr", "weight_decay"),
@@ -159,8 +158,7 @@ PROFILES = {
 """The sizes of models of each kind of data, smallest first."""
 
 P_EMPTY = 0.5
-"""How often the encoder gets an empty record, which teaches the model to write one from age and
-sex alone."""
+"""The share of empty encoder inputs, which teach the model to write from age and sex alone."""
 
 
 @dataclass(frozen=True)
@@ -173,7 +171,7 @@ class TrainingTask:
         dataset: to learn from.
         validation: to judge by, or None.
         fingerprints: of what was read, by name.
-        patients: those to learn from, or None where they are notes.
+        patients: those to learn from, or None for notes.
         remarks: what to say of codes that the model lacks, and of notes that were cut.
     """
 
@@ -259,7 +257,7 @@ def _records(settings: TrainSettings, prepared: Prepared) -> TrainingTask:
             )
         model = PrefixTuned(base, PrefixConfig(n_tokens=settings.prefix), seed=settings.seed)
         fingerprints["base"] = fingerprint_of_model(Path(settings.adapt))
-    # Records of another part, or of another hospital, can have codes that the model lacks.
+    # Records of another part or hospital can have codes that the model lacks.
     lenient = tokenizer.skipping_unseen()
 
     def dataset(records: list[PatientRecord]) -> RecordDataset:
@@ -286,7 +284,7 @@ def _records(settings: TrainSettings, prepared: Prepared) -> TrainingTask:
 
 
 def _of_bart(folder: Path, parts: dict[str, Any]) -> PromptBart:
-    """A model with the weights of a BART; what a BART does not have is drawn."""
+    """A model with the weights of a BART, the rest drawn at random."""
     verbosity = logging.get_verbosity()
     logging.set_verbosity_error()  # it would list what is drawn
     try:
