@@ -19,7 +19,7 @@ SEXES = ("M", "F")
 """The categories of x_cat by number: 0 is M, 1 is F."""
 
 NOT_SCORED = -100
-"""The label of a position that the loss passes over."""
+"""The label of a position that the loss skips."""
 
 SourceIds = Int64[Tensor, "batch source"]
 TargetIds = Int64[Tensor, "batch target"]
@@ -28,15 +28,15 @@ Sexes = Int64[Tensor, "batch 1"]
 
 
 class Batch(TypedDict):
-    """What a model takes as keywords. All rows are padded on the right.
+    """What a model takes as keywords, each row padded on the right.
 
     Attributes:
-        input_ids: int64 (batch, source): the corrupted records; 0 on padding.
-        attention_mask: int64 (batch, source): 1 on tokens, 0 on padding.
-        decoder_input_ids: int64 (batch, target): the clean records, shifted right; 0 on padding.
-        labels: int64 (batch, target): the clean records; -100 on padding.
-        x_num: float32 (batch, 1): age in years, unscaled.
-        x_cat: int64 (batch, 1): sex, 0 for M and 1 for F.
+        input_ids: int64 (batch, source), the corrupted records; 0 on padding.
+        attention_mask: int64 (batch, source), 1 on tokens, 0 on padding.
+        decoder_input_ids: int64 (batch, target), the clean records, shifted right; 0 on padding.
+        labels: int64 (batch, target), the clean records; -100 on padding.
+        x_num: float32 (batch, 1), age in years, unscaled.
+        x_cat: int64 (batch, 1), sex, 0 for M and 1 for F.
     """
 
     input_ids: SourceIds
@@ -50,16 +50,16 @@ class Batch(TypedDict):
 def collate(
     clean: Ragged, inputs: Ragged, people: Mapping[str, Tensor], tokenizer: CodeTokenizer
 ) -> Batch:
-    """Pad records to a batch, as wide as its longest record and no wider.
+    """Pad records to a batch, as wide as its longest record.
 
-    Labels and decoder input both come from the clean records. Taken from the corrupted ones, they
-    would teach the model to copy its input, and never to repair it.
+    Labels and decoder input both come from the clean records: the corrupted ones would teach the
+    model to copy its input, and never to repair it.
 
     Args:
-        clean: the records as they are, one a row.
-        inputs: the same records, corrupted: what the encoder reads.
-        people: x_num and x_cat of each row, as ``demographics`` makes them.
-        tokenizer: knows the ids of padding and of <EOS>.
+        clean: one record per row.
+        inputs: the same records, corrupted, for the encoder.
+        people: x_num and x_cat of each row, from ``demographics``.
+        tokenizer: gives the ids of padding and of <EOS>.
 
     >>> clean = Ragged.from_lists([[1, 3, 8, 9, 4, 2], [1, 3, 7, 4, 2]])
     >>> inputs = Ragged.from_lists([[1, 3, 6, 4, 2], [1, 3, 7, 4, 2]])
@@ -85,20 +85,15 @@ def collate(
 def demographics(
     ages: Sequence[float], sexes: Sequence[str], names: Sequence[str] | None = None
 ) -> dict[str, Tensor]:
-    """Age and sex of each row as a model takes them: x_num and x_cat, see Batch.
+    """The x_num and x_cat of a Batch.
 
     Args:
         ages: in years, 0 to 90.
         sexes: "M" or "F".
-        names: what an error calls each of them; by default its row.
+        names: what an error calls each row; by default its number.
 
     Raises:
-        InputError: if an age is not from 0 to 90, or a sex is neither of the two.
-
-    >>> demographics([64, 31], ["M", "F"])
-    {'x_num': tensor([[64.],
-            [31.]]), 'x_cat': tensor([[0],
-            [1]])}
+        InputError: if an age or a sex is out of range.
     """
     for row, (age, sex) in enumerate(zip(ages, sexes, strict=True)):
         name = names[row] if names is not None else f"row {row}"
@@ -123,14 +118,14 @@ def demographics(
 
 
 def shift_right(clean: Tensor, *, start: int = CodeTokenizer.eos_id) -> Tensor:
-    """The decoder input for clean ids: everything one place later, the start token first.
+    """The decoder input for clean ids: the start token, then each token one place later.
 
     Args:
-        clean: int64 (batch, target), padded; no position is masked yet.
-        start: the first token that the decoder reads. BART's is <EOS>.
+        clean: int64 (batch, target), padded with 0, not with -100.
+        start: the first token that the decoder reads; BART's is <EOS>.
 
     Returns:
-        int64 (batch, target): position t holds the token before that of position t.
+        int64 (batch, target).
 
     >>> shift_right(torch.tensor([[1, 3, 8, 4, 2]])).tolist()
     [[2, 1, 3, 8, 4]]
@@ -151,21 +146,13 @@ def check_batch(batch: Batch, n_tokens: int | None = None) -> None:
 
     Args:
         batch: of the course's own vocabulary, in which 0 is padding.
-        n_tokens: the size of the vocabulary, if ids are to be checked against it.
+        n_tokens: the size of the vocabulary, to check the ids against it.
 
     Raises:
-        InputError: that names the tensor and what is wrong with it, the first thing found.
-
-    >>> one = Ragged.from_lists([[1, 3, 7, 4, 2]])
-    >>> batch = collate(one, one, demographics([64], ["F"]), CodeTokenizer(["0389"]))
-    >>> check_batch(batch, n_tokens=8)
-    >>> batch["x_num"][0] = float("nan")
-    >>> check_batch(batch)
-    Traceback (most recent call last):
-    ehr_course.errors.InputError: batch, x_num: row 0 is nan, not an age. Use 0 to 90 years.
+        InputError: for the first thing that is wrong.
     """
     entries = dict(batch)
-    with jaxtyped("context"):  # a name such as "batch" then stands for one size everywhere
+    with jaxtyped("context"):  # "batch" is then the same size in all entries
         for name, expected in get_type_hints(Batch).items():
             if name not in entries:
                 raise InputError("batch", "", f"{name} is missing", "collate makes it.")
@@ -250,10 +237,10 @@ def check_batch(batch: Batch, n_tokens: int | None = None) -> None:
 
 
 def tensors_of(batch: Batch) -> dict[str, Tensor]:
-    """The tensors of a batch by their names, for code that treats them all alike."""
+    """The tensors of a batch by name, for code that treats them all alike."""
     return {name: tensor for name, tensor in batch.items() if isinstance(tensor, Tensor)}
 
 
 def _resumes(padding: Tensor) -> Tensor:
-    """Where something that is not padding follows padding: bool (batch, length)."""
+    """Where tokens follow padding: bool (batch, length)."""
     return padding.cummax(dim=1).values & ~padding

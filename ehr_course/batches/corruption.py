@@ -1,9 +1,7 @@
 r"""Damage a patient record the way BART does, so that a model can learn to repair it.
 
 Text infilling and token deletion (Lewis et al. 2020, https://arxiv.org/abs/1910.13461) and random
-replacement (as in BERT), each within one visit, on token ids. All functions work on a whole batch
-at once, take their randomness from the generator that they are given, and return new arrays: the
-clean record stays what it was, because it is the target.
+replacement (as in BERT), each within one visit. The functions leave their input as it was.
 """
 
 from __future__ import annotations
@@ -20,39 +18,30 @@ from ehr_course.errors import InputError
 from ehr_course.tokenizers.codes import CodeTokenizer
 
 STRATEGIES = ("infill", "delete", "replace")
-"""The ways to corrupt a visit, by the names that Corruption takes."""
+"""The ways to corrupt a visit."""
 
 EMPTY_RECORD = (CodeTokenizer.bos_id, CodeTokenizer.mask_id, CodeTokenizer.eos_id)
-"""A record of which nothing is known: the input from which age and sex alone make a patient."""
+"""The input from which patients are made by age and sex alone."""
 
 
 # ------------------------------------------------------------------ one strategy, some visits
 
 
 def span_lengths(count: int, *, mean: float = 3.0, rng: Generator) -> np.ndarray:
-    """Draw lengths of masked spans, int64 (count,): Poisson, a 0 made a 1.
-
-    With mean 3 a span has one code with probability 0.199, four or more with 0.353.
-
-    >>> span_lengths(8, rng=np.random.default_rng(0))
-    array([2, 1, 7, 1, 4, 1, 3, 6])
-    """
+    """Draw lengths of masked spans, int64 (count,): Poisson, with 0 raised to 1."""
     return np.maximum(rng.poisson(mean, count), 1)
 
 
 def infill_masks(visits: Ragged, *, mean_span: float = 3.0, rng: Generator) -> Ragged:
-    """Replace one span of codes in each visit by one <mask>.
+    """Replace one span of codes in each visit, uniformly placed, by one <mask>.
 
-    A span is never the whole visit, so that something of it can still be read: its length is at
-    most one less than the number of codes. The exception is a visit with one code, of which the
-    <mask> is all that remains. BART too masks a span wherever it falls, and so the model learns
-    to write a code that nothing in its own visit announces. The one <mask> does not tell how many
-    codes are missing; that is for the model to find out.
+    At least one code of a visit stays, unless it is the only one. The <mask> does not tell how
+    many codes are missing.
 
     Args:
-        visits: the codes of each visit, without markers; none is empty.
-        mean_span: of the Poisson distribution that span lengths are drawn from.
-        rng: the source of randomness; where a span begins is uniform over the places it fits.
+        visits: the codes of each visit, without markers, at least one.
+        mean_span: of the Poisson distribution of span lengths.
+        rng: the source of randomness.
 
     >>> visits = Ragged.from_lists([[7, 8, 9, 10, 11], [12]])
     >>> infill_masks(visits, rng=np.random.default_rng(0)).to_lists()
@@ -65,9 +54,7 @@ def infill_masks(visits: Ragged, *, mean_span: float = 3.0, rng: Generator) -> R
 
 
 def delete_codes(visits: Ragged, *, p: float = 0.15, rng: Generator) -> Ragged:
-    """Delete each code with probability p; every visit keeps at least one.
-
-    Where all codes of a visit would go, one of them stays, each with the same chance.
+    """Delete each code with probability p; every visit keeps at least one, drawn uniformly.
 
     >>> visits = Ragged.from_lists([[7, 8, 9, 10, 11], [12]])
     >>> delete_codes(visits, p=0.5, rng=np.random.default_rng(0)).to_lists()
@@ -79,10 +66,7 @@ def delete_codes(visits: Ragged, *, p: float = 0.15, rng: Generator) -> Ragged:
 
 
 def replace_codes(visits: Ragged, *, p: float = 0.15, n_tokens: int, rng: Generator) -> Ragged:
-    """Replace each code with probability p by another one.
-
-    The other one is any other code of the vocabulary, each with the same chance: never a special
-    token, never the code itself. It may be one that the visit already has.
+    """Replace each code with probability p by any other code, drawn uniformly.
 
     Args:
         visits: the codes of each visit, without markers.
@@ -107,13 +91,13 @@ class Corruption:
     """How much of a record is corrupted, and how.
 
     Attributes:
-        p_visit: the chance that a visit is corrupted at all.
-        p_empty: the chance that a whole record becomes EMPTY_RECORD instead. A model that is to
-            write patients from age and sex alone has to see such inputs while it learns.
+        p_visit: the probability that a visit is corrupted at all.
+        p_empty: the probability that a whole record becomes EMPTY_RECORD instead, which a model
+            has to see in training to make patients from age and sex alone.
         mean_span: see infill_masks.
         p_delete: see delete_codes.
         p_replace: see replace_codes.
-        strategies: a corrupted visit gets one of these, each with the same chance.
+        strategies: a corrupted visit gets one of these, drawn uniformly.
     """
 
     p_visit: float = 0.5
@@ -176,8 +160,8 @@ class Corruption:
                 "a row is not a full record",
                 r"Give <BOS> <v> codes <\v> ... <EOS>, without padding, as encode writes it.",
             )
-        # One number a visit says whether it is corrupted, and how: what lies below p_visit is
-        # shared out evenly among the strategies.
+        # One number per visit says whether it is corrupted, and how: the numbers below p_visit
+        # are shared out evenly among the strategies.
         shares = self.p_visit * np.arange(1, len(self.strategies) + 1) / len(self.strategies)
         of_visit = shares.searchsorted(rng.random(len(starts)), side="right")
         of_code = of_visit.repeat(lengths)
@@ -192,7 +176,7 @@ class Corruption:
             else:
                 chosen = codes[of_code == number]
                 _replace(values, chosen, self.p_replace, first_code, len(tokenizer), rng)
-        # Drawn last, so that p_empty does not change what happens to the visits of other records.
+        # Drawn last, so that p_empty does not change the visits of other records.
         if self.p_empty:
             empty = rng.random(len(records)) < self.p_empty
             firsts, sizes = records.offsets[:-1][empty], records.lengths[empty]
@@ -211,8 +195,8 @@ class Corruption:
             )
 
 
-# What follows corrupts visits of a flat array in place: `starts` and `lengths` say where the codes
-# of a visit are, `codes` is the places of them all, and `keep` becomes False where a token goes.
+# The following corrupt visits of a flat array in place: `starts` and `lengths` say where the codes
+# of each visit are, `codes` lists all these places, and `keep` becomes False where a token goes.
 
 
 def _infill(
@@ -247,18 +231,18 @@ def _replace(
     values: np.ndarray, codes: np.ndarray, p: float, first_code: int, n_tokens: int, rng: Generator
 ) -> None:
     hit = codes[rng.random(len(codes)) < p]
-    # Draw among all codes but one, and step over the code itself: uniform over the others.
+    # Draw among all codes but one, and step over the code itself: this is uniform over the others.
     drawn = rng.integers(first_code, n_tokens - 1, len(hit))
     values[hit] = drawn + (drawn >= values[hit])
 
 
 def _below(sizes: np.ndarray, rng: Generator) -> np.ndarray:
-    """Draw a whole number from 0 to below each size; rng.integers takes three times as long."""
+    """Draw whole numbers from 0 to below each size, three times as fast as rng.integers."""
     return (rng.random(len(sizes)) * sizes).astype(np.int64)
 
 
 def _kept(values: np.ndarray, keep: np.ndarray, rows: Ragged) -> Ragged:
-    """The rows without the values that go; a row may become shorter, not empty."""
+    """The rows without the values that go, at least one of each row staying."""
     if not len(rows):
         return Ragged(values, rows.lengths.copy())
     return Ragged(values[keep], np.add.reduceat(keep, rows.offsets[:-1], dtype=np.int64))

@@ -22,16 +22,16 @@ from ehr_course.tokenizers.codes import CodeTokenizer
 DEFAULT_CORRUPTION = Corruption()
 
 SHORTEST = 5
-"""The tokens of the shortest record: <BOS>, one visit of one code with its markers, <EOS>."""
+"""The tokens of the shortest record: <BOS>, a visit of one code with its markers, <EOS>."""
 
 
 class BatchKey(NamedTuple):
     """Which batch: enough to make the same one in any process and at any time.
 
     Attributes:
-        epoch: the pass over the patients, from 0.
+        epoch: from 0.
         number: the place of the batch within its epoch, from 0.
-        indices: the patients in it, as places in the dataset.
+        indices: the places of its patients in the dataset.
     """
 
     epoch: int
@@ -43,7 +43,7 @@ class BatchDataset(Protocol):
     """What can be trained on: it makes the batch that a key names, the same one every time.
 
     Attributes:
-        lengths: int64 (n,): how long each example is, so that like lengths can share a batch.
+        lengths: int64 (n,), the length of each example.
         fingerprint: a short text that differs when any batch does.
     """
 
@@ -60,31 +60,29 @@ class BatchDataset(Protocol):
 class RecordDataset(Dataset):
     """Patients, encoded once; batches of them, newly corrupted each time.
 
-    ``dataset[0]`` is the first patient. A plain DataLoader makes batches by
-    ``DataLoader(dataset, batch_size=32, shuffle=True, collate_fn=dataset.collate)``; those of
-    ``data_loader`` can be made again, in any process and after any restart.
+    ``dataset[0]`` is the first patient. Batches of ``data_loader`` can be made again in any
+    process; ``DataLoader(dataset, batch_size=32, collate_fn=dataset.collate)`` works too.
 
     Args:
         records: the patients.
-        tokenizer: its ``unseen`` decides about codes that it does not know. Under "skip", a
-            patient of whom nothing is left is dropped, and counted in ``skipped``.
-        corruption: what is done to the encoder's input; Corruption(p_visit=0) does nothing.
+        tokenizer: its ``unseen`` decides about unknown codes; under "skip", a patient without a
+            known code is dropped.
+        corruption: of the encoder's input; Corruption(p_visit=0) does nothing.
         seed: 0 to 2**32 - 1, of the corruption.
-        max_tokens: the longest record, <BOS> and <EOS> included, or None for no limit. A model
-            says how many it can read: ``model.max_tokens``.
-        too_long: what happens to a longer one. "raise" raises an InputError; "cut" shortens it,
-            see ``cut_record``, and counts it in ``cut``.
+        max_tokens: the longest record, <BOS> and <EOS> included, such as ``model.max_tokens``; or
+            None for no limit.
+        too_long: "raise" raises an InputError for a longer record, "cut" shortens it with
+            ``cut_record``.
 
     Attributes:
         records: the patients in the dataset, in their order.
         tokens: Ragged, the clean ids of each.
-        lengths: int64 (patients,), how many tokens each has.
+        lengths: int64 (patients,), the number of tokens of each.
         cut: how many records were cut.
-        skipped: how many patients were dropped because all their codes are unseen.
+        skipped: how many patients were dropped.
 
     Raises:
-        InputError: if there are no patients, or none is left, one is too long, or an option is
-            out of its range.
+        InputError: if no patients are left, one is too long, or an option is out of range.
 
     >>> from ehr_course.records import Visit
     >>> patients = [PatientRecord(1, "F", 64, (Visit(("4280", "0389")),))]
@@ -183,16 +181,7 @@ class RecordDataset(Dataset):
         return self.records[index]
 
     def batch(self, indices: Sequence[int], *, epoch: int = 0, number: int = 0) -> Batch:
-        """Make a batch of some patients.
-
-        The corruption is drawn from (seed, epoch, number), so the same call gives the same batch
-        in any process, and another epoch or number gives another corruption.
-
-        Args:
-            indices: the places of the patients in the dataset, in the order of the rows.
-            epoch: 0 or more.
-            number: the number of the batch within its epoch, 0 or more.
-        """
+        """Make a batch of the patients at `indices`, corrupted by (seed, epoch, number) alone."""
         rows = np.asarray(indices, dtype=np.int64)
         if rows.ndim != 1 or not len(rows) or rows.min() < 0 or rows.max() >= len(self):
             raise InputError(
@@ -208,8 +197,7 @@ class RecordDataset(Dataset):
     def collate(self, records: Sequence[PatientRecord]) -> Batch:
         """Make a batch of patients, whose corruption follows ``torch.manual_seed``.
 
-        This is the ``collate_fn`` of a plain DataLoader, or the ``data_collator`` of the Trainer
-        of transformers.
+        This serves as ``collate_fn`` of a DataLoader or ``data_collator`` in transformers.
         """
         rows = [self._fitting(record, self.tokenizer.encode(record)) for record in records]
         rng = np.random.default_rng(int(torch.randint(2**62, ())))
@@ -225,14 +213,10 @@ def _people(records: Sequence[PatientRecord]) -> dict[str, Tensor]:
 
 
 def cut_record(ids: Sequence[int], max_tokens: int, tokenizer: CodeTokenizer) -> list[int]:
-    r"""Shorten a full record: whole visits from the first on, as many as fit, then <EOS>.
+    """Shorten an encoded record to as many whole visits as fit, and <EOS>.
 
-    When not even the first visit fits, it keeps its first codes, which are the most important.
-
-    Args:
-        ids: <BOS> <v> codes <\v> ... <EOS>.
-        max_tokens: 5 or more.
-        tokenizer: the one that encoded it.
+    If not even the first visit fits, its first codes stay, which are the most important.
+    `max_tokens` is 5 or more.
 
     >>> tokenizer = CodeTokenizer(["0389", "4019", "4280"])
     >>> cut_record([1, 3, 7, 8, 4, 3, 9, 4, 2], 8, tokenizer)

@@ -27,17 +27,17 @@ SHORTEST_TARGET = 2
 
 
 class NoteBatch(TypedDict):
-    """What a model of notes takes as keywords. All rows are padded on the right.
+    """What a model of notes takes as keywords, each row padded on the right.
 
-    Ids at or above the size of the vocabulary are extended ids: the words of that row's note that
-    are outside the vocabulary, see tokenizers.base.
+    Ids at or above the size of the vocabulary are the extended ids of that row's note, see
+    EncodedNote.
 
     Attributes:
-        input_ids: int64 (batch, source): the notes; 3 on padding.
-        attention_mask: int64 (batch, source): 1 on tokens, 0 on padding.
-        decoder_input_ids: int64 (batch, target): the summaries from <s> on, without their last
+        input_ids: int64 (batch, source), the notes; 3 on padding.
+        attention_mask: int64 (batch, source), 1 on tokens, 0 on padding.
+        decoder_input_ids: int64 (batch, target), the summaries from <s> on, without their last
             token; 3 on padding. A model reads the extended ids among them as <unk>.
-        labels: int64 (batch, target): the summaries from their first word on; -100 on padding.
+        labels: int64 (batch, target), the summaries from their first word on; -100 on padding.
     """
 
     input_ids: SourceIds
@@ -47,28 +47,22 @@ class NoteBatch(TypedDict):
 
 
 class NoteDataset(Dataset):
-    """Pairs of note and summary, encoded once; batches of them. Nothing in it is random.
-
-    **What is too long.** Under "cut", a note keeps its first max_source - 1 tokens and ends there
-    with ``</s>``. A summary keeps its first max_target tokens and gets no ``</s>``: it does not
-    end there, and a model that learned so would stop in the middle of a sentence. A word outside
-    the vocabulary that only the part cut off has is not in ``oov``: it cannot be copied. In
-    the summary it is ``<unk>``.
+    """Pairs of note and summary, encoded once; batches of them.
 
     Args:
         pairs: the notes and summaries.
         tokenizer: of words or of pieces.
         max_source: the most tokens of a note, ``<s>`` and ``</s>`` included; 3 or more.
         max_target: the most tokens of a summary, both included; 2 or more.
-        too_long: "cut", or "raise" to raise an InputError.
+        too_long: "raise" raises an InputError; "cut" shortens. A note still ends in ``</s>`` then;
+            a summary does not, or a model would learn to stop in mid-sentence.
 
     Attributes:
-        pairs: list of NotePair, as they were given.
-        tokenizer: as it was given.
-        sources: Ragged, the ids of each note; extended ids among them.
+        pairs, tokenizer: as they were given.
+        sources: Ragged, the ids of each note, with extended ids.
         targets: Ragged, the ids of each summary, from ``<s>`` to ``</s>``.
-        lengths: int64 (pairs,), how many tokens each note has.
-        oov: list of tuples, the words of each note that have extended ids.
+        lengths: int64 (pairs,), the number of tokens of each note.
+        oov: the words of each note that have extended ids; those cut off do not.
         cut_notes: how many notes were cut.
         cut_summaries: how many summaries were cut.
 
@@ -98,11 +92,14 @@ class NoteDataset(Dataset):
         ):
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
                 raise InputError(
-                    "NoteDataset", option, f"{value!r} is no such limit", f"Use {least} or more."
+                    "NoteDataset",
+                    option,
+                    f"{value!r} is not such a limit",
+                    f"Use {least} or more.",
                 )
         if too_long not in ("cut", "raise"):
             raise InputError(
-                "NoteDataset", "too_long", f"{too_long!r} is no policy", 'Use "cut" or "raise".'
+                "NoteDataset", "too_long", f"{too_long!r} is not a policy", 'Use "cut" or "raise".'
             )
         given = list(pairs)
         if not given:
@@ -157,7 +154,7 @@ class NoteDataset(Dataset):
     def from_encoded(
         cls, pairs: list[NotePair], tokenizer: NoteTokenizer | WordTokenizer, **encoded: Any
     ) -> Self:
-        """A dataset of what another one held: sources, targets, oov, cut_notes, cut_summaries."""
+        """Make a dataset from sources, targets, oov, cut_notes and cut_summaries of another."""
         self = cls.__new__(cls)
         self._keep(pairs, tokenizer, **encoded)
         return self
@@ -196,11 +193,7 @@ class NoteDataset(Dataset):
         return self.pairs[index]
 
     def batch(self, indices: Sequence[int]) -> NoteBatch:
-        """Make a batch of some pairs.
-
-        Args:
-            indices: the places of the pairs in the dataset, in the order of the rows.
-        """
+        """Make a batch of the pairs at `indices`."""
         rows = np.asarray(indices)
         is_list = rows.ndim == 1 and len(rows) and np.issubdtype(rows.dtype, np.integer)
         if not is_list or rows.min() < 0 or rows.max() >= len(self):
@@ -216,7 +209,7 @@ class NoteDataset(Dataset):
 
     @property
     def fingerprint(self) -> str:
-        """A short text that differs when the ids do, their order or the vocabulary."""
+        """A short text that differs when the ids, their order or the vocabulary do."""
         digest = hashlib.sha256(self.tokenizer.fingerprint.encode())
         for ragged in (self.sources, self.targets):
             digest.update(ragged.lengths.tobytes())
@@ -228,11 +221,10 @@ class NoteDataset(Dataset):
 def collate_notes(
     rows: Iterable[tuple[Sequence[int], Sequence[int]]], *, pad_id: int = WordTokenizer.pad_id
 ) -> NoteBatch:
-    """Pad encoded pairs to a batch, as wide as its longest note and summary and no wider.
+    """Pad encoded pairs to a batch, as wide as its longest note and summary.
 
     Args:
-        rows: one or more pairs of src_ids, a note as ``encode_note`` gives it, and tgt_ids, its
-            summary as ``encode_summary`` gives it, from ``<s>`` on.
+        rows: pairs of a note's ids from ``encode_note`` and its summary's from ``encode_summary``.
         pad_id: of the tokenizer that encoded them.
 
     >>> batch = collate_notes([([1, 7, 8, 2], [1, 8, 2]), ([1, 9, 2], [1, 9, 5, 2])])
@@ -250,8 +242,7 @@ def collate_notes(
 def _collated(sources: Ragged, targets: Ragged, *, pad_id: int) -> NoteBatch:
     input_ids, attended = sources.padded(pad_id)
     whole, written = targets.padded(pad_id)
-    # A summary gives one row fewer than it has tokens: each is read but the last, and each is
-    # written but the first.
+    # All tokens of a summary but the last are read, and all but the first are written.
     labels = np.where(written, whole, NOT_SCORED)[:, 1:]
     read = np.where(written[:, 1:], whole[:, :-1], pad_id)
     return NoteBatch(
@@ -263,8 +254,8 @@ def _collated(sources: Ragged, targets: Ragged, *, pad_id: int) -> NoteBatch:
 
 
 def _pair_name(number: int, pair: NotePair) -> str:
-    """What an error calls a pair: its place, and whose it is where that is known."""
-    # What does not look like a number of a patient is not shown: it may be text of a note.
+    """What an error calls a pair: its place, and its patient if known."""
+    # What does not look like a patient's number is not shown: it may be text of a note.
     is_shown = re.fullmatch(r"(?=.*[0-9])[0-9A-Za-z._-]{1,20}", str(pair.subject_id))
     return f"pair {number} (patient {pair.subject_id})" if is_shown else f"pair {number}"
 

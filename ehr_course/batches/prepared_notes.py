@@ -1,14 +1,7 @@
-"""Encoded notes in files, so that they are encoded once and trained on many times.
+"""Encoded notes in a folder, so that they are encoded once and trained on many times.
 
-A prepared folder holds:
-
-- train.parquet, validation.parquet, test.parquet, one row a pair: src_ids and tgt_ids (lists of
-  int64, as NoteDataset keeps them), src_len and tgt_len (their lengths), oov (the words of
-  extended ids), and the pair itself: note, summary, subject_id;
-- tokenizer.json, which made the ids;
-- report.json, with counts, the settings and a checksum of every file.
-
-The tokenizer is to be trained on the training part alone, which nothing here can see.
+It holds a Parquet file per part, tokenizer.json, which made the ids, and report.json. A row is a
+pair: src_ids, tgt_ids, src_len, tgt_len, oov as in NoteDataset, note, summary, subject_id.
 """
 
 from __future__ import annotations
@@ -35,7 +28,7 @@ if TYPE_CHECKING:
     from ehr_course.sources.note_corpus import NoteSplit
 
 PARTS = ("train", "validation", "test")
-"""The names of the parts, which are those of the files too."""
+"""The parts, and the names of their files."""
 
 
 def write_prepared(
@@ -47,23 +40,18 @@ def write_prepared(
     max_target: int = 192,
     too_long: Literal["cut", "raise"] = "cut",
 ) -> dict[str, Any]:
-    """Encode the parts of a split and write them, with their tokenizer and a report.
-
-    The folder appears when all of it is written: it is made under another name beside its place
-    and then renamed.
+    """Encode the parts of a split and write them, whole or not at all, with tokenizer and report.
 
     Args:
-        split: pairs for training, validation and test. Validation and test may be empty: there
-            is no file of theirs then.
-        tokenizer: trained on the training part.
-        folder: where to write; a folder that is not there yet, or empty.
+        split: validation and test may be empty, and then have no file.
+        tokenizer: trained on the training part alone, which cannot be checked here.
+        folder: one that does not exist yet, or is empty.
         max_source, max_target, too_long: see NoteDataset.
 
     Returns:
-        what report.json holds: "tokenizer" (kind, size, fingerprint), "max_source",
-        "max_target", and for each part under "parts" its pairs, fraction of all pairs,
-        cut_notes, cut_summaries, source_tokens, target_tokens, oov (source tokens that are
-        outside the vocabulary), unknown (target tokens that are <unk>), and sha256 of its file.
+        The content of report.json: the tokenizer's kind, size and fingerprint, the limits, and
+        for each part counts of pairs and tokens ("oov": source tokens outside the vocabulary;
+        "unknown": target tokens that are <unk>) and the SHA-256 of its file.
     """
     check_new_folder(folder)
     pairs = {part: list(getattr(split, part)) for part in PARTS}
@@ -117,21 +105,16 @@ def write_prepared(
 
 
 def read_report(folder: str | Path) -> dict[str, Any]:
-    """The report of a prepared folder, see write_prepared."""
+    """The report of a prepared folder; see write_prepared."""
     return checked_json.read(Path(folder) / _REPORT, kind=_KIND, remake=_REMAKE)
 
 
 def read_prepared(folder: str | Path, part: Literal["train", "validation", "test"]) -> NoteDataset:
-    """Read one part of a prepared folder: the dataset that was written, with its tokenizer.
-
-    Args:
-        folder: what write_prepared wrote.
-        part: which of the three.
-    """
+    """Read one part of a folder that write_prepared wrote, as a dataset."""
     folder = Path(folder)
     if part not in PARTS:
         raise InputError(
-            "read_prepared", "part", f"{part!r} is no part", f"Use one of {', '.join(PARTS)}."
+            "read_prepared", "part", f"{part!r} is not a part", f"Use one of {', '.join(PARTS)}."
         )
     if not folder.is_dir():
         raise InputError(folder, "", "there is no such folder", f"Make it with {_REMAKE}.")

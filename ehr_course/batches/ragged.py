@@ -1,4 +1,4 @@
-"""Rows of different lengths in one flat array, so that NumPy can work on all of them at once."""
+"""Rows of different lengths in one flat array, so that NumPy can process them all at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Ragged:
 
     Attributes:
         values: int64 (n,), the rows one after the other.
-        lengths: int64 (rows,), how many values each row has; they sum to n.
+        lengths: int64 (rows,), which sum to n.
 
     >>> rows = Ragged.from_lists([[8, 9], [], [7, 7, 7]])
     >>> rows.values, rows.lengths, rows.offsets
@@ -53,19 +53,16 @@ class Ragged:
         return offsets
 
     def take(self, rows: Sequence[int] | np.ndarray) -> Self:
-        """Some of the rows, in the order asked for, as a copy."""
+        """A copy of some rows, in the given order."""
         rows = np.asarray(rows, dtype=np.int64)
         lengths = self.lengths[rows]
         return type(self)(self.values[places(self.offsets[rows], lengths)], lengths)
 
     def padded(self, padding: int) -> tuple[np.ndarray, np.ndarray]:
-        """The rows side by side, padded on the right to the longest.
+        """The rows, padded on the right to the longest.
 
         Returns:
             int64 (rows, width), and bool (rows, width): where it is not padding.
-
-        >>> Ragged.from_lists([[8], [7, 9]]).padded(0)[0].tolist()
-        [[8, 0], [7, 9]]
         """
         inside = np.arange(self.lengths.max()) < self.lengths[:, None]
         padded = np.full(inside.shape, padding, np.int64)
@@ -74,7 +71,7 @@ class Ragged:
 
 
 def places(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """The flat places of rows that begin at starts and have these lengths, row after row.
+    """The flat places of rows with these starts and lengths, row after row.
 
     >>> places(np.array([10, 3]), np.array([2, 3]))
     array([10, 11,  3,  4,  5])

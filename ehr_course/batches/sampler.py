@@ -1,4 +1,4 @@
-"""Which patients make up which batch of an epoch, and the loader that follows the plan."""
+"""Which patients make up which batch of an epoch, and a loader of these batches."""
 
 from __future__ import annotations
 
@@ -14,33 +14,24 @@ from ehr_course.batches.datasets import BatchDataset, BatchKey
 from ehr_course.errors import InputError
 
 POOL = 50
-"""Batches in a pool: patients are sorted by length within it, and mixed beyond it."""
+"""Batches in a pool, within which patients are sorted by length."""
 
 
 class LengthBatchSampler(Sampler[BatchKey]):
-    """The batches of an epoch, in their order. Every patient comes once.
-
-    With ``group_by_length``, patients of similar length share a batch, so that less of it is
-    padding: the shuffled patients are cut into pools of 50 batches, each pool is sorted by length
-    and cut into batches, and the batches of all pools are shuffled. The last batch cut may be
-    smaller.
-
-    A training that takes a mean in each batch lets short records weigh more than long ones then:
-    see lesson 15. With ``equal_tokens``, the batches are cut so that each has about as many
-    tokens, many short records or few long ones, and every token weighs about the same.
-
-    The order depends on seed and epoch alone, so that a plan with ``start`` gives exactly the
-    batches that remain of an epoch that was interrupted.
+    """The batches of an epoch, in their order, which depends on seed and epoch alone.
 
     Args:
-        lengths: int (patients,), tokens of each patient.
+        lengths: int (patients,), the number of tokens of each patient.
         batch_size: patients in a batch; with ``equal_tokens`` their mean number.
         seed: 0 to 2**32 - 1, of the order.
         epoch: from 0; another epoch, another order.
-        start: how many batches of the epoch are done.
+        start: how many batches of the epoch are done, and left out.
         shuffle: without it, patients (or the sorted pools) come in the order of the dataset.
-        group_by_length: whether patients of similar length share a batch.
-        equal_tokens: whether batches are cut by tokens, not by patients.
+        group_by_length: whether patients of similar length share a batch, which saves padding:
+            pools of 50 batches are sorted by length, and all batches shuffled. A mean loss in
+            each batch then lets short records weigh more: see lesson 15.
+        equal_tokens: whether batches have about as many tokens each, rather than as many
+            patients, so that every token weighs about the same.
 
     >>> for key in LengthBatchSampler([9, 5, 8, 6, 7], 2, shuffle=False, group_by_length=True):
     ...     print(key)
@@ -77,7 +68,7 @@ class LengthBatchSampler(Sampler[BatchKey]):
         self.set_epoch(epoch, start)
 
     def set_epoch(self, epoch: int, start: int = 0) -> None:
-        """Turn to an epoch, the first ``start`` batches of it left out."""
+        """Turn to an epoch, without its first ``start`` batches."""
         if epoch < 0 or not 0 <= start <= self.n_batches:
             raise InputError(
                 "LengthBatchSampler",
@@ -102,8 +93,8 @@ class LengthBatchSampler(Sampler[BatchKey]):
             yield BatchKey(self.epoch, number, tuple(batches[number].tolist()))
 
     def _batches(self) -> list[np.ndarray]:
-        # The spawn key keeps this stream apart from that of the corruption: NumPy makes the same
-        # stream of [seed, epoch] and of [seed, epoch, 0].
+        # The spawn key keeps this stream apart from the corruption's: to NumPy, [seed, epoch] and
+        # [seed, epoch, 0] are the same seed.
         rng = np.random.default_rng(
             np.random.SeedSequence([self.seed, self.epoch], spawn_key=(1,))
         )
@@ -122,14 +113,14 @@ class LengthBatchSampler(Sampler[BatchKey]):
         return batches
 
     def _cuts(self, pool: np.ndarray) -> np.ndarray:
-        """Where a pool is cut into batches; none of them is empty."""
+        """Where a pool is cut into batches, each with at least one patient."""
         if not self.equal_tokens:
             return np.arange(self.batch_size, len(pool), self.batch_size)
         n_batches = -(-len(pool) // self.batch_size)
         number = np.arange(1, n_batches)
         ends = self.lengths[pool].cumsum()
         cuts = 1 + np.searchsorted(ends, ends[-1] * number / n_batches)
-        # Where one record has more tokens than a batch, the next batches still get one each.
+        # After a record with more tokens than a batch, the next batches still get one each.
         cuts = np.maximum.accumulate(cuts - number) + number
         return np.minimum(cuts, len(pool) - n_batches + number)
 
@@ -137,16 +128,13 @@ class LengthBatchSampler(Sampler[BatchKey]):
 def data_loader(
     dataset: BatchDataset, batch_size: int, *, num_workers: int = 0, **order: Any
 ) -> DataLoader:
-    """A DataLoader over the batches of an epoch. Any number of workers gives the same ones.
-
-    ``loader.sampler.set_epoch(epoch)`` turns to the next epoch; the workers stay.
+    """A DataLoader over the batches of an epoch, the same for any number of workers.
 
     Args:
         dataset: makes the batches.
         batch_size: patients in a batch.
-        num_workers: processes that make batches beside this one; with 0 this one makes them.
-            Each works on one thread.
-        order: seed, epoch, start, shuffle, group_by_length, equal_tokens: see LengthBatchSampler.
+        num_workers: processes that make batches; with 0 this process makes them.
+        order: see LengthBatchSampler; ``loader.sampler.set_epoch`` turns to the next epoch.
 
     >>> from ehr_course.batches.datasets import RecordDataset
     >>> from ehr_course.sources.synthetic import make_cohort
@@ -162,7 +150,7 @@ def data_loader(
         sampler=LengthBatchSampler(dataset.lengths, batch_size, **order),
         num_workers=num_workers,
         persistent_workers=num_workers > 0,
-        # A loader draws a seed for its workers at each start. From a generator of its own, that
-        # does not move the global one, which a training's dropout draws from.
+        # A loader draws a seed for its workers at each start: its own generator leaves the global
+        # one, which dropout draws from, as it was.
         generator=torch.Generator(),
     )

@@ -84,7 +84,7 @@ class CodeTokenizer(Tokenizer):
         """The code system of the vocabulary."""
         if unseen not in ("raise", "skip"):
             raise InputError(
-                "CodeTokenizer", "unseen", f"{unseen!r} is no policy", 'Use "raise" or "skip".'
+                "CodeTokenizer", "unseen", f"{unseen!r} is not a policy", 'Use "raise" or "skip".'
             )
         if isinstance(codes, str):
             raise InputError(
