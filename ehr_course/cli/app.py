@@ -51,7 +51,7 @@ class Commands(TyperGroup):
             )
             if not is_about_memory:
                 raise
-            reason = (str(error) or "no more could be had").splitlines()[0].rstrip(".")
+            reason = (str(error) or "there is not enough of it").splitlines()[0].rstrip(".")
             _complain(f"memory: {reason}. {_SMALLER}")
             raise typer.Exit(1) from None
         except OSError as error:

@@ -85,7 +85,7 @@ def open_prepared(folder: str | Path, *, wanted: str | None = None) -> Prepared:
     )
     if not are_sizes:
         raise InputError(
-            folder / RUN, "result, parts", f"{parts!r} are no sizes", "Prepare the data again."
+            folder / RUN, "result, parts", f"{parts!r} are not sizes", "Prepare the data again."
         )
     is_embedded = settings.data is None and settings.notes in (None, "embedded")
     return Prepared(folder, kind, dict(parts), is_embedded)

@@ -138,7 +138,7 @@ def read_demographics(path: Path) -> list[PatientProfile]:
                 raise InputError(
                     path,
                     f"line {rows.line_num}",
-                    "this is no age, sex and count",
+                    "not an age, sex and count",
                     f"Write completed years from 0 to {MAX_AGE}, F or M, and a whole number.",
                 )
             profiles += [PatientProfile(age, sex)] * count

@@ -282,7 +282,7 @@ def check_leading_zeros(
     if headings:
         shown = ", ".join(f"{lost} for {code}" for lost, code in list(headings.items())[:3])
         finding += (
-            f", and {len(headings):,} different ones are no complete codes but would be with "
+            f", and {len(headings):,} different ones are not complete codes but would be with "
             f"zeros in front ({shown})"
         )
     else:

@@ -190,7 +190,7 @@ def _read_shard(path: Path, name: str) -> pl.DataFrame:
     try:
         schema = parquet_columns(path)
     except (pl.exceptions.PolarsError, OSError) as error:
-        problem = f"it is cut or no parquet file ({str(error).splitlines()[0]})"
+        problem = f"it is cut or not a parquet file ({str(error).splitlines()[0]})"
         raise InputError(name, "", problem, "Export or copy it again.") from error
     types: dict[str, Any] = {
         "subject_id": pl.Int64,

@@ -52,7 +52,7 @@ def write_meds(
     import pyarrow.parquet as pq
 
     if patients_per_shard < 1:
-        problem = f"{patients_per_shard} is no size"
+        problem = f"{patients_per_shard} is not a size"
         raise InputError("patients_per_shard", "", problem, "Give 1 or more.")
     split_names = _split_names(records, split)
     with new_folder(folder) as unfinished:

@@ -34,7 +34,7 @@ class LoadOptions:
 
     def __post_init__(self) -> None:
         if self.malformed not in get_args(Malformed):
-            problem = f"{self.malformed!r} is no policy"
+            problem = f"{self.malformed!r} is not a policy"
             raise InputError("malformed", "", problem, 'Use "raise" or "drop".')
         for name in (self.system, self.map_to):
             if name is not None:

@@ -50,7 +50,7 @@ def load_visit_lists(path: Path, how: TableOptions) -> Cohort:
     except UnicodeDecodeError:
         raise InputError(file, "", "it is not UTF-8 text", "Write JSON as UTF-8.") from None
     if not isinstance(patients, list) or not patients:
-        raise InputError(file, "", "it is no list of patients, or an empty one", _A_LIST)
+        raise InputError(file, "", "it is not a list of patients, or it is empty", _A_LIST)
     schema: dict[str, Any] = {
         **dict.fromkeys(("patient", "visit", "code", "age", "sex"), pl.String),
         **dict.fromkeys(("at_patient", "at_code"), pl.Int64),
@@ -72,7 +72,7 @@ def _codes_in(file: str, patients: list) -> Iterator[tuple]:
 
     def checked_list(value: Any, place: str, of: str) -> list:
         if not isinstance(value, list):
-            raise InputError(file, place, f"{value!r} is no list of {of}", _A_LIST)
+            raise InputError(file, place, f"{value!r} is not a list of {of}", _A_LIST)
         return value
 
     for number, patient in enumerate(patients, start=1):
@@ -98,7 +98,7 @@ def _codes_in(file: str, patients: list) -> Iterator[tuple]:
                     raise InputError(
                         file,
                         f"{where}, code {code_number}",
-                        f"{code!r} is no text, and a number has lost its leading zeros",
+                        f"{code!r} is not text, and a number has lost its leading zeros",
                         'Write codes as text: "038.9", not 38.9.',
                     )
                 yield name, str(visit_number), code, age, sex, number, code_number

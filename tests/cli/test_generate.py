@@ -125,12 +125,12 @@ def test_a_run_whose_demographics_are_damaged(ehr_course, run, tmp_path):
     shutil.copytree(run, tmp_path / "run")
     path = tmp_path / "run" / "demographics.csv"
     for text, said in (
-        ("age,sex,count\n64,F,2\n640,F,2\n", "line 3: this is no age, sex and count"),
-        ("age,sex,count\n64,F,-1\n", "line 2: this is no age, sex and count"),
+        ("age,sex,count\n64,F,2\n640,F,2\n", "line 3: not an age, sex and count"),
+        ("age,sex,count\n64,F,-1\n", "line 2: not an age, sex and count"),
         ("age,sex,count\n", "nobody is counted in it"),
         ("age;sex;count\n", "line 1: the columns are ['age;sex;count']"),
-        ("age,sex,count\n64,\xff,2\n", "line 2: this is no age, sex and count"),
-        ("age,sex,count\n64,F,99999999999999999999\n", "line 2: this is no age, sex and count"),
+        ("age,sex,count\n64,\xff,2\n", "line 2: not an age, sex and count"),
+        ("age,sex,count\n64,F,99999999999999999999\n", "line 2: not an age, sex and count"),
     ):
         path.write_text(text, encoding="latin-1")
         assert said in refused(ehr_course, tmp_path / "run", "--out", tmp_path / "s")

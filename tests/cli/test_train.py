@@ -249,7 +249,7 @@ def test_prepared_data_whose_sizes_are_damaged_are_refused(ehr_course, prepared,
     document["result"]["parts"] = parts
     (tmp_path / "data" / "run.json").write_text(json.dumps(document), encoding="utf-8")
     said = refused(ehr_course, tmp_path / "data", "--out", tmp_path / "out")
-    assert f"run.json, result, parts: {parts!r} are no sizes. Prepare the data again." in said
+    assert f"run.json, result, parts: {parts!r} are not sizes. Prepare the data again." in said
 
 
 def test_prepared_data_whose_list_of_parts_is_cut_are_refused(ehr_course, prepared, tmp_path):

@@ -150,5 +150,5 @@ def test_tables_without_a_single_code(tmp_path):
 
 
 def test_a_policy_that_is_none(tmp_path):
-    with pytest.raises(InputError, match="malformed: 'ignore' is no policy"):
+    with pytest.raises(InputError, match="malformed: 'ignore' is not a policy"):
         load_mimic3(write_tables(tmp_path), malformed="ignore")

@@ -53,7 +53,7 @@ def test_a_table_from_a_spreadsheet_is_refused(tmp_path):
         f"zeros, as in a spreadsheet: none of its {n - short:,} codes that are numbers begins "
         "with 0, and "
     )
-    assert "different ones are no complete codes but would be with zeros in front (" in said
+    assert "different ones are not complete codes but would be with zeros in front (" in said
     assert "389 for 038.9" in said
     assert said.endswith(
         "038.9 is septicemia, and 389 is hearing loss. Export the table again, with codes as "
@@ -162,7 +162,7 @@ def test_a_table_of_categories_is_no_table_of_lost_zeros():
 
 def test_a_small_table_has_enough_headings():
     some = RECORDS[:120]
-    with pytest.raises(InputError, match=r"are no complete codes but would be with zeros"):
+    with pytest.raises(InputError, match=r"are not complete codes but would be with zeros"):
         load(some, change=as_a_spreadsheet)
 
 

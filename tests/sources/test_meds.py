@@ -441,7 +441,7 @@ def test_a_truncated_shard_is_refused(tmp_path):
     write_meds(RECORDS, tmp_path)
     shard = tmp_path / "data" / "0.parquet"
     shard.write_bytes(shard.read_bytes()[:-30])
-    assert_load_refused(tmp_path, "0.parquet: it is cut or no parquet file")
+    assert_load_refused(tmp_path, "0.parquet: it is cut or not a parquet file")
 
 
 def test_a_missing_column_is_refused(tmp_path):
@@ -515,5 +515,5 @@ def test_no_records_are_refused(tmp_path):
 
 def test_shards_of_no_patients_are_refused(tmp_path):
     assert_write_refused(
-        RECORDS, tmp_path / "meds", "patients_per_shard: 0 is no size", patients_per_shard=0
+        RECORDS, tmp_path / "meds", "patients_per_shard: 0 is not a size", patients_per_shard=0
     )

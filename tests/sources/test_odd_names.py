@@ -119,7 +119,7 @@ def test_a_shard_of_such_a_name_is_named_in_an_error(tmp_path):
     (tmp_path / "data" / f"{ERASE}.parquet").write_bytes(b"no parquet")
     with pytest.raises(InputError) as refused:
         load_meds(tmp_path)
-    assert str(refused.value).startswith(rf"{ERASED}.parquet: it is cut or no parquet file")
+    assert str(refused.value).startswith(rf"{ERASED}.parquet: it is cut or not a parquet file")
     assert all(line.isprintable() for line in str(refused.value).splitlines())
 
 

@@ -81,11 +81,11 @@ def test_what_has_no_code_is_counted_and_left_out(tmp_path):
     ("content", "said"),
     [
         ("[[['4280']]]", "line 1, column 4: this is not JSON"),
-        ("{}", "it is no list of patients"),
-        ("[]", "it is no list of patients"),
-        ('[[["4280"]], 7]', "patient 2: 7 is no list of visits"),
-        ('[[["4280"], "486"]]', "patient 1, visit 2: '486' is no list of codes"),
-        ('[[["4280", 486]]]', "patient 1, visit 1, code 2: 486 is no text"),
+        ("{}", "it is not a list of patients"),
+        ("[]", "it is not a list of patients"),
+        ('[[["4280"]], 7]', "patient 2: 7 is not a list of visits"),
+        ('[[["4280"], "486"]]', "patient 1, visit 2: '486' is not a list of codes"),
+        ('[[["4280", 486]]]', "patient 1, visit 1, code 2: 486 is not text"),
         (
             '[[["4280"], ["486", "I10"]]]',
             "patient 1, visit 2, code 2, column 'code': 'I10' looks like ICD-10, in a visit of "
@@ -265,7 +265,7 @@ def test_malformed_rows_are_dropped_and_counted_by_kind(tmp_path):
         reason: n for (table, reason), n in cohort.report.dropped.items() if table == "a.csv"
     } == {
         "a code of the wrong shape": 1,
-        "an age that is missing or is none": 1,
+        "an age that is missing or cannot be read": 1,
         "a sex other than F or M": 1,
         "no patient": 1,
         "no visit": 1,

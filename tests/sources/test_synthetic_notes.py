@@ -313,7 +313,7 @@ def test_no_patients_give_no_notes():
     [
         ({"seed": -1}, "argument seed: -1 is not a seed"),
         ({"seed": 0.5}, "argument seed: 0.5 is not a seed"),
-        ({"drugs": "rare"}, "argument drugs: 'rare' is no group of names"),
+        ({"drugs": "rare"}, "argument drugs: 'rare' is not a group of names"),
         ({"medications": (0, 3)}, r"argument medications: \(0, 3\) is not"),
         ({"medications": (3, 2)}, r"argument medications: \(3, 2\) is not"),
         ({"medications": (1, 11)}, r"argument medications: \(1, 11\) is not"),

@@ -274,6 +274,6 @@ def _check_drugs(drugs: str, function: str) -> None:
         raise InputError(
             function,
             "argument drugs",
-            f"{drugs!r} is no group of names",
+            f"{drugs!r} is not a group of names",
             'Pass "common" or "unseen".',
         )
