@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Locator, expect
 
 @pytest.fixture(scope="module")
 def notebook(browser: Browser, lab: str) -> Iterator[NotebookPage]:
-    cells = ("SEED = 0", "import load_checkpoint", "prompt_explorer(")
+    cells = ("SEED = 0", "import torch", "prompt_explorer(")
     with opened(browser, lab, "12_conditional_prompt", *cells) as notebook:
         yield notebook
 
