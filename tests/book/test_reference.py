@@ -23,14 +23,29 @@ def all_modules() -> set[str]:
     return {name for name in names if "__" not in name}
 
 
+def home_of_public_names() -> dict[str, str]:
+    """The module of the library that each name of `ehr_course` is loaded from."""
+    stub = ast.parse((ROOT / "ehr_course" / "__init__.pyi").read_text(encoding="utf-8"))
+    return {
+        one.name: node.module or one.name
+        for node in ast.walk(stub)
+        if isinstance(node, ast.ImportFrom)
+        for one in node.names
+    }
+
+
 def imported_by_lessons() -> set[str]:
     """The modules of the library that the lessons import, or import from."""
     known = all_modules()
+    homes = home_of_public_names()
     found = set()
     for source in sorted((ROOT / "lessons").glob("[0-9]*.py")):
         for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("ehr_course"):
                 package = (node.module or "").removeprefix("ehr_course").lstrip(".")
+                if not package:
+                    found |= {homes[one.name] for one in node.names}
+                    continue
                 names = {f"{package}.{one.name}".lstrip(".") for one in node.names} & known
                 found |= names or {package}
     return found
