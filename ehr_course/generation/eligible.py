@@ -1,9 +1,7 @@
-"""Keep the decoder from codes that nobody of the patient's age and sex has.
+"""Keep the decoder from codes that nobody of the patient's age and sex has, and measure how many.
 
-What is kept out is not seen any more: the share of impossible codes in such a cohort is 0 and says
-nothing about the model. So what is kept out is measured while the patients are written. It is less
-than the share of impossible codes in patients that are written freely: there one impossible code
-draws others after it, and here there is never a first one.
+The share kept out is less than that of impossible codes in patients written freely, where one
+impossible code draws others after it.
 """
 
 from __future__ import annotations
@@ -25,14 +23,13 @@ from ehr_course.tokenizers.codes import CodeTokenizer
 class EligibleOnly:
     """Only codes that a patient can have are written, by ``why_impossible`` of their code system.
 
-    The age is that at the first visit, as in ``evaluation.validity``. A code that no rule speaks
-    of is written as before, and so is one that is no code of the tokenizer's system. Give a new
+    A code that no rule speaks of, or that is not in the system, is written as before. Give a new
     one to each ``generate_patients``; afterwards it holds what was kept out.
 
     Attributes:
         codes: how many codes the model would write at these places, known ones left out.
-        kept_out: how many of them would be impossible. Both are sums of probabilities, after
-            temperature, top-k and top-p, and not of draws.
+        kept_out: how many of them would be impossible. Both are sums of the probabilities that
+            tokens are drawn from.
 
     >>> eligible = EligibleOnly()
     >>> eligible.ruled_out(CodeTokenizer(["4280", "650"]), [30, 30], ["F", "M"])[:, 7:]
@@ -69,7 +66,7 @@ class EligibleOnly:
         """Take note of one step.
 
         Args:
-            probabilities: float64 (batch, codes): those of the next token with nothing kept out.
+            probabilities: float64 (batch, codes), of the next token with nothing kept out.
             ruled_out: bool (batch, codes).
         """
         self.codes += probabilities.sum().item()

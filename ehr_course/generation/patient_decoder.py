@@ -1,7 +1,7 @@
 """What a PromptBart says next of a batch of patients.
 
-The encoder reads what is known of a patient, and the decoder the two tokens that every record
-begins with, <BOS> and <v>; then the decoder reads one token of each patient at a time.
+The encoder reads what is known of a patient, the decoder <BOS> and <v>, which begin every record,
+and then one token of each patient at a time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ehr_course.records import Sex
 from ehr_course.tokenizers.codes import CodeTokenizer
 
 KnownIds = tuple[tuple[int, ...], ...]
-"""What is known of a patient: the ids of the codes of each visit, in their order."""
+"""What is known of a patient: the ids of the codes of each visit, in order."""
 
 
 class Condition(NamedTuple):
@@ -34,7 +34,7 @@ class Condition(NamedTuple):
 
 
 class Decoder:
-    """The model on some patients: its step in plain operations, or its own forward with a cache.
+    """The model on some patients, by its written-out step or its forward with a cache.
 
     What several patients share is read once.
 

@@ -1,8 +1,7 @@
 """One step of PromptBart's decoder in plain tensor operations: what its forward says, sooner.
 
-A cohort takes a step for every token of every patient and asks for no gradient. Written out, a
-step needs no growing cache that is copied at each token, no mask for a single query, and one
-product for queries, keys and values together.
+A cohort takes a step for every token and asks for no gradient. Written out, a step needs neither a
+growing cache copied each time nor a mask, and one product makes queries, keys and values.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ ROOM = 32
 """For how many positions a cache has room at first; where it is full, it doubles."""
 
 WRITTEN_OUT = 64
-"""Up to so many positions attention is written out in sums."""
+"""Up to this many positions, attention is written out in sums."""
 
 
 def can_be_written_out(model: nn.Module) -> bool:
     """Whether the step below says what the model says.
 
-    It does not see what was put into the model or onto it from outside: another class, an
-    exchanged part, a hook (prefix tuning works by hooks), a forward that was replaced.
+    It cannot see what was changed from outside: another class, an exchanged part, a hook (prefix
+    tuning works by hooks) or a replaced forward.
     """
     if type(model) is not PromptBart or torch.is_autocast_enabled(model.device.type):
         return False
@@ -52,8 +51,7 @@ def _parts(model: PromptBart) -> dict[str, type]:
 class TimeFirst:
     """Something of each position and row, (positions, batch, width), written in place.
 
-    What a step reads lies together, and a step writes in one place. The room is kept from one
-    batch to the next.
+    What a step reads lies together, and it writes in one place.
     """
 
     def __init__(self, read: Tensor, rows: Tensor) -> None:
@@ -61,7 +59,7 @@ class TimeFirst:
 
         Args:
             read: (sequences, positions, width).
-            rows: int64 (batch,): which of the sequences each row goes on from.
+            rows: int64 (batch,), which of the sequences each row goes on from.
         """
         self.length = read.shape[1]
         self.room = read.new_empty(max(self.length, ROOM), len(rows), read.shape[2])
@@ -97,16 +95,14 @@ def _joined(*modules: nn.Linear) -> tuple[Tensor, Tensor]:
 
 
 class PatientStep:
-    """The decoder of a PromptBart, one token a row at a time.
-
-    Later changes of the model's weights are not seen.
+    """The decoder of a PromptBart, one token per row at a time; it keeps its first weights.
 
     Args:
         model: one that ``can_be_written_out``, in evaluation mode.
         past: the cache that the model's forward returned for some sequences.
         mask: 0 or 1 (sequences, source), 0 where what the encoder read is padding.
-        tokens: int64 (sequences, length): what the decoder read, without prompts.
-        rows: int64 (batch,): which of the sequences each row goes on from.
+        tokens: int64 (sequences, length), what the decoder read, without prompts.
+        rows: int64 (batch,), which of the sequences each row goes on from.
     """
 
     def __init__(
@@ -135,7 +131,7 @@ class PatientStep:
             self.copy = _CopyStep(model.copy_head, self.embeddings, own[-1], tokens, rows)
 
     def __call__(self, tokens: Tensor) -> Tensor:
-        """Read a token a row, int64 (batch,): the logits of the next one, (batch, vocabulary)."""
+        """Read one token per row, int64 (batch,): logits of the next, (batch, vocabulary)."""
         config, model = self.config, self.model
         starts, is_code = tokens == config.visit_start_token_id, tokens >= config.first_code_id
         self.visits = self.visits + starts
@@ -155,10 +151,7 @@ class PatientStep:
         return logits if self.copy is None else self.copy(x, tokens, logits, starts, is_code)
 
     def keep(self, rows: Tensor) -> None:
-        """Keep some of the rows, int64 (kept,), in this order, no row twice.
-
-        It costs little where most rows stay in their place.
-        """
+        """Keep some rows, int64 (kept,), in this order; cheap where most stay in their place."""
         moved = (rows != torch.arange(len(rows), device=rows.device)).nonzero()[:, 0]
         self.visits, self.codes = self.visits[rows], self.codes[rows]
         if self.padding is not None:
@@ -199,19 +192,15 @@ class _Layer:
 def attend(
     query: Tensor, keys: Tensor, values: Tensor, n_heads: int, padding: Tensor | None = None
 ) -> Tensor:
-    """Attention of one query a row.
+    """Attention of one query per row: (batch, d_model).
 
-    Where there is little to look at, the kernel's start for each row and head costs more than
-    the sums themselves: then these are written out.
+    Where there is little to look at, starting the kernel costs more than the sums themselves.
 
     Args:
         query: (batch, d_model).
         keys, values: (positions, batch, d_model).
         n_heads: how many heads share d_model.
         padding: bool (positions, batch, 1), True where nothing may be seen.
-
-    Returns:
-        (batch, d_model).
     """
     heads = (n_heads, query.shape[-1] // n_heads)
     if len(keys) > WRITTEN_OUT:
@@ -229,7 +218,7 @@ def attend(
 
 
 class _CopyStep:
-    """The copy head: of each token so far its key, and of the last one what the next key needs."""
+    """The copy head: the key of each token so far, and what the next key needs of the last one."""
 
     def __init__(
         self, head: CopyHead, embeddings: Tensor, past: Any, tokens: Tensor, rows: Tensor
@@ -247,10 +236,7 @@ class _CopyStep:
     def __call__(
         self, hidden: Tensor, tokens: Tensor, logits: Tensor, starts: Tensor, is_code: Tensor
     ) -> Tensor:
-        """Mix what is copied into what is generated: logarithms, (batch, vocabulary).
-
-        What stands in no record so far needs no mixture.
-        """
+        """Mix what is copied into what is generated: log-probabilities, (batch, vocabulary)."""
         query, before, after, gate = linear(hidden, *self.maps).split(self.sizes, dim=-1)
         keys = self.keys.append(self.before + after + self.key_code[tokens])
         self.before = before
@@ -275,7 +261,6 @@ class _CopyStep:
         return mixed.scatter_(-1, ids.T, at_codes)
 
     def keep(self, rows: Tensor, moved: Tensor) -> None:
-        """Keep some of the rows: see TimeFirst."""
         for cache in (self.keys, self.ids, self.is_code):
             cache.keep(rows, moved)
         self.before, self.visit_at = self.before[rows], self.visit_at[rows]

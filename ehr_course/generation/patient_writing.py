@@ -1,7 +1,7 @@
 r"""The grammar of a record, and how tokens are drawn by it.
 
 A record is ``<BOS>``, visits, ``<EOS>``; a visit is ``<v>``, one or more different codes and
-``<\v>``. The model chooses among the tokens that this grammar allows.
+``<\v>``.
 """
 
 from __future__ import annotations
@@ -21,16 +21,14 @@ _OUTSIDE, _OPENED, _HAS_CODE = range(3)  # between visits; in a visit without, w
 
 
 class PatientWriting:
-    """A batch of patients while they are written: one token each at a step.
-
-    A row that is done leaves the batch, and the last row takes its place.
+    """A batch of patients, one token each at a step; when a row is done, the last takes its place.
 
     Args:
         decoder: the model on these patients.
-        uniforms: float64 (batch, limit), from 0 up to but not including 1: each decides a token.
+        uniforms: float64 (batch, limit), from 0 to below 1: each decides a token.
         sampling: temperature, top-k and top-p.
         eligible: it counts what is kept out, or None where nothing is.
-        ruled_out: bool (batch, vocabulary): what it keeps out.
+        ruled_out: bool (batch, vocabulary), what it keeps out.
     """
 
     def __init__(
@@ -95,11 +93,7 @@ class PatientWriting:
         return ruled_out & free
 
     def _closed(self, left: int) -> Tensor:
-        """What the grammar forbids next in each state, when ``left`` tokens may still be written.
-
-        Returns:
-            bool (states, vocabulary), without that a code comes once in a visit.
-        """
+        """What the grammar forbids with ``left`` tokens to go, bool (states, vocabulary)."""
         ids, codes = self.tokenizer, slice(self.tokenizer.first_code_id, None)
         closed = torch.ones(3, len(ids), dtype=torch.bool)
         closed[_OUTSIDE, ids.eos_id] = False
@@ -131,11 +125,7 @@ class PatientWriting:
 
 
 def _compact(kept: Tensor) -> Tensor:
-    """The kept rows in an order in which most stay where they are: the last fill the gaps.
-
-    >>> _compact(torch.tensor([0, 2, 3, 5, 6]))
-    tensor([0, 5, 2, 3, 6])
-    """
+    """The kept rows in an order in which most stay where they are: the last fill the gaps."""
     rows = torch.arange(len(kept), device=kept.device)
     stays = kept < len(kept)
     gap = torch.ones(len(kept), dtype=torch.bool, device=kept.device)
@@ -180,13 +170,11 @@ class _Script:
         return torch.where(within, at, -1)
 
     def go_on(self, token: Tensor) -> None:
-        """Take note of what was written."""
         ends = token == self.tokenizer.visit_end_id
         self.place = torch.where(ends, 0, self.place + 1)
         self.visit = self.visit + ends
 
     def keep(self, rows: Tensor) -> None:
-        """Keep these rows, in this order."""
         for name in ("tokens", "still_known", "visit", "place"):
             setattr(self, name, getattr(self, name)[rows])
 
@@ -216,9 +204,5 @@ def _forced_tokens(known: Sequence[KnownIds], tokenizer: CodeTokenizer) -> Tenso
 
 
 def tokens_of(known_visit: Sequence[object]) -> int:
-    """What a known visit needs: its two markers and its codes, one where none is known.
-
-    >>> tokens_of([]), tokens_of(["4280", "0389"])
-    (3, 4)
-    """
+    """How many tokens a known visit needs: two markers and its codes, at least one."""
     return 2 + max(1, len(known_visit))

@@ -13,13 +13,13 @@ from ehr_course.errors import InputError
 
 @dataclass(frozen=True)
 class Sampling:
-    """How tokens are drawn. By default from the model's own distribution, as it is.
+    """How tokens are drawn; by default from the model's own distribution.
 
     Attributes:
         temperature: logits are divided by it: below 1 likely tokens become likelier still.
         top_k: keep the k most probable tokens; 0 keeps all.
-        top_p: keep the fewest tokens whose probabilities sum to at least p; 1.0 keeps all. It is
-            applied after top_k, as in transformers (Holtzman et al. 2020, arXiv:1904.09751).
+        top_p: keep the fewest tokens whose probabilities sum to at least p, after top_k (Holtzman
+            et al. 2020, arXiv:1904.09751); 1.0 keeps all.
 
     Raises:
         InputError: if a number is out of its range.
@@ -44,13 +44,10 @@ class Sampling:
                 raise InputError("Sampling", name, f"{value!r} is out of range", remedy)
 
     def probabilities(self, logits: Tensor) -> Tensor:
-        """The distribution that tokens are drawn from.
+        """The distribution that tokens are drawn from: float64 (batch, vocabulary).
 
         Args:
             logits: float (batch, vocabulary); minus infinity where a token is forbidden.
-
-        Returns:
-            float64 (batch, vocabulary); each row sums to 1.
 
         >>> Sampling(top_k=1).probabilities(torch.tensor([[0.0, 3.0, 1.0]]))
         tensor([[0., 1., 0.]], dtype=torch.float64)
@@ -72,14 +69,11 @@ class Sampling:
 
 
 def draw(probabilities: Tensor, uniform: Tensor) -> Tensor:
-    """Draw one token a row, by inverting the cumulative distribution.
+    """Draw one token per row, int64 (batch,), by inverting the cumulative distribution.
 
     Args:
-        probabilities: float64 (batch, vocabulary).
-        uniform: float64 (batch,), from 0 up to but not including 1: one number decides one row.
-
-    Returns:
-        int64 (batch,); never a token of probability 0.
+        probabilities: float64 (batch, vocabulary); a token of probability 0 is never drawn.
+        uniform: float64 (batch,), from 0 to below 1: each number decides one row.
 
     >>> draw(torch.tensor([[0.5, 0.0, 0.5]]).double(), torch.tensor([0.5]).double())
     tensor([2])
