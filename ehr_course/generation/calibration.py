@@ -128,11 +128,7 @@ def _as_written(logits: Tensor, ids: Tensor, visits: Tensor, tokenizer: CodeToke
 
 
 def calibrate(
-    model: PromptBart,
-    dataset: RecordDataset,
-    *,
-    sampling: Sampling = CALIBRATED,
-    seed: int = 0,
+    model: PromptBart, dataset: RecordDataset, *, sampling: Sampling = CALIBRATED, seed: int = 0
 ) -> None:
     """Fit the numbers that are added to the logits of codes and of ends.
 
@@ -140,7 +136,6 @@ def calibrate(
         model: a trained one with an end bias; it is put into evaluation mode.
         dataset: the patients that it has learned from.
         sampling: how patients are to be drawn from it.
-        seed: of the patients that it writes on the way.
     """
     assert model.end_bias is not None
     model.eval()

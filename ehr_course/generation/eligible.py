@@ -51,9 +51,7 @@ class EligibleOnly:
         """Which tokens each patient cannot have: bool (patients, vocabulary).
 
         Args:
-            tokenizer: of the codes.
             ages: in years at the first visit.
-            sexes: "F" or "M".
         """
         years, sex = np.array(ages, dtype=int)[:, None], np.array(sexes)[:, None]
         youngest, oldest, whose = _limits(tokenizer.codes, tokenizer.system)

@@ -40,8 +40,6 @@ class Decoder:
 
     Args:
         model: in evaluation mode.
-        tokenizer: the one that it was trained with.
-        conditions: what is known of each patient.
         written_out: whether to take the step in plain operations: see ``can_be_written_out``.
 
     Attributes:

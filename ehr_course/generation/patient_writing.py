@@ -24,9 +24,7 @@ class PatientWriting:
     """A batch of patients, one token each at a step; when a row is done, the last takes its place.
 
     Args:
-        decoder: the model on these patients.
         uniforms: float64 (batch, limit), from 0 to below 1: each decides a token.
-        sampling: temperature, top-k and top-p.
         eligible: it counts what is kept out, or None where nothing is.
         ruled_out: bool (batch, vocabulary), what it keeps out.
     """
@@ -144,8 +142,7 @@ class _Script:
         self.tokens = _forced_tokens(known, tokenizer).to(device)  # -1 where free
         rows, visits, _ = self.tokens.shape
         self.still_known = torch.tensor(
-            [[sum(map(tokens_of, one[i:])) for i in range(visits)] for one in known],
-            device=device,
+            [[sum(map(tokens_of, one[i:])) for i in range(visits)] for one in known], device=device
         )
         self.visit = torch.zeros(rows, dtype=torch.long, device=device)
         self.place = torch.full((rows,), 2, device=device)  # after <BOS> and <v>

@@ -39,7 +39,6 @@ class PatientProfile:
 
     Attributes:
         age: completed years, 0 to 90.
-        sex: "F" or "M".
         visits: the codes of each visit that is known: they are kept and stand first in it. The
             model adds codes to these visits, and visits after them.
     """
@@ -56,7 +55,7 @@ def sample_profiles(
 
     Args:
         records: the cohort, at least one patient.
-        n: how many to draw, 1 or more.
+        n: 1 or more.
         seed: 0 or more.
 
     Raises:
@@ -94,10 +93,8 @@ def generate_patients(
     Args:
         model: a trained PromptBart, or one with a prefix; it is used in evaluation mode and left
             as it was.
-        tokenizer: the one that it was trained with.
         profiles: age and sex of each patient, and what is known of the visits.
         seed: 0 to 2**32 - 1.
-        sampling: temperature, top-k and top-p.
         batch_size: how many patients are written at a time; it takes memory, and saves time.
         max_tokens: the longest record, <BOS> and <EOS> included; by default as long as the model
             can read. A record that comes to it ends there, well formed.

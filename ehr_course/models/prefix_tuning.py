@@ -43,9 +43,7 @@ class PrefixConfig:
         n_tokens: how many keys and values stand before those of each layer.
         d_hidden: the width of the two-layer tanh network that makes them while training; None
             trains the keys and values themselves.
-        decoder: a prefix for the self-attention of the decoder.
-        cross: one for the decoder's attention to the encoder.
-        encoder: one for the self-attention of the encoder.
+        decoder, cross, encoder: the places that have a prefix: see SIDES.
         shift_positions: whether the decoder counts its prefix as tokens, as peft does, so that the
             first token stands at position ``n_tokens``.
 
@@ -98,7 +96,6 @@ class Prefix(nn.Module):
     makes those numbers of it.
 
     Args:
-        n_tokens: how many tokens.
         n_layers, n_heads, d_model: of the stack that they stand in.
         d_hidden: the width of the network; None for a direct prefix.
         init_std: of the embedding's first values; 1 as in peft.
@@ -321,12 +318,10 @@ class PrefixTuned(nn.Module):
     so sequences must be ``n_tokens`` shorter.
 
     Args:
-        base: it is frozen: none of its parameters gets a gradient from now on.
-        prefix_config: the prefix's size and place.
+        base: none of its parameters gets a gradient from now on.
         seed: of the prefix's first values.
 
     Attributes:
-        base: the model.
         prefix_config: what was asked for; without ``d_hidden`` after ``fold``.
         prefixes: a Prefix by "decoder", "cross" and "encoder", each where it was asked for.
 

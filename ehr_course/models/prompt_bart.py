@@ -178,7 +178,6 @@ class PromptBartConfig(BartConfig):
         """The configuration of a size for a vocabulary.
 
         Args:
-            tokenizer: its length is the size of the vocabulary.
             profile: "narrow", "tiny", "small" or "full".
             changes: fields of the configuration, in place of the profile's.
 
@@ -236,10 +235,7 @@ def _ids_of(tokenizer: CodeTokenizer) -> dict[str, Any]:
 def _check_choice(thing: str, name: str, value: str, known: tuple[str, ...]) -> None:
     if value not in known:
         raise InputError(
-            thing,
-            name,
-            f"there is no {value!r}",
-            f"Use one of {', '.join(map(repr, known))}.",
+            thing, name, f"there is no {value!r}", f"Use one of {', '.join(map(repr, known))}."
         )
 
 
@@ -250,8 +246,6 @@ class NumericalPrompt(nn.Module):
     """One vector for each numerical feature: ``project(weight * value / scale + bias)``.
 
     Args:
-        n_features: how many numerical features there are.
-        d_model: the width of the model.
         d_hidden: the width of weight and bias.
         scales: what each feature's values are divided by.
     """
@@ -289,7 +283,6 @@ class FourierPrompt(nn.Module):
     so on: the slow waves tell distant values apart, the fast ones values close together.
 
     Args:
-        n_features, d_model, d_hidden, scales: as for NumericalPrompt.
         n_waves: how many wavelengths, each half of the one before.
     """
 
@@ -329,7 +322,6 @@ class CategoricalPrompt(nn.Module):
 
     Args:
         cardinalities: how many categories each feature has; ``[2]`` for sex.
-        d_model: the width of the model.
         d_hidden: the width of the table.
 
     >>> CategoricalPrompt([2, 6, 3], 96).offsets
@@ -521,10 +513,8 @@ class DemographicHead(nn.Module):
     """One question about the patient, asked of hidden states.
 
     Args:
-        d_model: the width of the states.
         n_answers: how many numbers make an answer.
         d_hidden: the width of the hidden layer; 0 makes the head linear.
-        dropout: between the layers.
 
     Attributes:
         per: whether the loss counts scored tokens or rows.
@@ -662,9 +652,6 @@ class CopyHead(nn.Module):
     are coded again at every visit. The key of a code is made of the state that was about to write
     it, which resembles states about to write it again, the state that had just read it, and its
     embedding.
-
-    Args:
-        d_model: the width of the decoder.
     """
 
     def __init__(self, d_model: int) -> None:
@@ -719,7 +706,6 @@ def codes_of_earlier_visits(ids: Tensor, config: PromptBartConfig, new: int = 0)
 
     Args:
         ids: int64 (batch, past), records or their beginnings.
-        config: says which ids are codes.
         new: for how many of the last tokens to answer; 0 for all.
     """
     visit = (ids == config.visit_start_token_id).cumsum(dim=1)
@@ -736,7 +722,6 @@ def progress(ids: Tensor, config: PromptBartConfig) -> tuple[Tensor, Tensor]:
 
     Args:
         ids: int64 (batch, length), records or their beginnings.
-        config: says what the ids mean.
 
     >>> ids = torch.tensor([[1, 3, 20, 21, 4, 3, 22]])
     >>> visits, codes = progress(ids, PromptBartConfig())
@@ -771,7 +756,6 @@ class EndBias(nn.Module):
 
         Args:
             ids: int64 (batch, past), the tokens so far.
-            config: says what the ids mean.
             new: for how many of the last tokens to answer.
         """
         visits, codes = (count[:, -new:] for count in progress(ids, config))
@@ -914,12 +898,10 @@ class PromptBart(BartForConditionalGeneration):
             encoder_outputs: what ``encode`` returned, in place of input_ids.
             past_key_values: the cache of the tokens before, prompts included.
             labels: int64 (batch, target), -100 where a position is not scored.
-            use_cache: whether to return a cache.
             x_num: float (batch, n_num): age in years.
             x_cat: int64 (batch, n_cat): sex, 0 for M and 1 for F.
             decoder_history_ids: int64 (batch, past): all decoder tokens so far, ending with
                 decoder_input_ids; with a cache, a model that looks back at visits needs them.
-            kwargs: for BART, such as output_attentions=True.
 
         Raises:
             InputError: if demographics are missing or impossible, or a mask or length does not

@@ -27,12 +27,8 @@ from ehr_course.tokenizers.codes import CodeTokenizer
 from ehr_course.tokenizers.notes import NoteTokenizer
 from ehr_course.tokenizers.words import WordTokenizer
 
-_CONFIG, _WEIGHTS, _TOKENIZER, _METRICS = (
-    "config.json",
-    "model.safetensors",
-    "tokenizer.json",
-    "metrics.json",
-)
+_CONFIG, _WEIGHTS = "config.json", "model.safetensors"
+_TOKENIZER, _METRICS = "tokenizer.json", "metrics.json"
 
 Model = PromptBart | PointerGenerator
 Config = PromptBartConfig | PointerGeneratorConfig
@@ -100,7 +96,6 @@ def save_model(
     Args:
         model: a PromptBart or a PointerGenerator.
         tokenizer: a CodeTokenizer for the first, a WordTokenizer or NoteTokenizer for the second.
-        folder: where to write.
         metrics: what the model scored, by name, or None when it was not measured.
 
     Raises:
