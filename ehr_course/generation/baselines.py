@@ -195,4 +195,4 @@ def _write(
 
 def _check_some(records: Sequence[PatientRecord], name: str) -> None:
     if not records:
-        raise InputError(name, "records", "there are none", "Give at least one patient.")
+        raise InputError(name, "records", "the list is empty", "Give at least one patient.")

@@ -1,4 +1,4 @@
-"""Keep the decoder from codes that nobody of the patient's age and sex has, and measure how many.
+"""Keep the decoder from codes that no patient of that age and sex has, and measure how many.
 
 The share kept out is less than that of impossible codes in patients written freely, where one
 impossible code draws others after it.

@@ -223,7 +223,7 @@ class _CopyStep:
     def __init__(
         self, head: CopyHead, embeddings: Tensor, past: Any, tokens: Tensor, rows: Tensor
     ) -> None:
-        # One product says all that a state is asked for; a code's part of the key is a table.
+        # One product for all maps of a state; a code's part of the key comes from a table.
         maps = (head.query, head.key_before, head.key_after, head.gate)
         self.maps, self.sizes = _joined(*maps), [module.out_features for module in maps]
         self.key_code = head.key_code(embeddings)
@@ -255,7 +255,7 @@ class _CopyStep:
         attention = scores.softmax(0).masked_fill_(~earlier, 0.0).T  # (batch, length)
         gate = (gate.to(wide) + INITIAL_GATE).masked_fill_(~some[:, None], torch.inf)
         mixed = log_vocabulary + logsigmoid(gate)
-        # A code that stands twice is written twice, with the same value.
+        # A repeated code is written twice, with the same value.
         copied = torch.zeros_like(mixed).scatter_add_(-1, ids.T, attention).gather(-1, ids.T)
         at_codes = torch.logaddexp(mixed.gather(-1, ids.T), copied.log_() + logsigmoid(-gate))
         return mixed.scatter_(-1, ids.T, at_codes)

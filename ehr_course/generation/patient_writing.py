@@ -17,7 +17,7 @@ from ehr_course.generation.patient_decoder import Decoder, KnownIds
 from ehr_course.generation.sampling import Sampling, draw
 from ehr_course.tokenizers.codes import CodeTokenizer
 
-_OUTSIDE, _OPENED, _HAS_CODE = range(3)  # between visits; in a visit without, with a code
+_OUTSIDE, _OPENED, _HAS_CODE = range(3)  # between visits; in a visit without and with a code
 
 
 class PatientWriting:

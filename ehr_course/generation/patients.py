@@ -62,7 +62,7 @@ def sample_profiles(
         InputError: if there are no records, or n is below 1.
     """
     if not records:
-        raise InputError("sample_profiles", "records", "there are none", "Give a cohort.")
+        raise InputError("sample_profiles", "records", "the list is empty", "Give a cohort.")
     if n < 1:
         raise InputError(
             "sample_profiles", "n", f"{n!r} is not a number of patients", "Use 1 or more."

@@ -186,7 +186,7 @@ def prefixes_in(
 
     Args:
         base: any BART.
-        prefixes: by "decoder", "cross" and "encoder", those that there are.
+        prefixes: by "decoder", "cross" and "encoder"; any may be left out.
         shift_positions: whether the decoder's prefix counts as tokens that came before.
     """
     encoder, decoder = base.model.encoder, base.model.decoder
@@ -203,7 +203,7 @@ def prefixes_in(
             hooks.callback(module.register_forward_pre_hook(hook, with_kwargs=True).remove)
 
         def fill_encoder(tokens: Tensor, kwargs: dict[str, Any]) -> dict[str, Any]:
-            cache = DynamicCache()  # the encoder's layers take one, and use it
+            cache = DynamicCache()  # the encoder's layers accept and use one
             _fill(cache, prefixes["encoder"], tokens, encoder)
             return {"past_key_values": cache}
 
@@ -277,14 +277,14 @@ class _WidenMask:
                 'Use model.set_attn_implementation("sdpa") or "eager".',
             )
         shape = (*mask.shape[:-1], self.n_tokens)
-        # 0 is added to a score that counts; other masks say True or 1 for it
+        # a float mask is added to the scores; other masks mark what is seen by True or 1
         seen = mask.new_zeros(shape) if mask.is_floating_point() else mask.new_ones(shape)
         return {"attention_mask": torch.cat([seen, mask], dim=-1)}
 
 
 def _fill(cache: DynamicCache, prefix: Prefix, tokens: Tensor, stack: nn.Module) -> None:
     device = tokens.device.type
-    # What the keys of the tokens will be: a cache holds one kind of number.
+    # A cache holds one dtype: that of the tokens' keys.
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else stack.dtype
     for number, (key, value) in enumerate(prefix().to(dtype)):  # each (heads, n_tokens, head_dim)
         cache.update(*(part.expand(tokens.shape[0], -1, -1, -1) for part in (key, value)), number)
@@ -350,7 +350,7 @@ class PrefixTuned(nn.Module):
                 prefix_config.n_tokens,
                 n_layers=getattr(base.config, f"{stack}_layers"),
                 n_heads=getattr(base.config, f"{stack}_attention_heads"),
-                d_model=base.config.d_model,  # type: ignore[arg-type]  # no BART lacks it
+                d_model=base.config.d_model,  # type: ignore[arg-type]  # every BART has one
                 d_hidden=prefix_config.d_hidden,
                 generator=generator,
             )
@@ -410,7 +410,7 @@ class PrefixTuned(nn.Module):
         if hasattr(self.base, "max_tokens") and not asks and len(args) < 2:
             kwargs["max_length"] = self.max_tokens
         with self._prefixes():
-            # transformers writes its own type of self for it, which no model has.
+            # transformers annotates self with a type that no model has.
             return self.base.generate(*args, **kwargs)  # type: ignore[misc]
 
     @contextmanager
@@ -610,7 +610,7 @@ def fingerprint(model: nn.Module) -> str:
 
 def _write(folder: str | Path, files: Mapping[str, Mapping[str, Any]], may_hold: str = "") -> None:
     """Write fields as JSON and tensors as safetensors, whole or not at all."""
-    folder = Path(folder).absolute()  # "." has no name to put another one beside
+    folder = Path(folder).absolute()  # "." has no name beside which to write
     there = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
     others = sorted(there - files.keys() - {may_hold})
     if others:
@@ -629,7 +629,7 @@ def _write(folder: str | Path, files: Mapping[str, Mapping[str, Any]], may_hold:
                     key: tensor.detach().cpu().contiguous() for key, tensor in content.items()
                 }
                 save_file(whole, path, metadata={"format": "pt"})
-                path.chmod(mode)  # safetensors lets nobody but its writer read the file
+                path.chmod(mode)  # safetensors makes it readable by its owner only
     except (OSError, SafetensorError) as error:
         raise InputError(
             folder,

@@ -50,8 +50,8 @@ AGE_SCALE = float(MAX_AGE)
 """Ages in years are divided by this before a prompt sees them."""
 
 PROFILES: dict[str, dict[str, Any]] = {
-    # BART's own init_std of 0.02 is too small for models so narrow: their decoder never learns to
-    # read the encoder, and the loss falls all the same.
+    # BART's own init_std of 0.02 is too small for narrow models: the loss falls, but the decoder
+    # never learns to read the encoder.
     "narrow": {"d_model": 64, "layers": 1, "heads": 4, "ffn": 128, "positions": 256, "std": 0.08},
     "tiny": {"d_model": 96, "layers": 2, "heads": 4, "ffn": 192, "positions": 256, "std": 0.08},
     "small": {"d_model": 256, "layers": 4, "heads": 8, "ffn": 1024, "positions": 512, "std": 0.04},
@@ -108,7 +108,7 @@ class PromptBartConfig(BartConfig):
         "pointed",
     ]
 
-    if TYPE_CHECKING:  # BartConfig says that each of these may be None, and no BART can be made so
+    if TYPE_CHECKING:  # BartConfig allows None for each of these, but BART does not
         encoder_layers: int = 12
         encoder_attention_heads: int = 16
         decoder_layers: int = 12
@@ -634,7 +634,7 @@ class Pointed(NamedTuple):
         """log(p_gen P_vocab + (1 - p_gen) P_copy), from log P_vocab: both (..., vocabulary)."""
         attention = self.log_attention.exp().to(log_vocabulary.dtype)
         copied = torch.zeros_like(log_vocabulary).scatter_add_(-1, self.ids, attention)
-        # The logarithm of 0 would have the gradient nan.
+        # The gradient of log(0) would be nan.
         log_copied = copied.clamp(min=torch.finfo(copied.dtype).tiny).log()
         return log_mixture(log_vocabulary, log_copied, self.p_gen_logit[..., None])
 
@@ -689,7 +689,7 @@ class CopyHead(nn.Module):
             keys = cache.update(keys[:, None], before[:, None])[0][:, 0]  # (batch, past, d_model)
         scores = self.query(hidden) @ keys.mT / math.sqrt(hidden.shape[-1])
         some = earlier.any(dim=-1)
-        # A row of minus infinities would have the gradient nan: it is replaced before and after.
+        # A row of minus infinities would have a nan gradient: it is replaced before and after.
         log_attention = (
             scores.masked_fill(~earlier, -torch.inf)
             .masked_fill(~some[..., None], 0.0)
@@ -975,7 +975,7 @@ class PromptBart(BartForConditionalGeneration):
                 *self._head_terms(answers, labels != NOT_SCORED, x_num, x_cat),
             )
             loss = weighted_total(terms, loss_counts(labels))
-        # Beside a loss they are for metrics alone, and keep nothing for a gradient.
+        # Beside a loss, logits are for metrics alone and need no gradient.
         with torch.set_grad_enabled(torch.is_grad_enabled() and labels is None):
             logits = self._vocabulary(hidden, ends)
             if pointed is not None:
@@ -1062,7 +1062,7 @@ class PromptBart(BartForConditionalGeneration):
     def _vocabulary(self, hidden: Tensor, ends: Tensor | None) -> Tensor:
         """The logits (..., vocabulary), before anything is copied."""
         logits = self.lm_head(hidden)
-        logits += self.final_logits_bias  # in place: the vocabulary is the largest of all tensors
+        logits += self.final_logits_bias  # in place: no tensor is larger
         if ends is not None:
             end_ids = [self.config.visit_end_token_id, self.config.eos_token_id]
             logits[..., end_ids] += ends.to(logits.dtype)
@@ -1094,8 +1094,8 @@ class PromptBart(BartForConditionalGeneration):
             return None
         if self.config.head_reads == "codes":
             hidden = codes_read(self.get_input_embeddings()(decoder_input_ids))
-        # The end of the longest record is no input, only a label. So it is left out of all rows,
-        # and the last real token is the same one whatever a record is padded to.
+        # The end of the longest record is only a label: left out of all rows, so that the last real
+        # token does not depend on the padding.
         real = decoder_input_ids != self.config.pad_token_id
         real[:, 1:] &= decoder_input_ids[:, 1:] != self.config.eos_token_id
         return {name: head(hidden, real) for name, head in self.heads.items()}
@@ -1123,7 +1123,7 @@ class PromptBart(BartForConditionalGeneration):
 
     # ------------------------------------------------------------------ generation
 
-    def generate(  # type: ignore[override]  # what transformers hands on as keywords has names
+    def generate(  # type: ignore[override]  # transformers' keywords are named here
         self,
         inputs: Tensor | None = None,
         generation_config: Any = None,
@@ -1155,7 +1155,7 @@ class PromptBart(BartForConditionalGeneration):
                     encoder_outputs, attention_mask = self.encode(
                         inputs, attention_mask, x_num, x_cat, **seen
                     )
-            # transformers writes its own type of self for it, which no model has.
+            # transformers annotates self with a type that no model has.
             return super().generate(  # type: ignore[misc]
                 generation_config=generation_config,
                 attention_mask=attention_mask,

@@ -66,7 +66,7 @@ class LoadedModel:
         raise InputError(
             "model",
             type(self.model).__name__,
-            "it writes summaries, and one that writes patients is needed",
+            "it writes summaries, but a model that writes patients is needed",
             "Load a PromptBart.",
         )
 
@@ -79,7 +79,7 @@ class LoadedModel:
         raise InputError(
             "model",
             type(self.model).__name__,
-            "it writes patients, and one that writes summaries is needed",
+            "it writes patients, but a model that writes summaries is needed",
             "Load a PointerGenerator.",
         )
 
@@ -116,7 +116,7 @@ def save_model(
                 model.save_pretrained(unfinished)
             # generate takes its settings from the call; this file would only repeat the config.
             (unfinished / "generation_config.json").unlink(missing_ok=True)
-            # safetensors lets nobody but its writer read the file.
+            # safetensors makes the file readable by its owner only.
             (unfinished / _WEIGHTS).chmod((unfinished / _CONFIG).stat().st_mode)
             tokenizer.save(unfinished / _TOKENIZER)
             if metrics is not None:

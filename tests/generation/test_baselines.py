@@ -135,7 +135,7 @@ def test_a_chain_knows_neither_age_nor_sex_and_independent_codes_know_both() -> 
 
 @BOTH
 def test_a_table_needs_patients(table) -> None:
-    with pytest.raises(InputError, match="there are none"):
+    with pytest.raises(InputError, match="the list is empty"):
         table([])
 
 

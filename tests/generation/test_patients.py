@@ -228,7 +228,7 @@ def test_the_seed_decides():
 
 
 def test_no_cohort_is_refused():
-    with pytest.raises(InputError, match="there are none"):
+    with pytest.raises(InputError, match="the list is empty"):
         sample_profiles([], 5)
 
 
