@@ -1094,8 +1094,8 @@ class PromptBart(BartForConditionalGeneration):
             return None
         if self.config.head_reads == "codes":
             hidden = codes_read(self.get_input_embeddings()(decoder_input_ids))
-        # The end of the longest record is only a label: left out of all rows, so that the last real
-        # token does not depend on the padding.
+        # The end of the longest record is only a label: it is left out of all rows, so that the
+        # last real token does not depend on the padding.
         real = decoder_input_ids != self.config.pad_token_id
         real[:, 1:] &= decoder_input_ids[:, 1:] != self.config.eos_token_id
         return {name: head(hidden, real) for name, head in self.heads.items()}
