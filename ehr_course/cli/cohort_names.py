@@ -15,12 +15,11 @@ def name_cohorts(
 ) -> tuple[str | dict[str, str], str | dict[str, str] | None]:
     """The paths of cohorts, and of the models that wrote them, by the names of the cohorts.
 
+    Of a single cohort it returns the path alone, and None without models.
+
     Args:
         cohorts: each "PATH", named by its last part without its ending, or "NAME=PATH".
         models: each "PATH", if there is one cohort, or "NAME=PATH".
-
-    Returns:
-        both; of a single cohort the path alone; None without models.
 
     Raises:
         InputError: if two cohorts have one name, or a model belongs to none of them.

@@ -160,10 +160,6 @@ def claimed(out: Path, record: RunRecord) -> Iterator[None]:
 
     If the block raises before there is anything to go on from, what was made here is removed.
 
-    Args:
-        out: the folder.
-        record: of the training, to write there or to compare.
-
     Raises:
         InputError: if the folder holds anything else, another process trains there, it cannot be
             written, or the disk is full.

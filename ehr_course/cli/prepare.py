@@ -118,11 +118,6 @@ def cut_in_words(
         of: how many pairs there are.
         max_source, max_target: the limits, in tokens.
         command: the command whose options change the limits, if it is another one.
-
-    >>> [line] = cut_in_words(64, 0, of=67, max_source=768, max_target=192)
-    >>> print(line)
-    64 of 67 notes are longer than 768 tokens: each was cut there, and what follows is not read.
-    To keep more, give a higher --max-source.
     """
     kinds = (
         (cut_notes, "notes", max_source, "read", "--max-source"),

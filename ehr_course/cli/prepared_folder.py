@@ -28,7 +28,6 @@ class Prepared:
     """A prepared folder.
 
     Attributes:
-        folder: where it is.
         kind: "records" or "notes".
         sizes: how many patients or notes each of "train", "validation" and "test" has.
         is_embedded: whether all of it is invented.
@@ -58,12 +57,8 @@ class Prepared:
 def open_prepared(folder: str | Path, *, wanted: str | None = None) -> Prepared:
     """Open a folder that ``prepare`` wrote, reading only its run.json.
 
-    Args:
-        folder: the folder.
-        wanted: "records" or "notes", or None if both will do.
-
     Raises:
-        InputError: if ``prepare`` did not write it, or it holds the other kind.
+        InputError: if ``prepare`` did not write it, or it holds another kind than is wanted.
     """
     remedy = "Make it with: ehr-course prepare --out FOLDER"
     folder, run = open_result(

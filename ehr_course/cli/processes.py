@@ -14,11 +14,7 @@ from ehr_course.training.processes import Processes
 
 @contextmanager
 def joined_processes(**how: Any) -> Iterator[tuple[Processes, ExitStack]]:
-    """The processes that share the work, and what is held until it is done.
-
-    Args:
-        how: as for Processes.from_environment.
-    """
+    """The processes that share the work, and what is held until it is done."""
     processes = Processes.from_environment(**how)
     try:
         with ExitStack() as held:

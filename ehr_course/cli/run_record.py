@@ -58,7 +58,6 @@ class RunRecord:
     """One run of one command.
 
     Attributes:
-        command: one of settings.OF_COMMAND.
         settings: all of them, defaults included.
         inputs: fingerprints of everything that was read, by name.
         result: what came out, in numbers; empty until the run is finished.
@@ -133,7 +132,7 @@ def _refused(path: Path, place: tuple[str, ...], error: ValidationError) -> Inpu
 def open_result(
     folder: str | Path, command: Command, *, nothing: str, remedy: str
 ) -> tuple[Path, RunRecord]:
-    """Find the result of a command, and read its record.
+    """Find the result of a command in its folder, and read its record.
 
     Args:
         folder: where it should be.

@@ -109,13 +109,7 @@ def _write(task: TrainingTask, target: Target, result: Mapping[str, Any], *, see
 
 
 def why_it_stopped(settings: TrainSettings, prepared: Prepared, history: TrainingHistory) -> str:
-    """Say after how many steps a training stopped, why, and which weights are kept.
-
-    Args:
-        settings: as ``filled_in`` returned them.
-        prepared: what the model learned from.
-        history: of the whole training.
-    """
+    """Say after how many steps a training stopped, why, and which weights are kept."""
     done, found = history.rows[-1]["step"], history.best()
     if not settings.evaluate_every or found is None:
         return f"Stopped after {done:,} steps, as many as were asked for."

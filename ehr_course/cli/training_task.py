@@ -82,12 +82,8 @@ PATIENCE = 5
 def filled_in(settings: TrainSettings, prepared: Prepared) -> TrainSettings:
     """Fill in how to train, when to stop and how often to evaluate, where settings are None.
 
-    Args:
-        settings: with None for what is to be filled in.
-        prepared: only its kind and sizes are used.
-
-    Returns:
-        settings without None. With steps but neither evaluations nor patience, both are 0.
+    With steps but neither evaluations nor patience, both are 0. Of prepared only kind and sizes
+    are used.
 
     Raises:
         InputError: if validation data are needed, and there are none.
@@ -167,8 +163,6 @@ class TrainingTask:
 
     Attributes:
         model: new, or a prefix with its base.
-        tokenizer: of the model.
-        dataset: to learn from.
         validation: to judge by, or None.
         fingerprints: of what was read, by name.
         patients: those to learn from, or None for notes.

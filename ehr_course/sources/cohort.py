@@ -42,7 +42,7 @@ class Reason(StrEnum):
     BAD_DATE = "a date that cannot be read"
     BAD_SEX = "a sex other than F or M"
     BAD_AGE = "an age or year that cannot be right"
-    NO_AGE = "an age that is missing or cannot be read"
+    NO_AGE = "an age that is missing or not valid"
     BAD_CODE = "a code of the wrong shape"
     BAD_VERSION = "an ICD version other than 9 or 10"
     BEFORE_BIRTH = "admitted before birth"
@@ -300,12 +300,7 @@ class LoadReport:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Cohort:
-    """Patient records, and the report of how they were loaded.
-
-    Attributes:
-        records: the patients, by rising subject_id.
-        report: the account of every row.
-    """
+    """Patient records by rising subject_id, and the report of how they were loaded."""
 
     records: tuple[AnyRecord, ...]
     report: LoadReport

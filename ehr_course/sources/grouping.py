@@ -32,8 +32,6 @@ def build_cohort(
         codes: those of the rows.
         tables: the report's tables, in order.
         changed: how many values were rewritten, besides respelled codes.
-        shortened: the patients who lost some of their visits.
-        notes: further lines for the report.
     """
     coded, translated = translate_rows(rows, codes)
     records = build_records(visits, coded, codes)
@@ -117,9 +115,6 @@ def lost_visits(
         kept: "patient" and "visit" of rows that are kept.
         rows: names the places of the lines.
         left_out: whether these patients are dropped.
-
-    Returns:
-        the patients, and an account of the visits, or None if nothing was lost.
     """
     lost = (
         read.filter(is_in("patient", kept["patient"]))

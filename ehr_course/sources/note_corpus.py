@@ -52,12 +52,7 @@ _VISIBLE = r"[^\s\x1c-\x1f]"  # what str.isspace does not hold for
 
 @dataclass(frozen=True, slots=True, repr=False)
 class NoteCorpus:
-    """Notes with summaries, and the report of how they were read.
-
-    Attributes:
-        pairs: in the order of the file.
-        report: the account of every row.
-    """
+    """Notes with summaries in the order of the file, and the account of every row."""
 
     pairs: tuple[NotePair, ...]
     report: LoadReport
@@ -179,14 +174,10 @@ def real_notes() -> Path | None:
 
 
 def choose_notes(embedded: int, *, seed: int) -> list[NotePair]:
-    """The notes of the file that EHR_COURSE_NOTES names, or embedded ones.
+    """The notes of the file that EHR_COURSE_NOTES names, or so many embedded ones, one a patient.
 
     EHR_COURSE_NOTES_COLUMNS names the columns of notes and summaries, as "dialogue,section_text",
     unless they are one of LAYOUTS.
-
-    Args:
-        embedded: how many notes to make if no file is named, one a patient.
-        seed: of the embedded hospital and its notes.
     """
     path = real_notes()
     if path is None:

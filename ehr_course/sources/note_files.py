@@ -59,8 +59,6 @@ class NoteFile:
     """A file with notes of which only the column names have been read.
 
     Attributes:
-        path: where it is.
-        kind: what it is read as.
         columns: in lower case; of JSON Lines, the names in the first hundred objects.
         spelling: how the file spells each column.
     """

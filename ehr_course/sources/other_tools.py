@@ -238,11 +238,7 @@ def _add_people(
 ) -> None:
     """Give conditions their patient's sex, and the age at the first time of their visit.
 
-    Args:
-        conditions: with "patient", "visit" and "time".
-        people: with "person_id", "sex" and "birth".
-        people_read: the ids of all people, dropped ones included.
-        born: the column that a birth comes from, for the error.
+    born names the column of births in the error; people_read has dropped people too.
     """
     first_visits = conditions.frame.group_by(person_id="patient").agg(first_visit=pl.min("time"))
     people.frame = people.frame.join(

@@ -35,7 +35,6 @@ class RowFilter:
         name: the table's name in the report.
         file: what errors call the table.
         frame: the kept rows; its column "line" says where each stands.
-        rows_read: how many rows there were.
         place: turns a number of the column "line" into words.
     """
 

@@ -37,11 +37,6 @@ def split_by_patient(
         fractions: of patients, for training, validation and test; at least 0, 1 in all. A fraction
             above 0 must give at least one patient.
         seed: of the draw.
-
-    >>> from ehr_course.records import Visit
-    >>> records = [PatientRecord(n, "F", 50, (Visit(("4280",)),)) for n in range(10)]
-    >>> [len(part) for part in split_by_patient(records, seed=1)]
-    [8, 1, 1]
     """
     check_fractions(fractions)
     check_one_record_each(records)

@@ -61,11 +61,6 @@ def choose_systems(file: str, counts: Mapping[CodeSystem, int], options: LoadOpt
         file: the table, for the error.
         counts: how many codes each system has.
         options: only system and map_to are used.
-
-    >>> choose_systems("a.csv", {"ICD9CM": 5, "ICD10CM": 7}, LoadOptions(system="ICD9CM"))
-    Choice(taken=('ICD9CM',), system='ICD9CM', notes=())
-    >>> choose_systems("a.csv", {"ICD10CM": 7}, LoadOptions())
-    Choice(taken=('ICD9CM', 'ICD10CM'), system='ICD10CM', notes=('codes are ICD-10-CM',))
     """
     there = [name for name, count in counts.items() if count]
     system, taken = options.system, CODE_SYSTEMS

@@ -265,7 +265,7 @@ def test_malformed_rows_are_dropped_and_counted_by_kind(tmp_path):
         reason: n for (table, reason), n in cohort.report.dropped.items() if table == "a.csv"
     } == {
         "a code of the wrong shape": 1,
-        "an age that is missing or cannot be read": 1,
+        "an age that is missing or not valid": 1,
         "a sex other than F or M": 1,
         "no patient": 1,
         "no visit": 1,

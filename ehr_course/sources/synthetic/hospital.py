@@ -56,7 +56,7 @@ def make_cohort(
     shorter one.
 
     Args:
-        n_patients: how many patients, 0 or more.
+        n_patients: 0 or more.
         seed: 0 or more.
         visits: "lessons" gives half of the patients 2 to 4 visits, with about 5 codes each.
             "mimic3" gives 1.27 visits a patient and 11 codes a visit, as in MIMIC-III, to test
@@ -71,9 +71,8 @@ def make_cohort(
     Raises:
         InputError: if an argument is out of its range.
 
-    >>> cohort = make_cohort(100, seed=0)
-    >>> len(cohort), cohort[:10] == make_cohort(10, seed=0)
-    (100, True)
+    >>> make_cohort(100, seed=0)[:10] == make_cohort(10, seed=0)
+    True
     """
     for name, number, what in (
         ("n_patients", n_patients, "a number of patients"),

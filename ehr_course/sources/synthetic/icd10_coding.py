@@ -59,10 +59,6 @@ def in_icd10(
         records: coded in ICD-9-CM.
         only_later: whether visits before October 2015, dated by first_day, stay in ICD-9-CM.
         seed: 0 or more; the same records and seed give the same codes.
-
-    >>> birth = PatientRecord(10001, "F", 0, (Visit(("V3000", "7746")),))
-    >>> in_icd10([birth])[0].visits
-    (Visit(codes=('Z3800', 'P599'), admitted=None, hadm_id=None, system='ICD10CM'),)
     """
     choices = _choices()
     n_choices = 1 + max(choice.place for of_code in choices.values() for choice in of_code)
