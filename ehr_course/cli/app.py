@@ -26,7 +26,7 @@ _GO_ON = {
     "repeat": "Run the same command again.",
 }
 _SMALLER = (
-    "Take fewer patients or a smaller --batch-size; train has --gradient-accumulation-steps too."
+    "Use fewer patients or a smaller --batch-size; train also has --gradient-accumulation-steps."
 )
 _AGAIN = "Nothing was written. Run the same command again."
 _FILLED_BY_OPTIONS = ("BeamSettings", "Sampling", "TrainingConfig")
@@ -104,7 +104,7 @@ def _say_version(wanted: bool) -> None:
     try:
         version = metadata.version("ehr-course")
     except metadata.PackageNotFoundError:
-        version = "of a clone that is not installed"
+        version = "(a clone, not installed)"
     typer.echo(f"ehr-course {version}")
     raise typer.Exit
 

@@ -104,7 +104,7 @@ class Target:
             raise InputError(out, "", "this is a folder", "Name a file that ends in .csv.")
         _check_not_an_input(out, inputs)
         if out.exists() and not self.overwrite:
-            problem = "there is such a file already"
+            problem = "this file exists already"
             raise InputError(out, "", problem, "Name another one, or give --overwrite.")
         with _naming_a_full_disk(out), new_file(out) as unfinished:
             try:

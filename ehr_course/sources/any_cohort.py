@@ -109,7 +109,7 @@ def _kind_of(path: Path) -> tuple[str, Path]:
         raise InputError(
             path,
             "",
-            "reading a pickle can run any program that stands in it, so it is not opened",
+            "reading a pickle can run any program that it contains, so it is not opened",
             "Write the visits as JSON: json.dump(visits, file).",
         )
     if path.is_file():
@@ -164,7 +164,7 @@ def read_code_map(path: str | Path) -> dict[str, str]:
         raise InputError(path, "", "there is no such file", "Name a .csv file.")
     table = read_table(path, text={"from": "from", "to": "to"}, malformed="raise")
     table.drop_repeated_rows(("from", "to"))
-    table.refuse_differing_rows("from", problem="has two rows with other codes")
+    table.refuse_differing_rows("from", problem="has two rows with different codes")
     empty = table.frame.filter((pl.col("from") == "") | (pl.col("to") == ""))
     if not empty.is_empty():
         place = f"line {empty['line'][0]}"

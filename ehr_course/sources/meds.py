@@ -118,7 +118,7 @@ def load_meds(folder: str | Path, *, split: str | None = None, **options: Any) -
         shortened,
         thing=folder,
         problem=f"no {names} diagnosis of a patient with birth and sex is in it",
-        remedy="Is the vocabulary another one?",
+        remedy="Is it coded in another vocabulary?",
         notes=notes,
     )
     first_visit = pl.col("admitted").first().over("subject_id")
@@ -312,7 +312,7 @@ def _refuse_bad_values(events: RowFilter) -> None:
             reason,
             column="time",
             problem=f"stands where {name} needs a time",
-            remedy="Only what never changes, as the sex, has no time.",
+            remedy="Only facts that never change, such as sex, have no time.",
             among=is_kind,
         )
     is_sex = pl.col("kind") == "sex"
@@ -427,5 +427,5 @@ def _number_visits(events: RowFilter) -> None:
         Reason.BEFORE_BIRTH,
         column="time",
         problem="belongs to a visit before the patient's MEDS_BIRTH: the age would be negative",
-        remedy="Correct either.",
+        remedy="Correct one of them.",
     )

@@ -268,7 +268,7 @@ def _add_age(admissions: RowFilter, patients: RowFilter, kind: _Kind) -> None:
         column="time",
         problem=f"is before the patient's birth by {kind.birth_is_from}: the age would be "
         "negative",
-        remedy="Correct either.",
+        remedy="Correct one of them.",
     )
     admissions.frame = admissions.frame.sort("patient", "time", "visit").with_row_index("number")
 
@@ -291,6 +291,6 @@ def _add_visit(diagnoses: RowFilter, admissions: RowFilter, visits_read: pl.Seri
         Reason.WRONG_PATIENT,
         column="patient",
         problem="is not the patient whom ADMISSIONS names for this admission",
-        remedy="Correct either.",
+        remedy="Correct one of them.",
     )
     diagnoses.frame = diagnoses.frame.drop("patient", "hadm_id")

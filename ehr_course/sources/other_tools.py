@@ -265,4 +265,6 @@ def _add_people(
         (pl.col("age") < 0, Reason.BEFORE_BIRTH, "is before the patient's birth"),
         (pl.col("age") > OLDEST, Reason.NO_AGE, too_late),
     ):
-        conditions.refuse(bad, reason, column="time", problem=problem, remedy="Correct either.")
+        conditions.refuse(
+            bad, reason, column="time", problem=problem, remedy="Correct one of them."
+        )

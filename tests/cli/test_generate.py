@@ -238,8 +238,8 @@ def test_too_little_memory_is_said_in_one_line(ehr_course, run, tmp_path, monkey
     said = refused(ehr_course, run, "--out", tmp_path / "s", "-q")
     assert said.startswith("memory: Unable to allocate 745. GiB")
     assert said.endswith(
-        "Take fewer patients or a smaller --batch-size; "
-        "train has --gradient-accumulation-steps too.\n"
+        "Use fewer patients or a smaller --batch-size; "
+        "train also has --gradient-accumulation-steps.\n"
     )
     assert list(tmp_path.iterdir()) == []
 

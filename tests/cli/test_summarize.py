@@ -107,9 +107,7 @@ def test_a_file_that_is_there_is_replaced_on_request_alone(ehr_course, notes_run
     out = tmp_path / "s.csv"
     out.write_text("mine", encoding="utf-8")
     said = refused(ehr_course, notes_run, notes, "--out", out)
-    assert said == (
-        f"{out}: there is such a file already. Name another one, or give --overwrite.\n"
-    )
+    assert said == f"{out}: this file exists already. Name another one, or give --overwrite.\n"
     assert out.read_text(encoding="utf-8") == "mine"
     done = ehr_course("summarize", notes_run, notes, "--out", out, *SHORT, "--overwrite")
     assert done.exit_code == 0
