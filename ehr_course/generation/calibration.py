@@ -16,6 +16,7 @@ from torch import Tensor
 from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.datasets import RecordDataset
 from ehr_course.batches.sampler import LengthBatchSampler
+from ehr_course.errors import InputError
 from ehr_course.generation.patients import generate_patients, sample_profiles
 from ehr_course.generation.sampling import Sampling
 from ehr_course.losses import NOT_SCORED
@@ -136,8 +137,17 @@ def calibrate(
         model: a trained one with an end bias; it is put into evaluation mode.
         dataset: the patients that it has learned from.
         sampling: how patients are to be drawn from it.
+
+    Raises:
+        InputError: if the model has no end bias.
     """
-    assert model.end_bias is not None
+    if model.end_bias is None:
+        raise InputError(
+            "calibrate",
+            "model",
+            "it has no end bias, which is what is fitted",
+            "Make it with PromptBartConfig(..., end_bias=True).",
+        )
     model.eval()
     tokenizer, records = dataset.tokenizer, dataset.records
     real = _frequencies(records, tokenizer)

@@ -11,6 +11,7 @@ from torch import nn
 from ehr_course.batches.collate import SEXES
 from ehr_course.batches.corruption import EMPTY_RECORD
 from ehr_course.batches.datasets import RecordDataset
+from ehr_course.errors import InputError
 from ehr_course.generation.calibration import CALIBRATED, calibrate, calibrated_for, count_ends
 from ehr_course.generation.patients import generate_patients, sample_profiles
 from ehr_course.generation.sampling import Sampling
@@ -108,3 +109,8 @@ def test_a_model_without_an_end_bias_is_drawn_from_whole_and_a_prefix_as_its_bas
     assert calibrated_for(made) == CALIBRATED
     assert calibrated_for(PrefixTuned(made, PrefixConfig(n_tokens=2))) == CALIBRATED
     assert calibrated_for(model(end_bias=False)) == Sampling()
+
+
+def test_a_model_without_an_end_bias_cannot_be_calibrated() -> None:
+    with pytest.raises(InputError, match=r"no end bias.*\n?.*end_bias=True"):
+        calibrate(model(end_bias=False), DATASET)
