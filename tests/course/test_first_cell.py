@@ -39,7 +39,7 @@ def small_wheel(folder: Path) -> Path:
     """Make a wheel of the course that holds what the cell needs of it, and nothing to fetch."""
     about = "ehr_course-0.1.0.dist-info"
     files = {
-        "ehr_course/__init__.py": "",
+        "ehr_course/__init__.py": "from ehr_course.opened_alone import after_installation\n",
         "ehr_course/opened_alone.py": (ROOT / "ehr_course" / "opened_alone.py").read_text("utf-8"),
         f"{about}/METADATA": "Metadata-Version: 2.1\nName: ehr-course\nVersion: 0.1.0\n"
         "Provides-Extra: notebook\n",
