@@ -92,10 +92,7 @@ class NoteDataset(Dataset):
         ):
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
                 raise InputError(
-                    "NoteDataset",
-                    option,
-                    f"{value!r} is not such a limit",
-                    f"Use {least} or more.",
+                    "NoteDataset", option, f"{value!r} is out of range", f"Use {least} or more."
                 )
         if too_long not in ("cut", "raise"):
             raise InputError(

@@ -1,9 +1,6 @@
 """What a diagnosis code means, who can have it, and what it is in the other system.
 
-``icd9`` and ``icd10`` have the same methods; ``code_meaning`` picks one by its name. A code of one
-system passed to the other is an error, or, where it has the shape of both, another disease.
-Everything works offline. Titles and the hierarchy come from packages that hold the official
-tables; each is loaded at the first question that needs it, in about a second.
+Everything works offline, from packages that hold the official tables.
 
 >>> icd9.title("0389"), icd10.title("V304XXA")[:47]
 ('Unspecified septicemia', 'Person boarding or alighting a three-wheeled mo')

@@ -16,18 +16,16 @@ from ehr_course.errors import InputError
 from ehr_course.records import Sex
 
 OLDEST = 124
-"""The upper age of the Medicare Code Editor: as good as no limit."""
+"""The highest age in the Medicare Code Editor, which means no limit."""
 
 
 class Chapter(NamedTuple):
     """A chapter of a code system.
 
     Attributes:
-        number: from 1 on. ICD-9-CM itself leaves its last two, the V and the E codes, unnumbered;
-            here they are 18 and 19.
+        number: from 1; the V and E codes of ICD-9-CM, which have no number there, are 18 and 19.
         title: as in the tabular list.
-        first: the first category of the chapter, as in ``"390"``.
-        last: the last one, as in ``"459"``.
+        first, last: its first and last category, such as ``"390"`` and ``"459"``.
     """
 
     number: int
@@ -41,8 +39,8 @@ class Eligibility:
     """Who can have a code.
 
     Attributes:
-        min_age: lowest age in completed years.
-        max_age: highest age in completed years; 124 means no limit.
+        min_age: in completed years.
+        max_age: in completed years; 124 means no limit.
         sex: "F" or "M", or None for both.
         reason: why, in words.
     """
@@ -61,23 +59,22 @@ class Rule(NamedTuple):
     who: Eligibility
 
     def covers(self, code: str) -> bool:
-        """Whether the rule speaks of a normalized code."""
+        """Whether the rule applies to a normalized code."""
         return self.first <= code and (code <= self.last or code.startswith(self.last))
 
     @property
     def closeness(self) -> tuple[int, int]:
-        """Greater for a rule that fits closer: more characters, or else a shorter range."""
-        # Letters follow digits in base 36 as they do in codes.
+        """Greater for a more specific rule: more characters, or else a shorter range."""
+        # Letters follow digits in base 36, as they do in codes.
         return len(self.first), int(self.first, 36) - int(self.last, 36)
 
 
 class Coding:
     """What the diagnosis codes of one system mean: ``icd9`` or ``icd10``.
 
-    A code is written with or without its dot; every method takes either. Each raises an
-    InputError where the code is not text in the shape of its system. Shape, category, chapter,
-    eligibility and chronicity go by the text alone, whether or not the code exists: V99.99 has
-    the shape of a code. Titles, ``is_complete`` and ``parents`` are in the two subclasses.
+    All methods take codes with or without the dot, and raise an InputError for text that does not
+    have the shape of a code. Category, chapter, eligibility and chronicity go by the shape alone,
+    whether or not the code exists.
 
     >>> from ehr_course.icd import icd9, icd10
     >>> icd9.normalize(" e849.7 "), icd10.normalize("v30.4xxa")
@@ -96,15 +93,15 @@ class Coding:
 
     system: CodeSystem
     name: str
-    """The system in messages, as in "ICD-9"."""
+    """The system in messages, such as "ICD-9"."""
     undotted: str
-    """A regular expression for a whole normalized code, as in ``"4280"``."""
+    """A regular expression for a normalized code, such as ``"4280"``."""
     as_written: str
-    """A regular expression for a code as people write it, without the spaces around it."""
+    """A regular expression for a code as people write it, without spaces around it."""
     shape_remedy: str
-    """What to write in place of something that is not a code."""
+    """What to write instead of something that is not a code."""
     chapter_remedy: str
-    """What to do about a category that lies in no chapter."""
+    """What to do about a category outside all chapters."""
 
     def __init__(self) -> None:
         self._undotted = re.compile(self.undotted, re.ASCII)
@@ -114,16 +111,13 @@ class Coding:
     # ------------------------------------------------------------------ shape
 
     def is_code(self, text: str) -> bool:
-        """Say whether text has the shape of a code, in upper or lower case, spaces around it."""
+        """Say whether text has the shape of a code, in either case and with spaces around it."""
         return isinstance(text, str) and self._as_written.fullmatch(text.strip()) is not None
 
     def normalize(self, code: str) -> str:
-        """Return the code without its dot, without spaces around it and in upper case.
-
-        A number is refused: it has lost its leading zeros.
-        """
-        if isinstance(code, str):
-            # Most codes arrive normalized already, and this is called once for every row.
+        """Return the code without its dot, without spaces around it and in upper case."""
+        if isinstance(code, str):  # a number has lost its leading zeros
+            # Most codes are normalized already, and this is called once for every row.
             if self._undotted.fullmatch(code):
                 return code
             text = code.strip()
@@ -137,18 +131,18 @@ class Coding:
         )
 
     def category(self, code: str) -> str:
-        """Return the category of a code: what stands before its dot."""
+        """Return the category of a code: what comes before its dot."""
         return self.normalize(code)[:3]
 
     def dotted(self, code: str) -> str:
-        """Return the code as people write it, with its dot behind the category."""
+        """Return the code as people write it, with a dot after the category."""
         code = self.normalize(code)
         category = self.category(code)
         detail = code[len(category) :]
         return f"{category}.{detail}" if detail else category
 
     def written(self, token: str) -> str:
-        """A code as clinicians write it, with its dot; any other token as it is."""
+        """A code with its dot; any other token as it is."""
         return self.dotted(token) if self.is_code(token) else token
 
     # ------------------------------------------------------------------ the tables
@@ -162,13 +156,10 @@ class Coding:
         )
 
     def chapter(self, code: str) -> Chapter:
-        """Return the chapter that a code belongs to, by its category alone.
-
-        Some categories lie outside every chapter (000, V00, V92 to V99; E90, F00, U86): an error.
-        """
+        """Return the chapter of a code; an InputError for categories outside all chapters."""
         category = self.category(code)
         for chapter in self.chapters:
-            # Categories compare as text: letters follow digits, as in O99, O9A.
+            # Categories compare as text: letters follow digits, as in O99 and O9A.
             if chapter.first <= category <= chapter.last:
                 return chapter
         raise InputError(
@@ -183,16 +174,12 @@ class Coding:
         return [(row["first"], row["last"]) for row in self._table("chronic")]
 
     def in_chronic_category(self, code: str) -> bool:
-        """Say whether every code of this code's category is a chronic condition."""
+        """Say whether all codes of this code's category are chronic conditions."""
         category = self.category(code)
         return any(first <= category <= last for first, last in self._chronic)
 
     def who_can_have(self, code: str) -> Eligibility | None:
-        """Return the ages and the sex that can have a code, or None where no rule speaks of it.
-
-        A rule says what cannot be, not what is rare. A code that does not exist goes by the range
-        it would lie in.
-        """
+        """Return who can have a code, or None if no rule applies; rare is not impossible."""
         code = self.normalize(code)
         if code not in self._who:
             closest = max(self.rules_of(code), key=lambda rule: rule.closeness, default=None)
@@ -202,14 +189,9 @@ class Coding:
     def why_impossible(self, code: str, *, age: int, sex: Sex) -> str | None:
         """Return why a patient of this age and sex cannot have the code, or None if they can.
 
-        A `PatientRecord` holds the age at the first admission; at a later visit the patient may
-        be a few years older, so a limit can be passed in between: a girl of 11 may give birth at
-        15. The synthetic hospital keeps to the rules at both ages; for a real visit, pass the age
-        at that visit.
-
         Args:
             code: dotted or not.
-            age: completed years, 0 to 124; 90 may stand for every age above 89.
+            age: completed years at the visit, 0 to 124; a `PatientRecord` has that of the first.
             sex: "F" or "M".
         """
         who = self.who_can_have(code)
@@ -240,12 +222,12 @@ class Coding:
         return f"{self.dotted(code)} is recorded {ages}, not at {age}: {who.reason}"
 
     def rules_of(self, code: str) -> list[Rule]:
-        """The rules that speak of a normalized code; the closest one holds."""
+        """The rules that apply to a normalized code; the closest one decides."""
         return [rule for rule in self._rules.get(code[0], ()) if rule.covers(code)]
 
     @cached_property
     def _rules(self) -> dict[str, list[Rule]]:
-        """The rules by the character that their codes begin with."""
+        """The rules by the first character of their codes."""
         sexes: dict[str, Sex | None] = {"": None, "F": "F", "M": "M"}
         rules: dict[str, list[Rule]] = {}
         for row in self._table("eligibility"):

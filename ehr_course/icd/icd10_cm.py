@@ -19,15 +19,10 @@ _AT_THE_END = re.compile(r" \([A-Z0-9]{3}(?:-[A-Z0-9]{3})?\)$", re.ASCII)
 
 
 class ICD10(Coding):
-    """The codes of ICD-10-CM: a letter, two characters, then up to four characters of detail.
+    """The codes of ICD-10-CM: a category such as E11, QA0 or C7B, and up to four more characters.
 
-    The first three characters are the category. The second is a digit, except in QA0, the one
-    category of 2026 that has an A there; the third is a digit, A or B (C7B, M1A, O9A). The detail
-    follows behind a dot when a person writes the code, and without it in MIMIC. Codes of injuries,
-    poisonings and external causes, and a few others, have a seventh character; an X fills the
-    places before it that have no meaning (V30.4XXA).
-
-    ICD-9-CM's V codes, and its E codes once they have lost their dot, have this shape as well.
+    Some have a seventh character, with an X in unused places before it (V30.4XXA). V and E codes
+    of ICD-9-CM have this shape too.
 
     >>> from ehr_course.icd import icd10
     >>> icd10.title("E11.9"), icd10.title("E08-E13")
@@ -52,12 +47,10 @@ class ICD10(Coding):
     )
 
     def nearest(self, code: str) -> str:
-        """Return the code if it exists, or else the longest beginning of it that does, undotted.
+        """Return the code or, if it is withdrawn or too new, its nearest parent, undotted.
 
-        Hospitals keep codes that have since been withdrawn or divided, and codes that are newer
-        than this list. Their nearest parent is what can still be said of them. The beginning of a
-        code is its parent, except that an X before the seventh character is only there to fill a
-        place.
+        Raises:
+            InputError: if not even its category exists.
 
         >>> from ehr_course.icd import icd10
         >>> icd10.nearest("E11.9"), icd10.nearest("H40.11X3"), icd10.nearest("E11.9999")
@@ -94,7 +87,7 @@ class ICD10(Coding):
             return ()
         ancestors = _package().get_ancestors(known if "-" in known else self.dotted(known))
         *nearer, number = (name.replace(".", "") for name in ancestors)
-        # A block of one category, such as C50, has the category's own name: it is named once.
+        # A block of one category, such as C50, has the category's name, which is listed once.
         chain = dict.fromkeys(name for name in nearer if name != known)
         chapter = self.chapters[int(number) - 1]
         return (*chain, f"{chapter.first}-{chapter.last}")
@@ -106,7 +99,7 @@ class ICD10(Coding):
         }
 
     def _known(self, code: str) -> str:
-        # A range such as "E08-E13" is no code, but parents() gives it and it has a title.
+        # A range such as "E08-E13" is not a code, but parents() gives it and it has a title.
         if isinstance(code, str) and _RANGE.fullmatch(code):
             if code in self._chapter_numbers or _package().is_valid_item(code):
                 return code
@@ -132,18 +125,13 @@ class ICD10(Coding):
 
 @cache
 def _package() -> Any:
-    """Import simple_icd_10_cm at the first use.
-
-    It parses an XML file of 10 MB when it is imported, and keeps every note of the tabular list.
-    That takes about a second and 175 MB, once in a process.
-    """
-    # It makes half a million objects that all stay. Looking for garbage among them again and
-    # again would double the time.
+    """Import simple_icd_10_cm at the first use, which takes about a second and 175 MB."""
+    # It makes half a million objects that all stay: collecting garbage would double the time.
     collects = gc.isenabled()
     gc.disable()
     try:
         with warnings.catch_warnings():
-            # Up to Python 3.12, the way in which the package reads its files is deprecated.
+            # Up to Python 3.12, the package reads its files in a deprecated way.
             warnings.simplefilter("ignore", DeprecationWarning)
             import simple_icd_10_cm
     finally:

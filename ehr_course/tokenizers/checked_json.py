@@ -1,4 +1,4 @@
-"""JSON files that say what they are, in which version, and whether they are whole."""
+"""JSON files that name their content and version, and have a checksum."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ehr_course.errors import InputError
 
 
 def write(path: str | Path, *, kind: str, content: dict) -> None:
-    """Write content to a file, which is there whole or not at all; kind is what it holds."""
+    """Write content of some kind to a file, whole or not at all."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     document = {
@@ -31,12 +31,12 @@ def write(path: str | Path, *, kind: str, content: dict) -> None:
 
 
 def read(path: str | Path, *, kind: str, remake: str) -> dict:
-    """Read the content that :func:`write` wrote, or say why it cannot be used.
+    """Read the content that :func:`write` wrote, or raise an InputError.
 
     Args:
         path: the file.
-        kind: what the file has to hold.
-        remake: how to make such a file again, as a clause that follows "Make it again with".
+        kind: what it has to hold.
+        remake: how to make the file, to follow "Make it again with".
     """
     path = Path(path)
     again = f"Make it again with {remake}."

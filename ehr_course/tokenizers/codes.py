@@ -1,12 +1,7 @@
-r"""One code, one token: a patient record as token ids.
+r"""One code, one token: ``<BOS> <v> 4280 42731 <\v> <v> 4280 <\v> <EOS>`` is two visits.
 
-A record of two visits becomes ::
-
-    <BOS> <v> 4280 42731 <\v> <v> 4280 <\v> <EOS>
-
-The ids of the special tokens stand first, the codes follow in sorted order from id 7. A tokenizer
-that extends a BART's vocabulary has the ids of that BART instead, then ``<v>`` and ``<\v>``, then
-the codes.
+Ids begin with the special tokens or with the vocabulary of a BART, ``<v>`` and ``<\v>``; the codes
+follow in sorted order.
 """
 
 from __future__ import annotations
@@ -24,7 +19,7 @@ from ehr_course.records import PatientRecord, Visit, system_of
 from ehr_course.tokenizers.base import Tokenizer
 
 SPECIAL_TOKENS = ("<PAD>", "<BOS>", "<EOS>", "<v>", "<\\v>", "<END>", "<mask>")
-"""The special tokens; the place of each in this tuple is its id. ``<END>`` is kept, not used."""
+"""The special tokens in the order of their ids; ``<END>`` is reserved, not used."""
 
 _VISIT_TOKENS = ("<v>", "<\\v>")
 _BART_TOKENS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
@@ -36,24 +31,18 @@ Codes = Visit | Sequence[str]
 class CodeTokenizer(Tokenizer):
     r"""Turns codes, visits and patients into token ids, and back.
 
-    **Codes that are not in the vocabulary.** The vocabulary comes from the training patients, so
-    a patient of another split can have a code that the tokenizer has never seen. ``unseen``
-    decides what encoding does with it: ``"raise"`` (the default) raises an InputError that names
-    the code; ``"skip"`` leaves the code out, and leaves out a whole visit when it knows none of
-    its codes, markers included. ``unseen_codes`` counts what would be left out. There is no
-    "unknown" token: a model that learned one would write it into the patients that it makes up.
-
-    **Code systems.** The codes belong to one system. A visit that is coded in the other one is
-    refused, for the same text would mean another disease; a visit given as its codes alone is
-    taken to be of the tokenizer's system.
-
-    **Special tokens.** Ask a tokenizer for their ids (``pad_id``, ``visit_start_id``, ...) and
-    for ``first_code_id``: they are others when it extends the vocabulary of a BART.
+    There is no "unknown" token: a model would write it into the patients that it makes up.
 
     Args:
-        codes: the vocabulary, in any order; a repetition counts once.
+        codes: the vocabulary, in any order; repetitions count once.
+        unseen: what encoding does with a code outside the vocabulary: "raise" raises an
+            InputError, "skip" leaves it out, and with it a visit of which no code is left.
+        system: the code system of the vocabulary; a Visit of the other one is refused.
         base_tokens: the vocabulary that the codes extend, in the order of its ids; see
-            ``extending_bart``.
+            ``extending_bart``. It changes ``pad_id``, ``first_code_id`` and so on.
+
+    Raises:
+        InputError: if there are no codes, or one is not an undotted code in upper case.
 
     >>> tokenizer = CodeTokenizer(["4280", "0389", "V3001"])
     >>> len(tokenizer)
@@ -67,7 +56,7 @@ class CodeTokenizer(Tokenizer):
     pad_id, bos_id, eos_id, visit_start_id, visit_end_id = range(5)
     mask_id = SPECIAL_TOKENS.index("<mask>")
     first_code_id = len(SPECIAL_TOKENS)
-    """Every id from here on is that of a code."""
+    """All ids from here on are of codes."""
 
     _kind = "code tokenizer"
     _remake = "CodeTokenizer.from_records and save"
@@ -106,7 +95,7 @@ class CodeTokenizer(Tokenizer):
         self.codes: tuple[str, ...] = tuple(sorted(vocabulary))
         """The vocabulary in the order of its ids: ``codes[i]`` has id ``first_code_id + i``."""
         self.base_tokens: tuple[str, ...] = tuple(base_tokens)
-        """The vocabulary that the codes extend; empty for a vocabulary of the course's own."""
+        """The vocabulary that the codes extend; empty in a vocabulary of the course's own."""
         before_codes: tuple[str, ...] = SPECIAL_TOKENS
         if base_tokens:
             before_codes = (*self.base_tokens, *_VISIT_TOKENS)
@@ -116,7 +105,7 @@ class CodeTokenizer(Tokenizer):
             self.visit_end_id = len(base_tokens) + 1
             self.first_code_id = len(before_codes)
         self._tokens = before_codes + self.codes
-        # A piece of BART's text can look like a code ("650"): these ids are of codes alone.
+        # Of codes alone: a piece of text in BART's vocabulary can look like a code ("650").
         self._code_ids = {code: i for i, code in enumerate(self.codes, self.first_code_id)}
 
     @classmethod
@@ -125,29 +114,23 @@ class CodeTokenizer(Tokenizer):
     ) -> Self:
         """Take the vocabulary from the training patients.
 
-        From the training patients alone: a code that only a test patient has would otherwise be
-        in the vocabulary, with an embedding that is never trained, and the test would measure a
-        model that was told what the test holds.
+        Codes that only test patients have would tell the model what the test holds.
         """
         records = list(train_records)
         codes = (code for record in records for code in record.codes)
         return cls(codes, unseen=unseen, system=system_of(records))
 
     def skipping_unseen(self) -> Self:
-        """The same vocabulary of the same system, which leaves unseen codes out."""
+        """The same tokenizer with ``unseen="skip"``."""
         return type(self)(
             self.codes, unseen="skip", system=self.system, base_tokens=self.base_tokens
         )
 
     def extending_bart(self, folder: str | Path) -> Self:
-        r"""The same codes as an extension of a BART's vocabulary, for a model that starts from it.
-
-        The ids of the BART stay as they are (``<s>`` 0, ``<pad>`` 1, ``</s>`` 2, ``<unk>`` 3 and
-        ``<mask>`` 50264 in facebook/bart-base); ``<v>``, ``<\v>`` and the codes follow.
+        r"""The same codes after a BART's vocabulary, ``<v>`` and ``<\v>``.
 
         Args:
-            folder: a Hugging Face folder with the tokenizer of a BART, as tokenizer.json or as
-                vocab.json.
+            folder: a Hugging Face folder with tokenizer.json or vocab.json of a BART.
         """
         tokens = _bart_tokens(Path(folder))
         return type(self)(self.codes, unseen=self.unseen, system=self.system, base_tokens=tokens)
@@ -155,11 +138,11 @@ class CodeTokenizer(Tokenizer):
     # ------------------------------------------------------------------ one token
 
     def __contains__(self, code: object) -> bool:
-        """Whether the code is in the vocabulary; a special token is not a code."""
+        """Whether the code is in the vocabulary; special tokens are not codes."""
         return code in self._code_ids
 
     def code_to_id(self, code: str) -> int:
-        """The token id of a code, which must be in the vocabulary, whatever ``unseen`` says."""
+        """The id of a code; an InputError if it is not in the vocabulary, whatever ``unseen``."""
         if code in self:
             return self._code_ids[code]
         plain = str(code).replace(".", "").strip().upper()
@@ -174,11 +157,11 @@ class CodeTokenizer(Tokenizer):
         raise InputError("CodeTokenizer", f"code {code!r}", "it is not in the vocabulary", remedy)
 
     def id_to_token(self, token_id: int) -> str:
-        """The token that an id stands for: a special token or a code."""
+        """The special token or code of an id."""
         return self._tokens[self._checked(token_id, f"token id {token_id!r}")]
 
     def tokens(self, ids: Any) -> list[str]:
-        r"""The tokens of a sequence of ids, special tokens included: what a model really reads.
+        r"""The tokens of a sequence of ids, special tokens included.
 
         >>> print(*CodeTokenizer(["0389", "4280"]).tokens([1, 3, 8, 4, 2]))
         <BOS> <v> 4280 <\v> <EOS>
@@ -188,10 +171,7 @@ class CodeTokenizer(Tokenizer):
     # ------------------------------------------------------------------ encoding
 
     def encode_visit(self, visit: Codes) -> list[int]:
-        r"""One visit as ``<v>``, its codes in their order, ``<\v>``.
-
-        Under ``unseen="skip"`` a visit of unseen codes alone gives an empty list.
-        """
+        r"""One visit as ``<v>``, its codes, ``<\v>``; empty if every code is skipped."""
         if isinstance(visit, str):
             raise InputError(
                 "CodeTokenizer",
@@ -218,7 +198,7 @@ class CodeTokenizer(Tokenizer):
         return [self.visit_start_id, *ids, self.visit_end_id]
 
     def encode(self, visits: PatientRecord | Sequence[Codes]) -> list[int]:
-        """One patient as ``<BOS>``, the visits in their order, ``<EOS>``."""
+        """One patient as ``<BOS>``, the visits, ``<EOS>``."""
         if isinstance(visits, PatientRecord):
             visits = visits.visits
         elif isinstance(visits, (str, Visit)):
@@ -235,29 +215,23 @@ class CodeTokenizer(Tokenizer):
 
     @property
     def empty_record(self) -> list[int]:
-        """A record of which nothing is told, to the encoder: ``<BOS> <mask> <EOS>``."""
+        """The encoder's input for a record of which nothing is known: ``<BOS> <mask> <EOS>``."""
         return [self.bos_id, self.mask_id, self.eos_id]
 
     def unseen_codes(self, records: Iterable[PatientRecord]) -> Counter[str]:
-        """Count the codes of these patients that the vocabulary does not have."""
+        """Count the codes of these patients that are not in the vocabulary."""
         return Counter(code for record in records for code in record.codes if code not in self)
 
     # ------------------------------------------------------------------ decoding
 
     def decode(self, ids: Any) -> list[list[str]]:
-        r"""The visits that a sequence of ids stands for, as lists of codes.
+        """The visits of a record as lists of codes; every code is kept, well formed or not.
 
-        Reading stops at ``<EOS>``. The one exception is an ``<EOS>`` before anything else: BART
-        starts its decoder with that token, so it opens what a model has generated and ends
-        nothing. Every other token that is not a code is passed over. A visit without codes
-        stays, as an empty list.
-
-        What a model writes need not be well formed, and no code of it is lost: a visit that is
-        never closed ends where the next one opens or the record ends, and a code outside of any
-        visit opens one.
+        Reading stops at ``<EOS>``, except at the first token, with which BART starts its decoder.
+        A new visit ends one that is not closed, and a code outside of any visit opens one.
 
         Args:
-            ids: one record: a list, a NumPy array or a torch tensor of shape (length,).
+            ids: a list, a NumPy array or a torch tensor of shape (length,).
 
         >>> tokenizer = CodeTokenizer(["0389", "4280"])
         >>> tokenizer.decode([2, 1, 3, 8, 4, 3, 4, 3, 7, 8, 4, 2, 0, 0])
@@ -306,7 +280,7 @@ class CodeTokenizer(Tokenizer):
         return " ".join((*before, *system, *self.codes)).encode("utf-8")
 
     def _content(self) -> dict[str, Any]:
-        """The vocabulary; ``unseen`` is no part of it, and is said when loading."""
+        """The vocabulary, without ``unseen``, which is an option of loading."""
         if self.base_tokens:
             content: dict[str, Any] = {
                 "special_tokens": list(_VISIT_TOKENS),
@@ -320,7 +294,7 @@ class CodeTokenizer(Tokenizer):
 
     @classmethod
     def _from_content(cls, content: dict[str, Any], path: str | Path, **options: Any) -> Self:
-        # A file that names no code system is of ICD-9-CM.
+        # A file without a code system is of ICD-9-CM.
         base_tokens = content.get("base_tokens", ())
         expected = _VISIT_TOKENS if base_tokens else SPECIAL_TOKENS
         cls._check_special_tokens(content, expected, path)

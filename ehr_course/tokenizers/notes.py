@@ -1,7 +1,6 @@
 """Notes as SentencePiece pieces: the unigram language model of Kudo (2018).
 
-A note is text that nobody coded: its vocabulary has no end, so it is cut into pieces that a
-training text makes likely. See Kudo, "Subword Regularization", https://arxiv.org/abs/1804.10959.
+See "Subword Regularization", https://arxiv.org/abs/1804.10959.
 """
 
 from __future__ import annotations
@@ -23,23 +22,18 @@ from ehr_course.tokenizers.words import checked_texts
 
 _REMEDY = "Make one with NoteTokenizer.train."
 _SPACE = "▁"
-_UNKNOWN_DECODED = " \u2047 "  # SentencePiece's own sign; NFKC leaves none of it in any text
+_UNKNOWN_DECODED = " \u2047 "  # SentencePiece's sign, which never occurs in text after NFKC
 
 
 class NoteTokenizer(Tokenizer):
-    """Cuts text into pieces with a trained SentencePiece unigram model.
+    """Cuts text into pieces with a trained SentencePiece unigram model; see :meth:`train`.
 
-    Ids 0 to 3 are ``<unk>``, ``<s>`` (beginning), ``</s>`` (end) and ``<pad>``. SentencePiece
-    normalises text first (Unicode NFKC, every run of white space is one space), so ``decode``
-    gives back the normalised text. Characters that training left out become ``<unk>``.
-
-    Pieces can spell any word, so no word is outside the vocabulary: ``oov`` is always empty. It is
-    there because a model reads the notes of a WordTokenizer in the same way.
-
-    Make one with :meth:`train` or :meth:`load`.
+    Ids 0 to 3 are ``<unk>``, ``<s>``, ``</s>`` and ``<pad>``. Text is normalised first (NFKC,
+    single spaces), and characters that training left out become ``<unk>``. Pieces can spell any
+    word, so ``oov`` is always empty.
 
     Args:
-        model: a serialised SentencePiece model, as SentencePiece writes it to a ``.model`` file.
+        model: the bytes of a SentencePiece ``.model`` file.
     """
 
     unk_id, bos_id, eos_id, pad_id = range(4)
@@ -76,18 +70,15 @@ class NoteTokenizer(Tokenizer):
         character_coverage: float = 0.9995,
         split_by_number: bool = True,
     ) -> Self:
-        """Learn the pieces of these texts, in memory and without a word on the terminal.
-
-        Give the training split alone: pieces learned from a test note know the test. The same
-        texts in the same order give the same model, to the byte; nothing in it is random.
+        """Learn the pieces of the training split's texts, the same for the same texts.
 
         Args:
-            texts: notes of any length; each line of them is one sentence for SentencePiece.
+            texts: notes of any length; each line is a sentence to SentencePiece.
             vocab_size: the number of pieces, the four special ones included.
-            character_coverage: the share of all characters, 0.98 to 1, that pieces must cover; the
+            character_coverage: the share of characters, 0.98 to 1, that pieces must cover; the
                 rarest beyond it become ``<unk>``.
-            split_by_number: whether a piece ends where letters and digits meet, as usual in
-                SentencePiece. With False, the code V27.0 can become one piece.
+            split_by_number: whether a piece ends where letters and digits meet. With False, the
+                code V27.0 can become one piece.
 
         >>> notes = ["no fever, no cough", "fever and cough", "cough for two days"]
         >>> NoteTokenizer.train(notes, vocab_size=24).pieces("fever cough")
@@ -112,9 +103,9 @@ class NoteTokenizer(Tokenizer):
                 bos_id=cls.bos_id,
                 eos_id=cls.eos_id,
                 pad_id=cls.pad_id,
-                # SentencePiece leaves out longer sentences, in silence: 4,192 bytes by default.
+                # SentencePiece silently leaves out longer sentences, by default above 4,192 bytes.
                 max_sentence_length=2**30,
-                # Threads add up floating-point counts in the order in which they finish.
+                # Several threads would add up floating-point counts in any order.
                 num_threads=1,
                 minloglevel=2,
             )
@@ -142,7 +133,7 @@ class NoteTokenizer(Tokenizer):
         'fever<unk> no cough'
         """
         ids = self.encode(text)
-        # SentencePiece puts a space in front: that alone is a piece, and no text.
+        # SentencePiece puts a space in front, which alone is not text.
         if not any(i != self.unk_id and self._tokens[i] != _SPACE for i in ids):
             raise InputError(
                 "NoteTokenizer.encode_note",
@@ -157,38 +148,31 @@ class NoteTokenizer(Tokenizer):
         return self.encode(text, add_bos=True, add_eos=True)
 
     def decode(self, ids: Any, oov: Sequence[str] = ()) -> str:
-        """The text that ids stand for; ``<s>``, ``</s>`` and ``<pad>`` stand for nothing.
-
-        ``<unk>`` is shown as that.
+        """The text of ids, with ``<unk>`` but no other special token.
 
         Args:
             ids: a list, a NumPy array or a torch tensor of shape (length,).
-            oov: of the note, which is empty.
+            oov: not used: it is always empty.
         """
         text = self._processor.decode(self._checked_ids(ids))
         return text.replace(_UNKNOWN_DECODED, "<unk>")
 
     def piece(self, token_id: int, oov: Sequence[str] = ()) -> str:
-        """One token as text, ``▁`` for a space, the special ones as ``<s>`` and the like."""
+        """One token as text, with ``▁`` for a space."""
         return self._tokens[self._checked(token_id, "")]
 
     def pieces(self, text: str) -> list[str]:
-        """The most probable pieces of a text, as text; ``▁`` stands for a space.
-
-        Their ids are what ``encode`` gives, except that a piece that is not in the vocabulary
-        is shown as it stands in the text, where ``encode`` gives ``unk_id``.
-        """
+        """The most probable pieces of a text, as text, unknown ones too; ``▁`` is a space."""
         return self._processor.encode(text, out_type=str)
 
     def normalize(self, text: str) -> str:
-        """The text as the model cuts it: normalised, with ``▁`` for each space and in front."""
+        """The normalised text, with ``▁`` for each space and in front."""
         return self._processor.normalize(text)
 
     def scores(self) -> dict[str, float]:
-        """The log-probability (natural logarithm) of every piece that text can be cut into.
+        """The natural log-probability of every piece except the special ones.
 
-        The four special pieces are left out: they stand for no text. The best segmentation of a
-        text is the one whose pieces have the largest sum of these.
+        The best segmentation of a text has the largest sum of them.
         """
         processor = self._processor
         return {
@@ -219,7 +203,7 @@ class NoteTokenizer(Tokenizer):
 
 
 def _explained(error: RuntimeError, vocab_size: int) -> Exception:
-    """SentencePiece's complaint about the vocabulary size in the words of the course."""
+    """SentencePiece's complaint about the vocabulary size as an InputError."""
     message = str(error)
     if most := re.search(r"Vocabulary size too high .* value <= (\d+)", message):
         return InputError(

@@ -1,17 +1,4 @@
-"""One word, one token: notes in a vocabulary of words that is closed.
-
-A text is cut in the same way wherever it comes from. First it is normalised: Unicode NFKC, lower
-case, straight apostrophes and hyphens. Then these are words, from the left, each as long as it
-can be:
-
-- a run of letters and digits, which goes on over an apostrophe, a hyphen or a slash that has a
-  letter or digit on both sides (``patient's``, ``follow-up``, ``120/80``), and over a point, a
-  comma or a colon between two digits (``2.5``, ``1,000``, ``10:30``);
-- a run of underscores, which is what MIMIC's notes have in the place of a name or date;
-- every other visible character, alone.
-
-White space and invisible characters separate words and are not kept.
-"""
+"""One word, one token: notes in a closed vocabulary of words."""
 
 from __future__ import annotations
 
@@ -26,9 +13,9 @@ from ehr_course.errors import InputError
 from ehr_course.tokenizers.base import EncodedNote, Tokenizer
 
 SPECIAL_TOKENS = ("<unk>", "<s>", "</s>", "<pad>")
-"""The special tokens; the place of each in this tuple is its id."""
+"""The special tokens in the order of their ids."""
 
-# A letter or digit with its accents; NFKC leaves those apart that have no composed form.
+# A letter or digit, with the accents that NFKC cannot compose.
 _LETTER = r"(?:[^\W_][\u0300-\u036f]*)"
 _WORD = re.compile(
     rf"{_LETTER}+(?:(?:['/-]|(?<=\d)[.,:](?=\d)){_LETTER}+)*|_+|\S",
@@ -39,21 +26,23 @@ _SPACE_AFTER = re.compile(r"(?<=[(\[{]) ")
 
 
 def split_words(text: str) -> list[str]:
-    """Normalise a text and cut it into words, as the module says.
+    """Normalise a text (NFKC, lower case, straight apostrophes and hyphens) and cut it into words.
+
+    A word is a run of letters and digits, a run of underscores (a removed name in MIMIC's notes)
+    or any other visible character. Inside a run there can be an apostrophe, hyphen or slash, and
+    between digits a point, comma or colon.
 
     >>> split_words("The patient’s T-cells: 2.5, 1,000/µl…")
     ['the', "patient's", 't-cells', ':', '2.5', ',', '1,000/μl', '.', '.', '.']
     """
-    # Lower case can undo the composed form, and so it is composed once more.
+    # Lower case can undo the composed form, so it is composed once more.
     text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).lower())
     words = _WORD.findall(text.translate(_STRAIGHT))
     return [word for word in words if len(word) > 1 or word.isprintable()]
 
 
 def join_words(words: Iterable[str]) -> str:
-    """Words as a text: with spaces, but none before ``. , ; : ! ? % ) ] }`` nor after ``( [ {``.
-
-    Cutting the text again gives the same words.
+    """Words as a text, without spaces before ``. , ; : ! ? % ) ] }`` and after ``( [ {``.
 
     >>> join_words(["fever", "(", "2", "days", ")", "."])
     'fever (2 days).'
@@ -64,13 +53,14 @@ def join_words(words: Iterable[str]) -> str:
 class WordTokenizer(Tokenizer):
     """Cuts text into words and gives each word of its vocabulary an id.
 
-    Ids 0 to 3 are ``<unk>``, ``<s>`` (beginning), ``</s>`` (end) and ``<pad>``; the words follow
-    in sorted order. The vocabulary is closed: ``encode`` makes every other word ``<unk>``, and
-    what it was is lost. ``encode_note`` keeps it, for a model that copies.
+    Ids 0 to 3 are ``<unk>``, ``<s>``, ``</s>`` and ``<pad>``; the words follow in sorted order.
+    ``encode`` loses words outside the vocabulary; ``encode_note`` keeps them, for copying.
 
     Args:
-        words: the vocabulary, in any order; a repetition counts once. Each is one word, as
-            :func:`split_words` cuts it.
+        words: the vocabulary, each one word to :func:`split_words`; repetitions count once.
+
+    Raises:
+        InputError: if there are no words, or one is not a word.
 
     >>> tokenizer = WordTokenizer(["given", "patient", "was", "."])
     >>> tokenizer.vocabulary
@@ -113,14 +103,13 @@ class WordTokenizer(Tokenizer):
 
     @classmethod
     def from_texts(cls, texts: Iterable[str], *, min_count: int = 1) -> Self:
-        """Take the vocabulary from texts: the notes and the summaries of the training split.
+        """Take the vocabulary from the notes and summaries of the training split.
 
-        Of the training split alone. A word that only a test note has would otherwise be in the
-        vocabulary with an embedding that is never trained, and would not be told from a known one.
+        Words that only test notes have would get embeddings that are never trained.
 
         Args:
             texts: of any length.
-            min_count: how often all texts together must have a word; rarer words stay outside.
+            min_count: how often a word must occur in all texts together.
         """
         counts: Counter[str] = Counter()
         for text in checked_texts(texts, "WordTokenizer.from_texts"):
@@ -141,27 +130,27 @@ class WordTokenizer(Tokenizer):
         return cls(kept)
 
     def __contains__(self, word: object) -> bool:
-        """Whether a word, as texts are cut, is in the vocabulary; special tokens are no words."""
+        """Whether a word is in the vocabulary; special tokens are not words."""
         return word in self._ids
 
     def __repr__(self) -> str:
         return f"WordTokenizer({len(self.vocabulary):,} words)"
 
     def words(self, text: str) -> list[str]:
-        """The words of a text, whether the vocabulary has them or not; see the module."""
+        """The words of a text, in the vocabulary or not; see :func:`split_words`."""
         return split_words(text)
 
     def normalize(self, text: str) -> str:
-        """The text as ``decode`` gives it back: its words, joined as :func:`join_words` does."""
+        """The text as ``decode`` returns it: its words, joined by :func:`join_words`."""
         return join_words(split_words(text))
 
     def encode(self, text: str, *, add_bos: bool = False, add_eos: bool = False) -> list[int]:
-        """The ids of the words of a text; a word outside the vocabulary is ``<unk>``."""
+        """The ids of the words of a text, ``<unk>`` outside the vocabulary."""
         ids = [self._ids.get(word, self.unk_id) for word in split_words(text)]
         return [self.bos_id] * add_bos + ids + [self.eos_id] * add_eos
 
     def encode_note(self, text: str) -> EncodedNote:
-        """A note between ``<s>`` and ``</s>``, its words outside the vocabulary kept apart.
+        """A note between ``<s>`` and ``</s>``, and its words outside the vocabulary.
 
         >>> WordTokenizer(["fever", "no"]).encode_note("no rales, no fever, no rales")
         EncodedNote(ids=[1, 5, 6, 7, 5, 4, 7, 5, 6, 2], oov=('rales', ','))
@@ -174,17 +163,16 @@ class WordTokenizer(Tokenizer):
                 "the text has no word",
                 "Leave out the notes that are empty.",
             )
-        # A dict keeps its order, and a place in it is found at once.
+        # A dict keeps its order and finds a word fast.
         unknown = dict.fromkeys(word for word in words if word not in self._ids)
         places = {word: i for i, word in enumerate(unknown, len(self))}
         ids = [self._ids[word] if word in self._ids else places[word] for word in words]
         return EncodedNote([self.bos_id, *ids, self.eos_id], tuple(places))
 
     def encode_summary(self, text: str, oov: Sequence[str] = ()) -> list[int]:
-        """A summary between ``<s>`` and ``</s>``, in the ids of the note that it sums up.
+        """A summary between ``<s>`` and ``</s>``, with the extended ids of its note.
 
-        A word outside the vocabulary has its extended id if the note has it, and else is
-        ``<unk>``: then no model can write it, neither from the vocabulary nor by copying.
+        Words outside both the vocabulary and the note are ``<unk>``: no model can write them.
 
         >>> WordTokenizer(["fever", "no"]).encode_summary("no rales, cough", ("rales", ","))
         [1, 5, 6, 7, 0, 2]
@@ -195,10 +183,7 @@ class WordTokenizer(Tokenizer):
         return [self.bos_id, *ids, self.eos_id]
 
     def decode(self, ids: Any, oov: Sequence[str] = ()) -> str:
-        """The text that ids stand for; ``<s>``, ``</s>`` and ``<pad>`` stand for nothing.
-
-        What comes back is the normalised text: ``decode(*encode_note(text))`` equals
-        ``normalize(text)``. ``<unk>`` is shown as that.
+        """The normalised text of ids, with ``<unk>`` but no other special token.
 
         Args:
             ids: a list, a NumPy array or a torch tensor of shape (length,).
@@ -212,7 +197,7 @@ class WordTokenizer(Tokenizer):
         return join_words(self._piece(i, oov) for i in kept)
 
     def piece(self, token_id: int, oov: Sequence[str] = ()) -> str:
-        """One token as text, the special ones as ``<s>`` and the like."""
+        """One token as text."""
         return self._piece(self._checked(token_id, "", oov), oov)
 
     def _piece(self, token_id: int, oov: Sequence[str]) -> str:
@@ -228,7 +213,7 @@ class WordTokenizer(Tokenizer):
 
 
 def checked_texts(texts: Iterable[str], caller: str) -> list[str]:
-    """The texts that a vocabulary is made from, each of them text."""
+    """The texts as a list, each of them checked to be text."""
     if isinstance(texts, str):
         raise InputError(caller, "texts", "it is one text", "Give a list of texts.")
     texts = list(texts)
