@@ -15,10 +15,8 @@ def printable(text: str, *, keep: str = "") -> str:
     if text.isprintable():
         return text
     return "".join(
-        character if character.isprintable() or character in keep else _escape(character)
+        character
+        if character.isprintable() or character in keep
+        else character.encode("unicode_escape").decode("ascii")
         for character in text
     )
-
-
-def _escape(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii")

@@ -37,7 +37,7 @@ def clone(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(clone, tmp_path_factory) -> Path:
-    """Build the wheel and unpack it in a folder that is no clone."""
+    """Build the wheel and unpack it outside of a clone."""
     folder = tmp_path_factory.mktemp("site")
     with zipfile.ZipFile(build("build_wheel", clone, clone / "wheel")) as wheel:
         wheel.extractall(folder)

@@ -121,11 +121,8 @@ def shift_right(clean: Tensor, *, start: int = CodeTokenizer.eos_id) -> Tensor:
     """The decoder input for clean ids: the start token, then each token one place later.
 
     Args:
-        clean: int64 (batch, target), padded with 0, not with -100.
+        clean: int64 (batch, target), as the result is; padded with 0, not with -100.
         start: the first token that the decoder reads; BART's is <EOS>.
-
-    Returns:
-        int64 (batch, target).
 
     >>> shift_right(torch.tensor([[1, 3, 8, 4, 2]])).tolist()
     [[2, 1, 3, 8, 4]]

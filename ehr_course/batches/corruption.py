@@ -129,18 +129,9 @@ class Corruption:
         object.__setattr__(self, "strategies", tuple(self.strategies))
 
     def apply(self, records: Ragged, tokenizer: CodeTokenizer, *, rng: Generator) -> Ragged:
-        r"""Corrupt the visits of some records.
+        """Corrupt encoded records, one per row, and return as many rows in new arrays.
 
-        <BOS>, <EOS> and the markers of every visit stay, in their order, and between two markers
-        at least one token stays. Only EMPTY_RECORD, where p_empty asks for it, has no visits.
-
-        Args:
-            records: full records as the tokenizer encodes them, one a row. Never written to.
-            tokenizer: knows the special tokens and the size of the vocabulary.
-            rng: the source of randomness.
-
-        Returns:
-            As many rows, in new arrays.
+        All visits keep their markers and at least one token, except in an EMPTY_RECORD.
 
         >>> tokenizer = CodeTokenizer([f"{number:03}" for number in range(10)])
         >>> record = Ragged.from_lists([[1, 3, 7, 8, 9, 10, 4, 3, 11, 12, 4, 2]])

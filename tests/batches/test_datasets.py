@@ -1,4 +1,4 @@
-"""The dataset: encoded once, corrupted anew and reproducibly, and clear about bad patients."""
+"""The dataset: encoded once, corrupted reproducibly, and clear about bad patients."""
 
 import numpy as np
 import pytest

@@ -81,7 +81,7 @@ def test_a_record_longer_than_a_batch_leaves_no_batch_empty():
 
 
 def test_equal_tokens_let_every_token_weigh_the_same():
-    """A mean in each batch gives short records too much weight, unless batches are cut so."""
+    # A mean in each batch gives short records too much weight, unless batches have equal tokens.
     lengths = np.random.default_rng(2).geometric(0.05, 4_000) + 5
     weights = {}
     for equal_tokens in (False, True):
@@ -149,7 +149,7 @@ def test_the_same_seed_and_epoch_give_the_same_plan_whenever_it_is_asked(group_b
         random_lengths(100), 8, seed=3, epoch=2, group_by_length=group_by_length
     )
     first = list(plan)
-    np.random.seed(0)  # the global states are none of its business
+    np.random.seed(0)  # the global states must not matter
     random.seed(0)
     torch.manual_seed(0)
     assert list(plan) == first

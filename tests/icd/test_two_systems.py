@@ -55,7 +55,6 @@ def test_dotted_only_v_codes_are_left_in_doubt():
 
 
 def test_no_code_gets_the_title_of_the_other_system():
-    """Each official list, read on its own, is the witness against the other system."""
     shared = set(SHAPED_IN_BOTH)
     in_nine = {code: title for code, title in icd9_list().items() if code in shared}
     in_ten = {code: title for code, title in icd10_list().items() if code in shared}

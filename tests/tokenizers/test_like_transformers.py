@@ -240,7 +240,7 @@ def test_patients_in_the_ids_of_an_extended_bart(bart):
     ids = [0, v, code("4280"), code("0389"), end, v, code("650"), end, 2]
     assert extended.encode(PATIENT) == extended(PATIENT)["input_ids"] == ids
     assert extended.decode([2, *ids, 1, 1]) == [["4280", "0389"], ["650"]]
-    # A piece of BART's text is no code, even if it looks like one.
+    # A piece of BART's text is not a code, even if it looks like one.
     assert extended.decode([0, v, extended.mask_id, 7, code("650"), end, 2]) == [["650"]]
     assert extended.skipping_unseen().encode([["V103", "650"]]) == [0, v, code("650"), end, 2]
     batch = extended([[["650"]], PATIENT], padding=True, return_tensors="pt")

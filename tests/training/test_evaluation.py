@@ -91,7 +91,7 @@ def test_the_best_weights_are_kept_and_training_stops_when_nothing_gets_better(
     ("scores", "is_given_up"),
     [
         ([3.0, 4.0, 2.0, 4.0], False),  # two without a better one, and not in a row
-        ([3.0, 4.0, 3.0], True),  # as good is no better
+        ([3.0, 4.0, 3.0], True),  # equal is not better
         ([math.nan, math.nan], True),
     ],
 )
