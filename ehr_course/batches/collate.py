@@ -123,9 +123,6 @@ def shift_right(clean: Tensor, *, start: int = CodeTokenizer.eos_id) -> Tensor:
     Args:
         clean: int64 (batch, target), as the result is; padded with 0, not with -100.
         start: the first token that the decoder reads; BART's is <EOS>.
-
-    >>> shift_right(torch.tensor([[1, 3, 8, 4, 2]])).tolist()
-    [[2, 1, 3, 8, 4]]
     """
     if (clean < 0).any():
         raise InputError(

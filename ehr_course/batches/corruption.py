@@ -54,7 +54,7 @@ def infill_masks(visits: Ragged, *, mean_span: float = 3.0, rng: Generator) -> R
 
 
 def delete_codes(visits: Ragged, *, p: float = 0.15, rng: Generator) -> Ragged:
-    """Delete each code with probability p; every visit keeps at least one, drawn uniformly.
+    """Delete each code with probability p, but never all codes of a visit.
 
     >>> visits = Ragged.from_lists([[7, 8, 9, 10, 11], [12]])
     >>> delete_codes(visits, p=0.5, rng=np.random.default_rng(0)).to_lists()

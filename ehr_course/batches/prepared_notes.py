@@ -143,7 +143,7 @@ def read_prepared(folder: str | Path, part: Literal["train", "validation", "test
         raise InputError(
             file,
             "",
-            "the file is damaged: it is not the one that report.json tells of",
+            "the file is damaged: its checksum is not that of report.json",
             f"Copy the folder again, or make it again with {_REMAKE}.",
         )
     table = pq.read_table(file)
