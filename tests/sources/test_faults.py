@@ -83,7 +83,7 @@ def test_a_table_that_is_missing_or_there_twice(tmp_path):
     [
         (
             "PATIENTS.csv.gz",
-            gzip.compress(PATIENTS.encode() * 100)[:-20],
+            gzip.compress(PATIENTS.encode() * 100, mtime=0)[:-20],
             "PATIENTS.csv.gz: the file is cut: it ends before its end mark. Copy or download it",
         ),
         (
@@ -93,7 +93,7 @@ def test_a_table_that_is_missing_or_there_twice(tmp_path):
         ),
         (
             "PATIENTS.csv",
-            gzip.compress(PATIENTS.encode()),
+            gzip.compress(PATIENTS.encode(), mtime=0),
             "PATIENTS.csv: it is compressed. Rename it to PATIENTS.csv.gz",
         ),
         (
