@@ -105,7 +105,7 @@ def test_what_fails_is_a_row_and_the_others_are_measured(
     assert gpu.main(["--toy", "--out", str(out)]) == status
     rows = rows_of(out.read_text(encoding="utf-8"))
     assert [row[3] for row in rows[:2]] == [said, said]
-    assert len(rows) == 2 + 6
+    assert len(rows) == 2 + len(gpu.PRECISIONS)
     assert all(len(row) == 8 for row in rows)
     assert all(float(row[3].split()[0]) > 0 for row in rows[2:])
 

@@ -234,7 +234,7 @@ def test_no_cohort_is_refused():
 
 @pytest.mark.parametrize("n", [0, -1])
 def test_no_patients_to_draw_are_refused(n):
-    with pytest.raises(InputError, match="no number of patients"):
+    with pytest.raises(InputError, match="is not a number of patients"):
         sample_profiles(COHORT, n)
 
 
