@@ -126,7 +126,7 @@ class RecordDataset(Dataset):
         self.too_long = too_long
         given = list(records)
         if not given:
-            raise InputError("RecordDataset", "records", "there are none", "Were any loaded?")
+            raise InputError("RecordDataset", "records", "the list is empty", "Were any loaded?")
         encoded = [(record, tokenizer.encode(record)) for record in given]
         known = [(record, ids) for record, ids in encoded if len(ids) > 2]
         self.skipped = len(given) - len(known)

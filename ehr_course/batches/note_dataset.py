@@ -100,7 +100,7 @@ class NoteDataset(Dataset):
             )
         given = list(pairs)
         if not given:
-            raise InputError("NoteDataset", "pairs", "there are none", "Were any notes loaded?")
+            raise InputError("NoteDataset", "pairs", "the list is empty", "Were any notes loaded?")
         sources, targets, all_oov = [], [], []
         cut_notes = cut_summaries = 0
         for number, pair in enumerate(given):

@@ -54,7 +54,7 @@ class LengthBatchSampler(Sampler[BatchKey]):
     ) -> None:
         self.lengths = np.asarray(lengths, dtype=np.int64)
         for name, fits, problem, remedy in (
-            ("lengths", len(self.lengths), "there are none", "Give one for each patient."),
+            ("lengths", len(self.lengths), "the list is empty", "Give one for each patient."),
             ("batch_size", batch_size >= 1, f"{batch_size} is not a size", "Use 1 or more."),
             ("seed", 0 <= seed < 2**32, f"{seed} is not a seed", "Use 0 to 2**32 - 1."),
         ):

@@ -158,7 +158,7 @@ def carried_over(table: CodeTable, *, gap: int = 1) -> tuple[np.ndarray, np.ndar
     (array([1.], dtype=float32), array([2.], dtype=float32))
     """
     if gap < 1:
-        raise InputError("carry-over", "gap", f"{gap!r} is no distance", "Use 1 or more.")
+        raise InputError("carry-over", "gap", f"{gap!r} is not a distance", "Use 1 or more.")
     later = np.flatnonzero(table.owner[gap:] == table.owner[:-gap]) + gap
     common = table.visits[later].multiply(table.visits[later - gap]).sum(axis=1)
     codes = np.diff(table.visits.indptr)[later]

@@ -58,7 +58,10 @@ def js_divergence(p: ArrayLike, q: ArrayLike, *, base: float = 2) -> np.ndarray 
             )
     if not base > 1:
         raise InputError(
-            "js_divergence", "base", f"{base!r} is no base", "Use 2 for bits, math.e for nats."
+            "js_divergence",
+            "base",
+            f"{base!r} is not a base of logarithms",
+            "Use 2 for bits, math.e for nats.",
         )
     with np.errstate(invalid="ignore"):
         one, other = (each / each.sum(-1, keepdims=True) for each in (one, other))
@@ -195,7 +198,10 @@ def check_tables(a: CodeTable, b: CodeTable, metric: str) -> None:
         )
     if metric not in ("jaccard", "hamming"):
         raise InputError(
-            "nearest patients", "metric", f"{metric!r} is no metric", 'Use "jaccard" or "hamming".'
+            "nearest patients",
+            "metric",
+            f"{metric!r} is not a metric",
+            'Use "jaccard" or "hamming".',
         )
 
 

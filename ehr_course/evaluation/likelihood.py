@@ -50,9 +50,11 @@ class ScoredRecords:
         progress: bool = False,
     ) -> None:
         if not len(records):
-            raise InputError("records", "", "there are none", "Give at least one patient.")
+            raise InputError("records", "", "the list is empty", "Give at least one patient.")
         if batch_size < 1:
-            raise InputError("batch_size", "", f"{batch_size!r} is no size", "Use 1 or more.")
+            raise InputError(
+                "batch_size", "", f"{batch_size!r} is not a batch size", "Use 1 or more."
+            )
         if model.config.vocab_size != len(tokenizer):
             raise InputError(
                 "tokenizer",
@@ -200,7 +202,7 @@ def record_log_likelihood(
     """The log-probability of each whole record given age and sex, in nats, 0 or less.
 
     Float64 (records,): the sum over all tokens after ``<BOS>``, to be divided by their number to
-    compare records; ``nan`` for a patient of whom the tokenizer knows no code.
+    compare records; ``nan`` for a patient whose codes are all unknown to the tokenizer.
     """
     scored = ScoredRecords(model, tokenizer, records, batch_size=batch_size, progress=progress)
     per_record = -np.add.reduceat(scored.nats_in_order(), scored.tokens.offsets[:-1])

@@ -79,7 +79,7 @@ def which_found(
 ) -> Tensor:
     """Float (cases,): 1 where the guesser names the lost code among its first, else 0."""
     if not cases:
-        raise InputError("share_found", "cases", "there are none", "Give at least one.")
+        raise InputError("share_found", "cases", "the list is empty", "Give at least one.")
     place = {code: column for column, code in enumerate(guesser.codes)}
     scores = guesser.scores(cases).masked_fill(_known(cases, place) > 0, -torch.inf)
     # Of equal scores the first counts: topk would take another one on another processor.
@@ -190,7 +190,7 @@ def _known(cases: Sequence[Case], place: dict[str, int]) -> Tensor:
 
 def _codes_of(records: Sequence[PatientRecord]) -> list[str]:
     if not records:
-        raise InputError("a guesser", "records", "there are none", "Give at least one patient.")
+        raise InputError("a guesser", "records", "the list is empty", "Give at least one patient.")
     return sorted({code for record in records for code in record.codes})
 
 

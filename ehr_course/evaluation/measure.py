@@ -108,7 +108,7 @@ def check_patients(where: str, cohorts: Mapping[str, Sized | None]) -> None:
 def generator(seed: int) -> np.random.Generator:
     """The random numbers of a seed, a whole number from 0."""
     if not isinstance(seed, int | np.integer) or seed < 0:
-        raise InputError("seed", "", f"{seed!r} is no seed", "Use a whole number, 0 or more.")
+        raise InputError("seed", "", f"{seed!r} is not a seed", "Use a whole number, 0 or more.")
     return np.random.default_rng(seed)
 
 
@@ -168,7 +168,10 @@ def interval(
     """
     if not 0 < confidence < 1:
         raise InputError(
-            "interval", "confidence", f"{confidence!r} is no share", "Use a number such as 0.95."
+            "interval",
+            "confidence",
+            f"{confidence!r} is not a share",
+            "Use a number such as 0.95.",
         )
     values = np.asarray(values, dtype=np.float64)
     finite = values[np.isfinite(values)]

@@ -1,4 +1,4 @@
-"""What a model expects of a patient of whom it knows age and sex alone."""
+"""What a model expects of a patient when it knows only age and sex."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class NextCodes:
 
 
 def next_codes(model: Any, tokenizer: CodeTokenizer, *, age: int, sex: Sex) -> NextCodes:
-    """Ask a model for the first code of a patient of whom it knows age and sex alone."""
+    """Ask a model for the first code of a patient when it knows only age and sex."""
     if sex not in SEXES:
         raise InputError("sex", "", f"{sex!r} is neither 'F' nor 'M'", "Pass 'F' or 'M'.")
     if not 0 <= age <= MAX_AGE:

@@ -49,7 +49,7 @@ def repetition(summaries: Sequence[str], *, n: int = 3) -> float:
     0.4
     """
     if not isinstance(n, int) or n < 1:
-        raise InputError("repetition", "n", f"{n!r} is no number of words", "Use 1 or more.")
+        raise InputError("repetition", "n", f"{n!r} is not a number of words", "Use 1 or more.")
     _check_texts("repetition", "summaries", summaries)
     total = repeated = 0
     for summary in summaries:
@@ -98,7 +98,7 @@ def _known_names(names: Iterable[str]) -> set[tuple[str, ...]]:
         raise InputError("names", "", f"{names!r} is one text", f"Write [{names!r}].")
     known = {tuple(split_words(name)) for name in names}
     if not known or () in known:
-        what = "one of them has no word" if known else "there are none"
+        what = "one of them has no word" if known else "the list is empty"
         raise InputError("names", "", what, "Give the names to look for.")
     return known
 

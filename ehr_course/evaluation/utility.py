@@ -88,7 +88,7 @@ def utility(
 
     Predicted are the most frequent codes, from age, sex (if all cohorts have them) and the codes
     before. Intervals reflect the luck of the test patients, who are drawn again, and of those
-    learned from, of whom a tenth at a time is left out.
+    learned from, a tenth of them left out at a time.
 
     Args:
         train: real patients to learn from.

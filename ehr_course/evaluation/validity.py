@@ -178,7 +178,7 @@ class _Counts:
         asked = np.array(ruled)[entries.col]
         visit, column = entries.row[asked], entries.col[asked].astype(np.int64)
         owner = table.owner[visit]
-        assert table.ages is not None  # whoever counts has asked `unknown_in` before
+        assert table.ages is not None  # callers have asked `unknown_in` before
         assert table.sexes is not None
         who = (column * (MAX_AGE + 1) + table.ages[owner]) * 2 + (table.sexes[owner] == "F")
         cases, case = np.unique(who, return_inverse=True)

@@ -70,7 +70,7 @@ class Machine:
         if self._ended is not None:
             raise self._ended
         if isinstance(n, bool) or int(n) != n or n < 1:
-            raise InputError("peak_of", "n", f"{n!r} is no size of a batch", "Use 1, 2, 3, ...")
+            raise InputError("peak_of", "n", f"{n!r} is not a batch size", "Use 1, 2, 3, ...")
         if len(self._fitted) == MOST_STEPS:
             problem = f"this is step {MOST_STEPS + 1}; {MOST_STEPS} may be run"
             self._ended = TooManySteps(problem, self._why_so_many())

@@ -102,7 +102,7 @@ class BeamSettings:
                 "BeamSettings", "length_penalty", problem, "Use 0 or more; 1 is usual."
             )
         if self.stop not in get_args(Stop):
-            problem = f"{self.stop!r} is no way to stop"
+            problem = f"{self.stop!r} is not a rule to stop by"
             raise InputError("BeamSettings", "stop", problem, "Use 'exact' or 'first'.")
         if self.max_length < self.min_length:
             problem = f"{self.max_length} is less than min_length, {self.min_length}"
@@ -320,7 +320,7 @@ def beam_search(
         A result for each note: its hypotheses, best first, as many as there are beams at most.
 
     Raises:
-        InputError: if the ids are not of such a shape, or the model says what is no number.
+        InputError: if the ids are of another shape, or the model returns NaN.
     """
     _check_notes(input_ids, attention_mask)
     config, beams, device = model.config, settings.beams, input_ids.device
@@ -461,7 +461,7 @@ def best_places(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
         float and int64 (rows, count). Among minus infinities the places mean nothing.
 
     Raises:
-        InputError: if a number is none (nan).
+        InputError: if any value is NaN.
 
     >>> values, places = best_places(torch.tensor([[0.5, 0.9, 0.5, 0.1, 0.5]]), 3)
     >>> places

@@ -97,7 +97,7 @@ def summarize(
     summaries: dict[int, Summary] = {}
     for first in range(0, len(order), batch_size):
         some = order[first : first + batch_size]
-        # A batch for training holds summaries; these are none.
+        # A training batch also holds summaries; these notes have none yet.
         nothing = [tokenizer.bos_id, tokenizer.eos_id]
         batch = collate_notes([(read[number].ids, nothing) for number in some])
         results = beam_search(
@@ -181,7 +181,9 @@ def _check(
             "Use the tokenizer that the model was trained with.",
         )
     if batch_size < 1:
-        raise InputError("summarize", "batch_size", f"{batch_size} is no size", "Use 1 or more.")
+        raise InputError(
+            "summarize", "batch_size", f"{batch_size} is not a batch size", "Use 1 or more."
+        )
     if limit < SHORTEST_SOURCE:
         raise InputError(
             "summarize",
@@ -191,5 +193,5 @@ def _check(
         )
     if too_long not in ("cut", "raise"):
         raise InputError(
-            "summarize", "too_long", f"{too_long!r} is no policy", 'Use "cut" or "raise".'
+            "summarize", "too_long", f"{too_long!r} is not a policy", 'Use "cut" or "raise".'
         )

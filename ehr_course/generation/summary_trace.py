@@ -82,7 +82,7 @@ def trace_summary(
         beams=1, min_length=1, max_length=max_length, no_repeat_ngram_size=0, stop="first"
     )
     ids, oov = tokenizer.encode_note(note)
-    # A batch for training holds summaries; this is none.
+    # A training batch also holds summaries; this note has none yet.
     batch = collate_notes([(ids, [tokenizer.bos_id, tokenizer.eos_id])])
     source_ids = batch["input_ids"].to(model.device)
     with evaluating(model):

@@ -132,7 +132,9 @@ class PointerGeneratorConfig(PreTrainedConfig):
         """
         if profile not in PROFILES:
             remedy = f"Use one of {', '.join(map(repr, PROFILES))}."
-            raise InputError("PointerGeneratorConfig", "profile", f"{profile!r} is none", remedy)
+            raise InputError(
+                "PointerGeneratorConfig", "profile", f"{profile!r} is not a profile", remedy
+            )
         fields: dict[str, Any] = {
             "vocab_size": len(tokenizer),
             "vocabulary": getattr(tokenizer, "fingerprint", None),
@@ -859,7 +861,7 @@ class PointerGenerator(PreTrainedModel, GenerationMixin):
 
     @classmethod
     def _supports_default_dynamic_cache(cls) -> bool:
-        """The decoder's state is no cache of keys and values."""
+        """The decoder's state is not a cache of keys and values."""
         return False
 
     @torch.no_grad()

@@ -239,8 +239,8 @@ def _of_copies(named: Mapping[str, Measure]) -> str:
 
 def _of_membership(m: Measure, who: str) -> str:
     return (
-        f"Whoever has {who} can tell training patients from others by {_way(m.name)}: the AUROC "
-        f"is {m.value:.2f}, and a guess has 0.50."
+        f"Anyone who has {who} can tell training patients from others by {_way(m.name)}: the "
+        f"AUROC is {m.value:.2f}, and a guess has 0.50."
     )
 
 

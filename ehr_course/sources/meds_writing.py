@@ -83,7 +83,7 @@ def write_meds(
 def _split_names(records: Sequence[PatientRecord], split: Split | None) -> dict[int, str]:
     """Return each patient's split, "" without splits."""
     if not records:
-        raise InputError("records", "", "there are none", "Give at least one patient.")
+        raise InputError("records", "", "the list is empty", "Give at least one patient.")
     check_one_record_each(records)
     ids = [record.subject_id for record in records]
     if split is None:

@@ -81,7 +81,7 @@ class CodeTokenizer(Tokenizer):
             )
         vocabulary = set(codes)
         if not vocabulary:
-            raise InputError("CodeTokenizer", "codes", "there are none", "Were records loaded?")
+            raise InputError("CodeTokenizer", "codes", "the list is empty", "Were records loaded?")
         for code in vocabulary:
             is_text = isinstance(code, str) and code.isascii() and code.isalnum()
             if not is_text or code != code.upper():

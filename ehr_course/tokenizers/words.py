@@ -87,7 +87,7 @@ class WordTokenizer(Tokenizer):
             )
         vocabulary = set(words)
         if not vocabulary:
-            raise InputError("WordTokenizer", "words", "there are none", "Were texts loaded?")
+            raise InputError("WordTokenizer", "words", "the list is empty", "Were texts loaded?")
         for word in vocabulary:
             if not isinstance(word, str) or split_words(word) != [word]:
                 raise InputError(

@@ -33,7 +33,7 @@ def cohort_dashboard(
         InputError: if there is no cohort, or one has no patients.
     """
     if not cohorts:
-        raise InputError("cohort_dashboard", "cohorts", "there are none", "Give one or more.")
+        raise InputError("cohort_dashboard", "cohorts", "no cohort is given", "Give one or more.")
     names = list(cohorts)
     look, *others = looks_of(real, *cohorts.values())
     by_name = dict(zip(names, others, strict=True))

@@ -46,7 +46,7 @@ def corruption_playground(
         InputError: if there are no records, or no such patient or seed.
     """
     if not records:
-        raise InputError("corruption_playground", "records", "there are none", "Give patients.")
+        raise InputError("corruption_playground", "records", "the list is empty", "Give patients.")
     for name, value, largest in (("patient", patient, len(records) - 1), ("seed", seed, _SEEDS)):
         if not 0 <= value <= largest:
             raise InputError(

@@ -29,7 +29,9 @@ def coverage_player(looks: Mapping[str, Look], *, step: int = 1) -> PictureWidge
         InputError: if there are none, or the longest has no such step.
     """
     if not looks:
-        raise InputError("coverage_player", "looks", "there are none", "Give a summary or more.")
+        raise InputError(
+            "coverage_player", "looks", "the list is empty", "Give a summary or more."
+        )
     last = max(len(look.written) for look in looks.values())
     if not 1 <= step <= last:
         raise InputError(

@@ -32,7 +32,10 @@ def generation_trace_player(
     """
     if not traces:
         raise InputError(
-            "generation_trace_player", "traces", "there are none", "Make one with trace_summary."
+            "generation_trace_player",
+            "traces",
+            "the list is empty",
+            "Make one with trace_summary.",
         )
     lengths = {name: len(trace.steps) for name, trace in traces.items()}
     first = next(iter(traces))

@@ -41,7 +41,7 @@ def prefix_attention_explorer(
     """
     if not records:
         raise InputError(
-            "prefix_attention_explorer", "records", "there are none", "Give one or more."
+            "prefix_attention_explorer", "records", "the list is empty", "Give one or more."
         )
     paid = prefix_attention(model, tokenizer, records, most_tokens=MOST_TOKENS)
     last = max(len(one.tokens) for one in paid) - 1

@@ -24,7 +24,7 @@ def record_explorer(records: Sequence[PatientRecord]) -> PictureWidget:
         InputError: if there are no records.
     """
     if not records:
-        raise InputError("record_explorer", "records", "there are none", "Give some patients.")
+        raise InputError("record_explorer", "records", "the list is empty", "Give some patients.")
 
     def draw(patient: int) -> Picture:
         return draw_record(records[patient])

@@ -35,7 +35,9 @@ def timeline_explorer(
             among those who have.
     """
     if not records:
-        raise InputError("timeline_explorer", "records", "there are none", "Give some patients.")
+        raise InputError(
+            "timeline_explorer", "records", "the list is empty", "Give some patients."
+        )
     most = max(len(record.visits) for record in records)
     if not 1 <= least_visits <= most:
         raise InputError(

@@ -32,7 +32,7 @@ def token_explorer(
         InputError: if there are no records.
     """
     if not records:
-        raise InputError("token_explorer", "records", "there are none", "Give some patients.")
+        raise InputError("token_explorer", "records", "the list is empty", "Give some patients.")
 
     def draw(patient: int, dotted: bool) -> Picture:
         return draw_tokens(records[patient], code_tokenizer, note_tokenizer, dotted=dotted)

@@ -221,7 +221,7 @@ def test_when_every_patient_would_be_dropped_the_dataset_is_refused():
 
 
 def test_a_dataset_of_no_patients_is_refused():
-    with pytest.raises(InputError, match="records: there are none"):
+    with pytest.raises(InputError, match="records: the list is empty"):
         RecordDataset([], SMALL)
 
 

@@ -283,7 +283,7 @@ def test_a_note_of_which_the_cut_leaves_unknown_pieces_alone_is_named():
 
 @pytest.mark.parametrize("pairs", [[], iter(())], ids=["list", "iterator"])
 def test_no_pairs_are_refused(pairs):
-    with pytest.raises(InputError, match="pairs: there are none"):
+    with pytest.raises(InputError, match="pairs: the list is empty"):
         NoteDataset(pairs, WORDS)
 
 

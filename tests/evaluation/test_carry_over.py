@@ -78,7 +78,7 @@ def test_two_codes_of_one_chronic_category_are_one_and_acute_ones_are_none() -> 
 
 
 def test_a_gap_below_1_is_refused() -> None:
-    with pytest.raises(InputError, match="gap: 0 is no distance"):
+    with pytest.raises(InputError, match="gap: 0 is not a distance"):
         carried_over(code_tables(make_cohort(3))[0], gap=0)
 
 

@@ -50,5 +50,5 @@ def test_what_is_no_distribution_is_refused(p: object, q: object, message: str) 
 
 @pytest.mark.parametrize("base", [1, 0, -2])
 def test_a_base_is_above_1(base: float) -> None:
-    with pytest.raises(InputError, match="is no base"):
+    with pytest.raises(InputError, match="is not a base of logarithms"):
         js_distance([1, 1], [1, 0], base=base)

@@ -52,7 +52,7 @@ def test_a_measure_is_found_by_its_name() -> None:
 
 @pytest.mark.parametrize("seed", [-1, 0.5, None, "0"])
 def test_a_seed_is_a_whole_number_of_0_or_more(seed: object) -> None:
-    with pytest.raises(InputError, match="is no seed"):
+    with pytest.raises(InputError, match="is not a seed"):
         generator(seed)
 
 
@@ -100,7 +100,7 @@ def test_resamples_without_a_value_are_left_out_unless_they_are_most() -> None:
 
 @pytest.mark.parametrize("confidence", [0, 1, 95])
 def test_a_confidence_is_a_share(confidence: float) -> None:
-    with pytest.raises(InputError, match="is no share"):
+    with pytest.raises(InputError, match="is not a share"):
         interval([1, 2], confidence=confidence)
 
 

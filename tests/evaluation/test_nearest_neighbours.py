@@ -112,7 +112,7 @@ def test_tables_of_two_calls_are_refused() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"metric": "euclidean"}, "'euclidean' is no metric"),
+        ({"metric": "euclidean"}, "'euclidean' is not a metric"),
         ({"leave_one_out": True}, "2 and 1 patients"),
     ],
 )

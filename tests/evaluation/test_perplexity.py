@@ -344,7 +344,7 @@ def test_a_model_is_left_as_it_was_also_after_an_error() -> None:
 
 
 def test_other_arguments_out_of_range_are_refused() -> None:
-    with pytest.raises(InputError, match="records: there are none"):
+    with pytest.raises(InputError, match="records: the list is empty"):
         perplexity(random_model(), TOKENIZER, [])
     with pytest.raises(InputError, match="batch_size"):
         perplexity(random_model(), TOKENIZER, COHORT, batch_size=0)

@@ -197,5 +197,5 @@ def test_lists_that_are_no_pairs_are_refused(measure, summaries, others, message
 
 @pytest.mark.parametrize("n", [0, -1, 1.5])
 def test_a_number_of_words_that_is_none_is_refused(n):
-    with pytest.raises(InputError, match="is no number of words"):
+    with pytest.raises(InputError, match="is not a number of words"):
         repetition(["a"], n=n)

@@ -58,7 +58,7 @@ def test_steps_are_counted() -> None:
 
 @pytest.mark.parametrize("n", [0, -1, 1.5, True])
 def test_what_is_no_batch_is_refused(n: float) -> None:
-    with pytest.raises(InputError, match="is no size of a batch"):
+    with pytest.raises(InputError, match="is not a batch size"):
         machine()(n)
 
 

@@ -545,5 +545,5 @@ def test_a_size_out_of_range_is_named(field: str, value: object) -> None:
 def test_a_configuration_fits_its_tokenizer() -> None:
     config = PointerGeneratorConfig.for_tokenizer(range(50), "small", dropout=0.2)
     assert (config.vocab_size, config.d_hidden, config.dropout) == (50, 128, 0.2)
-    with pytest.raises(InputError, match="profile: 'huge' is none"):
+    with pytest.raises(InputError, match="profile: 'huge' is not a profile"):
         PointerGeneratorConfig.for_tokenizer(range(50), "huge")

@@ -107,7 +107,7 @@ def test_membership_by_the_model_is_said_of_the_model():
     told = of("membership by likelihood", 0.8, 0.75, 0.85)
     first, last = disclosure_in_words([COPIES_NONE, MEMBERS_NONE, told])
     assert first == MUST_NOT_BE_GIVEN_FIRST
-    assert last.startswith("Whoever has the model can tell") and "0.80" in last
+    assert last.startswith("Anyone who has the model can tell") and "0.80" in last
 
 
 def test_copies_among_long_records_alone_are_said_too():

@@ -510,7 +510,7 @@ def test_a_split_of_other_records_is_refused(tmp_path):
 
 
 def test_no_records_are_refused(tmp_path):
-    assert_write_refused([], tmp_path / "meds", "records: there are none")
+    assert_write_refused([], tmp_path / "meds", "records: the list is empty")
 
 
 def test_shards_of_no_patients_are_refused(tmp_path):

@@ -83,7 +83,7 @@ def test_a_vocabulary_of_other_things_than_codes_is_refused(wrong):
 
 
 def test_an_empty_vocabulary_is_refused():
-    with pytest.raises(InputError, match="there are none"):
+    with pytest.raises(InputError, match="the list is empty"):
         CodeTokenizer.from_records([])
 
 

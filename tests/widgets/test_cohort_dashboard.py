@@ -69,7 +69,7 @@ def test_every_control_has_a_label_that_is_shown_whole(dashboard):
 
 
 def test_the_dashboard_wants_a_cohort():
-    with pytest.raises(InputError, match="there are none"):
+    with pytest.raises(InputError, match="no cohort is given"):
         cohort_dashboard(REAL, {})
 
 

@@ -87,7 +87,7 @@ def test_an_unseen_code_is_explained_under_the_picture():
 
 
 def test_the_playground_wants_patients(codes):
-    with pytest.raises(InputError, match="there are none"):
+    with pytest.raises(InputError, match="the list is empty"):
         corruption_playground([], codes)
 
 

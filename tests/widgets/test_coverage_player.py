@@ -69,7 +69,7 @@ def test_a_step_that_no_summary_has_is_refused(step):
 
 
 def test_the_player_wants_summaries():
-    with pytest.raises(InputError, match="there are none"):
+    with pytest.raises(InputError, match="the list is empty"):
         coverage_player({})
 
 

@@ -76,7 +76,7 @@ def test_an_unseen_code_is_explained_under_the_picture():
 
 
 def test_the_token_explorer_wants_patients(codes):
-    with pytest.raises(InputError, match="there are none"):
+    with pytest.raises(InputError, match="the list is empty"):
         token_explorer([], codes, CharacterPieces())
 
 
@@ -129,7 +129,7 @@ def test_more_visits_than_anyone_has():
 
 
 def test_the_time_line_explorer_wants_patients():
-    with pytest.raises(InputError, match="there are none"):
+    with pytest.raises(InputError, match="the list is empty"):
         timeline_explorer([])
 
 

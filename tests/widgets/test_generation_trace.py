@@ -67,7 +67,7 @@ def test_a_page_without_a_kernel_shows_the_picture(player):
 
 
 def test_no_traces_are_refused():
-    with pytest.raises(InputError, match="there are none"):
+    with pytest.raises(InputError, match="the list is empty"):
         generation_trace_player({})
 
 

@@ -73,7 +73,7 @@ def test_a_token_that_no_record_has_is_refused(model, token):
 
 
 def test_the_explorer_wants_records(model):
-    with pytest.raises(InputError, match="there are none"):
+    with pytest.raises(InputError, match="the list is empty"):
         prefix_attention_explorer(model, TOKENIZER, [])
 
 

@@ -47,5 +47,5 @@ def test_the_slider_has_a_label_that_is_shown_whole_and_draws_where_it_stops():
 
 
 def test_the_explorer_wants_patients():
-    with pytest.raises(InputError, match="there are none"):
+    with pytest.raises(InputError, match="the list is empty"):
         record_explorer([])

@@ -321,7 +321,7 @@ def _mixed_units(model: object, baseline: list[float], measure: str) -> str:
     return (
         f"The model's scores are {_shown(model, 'between')}, the baseline's "
         f"{_shown(baseline, 'between')}. One side looks like fractions of one, the other like "
-        "percent: give both as fractions. If the measure is no share, name its unit in `measure`."
+        "percent: give both as fractions. If it is not a share, name its unit in `measure`."
     )
 
 
