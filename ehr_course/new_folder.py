@@ -38,7 +38,8 @@ def new_folder(folder: str | Path, *, overwrite: bool = False) -> Iterator[Path]
             "Name another one, in a place where you may write.",
         ) from None
     with scratch:
-        unfinished, old = Path(scratch.name) / folder.name, Path(scratch.name) / "old"
+        unfinished = Path(scratch.name) / folder.name
+        old = Path(scratch.name) / f"{folder.name}.old"
         unfinished.mkdir()
         yield unfinished
         if folder.exists():

@@ -107,7 +107,7 @@ class RowFilter:
             return
         first = rows.row(rows["line"].arg_min(), named=True)
         value = first[column]
-        shown = "an empty value" if value in (None, "") else repr(str(value))
+        shown = "an empty value" if value in (None, "") else repr(str(value)[:200])
         n_rows = self.frame.height if among is None else self.frame.filter(among).height
         drop_them = 'Or leave such rows out: --malformed drop, or malformed="drop".'
         if 2 * rows.height > n_rows:

@@ -183,18 +183,20 @@ def read_table(
     file = path.name
     raw = _read_bytes(path)
     text, numbers = text or {}, numbers or {}
+    _check_lines(raw, file)
     spelling = _match_columns({**text, **numbers}, _header(raw, file), file)
-    # Without quotation marks and blank lines, each line is a row.
+    if b"\n" not in raw.rstrip():
+        problem = "it has column names but no rows"
+        raise InputError(file, "", problem, "Export or copy it again.")
+    # Without quotation marks, blank lines and lone carriage returns, each line is a row.
     is_plain = not any(mark in raw for mark in (b'"', b"\n\n", b"\n\r\n"))
+    is_plain = is_plain and raw.count(b"\r") == raw.count(b"\r\n")
     rows = None if is_plain else _rows(raw, file)
     frame = _parse(raw, file, spelling, numbers, rows)
     if rows is None:
         frame = frame.with_row_index("line", offset=2)
     else:
         frame = pl.concat([frame, rows[1:]], how="horizontal").filter(~pl.col("blank"))
-    if frame.is_empty():
-        problem = "it has column names but no rows"
-        raise InputError(file, "", problem, "Export or copy it again.")
     stripped = [name for name in text if name not in verbatim]
     frame = frame.with_columns(pl.col(stripped).str.strip_chars())
     return RowFilter(name or file, frame, file=file, malformed=malformed, spelling=spelling)
@@ -215,7 +217,8 @@ def _read_bytes(path: Path) -> bytes:
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise InputError(file, "", "it is UTF-16 text", "Save it as UTF-8.")
     try:
-        raw.isascii() or raw.decode("utf-8")
+        if not raw.isascii():
+            raw.decode("utf-8")
     except UnicodeDecodeError as error:
         byte = raw[error.start : error.start + 1]
         problem = f"the byte 0x{byte.hex().upper()} ({byte.decode('latin-1')!r} in Latin-1)"
@@ -226,13 +229,23 @@ def _read_bytes(path: Path) -> bytes:
     if b"\r" in raw and b"\n" not in raw:
         problem = "its lines end in carriage returns"
         raise InputError(file, "", problem, "Save it with line feeds.")
-    return raw
+    # Windows makes such line ends of "\r\n" that is written as text.
+    return raw.replace(b"\r\r\n", b"\r\n") if b"\r\r\n" in raw else raw
+
+
+def _check_lines(raw: bytes, file: str) -> None:
+    """Refuse a line that is longer than LONGEST_LINE."""
+    begin = 0
+    while len(raw) - begin > LONGEST_LINE:
+        end = raw.rfind(b"\n", begin, begin + LONGEST_LINE)
+        if end < 0:
+            line = raw.count(b"\n", 0, begin) + 1
+            raise _too_long(file, line, "row", _LOOK_FOR_MARKS, LONGEST_LINE)
+        begin = end + 1
 
 
 def _header(raw: bytes, file: str) -> list[str]:
     end = raw.find(b"\n") + 1 or len(raw)
-    if end > LONGEST_LINE:
-        raise _too_long(file, 1, "row", _LOOK_FOR_MARKS, LONGEST_LINE)
     first_line = raw[:end].decode("utf-8-sig")
     try:
         return next(csv.reader(io.StringIO(first_line), strict=True), [])
@@ -266,8 +279,8 @@ def _rows(raw: bytes, file: str) -> pl.DataFrame:
 
     Slower than the other reader, it refuses misplaced quotation marks.
     """
-    csv.field_size_limit(LONGEST_LINE)
-    text = io.TextIOWrapper(io.BytesIO(raw), encoding="utf-8-sig", newline="")
+    limit = csv.field_size_limit(LONGEST_LINE)
+    text = io.TextIOWrapper(io.BytesIO(raw), encoding="utf-8-sig", newline="\n")
     reader = csv.reader(text, strict=True)
     lines, blank = [1], []
     try:
@@ -277,6 +290,8 @@ def _rows(raw: bytes, file: str) -> pl.DataFrame:
         problem = None
     except csv.Error as error:
         problem = str(error)
+    finally:
+        csv.field_size_limit(limit)
     if problem is None:
         kinds = {"line": pl.UInt32, "blank": pl.Boolean}
         return pl.DataFrame({"line": lines[:-1], "blank": blank}, schema=kinds)
@@ -284,6 +299,9 @@ def _rows(raw: bytes, file: str) -> pl.DataFrame:
         raise _too_long(file, lines[-1], "row", _LOOK_FOR_MARKS, LONGEST_LINE)
     if "end of data" in problem:
         raise _wrong_row(file, lines[-1], "a quotation mark is opened and never closed")
+    if "new-line" in problem:
+        where, remedy = f"line {lines[-1]}", "Take it out, or put quotation marks around the value."
+        raise InputError(file, where, "a carriage return stands inside a value", remedy)
     raise _wrong_row(file, lines[-1], "text follows a closing quotation mark")
 
 
@@ -306,8 +324,10 @@ def _parse(
 
     table = None
     as_text = dict.fromkeys(spelling.values(), pa.string())
-    # If a value is not a number, it is read as text so that it can be found and named.
-    for kinds in (as_text | {spelling[n]: pa.int64() for n in numbers}, as_text):
+    as_numbers = as_text | {spelling[n]: pa.int64() for n in numbers}
+    # If a value is not a number, it is read as text so that it can be found and named. So are
+    # numbers in hexadecimal, which the reader would take.
+    for kinds in (as_text,) if b"0x" in raw or b"0X" in raw else (as_numbers, as_text):
         try:
             table = arrow.read_csv(
                 pa.py_buffer(raw),
@@ -328,13 +348,11 @@ def _parse(
     if wrong:
         [row] = wrong
         line = row.number if rows is None else rows["line"][row.number - 1]
-        count = f"{row.actual_columns} values, where line 1 names {row.expected_columns} columns"
+        values = "1 value" if row.actual_columns == 1 else f"{row.actual_columns} values"
+        count = f"{values}, where line 1 names {row.expected_columns} columns"
         raise _wrong_row(file, line, count)
     if table is not None:
         return pl.DataFrame(pl.from_arrow(table)).select(**spelling)
-    for number, line in enumerate(io.BytesIO(raw), start=1):
-        if len(line) > LONGEST_LINE:
-            raise _too_long(file, number, "row", _LOOK_FOR_MARKS, LONGEST_LINE)
     raise InputError(file, "", "it cannot be read as CSV", "Look for stray quotation marks.")
 
 
