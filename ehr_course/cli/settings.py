@@ -290,9 +290,7 @@ class TrainSettings(Settings):
         shown="5; with --steps 0",
         ge=0,
     )
-    checkpoint_every: int = option(
-        200, "Steps between checkpoints; 0: only one at the end.", ge=0
-    )
+    checkpoint_every: int = option(200, "Steps between checkpoints; 0: only one at the end.", ge=0)
 
 
 class GenerateSettings(Settings):

@@ -300,8 +300,9 @@ def _rows(raw: bytes, file: str) -> pl.DataFrame:
     if "end of data" in problem:
         raise _wrong_row(file, lines[-1], "a quotation mark is opened and never closed")
     if "new-line" in problem:
-        where, remedy = f"line {lines[-1]}", "Take it out, or put quotation marks around the value."
-        raise InputError(file, where, "a carriage return stands inside a value", remedy)
+        problem = "a carriage return stands inside a value"
+        remedy = "Take it out, or put quotation marks around the value."
+        raise InputError(file, f"line {lines[-1]}", problem, remedy)
     raise _wrong_row(file, lines[-1], "text follows a closing quotation mark")
 
 
