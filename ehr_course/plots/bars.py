@@ -10,7 +10,7 @@ from matplotlib.collections import PolyCollection
 from matplotlib.transforms import Bbox
 
 
-def draw_bars(
+def quick_bars(
     axes: Axes,
     places: np.ndarray,
     lengths: np.ndarray,
@@ -53,7 +53,7 @@ def bars_in(bars: PolyCollection) -> list[Bbox]:
     """Where each bar stands: left, right, bottom and top.
 
     >>> from matplotlib.figure import Figure
-    >>> bars = draw_bars(Figure().add_subplot(), [1, 2], [0.5, 4.0], thickness=0.8)
+    >>> bars = quick_bars(Figure().add_subplot(), [1, 2], [0.5, 4.0], thickness=0.8)
     >>> [float(bar.height) for bar in bars_in(bars)]
     [0.5, 4.0]
     """

@@ -15,7 +15,7 @@ from ehr_course.code_system import CodeSystem
 from ehr_course.errors import InputError
 from ehr_course.evaluation.code_table import CodeTable, code_tables
 from ehr_course.plots import style
-from ehr_course.plots.bars import draw_bars
+from ehr_course.plots.bars import quick_bars
 from ehr_course.plots.style import Picture
 from ehr_course.records import AnyRecord
 
@@ -317,7 +317,7 @@ def _draw_top(axes: Axes, real: CohortLook, synthetic: CohortLook, chapter: int 
     places = np.arange(len(rows))
     for column, offset, colour in ((1, -_BAR / 2, REAL), (2, _BAR / 2, SYNTHETIC)):
         shares = np.array([row[column] for row in rows], dtype=float)
-        draw_bars(axes, places + offset, shares, thickness=_BAR, across=True, facecolor=colour)
+        quick_bars(axes, places + offset, shares, thickness=_BAR, across=True, facecolor=colour)
     codes = [style.written(code, real.system) for code, *_ in rows]
     axes.set_yticks(places, codes, size=style.SMALL)
     axes.set_ylim(TOP - 0.5, -0.5)
@@ -331,8 +331,8 @@ def _draw_top(axes: Axes, real: CohortLook, synthetic: CohortLook, chapter: int 
 
 def _draw_shares(axes: Axes, real: np.ndarray, synthetic: np.ndarray, label: str) -> None:
     places = np.arange(len(real))
-    draw_bars(axes, places - _BAR / 2, real, thickness=_BAR, facecolor=REAL)
-    draw_bars(axes, places + _BAR / 2, synthetic, thickness=_BAR, facecolor=SYNTHETIC)
+    quick_bars(axes, places - _BAR / 2, real, thickness=_BAR, facecolor=REAL)
+    quick_bars(axes, places + _BAR / 2, synthetic, thickness=_BAR, facecolor=SYNTHETIC)
     every = 1 if len(real) <= MOST_VISITS else 2
     last = len(real) - 1
     shown = [place for place in places if (last - place) % every == 0]
@@ -352,7 +352,7 @@ def _draw_ages(axes: Axes, real: CohortLook, synthetic: CohortLook) -> None:
     sides = ((real.ages, REAL, -_BAR / 2), (synthetic.ages, SYNTHETIC, _BAR / 2))
     for (women, men), colour, offset in sides:
         both_sides, shares = np.tile(places + offset, 2), np.concatenate([-women, men])
-        draw_bars(axes, both_sides, shares, thickness=_BAR, across=True, facecolor=colour)
+        quick_bars(axes, both_sides, shares, thickness=_BAR, across=True, facecolor=colour)
     axes.axvline(0, color=style.MUTED, linewidth=0.8)
     most = 1.1 * max(real.ages.max(), synthetic.ages.max())
     axes.set_xlim(-most, most)

@@ -15,7 +15,7 @@ from matplotlib.patches import Rectangle
 from ehr_course.errors import InputError
 from ehr_course.generation.summaries import Summary
 from ehr_course.plots import style
-from ehr_course.plots.bars import draw_bars
+from ehr_course.plots.bars import quick_bars
 from ehr_course.plots.cells import draw_cells
 from ehr_course.plots.style import Picture
 
@@ -177,9 +177,9 @@ def _draw_key(picture: Picture, height: float, rest: str) -> None:
 def _draw_bars(axes: Axes, look: Look, step: int, shown: np.ndarray) -> None:
     before, now = look.coverage[step, shown], look.attention[step, shown]
     places = np.arange(len(shown))
-    draw_bars(axes, places, before, thickness=0.8, facecolor=SPENT)
+    quick_bars(axes, places, before, thickness=0.8, facecolor=SPENT)
     edge: dict[str, Any] = {"edgecolor": style.INK, "linewidth": 0.6}
-    draw_bars(axes, places, now, bottom=before, thickness=0.8, facecolor=NOW, **edge)
+    quick_bars(axes, places, now, bottom=before, thickness=0.8, facecolor=NOW, **edge)
     highest = float(look.attention.sum(axis=0).max())  # the same scale at every step
     axes.set_ylim(0, max(1.0, highest) * 1.04)
     axes.set_xlim(-0.5, len(shown) - 0.5)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ehr_course.errors import InputError
 from ehr_course.plots import style
-from ehr_course.plots.bars import draw_bars
+from ehr_course.plots.bars import quick_bars
 from ehr_course.plots.style import Picture
 
 SMALLEST_NORMAL = torch.finfo(torch.float16).smallest_normal
@@ -257,8 +257,8 @@ def _draw_bars(axes: Axes, shares: np.ndarray) -> None:
         places, of_zone = np.arange(first, after) + 0.5, shares[first - LOWEST : after - LOWEST]
         look: dict[str, Any] = {"facecolor": colour, "edgecolor": style.INK, "linewidth": 0.6}
         high = of_zone > 0  # to hatch takes time, also where there is nothing to hatch
-        draw_bars(axes, places[~high], of_zone[~high], thickness=1.0, **look)
-        draw_bars(axes, places[high], of_zone[high], thickness=1.0, hatch=hatch, **look)
+        quick_bars(axes, places[~high], of_zone[~high], thickness=1.0, **look)
+        quick_bars(axes, places[high], of_zone[high], thickness=1.0, hatch=hatch, **look)
     highest = 1.08 * shares.max()
     axes.set_ylim(0, highest)
     ticks = MaxNLocator(5, integer=True).tick_values(0, highest)

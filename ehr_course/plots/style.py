@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -24,6 +25,9 @@ from ehr_course.records import MAX_AGE, Sex
 
 WIDTH = 7.6
 """The width of a picture in inches: it fits the text column of a notebook and of the book."""
+
+STRICT = "EHR_COURSE_STRICT_DRAWINGS"
+"""With this environment variable set, to show a picture whose labels overlap is an error."""
 
 PIXELS_PER_INCH = 100
 """On a page. The file has twice as many, so that it is sharp on a dense screen."""
@@ -134,12 +138,22 @@ class Picture(Figure):
         renderer inside it, may draw other pixels.
         """
         file = io.BytesIO()
+        self.settle()
         with course_style():
             self.savefig(file, format="png", dpi=2 * PIXELS_PER_INCH, metadata={"Software": None})
         return file.getvalue()
 
+    def settle(self) -> None:
+        """Lay out the axes around their labels, once, where an engine of matplotlib does that."""
+        engine = self.get_layout_engine()
+        if engine is not None:
+            with course_style():
+                engine.execute(self)
+            self.set_layout_engine("none")
+
     def live_png(self) -> bytes:
         """The same pixels as those of png() in far less time, for a widget that redraws."""
+        self.settle()
         with course_style():
             return live.live_png(self, 2 * PIXELS_PER_INCH)
 
@@ -150,6 +164,10 @@ class Picture(Figure):
         return round(width * PIXELS_PER_INCH), round(height * PIXELS_PER_INCH)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict, dict]:
+        if os.environ.get(STRICT):
+            from ehr_course.plots.overlaps import require_clear_labels
+
+            require_clear_labels(self)
         width, height = self.page_size
         data = {
             "image/png": base64.b64encode(self.png()).decode("ascii"),

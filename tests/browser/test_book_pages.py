@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page
 from short_book import short_book
 
 from course.notebook import ASIDE, FOLDED_SECTION
-from ehr_course.plots.drawings.canvas import Canvas
+from ehr_course.plots.canvas import Canvas
 
 PHONE = {"width": 390, "height": 844}
 DESK = {"width": 1300, "height": 900}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ehr_course.plots import style
-from ehr_course.plots.bars import bars_in, draw_bars
+from ehr_course.plots.bars import bars_in, quick_bars
 from ehr_course.plots.style import Picture
 
 PLACES = np.array([0.3, 1.5, 2.5, 4.0])
@@ -23,7 +23,7 @@ def drawn(draw):
 @pytest.mark.parametrize("look", [{}, LOOK, LOOK | {"hatch": "////"}])
 def test_standing_bars_are_those_of_bar(look):
     ours = drawn(
-        lambda axes: draw_bars(axes, PLACES, LENGTHS, thickness=0.8, facecolor="#31688e", **look)
+        lambda axes: quick_bars(axes, PLACES, LENGTHS, thickness=0.8, facecolor="#31688e", **look)
     )
     theirs = drawn(lambda axes: axes.bar(PLACES, LENGTHS, width=0.8, color="#31688e", **look))
     assert ours.png() == theirs.png()
@@ -31,7 +31,7 @@ def test_standing_bars_are_those_of_bar(look):
 
 def test_lying_bars_are_those_of_barh():
     ours = drawn(
-        lambda axes: draw_bars(
+        lambda axes: quick_bars(
             axes, PLACES, LENGTHS, thickness=0.5, across=True, facecolor="#31688e"
         )
     )
@@ -43,8 +43,8 @@ def test_bars_stand_on_others():
     below = LENGTHS.clip(min=0)
 
     def one(axes):
-        draw_bars(axes, PLACES, below, thickness=0.8, facecolor="#31688e")
-        draw_bars(axes, PLACES, below, bottom=below, thickness=0.8, facecolor="#b3400e")
+        quick_bars(axes, PLACES, below, thickness=0.8, facecolor="#31688e")
+        quick_bars(axes, PLACES, below, bottom=below, thickness=0.8, facecolor="#b3400e")
 
     def other(axes):
         axes.bar(PLACES, below, width=0.8, color="#31688e")
@@ -55,13 +55,13 @@ def test_bars_stand_on_others():
 
 def test_no_bar_is_no_error():
     nothing = np.array([])
-    drawn(lambda axes: draw_bars(axes, nothing, nothing, thickness=1.0)).png()
+    drawn(lambda axes: quick_bars(axes, nothing, nothing, thickness=1.0)).png()
 
 
 @pytest.mark.parametrize("across", [False, True])
 def test_each_bar_can_be_read(across):
     axes = Picture(4, 3, "").add_axes((0.1, 0.2, 0.83, 0.71))
-    bars = bars_in(draw_bars(axes, PLACES, LENGTHS, thickness=0.8, across=across))
+    bars = bars_in(quick_bars(axes, PLACES, LENGTHS, thickness=0.8, across=across))
     along, side = ("width", "y") if across else ("height", "x")
     np.testing.assert_allclose([getattr(bar, along) for bar in bars], np.abs(LENGTHS))
     middle = [(getattr(bar, f"{side}0") + getattr(bar, f"{side}1")) / 2 for bar in bars]

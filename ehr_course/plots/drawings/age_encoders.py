@@ -9,7 +9,7 @@ import numpy as np
 
 from ehr_course.plots import style
 from ehr_course.plots.axes import Axes
-from ehr_course.plots.drawings.canvas import MARGIN, WARNING, Canvas
+from ehr_course.plots.canvas import MARGIN, WARNING, Canvas
 from ehr_course.plots.style import Picture
 
 LINES = (style.MUTED, "#2d708e")

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
 from ehr_course.plots import style
-from ehr_course.plots.drawings.canvas import MARGIN, WARNING, Canvas
+from ehr_course.plots.canvas import MARGIN, WARNING, Canvas
 from ehr_course.plots.style import Picture
 from ehr_course.records import MAX_AGE
 

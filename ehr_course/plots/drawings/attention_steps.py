@@ -10,7 +10,7 @@ import numpy as np
 
 from ehr_course.plots import style
 from ehr_course.plots.attention import COLOUR_MAP, GAMMA
-from ehr_course.plots.drawings.canvas import MONO, WARNING, Box, Canvas
+from ehr_course.plots.canvas import MONO, WARNING, Box, Canvas
 from ehr_course.plots.style import Picture
 
 PALE = "#aab1bd"

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ehr_course.plots import style
-from ehr_course.plots.drawings.canvas import FILLS, MARGIN, Canvas
+from ehr_course.plots.canvas import FILLS, MARGIN, Canvas
 from ehr_course.plots.drawings.own_study import DARK, Scores, capital
 from ehr_course.plots.style import Picture, count
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from ehr_course.code_system import SYSTEM_NAMES
 from ehr_course.icd import code_meaning
 from ehr_course.plots import style
-from ehr_course.plots.drawings.canvas import MARGIN, MONO, Box, Canvas
+from ehr_course.plots.canvas import MARGIN, MONO, Box, Canvas
 from ehr_course.plots.style import Picture
 from ehr_course.records import Visit
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ehr_course.plots import style
-from ehr_course.plots.drawings.canvas import MARGIN, MONO, Box, Canvas
+from ehr_course.plots.canvas import MARGIN, MONO, Box, Canvas
 from ehr_course.plots.drawings.pointer_generator import narrow, percent
 from ehr_course.plots.style import Picture
 

@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 
 from ehr_course.batches.collate import NOT_SCORED, Batch
 from ehr_course.plots import style
+from ehr_course.plots.canvas import FILLS, MARGIN, MONO, Box, Canvas
 from ehr_course.plots.corruption import MASK, Fate, Step, align
-from ehr_course.plots.drawings.canvas import FILLS, MARGIN, MONO, Box, Canvas
 from ehr_course.plots.style import Picture, count
 from ehr_course.tokenizers.codes import SPECIAL_TOKENS, CodeTokenizer
 

@@ -8,8 +8,8 @@ import numpy as np
 from torch import Tensor
 
 from ehr_course.plots import style
+from ehr_course.plots.canvas import MARGIN, WARNING, Box, Canvas
 from ehr_course.plots.corruption import MASK
-from ehr_course.plots.drawings.canvas import MARGIN, WARNING, Box, Canvas
 from ehr_course.plots.drawings.corruption import HIGH, Columns
 from ehr_course.plots.style import Picture, count
 from ehr_course.tokenizers.codes import SPECIAL_TOKENS, CodeTokenizer

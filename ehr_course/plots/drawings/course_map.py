@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from ehr_course.plots import style
-from ehr_course.plots.drawings.canvas import MARGIN, Box, Canvas
+from ehr_course.plots.canvas import MARGIN, Box, Canvas
 from ehr_course.plots.style import Picture, count
 
 # ---------------------------------------------------------------------- the course

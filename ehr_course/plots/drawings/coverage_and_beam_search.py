@@ -11,9 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from ehr_course.plots import style
-from ehr_course.plots.bars import draw_bars
+from ehr_course.plots.bars import quick_bars
+from ehr_course.plots.canvas import FILLS, MARGIN, WARNING, Canvas
 from ehr_course.plots.coverage_player import Look
-from ehr_course.plots.drawings.canvas import FILLS, MARGIN, WARNING, Canvas
 from ehr_course.plots.style import Picture
 
 MOST_WORDS = 14
@@ -172,15 +172,15 @@ def draw_overlap(look: Look, steps: Sequence[int]) -> Picture:
 def _draw_shared(axes: Axes, spent: np.ndarray, now: np.ndarray) -> None:
     """Draw two bars of each word behind each other, and what they share on top."""
     places = np.arange(len(spent))
-    draw_bars(axes, places, spent, thickness=0.8, facecolor=_SPENT)
+    quick_bars(axes, places, spent, thickness=0.8, facecolor=_SPENT)
     edge = style.INK
-    draw_bars(axes, places, now, thickness=0.5, facecolor=_NOW, edgecolor=edge, linewidth=0.6)
+    quick_bars(axes, places, now, thickness=0.5, facecolor=_NOW, edgecolor=edge, linewidth=0.6)
     shared = np.minimum(spent, now)
     look: dict[str, Any] = {"facecolor": FILLS["trap"], "edgecolor": WARNING}
     look |= {"linewidth": 0.8, "hatch": "////"}
     some = shared > 0.02
     if some.any():
-        draw_bars(axes, places[some], shared[some], thickness=0.5, **look)
+        quick_bars(axes, places[some], shared[some], thickness=0.5, **look)
 
 
 # ---------------------------------------------------------------------- what training changes

@@ -14,7 +14,7 @@ from ehr_course.batches.collate import Batch, tensors_of
 from ehr_course.batches.datasets import RecordDataset
 from ehr_course.plots import style
 from ehr_course.plots.batch import KINDS, kinds_of
-from ehr_course.plots.drawings.canvas import MARGIN, MONO, WARNING, Box, Canvas
+from ehr_course.plots.canvas import MARGIN, MONO, WARNING, Box, Canvas
 from ehr_course.plots.style import Picture, count
 
 _FILL = {"padding": "quiet", "special": "special", "code": "code", "mask": "mask"}

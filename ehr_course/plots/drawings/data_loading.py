@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ehr_course.icd import icd9
 from ehr_course.plots import style
-from ehr_course.plots.drawings.canvas import FILLS, MARGIN, MONO, WARNING, Box, Canvas
+from ehr_course.plots.canvas import FILLS, MARGIN, MONO, WARNING, Box, Canvas
 from ehr_course.plots.style import Picture
 from ehr_course.records import PatientRecord
 

@@ -11,7 +11,7 @@ import numpy as np
 from ehr_course.code_system import CodeSystem
 from ehr_course.evaluation.measure import Measure
 from ehr_course.plots import style
-from ehr_course.plots.drawings.canvas import FILLS, MARGIN, WARNING, Canvas
+from ehr_course.plots.canvas import FILLS, MARGIN, WARNING, Canvas
 from ehr_course.plots.style import Picture
 
 # ---------------------------------------------------------------------- the whole lesson

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from ehr_course.icd import icd9
 from ehr_course.plots import style
-from ehr_course.plots.drawings.canvas import MARGIN, WARNING, Canvas
+from ehr_course.plots.canvas import MARGIN, WARNING, Canvas
 from ehr_course.plots.drawings.words import cut, wrapped
 from ehr_course.plots.style import Picture, count
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ehr_course.icd import icd9
 from ehr_course.plots import style
-from ehr_course.plots.drawings.canvas import MARGIN, MONO, WARNING, Canvas
+from ehr_course.plots.canvas import MARGIN, MONO, WARNING, Canvas
 from ehr_course.plots.drawings.words import SENTENCE, meaning
 from ehr_course.plots.style import Picture
 

@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from ehr_course.plots import style
-from ehr_course.plots.drawings.canvas import MARGIN, WARNING, Box, Canvas
+from ehr_course.plots.canvas import MARGIN, WARNING, Box, Canvas
 from ehr_course.plots.style import Picture
 from ehr_course.records import PatientRecord
 

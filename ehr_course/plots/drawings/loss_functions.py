@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.colors import LinearSegmentedColormap, to_hex
 
 from ehr_course.plots import style
-from ehr_course.plots.drawings.canvas import MARGIN, MONO, WARNING, Canvas
+from ehr_course.plots.canvas import MARGIN, MONO, WARNING, Canvas
 from ehr_course.plots.style import Picture
 
 RAMP = "#ffffff", "#2d708e", "#440154"

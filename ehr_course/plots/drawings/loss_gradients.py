@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ehr_course.plots import style
-from ehr_course.plots.drawings.canvas import MARGIN, WARNING, Canvas
+from ehr_course.plots.canvas import MARGIN, WARNING, Canvas
 from ehr_course.plots.style import Picture
 
 WAYS = {"p": "probabilities", "argmax": "argmax, comparison", "ids": "ids"}

@@ -11,7 +11,7 @@ import matplotlib
 import numpy as np
 
 from ehr_course.plots import style
-from ehr_course.plots.drawings.canvas import FILLS, MARGIN, Canvas
+from ehr_course.plots.canvas import FILLS, MARGIN, Canvas
 from ehr_course.plots.style import Picture
 
 Shares = Mapping[str, Sequence[float]]

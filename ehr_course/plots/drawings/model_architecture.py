@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ehr_course.plots import style
-from ehr_course.plots.drawings.canvas import Box, Canvas, Point
+from ehr_course.plots.canvas import Box, Canvas, Point
 from ehr_course.plots.drawings.paired_bars import draw_pairs
 from ehr_course.plots.style import Picture
 

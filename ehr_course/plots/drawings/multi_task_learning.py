@@ -9,7 +9,7 @@ import numpy as np
 
 from ehr_course.plots import style
 from ehr_course.plots.auxiliary_weights import MEASURES, NO_HEADS, Runs
-from ehr_course.plots.drawings.canvas import MARGIN, WARNING, Canvas
+from ehr_course.plots.canvas import MARGIN, WARNING, Canvas
 from ehr_course.plots.style import Picture
 from ehr_course.records import MAX_AGE
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ehr_course.plots import style
-from ehr_course.plots.drawings.canvas import MARGIN, WARNING, Canvas
+from ehr_course.plots.canvas import MARGIN, WARNING, Canvas
 from ehr_course.plots.drawings.pointer_generator import narrow
 from ehr_course.plots.style import Picture
 

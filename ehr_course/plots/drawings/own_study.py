@@ -11,7 +11,7 @@ from typing import Any
 from matplotlib.axes import Axes
 
 from ehr_course.plots import style
-from ehr_course.plots.drawings.canvas import MARGIN, WARNING, Canvas
+from ehr_course.plots.canvas import MARGIN, WARNING, Canvas
 from ehr_course.plots.style import Picture, code_in_words, count
 
 Scores = Sequence[float]

@@ -12,7 +12,7 @@ from matplotlib.patches import Rectangle
 from ehr_course.batches.collate import Batch
 from ehr_course.plots import style
 from ehr_course.plots.batch import COLOURS, KINDS, kinds_of
-from ehr_course.plots.drawings.canvas import FILLS, MARGIN, WARNING, Canvas
+from ehr_course.plots.canvas import FILLS, MARGIN, WARNING, Canvas
 from ehr_course.plots.style import Picture, count
 
 

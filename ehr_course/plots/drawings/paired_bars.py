@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from ehr_course.plots import style
-from ehr_course.plots.drawings.canvas import Canvas
+from ehr_course.plots.canvas import Canvas
 
 ROOM = 0.62
 """The height of a pair, in inches."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ehr_course.plots import style
-from ehr_course.plots.drawings.canvas import MARGIN, Canvas
+from ehr_course.plots.canvas import MARGIN, Canvas
 from ehr_course.plots.drawings.paired_bars import ROOM, draw_pairs
 from ehr_course.plots.style import Picture
 

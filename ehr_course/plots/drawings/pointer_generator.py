@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ehr_course.plots import style
-from ehr_course.plots.drawings.canvas import MARGIN, MONO, WARNING, Box, Canvas
+from ehr_course.plots.canvas import MARGIN, MONO, WARNING, Box, Canvas
 from ehr_course.plots.style import Picture
 
 Likely = list[tuple[str, float]]

@@ -9,7 +9,7 @@ import matplotlib.colors
 import numpy as np
 
 from ehr_course.plots import style
-from ehr_course.plots.drawings.canvas import FILLS, MARGIN, WARNING, Box, Canvas
+from ehr_course.plots.canvas import FILLS, MARGIN, WARNING, Box, Canvas
 from ehr_course.plots.style import Picture
 
 LONGEST = 8

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ehr_course.plots import style
-from ehr_course.plots.drawings.canvas import FILLS, MARGIN, WARNING, Canvas
+from ehr_course.plots.canvas import FILLS, MARGIN, WARNING, Canvas
 from ehr_course.plots.drawings.corruption import HIGH, Columns
 from ehr_course.plots.history import running_mean
 from ehr_course.plots.style import Picture, count

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ehr_course.plots import style
-from ehr_course.plots.drawings.canvas import MARGIN, Canvas
+from ehr_course.plots.canvas import MARGIN, Canvas
 from ehr_course.plots.style import Picture
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from string import ascii_uppercase
 
 from ehr_course.code_system import CodeSystem
 from ehr_course.plots import style
-from ehr_course.plots.drawings.canvas import FILLS, MARGIN, MONO, WARNING, Box, Canvas
+from ehr_course.plots.canvas import FILLS, MARGIN, MONO, WARNING, Box, Canvas
 from ehr_course.plots.drawings.words import SENTENCE, meaning, wrapped
 from ehr_course.plots.style import Picture, count
 from ehr_course.records import PatientRecord, Sex, Visit, system_of

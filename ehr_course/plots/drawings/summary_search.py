@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ehr_course.generation.beam_search import length_penalty
 from ehr_course.plots import style
-from ehr_course.plots.drawings.canvas import FILLS, MARGIN, MONO, WARNING, Canvas
+from ehr_course.plots.canvas import FILLS, MARGIN, MONO, WARNING, Canvas
 from ehr_course.plots.style import Picture
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ehr_course.icd import icd9
 from ehr_course.plots import style
-from ehr_course.plots.drawings.canvas import MARGIN, WARNING, Box, Canvas
+from ehr_course.plots.canvas import MARGIN, WARNING, Box, Canvas
 from ehr_course.plots.drawings.words import SENTENCE, meaning, token_width, wrapped
 from ehr_course.plots.style import Picture, count
 from ehr_course.plots.tokens import Pieces, pieces_by_word

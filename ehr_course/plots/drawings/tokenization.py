@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from ehr_course.plots import style
-from ehr_course.plots.drawings.canvas import MARGIN, WARNING, Box, Canvas
+from ehr_course.plots.canvas import MARGIN, WARNING, Box, Canvas
 from ehr_course.plots.drawings.words import SENTENCE, meaning, token_width
 from ehr_course.plots.style import Picture, count
 from ehr_course.tokenizers.codes import SPECIAL_TOKENS, CodeTokenizer

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from ehr_course.plots import style
-from ehr_course.plots.drawings.canvas import FILLS, MARGIN, WARNING, Box, Canvas
+from ehr_course.plots.canvas import FILLS, MARGIN, WARNING, Box, Canvas
 from ehr_course.plots.drawings.loss_scale import power
 from ehr_course.plots.style import Picture, count
 from ehr_course.training.config import TrainingConfig

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ehr_course.plots import style
-from ehr_course.plots.drawings.canvas import MARGIN, MONO, Canvas
+from ehr_course.plots.canvas import MARGIN, MONO, Canvas
 from ehr_course.plots.drawings.pointer_generator import narrow, percent
 from ehr_course.plots.style import Picture
 

@@ -8,7 +8,7 @@ from ehr_course.code_system import CodeSystem
 from ehr_course.errors import InputError
 from ehr_course.icd import code_meaning
 from ehr_course.plots import style
-from ehr_course.plots.drawings.canvas import MONO
+from ehr_course.plots.canvas import MONO
 
 SENTENCE = 3.2
 """How wide the meaning of a code may be in a sentence."""

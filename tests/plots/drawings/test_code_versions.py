@@ -7,7 +7,7 @@ from matplotlib.text import Text
 
 from ehr_course.icd import translate
 from ehr_course.plots.drawings.code_versions import draw_change
-from ehr_course.plots.drawings.overlaps import label_problems
+from ehr_course.plots.overlaps import label_problems
 from ehr_course.plots.style import Picture
 from ehr_course.records import Visit
 from ehr_course.sources.synthetic import make_cohort

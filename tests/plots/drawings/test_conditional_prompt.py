@@ -27,11 +27,11 @@ from ehr_course.plots.drawings.conditional_prompt import (
     draw_prompt_path,
     draw_table,
 )
-from ehr_course.plots.drawings.overlaps import label_problems
 from ehr_course.plots.drawings.patients_by_prompt import (
     draw_by_age,
     draw_impossible,
 )
+from ehr_course.plots.overlaps import label_problems
 from ehr_course.tokenizers.codes import CodeTokenizer
 
 AGES = torch.arange(91.0)[:, None]

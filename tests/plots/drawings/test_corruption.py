@@ -17,7 +17,7 @@ from ehr_course.plots.drawings.corruption_traps import (
     draw_marks,
     draw_special_tokens,
 )
-from ehr_course.plots.drawings.overlaps import label_problems
+from ehr_course.plots.overlaps import label_problems
 from ehr_course.records import PatientRecord, Visit
 from ehr_course.tokenizers.codes import CodeTokenizer
 

@@ -15,7 +15,7 @@ from ehr_course.plots.drawings.coverage_and_beam_search import (
     draw_steps,
     draw_suspects,
 )
-from ehr_course.plots.drawings.overlaps import label_problems
+from ehr_course.plots.overlaps import label_problems
 
 NOTE = ("albuterol", "hydrochlorothiazide", "insulin", "heparin", "biotin")
 

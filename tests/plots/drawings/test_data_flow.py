@@ -17,12 +17,12 @@ from ehr_course.plots.drawings.data_flow import (
     draw_path,
     draw_tensors,
 )
-from ehr_course.plots.drawings.overlaps import label_problems
 from ehr_course.plots.drawings.padding import (
     draw_company,
     draw_lengths,
     draw_plan,
 )
+from ehr_course.plots.overlaps import label_problems
 from ehr_course.records import PatientRecord, Visit
 from ehr_course.sources.synthetic import make_cohort
 from ehr_course.tokenizers.codes import CodeTokenizer

@@ -9,17 +9,17 @@ import pytest
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
 from matplotlib.text import Text
 
+from ehr_course.plots.canvas import FILLS, WARNING
 from ehr_course.plots.drawings import data_loading as drawings
 from ehr_course.plots.drawings.ages import draw_birthday, draw_moved_births
-from ehr_course.plots.drawings.canvas import FILLS, WARNING
 from ehr_course.plots.drawings.leaks import (
     Scores,
     draw_leak,
     draw_people,
     draw_second_numbers,
 )
-from ehr_course.plots.drawings.overlaps import label_problems
 from ehr_course.plots.drawings.row_account import draw_account
+from ehr_course.plots.overlaps import label_problems
 from ehr_course.plots.style import Picture
 from ehr_course.records import PatientRecord, Visit
 from ehr_course.sources.cohort import Drop, LoadReport, Reason, TableReport

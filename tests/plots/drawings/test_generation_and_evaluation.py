@@ -20,7 +20,7 @@ from ehr_course.plots.drawings.generation_and_evaluation import (
     draw_sampling,
 )
 from ehr_course.plots.drawings.judged_patients import draw_leak, draw_neighbours
-from ehr_course.plots.drawings.overlaps import label_problems
+from ehr_course.plots.overlaps import label_problems
 from ehr_course.report import verdict
 
 CODES = ["4280", "V3001", "4019", "25000", "486", "5990", "2724", "E8889", "XX", "64891"]

@@ -19,7 +19,7 @@ from ehr_course.plots.drawings.loss_functions import (
 )
 from ehr_course.plots.drawings.loss_gradients import draw_penalties, draw_ways_back
 from ehr_course.plots.drawings.loss_targets import draw_smoothing, draw_targets
-from ehr_course.plots.drawings.overlaps import label_problems
+from ehr_course.plots.overlaps import label_problems
 from ehr_course.sources.synthetic import make_cohort
 from ehr_course.tokenizers.codes import CodeTokenizer
 

@@ -36,7 +36,7 @@ from ehr_course.plots.drawings.model_memory import (
     draw_peaks,
     draw_step_memory,
 )
-from ehr_course.plots.drawings.overlaps import label_problems
+from ehr_course.plots.overlaps import label_problems
 from ehr_course.plots.style import Picture
 from ehr_course.tokenizers.codes import CodeTokenizer
 from ehr_course.training.memory import MemoryTrace, held_bytes

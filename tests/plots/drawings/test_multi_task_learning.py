@@ -20,7 +20,7 @@ from ehr_course.plots.drawings.multi_task_learning import (
     draw_readers,
     draw_sweep,
 )
-from ehr_course.plots.drawings.overlaps import label_problems
+from ehr_course.plots.overlaps import label_problems
 from ehr_course.tokenizers.codes import CodeTokenizer
 
 RECORD = ["<EOS>", "<BOS>", "<v>", "65971", "E8859", "V270", "<\\v>", "<EOS>", "<PAD>", "<PAD>"]

@@ -10,7 +10,6 @@ import pytest
 
 from ehr_course.evaluation.lost_code import Case, imagined_studies, what_is_shown
 from ehr_course.plots.drawings.chance import draw_chance
-from ehr_course.plots.drawings.overlaps import label_problems
 from ehr_course.plots.drawings.own_study import (
     draw_choice,
     draw_comparison,
@@ -20,6 +19,7 @@ from ehr_course.plots.drawings.own_study import (
     draw_seeds,
     draw_study,
 )
+from ehr_course.plots.overlaps import label_problems
 from ehr_course.plots.style import Picture
 
 EMPTY: dict[str, Any] = {

@@ -16,9 +16,9 @@ from ehr_course.plots.drawings.copied_words import (
 )
 from ehr_course.plots.drawings.copy_gate import draw_clamp, draw_gates
 from ehr_course.plots.drawings.note_readers import draw_chunks, draw_lstm
-from ehr_course.plots.drawings.overlaps import label_problems
 from ehr_course.plots.drawings.pointer_generator import draw_mixture, draw_step
 from ehr_course.plots.drawings.unseen_names import draw_extended_ids, draw_recovered
+from ehr_course.plots.overlaps import label_problems
 from ehr_course.sources.synthetic import make_cohort, make_notes
 from ehr_course.tokenizers.words import WordTokenizer
 

@@ -9,7 +9,6 @@ import torch
 
 from ehr_course.models.prefix_tuning import Prefix
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
-from ehr_course.plots.drawings.overlaps import label_problems
 from ehr_course.plots.drawings.prefix_tuning import (
     draw_longer_keys,
     draw_network,
@@ -23,6 +22,7 @@ from ehr_course.plots.drawings.second_hospital import (
     draw_differences,
     draw_gains,
 )
+from ehr_course.plots.overlaps import label_problems
 from ehr_course.tokenizers.codes import CodeTokenizer
 
 TRAINED = {

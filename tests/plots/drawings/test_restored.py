@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ehr_course.plots.drawings.overlaps import label_problems
 from ehr_course.plots.drawings.restored import (
     Found,
     draw_losses,
     draw_restored,
     draw_rewritten,
 )
+from ehr_course.plots.overlaps import label_problems
 from ehr_course.records import PatientRecord, Visit
 from ehr_course.tokenizers.codes import CodeTokenizer
 

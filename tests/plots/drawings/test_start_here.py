@@ -12,16 +12,16 @@ from course.syllabus import load_syllabus
 from ehr_course import icd9
 from ehr_course.exercises.catalogue import find_exercise
 from ehr_course.plots import style
-from ehr_course.plots.drawings.canvas import FILLS
+from ehr_course.plots.canvas import FILLS
 from ehr_course.plots.drawings.course_map import draw_check, draw_course_map
 from ehr_course.plots.drawings.icd9_codes import draw_codes, draw_pieces
-from ehr_course.plots.drawings.overlaps import label_problems
 from ehr_course.plots.drawings.start_here import (
     draw_guess,
     draw_patient,
     draw_shares,
     draw_singled_out,
 )
+from ehr_course.plots.overlaps import label_problems
 from ehr_course.records import PatientRecord, Visit
 from ehr_course.sources.synthetic import make_cohort
 

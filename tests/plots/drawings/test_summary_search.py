@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from ehr_course.evaluation.summaries import rouge
-from ehr_course.plots.drawings.overlaps import label_problems
 from ehr_course.plots.drawings.summary_search import (
     Candidate,
     _common,
@@ -15,6 +14,7 @@ from ehr_course.plots.drawings.summary_search import (
     draw_length_penalty,
     draw_rouge,
 )
+from ehr_course.plots.overlaps import label_problems
 
 
 def said(picture) -> list[str]:

@@ -13,7 +13,6 @@ from ehr_course.plots.drawings.lattice import (
     draw_invented_code,
     draw_lattice,
 )
-from ehr_course.plots.drawings.overlaps import label_problems
 from ehr_course.plots.drawings.text_pieces import (
     draw_chapters_of_pieces,
     draw_pieces_by_rank,
@@ -25,6 +24,7 @@ from ehr_course.plots.drawings.tokenization import (
     draw_patient,
     draw_vocabulary,
 )
+from ehr_course.plots.overlaps import label_problems
 from ehr_course.plots.style import Picture
 from ehr_course.sources.splits import split_by_patient
 from ehr_course.sources.synthetic import make_cohort

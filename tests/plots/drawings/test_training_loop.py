@@ -16,7 +16,6 @@ from ehr_course.plots.drawings.loss_scale import (
     draw_without_scale,
     power,
 )
-from ehr_course.plots.drawings.overlaps import label_problems
 from ehr_course.plots.drawings.training_loop import (
     draw_loop,
     draw_parts,
@@ -25,6 +24,7 @@ from ehr_course.plots.drawings.training_loop import (
     draw_schedule,
     draw_token_weights,
 )
+from ehr_course.plots.overlaps import label_problems
 from ehr_course.training.config import TrainingConfig
 from ehr_course.training.trainer import warmup_cosine_factor
 

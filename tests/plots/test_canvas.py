@@ -7,8 +7,8 @@ from itertools import combinations
 import pytest
 
 from ehr_course.plots import style
-from ehr_course.plots.drawings.canvas import FILLS, MARGIN, STRICT, WARNING, Box, Canvas, shades
-from ehr_course.plots.drawings.overlaps import label_problems
+from ehr_course.plots.canvas import FILLS, MARGIN, WARNING, Box, Canvas, shades
+from ehr_course.plots.overlaps import label_problems
 
 
 def canvas(height: float = 2.4) -> Canvas:
@@ -84,18 +84,20 @@ def test_labels_of_a_small_plot_are_looked_at_too():
 
 
 def test_a_strict_build_refuses_what_is_hard_to_read(monkeypatch):
-    monkeypatch.setenv(STRICT, "1")
+    monkeypatch.setenv(style.STRICT, "1")
     drawing = canvas()
     drawing.box(1.0, 1.0, 0.4, 0.3, "much too long for it")
+    picture = drawing.finish()
     with pytest.raises(ValueError, match="much too long for it' leaves its box"):
-        drawing.finish()
+        picture._repr_mimebundle_()
 
 
 def test_without_it_the_picture_is_shown(monkeypatch):
-    monkeypatch.delenv(STRICT, raising=False)
+    monkeypatch.delenv(style.STRICT, raising=False)
     drawing = canvas()
     drawing.box(1.0, 1.0, 0.4, 0.3, "much too long for it")
-    assert drawing.finish().alternative_text == "A drawing made by a test."
+    shown, _ = drawing.finish()._repr_mimebundle_()
+    assert shown["text/plain"] == "A drawing made by a test."
 
 
 # ---------------------------------------------------------------------- colours

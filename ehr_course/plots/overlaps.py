@@ -19,8 +19,8 @@ from matplotlib.transforms import Bbox, BboxBase
 from ehr_course.plots import style
 from ehr_course.plots.style import Picture
 
-if TYPE_CHECKING:  # the canvas asks this module
-    from ehr_course.plots.drawings.canvas import Box
+if TYPE_CHECKING:
+    from ehr_course.plots.canvas import Box
 
 _SLACK = 1.0
 """By how many pixels labels may touch, at 100 to the inch: their boxes exceed their ink."""
@@ -36,6 +36,7 @@ def label_problems(picture: Picture) -> list[str]:
         picture: any picture of the course; what boxes its labels belong to is known where a Canvas
             drew it.
     """
+    picture.settle()
     with style.course_style():
         FigureCanvasAgg(picture).draw()
     labels = _shown_labels(picture)

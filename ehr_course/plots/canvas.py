@@ -1,12 +1,11 @@
 """The kit of the drawings: boxes, arrows, brackets, token strips, grids and small plots.
 
 Everything is placed in inches from the top left corner. A canvas remembers which box each label
-belongs to; :mod:`ehr_course.plots.drawings.overlaps` reads that to find labels that overlap.
+belongs to; :mod:`ehr_course.plots.overlaps` reads that to find labels that overlap.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -20,7 +19,6 @@ from matplotlib.text import Text
 
 from ehr_course.plots import style
 from ehr_course.plots.axes import Axes
-from ehr_course.plots.drawings.overlaps import require_clear_labels
 from ehr_course.plots.style import Picture
 
 FILLS = {
@@ -43,9 +41,6 @@ MARGIN = 0.14
 """What stays free at the edges of a picture, in inches."""
 
 MONO = "DejaVu Sans Mono"
-
-STRICT = "EHR_COURSE_STRICT_DRAWINGS"
-"""With this environment variable set, a drawing whose labels overlap raises an error."""
 
 
 @dataclass(frozen=True)
@@ -120,14 +115,8 @@ class Canvas:
             self.top = 0.74
 
     def finish(self) -> Picture:
-        """Return the picture. Nothing can be drawn on the canvas afterwards.
-
-        Raises:
-            ValueError: with EHR_COURSE_STRICT_DRAWINGS set, if labels overlap.
-        """
+        """Return the picture. Nothing can be drawn on the canvas afterwards."""
         self._styles.close()
-        if os.environ.get(STRICT):
-            require_clear_labels(self._picture)
         return self._picture
 
     # ------------------------------------------------------------------ words
@@ -201,6 +190,7 @@ class Canvas:
         mono: bool = False,
         edge: str = style.MUTED,
         dashed: bool = False,
+        thick: float = 0.9,
         hatched: bool = False,
         rounded: bool = True,
         turned: bool = False,
@@ -219,6 +209,7 @@ class Canvas:
             mono: in letters of equal width.
             edge: the colour of its outline.
             dashed: whether the outline is dashed: what is not there, or only at times.
+            thick: the width of the outline, in points.
             hatched: whether it is hatched in the colour of the outline.
             rounded: whether the corners are round.
             turned: whether the words run upwards.
@@ -233,7 +224,7 @@ class Canvas:
             boxstyle=f"round,pad={radius}" if radius else "square,pad=0",
             facecolor=colour,
             edgecolor=edge,
-            linewidth=0.9,
+            linewidth=thick,
             linestyle=(0, (3, 2)) if dashed else "solid",
             hatch="////" if hatched else None,
             zorder=2,

@@ -1,0 +1,34 @@
+"""The registry of drawings: each is drawn once, and held to the same rules as all others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ehr_course.plots.style import Picture
+
+
+class Case(NamedTuple):
+    """A drawing, and what its alternative text must say."""
+
+    draw: Callable[[], Picture]
+    said: tuple[str, ...]
+
+
+CASES: dict[str, Case] = {}
+
+
+def drawing(*said: str) -> Callable[[Callable[[], Picture]], Callable[[], Picture]]:
+    """Register a function that draws: ``@drawing("7 tokens", f"{share:.0%}")``.
+
+    Args:
+        said: what must stand in the alternative text: numbers computed here, not by the drawing.
+    """
+
+    def register(draw: Callable[[], Picture]) -> Callable[[], Picture]:
+        name = f"{draw.__module__.rsplit('.', 1)[-1].removeprefix('drawings_')}: {draw.__name__}"
+        assert name not in CASES, f"{name} stands there twice"
+        CASES[name] = Case(draw, said)
+        return draw
+
+    return register
