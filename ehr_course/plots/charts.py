@@ -281,10 +281,10 @@ def draw_lines(
         line: where a level line is drawn, in all panels or by panel.
     """
     panels = {"": curves} if _depth(curves) == 2 else dict(curves)
-    said = [
-        _sentence(panel, [f"{name}: {_curve_said(curve, form)}" for name, curve in of.items()], "; ")
-        for panel, of in panels.items()
-    ]  # fmt: skip
+    said = []
+    for panel, of in panels.items():
+        parts = [f"{name}: {_curve_said(curve, form)}" for name, curve in of.items()]
+        said.append(_sentence(panel, parts, "; "))
     picture, all_axes = blank_chart(
         title, " ".join([*said, *_lines_said(line)]), how, height=2.7, columns=len(panels),
         sharey=True,
@@ -365,8 +365,8 @@ def draw_heat(
                     linewidth=2.2 if framed_here else 0.8, zorder=3 if framed_here else 2,
                 ))  # fmt: skip
                 if form and value is not None:
-                    axes.text(x, y, form.format(value), size=SMALL, ha="center",
-                              va="center_baseline", color=style.ink_on(fill), zorder=4)  # fmt: skip
+                    axes.text(x, y, form.format(value), size=SMALL, color=style.ink_on(fill),
+                              ha="center", va="center_baseline", zorder=4)  # fmt: skip
         axes.set(xlim=(-0.5, len(columns) - 0.5), ylim=(len(rows) - 0.5, -0.5))
         axes.set_xticks(range(len(columns)), columns, rotation=90 if turned else 0)
         axes.set_yticks(range(len(rows)), rows)

@@ -269,7 +269,7 @@ def _arrow_said(
 def _token_places(
     rows: Mapping[str, Sequence[Token]], under: Mapping[str, Sequence[object]], room: float
 ) -> dict[str, list[tuple[int, float, float]]]:
-    """Line, left edge and width of each token: in columns, or else each row in lines of its own."""
+    """Line, left edge and width of each token: in columns, or else each row by itself."""
     widths = {
         name: [
             max(text_width(t or "", SMALL, MONO) + 0.14, text_width(below, SMALL) + 0.04, 0.24)
