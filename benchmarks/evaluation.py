@@ -192,7 +192,7 @@ def plain(real: Cohort, synthetic: Cohort) -> dict[str, Any]:
     """Fidelity and validity by loops: all of the values and floors, and a few of the resamples."""
     import numpy as np
 
-    from ehr_course.evaluation.code_counts import MOST_CODES
+    from ehr_course.evaluation.code_table import MOST_CODES
     from ehr_course.evaluation.fidelity import SPLITS
 
     start = time.perf_counter()

@@ -80,8 +80,8 @@ ROOMS = (
         "evaluation",
         *_inside(
             "evaluation",
-            "measure fidelity memory validity privacy disclosure utility perplexity likelihood "
-            "distances code_table code_counts summaries lost_code next_codes attention "
+            "measure fidelity memorization validity privacy utility perplexity distances "
+            "code_table summaries next_codes attention "
             "loss_terms",
         ),
     ),
@@ -105,7 +105,7 @@ ROOMS = (
             "prefix_attention cohort_dashboard chance",
         ),
     ),
-    _room("Exercises", "exercises"),
+    _room("Exercises", "exercises", "exercises.lost_code"),
     _room("Files and errors", "errors", "course_files", "new_folder", "yaml_file"),
 )
 

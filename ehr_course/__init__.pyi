@@ -30,41 +30,34 @@ from .course_files import (
 )
 from .errors import InputError as InputError
 from .evaluation.attention import (
+    copied_visit as copied_visit,
     prefix_attention as prefix_attention,
     record_attention as record_attention,
 )
-from .evaluation.code_counts import carried_over as carried_over
-from .evaluation.code_table import code_tables as code_tables
-from .evaluation.attention import copied_visit as copied_visit
+from .evaluation.code_table import (
+    carried_over as carried_over,
+    code_tables as code_tables,
+)
 from .evaluation.distances import (
+    adversarial_accuracy as adversarial_accuracy,
     js_distance as js_distance,
     js_divergence as js_divergence,
 )
-from .evaluation.lost_code import (
-    imagined_studies as imagined_studies,
-    what_is_shown as what_is_shown,
-)
-from .evaluation.likelihood import ScoredRecords as ScoredRecords
 from .evaluation.loss_terms import (
     contributions as contributions,
     measure_terms as measure_terms,
 )
-from .evaluation.lost_code import (
-    AgeSexTable as AgeSexTable,
-    CodeNetwork as CodeNetwork,
-    PairTable as PairTable,
-    lose_one as lose_one,
-    share_found as share_found,
-    which_found as which_found,
-)
-from .evaluation.disclosure import (
+from .evaluation.privacy import (
     distance_scores as distance_scores,
     membership_auroc as membership_auroc,
     membership_interval as membership_interval,
 )
-from .evaluation.distances import adversarial_accuracy as adversarial_accuracy
 from .evaluation.next_codes import next_token_probabilities as next_token_probabilities
-from .evaluation.perplexity import perplexity as perplexity
+from .evaluation.measure import what_is_shown as what_is_shown
+from .evaluation.perplexity import (
+    ScoredRecords as ScoredRecords,
+    perplexity as perplexity,
+)
 from .evaluation.summaries import (
     names_in as names_in,
     names_recovered as names_recovered,
@@ -75,6 +68,14 @@ from .evaluation.validity import (
     impossible_share as impossible_share,
     impossible_share_of as impossible_share_of,
     validity as validity,
+)
+from .exercises.lost_code import (
+    AgeSexTable as AgeSexTable,
+    CodeNetwork as CodeNetwork,
+    PairTable as PairTable,
+    lose_one as lose_one,
+    share_found as share_found,
+    which_found as which_found,
 )
 from .generation.baselines import IndependentCodes as IndependentCodes
 from .generation.beam_search import (
@@ -204,3 +205,4 @@ from .training.trainer import (
     train as train,
     warmup_cosine_factor as warmup_cosine_factor,
 )
+from .widgets.chance import imagined_studies as imagined_studies

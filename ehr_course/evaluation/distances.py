@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,6 +17,9 @@ from scipy.special import rel_entr
 from ehr_course.errors import InputError
 from ehr_course.evaluation.code_table import CodeTable
 from ehr_course.evaluation.measure import GROUPS
+
+BLOCK = 1024
+"""So many patients are compared with as many others at a time, to save memory."""
 
 # ------------------------------------------------------------------ distributions
 
@@ -41,27 +43,20 @@ def js_divergence(p: ArrayLike, q: ArrayLike, *, base: float = 2) -> np.ndarray 
     0.3113
     """
     one, other = (np.asarray(each, dtype=np.float64) for each in (p, q))
+    problem = ""
     if one.shape != other.shape or one.ndim == 0:
+        problem = f"p has shape {one.shape}, q {other.shape}"
+    elif not all(np.isfinite(each).all() and (each >= 0).all() for each in (one, other)):
+        problem = "a share is negative or not finite"
+    elif not base > 1:
+        problem = f"base {base!r} is not a base of logarithms"
+    if problem:
         raise InputError(
             "js_divergence",
             "",
-            f"p has shape {one.shape}, q {other.shape}",
-            "Give the shares of the same things, in the same order.",
-        )
-    for name, each in (("p", one), ("q", other)):
-        if not (np.isfinite(each).all() and (each >= 0).all()):
-            raise InputError(
-                "js_divergence",
-                name,
-                "a share is negative or not finite",
-                "Give shares or counts, 0 or more.",
-            )
-    if not base > 1:
-        raise InputError(
-            "js_divergence",
-            "base",
-            f"{base!r} is not a base of logarithms",
-            "Use 2 for bits, math.e for nats.",
+            problem,
+            "Give shares or counts of the same things, 0 or more, in the same order; as base 2 "
+            "for bits or math.e for nats.",
         )
     with np.errstate(invalid="ignore"):
         one, other = (each / each.sum(-1, keepdims=True) for each in (one, other))
@@ -87,26 +82,17 @@ def js_distance(p: ArrayLike, q: ArrayLike, *, base: float = 2) -> np.ndarray | 
 # ------------------------------------------------------------------ patients
 
 
-Metric = Literal["jaccard", "hamming"]
-"""1 - shared / all codes of two patients, from 0 to 1; or how many codes only one of them has."""
-
-
 def nearest_distances(
-    a: CodeTable,
-    b: CodeTable,
-    *,
-    metric: Metric = "jaccard",
-    block: int = 1024,
-    leave_one_out: bool = False,
+    a: CodeTable, b: CodeTable, *, leave_one_out: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
     """Find the nearest patient of ``b``, the first of equals, for each patient of ``a``.
 
+    The distance is Jaccard's: 1 - shared / all codes of two patients, from 0 to 1.
+
     Args:
         a, b: tables from one call of ``code_tables``.
-        block: how many patients are compared at a time; memory holds about
-            ``block * (3 * block + codes)`` float32.
-        leave_one_out: patient i of ``a`` is not compared with patient i of ``b``: for a cohort
-            against itself.
+        leave_one_out: patient i of ``a`` is not compared with patient i of ``b``: for a cohort of
+            at least two patients against itself.
 
     Returns:
         distances: float64 (len(a),).
@@ -121,22 +107,17 @@ def nearest_distances(
     ... )
     >>> nearest_distances(real, written)
     (array([0.33333333]), array([1]))
-    >>> nearest_distances(real, written, metric="hamming")
-    (array([1.]), array([1]))
     """
-    check_tables(a, b, metric)
-    if leave_one_out and not len(a) == len(b) > 1:
+    if a.codes != b.codes:
         raise InputError(
-            "nearest_distances",
-            "leave_one_out",
-            f"the cohorts have {len(a)} and {len(b)} patients",
-            "It compares a cohort with itself: give one table twice, of at least two patients.",
+            "nearest patients",
+            "",
+            f"the tables have other columns ({len(a.codes)} and {len(b.codes)} codes)",
+            "Make both with one call of code_tables.",
         )
     index = np.zeros(len(a), dtype=np.int64)
     best = np.full(len(a), -np.inf, dtype=np.float32)
-    for rows, columns, similarity in similarities(
-        a.patients, b.patients, metric=metric, block=block
-    ):
+    for rows, columns, similarity in similarities(a.patients, b.patients):
         if leave_one_out:
             same = np.arange(max(rows.start, columns.start), min(rows.stop, columns.stop))
             similarity[same - rows.start, same - columns.start] = -np.inf
@@ -148,61 +129,34 @@ def nearest_distances(
         index[rows.start + better] = columns.start + nearest[better]
     own, other = a.patients, b.patients[index]
     shared = own.multiply(other).sum(axis=1, dtype=np.float64)
-    total = own.sum(axis=1, dtype=np.float64) + other.sum(axis=1, dtype=np.float64)
-    if metric == "hamming":
-        return total - 2 * shared, index
-    union = total - shared
+    union = own.sum(axis=1, dtype=np.float64) + other.sum(axis=1, dtype=np.float64) - shared
     return np.where(union > 0, 1 - shared / np.maximum(union, 1), 0.0), index
 
 
-def similarities(
-    a: csr_array, b: csr_array, *, metric: Metric = "jaccard", block: int = 1024
-) -> Iterator[tuple[slice, slice, np.ndarray]]:
+def similarities(a: csr_array, b: csr_array) -> Iterator[tuple[slice, slice, np.ndarray]]:
     """Compare all rows of two float32 matrices of zeros and ones, (patients, codes), in blocks.
 
     Yields:
-        The rows of ``a``, those of ``b``, and float32 (rows of a, rows of b), free to be written
-        to: 1 - distance for "jaccard" (two empty rows: 1), minus the distance for "hamming".
+        The rows of ``a``, those of ``b``, and 1 - Jaccard's distance, float32 (rows of a, rows of
+        b), free to be written to; it is 1 for two empty rows.
     """
     sizes_a = a.sum(axis=1, dtype=np.float32)
     sizes_b = b.sum(axis=1, dtype=np.float32)
-    for first_b in range(0, b.shape[0], block):
-        columns = slice(first_b, min(first_b + block, b.shape[0]))
+    for first_b in range(0, b.shape[0], BLOCK):
+        columns = slice(first_b, min(first_b + BLOCK, b.shape[0]))
         # Sparse times dense: a patient has few of all codes, so this is several times as fast as
         # a product of dense blocks, and its result needs no conversion.
         transposed = np.ascontiguousarray(b[columns].toarray().T)  # (codes, rows of b)
-        for first_a in range(0, a.shape[0], block):
-            rows = slice(first_a, min(first_a + block, a.shape[0]))
+        for first_a in range(0, a.shape[0], BLOCK):
+            rows = slice(first_a, min(first_a + BLOCK, a.shape[0]))
             shared = a[rows] @ transposed  # (rows of a, rows of b)
-            total = sizes_a[rows, None] + sizes_b[None, columns]
-            if metric == "hamming":
-                shared *= 2
-                shared -= total
-            else:
-                total -= shared
-                empty = total == 0 if 0 in sizes_a[rows] and 0 in sizes_b[columns] else None
-                np.divide(shared, np.maximum(total, 1, out=total), out=shared)
-                if empty is not None:
-                    shared[empty] = 1
+            union = sizes_a[rows, None] + sizes_b[None, columns]
+            union -= shared
+            empty = union == 0 if 0 in sizes_a[rows] and 0 in sizes_b[columns] else None
+            np.divide(shared, np.maximum(union, 1, out=union), out=shared)
+            if empty is not None:
+                shared[empty] = 1
             yield rows, columns, shared
-
-
-def check_tables(a: CodeTable, b: CodeTable, metric: str) -> None:
-    """Refuse tables of different calls of ``code_tables``, and a metric that is not there."""
-    if a.codes != b.codes:
-        raise InputError(
-            "nearest patients",
-            "",
-            f"the tables have other columns ({len(a.codes)} and {len(b.codes)} codes)",
-            "Make both with one call of code_tables.",
-        )
-    if metric not in ("jaccard", "hamming"):
-        raise InputError(
-            "nearest patients",
-            "metric",
-            f"{metric!r} is not a metric",
-            'Use "jaccard" or "hamming".',
-        )
 
 
 # ------------------------------------------------------------------ adversarial accuracy
@@ -222,9 +176,7 @@ class AdversarialAccuracy:
     left_out: np.ndarray
 
 
-def adversarial_accuracy(
-    real: CodeTable, synthetic: CodeTable, *, metric: Metric = "jaccard"
-) -> AdversarialAccuracy:
+def adversarial_accuracy(real: CodeTable, synthetic: CodeTable) -> AdversarialAccuracy:
     """Tell real from equally many synthetic patients by their nearest neighbour.
 
     Two cohorts of the same distribution give 0.5; near 1 the synthetic patients lie apart from the
@@ -242,40 +194,33 @@ def adversarial_accuracy(
     >>> 0.4 < adversarial_accuracy(real, other).value < 0.6
     True
     """
-    return adversarial_accuracies((real,), synthetic, metric=metric)[0]
+    if not len(real) == len(synthetic) > 1:
+        raise InputError(
+            "adversarial_accuracy",
+            "",
+            f"the cohorts have {len(real)} and {len(synthetic)} patients: the larger one "
+            "would have the nearer neighbours by its size alone",
+            "Draw as many from the larger one, two or more.",
+        )
+    return adversarial_accuracies((real,), synthetic)[0]
 
 
 def adversarial_accuracies(
-    cohorts: Sequence[CodeTable],
-    synthetic: CodeTable,
-    *,
-    metric: Metric = "jaccard",
-    groups: np.ndarray | None = None,
+    cohorts: Sequence[CodeTable], synthetic: CodeTable, *, groups: np.ndarray | None = None
 ) -> list[AdversarialAccuracy]:
     """The same against several real cohorts; distances among synthetic patients are computed once.
 
     ``groups``, int64 (patients,), says which rows of every cohort are left out together.
     """
-    for real in cohorts:
-        if len(real) != len(synthetic):
-            raise InputError(
-                "adversarial_accuracy",
-                "",
-                f"the cohorts have {len(real)} and {len(synthetic)} patients: the larger one "
-                "would have the nearer neighbours by its size alone",
-                "Draw as many from the larger one.",
-            )
     alone = np.zeros(len(synthetic), dtype=np.int64) if groups is None else groups
     count = 0 if groups is None else GROUPS
-    within_synthetic = _to_groups(synthetic, synthetic, alone, metric, leave_one_out=True)
+    within_synthetic = _to_groups(synthetic, synthetic, alone, leave_one_out=True)
     found = []
     for real in cohorts:
+        within_real = _to_groups(real, real, alone, leave_one_out=True)
         pairs = (
-            (
-                _to_groups(real, real, alone, metric, leave_one_out=True),
-                _to_groups(real, synthetic, alone, metric),
-            ),
-            (within_synthetic, _to_groups(synthetic, real, alone, metric)),
+            (within_real, _to_groups(real, synthetic, alone)),
+            (within_synthetic, _to_groups(synthetic, real, alone)),
         )
         left_out = [_accuracy(pairs, alone, group) for group in range(count)]
         found.append(AdversarialAccuracy(_accuracy(pairs, alone, None), np.array(left_out)))
@@ -283,7 +228,7 @@ def adversarial_accuracies(
 
 
 def _to_groups(
-    a: CodeTable, b: CodeTable, groups: np.ndarray, metric: Metric, *, leave_one_out: bool = False
+    a: CodeTable, b: CodeTable, groups: np.ndarray, *, leave_one_out: bool = False
 ) -> np.ndarray:
     """The distance from each patient of ``a`` to each group of ``b``: float64 (len(a), groups).
 
@@ -292,15 +237,14 @@ def _to_groups(
     """
     found = np.empty((len(a), groups.max() + 1))
     for group in range(found.shape[1]):
-        inside = np.flatnonzero(groups == group)
+        inside, outside = np.flatnonzero(groups == group), np.flatnonzero(groups != group)
         some = b.select(inside)
         if not leave_one_out:
-            found[:, group] = nearest_distances(a, some, metric=metric)[0]
+            found[:, group] = nearest_distances(a, some)[0]
             continue
-        outside = np.flatnonzero(groups != group)
-        found[inside, group] = nearest_distances(some, some, metric=metric, leave_one_out=True)[0]
+        found[inside, group] = nearest_distances(some, some, leave_one_out=True)[0]
         if len(outside):
-            found[outside, group] = nearest_distances(a.select(outside), some, metric=metric)[0]
+            found[outside, group] = nearest_distances(a.select(outside), some)[0]
     return found
 
 

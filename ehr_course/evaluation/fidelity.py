@@ -29,6 +29,7 @@ from ehr_course.evaluation.fidelity_measures import (
 from ehr_course.evaluation.measure import (
     FEWEST,
     RESAMPLES,
+    UNKNOWN,
     Judgement,
     LeftOut,
     Measure,
@@ -36,12 +37,13 @@ from ehr_course.evaluation.measure import (
     drawn_counts,
     generator,
     interval,
+    rows_at_random,
     too_few,
 )
-from ehr_course.evaluation.memory import (
+from ehr_course.evaluation.memorization import (
     PAIRS,
-    Memory,
-    memory_of,
+    Memorization,
+    memorization_of,
     needed_to_tell,
     without_each_group,
 )
@@ -62,7 +64,7 @@ class Fidelity(Judgement):
     """How like real patients a synthetic cohort is, comparing ``size`` of them at a time."""
 
     size: int = 0
-    memory: Memory | None = None
+    memorization: Memorization | None = None
 
 
 def fidelity(
@@ -72,7 +74,6 @@ def fidelity(
     other_real: Sequence[AnyRecord] = (),
     seed: int = 0,
     resamples: int = RESAMPLES,
-    confidence: float = 0.95,
 ) -> Fidelity:
     """Compare a synthetic cohort with a real one.
 
@@ -99,35 +100,29 @@ def fidelity(
     # Two streams, so that what is drawn of one cohort does not change with the other one.
     rng, other_rng = generator(seed).spawn(2)
     size = max(1, min(len(real) // 2, len(synthetic)))
-    chosen, others, written = (
-        np.zeros((SPLITS, n), dtype=np.float32) for n in (len(real), len(real), len(synthetic))
-    )
+    chosen, others = np.zeros((2, SPLITS, len(real)), dtype=np.float32)
     for split in range(SPLITS):
         order = rng.permutation(len(real))
         chosen[split, order[:size]] = 1
         others[split, order[size : 2 * size]] = 1
-        written[split, other_rng.permutation(len(synthetic))[:size]] = 1
     drawn = drawn_counts(len(real), resamples, rng, size=size)
-    weights = _columns(others, chosen, drawn)
-    drawn = drawn_counts(len(synthetic), resamples, other_rng, size=size)
-    other_weights = _columns(written, drawn)
+    weights, of_others = _columns(chosen, drawn), _columns(others)
+    other_weights = _chosen_and_drawn(len(synthetic), size, resamples, other_rng)
     measures = []
-    few = _Few()
+    few: dict[str, list[str]] = {}
     for kind in everything_counted(of_real, of_synthetic):
-        real_totals = kind.totals(0, weights)
-        in_its_place = real_totals.some(slice(SPLITS))
-        ours = _side(real_totals.some(slice(SPLITS, None)))
-        theirs = _side(kind.totals(1, other_weights))
+        ours, theirs = _side(kind, 0, weights), _side(kind, 1, other_weights)
+        floor = _Side(kind.totals(0, of_others), ours.drawn)
         counted = dict(zip(("real", "synthetic"), kind.n_patients, strict=True))
-        level = confidence if few.check(kind, counted) else None
+        enough = _enough(kind, counted, few)
         for measure, function in kind.measures:
             # A measure that looks at one cohort alone has a floor that moves with the other one.
-            floor = _Side(in_its_place, ours.drawn if measure.better == "near" else None)
-            found = _measured(measure, function, ours, theirs, floor, level)
+            moves = measure.better == "near"
+            found = _measured(measure, function, ours, theirs, floor, enough, floor_moves=moves)
             measures.append(found if len(real) > 1 else replace(found, floor=math.nan))
     return Fidelity(
         tuple(measures),
-        (*_warnings("real", of_real, of_synthetic, other_real), *few.warnings),
+        (*_warnings("real", of_real, of_synthetic, other_real), *_too_few_of_a_kind(few)),
         _left_out({"real": of_real, "synthetic": of_synthetic}),
         size,
     )
@@ -141,7 +136,6 @@ def fidelity_held_out(
     other_real: Sequence[AnyRecord] = (),
     seed: int = 0,
     resamples: int = RESAMPLES,
-    confidence: float = 0.95,
 ) -> Fidelity:
     """Compare a synthetic cohort with held-out patients, whom its model never saw.
 
@@ -161,32 +155,41 @@ def fidelity_held_out(
     cohorts = {"held-out": held_out, "training": train, "synthetic": synthetic}
     _check(resamples, cohorts)
     whole, learned, written = code_tables(*cohorts.values())
-    drawn = _Drawn(whole, learned, written, seed, resamples)
+    compared = _HeldOutComparison(whole, learned, written, seed, resamples)
     measures = []
-    few, memory = _Few(), None
-    for kind, same in drawn.kinds():
-        ours, theirs, floor = (_side(totals) for totals in drawn.totals(kind))
-        against = drawn.training_choices(same)
+    few: dict[str, list[str]] = {}
+    memorization = None
+    for kind, same in compared.kinds():
+        ours, theirs, of_training = (
+            _side(kind, cohort, weights) for cohort, weights in enumerate(compared.weights)
+        )
+        against = [
+            same.totals(cohort, weights[:, :SPLITS])
+            for cohort, weights in enumerate(compared.weights[:2])
+        ]
         named = dict(zip(("held-out", "synthetic", "training"), kind.n_patients, strict=True))
         counted = {name: named[name] for name in ("training", "held-out", "synthetic")}
-        level = confidence if few.check(kind, counted) else None
+        enough = _enough(kind, counted, few)
         for (measure, function), (_, of_same) in zip(kind.measures, same.measures, strict=True):
             by_itself = measure.better == "near" and measure.name != DISTINCT
-            in_its_place = ours if by_itself else floor
-            found = _measured(measure, function, ours, theirs, in_its_place, level)
+            floor = ours if by_itself else of_training
+            found = _measured(measure, function, ours, theirs, floor, enough)
             if measure.better != "near":
                 value = _mean_of_known(for_each_choice(of_same, *against))
                 found = replace(found, against_training=value)
             measures.append(replace(found, meaning=_MEANINGS.get(found.name, found.meaning)))
-            if measure.name == PAIRS and level is not None:
-                memory = drawn.memory(kind, same, level)
-    if memory is not None and not (memory.can_be_known or memory.remembers):
-        memory = replace(memory, needed=_needed(train, seed))
-    warnings = [*_warnings("held-out", whole, written, [*train, *other_real]), *few.warnings]
-    if FEWEST <= drawn.n_real < FEW_HELD_OUT and len(synthetic) >= FEWEST:
+            if measure.name == PAIRS and enough:
+                memorization = compared.memorization(kind, same)
+    if memorization and not (memorization.can_be_known or memorization.remembers):
+        memorization = replace(memorization, needed=_needed(train, seed))
+    warnings = [
+        *_warnings("held-out", whole, written, [*train, *other_real]),
+        *_too_few_of_a_kind(few),
+    ]
+    if FEWEST <= compared.n_real < FEW_HELD_OUT and len(synthetic) >= FEWEST:
         warnings.append(_what_few_show(len(held_out), len(train), measures))
     left_out = _left_out({"training": learned, "held-out": whole, "synthetic": written})
-    return Fidelity(tuple(measures), tuple(warnings), left_out, drawn.size, memory)
+    return Fidelity(tuple(measures), tuple(warnings), left_out, compared.size, memorization)
 
 
 _MEANINGS = {
@@ -201,20 +204,31 @@ _MEANINGS = {
 # ------------------------------------------------------------------ one comparison
 
 
+def _columns(*weights: np.ndarray) -> np.ndarray:
+    """Weights (choices, patients), one after the other, as (patients, choices)."""
+    return np.ascontiguousarray(np.concatenate(weights).T)
+
+
+def _chosen_and_drawn(
+    n_patients: int, size: int, resamples: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Weights of random choices of patients, then of resamples: (patients, splits + resamples)."""
+    splits = np.zeros((SPLITS, n_patients), dtype=np.float32)
+    for split in splits:
+        split[rng.permutation(n_patients)[:size]] = 1
+    return _columns(splits, drawn_counts(n_patients, resamples, rng, size=size))
+
+
 class _Side(NamedTuple):
     """The totals of one side, for the random choices and for the resamples of its patients."""
 
     choices: Totals
-    drawn: Totals | None
+    drawn: Totals
 
 
-def _side(totals: Totals) -> _Side:
+def _side(kind: Counts, cohort: int, weights: np.ndarray) -> _Side:
+    totals = kind.totals(cohort, weights)
     return _Side(totals.some(slice(SPLITS)), totals.some(slice(SPLITS, None)))
-
-
-def _columns(*weights: np.ndarray) -> np.ndarray:
-    """Weights (choices, patients), one after the other, as (patients, choices)."""
-    return np.ascontiguousarray(np.concatenate(weights).T)
 
 
 def _measured(
@@ -223,24 +237,24 @@ def _measured(
     real: _Side,
     synthetic: _Side,
     floor: _Side,
-    confidence: float | None,
+    enough: bool,
+    *,
+    floor_moves: bool = True,
 ) -> Measure:
-    """The measure with its value, floor and, unless confidence is None, its interval.
+    """The measure with its value and floor, and its interval if there are enough patients.
 
-    The interval is that of the value minus the floor where the floor has been drawn too.
+    The interval is that of the value minus the floor where the floor moves with the resamples.
     """
     value, of_floor = (
         _mean_of_known(for_each_choice(function, real.choices, side.choices))
         for side in (synthetic, floor)
     )
-    low = high = math.nan
-    if confidence is not None and not math.isnan(value):
-        assert real.drawn is not None
-        assert synthetic.drawn is not None
+    low, high = UNKNOWN
+    if enough and not math.isnan(value):
         values = for_each_choice(function, real.drawn, synthetic.drawn)
-        if floor.drawn is not None:
+        if floor_moves:
             values = values - for_each_choice(function, real.drawn, floor.drawn)
-        low, high = interval(values, confidence=confidence, centre=value)
+        low, high = interval(values, centre=value)
         # Moved to the value, an interval can pass what the number cannot.
         low, high = np.clip([low, high], *LIMITS.get(measure.unit, (0, math.inf)))
     return replace(measure, value=value, low=low, high=high, floor=of_floor)
@@ -252,8 +266,14 @@ def _mean_of_known(values: np.ndarray) -> float:
     return float(finite.mean()) if len(finite) else math.nan
 
 
-class _Drawn:
-    """Which held-out, synthetic and training patients are held against each other."""
+class _HeldOutComparison:
+    """Which held-out, synthetic and training patients are held against each other.
+
+    Attributes:
+        tables: of held-out, synthetic and training patients.
+        same: the same with as many training patients in place of the held-out ones.
+        weights: of each table, float32 (patients, splits + resamples).
+    """
 
     def __init__(
         self,
@@ -266,7 +286,7 @@ class _Drawn:
         rng = generator(seed)
         self.n_real = min(len(held_out), len(learned))
         real, as_many = (
-            table.select(np.sort(rng.permutation(len(table))[: self.n_real]))
+            table.select(rows_at_random(self.n_real, len(table), rng))
             for table in (held_out, learned)
         )
         self.tables, self.same = (real, written, learned), (as_many, written, learned)
@@ -275,36 +295,22 @@ class _Drawn:
         # A stream for each cohort, so that what is drawn of one does not change with another.
         for table, stream in zip(self.tables, rng.spawn(3), strict=True):
             size = self.n_real if table is real else self.size
-            splits = np.zeros((SPLITS, len(table)), dtype=np.float32)
-            for split in splits:
-                split[stream.permutation(len(table))[:size]] = 1
-            drawn = drawn_counts(len(table), resamples, stream, size=size)
-            self.weights.append(_columns(splits, drawn))
-            self.tenths.append(_columns(without_each_group(splits[0] > 0, stream)))
+            weights = _chosen_and_drawn(len(table), size, resamples, stream)
+            self.weights.append(weights)
+            self.tenths.append(_columns(without_each_group(weights[:, 0] > 0, stream)))
 
     def kinds(self) -> Iterator[tuple[Counts, Counts]]:
         """Each kind of thing, compared with held-out and with as many training patients."""
         return zip(everything_counted(*self.tables), everything_counted(*self.same), strict=True)
 
-    def totals(self, kind: Counts) -> list[Totals]:
-        """The totals of real, synthetic and training patients."""
-        return [kind.totals(cohort, weights) for cohort, weights in enumerate(self.weights)]
-
-    def training_choices(self, same: Counts) -> list[Totals]:
-        """Of training patients in place of the held-out ones, and of synthetic ones."""
-        first = (np.ascontiguousarray(weights[:, :SPLITS]) for weights in self.weights[:2])
-        return [same.totals(cohort, weights) for cohort, weights in enumerate(first)]
-
-    def memory(self, kind: Counts, same: Counts, confidence: float) -> Memory:
+    def memorization(self, kind: Counts, same: Counts) -> Memorization:
         """What the distances of pairs say, from held-out and from training patients."""
         distances = []
         for each in (kind, same):
-            (function,) = (
-                function for measure, function in each.measures if measure.name == PAIRS
-            )
+            functions = {measure.name: function for measure, function in each.measures}
             real, *others = (each.totals(n, weights) for n, weights in enumerate(self.tenths))
-            distances += [for_each_choice(function, real, other) for other in others]
-        return memory_of(*distances, n_held_out=self.n_real, confidence=confidence)
+            distances += [for_each_choice(functions[PAIRS], real, other) for other in others]
+        return memorization_of(*distances, n_held_out=self.n_real)
 
 
 # ------------------------------------------------------------------ warnings
@@ -321,28 +327,22 @@ def _left_out(tables: Mapping[str, CodeTable]) -> tuple[LeftOut, ...]:
     return tuple(LeftOut(name, unknown[what]) for what in unknown for name in NEEDED_BY[what])
 
 
-class _Few:
-    """Notes which measures too few patients can be counted for."""
+def _enough(kind: Counts, counted: Mapping[str, int], few: dict[str, list[str]]) -> bool:
+    """Whether enough patients of each cohort are counted for an interval; if not, note it."""
+    name = min(counted, key=counted.__getitem__)
+    if counted[name] >= FEWEST:
+        return True
+    if kind.needs:
+        who = "patient has" if counted[name] == 1 else "patients have"
+        reason = f"only {counted[name]} {name} {who} {kind.needs}"
+        few.setdefault(reason, []).append(kind.name)
+    return False
 
-    def __init__(self) -> None:
-        self.names: dict[str, list[str]] = {}
 
-    def check(self, kind: Counts, counted: Mapping[str, int]) -> bool:
-        """Whether enough patients of each cohort are counted for an interval."""
-        name = min(counted, key=counted.__getitem__)
-        if counted[name] >= FEWEST:
-            return True
-        if kind.needs:
-            who = "patient has" if counted[name] == 1 else "patients have"
-            reason = f"only {counted[name]} {name} {who} {kind.needs}"
-            self.names.setdefault(reason, []).append(kind.name)
-        return False
-
-    @property
-    def warnings(self) -> list[str]:
-        """A warning that lists the measures without an interval, by the reason, if any."""
-        listed = "; ".join(f"{reason} ({', '.join(of)})" for reason, of in self.names.items())
-        return [f"No interval is given below {FEWEST} patients: {listed}."] if listed else []
+def _too_few_of_a_kind(few: Mapping[str, Sequence[str]]) -> list[str]:
+    """A warning that lists the measures without an interval, by the reason, if any."""
+    listed = "; ".join(f"{reason} ({', '.join(of)})" for reason, of in few.items())
+    return [f"No interval is given below {FEWEST} patients: {listed}."] if listed else []
 
 
 def _warnings(
@@ -398,8 +398,10 @@ def _needed(train: Sequence[AnyRecord], seed: int) -> int | None:
     if min(map(len, halves)) < FEWEST:
         return None
     copied, others = code_tables(*halves)
-    drawn = _Drawn(others, copied, copied, seed, resamples=2)
-    for kind, same in drawn.kinds():
-        if PAIRS in (measure.name for measure, _ in kind.measures):
-            return needed_to_tell(drawn.memory(kind, same, confidence=0.95), len(train))
-    return None
+    compared = _HeldOutComparison(others, copied, copied, seed, resamples=2)
+    of_pairs = next(
+        kinds
+        for kinds in compared.kinds()
+        if PAIRS in (measure.name for measure, _ in kinds[0].measures)
+    )
+    return needed_to_tell(compared.memorization(*of_pairs), len(train))

@@ -15,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import csr_array, hstack
 
-from ehr_course.evaluation.code_counts import (
+from ehr_course.evaluation.code_table import (
+    CodeTable,
     carried_over,
     chronic_categories,
     followed,
@@ -24,7 +25,6 @@ from ehr_course.evaluation.code_counts import (
     pairs_in_visits,
     recurrent,
 )
-from ehr_course.evaluation.code_table import CodeTable
 from ehr_course.evaluation.distances import js_divergence
 from ehr_course.evaluation.measure import SHARE, Measure
 
@@ -48,9 +48,6 @@ DISTINCT, UNSEEN = "distinct codes", "unseen codes"
 
 LIMITS = {SHARE: (0, 1), "bits": (0, 1), "sqrt(bits)": (0, 1), "": (-math.inf, 1)}
 """What a measure of a unit cannot pass; R2 has none. Other units start at 0 and have no end."""
-
-_AT_ONCE = 40
-"""A measure is computed for this many choices at a time, to save memory."""
 
 
 class Totals(NamedTuple):
@@ -85,14 +82,8 @@ Measured = tuple[Measure, Function]
 
 def for_each_choice(function: Function, real: Totals, other: Totals) -> np.ndarray:
     """The numbers of all choices: float64 (choices,), ``nan`` where one is not defined."""
-    firsts = range(0, len(other.of), _AT_ONCE)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.concatenate(
-            [
-                function(real.some(slice(n, n + _AT_ONCE)), other.some(slice(n, n + _AT_ONCE)))
-                for n in firsts
-            ]
-        )
+        return function(real, other)
 
 
 @dataclass(frozen=True)

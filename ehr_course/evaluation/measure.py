@@ -7,7 +7,7 @@ out by groups (jackknife, Shao and Wu 1989): a patient drawn twice is their own 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sized
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -25,6 +25,12 @@ SHARE = "share"
 
 RESAMPLES = 200
 """How often patients are drawn again, unless another number is asked for."""
+
+CONFIDENCE = 0.95
+"""How many of 100 intervals hold the true number, as a share."""
+
+UNKNOWN = (math.nan, math.nan)
+"""The interval where there are too few patients."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +118,11 @@ def generator(seed: int) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
+def rows_at_random(n: int, of: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw n of the rows 0, 1, ..., without replacement, or all if there are fewer: rising."""
+    return np.sort(rng.permutation(of)[:n])
+
+
 def too_few(name: str, n_patients: int) -> list[str]:
     """A warning where a cohort is too small for an interval, in a list; or an empty list."""
     if n_patients >= FEWEST:
@@ -133,6 +144,41 @@ def which_are_too_few(sizes: Mapping[str, int]) -> str:
     return f"{FEWEST} patients of each cohort are needed, but {' and '.join(few)}"
 
 
+# ------------------------------------------------------------------ several runs
+
+
+def what_is_shown(
+    model: Sequence[float] | np.ndarray,
+    baseline: Sequence[float] | np.ndarray,
+    better: str,
+    interval: Sequence[float] | None = None,
+) -> str:
+    """Return "better", "worse" or "not shown", of a model beside a baseline.
+
+    A difference is shown only where no score of one lies among the other's.
+
+    Args:
+        model: one score a seed.
+        baseline: as many, or a single one where nothing in it is random.
+        interval: of the model's mean less the baseline's; if given, it has to lie on the same side
+            of zero as the scores.
+
+    >>> what_is_shown([0.02, 0.03], [0.05, 0.04], "lower")
+    'better'
+    >>> what_is_shown([0.02, 0.045], [0.05, 0.04], "lower")
+    'not shown'
+    >>> what_is_shown([0.02, 0.03], [0.05, 0.04], "lower", (-0.05, 0.01))
+    'not shown'
+    """
+    below, above = max(model) < min(baseline), min(model) > max(baseline)
+    if interval is not None:
+        low, high = interval
+        below, above = below and high < 0, above and low > 0
+    if not below and not above:
+        return "not shown"
+    return "better" if below == (better == "lower") else "worse"
+
+
 # ------------------------------------------------------------------ the bootstrap
 
 
@@ -151,9 +197,7 @@ def drawn_counts(
     return counts
 
 
-def interval(
-    values: ArrayLike, *, confidence: float = 0.95, centre: float | None = None
-) -> tuple[float, float]:
+def interval(values: ArrayLike, *, centre: float | None = None) -> tuple[float, float]:
     """The percentile interval of what the resamples gave: low and high.
 
     Args:
@@ -161,23 +205,16 @@ def interval(
         centre: where the mean of the resamples is moved to: the noise of drawing can put the plain
             percentiles of a distance above the distance itself.
 
-    >>> interval(np.arange(101), confidence=0.5)
-    (25.0, 75.0)
-    >>> interval(np.arange(101), confidence=0.5, centre=10)
-    (-15.0, 35.0)
+    >>> interval(np.arange(201))
+    (5.0, 195.0)
+    >>> interval(np.arange(201), centre=10)
+    (-85.0, 105.0)
     """
-    if not 0 < confidence < 1:
-        raise InputError(
-            "interval",
-            "confidence",
-            f"{confidence!r} is not a share",
-            "Use a number such as 0.95.",
-        )
     values = np.asarray(values, dtype=np.float64)
     finite = values[np.isfinite(values)]
     if 2 * len(finite) < len(values) or not len(finite):
-        return math.nan, math.nan
-    outside = (1 - confidence) / 2
+        return UNKNOWN
+    outside = (1 - CONFIDENCE) / 2
     low, high = np.quantile(finite, [outside, 1 - outside])
     if centre is None:
         return float(low), float(high)
@@ -192,7 +229,6 @@ def share_interval(
     *,
     rng: np.random.Generator,
     resamples: int = RESAMPLES,
-    confidence: float = 0.95,
 ) -> tuple[float, float]:
     """The bootstrap interval of one sum over patients divided by another: low and high.
 
@@ -201,10 +237,10 @@ def share_interval(
     """
     sums = np.stack([np.asarray(numerators), np.asarray(denominators)], axis=1).astype(np.float64)
     if len(sums) < FEWEST:
-        return math.nan, math.nan
+        return UNKNOWN
     upper, lower = (drawn_counts(len(sums), resamples, rng) @ sums).T
     with np.errstate(divide="ignore", invalid="ignore"):
-        return interval(upper / lower, confidence=confidence)
+        return interval(upper / lower)
 
 
 # ------------------------------------------------------------------ the jackknife
@@ -226,15 +262,12 @@ def jackknife_error(left_out: ArrayLike) -> float:
     return float(np.sqrt(share * ((values - values.mean()) ** 2).sum()))
 
 
-def interval_around(value: float, *errors: float, confidence: float = 0.95) -> tuple[float, float]:
+def interval_around(value: float, *errors: float) -> tuple[float, float]:
     """The interval of a number with several independent standard errors.
 
     It uses Student's t with 9 degrees of freedom, because an error comes from ten groups.
     """
-    error = math.hypot(*errors)
-    if math.isnan(error):
-        return math.nan, math.nan
-    reach = float(stats.t.ppf((1 + confidence) / 2, GROUPS - 1)) * error
+    reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, GROUPS - 1)) * math.hypot(*errors)
     return value - reach, value + reach
 
 

@@ -1,29 +1,38 @@
 """Perplexity: how many codes a model hesitates between, per code and per visit.
 
-Held-out patients predicted worse than by a table of frequencies, and training patients much
-better, say that a model has learned these by heart.
+A token is scored given age, sex and the tokens before it; or, with its visit alone in the encoder
+and ``<mask>`` in its place, given the other codes of the visit. Held-out patients predicted worse
+than by a table of frequencies, and training patients much better, say that a model has learned
+these by heart.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
 
+from ehr_course.batches.collate import demographics
+from ehr_course.batches.datasets import cut_record
+from ehr_course.batches.ragged import Ragged, places
 from ehr_course.errors import InputError
-from ehr_course.evaluation.likelihood import ScoredRecords
 from ehr_course.evaluation.measure import (
     RESAMPLES,
     Judgement,
     Measure,
     check_patients,
     generator,
+    rows_at_random,
     share_interval,
     too_few,
 )
+from ehr_course.generation.beam_search import evaluating
 from ehr_course.records import PatientRecord
 from ehr_course.tokenizers.codes import CodeTokenizer
 
@@ -42,7 +51,6 @@ _GIVEN = {
     "unigram": "by its frequency in the training records alone",
 }
 
-
 MOST_PATIENTS = 500
 """A report measures perplexity on so many patients of a cohort at most; more are drawn from."""
 
@@ -50,6 +58,9 @@ BY_HEART = 1.5
 """Where a model has learned by heart, its perplexity on held-out patients is at least so many
 times that on training patients; otherwise it has learned little of either.
 """
+
+MOST_SEQUENCES, MOST_LOGITS = 64, 2**25
+"""How many sequences, and how many logits (128 MiB), are in memory at a time, at most."""
 
 
 def perplexity(
@@ -59,10 +70,7 @@ def perplexity(
     *,
     train: Sequence[PatientRecord] | None = None,
     seed: int = 0,
-    batch_size: int = 64,
     resamples: int = RESAMPLES,
-    confidence: float = 0.95,
-    progress: bool = False,
 ) -> Judgement:
     r"""Measure a model's perplexity on patients, best on those it has not learned from.
 
@@ -81,12 +89,11 @@ def perplexity(
         tokenizer: the model's; with unseen="raise" an unknown code is an error, with "skip" it is
             left out with a warning, and the perplexity is then too low.
         train: the patients that the model learned from, for the unigram perplexities.
-        batch_size: how many sequences go through the model at a time, at most.
 
     Returns:
         the measures; a record too long for the model is cut, with a warning.
     """
-    scored = ScoredRecords(model, tokenizer, records, batch_size=batch_size, progress=progress)
+    scored = ScoredRecords(model, tokenizer, records)
     ids, offsets = scored.tokens.values, scored.tokens.offsets
     _check_known("perplexity", "records", ids, tokenizer)
     nats = {"longitudinal": scored.nats_in_order()}
@@ -100,7 +107,7 @@ def perplexity(
     def measured(name: str, costs: np.ndarray, of: np.ndarray, meaning: str) -> Measure:
         """exp of the mean of what tokens cost: (tokens,), of as many as ``of`` says."""
         costs, of = (np.add.reduceat(x.astype(np.float64), offsets[:-1]) for x in (costs, of))
-        bounds = share_interval(costs, of, rng=rng, resamples=resamples, confidence=confidence)
+        bounds = share_interval(costs, of, rng=rng, resamples=resamples)
         with np.errstate(over="ignore"):  # a long visit of a poor model comes to infinity
             value, low, high = np.exp([costs.sum() / of.sum(), *bounds])
         return Measure(name, value, low=low, high=high, better="low", meaning=meaning)
@@ -161,6 +168,152 @@ def _check_known(where: str, name: str, ids: np.ndarray, tokenizer: CodeTokenize
             "none of the codes of these patients is in the vocabulary",
             "Use the tokenizer and the patients of one hospital.",
         )
+
+
+# ------------------------------------------------------------------ the costs of tokens
+
+
+class ScoredRecords:
+    """Records as a model reads them, ready to be scored.
+
+    Args:
+        tokenizer: unseen="raise" raises at a code that it does not know, "skip" leaves it out.
+
+    Attributes:
+        tokens: Ragged, the ids of each record, without the last visits of one that is too long; a
+            patient without a known code has <BOS> and <EOS>.
+        cut: how many records were cut.
+    """
+
+    def __init__(
+        self, model: Any, tokenizer: CodeTokenizer, records: Sequence[PatientRecord]
+    ) -> None:
+        if not len(records):
+            raise InputError("records", "", "the list is empty", "Give at least one patient.")
+        if model.config.vocab_size != len(tokenizer):
+            raise InputError(
+                "tokenizer",
+                "",
+                f"it has {len(tokenizer)} tokens, the model {model.config.vocab_size}",
+                "Use the tokenizer that the model was trained with.",
+            )
+        rows = [tokenizer.encode(record) for record in records]
+        self.cut = sum(len(row) > model.max_tokens for row in rows)
+        limit = model.max_tokens
+        self.tokens = Ragged.from_lists([cut_record(row, limit, tokenizer) for row in rows])
+        self.model, self.tokenizer = model, tokenizer
+        self._people = demographics([r.age for r in records], [r.sex for r in records])
+
+    def nats_in_order(self) -> np.ndarray:
+        """What each token costs given those before it: -log of its probability, in nats.
+
+        float64, flat, one for each token in ``tokens``; 0 for <BOS>, which is given.
+        """
+        lengths, offsets = self.tokens.lengths, self.tokens.offsets
+        nats = np.zeros(len(self.tokens.values))
+        order = np.argsort(lengths, kind="stable")
+        with evaluating(self.model):
+            for rows in self._batches(order, lengths[order]):
+                ids, inside = self.tokens.take(rows).padded(self.tokenizer.pad_id)
+                inside[:, 0] = False
+                clean = torch.from_numpy(ids)
+                start = torch.full((len(rows), 1), self.tokenizer.eos_id)
+                logits = self._logits(
+                    torch.tensor([self.tokenizer.empty_record] * len(rows)),
+                    torch.cat([start, clean[:, :-1]], dim=1),
+                    rows,
+                )  # (batch, target, vocabulary)
+                cost = _nats(logits, clean.to(logits.device))
+                row, place = np.nonzero(inside)
+                nats[offsets[rows][row] + place] = cost[row, place]
+        return nats
+
+    def nats_in_visits(self) -> np.ndarray:
+        """What each code costs given the other codes of its visit, in nats.
+
+        float64, flat, one for each token in ``tokens``; 0 for all that are no code.
+        """
+        ids = self.tokens.values
+        nats = np.zeros(len(ids))
+        starts = np.flatnonzero(ids == self.tokenizer.visit_start_id)
+        n_codes = np.flatnonzero(ids == self.tokenizer.visit_end_id) - starts - 1
+        owner = np.searchsorted(self.tokens.offsets, starts, side="right") - 1
+        # One sequence a code: visit and place in it. Visits of one length lie side by side.
+        order = np.argsort(n_codes, kind="stable")
+        visit = np.repeat(order, n_codes[order])
+        place = places(np.zeros_like(order), n_codes[order])
+        with evaluating(self.model):
+            for chosen in self._batches(np.arange(len(visit)), n_codes[visit] + 4, alike=True):
+                rows, at = visit[chosen], place[chosen]
+                n = n_codes[rows[0]]
+                codes = ids[starts[rows][:, None] + 1 + np.arange(n)]
+                logits = self._logits(*_one_code_hidden(codes, at, self.tokenizer), owner[rows])
+                each = torch.arange(len(rows), device=logits.device)
+                last = torch.from_numpy(at + 2).to(logits.device)
+                scored = ids[starts[rows] + 1 + at]
+                target = torch.from_numpy(scored).to(logits.device)
+                nats[starts[rows] + 1 + at] = _nats(logits[each, last], target)
+        return nats
+
+    def _logits(self, encoder: Tensor, decoder: Tensor, patients: np.ndarray) -> Tensor:
+        """The logits of a batch; a decoder never looks ahead, so its padding needs no mask."""
+        batch = {
+            "input_ids": encoder,
+            "attention_mask": torch.ones_like(encoder),
+            "decoder_input_ids": decoder,
+            "x_num": self._people["x_num"][patients],
+            "x_cat": self._people["x_cat"][patients],
+        }
+        device = self.model.device
+        return self.model(**{name: part.to(device) for name, part in batch.items()}).logits
+
+    def _batches(
+        self, order: np.ndarray, lengths: np.ndarray, *, alike: bool = False
+    ) -> Iterator[np.ndarray]:
+        """Runs of what is sorted by length, small enough; with ``alike`` of one length each."""
+        vocabulary = self.model.config.vocab_size
+        first = 0
+        while first < len(order):
+            last = min(first + MOST_SEQUENCES, len(order))
+            if alike:
+                last = first + int(np.searchsorted(lengths[first:last], lengths[first], "right"))
+            while last - first > 1 and (
+                (last - first) * int(lengths[last - 1]) * vocabulary > MOST_LOGITS
+            ):
+                last = first + (last - first) // 2
+            yield order[first:last]
+            first = last
+
+
+def _one_code_hidden(
+    codes: np.ndarray, at: np.ndarray, tokenizer: CodeTokenizer
+) -> tuple[Tensor, Tensor]:
+    """What the encoder and the decoder read: (batch, codes + 4) and (batch, codes + 2).
+
+    ``codes`` are int64 (batch, codes), ``at`` int64 (batch,) the place of the hidden code in each.
+    """
+    n_rows, n = codes.shape
+    hidden = codes.copy()
+    hidden[np.arange(n_rows), at] = tokenizer.mask_id
+    before = np.where(np.arange(n) < at[:, None], codes, tokenizer.pad_id)
+
+    def column(token: int) -> np.ndarray:
+        return np.full((n_rows, 1), token)
+
+    bos, start = column(tokenizer.bos_id), column(tokenizer.visit_start_id)
+    stop, eos = column(tokenizer.visit_end_id), column(tokenizer.eos_id)
+    encoder = np.concatenate([bos, start, hidden, stop, eos], axis=1)
+    # BART starts with <EOS>; the last code of a visit is never read, only asked for.
+    decoder = np.concatenate([eos, bos, start, before[:, :-1]], axis=1)
+    return torch.from_numpy(encoder), torch.from_numpy(decoder)
+
+
+def _nats(logits: Tensor, target: Tensor) -> np.ndarray:
+    """-log softmax at the target: logits (..., vocabulary), target int64 (...)."""
+    flat = functional.cross_entropy(
+        logits.float().flatten(0, -2), target.flatten(), reduction="none"
+    )
+    return flat.view(target.shape).double().cpu().numpy()
 
 
 # ------------------------------------------------------------------ learned by heart
@@ -237,7 +390,7 @@ def overfitting(
 
 def at_most_500(cohort: Sequence[PatientRecord], seed: int) -> list[PatientRecord]:
     """The cohort, or 500 of it, drawn without replacement, in their order."""
-    rows = np.sort(np.random.default_rng(seed).permutation(len(cohort))[:MOST_PATIENTS])
+    rows = rows_at_random(MOST_PATIENTS, len(cohort), generator(seed))
     return [cohort[row] for row in rows.tolist()]
 
 

@@ -1,4 +1,4 @@
-"""Does a synthetic cohort give away the patients that it was made from?
+"""Does a synthetic cohort, or its model, give away the patients that it was made from?
 
 At the floor it gives away no more than real patients outside the training data do, or theory says
 0.5 or 0. Other attacks may do better: only differential privacy gives a bound.
@@ -9,52 +9,41 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Literal
 
 import numpy as np
+from scipy.sparse import csr_array
+from scipy.special import gammaln
 from scipy.stats import binomtest
-from tqdm import tqdm
+from sklearn.metrics import roc_auc_score
 
-from ehr_course.errors import InputError
 from ehr_course.evaluation.code_table import CodeTable, code_tables
-from ehr_course.evaluation.disclosure import (
-    attribute_disclosure,
-    chance_of_absence,
-    common_columns,
-    copies_by_group,
-    distance_scores,
-    likelihood_scores,
-    membership_auroc,
-    membership_interval,
-    rare_columns,
-    ratio,
-    visits_of,
+from ehr_course.evaluation.distances import (
+    adversarial_accuracies,
+    nearest_distances,
+    similarities,
 )
-from ehr_course.evaluation.distances import adversarial_accuracies
 from ehr_course.evaluation.measure import (
     FEWEST,
     GROUPS,
     RESAMPLES,
     SHARE,
+    UNKNOWN,
     Judgement,
     Measure,
     check_patients,
     drawn_counts,
+    interval,
     interval_around,
     jackknife_error,
     random_groups,
+    rows_at_random,
     too_few,
+    weighted_ranking,
 )
-from ehr_course.records import AnyRecord
-
-if TYPE_CHECKING:
-    from ehr_course.models.prefix_tuning import PrefixTuned
-    from ehr_course.models.prompt_bart import PromptBart
-    from ehr_course.tokenizers.codes import CodeTokenizer
-
-
-NAMES = ("training", "held-out", "synthetic")
-"""What the three cohorts are called."""
+from ehr_course.evaluation.perplexity import ScoredRecords
+from ehr_course.records import AnyRecord, PatientRecord
+from ehr_course.tokenizers.codes import CodeTokenizer
 
 MOST = 10_000
 """At most so many patients of a cohort are compared with each other; more are drawn from."""
@@ -71,19 +60,15 @@ LONG = 5
 RARE = 5
 """A code of at most so many training patients is rare."""
 
-UNKNOWN = (math.nan, math.nan)
-"""The interval where there are too few patients."""
-
 
 def privacy(
     train: Sequence[AnyRecord],
     held_out: Sequence[AnyRecord],
     synthetic: Sequence[AnyRecord],
     *,
-    model: PromptBart | PrefixTuned | None = None,
+    model: Any = None,
     tokenizer: CodeTokenizer | None = None,
     seed: int = 0,
-    progress: bool = False,
 ) -> Judgement:
     """Attack a synthetic cohort, as MEANINGS says of each measure.
 
@@ -102,45 +87,34 @@ def privacy(
         says so; with fewer than 30 patients no interval is given.
     """
     check_patients("privacy", {"train": train, "held_out": held_out, "synthetic": synthetic})
-    if (model is None) != (tokenizer is None):
-        raise InputError(
-            "privacy",
-            "tokenizer" if tokenizer is None else "model",
-            "it is missing",
-            "Give a model and its tokenizer, or neither.",
-        )
-    case = _Case(train, held_out, synthetic, seed)
-    attacks = [_adversarial, _by_distance, _attributes, _copies, _rare_codes]
+    case = _Case({"training": train, "held-out": held_out, "synthetic": synthetic}, seed)
+    measures = [*_adversarial(case), *_by_distance(case)]
     if model is not None and tokenizer is not None:
-        attacks.insert(2, lambda case: _by_likelihood(case, model, tokenizer))
-    measures: list[Measure] = []
-    hidden = {} if progress else {"disable": True}
-    for attack in tqdm(attacks, desc="privacy", **hidden):
-        measures += attack(case)
+        measures += _by_likelihood(case, model, tokenizer)
+    measures += [*_attributes(case), *_copies(case), *_rare_codes(case)]
     return Judgement(tuple(measures), tuple(case.warnings))
 
 
 @dataclass
 class _Case:
-    """The three cohorts, as records and as tables, and what is noticed on the way."""
+    """The training, the held-out and the synthetic patients, and what is noticed on the way."""
 
-    train: Sequence[AnyRecord]
-    held_out: Sequence[AnyRecord]
-    synthetic: Sequence[AnyRecord]
+    cohorts: dict[str, Sequence[AnyRecord]]
     seed: int
     warnings: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.tables = code_tables(self.train, self.held_out, self.synthetic)
-        for name, table in zip(NAMES, self.tables, strict=True):
-            self.warnings += too_few(f"{name} cohort", len(table))
+        train, held_out, _ = self.cohorts.values()
+        self.tables = code_tables(*self.cohorts.values())
+        for name, cohort in self.cohorts.items():
+            self.warnings += too_few(f"{name} cohort", len(cohort))
         real, _, written = (table.patients.sum(axis=0) > 0 for table in self.tables)
         if not (real & written).any():
             self.warnings.append(
                 "The training and the synthetic patients have no code in common: every distance "
                 "is at its largest. Are the codes written in the same way?"
             )
-        both = len(set(self.train) & set(self.held_out))
+        both = len(set(train) & set(held_out))
         if both:
             self.warnings.append(
                 f"{both} training patient{'s stand' if both > 1 else ' stands'} among the "
@@ -165,7 +139,7 @@ def _adversarial(case: _Case) -> list[Measure]:
     rng = case.rng(0)
     size = min(MOST, *map(len, case.tables))
     if size < 2:
-        small = NAMES[list(map(len, case.tables)).index(size)]
+        small = next(name for name, cohort in case.cohorts.items() if len(cohort) == size)
         case.warnings.append(
             f"Adversarial accuracy needs two patients in each cohort: the {small} cohort has one."
         )
@@ -189,6 +163,9 @@ def _adversarial(case: _Case) -> list[Measure]:
     ]
 
 
+# ------------------------------------------------------------------ membership
+
+
 def _by_distance(case: _Case) -> list[Measure]:
     """Membership inference from the synthetic cohort."""
     rng = case.rng(1)
@@ -200,20 +177,19 @@ def _by_distance(case: _Case) -> list[Measure]:
     return [_measure("membership by distance", membership_auroc(*scores), span, 0.5)]
 
 
-def _by_likelihood(
-    case: _Case, model: PromptBart | PrefixTuned, tokenizer: CodeTokenizer
-) -> list[Measure]:
+def _by_likelihood(case: _Case, model: Any, tokenizer: CodeTokenizer) -> list[Measure]:
     """Membership inference from the model."""
     name, rng = "membership by likelihood", case.rng(2)
     cohorts = []
-    for what, cohort in (("training", case.train), ("held-out", case.held_out)):
+    for what in ("training", "held-out"):
+        cohort = case.cohorts[what]
         readable = [
             record
             for record in cohort
             if all(code in tokenizer for code in record.codes)
             and 2 + len(record.codes) + 2 * len(record.visits) <= model.max_tokens
         ]
-        chosen = np.sort(rng.permutation(len(readable))[:TARGETS]).tolist()
+        chosen = rows_at_random(TARGETS, len(readable), rng).tolist()
         cohorts.append([readable[row] for row in chosen])
         if len(readable) < len(cohort):
             case.warnings.append(
@@ -229,6 +205,63 @@ def _by_likelihood(
     return [_measure(name, membership_auroc(members, others), span, 0.5)]
 
 
+def distance_scores(patients: CodeTable, synthetic: CodeTable) -> np.ndarray:
+    """Minus the distance to the nearest synthetic patient: larger for a likelier member.
+
+    Both tables are from one call of ``code_tables``; the result is float64 (patients,), 0 or less.
+    """
+    return -nearest_distances(patients, synthetic)[0]
+
+
+def likelihood_scores(
+    model: Any, tokenizer: CodeTokenizer, records: Sequence[PatientRecord]
+) -> np.ndarray:
+    """The model's log-likelihood of each record in nats per token: larger for a likelier member.
+
+    Float64 (records,), 0 or less. Per token, because long records are less likely as a whole. The
+    tokenizer must know every code.
+    """
+    scored = ScoredRecords(model, tokenizer, records)
+    nats = np.add.reduceat(scored.nats_in_order(), scored.tokens.offsets[:-1])
+    return -nats / (scored.tokens.lengths - 1)  # <BOS> is given, all other tokens are scored
+
+
+def membership_auroc(members: np.ndarray, others: np.ndarray) -> float:
+    """How well a score tells members from others: the area under the ROC curve, 0.5 for a guess.
+
+    It is the probability, 0 to 1, that a patient that the model learned from, float (members,),
+    scores higher than another, float (others,); equal scores count a half.
+
+    >>> membership_auroc(np.array([-0.1, -0.4]), np.array([-0.4, -0.9]))
+    0.875
+    """
+    scores, labels = _labelled(members, others)
+    return float(roc_auc_score(labels, scores))
+
+
+def membership_interval(
+    members: np.ndarray, others: np.ndarray, *, rng: np.random.Generator
+) -> tuple[float, float]:
+    """The 95 % bootstrap interval of ``membership_auroc``; ``nan`` below 30 members or others."""
+    scores, labels = _labelled(members, others)
+    if min(len(members), len(others)) < FEWEST:
+        return UNKNOWN
+    values = []
+    for _ in range(0, RESAMPLES, 50):  # bounds the memory
+        weights = [drawn_counts(len(part), 50, rng).T for part in (members, others)]
+        values.append(weighted_ranking(scores, labels, np.concatenate(weights))[0])
+    return interval(np.concatenate(values))
+
+
+def _labelled(members: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    check_patients("membership inference", {"members": members, "others": others})
+    labels = np.arange(len(members) + len(others)) < len(members)
+    return np.concatenate([members, others]), labels
+
+
+# ------------------------------------------------------------------ attributes
+
+
 def _attributes(case: _Case) -> list[Measure]:
     """Attribute disclosure: F1 and sensitivity."""
     rng = case.rng(3)
@@ -239,20 +272,16 @@ def _attributes(case: _Case) -> list[Measure]:
     # The held-out ones first: whom the floor asks does not depend on the synthetic cohort.
     by_chance = held_out.draw(size, rng)
     asked = (synthetic.draw(size, rng), by_chance)
-    attack, floor = (attribute_disclosure(targets, cohort, known) for cohort in asked)
-    if math.isnan(ratio(attack.sensitivity)):
+    values, floors = (ratios(attribute_disclosure(targets, cohort, known)) for cohort in asked)
+    if math.isnan(values[1]):
         case.warnings.append("No training patient has a code that could be disclosed.")
     errors = [[math.nan], [math.nan]]
     if min(size, len(targets)) >= FEWEST:
         errors = _attribute_errors(targets, asked, known, rng)
-    values = [
-        (ratio(attack.f1), ratio(floor.f1)),
-        (ratio(attack.sensitivity), ratio(floor.sensitivity)),
-    ]
     names = "attribute disclosure F1", "attribute disclosure sensitivity"
     return [
-        _measure(name, value, interval_around(value, *error), real)
-        for name, (value, real), error in zip(names, values, errors, strict=True)
+        _measure(name, value, interval_around(value, *error), floor)
+        for name, value, floor, error in zip(names, values, floors, errors, strict=True)
     ]
 
 
@@ -268,58 +297,134 @@ def _attribute_errors(
     left_out = []
     for group in range(GROUPS):
         kept = np.flatnonzero(groups != group)
-        ours, real = (attribute_disclosure(some, cohort.select(kept), known) for cohort in asked)
-        left_out.append(
-            (
-                ratio(ours.f1) - ratio(real.f1),
-                ratio(ours.sensitivity) - ratio(real.sensitivity),
-            )
+        ours, real = (
+            ratios(attribute_disclosure(some, cohort.select(kept), known)) for cohort in asked
         )
-    of_cohorts = [jackknife_error(values) for values in zip(*left_out, strict=True)]
-    ours, real = (attribute_disclosure(some, cohort, known) for cohort in asked)
+        left_out.append(ours - real)
     drawn = drawn_counts(len(some), RESAMPLES, rng).astype(np.float64)
+    ours, real = (
+        ratios(attribute_disclosure(some, cohort, known), drawn=drawn) for cohort in asked
+    )
     errors = []
-    for error, *parts in zip(
-        of_cohorts, (ours.f1, ours.sensitivity), (real.f1, real.sensitivity), strict=True
-    ):
-        with np.errstate(divide="ignore", invalid="ignore"):
-            of_ours, of_real = ((drawn @ above) / (drawn @ below) for above, below in parts)
-        differences = of_ours - of_real
+    for of_cohorts, differences in zip(np.array(left_out).T, ours - real, strict=True):
         of_targets = float(differences.std()) if np.isfinite(differences).all() else math.nan
-        errors.append([error, math.sqrt(len(some) / len(targets)) * of_targets])
+        luck_of_targets = math.sqrt(len(some) / len(targets)) * of_targets
+        errors.append([jackknife_error(of_cohorts), luck_of_targets])
     return errors
+
+
+def common_columns(table: CodeTable) -> np.ndarray:
+    """The columns of the most frequent codes that make up half of all codes of patients.
+
+    Int64 (common,), rising, at least one; each patient counts once for a code.
+    """
+    carriers = table.patients.sum(axis=0, dtype=np.float64)
+    order = np.argsort(-carriers, kind="stable")
+    enough = np.searchsorted(np.cumsum(carriers[order]), carriers.sum() / 2) + 1
+    return np.sort(order[:enough])
+
+
+def attribute_disclosure(targets: CodeTable, cohort: CodeTable, known: np.ndarray) -> np.ndarray:
+    """Guess the hidden codes of the targets from the nearest patients of a cohort.
+
+    All patients at the smallest distance are asked, where Choi et al. 2017
+    (https://arxiv.org/abs/1703.06490) ask k; a code that at least half of them have is guessed.
+    The attacker knows the columns ``known``, int64 (known,), of each target.
+
+    Returns:
+        int64 (3, targets): the codes of each target that are guessed rightly, those that are
+        guessed and that the patient does not have, and those that the patient has and that are
+        not guessed.
+    """
+    hidden = np.setdiff1d(np.arange(len(targets.codes)), known)
+    answers = cohort.patients[:, hidden]
+    best = np.full(len(targets), -np.inf, dtype=np.float32)
+    asked = np.zeros(len(targets), dtype=np.float32)
+    votes = np.zeros((len(targets), len(hidden)), dtype=np.float32)
+    for rows, columns, similarity in similarities(
+        targets.patients[:, known], cohort.patients[:, known]
+    ):
+        nearest = similarity.max(axis=1)
+        better = nearest > best[rows]
+        best[rows] = np.maximum(best[rows], nearest)
+        asked[rows][better] = 0  # those whom a nearer one has replaced
+        votes[rows][better] = 0
+        near = similarity == best[rows, None]
+        asked[rows] += near.sum(axis=1)
+        votes[rows] += (csr_array(near.astype(np.float32)) @ answers[columns]).toarray()
+    guessed = 2 * votes >= asked[:, None]
+    true = targets.patients[:, hidden].toarray() > 0
+    return np.stack(
+        [each.sum(axis=1) for each in (guessed & true, guessed & ~true, ~guessed & true)]
+    )
+
+
+def ratios(found: np.ndarray, *, drawn: np.ndarray | None = None) -> np.ndarray:
+    """F1, 2 right / (2 right + wrong + missed), and sensitivity, right / (right + missed).
+
+    Args:
+        found: int64 (3, targets), as attribute_disclosure returns it.
+        drawn: float64 (resamples, targets): how often each target counts; by default once.
+
+    Returns:
+        float64 (2,) or (2, resamples), 0 to 1; ``nan`` without any code.
+    """
+    right, wrong, missed = found.sum(axis=1) if drawn is None else found @ drawn.T
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.stack([2 * right / (2 * right + wrong + missed), right / (right + missed)])
+
+
+# ------------------------------------------------------------------ copies and rare codes
+
+
+Visits = tuple[tuple[str, ...], ...]
+
+
+def visits_of(record: AnyRecord) -> Visits:
+    """What a copy is compared by: the codes of each visit, sorted, visits in their order."""
+    return tuple(tuple(sorted(visit.codes)) for visit in record.visits)
 
 
 def _copies(case: _Case) -> list[Measure]:
     """Exact copies, of all records and of long ones."""
     rng = case.rng(4)
-    cohorts = (case.train, case.held_out, case.synthetic)
+    train, held_out, synthetic = cohorts = tuple(case.cohorts.values())
     groups = [random_groups(len(cohort), rng) for cohort in cohorts]
-    known = copies_by_group(case.synthetic, case.train, groups[0])
-    by_chance = copies_by_group(case.held_out, case.train, groups[0])
-    long, long_held_out = (
-        np.array([len(record.codes) >= LONG for record in cohort])
-        for cohort in (case.synthetic, case.held_out)
-    )
-    if not long.any():
-        case.warnings.append(f"No synthetic patient has {LONG} codes or more.")
     measures = []
-    for name, chosen, of_held_out in (
-        ("exact copies", np.ones_like(long), np.ones_like(long_held_out)),
-        ("exact copies of long records", long, long_held_out),
-    ):
-        ours = known[chosen], groups[2][chosen]
-        real = by_chance[of_held_out], groups[1][of_held_out]
+    for name, least in (("exact copies", 0), ("exact copies of long records", LONG)):
+        sides = []
+        for cohort, own_groups in ((synthetic, groups[2]), (held_out, groups[1])):
+            chosen = np.array([len(record.codes) >= least for record in cohort])
+            twins = copies_by_group(cohort, train, groups[0])
+            sides.append((twins[chosen], own_groups[chosen]))
+        ours, real = sides
+        if not len(ours[0]):
+            case.warnings.append(f"No synthetic patient has {LONG} codes or more.")
         value, floor = _copied(*ours, None), _copied(*real, None)
         span = UNKNOWN
         if min(map(len, (*cohorts, *ours, *real))) >= FEWEST:
             left_out = [_copied(*ours, group) - _copied(*real, group) for group in range(GROUPS)]
             low, high = interval_around(value, jackknife_error(left_out))
             if value == 0:  # leaving out finds nothing either
-                high = max(high, binomtest(0, int(chosen.sum())).proportion_ci().high)
+                high = max(high, binomtest(0, len(ours[0])).proportion_ci().high)
             span = max(0.0, low), high
         measures.append(_measure(name, value, span, floor))
     return measures
+
+
+def copies_by_group(
+    written: Sequence[AnyRecord], train: Sequence[AnyRecord], groups: np.ndarray
+) -> np.ndarray:
+    """In which training groups each written patient has a twin: bool (written, groups).
+
+    A twin has exactly the same visits in the same order; the order of codes within a visit, age,
+    sex and times do not matter. ``groups`` is int64 (train,).
+    """
+    known: dict[Visits, np.ndarray] = {}
+    for record, group in zip(train, groups.tolist(), strict=True):
+        known.setdefault(visits_of(record), np.zeros(GROUPS, dtype=bool))[group] = True
+    nowhere = np.zeros(GROUPS, dtype=bool)
+    return np.array([known.get(visits_of(record), nowhere) for record in written])
 
 
 def _copied(copied: np.ndarray, groups: np.ndarray, without: int | None) -> float:
@@ -329,11 +434,42 @@ def _copied(copied: np.ndarray, groups: np.ndarray, without: int | None) -> floa
     return float(found.mean()) if len(found) else math.nan
 
 
+WITH_A_COPY = "training patients with a copy"
+
+
+def patients_with_a_copy(
+    train: Sequence[AnyRecord], held_out: Sequence[AnyRecord], synthetic: Sequence[AnyRecord]
+) -> Measure:
+    """The share of training patients with a twin in a cohort, 0 to 1; the floor is held-out ones'.
+
+    Short records have twins in every hospital. The same synthetic patients are looked up for both
+    cohorts, so only what training patients have above held-out ones is memory, even if the model
+    writes too many short records. The interval is that of the difference of two shares (Newcombe
+    1998, method 10), moved to the value; with fewer than 30 patients in a cohort there is none.
+    """
+    written = {visits_of(record) for record in synthetic}
+    shares, reaches = [], []
+    for cohort in (train, held_out):
+        copied = sum(visits_of(record) in written for record in cohort)
+        span = binomtest(copied, len(cohort)).proportion_ci(method="wilson")
+        share = copied / len(cohort)
+        shares.append(share)
+        reaches.append((share - span.low, span.high - share))
+    value, floor = shares
+    low, high = UNKNOWN
+    if min(map(len, (train, held_out, synthetic))) >= FEWEST:
+        (below, above), (floor_below, floor_above) = reaches
+        low = max(0.0, value - math.hypot(below, floor_above))
+        high = min(1.0, value + math.hypot(above, floor_below))
+    return _measure(WITH_A_COPY, value, (low, high), floor)
+
+
 def _rare_codes(case: _Case) -> list[Measure]:
     """Rare codes that are absent."""
     name = "rare codes absent"
     train, held_out, synthetic = case.tables
-    rare = rare_columns(train, most=RARE)
+    carriers = train.patients.sum(axis=0)
+    rare = np.flatnonzero((carriers >= 1) & (carriers <= RARE))
     if not len(rare):
         case.warnings.append(f"No code has {RARE} training patients or fewer.")
         return [_measure(name, math.nan)]
@@ -349,6 +485,24 @@ def _rare_codes(case: _Case) -> list[Measure]:
             f"{name} below {FEWEST} codes."
         )
     return [_measure(name, absent.mean(), span, by_chance.mean())]
+
+
+def chance_of_absence(table: CodeTable, columns: np.ndarray, n_patients: int) -> np.ndarray:
+    """How likely each code is to be absent from n patients drawn at random: float64 (codes,).
+
+    Of N patients with c carriers, n drawn without replacement hold none with the probability
+    C(N - c, n) / C(N, n). So cohorts of different sizes are compared at one size.
+    """
+    total = len(table)
+    without = total - table.patients.sum(axis=0)[columns].astype(np.float64)
+
+    def log_choose(n: np.ndarray | int) -> np.ndarray:
+        # C(n, k) is 0 below k: there the argument is kept in range and the answer set below.
+        n = np.maximum(n, n_patients)
+        return gammaln(n + 1) - gammaln(n_patients + 1) - gammaln(n - n_patients + 1)
+
+    chance = np.exp(log_choose(without) - log_choose(total))
+    return np.where(without < n_patients, 0.0, np.minimum(chance, 1.0))
 
 
 MEANINGS: dict[str, tuple[Literal["low", "high", "near"], str, str]] = {
@@ -414,48 +568,11 @@ MEANINGS: dict[str, tuple[Literal["low", "high", "near"], str, str]] = {
         "synthetic patients as are compared. Far above the floor rare diseases are lost, far "
         "below it they were learned by heart. The interval is over codes.",
     ),
+    WITH_A_COPY: (
+        "low",
+        SHARE,
+        "The share of training patients whose visits are exactly those of a synthetic patient; "
+        "the floor is the same of held-out patients, which is what chance makes.",
+    ),
 }
 """Of each measure which values are better, the unit, and what it says."""
-
-# ------------------------------------------------------------------ copies by chance
-
-
-WITH_A_COPY = "training patients with a copy"
-"""What the measure is called."""
-
-
-def patients_with_a_copy(
-    train: Sequence[AnyRecord],
-    held_out: Sequence[AnyRecord],
-    synthetic: Sequence[AnyRecord],
-    *,
-    confidence: float = 0.95,
-) -> Measure:
-    """The share of training patients with a twin in a cohort, 0 to 1; the floor is held-out ones'.
-
-    Short records have twins in every hospital. The same synthetic patients are looked up for both
-    cohorts, so only what training patients have above held-out ones is memory, even if the model
-    writes too many short records. The interval is that of the difference of two shares (Newcombe
-    1998, method 10), moved to the value; with fewer than 30 patients in a cohort there is none.
-    """
-    cohorts = {"train": train, "held_out": held_out, "synthetic": synthetic}
-    check_patients("patients_with_a_copy", cohorts)
-    written = {visits_of(record) for record in synthetic}
-    shares, reaches = [], []
-    for cohort in (train, held_out):
-        copied = sum(visits_of(record) in written for record in cohort)
-        span = binomtest(copied, len(cohort)).proportion_ci(confidence, method="wilson")
-        share = copied / len(cohort)
-        shares.append(share)
-        reaches.append((share - span.low, span.high - share))
-    value, floor = shares
-    low = high = math.nan
-    if min(map(len, cohorts.values())) >= FEWEST:
-        (below, above), (floor_below, floor_above) = reaches
-        low = max(0.0, value - math.hypot(below, floor_above))
-        high = min(1.0, value + math.hypot(above, floor_below))
-    meaning = (
-        "The share of training patients whose visits are exactly those of a synthetic patient; "
-        "the floor is the same of held-out patients, which is what chance makes."
-    )
-    return Measure(WITH_A_COPY, value, low, high, floor, SHARE, "low", meaning)

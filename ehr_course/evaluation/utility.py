@@ -28,6 +28,7 @@ from ehr_course.evaluation.measure import (
     interval_around,
     jackknife_error,
     random_groups,
+    rows_at_random,
     weighted_ranking,
 )
 from ehr_course.records import AnyRecord
@@ -326,7 +327,7 @@ class NextVisits:
 
     def draw(self, n: int, rng: np.random.Generator) -> NextVisits:
         """n pairs drawn without replacement, in their order; all of them if there are fewer."""
-        return self if n >= len(self) else self.select(np.sort(rng.permutation(len(self))[:n]))
+        return self if n >= len(self) else self.select(rows_at_random(n, len(self), rng))
 
     def features(self) -> csr_array:
         """What a prediction starts from, codes, age and sex if known: float64 (pairs, codes + 2).

@@ -11,7 +11,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import binomtest
@@ -80,8 +79,12 @@ NAMES = {
 }
 """The measures, by what is counted."""
 
+MOST_WORST = 10
+"""How many of the worst codes are listed."""
 
-class WorstCode(NamedTuple):
+
+@dataclass(frozen=True)
+class WorstCode:
     """A code that was written at ``count`` visits of patients who cannot have it.
 
     Attributes:
@@ -91,7 +94,7 @@ class WorstCode(NamedTuple):
 
     code: str
     title: str
-    count: int  # type: ignore[assignment]  # it is read by its names, not as a tuple
+    count: int
     reason: str
 
 
@@ -108,8 +111,6 @@ def validity(
     real: Sequence[AnyRecord] | None = None,
     seed: int = 0,
     resamples: int = RESAMPLES,
-    confidence: float = 0.95,
-    most: int = 10,
 ) -> Validity:
     """Count the codes, the visits and the patients that cannot be.
 
@@ -117,7 +118,6 @@ def validity(
 
     Args:
         real: patients of the same hospital, whose shares become the floor.
-        most: how many of the worst codes are listed.
 
     >>> from ehr_course.records import Visit
     >>> found = validity([PatientRecord(1, "M", 30, (Visit(("650", "4019")), Visit(("4019",))))])
@@ -146,9 +146,9 @@ def validity(
     for name, share, floor, (found, of) in zip(
         NAMES, counts.shares(), floors, counts.by_patient(), strict=True
     ):
-        low, high = share_interval(found, of, rng=rng, resamples=resamples, confidence=confidence)
+        low, high = share_interval(found, of, rng=rng, resamples=resamples)
         if share == 0 and not math.isnan(high):
-            high = binomtest(0, len(records)).proportion_ci(confidence).high
+            high = binomtest(0, len(records)).proportion_ci().high
         measures.append(
             Measure(
                 NAMES[name],
@@ -164,7 +164,7 @@ def validity(
                 "of real patients.",
             )
         )
-    return Validity(tuple(measures), warnings, worst=counts.worst(most))
+    return Validity(tuple(measures), warnings, worst=counts.worst())
 
 
 class _Counts:
@@ -213,17 +213,16 @@ class _Counts:
         """The three shares."""
         return [float(found.sum() / of.sum()) for found, of in self.by_patient()]
 
-    def worst(self, most: int) -> tuple[WorstCode, ...]:
+    def worst(self) -> tuple[WorstCode, ...]:
         """The codes that are impossible most often."""
         reasons: dict[int, Counter[str]] = {}
         for column, reason in zip(self.column.tolist(), self.reasons, strict=True):
             # Without the code and without one patient's age.
             rule = re.sub(r", not at \d+:", ":", reason.partition(" is ")[2])
             reasons.setdefault(column, Counter())[rule] += 1
+        columns = sorted(reasons, key=lambda column: (-reasons[column].total(), column))
         worst = []
-        for column in sorted(reasons, key=lambda column: (-reasons[column].total(), column))[
-            :most
-        ]:
+        for column in columns[:MOST_WORST]:
             code, of = self.table.codes[column], reasons[column]
             try:
                 title = self.of.title(code)

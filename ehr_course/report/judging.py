@@ -6,7 +6,7 @@ import math
 import platform
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib import metadata
 from typing import Any
 
@@ -23,9 +23,9 @@ from ehr_course.evaluation.measure import (
     check_patients,
     which_are_too_few,
 )
-from ehr_course.evaluation.memory import NEARER, Memory
+from ehr_course.evaluation.memorization import NEARER, Memorization
 from ehr_course.evaluation.perplexity import RELATIVE, at_most_500, overfitting, perplexity
-from ehr_course.evaluation.privacy import MEANINGS, WITH_A_COPY, patients_with_a_copy, privacy
+from ehr_course.evaluation.privacy import MEANINGS, patients_with_a_copy, privacy
 from ehr_course.evaluation.utility import NAMES, utility
 from ehr_course.evaluation.validity import WorstCode, validity
 from ehr_course.models.prefix_tuning import PrefixTuned
@@ -130,7 +130,7 @@ class Report:
                 }
                 for section in self.sections
             ],
-            "impossible_codes": [code._asdict() for code in self.worst],
+            "impossible_codes": [asdict(code) for code in self.worst],
             "must_not_be_used_for": list(self.limits),
             "warnings": list(self.warnings),
             "reading": list(self.reading),
@@ -193,9 +193,9 @@ def judge(
 
     def secrecy() -> Judgement:
         if held_out is None:
-            return _without_held_out((*MEANINGS, WITH_A_COPY, NEARER))
+            return _without_held_out((*MEANINGS, NEARER))
         found = privacy(train, held_out, synthetic, model=model, tokenizer=tokenizer, seed=seed)
-        memory = parts["fidelity"].memory
+        memory = parts["fidelity"].memorization
         added = [patients_with_a_copy(train, held_out, synthetic)]
         added += [] if memory is None else [memory.gap]
         return replace(found, measures=(*found.measures, *added))
@@ -219,7 +219,7 @@ def judge(
         for key, judged in bar:
             bar.set_description(key)
             parts[key] = judged()
-    memory = parts["fidelity"].memory
+    memory = parts["fidelity"].memorization
     patients = {
         "training": len(train),
         "held-out": len(held_out or ()),
@@ -328,7 +328,7 @@ _HIDDEN = (
 )
 
 
-def _judged_by(sizes: Mapping[str, int], memory: Memory | None) -> tuple[str, str]:
+def _judged_by(sizes: Mapping[str, int], memory: Memorization | None) -> tuple[str, str]:
     """Whom the cohort is held against, and whether it is nearer to those it was learned from."""
     n = min(sizes["training"], sizes["held-out"])
     patients = "1 held-out patient" if n == 1 else f"{n:,} held-out patients"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 
 from ehr_course.evaluation.measure import Measure
-from ehr_course.evaluation.memory import NEARER, Memory
+from ehr_course.evaluation.memorization import NEARER, Memorization
 from ehr_course.evaluation.privacy import WITH_A_COPY
 
 
@@ -139,7 +139,7 @@ NONE_HELD_OUT = "there are no held-out patients"
 def disclosure_in_words(
     measures: Sequence[Measure],
     *,
-    memory: Memory | None = None,
+    memory: Memorization | None = None,
     unjudged: str = NONE_HELD_OUT,
 ) -> tuple[str, ...]:
     """Whether a cohort copies or betrays the patients that its model learned from, in sentences.

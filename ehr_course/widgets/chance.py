@@ -3,15 +3,37 @@
 from __future__ import annotations
 
 import ipywidgets
+import numpy as np
 
 from ehr_course.errors import InputError
-from ehr_course.evaluation.lost_code import imagined_studies, what_is_shown
+from ehr_course.evaluation.measure import what_is_shown
 from ehr_course.plots.drawings.chance import draw_chance
 from ehr_course.plots.style import Picture
 from ehr_course.widgets.static import PictureWidget
 
 FEWEST, MOST = 2, 10
 """How many seeds the slider reaches."""
+
+STUDIES = 2_000
+
+
+def imagined_studies(
+    seeds: int, *, difference: float = 0.0, seed: int = 0
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Draw the scores of 2,000 studies of two models whose runs vary alike.
+
+    Args:
+        seeds: how many runs each model gets in a study.
+        difference: how much higher the model's scores are on average, in spreads of its runs.
+
+    Returns:
+        the scores of model and baseline in each study, each float64 (seeds,).
+    """
+    if seeds < 1:
+        raise InputError("imagined_studies", "seeds", "there is no run", "Use 1 or more.")
+    scores = np.random.default_rng(seed).normal(size=(STUDIES, 2, seeds))
+    scores[:, 0] += difference
+    return [(model, baseline) for model, baseline in scores]
 
 
 def chance_explorer(*, seeds: int = 3, seed: int = 0) -> PictureWidget:

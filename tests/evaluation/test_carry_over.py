@@ -9,8 +9,12 @@ import pytest
 
 from ehr_course import icd9
 from ehr_course.errors import InputError
-from ehr_course.evaluation.code_counts import carried_over, chronic_categories, recurrent
-from ehr_course.evaluation.code_table import code_tables
+from ehr_course.evaluation.code_table import (
+    carried_over,
+    chronic_categories,
+    code_tables,
+    recurrent,
+)
 from ehr_course.evaluation.fidelity import fidelity
 from ehr_course.records import PatientRecord, Visit
 from ehr_course.sources.synthetic import make_cohort

@@ -9,14 +9,14 @@ from itertools import combinations, pairwise, product
 import numpy as np
 import pytest
 
-from ehr_course.evaluation import code_counts
-from ehr_course.evaluation.code_counts import (
+from ehr_course.evaluation import code_table
+from ehr_course.evaluation.code_table import (
+    code_tables,
     followed,
     frequent_columns,
     pairs_in_turn,
     pairs_in_visits,
 )
-from ehr_course.evaluation.code_table import code_tables
 from ehr_course.records import PatientRecord, Visit
 from ehr_course.sources.synthetic import make_cohort
 
@@ -44,7 +44,7 @@ KINDS = pytest.mark.parametrize(
 @KINDS
 @pytest.mark.parametrize("at_once", [1, 50, 2_000_000])
 def test_pairs_are_those_of_a_slow_loop(counted, slow, at_once, monkeypatch) -> None:
-    monkeypatch.setattr(code_counts, "_AT_ONCE", at_once)
+    monkeypatch.setattr(code_table, "_AT_ONCE", at_once)
     cohorts = make_cohort(40, seed=0), make_cohort(30, seed=1)
     tables = code_tables(*cohorts)
     pairs = possible(slow, tables[0].codes)

@@ -39,8 +39,8 @@ def test_nothing_counted_has_no_distance() -> None:
     [
         ([1, 2], [1, 2, 3], "p has shape"),
         (1, 2, "p has shape"),
-        ([1, -1], [1, 1], "p: a share is negative"),
-        ([1, 1], [1, math.nan], "q: a share is negative or not finite"),
+        ([1, -1], [1, 1], "a share is negative"),
+        ([1, 1], [1, math.nan], "a share is negative or not finite"),
     ],
 )
 def test_what_is_no_distribution_is_refused(p: object, q: object, message: str) -> None:

@@ -12,9 +12,9 @@ from ehr_course.evaluation.code_table import code_tables
 from ehr_course.evaluation.distances import js_divergence
 from ehr_course.evaluation.fidelity import fidelity, fidelity_held_out
 from ehr_course.evaluation.measure import Measure
-from ehr_course.evaluation.memory import (
-    Memory,
-    memory_of,
+from ehr_course.evaluation.memorization import (
+    Memorization,
+    memorization_of,
     needed_to_tell,
     without_each_group,
 )
@@ -102,11 +102,11 @@ def test_patients_who_are_unlike_real_ones_are_worse_than_the_floor(judged, name
 
 
 def test_copies_are_nearer_to_training_patients_and_others_are_not(judged):
-    remembers = {name: found.memory.remembers for name, found in judged.items()}
+    remembers = {name: found.memorization.remembers for name, found in judged.items()}
     assert remembers == {
         "fresh": False, "copies": True, "dealt out": False, "other hospital": False,
     }  # fmt: skip
-    assert all(found.memory.can_be_known for found in judged.values())
+    assert all(found.memorization.can_be_known for found in judged.values())
 
 
 def test_counting_codes_is_near_in_codes_and_not_in_pairs(judged):
@@ -118,13 +118,13 @@ def test_counting_codes_is_near_in_codes_and_not_in_pairs(judged):
 
 
 def test_what_the_distances_mean_is_said_in_words(judged):
-    memory = judged["copies"].memory
+    memory = judged["copies"].memorization
     assert memory.in_words == (
         "The cohort remembers training patients: in the codes that stand together it is nearer to "
         f"them (0.00 bits) than to as many held-out patients ({memory.to_held_out:.2f} bits). The "
         "difference is 100% of what photocopies of training patients would show."
     )
-    memory = judged["fresh"].memory
+    memory = judged["fresh"].memorization
     hidden = (memory.gap.value - memory.gap.low) / memory.of_photocopies.value
     assert 0.1 < hidden < 0.9
     yardstick = (
@@ -140,7 +140,7 @@ def test_what_the_distances_mean_is_said_in_words(judged):
 
 def test_a_difference_that_may_be_chance_is_not_called_none():
     gap, photocopies = Measure("gap", 0.3, -0.1, 0.7), Measure("gap", 0.5, 0.2, 0.8)
-    assert Memory(0.65, 0.35, gap, photocopies, 40).in_words == (
+    assert Memorization(0.65, 0.35, gap, photocopies, 40).in_words == (
         "In the codes that stand together the cohort is nearer to training patients (0.35 bits) "
         "than to as many held-out patients (0.65 bits), but with 40 of each that may be chance. "
         "Photocopies of training patients would be nearer by 0.50 bits; a cohort with fewer than "
@@ -156,12 +156,12 @@ def test_40_held_out_patients_say_what_cannot_be_known():
         "interval: a measure at its floor says little, because a cohort that is unlike real "
         "patients can be there too. Hold out 200 or more."
     )
-    assert found.memory.in_words == (
+    assert found.memorization.in_words == (
         "Whether the cohort remembers cannot be seen in its distances with 40 held-out patients: "
         "so few do not even tell photocopies of training patients. About "
-        f"{found.memory.needed:,} would be needed."
+        f"{found.memorization.needed:,} would be needed."
     )
-    assert 100 <= found.memory.needed <= 1000
+    assert 100 <= found.memorization.needed <= 1000
     # Copies are told by another way even so.
     having = patients_with_a_copy(TRAIN, HELD_OUT[:40], TRAIN[:300])
     assert verdict(having) is Verdict.WORSE
@@ -170,7 +170,7 @@ def test_40_held_out_patients_say_what_cannot_be_known():
 def test_with_fewer_than_30_held_out_patients_nothing_has_an_interval():
     found = fidelity_held_out(TRAIN, HELD_OUT[:29], TRAIN[:100], seed=1, resamples=2)
     assert not any(measure.known for measure in found.measures)
-    assert found.memory is None
+    assert found.memorization is None
     assert found.warnings[0] == (
         "The held-out cohort has 29 patients: no interval is given below 30, and the numbers say "
         "little."
@@ -184,7 +184,7 @@ def test_of_more_held_out_than_training_patients_as_many_are_drawn():
         "Only 60 held-out patients are compared, as many as there are training ones. "
     )
     assert found.warnings[-1].endswith(" Train on 200 or more.")
-    assert found.memory.n_held_out == found.size == 60
+    assert found.memorization.n_held_out == found.size == 60
 
 
 def test_a_code_of_a_training_patient_is_not_said_to_be_new():
@@ -221,7 +221,7 @@ def test_every_patient_is_left_out_once():
 def test_the_gap_is_the_difference_and_its_error_that_of_the_jackknife():
     to_held_out = np.array([0.5, *np.linspace(0.49, 0.51, 10)])
     to_training = np.full(11, 0.4)
-    memory = memory_of(to_held_out, to_held_out, to_training, to_training, n_held_out=100)
+    memory = memorization_of(to_held_out, to_held_out, to_training, to_training, n_held_out=100)
     assert (memory.to_held_out, memory.to_training) == (0.5, 0.4)
     error = math.sqrt(0.9 * ((np.linspace(-0.01, 0.01, 10)) ** 2).sum())
     assert memory.gap.value == pytest.approx(0.1)
@@ -231,6 +231,6 @@ def test_the_gap_is_the_difference_and_its_error_that_of_the_jackknife():
 def test_how_many_are_needed_follows_from_the_halves():
     gap = Measure("gap", 0.2, 0.16, 0.24, floor=0.0)
     # All 1,000 show half of the gap that 500 do; it is to be twice the reach: 0.1 against 0.04.
-    halves = Memory(0.3, 0.1, gap, gap, 500)
+    halves = Memorization(0.3, 0.1, gap, gap, 500)
     assert needed_to_tell(halves, 1000) == 400  # 500 * (0.08 / 0.1) ** 2 = 320
     assert needed_to_tell(replace(halves, gap=Measure("gap", -0.1, -0.2, 0.0)), 1000) is None

@@ -15,8 +15,8 @@ from torch import nn
 
 from ehr_course.batches.corruption import EMPTY_RECORD
 from ehr_course.errors import InputError
-from ehr_course.evaluation.likelihood import ScoredRecords, record_log_likelihood
-from ehr_course.evaluation.perplexity import RELATIVE, perplexity
+from ehr_course.evaluation import perplexity as module
+from ehr_course.evaluation.perplexity import RELATIVE, ScoredRecords, perplexity
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.models.saved import load_checkpoint
 from ehr_course.records import PatientRecord, Visit
@@ -86,13 +86,14 @@ def slow_cross_sectional(t: CodeTokenizer, records: list[PatientRecord]) -> tupl
 
 
 @pytest.mark.parametrize(
-    ("tokenizer", "batch_size"), [(TOKENIZER, 1), (TOKENIZER, 64), (AFTER_BART, 7)]
+    ("tokenizer", "sequences"), [(TOKENIZER, 1), (TOKENIZER, 64), (AFTER_BART, 7)]
 )
 def test_the_batched_numbers_are_those_of_one_token_at_a_time(
-    tokenizer: CodeTokenizer, batch_size: int
+    tokenizer: CodeTokenizer, sequences: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(module, "MOST_SEQUENCES", sequences)
     some = COHORT[:8]
-    found = perplexity(random_model(tokenizer), tokenizer, some, batch_size=batch_size)
+    found = perplexity(random_model(tokenizer), tokenizer, some)
     for kind, slow in (
         ("longitudinal", slow_longitudinal(tokenizer, some)),
         ("cross-sectional", slow_cross_sectional(tokenizer, some)),
@@ -113,8 +114,8 @@ def test_the_log_likelihood_of_a_record_sums_all_its_tokens() -> None:
                 for place in range(1, len(ids))
             )
         )
-    found = record_log_likelihood(random_model(), TOKENIZER, some, batch_size=5)
-    assert found.dtype == np.float64
+    scored = ScoredRecords(random_model(), TOKENIZER, some)
+    found = -np.add.reduceat(scored.nats_in_order(), scored.tokens.offsets[:-1])
     assert found == pytest.approx(slow, abs=1e-3)
 
 
@@ -146,7 +147,7 @@ def test_in_a_visit_neither_side_reads_the_code_that_is_asked_for() -> None:
     for visit in COHORT[3].visits + COHORT[4].visits:
         spy = Spy(random_model())
         record = PatientRecord(1, "F", 50, (visit,))
-        ScoredRecords(spy, TOKENIZER, [record], batch_size=2).nats_in_visits()
+        ScoredRecords(spy, TOKENIZER, [record]).nats_in_visits()
         read, before = (
             [row for batch in spy.read for row in batch[name].tolist()]
             for name in ("input_ids", "decoder_input_ids")
@@ -290,9 +291,8 @@ def strange() -> PatientRecord:
 
 
 def test_a_code_that_the_model_never_saw_is_named_with_a_remedy() -> None:
-    for function in (perplexity, record_log_likelihood):
-        with pytest.raises(InputError, match=r"'99999'.*unseen=\"skip\""):
-            function(random_model(), TOKENIZER, [strange()])
+    with pytest.raises(InputError, match=r"'99999'.*unseen=\"skip\""):
+        perplexity(random_model(), TOKENIZER, [strange()])
 
 
 def test_unseen_codes_are_left_out_on_request_and_counted() -> None:
@@ -307,11 +307,9 @@ def test_unseen_codes_are_left_out_on_request_and_counted() -> None:
     assert "'99999' (2 times)" in found.warnings[-1]
 
 
-def test_a_patient_of_whom_no_code_is_known_has_no_likelihood_and_no_part_in_perplexity() -> None:
+def test_a_patient_without_a_known_code_has_no_part_in_perplexity() -> None:
     skipping = CodeTokenizer(TOKENIZER.codes, unseen="skip")
     stranger = PatientRecord(78, "M", 50, (Visit(("99999",)),))
-    both = record_log_likelihood(random_model(), skipping, [stranger, COHORT[0]])
-    assert math.isnan(both[0]) and math.isfinite(both[1])
     alone, joined = (
         perplexity(random_model(), skipping, records)
         for records in ([COHORT[0]], [stranger, COHORT[0]])
@@ -335,19 +333,18 @@ def test_a_record_too_long_for_the_model_is_cut_and_counted() -> None:
 
 def test_a_model_is_left_as_it_was_also_after_an_error() -> None:
     model = PromptBart(PromptBartConfig.for_tokenizer(TOKENIZER, "narrow", dropout=0.5)).train()
-    first, second = (record_log_likelihood(model, TOKENIZER, COHORT[:3]) for _ in range(2))
+    scored = ScoredRecords(model, TOKENIZER, COHORT[:3])
+    first, second = (scored.nats_in_order() for _ in range(2))
     assert model.training and first == pytest.approx(second)
     model.lm_head = None
     with pytest.raises(TypeError):
-        record_log_likelihood(model, TOKENIZER, COHORT[:3])
+        scored.nats_in_order()
     assert model.training and torch.is_grad_enabled()
 
 
 def test_other_arguments_out_of_range_are_refused() -> None:
     with pytest.raises(InputError, match="records: the list is empty"):
         perplexity(random_model(), TOKENIZER, [])
-    with pytest.raises(InputError, match="batch_size"):
-        perplexity(random_model(), TOKENIZER, COHORT, batch_size=0)
     with pytest.raises(InputError, match="the tokenizer that the model was trained with"):
         perplexity(random_model(), CodeTokenizer(["4280"], unseen="skip"), COHORT)
     with pytest.raises(InputError, match="longitudinal perplexity per code"):

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from ehr_course.evaluation.lost_code import lose_one, what_is_shown
+from ehr_course.evaluation.measure import what_is_shown
 from ehr_course.exercises import check, examine, hint, store
+from ehr_course.exercises.lost_code import lose_one
 from ehr_course.exercises.result import Outcome
 from ehr_course.sources.splits import split_by_patient
 from ehr_course.sources.synthetic import make_cohort

@@ -21,9 +21,7 @@ from ehr_course.batches.corruption import Corruption
 from ehr_course.code_system import CODE_SYSTEMS
 from ehr_course.errors import InputError
 from ehr_course.evaluation.attention import CopiedVisit, record_attention
-from ehr_course.evaluation.code_counts import chronic_categories
-from ehr_course.evaluation.code_table import code_tables
-from ehr_course.evaluation.lost_code import lose_one
+from ehr_course.evaluation.code_table import chronic_categories, code_tables
 from ehr_course.evaluation.next_codes import NextCodes, next_codes, ruled_out
 from ehr_course.evaluation.validity import (
     WorstCode,
@@ -31,6 +29,7 @@ from ehr_course.evaluation.validity import (
     impossible_share_of,
     validity,
 )
+from ehr_course.exercises.lost_code import lose_one
 from ehr_course.generation.baselines import IndependentCodes, MarkovChain
 from ehr_course.generation.eligible import EligibleOnly
 from ehr_course.generation.patients import PatientProfile, generate_patients, sample_profiles
@@ -358,8 +357,7 @@ def test_nothing_loads_the_tabular_list_of_icd10_while_all_codes_are_icd9():
     program = """
 import sys
 from ehr_course.evaluation.validity import validity
-from ehr_course.evaluation.code_counts import chronic_categories
-from ehr_course.evaluation.code_table import code_tables
+from ehr_course.evaluation.code_table import chronic_categories, code_tables
 from ehr_course.generation.eligible import EligibleOnly
 from ehr_course.plots.record import draw_record
 from ehr_course.plots.cohort_dashboard import draw_dashboard

@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from ehr_course.cli.app import app
 from ehr_course.cli.prepared_folder import open_prepared
-from ehr_course.evaluation.disclosure import visits_of
+from ehr_course.evaluation.privacy import visits_of
 from ehr_course.sources.any_cohort import load_cohort
 from ehr_course.sources.mimic import load_mimic3
 from ehr_course.sources.splits import split_by_patient

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from ehr_course.evaluation.measure import Measure
-from ehr_course.evaluation.memory import NEARER, Memory
+from ehr_course.evaluation.memorization import NEARER, Memorization
 from ehr_course.evaluation.privacy import WITH_A_COPY
 from ehr_course.report.verdicts import (
     ALWAYS,
@@ -164,7 +164,7 @@ def test_copies_that_too_few_held_out_patients_do_not_explain_are_not_excused():
 def test_memory_in_the_distances_is_said_with_both_distances():
     gap = of(NEARER, 0.05, 0.03, 0.07, floor=0.0, better="low")
     photocopies = of(NEARER, 0.1, 0.08, 0.12, floor=0.0, better="low")
-    memory = Memory(0.33, 0.28, gap, photocopies, 1000)
+    memory = Memorization(0.33, 0.28, gap, photocopies, 1000)
     first, said = disclosure_in_words([COPIES_NONE, MEMBERS_NONE, gap], memory=memory)
     assert first == MUST_NOT_BE_GIVEN_FIRST
     assert said == (

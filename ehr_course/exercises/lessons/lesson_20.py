@@ -11,7 +11,7 @@ from numbers import Integral
 from statistics import fmean
 from typing import Any
 
-from ehr_course.evaluation.lost_code import what_is_shown
+from ehr_course.evaluation.measure import what_is_shown
 from ehr_course.exercises.checklist import Answer, Checklist, Form, is_empty, lacks
 from ehr_course.records import PatientRecord
 

@@ -8,7 +8,8 @@ from typing import Any
 import matplotlib.text
 import pytest
 
-from ehr_course.evaluation.lost_code import Case, imagined_studies, what_is_shown
+from ehr_course.evaluation.measure import what_is_shown
+from ehr_course.exercises.lost_code import Case
 from ehr_course.plots.drawings.chance import draw_chance
 from ehr_course.plots.drawings.own_study import (
     draw_choice,
@@ -21,6 +22,7 @@ from ehr_course.plots.drawings.own_study import (
 )
 from ehr_course.plots.overlaps import label_problems
 from ehr_course.plots.style import Picture
+from ehr_course.widgets.chance import imagined_studies
 
 EMPTY: dict[str, Any] = {
     "question": {"text": "", "measure": "", "better": ""},

@@ -35,7 +35,7 @@ _LITTLE = 0.25
 
 
 @dataclass(frozen=True)
-class Memory:
+class Memorization:
     """Whether a cohort is nearer to training patients than to held-out ones.
 
     Attributes:
@@ -68,7 +68,7 @@ class Memory:
         """What the two distances mean, in sentences.
 
         >>> gap, copies = Measure(NEARER, 0.05, 0.03, 0.07), Measure(NEARER, 0.12, 0.1, 0.14)
-        >>> print(Memory(0.33, 0.28, gap, copies, 1000).in_words)
+        >>> print(Memorization(0.33, 0.28, gap, copies, 1000).in_words)
         The cohort remembers training patients: in the codes that stand together it is nearer to
         them (0.28 bits) than to as many held-out patients (0.33 bits). The difference is 42% of
         what photocopies of training patients would show.
@@ -115,7 +115,7 @@ class Memory:
         return said
 
 
-def needed_to_tell(between_halves: Memory, n_train: int) -> int | None:
+def needed_to_tell(between_halves: Memorization, n_train: int) -> int | None:
     """About how many held-out patients tell photocopies of all training patients, or None.
 
     One half of the training patients is photocopied and the other is held out. The gap grows in
@@ -138,16 +138,15 @@ def without_each_group(chosen: np.ndarray, rng: np.random.Generator) -> np.ndarr
     return kept.astype(np.float32)
 
 
-def memory_of(
+def memorization_of(
     to_held_out: np.ndarray,
     copies_to_held_out: np.ndarray,
     to_training: np.ndarray,
     copies_to_training: np.ndarray,
     *,
     n_held_out: int,
-    confidence: float = 0.95,
-) -> Memory:
-    """Conclude from divergences what they say of memory.
+) -> Memorization:
+    """Conclude from divergences whether training patients are remembered.
 
     The arrays are float (11,): the divergence of the synthetic patients, and of photocopies, with
     everybody and without each tenth.
@@ -155,10 +154,10 @@ def memory_of(
 
     def gap(one: np.ndarray, other: np.ndarray) -> Measure:
         all_of, *left_out = one - other
-        span = interval_around(float(all_of), jackknife_error(left_out), confidence=confidence)
+        span = interval_around(float(all_of), jackknife_error(left_out))
         return Measure(NEARER, all_of, *span, 0.0, "bits", "low", MEANING)
 
-    return Memory(
+    return Memorization(
         float(to_held_out[0]),
         float(to_training[0]),
         gap(to_held_out, to_training),

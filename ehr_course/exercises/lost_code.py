@@ -1,4 +1,4 @@
-"""A small study: one code of a patient is lost, and a guesser names ten that it may be.
+"""The study of lesson 20: one code of a patient is lost, a guesser names ten that it may be.
 
 A guesser gives every code a number for each case, larger where it thinks it likelier.
 """
@@ -64,26 +64,22 @@ class Guesser(Protocol):
         ...
 
 
-def share_found(
-    guesser: Guesser, cases: Sequence[Case], *, suggestions: int = SUGGESTIONS
-) -> float:
+def share_found(guesser: Guesser, cases: Sequence[Case]) -> float:
     """The share of cases whose lost code is among those that the guesser names first.
 
     A code that the patient has left is never named, and an unknown one never found.
     """
-    return which_found(guesser, cases, suggestions=suggestions).mean().item()
+    return which_found(guesser, cases).mean().item()
 
 
-def which_found(
-    guesser: Guesser, cases: Sequence[Case], *, suggestions: int = SUGGESTIONS
-) -> Tensor:
+def which_found(guesser: Guesser, cases: Sequence[Case]) -> Tensor:
     """Float (cases,): 1 where the guesser names the lost code among its first, else 0."""
     if not cases:
         raise InputError("share_found", "cases", "the list is empty", "Give at least one.")
     place = {code: column for column, code in enumerate(guesser.codes)}
     scores = guesser.scores(cases).masked_fill(_known(cases, place) > 0, -torch.inf)
     # Of equal scores the first counts: topk would take another one on another processor.
-    named = scores.argsort(dim=1, descending=True, stable=True)[:, :suggestions]
+    named = scores.argsort(dim=1, descending=True, stable=True)[:, :SUGGESTIONS]
     lost = torch.tensor([place.get(case.lost, -1) for case in cases])
     return (named == lost[:, None]).any(dim=1).float()
 
@@ -196,57 +192,3 @@ def _codes_of(records: Sequence[PatientRecord]) -> list[str]:
 
 def _group(patient: PatientRecord | Case) -> tuple[Sex, int]:
     return patient.sex, bisect_right(AGE_BRACKETS, patient.age)
-
-
-# ---------------------------------------------------------------------- what is shown
-
-
-def what_is_shown(
-    model: Sequence[float] | np.ndarray,
-    baseline: Sequence[float] | np.ndarray,
-    better: str,
-    interval: Sequence[float] | None = None,
-) -> str:
-    """Return "better", "worse" or "not shown", of a model beside a baseline.
-
-    A difference is shown only where no score of one lies among the other's.
-
-    Args:
-        model: one score a seed.
-        baseline: as many, or a single one where nothing in it is random.
-        interval: of the model's mean less the baseline's; if given, it has to lie on the same side
-            of zero as the scores.
-
-    >>> what_is_shown([0.02, 0.03], [0.05, 0.04], "lower")
-    'better'
-    >>> what_is_shown([0.02, 0.045], [0.05, 0.04], "lower")
-    'not shown'
-    >>> what_is_shown([0.02, 0.03], [0.05, 0.04], "lower", (-0.05, 0.01))
-    'not shown'
-    """
-    below, above = max(model) < min(baseline), min(model) > max(baseline)
-    if interval is not None:
-        low, high = interval
-        below, above = below and high < 0, above and low > 0
-    if not below and not above:
-        return "not shown"
-    return "better" if below == (better == "lower") else "worse"
-
-
-def imagined_studies(
-    seeds: int, *, difference: float = 0.0, studies: int = 2_000, seed: int = 0
-) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Draw the scores of many studies of two models whose runs vary alike.
-
-    Args:
-        seeds: how many runs each model gets in a study.
-        difference: how much higher the model's scores are on average, in spreads of its runs.
-
-    Returns:
-        the scores of model and baseline in each study, each float64 (seeds,).
-    """
-    if seeds < 1 or studies < 1:
-        raise InputError("imagined_studies", "seeds", "there is no run", "Use 1 or more of both.")
-    scores = np.random.default_rng(seed).normal(size=(studies, 2, seeds))
-    scores[:, 0] += difference
-    return [(model, baseline) for model, baseline in scores]

@@ -9,19 +9,20 @@ import pytest
 import torch
 
 from ehr_course.errors import InputError
-from ehr_course.evaluation.lost_code import (
+from ehr_course.evaluation.measure import what_is_shown
+from ehr_course.exercises import lost_code
+from ehr_course.exercises.lost_code import (
     AgeSexTable,
     Case,
     CodeNetwork,
     PairTable,
-    imagined_studies,
     lose_one,
     share_found,
-    what_is_shown,
     which_found,
 )
 from ehr_course.records import PatientRecord, Visit
 from ehr_course.sources.synthetic import make_cohort
+from ehr_course.widgets.chance import imagined_studies
 
 COHORT = make_cohort(150, seed=2)
 
@@ -61,9 +62,10 @@ def test_the_seed_decides_what_is_hidden():
         ("c", (), 9, 1.0),  # more suggestions than codes
     ],
 )
-def test_what_counts_as_found(lost, others, suggestions, share):
+def test_what_counts_as_found(lost, others, suggestions, share, monkeypatch):
+    monkeypatch.setattr(lost_code, "SUGGESTIONS", suggestions)
     case = Case(50, "F", others, lost)
-    assert share_found(Fixed("a", "b", "c"), [case], suggestions=suggestions) == share
+    assert share_found(Fixed("a", "b", "c"), [case]) == share
 
 
 def test_the_table_of_age_and_sex_names_what_such_patients_have():
@@ -104,10 +106,11 @@ def test_age_and_sex_are_read_only_where_they_should_be():
         assert torch.equal(net.scores([case]), net.scores([other])) is not age_and_sex
 
 
-def test_of_equal_scores_the_first_code_counts():
+def test_of_equal_scores_the_first_code_counts(monkeypatch):
     codes = [f"{number:03}" for number in range(100, 150)]
     table, case = AgeSexTable([patient(1, *codes)]), Case(60, "F", (), "100")
-    assert which_found(table, [case, replace(case, lost="149")], suggestions=1).tolist() == [1, 0]
+    monkeypatch.setattr(lost_code, "SUGGESTIONS", 1)
+    assert which_found(table, [case, replace(case, lost="149")]).tolist() == [1, 0]
 
 
 def test_the_table_of_pairs_orders_codes_as_fractions_do():
@@ -145,7 +148,7 @@ def test_nothing_to_work_on_is_refused(call):
 
 
 def test_equal_models_lie_apart_as_often_as_counting_says():
-    studies = imagined_studies(3, studies=20_000)
+    studies = imagined_studies(3)
     shown = [what_is_shown(*study, "higher") for study in studies]
-    assert shown.count("better") / len(shown) == pytest.approx(1 / 20, abs=0.01)
-    assert shown.count("worse") / len(shown) == pytest.approx(1 / 20, abs=0.01)
+    assert shown.count("better") / len(shown) == pytest.approx(1 / 20, abs=0.015)
+    assert shown.count("worse") / len(shown) == pytest.approx(1 / 20, abs=0.015)
