@@ -60,26 +60,12 @@ from ehr_course import (
     real_data, record_attention, train,
 )
 from ehr_course.exercises import check, hint, progress
-from ehr_course.plots.drawings.attention_steps import (
+from ehr_course.plots.charts import blank_chart, draw_bars, draw_heat
+from ehr_course.plots.diagrams import draw_flow, draw_strips
+from ehr_course.plots.lesson_11 import (
     draw_attention_steps,
     draw_cross_attention,
-    draw_heads,
-    draw_positions,
-    draw_reach,
-    draw_scaling,
-)
-from ehr_course.plots.drawings.model_architecture import (
-    draw_alike,
-    draw_losses,
     draw_model,
-    draw_outline,
-    draw_swap,
-)
-from ehr_course.plots.drawings.model_memory import (
-    draw_memory,
-    draw_parameters,
-    draw_peaks,
-    draw_step_memory,
 )
 from ehr_course.widgets.attention import attention_explorer
 
@@ -124,7 +110,23 @@ for name, deviation, steps in (("A", 0.02, 120), ("B", 0.08, 60)):
 assert real or sum(losses["A"][-10:]) < sum(losses["B"][-10:]) - 1
 
 # %% tags=["nbval-ignore-output"]
-draw_losses(losses)
+ends = {name: sum(of[-10:]) / 10 for name, of in losses.items()}
+picture, axes = blank_chart(
+    "The losses of two training runs",
+    f"A line for each model: A ends at {ends['A']:.1f} nats after 120 "
+    f"steps, B at {ends['B']:.1f} nats after 60.",
+    "Thin: the loss of each step. Thick: the mean of ten steps.",
+)
+for (name, of), dashes in zip(losses.items(), ("-", "--"), strict=True):
+    mean = torch.tensor(of).unfold(0, 10, 1).mean(dim=1)  # (steps - 9,)
+    (line,) = axes.plot(of, linewidth=0.7, alpha=0.5)
+    colour = line.get_color()
+    words = f"model {name}: {ends[name]:.1f} at the end"
+    steps = range(5, 5 + len(mean))
+    axes.plot(steps, mean, dashes, color=colour, label=words)
+axes.set(xlabel="step", ylabel="loss per token (nats)", ylim=0)
+axes.legend(frameon=False)
+picture
 
 # %% [markdown]
 # One of the two would not notice if you handed it another patient's record.
@@ -140,15 +142,33 @@ draw_losses(losses)
 # files. It learned from 4,000 other patients of the embedded hospital.
 
 # %%
-draw_outline(model)
+n_tokens, d_model = model.get_input_embeddings().weight.shape
+scores = f"scores for\n{n_tokens} tokens"
+draw_flow(
+    {
+        "damaged record": (0, 0, "code"),
+        "clean record, shifted": (0, 1, "code"),
+        "encoder": (1, 0, "encoder"),
+        "decoder": (2, (0, 1), "decoder"),
+        scores: (3, (0, 1), "paper"),
+    },
+    [
+        ("damaged record", "encoder"),
+        ("encoder", "decoder", "what it\nhas read"),
+        ("clean record, shifted", "decoder"),
+        ("decoder", scores),
+    ],
+    "Which half reads the damaged record?",
+    f"Each arrow carries vectors of {d_model} numbers, one a position.",
+)
 
 # %% [markdown]
 # Every token becomes a vector of [d_model](../course/book/glossary.md) numbers. Age and
 # sex enter as two more vectors, the prompts, which stand before the tokens. The encoder
 # reads, the decoder writes. (What *shifted* means, you will see below.)
 #
-# The thick arrow is the only way from the encoder to the decoder. In one of the
-# models, A or B, nothing useful travels along it.
+# The arrow from half to half is the only way from the encoder to the decoder. In one of
+# the models, A or B, nothing useful travels along it.
 #
 # ## Attention
 #
@@ -214,7 +234,20 @@ assert abs(score.std() / math.sqrt(768) - 1) < 0.1
 assert unscaled[-1] > 0.9 and max(scaled) < 0.4
 
 # %%
-draw_scaling(widths, unscaled, scaled, keys=10)
+picture, axes = blank_chart(
+    "How much weight does the best of ten keys get?",
+    "The mean largest weight by the width of a query: unscaled it rises "
+    f"from {unscaled[0]:.2f} to {unscaled[-1]:.2f}, scaled it stays near "
+    f"{scaled[-1]:.2f}.",
+)
+axes.semilogx(widths, unscaled, "o-", label="Q·K")
+axes.semilogx(widths, scaled, "s--", label="Q·K / √d")
+axes.axhline(1 / 10, color="grey", linestyle=":", label="all equal")
+axes.set_xticks(widths, widths)
+axes.minorticks_off()
+axes.set(xlabel="width d", ylabel="mean largest weight", ylim=(0, 1))
+axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+picture
 
 # %% [markdown]
 # A dot product is a sum of d terms, and its standard deviation grows with
@@ -307,9 +340,16 @@ assert real or (most[1] == 0 and most[2] == own.first_code)
 assert real or SEED or len(set(most)) == 4
 
 # %%
-draw_heads(
-    own.columns, own.weights[-1], row=1, d_model=model.config.d_model
-)  # fmt: skip
+of_sex = own.weights[-1, :, 1]  # (heads, positions)
+draw_heat(
+    {
+        f"head {head}": dict(zip(own.columns, row.tolist(), strict=True))
+        for head, row in enumerate(of_sex)
+    },
+    f"What does each head read for the vector of {own.columns[1]}?",
+    f"A row for each head, which has {96 // len(of_sex)} of the 96 "
+    "numbers of a query. Its weights add up to 100%.",
+)
 
 
 # %% [markdown]
@@ -403,7 +443,23 @@ assert (reaches["encoder"][8:, 8:] == torch.eye(2).bool()).all()
 assert (reaches["decoder"] == torch.ones(10, 10).tril().bool()).all()
 
 # %%
-draw_reach(positions, reaches)
+picture, panels = blank_chart(
+    "Which outputs change with which input?",
+    "Two grids of positions, dark where the output of the row depends on "
+    f"the input of the column: {reaches['encoder'].sum()} cells of the "
+    f"encoder, {reaches['decoder'].sum()} of the decoder, none of them "
+    "above its diagonal. Grey: padding, which depends on itself.",
+    "A row for each output, a column for each input.",
+    height=3.6, columns=2,
+)  # fmt: skip
+for axes, (side, reached) in zip(panels, reaches.items(), strict=True):
+    shade = reached.float()  # (positions, positions)
+    shade[:, [name == "<PAD>" for name in positions[side]]] *= 0.4
+    axes.imshow(shade, "Blues", vmin=0, vmax=1.3)
+    axes.set_xticks(range(10), positions[side], rotation=90)
+    axes.set_yticks(range(10), positions[side])
+    axes.set_title(side, size=9)
+picture
 
 
 # %% [markdown]
@@ -465,7 +521,17 @@ for name, one in (("without", without), ("with", model)):
 
 # %%
 table = model.model.encoder.embed_positions.weight
-draw_positions(positions["encoder"][:8], table)
+draw_strips(
+    {
+        "vectors": positions["encoder"][:8],
+        "position": [f"{i}" for i in range(8)],
+        "row added": [f"row {i + 2}" for i in range(8)],
+    },
+    "Which row of the table is added to which vector?",
+    f"The table has {len(table)} rows of {table.shape[1]} numbers. "
+    "Its first 2 rows stand for no position.",
+    fills={"position": ["paper"] * 8, "row added": ["encoder"] * 8},
+)
 
 # %% tags=["hide-input"]
 # check: one token too many is refused
@@ -574,10 +640,8 @@ row = seen.first_code
 head = seen.weights[-1, :, row].max(-1).argmax()
 
 # %%
-draw_cross_attention(
-    seen.columns, seen.rows, seen.weights[-1, head, row],
-    row=row, writes=seen.rows[row + 1],
-)  # fmt: skip
+weights = seen.weights[-1, head, row]  # (positions of the encoder,)
+draw_cross_attention(seen.columns, seen.rows, weights, row=row)
 
 # %% [markdown]
 # The decoder has just written the framed code and will write the next one.
@@ -721,7 +785,13 @@ assert real or (costs["model A"] < 0.1 and costs["model B"] > 0.2)
 assert costs["the course model"] > 1
 
 # %% tags=["nbval-ignore-output"]
-draw_swap(swap)
+kinds = "the right record", "another patient's"
+draw_bars(
+    {name: dict(zip(kinds, of, strict=True)) for name, of in swap.items()},
+    "Who notices whose record it reads?",
+    "The loss per token, in nats.",
+    inner="key", form="{:.2f}", warn=["another patient's"],
+)  # fmt: skip
 
 # %% [markdown]
 # The culprit is A: it never reads its patient, though its loss is lower than B's.
@@ -757,7 +827,13 @@ for name, (before, after) in cosines.items():
     assert real or (after > 0.95 if name == "model A" else after < 0.6)
 
 # %% tags=["nbval-ignore-output"]
-draw_alike(cosines)
+kinds = "before training", "after training"
+draw_bars(
+    {a: dict(zip(kinds, two, strict=True)) for a, two in cosines.items()},
+    "How alike are the vectors of an encoder?",
+    "The mean cosine of the vectors of two tokens.",
+    inner="key", form="{:.2f}",
+)  # fmt: skip
 
 # %% [markdown]
 # A does not start blind. In training its encoder's vectors become all alike, and then
@@ -887,7 +963,23 @@ def shapes_of(kind, config):
 bart = shapes_of(BartForConditionalGeneration, BartConfig(**SIZE, **IDS))
 
 # %%
-draw_parameters(bart)
+kinds = {
+    ".fc": "feed-forward", ".self_attn.": "self-attention",
+    ".encoder_attn.": "cross-attention",
+    "embed_positions": "table of positions", "shared": "table of tokens",
+}  # fmt: skip
+counts = {}
+for name, weight in bart.model.named_parameters():
+    of_side = counts.setdefault(name.split(".")[0], {})
+    for part, kind in kinds.items():
+        if part in name:
+            of_side[kind] = of_side.get(kind, 0) + weight.numel()
+draw_bars(
+    counts,
+    f"Where are the {n_parameters(bart):,} parameters?",
+    "Without those of the layer norms.",
+    form="{:,}",
+)  # fmt: skip
 
 # %% [markdown]
 # The feed-forward nets are the largest part, not attention. The table of
@@ -1029,22 +1121,33 @@ for n in (fits, fits + 1):
     print(f"{n} records: {needed:,} bytes")
 
 # %% tags=["hide-input"]
-# the parts of a peak for the drawing
+# check: the largest batch fits, and one record more does not
 assert weights == 421_601_280 and round(kept / logits, -1) == 30
 assert kept > 0.2 * weights
 assert step_bytes(weights, fits * kept, fits * logits) < 0.995 * memory
 assert needed > 1.005 * memory  # of one record more
-grows = "activations and their gradients"
-parts = {
-    f"{n} record{'s' * (n > 1)}": {
-        "weights": weights, "Adam's moments": 2 * weights,
-        "gradients": weights, grows: n * (kept + 2 * logits),
-    }
-    for n in (1, 16, fits, 64)
-}  # fmt: skip
 
 # %%
-draw_memory(parts, machine=memory)
+sizes = (1, 16, fits, 64)
+peaks = [step_bytes(weights, n * kept, n * logits) / 1e9 for n in sizes]
+said = ", ".join(f"{p:.1f}" for p in peaks)
+picture, axes = blank_chart(
+    "Which batches fit in 8 GB?",
+    f"Stacked bars, the peak with {sizes} records: {said} GB. "
+    f"Weights and moments are {3 * weights / 1e9:.1f} GB of each.",
+)
+names = [
+    f"batch of {n}: {peak:.1f} GB"
+    for n, peak in zip(sizes, peaks, strict=True)
+]
+axes.barh(names, peaks, color="#b8dce0", label="activations, gradients")
+axes.barh(names, 3 * weights / 1e9, color="#7ad151", label="moments")
+axes.barh(names, weights / 1e9, color="#2d708e", label="weights")
+axes.axvline(8, color="#b3400e", linestyle="--")
+axes.set_xlabel("GB")
+axes.invert_yaxis()
+axes.legend(frameon=False)
+picture
 
 # %% [markdown]
 # What exceeds the limit is the batch, not the weights. On a real machine leave
@@ -1085,7 +1188,26 @@ with MemoryTrace(held=3 * weights, model=middle) as trace:
     trace.mark("update")
 
 # %%
-draw_step_memory(trace, weights=weights)
+total = torch.tensor(trace.bytes) / 1e6  # after each operation
+low = 3 * weights / 1e6 + torch.tensor(trace.gradients) / 1e6
+picture, axes = blank_chart(
+    "What fills the memory during one step?",
+    f"A line of MB over {len(total)} operations: it begins and ends at "
+    f"{total[0]:.0f}, with a peak of {total.max():.0f}. Weights take "
+    f"{weights / 1e6:.0f} of them, and moments twice as many.",
+)
+x = range(len(total))
+axes.plot(x, total, color="black")
+axes.fill_between(x, low, total, color="#b8dce0", label="activations")
+axes.fill_between(x, low, color="#b5b9c4", label="gradients")
+axes.axhspan(0, 3 * weights / 1e6, color="#7ad151", label="moments")
+axes.axhspan(0, weights / 1e6, color="#2d708e", label="weights")
+for part, end in trace.marks.items():
+    axes.axvline(end, color="grey", linestyle=":")
+    axes.text(end, 1.05 * total.max(), f"{part} ", ha="right")
+axes.set(xlabel="operations", ylabel="MB", ylim=(0, 1.2 * total.max()))
+picture.legend(ncols=4, frameon=False, loc="outside lower center")
+picture
 
 # %% tags=["hide-input"]
 # the peak of a step on 1 to 64 records of equal length
@@ -1112,7 +1234,8 @@ assert peaks[64] > 1.5 * peaks[1]
 for n, peak in peaks.items():
     expected = step_bytes(weights, n * each[0], n * each[1])
     assert 0.98 < peak / expected < 1.03
-of_middle = {"weights": weights, "record": each[0] + 2 * each[1]}
+bend = weights / (each[0] + 2 * each[1])
+assert real or 11 < bend < 13
 
 # %% [markdown]
 # Activations pile up in the forward pass. In the backward pass they are dropped one
@@ -1120,7 +1243,22 @@ of_middle = {"weights": weights, "record": each[0] + 2 * each[1]}
 # model. The peak is flat as long as the update is larger than the backward pass:
 
 # %%
-draw_peaks(peaks, **of_middle)
+line = [step_bytes(weights, n * each[0], n * each[1]) for n in range(65)]
+measured = {n: peak / 1e6 for n, peak in peaks.items()}
+said = ", ".join(f"{n}: {peak:.0f}" for n, peak in measured.items())
+picture, axes = blank_chart(
+    "Does the prediction meet the measured peaks?",
+    f"Dots, the peak of a step in MB by its records: {said}. Two straight "
+    f"lines show the prediction; they meet at {bend:.0f} records.",
+)
+axes.plot([size / 1e6 for size in line], "--", label="predicted")
+axes.plot(measured.keys(), measured.values(), "o", label="measured")
+for n, peak in measured.items():
+    axes.text(n, peak + 12, f"{peak:.0f}", ha="center")
+axes.set(xlabel="records", ylabel="peak (MB)", ylim=(0, 1.3 * peak))
+axes.set_xticks([*measured])
+axes.legend(frameon=False, loc="lower right")
+picture
 
 
 # %% [markdown]
