@@ -33,11 +33,12 @@ def first_difference(
 ) -> Difference | None:
     """Find the first difference between two values, or None where there is none.
 
-    Lists and tuples stand for each other, and so do Python's and NumPy's numbers; a frozenset may
-    stand for a set. Where a whole number is expected, a float is none: nothing can be looked up
-    under 8.0. A tensor is compared by shape and values, on whatever device it is. One of only
-    zeros and ones is a mask, and may hold booleans, whole numbers or floats; any other tensor of
-    whole numbers must hold such. Where the expected tensor requires a gradient, so must the other.
+    Lists and tuples stand for each other, and so do Python's and NumPy's numbers. A number may
+    stand for a tensor without dimensions, and a frozenset for a set. A float may not stand for a
+    whole number: nothing can be looked up under 8.0. A tensor is compared by shape and values, on
+    whatever device it is. One of only zeros and ones is a mask, and may hold booleans, whole
+    numbers or floats; any other tensor of whole numbers must hold whole numbers. Where the
+    expected tensor requires a gradient, so must the other.
 
     >>> first_difference([1, 2], (1, 2), 1e-6) is None
     True
@@ -179,6 +180,8 @@ def _mappings(expected: Any, actual: Any, tolerance: float, place: str) -> Diffe
 
 def _arrays(expected: Any, actual: Any, tolerance: float, place: str) -> Difference | None:
     kind = torch.Tensor if isinstance(expected, torch.Tensor) else np.ndarray
+    if expected.ndim == 0 and isinstance(actual, Number) and not _has_gradient(expected):
+        return first_difference(expected.item(), actual, tolerance, place)
     if not isinstance(actual, kind):
         return _unlike(expected, actual, place, "type")
     left, right = torch.as_tensor(expected), torch.as_tensor(actual).detach()

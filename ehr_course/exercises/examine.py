@@ -121,7 +121,7 @@ def _inputs(exercise_id: str, seed: int) -> tuple[list[Arguments], list[int], li
 def _with_expected(
     exercise: Exercise, probes: Sequence[Arguments]
 ) -> tuple[list[Arguments], list[int], list[Call]]:
-    expected = [call_own(exercise.reference, probe) for probe in probes]
+    expected = [call_own(exercise.worked_answer, probe) for probe in probes]
     return list(probes), [len(repr(probe)) for probe in probes], expected
 
 

@@ -1,4 +1,4 @@
-"""What an exercise is made of: a right answer, the inputs to try, and its words."""
+"""What an exercise is made of: the inputs to try, its worked answer, and its words."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ FRESH_INPUTS = 20
 class Exercise:
     """One exercise of a lesson. Its words stand in the lesson's YAML file.
 
+    An answer is compared with the worked answer of `solutions/`. Where that raises, an answer must
+    raise the same kind of exception.
+
     Attributes:
         id: lesson and number ("07.1").
-        reference: an independent right answer, not the worked answer of `solutions/`. Where it
-            raises, an answer must raise the same kind of exception.
         chosen: inputs that are always tried, each there to tell some wrong idea from the right
             one.
         fresh: makes one more input from a seeded `random.Random`.
@@ -35,7 +36,6 @@ class Exercise:
     """
 
     id: str
-    reference: Callable[..., Any]
     chosen: Sequence[Arguments]
     fresh: Callable[[random.Random], Arguments]
     extreme: Sequence[Arguments] = ()
@@ -76,6 +76,11 @@ class Exercise:
     def parameters(self) -> tuple[str, ...]:
         """The names of the answer's parameters."""
         return worked_answers.parameters(self.id)
+
+    @property
+    def worked_answer(self) -> Callable[..., Any]:
+        """The answer of `solutions/`, which every other one is compared with."""
+        return self.changed_answer()
 
     def probes(self, seed: int) -> list[Arguments]:
         """Return the inputs of one check: the chosen ones, then the fresh ones of this seed."""

@@ -119,7 +119,11 @@ class Machine:
     def __repr__(self) -> str:
         if self._ended is not None:  # an answer that went on after the end is seen to have done so
             return f"<ended: {self._ended}>"
-        return f"<the larger of {self.update:,} and {self.held:,} + {self.record:,} per record>"
+        most = largest_batch_of(self)
+        return (
+            f"<the larger of {self.update:,} and {self.held:,} + {self.record:,} per record: "
+            f"{most} records fit, {most + 1} do not>"
+        )
 
 
 def largest_batch_of(machine: Machine) -> int:

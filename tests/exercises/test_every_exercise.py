@@ -127,7 +127,7 @@ def test_chosen_inputs_alone_tell_every_misconception_from_the_right_answer(
     exercise_id: str,
 ) -> None:
     exercise = EXERCISES[exercise_id]
-    expected = [call(exercise.reference, probe) for probe in exercise.chosen]
+    expected = [call(exercise.worked_answer, probe) for probe in exercise.chosen]
     for name, misconception in exercise.misconceptions.items():
         wrong = exercise.changed_answer(misconception.change)
         assert any(

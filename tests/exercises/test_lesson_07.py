@@ -1,4 +1,4 @@
-"""Lesson 07's references against what they stand for."""
+"""Lesson 07's worked answers against what they stand for."""
 
 import itertools
 import math
@@ -29,7 +29,7 @@ def test_the_best_segmentation_is_sentencepieces_own(pieces: int) -> None:
     scores = tokenizer.scores()
     for note in NOTES:
         text = tokenizer.normalize(note)
-        assert lesson_07._segment(text, scores) == tokenizer.pieces(note)
+        assert lesson_07.SEGMENT.worked_answer(text, scores) == tokenizer.pieces(note)
 
 
 def every_segmentation(text: str, scores: dict[str, float]) -> list[list[str]]:
@@ -52,13 +52,13 @@ def test_the_best_segmentation_leads_by_more_than_rounding(seed: int) -> None:
             (math.fsum(scores[piece] for piece in pieces), pieces)
             for pieces in every_segmentation(text, scores)
         )
-        assert ranked[-1][1] == lesson_07._segment(text, scores)
+        assert ranked[-1][1] == lesson_07.SEGMENT.worked_answer(text, scores)
         assert len(ranked) == 1 or ranked[-1][0] - ranked[-2][0] > 0.009
 
 
 def test_the_probability_of_the_long_text_is_zero_and_its_sum_of_scores_finite() -> None:
     (scores,) = (s for text, s in lesson_07.SEGMENT.chosen if text == lesson_07._LONG)
-    found = [scores[piece] for piece in lesson_07._segment(lesson_07._LONG, scores)]
+    found = [scores[piece] for piece in lesson_07.SEGMENT.worked_answer(lesson_07._LONG, scores)]
     assert math.prod(math.exp(score) for score in found[: len(found) // 2 + 1]) == 0.0
     assert math.isfinite(sum(found))
 
@@ -80,9 +80,9 @@ def test_encoding_and_decoding_are_the_code_tokenizers() -> None:
     record = PatientRecord(1, "F", 60, tuple(Visit(tuple(visit)) for visit in visits))
     tokenizer = CodeTokenizer.from_records([record])
     vocabulary = sorted({"4280", "25000", "0389"})
-    ids = lesson_07._encode_patient(visits, lesson_07._code_ids(vocabulary))
+    ids = lesson_07.ENCODE_PATIENT.worked_answer(visits, lesson_07._code_ids(vocabulary))
     assert ids == tokenizer.encode(record)
-    assert lesson_07._decode(ids, vocabulary) == tokenizer.decode(ids) == visits
-    assert [lesson_07.TOKEN_ID.reference(code, vocabulary) for code in vocabulary] == [
+    assert lesson_07.DECODE.worked_answer(ids, vocabulary) == tokenizer.decode(ids) == visits
+    assert [lesson_07.TOKEN_ID.worked_answer(code, vocabulary) for code in vocabulary] == [
         tokenizer.code_to_id(code) for code in vocabulary
     ]

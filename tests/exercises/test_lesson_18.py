@@ -1,4 +1,4 @@
-"""The references of lesson 18 beside independent ones: peft, and attention in two parts."""
+"""The worked answers of lesson 18 beside independent ones: peft, and attention in two parts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_attention_with_a_prefix_is_a_mix_of_two_attentions(seed):
         share = torch.sigmoid(on_prefix.logsumexp(-1) - on_others.logsumexp(-1))[..., None]
         mixed = share * (on_prefix.softmax(-1) @ prefix_v)
         mixed = mixed + (1 - share) * (on_others.softmax(-1) @ v)
-        expected = lesson_18.PREFIX_ATTENTION.reference(
+        expected = lesson_18.PREFIX_ATTENTION.worked_answer(
             q.float(), k.float(), v.float(), prefix_k.float(), prefix_v.float(), mask
         )
         torch.testing.assert_close(mixed, expected, atol=1e-9, rtol=1e-6)
@@ -43,13 +43,13 @@ def test_keys_and_values_stand_as_peft_takes_them_apart(seed):
         batch, n, width = table.shape
         taken = table.view(batch, n, n_layers * 2, n_heads, width // (n_layers * 2 * n_heads))
         expected = torch.stack(taken.permute(2, 0, 3, 1, 4).split(2))
-        assert torch.equal(lesson_18.PER_LAYER.reference(table, n_layers, n_heads), expected)
+        assert torch.equal(lesson_18.PER_LAYER.worked_answer(table, n_layers, n_heads), expected)
 
 
 def test_the_projection_has_as_many_parameters_as_that_of_peft():
     for sizes in [probe for probe in lesson_18.COUNTS.probes(0) if max(probe) < 4096]:
         theirs = sum(p.numel() for p in encoder_of(*sizes).parameters())
-        assert lesson_18.COUNTS.reference(*sizes)[2] == theirs
+        assert lesson_18.COUNTS.worked_answer(*sizes)[2] == theirs
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -69,7 +69,7 @@ def test_the_folded_table_is_what_peft_makes_of_its_rows(seed):
             ):
                 parameter.copy_(value)
             rows = encoder(torch.arange(n))
-        folded, count = lesson_18.FOLD.reference(table, w1, b1, w2, b2)
+        folded, count = lesson_18.FOLD.worked_answer(table, w1, b1, w2, b2)
         torch.testing.assert_close(rows.double(), folded, atol=1e-5, rtol=1e-5)
         assert count == rows.numel()
 
@@ -77,7 +77,7 @@ def test_the_folded_table_is_what_peft_makes_of_its_rows(seed):
 @pytest.mark.parametrize("seed", range(3))
 def test_an_unbeaten_method_has_a_seed_against_each_other_one(seed):
     for (rows,) in lesson_18.WINS.probes(seed):
-        _, unbeaten = lesson_18.WINS.reference(rows)
+        _, unbeaten = lesson_18.WINS.worked_answer(rows)
         loss = {(method, seed): loss for method, _, seed, loss in rows}
         methods, seeds = ({key[place] for key in loss} for place in (0, 1))
         stays = {
@@ -97,7 +97,7 @@ def test_an_unbeaten_method_has_a_seed_against_each_other_one(seed):
 def test_no_bias_reaches_a_loss_below_the_lowest(seed):
     generator = torch.Generator().manual_seed(seed)
     for logits, labels in lesson_18.LOWEST_LOSS.probes(seed):
-        lowest = lesson_18.LOWEST_LOSS.reference(logits, labels)
+        lowest = lesson_18.LOWEST_LOSS.worked_answer(logits, labels)
         biases = torch.randn(200, 1, logits.shape[1], generator=generator).double()
         log_p = (logits.double() + biases).log_softmax(-1)
         losses = -log_p[:, torch.arange(len(labels)), labels].mean(1)
@@ -113,5 +113,5 @@ def test_at_the_lowest_loss_each_token_is_expected_as_often_as_it_occurs(seed):
         for _ in range(400):  # along the gradient, with the largest step that is safe
             bias += 2 * (observed - (scores + bias).softmax(-1).mean(0))
         loss = torch.nn.functional.cross_entropy(scores + bias, labels).item()
-        assert loss == pytest.approx(lesson_18.LOWEST_LOSS.reference(logits, labels), abs=1e-3)
+        assert loss == pytest.approx(lesson_18.LOWEST_LOSS.worked_answer(logits, labels), abs=1e-3)
         assert set(labels.tolist()) == set(range(vocabulary))

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
-import math
 import random
 from collections.abc import Mapping, Sequence
 
 from ehr_course.exercises.exercise import Arguments, Exercise
-from ehr_course.exercises.lessons.padding import mask_of, padded
 
 Ids = list[int]
 CODES = ("4280", "42731", "25000", "4019", "5849", "2724", "0389", "V3001", "E8497", "486")
@@ -44,7 +41,6 @@ _ALIKE = ["0389", "389", "4280", "428", "401", "4019", "42731", "42732", "V3001"
 
 TOKEN_ID = Exercise(
     id="07.1",
-    reference=lambda code, vocabulary: _code_ids(vocabulary)[code],
     chosen=(
         ("4280", ["25000", "4280", "0389"]),
         ("0389", ["4280", "25000", "0389"]),
@@ -78,7 +74,6 @@ _WITH_GAPS = {"4280": 10, "0389": 12, "25000": 8}
 
 ENCODE_VISIT = Exercise(
     id="07.2",
-    reference=_encode_visit,
     chosen=(
         (["4280", "25000"], _SMALL),
         (["0389"], _SMALL),
@@ -109,7 +104,6 @@ def _fresh_patient(rng: random.Random) -> Arguments:
 
 ENCODE_PATIENT = Exercise(
     id="07.3",
-    reference=_encode_patient,
     chosen=(
         ([["4280", "25000"], ["4280"]], _SMALL),
         ([["0389"]], _SMALL),
@@ -123,16 +117,6 @@ ENCODE_PATIENT = Exercise(
 
 
 # 07.4 Decode to a list of visits
-
-
-def _decode(ids: Sequence[int], vocabulary: Sequence[str]) -> list[list[str]]:
-    visits: list[list[str]] = []
-    for token in itertools.takewhile(lambda token: token != 2, ids):
-        if token == 3:
-            visits.append([])
-        elif token >= 7:
-            visits[-1].append(vocabulary[token - 7])
-    return visits
 
 
 def _fresh_ids(rng: random.Random) -> Arguments:
@@ -149,7 +133,6 @@ _SEVEN = ["0389", "25000", "4019", "4280", "42731", "486", "5849"]
 
 DECODE = Exercise(
     id="07.4",
-    reference=_decode,
     chosen=(
         ([1, 3, 10, 8, 4, 3, 10, 4, 2], _SEVEN),
         ([1, 3, 7, 4, 2], _SEVEN),
@@ -178,7 +161,6 @@ def _fresh_batch(rng: random.Random) -> Arguments:
 
 PAD_BATCH = Exercise(
     id="07.5",
-    reference=lambda sequences: (padded(sequences, 0), mask_of(sequences)),
     chosen=(
         ([[1, 3, 8, 4, 2], [1, 2]],),
         ([[5, 6], [7, 8, 9]],),
@@ -193,19 +175,6 @@ PAD_BATCH = Exercise(
 # 07.6 The best segmentation under a unigram language model
 
 Scores = Mapping[str, float]
-
-
-def _segment(text: str, scores: Scores) -> list[str]:
-    """The best segmentation by the recursion on prefixes, in log space."""
-    best: list[tuple[float, list[str]]] = [(0.0, [])]
-    for end in range(1, len(text) + 1):
-        candidates = [
-            (best[start][0] + scores[text[start:end]], [*best[start][1], text[start:end]])
-            for start in range(end)
-            if text[start:end] in scores
-        ]
-        best.append(max(candidates, key=lambda candidate: candidate[0], default=(-math.inf, [])))
-    return best[-1][1]
 
 
 def _fresh_text(rng: random.Random) -> Arguments:
@@ -252,7 +221,6 @@ _LONG_SCORES = _RARE_LETTERS | {"abc": -70.0, "ab": -70.0, "cd": -75.0}
 
 SEGMENT = Exercise(
     id="07.6",
-    reference=_segment,
     chosen=(
         ("abcd", _LETTERS | {"abc": -9.0, "ab": -7.0, "cd": -7.5}),
         ("abcd", _LETTERS | {"abc": -4.0, "bcd": -30.0}),
@@ -324,7 +292,6 @@ _DIGITS = [*"0123456789."]
 
 NEXT_PIECES = Exercise(
     id="07.7",
-    reference=_next_pieces,
     chosen=(
         ("493", ["493", "493.2", "428.0"], ["4", "93", "28", ".2", ".0"]),
         ("", _HEART, [*_DIGITS, "42", "8.", "7.3"]),

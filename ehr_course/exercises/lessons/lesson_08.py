@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-import re
-from bisect import insort
-from calendar import isleap
-from collections.abc import Sequence
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 
 from ehr_course.exercises.exercise import Arguments, Exercise
 
@@ -17,19 +13,6 @@ CODES = _CODES.split()
 
 
 # 08.1 Age at the first admission
-
-
-def _birthday(born: date, year: int) -> date:
-    """The day in a year on which another year of life is complete."""
-    if (born.month, born.day) == (2, 29) and not isleap(year):
-        return date(year, 3, 1)
-    return date(year, born.month, born.day)
-
-
-def _years(born: datetime, admitted: datetime) -> int:
-    """Count the birthdays, one by one."""
-    years = range(born.year + 1, admitted.year + 1)
-    return sum(_birthday(born, year) <= admitted.date() for year in years)
 
 
 def _fresh_birth(rng: random.Random) -> Arguments:
@@ -44,7 +27,6 @@ def _fresh_birth(rng: random.Random) -> Arguments:
 
 AGE = Exercise(
     id="08.1",
-    reference=lambda born, admitted: min(_years(born, admitted), 90),
     chosen=[
         tuple(map(datetime.fromisoformat, dates.split()))
         for dates in (
@@ -93,35 +75,16 @@ def _fresh_text(rng: random.Random) -> Arguments:
     return (_as_written(rng, rng.choice(CODES)),)
 
 
-def _plain(text: str | None) -> str | None:
-    return None if text is None else re.sub(r"[^0-9A-Z]", "", text.upper())
-
-
 _TEXTS = "428.0|0389|038.9|042|486|250.00| 4019 |V30.01|v5861|E8497|e849.7| e849.7 "
 
 NORMALIZE = Exercise(
     id="08.2",
-    reference=_plain,
     chosen=[*((text,) for text in _TEXTS.split("|")), (None,)],
     fresh=_fresh_text,
 )
 
 
 # 08.3 From rows to visits
-
-AdmissionRows = Sequence[tuple[str, str]]
-DiagnosisRows = Sequence[tuple[str, str, str]]
-Visits = list[list[str]]
-_MONTH_FIRST = "%m/%d/%Y %H:%M"
-
-
-def _visits(admissions: AdmissionRows, diagnoses: DiagnosisRows) -> Visits:
-    """Put the rows in order, admission by admission."""
-    visits = []
-    for hadm_id, _ in sorted(admissions, key=lambda row: datetime.strptime(row[1], _MONTH_FIRST)):
-        rows = [row for row in diagnoses if row[0] == hadm_id]
-        visits.append([code for _, _, code in sorted(rows, key=lambda row: int(row[1]))])
-    return [codes for codes in visits if codes]
 
 
 def _fresh_admissions(rng: random.Random) -> Arguments:
@@ -147,7 +110,6 @@ def _spreadsheet_time(time: datetime) -> str:
 
 ROWS_TO_VISITS = Exercise(
     id="08.3",
-    reference=_visits,
     chosen=(
         (
             [("118", "10/2/2101 9:30"), ("105", "9/14/2101 17:05")],
@@ -188,15 +150,8 @@ ROWS_TO_VISITS = Exercise(
 # 08.4 The category of a code
 
 
-def _category(code: str) -> str:
-    found = re.match(r"[0-9]{3}|V[0-9]{2}|E[0-9]{3}", code)
-    assert found is not None, f"{code!r} is no code of ICD-9-CM"
-    return found[0]
-
-
 CATEGORY = Exercise(
     id="08.4",
-    reference=_category,
     chosen=[(code,) for code in (*CODES, "V502", "E849")],
     fresh=lambda rng: (rng.choice(CODES),),
 )
@@ -206,20 +161,6 @@ CATEGORY = Exercise(
 
 Row = tuple[int, int, str]
 Split = tuple[list[Row], list[Row], list[str]]
-
-
-def _split_patients(rows: Sequence[Row], n_test: int, seed: int) -> Split:
-    """Draw numbers of patients one by one, and ask of each row whether its patient was drawn."""
-    patients: list[int] = []
-    for subject, _, _ in rows:
-        if subject not in patients:
-            insort(patients, subject)
-    drawn = random.Random(seed).sample(patients, n_test)
-    parts: tuple[list[Row], list[Row]] = ([], [])
-    for row in rows:
-        parts[drawn.count(row[0])].append(row)
-    train, test = parts
-    return train, test, sorted({code for _, _, code in train})
 
 
 def _fresh_rows(rng: random.Random) -> Arguments:
@@ -240,7 +181,6 @@ def _rows(text: str) -> list[Row]:
 
 SPLIT = Exercise(
     id="08.5",
-    reference=_split_patients,
     chosen=(
         (_rows("7 104 4280, 3 101 4019, 7 109 0389, 3 101 25000, 5 102 486, 7 104 4019"), 1, 3),
         (_rows("9 120 5849, 2 121 4280, 9 122 4019, 4 123 486, 2 124 V5861, 4 123 0389"), 2, 0),
@@ -261,26 +201,6 @@ SPLIT = Exercise(
 
 # 08.6 Count and report what was dropped
 
-CodeRow = tuple[int, str | None]
-Sifted = tuple[list[CodeRow], dict[str, int]]
-_REASONS = ("no code", "unknown admission", "repeated")
-
-
-def _sift(rows: Sequence[CodeRow], known_admissions: Sequence[int]) -> Sifted:
-    """Go through the rows and drop each for the first of its reasons.
-
-    A row that repeats an earlier one has the same reasons as that one, so it does not matter
-    whether the earlier one was kept.
-    """
-    kept, dropped = [], dict.fromkeys(_REASONS, 0)
-    for i, (hadm_id, code) in enumerate(rows):
-        applies = (not code, hadm_id not in known_admissions, rows[i] in rows[:i])
-        if any(applies):
-            dropped[_REASONS[applies.index(True)]] += 1
-        else:
-            kept.append((hadm_id, code))
-    return kept, dropped
-
 
 def _fresh_code_rows(rng: random.Random) -> Arguments:
     known = sorted(rng.sample(range(100, 130), 3))
@@ -292,7 +212,6 @@ def _fresh_code_rows(rng: random.Random) -> Arguments:
 
 COUNT_DROPPED = Exercise(
     id="08.6",
-    reference=_sift,
     chosen=(
         ([(101, "4280"), (101, None), (102, "4280"), (999, "486")], [101, 102]),
         ([(101, "4280"), (101, "4019"), (101, "4280")], [101]),
@@ -311,24 +230,6 @@ COUNT_DROPPED = Exercise(
 # 08.7 One person, several numbers
 
 Registration = tuple[int, str | None, str | None]
-
-
-def _people(registrations: Sequence[Registration]) -> list[list[int]]:
-    """Give every number the smallest one that it can be tied to, until nothing changes."""
-    smallest = {subject: subject for subject, *_ in registrations}
-    changed = True
-    while changed:
-        changed = False
-        for (one, *cards), (other, *more) in itertools.combinations(registrations, 2):
-            pairs = zip(cards, more, strict=True)
-            least = min(smallest[one], smallest[other])
-            if any(a == b is not None for a, b in pairs) and smallest[one] != smallest[other]:
-                smallest[one] = smallest[other] = least
-                changed = True
-    people: dict[int, list[int]] = {}
-    for subject in sorted(smallest):
-        people.setdefault(smallest[subject], []).append(subject)
-    return list(people.values())
 
 
 def _fresh_registrations(rng: random.Random) -> Arguments:
@@ -359,7 +260,6 @@ def _card(text: str) -> str | None:
 
 FIND_PEOPLE = Exercise(
     id="08.7",
-    reference=_people,
     chosen=[
         _registrations(text)
         for text in (
@@ -400,16 +300,6 @@ FIND_PEOPLE = Exercise(
 
 Coded = list[tuple[str, int]]
 """The codes of a visit, each with its version of the ICD: 9 or 10."""
-
-
-def _carried_over(earlier: Coded, later: Coded, to_icd10: dict[str, tuple[str, ...]]) -> float:
-    """List every pair of codes that counts as one that came back, then look each code up."""
-    pairs = {(one, one) for one in (*earlier, *later)}
-    for old, possible in to_icd10.items():
-        for new in possible:
-            pairs |= {((old, 9), (new, 10)), ((new, 10), (old, 9))}
-    came_back = {one for one, other in itertools.product(earlier, later) if (one, other) in pairs}
-    return len(came_back) / len(earlier)
 
 
 _TO_ICD10 = {
@@ -463,7 +353,6 @@ def _fresh_visits(rng: random.Random) -> Arguments:
 
 CARRIED_OVER = Exercise(
     id="08.8",
-    reference=_carried_over,
     chosen=[
         (*_as_visits(text), _TO_ICD10)
         for text in (

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import random
-from functools import cache
 
 import torch
 from torch import Tensor, tensor
-from torch.nn import functional
-from transformers import BartConfig, BartForConditionalGeneration
 from transformers.models.bart.modeling_bart import (
-    BartLearnedPositionalEmbedding,
     shift_tokens_right,
 )
 
 from ehr_course.exercises.exercise import Arguments, Exercise
 from ehr_course.exercises.lessons.small_tensors import numbers
-from ehr_course.exercises.machine_to_fill import Machine, largest_batch_of
+from ehr_course.exercises.machine_to_fill import Machine
 
 
 def _right_padded(rng: random.Random, length: int) -> Tensor:
@@ -54,9 +50,6 @@ def _fresh_attention(rng: random.Random) -> Arguments:
 
 ATTENTION = Exercise(
     id="11.1",
-    reference=lambda query, key, value, mask: functional.scaled_dot_product_attention(
-        query, key, value, attn_mask=mask
-    ),
     chosen=(
         (_QUERY, _KEY, _VALUE, None),
         (_QUERY, _KEY, _VALUE, tensor([[True, True, False], [True, True, False]])),
@@ -90,21 +83,12 @@ ATTENTION = Exercise(
 # 11.2 Causal mask with prompts
 
 
-def _may_read(n_prompts: int, attention_mask: Tensor) -> Tensor:
-    """The slow and obvious loop: one decision for each pair of positions."""
-    real = [True] * n_prompts + [bool(one) for one in attention_mask]
-    return tensor(
-        [[key <= query and real[key] for key in range(len(real))] for query in range(len(real))]
-    )
-
-
 def _fresh_mask(rng: random.Random) -> Arguments:
     return rng.randint(1, 3), _right_padded(rng, rng.randint(2, 5))
 
 
 DECODER_MASK = Exercise(
     id="11.2",
-    reference=_may_read,
     chosen=(
         (2, tensor([1, 1, 0])),
         (1, tensor([1, 1])),
@@ -117,19 +101,6 @@ DECODER_MASK = Exercise(
 
 
 # 11.3 Embed tokens and positions
-
-
-def _embedded(
-    token_ids: Tensor, prompts: Tensor, token_table: Tensor, position_table: Tensor
-) -> Tensor:
-    """BART's own modules, with the tables as their weights."""
-    rows, width = position_table.shape
-    with torch.device("meta"):
-        table = BartLearnedPositionalEmbedding(rows - 2, width)
-    table.weight = torch.nn.Parameter(position_table, requires_grad=False)
-    tokens = functional.embedding(token_ids, token_table)
-    joined = torch.cat([prompts, tokens])[None]  # (1, n_prompts + length, d_model)
-    return (joined + table(joined[:, :, -1])).squeeze(0)
 
 
 _TOKENS = tensor(
@@ -155,7 +126,6 @@ def _fresh_embedding(rng: random.Random) -> Arguments:
 
 EMBED = Exercise(
     id="11.3",
-    reference=_embedded,
     chosen=(
         (tensor([3, 2]), _PROMPTS, _TOKENS, _POSITIONS),
         (tensor([5, 0]), _PROMPTS, _TOKENS, _POSITIONS),
@@ -168,15 +138,6 @@ EMBED = Exercise(
 )
 
 # 11.4 Give each patient another record
-
-
-def _exchanged(batch: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Row by row: what the encoder reads comes from the row before."""
-    read: dict[str, list[Tensor]] = {"input_ids": [], "attention_mask": []}
-    for row in range(len(batch["labels"])):
-        for name, rows in read.items():
-            rows.append(batch[name][row - 1])
-    return {**batch, **{name: torch.stack(rows) for name, rows in read.items()}}
 
 
 def _batch(records: list[list[int]], ages: list[int], sexes: list[int]) -> dict[str, Tensor]:
@@ -203,7 +164,6 @@ def _fresh_batch(rng: random.Random) -> Arguments:
 
 EXCHANGE_PATIENTS = Exercise(
     id="11.4",
-    reference=_exchanged,
     chosen=(
         (_batch([[1, 3, 7, 8, 9, 4, 2], [1, 3, 11, 4, 2]], [64, 31], [0, 1]),),
         (
@@ -228,29 +188,6 @@ EXCHANGE_PATIENTS = Exercise(
 # 11.5 Count the parameters of BART
 
 
-@cache
-def _counted(*size: int) -> int:
-    """Build the model without its numbers, on the meta device, and count its parameters."""
-    vocab_size, d_model, encoder_layers, decoder_layers, heads, ffn_dim, positions = size
-    config = BartConfig(
-        vocab_size=vocab_size,
-        d_model=d_model,
-        encoder_layers=encoder_layers,
-        decoder_layers=decoder_layers,
-        encoder_attention_heads=heads,
-        decoder_attention_heads=heads,
-        encoder_ffn_dim=ffn_dim,
-        decoder_ffn_dim=ffn_dim,
-        max_position_embeddings=positions,
-        pad_token_id=0,
-        bos_token_id=1,
-        eos_token_id=2,
-    )
-    with torch.device("meta"):
-        model = BartForConditionalGeneration(config)
-    return sum(parameter.numel() for parameter in model.parameters())
-
-
 def _fresh_size(rng: random.Random) -> Arguments:
     heads = rng.choice((2, 3, 4))
     return (
@@ -266,7 +203,6 @@ def _fresh_size(rng: random.Random) -> Arguments:
 
 COUNT = Exercise(
     id="11.5",
-    reference=_counted,
     chosen=(
         (20, 4, 1, 1, 2, 6, 8),
         (31, 6, 2, 1, 3, 13, 10),
@@ -279,13 +215,6 @@ COUNT = Exercise(
 
 
 # 11.6 The largest batch
-
-
-class _Largest(int):
-    """A size of a batch that says in a message what a larger one would do."""
-
-    def __repr__(self) -> str:
-        return f"{int(self)}, as one record more would end the program"
 
 
 def _machine(update: int, held: int, record: int, memory: int) -> Arguments:
@@ -306,7 +235,6 @@ def _fresh_machine(rng: random.Random) -> Arguments:
 
 LARGEST_BATCH = Exercise(
     id="11.6",
-    reference=lambda peak_of, memory: _Largest(largest_batch_of(peak_of)),
     chosen=(
         # The peak grows from the first record on.
         _machine(40, 36, 10, 197),

@@ -2,36 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import random
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-import torch
 from torch import Tensor, tensor
 
 from ehr_course.exercises.exercise import Arguments, Exercise
 from ehr_course.exercises.lessons.small_tensors import FLOAT32, numbers
 from ehr_course.exercises.prompt_to_read import SummedPrompt, distances
-from ehr_course.exercises.prompt_to_try import FOUND
-from ehr_course.models.prompt_bart import (
-    CategoricalPrompt,
-    ConditionalPrompt,
-    NumericalPrompt,
-)
 
 # 12.1 Weight times age plus bias
-
-
-def _vectors(x_num: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """The reference, number by number."""
-    vectors = torch.empty(len(x_num), *weight.shape)
-    for row, values in enumerate(x_num.tolist()):
-        for feature, value in enumerate(values):
-            for place in range(weight.shape[1]):
-                product = value * weight[feature, place].item()
-                vectors[row, feature, place] = product + bias[feature, place].item()
-    return vectors
 
 
 def _fresh_numerical(rng: random.Random) -> Arguments:
@@ -47,7 +27,6 @@ _B3 = tensor([[0.2, -1.0, 2.0], [3.0, 0.4, -0.5]])
 
 NUMERICAL = Exercise(
     id="12.1",
-    reference=_vectors,
     chosen=(
         (tensor([[65.0], [20.0]]), tensor([[1.0, -0.5, 0.2]]), tensor([[0.0, 3.0, 1.0]])),
         (tensor([[65.0, 2.0], [20.0, 7.0]]), _W2, _B2),
@@ -71,7 +50,6 @@ def _fresh_projection(rng: random.Random) -> Arguments:
 
 PROJECT = Exercise(
     id="12.2",
-    reference=torch.nn.functional.linear,
     chosen=(
         (tensor([[[1.0, 2.0]], [[3.0, -1.0]]]), tensor([[1.0, 0.0], [0.5, -1.0], [2.0, 1.0]])),
         (tensor([[[1.0, 2.0], [0.0, 1.0]]]), tensor([[1.0, 3.0], [-2.0, 0.5]])),
@@ -89,13 +67,6 @@ PROJECT = Exercise(
 # 12.3 Offsets of categories
 
 
-def _table_rows(x_cat: Tensor, cardinalities: Sequence[int]) -> Tensor:
-    """The reference: number all pairs of feature and category, then look them up."""
-    pairs = [(f, c) for f, count in enumerate(cardinalities) for c in range(count)]
-    rows = [[pairs.index((f, c)) for f, c in enumerate(row)] for row in x_cat.tolist()]
-    return tensor(rows)
-
-
 def _fresh_categories(rng: random.Random) -> Arguments:
     cardinalities = [rng.randint(2, 6) for _ in range(rng.randint(2, 4))]
     rows = [[rng.randrange(count) for count in cardinalities] for _ in range(rng.randint(1, 3))]
@@ -104,7 +75,6 @@ def _fresh_categories(rng: random.Random) -> Arguments:
 
 OFFSETS = Exercise(
     id="12.3",
-    reference=_table_rows,
     chosen=(
         (tensor([[0, 0, 0], [1, 5, 2]]), [2, 6, 3]),
         (tensor([[1], [0]]), [2]),
@@ -118,18 +88,6 @@ OFFSETS = Exercise(
 
 
 # 12.4 Combine the prompts
-
-
-def _combined(numerical: Tensor | None, categorical: Tensor | None, combination: str) -> Tensor:
-    """The reference, patient by patient."""
-    parts = [part for part in (numerical, categorical) if part is not None]
-    patients = []
-    for row in range(len(parts[0])):
-        vectors = [vector for part in parts for vector in part[row]]
-        if combination == "sum":
-            vectors = [sum(vectors[1:], vectors[0])]
-        patients.append(torch.stack(vectors))
-    return torch.stack(patients)
 
 
 def _fresh_prompts(rng: random.Random) -> Arguments:
@@ -147,7 +105,6 @@ _TWO_MORE = tensor([[[1.0, 2.0], [-1.0, 3.0]], [[3.0, 4.0], [-2.0, 5.0]]])
 
 COMBINE = Exercise(
     id="12.4",
-    reference=_combined,
     chosen=(
         (_AGE, _SEX, "concat"),
         (_AGE, _SEX, "sum"),
@@ -168,20 +125,6 @@ COMBINE = Exercise(
 # 12.5 Prepend, and extend the mask
 
 
-def _prepended(
-    prompts: Tensor, embeddings: Tensor, attention_mask: Tensor
-) -> tuple[Tensor, Tensor]:
-    """The reference: fill in two empty tensors, prompts first."""
-    batch, n_prompts, d_model = prompts.shape
-    length = embeddings.shape[1]
-    inputs = torch.empty(batch, n_prompts + length, d_model)
-    mask = torch.ones(batch, n_prompts + length, dtype=torch.long)
-    inputs[:, :n_prompts] = prompts
-    inputs[:, n_prompts:] = embeddings
-    mask[:, n_prompts:] = attention_mask
-    return inputs, mask
-
-
 def _fresh_sequence(rng: random.Random) -> Arguments:
     batch, n_prompts, length = rng.randint(1, 3), rng.randint(1, 3), rng.randint(2, 3)
     lengths = [rng.randint(1, length - 1), *(rng.randint(1, length) for _ in range(batch - 1))]
@@ -191,7 +134,6 @@ def _fresh_sequence(rng: random.Random) -> Arguments:
 
 PREPEND = Exercise(
     id="12.5",
-    reference=_prepended,
     chosen=(
         (tensor([[[9.0, 8.0]]]), tensor([[[1.0, 2.0], [3.0, 4.0]]]), tensor([[1, 0]])),
         (
@@ -215,16 +157,6 @@ PREPEND = Exercise(
 # 12.6 An age encoder that is not affine
 
 
-def _curve(ages: Tensor, frequencies: Tensor) -> tuple[Tensor, Tensor]:
-    """The reference, age by age, with PyTorch's own differences."""
-    rows = []
-    for age in ages.tolist():
-        angles = [2 * math.pi * frequency * age / 90 for frequency in frequencies.tolist()]
-        rows.append([*map(math.sin, angles), *map(math.cos, angles)])
-    features = tensor(rows)
-    return features, torch.diff(features, n=2, dim=0)
-
-
 def _fresh_ages(rng: random.Random) -> Arguments:
     first, step, count = rng.randint(0, 20), rng.randint(3, 15), rng.randint(3, 5)
     ages = tensor([float(first + step * i) for i in range(count)])
@@ -234,7 +166,6 @@ def _fresh_ages(rng: random.Random) -> Arguments:
 
 FOURIER = Exercise(
     id="12.6",
-    reference=_curve,
     chosen=(
         (tensor([40.0, 50.0, 60.0]), tensor([0.5, 1.0])),
         (tensor([0.0, 22.5, 45.0, 67.5, 90.0]), tensor([0.5, 1.0, 2.0])),
@@ -247,34 +178,6 @@ FOURIER = Exercise(
 
 
 # 12.7 Your own conditional prompt
-
-Weights = Mapping[str, Tensor]
-
-
-def _by_the_library(
-    weights: Weights, cardinalities: Sequence[int], x_num: Tensor, x_cat: Tensor
-) -> dict[str, Any]:
-    """The reference: the course's own module with these weights."""
-    d_model, d_hidden = weights["num_project.weight"].shape
-    module = ConditionalPrompt(
-        NumericalPrompt(1, d_model, d_hidden=d_hidden),
-        CategoricalPrompt(cardinalities, d_model, d_hidden=d_hidden),
-    )
-    names = {
-        "numerical.weight": "num_weight",
-        "numerical.bias": "num_bias",
-        "numerical.project.weight": "num_project.weight",
-        "categorical.table.weight": "table.weight",
-        "categorical.bias": "cat_bias",
-        "categorical.project.weight": "cat_project.weight",
-    }
-    given = {theirs: weights[ours] for theirs, ours in names.items()}
-    module.load_state_dict(module.state_dict() | given)
-    with torch.no_grad():
-        prompts = module(x_num, x_cat)
-    shapes = {name: tuple(values.shape) for name, values in weights.items()}
-    right = shapes, [True, True], prompts, dict.fromkeys(weights, True)
-    return dict(zip(FOUND, right, strict=True))
 
 
 def _some_weights(
@@ -308,7 +211,6 @@ def _chosen_patients(
 
 CONDITIONAL_PROMPT = Exercise(
     id="12.7",
-    reference=_by_the_library,
     chosen=(
         _chosen_patients([2], [[65.0]], [[1]], 0),
         _chosen_patients([2], [[0.0], [90.0]], [[0], [1]], 1),
@@ -322,12 +224,6 @@ CONDITIONAL_PROMPT = Exercise(
 
 
 # 12.8 Whose prompt is it?
-
-
-def _nearest(prompt_of: SummedPrompt, vector: Tensor) -> tuple[int, int]:
-    """The reference: try all ages and both sexes, on the map itself."""
-    _, age, sex = distances(prompt_of, vector)[0]
-    return age, sex
 
 
 def _logged(
@@ -359,7 +255,6 @@ _ACROSS = [[2.0, 8.0, -1.0], [2.5, -7.0, 3.0]]
 
 WHOSE_PROMPT = Exercise(
     id="12.8",
-    reference=_nearest,
     chosen=(
         _logged(_THREE, _SLOW_FIRST, 41, 1, [0.9, 0.2, 0.3]),
         _logged(_THREE, _SLOW_FIRST, 72, 0, [-0.7, 0.3, 0.4]),

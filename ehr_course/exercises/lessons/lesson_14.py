@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
 from typing import Literal
 
 import torch
 from torch import Tensor, tensor
-from torch.nn.functional import cross_entropy
 
 from ehr_course.exercises.exercise import Arguments, Exercise
 from ehr_course.exercises.lessons.small_tensors import FLOAT32, numbers
@@ -31,12 +29,6 @@ def _labels(rng: random.Random, batch: int, length: int, vocab: int) -> Tensor:
 # 14.1 Masked cross-entropy
 
 
-def _cross_entropy(logits: Tensor, labels: Tensor) -> float:
-    """The reference: PyTorch's own, in double precision."""
-    vocab = logits.shape[-1]
-    return cross_entropy(logits.double().reshape(-1, vocab), labels.reshape(-1)).item()
-
-
 def _fresh_logits(rng: random.Random) -> Arguments:
     batch, length, vocab = rng.randint(2, 3), rng.randint(2, 4), rng.randint(3, 4)
     labels = _labels(rng, batch, length, vocab)
@@ -48,7 +40,6 @@ _S22 = tensor([[[1.0, 0.0], [0.0, 2.0]], [[0.5, 1.0], [3.0, 0.0]]])
 
 MASKED = Exercise(
     id="14.1",
-    reference=_cross_entropy,
     chosen=(
         (tensor([[[2.0, 0.0, 1.0]]]), tensor([[0]])),
         (tensor([[[1.0, 0.0], [0.0, 2.0]]]), tensor([[0, -100]])),
@@ -72,11 +63,6 @@ MASKED = Exercise(
 # 14.2 Label smoothing
 
 
-def _smoothed(logits: Tensor, labels: Tensor, smoothing: float) -> float:
-    """The reference: PyTorch's own, in double precision."""
-    return cross_entropy(logits.double(), labels, label_smoothing=smoothing).item()
-
-
 def _fresh_smoothing(rng: random.Random) -> Arguments:
     n, vocab = rng.randint(2, 4), rng.randint(3, 4)
     labels = tensor([rng.randrange(vocab) for _ in range(n)])
@@ -89,7 +75,6 @@ _S3 = tensor([[2.0, 0.0, 1.0], [0.0, 0.5, -1.0], [1.0, 3.0, 0.0]])
 
 SMOOTHED = Exercise(
     id="14.2",
-    reference=_smoothed,
     chosen=(
         (tensor([[2.0, 0.0]]), tensor([0]), 0.1),
         (tensor([[2.0, 0.0]]), tensor([1]), 0.4),
@@ -110,19 +95,6 @@ SMOOTHED = Exercise(
 # 14.3 One loss over unequal parts
 
 
-def _whole(parts: Sequence[tuple[Tensor, Tensor]]) -> list[float]:
-    """The reference, number by number."""
-    sums, count = [], 0
-    for losses, labels in parts:
-        total = 0.0
-        for loss, label in zip(losses.flatten().tolist(), labels.flatten().tolist(), strict=True):
-            if label != NOT_SCORED:
-                total += loss
-                count += 1
-        sums.append(total)
-    return [total / count for total in sums]
-
-
 def _fresh_parts(rng: random.Random) -> Arguments:
     parts = []
     for _ in range(rng.randint(2, 3)):
@@ -138,7 +110,6 @@ def _part(losses: list[list[float]], labels: list[list[int]]) -> tuple[Tensor, T
 
 PARTS = Exercise(
     id="14.3",
-    reference=_whole,
     chosen=(
         ([_part([[1.0, 3.0]], [[7, 8]]), _part([[2.0, 9.0]], [[8, -100]])],),
         ([_part([[2.0, 4.0, 3.0]], [[1, 9, 2]])],),
@@ -166,23 +137,6 @@ PARTS = Exercise(
 
 
 # 14.4 A penalty with a gradient
-
-
-def _penalty(logits: Tensor, read: Tensor, never: Tensor, labels: Tensor) -> tuple[float, Tensor]:
-    """The reference: loops, and the gradient by the rule for a softmax."""
-    batch, length, vocab = logits.shape
-    scored = [(b, t) for b in range(batch) for t in range(length) if labels[b, t] != NOT_SCORED]
-    value, gradient = 0.0, torch.zeros(batch, length, vocab, dtype=torch.float64)
-    for b, t in scored:
-        exponentials = [math.exp(logit) for logit in logits[b, t].tolist()]
-        p = [e / sum(exponentials) for e in exponentials]
-        past = read[b, : t + 1].tolist()
-        forbidden = [any(bool(never[token, j]) for token in past) for j in range(vocab)]
-        mass = sum(p[j] for j in range(vocab) if forbidden[j])
-        value += mass / len(scored)
-        for j in range(vocab):
-            gradient[b, t, j] = p[j] * (forbidden[j] - mass) / len(scored)
-    return value, gradient
 
 
 def _symmetric(rng: random.Random, vocab: int) -> Tensor:
@@ -221,7 +175,6 @@ _TWO = tensor(
 
 PENALTY = Exercise(
     id="14.4",
-    reference=_penalty,
     chosen=(
         (tensor([[[0.0, 1.0, 2.0]]]), tensor([[1]]), _pairs(3, (1, 2)), tensor([[1]])),
         (_L3, tensor([[1, 2, 3]]), _pairs(4, (1, 3)), tensor([[2, 3, 3]])),
@@ -242,14 +195,6 @@ PENALTY = Exercise(
 
 
 # 14.5 The total loss
-
-
-def _total(terms: Sequence[LossTerm], counts: dict[str, int]) -> Tensor:
-    """The reference, kind by kind."""
-    zero = tensor(0.0)
-    of_tokens = sum((term.weight * term.total for term in terms if term.per == "token"), zero)
-    of_rows = sum((term.weight * term.total for term in terms if term.per == "row"), zero)
-    return of_tokens / counts["token"] + of_rows / counts["row"]
 
 
 def _term(
@@ -281,7 +226,6 @@ _LM = _term("language_model", 30.0, 10)
 
 TOTAL = Exercise(
     id="14.5",
-    reference=_total,
     chosen=(
         ([_LM], {"token": 10, "row": 2}),
         # One term alone has a gradient: first the second, then the first.
@@ -320,7 +264,6 @@ def _fresh_hidden(rng: random.Random) -> Arguments:
 
 PROBED = Exercise(
     id="14.6",
-    reference=lambda loss: loss.answer,
     chosen=tuple(
         (HiddenLoss(way, smoothing),)
         for way, smoothing in (

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
 
 import torch
-from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
-from transformers import get_cosine_schedule_with_warmup
+from torch import Tensor
 
 from ehr_course.exercises.exercise import Arguments, Exercise
 from ehr_course.exercises.loops_to_test import FAULTS as LOOP_FAULTS
-from ehr_course.exercises.loops_to_test import Loop, fault_in
-from ehr_course.exercises.tiny_training import TinyTraining
-from ehr_course.exercises.trainers_to_test import FAULTS, STEPS, Trainers, fault_of
+from ehr_course.exercises.loops_to_test import Loop
+from ehr_course.exercises.trainers_to_test import FAULTS, STEPS, Trainers
 
 FLOAT32 = 1e-5
 """The tolerance of values that come from a few products in float32."""
@@ -23,19 +19,6 @@ FLOAT32 = 1e-5
 BITWISE = 0.0
 
 # 15.1 Warm-up and cosine
-
-
-def _rate(step: int, peak: float, warmup_steps: int, total_steps: int) -> float:
-    """The reference: the schedule of transformers, whose warm-up begins with a rate of 0.
-
-    So its step s + 1 is our step s during the warm-up. After the end it would rise again.
-    """
-    if step >= total_steps:
-        return 0.0
-    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=peak)
-    schedule = get_cosine_schedule_with_warmup(optimizer, warmup_steps, total_steps)
-    (factor,) = schedule.lr_lambdas
-    return peak * factor(step + 1 if step < warmup_steps else step)
 
 
 def _fresh_step(rng: random.Random) -> Arguments:
@@ -46,7 +29,6 @@ def _fresh_step(rng: random.Random) -> Arguments:
 
 SCHEDULE = Exercise(
     id="15.1",
-    reference=_rate,
     chosen=(
         *((step, 1.0, 4, 12) for step in (0, 1, 3, 4, 5, 8, 11, 12, 13, 18, 20)),
         (0, 0.5, 0, 5),
@@ -65,32 +47,6 @@ SCHEDULE = Exercise(
 # 15.2 Accumulate a large batch
 
 Part = tuple[Tensor, Tensor]
-Parts = list[Part]
-
-
-def _summed(table: Tensor, parts: Sequence[Part]) -> Tensor:
-    """The summed loss of all scored tokens of some parts, laid out in one row."""
-    inputs = torch.cat([inputs.flatten() for inputs, _ in parts])
-    labels = torch.cat([labels.flatten() for _, labels in parts])
-    return cross_entropy(table[inputs], labels, reduction="sum")
-
-
-def _scored(parts: Sequence[Part]) -> int:
-    return sum(int((labels != -100).sum()) for _, labels in parts)
-
-
-def _gradient(table: Tensor, parts: Sequence[Part]) -> Tensor:
-    table = table.clone().requires_grad_()
-    _summed(table, parts).backward()
-    assert table.grad is not None  # as the loss depends on it
-    return table.grad
-
-
-def _trained_whole(table: Tensor, batches: Sequence[Parts], lr: float) -> Tensor:
-    """The reference: one mean and one gradient for each batch as a whole."""
-    for parts in batches:
-        table = table - lr * _gradient(table, parts) / _scored(parts)
-    return table
 
 
 def _part(inputs: list[list[int]], labels: list[list[int]]) -> Part:
@@ -122,7 +78,6 @@ _TWO_ROWS = _part([[0, 1], [1, 0]], [[0, 1], [0, -100]])
 
 ACCUMULATE = Exercise(
     id="15.2",
-    reference=_trained_whole,
     chosen=(
         (_TABLE, [[_LONG, _SHORT]], 1.0),
         (_TABLE, [[_TWO_ROWS, _SHORT]], 1.0),
@@ -136,24 +91,6 @@ ACCUMULATE = Exercise(
 
 
 # 15.3 Loss scaling
-
-
-def _torch_scaling(
-    gradients: Tensor, scale: float, growth_interval: int
-) -> tuple[Tensor, list[float]]:
-    """The reference: PyTorch's own GradScaler, with an optimizer that shows what it is given."""
-    weights = nn.Parameter(torch.zeros(gradients.shape[1]))
-    optimizer = torch.optim.SGD([weights], lr=1.0)
-    scaler = torch.amp.GradScaler("cpu", init_scale=scale, growth_interval=growth_interval)
-    applied, scales = torch.zeros_like(gradients), []
-    for step, gradient in enumerate(gradients):
-        weights.grad = scaler.scale(gradient).half().float()
-        scaler.step(optimizer)
-        scaler.update()
-        applied[step] = 0 - weights.detach()
-        scales.append(scaler.get_scale())
-        weights.data.zero_()
-    return applied, scales
 
 
 def _fresh_gradients(rng: random.Random) -> Arguments:
@@ -173,7 +110,6 @@ def _column(*values: float) -> Tensor:
 
 LOSS_SCALING = Exercise(
     id="15.3",
-    reference=_torch_scaling,
     chosen=(
         (_column(0.1, 0.1, 0.1, 0.1), 8.0, 2),
         (_column(0.1, 0.1, 0.1, 0.1, 0.1), 8.0, 3),
@@ -199,23 +135,6 @@ LOSS_SCALING = Exercise(
 
 # 15.4 Unscale, then clip
 
-Gradients = list[Tensor]
-
-
-def _torch_clipped(gradients: Gradients, scale: float, max_norm: float) -> Gradients | None:
-    """The reference: what PyTorch's own GradScaler and clip_grad_norm_ make of them."""
-    weights = [nn.Parameter(torch.zeros_like(gradient)) for gradient in gradients]
-    for weight, gradient in zip(weights, gradients, strict=True):
-        weight.grad = gradient.clone()
-    optimizer = torch.optim.SGD(weights, lr=1.0)
-    scaler = torch.amp.GradScaler("cpu", init_scale=scale)
-    scaler.scale(torch.ones(()))  # it makes its scale when it is first needed
-    scaler.unscale_(optimizer)
-    norm = nn.utils.clip_grad_norm_(weights, max_norm)
-    clipped = [weight.grad for weight in weights if weight.grad is not None]
-    assert len(clipped) == len(weights)
-    return clipped if norm.isfinite() else None
-
 
 def _fresh_scaled(rng: random.Random) -> Arguments:
     scale = float(2 ** rng.randint(1, 4))
@@ -230,7 +149,6 @@ def _fresh_scaled(rng: random.Random) -> Arguments:
 
 UNSCALE = Exercise(
     id="15.4",
-    reference=_torch_clipped,
     chosen=(
         ([torch.tensor([24.0, 32.0])], 8.0, 1.0),
         ([torch.tensor([24.0]), torch.tensor([[32.0, 0.0]])], 8.0, 1.0),
@@ -252,14 +170,6 @@ UNSCALE = Exercise(
 # 15.5 Resume to the bit
 
 
-def _uninterrupted(seed: int, stop: int, steps: int) -> Tensor:
-    """The reference: nothing is saved and nothing is loaded."""
-    training = TinyTraining(seed)
-    for _ in range(steps):
-        training.step()
-    return training.weights
-
-
 def _fresh_stop(rng: random.Random) -> Arguments:
     stop = rng.randint(6, 9)
     return rng.randint(0, 999), stop, stop + rng.randint(2, 4)
@@ -267,7 +177,6 @@ def _fresh_stop(rng: random.Random) -> Arguments:
 
 RESUME = Exercise(
     id="15.5",
-    reference=_uninterrupted,
     chosen=((0, 9, 13), (1, 6, 10), (2, 7, 11), (3, 10, 13), (4, 8, 12), (5, 3, 9)),
     fresh=_fresh_stop,
     tolerance=BITWISE,
@@ -277,14 +186,6 @@ RESUME = Exercise(
 
 # 15.6 Train, stop, resume, compare
 
-Report = tuple[int, bool]
-
-
-def _truth(make: Trainers, stop: int) -> Report:
-    """The reference knows what is wrong with the trainers, and trains nothing."""
-    fault = fault_of(make)
-    return (0, True) if fault == "starts again" else (stop, fault is None)
-
 
 def _fresh_trainers(rng: random.Random) -> Arguments:
     return Trainers(rng.choice(list(FAULTS)), seed=rng.randrange(100)), rng.randint(1, STEPS - 1)
@@ -292,7 +193,6 @@ def _fresh_trainers(rng: random.Random) -> Arguments:
 
 CAPSTONE = Exercise(
     id="15.6",
-    reference=_truth,
     chosen=(
         (Trainers(), 2),
         (Trainers(seed=1), STEPS - 1),
@@ -321,7 +221,6 @@ def _fresh_loop(rng: random.Random) -> Arguments:
 
 BROKEN_PLACE = Exercise(
     id="15.7",
-    reference=fault_in,  # it knows what is wrong, and runs nothing
     chosen=tuple((Loop(fault),) for fault in LOOP_FAULTS),
     fresh=_fresh_loop,
     fresh_inputs=2,

@@ -31,19 +31,12 @@ def _attention(rng: random.Random, *shape: int) -> Tensor:
 # 17.1 The coverage vector
 
 
-def _coverage(attention: Tensor) -> Tensor:
-    """The reference: each row a sum of its own, float64 (..., target, source)."""
-    steps = range(attention.shape[-2])
-    return torch.stack([attention[..., :t, :].double().sum(-2) for t in steps], dim=-2)
-
-
 def _fresh_attention(rng: random.Random) -> Arguments:
     return (_attention(rng, rng.randint(2, 4), rng.randint(2, 4)),)
 
 
 COVERAGE = Exercise(
     id="17.1",
-    reference=_coverage,
     chosen=(
         (torch.tensor([[0.9, 0.1], [0.2, 0.8], [0.5, 0.5]]),),
         (torch.tensor([[0.8, 0.2, 0.0], [0.7, 0.1, 0.2], [0.6, 0.0, 0.4], [0.1, 0.3, 0.6]]),),
@@ -55,20 +48,6 @@ COVERAGE = Exercise(
 
 
 # 17.2 The coverage loss
-
-Pair = tuple[float, float]
-
-
-def _loss(attention: Tensor, scored: Tensor) -> Pair:
-    """The reference: the steps one by one."""
-    total = 0.0
-    for row, flags in zip(attention.tolist(), scored.tolist(), strict=True):
-        coverage = [0.0] * len(row[0])
-        for step, counts in zip(row, flags, strict=True):
-            if counts:
-                total += math.fsum(map(min, step, coverage))
-            coverage = [c + a for c, a in zip(coverage, step, strict=True)]
-    return total, float(scored.sum())
 
 
 def _ended(rng: random.Random, batch: int, target: int) -> Tensor:
@@ -91,7 +70,6 @@ _TWO = torch.tensor(
 
 LOSS = Exercise(
     id="17.2",
-    reference=_loss,
     chosen=(
         (torch.tensor([[[0.75, 0.25], [0.5, 0.5]]]), torch.tensor([[True, True]])),
         (torch.tensor([[[0.75, 0.25], [0.5, 0.5]]]), torch.tensor([[True, False]])),
@@ -111,17 +89,6 @@ LOSS = Exercise(
 EOS = 2
 
 
-def _blocked(tokens: Sequence[int]) -> set[int]:
-    """The reference: every token that was seen is tried as the next one."""
-
-    def repeats(token: int) -> bool:
-        longer = [*tokens, token]
-        grams = [tuple(longer[i : i + 3]) for i in range(len(longer) - 2)]
-        return len(grams) > 0 and grams[-1] in grams[:-1]
-
-    return {token for token in set(tokens) if token != EOS and repeats(token)}
-
-
 def _fresh_tokens(rng: random.Random) -> Arguments:
     tokens = [rng.choice([5, 6, 7, 8]) for _ in range(rng.randint(0, 9))]
     if rng.random() < 0.25:
@@ -131,7 +98,6 @@ def _fresh_tokens(rng: random.Random) -> Arguments:
 
 BLOCKING = Exercise(
     id="17.3",
-    reference=_blocked,
     chosen=(
         ([5, 6, 7, 8, 5, 6],),
         ([],),
@@ -156,29 +122,6 @@ BLOCKING = Exercise(
 
 
 # 17.4 One step of a beam search
-
-Beams = tuple[Tensor, Tensor, Tensor]
-
-
-def _step(log_probs: Tensor, scores: Tensor) -> Beams:
-    """The reference: all continuations of an example in a list, sorted."""
-    beams = scores.shape[1]
-    kept = []
-    for table, before in zip(log_probs.tolist(), scores.tolist(), strict=True):
-        candidates = [
-            (before[parent] + more, parent, token)
-            for parent, row in enumerate(table)
-            for token, more in enumerate(row)
-        ]
-        kept.append(sorted(candidates, key=lambda c: (-c[0], c[1], c[2]))[:beams])
-    return _as_tensors(kept)
-
-
-def _as_tensors(kept: Sequence[Sequence[tuple[float, int, int]]]) -> Beams:
-    new, parents, tokens = (
-        [[candidate[part] for candidate in row] for row in kept] for part in range(3)
-    )
-    return torch.tensor(new), torch.tensor(parents), torch.tensor(tokens)
 
 
 def _totals(log_probs: Tensor, scores: Tensor) -> Tensor:
@@ -214,7 +157,6 @@ _OTHER = torch.tensor([[[-2.4, -0.3, -1.75], [-1.1, -0.9, -0.6]]])
 
 BEAM_STEP = Exercise(
     id="17.4",
-    reference=_step,
     chosen=(
         (_STEP, torch.tensor([[-0.1, -1.5]])),
         (_STEP, torch.tensor([[-2.5, -0.3]])),
@@ -278,7 +220,6 @@ def _apart(scores: Sequence[float]) -> bool:
 
 LENGTH_PENALTY = Exercise(
     id="17.5",
-    reference=_rank,
     chosen=(
         ([[-0.9, -0.3], [-0.4, -0.4, -0.4, -0.2]], 1.0),
         ([[-0.9, -0.3], [-0.4, -0.4, -0.4, -0.2]], 0.0),
@@ -296,23 +237,6 @@ LENGTH_PENALTY = Exercise(
 # 17.6 Who can still win?
 
 Sums = Sequence[tuple[float, int]]
-
-
-def _can_win(live: Sums, finished: Sums, alpha: float, max_length: int) -> list[int]:
-    """The reference: every length that is left, with every token to come as likely as can be."""
-
-    def beats(total: float, length: int, other: tuple[float, int]) -> bool:
-        # total / lp(length) > other[0] / lp(other[1]), without a division
-        return total * ((5 + other[1]) / 6) ** alpha > other[0] * ((5 + length) / 6) ** alpha
-
-    return [
-        place
-        for place, (total, written) in enumerate(live)
-        if any(
-            all(beats(total, length, other) for other in finished)
-            for length in range(written + 1, max_length + 1)
-        )
-    ]
 
 
 def _scores(some: Sums, alpha: float, length: int | None = None) -> list[float]:
@@ -335,7 +259,6 @@ def _fresh_live(rng: random.Random) -> Arguments:
 
 CAN_STILL_WIN = Exercise(
     id="17.6",
-    reference=_can_win,
     chosen=(
         ([(-0.75, 4), (-3.25, 4), (-1.75, 4)], [(-1.5, 4)], 1.0, 13),
         ([(-1.5, 3), (-1.75, 3), (-2.6, 3), (-4.0, 3)], [(-1.6, 3)], 1.0, 13),
@@ -360,17 +283,6 @@ CAN_STILL_WIN = Exercise(
 # 17.7 ROUGE-L
 
 
-def _rouge_l(summary: Sequence[str], reference: Sequence[str]) -> float:
-    """The reference: every choice of words tried, the longest first."""
-    short, long = sorted((list(summary), list(reference)), key=len)
-    for n in range(len(short), 0, -1):
-        for words in itertools.combinations(short, n):
-            rest = iter(long)
-            if all(word in rest for word in words):
-                return 2 * n / (len(short) + len(long))
-    return 0.0
-
-
 _WORDS = ("pain", "painless", "fever", "no", "home", "and")
 
 
@@ -380,7 +292,6 @@ def _fresh_texts(rng: random.Random) -> Arguments:
 
 ROUGE_L = Exercise(
     id="17.7",
-    reference=_rouge_l,
     chosen=(
         (["no", "fever", "home"], ["home", "no", "fever", "today"]),
         (["pain", "fever", "no", "home"], ["pain", "no", "fever", "and", "home"]),

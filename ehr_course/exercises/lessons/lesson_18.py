@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import random
-import statistics
 from collections.abc import Sequence
-from functools import cache
 
-import numpy as np
-import scipy.optimize
-import scipy.special
 import torch
-from torch import Tensor, nn
-from torch.nn import functional
+from torch import Tensor
 
 from ehr_course.exercises.exercise import Arguments, Exercise
 
@@ -30,21 +23,6 @@ def _numbers(rng: random.Random, *shape: int, largest: float = 2.0) -> Tensor:
 
 
 # 18.1 Attention with a prefix
-
-
-def _attention(
-    q: Tensor, k: Tensor, v: Tensor, prefix_k: Tensor, prefix_v: Tensor, mask: Tensor
-) -> Tensor:
-    """The reference: PyTorch's own attention over the longer keys and values, in float64."""
-    keys, values = _longer(prefix_k, k), _longer(prefix_v, v)
-    seen = functional.pad(mask, (prefix_k.shape[1], 0), value=True)
-    return functional.scaled_dot_product_attention(
-        q.double(), keys.double(), values.double(), attn_mask=seen
-    )
-
-
-def _longer(prefix: Tensor, sequence: Tensor) -> Tensor:
-    return torch.cat([prefix.expand(len(sequence), *prefix.shape), sequence], dim=2)
 
 
 def _causal(target: int, source: int) -> Tensor:
@@ -89,7 +67,6 @@ _LARGEST = torch.finfo(torch.float32).max
 
 PREFIX_ATTENTION = Exercise(
     id="18.1",
-    reference=_attention,
     chosen=(
         tuple(
             map(
@@ -124,21 +101,6 @@ PREFIX_ATTENTION = Exercise(
 # 18.2 Keys and values for each layer
 
 
-def _per_layer(table: Tensor, n_layers: int, n_heads: int) -> Tensor:
-    """The reference: every number by itself."""
-    batch, n, width = table.shape
-    head_dim = width // (2 * n_layers * n_heads)
-    result = torch.zeros(n_layers, 2, batch, n_heads, n, head_dim)
-    for row in range(batch):
-        for token in range(n):
-            for place in range(width):
-                head, channel = divmod(place, head_dim)
-                layer_and_side, head = divmod(head, n_heads)
-                layer, side = divmod(layer_and_side, 2)
-                result[layer, side, row, head, token, channel] = table[row, token, place]
-    return result
-
-
 def _fresh_table(rng: random.Random) -> Arguments:
     batch, n = rng.randint(1, 2), rng.randint(2, 3)
     n_layers, n_heads, head_dim = rng.randint(1, 2), rng.randint(1, 2), rng.randint(1, 2)
@@ -153,7 +115,6 @@ def _counted(batch: int, n: int, n_layers: int, n_heads: int, head_dim: int) -> 
 
 PER_LAYER = Exercise(
     id="18.2",
-    reference=_per_layer,
     chosen=(
         (torch.tensor([[[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]]]), 1, 1),
         _counted(1, 2, 2, 2, 2),
@@ -167,31 +128,9 @@ PER_LAYER = Exercise(
 
 # 18.3 Count what is trained
 
-Counts = tuple[int, int, int]
-
-
-@cache
-def _counts(n_tokens: int, n_layers: int, d_model: int, d_hidden: int) -> Counts:
-    """The reference: the modules themselves, without memory."""
-    with torch.device("meta"):
-        prompt = nn.Embedding(n_tokens, d_model)
-        prefix = nn.Embedding(n_tokens, n_layers * 2 * d_model)
-        projected = nn.ModuleList(
-            [
-                nn.Embedding(n_tokens, d_model),
-                nn.Linear(d_model, d_hidden),
-                nn.Linear(d_hidden, n_layers * 2 * d_model),
-            ]
-        )
-    of_prompt, of_prefix, of_projected = (
-        sum(p.numel() for p in module.parameters()) for module in (prompt, prefix, projected)
-    )
-    return of_prompt, of_prefix, of_projected
-
 
 COUNTS = Exercise(
     id="18.3",
-    reference=_counts,
     chosen=(
         (2, 3, 4, 5),
         (20, 32, 4096, 512),
@@ -211,18 +150,6 @@ COUNTS = Exercise(
 # 18.4 Fold the projection away
 
 
-def _fold(table: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> tuple[Tensor, int]:
-    """The reference: the modules of PyTorch, in float64."""
-    first, second = nn.Linear(*w1.T.shape), nn.Linear(*w2.T.shape)
-    project = nn.Sequential(first, nn.Tanh(), second).double()
-    with torch.no_grad():
-        for layer, weight, bias in ((first, w1, b1), (second, w2, b2)):
-            layer.weight.copy_(weight)
-            layer.bias.copy_(bias)
-        folded = project(table.double())
-    return folded, folded.numel()
-
-
 def _fresh_projection(rng: random.Random) -> Arguments:
     n, d, h, width = rng.randint(1, 3), rng.randint(1, 3), rng.randint(1, 3), rng.choice((2, 4))
     return _projection(rng, n, d, h, width)
@@ -240,7 +167,6 @@ _EXAMPLE = tuple(
 
 FOLD = Exercise(
     id="18.4",
-    reference=_fold,
     chosen=(
         _EXAMPLE,
         _projection(random.Random(1), 2, 3, 2, 4),
@@ -253,25 +179,6 @@ FOLD = Exercise(
 
 
 # 18.5 Which method wins
-
-Row = tuple[str, int, int, float]
-Comparison = tuple[dict[str, tuple[float, float, float]], list[str]]
-
-
-def _compare(rows: Sequence[Row]) -> Comparison:
-    """The reference: the losses as lists, methods and seeds in order."""
-    rows = sorted(rows, key=lambda row: (row[1], row[2]))  # fewest parameters first, then seeds
-    losses = {
-        method: [loss for _, _, _, loss in group]
-        for method, group in itertools.groupby(rows, key=lambda row: row[0])
-    }
-    spread = {m: (min(of), statistics.median(of), max(of)) for m, of in losses.items()}
-    beaten = {
-        method
-        for method, other in itertools.permutations(losses, 2)
-        if all(a > b for a, b in zip(losses[method], losses[other], strict=True))
-    }
-    return spread, [method for method in losses if method not in beaten]
 
 
 _METHODS = {"nothing": 0, "prompt": 40, "prefix": 160, "projected": 900, "full": 5000}
@@ -314,7 +221,6 @@ def _fresh_results(rng: random.Random) -> Arguments:
 
 WINS = Exercise(
     id="18.5",
-    reference=_compare,
     chosen=(
         (
             [
@@ -372,22 +278,6 @@ WINS = Exercise(
 # 18.6 How low can a bias go
 
 
-def _lowest_loss(logits: Tensor, labels: Tensor) -> float:
-    """The reference: SciPy finds the minimum of a convex function, in float64."""
-    scores, wanted = logits.double().numpy(), labels.numpy()
-    one_hot = np.eye(scores.shape[1])[wanted]
-
-    def loss(bias: np.ndarray) -> tuple[float, np.ndarray]:
-        moved = scores + bias
-        log_p = moved - scipy.special.logsumexp(moved, axis=1, keepdims=True)
-        gradient = (np.exp(log_p) - one_hot).mean(axis=0)
-        return -(log_p * one_hot).sum(axis=1).mean(), gradient
-
-    start = np.zeros(scores.shape[1])
-    found = scipy.optimize.minimize(loss, start, jac=True, method="BFGS", options={"gtol": 1e-7})
-    return float(found.fun)
-
-
 def _record(rng: random.Random, rows: int, vocabulary: int, *, largest: float) -> Arguments:
     """Scores, and labels among which every token stands once at least."""
     # One token is as frequent as all others together, and the model does not know it.
@@ -406,7 +296,6 @@ def _fresh_record(rng: random.Random) -> Arguments:
 
 LOWEST_LOSS = Exercise(
     id="18.6",
-    reference=_lowest_loss,
     chosen=(
         (torch.zeros(4, 2), torch.tensor([0, 0, 0, 1])),
         # The model is wrong by a bias alone: 2 for the first token.

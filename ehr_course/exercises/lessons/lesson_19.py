@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
-from statistics import fmean
-from typing import Any
 
 import numpy as np
 import torch
@@ -16,26 +14,8 @@ from torch import Tensor
 
 from ehr_course.exercises.exercise import Arguments, Exercise
 from ehr_course.exercises.model_to_score import Remembering
-from ehr_course.icd import icd9
 
 # 19.1 Top-k and top-p
-
-
-def _warped(logits: Tensor, temperature: float, k: int, p: float) -> Tensor:
-    """The reference: the three warpers of transformers, one after the other."""
-    from transformers.generation.logits_process import (  # half a second, so only here
-        TemperatureLogitsWarper,
-        TopKLogitsWarper,
-        TopPLogitsWarper,
-    )
-
-    warpers: list[Any] = [TemperatureLogitsWarper(float(temperature))]
-    warpers += [TopKLogitsWarper(k)] if k else []
-    warpers.append(TopPLogitsWarper(float(p)))
-    scores = logits.double()
-    for warper in warpers:
-        scores = warper(None, scores)
-    return scores.softmax(-1)
 
 
 def _clear_of_a_sum(logits: Tensor, k: int, p: float) -> bool:
@@ -60,7 +40,6 @@ def _fresh_logits(rng: random.Random) -> Arguments:
 
 SAMPLING = Exercise(
     id="19.1",
-    reference=_warped,
     chosen=(
         (torch.tensor([[0.0, 2.0, 1.0]]), 1.0, 2, 0.95),
         (torch.tensor([[1.0, 3.0, 0.0, 2.0]]), 1.0, 0, 0.7),
@@ -107,7 +86,6 @@ def _fresh_counts(rng: random.Random) -> Arguments:
 
 DISTANCE = Exercise(
     id="19.2",
-    reference=_distance,
     chosen=(
         (np.array([3, 1]), np.array([1, 3])),
         (np.array([2, 2]), np.array([6, 2])),
@@ -125,27 +103,6 @@ DISTANCE = Exercise(
 # 19.3 Medical validity
 
 Patients = Sequence[tuple[int, str, Sequence[Sequence[str]]]]
-Shares = tuple[float, float, float]
-
-
-def _shares(patients: Patients) -> Shares:
-    """The reference: every code asked one after the other, then three plain means."""
-    flags = [
-        [[_excluded(code, age, sex) for code in visit] for visit in visits]
-        for age, sex, visits in patients
-    ]
-    return (
-        fmean(flag for visits in flags for visit in visits for flag in visit),
-        fmean(any(visit) for visits in flags for visit in visits),
-        fmean(any(map(any, visits)) for visits in flags),
-    )
-
-
-def _excluded(code: str, age: int, sex: str) -> bool:
-    who = icd9.who_can_have(code)
-    return who is not None and (
-        not who.min_age <= age <= who.max_age or who.sex not in (None, sex)
-    )
 
 
 _RULED = ("V3001", "7742", "650", "64421", "185", "6000", "2900", "1830")
@@ -166,7 +123,6 @@ def _fresh_patients(rng: random.Random) -> Arguments:
 
 VALIDITY = Exercise(
     id="19.3",
-    reference=_shares,
     chosen=(
         ([(64, "M", [["4280", "185"], ["650"]])],),
         ([(64, "F", [["4280", "185"]]), (30, "F", [["650"], ["V3001", "4019", "486"]])],),
@@ -181,24 +137,6 @@ VALIDITY = Exercise(
 
 
 # 19.4 Perplexity without a leak
-
-History = Sequence[Sequence[str]]
-LogProbs = Callable[[History, Sequence[str]], list[float]]
-
-
-def _perplexities(log_probs: LogProbs, patients: Sequence[History]) -> tuple[float, float]:
-    """The reference: products of probabilities, and roots of them."""
-    n_codes, n_visits = 0, 0
-    codes, visits = 1.0, 1.0
-    for patient in patients:
-        past: list[Sequence[str]] = []
-        for visit in patient:
-            *of_codes, end = map(math.exp, log_probs(list(past), visit))
-            for probability in of_codes:
-                codes, visits, n_codes = codes * probability, visits * probability, n_codes + 1
-            visits, n_visits = visits * end, n_visits + 1
-            past.append(visit)
-    return codes ** (-1 / n_codes), visits ** (-1 / n_visits)
 
 
 _CODES = ("4280", "4019", "486", "25000", "5990")
@@ -215,7 +153,6 @@ def _fresh_histories(rng: random.Random) -> Arguments:
 
 PERPLEXITY = Exercise(
     id="19.4",
-    reference=_perplexities,
     chosen=(
         (Remembering(), [[["4280"], ["4280", "4019"]]]),
         (Remembering(), [[["4280", "4019"], ["4019"], ["486", "4019"]]]),
@@ -229,31 +166,6 @@ PERPLEXITY = Exercise(
 
 
 # 19.5 Nearest neighbours and membership
-
-
-def _privacy(
-    train: np.ndarray, held_out: np.ndarray, synthetic: np.ndarray
-) -> tuple[float, float]:
-    """The reference: scikit-learn's neighbours and its area under the curve."""
-    from sklearn.metrics import roc_auc_score  # a second, so only here
-    from sklearn.neighbors import NearestNeighbors
-
-    train, held_out, synthetic = (part.astype(bool) for part in (train, held_out, synthetic))
-    trees = [
-        NearestNeighbors(n_neighbors=1, metric="jaccard", algorithm="brute").fit(part)
-        for part in (train, synthetic)
-    ]
-    of_train, of_synthetic = [tree.kneighbors()[0][:, 0] for tree in trees]  # not itself
-    to_synthetic = trees[1].kneighbors(train)[0][:, 0]
-    to_train = trees[0].kneighbors(synthetic)[0][:, 0]
-    sides = [
-        np.heaviside(other - own, 0.5).mean()
-        for own, other in ((of_train, to_synthetic), (of_synthetic, to_train))
-    ]
-    others = trees[1].kneighbors(held_out)[0][:, 0]
-    labels = [1] * len(train) + [0] * len(held_out)
-    auroc = roc_auc_score(labels, -np.concatenate([to_synthetic, others]))
-    return float(np.mean(sides)), float(auroc)
 
 
 def _patients(rng: random.Random, n: int, n_codes: int) -> np.ndarray:
@@ -279,7 +191,6 @@ def _cohorts(*cohorts: str) -> Arguments:
 
 PRIVACY = Exercise(
     id="19.5",
-    reference=_privacy,
     chosen=(
         _cohorts("1100 0011", "1010 0101", "1100 0011"),
         _cohorts("11000 11100", "00011 11111", "00011 00111"),
@@ -297,32 +208,8 @@ PRIVACY = Exercise(
 
 # 19.6 A report on a synthetic cohort
 
-MeasureRow = tuple[str, float, float, float, float, str]
-Uses = Mapping[str, Sequence[str]]
-Said = tuple[dict[str, str], list[str]]
 
 _AT, _WORSE, _BETTER = "at the floor", "worse than the floor", "better than the floor"
-
-
-def _report(measures: Sequence[MeasureRow], uses: Uses) -> Said:
-    """The reference: look for one reason against each use."""
-    verdicts = {row[0]: _verdict(*row[1:]) for row in measures}
-    forbidden = []
-    for use, names in uses.items():
-        reasons = [name for name in names if verdicts.get(name) not in (_AT, _BETTER)]
-        if reasons or len(names) == 0:
-            forbidden.append(use)
-    return verdicts, forbidden
-
-
-def _verdict(value: float, low: float, high: float, floor: float, better: str) -> str:
-    if any(number != number for number in (value, low, high, floor)):
-        return "too few to say"
-    if low > floor:
-        return {"low": _WORSE, "high": _BETTER, "near": _WORSE}[better]
-    if high < floor:
-        return {"low": _BETTER, "high": _WORSE, "near": _WORSE}[better]
-    return _AT
 
 
 def _nan() -> float:
@@ -351,7 +238,6 @@ def _fresh_measures(rng: random.Random) -> Arguments:
 
 REPORT = Exercise(
     id="19.6",
-    reference=_report,
     chosen=(
         ([("codes", 0.2, 0.1, 0.3, 0.2, "low")], {"counting": ["codes"]}),
         ([("codes", 0.2, 0.1, 0.3, 0.05, "low")], {"counting": ["codes"]}),
@@ -460,7 +346,6 @@ def _fresh_record(rng: random.Random) -> Arguments:
 
 NEXT = Exercise(
     id="19.7",
-    reference=_may_come_next,
     chosen=(
         (_record(""), ["4280", "4019"], [], 9),
         (_record("["), ["4280", "4019"], [], 9),

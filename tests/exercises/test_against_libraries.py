@@ -1,0 +1,169 @@
+"""Worked answers beside the library that does the same, on the inputs of a check."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import (
+    BartConfig,
+    BartForConditionalGeneration,
+    get_cosine_schedule_with_warmup,
+)
+from transformers.models.bart.modeling_bart import (
+    BartLearnedPositionalEmbedding,
+    shift_tokens_right,
+)
+
+from ehr_course.exercises.catalogue import find_exercise
+from ehr_course.exercises.compare import first_difference
+from ehr_course.exercises.exercise import Exercise
+from ehr_course.models.prompt_bart import (
+    CategoricalPrompt,
+    ConditionalPrompt,
+    NumericalPrompt,
+)
+
+
+def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+    return functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+
+
+def bart_embedding(
+    token_ids: Tensor, prompts: Tensor, token_table: Tensor, position_table: Tensor
+) -> Tensor:
+    rows, width = position_table.shape
+    with torch.device("meta"):
+        table = BartLearnedPositionalEmbedding(rows - 2, width)
+    table.weight = nn.Parameter(position_table, requires_grad=False)
+    joined = torch.cat([prompts, functional.embedding(token_ids, token_table)])[None]
+    return (joined + table(joined[:, :, -1])).squeeze(0)
+
+
+def bart_parameters(
+    vocab_size: int,
+    d_model: int,
+    encoder_layers: int,
+    decoder_layers: int,
+    heads: int,
+    ffn_dim: int,
+    positions: int,
+) -> int:
+    config = BartConfig(
+        vocab_size=vocab_size,
+        d_model=d_model,
+        encoder_layers=encoder_layers,
+        decoder_layers=decoder_layers,
+        encoder_attention_heads=heads,
+        decoder_attention_heads=heads,
+        encoder_ffn_dim=ffn_dim,
+        decoder_ffn_dim=ffn_dim,
+        max_position_embeddings=positions,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=2,
+    )
+    with torch.device("meta"):
+        model = BartForConditionalGeneration(config)
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def prompts_of_the_library(
+    weights: dict[str, Tensor], cardinalities: Sequence[int], x_num: Tensor, x_cat: Tensor
+) -> Tensor:
+    d_model, d_hidden = weights["num_project.weight"].shape
+    module = ConditionalPrompt(
+        NumericalPrompt(1, d_model, d_hidden=d_hidden),
+        CategoricalPrompt(cardinalities, d_model, d_hidden=d_hidden),
+    )
+    names = {
+        "numerical.weight": "num_weight",
+        "numerical.bias": "num_bias",
+        "numerical.project.weight": "num_project.weight",
+        "categorical.table.weight": "table.weight",
+        "categorical.bias": "cat_bias",
+        "categorical.project.weight": "cat_project.weight",
+    }
+    given = {theirs: weights[ours] for theirs, ours in names.items()}
+    module.load_state_dict(module.state_dict() | given)
+    with torch.no_grad():
+        return module(x_num, x_cat)
+
+
+def test_the_conditional_prompt_is_the_librarys() -> None:
+    exercise = find_exercise("12.7")
+    assert isinstance(exercise, Exercise)
+    for probe in exercise.probes(0):
+        prompts = exercise.worked_answer(*probe)["prompts"]
+        torch.testing.assert_close(prompts.detach(), prompts_of_the_library(*probe))
+
+
+def targets(clean: Tensor, corrupted: Tensor, scored: Tensor) -> tuple[Tensor, Tensor]:
+    labels = torch.where(scored & (clean != 0), clean, -100)
+    return labels, shift_tokens_right(clean, 0, 2)
+
+
+def cosine_rate(step: int, peak: float, warmup_steps: int, total_steps: int) -> float:
+    """The schedule of transformers begins with 0, so its step s + 1 is our step s of the warm-up.
+
+    After the end it would rise again.
+    """
+    if step >= total_steps:
+        return 0.0
+    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=peak)
+    schedule = get_cosine_schedule_with_warmup(optimizer, warmup_steps, total_steps)
+    (factor,) = schedule.lr_lambdas
+    return peak * factor(step + 1 if step < warmup_steps else step)
+
+
+def scaled(gradients: Tensor, scale: float, interval: int) -> tuple[Tensor, list[float]]:
+    """PyTorch's GradScaler, with an optimizer that shows what it is given."""
+    weights = nn.Parameter(torch.zeros(gradients.shape[1]))
+    optimizer = torch.optim.SGD([weights], lr=1.0)
+    scaler = torch.amp.GradScaler("cpu", init_scale=scale, growth_interval=interval)
+    applied, scales = torch.zeros_like(gradients), []
+    for step, gradient in enumerate(gradients):
+        weights.grad = scaler.scale(gradient).half().float()
+        scaler.step(optimizer)
+        scaler.update()
+        applied[step] = 0 - weights.detach()
+        scales.append(scaler.get_scale())
+        weights.data.zero_()
+    return applied, scales
+
+
+def clipped(gradients: Sequence[Tensor], scale: float, max_norm: float) -> list[Tensor] | None:
+    weights = [nn.Parameter(torch.zeros_like(gradient)) for gradient in gradients]
+    for weight, gradient in zip(weights, gradients, strict=True):
+        weight.grad = gradient.clone()
+    optimizer = torch.optim.SGD(weights, lr=1.0)
+    scaler = torch.amp.GradScaler("cpu", init_scale=scale)
+    scaler.scale(torch.ones(()))  # it makes its scale when it is first needed
+    scaler.unscale_(optimizer)
+    norm = nn.utils.clip_grad_norm_(weights, max_norm)
+    return [weight.grad for weight in weights] if norm.isfinite() else None
+
+
+LIBRARY: dict[str, Callable[..., Any]] = {
+    "09.5": targets,
+    "11.1": attention,
+    "11.3": bart_embedding,
+    "11.5": bart_parameters,
+    "12.2": functional.linear,
+    "15.1": cosine_rate,
+    "15.3": scaled,
+    "15.4": clipped,
+}
+
+
+@pytest.mark.parametrize("exercise_id", LIBRARY)
+def test_the_worked_answer_does_what_the_library_does(exercise_id: str) -> None:
+    exercise = find_exercise(exercise_id)
+    assert isinstance(exercise, Exercise)
+    for probe in exercise.probes(0):
+        expected, worked = LIBRARY[exercise_id](*probe), exercise.worked_answer(*probe)
+        assert first_difference(expected, worked, exercise.tolerance) is None, probe
