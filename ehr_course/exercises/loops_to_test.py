@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from ehr_course.errors import InputError
+from ehr_course.exercises.sealed import Sealed
 
 FAULTS = {
     "none": "does what it should",
@@ -24,7 +24,7 @@ FAULTS = {
 """What can be wrong with a loop, and what it then does."""
 
 
-class Loop:
+class Loop(Sealed):
     """A training loop in float16 for weights whose gradients you choose.
 
     The loss of a row is its product with the weights, so the row itself is its gradient.
@@ -41,7 +41,6 @@ class Loop:
         if fault not in FAULTS:
             raise InputError("Loop", "fault", f"{fault!r} is unknown", f"Use one of {[*FAULTS]}.")
         self._fault = fault
-        self._tells = True
 
     def __call__(
         self,
@@ -63,7 +62,7 @@ class Loop:
             The weights after each batch, float32 (batches, n).
 
         Raises:
-            InputError: if a part is no table of numbers, or there are too few rates.
+            InputError: if a part is not a table of numbers, or there are too few rates.
         """
         shapes = {part.shape[1:] for parts in batches for part in parts}
         if len(shapes) != 1 or len(min(shapes)) != 1 or not all(batches):
@@ -116,18 +115,8 @@ class Loop:
         n_rows = sum(len(part) for part in parts)
         return [part.float().sum(dim=0) / n_rows for part in parts]
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Loop:
-        made = Loop(self._fault)
-        made._tells = False  # a check hands copies to the answer, which is to find it out
-        return made
-
-    def __repr__(self) -> str:
-        return f"<a loop{f' that {FAULTS[self._fault]}' * self._tells}>"
-
-
-def fault_in(loop: Loop) -> str:
-    """What is wrong with a loop; a key of FAULTS."""
-    return loop._fault
+    def _description(self, hidden: bool) -> str:
+        return "<a loop>" if hidden else f"<a loop that {FAULTS[self._fault]}>"
 
 
 def _clipped(gradient: Tensor, max_norm: float) -> Tensor:

@@ -10,6 +10,7 @@ from torch.nn.functional import cross_entropy
 
 from ehr_course.batches.collate import NOT_SCORED
 from ehr_course.errors import InputError
+from ehr_course.exercises.sealed import Sealed, TooManyCalls
 
 MOST_CALLS = 2
 """How many calls the exercise allows."""
@@ -18,21 +19,14 @@ WAYS = ("sum", "places", "scored", "rows")
 """What a loss can return: see exercise 14.6."""
 
 
-class TooManyCalls(SystemExit):  # the calls are used up: `except Exception` does not help
-    """A loss was called more often than the exercise allows.
-
-    Attributes:
-        reason: what to think about, for the message of a check.
-    """
-
-    reason = (
-        f"You called the loss more than {MOST_CALLS} times. Two things are unknown, and one call "
-        "can settle each of them: for which batch do all four ways give the same number, and for "
-        "which do they all differ?"
-    )
+TOO_MANY_CALLS = (
+    f"You called the loss more than {MOST_CALLS} times. Two things are unknown, and one call "
+    "can settle each of them: for which batch do all four ways give the same number, and for "
+    "which do they all differ?"
+)
 
 
-class HiddenLoss:
+class HiddenLoss(Sealed):
     """A smoothed cross-entropy, summed up or divided in one of four ways.
 
     Args:
@@ -48,12 +42,6 @@ class HiddenLoss:
     def __init__(self, way: str, smoothing: float) -> None:
         self._way, self._smoothing = way, smoothing
         self._calls = 0
-        self._ended: TooManyCalls | None = None
-
-    @property
-    def answer(self) -> tuple[str, float]:
-        """What the exercise asks for."""
-        return self._way, self._smoothing
 
     def __call__(self, logits: Any, labels: Any) -> float:
         """Compute the loss of a batch.
@@ -67,15 +55,14 @@ class HiddenLoss:
                 place.
             TooManyCalls: at the first call beyond MOST_CALLS.
         """
-        if self._ended is not None:
-            raise self._ended
+        self._check_not_ended()
         logits = torch.as_tensor(logits).detach().double()
         labels = torch.as_tensor(labels).detach().long()
         _require_batch(logits, labels)
         self._calls += 1
         if self._calls > MOST_CALLS:
-            self._ended = TooManyCalls(f"this is call {self._calls}; {MOST_CALLS} are allowed")
-            raise self._ended
+            problem = f"this is call {self._calls}; {MOST_CALLS} are allowed"
+            self._end(TooManyCalls(problem, TOO_MANY_CALLS))
         scored = labels != NOT_SCORED
         losses = cross_entropy(
             logits.mT, labels, reduction="none", label_smoothing=self._smoothing
@@ -85,18 +72,12 @@ class HiddenLoss:
         divisor = {"sum": 1, "places": labels.numel(), "scored": int(scored.sum())}[self._way]
         return losses.sum().item() / divisor
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> HiddenLoss:
-        # A check hands copies to an answer: each begins to count anew.
-        return HiddenLoss(self._way, self._smoothing)
-
-    def __repr__(self) -> str:
-        if self._ended is not None:  # an answer that went on after the end is seen to have done so
-            return f"<ended: {self._ended}>"
+    def _description(self, hidden: bool) -> str:
         return f'<a loss: "{self._way}", smoothing {self._smoothing:g}>'
 
 
 def _require_batch(logits: Tensor, labels: Tensor) -> None:
-    """Refuse what is no batch, and say why."""
+    """Refuse what is not a batch, and say why."""
 
     def refuse(what: str, found: str, remedy: str) -> InputError:
         return InputError("loss", what, found, remedy)
@@ -117,6 +98,6 @@ def _require_batch(logits: Tensor, labels: Tensor) -> None:
         raise refuse("logits", "not all are finite", "Use finite numbers.")
     scored = labels != NOT_SCORED
     if not ((labels >= 0) & (labels < logits.shape[-1]) | ~scored).all():
-        raise refuse("labels", "one is no token", "Use 0 to vocab - 1, or -100.")
+        raise refuse("labels", "one is not a token", "Use 0 to vocab - 1, or -100.")
     if not scored.any(dim=1).all() or not len(labels):
         raise refuse("labels", "a row has no scored place", "Score one place in each row.")

@@ -3,35 +3,23 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
 
 from ehr_course.errors import InputError
+from ehr_course.exercises.sealed import Ended, Sealed
 
 MOST_STEPS = 12
 """How many training steps may be run to find the largest batch."""
 
 
-class _Ended(SystemExit):  # the program ends: `except Exception` does not help
-    """The program was ended.
-
-    Attributes:
-        reason: what the answer had done until then, for the message of a check.
-    """
-
-    def __init__(self, message: str, reason: str) -> None:
-        super().__init__(message)
-        self.reason = reason
-
-
-class OutOfMemory(_Ended):
+class OutOfMemory(Ended):
     """A step needed more memory than there is, and the program was ended."""
 
 
-class TooManySteps(_Ended):
+class TooManySteps(Ended):
     """More steps were run than may be."""
 
 
-class Machine:
+class Machine(Sealed):
     """Runs training steps and says what each took at its peak, in bytes.
 
     A step peaks at one of two moments: with its activations, which grow with the batch, or while
@@ -54,7 +42,6 @@ class Machine:
     def __init__(self, *, update: int, held: int, record: int, memory: int) -> None:
         self.update, self.held, self.record, self.memory = update, held, record, memory
         self._fitted: list[int] = []  # the sizes that have been run, in this order
-        self._ended: _Ended | None = None
 
     def __call__(self, n: int) -> int:
         """Run one training step on n records.
@@ -63,23 +50,20 @@ class Machine:
             Its peak in bytes.
 
         Raises:
-            InputError: if n is no whole number above 0.
+            InputError: if n is not a whole number above 0.
             OutOfMemory: if it does not fit. No step runs afterwards.
             TooManySteps: at the first step beyond MOST_STEPS.
         """
-        if self._ended is not None:
-            raise self._ended
+        self._check_not_ended()
         if isinstance(n, bool) or int(n) != n or n < 1:
             raise InputError("peak_of", "n", f"{n!r} is not a batch size", "Use 1, 2, 3, ...")
         if len(self._fitted) == MOST_STEPS:
             problem = f"this is step {MOST_STEPS + 1}; {MOST_STEPS} may be run"
-            self._ended = TooManySteps(problem, self._why_so_many())
-            raise self._ended
+            self._end(TooManySteps(problem, self._why_so_many()))
         peak = self._peak(int(n))
         if peak > self.memory:
             problem = f"a step on {n} records needs {peak:,} bytes of {self.memory:,}"
-            self._ended = OutOfMemory(problem, self._why_too_large(int(n)))
-            raise self._ended
+            self._end(OutOfMemory(problem, self._why_too_large(int(n))))
         self._fitted.append(int(n))
         return peak
 
@@ -112,13 +96,7 @@ class Machine:
             "that it is still sure to fit? And when do you know enough to calculate the rest?"
         )
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Machine:
-        # A check hands copies to an answer: each begins to count anew.
-        return Machine(update=self.update, held=self.held, record=self.record, memory=self.memory)
-
-    def __repr__(self) -> str:
-        if self._ended is not None:  # an answer that went on after the end is seen to have done so
-            return f"<ended: {self._ended}>"
+    def _description(self, hidden: bool) -> str:
         most = largest_batch_of(self)
         return (
             f"<the larger of {self.update:,} and {self.held:,} + {self.record:,} per record: "

@@ -3,32 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from ehr_course.errors import InputError
+from ehr_course.exercises.sealed import Sealed, TooManyCalls
 from ehr_course.records import MAX_AGE
 
 MOST_CALLS = 6
 """How often a prompt may be asked for to find one patient."""
 
 
-class TooManyCalls(SystemExit):  # the money is gone: `except Exception` does not help
-    """A prompt was asked for more often than may be.
-
-    Attributes:
-        reason: what to think about, for the message of a check.
-    """
-
-    reason = (
-        f"You asked for more than {MOST_CALLS} prompts. They lie on straight lines: how few of "
-        "them tell you where all the others are?"
-    )
+TOO_MANY_CALLS = (
+    f"You asked for more than {MOST_CALLS} prompts. They lie on straight lines: how few of "
+    "them tell you where all the others are?"
+)
 
 
-class SummedPrompt:
+class SummedPrompt(Sealed):
     """The prompt of an age and a sex, added up to one vector; affine in the age.
 
     Args:
@@ -43,7 +36,6 @@ class SummedPrompt:
     def __init__(self, newborn: Sequence[Sequence[float]], year: Sequence[float]) -> None:
         self.newborn, self.year = torch.tensor(newborn), torch.tensor(year)
         self._calls = 0
-        self._ended: TooManyCalls | None = None
 
     def __call__(self, age: float, sex: int) -> Tensor:
         """Ask for a prompt.
@@ -55,28 +47,21 @@ class SummedPrompt:
             InputError: if there is no such age or sex.
             TooManyCalls: at the first call beyond MOST_CALLS.
         """
-        if self._ended is not None:
-            raise self._ended
+        self._check_not_ended()
         age, category = float(age), float(sex)
         if not 0 <= age <= MAX_AGE:
             raise InputError(
-                "prompt_of", "age", f"{age:g} is no age", f"Use years from 0 to {MAX_AGE}."
+                "prompt_of", "age", f"{age:g} is not an age", f"Use years from 0 to {MAX_AGE}."
             )
         if category not in (0, 1):
-            raise InputError("prompt_of", "sex", f"{category:g} is no category", "Use 0 or 1.")
+            raise InputError("prompt_of", "sex", f"{category:g} is not a category", "Use 0 or 1.")
         self._calls += 1
         if self._calls > MOST_CALLS:
-            self._ended = TooManyCalls(f"this is call {self._calls}; {MOST_CALLS} are paid for")
-            raise self._ended
+            problem = f"this is call {self._calls}; {MOST_CALLS} are paid for"
+            self._end(TooManyCalls(problem, TOO_MANY_CALLS))
         return self.newborn[int(category)] + age * self.year
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> SummedPrompt:
-        # A check hands copies to an answer: each begins to count anew.
-        return SummedPrompt(self.newborn.tolist(), self.year.tolist())
-
-    def __repr__(self) -> str:
-        if self._ended is not None:  # an answer that went on after the end is seen to have done so
-            return f"<ended: {self._ended}>"
+    def _description(self, hidden: bool) -> str:
         newborn = " or ".join(_written(row) for row in self.newborn)
         return f"<{newborn}, plus age times {_written(self.year)}>"
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ehr_course.errors import InputError
+from ehr_course.exercises.sealed import Sealed
 from ehr_course.exercises.tiny_training import TinyTraining
 
 STEPS = 6
@@ -30,11 +31,11 @@ FAULTS = {
 _WITH_STATE = ("model", "optimizer", "schedule", "scaler")
 
 
-class Stopped(Exception):  # noqa: N818  # it is no error: the training was to stop there
+class Stopped(Exception):  # noqa: N818  # not an error: the training was to stop there
     """A training came to an end in the middle, as if its process had died."""
 
 
-class Trainers:
+class Trainers(Sealed):
     """Makes trainers of one and the same training, a `TinyTraining` without overflows.
 
     Each works in a folder, named by the caller; where it finds a checkpoint there, it resumes.
@@ -56,7 +57,6 @@ class Trainers:
     def __init__(self, fault: str | None = None, *, seed: int = 0) -> None:
         self._fault, self.seed = fault, seed
         self._folders: dict[str, dict[str, Any]] = {}  # the newest checkpoint of each
-        self._tells = True
 
     def __call__(self, folder: str, *, stop: int | None = None) -> TinyTrainer:
         """Make a trainer of STEPS steps.
@@ -71,24 +71,15 @@ class Trainers:
             InputError: if stop is not 1 to STEPS - 1.
         """
         if stop is not None and not 1 <= stop < STEPS:
-            raise InputError("Trainers", "stop", f"{stop} is no step", f"Use 1 to {STEPS - 1}.")
+            raise InputError("Trainers", "stop", f"{stop} is not a step", f"Use 1 to {STEPS - 1}.")
         fault = self._fault if stop is None else None
         if fault == "starts again":
             self._folders.pop(folder, None)
         return TinyTrainer(self.seed, self._folders, folder, stop=stop, fault=fault)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Trainers:
-        made = Trainers(self._fault, seed=self.seed)
-        made._tells = False  # a check hands copies to the answer, which is to find it out
-        return made
-
-    def __repr__(self) -> str:
-        return f"<trainers{f' that {FAULTS[self._fault]}' * self._tells}, seed {self.seed}>"
-
-
-def fault_of(make: Trainers) -> str | None:
-    """What is wrong with trainers; a key of FAULTS."""
-    return make._fault
+    def _description(self, hidden: bool) -> str:
+        fault = "" if hidden else f" that {FAULTS[self._fault]}"
+        return f"<trainers{fault}, seed {self.seed}>"
 
 
 class TinyTrainer:

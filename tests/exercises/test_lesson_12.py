@@ -10,7 +10,8 @@ from ehr_course.exercises import examine
 from ehr_course.exercises.catalogue import find_exercise
 from ehr_course.exercises.exercise import Arguments
 from ehr_course.exercises.lessons.lesson_12 import WHOSE_PROMPT
-from ehr_course.exercises.prompt_to_read import MOST_CALLS, SummedPrompt, TooManyCalls, distances
+from ehr_course.exercises.prompt_to_read import MOST_CALLS, SummedPrompt, distances
+from ehr_course.exercises.sealed import TooManyCalls
 
 AGES = range(91)
 

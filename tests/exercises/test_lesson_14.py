@@ -9,7 +9,8 @@ from torch.nn.functional import cross_entropy
 
 from ehr_course.errors import InputError
 from ehr_course.exercises import examine
-from ehr_course.exercises.loss_to_probe import MOST_CALLS, WAYS, HiddenLoss, TooManyCalls
+from ehr_course.exercises.loss_to_probe import MOST_CALLS, WAYS, HiddenLoss
+from ehr_course.exercises.sealed import TooManyCalls
 
 LOGITS = torch.tensor([[[2.0, 0.0, 1.0], [0.0, 0.5, -1.0]], [[1.0, 3.0, 0.0], [0.0, 0.0, 9.0]]])
 LABELS = torch.tensor([[0, 1], [2, -100]])
@@ -56,7 +57,7 @@ def test_the_calls_end_and_a_copy_has_them_again():
         (torch.zeros(2, 3), [[0, 0]], "batch, length, vocab"),
         (torch.zeros(1, 2, 1), [[0, 0]], "two tokens or more"),
         (torch.zeros(1, 2, 3), [[0]], r"\(1, 2\)"),
-        (torch.zeros(1, 2, 3), [[0, 3]], "no token"),
+        (torch.zeros(1, 2, 3), [[0, 3]], "not a token"),
         (torch.full((1, 1, 2), torch.inf), [[0]], "not all are finite"),
         (torch.zeros(2, 1, 2), [[0], [-100]], "no scored place"),
     ],

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ehr_course.exercises.exercise import Arguments, Exercise
+from ehr_course.exercises.sealed import Sealed
 
 Ids = list[int]
 
@@ -194,7 +195,7 @@ _SEEDS_THAT_TELL = 60
 out."""
 
 
-class BatchMaker:
+class BatchMaker(Sealed):
     """Makes batches of the same patients, damaged anew for each seed, with or without a leak.
 
     Args:
@@ -222,7 +223,6 @@ class BatchMaker:
         self._records, self._kinds, self._often = records, tuple(kinds), often
         self._leaking, self._scored, self._salt = tuple(leaking), scored, salt
         self._at_once = at_once
-        self._tells = True
 
     def __call__(self, seed: int) -> dict[str, Tensor]:
         """Return `input_ids` (batch, source), padded with 0, and `labels` (batch, target)."""
@@ -239,10 +239,6 @@ class BatchMaker:
             else:
                 labels.append(self._counted(clean, start, end, rng))
         return {"input_ids": _filled(inputs, PAD), "labels": _filled(labels, -100)}
-
-    def clean(self, row: int) -> Ids:
-        """The clean ids of a patient, for the reference."""
-        return list(self._records[row])
 
     def _damage(self, clean: Ids, rng: random.Random) -> tuple[int, int, Ids]:
         """Where the damage begins and ends in the clean record, and what stands there then."""
@@ -266,21 +262,8 @@ class BatchMaker:
         }[self._scored]
         return [token if counts(place) else -100 for place, token in enumerate(ids)]
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> BatchMaker:
-        made = BatchMaker(
-            self._records,
-            self._kinds,
-            often=self._often,
-            leaking=self._leaking,
-            scored=self._scored,
-            salt=self._salt,
-            at_once=self._at_once,
-        )
-        made._tells = False  # a check hands copies to the answer, which is to find it out
-        return made
-
-    def __repr__(self) -> str:
-        if not self._tells:
+    def _description(self, hidden: bool) -> str:
+        if hidden:
             return "<make_batch>"
         who = len(self._leaking)
         truth = f"a leak in {who} of {len(self._records)} patients" if who else "no leak"
