@@ -37,7 +37,7 @@ SETTINGS: tuple[tuple[float, float, str], ...] = (
 
 
 def sweep(folder: Path, split: Split) -> int:
-    """Train and judge all models, and write ``sweep.csv`` anew after each.
+    """Train and judge all models, and rewrite ``sweep.csv`` after each.
 
     Returns:
         How many models there were.

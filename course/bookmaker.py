@@ -32,7 +32,7 @@ def make_book(root: Path, build: Path) -> Path:
 
     Args:
         root: the course's folder.
-        build: the folder to write into; ``book-source`` and ``book`` are made in it anew.
+        build: the folder to write into; ``book-source`` and ``book`` are rebuilt in it.
 
     Returns:
         The book's first page.

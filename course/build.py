@@ -56,7 +56,7 @@ def sources(root: Path = ROOT, names: Iterable[str] = ()) -> list[Path]:
         fitting = {source for source in everything if _fits(source, name, root)}
         if not fitting:
             known = ", ".join(sorted({source.stem for source in everything}))
-            raise LessonError(f"{name!r} is no lesson. There are: {known or 'none yet'}.")
+            raise LessonError(f"{name!r} is not a lesson. The lessons are: {known or 'none yet'}.")
         chosen |= fitting
     return [source for source in everything if not names or source in chosen]
 

@@ -176,7 +176,7 @@ RECIPES: dict[str, Callable[[Path], dict[str, float]]] = {
 
 
 def main(arguments: list[str]) -> int:
-    """Make one checkpoint anew, in place of the one that is there."""
+    """Make one checkpoint again, in place of the one that is there."""
     parser = argparse.ArgumentParser(prog="python3 -m course checkpoint", description=__doc__)
     parser.add_argument("name", help=f"one of: {', '.join(RECIPES)}")
     name = parser.parse_args(arguments).name

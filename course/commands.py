@@ -28,7 +28,7 @@ python3 -m course COMMAND, from the clone's root:
   new         make the files of a new lesson
   build       run the lessons' sources into notebooks
   book        build the book from the notebooks
-  checkpoint  train a model that the lessons load, anew
+  checkpoint  train again a model that the lessons load
   release     make a folder and a zip file of lessons for students
   grade       grade a folder of students' notebooks
   report      make the table and pages of a graded class again, or a table of a term

@@ -83,7 +83,7 @@ def ensure(root: Path, *, cuda: bool = False, wheelhouse: str | None = None) -> 
             except KeyboardInterrupt:
                 raise CommandError(
                     "Stopped before .venv was ready.",
-                    "It is not used as it is: the next start makes it anew.",
+                    "It is not used as it is: the next start rebuilds it.",
                     exit_code=130,
                 ) from None
             except OSError as error:

@@ -36,7 +36,7 @@ def find_python(version: str) -> str | None:
         version: such as "3.12".
 
     Raises:
-        CommandError: if this is no version, or one that the course is too new for.
+        CommandError: if this is not a version, or one that the course is too new for.
     """
     if not re.fullmatch(r"3\.\d+", version) or int(version[2:]) < OLDEST[1]:
         raise CommandError(

@@ -1,6 +1,6 @@
 """The book's reference: a page for each room of the library, written from its docstrings.
 
-`course book` writes these pages anew each time: Sphinx imports the library and reads
+`course book` rewrites these pages each time: Sphinx imports the library and reads
 the docstrings, so that nothing of them stands in the repository twice.
 """
 

@@ -34,7 +34,7 @@ def repository_address(root: Path) -> str | None:
         root: the clone, or a folder that `course release` has made.
 
     Raises:
-        CommandError: if what is set is no https address.
+        CommandError: if what is set is not an https address.
     """
     file = root / "pyproject.toml"
     if not file.is_file():
@@ -44,7 +44,7 @@ def repository_address(root: Path) -> str | None:
     address = next((addresses[key] for key in KEYS if key in addresses), None)
     if address is not None and not re.fullmatch(r"https://[\w.:/~-]+", address):
         raise CommandError(
-            f"pyproject.toml, [project.urls]: {address!r} is no address of a repository.",
+            f"pyproject.toml, [project.urls]: {address!r} is not the address of a repository.",
             "Write one that begins with https:// and has no spaces or quotation marks.",
         )
     return address

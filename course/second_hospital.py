@@ -118,7 +118,7 @@ METHODS: dict[str, Method] = {
 
 
 def sweep(folder: Path) -> int:
-    """Train and judge all methods with each seed, and write ``sweep.csv`` anew after each.
+    """Train and judge all methods with each seed, and rewrite ``sweep.csv`` after each.
 
     Returns:
         How many rows there are: methods times seeds.

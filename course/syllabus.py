@@ -171,7 +171,7 @@ def lessons_in(file: YamlFile) -> tuple[Lesson, ...]:
             if number not in earlier:
                 raise file.error(
                     (*keys, "prerequisites", place),
-                    f"{number} is no earlier lesson",
+                    f"{number} is not an earlier lesson",
                     "Name lessons that stand above.",
                 )
         for place, exercise in enumerate(lesson.exercises):

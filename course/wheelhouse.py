@@ -54,7 +54,7 @@ class Target:
 
     Attributes:
         python: such as "3.12".
-        platform: a name of PLATFORMS, or this system's own words where it is none of them.
+        platform: a name of PLATFORMS, or this system's own words where it is not among them.
     """
 
     python: str
@@ -140,7 +140,7 @@ def find_wheelhouse(root: Path, named: str | None = None) -> Wheelhouse | None:
         named: what stands after `--wheelhouse`, or None.
 
     Raises:
-        CommandError: if one was named and is none, is not finished, or is for others.
+        CommandError: if the one that was named is not a finished wheelhouse for this system.
     """
     if (folder := named or os.environ.get(VARIABLE)) is not None:
         found = read_wheelhouse(Path(folder).expanduser().resolve())
@@ -161,7 +161,7 @@ def read_wheelhouse(folder: Path, *, is_named: bool = True) -> Wheelhouse:
     """Read what a wheelhouse says of itself; its wheels are not looked at.
 
     Raises:
-        CommandError: if the folder is no wheelhouse, or one that was not finished.
+        CommandError: if the folder is not a wheelhouse, or not finished.
     """
     remedy = f"Make it where there is a network: python3 -m course wheelhouse --out {folder.name}"
     if not folder.is_dir():
@@ -178,7 +178,7 @@ def read_wheelhouse(folder: Path, *, is_named: bool = True) -> Wheelhouse:
         return Wheelhouse(folder, told["made_from"], files, targets, is_named)
     except FileNotFoundError:
         raise CommandError(
-            f"This folder is no wheelhouse, or one that was not finished: {folder}\n"
+            f"This folder is not a wheelhouse, or was not finished: {folder}\n"
             f"Its {CONTENTS} is missing, which is written last.",
             f"If it was copied, copy it again. If it was being made, the same command goes on "
             f"where it stopped. {remedy}",

@@ -35,7 +35,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 READ_ME = "README.md"
 NOT_FINISHED = "NOT_FINISHED.txt"
-"""Stands in the folder while it is filled, and says so to whoever looks."""
+"""Stands in the folder while it is filled, and says so."""
 
 SPARE_BYTES = 100_000_000
 
@@ -130,7 +130,7 @@ def _check_folder(out: Path) -> None:
     ours = (CONTENTS, NOT_FINISHED)
     if out.is_dir() and any(out.iterdir()) and not any((out / name).exists() for name in ours):
         raise CommandError(
-            f"{out} has something in it that is no wheelhouse.",
+            f"{out} has something in it that is not a wheelhouse.",
             "Name a new or an empty folder.",
             exit_code=2,
         )
@@ -316,5 +316,5 @@ def _parser() -> argparse.ArgumentParser:
 def _version(text: str) -> str:
     major, _, minor = text.partition(".")
     if major != "3" or not minor.isdecimal() or int(minor) < OLDEST[1]:
-        raise argparse.ArgumentTypeError(f"{text!r} is no version from 3.11 on, such as 3.12")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a version from 3.11 on, such as 3.12")
     return text

@@ -114,7 +114,7 @@ def find_answer(exercise: str, lesson: PristineLesson, cells: Sequence[Cell]) ->
         )
     if chosen.cell.is_text and not chosen.is_empty:
         flags.append("not_code")
-        notes.append(f"{_capital(chosen.cell.place)} is no code cell. It was read as one.")
+        notes.append(f"{_capital(chosen.cell.place)} is not a code cell. It was read as one.")
     if chosen.problem:
         flags.append("unreadable")
         notes.append(f"{_capital(chosen.cell.place)} is no Python, {chosen.problem}.")

@@ -80,7 +80,7 @@ def further_runs(exercises: Sequence[ExerciseResult], places: Mapping[str, int])
     """Return how many runs of cells went beyond one each before an attempted answer, by exercise.
 
     A notebook whose counts are those of one run from above to below tells nothing, and where a
-    count is lower than that, cells ran in another order or the session began anew: neither is
+    count is lower than that, cells ran in another order or the session was restarted: neither is
     returned.
     """
     found: dict[str, int] = {}
@@ -102,7 +102,7 @@ def checks_handed_in(
 ) -> dict[str, dict[str, int]]:
     """Read the progress files that lie in a folder of submissions, beside the notebooks.
 
-    A file that is no progress file, or too large, is passed over.
+    A file that is too large or not a progress file is passed over.
 
     Returns:
         How often each answer was checked, by the student's key and the exercise.
@@ -130,7 +130,7 @@ def read_checks(folder: Path) -> dict[str, dict[str, int]]:
     """Read what `write_checks` kept; nothing where there is no file.
 
     Raises:
-        InputError: if the file is none of that form.
+        InputError: if the file does not have that form.
     """
     file = folder / ATTEMPTS
     if not file.exists():

@@ -34,7 +34,7 @@ class Decision(BaseModel):
         excused: the exercises that do not count, or "all".
         points: by exercise, what the answer gets, whatever the grader found.
         share: which part of the other points counts, from 0 to 1.
-        note: to the student and to whoever reads the pages, or "".
+        note: to the student and to all who read the pages, or "".
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -78,10 +78,10 @@ def read_decisions(file: Path, results: Sequence[StudentResult]) -> dict[str, De
                 raise opened.error((name,), problem, f"They have {', '.join(known)}.")
         for points in decision.points.values():
             if not (math.isfinite(points) and points >= 0):
-                problem = f"{points:g} is no number of points"
+                problem = f"{points:g} is not a number of points"
                 raise opened.error((name, "points"), problem, "Give 0 or more.")
         if not 0 <= decision.share <= 1:
-            problem = f"{decision.share:g} is no share"
+            problem = f"{decision.share:g} is not a share"
             raise opened.error((name, "share"), problem, "Give 0.9 where 90% count.")
         found[result.key] = decision
     return found

@@ -27,7 +27,7 @@ SECONDS_TO_START = 120.0
 """How long a process may take until it is ready: long, for a machine may be busy."""
 
 MOST_ENDS = 3
-"""How often an answer that ends its process is started anew."""
+"""How often an answer that ends its process is restarted."""
 
 _WHY_ENDED = (
     "The program ended in the middle of your code. Did it call os._exit, or use more memory or "
@@ -165,7 +165,7 @@ class Nursery:
             limits: of this process.
 
         Raises:
-            RuntimeError: if none can be started: that is no fault of a student's.
+            RuntimeError: if none can be started, which is never a student's fault.
         """
         line = self._fork(limits) if self.forks else self._spawn(limits)
         try:
@@ -247,8 +247,8 @@ class Elsewhere(DistantAnswer):
     def load(self) -> None:
         """Start the process and run what stands around the answer.
 
-        Afterwards `error` is what was raised; `is_value` says that the answer is no function, and
-        `value` what it is.
+        Afterwards `error` is what was raised; `is_value` says that the answer is not a
+        function, and `value` what it is.
         """
         statements = [(s.place, s.cell, _first_line(s)) for s in self._program.statements]
         message = {
@@ -273,7 +273,7 @@ class Elsewhere(DistantAnswer):
             self._names = {one for one in names if isinstance(one, str)}
 
     def call(self, arguments: tuple[Any, ...], seconds: float) -> Call:
-        """Call the answer; a process that has ended is started anew."""
+        """Call the answer; a process that has ended is restarted."""
         if self._line is None:
             self._load_again()
             if self.error is not None:
@@ -294,7 +294,7 @@ class Elsewhere(DistantAnswer):
         return Call(value, error, printed, changed_input=said.get("changed") is True)
 
     def _load_again(self) -> None:
-        """Start the answer anew where its process has ended, but not for ever."""
+        """Restart the answer where its process has ended, but not for ever."""
         self._ends += 1
         if self._ends > MOST_ENDS:
             self.error = self._error_in(_ENDED)
@@ -325,7 +325,7 @@ class Elsewhere(DistantAnswer):
     def _ask(
         self, message: Mapping[str, Any], raw: bytes, seconds: float
     ) -> tuple[dict[str, Any], bytes]:
-        assert self._line is not None  # whoever asks has started a process
+        assert self._line is not None  # the caller has started a process
         try:
             return self._line.ask(message, raw, seconds=seconds + GRACE)
         except TimeoutError:

@@ -248,7 +248,7 @@ def _stars() -> dict[str, int]:
 
 
 def _counts(one: ExerciseResult) -> bool:
-    """Whoever was excused from an exercise, and did not attempt it, is none of its students."""
+    """A student who was excused from an exercise and did not attempt it does not count there."""
     return one.outcome != Outcome.NOT_ATTEMPTED or "excused" not in one.flags
 
 

@@ -44,8 +44,8 @@ class Cell:
         tags: its tags.
         runs: its execution count, or None.
         own: whether a student wrote it.
-        is_text: whether it is no code cell; such a one is read where its tag says that it should
-            be one.
+        is_text: whether it is not a code cell; it is read where its tag says that it
+            should be one.
     """
 
     file: str
@@ -120,7 +120,7 @@ def read_cells(data: bytes, file: str, *, own: bool = True) -> list[Cell]:
         own: whether a student wrote it.
 
     Raises:
-        NotANotebookError: if it is none.
+        NotANotebookError: if it is not a notebook.
     """
     if len(data) > MOST_BYTES:
         raise NotANotebookError(f"it has more than {MOST_BYTES >> 20} MB; clear its outputs")
@@ -144,7 +144,7 @@ def _text_of(data: bytes, *, is_json: bool) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
         if is_json:
-            raise NotANotebookError("it is no text in UTF-8") from None
+            raise NotANotebookError("it is not text in UTF-8") from None
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
         return data.decode(encoding)
@@ -161,7 +161,7 @@ def _of_script(text: str) -> list[_Part]:
     try:
         cells = jupytext.reads(text, fmt="py:percent").cells
     except Exception as error:  # what jupytext raises for a bad script is not documented
-        problem = f"it is no script with # %% cells ({type(error).__name__})"
+        problem = f"it is not a script with # %% cells ({type(error).__name__})"
         raise NotANotebookError(problem) from None
     return [
         (number, cell.cell_type, cell.source, _texts(cell.metadata.get("tags")), None)

@@ -36,7 +36,7 @@ def points_of(lessons: Sequence[Lesson], file: Path | None = None) -> dict[str, 
     given = opened.read_as(dict[str, float])
     for exercise, points in given.items():
         if not (math.isfinite(points) and points >= 0):
-            problem = f"{points:g} is no number of points"
+            problem = f"{points:g} is not a number of points"
             raise opened.error((exercise,), problem, "Give 0 or more.")
         if exercise not in by_stars:
             problem = f"none of the graded lessons has an exercise {exercise!r}"

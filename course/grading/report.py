@@ -146,12 +146,12 @@ def _points(about: RunAbout, file: Path) -> dict[str, float]:
 
 
 def _check_term(file: Path) -> None:
-    """Refuse to write over something that is no table of a term."""
+    """Refuse to write over something that is not a table of a term."""
     if file.exists() and not (
         file.is_file() and file.read_bytes()[: len(_HEAD)] == _HEAD.encode()
     ):
         raise InputError(
-            file, "", "it is there already, and is no table of a term", "Choose another name."
+            file, "", "it exists already, and is not a table of a term", "Choose another name."
         )
 
 

@@ -11,7 +11,7 @@ class). A folder of grades is::
       students/NAME/result.json       everything about one student
 
 Every file is written whole or not at all. Texts that come from a student (code, printed output,
-messages of exceptions, file names) are text and never trusted: whoever shows them escapes them.
+messages of exceptions, file names) are text and never trusted: pages escape them.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ FLAGS = {
     "unreadable": "the cell with the answer is no Python",
     "own_definition": "the answer uses an own definition of something that the lesson has",
     "lost_tag": "the cell's tag is gone; the answer was found in another way",
-    "not_code": "the cell with the answer is no code cell; it was read as one",
+    "not_code": "the cell with the answer is not a code cell; it was read as one",
     "broken_file": "one of the student's files cannot be read",
     "excused": "the teacher has excused the student from it",
     "by_hand": "the teacher gave the points",

@@ -32,7 +32,7 @@ MOST_UNPACKED = 1 << 30
 _SKIPPED = {"__MACOSX", "__pycache__", "node_modules", "site-packages"}
 _COURSE = {"ehr_course", "course"}
 _OF_THE_COURSE = {*_COURSE, "solutions", "tests", "benchmarks", "build", "setup.py", "conftest.py"}
-"""What is no answer in a whole folder of the course: the library and the worked answers."""
+"""What is not an answer in a whole folder of the course: the library and the worked answers."""
 
 _MOODLE = re.compile(r"^(?P<who>.+?)_(?P<number>\d+)_assign(?:submission|feedback)_[a-z]+_?.*$")
 _CANVAS = re.compile(r"^(?P<who>[^_]+?)(?:_LATE)?_(?P<number>\d+)_\d+_.+$")
@@ -225,7 +225,7 @@ def _unpacked(file: Path, folder: Path) -> Path:
     """Unpack the notebooks of a zip file, and nothing else of it.
 
     Raises:
-        InputError: if it is none, or unpacks to too much.
+        InputError: if it is not a zip file, or unpacks to too much.
     """
     left = MOST_UNPACKED
     folder.mkdir(parents=True)

@@ -69,7 +69,7 @@ def receive(read: Callable[[int], bytes]) -> tuple[dict[str, Any], bytes]:
         read: returns exactly so many bytes, or raises.
 
     Raises:
-        WireError: if it is none.
+        WireError: if it is not one.
     """
     length, raw_length = _LENGTHS.unpack(read(_LENGTHS.size))
     if length > MOST_JSON or raw_length > MOST_BYTES:
@@ -80,7 +80,7 @@ def receive(read: Callable[[int], bytes]) -> tuple[dict[str, Any], bytes]:
     except (ValueError, RecursionError):
         raise WireError("a message is no JSON") from None
     if not isinstance(message, dict):
-        raise WireError("a message is no object")
+        raise WireError("a message is not an object")
     return message, raw
 
 
@@ -215,7 +215,7 @@ def decode(text: Any, raw: bytes) -> Any:
     """Build a value from what `encode` wrote, or from whatever an untrusted process has sent.
 
     Raises:
-        WireError: if it is no value.
+        WireError: if it is not a value.
     """
 
     def piece(place: Any) -> bytes:
@@ -251,7 +251,7 @@ def decode(text: Any, raw: bytes) -> Any:
         if kind == "other":
             base = _Iterating if part["i"] is True else Stand
             return type(_identifier(part["k"]), (base,), {})(str(part["v"])[:2000])
-        raise WireError(f"{kind!r} is no kind of value")
+        raise WireError(f"{kind!r} is not a kind of value")
 
     def tensor(part: Any) -> torch.Tensor:
         dtype, shape = _DTYPES[part["d"]], [_natural(n) for n in part["s"]]
@@ -294,7 +294,7 @@ _UNUSUAL: dict[str, Callable[[list[int]], torch.Tensor]] = {
 
 def _natural(number: Any) -> int:
     if type(number) is not int or not 0 <= number < 1 << 40:
-        raise WireError("a length is no whole number")
+        raise WireError("a length is not a whole number")
     return number
 
 

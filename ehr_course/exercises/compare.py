@@ -65,7 +65,7 @@ def first_difference(
 
 
 def alike(left: Any, right: Any, tolerance: float) -> bool:
-    """Say whether two values are the same to whoever uses them.
+    """Say whether two values are the same for all who use them.
 
     Neither is the expected one, so a number may stand for a tensor without dimensions on both
     sides. The comparison of values that may be anything can raise: then they are not alike.

@@ -142,7 +142,7 @@ def examine(
     Args:
         exercise_id: lesson and number ("07.1").
         answer: the learner's function itself, not the value of a call; for a checklist the form.
-        seed: makes the random inputs; drawn anew when None, so that no answer can be fitted to
+        seed: makes the random inputs; a random one when None, so that no answer can be fitted to
             them. The message of a failure names it.
 
     Returns:

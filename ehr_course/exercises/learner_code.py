@@ -37,7 +37,7 @@ class NotFinishedError(Exception):
 
 
 class DistantAnswer(ABC):
-    """An answer that is no function of this process: a grader runs it in another one.
+    """An answer in another process, where a grader runs it.
 
     `examine` takes it in place of a function. What it says of itself is the other process's word.
     """

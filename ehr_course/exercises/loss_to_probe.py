@@ -51,7 +51,7 @@ class HiddenLoss(Sealed):
             labels: whole numbers (batch, length), -100 where a place is not scored.
 
         Raises:
-            InputError: if the shapes do not fit, a label is no token, or a row has no scored
+            InputError: if the shapes do not fit, a label is not a token, or a row has no scored
                 place.
             TooManyCalls: at the first call beyond MOST_CALLS.
         """

@@ -75,7 +75,7 @@ class Machine(Sealed):
         if not self._fitted:
             return (
                 f"You began with a batch of {n}, before you had measured any other. Nothing told "
-                "you that it fits, and it ended the program: trying is no way to find out here. "
+                "you that it fits, and it ended the program: trying it out is not an option here. "
                 "Which batch is sure to fit, and what does its peak say of larger ones?"
             )
         last = max(self._fitted)

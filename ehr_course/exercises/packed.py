@@ -41,10 +41,10 @@ def unpacked(data: bytes) -> dict[str, str]:
     """Return the texts of a packed file.
 
     Raises:
-        ValueError: if it is none.
+        ValueError: if it is not a pack.
     """
     if not data.startswith(_HEAD):
-        raise ValueError("it is no pack of exercises")
+        raise ValueError("it is not a pack of exercises")
     try:
         return json.loads(zlib.decompress(_covered(data[len(_HEAD) :])))
     except zlib.error:

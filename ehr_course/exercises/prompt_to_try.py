@@ -16,7 +16,7 @@ FOUND = ("shapes", "units begin unlike", "prompts", "a gradient reaches")
 
 
 class NotFiniteError(ValueError):
-    """A module begins with values that are no finite numbers.
+    """A module begins with values that are not finite numbers.
 
     Attributes:
         reason: why that is wrong, for the message of a check.

@@ -1,4 +1,4 @@
-"""What an answer is handed to find something out about; it may call it, perhaps only a few times."""
+"""Objects that an answer may call, perhaps only a few times, to find out what they hide."""
 
 from __future__ import annotations
 

@@ -130,7 +130,8 @@ def _set_aside(path: Path) -> dict[str, Standing]:
         number += 1
     path.rename(kept)
     warnings.warn(
-        f"{path} was damaged; it is kept as {kept.name}, and progress starts anew.", stacklevel=2
+        f"{path} was damaged; it is kept as {kept.name}, and progress starts from zero.",
+        stacklevel=2,
     )
     return {}
 

@@ -137,7 +137,7 @@ def _near(left: Tensor, right: Tensor) -> bool:
 
 
 def _telling(values: Tensor) -> bool:
-    """Whether values are different enough that equal ones are no accident."""
+    """Whether values are different enough that equal ones cannot be an accident."""
     return values.is_floating_point() and values.unique().numel() > 2
 
 

@@ -35,7 +35,7 @@ def coverage_player(looks: Mapping[str, Look], *, step: int = 1) -> PictureWidge
     last = max(len(look.written) for look in looks.values())
     if not 1 <= step <= last:
         raise InputError(
-            "coverage_player", "step", f"{step} is no step of {last}", f"Use 1 to {last}."
+            "coverage_player", "step", f"there is no step {step}", f"Use 1 to {last}."
         )
 
     def draw(summary: str, step: int) -> Picture:

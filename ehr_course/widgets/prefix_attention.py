@@ -49,7 +49,7 @@ def prefix_attention_explorer(
         raise InputError(
             "prefix_attention_explorer",
             "token",
-            f"{token} is no token of {last + 1}",
+            f"there is no token {token} among {last + 1}",
             f"Use 0 to {last}.",
         )
 

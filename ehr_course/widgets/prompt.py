@@ -30,7 +30,7 @@ def prompt_explorer(
         ``sex``.
 
     Raises:
-        InputError: if age or sex is none.
+        InputError: if there is no such age or sex.
     """
     next_codes(model, tokenizer, age=age, sex=sex)  # refuse what the controls would bend
 

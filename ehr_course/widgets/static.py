@@ -15,7 +15,7 @@ from ehr_course.widgets import states
 class PictureWidget(ipywidgets.VBox):
     """Controls, the picture that they set, and the picture in words.
 
-    The picture is drawn anew when a control changes. Its alternative text stands under it, where
+    The picture is redrawn when a control changes. Its alternative text stands under it, where
     a screen reader announces the change. What goes wrong while drawing is said there too, for
     nothing else would show it: Jupyter swallows the errors of a control's callback.
 

@@ -79,7 +79,7 @@ def _set(path, value):
             _set([1, "minutes"], 10),
             f"lessons > 2: its exercises take {EXERCISE_MINUTES} minutes, the lesson 10",
         ),
-        (_set([1, "prerequisites"], ["08"]), "prerequisites > 1: 08 is no earlier lesson"),
+        (_set([1, "prerequisites"], ["08"]), "prerequisites > 1: 08 is not an earlier lesson"),
         (_set([1, "prerequisites"], [0]), "prerequisites > 1: .* Write text"),
         (_set([1, "objectives"], ["Compute one."]), "1 objectives. Write three to six"),
         (_set([1, "objectives"], [1, 2, 3]), "objectives > 1: .* Write text"),

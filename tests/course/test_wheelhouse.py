@@ -204,7 +204,7 @@ def test_a_folder_that_is_none_and_one_that_is_not_finished_are_told(clone):
         find_wheelhouse(clone.root, str(clone.outside / "nowhere"))
     place = make_house(clone.outside / "house", clone)
     (place / "wheelhouse.json").unlink()
-    with pytest.raises(CommandError, match="no wheelhouse, or one that was not finished"):
+    with pytest.raises(CommandError, match="not a wheelhouse, or was not finished"):
         find_wheelhouse(clone.root, str(place))
 
 

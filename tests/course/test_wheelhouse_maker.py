@@ -267,7 +267,7 @@ def test_one_that_was_cut_off_says_so_and_the_same_command_finishes_it(uv, tmp_p
 def test_a_folder_with_something_else_in_it_is_left_alone(uv, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").write_text("dear", encoding="utf-8")
-    with pytest.raises(CommandError, match="has something in it that is no wheelhouse"):
+    with pytest.raises(CommandError, match="has something in it that is not a wheelhouse"):
         make(uv, tmp_path / "mine")
     assert [file.name for file in (tmp_path / "mine").iterdir()] == ["letter.txt"]
 

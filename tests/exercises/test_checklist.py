@@ -103,7 +103,7 @@ def test_one_field_filled_in_is_an_attempt_and_the_others_are_named() -> None:
         (changed(data={"test": [[1], [2]]}), "data", "patients or their ids"),
         (changed(model={"name": " "}), "model", "Name the model"),
         (changed(model={"scores": [0.03, 0.04]}), "model", "has 2 numbers, and there are 4 seeds"),
-        (changed(model={"scores": [0.03, 0.04, float("nan"), 0.1]}), "model", "no number"),
+        (changed(model={"scores": [0.03, 0.04, float("nan"), 0.1]}), "model", "not a number"),
         (changed(model={"scores": "good"}), "model", "list of numbers"),
         (changed(model={"scores": None}), "model", "list of numbers"),
         (changed(baseline={"name": "promptbart, 480 patients"}), "baseline", "model itself"),

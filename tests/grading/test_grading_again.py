@@ -131,7 +131,7 @@ def test_bad_input_is_named(tmp_path):
     options = [given, "--out", grades, "--points", str(points)]
     assert "points.yml, line 2, 08.1: none of the graded lessons" in refused(options)
     points.write_text('"07.1": -1\n', encoding="utf-8")
-    assert "line 1, 07.1: -1 is no number of points" in refused(options)
+    assert "line 1, 07.1: -1 is not a number of points" in refused(options)
     (tmp_path / "grades").mkdir()
     (tmp_path / "grades" / "mine").touch()
     assert "something here already" in refused([given, "--out", grades])

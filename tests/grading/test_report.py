@@ -89,8 +89,8 @@ def test_whoever_is_excused_is_not_counted(grades):
     [
         ("Adda:\n  share: 1\n", "line 1, Adda: no student is called 'Adda'. Did you mean 'Ada'"),
         ('Ada:\n  excused: ["07.9"]\n', "no exercise|has an exercise '07.9'"),
-        ('Ada:\n  points: {"07.1": -1}\n', "-1 is no number of points"),
-        ("Ada:\n  share: 90\n", "90 is no share"),
+        ('Ada:\n  points: {"07.1": -1}\n', "-1 is not a number of points"),
+        ("Ada:\n  share: 90\n", "90 is not a share"),
         ("Ada:\n  excuse: all\n", "excuse"),
         ("Ada: [\n", "is not YAML"),
     ],
@@ -135,7 +135,7 @@ def test_a_term_counts_nothing_for_a_week_that_is_missing():
 def test_a_term_does_not_write_over_another_file(grades, tmp_path):
     mine = tmp_path / "term.csv"
     mine.write_text("name;mark\n", encoding="utf-8")
-    with pytest.raises(InputError, match="no table of a term"):
+    with pytest.raises(InputError, match="not a table of a term"):
         main([str(grades), "--term", str(mine)])
     mine.unlink()
     for _ in range(2):  # its own table it writes again

@@ -68,7 +68,7 @@ def test_a_page_without_a_kernel_shows_the_picture(explorer):
 
 @pytest.mark.parametrize("token", [-1, 60])
 def test_a_token_that_no_record_has_is_refused(model, token):
-    with pytest.raises(InputError, match="is no token of"):
+    with pytest.raises(InputError, match="there is no token"):
         prefix_attention_explorer(model, TOKENIZER, RECORDS, token=token)
 
 

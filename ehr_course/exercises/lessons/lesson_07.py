@@ -324,7 +324,7 @@ NEXT_PIECES = Exercise(
         ("", ["244.24"], ["2", "24", "4", "4."]),
         # Behind 2 another piece fits each time, and after it none.
         ("2", ["244.2", "242.4"], ["2", "4", "4.", "42.", "4.2", "24"]),
-        # What has been written is no beginning of a code of the list.
+        # No code of the list begins with what has been written.
         ("44", ["428.0", "427.31"], ["4", "28.0", "28", ".0"]),
         ("4", ["428.0", "V28.0"], ["4", "V", "28.", "0", "28.0"]),
         ("V", ["428.0", "V27.0"], ["4", "V", "28.", "27.", "0", "28.0"]),

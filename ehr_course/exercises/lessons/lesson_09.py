@@ -196,14 +196,14 @@ out."""
 
 
 class BatchMaker(Sealed):
-    """Makes batches of the same patients, damaged anew for each seed, with or without a leak.
+    """Makes batches of the same patients, with other damage for each seed, with or without a leak.
 
     Args:
         records: the clean ids of the patients, each one visit of two codes or more.
         kinds: the kinds of damage: "infill", "delete" or "replace".
         often: in what share of the seeds anything is damaged.
         leaking: the rows whose labels are made from the damaged record.
-        scored: which places count: "all", "some" (drawn anew for each seed), "damaged", or
+        scored: which places count: "all", "some" (drawn again for each seed), "damaged", or
             "undamaged".
         salt: makes the noise another one.
         at_once: whether every row is damaged in such a seed; otherwise some of them.

@@ -84,7 +84,7 @@ PREFIX_ATTENTION = Exercise(
         _heads(
             random.Random(5), 1, 1, 2, torch.tensor([[True, False], [False, True], [True] * 2])
         ),
-        # Scores so large that e to their power is no number of float32.
+        # Scores so large that float32 cannot hold e to their power.
         _heads(random.Random(6), 1, 2, 1, _causal(2, 2), largest=20.0),
         # Heads that are not as wide as they are many.
         _heads(random.Random(7), 1, 2, 1, _causal(2, 2), width=3),
@@ -264,7 +264,7 @@ WINS = Exercise(
         _table({"prefix": (2.3, 2.5), "full": (2.2, 2.61)}, seeds=(12, 5)),
         # One difference is in the fourth decimal.
         _table({"prefix": (2.49, 2.50676), "prompt": (2.49637, 2.50661)}),
-        # Nothing trained is no number of parameters that is missing.
+        # Zero trained parameters is a count, not a missing value.
         _table({"full": (2.4, 2.7), "nothing": (2.5, 2.5)}),
         _table({"prefix": (2.4,)}),
         # "prefix" beats "prompt". The lowest mean, median and loss are those of "full", which

@@ -213,7 +213,7 @@ _AT, _WORSE, _BETTER = "at the floor", "worse than the floor", "better than the 
 
 
 def _nan() -> float:
-    """A nan that is no other object, so that asking with ``in`` does not find it."""
+    """A nan that is an object of its own, so that ``in`` does not find it."""
     return float("nan")
 
 

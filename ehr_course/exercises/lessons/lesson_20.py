@@ -76,7 +76,9 @@ def _data(form: Form) -> Answer:
     for part, counts in ids.items():
         patient, times = max(counts.items(), key=lambda item: item[1])
         if times > 1:
-            return lacks(f"`{part}` has patient {patient} {times} times. A visit is no patient.")
+            return lacks(
+                f"`{part}` has patient {patient} {times} times. A visit is not a patient."
+            )
     for one, other in (("train", "test"), ("validation", "test"), ("train", "validation")):
         both = len(ids[one].keys() & ids[other].keys())
         if both:
@@ -156,7 +158,9 @@ def _seeds(form: Form) -> Answer:
         return lacks("A seed is a whole number.")
     again = [seed for seed, times in Counter(seeds).items() if times > 1]
     if again:
-        return lacks(f"Seed {again[0]} stands there twice: the same run again is no second run.")
+        return lacks(
+            f"Seed {again[0]} stands there twice: repeating a run does not make a second one."
+        )
     if len(seeds) < FEWEST_SEEDS:
         return lacks(
             f"{_count(len(seeds), 'seed')}: take at least {FEWEST_SEEDS}, or nobody can tell a "
@@ -432,7 +436,7 @@ def _scores(field: Mapping[str, Any]) -> list[float] | Answer:
     if not scores:
         return lacks("`scores` is empty: give one score for each seed, in their order.")
     if not all(map(math.isfinite, scores)):
-        return lacks("One of the `scores` is no number. Look at that run before you go on.")
+        return lacks("One of the `scores` is not a number. Look at that run before you go on.")
     return scores
 
 
@@ -452,7 +456,7 @@ def _id(patient: object) -> str:
 
 
 def _has_no_id(patient: object) -> bool:
-    """Whether it is no patient and no id: the cases of `lose_one` look alike by chance."""
+    """Whether it is neither a patient nor an id: the cases of `lose_one` look alike by chance."""
     return is_dataclass(patient) and not hasattr(patient, "subject_id")
 
 
