@@ -145,7 +145,8 @@ def test_a_widget_without_a_picture_is_refused(course_folder, capsys):
 
 def test_a_name_that_is_no_lesson_is_refused(course_folder, capsys):
     assert main(["tokenisation"], root=course_folder) == 1
-    assert "'tokenisation' is not a lesson. The lessons are: 07_example." in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "'tokenisation' is not a lesson. The lessons are: 07_example." in said
 
 
 @pytest.mark.parametrize(
