@@ -1,4 +1,4 @@
-"""Write patients by the decoder's step, by the model's own forward and one at a time, in turn.
+"""Write patients 512 at a time, 64 at a time and one at a time, in turn.
 
     python benchmarks/generation.py
     python benchmarks/generation.py --patients 500 --rounds 3 --copy-head
@@ -18,20 +18,12 @@ import time
 
 import torch
 
-from ehr_course.generation import patients
-from ehr_course.generation.patient_step import can_be_written_out
 from ehr_course.generation.patients import generate_patients, sample_profiles
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.models.saved import load_checkpoint, load_model
 from ehr_course.sources.synthetic import make_cohort
 
-WAYS = {
-    "step, 512 at a time": (True, 512),
-    "step, 64 at a time": (True, 64),
-    "forward, 512 at a time": (False, 512),
-    "forward, 64 at a time": (False, 64),
-    "forward, one at a time": (False, 1),
-}
+WAYS = {"512 at a time": 512, "64 at a time": 64, "one at a time": 1}
 FIRST = next(iter(WAYS))
 
 
@@ -62,9 +54,8 @@ def main() -> None:
     wanted = sample_profiles(make_cohort(1_000, seed=1), options.patients)
 
     def write(way: str) -> tuple[float, list]:
-        step, size = WAYS[way]
+        size = WAYS[way]
         asked = wanted[: options.single] if size == 1 else wanted
-        patients.can_be_written_out = can_be_written_out if step else lambda model: False
         began = time.process_time()
         records = generate_patients(model, loaded.tokenizer, asked, batch_size=size)
         return (time.process_time() - began) / len(asked), records
@@ -84,7 +75,7 @@ def main() -> None:
         ratios = [slow / fast for slow, fast in zip(spent, seconds[FIRST], strict=True)]
         rate = 1 / statistics.median(spent)
         print(
-            f"{way:22} {rate:6,.0f} patients/s {rate * tokens:7,.0f} tokens/s; takes "
+            f"{way:14} {rate:6,.0f} patients/s {rate * tokens:7,.0f} tokens/s; takes "
             f"{statistics.median(ratios):5.1f} ({min(ratios):.1f}-{max(ratios):.1f}) times as long"
         )
 

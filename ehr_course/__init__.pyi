@@ -90,13 +90,13 @@ from .generation.calibration import (
     calibrated_for as calibrated_for,
     count_ends as count_ends,
 )
-from .generation.eligible import EligibleOnly as EligibleOnly
 from .generation.patients import (
+    EligibleOnly as EligibleOnly,
     PatientProfile as PatientProfile,
+    Sampling as Sampling,
     generate_patients as generate_patients,
     sample_profiles as sample_profiles,
 )
-from .generation.sampling import Sampling as Sampling
 from .generation.summaries import summarize as summarize
 from .generation.summary_trace import trace_summary as trace_summary
 from .icd import (

@@ -27,9 +27,12 @@ from ehr_course.cli.trained_run import fingerprint_of_model, open_patient_run, r
 from ehr_course.code_system import SYSTEM_NAMES
 from ehr_course.errors import InputError
 from ehr_course.generation.calibration import calibrated_for
-from ehr_course.generation.eligible import EligibleOnly
-from ehr_course.generation.patients import generate_patients, sample_profiles
-from ehr_course.generation.sampling import Sampling
+from ehr_course.generation.patients import (
+    EligibleOnly,
+    Sampling,
+    generate_patients,
+    sample_profiles,
+)
 from ehr_course.records import PatientRecord, Visit, system_of
 from ehr_course.sources.any_cohort import PARQUET_FILE
 from ehr_course.sources.meds import write_meds

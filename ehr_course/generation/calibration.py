@@ -17,8 +17,7 @@ from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.datasets import RecordDataset
 from ehr_course.batches.sampler import LengthBatchSampler
 from ehr_course.errors import InputError
-from ehr_course.generation.patients import generate_patients, sample_profiles
-from ehr_course.generation.sampling import Sampling
+from ehr_course.generation.patients import Sampling, generate_patients, sample_profiles
 from ehr_course.losses import NOT_SCORED
 from ehr_course.models.prefix_tuning import PrefixTuned
 from ehr_course.models.prompt_bart import RECORD_VISITS, VISIT_CODES, PromptBart, progress

@@ -12,8 +12,7 @@ import torch
 from ehr_course.cli import generate as module
 from ehr_course.cli.prepared_folder import open_prepared
 from ehr_course.evaluation.validity import impossible_share_of
-from ehr_course.generation.patients import generate_patients
-from ehr_course.generation.sampling import Sampling
+from ehr_course.generation.patients import Sampling, generate_patients
 from ehr_course.models.saved import load_model
 from ehr_course.sources.any_cohort import load_cohort
 from ehr_course.sources.meds import load_meds

@@ -18,16 +18,16 @@ FORMATS = ("--format", "meds", "--format", "mimic3", "--format", "parquet")
 
 DIES = """
 import os, signal
-from ehr_course.generation.patient_writing import PatientWriting
+from ehr_course.generation.patients import _Batch
 
-finish = PatientWriting.finish
+write = _Batch.write
 
-def finish_or_die(self):
+def write_or_die(self):
     if os.environ["RANK"] == "1":
         os.kill(os.getpid(), signal.SIGKILL)
-    return finish(self)
+    return write(self)
 
-PatientWriting.finish = finish_or_die
+_Batch.write = write_or_die
 from ehr_course.cli.app import app
 app()
 """

@@ -13,8 +13,7 @@ from ehr_course.batches.corruption import EMPTY_RECORD
 from ehr_course.batches.datasets import RecordDataset
 from ehr_course.errors import InputError
 from ehr_course.generation.calibration import CALIBRATED, calibrate, calibrated_for, count_ends
-from ehr_course.generation.patients import generate_patients, sample_profiles
-from ehr_course.generation.sampling import Sampling
+from ehr_course.generation.patients import Sampling, generate_patients, sample_profiles
 from ehr_course.models.prefix_tuning import PrefixConfig, PrefixTuned
 from ehr_course.models.prompt_bart import (
     HISTORY,

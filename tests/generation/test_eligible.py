@@ -10,9 +10,12 @@ import torch
 from ehr_course import icd9
 from ehr_course.errors import InputError
 from ehr_course.evaluation.validity import impossible_share_of
-from ehr_course.generation.eligible import EligibleOnly
-from ehr_course.generation.patients import PatientProfile, generate_patients
-from ehr_course.generation.sampling import Sampling
+from ehr_course.generation.patients import (
+    EligibleOnly,
+    PatientProfile,
+    Sampling,
+    generate_patients,
+)
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.models.saved import load_checkpoint
 from ehr_course.tokenizers.codes import CodeTokenizer

@@ -9,7 +9,7 @@ import torch
 from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
 from ehr_course.errors import InputError
-from ehr_course.generation.sampling import Sampling, draw
+from ehr_course.generation.patients import Sampling, draw
 
 LOGITS = torch.randn(6, 40, generator=torch.Generator().manual_seed(0)) * 3
 

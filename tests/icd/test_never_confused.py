@@ -31,8 +31,12 @@ from ehr_course.evaluation.validity import (
 )
 from ehr_course.exercises.lost_code import lose_one
 from ehr_course.generation.baselines import IndependentCodes, MarkovChain
-from ehr_course.generation.eligible import EligibleOnly
-from ehr_course.generation.patients import PatientProfile, generate_patients, sample_profiles
+from ehr_course.generation.patients import (
+    EligibleOnly,
+    PatientProfile,
+    generate_patients,
+    sample_profiles,
+)
 from ehr_course.icd import code_meaning, possible_systems
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.plots import style
@@ -358,7 +362,7 @@ def test_nothing_loads_the_tabular_list_of_icd10_while_all_codes_are_icd9():
 import sys
 from ehr_course.evaluation.validity import validity
 from ehr_course.evaluation.code_table import chronic_categories, code_tables
-from ehr_course.generation.eligible import EligibleOnly
+from ehr_course.generation.patients import EligibleOnly
 from ehr_course.plots.record import draw_record
 from ehr_course.plots.cohort_dashboard import draw_dashboard
 from ehr_course.sources.synthetic import make_cohort
