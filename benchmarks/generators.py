@@ -36,8 +36,7 @@ from pathlib import Path
 from typing import Any
 
 from ehr_course.cli.output import Target
-from ehr_course.cli.prepare import prepare
-from ehr_course.cli.prepared_folder import open_prepared
+from ehr_course.cli.prepare import open_prepared, prepare
 from ehr_course.cli.settings import PrepareSettings
 from ehr_course.records import PatientRecord
 from ehr_course.sources.splits import Split

@@ -24,9 +24,9 @@ import torch
 
 from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.datasets import RecordDataset
-from ehr_course.cli.prepared_folder import RECORDS, Prepared, open_prepared
+from ehr_course.cli.prepare import RECORDS, Prepared, open_prepared
 from ehr_course.cli.settings import GenerateSettings, TrainSettings
-from ehr_course.cli.training_task import EPOCHS, filled_in, task_of, training_config
+from ehr_course.cli.train import EPOCHS, filled_in, task_of, training_config
 from ehr_course.errors import InputError
 from ehr_course.evaluation.perplexity import perplexity
 from ehr_course.generation.baselines import IndependentCodes, MarkovChain

@@ -19,7 +19,7 @@ from ehr_course.batches.corruption import EMPTY_RECORD, Corruption
 from ehr_course.batches.datasets import RecordDataset
 from ehr_course.batches.sampler import LengthBatchSampler
 from ehr_course.cli.settings import TrainSettings
-from ehr_course.cli.training_task import RECORDS_RECIPE, training_config
+from ehr_course.cli.train import RECORDS_RECIPE, training_config
 from ehr_course.evaluation.validity import impossible_share
 from ehr_course.generation.calibration import calibrate
 from ehr_course.models.prompt_bart import HISTORY, PromptBart, PromptBartConfig

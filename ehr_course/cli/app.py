@@ -6,7 +6,6 @@ import errno
 import inspect
 import os
 import re
-from collections.abc import Callable
 from importlib import import_module, metadata
 from pathlib import Path
 from typing import Annotated, Any
@@ -33,10 +32,10 @@ _FILLED_BY_OPTIONS = ("BeamSettings", "Sampling", "TrainingConfig")
 
 
 class Commands(TyperGroup):
-    """The commands; an InputError ends with exit code 1, an interrupt with 130."""
+    """The commands: an InputError ends them with exit code 1, an interrupt with 130."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the named command; ctx is a Context, whose module depends on typer's version."""
+        """Run the named command; ctx is a click Context, which typer may bring itself."""
         try:
             return super().invoke(ctx)
         except InputError as error:
@@ -152,10 +151,10 @@ Overwrite = Annotated[
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No bar and no text.")]
 
 
-def command_named(name: str) -> Callable[..., None]:
-    """Import the function that does a command's work from the module of its name."""
+def _do(command: str, settings: Settings, target: Target) -> None:
+    """Do a command's work, by the function of its name in the module of its name."""
     # Importing torch takes seconds, which --help must not cost.
-    return getattr(import_module(f"ehr_course.cli.{name}"), name)
+    getattr(import_module(f"ehr_course.cli.{command}"), command)(settings, target)
 
 
 def _add_command(name: str, settings: type[Settings]) -> None:
@@ -163,7 +162,7 @@ def _add_command(name: str, settings: type[Settings]) -> None:
 
     def run(out: Path, **words: Any) -> None:
         how = {key: words.pop(key) for key in ("overwrite", "quiet") if key in words}
-        command_named(name)(settings.from_words(words), Target(out, **how))
+        _do(name, settings.from_words(words), Target(out, **how))
 
     fields = dict(settings.model_fields)
     seed = fields.pop("seed")
@@ -183,18 +182,10 @@ def _add_command(name: str, settings: type[Settings]) -> None:
 def _parameter(name: str, field: FieldInfo) -> inspect.Parameter:
     """The parameter that typer reads, from a field that ``settings.option`` defined."""
     extra: Any = field.json_schema_extra
-    about = {key: extra[key] for key in ("metavar", "show_default")}
-    about["help"] = field.description
-    for limit in field.metadata:
-        for sign, key in (("ge", "min"), ("le", "max")):
-            if hasattr(limit, sign):
-                about[key] = getattr(limit, sign)
-    info = (
-        typer.Argument(**about)
-        if extra["name"] == ""
-        else typer.Option(extra["name"] or _option_name(name), **about)
-    )
-    default = field.get_default() if not field.is_required() else inspect.Parameter.empty
+    info: Any = typer.Argument(**extra["of_typer"])
+    if extra["name"] != "":
+        info = typer.Option(extra["name"] or _option_name(name), **extra["of_typer"])
+    default = inspect.Parameter.empty if field.is_required() else field.default
     default = list(default) if isinstance(default, tuple) else default
     kind = extra["typed"] or field.annotation
     return _keyword(name, Annotated[kind, info], default)
@@ -217,7 +208,7 @@ def repeat(
     run: Annotated[
         Path,
         typer.Argument(
-            metavar="RUN.JSON", help="Of a run, or the folder it lies in.", show_default=False
+            metavar="RUN.JSON", help="The record of a run, or its folder.", show_default=False
         ),
     ],
     out: Annotated[
@@ -227,7 +218,7 @@ def repeat(
     overwrite: Overwrite = False,
     quiet: Quiet = False,
 ) -> None:
-    """Do once more what a run did: the same command, the same settings, the same data.
+    """Repeat what a run did: the same command, the same settings, the same data.
 
     \b
     Example:
@@ -248,5 +239,4 @@ def repeat(
             warn(
                 f"{name} was {then} in that run and is {now.get(name)} now: the result can differ."
             )
-    target = Target(out, overwrite, quiet, record.inputs)
-    command_named(record.command)(record.settings, target)
+    _do(record.command, record.settings, Target(out, overwrite, quiet, record.inputs))

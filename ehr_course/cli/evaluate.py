@@ -4,26 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ehr_course.cli.output import Target
-from ehr_course.cli.prepared_folder import LOAD_REPORT, RECORDS, open_prepared
+from ehr_course.cli.prepare import LOAD_REPORT, RECORDS, open_prepared
 from ehr_course.cli.run_record import RUN, RunRecord, fingerprint_of_records
 from ehr_course.cli.settings import EvaluateSettings
-from ehr_course.code_system import SYSTEM_NAMES, CodeSystem
+from ehr_course.code_system import SYSTEM_NAMES
 from ehr_course.errors import InputError
 from ehr_course.records import AnyRecord, system_of
 from ehr_course.sources.any_cohort import load_cohort, read_code_map, takes
 from ehr_course.sources.cohort import Cohort
 from ehr_course.sources.options import OPTION_NAMES, system_named
-from ehr_course.tokenizers.codes import CodeTokenizer
 
 # Importing PyTorch takes seconds: where it is needed, the account is printed first.
 if TYPE_CHECKING:
-    from ehr_course.models.prefix_tuning import PrefixTuned
-    from ehr_course.models.prompt_bart import PromptBart
     from ehr_course.report import Comparison, Report
 
 _ONE = "synthetic"
@@ -39,13 +36,29 @@ def evaluate(settings: EvaluateSettings, target: Target) -> None:
     """
     paths, models = _by_name(settings.synthetic), _by_name(settings.model)
     several = not isinstance(settings.synthetic, str)
+
+    def plain(by_name: Mapping[str, Any]) -> Any:
+        """What belongs to each cohort by its name, or to the only one."""
+        return dict(by_name) if several else by_name.get(_ONE)
+
     sources = [settings.real, *paths.values(), *models.values()]
     with target.folder(*sources, settings.code_map) as unfinished:
         # First of all, so that a missing column is named before any work.
         loaded = _load(paths, settings)
         prepared = open_prepared(settings.real, wanted=RECORDS)
         split = prepared.split()
-        _check_systems(loaded, paths, system_of(split.train))
+        of_real = system_of(split.train)
+        for name, cohort in loaded.items():
+            system = system_of(cohort.records)
+            if system != of_real:
+                raise InputError(
+                    paths[name],
+                    "",
+                    f"its codes are {SYSTEM_NAMES[system]}, and those of the real patients are "
+                    f"{SYSTEM_NAMES[of_real]}: the same letters and digits mean other diseases",
+                    f"Translate them with --map {OPTION_NAMES[of_real]}, or prepare the real "
+                    f"patients with --map {OPTION_NAMES[system]}.",
+                )
         if not split.test:
             raise InputError(
                 prepared.folder,
@@ -53,30 +66,26 @@ def evaluate(settings: EvaluateSettings, target: Target) -> None:
                 "no patients were held out",
                 "Prepare it again with --test 0.1, and train on that.",
             )
-        inputs = {
-            "train": fingerprint_of_records(split.train),
-            "held_out": fingerprint_of_records(split.test),
+        real: dict[str, Any] = {"train": split.train, "held_out": split.test}
+        synthetic: dict[str, Any] = {name: cohort.records for name, cohort in loaded.items()}
+        inputs = {part: fingerprint_of_records(records) for part, records in real.items()}
+        for name, records in synthetic.items():
+            inputs[f"{_ONE} {name}" if several else _ONE] = fingerprint_of_records(records)
+        opened = {
+            name: _open_model(path, inputs["train"], settings) for name, path in models.items()
         }
-        for name, cohort in loaded.items():
-            key = f"{_ONE} {name}" if several else _ONE
-            inputs[key] = fingerprint_of_records(cohort.records)
-        of_models = {}
-        for name, path in models.items():
-            key = f"model {name}" if several else "model"
-            of_models[name], inputs[key] = _open_model(path, inputs["train"], settings.real)
+        for name, (_, _, fingerprint) in opened.items():
+            inputs[f"model {name}" if several else "model"] = fingerprint
         target.check_inputs(inputs)
-        train, held_out = (
-            _at_most(settings.limit, part, settings.seed) for part in (split.train, split.test)
+        there = {name: len(records) for name, records in (real | synthetic).items()}
+        real, judged = (
+            {
+                name: _at_most(settings.limit, records, settings.seed)
+                for name, records in of.items()
+            }
+            for of in (real, synthetic)
         )
-        synthetic = {
-            name: _at_most(settings.limit, cohort.records, settings.seed)
-            for name, cohort in loaded.items()
-        }
-        judged = {record.subject_id for part in (train, held_out) for record in part}
-        sizes = {"train": len(train), "held_out": len(held_out)}
-        sizes |= {name: len(cohort) for name, cohort in synthetic.items()}
-        there = {"train": len(split.train), "held_out": len(split.test)}
-        there |= {name: len(cohort.records) for name, cohort in loaded.items()}
+        sizes = {name: len(records) for name, records in (real | judged).items()}
         account = "\n\n".join(
             f"{name}\n{cohort.report}" if several else str(cohort.report)
             for name, cohort in loaded.items()
@@ -90,43 +99,42 @@ def evaluate(settings: EvaluateSettings, target: Target) -> None:
                 {key: sizes[key] for key in ("train", "held_out", name)},
                 there,
                 settings.limit,
-                has_model=name in of_models,
+                has_model=name in opened,
             )
             for name in loaded
         }
         for line in dict.fromkeys(line for lines in sampled.values() for line in lines):
             target.say(line)
-        what: dict[str, Any] = {
-            "synthetic": synthetic,
-            "model": {name: model for name, (model, _) in of_models.items()},
-            "tokenizer": {name: tokenizer for name, (_, tokenizer) in of_models.items()},
-            "reading": {
-                name: [
-                    *sampled[name],
-                    *(f"Synthetic cohort, {line}." for line in cohort.report.losses),
-                ]
-                for name, cohort in loaded.items()
-            },
+        reading = {
+            name: [
+                *sampled[name],
+                *(f"Synthetic cohort, {line}." for line in cohort.report.losses),
+            ]
+            for name, cohort in loaded.items()
         }
-        if not several:
-            what = {key: of.get(_ONE) for key, of in what.items()}
+        drawn = {record.subject_id for records in real.values() for record in records}
         report: Report | Comparison = write_report(
             unfinished,
-            train=train,
-            held_out=held_out,
-            other_real=[r for part in split for r in part if r.subject_id not in judged],
-            **what,
+            train=real["train"],
+            held_out=real["held_out"],
+            synthetic=plain(judged),
+            model=plain({name: model for name, (model, _, _) in opened.items()}),
+            tokenizer=plain({name: tokenizer for name, (_, tokenizer, _) in opened.items()}),
+            reading=plain(reading),
+            other_real=[r for part in split for r in part if r.subject_id not in drawn],
             title=settings.title,
             seed=settings.seed,
             progress=not target.quiet,
         )
-        result: dict[str, Any] = {name: sizes[name] for name in ("train", "held_out")}
-        result |= {"synthetic": {n: sizes[n] for n in loaded} if several else sizes[_ONE]}
-        for key, attribute in (("dropped", "dropped_by_name"), ("changed", "changed")):
-            each = {name: getattr(cohort.report, attribute) for name, cohort in loaded.items()}
-            result[key] = each if several else each[_ONE]
+        result = {
+            **{part: len(records) for part, records in real.items()},
+            "synthetic": plain({name: len(records) for name, records in judged.items()}),
+            "dropped": plain({n: cohort.report.dropped_by_name for n, cohort in loaded.items()}),
+            "changed": plain({n: cohort.report.changed for n, cohort in loaded.items()}),
+        }
         (unfinished / LOAD_REPORT).write_text(f"{account}\n", encoding="utf-8")
-        RunRecord("evaluate", settings, inputs, result).write(unfinished / RUN)
+        record = RunRecord(command="evaluate", settings=settings, inputs=inputs, result=result)
+        record.write(unfinished / RUN)
     for line in _said(report):
         target.say(line)
     target.say(f"{target.out / 'report.html'}: the report, and {target.out / 'report.json'}.")
@@ -141,49 +149,29 @@ def _by_name(given: str | Mapping[str, str] | None) -> dict[str, str]:
 def _load(paths: Mapping[str, str], settings: EvaluateSettings) -> dict[str, Cohort]:
     """Read the cohorts, with columns and a code map for those that take them."""
     code_map = None if settings.code_map is None else read_code_map(settings.code_map)
-
-    def is_for(path: str, what: Literal["columns", "code map"]) -> bool:
-        # If no cohort takes them, the first says why.
-        takers = [other for other in paths.values() if takes(other, what=what)]
-        return path in takers or not takers
-
-    loaded = {}
-    for name, path in paths.items():
-        loaded[name] = load_cohort(
+    # If no cohort takes them, the first says why.
+    with_columns, with_map = (
+        [path for path in paths.values() if takes(path, what=what)] or [*paths.values()]
+        for what in ("columns", "code map")
+    )
+    return {
+        name: load_cohort(
             path,
-            columns=settings.columns if is_for(path, "columns") else None,
+            columns=settings.columns if path in with_columns else None,
             malformed=settings.malformed,
             date_format=settings.date_format,
             # A generator may write few different codes.
             zeros_lost_ok=True,
-            code_map=code_map if is_for(path, "code map") else None,
+            code_map=code_map if path in with_map else None,
             system=system_named(settings.codes),
             map_to=system_named(settings.map_to),
         )
-    return loaded
+        for name, path in paths.items()
+    }
 
 
-def _check_systems(
-    loaded: Mapping[str, Cohort], paths: Mapping[str, str], of_real: CodeSystem
-) -> None:
-    """Refuse to compare codes of different systems."""
-    for name, cohort in loaded.items():
-        system = system_of(cohort.records)
-        if system != of_real:
-            raise InputError(
-                paths[name],
-                "",
-                f"its codes are {SYSTEM_NAMES[system]}, and those of the real patients are "
-                f"{SYSTEM_NAMES[of_real]}: the same letters and digits mean other diseases",
-                f"Translate them with --map {OPTION_NAMES[of_real]}, or prepare the real patients "
-                f"with --map {OPTION_NAMES[system]}.",
-            )
-
-
-def _open_model(
-    path: str, train: str, real: str
-) -> tuple[tuple[PromptBart | PrefixTuned, CodeTokenizer], str]:
-    """The model of a run with its tokenizer, and the model's fingerprint."""
+def _open_model(path: str, train: str, settings: EvaluateSettings) -> tuple[Any, Any, str]:
+    """The model of a run, its tokenizer, and the model's fingerprint."""
     from ehr_course.cli.trained_run import fingerprint_of_model, open_patient_run
 
     model, tokenizer, record = open_patient_run(path)
@@ -191,11 +179,11 @@ def _open_model(
         raise InputError(
             path,
             "",
-            f"this model did not learn from the training part of {real}",
+            f"this model did not learn from the training part of {settings.real}",
             "Name the folder that it was trained on, or leave --model out.",
         )
     # Held-out patients can have codes that are not in the training part.
-    return (model, tokenizer.skipping_unseen()), fingerprint_of_model(Path(path))
+    return model, tokenizer.skipping_unseen(), fingerprint_of_model(Path(path))
 
 
 def _said(report: Report | Comparison) -> list[str]:

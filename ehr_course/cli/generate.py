@@ -15,13 +15,7 @@ import numpy as np
 import polars as pl
 
 from ehr_course.cli.output import Target
-from ehr_course.cli.processes import held_by_first, joined_processes
-from ehr_course.cli.run_record import (
-    DEMOGRAPHICS,
-    RUN,
-    RunRecord,
-    fingerprint_of_files,
-)
+from ehr_course.cli.run_record import DEMOGRAPHICS, RUN, RunRecord, fingerprint_of_files
 from ehr_course.cli.settings import Format, GenerateSettings
 from ehr_course.cli.trained_run import fingerprint_of_model, open_patient_run, read_demographics
 from ehr_course.code_system import SYSTEM_NAMES
@@ -37,7 +31,7 @@ from ehr_course.records import PatientRecord, Visit, system_of
 from ehr_course.sources.any_cohort import PARQUET_FILE
 from ehr_course.sources.meds import write_meds
 from ehr_course.sources.synthetic import write_mimic3
-from ehr_course.training.processes import unwound_when_terminated
+from ehr_course.training.processes import joined_processes, unwound_when_terminated
 
 DAYS_BETWEEN_VISITS = 180
 
@@ -63,8 +57,8 @@ def generate(settings: GenerateSettings, target: Target) -> None:
     run = Path(settings.run)
     # gloo on GPUs too: the numbers exchanged are in memory already.
     joined = joined_processes(backend="gloo", timeout=_LONGEST)
-    with unwound_when_terminated(), joined as (processes, held):
-        unfinished = held_by_first(processes, held, target.folder(run))
+    with unwound_when_terminated(), joined as (processes, enter):
+        unfinished = enter(target.folder(run))
         model, tokenizer, _ = open_patient_run(run)
         if settings.top_p is None:
             sampling = replace(sampling, top_p=calibrated_for(model).top_p)
@@ -76,9 +70,11 @@ def generate(settings: GenerateSettings, target: Target) -> None:
                 "hold ICD-9-CM alone",
                 "Leave --format mimic3 out; take meds or parquet.",
             )
-        inputs = {"model": fingerprint_of_model(run)}
         pool = read_demographics(run / DEMOGRAPHICS)
-        inputs["demographics"] = fingerprint_of_files(run / DEMOGRAPHICS)
+        inputs = {
+            "model": fingerprint_of_model(run),
+            "demographics": fingerprint_of_files(run / DEMOGRAPHICS),
+        }
         target.check_inputs(inputs)
         # The folder's name may differ between machines, its content may not.
         asked = settings.model_dump(mode="json", exclude={"run"})
@@ -106,7 +102,8 @@ def generate(settings: GenerateSettings, target: Target) -> None:
         }
         if eligible is not None:
             result["share_kept_out"] = round(eligible.share_kept_out, 6)
-        RunRecord("generate", settings, inputs, result).write(unfinished / RUN)
+        record = RunRecord(command="generate", settings=settings, inputs=inputs, result=result)
+        record.write(unfinished / RUN)
     target.say(
         f"{target.out}: {result['patients']:,} synthetic patients with {result['visits']:,} "
         f"visits and {result['codes']:,} codes, as {', '.join(settings.formats)}. Dates are "
@@ -145,12 +142,8 @@ def write_formats(
         write_meds(records, folder / "meds")
     if Format.MIMIC3 in formats:
         write_mimic3(records, folder / "mimic3", seed=seed)
-    if Format.PARQUET in formats:
-        _table(records).write_parquet(folder / PARQUET_FILE)
-
-
-def _table(records: Sequence[PatientRecord]) -> pl.DataFrame:
-    """A row for each code."""
+    if Format.PARQUET not in formats:
+        return
     rows = [
         (record.subject_id, record.sex, record.age, visit_number, seq_num, code)
         for record in records
@@ -162,4 +155,4 @@ def _table(records: Sequence[PatientRecord]) -> pl.DataFrame:
     # ICD-10-CM codes say so, because many codes have the shape of both systems.
     if system_of(records) == "ICD10CM":
         table = table.with_columns(icd_version=pl.lit(10, pl.Int64))
-    return table
+    table.write_parquet(folder / PARQUET_FILE)

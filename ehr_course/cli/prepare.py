@@ -1,34 +1,45 @@
-"""``ehr-course prepare``: from raw tables to three parts, to train on and to be judged by."""
+"""``ehr-course prepare``: from raw tables to three parts, to train on and to be judged by.
+
+The folder holds either ``records/``, a MEDS dataset with splits, beside the ``tokenizer.json`` of
+its training part, or ``notes/``, encoded notes with their tokenizer.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import typer
+
 from ehr_course.cli.output import Target
-from ehr_course.cli.prepared_folder import LOAD_REPORT, NOTES, RECORDS, TOKENIZER
 from ehr_course.cli.run_record import (
     RUN,
     RunRecord,
     fingerprint_of_notes,
     fingerprint_of_records,
+    open_result,
 )
 from ehr_course.cli.settings import PrepareSettings
 from ehr_course.errors import InputError
 from ehr_course.records import NotePair, PatientRecord, complete_records
 from ehr_course.sources.any_cohort import load_cohort, read_code_map
 from ehr_course.sources.cohort import LoadReport
-from ehr_course.sources.meds import write_meds
+from ehr_course.sources.meds import load_meds, write_meds
 from ehr_course.sources.note_corpus import read_notes, split_notes
 from ehr_course.sources.options import system_named
-from ehr_course.sources.splits import split_by_patient
+from ehr_course.sources.splits import Split, split_by_patient
 from ehr_course.sources.synthetic import make_cohort, make_notes
 from ehr_course.tokenizers.codes import CodeTokenizer
 from ehr_course.tokenizers.notes import NoteTokenizer
 from ehr_course.tokenizers.words import WordTokenizer
 
+RECORDS, NOTES, TOKENIZER, LOAD_REPORT = "records", "notes", "tokenizer.json", "load_report.txt"
+
 EMBEDDED = "embedded"
 """The name that stands for invented notes in place of a file's."""
+
+_MEDS_NAMES = {"train": "train", "validation": "tuning", "test": "held_out"}
 
 _SHORTENED = (
     "What is left of these patients looks like a shorter history. "
@@ -48,89 +59,69 @@ def prepare(settings: PrepareSettings, target: Target) -> None:
     with target.folder(file, settings.code_map) as unfinished:
         write = _write_records if settings.notes is None else _write_notes
         inputs, result = write(settings, unfinished, target)
-        RunRecord("prepare", settings, inputs, result).write(unfinished / RUN)
+        record = RunRecord(command="prepare", settings=settings, inputs=inputs, result=result)
+        record.write(unfinished / RUN)
     what = "patients" if settings.notes is None else "notes"
     parts = ", ".join(f"{count:,} for {part}" for part, count in result["parts"].items())
     target.say(f"{target.out}: {what}: {parts}; {result['vocabulary']:,} tokens.")
-    for line in cut_in_words(
-        result.get("cut_notes", 0),
-        result.get("cut_summaries", 0),
-        of=sum(result["parts"].values()),
-        max_source=settings.max_source,
-        max_target=settings.max_target,
-    ):
-        target.say(line)
+    if settings.notes is not None:
+        for line in cut_in_words(result, settings.max_source, settings.max_target):
+            target.say(line)
     if source not in (None, EMBEDDED):
         target.say("This folder holds the patients' data. Keep it as you keep them.")
 
 
 def _check(settings: PrepareSettings) -> None:
     """Refuse settings that do not apply to these data."""
-    no_data, are_notes = settings.data is None, settings.notes is not None
-    is_lenient = settings.whole_patients or settings.zeros_lost_ok
-    embedded = "Give --data too; the embedded hospital is coded as --codes says."
-    shares = f"{settings.validation:g} and {settings.test:g} leave nobody to learn from"
-    for is_wrong, place, problem, remedy in (
-        (not no_data and are_notes, "", "both data and notes are named", "Name one of them."),
-        (
-            no_data and (settings.columns is not None or settings.code_map is not None),
-            "--columns and --code-map",
-            "no data are named",
-            "Give --data too.",
-        ),
-        (
-            are_notes and settings.codes is not None,
-            "--codes",
-            "notes have no codes",
-            "Leave it out.",
-        ),
-        (no_data and settings.map_to is not None, "--map", "no data are named", embedded),
-        (
-            no_data and is_lenient,
-            "--whole-patients and --zeros-lost-ok",
-            "no data are named",
-            "Give --data too, or leave them out.",
-        ),
-        (
-            settings.validation + settings.test >= 1,
+    if settings.data is not None and settings.notes is not None:
+        raise typer.BadParameter("give --data or --notes, not both")
+    of_data = {
+        "--columns": settings.columns,
+        "--code-map": settings.code_map,
+        "--map": settings.map_to,
+        "--whole-patients": settings.whole_patients,
+        "--zeros-lost-ok": settings.zeros_lost_ok,
+    }
+    given = " and ".join(option for option, value in of_data.items() if value)
+    if settings.data is None and given:
+        problem, remedy = "no data are named", "Give --data too. The embedded hospital needs none."
+        raise InputError("prepare", given, problem, remedy)
+    if settings.notes is not None and settings.codes is not None:
+        raise InputError("prepare", "--codes", "notes have no codes", "Leave it out.")
+    if settings.validation + settings.test >= 1:
+        raise InputError(
+            "prepare",
             "--validation and --test",
-            shares,
+            f"{settings.validation:g} and {settings.test:g} leave nobody to learn from",
             "Name two shares that add up to less than 1.",
-        ),
-    ):
-        if is_wrong:
-            raise InputError("prepare", place, problem, remedy)
+        )
 
 
 def cut_in_words(
-    cut_notes: int,
-    cut_summaries: int,
-    *,
-    of: int,
-    max_source: int,
-    max_target: int,
-    command: str = "",
+    result: dict[str, Any], max_source: int, max_target: int, *, give: str = "give"
 ) -> list[str]:
     """A sentence for notes and one for summaries that were cut, if any were.
 
     Args:
-        cut_notes, cut_summaries: how many were cut.
-        of: how many pairs there are.
+        result: how many notes there are and were cut, as run.json has them.
         max_source, max_target: the limits, in tokens.
-        command: the command whose options change the limits, if it is another one.
+        give: how to ask for a higher limit.
     """
-    kinds = (
-        (cut_notes, "notes", max_source, "read", "--max-source"),
-        (cut_summaries, "summaries", max_target, "learned", "--max-target"),
-    )
-    give = f"give '{command}'" if command else "give"
+    n_notes = sum(result["parts"].values())
     return [
-        f"{count:,} of {of:,} {what} {'is' if count == 1 else 'are'} longer than {limit:,} "
+        f"{count:,} of {n_notes:,} {what} {'is' if count == 1 else 'are'} longer than {limit:,} "
         f"tokens: each was cut there, and what follows is not {done}. To keep more, "
         f"{give} a higher {option}."
-        for count, what, limit, done, option in kinds
+        for count, what, limit, done, option in (
+            (result["cut_notes"], "notes", max_source, "read", "--max-source"),
+            (result["cut_summaries"], "summaries", max_target, "learned", "--max-target"),
+        )
         if count
     ]
+
+
+def _fractions(settings: PrepareSettings) -> tuple[float, float, float]:
+    return 1 - settings.validation - settings.test, settings.validation, settings.test
 
 
 def _tell(account: str, folder: Path, target: Target) -> None:
@@ -139,8 +130,7 @@ def _tell(account: str, folder: Path, target: Target) -> None:
     target.say(account)
 
 
-def _fractions(settings: PrepareSettings) -> tuple[float, float, float]:
-    return 1 - settings.validation - settings.test, settings.validation, settings.test
+# ------------------------------------------------------------------ patients
 
 
 def _write_records(
@@ -213,11 +203,18 @@ def _records(settings: PrepareSettings) -> tuple[list[PatientRecord], LoadReport
     return complete_records(cohort.records), cohort.report
 
 
+# ------------------------------------------------------------------ notes
+
+
 def _write_notes(
     settings: PrepareSettings, folder: Path, target: Target
 ) -> tuple[dict[str, str], dict[str, Any]]:
-    pairs, report = _notes(settings)
-    if report is not None:
+    if settings.notes == EMBEDDED:
+        patients = make_cohort(settings.patients, seed=settings.seed, hospital=settings.hospital)
+        pairs, dropped = make_notes(patients, seed=settings.seed), {}
+    else:
+        pairs, report = _read_notes(settings)
+        dropped = report.dropped_by_name
         _tell(str(report), folder, target)
     # Records do not need PyTorch, which takes seconds to import.
     from ehr_course.batches.prepared_notes import write_prepared
@@ -243,15 +240,13 @@ def _write_notes(
         "vocabulary": len(tokenizer),
         "cut_notes": sum(part["cut_notes"] for part in about["parts"].values()),
         "cut_summaries": sum(part["cut_summaries"] for part in about["parts"].values()),
-        "dropped": {} if report is None else report.dropped_by_name,
+        "dropped": dropped,
     }
     return inputs, result
 
 
-def _notes(settings: PrepareSettings) -> tuple[list[NotePair], LoadReport | None]:
-    if settings.notes is None or settings.notes == EMBEDDED:
-        patients = make_cohort(settings.patients, seed=settings.seed, hospital=settings.hospital)
-        return make_notes(patients, seed=settings.seed), None
+def _read_notes(settings: PrepareSettings) -> tuple[list[NotePair], LoadReport]:
+    assert settings.notes is not None
     try:
         corpus = read_notes(
             settings.notes,
@@ -263,11 +258,69 @@ def _notes(settings: PrepareSettings) -> tuple[list[NotePair], LoadReport | None
         )
     except InputError as error:
         # The error names arguments, which are options on the command line.
-        if error.thing == "read_notes":
-            place = "--note-column and --summary-column"
-            raise InputError("prepare", place, error.problem, error.remedy) from None
-        if "note=" not in error.remedy:
-            raise
-        options = "Name them with --note-column and --summary-column."
-        raise InputError(error.thing, error.place, error.problem, options) from None
+        thing, place, remedy = error.thing, error.place, error.remedy
+        if thing == "read_notes":
+            thing, place = "prepare", "--note-column and --summary-column"
+        elif "note=" in remedy:
+            remedy = "Name them with --note-column and --summary-column."
+        raise InputError(thing, place, error.problem, remedy) from None
     return list(corpus.pairs), corpus.report
+
+
+# ------------------------------------------------------------------ the folder, as others read it
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A prepared folder.
+
+    Attributes:
+        kind: "records" or "notes".
+        sizes: how many patients or notes each of "train", "validation" and "test" has.
+        is_embedded: whether all of it is invented.
+    """
+
+    folder: Path
+    kind: str
+    sizes: dict[str, int]
+    is_embedded: bool
+
+    def split(self) -> Split:
+        """The patient records of the three parts, of which any may be empty."""
+        parts = []
+        for part, name in _MEDS_NAMES.items():
+            records: Any = ()
+            if self.sizes[part]:
+                # ``prepare`` has checked the codes.
+                records = load_meds(self.folder / RECORDS, split=name, zeros_lost_ok=True).records
+            parts.append(complete_records(records))
+        return Split(*parts)
+
+    def tokenizer(self) -> CodeTokenizer:
+        """The tokenizer of codes, made from the training part."""
+        return CodeTokenizer.load(self.folder / TOKENIZER)
+
+
+def open_prepared(folder: str | Path, *, wanted: str | None = None) -> Prepared:
+    """Open a folder that ``prepare`` wrote, reading only its run.json.
+
+    Raises:
+        InputError: if ``prepare`` did not write it, or it holds another kind than is wanted.
+    """
+    remedy = "Make it with: ehr-course prepare --out FOLDER"
+    folder, run = open_result(
+        folder, "prepare", nothing="no prepared data are in it", remedy=remedy
+    )
+    settings: PrepareSettings = run.settings
+    kind = NOTES if settings.notes else RECORDS
+    if wanted not in (None, kind):
+        raise InputError(folder, "", f"it holds {kind}, and this needs {wanted}", remedy)
+    if not (folder / kind).is_dir():
+        raise InputError(folder, kind, "the folder is missing", remedy)
+    parts: Any = run.result.get("parts")
+    if not isinstance(parts, dict) or list(parts) != list(_MEDS_NAMES) or not parts["train"]:
+        raise InputError(
+            folder / RUN, "result, parts", f"{parts!r} are not sizes", "Prepare the data again."
+        )
+    is_embedded = settings.data is None and settings.notes in (None, EMBEDDED)
+    return Prepared(folder, kind, parts, is_embedded)

@@ -9,14 +9,13 @@ import hashlib
 import json
 import platform
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ehr_course.cli.settings import OF_COMMAND, Command, Settings
+from ehr_course.cli.settings import OF_COMMAND, Command
 from ehr_course.errors import InputError
 from ehr_course.new_folder import new_file
 from ehr_course.records import AnyRecord, NotePair
@@ -39,22 +38,7 @@ def versions() -> dict[str, str]:
     return found
 
 
-class _Document(BaseModel):
-    """The content of the file, with settings still unchecked."""
-
-    model_config = ConfigDict(strict=True)
-
-    format: Literal["ehr_course run"]
-    version: Literal[1]
-    command: Command
-    settings: dict[str, Any]
-    inputs: dict[str, str]
-    result: dict[str, Any]
-    versions: dict[str, str]
-
-
-@dataclass(frozen=True)
-class RunRecord:
+class RunRecord(BaseModel):
     """One run of one command.
 
     Attributes:
@@ -64,25 +48,21 @@ class RunRecord:
         versions: of Python and of the packages that the result depends on.
     """
 
+    model_config = ConfigDict(strict=True, frozen=True)
+
+    format: Literal["ehr_course run"] = "ehr_course run"
+    version: Literal[1] = 1
     command: Command
-    settings: Settings
+    settings: Any
     inputs: dict[str, str]
-    result: dict[str, Any] = field(default_factory=dict)
-    versions: dict[str, str] = field(default_factory=versions)
+    result: dict[str, Any] = {}
+    versions: dict[str, str] = Field(default_factory=versions)
 
     def write(self, path: Path) -> None:
         """Write the record, whole or not at all."""
-        document = {
-            "format": "ehr_course run",
-            "version": 1,
-            "command": self.command,
-            "settings": self.settings.model_dump(mode="json"),
-            "inputs": self.inputs,
-            "result": self.result,
-            "versions": self.versions,
-        }
+        text = json.dumps(self.model_dump(mode="json"), indent=1)
         with new_file(path) as unfinished:
-            unfinished.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+            unfinished.write_text(f"{text}\n", encoding="utf-8")
 
 
 def read_run(path: str | Path) -> RunRecord:
@@ -96,37 +76,31 @@ def read_run(path: str | Path) -> RunRecord:
         path = path / RUN
     place: tuple[str, ...] = ()
     try:
-        document = _Document.model_validate_json(path.read_bytes())
+        record = RunRecord.model_validate_json(path.read_bytes())
         place = ("settings",)
-        settings = OF_COMMAND[document.command].model_validate(document.settings)
+        settings = OF_COMMAND[record.command].model_validate(record.settings)
     except FileNotFoundError:
         raise InputError(path, "", "there is no such file", _NAME_A_RECORD) from None
     except ValidationError as error:
-        raise _refused(path, place, error) from None
-    return RunRecord(
-        document.command, settings, document.inputs, document.result, document.versions
-    )
-
-
-def _refused(path: Path, place: tuple[str, ...], error: ValidationError) -> InputError:
-    """Report the first of pydantic's complaints about a record."""
-    first = error.errors()[0]
-    where = (*place, *map(str, first["loc"]))
+        first = error.errors()[0]
+    else:
+        return record.model_copy(update={"settings": settings})
+    place = (*place, *map(str, first["loc"]))
+    if place in ((), ("format",)):
+        problem = "this is not the record of a run"
+        problem += " (it is not JSON)" * (first["type"] == "json_invalid")
+        raise InputError(path, "", problem, _NAME_A_RECORD)
     problem = f"{first['msg'][:1].lower()}{first['msg'][1:]}, and it is {first['input']!r}"
-    remedy = "Correct it."
-    if first["type"] == "json_invalid":
-        problem, remedy, where = "this is not JSON", _NAME_A_RECORD, ()
-    elif where in ((), ("format",)):
-        problem, remedy, where = "this is not the record of a run", _NAME_A_RECORD, ()
-    elif where == ("version",) and first["type"] == "literal_error":
-        problem = f"it is {first['input']!r}, and this course reads {first['ctx']['expected']}"
-        remedy = "Read it with the version of ehr_course that it names."
-    elif first["type"] == "missing":
-        problem, remedy = "it is missing", "Give the command itself."
+    if first["type"] == "missing":
+        problem = "it is missing"
     elif first["type"] == "extra_forbidden":
         problem = "this version has no such setting"
-        remedy = "Repeat the run with the version of ehr_course that the file names."
-    return InputError(path, ", ".join(where), problem, remedy)
+    raise InputError(
+        path,
+        ", ".join(place),
+        problem,
+        "Correct it, or repeat the run with the version of ehr_course that the file names.",
+    )
 
 
 def open_result(
@@ -139,9 +113,6 @@ def open_result(
         command: the command that should have written it.
         nothing: what to say of a folder without a record, such as "no training is in it".
         remedy: how to make such a result.
-
-    Raises:
-        InputError: if there is no such folder, or no command or another one wrote it.
     """
     folder = Path(folder)
     if not folder.is_dir():

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import typer
 from pydantic import BaseModel, ConfigDict, Field, Strict
 
-from ehr_course.cli.cohort_names import name_cohorts
+from ehr_course.errors import InputError
 
 MOST_PATIENTS = 10_000_000
 
@@ -40,18 +42,20 @@ def option(
     Args:
         default: its default value; ``...`` if it is required.
         words: what the help says of it.
-        name: how it is typed, if not ``--`` and the field's name; "" for an argument.
+        name: how it is typed, if not ``--`` and the field's name.
         metavar: what the help shows in place of its type.
         shown: what the help says about the default.
         typed: the type of what is typed, if not the field's; see ``from_words``.
         limits: of the value, as ``ge`` and ``le``.
     """
-    extra = {"name": name, "metavar": metavar, "show_default": shown, "typed": typed}
-    return Field(default, description=words, json_schema_extra=extra, **limits)
+    of_typer = {"help": words, "metavar": metavar, "show_default": shown}
+    of_typer |= {"min": limits.get("ge"), "max": limits.get("le")}
+    extra = {"name": name, "typed": typed, "of_typer": of_typer}
+    return Field(default, json_schema_extra=extra, **limits)
 
 
 def argument(metavar: str, words: str) -> Any:
-    """Define an argument without an option's name."""
+    """Define an argument, which is typed without a name."""
     return option(..., words, name="", metavar=metavar, shown=False)
 
 
@@ -65,17 +69,12 @@ class Settings(BaseModel):
     @classmethod
     def from_words(cls, words: dict[str, Any]) -> Settings:
         """Make settings of what was typed."""
+        if words.get("columns") is not None:
+            # It imports polars.
+            from ehr_course.sources.code_tables import parse_columns
+
+            words = words | {"columns": parse_columns(words["columns"])}
         return cls(**words)
-
-
-def _columns(text: str | None) -> dict[str, str] | None:
-    """Read the value of ``--columns``."""
-    if text is None:
-        return None
-    # It imports polars.
-    from ehr_course.sources.code_tables import parse_columns
-
-    return parse_columns(text)
 
 
 COLUMNS: Any = option(
@@ -93,7 +92,7 @@ CODE_MAP: Any = option(
 )
 CODES: Any = option(
     None,
-    "Take the diagnoses that are coded in this system alone; the others are dropped and counted.",
+    "Take only diagnoses that are coded in this system; the others are dropped and counted.",
 )
 MAP_TO: Any = option(
     None,
@@ -107,8 +106,8 @@ MALFORMED: Any = option(
 )
 DATE_FORMAT: Any = option(
     None,
-    "How dates are written where it is not as 2101-01-31 17:05:00, in the letters of strptime: "
-    "'%m/%d/%y %H:%M'. Years of two digits are 1969 to 2068.",
+    "How dates are written, unless as 2101-01-31 17:05:00, in the letters of strptime: '%m/%d/%y "
+    "%H:%M'. Years of two digits are 1969 to 2068.",
     metavar="FORMAT",
 )
 NOTE_COLUMN: Any = option(
@@ -163,37 +162,32 @@ class PrepareSettings(Settings):
     date_format: str | None = DATE_FORMAT
     whole_patients: bool = option(
         False,
-        "Leave out patients of whom some admissions are dropped, as those that --codes leaves "
-        "out. Without it they are kept with the others, and counted.",
+        "Leave out patients who lose some of their admissions, such as those that --codes leaves "
+        "out. Without it, they keep the others and are counted.",
     )
     zeros_lost_ok: bool = option(
         False,
-        "Go on although codes seem to have lost their leading zeros, because none of many begins "
-        "with 0.",
+        "Go on even if the codes seem to have lost their leading zeros, because not one of many "
+        "begins with 0.",
     )
     validation: float = option(0.1, "Share of the patients to choose a model by.", ge=0, le=1)
     test: float = option(0.1, "Share of the patients that no model sees.", ge=0, le=1)
     note_column: str | None = NOTE_COLUMN
     summary_column: str | None = SUMMARY_COLUMN
     patient_column: str | None = option(
-        None, "Column that says whose note it is, as subject_id.", metavar="NAME"
+        None, "Column that says whose note it is, such as subject_id.", metavar="NAME"
     )
     min_note: int = option(0, "Shortest note, in characters; shorter ones are dropped.", ge=0)
     min_summary: int = option(
         0, "Shortest summary, in characters; shorter ones are dropped.", ge=0
     )
-    tokenizer: Literal["words", "pieces"] = option("words", "Of notes: words, or pieces of words.")
-    min_count: int = option(2, "Words that come less often are outside the vocabulary.", ge=1)
+    tokenizer: Literal["words", "pieces"] = option(
+        "words", "What notes are cut into: words, or pieces of words."
+    )
+    min_count: int = option(2, "Rarer words are left out of the vocabulary.", ge=1)
     vocabulary: int = option(16_000, "How many pieces there are.", ge=5)
     max_source: int = option(768, "Longest note, in tokens; a longer one is cut.", ge=3)
     max_target: int = option(192, "Longest summary, in tokens; a longer one is cut.", ge=2)
-
-    @classmethod
-    def from_words(cls, words: dict[str, Any]) -> PrepareSettings:
-        """Make settings of what was typed."""
-        if words["data"] is not None and words["notes"] is not None:
-            raise typer.BadParameter("give --data or --notes, not both")
-        return cls(**words | {"columns": _columns(words["columns"])})
 
 
 class TrainSettings(Settings):
@@ -215,15 +209,15 @@ class TrainSettings(Settings):
     prepared: str = argument("PREPARED", "What 'prepare' wrote.")
     profile: Literal["narrow", "tiny", "small", "full"] = option(
         "tiny",
-        "Of a model of records: narrow, tiny, small or full. Of a summariser of notes: tiny, "
-        "small or full. In this order: seconds, minutes, a laptop's evening, the sources' own.",
+        "Size of the model: narrow (for records alone), tiny, small or full. In this order: "
+        "seconds, minutes, an evening on a laptop, the size of the sources' own.",
         metavar="SIZE",
     )
     base: str | None = option(
         None,
-        "Of records: start from the weights of a BART, as facebook/bart-base, that this folder "
-        "holds in Hugging Face's form, in place of new ones. They say the size; its vocabulary "
-        "is extended by the codes.",
+        "For records: start from the weights of a BART, such as facebook/bart-base, that this "
+        "folder holds in Hugging Face's form. They set the size; the codes are added to its "
+        "vocabulary.",
         metavar="FOLDER",
     )
     adapt: str | None = option(
@@ -233,23 +227,23 @@ class TrainSettings(Settings):
         metavar="RUN",
     )
     prefix: int = option(8, "Tokens of the prefix.", ge=1)
-    coverage: bool = option(False, "Of a summariser: attend where it has not yet been.")
+    coverage: bool = option(False, "For notes: penalise attending to the same place again.")
     steps: int | None = option(
         None,
-        "How often the weights change. By default, for a prefix and for notes too, the training "
-        "stops when the loss on the validation part has not fallen for some evaluations, at the "
-        "latest after 20 epochs or 500 steps, whichever is more.",
+        "How many times the weights change. By default, the training stops when the loss on the "
+        "validation part has not fallen for some evaluations, and at the latest after 20 epochs "
+        "or 500 steps, whichever is more.",
         shown="until validation says so",
         ge=1,
     )
-    batch_size: int = option(32, "Patients or notes a step, over all processes together.", ge=1)
+    batch_size: int = option(32, "Patients or notes per step, over all processes together.", ge=1)
     gradient_accumulation_steps: int = option(
         1, "Parts that a batch is cut into, to fit into memory.", ge=1
     )
     plain: bool = option(
         False,
-        "Of records: the model of lessons 10 to 18, without copy head, visit embeddings and waves "
-        "of the age.",
+        "For records: the model of lessons 10 to 18, without copy head, visit embeddings and "
+        "waves of the age.",
     )
     batches: Literal["mixed", "by-length", "equal-tokens"] | None = option(
         None,
@@ -262,11 +256,11 @@ class TrainSettings(Settings):
     )
     weight_decay: float | None = option(
         None,
-        "Of matrices and embeddings.",
+        "Decay of matrices and embeddings.",
         shown="0.3; a summariser, a prefix or with --base 0.01",
     )
     max_grad_norm: float | None = option(
-        None, "Clip the gradient to it.", shown="5; a prefix or notes 1"
+        None, "The norm that the gradient is clipped to.", shown="5; a prefix or notes 1"
     )
     average: float | None = option(
         None,
@@ -276,11 +270,11 @@ class TrainSettings(Settings):
         le=1,
     )
     precision: Literal["float32", "float16", "bfloat16"] = option(
-        "float32", "float16 (with loss scaling) and bfloat16 pay on a GPU."
+        "float32", "float16 (with loss scaling) and bfloat16 pay off on a GPU."
     )
     evaluate_every: int | None = option(
         None,
-        "Steps between evaluations; the best model is kept. 0: the last one.",
+        "Steps between evaluations; the best model is kept. 0: keep the last one.",
         shown="an epoch, at least 10; with --steps 0",
         ge=0,
     )
@@ -334,9 +328,9 @@ class GenerateSettings(Settings):
     batch_size: int = option(512, "Patients written at a time.", ge=1)
 
     @classmethod
-    def from_words(cls, words: dict[str, Any]) -> GenerateSettings:
+    def from_words(cls, words: dict[str, Any]) -> Settings:
         """Make settings of what was typed."""
-        return cls(**words | {"formats": tuple(dict.fromkeys(words["formats"]))})
+        return super().from_words(words | {"formats": tuple(dict.fromkeys(words["formats"]))})
 
 
 class EvaluateSettings(Settings):
@@ -345,9 +339,9 @@ class EvaluateSettings(Settings):
     \b
     Examples:
       ehr-course evaluate --real prepared --synthetic synthetic --out report
-      ehr-course evaluate --real prepared --synthetic others.csv --out report \
+      ehr-course evaluate --real prepared --synthetic others.csv --out report \\
         --columns patient=subject,visit=encounter,code=icd
-      ehr-course evaluate --real prepared --synthetic synthetic \
+      ehr-course evaluate --real prepared --synthetic synthetic \\
         --synthetic other=others.csv --out report
 
     Writes report.html, to be read, and report.json, to be computed with.
@@ -378,15 +372,69 @@ class EvaluateSettings(Settings):
         metavar="[NAME=]RUN",
         typed=list[str] | None,
     )
-    limit: int | None = option(None, "At most so many patients of each cohort.", ge=2)
-    title: str = option("Synthetic patients beside real ones", "Of the report.")
+    limit: int | None = option(None, "At most this many patients of each cohort.", ge=2)
+    title: str = option("Synthetic patients beside real ones", "The title of the report.")
 
     @classmethod
-    def from_words(cls, words: dict[str, Any]) -> EvaluateSettings:
+    def from_words(cls, words: dict[str, Any]) -> Settings:
         """Make settings of what was typed."""
         cohorts, models = name_cohorts(words["synthetic"], words["model"] or ())
-        columns = _columns(words["columns"])
-        return cls(**words | {"synthetic": cohorts, "model": models, "columns": columns})
+        return super().from_words(words | {"synthetic": cohorts, "model": models})
+
+
+def name_cohorts(
+    cohorts: Sequence[str], models: Sequence[str] = ()
+) -> tuple[str | dict[str, str], str | dict[str, str] | None]:
+    """The paths of cohorts, and of the models that wrote them, by the names of the cohorts.
+
+    For a single cohort it returns the path alone, and None without models.
+
+    Args:
+        cohorts: each "PATH", named by its last part without its ending, or "NAME=PATH".
+        models: each "PATH", if there is one cohort, or "NAME=PATH".
+
+    >>> name_cohorts(["synthetic", "b.csv", "halo=out.json"], ["synthetic=run"])
+    ({'synthetic': 'synthetic', 'b': 'b.csv', 'halo': 'out.json'}, {'synthetic': 'run'})
+    """
+    named: dict[str, str] = {}
+    for text in cohorts:
+        name, path = _split(text)
+        if not name:
+            ending = r"(?i)(?<=.)\.(csv\.gz|csv|parquet|json)$"
+            name = re.sub(ending, "", Path(path).resolve().name)
+        if name in named:
+            raise InputError(
+                "--synthetic",
+                repr(name),
+                f"{named[name]} and {path} would both have this name",
+                f"Name them: --synthetic first={named[name]} --synthetic second={path}.",
+            )
+        named[name] = path
+    first = next(iter(named))
+    written_by: dict[str, str] = {}
+    for text in models:
+        name, path = _split(text)
+        if not name and len(named) == 1:
+            name = first
+        if name not in named or name in written_by:
+            raise InputError(
+                "--model",
+                repr(text),
+                f"each model must name a cohort of its own (there are: {', '.join(named)})",
+                f"Write --model {first}={path}.",
+            )
+        written_by[name] = path
+    if len(named) == 1:
+        return named[first], written_by.get(first)
+    return named, written_by or None
+
+
+def _split(text: str) -> tuple[str, str]:
+    """Split into NAME, perhaps "", and PATH, which may hold a "="."""
+    name, _, path = text.partition("=")
+    if not name or not path or "/" in name or Path(text).exists():
+        return "", text
+    return name, path
 
 
 class SummarizeSettings(Settings):
@@ -409,7 +457,9 @@ class SummarizeSettings(Settings):
     length_penalty: float = option(1.0, "Exponent of the length penalty; 0: none.", ge=0)
     min_length: int = option(2, "Shortest summary, in tokens.", ge=1)
     max_length: int = option(128, "Longest summary, in tokens.", ge=1)
-    no_repeat_ngram_size: int = option(3, "No run of so many tokens comes twice; 0: it may.", ge=0)
+    no_repeat_ngram_size: int = option(
+        3, "No run of this many tokens comes twice; 0: it may.", ge=0
+    )
     batch_size: int = option(8, "Notes read at a time.", ge=1)
 
 

@@ -1,21 +1,28 @@
-"""The folder that ``train`` writes, as the other commands read it."""
+"""The folder of a training: one process at a time fills it, and the other commands read it."""
 
 from __future__ import annotations
 
 import csv
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Literal
 
 import torch
+from filelock import FileLock, Timeout
 from torch import nn
 
+from ehr_course.cli.output import naming_a_full_disk
 from ehr_course.cli.run_record import (
+    DEMOGRAPHICS,
     MODEL,
+    RUN,
     RunRecord,
     fingerprint_of_files,
     open_result,
+    read_run,
 )
 from ehr_course.errors import InputError
 from ehr_course.generation.patients import PatientProfile
@@ -28,16 +35,109 @@ from ehr_course.records import MAX_AGE, PatientRecord, Sex
 from ehr_course.tokenizers.codes import CodeTokenizer
 from ehr_course.tokenizers.notes import NoteTokenizer
 from ehr_course.tokenizers.words import WordTokenizer
+from ehr_course.training.config import check_same_training
 
+CHECKPOINTS = "checkpoints"
 PREFIX = "prefix"
 """The prefix in the folder of a run, if one was trained."""
-
+LOCK = ".training.lock"
+"""The lock file of the process that trains in a folder."""
 
 PatientRun = tuple[PromptBart | PrefixTuned, CodeTokenizer, RunRecord]
 """A model that writes patients, its tokenizer, and the record of its training."""
 
-SummaryRun = tuple[PointerGenerator, WordTokenizer | NoteTokenizer, RunRecord]
-"""A model that writes summaries, its tokenizer, and the record of its training."""
+
+# ------------------------------------------------------------------ filling it
+
+
+@contextmanager
+def claimed(out: Path, record: RunRecord) -> Iterator[None]:
+    """Hold a folder for a training: a new one, or one that holds this training.
+
+    If the block raises before there is anything to go on from, what was made here is removed.
+
+    Raises:
+        InputError: if the folder holds anything else, another process trains there, it cannot be
+            written, or the disk is full.
+    """
+    if _holds_something(out):
+        _training_in(out)
+    was_there = out.exists()
+    lock = FileLock(out / LOCK)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        lock.acquire(timeout=0)
+    except Timeout:
+        problem = "another training is running in this folder"
+        remedy = "Wait until it has ended, or name another folder with --out."
+        raise InputError(out, "", problem, remedy) from None
+    except OSError as error:
+        if not was_there:
+            _remove(out)
+        raise _cannot_be_written(out, error) from None
+    is_new = not _holds_something(out)
+    try:
+        with naming_a_full_disk(out):
+            _begin(out, record, is_new=is_new)
+            yield
+    except BaseException:
+        goes_on = (out / MODEL).exists() or any(out.glob(f"{CHECKPOINTS}/step-*"))
+        if is_new and not goes_on:
+            _remove(out / RUN, out / DEMOGRAPHICS, out / CHECKPOINTS)
+        raise
+    finally:
+        # While it is held: afterwards it may belong to another process.
+        _remove(out / LOCK)
+        lock.release()
+        if not was_there:
+            _remove(out)
+
+
+def _begin(out: Path, record: RunRecord, *, is_new: bool) -> None:
+    """Write the record of a new training, or check that it is the existing one."""
+    if is_new:
+        record.write(out / RUN)
+        return
+    then, now = (
+        # Data and weights may move, so their fingerprints replace their paths.
+        of.settings.model_dump(mode="json", exclude={"prepared"}) | of.inputs
+        for of in (_training_in(out), record)
+    )
+    check_same_training(out, then, now)
+    for name in (RUN, DEMOGRAPHICS):  # of a process that was killed
+        _remove(*out.glob(f".{name}.*"))
+
+
+def _holds_something(out: Path) -> bool:
+    return out.is_dir() and any(path.name != LOCK for path in out.iterdir())
+
+
+def _remove(*paths: Path) -> None:
+    """Remove files, and folders that are empty, where possible."""
+    for path in paths:
+        with suppress(OSError):
+            path.rmdir() if path.is_dir() else path.unlink()
+
+
+def _cannot_be_written(out: Path, error: OSError) -> InputError:
+    return InputError(out, "", f"it cannot be written ({error})", "Name another folder.")
+
+
+def _training_in(out: Path) -> RunRecord:
+    """The record of the training in a folder."""
+    try:
+        there = read_run(out)
+    except InputError:
+        problem = "the folder is not empty, and no training is in it"
+        remedy = "Name a new folder, or one whose training is to go on."
+        raise InputError(out, "", problem, remedy) from None
+    if there.command != "train":
+        problem = f"this is what 'ehr-course {there.command}' wrote"
+        raise InputError(out, RUN, problem, "Name a new folder.")
+    return there
+
+
+# ------------------------------------------------------------------ reading it
 
 
 def open_patient_run(folder: str | Path) -> PatientRun:
@@ -46,29 +146,30 @@ def open_patient_run(folder: str | Path) -> PatientRun:
     Raises:
         InputError: if there is no such run, it is not finished, or its model writes summaries.
     """
-    folder, loaded, record = _open(folder)
-    if isinstance(loaded.model, PointerGenerator):
-        raise _other_kind(folder, "summaries", "summarize")
+    loaded, record = _open(folder, writes="patients")
     model, tokenizer = loaded.of_patients()
-    if (folder / PREFIX).is_dir():
-        return PrefixTuned.load(folder / PREFIX, model).eval(), tokenizer, record
+    prefix = Path(folder) / PREFIX
+    if prefix.is_dir():
+        return PrefixTuned.load(prefix, model).eval(), tokenizer, record
     return model, tokenizer, record
 
 
-def open_summary_run(folder: str | Path) -> SummaryRun:
-    """Load a model that writes summaries, on the GPU if there is one.
+def open_summary_run(
+    folder: str | Path,
+) -> tuple[PointerGenerator, WordTokenizer | NoteTokenizer]:
+    """Load a model that writes summaries, on the GPU if there is one, and its tokenizer.
 
     Raises:
         InputError: if there is no such run, it is not finished, or its model writes patients.
     """
-    folder, loaded, record = _open(folder)
-    if isinstance(loaded.model, PromptBart):
-        raise _other_kind(folder, "patients", "generate")
-    return (*loaded.of_notes(), record)
+    loaded, _ = _open(folder, writes="summaries")
+    return loaded.of_notes()
 
 
-def _open(folder: str | Path) -> tuple[Path, LoadedModel, RunRecord]:
-    """The folder of a finished run, its model, and its record."""
+def _open(
+    folder: str | Path, *, writes: Literal["patients", "summaries"]
+) -> tuple[LoadedModel, RunRecord]:
+    """The model of a finished run, and the record of its training."""
     remedy = "Make it with: ehr-course train PREPARED --out RUN"
     folder, run = open_result(folder, "train", nothing="no training is in it", remedy=remedy)
     if not (folder / MODEL).is_dir():
@@ -80,17 +181,16 @@ def _open(folder: str | Path) -> tuple[Path, LoadedModel, RunRecord]:
         )
     loaded = load_model(folder / MODEL)
     model: nn.Module = loaded.model
+    written = "patients" if isinstance(model, PromptBart) else "summaries"
+    if written != writes:
+        command = "generate" if written == "patients" else "summarize"
+        remedy = f"Use it with: ehr-course {command}"
+        raise InputError(folder, MODEL, f"this model writes {written}", remedy)
     if torch.cuda.is_available():
         # Each process on a machine gets a GPU of its own, as far as they go.
         local = int(os.environ.get("LOCAL_RANK", "0"))
         model.to(f"cuda:{local % torch.cuda.device_count()}")
-    return folder, loaded, run
-
-
-def _other_kind(folder: Path, what: str, command: str) -> InputError:
-    return InputError(
-        folder, MODEL, f"this model writes {what}", f"Use it with: ehr-course {command}"
-    )
+    return loaded, run
 
 
 def fingerprint_of_model(folder: Path) -> str:
@@ -102,6 +202,7 @@ def fingerprint_of_model(folder: Path) -> str:
 # ------------------------------------------------------------------ ages and sexes
 
 _COLUMNS = ["age", "sex", "count"]
+_MOST = 100_000_000
 
 
 def write_demographics(records: Iterable[PatientRecord], path: Path) -> None:
@@ -114,27 +215,24 @@ def write_demographics(records: Iterable[PatientRecord], path: Path) -> None:
 
 
 def read_demographics(path: Path) -> list[PatientProfile]:
-    """Return one profile for each patient that was counted, to draw from.
-
-    Raises:
-        InputError: if the file is missing, or holds anything but ages, sexes and counts.
-    """
+    """Return one profile for each patient that was counted, to draw from."""
     if not path.is_file():
         raise InputError(
             path, "", "there is no such file", "Train again, or put back the file of this run."
         )
     sexes: dict[str, Sex] = {"F": "F", "M": "M"}
     profiles: list[PatientProfile] = []
-    # What is not UTF-8 is not a number, and is refused with its line below.
     with path.open(encoding="utf-8", errors="replace", newline="") as file:
-        rows = csv.DictReader(file)
-        if rows.fieldnames != _COLUMNS:
-            raise InputError(
-                path, "line 1", f"the columns are {rows.fieldnames}", "Write age,sex,count."
-            )
+        rows = csv.reader(file)
+        if next(rows, None) != _COLUMNS:
+            raise InputError(path, "line 1", "these are not its columns", "Write age,sex,count.")
         for row in rows:
-            age, sex, count = _number(row["age"]), sexes.get(row["sex"]), _number(row["count"])
-            if age is None or age > MAX_AGE or sex is None or count is None:
+            try:
+                age, sex, count = int(row[0]), sexes[row[1]], int(row[2])
+                is_possible = 0 <= age <= MAX_AGE and 0 <= count < _MOST
+            except (ValueError, KeyError, IndexError):
+                is_possible = False
+            if not is_possible:
                 raise InputError(
                     path,
                     f"line {rows.line_num}",
@@ -145,10 +243,3 @@ def read_demographics(path: Path) -> list[PatientProfile]:
     if not profiles:
         raise InputError(path, "", "nobody is counted in it", "Write at least one line.")
     return profiles
-
-
-def _number(text: str | None) -> int | None:
-    """A whole number of at most eight digits: more than anybody trains on."""
-    if text is None or not (text.isascii() and text.isdigit() and len(text) <= 8):
-        return None
-    return int(text)

@@ -220,7 +220,7 @@ def _choose_columns(
     whose = () if patient is None else (patient.strip().lower(),)
     missing = [name for name in (*texts, *whose) if name not in file.columns]
     if missing:
-        raise _wrong_columns(
+        raise wrong_columns(
             file,
             f"column {' and '.join(map(repr, missing))} is missing",
             "Name the columns with note=, summary= and patient=, in upper or lower case.",
@@ -240,10 +240,10 @@ def _known_layout(file: NoteFile) -> tuple[str, str]:
             _NAME_THEM,
         )
     known = " or ".join(", ".join(layout) for layout in LAYOUTS)
-    raise _wrong_columns(file, f"it has none of the known pairs of columns, {known}", _NAME_THEM)
+    raise wrong_columns(file, f"it has none of the known pairs of columns, {known}", _NAME_THEM)
 
 
-def _wrong_columns(file: NoteFile, problem: str, remedy: str) -> InputError:
+def wrong_columns(file: NoteFile, problem: str, remedy: str) -> InputError:
     """Say which columns are missing, and which there are instead."""
     check_is_header(file.path.name, "line 1", file.columns)
     problem += f" ({found(file.columns)})"

@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -109,6 +110,35 @@ class Processes:
                     f"the {self.world} processes have different ones",
                     "Give every process the same; each takes its own part of every batch.",
                 )
+
+
+@contextlib.contextmanager
+def joined_processes(
+    **how: Any,
+) -> Iterator[tuple[Processes, Callable[[AbstractContextManager], Any]]]:
+    """The processes that share the work (see ``from_environment``), and how they enter a place.
+
+    The first process enters it and holds it until the work is done; all of them get its value, or
+    its InputError.
+    """
+    processes = Processes.from_environment(**how)
+    with contextlib.ExitStack() as held:
+        if processes.world > 1:
+            held.callback(distributed.destroy_process_group)
+
+        def enter(place: AbstractContextManager) -> Any:
+            def in_first() -> Any:
+                try:
+                    return held.enter_context(place)
+                except InputError as error:
+                    return error
+
+            given = processes.from_first(in_first)
+            if isinstance(given, InputError):
+                raise given
+            return given
+
+        yield processes, enter
 
 
 # ------------------------------------------------------------------ interrupts

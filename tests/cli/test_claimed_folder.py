@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from ehr_course.cli import output, trained_run
-from ehr_course.cli.output import LOCK
+from ehr_course.cli import trained_run
+from ehr_course.cli.trained_run import LOCK
 from ehr_course.training import checkpoints
 from ehr_course.training.history import TrainingHistory
 
@@ -106,7 +106,8 @@ def test_a_full_disk_at_the_start_leaves_no_folder(ehr_course, prepared, tmp_pat
     done = ehr_course("train", prepared, "--out", out, *TINY)
     assert done.exit_code == 1
     assert done.stderr == (
-        f"{out}: it cannot be written ([Errno 28] No space left on device). Name another folder.\n"
+        f"{out}: no space is left on its disk. Make room and run the same command again, or name "
+        "another place.\n"
     )
     assert list(tmp_path.iterdir()) == []
 
@@ -153,8 +154,8 @@ def test_a_full_disk_at_the_end_keeps_the_checkpoints_and_the_training_goes_on(
     done = ehr_course("train", prepared, "--out", out, *TINY)
     assert done.exit_code == 1
     assert done.stderr.endswith(
-        f"{out}: no space is left on its disk. Make room, and run the same command again: it goes "
-        "on from the last checkpoint.\n"
+        f"{out}: no space is left on its disk. Make room and run the same command again, or name "
+        "another place.\n"
     )
     assert sorted(path.name for path in out.iterdir()) == ["checkpoints", "run.json"]
     monkeypatch.undo()
@@ -168,6 +169,6 @@ def test_what_another_training_wrote_stays_when_the_disk_is_full(
     out = tmp_path / "run"
     assert ehr_course("train", prepared, "--out", out, *TINY).exit_code == 0
     before = files(out)
-    monkeypatch.setattr(output, "_begin", no_space)
+    monkeypatch.setattr(trained_run, "_begin", no_space)
     assert ehr_course("train", prepared, "--out", out, *TINY).exit_code == 1
     assert files(out) == before

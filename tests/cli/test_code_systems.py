@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ehr_course.cli.prepared_folder import open_prepared
+from ehr_course.cli.prepare import open_prepared
 from ehr_course.cli.run_record import fingerprint_of_records
 from ehr_course.records import PatientRecord, Visit, system_of
 from ehr_course.sources.any_cohort import load_cohort

@@ -15,7 +15,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from ehr_course.cli.prepared_folder import open_prepared
+from ehr_course.cli.prepare import open_prepared
 from ehr_course.code_system import CodeSystem
 from ehr_course.records import PatientRecord, Visit, system_of
 from ehr_course.sources.any_cohort import load_cohort

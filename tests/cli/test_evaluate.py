@@ -11,9 +11,9 @@ import polars as pl
 import pytest
 
 from ehr_course.cli import evaluate as module
-from ehr_course.cli.cohort_names import name_cohorts
 from ehr_course.cli.generate import write_formats
-from ehr_course.cli.prepared_folder import open_prepared
+from ehr_course.cli.prepare import open_prepared
+from ehr_course.cli.settings import name_cohorts
 from ehr_course.records import PatientRecord
 from ehr_course.report import judge
 from ehr_course.sources.any_cohort import load_cohort
@@ -222,8 +222,8 @@ def test_several_cohorts_stand_side_by_side(ehr_course, prepared, run, synthetic
     [
         (["a/meds", "b/meds"], [], "a/meds and b/meds would both have this name"),
         (["x=a", "x=b"], [], "--synthetic first=a --synthetic second=b"),
-        (["a", "b"], ["run"], "which cohort did it write? (there are: a, b)"),
-        (["a", "b"], ["c=run"], "there is no cohort 'c'"),
+        (["a", "b"], ["run"], "each model must name a cohort of its own (there are: a, b)"),
+        (["a", "b"], ["c=run"], "each model must name a cohort of its own"),
         (["a", "b"], ["a=run", "a=other"], "'a' has a model already, run"),
     ],
 )

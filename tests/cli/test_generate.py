@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from ehr_course.cli import generate as module
-from ehr_course.cli.prepared_folder import open_prepared
+from ehr_course.cli.prepare import open_prepared
 from ehr_course.evaluation.validity import impossible_share_of
 from ehr_course.generation.patients import Sampling, generate_patients
 from ehr_course.models.saved import load_model
@@ -127,7 +127,7 @@ def test_a_run_whose_demographics_are_damaged(ehr_course, run, tmp_path):
         ("age,sex,count\n64,F,2\n640,F,2\n", "line 3: not an age, sex and count"),
         ("age,sex,count\n64,F,-1\n", "line 2: not an age, sex and count"),
         ("age,sex,count\n", "nobody is counted in it"),
-        ("age;sex;count\n", "line 1: the columns are ['age;sex;count']"),
+        ("age;sex;count\n", "line 1: these are not its columns"),
         ("age,sex,count\n64,\xff,2\n", "line 2: not an age, sex and count"),
         ("age,sex,count\n64,F,99999999999999999999\n", "line 2: not an age, sex and count"),
     ):

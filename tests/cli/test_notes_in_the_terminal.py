@@ -9,8 +9,6 @@ import malformed_notes
 import pytest
 from malformed_notes import CANARY, write_malformed
 
-from ehr_course.cli.training_task import PROFILES
-from ehr_course.models import pointer_generator, prompt_bart
 from ehr_course.models.pointer_generator import PointerGeneratorConfig
 
 N = 30
@@ -100,18 +98,10 @@ def test_train_and_summarize_say_what_the_model_does_not_read(ehr_course, long_n
 # ------------------------------------------------------------------ sizes
 
 
-def test_each_kind_of_data_is_offered_the_sizes_of_its_model():
-    assert {
-        "records": tuple(prompt_bart.PROFILES),
-        "notes": tuple(pointer_generator.PROFILES),
-    } == PROFILES
-
-
 def test_the_help_offers_each_kind_of_data_its_own_sizes(ehr_course, monkeypatch):
     monkeypatch.setenv("COLUMNS", "400")
     text = " ".join(ehr_course("train", "--help").stdout.replace("│", " ").split())
-    assert "Of a model of records: narrow, tiny, small or full." in text
-    assert "Of a summariser of notes: tiny, small or full." in text
+    assert "Size of the model: narrow (for records alone), tiny, small or full." in text
     assert "[narrow|" not in text
 
 

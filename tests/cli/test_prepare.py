@@ -15,7 +15,7 @@ import pytest
 import small_tables
 
 from ehr_course.batches.prepared_notes import read_prepared
-from ehr_course.cli.prepared_folder import open_prepared
+from ehr_course.cli.prepare import open_prepared
 from ehr_course.sources.meds import load_meds, write_meds
 from ehr_course.sources.mimic import load
 from ehr_course.sources.note_corpus import split_notes
@@ -386,7 +386,9 @@ def test_a_file_is_no_folder(ehr_course, tmp_path):
     (tmp_path / "file").touch()
     result = ehr_course("prepare", "--out", tmp_path / "file")
     assert result.exit_code == 1
-    assert result.stderr == f"{tmp_path / 'file'}: this is a file. Name a folder.\n"
+    assert result.stderr == (
+        f"{tmp_path / 'file'}: this is a file, not a folder. Name another folder.\n"
+    )
 
 
 def test_the_folder_that_one_is_in_is_refused(ehr_course, tmp_path, monkeypatch):

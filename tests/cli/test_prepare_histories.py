@@ -15,7 +15,7 @@ from hospital_tables import (
     write_mimic4_hospital,
 )
 
-from ehr_course.cli.prepared_folder import open_prepared
+from ehr_course.cli.prepare import open_prepared
 from ehr_course.sources.meds import write_meds
 from ehr_course.sources.synthetic import make_cohort, write_mimic3
 

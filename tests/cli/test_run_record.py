@@ -136,7 +136,7 @@ INTEGER = "input should be a valid integer, and it is"
     ("changes", "said"),
     [
         ({"format": "other"}, "this is not the record of a run"),
-        ({"version": 2}, "version: it is 2, and this course reads 1"),
+        ({"version": 2}, "version: input should be 1, and it is 2. Correct it, or repeat"),
         (
             {"command": "destroy"},
             "command: input should be 'prepare', 'train', 'generate', "
@@ -188,13 +188,13 @@ def test_a_record_that_lacks_a_setting_is_refused(ehr_course, run, tmp_path):
     del settings["prepared"]
     change(tmp_path / "old", settings=settings)
     said = refused(ehr_course, tmp_path / "old", tmp_path / "again")
-    assert "settings, prepared: it is missing. Give the command itself." in said
+    assert "settings, prepared: it is missing. Correct it, or repeat the run with" in said
 
 
 def test_a_file_that_is_no_record(ehr_course, tmp_path):
     (tmp_path / "text.json").write_text("hello", encoding="utf-8")
     said = refused(ehr_course, tmp_path / "text.json", tmp_path / "again")
-    assert "this is not JSON" in said
+    assert "it is not JSON" in said
     assert "there is no such file" in refused(ehr_course, tmp_path, tmp_path / "again")
 
 

@@ -11,11 +11,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from ehr_course.cli import training_task
-from ehr_course.cli.prepared_folder import NOTES, RECORDS, Prepared
+from ehr_course.cli import train
+from ehr_course.cli.prepare import NOTES, RECORDS, Prepared
 from ehr_course.cli.settings import TrainSettings
-from ehr_course.cli.train import why_it_stopped
-from ehr_course.cli.training_task import filled_in
+from ehr_course.cli.train import filled_in, why_it_stopped
 from ehr_course.errors import InputError
 from ehr_course.training.history import Progress, TrainingHistory
 
@@ -125,8 +124,8 @@ def test_a_training_of_some_steps_says_so():
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
     """Options of a training that stops within seconds: its rate is too high to get far."""
-    monkeypatch.setattr(training_task, "FEWEST_STEPS", 60)
-    monkeypatch.setattr(training_task, "EPOCHS", 1)
+    monkeypatch.setattr(train, "FEWEST_STEPS", 60)
+    monkeypatch.setattr(train, "EPOCHS", 1)
     few = ("--profile", "narrow", "--batch-size", "8", "--patience", "2")
     return (*few, "--lr", "0.3", "--weight-decay", "0.01", "--plain", "--batches", "mixed")
 

@@ -122,11 +122,11 @@ def test_the_notes_are_never_replaced(ehr_course, notes_run, notes):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("subject_id,letter\n1,cough\n", "none of its columns is known to hold notes (found: "),
+        ("subject_id,letter\n1,cough\n", "its columns do not say which of them holds the notes (found: "),
         ("note\n  \n\n", "notes.csv"),
         ("note,summary\n,empty\n", "column 'note': all 1 notes are blank"),
         ("", "the file is empty"),
-        ("note;summary\na;b\n", "none of its columns is known to hold notes"),
+        ("note;summary\na;b\n", "its columns do not say which of them holds the notes"),
     ],
 )
 def test_files_without_notes(ehr_course, notes_run, tmp_path, text, said):
@@ -168,7 +168,7 @@ def test_a_missing_file_and_a_name_that_is_no_csv(ehr_course, notes_run, notes, 
     said = refused(ehr_course, notes_run, tmp_path / "none.csv", "--out", tmp_path / "s.csv")
     assert "none.csv: there is no such file" in said
     said = refused(ehr_course, notes_run, notes, "--out", tmp_path / "s.txt")
-    assert "its name does not end in .csv" in said
+    assert "this cannot be a CSV file" in said
 
 
 def test_a_place_that_cannot_be_written_is_refused_before_the_work(ehr_course, tmp_path):

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 
 from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.datasets import RecordDataset
-from ehr_course.cli.prepared_folder import open_prepared
+from ehr_course.cli.prepare import open_prepared
 from ehr_course.generation.calibration import calibrate
 from ehr_course.models.pointer_generator import PointerGenerator
 from ehr_course.models.prompt_bart import HISTORY, PromptBart, PromptBartConfig
@@ -267,7 +267,7 @@ def test_a_run_is_not_prepared(ehr_course, run, tmp_path):
 
 def test_coverage_is_for_notes(ehr_course, prepared, tmp_path):
     said = refused(ehr_course, prepared, "--out", tmp_path / "out", "--coverage")
-    assert "it holds patient records, and coverage is for notes" in said
+    assert "it holds patient records, and they have no such option. Leave --coverage out." in said
 
 
 def test_a_size_that_summarisers_do_not_have(ehr_course, prepared_notes, tmp_path):

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from ehr_course.cli.app import app
-from ehr_course.cli.prepared_folder import open_prepared
+from ehr_course.cli.prepare import open_prepared
 from ehr_course.evaluation.privacy import visits_of
 from ehr_course.sources.any_cohort import load_cohort
 from ehr_course.sources.mimic import load_mimic3

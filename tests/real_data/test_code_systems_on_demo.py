@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ehr_course.cli.app import app
-from ehr_course.cli.prepared_folder import open_prepared
+from ehr_course.cli.prepare import open_prepared
 from ehr_course.records import system_of
 from ehr_course.sources.cohort import Equivalence, Reason
 from ehr_course.sources.meds import load_meds, write_meds
