@@ -140,7 +140,7 @@ INTEGER = "input should be a valid integer, and it is"
         (
             {"command": "destroy"},
             "command: input should be 'prepare', 'train', 'generate', "
-            "'evaluate' or 'summarize', and it is 'destroy'. Correct it.",
+            "'evaluate' or 'summarize', and it is 'destroy'. Correct it,",
         ),
         ({"command": ["prepare"]}, "and it is ['prepare']"),
         ({"inputs": None}, "inputs: input should be an object, and it is None"),

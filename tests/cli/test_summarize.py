@@ -122,7 +122,10 @@ def test_the_notes_are_never_replaced(ehr_course, notes_run, notes):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("subject_id,letter\n1,cough\n", "its columns do not say which of them holds the notes (found: "),
+        (
+            "subject_id,letter\n1,cough\n",
+            "its columns do not say which of them holds the notes (found: ",
+        ),
         ("note\n  \n\n", "notes.csv"),
         ("note,summary\n,empty\n", "column 'note': all 1 notes are blank"),
         ("", "the file is empty"),
