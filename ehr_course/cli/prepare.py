@@ -6,6 +6,7 @@ its training part, or ``notes/``, encoded notes with their tokenizer.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -209,13 +210,21 @@ def _records(settings: PrepareSettings) -> tuple[list[PatientRecord], LoadReport
 def _write_notes(
     settings: PrepareSettings, folder: Path, target: Target
 ) -> tuple[dict[str, str], dict[str, Any]]:
-    if settings.notes == EMBEDDED:
+    pairs: Sequence[NotePair]
+    if settings.notes is None or settings.notes == EMBEDDED:
         patients = make_cohort(settings.patients, seed=settings.seed, hospital=settings.hospital)
         pairs, dropped = make_notes(patients, seed=settings.seed), {}
     else:
-        pairs, report = _read_notes(settings)
-        dropped = report.dropped_by_name
-        _tell(str(report), folder, target)
+        corpus = read_notes(
+            settings.notes,
+            note=settings.note_column,
+            summary=settings.summary_column,
+            patient=settings.patient_column,
+            min_note=settings.min_note,
+            min_summary=settings.min_summary,
+        )
+        pairs, dropped = corpus.pairs, corpus.report.dropped_by_name
+        _tell(str(corpus.report), folder, target)
     # Records do not need PyTorch, which takes seconds to import.
     from ehr_course.batches.prepared_notes import write_prepared
 
@@ -243,28 +252,6 @@ def _write_notes(
         "dropped": dropped,
     }
     return inputs, result
-
-
-def _read_notes(settings: PrepareSettings) -> tuple[list[NotePair], LoadReport]:
-    assert settings.notes is not None
-    try:
-        corpus = read_notes(
-            settings.notes,
-            note=settings.note_column,
-            summary=settings.summary_column,
-            patient=settings.patient_column,
-            min_note=settings.min_note,
-            min_summary=settings.min_summary,
-        )
-    except InputError as error:
-        # The error names arguments, which are options on the command line.
-        thing, place, remedy = error.thing, error.place, error.remedy
-        if thing == "read_notes":
-            thing, place = "prepare", "--note-column and --summary-column"
-        elif "note=" in remedy:
-            remedy = "Name them with --note-column and --summary-column."
-        raise InputError(thing, place, error.problem, remedy) from None
-    return list(corpus.pairs), corpus.report
 
 
 # ------------------------------------------------------------------ the folder, as others read it

@@ -43,7 +43,8 @@ LAYOUTS = (
 """The columns of note and summary that are recognised without being named."""
 
 _NAME_THEM = (
-    f'Name them with note= and summary=, or as {COLUMNS_VARIABLE}="dialogue,section_text".'
+    "Name them with --note-column and --summary-column (note= and summary=), or as "
+    f'{COLUMNS_VARIABLE}="dialogue,section_text".'
 )
 _PATIENT_COLUMNS = ("subject_id", "note_id")  # the first that is there counts
 _BHC_NOTE_ID = re.compile(r"(\d+)-[A-Z]+-\d+")  # patient, kind of note, running number
@@ -203,7 +204,7 @@ def _choose_columns(
     if (note is None) != (summary is None):
         raise InputError(
             "read_notes",
-            "arguments note and summary",
+            "note and summary (--note-column, --summary-column)",
             "one is given, the other is not",
             "Name both columns, or neither.",
         )
@@ -213,7 +214,7 @@ def _choose_columns(
     if texts[0] == texts[1]:
         raise InputError(
             "read_notes",
-            "arguments note and summary",
+            "note and summary (--note-column, --summary-column)",
             f"both are the column {note!r}",
             "Name two columns.",
         )
@@ -223,7 +224,8 @@ def _choose_columns(
         raise wrong_columns(
             file,
             f"column {' and '.join(map(repr, missing))} is missing",
-            "Name the columns with note=, summary= and patient=, in upper or lower case.",
+            "Name the columns with --note-column, --summary-column and --patient-column (note=, "
+            "summary= and patient=), in upper or lower case.",
         )
     return texts, whose or tuple(c for c in _PATIENT_COLUMNS if c in file.columns)[:1]
 

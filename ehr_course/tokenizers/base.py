@@ -75,8 +75,6 @@ class Tokenizer:
     _tokens: tuple[str, ...]  # each token at the place of its id
     _kind: str  # of the file
     _remake: str  # how a file is made again
-    _noun = "token"
-    _other_origin = "by another tokenizer"  # of an id that is not in the vocabulary
 
     # ------------------------------------------------------------------ batches
 
@@ -92,10 +90,9 @@ class Tokenizer:
 
         Args:
             given: a patient (a PatientRecord or a list of visits), a text, or a list of either.
-            padding: see ``pad``.
+            padding: see ``pad``, as for the options max_length and pad_to_multiple_of.
             return_tensors: "pt" for tensors of shape (batch, length), "np" for arrays; lists by
                 default.
-            options: max_length and pad_to_multiple_of, see ``pad``.
         """
         one = self._is_one(given)
         rows = [self._model_input(item) for item in ([given] if one else given)]
@@ -179,14 +176,14 @@ class Tokenizer:
     def convert_ids_to_tokens(self, ids: Any) -> Any:
         """The token of an id, or the tokens of a sequence of ids."""
         if isinstance(ids, int):
-            return self._tokens[self._checked(ids, "")]
+            return self._tokens[self._checked_ids([ids])[0]]
         return [self._tokens[token_id] for token_id in self._checked_ids(ids)]
 
     def convert_tokens_to_ids(self, tokens: str | Sequence[str]) -> Any:
         """The id of a token, or the ids of several; ``unk_id`` outside the vocabulary."""
         if isinstance(tokens, str):
             return self._ids_by_token.get(tokens, self.unk_id)
-        return [self._ids_by_token.get(token, self.unk_id) for token in tokens]
+        return list(map(self.convert_tokens_to_ids, tokens))
 
     @cached_property
     def _ids_by_token(self) -> dict[str, int]:
@@ -194,28 +191,23 @@ class Tokenizer:
 
     def _checked_ids(self, ids: Any, oov: Sequence[str] = ()) -> list[int]:
         """Ids as integers, each in the vocabulary or that of a word in `oov`."""
-        listed = _listed(ids)
-        if not isinstance(listed, list):
-            raise InputError("ids", "", f"{ids!r} is one number", "Give a sequence of ids.")
-        return [self._checked(number, f"place {i}", oov) for i, number in enumerate(listed)]
-
-    def _checked(self, token_id: Any, place: str, oov: Sequence[str] = ()) -> int:
-        if isinstance(token_id, (list, tuple)):
-            raise InputError("ids", place, "it is a row of ids", "Use batch_decode for rows.")
-        try:
-            number = operator.index(token_id)
-        except (TypeError, ValueError):
-            number = -1
-        if isinstance(token_id, bool) or not 0 <= number < len(self) + len(oov):
-            also = f", and to {len(self) + len(oov) - 1} for the words outside" if oov else ""
-            raise InputError(
-                "ids",
-                place,
-                f"{token_id!r} is not the id of a {self._noun}: they run from 0 to "
-                f"{len(self) - 1}{also}",
-                f"Was this encoded {self._other_origin}? (Labels of -100 are not ids either.)",
-            )
-        return number
+        most = len(self) + len(oov) - 1
+        checked = []
+        for place, token_id in enumerate(_listed(ids)):
+            try:
+                number = -1 if isinstance(token_id, bool) else operator.index(token_id)
+            except (TypeError, ValueError):
+                number = -1
+            if not 0 <= number <= most:
+                raise InputError(
+                    "ids",
+                    f"place {place}",
+                    f"{token_id!r} is not the id of a token: they run from 0 to {most}",
+                    "Was this encoded by another tokenizer, or for another note? Use batch_decode "
+                    "for rows of ids; labels of -100 are not ids.",
+                )
+            checked.append(number)
+        return checked
 
     # ------------------------------------------------------------------ files
 
@@ -237,19 +229,6 @@ class Tokenizer:
     def from_pretrained(cls, folder: str | Path, **options: Any) -> Self:
         """Read ``tokenizer.json`` from a folder; see ``load``."""
         return cls.load(Path(folder) / FILE, **options)
-
-    @classmethod
-    def _check_special_tokens(
-        cls, content: dict[str, Any], expected: Sequence[str], path: str | Path
-    ) -> None:
-        found = content.get("special_tokens")
-        if found != list(expected):
-            raise InputError(
-                path,
-                "special_tokens",
-                f"they are {found}, not {list(expected)}: its ids mean other tokens",
-                f"Make it again with {cls._remake}.",
-            )
 
     # ------------------------------------------------------------------ as an object
 

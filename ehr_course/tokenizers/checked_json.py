@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from pathlib import Path
 
 from ehr_course.errors import InputError
+from ehr_course.new_folder import new_file
 
 
 def write(path: str | Path, *, kind: str, content: dict) -> None:
@@ -20,14 +20,9 @@ def write(path: str | Path, *, kind: str, content: dict) -> None:
         "sha256": _checksum(content),
         "content": content,
     }
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        unfinished.write_text(
-            json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
-        )
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    text = json.dumps(document, indent=1, ensure_ascii=False)
+    with new_file(path) as unfinished:
+        unfinished.write_text(f"{text}\n", encoding="utf-8")
 
 
 def read(path: str | Path, *, kind: str, remake: str) -> dict:
@@ -42,24 +37,16 @@ def read(path: str | Path, *, kind: str, remake: str) -> dict:
     again = f"Make it again with {remake}."
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(path, "", "there is no such file", f"Check the path. {again}") from None
-    except IsADirectoryError:
-        raise InputError(path, "", "this is a folder", f"Name the {kind} file in it.") from None
-    except (UnicodeDecodeError, json.JSONDecodeError):
-        raise InputError(path, "", f"this is not a {kind} file: not JSON", again) from None
-    found = document.get("format") if isinstance(document, dict) else None
-    if found != f"ehr_course {kind}":
-        what = f"its format is {found!r}" if found else "it does not say its format"
-        raise InputError(path, "", f"this is not a {kind} file: {what}", again)
+    except OSError as error:
+        problem = f"it cannot be read: {error.strerror}"
+        raise InputError(path, "", problem, f"Check the path. {again}") from None
+    except ValueError:  # not UTF-8, or not JSON
+        document = None
+    if not isinstance(document, dict) or document.get("format") != f"ehr_course {kind}":
+        raise InputError(path, "", f"this is not a {kind} file", again)
     if document.get("version") != _VERSION:
-        raise InputError(
-            path,
-            "",
-            f"this {kind} file has version {document.get('version')}, "
-            f"and this course reads version {_VERSION}",
-            f"{again} Or read it with the course that wrote it.",
-        )
+        problem = f"it has version {document.get('version')}, and this course reads {_VERSION}"
+        raise InputError(path, "", problem, f"{again} Or read it with the course that wrote it.")
     content = document.get("content")
     if not isinstance(content, dict) or document.get("sha256") != _checksum(content):
         raise InputError(path, "", "the file is damaged: its checksum does not match", again)

@@ -76,9 +76,7 @@ class CodeTokenizer(Tokenizer):
                 "CodeTokenizer", "unseen", f"{unseen!r} is not a policy", 'Use "raise" or "skip".'
             )
         if isinstance(codes, str):
-            raise InputError(
-                "CodeTokenizer", "codes", f"{codes!r} is one text", f"Write [{codes!r}]."
-            )
+            raise _one_text("codes", codes)
         vocabulary = set(codes)
         if not vocabulary:
             raise InputError("CodeTokenizer", "codes", "the list is empty", "Were records loaded?")
@@ -158,7 +156,8 @@ class CodeTokenizer(Tokenizer):
 
     def id_to_token(self, token_id: int) -> str:
         """The special token or code of an id."""
-        return self._tokens[self._checked(token_id, f"token id {token_id!r}")]
+        [token] = self.tokens([token_id])
+        return token
 
     def tokens(self, ids: Any) -> list[str]:
         r"""The tokens of a sequence of ids, special tokens included.
@@ -173,12 +172,7 @@ class CodeTokenizer(Tokenizer):
     def encode_visit(self, visit: Codes) -> list[int]:
         r"""One visit as ``<v>``, its codes, ``<\v>``; empty if every code is skipped."""
         if isinstance(visit, str):
-            raise InputError(
-                "CodeTokenizer",
-                "visit",
-                f"{visit!r} is one text",
-                f"Write [{visit!r}] for a visit.",
-            )
+            raise _one_text("visit", visit)
         if isinstance(visit, Visit) and visit.system != self.system:
             raise InputError(
                 "CodeTokenizer",
@@ -281,13 +275,9 @@ class CodeTokenizer(Tokenizer):
 
     def _content(self) -> dict[str, Any]:
         """The vocabulary, without ``unseen``, which is an option of loading."""
+        content: dict[str, Any] = {"special_tokens": list(SPECIAL_TOKENS)}
         if self.base_tokens:
-            content: dict[str, Any] = {
-                "special_tokens": list(_VISIT_TOKENS),
-                "base_tokens": list(self.base_tokens),
-            }
-        else:
-            content = {"special_tokens": list(SPECIAL_TOKENS)}
+            content = {"special_tokens": list(_VISIT_TOKENS), "base_tokens": self.base_tokens}
         if self.system != "ICD9CM":
             content["system"] = self.system
         return content | {"codes": list(self.codes)}
@@ -295,11 +285,16 @@ class CodeTokenizer(Tokenizer):
     @classmethod
     def _from_content(cls, content: dict[str, Any], path: str | Path, **options: Any) -> Self:
         # A file without a code system is of ICD-9-CM.
-        base_tokens = content.get("base_tokens", ())
-        expected = _VISIT_TOKENS if base_tokens else SPECIAL_TOKENS
-        cls._check_special_tokens(content, expected, path)
-        system = content.get("system", "ICD9CM")
-        return cls(content["codes"], system=system, base_tokens=base_tokens, **options)
+        return cls(
+            content["codes"],
+            system=content.get("system", "ICD9CM"),
+            base_tokens=content.get("base_tokens", ()),
+            **options,
+        )
+
+
+def _one_text(place: str, text: str) -> InputError:
+    return InputError("CodeTokenizer", place, f"{text!r} is one text", f"Write [{text!r}].")
 
 
 def _bart_tokens(folder: Path) -> list[str]:

@@ -40,26 +40,18 @@ class NoteTokenizer(Tokenizer):
 
     _kind = "note tokenizer"
     _remake = "NoteTokenizer.train and save"
-    _other_origin = "by another tokenizer, or for another note"
-    _noun = "piece"
 
     def __init__(self, model: bytes) -> None:
         try:
-            self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+            self._processor = processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         except RuntimeError:
-            raise InputError(
-                "NoteTokenizer", "", "this is not a SentencePiece model", _REMEDY
-            ) from None
-        self._model = bytes(model)
-        processor = self._processor
+            problem = "this is not a SentencePiece model"
+            raise InputError("NoteTokenizer", "", problem, _REMEDY) from None
         found = (processor.unk_id(), processor.bos_id(), processor.eos_id(), processor.pad_id())
         if found != (0, 1, 2, 3):
-            raise InputError(
-                "NoteTokenizer",
-                "",
-                f"unk, bos, eos and pad have the ids {found}, not (0, 1, 2, 3)",
-                _REMEDY,
-            )
+            problem = f"unk, bos, eos and pad have the ids {found}, not (0, 1, 2, 3)"
+            raise InputError("NoteTokenizer", "", problem, _REMEDY)
+        self._model = bytes(model)
 
     @classmethod
     def train(
@@ -135,12 +127,9 @@ class NoteTokenizer(Tokenizer):
         ids = self.encode(text)
         # SentencePiece puts a space in front, which alone is not text.
         if not any(i != self.unk_id and self._tokens[i] != _SPACE for i in ids):
-            raise InputError(
-                "NoteTokenizer.encode_note",
-                "",
-                "the text has no piece that is known",
-                "Leave out the notes that are empty or in another script.",
-            )
+            problem = "the text has no piece that is known"
+            remedy = "Leave out the notes that are empty or in another script."
+            raise InputError("NoteTokenizer.encode_note", "", problem, remedy)
         return EncodedNote([self.bos_id, *ids, self.eos_id], ())
 
     def encode_summary(self, text: str, oov: Sequence[str] = ()) -> list[int]:
@@ -159,7 +148,7 @@ class NoteTokenizer(Tokenizer):
 
     def piece(self, token_id: int, oov: Sequence[str] = ()) -> str:
         """One token as text, with ``▁`` for a space."""
-        return self._tokens[self._checked(token_id, "")]
+        return self._tokens[self._checked_ids([token_id])[0]]
 
     def pieces(self, text: str) -> list[str]:
         """The most probable pieces of a text, as text, unknown ones too; ``▁`` is a space."""
@@ -206,19 +195,17 @@ def _explained(error: RuntimeError, vocab_size: int) -> Exception:
     """SentencePiece's complaint about the vocabulary size as an InputError."""
     message = str(error)
     if most := re.search(r"Vocabulary size too high .* value <= (\d+)", message):
-        return InputError(
-            "NoteTokenizer.train",
-            "vocab_size",
+        problem = (
             f"{vocab_size:,} pieces are more than these texts have: "
-            f"they allow {int(most[1]):,} at most",
-            f"Use vocab_size={most[1]} or less, or give more text.",
+            f"they allow {int(most[1]):,} at most"
         )
-    if least := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
-        return InputError(
-            "NoteTokenizer.train",
-            "vocab_size",
+        remedy = f"Use vocab_size={most[1]} or less, or give more text."
+    elif least := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
+        problem = (
             f"{vocab_size:,} pieces are too few: "
-            f"the characters of these texts and the four special pieces need {int(least[1]):,}",
-            f"Use vocab_size={least[1]} or more, or a smaller character_coverage.",
+            f"the characters of these texts and the four special pieces need {int(least[1]):,}"
         )
-    return error
+        remedy = f"Use vocab_size={least[1]} or more, or a smaller character_coverage."
+    else:
+        return error
+    return InputError("NoteTokenizer.train", "vocab_size", problem, remedy)

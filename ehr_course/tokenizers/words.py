@@ -78,18 +78,13 @@ class WordTokenizer(Tokenizer):
 
     _kind = "word tokenizer"
     _remake = "WordTokenizer.from_texts and save"
-    _other_origin = "by another tokenizer, or for another note"
 
     def __init__(self, words: Iterable[str]) -> None:
-        if isinstance(words, str):
-            raise InputError(
-                "WordTokenizer", "words", f"{words!r} is one text", f"Write [{words!r}]."
-            )
-        vocabulary = set(words)
+        vocabulary = {words} if isinstance(words, str) else set(words)
         if not vocabulary:
             raise InputError("WordTokenizer", "words", "the list is empty", "Were texts loaded?")
         for word in vocabulary:
-            if not isinstance(word, str) or split_words(word) != [word]:
+            if isinstance(words, str) or not isinstance(word, str) or split_words(word) != [word]:
                 raise InputError(
                     "WordTokenizer",
                     "words",
@@ -187,21 +182,18 @@ class WordTokenizer(Tokenizer):
         """
         silent = (self.bos_id, self.eos_id, self.pad_id)
         kept = (i for i in self._checked_ids(ids, oov) if i not in silent)
-        return join_words(self._piece(i, oov) for i in kept)
+        return join_words(self.piece(i, oov) for i in kept)
 
     def piece(self, token_id: int, oov: Sequence[str] = ()) -> str:
         """One token as text."""
-        return self._piece(self._checked(token_id, "", oov), oov)
-
-    def _piece(self, token_id: int, oov: Sequence[str]) -> str:
-        return self._tokens[token_id] if token_id < len(self) else oov[token_id - len(self)]
+        [number] = self._checked_ids([token_id], oov)
+        return self._tokens[number] if number < len(self) else oov[number - len(self)]
 
     def _content(self) -> dict[str, Any]:
         return {"special_tokens": list(SPECIAL_TOKENS), "words": list(self.vocabulary)}
 
     @classmethod
     def _from_content(cls, content: dict[str, Any], path: str | Path, **options: Any) -> Self:
-        cls._check_special_tokens(content, SPECIAL_TOKENS, path)
         return cls(content["words"], **options)
 
 

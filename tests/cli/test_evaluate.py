@@ -224,7 +224,7 @@ def test_several_cohorts_stand_side_by_side(ehr_course, prepared, run, synthetic
         (["x=a", "x=b"], [], "--synthetic first=a --synthetic second=b"),
         (["a", "b"], ["run"], "each model must name a cohort of its own (there are: a, b)"),
         (["a", "b"], ["c=run"], "each model must name a cohort of its own"),
-        (["a", "b"], ["a=run", "a=other"], "'a' has a model already, run"),
+        (["a", "b"], ["a=run", "a=other"], "'a=other': each model must name a cohort"),
     ],
 )
 def test_names_that_clash_are_told(ehr_course, tmp_path, cohorts, models, said):

@@ -61,7 +61,8 @@ def test_a_file_without_a_header_is_told_so(tmp_path):
         "no_header_with_ids.csv: it has none of the known pairs of columns, input, target or "
         "note, summary or dialogue, section_text or dialogue, note (found: 3 columns whose names "
         "are not shown, for they may be text of a note); its first line must hold the names of "
-        "the columns, separated by commas. Name them with note= and summary=, or as "
+        "the columns, separated by commas. Name them with --note-column and --summary-column "
+        "(note= and summary=), or as "
         'EHR_COURSE_NOTES_COLUMNS="dialogue,section_text".'
     )
 

@@ -167,12 +167,11 @@ def other_content(text):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda text: "not json", "not JSON"),
-        (lambda text: "", "not JSON"),
-        (lambda text: "\udcff", "not JSON"),
-        (lambda text: "[1, 2]", "it does not say its format"),
+        (lambda text: "not json", r"this is not a \w+ tokenizer file"),
+        (lambda text: "\udcff", r"this is not a \w+ tokenizer file"),
+        (lambda text: "[1, 2]", r"this is not a \w+ tokenizer file"),
         (lambda text: '{"format": "ehr_course prepared notes"}', r"this is not a \w+ tokenizer"),
-        (lambda text: text.replace('"version": 1', '"version": 0'), "has version 0, and this"),
+        (lambda text: text.replace('"version": 1', '"version": 0'), "it has version 0, and this"),
         (other_content, "the file is damaged"),
     ],
 )
@@ -187,18 +186,10 @@ def test_a_file_that_cannot_be_used_says_why(tokenizer, change, message, tmp_pat
 
 
 def test_a_missing_file_and_a_folder_are_named(tmp_path):
-    with pytest.raises(InputError, match=r"codes\.json: there is no such file"):
+    with pytest.raises(InputError, match=r"codes\.json: it cannot be read: No such file"):
         CodeTokenizer.load(tmp_path / "codes.json")
-    with pytest.raises(InputError, match="this is a folder"):
+    with pytest.raises(InputError, match="it cannot be read: Is a directory"):
         CodeTokenizer.load(tmp_path)
-
-
-@pytest.mark.parametrize(("tokenizer", "module"), [(CODES, "codes"), (WORDS, "words")])
-def test_a_file_with_other_special_tokens(tokenizer, module, tmp_path, monkeypatch):
-    tokenizer.save_pretrained(tmp_path)
-    monkeypatch.setattr(f"ehr_course.tokenizers.{module}.SPECIAL_TOKENS", ("<s>", "<pad>"))
-    with pytest.raises(InputError, match="its ids mean other tokens"):
-        type(tokenizer).from_pretrained(tmp_path)
 
 
 def test_how_unseen_codes_are_treated_is_said_when_loading(tmp_path):

@@ -128,7 +128,7 @@ def test_decode_takes_lists_arrays_and_tensors(tokenizer, kind):
 
 @pytest.mark.parametrize("wrong", [50, -100, 2.0, "a"])
 def test_an_unknown_id_raises_with_its_place(tokenizer, wrong):
-    with pytest.raises(InputError, match=r"place 1: .* is not the id of a piece"):
+    with pytest.raises(InputError, match=r"place 1: .* is not the id of a token"):
         tokenizer.decode([5, wrong])
 
 
@@ -222,7 +222,7 @@ def test_a_piece_is_one_token(small):
 
 @pytest.mark.parametrize("wrong", [28, -1, "a"])
 def test_an_id_of_no_piece_is_refused(small, wrong):
-    with pytest.raises(InputError, match="is not the id of a piece: they run from 0 to 27"):
+    with pytest.raises(InputError, match="is not the id of a token: they run from 0 to 27"):
         small.piece(wrong)
 
 
