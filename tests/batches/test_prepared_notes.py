@@ -168,7 +168,7 @@ def test_a_missing_folder_is_named(tmp_path):
 @pytest.mark.parametrize("name", ["train.parquet", "tokenizer.json", "report.json"])
 def test_a_missing_file_is_named(folder, name):
     (folder / name).unlink()
-    with pytest.raises(InputError, match=f"{name}: there is no such file"):
+    with pytest.raises(InputError, match=rf"{name}: .*o such file"):
         read_prepared(folder, "train")
 
 

@@ -129,7 +129,7 @@ def test_the_notes_are_never_replaced(ehr_course, notes_run, notes):
         ("note\n  \n\n", "notes.csv"),
         ("note,summary\n,empty\n", "column 'note': all 1 notes are blank"),
         ("", "the file is empty"),
-        ("note;summary\na;b\n", "its columns do not say which of them holds the notes"),
+        ("note;summary\na;b\n", "separated by semicolons, not by commas"),
     ],
 )
 def test_files_without_notes(ehr_course, notes_run, tmp_path, text, said):
