@@ -39,7 +39,6 @@ from ehr_course.models.pointer_generator import PointerGenerator, PointerGenerat
 from ehr_course.models.prefix_tuning import PrefixConfig, PrefixTuned
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.models.saved import load_checkpoint
-from ehr_course.plots.coverage_player import look_of
 from ehr_course.plots.tokens import visit_text
 from ehr_course.sources.synthetic import drug_names, make_cohort
 from ehr_course.tokenizers.codes import CodeTokenizer
@@ -51,7 +50,7 @@ from ehr_course.widgets.beam_tree import beam_tree
 from ehr_course.widgets.chance import chance_explorer
 from ehr_course.widgets.cohort_dashboard import cohort_dashboard
 from ehr_course.widgets.corruption import corruption_playground
-from ehr_course.widgets.coverage_player import coverage_player
+from ehr_course.widgets.coverage_player import coverage_player, look_of
 from ehr_course.widgets.generation_trace import generation_trace_player
 from ehr_course.widgets.loss_terms import loss_terms_explorer
 from ehr_course.widgets.number_line import number_line_explorer

@@ -91,7 +91,7 @@ ROOMS = (
         "plots",
         *_inside(
             "plots",
-            "style record timeline copying corruption coverage_player generators number_line "
+            "style record timeline copying corruption generators number_line "
             "auxiliary_weights",
         ),
     ),

@@ -60,21 +60,14 @@ from ehr_course import (
     train,
 )
 from ehr_course.exercises import check, examine, hint, progress
-from ehr_course.plots.drawings.copied_words import (
-    draw_attention,
-    draw_origins,
-    draw_two_ways,
+from ehr_course.plots.charts import (
+    blank_chart,
+    draw_bars,
+    draw_dots,
+    draw_heat,
 )
-from ehr_course.plots.drawings.copy_gate import draw_clamp, draw_gates
-from ehr_course.plots.drawings.note_readers import draw_chunks, draw_lstm
-from ehr_course.plots.drawings.pointer_generator import (
-    draw_mixture,
-    draw_step,
-)
-from ehr_course.plots.drawings.unseen_names import (
-    draw_extended_ids,
-    draw_recovered,
-)
+from ehr_course.plots.diagrams import draw_strips
+from ehr_course.plots.lesson_16 import draw_origins, draw_step
 from ehr_course.widgets.generation_trace import generation_trace_player
 
 torch.set_num_threads(1)  # such small steps are faster on one core
@@ -205,7 +198,14 @@ shares = {
 }
 
 # %% tags=["nbval-ignore-output"]
-draw_recovered(shares, len(names))
+draw_dots(
+    shares,
+    "Which kind of model writes names that it has never met?",
+    "The share of the new summaries that name the right drug, of"
+    f" {len(names)} new names. A dot for each seed, a line at the mean.",
+    form="{:.0%}",
+    mark="mean",
+)
 
 # %% tags=["hide-input"]
 # check: with each seed the pointer finds nearly all names, the other none
@@ -311,9 +311,30 @@ in_note = [n for n, i in enumerate(written) if n and i in ids]
 t = (outside or in_note)[0]
 vocabulary = [tokenizer.piece(i) for i in range(len(tokenizer))]
 note_words, so_far = ([words[i] for i in x] for x in (ids, written[:t]))
+name = words[written[t]]
+place = note_words.index(name)
 
 # %% tags=["nbval-ignore-output"]
-draw_two_ways(vocabulary, note_words, so_far, words[written[t]])
+near = note_words[max(place - 2, 0) : place + 3]
+draw_strips(
+    {
+        "the note": near,
+        "the summary": ["…", *so_far[-2:], "?"],
+        "the vocabulary": ["…", *vocabulary[200:500:100], "…"],
+    },
+    "Where can the next word come from?",
+    "Up: point at a place of the note, to copy. Down: choose from a list.",
+    fills={
+        "the note": ["code" if w == name else "paper" for w in near],
+        "the summary": ["paper", "paper", "paper", "prompt"],
+        "the vocabulary": ["decoder"] * 5,
+    },
+    notes={"the vocabulary": f"{len(vocabulary)} words, without {name}"},
+    arrows=[
+        (("the summary", 3), ("the note", near.index(name))),
+        (("the summary", 3), ("the vocabulary", 3)),
+    ],
+)
 
 # %% [markdown]
 # If it really copies, it should copy nonsense too. Put a word that nobody knows,
@@ -363,7 +384,18 @@ halves = (before - after).abs().unflatten(1, (2, -1))
 moved = halves.amax(dim=2).T  # (2, source): forwards, backwards
 
 # %% tags=["nbval-ignore-output"]
-draw_lstm(pointing.encoder.lstm, [words[i] for i in line], 3, moved)
+at = [f"{n} {words[token]}" for n, token in enumerate(line, start=1)]
+draw_heat(
+    {
+        "forwards →": dict(zip(at, moved[0].tolist())),
+        "← backwards": dict(zip(at, moved[1].tolist())),
+    },
+    f"Which states move when “{words[line[3]]}” is replaced?",
+    f"The largest change of one of the {halves.shape[2]} numbers of each"
+    " state.",
+    form="{:.2f}",
+    largest=moved.max().item(),
+)
 
 # %% tags=["hide-input"]
 # check: only states that come after the word, in reading order, move
@@ -390,7 +422,20 @@ again = scores.masked_fill(~source.copyable[0], -torch.inf).softmax(0)
 assert torch.allclose(again, attention, atol=1e-5)
 
 # %% tags=["nbval-ignore-output"]
-draw_attention(note_words, scores, attention, so_far[-1])
+most = attention.topk(5).indices.sort().values.tolist()
+draw_bars(
+    {
+        f"{i} {note_words[i]}": {
+            "score e": scores[i].item(),
+            "weight a": attention[i].item(),
+        }
+        for i in most
+    },
+    f"Where does the decoder look after “{so_far[-1]}”?",
+    "The five places with the largest weights, in the order of the note.",
+    inner="columns",
+    form={"score e": "{:.1f}", "weight a": "{:.1%}"},
+)
 
 
 # %% [markdown]
@@ -450,14 +495,32 @@ check("16.1", additive_attention)
 # P(w) = p_\text{gen}\,P_\text{vocab}(w)
 # + (1 - p_\text{gen})\,P_\text{copy}(w)$$
 #
-# In small numbers: the vocabulary is "home" and "pain", and the note is "pain
-# mesna pain".
+# In small numbers: the vocabulary is "home", with a probability of 0.3, and "pain",
+# with 0.7. The note is "pain mesna pain", and its places get the attention 0.3, 0.5 and
+# 0.2.
 
 # %%
-three = ["home", "pain", "mesna"]  # their ids: 0, 1 and 2
-p_vocab = [0.3, 0.7]  # "mesna" is outside the vocabulary
-note, weights = [1, 2, 1], [0.3, 0.5, 0.2]  # and the attention
-draw_mixture(three, p_vocab, note, weights, p_gen=0.4)
+p_gen = 0.4
+generated = {"pain": p_gen * 0.7, "mesna": 0, "home": p_gen * 0.3}
+copied = {"pain": (1 - p_gen) * (0.3 + 0.2), "mesna": (1 - p_gen) * 0.5}
+copied["home"] = 0  # it is not in the note
+p = [generated[word] + copied[word] for word in copied]
+
+# %%
+parts = [f"{w} {generated[w]:.2f} + {copied[w]:.2f}" for w in copied]
+picture, axes = blank_chart(
+    "How likely is each word?",
+    f"Generated plus copied: {'; '.join(parts)}.",
+    f"P(w) in two parts, with p_gen {p_gen}",
+    height=2,
+)
+three, start = list(copied), list(generated.values())
+axes.barh(three, start, color="#cfe3b4")
+bars = axes.barh(three, copied.values(), left=start, color="#2d708e")
+axes.bar_label(bars, [f"{share:.2f}" for share in p], padding=4)
+axes.legend(["generated", "copied"], loc="lower right", frameon=False)
+axes.invert_yaxis()
+picture
 
 # %% [markdown]
 # Now see the steps of a real summary: the darker a word, the more attention it
@@ -567,7 +630,23 @@ if not real:
     more = list({x[1][0]: x for x in more}.values())[:3]
 
 # %%
-draw_extended_ids(vocabulary, more)
+size = len(vocabulary)
+rows = {"the vocabulary": [*vocabulary[:5], "…", vocabulary[-1]]}
+below = {"the vocabulary": [*range(5), "", size - 1]}
+for n, (_, its_words) in enumerate(more, start=1):
+    rows[f"note {n}"] = its_words
+    below[f"note {n}"] = [size + i for i in range(len(its_words))]
+fills = {name: ["trap"] * len(of) for name, of in rows.items()}
+fills["the vocabulary"] = [*["special"] * 4, "paper", "paper", "paper"]
+draw_strips(
+    rows,
+    f"Which word has the id {size}?",
+    f"Both LSTMs read a word from outside as {vocabulary[0]}. Its extended"
+    " id serves to copy it, and to name it in the loss.",
+    fills=fills,
+    under=below,
+    key={"trap": "a word from outside the vocabulary"},
+)
 
 
 # %% [markdown]
@@ -691,8 +770,23 @@ half = torch.tensor([1e-8]).half()
 assert half == 0 and half.log().isneginf()
 
 # %%
-depths = (-torch.tensor(ways["in log space"])).tolist()
-draw_clamp(depths, ways, slopes, 1e-8)
+x = [-loss for loss in ways["in log space"]]  # the logarithm of P
+flat = max(p for p, slope in zip(x, slopes["clamped"]) if slope == 0)
+stops, rises = max(ways["clamped"]), max(ways["in log space"])
+picture, (left, right) = blank_chart(
+    "The loss of one word, and its slope",
+    f"Clamped, the loss stops at {stops:.1f}, and below {flat:.0f} nats"
+    f" its slope is 0. In log space it rises to {rises:.1f}, with slope -1.",
+    "Training goes downhill: where there is no slope, there is no step",
+    columns=2,
+)
+for way, dashes in (("clamped", "--"), ("in log space", "-")):
+    left.plot(x, ways[way], dashes, label=way)
+    right.plot(x, [-slope for slope in slopes[way]], dashes)
+left.set(xlabel="log P of the right word, in nats", ylabel="loss")
+right.set(xlabel="log P of the right word, in nats", ylabel="slope")
+left.legend(frameon=False)
+picture
 
 
 # %% [markdown]
@@ -787,9 +881,17 @@ for pair in new:
         after[kind].append(1 - step.from_copying)
 order = ("new names", "“days” and full stops", *sorted(before))
 before = {kind: before[kind] for kind in order}
+after = {kind: after[kind] for kind in before}
 
 # %% tags=["nbval-ignore-output"]
-draw_gates(before, after, compare=[kinds["days"], kinds["with"]])
+draw_dots(
+    {"p_gen": before, "the share that was generated": after},
+    "For which words does the gate open?",
+    "A dot for each word that the pointer wrote for a new note; lines:"
+    " means.",
+    form="{:.2f}",
+    mark="mean",
+)
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # check: with each seed, by kind of word; and what is generated at "home"
@@ -880,7 +982,7 @@ for step in trace.steps:
 its_words = [step.written for step in trace.steps]
 
 # %% tags=["nbval-ignore-output"]
-draw_origins(trace.note, its_words, origins)
+draw_origins(trace.note, its_words, torch.tensor(origins))
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # where the attention was at the word after "treated with"
@@ -1004,7 +1106,15 @@ text = [tokenizer.piece(i, its_oov) for i in note[0].tolist()]
 chunks = [text[start : start + 5] for start in range(0, 20, 5)]
 
 # %% tags=["nbval-ignore-output"]
-draw_chunks(chunks, (0, 2, 1, 3), moved)
+orders = {"note 1": "ABCD", "note 2": "ACBD"}
+text_of = {n: f"{n}: {' '.join(of)}" for n, of in zip("ABCD", chunks)}
+draw_strips(
+    {note: [text_of[n] for n in order] for note, order in orders.items()},
+    "Which reader can tell these two notes apart?",
+    f"Read whole, a next word's probability moves by up to"
+    f" {moved['whole']:.2f}; read in chunks, by {moved['chunks']:.2f}.",
+    fills={note: ["encoder", "trap", "trap", "encoder"] for note in orders},
+)
 
 
 # %% [markdown]

@@ -47,8 +47,11 @@ SEED = 0
 import copy
 import math
 from collections import Counter
+from difflib import SequenceMatcher
 from statistics import mean
+from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -60,23 +63,10 @@ from ehr_course import (
     summarize, train,
 )
 from ehr_course.exercises import check, examine, hint, progress
-from ehr_course.plots.coverage_player import look_of
-from ehr_course.plots.drawings.coverage_and_beam_search import (
-    Written,
-    draw_lesson,
-    draw_overlap,
-    draw_seeds,
-    draw_steps,
-    draw_suspects,
-)
-from ehr_course.plots.drawings.summary_search import (
-    Candidate,
-    draw_beam_step,
-    draw_length_penalty,
-    draw_rouge,
-)
+from ehr_course.plots.charts import blank_chart, draw_lines
+from ehr_course.plots.diagrams import draw_flow, draw_strips
 from ehr_course.widgets.beam_tree import beam_tree
-from ehr_course.widgets.coverage_player import coverage_player
+from ehr_course.widgets.coverage_player import coverage_player, look_of
 
 # %% tags=["hide-input"]
 # set-up: lists of drugs to learn from, and new ones
@@ -136,6 +126,12 @@ def write(model, notes, settings=GREEDY):
     )
 
 
+class Written(NamedTuple):
+    repeated: float  # the share of the drugs written that are repetitions
+    named: float  # the share of the drugs of the notes that are named
+    exact: float  # the share of the lists that are right from end to end
+
+
 def judged(summaries, notes):
     texts = [said.text for said in summaries]
     exact = mean(t == note for t, note in zip(texts, notes, strict=True))
@@ -157,7 +153,22 @@ for name, notes in (("4 to 6 drugs", short), ("10 drugs", long)):
 said = write(plain, long)
 
 # %% tags=["nbval-ignore-output"]
-draw_lesson(long[0].split(), said[0].text.split())
+note, written = long[0].split(), said[0].text.split()
+new = [word not in written[:i] for i, word in enumerate(written)]
+draw_strips(
+    {"the note": note, "the summary": written},
+    "What does the model write for ten drugs?",
+    "Under each drug stands its place in the note.",
+    fills={
+        "the note": ["code" if w in written else "quiet" for w in note],
+        "the summary": ["code" if first else "trap" for first in new],
+    },
+    under={
+        "the note": range(1, len(note) + 1),
+        "the summary": [note.index(word) + 1 for word in written],
+    },
+    key={"quiet": "never written", "trap": "written again"},
+)
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # check: short lists are right, long ones are not; how alike the faults are
@@ -190,10 +201,18 @@ assert mean(at_once) > 0.9
 # Short lists come out right. In lists of ten some drugs come twice in a row and
 # others never, and the model fails in nearly the same way on every list.
 #
-# The four boxes are the map of this lesson. The best-known cure is in the
-# second: since the model keeps no record of where it has looked, give it one. The next
-# best-known is in the third: search for a better list. Both are standard,
-# and you will build them. Which of the first three boxes holds the cure? Place a bet.
+# Where can you step in? There are four places, which are the map of this lesson:
+#
+# 1. **What it learned from**: longer lists.
+# 2. **Where it looks**: a record of earlier looks, called coverage.
+# 3. **What it may write**: several summaries at a time, which is beam search; no run of
+#    words twice.
+# 4. **What you count**: repeated, named and exact; ROUGE.
+#
+# The best-known cure is the second: since the model keeps no record of where it has
+# looked, give it one. The next best-known is the third: search for a better list. Both
+# are standard, and you will build them. Which of the first three is the cure? Place a
+# bet.
 #
 # ## Where has it looked?
 #
@@ -271,7 +290,26 @@ look = looks["a list of ten"]
 cost = look.repeated.tolist()
 new = [i for i, word in enumerate(words[:-1]) if i and i not in back]
 steps = [max(some, key=cost.__getitem__) for some in (back or new, new)]
-draw_overlap(look, steps)
+
+# %% tags=["nbval-ignore-output"]
+picture, panels = blank_chart(
+    "What does it cost to write a drug again, and to write a new one?",
+    " ".join(f"Step {t + 1} costs {cost[t]:.2f}." for t in steps),
+    "Hatched: what coverage and attention have in common, the cost",
+    height=3.4,
+    columns=2,
+    sharey=True,
+)
+for axes, t in zip(panels, steps):
+    spent, now = look.coverage[t], look.attention[t]
+    axes.bar(look.source, spent, color="#2d708e", label="coverage")
+    axes.bar(look.source, now, 0.5, color="#fde725", label="attention")
+    both = np.minimum(spent, now)
+    axes.bar(look.source, both, 0.5, color="#f6d5c3", hatch="////")
+    axes.set_title(f"step {t + 1} writes {words[t]}", size=9)
+    axes.tick_params(axis="x", rotation=90)
+panels[0].legend(frameon=False)
+picture
 
 
 # %% [markdown]
@@ -306,7 +344,7 @@ check("17.2", loss_of_coverage)
 #
 # Train the same model without coverage, with the feature alone, and with feature
 # and loss. All lists fail alike, so one trained model is one observation: take four
-# seeds. A fourth kind, the first box of the map, has no coverage, but learns from
+# seeds. A fourth kind, the first place of the map, has no coverage, but learns from
 # longer lists: as many of them, of four to *ten* drugs.
 #
 # Before you look: which kind repeats least, and which names most drugs?
@@ -334,7 +372,34 @@ for name, fields in kinds.items():
             longer_lists = model
 
 # %% tags=["nbval-ignore-output"]
-draw_seeds(by_kind)
+fields = {"drugs repeated": "repeated", "drugs named": "named"}
+fields["lists exact"] = "exact"
+said = [
+    f"{kind}: {mean(one.repeated for one in some):.0%} repeated and"
+    f" {mean(one.named for one in some):.0%} named on average, exact "
+    + ", ".join(f"{one.exact:.0%}" for one in some)
+    for kind, some in by_kind.items()
+]
+
+# %% tags=["nbval-ignore-output"]
+blue = "#2d708e"
+picture, panels = blank_chart(
+    "Four kinds of model, with four seeds each",
+    "; ".join(said) + ".",
+    "A dot for each seed, in the same order in each row; a line: the mean",
+    columns=3,
+    sharey=True,
+)
+for axes, (title, field) in zip(panels, fields.items()):
+    for row, some in enumerate(by_kind.values()):
+        shares = [getattr(one, field) for one in some]
+        axes.plot(shares, row + np.linspace(-0.3, 0.3, 4), "o", color=blue)
+        axes.vlines(mean(shares), row - 0.4, row + 0.4, "black")
+    axes.set_title(title, size=9)
+    axes.xaxis.set_major_formatter("{x:.0%}")
+panels[0].set_yticks(range(len(by_kind)), by_kind)
+panels[0].invert_yaxis()
+picture
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # check: seeds differ more than coverage changes; longer lists help more
@@ -369,16 +434,35 @@ for *others, longer in zip(*by_kind.values(), strict=True):
 # (lesson 16), so there are three suspects. To test one of them, exchange it for something
 # else and leave the other two as they are:
 
-# %%
+# %% tags=["hide-input"]
+# set-up: three things that a step is given, and what the tests give it
 def drugs_not_in(note):
     return [drug for drug in DRUGS if drug not in note.split()][:10]
 
 
-word, told = long[0].split()[1], drugs_not_in(long[0])[1]
-draw_suspects(
-    3,
-    (word, "place 1", "after step 2"),
-    (told, "place 4, at every step", "begun for a short list"),
+given = {
+    "the word written last": "a drug that is\nnot in the list",
+    "the place looked at last": "place 4,\nat every step",
+    "the state of the step before": "one that began\nwith a short list",
+}
+boxes = {suspect: (0, row, "paper") for row, suspect in enumerate(given)}
+others = list(given.values())
+boxes |= {other: (1, row, "trap") for row, other in enumerate(others)}
+boxes["a step of\nthe decoder"] = (2, (0, 2), "decoder")
+boxes["where\nit looks"] = (3, 1, "paper")
+exchanges = list(enumerate(given.items(), start=1))
+
+# %%
+draw_flow(
+    boxes,
+    [
+        *((one, other, f"test {n}") for n, (one, other) in exchanges),
+        *((other, "a step of\nthe decoder") for other in others),
+        ("a step of\nthe decoder", "where\nit looks"),
+    ],
+    "Which of three things says where to look?",
+    "Each test exchanges one of them, and leaves the other two alone.",
+    dashed=list(given.items()),
 )
 
 
@@ -464,13 +548,18 @@ assert share > 0.3
 # from step to step, whatever the model is told: the model counts. But at what pace?
 
 # %% tags=["nbval-ignore-output"]
-looked = {}
-for learned, model in (("4 to 6", plain), ("4 to 10", longer_lists)):
-    looked[learned] = {}
-    for name, note in (("a short list", short[0]), ("ten drugs", long[0])):
+looked = {"learned from 4 to 6": {}, "learned from 4 to 10": {}}
+for places_of, model in zip(looked.values(), (plain, longer_lists)):
+    for name, note in (("ten drugs", long[0]), ("a short list", short[0])):
         most = attention_of(model, note, note.split()).argmax(1)
-        looked[learned][name] = most.tolist()
-draw_steps(looked)
+        places_of[name] = dict(enumerate(most.tolist(), start=1))
+draw_lines(
+    looked,
+    "How fast does each model go through a list?",
+    across="step",
+    up="place looked at most",
+    form="{:.0f}",
+)
 
 
 # %% [markdown]
@@ -776,8 +865,25 @@ print("the note:", short[chosen])
 beams = [f"beam {place}" for place in range(len(beginnings))]
 for name, pair in zip(beams, pairs, strict=True):
     print(f"{name}: {pair.summary}")
+
+# %% tags=["nbval-ignore-output"]
 next_words = [tokenizer.piece(token) for token in drawn]
-draw_beam_step(beams, next_words, next_token[:, drawn], so_far)
+totals = sums[:, drawn].tolist()
+best_3 = sums[:, drawn].flatten().topk(3).values.tolist()
+rows = [f"{name}: {p:.2f}" for name, p in zip(beams, so_far.tolist())]
+kept = {
+    row: [i for i, total in enumerate(of) if total in best_3]
+    for row, of in zip(rows, totals)
+}
+draw_strips(
+    dict.fromkeys(rows, next_words),
+    "Which three of these nine continuations are kept?",
+    "A row: a hypothesis and its log P so far. Under each next word: the"
+    " sum of both. Framed: kept.",
+    fills=dict.fromkeys(rows, ["paper"] * len(drawn)),
+    marked=kept,
+    under={row: [f"{t:.2f}" for t in of] for row, of in zip(rows, totals)},
+)
 
 
 # %% [markdown]
@@ -902,18 +1008,59 @@ for alpha in (0.0, 1.0, 1.5, 2.0, 3.0):
 assert mean(exact[1.5]) > mean(exact[0.0]) + 0.05
 assert mean(exact[3.0]) < mean(exact[0.0]) and min(repeated[3.0]) > 0.5
 assert min(endless[3.0]) > 0.9 and max(endless[1.5]) < 0.1
-early, whole = (
-    Candidate(one[chosen].score, len(one[chosen].ids))
-    for one in (best, greedy)
-)
+
 
 # %% tags=["nbval-ignore-output"]
-draw_length_penalty(early, whole, exact, repeated, right["greedy"])
+def lead(alpha):  # of the whole list over the shorter one
+    of_whole, of_short = (
+        one[chosen].score / length_penalty(len(one[chosen].ids), alpha)
+        for one in (greedy, best)
+    )
+    return of_whole - of_short
+
+
+leads = {alpha: lead(alpha) for alpha in np.linspace(0, 3, 301)}
+first = min(alpha for alpha in leads if leads[alpha] > 0)
+draw_lines(
+    {"the whole list's lead": leads},
+    "How far is the whole list ahead of the shorter one?",
+    f"The difference of their scores, above 0 from alpha {first:.2f} on.",
+    across="alpha",
+    up="whole minus shorter",
+    line=0,
+)
 
 # %% [markdown]
-# Left, the two summaries of the tree: a larger $\alpha$ lifts the longer one past
-# the shorter one. Right, a thin line is one model's share of exact lists. Too
-# large an $\alpha$ rewards length alone: at 3 every summary runs to the limit of
+# A larger $\alpha$ lifts the longer one past the shorter one. And all the lists? In the
+# next picture, a thin line is one model's share of exact lists:
+
+# %% tags=["nbval-ignore-output"]
+said = [
+    f"alpha {alpha:g}: {mean(exact[alpha]):.0%} exact,"
+    f" {mean(repeated[alpha]):.0%} repeated"
+    for alpha in exact
+]
+simple = mean(right["greedy"])
+
+# %% tags=["nbval-ignore-output"]
+picture, axes = blank_chart(
+    "How large should alpha be?",
+    f"Means of {len(six)} models, {'; '.join(said)}."
+    f" Greedy search has {simple:.0%} exact.",
+)
+axes.plot(list(exact), list(exact.values()), "-", color="#2d708e", lw=0.6)
+means = [mean(shares) for shares in exact.values()]
+axes.plot(list(exact), means, "o-", color="#2d708e", label="exact")
+means = [mean(shares) for shares in repeated.values()]
+axes.plot(list(exact), means, "s--", color="#b3400e", label="repeated")
+axes.axhline(simple, color="black", ls=":", label="exact, greedy search")
+axes.set(xlabel="alpha", ylim=(-0.03, 1.35), yticks=(0, 0.5, 1))
+axes.yaxis.set_major_formatter("{x:.0%}")
+axes.legend(frameon=False, loc="upper center", ncols=3)
+picture
+
+# %% [markdown]
+# Too large an $\alpha$ rewards length alone: at 3 every summary runs to the limit of
 # 30 tokens, full of repetitions. The best of these is 1.5. But it was chosen on these
 # very lists, so judge it on others:
 
@@ -1040,7 +1187,32 @@ texts = {
     "the opposite": "Fever, bleeding. Treated with heparin, went home.",
 }
 scores = {name: rouge([t], [reference]) for name, t in texts.items()}
-draw_rouge(reference, texts, scores)
+
+# %% tags=["hide-input"]
+# set-up: the words of each text, and those that ROUGE-L counts
+pieces = {
+    name: text.lower().replace(",", "").replace(".", "").split()
+    for name, text in ({"reference": reference} | texts).items()
+}
+fills, wanted = {}, pieces["reference"]
+for name, some in pieces.items():
+    same = SequenceMatcher(None, some, wanted).get_matching_blocks()
+    places = {block.a + i for block in same for i in range(block.size)}
+    fills[name] = [
+        "encoder" if i in places else "paper" for i in range(len(some))
+    ]
+    if name in scores:
+        f1 = 2 * len(places) / (len(some) + len(wanted))
+        assert abs(scores[name]["rougeL"] - f1) < 1e-9
+
+# %%
+draw_strips(
+    pieces,
+    "Which words does ROUGE-L count?",
+    fills=fills,
+    notes={name: f"{of['rougeL']:.2f}" for name, of in scores.items()},
+    key={"encoder": "counted"},
+)
 
 # %% tags=["hide-input"]
 # check: what is wrong scores much higher than what is right in other words

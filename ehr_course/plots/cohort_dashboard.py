@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.ticker import MaxNLocator, NullLocator
 from sklearn.metrics import r2_score
 
 from ehr_course.code_system import CodeSystem
-from ehr_course.errors import InputError
 from ehr_course.evaluation.code_table import CodeTable, code_tables
 from ehr_course.plots import style
 from ehr_course.plots.bars import quick_bars
+from ehr_course.plots.canvas import FILLS, MARGIN, Canvas
 from ehr_course.plots.style import Picture
 from ehr_course.records import AnyRecord
 
@@ -119,166 +119,88 @@ def chapters_of(look: CohortLook) -> list[int]:
     return sorted(number for number in found if number is not None)
 
 
-# ---------------------------------------------------------------------- the words
+# ---------------------------------------------------------------------- the picture
+
+REAL, SYNTHETIC = "#8d96a1", FILLS["code"]  # light and dark in greyscale
+_BAR = 0.38
 
 
-def dashboard_title(real: CohortLook, synthetic: CohortLook) -> str:
-    """How like the codes are, and how long the records, as a finding.
+def draw_dashboard(real: Sequence[AnyRecord], synthetic: Sequence[AnyRecord]) -> Picture:
+    """Draw both cohorts: prevalences, the most frequent codes, visits, codes a visit, ages.
 
-    R² is the coefficient of determination of the line synthetic = real over the prevalences.
+    Args:
+        real, synthetic: the patients of each, at least one.
     """
-    return (
-        f"R² of prevalences {_r2(real, synthetic):.2f}; "
-        f"{synthetic.mean_visits:.2f} visits a patient, real {real.mean_visits:.2f}"
-    )
+    return draw_looks(*looks_of(real, synthetic))
 
 
-def describe_dashboard(
+def draw_looks(
     real: CohortLook, synthetic: CohortLook, *, name: str = "", chapter: int | None = None
-) -> str:
-    """The picture in words: its alternative text."""
+) -> Picture:
+    """Draw what ``looks_of`` has seen of two cohorts in one call.
+
+    Args:
+        real, synthetic: of both cohorts.
+        name: of the synthetic cohort, in the legend.
+        chapter: its codes are marked among the prevalences, and the most frequent ones are
+            named; None for all codes. The lower panels always show all codes.
+    """
+    r2 = r2_score(real.prevalence, synthetic.prevalence) if len(real.codes) > 1 else float("nan")
+    title = (
+        f"R² of prevalences {r2:.2f}; {synthetic.mean_visits:.2f} visits a patient, real "
+        f"{real.mean_visits:.2f}"
+    )
+    top = _most_frequent(real, synthetic, chapter)
+    chapter_name = "" if chapter is None else style.chapter_name(chapter, real.system)
     whose = f"{name}: " if name else ""
-    which = "all codes" if chapter is None else f"codes of {_name(real, chapter)}"
-    top = ", ".join(
-        f"{style.written(code, real.system)} {_percent(a)} real and {_percent(b)} synthetic"
-        for code, a, b in _top(real, synthetic, chapter)[:3]
+    which = f"codes of {chapter_name}" if chapter_name else "all codes"
+    canvas = Canvas(
+        6.1,
+        title,
+        f"{whose}{title}. {synthetic.n_patients:,} synthetic beside {real.n_patients:,} real "
+        f"patients. Codes per visit: {synthetic.mean_codes:.2f}, real {real.mean_codes:.2f}. Most "
+        f"frequent of {which}: "
+        + ", ".join(f"{code} {a:.1%} real and {b:.1%} synthetic" for code, a, b in top[:3])
+        + f". {_ages_in_words(real, synthetic)}",
     )
-    return (
-        f"{whose}{dashboard_title(real, synthetic)}. {synthetic.n_patients:,} synthetic beside "
-        f"{real.n_patients:,} real patients. Codes per visit: {synthetic.mean_codes:.2f}, real "
-        f"{real.mean_codes:.2f}. Most frequent of {which}: {top}. "
-        f"{_ages_in_words(real, synthetic)}"
+    synthetic_name = f"synthetic ({synthetic.n_patients:,})" + (f": {name}" if name else "")
+    key = {REAL: f"real ({real.n_patients:,})", SYNTHETIC: synthetic_name}
+    canvas.key(MARGIN, canvas.top, key)
+    codes = canvas.plot(
+        0.65, 0.92, 2.6, 2.15, f"marked: {chapter_name}" if chapter_name else "each code"
     )
-
-
-def _name(look: CohortLook, chapter: int) -> str:
-    return style.chapter_name(chapter, look.system)
+    _draw_prevalences(codes, real, synthetic, chapter)
+    of = f" of {chapter_name}" if chapter_name else ""
+    _draw_top(canvas.plot(4.26, 0.92, 3.1, 2.15, f"most frequent codes{of}"), top)
+    visits = canvas.plot(0.65, 3.9, 1.67, 1.65)
+    _draw_shares(visits, real.visits, synthetic.visits, "visits a patient")
+    numbers = canvas.plot(2.85, 3.9, 2.13, 1.65)
+    _draw_shares(numbers, real.codes_per_visit, synthetic.codes_per_visit, "codes a visit")
+    _draw_ages(canvas.plot(5.66, 3.9, 1.71, 1.65), real, synthetic)
+    return canvas.finish()
 
 
 def _ages_in_words(real: CohortLook, synthetic: CohortLook) -> str:
     if real.ages is None or synthetic.ages is None:
         return f"{NO_AGES}."
-    both = (real.ages, synthetic.ages)
-    old = [_percent(ages[:, 6:].sum()) for ages in both]
-    female = [_percent(ages[0].sum()) for ages in both]
-    return f"Aged 60 or more: {old[1]}, real {old[0]}. Female: {female[1]}, real {female[0]}."
+    old, old_real = (look.ages[:, 6:].sum() for look in (synthetic, real))
+    women, women_real = (look.ages[0].sum() for look in (synthetic, real))
+    return (
+        f"Aged 60 or more: {old:.1%}, real {old_real:.1%}. Female: {women:.1%}, real "
+        f"{women_real:.1%}."
+    )
 
 
-def _r2(real: CohortLook, synthetic: CohortLook) -> float:
-    if len(real.codes) < 2:
-        return float("nan")
-    return float(r2_score(real.prevalence, synthetic.prevalence))
-
-
-def _top(
+def _most_frequent(
     real: CohortLook, synthetic: CohortLook, chapter: int | None
 ) -> list[tuple[str, float, float]]:
     """The codes that are most frequent in real patients, with both prevalences."""
     rows = [
-        (code, float(a), float(b))
+        (style.written(code, real.system), float(a), float(b))
         for code, a, b in zip(real.codes, real.prevalence, synthetic.prevalence, strict=True)
         if chapter is None or real.chapter_of(code) == chapter
     ]
     return sorted(rows, key=lambda row: (-row[1], row[0]))[:TOP]
-
-
-def _percent(share: float) -> str:
-    return f"{share:.1%}"
-
-
-# ---------------------------------------------------------------------- the picture
-
-REAL, SYNTHETIC = "#b3400e", "#31688e"
-_HEIGHT = 6.1
-_BAR = 0.38
-
-
-def draw_dashboard(
-    real: Sequence[AnyRecord],
-    synthetic: Sequence[AnyRecord],
-    *,
-    name: str = "",
-    chapter: int | None = None,
-) -> Picture:
-    """Draw both cohorts: prevalences, the most frequent codes, visits, codes a visit, ages.
-
-    Args:
-        real, synthetic: the patients of each, at least one.
-        name: of the synthetic cohort, in the legend.
-        chapter: its codes are marked among the prevalences, and the most frequent ones are
-            named; None for all codes. The lower panels always show all codes.
-
-    Raises:
-        InputError: if a cohort has no patients, or neither has a code of the chapter.
-    """
-    return draw_looks(*looks_of(real, synthetic), name=name, chapter=chapter)
-
-
-def draw_looks(
-    real: CohortLook,
-    synthetic: CohortLook,
-    *,
-    name: str = "",
-    chapter: int | None = None,
-    on: Picture | None = None,
-) -> Picture:
-    """Draw what ``looks_of`` has seen, as ``draw_dashboard`` does.
-
-    Args:
-        real, synthetic: of both cohorts.
-        name: as for draw_dashboard.
-        chapter: as for draw_dashboard.
-        on: what was drawn of the same cohorts with another chapter. Only what the chapter
-            changes is drawn anew, and it is this picture that is returned.
-
-    Raises:
-        InputError: if the two were not looked at together, or have no code of the chapter.
-    """
-    if real.codes != synthetic.codes:
-        raise InputError(
-            "draw_looks",
-            "",
-            "the cohorts were not looked at together",
-            "Make both with one call of looks_of.",
-        )
-    if chapter is not None and chapter not in chapters_of(real):
-        raise InputError(
-            "draw_looks",
-            "chapter",
-            f"no code lies in chapter {chapter}",
-            f"Use one of {', '.join(map(str, chapters_of(real)))}.",
-        )
-    words = describe_dashboard(real, synthetic, name=name, chapter=chapter)
-    with style.course_style():
-        if on is None:
-            picture = Picture(style.WIDTH, _HEIGHT, words)
-            _draw_what_no_chapter_changes(picture, real, synthetic, name)
-        else:
-            picture = on
-            picture.alternative_text = words
-            for axes in picture.axes[-2:]:
-                axes.remove()
-        _draw_prevalences(picture.add_axes((0.085, 0.5, 0.34, 0.35)), real, synthetic, chapter)
-        _draw_top(picture.add_axes((0.56, 0.5, 0.41, 0.35)), real, synthetic, chapter)
-    return picture
-
-
-def _draw_what_no_chapter_changes(
-    picture: Picture, real: CohortLook, synthetic: CohortLook, name: str
-) -> None:
-    title = dashboard_title(real, synthetic)
-    picture.text(0.012, 0.965, title, size=style.TITLE, weight="bold", va="center")
-    named = f"synthetic ({synthetic.n_patients:,})" + (f": {name}" if name else "")
-    for x, colour, text in (
-        (0.014, REAL, f"real ({real.n_patients:,})"),
-        (0.2, SYNTHETIC, named),
-    ):
-        picture.text(x, 0.922, f"\u25a0 {text}", color=colour, va="center")
-    visits = picture.add_axes((0.085, 0.09, 0.22, 0.27))
-    _draw_shares(visits, real.visits, synthetic.visits, "visits a patient")
-    codes = picture.add_axes((0.375, 0.09, 0.28, 0.27))
-    _draw_shares(codes, real.codes_per_visit, synthetic.codes_per_visit, "codes a visit")
-    _draw_ages(picture.add_axes((0.745, 0.09, 0.225, 0.27)), real, synthetic)
 
 
 def _draw_prevalences(
@@ -290,43 +212,29 @@ def _draw_prevalences(
     axes.plot([lowest, 1], [lowest, 1], color=style.MUTED, linewidth=0.8, zorder=1)
     axes.scatter(x[~marked], y[~marked], s=7, color=style.FAINT, linewidths=0, zorder=2)
     axes.scatter(x[marked], y[marked], s=9, color=style.INK, alpha=0.7, linewidths=0, zorder=3)
-    axes.set_xscale("log")
-    axes.set_yscale("log")
     low, high = lowest / 1.6, min(1.0, max(x.max(), y.max())) * 1.6
+    axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high))
     ticks = [tick for tick in (1e-4, 1e-3, 1e-2, 1e-1, 1.0) if 3 * lowest <= tick <= high]
-    for axis, look, limit in (
-        (axes.xaxis, real, axes.set_xlim),
-        (axes.yaxis, synthetic, axes.set_ylim),
-    ):
-        limit(low, high)
+    for axis, look in ((axes.xaxis, real), (axes.yaxis, synthetic)):
         axis.set_minor_locator(NullLocator())
         absent = [lowest] if (look.prevalence == 0).any() else []
         axis.set_ticks([*absent, *ticks])
         axis.set_major_formatter(
             lambda share, _: "none" if share <= lowest * 1.01 else f"{100 * share:g}%"
         )
-    axes.tick_params(labelsize=style.SMALL)
-    axes.set_xlabel("share of real patients", size=style.SMALL)
-    axes.set_ylabel("share of synthetic patients", size=style.SMALL)
-    which = "each code" if chapter is None else f"marked: {_name(real, chapter)}"
-    axes.set_title(which, size=style.SMALL, loc="left")
+    axes.set(xlabel="share of real patients", ylabel="share of synthetic patients")
 
 
-def _draw_top(axes: Axes, real: CohortLook, synthetic: CohortLook, chapter: int | None) -> None:
-    rows = _top(real, synthetic, chapter)
+def _draw_top(axes: Axes, rows: Sequence[tuple[str, float, float]]) -> None:
     places = np.arange(len(rows))
     for column, offset, colour in ((1, -_BAR / 2, REAL), (2, _BAR / 2, SYNTHETIC)):
         shares = np.array([row[column] for row in rows], dtype=float)
         quick_bars(axes, places + offset, shares, thickness=_BAR, across=True, facecolor=colour)
-    codes = [style.written(code, real.system) for code, *_ in rows]
-    axes.set_yticks(places, codes, size=style.SMALL)
+    axes.set_yticks(places, [code for code, *_ in rows])
     axes.set_ylim(TOP - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
-    axes.tick_params(axis="x", labelsize=style.SMALL)
     _percent_ticks(axes.xaxis, axes.get_xlim(), 4)
-    axes.set_xlabel("share of patients", size=style.SMALL)
-    which = "" if chapter is None else f" of {_name(real, chapter)}"
-    axes.set_title(f"most frequent codes{which}", size=style.SMALL, loc="left")
+    axes.set_xlabel("share of patients")
 
 
 def _draw_shares(axes: Axes, real: np.ndarray, synthetic: np.ndarray, label: str) -> None:
@@ -337,9 +245,8 @@ def _draw_shares(axes: Axes, real: np.ndarray, synthetic: np.ndarray, label: str
     last = len(real) - 1
     shown = [place for place in places if (last - place) % every == 0]
     axes.set_xticks(shown, [f"{place + 1}" + ("+" if place == last else "") for place in shown])
-    axes.tick_params(labelsize=style.SMALL)
     _percent_ticks(axes.yaxis, axes.get_ylim(), 4)
-    axes.set_xlabel(label, size=style.SMALL)
+    axes.set_xlabel(label)
 
 
 def _draw_ages(axes: Axes, real: CohortLook, synthetic: CohortLook) -> None:
@@ -355,15 +262,13 @@ def _draw_ages(axes: Axes, real: CohortLook, synthetic: CohortLook) -> None:
         quick_bars(axes, both_sides, shares, thickness=_BAR, across=True, facecolor=colour)
     axes.axvline(0, color=style.MUTED, linewidth=0.8)
     most = 1.1 * max(real.ages.max(), synthetic.ages.max())
-    axes.set_xlim(-most, most)
-    axes.set_ylim(-0.5, DECADES - 0.5)
+    axes.set(xlim=(-most, most), ylim=(-0.5, DECADES - 0.5))
     axes.set_yticks(range(0, DECADES, 3), [str(10 * place) for place in range(0, DECADES, 3)])
     _percent_ticks(axes.xaxis, (-most, most), 2)
-    axes.tick_params(labelsize=style.SMALL)
-    axes.set_xlabel("F      age      M", size=style.SMALL)
+    axes.set_xlabel("F      age      M")
 
 
-def _percent_ticks(axis: Axis, limits: tuple[float, float], most: int) -> None:
+def _percent_ticks(axis: Any, limits: tuple[float, float], most: int) -> None:
     """Ticks inside of the limits, in percent without a sign."""
     ticks = np.asarray(MaxNLocator(most).tick_values(*limits)).round(9)
     axis.set_ticks([tick for tick in ticks if limits[0] <= tick <= limits[1]])

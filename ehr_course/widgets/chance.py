@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
 import ipywidgets
 import numpy as np
 
 from ehr_course.errors import InputError
 from ehr_course.evaluation.measure import what_is_shown
-from ehr_course.plots.drawings.chance import draw_chance
-from ehr_course.plots.style import Picture
-from ehr_course.widgets.static import PictureWidget
+from ehr_course.plots import style
+from ehr_course.plots.canvas import FILLS, MARGIN, Canvas
+from ehr_course.plots.style import Picture, count
+from ehr_course.widgets.static import PictureWidget, slider
 
 FEWEST, MOST = 2, 10
 """How many seeds the slider reaches."""
@@ -58,23 +62,80 @@ def chance_explorer(*, seeds: int = 3, seed: int = 0) -> PictureWidget:
         studies = imagined_studies(seeds, difference=difference, seed=seed)
         findings = [what_is_shown(*study, "higher") for study in studies]
         truth = f"model better by {difference:g} spreads" if difference else "equal models"
-        scores = [(model.tolist(), baseline.tolist()) for model, baseline in studies]
-        return draw_chance(scores, findings, truth=truth)
+        return draw_chance(studies, findings, truth=truth)
 
-    look = {
-        # A picture takes a moment: draw where the slider stops, not on its way.
-        "continuous_update": False,
-        "layout": ipywidgets.Layout(width="360px", max_width="100%"),
-        "style": {"description_width": "initial"},
-    }
-    return PictureWidget(
-        draw,
-        {
-            "seeds": ipywidgets.IntSlider(
-                value=seeds, min=FEWEST, max=MOST, description="seeds", **look
-            ),
-            "difference": ipywidgets.FloatSlider(
-                value=0, min=0, max=4, step=0.5, description="true difference, in spreads", **look
-            ),
-        },
+    difference = ipywidgets.FloatSlider(
+        value=0,
+        min=0,
+        max=4,
+        step=0.5,
+        description="true difference, in spreads",
+        continuous_update=False,
+        style={"description_width": "initial"},
     )
+    number = slider("seeds", seeds, FEWEST, MOST)
+    for control in (number, difference):
+        control.layout = ipywidgets.Layout(width="360px", max_width="100%")
+    return PictureWidget(draw, {"seeds": number, "difference": difference})
+
+
+# ---------------------------------------------------------------------- the picture
+
+_SHOWN = 12
+"""So many studies are drawn."""
+
+_KINDS = {"worse": "trap", "not shown": "quiet", "better": "special"}
+
+
+def draw_chance(
+    studies: Sequence[tuple[np.ndarray, np.ndarray]], findings: Sequence[str], *, truth: str
+) -> Picture:
+    """Draw some studies of two models, and how often many studies end in which finding.
+
+    Args:
+        studies: the scores of the model and those of the baseline, of each study.
+        findings: of each study "better", "worse" or "not shown".
+        truth: what the two models are, in words.
+    """
+    n, runs = len(studies), count(len(studies[0][0]), "seed")
+    shares = {kind: Counter(findings)[kind] / n for kind in _KINDS}
+    canvas = Canvas(
+        3.5,
+        f"{truth[0].upper()}{truth[1:]}: {1 - shares['not shown']:.1%} of the studies report a "
+        "difference",
+        f"{truth}, {runs} each. Of {n:,} studies "
+        + ", ".join(f"{share:.1%} say {kind}" for kind, share in shares.items())
+        + ".",
+        subtitle=f"{runs} for each model. Left: some studies, a row each. Right: the findings of "
+        f"{n:,}",
+    )
+    top, high = canvas.top + 0.3, 2.0
+    axes = canvas.plot(MARGIN + 0.1, top, 4.0, high)
+    canvas.label((MARGIN + 0.1, top - 0.14), "● model   ○ baseline", colour=style.INK)
+    look = {"linestyle": "none", "marker": "o", "markeredgecolor": FILLS["code"], "markersize": 5}
+    shown = list(zip(studies, findings, strict=True))[:_SHOWN]
+    for row, ((model, baseline), found) in enumerate(shown):
+        if found != "not shown":
+            axes.axhspan(row - 0.5, row + 0.5, color=FILLS[_KINDS[found]], linewidth=0)
+        axes.plot(baseline, [row + 0.12] * len(baseline), markerfacecolor="w", **look)
+        axes.plot(model, [row - 0.12] * len(model), markerfacecolor=FILLS["code"], **look)
+    axes.set(ylim=(_SHOWN - 0.5, -0.5), xticks=[], yticks=[], xlabel="score, higher is better")
+    axes.spines["left"].set_visible(False)
+
+    y = top
+    for kind, share in shares.items():
+        bar = canvas.box(5.35, y, 0.5, max(share * high, 0.004), fill=_KINDS[kind], rounded=False)
+        at = _beside(kind, shares, top, high)
+        canvas.label((5.95, at), f"{share:.1%} {kind}", colour=style.INK)
+        y = bar.bottom
+    return canvas.finish()
+
+
+def _beside(kind: str, shares: dict[str, float], top: float, high: float) -> float:
+    """Where the label of a part stands: in its middle, and a line away from its neighbours."""
+    worse, _, better = shares.values()
+    first = min(top + worse * high / 2, top + high - 0.5)
+    last = max(top + high - better * high / 2, top + 0.5)
+    middle = (top + worse * high + top + high - better * high) / 2
+    between = min(max(middle, first + 0.22), last - 0.22)
+    return {"worse": first, "not shown": between, "better": last}[kind]

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import ipywidgets
-
 from ehr_course.errors import InputError
 from ehr_course.plots.cohort_dashboard import CohortLook, chapters_of, draw_looks, looks_of
 from ehr_course.plots.style import Picture, chapter_name
 from ehr_course.records import PatientRecord
-from ehr_course.widgets.static import PictureWidget
+from ehr_course.widgets.static import PictureWidget, choice
 
 IN_THE_BOOK = 4
 """How many chapters can be chosen in the book: every picture makes its page larger."""
@@ -38,20 +36,15 @@ def cohort_dashboard(
     look, *others = looks_of(real, *cohorts.values())
     by_name = dict(zip(names, others, strict=True))
 
-    drawn: dict[str, Picture] = {}
-
     def draw(cohort: str, chapter: int) -> Picture:
-        marked = chapter or None
-        before = drawn.get(cohort)
-        drawn[cohort] = draw_looks(look, by_name[cohort], name=cohort, chapter=marked, on=before)
-        return drawn[cohort]
+        return draw_looks(look, by_name[cohort], name=cohort, chapter=chapter or None)
 
     chapters = [(chapter_name(number, look.system), number) for number in chapters_of(look)]
     return PictureWidget(
         draw,
         {
-            "cohort": _dropdown("cohort", names),
-            "chapter": _dropdown("codes", [("all", 0), *chapters]),
+            "cohort": choice("cohort", names),
+            "chapter": choice("codes", [("all", 0), *chapters]),
         },
         in_the_book={"chapter": [0, *_most_frequent_chapters(look)]},
     )
@@ -64,13 +57,3 @@ def _most_frequent_chapters(look: CohortLook) -> list[int]:
         if (number := look.chapter_of(code)) is not None:
             weight[number] += share
     return sorted(sorted(weight, key=weight.__getitem__)[-IN_THE_BOOK:])
-
-
-def _dropdown(description: str, options: list) -> ipywidgets.Dropdown:
-    return ipywidgets.Dropdown(
-        options=options,
-        index=0,
-        description=description,
-        layout=ipywidgets.Layout(width="max-content"),
-        style={"description_width": "initial"},
-    )

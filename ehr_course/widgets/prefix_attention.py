@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import ipywidgets
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
 
 from ehr_course.errors import InputError
-from ehr_course.evaluation.attention import prefix_attention
+from ehr_course.evaluation.attention import PrefixAttention, prefix_attention
 from ehr_course.models.prefix_tuning import PrefixTuned
-from ehr_course.plots.prefix_attention import MOST_TOKENS, draw_prefix_attention
+from ehr_course.plots import style
+from ehr_course.plots.canvas import FILLS, MARGIN, WARNING, Canvas
 from ehr_course.plots.style import Picture
 from ehr_course.records import PatientRecord
 from ehr_course.tokenizers.codes import CodeTokenizer
-from ehr_course.widgets.static import PictureWidget, patient_slider
+from ehr_course.widgets.static import PictureWidget, patient_slider, slider
+
+MOST_TOKENS = 60
+"""How many tokens of a record have room in the picture."""
 
 
 def prefix_attention_explorer(
@@ -57,13 +63,80 @@ def prefix_attention_explorer(
         one = paid[patient]
         return draw_prefix_attention(one, min(token, len(one.tokens) - 1))
 
-    slider = ipywidgets.IntSlider(
-        value=token,
-        min=0,
-        max=last,
-        description="token",
-        # A picture takes a moment: draw where the slider stops, not on its way.
-        continuous_update=False,
-        style={"description_width": "initial"},
+    controls = {"patient": patient_slider(len(paid)), "token": slider("token", token, 0, last)}
+    return PictureWidget(draw, controls)
+
+
+# ---------------------------------------------------------------------- the picture
+
+_CELL, _ALONG, _LEFT = 0.36, 1.75, 0.95  # inches
+
+
+def draw_prefix_attention(paid: PrefixAttention, position: int) -> Picture:
+    """Draw the prefix's share of attention at one position, above that at all of them.
+
+    Above, layers by heads with the share in numbers. Below, along the record, a dot for each head,
+    a line for the one that pays most at the position, their mean, and what equal shares would be;
+    a band marks the position.
+
+    Args:
+        paid: of one record.
+        position: from 0.
+    """
+    layers, heads, _ = paid.shares.shape
+    here = paid.shares[:, :, position]
+    most, least = (np.unravel_index(place, here.shape) for place in (here.argmax(), here.argmin()))
+    title = (
+        f"After {paid.tokens[position]}, layer {most[0]}, head {most[1]} pays {here[most]:.0%} of "
+        "its attention to the prefix"
     )
-    return PictureWidget(draw, {"patient": patient_slider(len(paid)), "token": slider})
+    by_layer = ", ".join(
+        f"layer {layer} {share:.0%}" for layer, share in enumerate(paid.shares.mean((1, 2)))
+    )
+    who, equal = style.who(paid), f"{paid.of_equals(position):.0%}"
+    canvas = Canvas(
+        4.12 + layers * _CELL,
+        title,
+        f"{who}. {title}, and layer {least[0]}, head {least[1]} pays {here[least]:.0%}, the "
+        f"least; {equal} would be equal shares. Over all tokens and heads: {by_layer}.",
+        subtitle=f"{who}. Equal shares would give the prefix {equal}",
+    )
+    width = canvas.width - _LEFT - MARGIN
+    above = canvas.plot(_LEFT, canvas.top, width, layers * _CELL)
+    image = above.imshow(here, cmap="viridis", vmin=0, vmax=1, aspect="auto")
+    for (layer, head), share in np.ndenumerate(here):
+        ink = style.ink_on(to_hex(image.to_rgba(share)))
+        above.text(head, layer, f"{share:.0%}", ha="center", va="center", color=ink,
+                   size=style.SMALL)  # fmt: skip
+    above.set_yticks(range(layers), [f"layer {layer}" for layer in range(layers)])
+    above.set_xticks(range(heads), [f"head {head}" for head in range(heads)])
+    above.tick_params(length=0)
+    above.spines[:].set_visible(False)
+    below = canvas.plot(_LEFT, canvas.top + layers * _CELL + 0.7, width, _ALONG)
+    _draw_tokens(below, paid, position, int(here.argmax()))
+    return canvas.finish()
+
+
+def _draw_tokens(axes: Axes, paid: PrefixAttention, position: int, most: int) -> None:
+    """Draw the shares along the record; `most` is the head of the title, over all layers."""
+    _, heads, n_tokens = paid.shares.shape
+    places, of_heads = np.arange(n_tokens), paid.shares.reshape(-1, n_tokens)
+    equals = [paid.of_equals(place) for place in places]
+    axes.axvspan(position - 0.5, position + 0.5, color=style.FAINT, zorder=0)
+    for values, look, name in (
+        (of_heads.T, {"color": style.MUTED, "ls": "", "alpha": 0.5, "ms": 3}, "each head"),
+        (of_heads.mean(0), {"color": FILLS["code"], "lw": 2, "ms": 4.5}, "mean of the heads"),
+        (of_heads[most], {"color": WARNING, "lw": 1, "ms": 3.5},
+         f"layer {most // heads}, head {most % heads}"),
+    ):  # fmt: skip
+        first, *_ = axes.plot(places, values, marker="o", **look)
+        first.set_label(name)
+    axes.plot(places, equals, color=style.INK, lw=1.2, ls=(0, (4, 3)), label="equal shares")
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, frameon=False,
+                fontsize=style.SMALL)  # fmt: skip
+    axes.set(xlim=(-0.5, n_tokens - 0.5), ylim=(-0.02, 1.02), ylabel="the prefix's share")
+    axes.set_yticks([0, 0.5, 1], ["0%", "50%", "100%"])
+    axes.set_xticks(places, paid.tokens, rotation=90)
+    axes.get_xticklabels()[position].set_fontweight("bold")
+    axes.set_xlabel("the token read last")
+    axes.tick_params(length=0)

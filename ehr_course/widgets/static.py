@@ -145,14 +145,30 @@ def _error_in_words(error: Exception, values: dict[str, object]) -> str:
     )
 
 
-def patient_slider(n_patients: int) -> ipywidgets.IntSlider:
-    """A slider for the place of a patient in a list, counted from 0."""
+def slider(description: str, value: int, smallest: int, largest: int) -> ipywidgets.IntSlider:
+    """A slider of whole numbers that redraws where it stops."""
     return ipywidgets.IntSlider(
-        value=0,
-        min=0,
-        max=n_patients - 1,
-        description="patient",
+        value=value,
+        min=smallest,
+        max=largest,
+        description=description,
         # A picture takes a moment: draw where the slider stops, not on its way.
         continuous_update=False,
         style={"description_width": "initial"},
     )
+
+
+def choice(description: str, options: Sequence[Any]) -> ipywidgets.Dropdown:
+    """A list to choose from that opens at its first option."""
+    return ipywidgets.Dropdown(
+        options=options,
+        index=0,
+        description=description,
+        layout=ipywidgets.Layout(width="max-content"),
+        style={"description_width": "initial"},
+    )
+
+
+def patient_slider(n_patients: int) -> ipywidgets.IntSlider:
+    """A slider for the place of a patient in a list, counted from 0."""
+    return slider("patient", 0, 0, n_patients - 1)

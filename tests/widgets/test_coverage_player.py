@@ -3,10 +3,12 @@
 import ipywidgets
 import numpy as np
 import pytest
+import torch
 
 from ehr_course.errors import InputError
-from ehr_course.plots.coverage_player import Look, draw_coverage
-from ehr_course.widgets.coverage_player import coverage_player
+from ehr_course.generation.summaries import Summary
+from ehr_course.losses import coverage_loss
+from ehr_course.widgets.coverage_player import Look, coverage_player, draw_coverage, look_of
 
 SOURCE = ("fever", "cough", "pain")
 RNG = np.random.default_rng(0)
@@ -14,6 +16,47 @@ LOOKS = {
     "plain": Look(SOURCE, ("fever", "fever", "cough"), RNG.dirichlet(np.ones(3), 3)),
     "with coverage": Look(SOURCE, ("fever", "cough"), RNG.dirichlet(np.ones(3), 2)),
 }
+
+
+ATTENTION = np.array([[0.9, 0.1, 0.0], [0.2, 0.7, 0.1], [0.8, 0.0, 0.2]])
+LOOK = Look(SOURCE, ("fever", "cough", "fever"), ATTENTION)
+
+
+def test_coverage_is_the_attention_of_the_steps_before():
+    for step in range(3):
+        expected = sum((ATTENTION[t] for t in range(step)), np.zeros(3))
+        np.testing.assert_allclose(LOOK.coverage[step], expected)
+
+
+def test_repeated_is_what_the_coverage_loss_adds_up():
+    total, count = coverage_loss(torch.tensor(ATTENTION)[None], torch.ones(1, 3).bool())
+    assert LOOK.repeated.sum() == pytest.approx(float(total))
+    assert len(LOOK.repeated) == int(count)
+
+
+def test_a_look_is_made_of_a_summary():
+    summary = Summary(
+        text="fever cough fever",
+        ids=(5, 4, 5),
+        pieces=LOOK.written,
+        source_pieces=SOURCE,
+        attention=torch.tensor(ATTENTION),
+        p_gen=torch.ones(3),
+        score=-1.0,
+        finished=True,
+    )
+    made = look_of(summary)
+    assert (made.source, made.written) == (SOURCE, LOOK.written)
+    np.testing.assert_array_equal(made.attention, ATTENTION)
+
+
+@pytest.mark.parametrize("step", range(3))
+def test_the_bars_are_coverage_and_on_top_attention(step):
+    _, bars, steps = draw_coverage(LOOK, step).axes
+    spent, now = ([bar.get_height() for bar in some] for some in bars.containers)
+    np.testing.assert_allclose(spent, LOOK.coverage[step])
+    np.testing.assert_allclose(now, ATTENTION[step])
+    np.testing.assert_array_equal(steps.images[0].get_array(), ATTENTION)
 
 
 @pytest.fixture

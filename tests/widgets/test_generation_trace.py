@@ -4,8 +4,7 @@ import pytest
 
 from ehr_course.errors import InputError
 from ehr_course.generation.summary_trace import GenerationTrace, TraceStep
-from ehr_course.plots.generation_trace import draw_trace_step
-from ehr_course.widgets.generation_trace import generation_trace_player
+from ehr_course.widgets.generation_trace import draw_trace_step, generation_trace_player
 
 
 def trace(*words):
@@ -64,6 +63,17 @@ def test_a_page_without_a_kernel_shows_the_picture(player):
     data, _ = player._repr_mimebundle_()
     assert data["image/png"]
     assert data["text/plain"].startswith('Word 2 of 4 is "senna"')
+
+
+def test_bars_are_hollow_but_for_what_goes_into_the_mixture():
+    step = TraceStep("senna", (0.2, 0.8), 0.25, (("a", 0.4),), (("b", 0.8),), (("b", 0.6),), 1.0)
+    (axes,) = draw_trace_step(GenerationTrace(("given", "senna"), (), (step,)), 0).axes
+    widths = [patch.get_window_extent().width for patch in axes.patches]
+    whole, generated, all_copied, copied, mixture = (round(w) for w in widths[-6:-1])
+    assert generated / whole == pytest.approx(0.25, abs=0.05)
+    assert copied / all_copied == pytest.approx(0.75, abs=0.05)
+    assert all_copied / whole == pytest.approx(2, abs=0.1)
+    assert mixture / whole == pytest.approx(1.5, abs=0.1)
 
 
 def test_no_traces_are_refused():
