@@ -776,7 +776,8 @@ stops, rises = max(ways["clamped"]), max(ways["in log space"])
 picture, (left, right) = blank_chart(
     "The loss of one word, and its slope",
     f"Clamped, the loss stops at {stops:.1f}, and below {flat:.0f} nats"
-    f" its slope is 0. In log space it rises to {rises:.1f}, with slope -1.",
+    f" its slope is 0. In log space it rises to {rises:.1f}, with slope"
+    " -1.",
     "Training goes downhill: where there is no slope, there is no step",
     columns=2,
 )
@@ -1113,7 +1114,7 @@ draw_strips(
     "Which reader can tell these two notes apart?",
     f"Read whole, a next word's probability moves by up to"
     f" {moved['whole']:.2f}; read in chunks, by {moved['chunks']:.2f}.",
-    fills={note: ["encoder", "trap", "trap", "encoder"] for note in orders},
+    fills={n: ["encoder", "trap", "trap", "encoder"] for n in orders},
 )
 
 
