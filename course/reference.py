@@ -91,8 +91,7 @@ ROOMS = (
         "plots",
         *_inside(
             "plots",
-            "style record timeline copying corruption generators number_line "
-            "auxiliary_weights",
+            "style record timeline copying corruption generators number_line auxiliary_weights",
         ),
     ),
     _room(
