@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ehr_course.models.pointer_generator import PointerGenerator, Step
 from ehr_course.plots import style
 from ehr_course.plots.canvas import MARGIN, MONO, Box, Canvas
 from ehr_course.plots.style import Picture
@@ -43,21 +42,21 @@ _ROW_OF_WORDS, _ROW_OF_STATES = 3.78, 3.04  # from the top, in inches
 
 
 def draw_step(
-    model: PointerGenerator,
+    model: Any,
     note: Sequence[str],
     ids: Sequence[int],
     written: Sequence[str],
-    said: Step,
+    said: Any,
     words: Sequence[str],
 ) -> Picture:
     """Draw one step of a pointer-generator, from the words it reads to the word it writes.
 
     Args:
-        model: its sizes are read off.
+        model: a PointerGenerator, whose sizes are read off.
         note: the words of the note, ``<s>`` and ``</s>`` included, (source,).
         ids: their ids, extended ones too, (source,).
         written: the summary so far; the last word is read in this step.
-        said: what the model says, of one note and one beam.
+        said: its Step, of one note and one beam.
         words: the word of each id, extended ones too.
     """
     mixed, attention = said.log_probs[0, 0].exp(), said.log_attention[0, 0].exp()
