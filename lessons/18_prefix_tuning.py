@@ -49,8 +49,11 @@ import copy
 import math
 import tempfile
 import warnings
+from itertools import pairwise
 from statistics import mean, median
+from textwrap import shorten
 
+import numpy as np
 import polars as pl
 import torch
 from peft import PeftModel, PrefixTuningConfig, get_peft_model
@@ -64,19 +67,13 @@ from ehr_course import (
     make_cohort, prefix_attention as shares_paid, prefix_parameters, train,
 )
 from ehr_course.exercises import check, hint, progress
-from ehr_course.plots.drawings.prefix_tuning import (
-    draw_longer_keys,
-    draw_network,
-    draw_places,
-    draw_table_split,
+from ehr_course.plots.charts import (
+    blank_chart,
+    draw_bars,
+    draw_dots,
+    draw_heat,
 )
-from ehr_course.plots.drawings.second_hospital import (
-    draw_biases,
-    draw_copies,
-    draw_costs,
-    draw_differences,
-    draw_gains,
-)
+from ehr_course.plots.diagrams import draw_flow, draw_strips
 from ehr_course.widgets.prefix_attention import prefix_attention_explorer
 
 # %% tags=["hide-input"]
@@ -136,8 +133,57 @@ assert n_base > 100 * n_read
 # its own that can be switched off. There are three places for such numbers, in
 # yellow:
 
+# %% tags=["hide-input"]
+# set-up: the parts of the model, and what three methods add
+parts = {
+    "into the encoder": (0, 0, "prompt"),
+    "self-attention": (1, 0, "encoder"),
+    "feed-forward": (2, 0, "encoder"),
+    "into the decoder": (0, 1, "prompt"),
+    "self-attention ": (1, 1, "decoder"),
+    "cross-attention": (2, 1, "decoder"),
+    "feed-forward ": (3, 1, "decoder"),
+    "scores": (4, 1, "decoder"),
+    "prefix": (1, 2, "prompt"),
+    "output bias": (4, 2, "prompt"),
+}
+arrows = [
+    ("into the encoder", "self-attention"),
+    ("self-attention", "feed-forward"),
+    ("feed-forward", "cross-attention"),
+    ("into the decoder", "self-attention "),
+    ("self-attention ", "cross-attention"),
+    ("cross-attention", "feed-forward "),
+    ("feed-forward ", "scores"),
+    ("prefix", "self-attention "),
+    ("output bias", "scores"),
+]
+in_all = {name: f"{number:,} numbers" for name, number in trained.items()}
+beside = {name: in_all[name] for name in ("prefix", "output bias")}
+beside["into the encoder"] = "before age, sex"
+beside["into the decoder"] = f"both prompts:\n{in_all['prompt']}"
+n_layers = base.config.encoder_layers, base.config.decoder_layers
+
 # %%
-draw_places(base, trained, n_prefix=8)
+draw_flow(
+    parts,
+    arrows,
+    "Where do three methods put their numbers?",
+    "Yellow: added and trained, while the rest is frozen. Full training"
+    f" changes all {in_all['full']} of the model itself.",
+    words={
+        "into the encoder": "prompt:\n8 vectors",
+        "into the decoder": "prompt:\n8 vectors",
+        "prefix": "prefix: 8 keys\nand 8 values",
+        "output bias": "output bias",
+        "scores": "scores of\nall tokens",
+    },
+    notes=beside,
+    frames={
+        f"each of {n_layers[0]} encoder layers": list(parts)[1:3],
+        f"each of {n_layers[1]} decoder layers": list(parts)[4:7],
+    },
+)
 
 # %% [markdown]
 # - [Prompt tuning](../course/book/glossary.md)
@@ -207,7 +253,21 @@ for name, values in read.items():
     longer[name] = functional.scaled_dot_product_attention(*parts)[0]
 
 # %%
-draw_longer_keys(names, 2, longer, mask)
+keys = ["prefix 0", "prefix 1", *names]
+table = {}
+for name, row, seen in zip(names, longer["weights"].tolist(), mask):
+    table[name] = {
+        key: weight if open_to else None
+        for key, weight, open_to in zip(keys, row, seen)
+    }
+    table[name]["the prefix's"] = row[0] + row[1]
+draw_heat(
+    table,
+    "How much of its attention does each token give to the prefix?",
+    "Rows: queries, with one softmax each. Columns: keys. Grey: hidden by"
+    " the mask. Last column: the sum of the first two.",
+    form="{:.2f}",
+)
 
 
 # %% [markdown]
@@ -257,8 +317,8 @@ check("18.1", prefix_attention)
 # then those of head 1.
 #
 # You might give the table its final shape by `view` alone: no error is raised.
-# Label each entry with its token, and look where it ends up. In each block below, a
-# row is a head and a cell a token:
+# Label each entry with its token, and look where it ends up. In the picture, a row
+# should hold a key or a value of each token, here those of head 0:
 
 # %%
 n, layers, heads, head_dim = 4, 2, 2, 2
@@ -269,8 +329,19 @@ right = split.permute(1, 2, 3, 0, 4)  # (layers, 2, heads, n, head_dim)
 wrong = table.view(layers, 2, heads, n, head_dim)
 
 # %%
-ways = {"split, then permute": right, "view alone": wrong}
-draw_table_split(ways, width)
+tones = ("encoder", "prompt", "code", "trap")  # of the four tokens
+places = {
+    f"{way}: layer {layer}, {side}": shaped[layer, s, 0, :, 0].tolist()
+    for way, shaped in (("permuted", right), ("view alone", wrong))
+    for layer in range(layers)
+    for s, side in enumerate(("keys", "values"))
+}
+draw_strips(
+    {row: [f"token {t}" for t in of] for row, of in places.items()},
+    "Whose numbers end up where?",
+    f"From a table of {n} rows, one for each token, of {width} numbers",
+    fills={row: [tones[t] for t in of] for row, of in places.items()},
+)
 
 
 # %% [markdown]
@@ -305,10 +376,26 @@ check("18.2", per_layer)
 # guess the order of the four methods.
 
 # %%
-four = {
-    name: of for name, of in losses.items() if name != "projected prefix"
-}
-draw_gains(four, trained)
+methods = ("output bias", "prompt", "prefix", "full")
+before = losses["nothing"][0]
+said = [
+    f"{name}: {trained[name]:,} numbers, loss {mean(losses[name]):.3f}"
+    for name in methods
+]
+picture, axes = blank_chart(
+    "What does a method gain for the numbers that it trains?",
+    "Means: " + "; ".join(said) + f"; the model as it is: {before:.3f}.",
+    "The loss at the second hospital, a dot for each of five seeds",
+)
+for name in methods:
+    x = trained[name]
+    axes.plot([x] * len(losses[name]), losses[name], "o", color="#2d708e")
+    axes.text(x, min(losses[name]) - 0.01, name, ha="center", va="top")
+axes.axhline(before, color="black", linestyle="--")
+axes.text(9e5, before + 0.005, "the model as it is", ha="right")
+axes.set(xscale="log", xlabel="numbers trained", ylabel="loss")
+axes.set(xlim=(200, 1e6), ylim=(2.36, 2.58))
+picture
 
 # %% [markdown]
 # Full training is best. Far behind it, one bias for each token does a little better
@@ -326,7 +413,26 @@ pairs = [
     ("output bias", "prefix"),
     ("prefix", "prompt"),
 ]
-draw_differences(losses, pairs)
+gaps = {
+    f"{one} against {other}": np.subtract(losses[one], losses[other])
+    for one, other in pairs
+}
+unsure = [name for name, gap in gaps.items() if min(gap) < 0 < max(gap)]
+
+# %%
+draw_dots(
+    gaps,
+    f"Which of these {len(pairs)} comparisons can a seed turn around?",
+    "The first method's loss minus the second's, on the same patients",
+    across="left of zero, the first is better",
+    form="{:+.3f}",
+    notes={
+        name: f"better in {sum(gap < 0)} of {len(gap)}"
+        for name, gap in gaps.items()
+    },
+    warn=unsure,
+    line=0,
+)
 
 
 # %% tags=["hide-input"]
@@ -391,7 +497,35 @@ assert sum(d < 0 for d in differences("projected prefix", "prefix")) == 3
 # %%
 projected = PrefixTuned(base, PrefixConfig(8, d_hidden=64), seed=SEED)
 train(projected, learning, steps=80, lr=3e-3, seed=SEED, progress=False)
-draw_network(projected.prefixes["decoder"])
+prefix = projected.prefixes["decoder"]
+linear, _, wide = prefix.transform
+sizes = {"table": prefix.embedding.numel()}
+for name, layer in (("linear", linear), ("wide", wide)):
+    sizes[name] = sum(p.numel() for p in layer.parameters())
+rows, d_model = prefix.embedding.shape
+kept = rows * wide.out_features
+
+# %%
+draw_flow(
+    {
+        "table": (0, 0, "prompt"),
+        "linear": (1, 0, "quiet"),
+        "tanh": (2, 0, "quiet"),
+        "wide": (3, 0, "quiet"),
+        "kept": (4, 0, "prompt"),
+    },
+    list(pairwise(("table", "linear", "tanh", "wide", "kept"))),
+    "How many numbers are trained, and how many are kept?",
+    f"Trained: {sum(sizes.values()):,}. After training only the last table"
+    " is kept.",
+    words={
+        "table": f"table\n{rows} × {d_model}",
+        "linear": f"linear\n{d_model} → {linear.out_features}",
+        "wide": f"linear\n{wide.in_features} → {wide.out_features}",
+        "kept": f"keys and values\n{rows} × {wide.out_features}",
+    },
+    notes={name: f"{n:,}" for name, n in (sizes | {"kept": kept}).items()},
+)
 
 
 # %% [markdown]
@@ -603,7 +737,19 @@ for seed in range(SEED, SEED + 4):
 assert all(copied > 0.6 * gained for gained, copied in both.values())
 
 # %% tags=["nbval-ignore-output"]
-draw_copies(both)
+draw_bars(
+    {
+        f"seed {seed}": {"prefix": prefixed, "its imitator": copied}
+        for seed, (prefixed, copied) in both.items()
+    },
+    "How much of the prefix's gain does the bias have?",
+    "How far the loss falls, for patients that neither has seen",
+    inner="key",
+    notes={
+        (f"seed {seed}", "its imitator"): f"{copied / prefixed:.0%}"
+        for seed, (prefixed, copied) in both.items()
+    },
+)
 
 # %% [markdown]
 # Most of what the prefix gains, its imitator gains too: mainly, the prefix shifts codes
@@ -648,10 +794,15 @@ reached = {
 }
 
 # %% tags=["nbval-ignore-output"]
-draw_costs({
-    name: {place: of[place] for place in list(data)[:2]}
-    for name, of in reached.items()
-})
+draw_bars(
+    {
+        place: {name: of[place] for name, of in reached.items()}
+        for place in list(data)[:2]
+    },
+    "What does each method cost the first hospital?",
+    "The loss in nats a token. The line is the model as it was.",
+    worse_than="as it was",
+)
 
 # %% tags=["hide-input"]
 # check: all cost the first hospital; with a larger rate, full overfits
@@ -696,9 +847,9 @@ of_base, labels = scores_of(base, learning)
 no_bias = torch.zeros(of_base.shape[1])
 counts = code_counts(patients[:150])
 shares = {
-    "the first\nhospital": code_counts(make_cohort(1_000, seed=1000)),
-    "expected by\nthe old model": expected(no_bias)[7:],
-    "the second\nhospital": counts,
+    "the first hospital": code_counts(make_cohort(1_000, seed=1000)),
+    "expected by the old model": expected(no_bias)[7:],
+    "the second hospital": counts,
 }
 shares = {name: of / of.sum() for name, of in shares.items()}
 titles = [f"{icd9.dotted(c)} {icd9.title(c)}" for c in known.codes]
@@ -714,7 +865,23 @@ assert fits[1] > 0.8 > 0.7 > fits[2]  # it follows what is not expected
 assert loss_of(biased, test) < there - 0.04
 
 # %% tags=["nbval-ignore-output"]
-draw_biases(titles, biases, shares)
+old_share, *_, new_share = shares.values()
+order = (new_share - old_share).argsort(descending=True).tolist()
+chosen = [*order[:5], *order[-5:]]  # rose most, and fell most
+draw_bars(
+    {
+        shorten(titles[i], 44, placeholder=" …"): {
+            "bias": biases[i].item(),
+            **{name: of[i].item() for name, of in shares.items()},
+        }
+        for i in chosen
+    },
+    "Which codes does the bias raise, and which does it lower?",
+    "The five codes whose share of all codes rose most, and the five whose"
+    " share fell most",
+    inner="columns",
+    form={"bias": "{:+.2f}"} | dict.fromkeys(shares, "{:.1%}"),
+)
 
 
 # %% [markdown]
