@@ -59,23 +59,8 @@ from ehr_course import (
 )
 from ehr_course.exercises import check, examine, hint, progress
 from ehr_course.exercises.prompt_to_try import tried_out
-from ehr_course.plots.drawings.age_encoders import (
-    draw_directions,
-    draw_line_and_curve,
-    draw_lines,
-    draw_turning,
-    draw_two_sexes,
-    draw_waves,
-)
-from ehr_course.plots.drawings.conditional_prompt import (
-    draw_positions,
-    draw_prompt_path,
-    draw_table,
-)
-from ehr_course.plots.drawings.patients_by_prompt import (
-    draw_by_age,
-    draw_impossible,
-)
+from ehr_course.plots.charts import blank_chart, draw_bars
+from ehr_course.plots.diagrams import draw_flow, draw_strips
 from ehr_course.plots.style import chapter_of
 from ehr_course.widgets.prompt import prompt_explorer
 
@@ -106,9 +91,25 @@ prompt_explorer(loaded.model, loaded.tokenizer, age=30, sex="F")
 # tokens, where every token can read them.
 
 # %%
-draw_prompt_path(
-    loaded.model, ["<BOS>", "<mask>", "<EOS>"], age=30, sex="F"
-)
+table = loaded.model.get_input_embeddings().weight
+h = loaded.model.encoder_prompt.numerical.weight.shape[1]
+n_tokens, d = table.shape
+end = f"5 positions\nof {d} numbers"
+ways = {
+    "age 30": ("÷ 90", f"{h} weights,\nbiases", f"a matrix,\n{h} → {d}"),
+    "sex F": ("row 1 of 2", f"{h} biases", f"another,\n{h} → {d}"),
+    "<BOS> <mask>\n<EOS>": (f"table of\n{n_tokens} tokens",),
+}
+boxes, arrows = {end: (4, (0, 2), "encoder")}, []
+for row, (name, steps) in enumerate(ways.items()):
+    boxes[name] = (0, row, "prompt" if row < 2 else "special")
+    boxes |= {step: (i, row, "paper") for i, step in enumerate(steps, 1)}
+    arrows += zip([name, *steps], [*steps, end], strict=True)
+draw_flow(
+    boxes, arrows,
+    "How do an age and a sex become positions before the tokens?",
+    f"Each row ends in vectors of {d} numbers. The mask is 1 for each.",
+)  # fmt: skip
 
 
 # %% [markdown]
@@ -179,8 +180,17 @@ check("12.2", project)
 # feature after another.
 
 # %%
-features = {"sex": 2, "insurance": 6, "admission": 3}
-draw_table(features, category=[1, 0, 1])
+fills = ["paper"] * 2 + ["encoder"] * 6 + ["quiet"] * 3
+rows = [f"{row}" for row in range(11)]
+draw_strips(
+    {"with offsets": rows, "without": rows},
+    "Which rows does a patient read?",
+    "Sex 1, insurance 0 and admission 1. Framed: the rows that are read.",
+    fills={"with offsets": fills, "without": fills},
+    marked={"with offsets": [0 + 1, 2 + 0, 8 + 1], "without": [1, 0, 1]},
+    notes={"with offsets": "0 + 1, 2 + 0, 8 + 1", "without": "1, 0, 1"},
+    key={"paper": "sex", "encoder": "insurance", "quiet": "admission"},
+)
 
 
 # %% [markdown]
@@ -254,8 +264,15 @@ assert encoded[0].shape[1] == mask.shape[1] == 2 + ids.shape[1]
 assert loaded.model.max_tokens == positions - 2
 
 # %%
-rows = [tokenizer.tokens(row) for row in ids.tolist()]
-draw_positions(rows, mask, n_prompts=2, positions=positions)
+patients = "patient 1", "patient 2"
+rows = [["age", "sex", *tokenizer.tokens(row)] for row in ids.tolist()]
+draw_strips(
+    dict(zip(patients, rows, strict=True)),
+    "Which positions may be read?",
+    "Under each position its entry in the mask. Of the model's "
+    f"{positions} positions, {positions - 2} are left for tokens.",
+    under=dict(zip(patients, mask.tolist(), strict=True)),
+)
 
 
 # %% [markdown]
@@ -303,7 +320,28 @@ for name, model in (
     lines[name] = prompts[:, 0]  # (91, d_model)
 
 # %%
-draw_lines(lines)
+def flat(points):  # (91, d_model) -> (91, 2): where they differ most
+    points = points - points[0]
+    found = points @ torch.linalg.svd(points)[2][:2].T
+    return found * found[-1].sign()
+
+
+# %%
+flats = {name: flat(prompts) for name, prompts in lines.items()}
+lengths = " and ".join(f"{one[-1].norm():.1f}" for one in flats.values())
+picture, axes = blank_chart(
+    "Does training bend the line of ages?",
+    f"Two straight lines of 91 dots, {lengths} long.",
+    "A dot for each age, in the plane where the dots differ most.",
+    height=2,
+)
+for row, dots in enumerate(flats.values()):
+    axes.plot(dots[:, 0], dots[:, 1] - row, ".-", markersize=4)
+    for age in (0, 40, 50, 60, 90) if row else (0, 90):
+        axes.text(dots[age, 0], dots[age, 1] - row + 0.2, age, ha="center")
+axes.set(aspect="equal", ylim=(-1.3, 0.7))
+axes.set_yticks((0, -1), flats)
+picture
 
 # %% tags=["hide-input"]
 # check: no dot is off its line by 1 part in 100,000 of it
@@ -418,8 +456,39 @@ assert turned["unscaled"][1] > 30 > 2 > turned["÷ 90"][1]
 same = torch.allclose(rays["unscaled"][1], rays["÷ 90"][90], atol=1e-5)
 assert same and turned["÷ 90"][1] < 1
 
+
+# the plane that holds a line and the origin; there the line lies at y = 1
+def in_plane(points):  # (91, d_model) -> (2, 91)
+    step = points[1] - points[0]
+    across = points[0] - (points[0] @ step) / (step @ step) * step
+    plane = torch.stack([step / step.norm(), across / across.norm()])
+    return plane @ points.T / across.norm()
+
+
+two = {name: turned[name] for name in ("unscaled", "÷ 90")}
+said = "; ".join(
+    f"{name}: {of[1]:.0f}° at 1, {of[15]:.0f}° at 15, {of[90]:.0f}° at 90"
+    for name, of in two.items()
+)
+
 # %%
-draw_directions({name: rays[name] for name in ("unscaled", "÷ 90")})
+picture, panels = blank_chart(
+    "Which of these ages point the same way?",
+    f"Rays from the origin to four ages, turned from age 0: {said}.",
+    "Dots: the prompts of all ages, before training. Below: the origin.",
+    columns=2,
+)
+for axes, (name, turn) in zip(panels, two.items(), strict=True):
+    x, y = in_plane(rays[name])
+    axes.plot(x, y, ".", color="#2d708e")
+    for age, dashes in ((0, "-"), (1, "--"), (15, "-."), (90, ":")):
+        words = f"age {age}: {turn[age]:.0f}°"
+        axes.plot([0, x[age]], [0, y[age]], dashes, label=words)
+    axes.set(xlim=(-0.7, 2.3), ylim=(-0.9, 1.1), aspect="equal")
+    axes.set_title(name, size=9)
+    axes.axis("off")
+    axes.legend(frameon=False, ncols=2, loc="lower left")
+picture
 
 # %% [markdown]
 # Divided by 90, the first year turns the direction by less than a degree. Unscaled,
@@ -437,7 +506,22 @@ draw_directions({name: rays[name] for name in ("unscaled", "÷ 90")})
 # degrees at most before training.)
 
 # %%
-draw_turning(turned)
+picture, axes = blank_chart(
+    "From which age on do ages look alike?",
+    "The angle between the prompts of age 0 and of each age. At 90: "
+    + ", ".join(f"{name} {of[90]:.0f}" for name, of in turned.items())
+    + f" degrees; half of it is done by the ages {half}.",
+    "After a layer norm. Dot: the age by which half of the turn is done.",
+)  # fmt: skip
+looks = zip(turned.items(), half, (":", "--", "-"), strict=True)
+for (name, of), age, dashes in looks:
+    words = f"{name}: half by age {age}"
+    (curve,) = axes.plot(of, dashes, label=words)
+    axes.plot(age, of[age], "o", color=curve.get_color())
+axes.set(xlabel="age", ylabel="degrees", xlim=(0, 90), ylim=(0, 100))
+axes.set_xticks(range(0, 91, 15))
+axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+picture
 
 # %% [markdown]
 # ## A map that bends
@@ -454,7 +538,25 @@ draw_turning(turned)
 turns = 0.5 * 2.0 ** torch.arange(6)  # turns from age 0 to 90
 angles = 2 * math.pi * every_age / 90 * turns
 waves = torch.cat([angles.sin(), angles.cos()], dim=1)  # (91, 12)
-draw_waves(waves, turns.tolist(), marked=(40, 41, 80))
+
+# %%
+sines, cosines = waves.T.split(6)  # (6, 91) each
+picture, axes = blank_chart(
+    f"{len(turns)} waves turn an age into {waves.shape[1]} numbers",
+    "Rows of a sine and a cosine of the age. From the slowest sine on, "
+    f"40, 41, 80 get {sines[:, [40, 41, 80]].round(decimals=2).tolist()}.",
+    "Sines solid, cosines dashed. Right: the sines at 40, 41 and 80.",
+    height=3,
+)
+for row in range(6):
+    axes.plot(sines[row] / 3 - row, "-", color="#2d708e")
+    axes.plot(cosines[row] / 3 - row, "--", color="grey", linewidth=0.8)
+    read = "  ".join(f"{x:5.2f}" for x in sines[row, [40, 41, 80]])
+    axes.text(92, -row, read, family="monospace", va="center")
+axes.vlines((40, 41, 80), -5.5, 0.5, color="#b3400e", linewidth=1)
+axes.set_yticks(range(0, -6, -1), [f"{turn:g}" for turn in turns])
+axes.set(xlabel="age", ylabel="turns", xlim=(0, 90))
+picture
 
 # %% [markdown]
 # In the slow waves, 40 and 41 have nearly the same numbers; in the fast ones
@@ -520,7 +622,25 @@ def prompts_by(kind, **options):
 
 affine = prompts_by(NumericalPrompt)  # (91, 96)
 two_waves = prompts_by(FourierPrompt, n_waves=2)
-draw_line_and_curve({"Affine": affine, "Two waves": two_waves})
+
+# %%
+kinds = {"the line": affine, "two waves": two_waves}
+picture, panels = blank_chart(
+    "How do the prompts of all ages lie?",
+    "The prompts of 91 ages as dots: by the line they lie on a straight "
+    "line, by two waves on a curve.",
+    "A dot for each age, in the plane where the dots differ most.",
+    columns=2, height=3,
+)  # fmt: skip
+for axes, (name, prompts) in zip(panels, kinds.items(), strict=True):
+    dots = flat(prompts)  # (91, 2)
+    axes.plot(*dots.T, ".-", markersize=4)
+    for age in (0, 15, 44, 60, 80, 90):
+        axes.annotate(age, dots[age], (0, 6), textcoords="offset points")
+    axes.set_title(name, size=9)
+    axes.set_aspect("equal", adjustable="datalim")
+    axes.axis("off")
+picture
 
 # %% tags=["hide-input"]
 # check: the affine prompts do not bend, those of waves do
@@ -809,10 +929,25 @@ for name, row in rows.items():
 
 # %% tags=["nbval-ignore-output"]
 wrong = {name: shares[name][0] for name in models}
-draw_by_age(
-    hospital, by_model, wrong, unseen=NEVER_MET,
-    ends=((1, 5), (76, 90)), whose="women",
+picture, panels = blank_chart(
+    "Where do the models differ from the hospital?",
+    "Newborn codes at age 0, pregnancy codes from 15 to 45. Impossible: "
+    + ", ".join(f"{name} {of:.1%}" for name, of in wrong.items()) + ".",
+    "Share of the first codes of women, by age. Areas: the hospital.",
+    columns=len(models), sharey=True,
 )  # fmt: skip
+looks = {groups[0]: ("--", "#440154"), groups[1]: ("-", "#2d708e")}
+for axes, (name, of) in zip(panels, by_model.items(), strict=True):
+    for group, (dashes, colour) in looks.items():
+        area = axes.fill_between(range(91), hospital[group], step="mid")
+        area.set(color=colour, alpha=0.25, linewidth=0)
+        axes.plot(of[group], dashes, color=colour, label=group)
+    axes.axvspan(*NEVER_MET, fill=False, hatch="////", linewidth=0)
+    axes.set(xlabel="age", xticks=(0, 30, 60, 90))
+    axes.set_title(f"{name}\n{wrong[name]:.1%} impossible", size=8)
+names = axes.get_legend_handles_labels()
+picture.legend(*names, loc="outside lower center", ncols=2, frameon=False)
+picture
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # check: what the text says of scale, waves and table
@@ -873,7 +1008,30 @@ with torch.no_grad():
     male, female = parts.categorical(torch.tensor([[0], [1]]))[:, 0]
 torch.manual_seed(SEED)
 logged = of_age[41] + female + 0.8 * torch.randn(96)
-draw_two_sexes({"male": of_age + male, "female": of_age + female}, logged)
+both = {"male": of_age + male, "female": of_age + female}
+along, across = of_age[90] - of_age[0], female - male
+across = across - (across @ along) / (along @ along) * along
+plane = torch.stack([along / along.norm(), across / across.norm()])
+
+# %%
+origin = plane @ both["male"][0]  # (2,)
+picture, axes = blank_chart(
+    "Whose prompt lies nearest to the cross?",
+    f"Two parallel lines of 91 dots, {across.norm():.1f} apart and "
+    f"{along.norm():.1f} long, and a cross near the line of women.",
+    "A dot for each age and sex, on one scale. Cross: the logged vector.",
+    height=3.6,
+)
+for sex, prompts in both.items():
+    x, y = plane @ prompts.T - origin[:, None]
+    axes.plot(x, y, ".", markersize=4)
+    axes.text(-0.3, y[0], sex, ha="right", va="center")
+    for age in (0, 30, 60, 90):
+        axes.text(x[age], y[age] + 0.2, age, ha="center")
+axes.plot(*(plane @ logged - origin), "X", color="#b3400e", markersize=9)
+axes.set_aspect("equal")
+axes.axis("off")
+picture
 
 # %% tags=["hide-input"]
 # check: whose prompt lies nearest to the cross
@@ -1076,7 +1234,13 @@ for side, missing in (("encoder", "decoder"), ("decoder", "encoder")):
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # draw the three models
-draw_impossible(both)
+whose = "for the patient asked for", "for another one"
+draw_bars(
+    {name: dict(zip(whose, of, strict=True)) for name, of in both.items()},
+    "Does each of these models follow age and sex?",
+    "The share of the codes it writes that age or sex rules out.",
+    inner="key", form="{:.1%}", warn=["for another one"],
+)  # fmt: skip
 
 # %% [markdown]
 # Either prompt alone makes the samples follow age and sex. Which of the three
