@@ -25,8 +25,7 @@ from typing import Any
 
 from course.grading import wire
 from course.grading.sandbox.confine import Limits, Walls, confine
-from ehr_course.exercises.learner_code import call, is_untouched_stub, own_line
-from ehr_course.exercises.remarks import names_used
+from ehr_course.exercises.learner_code import call, is_untouched_stub, names_used, own_line
 
 Read = Callable[[int], bytes]
 Write = Callable[[bytes], Any]

@@ -1,4 +1,4 @@
-"""Call a learner's function safely, and find the learner's own line when it raises."""
+"""Call a learner's function safely, find the line that raised, and see which names it uses."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import operator
 import signal
 import threading
 import traceback
+import types
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from ehr_course.exercises.compare import cut, state_of
@@ -229,7 +229,7 @@ def own_line(function: Callable[..., Any], error: BaseException) -> str:
     return f"{line}:  {cut(text, 200)}" if text else line
 
 
-def _frames(trace: TracebackType | None) -> list[tuple[Any, int]]:
+def _frames(trace: types.TracebackType | None) -> list[tuple[Any, int]]:
     return list(traceback.walk_tb(trace))
 
 
@@ -244,3 +244,47 @@ def _file_of(function: Callable[..., Any]) -> str | None:
 def _is_notebook_cell(filename: str) -> bool:
     """A cell's code has lines in `linecache` but no file on the disk."""
     return not Path(filename).exists() and bool(linecache.getlines(filename))
+
+
+def names_used(function: Callable[..., Any]) -> set[str]:
+    """Return every name, attribute and keyword that a function's code uses, its helpers' included.
+
+    A helper is a function that stands in the same file, or in another cell of the notebook. Its
+    own name is left out: it may be that of a library's function.
+
+    >>> def loss(logits, labels):
+    ...     return torch.nn.functional.cross_entropy(logits, labels)
+    >>> "cross_entropy" in names_used(loss)
+    True
+    """
+    if isinstance(function, DistantAnswer):
+        return function.names_used()
+    seen: set[types.CodeType] = set()
+    names: set[str] = set()
+
+    def walk(code: types.CodeType, scope: Mapping[str, Any]) -> None:
+        if code in seen:
+            return
+        seen.add(code)
+        for constant in code.co_consts:
+            if isinstance(constant, types.CodeType):
+                walk(constant, scope)
+            elif isinstance(constant, tuple):  # the keywords of a call
+                names.update(item for item in constant if isinstance(item, str))
+        for name in code.co_names:
+            helper = scope.get(name)
+            if isinstance(helper, types.FunctionType) and helper.__globals__ is scope:
+                walk(helper.__code__, scope)
+            else:
+                names.add(name)
+
+    for own in _functions_of(function):
+        walk(own.__code__, own.__globals__)
+    return names
+
+
+def _functions_of(answer: Callable[..., Any]) -> Iterator[types.FunctionType]:
+    answer = getattr(answer, "func", answer)  # functools.partial
+    for found in (answer, getattr(answer, "__wrapped__", None), type(answer).__call__):
+        if isinstance(found, types.FunctionType):
+            yield found

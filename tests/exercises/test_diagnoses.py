@@ -159,10 +159,10 @@ def test_what_is_visible_is_said_before_the_difference(
 
 
 def test_a_cut_gradient_is_said() -> None:
-    visible = importlib.import_module("ehr_course.exercises.visible")
+    diagnosing = importlib.import_module("ehr_course.exercises.diagnose")
     weight = torch.ones(2, requires_grad=True)
-    pair = visible.Pair("[0]", weight * 2, torch.full((2,), 3.0))
-    assert "No gradient can flow through your result[0]" in visible._without_gradient(pair)
+    pair = diagnosing.Pair("[0]", weight * 2, torch.full((2,), 3.0))
+    assert "No gradient can flow through your result[0]" in diagnosing._without_gradient(pair)
 
 
 # ------------------------------------------------------------------ remarks
