@@ -92,21 +92,27 @@ def code_tables(
     ([[1, 1, 0]], (1, 3))
     """
     check_patients("code_tables", {f"cohort {n}": cohort for n, cohort in enumerate(cohorts)})
-    systems = [system_of(cohort) for cohort in cohorts]
-    for number, system in enumerate(systems):
-        if system != systems[0]:
-            raise InputError(
-                f"cohort {number}",
-                "",
-                f"it is coded in {SYSTEM_NAMES[system]}, and cohort 0 in "
-                f"{SYSTEM_NAMES[systems[0]]}: the same text means another disease there",
-                "Compare cohorts of one system: translate one of them with "
-                "ehr-course prepare --map.",
-            )
+    system = one_system({f"cohort {n}": system_of(cohort) for n, cohort in enumerate(cohorts)})
     kept = cohorts if codes_of is None else codes_of
     codes = sorted({code for cohort in kept for record in cohort for code in record.codes})
     column = {code: number for number, code in enumerate(codes)}
-    return tuple(_table(cohort, column, systems[0]) for cohort in cohorts)
+    return tuple(_table(cohort, column, system) for cohort in cohorts)
+
+
+def one_system(systems: Mapping[str, CodeSystem]) -> CodeSystem:
+    """The code system of all that are named; refuse to compare several."""
+    first, expected = next(iter(systems.items()))
+    for name, system in systems.items():
+        if system != expected:
+            raise InputError(
+                name,
+                "",
+                f"it is coded in {SYSTEM_NAMES[system]}, and {first} in {SYSTEM_NAMES[expected]}: "
+                "the same text means another disease there",
+                "Compare cohorts of one system: translate one of them with "
+                "ehr-course prepare --map.",
+            )
+    return expected
 
 
 def _table(

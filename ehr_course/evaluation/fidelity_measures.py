@@ -130,62 +130,52 @@ def everything_counted(*tables: CodeTable) -> Iterator[Counts]:
     def by_code(function: Callable[..., np.ndarray]) -> Function:
         return partial(function, known=known)
 
+    of_what = "the share of patients who have a code"
+    distinct = Measure(
+        DISTINCT,
+        unit="codes",
+        better="near",
+        meaning="How many different codes that many synthetic patients have; the floor is how "
+        "many as many real patients have.",
+    )
     yield Counts(
         tuple(table.patients for table in tables),
         patients,
-        (
-            *_prevalence(
-                "patient prevalence", "the share of patients who have a code", "code", by_code
-            ),
-            (
-                Measure(
-                    DISTINCT,
-                    unit="codes",
-                    better="near",
-                    meaning="How many different codes that many synthetic patients have; the "
-                    "floor is how many as many real patients have.",
-                ),
-                lambda real, other: (other.counts > 0).sum(axis=1).astype(float),
-            ),
-        ),
+        (*_prevalence("patient prevalence", of_what, "code", by_code), (distinct, _distinct)),
     )
     at_visits = tuple(
         csr_array(each @ table.visits) for each, table in zip(visits_of, tables, strict=True)
+    )
+    of_what = "the share of visits that have a code"
+    of_codes = "codes, each by its share of all codes written"
+    unseen = Measure(
+        UNSEEN,
+        unit=SHARE,
+        meaning="The share of the codes written that none of as many real patients has; the "
+        "floor is that share among the codes of other real patients.",
     )
     yield Counts(
         at_visits,
         n_visits,
         (
-            *_prevalence(
-                "visit prevalence", "the share of visits that have a code", "code", by_code
-            ),
-            *_distances(
-                "code distribution", "codes, each by its share of all codes written", by_code
-            ),
-            (
-                Measure(
-                    UNSEEN,
-                    unit=SHARE,
-                    meaning="The share of the codes written that none of as many real patients "
-                    "has; the floor is that share among the codes of other real patients.",
-                ),
-                _unseen,
-            ),
+            *_prevalence("visit prevalence", of_what, "code", by_code),
+            *_distances("code distribution", of_codes, by_code),
+            (unseen, _unseen),
         ),
     )
     firsts = tuple(
         table.visits[np.searchsorted(table.owner, np.arange(len(table)))] for table in tables
     )
-    of_first = "the share of first visits with a code"
-    yield Counts(
-        firsts, patients, _prevalence("first visit prevalence", of_first, "code", by_code)[:1]
-    )
+    of_what = "the share of first visits with a code"
+    r2, _ = _prevalence("first visit prevalence", of_what, "code", by_code)
+    yield Counts(firsts, patients, (r2,))
     name, needs = "later visit prevalence", "a second visit"
-    of_later = "the share of visits after a patient's first one with a code"
+    of_what = "the share of visits after a patient's first one with a code"
+    r2, _ = _prevalence(name, of_what, "code", by_code)
     yield Counts(
         tuple(csr_array(all_of - first) for all_of, first in zip(at_visits, firsts, strict=True)),
         tuple(n - 1 for n in n_visits),
-        _prevalence(name, of_later, "code", by_code)[:1],
+        (r2,),
         name,
         needs,
     )
@@ -199,33 +189,24 @@ def everything_counted(*tables: CodeTable) -> Iterator[Counts]:
         ]
         return tuple(hstack(each, format="csr") for each in both)
 
+    of_what, things = "the share of visits that have both codes", "pairs of codes in one visit"
+    both = np.triu_indices(len(frequent), k=1)
     yield Counts(
-        with_codes(pairs_in_visits),
-        n_visits,
-        _of_pairs(
-            "code pairs",
-            "the share of visits that have both codes",
-            "pairs of codes in one visit",
-            np.triu_indices(len(frequent), k=1),
-        ),
+        with_codes(pairs_in_visits), n_visits, _of_pairs("code pairs", of_what, things, both)
     )
     name, needs = "sequential pairs", "a second visit"
-    yield Counts(
-        with_codes(pairs_in_turn),
-        tuple(
-            np.bincount(table.owner[followed(table)], minlength=len(table)).astype(np.float32)
-            for table in tables
-        ),
-        _of_pairs(
-            name,
-            "the share of visits with a next one where the visit has one code and the next visit "
-            "the other",
-            "pairs of a code and a code of the next visit",
-            tuple(np.indices((len(frequent), len(frequent))).reshape(2, -1)),
-        ),
-        name,
-        needs,
+    of_what = (
+        "the share of visits with a next one where the visit has one code and the next visit the "
+        "other"
     )
+    things = "pairs of a code and a code of the next visit"
+    in_turn = tuple(np.indices((len(frequent), len(frequent))).reshape(2, -1))
+    n_followed = tuple(
+        np.bincount(table.owner[followed(table)], minlength=len(table)).astype(np.float32)
+        for table in tables
+    )
+    measures = _of_pairs(name, of_what, things, in_turn)
+    yield Counts(with_codes(pairs_in_turn), n_followed, measures, name, needs)
     yield from _coming_back(tables)
     yield _numbers("visits per patient", "visits", "visits a patient has", n_visits)
     yield _one_share(
@@ -439,6 +420,10 @@ def _divergence(real: Totals, other: Totals, known: np.ndarray) -> np.ndarray:
 
 def _distance(real: Totals, other: Totals, known: np.ndarray) -> np.ndarray:
     return np.sqrt(_divergence(real, other, known))
+
+
+def _distinct(real: Totals, other: Totals) -> np.ndarray:
+    return (other.counts > 0).sum(axis=1).astype(float)
 
 
 def _unseen(real: Totals, other: Totals) -> np.ndarray:

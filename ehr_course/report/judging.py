@@ -12,8 +12,9 @@ from typing import Any
 
 from tqdm import tqdm
 
-from ehr_course.code_system import SYSTEM_NAMES, CodeSystem
+from ehr_course.code_system import CodeSystem
 from ehr_course.errors import InputError
+from ehr_course.evaluation.code_table import one_system
 from ehr_course.evaluation.fidelity import Fidelity, fidelity, fidelity_held_out
 from ehr_course.evaluation.measure import (
     FEWEST,
@@ -28,11 +29,10 @@ from ehr_course.evaluation.perplexity import RELATIVE, at_most_500, overfitting,
 from ehr_course.evaluation.privacy import MEANINGS, patients_with_a_copy, privacy
 from ehr_course.evaluation.utility import NAMES, utility
 from ehr_course.evaluation.validity import WorstCode, validity
-from ehr_course.models.prefix_tuning import PrefixTuned
-from ehr_course.models.prompt_bart import PromptBart
 from ehr_course.records import AnyRecord, complete_records, system_of
 from ehr_course.report.verdicts import (
     NONE_HELD_OUT,
+    QUESTIONS,
     disclosure_in_words,
     limits_of_use,
     listed,
@@ -144,7 +144,7 @@ def judge(
     held_out: Sequence[AnyRecord] | None,
     synthetic: Sequence[AnyRecord],
     other_real: Sequence[AnyRecord] = (),
-    model: PromptBart | PrefixTuned | None = None,
+    model: Any = None,
     tokenizer: CodeTokenizer | None = None,
     title: str = "A synthetic cohort",
     reading: Sequence[str] = (),
@@ -167,11 +167,7 @@ def judge(
         reading: what was dropped or changed when the cohorts were read, a sentence each.
     """
     cohorts = {"train": train, "held_out": held_out, "synthetic": synthetic}
-    check_patients("report", cohorts)
-    _check_apart(train, held_out)
-    _check_model(model, tokenizer, held_out)
-    system = _system_of_all({**cohorts, "other_real": other_real}, tokenizer)
-
+    system = _checked({**cohorts, "other_real": other_real}, model, tokenizer)
     parts: dict[str, Any] = {}
 
     def likeness() -> Fidelity:
@@ -208,19 +204,17 @@ def judge(
     judgements: dict[str, Callable[[], Judgement]] = {
         "fidelity": likeness,
         "validity": lambda: validity(synthetic, real=train, seed=seed),
-        "perplexity": prediction,
+        **({} if model is None else {"perplexity": prediction}),
         "privacy": secrecy,
         "utility": use,
     }
-    if model is None:
-        del judgements["perplexity"]
     hidden = {} if progress else {"disable": True}
     with tqdm(judgements.items(), unit="judgement", leave=False, **hidden) as bar:
         for key, judged in bar:
             bar.set_description(key)
             parts[key] = judged()
     memory = parts["fidelity"].memorization
-    patients = {
+    n_patients = {
         "training": len(train),
         "held-out": len(held_out or ()),
         "synthetic": len(synthetic),
@@ -228,12 +222,12 @@ def judge(
     sections = tuple(
         Section(
             key,
-            _QUESTIONS[key],
-            parts[key].measures,
-            parts[key].left_out,
-            _judged_by(patients, memory) if key == "fidelity" and held_out is not None else (),
+            QUESTIONS[key].title,
+            part.measures,
+            part.left_out,
+            _judged_by(n_patients, memory) if key == "fidelity" and held_out is not None else (),
         )
-        for key in judgements
+        for key, part in parts.items()
     )
     warnings = [warning for part in parts.values() for warning in part.warnings]
     sizes = {
@@ -243,14 +237,12 @@ def judge(
     }
     few = [f"{n} ({of['patients']})" for n, of in sizes.items() if of["patients"] < FEWEST]
     if few:
-        warnings.insert(
-            0, f"Fewer than {FEWEST} patients: {', '.join(few)}. Such numbers mean little."
-        )
+        few_in_words = f"{', '.join(few)}. Such numbers mean little."
+        warnings.insert(0, f"Fewer than {FEWEST} patients: {few_in_words}")
     of = {section.key: section.measures for section in sections}
-    relative = [m.value for m in of.get("perplexity", ()) if m.name == RELATIVE]
-    unjudged = NONE_HELD_OUT if held_out is None else which_are_too_few(patients)
+    unjudged = NONE_HELD_OUT if held_out is None else which_are_too_few(n_patients)
     headlines = [*disclosure_in_words(of["privacy"], memory=memory, unjudged=unjudged)]
-    if relative and relative[0] > 1:
+    if model is not None and parts["perplexity"][RELATIVE].value > 1:
         assert tokenizer is not None
         assert held_out is not None
         apart, learned = complete_records(held_out), complete_records(train)
@@ -273,15 +265,6 @@ def judge(
     )
 
 
-_QUESTIONS = {
-    "fidelity": "Is everything as frequent as in real patients?",
-    "validity": "Are its patients possible?",
-    "perplexity": "How well does the model predict real patients?",
-    "privacy": "Does it give away the patients that its model learned from?",
-    "utility": "Can one learn from it what real patients teach?",
-}
-
-
 def _without_held_out(names: Iterable[str]) -> Judgement:
     return Judgement(left_out=tuple(LeftOut(name, NONE_HELD_OUT) for name in names))
 
@@ -293,33 +276,6 @@ def _size(cohort: Sequence[AnyRecord]) -> dict[str, int]:
         "codes": sum(len(record.codes) for record in cohort),
         "different codes": len({code for record in cohort for code in record.codes}),
     }
-
-
-def _system_of_all(
-    cohorts: Mapping[str, Sequence[AnyRecord] | None], tokenizer: CodeTokenizer | None
-) -> CodeSystem:
-    """The one code system of the cohorts and the model; what is None or empty has none."""
-    systems = {name: system_of(cohort) for name, cohort in cohorts.items() if cohort}
-    expected = systems["train"]
-    if tokenizer is not None and tokenizer.system != expected:
-        raise InputError(
-            "report",
-            "tokenizer",
-            f"its codes are {SYSTEM_NAMES[tokenizer.system]}, and train is coded in "
-            f"{SYSTEM_NAMES[expected]}",
-            "Give the model that learned from these patients, or leave it out.",
-        )
-    for name, system in systems.items():
-        if system != expected:
-            raise InputError(
-                "report",
-                name,
-                f"it is coded in {SYSTEM_NAMES[system]}, and train in {SYSTEM_NAMES[expected]}: "
-                "the same text means another disease there",
-                "Translate one of them first, so that all are coded in one system: "
-                "ehr-course prepare --map.",
-            )
-    return expected
 
 
 _HIDDEN = (
@@ -342,7 +298,15 @@ def _judged_by(sizes: Mapping[str, int], memory: Memorization | None) -> tuple[s
     return said, memory.in_words
 
 
-def _check_apart(train: Sequence[AnyRecord], held_out: Sequence[AnyRecord] | None) -> None:
+def _checked(
+    cohorts: Mapping[str, Sequence[AnyRecord] | None],
+    model: Any,
+    tokenizer: CodeTokenizer | None,
+) -> CodeSystem:
+    """Refuse cohorts and a model that do not go together; return the one code system of all."""
+    train, held_out = cohorts["train"], cohorts["held_out"]
+    check_patients("report", {name: of for name, of in cohorts.items() if name != "other_real"})
+    assert train is not None
     both = {r.subject_id for r in train} & {r.subject_id for r in held_out or ()}
     if both:
         raise InputError(
@@ -351,13 +315,6 @@ def _check_apart(train: Sequence[AnyRecord], held_out: Sequence[AnyRecord] | Non
             "the same patient is in train and in held_out, so privacy could not be judged",
             "Split by patient: ehr_course.sources.splits.split_by_patient.",
         )
-
-
-def _check_model(
-    model: PromptBart | PrefixTuned | None,
-    tokenizer: CodeTokenizer | None,
-    held_out: Sequence[AnyRecord] | None,
-) -> None:
     if (model is None) != (tokenizer is None):
         raise InputError(
             "report", "model", "model and tokenizer belong together", "Give both, or neither."
@@ -366,6 +323,8 @@ def _check_model(
         raise InputError(
             "report", "held_out", "a model is judged by held-out patients", "Give some."
         )
+    systems = {name: system_of(cohort) for name, cohort in cohorts.items() if cohort}
+    return one_system(systems | ({} if tokenizer is None else {"model": tokenizer.system}))
 
 
 # ------------------------------------------------------------------ several cohorts
@@ -467,7 +426,7 @@ def judge_each(
     held_out: Sequence[AnyRecord] | None,
     synthetic: Mapping[str, Sequence[AnyRecord]],
     other_real: Sequence[AnyRecord] = (),
-    model: Mapping[str, PromptBart | PrefixTuned] | None = None,
+    model: Mapping[str, Any] | None = None,
     tokenizer: Mapping[str, CodeTokenizer] | None = None,
     title: str = "Synthetic cohorts",
     reading: Mapping[str, Sequence[str]] | None = None,
@@ -482,15 +441,14 @@ def judge_each(
     if not synthetic:
         raise InputError("synthetic", "", "there is no cohort", "Give at least one.")
     models, tokenizers, read = model or {}, tokenizer or {}, reading or {}
-    for what, named in (("model", models), ("tokenizer", tokenizers), ("reading", read)):
-        for name in named:
-            if name not in synthetic:
-                raise InputError(
-                    what,
-                    repr(name),
-                    f"no cohort has this name (there are: {', '.join(synthetic)})",
-                    "Name the cohort that the model wrote.",
-                )
+    for name in (*models, *tokenizers, *read):
+        if name not in synthetic:
+            raise InputError(
+                "synthetic",
+                repr(name),
+                f"no cohort has this name (there are: {', '.join(synthetic)})",
+                "Name the cohort that the model wrote.",
+            )
     reports = {
         name: judge(
             train=train,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
+from typing import NamedTuple
 
 from ehr_course.evaluation.measure import Measure
 from ehr_course.evaluation.memorization import NEARER, Memorization
@@ -62,17 +63,45 @@ MUST_NOT_BE_GIVEN = f"It {_NOT_TO_ALL}"
 MUST_NOT_BE_GIVEN_FIRST = f"This cohort {_NOT_TO_ALL}."
 """The same limit among others, and as the first sentence of a report."""
 
-_WHERE_WORSE = {
-    "fidelity": "It must not stand in for counts of real patients: it differs from them by more "
-    "than chance in {names}.",
-    "validity": "It must not be used to learn or to test which diagnoses a patient can have: it "
-    "breaks the rules of age and sex more often than real patients ({names}).",
-    "privacy": f"{MUST_NOT_BE_GIVEN}: it tells more about those that its model learned from than "
-    "chance does, in {names}.",
-    "utility": "A model trained on it must not be used for real patients: it predicts worse than "
-    "one that was trained on them, in {names}.",
+
+class Question(NamedTuple):
+    """A question about a cohort, and its limits of use: where {names} are worse, or unknown."""
+
+    title: str
+    where_worse: str = ""
+    not_judged: str = ""
+
+
+QUESTIONS = {
+    "fidelity": Question(
+        "Is everything as frequent as in real patients?",
+        "It must not stand in for counts of real patients: it differs from them by more than "
+        "chance in {names}.",
+        "Nothing shows that its codes are as frequent as in real patients.",
+    ),
+    "validity": Question(
+        "Are its patients possible?",
+        "It must not be used to learn or to test which diagnoses a patient can have: it breaks "
+        "the rules of age and sex more often than real patients ({names}).",
+        "Nothing shows that its patients are possible.",
+    ),
+    "perplexity": Question("How well does the model predict real patients?"),
+    "privacy": Question(
+        "Does it give away the patients that its model learned from?",
+        f"{MUST_NOT_BE_GIVEN}: it tells more about those that its model learned from than chance "
+        "does, in {names}.",
+        "Nothing shows that it keeps its patients to itself: treat it as real data.",
+    ),
+    "utility": Question(
+        "Can one learn from it what real patients teach?",
+        "A model trained on it must not be used for real patients: it predicts worse than one "
+        "that was trained on them, in {names}.",
+        "Nothing shows that a model can learn from it.",
+    ),
 }
-_NOT_JUDGED = {
+"""The questions that a report answers, in their order, by the keys of its sections."""
+
+_JUDGED = {
     "fidelity": "Nothing shows that its codes are as frequent as in real patients.",
     "validity": "Nothing shows that its patients are possible.",
     "privacy": "Nothing shows that it keeps its patients to itself: treat it as real data.",
@@ -90,15 +119,17 @@ def limits_of_use(measures: Mapping[str, Sequence[Measure]]) -> tuple[str, ...]:
     gives patients away), or with none that could be judged, adds one.
     """
     found = list(ALWAYS)
-    for key, sentence in _WHERE_WORSE.items():
-        verdicts = {m.name: verdict(m) for m in measures.get(key, ())}
+    for key, question in QUESTIONS.items():
+        if key not in measures or not question.where_worse:
+            continue
+        verdicts = {m.name: verdict(m) for m in measures[key]}
         worse = [name for name, said in verdicts.items() if said is Verdict.WORSE]
         if key == "privacy":  # not all that is off the floor gives somebody away
-            worse = list(given_away(measures.get(key, ())))
+            worse = list(given_away(measures[key]))
         if worse:
-            found.append(sentence.format(names=listed(worse)))
-        elif key in measures and not _JUDGED & set(verdicts.values()):
-            found.append(_NOT_JUDGED[key])
+            found.append(question.where_worse.format(names=listed(worse)))
+        elif not _JUDGED & set(verdicts.values()):
+            found.append(question.not_judged)
     return tuple(found)
 
 
@@ -152,7 +183,7 @@ def disclosure_in_words(
     named = {m.name: m for m in measures}
     found = []
     if _COPIES in away or WITH_A_COPY in away:
-        found.append(_of_copies(named))
+        found.append(_of_copies(named[_COPIES], named[WITH_A_COPY]))
     elif _LONG_COPIES in away:
         long = away[_LONG_COPIES]
         found.append(
@@ -160,11 +191,15 @@ def disclosure_in_words(
             f"five codes or more have exactly the visits of one. Of such held-out ones "
             f"{_percent(long.floor)} have, by chance."
         )
-    found += [_of_membership(away[name], who) for name, who in _MEMBERSHIP.items() if name in away]
+    found += [
+        f"Anyone who has {who} can tell training patients from others by {_way(name)}: the AUROC "
+        f"is {away[name].value:.2f}, and a guess has 0.50."
+        for name, who in _MEMBERSHIP.items()
+        if name in away
+    ]
     if memory is not None and memory.remembers:
         found.append(memory.in_words)
-    said = {_COPIES, WITH_A_COPY, _LONG_COPIES, *_MEMBERSHIP}
-    said |= set() if memory is None else {NEARER}
+    said = {_COPIES, WITH_A_COPY, _LONG_COPIES, NEARER, *_MEMBERSHIP}
     others = [name for name in away if name not in said]
     if others:
         found.append(
@@ -201,7 +236,8 @@ def _made_by_chance(measures: Sequence[Measure]) -> str | None:
     """That copies are made by chance, in words; None where they are not, or nobody knows."""
     named = {m.name: m for m in measures}
     copies, having = named.get(_COPIES), named.get(WITH_A_COPY)
-    if copies is None or having is None or verdict(having) not in _NO_MORE:
+    no_more = (Verdict.AT_FLOOR, Verdict.BETTER)
+    if copies is None or having is None or verdict(having) not in no_more:
         return None
     if having.floor < _EXPLAINED * having.value:
         return None
@@ -212,35 +248,17 @@ def _made_by_chance(measures: Sequence[Measure]) -> str | None:
     )
 
 
-_NO_MORE = {Verdict.AT_FLOOR, Verdict.BETTER}
-
-
-def _of_copies(named: Mapping[str, Measure]) -> str:
+def _of_copies(copies: Measure, having: Measure) -> str:
     """How many copies there are, and how many chance makes."""
-    said = "The cohort copies training patients"
-    if WITH_A_COPY in named and verdict(named[WITH_A_COPY]) is Verdict.WORSE:
-        having = named[WITH_A_COPY]
-        if having.floor >= _EXPLAINED * having.value:  # a table that counts can do as much
-            said = "The cohort has somewhat more copies of training patients than chance makes"
-    if _COPIES in named:
-        copies = named[_COPIES]
-        whom = "one" if said.endswith("patients") else "a training patient"
-        said += f": {_percent(copies.value)} of its patients have exactly the visits of {whom}."
-        if WITH_A_COPY not in named:
-            return f"{said} Of held-out patients {_percent(copies.floor)} have, by chance."
-    else:
-        said += "."
-    having = named[WITH_A_COPY]
+    said, whom = "The cohort copies training patients", "one"
+    if verdict(having) is Verdict.WORSE and having.floor >= _EXPLAINED * having.value:
+        # A table that counts can do as much.
+        said = "The cohort has somewhat more copies of training patients than chance makes"
+        whom = "a training patient"
     return (
-        f"{said} Of training patients {_percent(having.value)} have a copy in it; of held-out "
-        f"patients, whom the model never saw, {_percent(having.floor)} have one by chance."
-    )
-
-
-def _of_membership(m: Measure, who: str) -> str:
-    return (
-        f"Anyone who has {who} can tell training patients from others by {_way(m.name)}: the "
-        f"AUROC is {m.value:.2f}, and a guess has 0.50."
+        f"{said}: {_percent(copies.value)} of its patients have exactly the visits of {whom}. Of "
+        f"training patients {_percent(having.value)} have a copy in it; of held-out patients, "
+        f"whom the model never saw, {_percent(having.floor)} have one by chance."
     )
 
 
