@@ -81,8 +81,7 @@ ROOMS = (
         *_inside(
             "evaluation",
             "measure fidelity memorization validity privacy utility perplexity distances "
-            "code_table summaries next_codes attention "
-            "loss_terms",
+            "code_table summaries attention",
         ),
     ),
     _room("Report", "report"),

@@ -32,7 +32,6 @@ from .errors import InputError as InputError
 from .evaluation.attention import (
     copied_visit as copied_visit,
     prefix_attention as prefix_attention,
-    record_attention as record_attention,
 )
 from .evaluation.code_table import (
     carried_over as carried_over,
@@ -43,16 +42,11 @@ from .evaluation.distances import (
     js_distance as js_distance,
     js_divergence as js_divergence,
 )
-from .evaluation.loss_terms import (
-    contributions as contributions,
-    measure_terms as measure_terms,
-)
 from .evaluation.privacy import (
     distance_scores as distance_scores,
     membership_auroc as membership_auroc,
     membership_interval as membership_interval,
 )
-from .evaluation.next_codes import next_token_probabilities as next_token_probabilities
 from .evaluation.measure import what_is_shown as what_is_shown
 from .evaluation.perplexity import (
     ScoredRecords as ScoredRecords,
@@ -205,4 +199,10 @@ from .training.trainer import (
     train as train,
     warmup_cosine_factor as warmup_cosine_factor,
 )
+from .widgets.attention import record_attention as record_attention
 from .widgets.chance import imagined_studies as imagined_studies
+from .widgets.loss_terms import (
+    contributions as contributions,
+    measure_terms as measure_terms,
+)
+from .widgets.prompt import next_token_probabilities as next_token_probabilities

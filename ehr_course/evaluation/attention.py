@@ -1,4 +1,4 @@
-"""Where a model looks: its attention on a record, what of it a prefix gets, what it copies."""
+"""Where a model looks: its attention, what of it a prefix gets, and what it copies."""
 
 from __future__ import annotations
 
@@ -49,137 +49,10 @@ def attention_of(model: Any, batch: Mapping[str, torch.Tensor]) -> dict[Kind, np
     }
 
 
-@dataclass(frozen=True)
-class AttentionMap:
-    """The attention of one kind on one record, with what its rows and columns stand for.
-
-    Attributes:
-        weights: float (layers, heads, rows, columns); each row sums to 1.
-        rows, columns: what each is, in few characters: "428.0", "<v>", "age 64".
-        row_names, column_names: the same, made unique: "428.0 of visit 2".
-        writes: the token that each row is about to write, "" if none; empty for an encoder.
-    """
-
-    kind: Kind
-    weights: np.ndarray
-    rows: tuple[str, ...]
-    columns: tuple[str, ...]
-    row_names: tuple[str, ...]
-    column_names: tuple[str, ...]
-    writes: tuple[str, ...] = ()
-    system: CodeSystem = "ICD9CM"
-
-    @property
-    def row_labels(self) -> tuple[str, ...]:
-        """The rows as they stand beside a heat map: what was read, and what is to be written."""
-        if not self.writes:
-            return self.rows
-        pairs = zip(self.rows, self.writes, strict=True)
-        return tuple(f"{row} → {writes}" if writes else row for row, writes in pairs)
-
-    @property
-    def causal(self) -> bool:
-        """Whether a row sees nothing to the right of itself."""
-        return self.kind == "decoder"
-
-    def hidden(self) -> np.ndarray:
-        """Where a row cannot look: a boolean array of shape (rows, columns)."""
-        everywhere = np.ones(self.weights.shape[-2:], dtype=bool)
-        return np.triu(everywhere, 1) if self.causal else ~everywhere
-
-    def strongest(self, layer: int, head: int, row: int) -> int:
-        """The column that a row looks at most."""
-        return int(self.weights[layer, head, row].argmax())
-
-    @property
-    def first_code(self) -> int:
-        """The row of the first code, or row 0 where there is none."""
-        return self.rows.index("<v>") + 1 if "<v>" in self.rows else 0
-
-
-def record_attention(
-    model: Any, tokenizer: CodeTokenizer, record: PatientRecord, *, most_tokens: int = 60
-) -> dict[Kind, AttentionMap]:
-    """The three attentions of a model that reads an uncorrupted record and writes the same record.
-
-    The decoder reads it shifted right: the row of a token shows where the model looks before it
-    writes the next. Later visits that would exceed ``most_tokens`` are left out.
-    """
-    ids, visit_of = _encoded(tokenizer, record, most_tokens)
-    source = torch.tensor([ids])
-    start = [tokenizer.eos_id]  # BART starts its decoder with the token that ends a sequence
-    weights = attention_of(
-        model,
-        {
-            "input_ids": source,
-            "attention_mask": torch.ones_like(source),
-            "decoder_input_ids": torch.tensor([start + ids[:-1]]),
-            **demographics([record.age], [record.sex]),
-        },
-    )
-    labels = _written(tokenizer, ids)
-    names = [
-        label if visit is None else f"{label} of visit {visit}"
-        for label, visit in zip(labels, visit_of, strict=True)
-    ]
-    read = labels, names
-    written = ["<EOS>", *labels[:-1]], ["<EOS> at the start", *names[:-1]]
-    maps: dict[Kind, AttentionMap] = {}
-    for kind, rows, columns in (
-        (KINDS[0], read, read),
-        (KINDS[1], written, written),
-        (KINDS[2], written, read),
-    ):
-        array = weights[kind][0]  # (layers, heads, rows, columns)
-        row_prompts = _prompt_labels(record, array.shape[2] - len(ids))
-        column_prompts = _prompt_labels(record, array.shape[3] - len(ids))
-        maps[kind] = AttentionMap(
-            kind,
-            array,
-            (*row_prompts, *rows[0]),
-            (*column_prompts, *columns[0]),
-            (*row_prompts, *rows[1]),
-            (*column_prompts, *columns[1]),
-            writes=() if kind == "encoder" else (*[""] * len(row_prompts), *labels),
-            system=tokenizer.system,
-        )
-    return maps
-
-
 def _written(tokenizer: CodeTokenizer, ids: Sequence[int]) -> list[str]:
     """The tokens, codes with their dots."""
     written = code_meaning(tokenizer.system).written
     return [written(token) for token in tokenizer.tokens(ids)]
-
-
-def visits_shown(tokenizer: CodeTokenizer, record: PatientRecord, *, most_tokens: int = 60) -> int:
-    """How many visits :func:`record_attention` keeps, counted from the first."""
-    length = 2  # <BOS> and <EOS>
-    for place, visit in enumerate(record.visits):
-        length += len(tokenizer.encode_visit(visit))
-        if length > most_tokens and place > 0:
-            return place
-    return len(record.visits)
-
-
-def _encoded(
-    tokenizer: CodeTokenizer, record: PatientRecord, most_tokens: int
-) -> tuple[list[int], list[int | None]]:
-    """Token ids, and the number of the visit of each: None outside, or where one visit is all."""
-    visits = record.visits[: visits_shown(tokenizer, record, most_tokens=most_tokens)]
-    ids = [tokenizer.bos_id]
-    visit_of: list[int | None] = [None]
-    for number, visit in enumerate(visits, start=1):
-        tokens = tokenizer.encode_visit(visit)
-        ids += tokens
-        visit_of += [number if len(visits) > 1 else None] * len(tokens)
-    return [*ids, tokenizer.eos_id], [*visit_of, None]
-
-
-def _prompt_labels(record: PatientRecord, n_prompts: int) -> list[str]:
-    age, sex = f"age {record.age}", f"sex {record.sex}"
-    known = {0: [], 1: [f"{age}, sex {record.sex}"], 2: [age, sex]}
-    return known.get(n_prompts) or [f"prompt {i}" for i in range(n_prompts)]
 
 
 # ---------------------------------------------------------------------- what a prefix gets

@@ -9,11 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
-from ehr_course.errors import InputError
 from ehr_course.evaluation.code_table import CodeTable, code_tables, unknown_in
 from ehr_course.evaluation.fidelity_measures import (
     DISTINCT,
@@ -21,15 +19,12 @@ from ehr_course.evaluation.fidelity_measures import (
     NEEDED_BY,
     UNSEEN,
     Counts,
-    Function,
-    Totals,
     everything_counted,
     for_each_choice,
 )
 from ehr_course.evaluation.measure import (
     FEWEST,
     RESAMPLES,
-    UNKNOWN,
     Judgement,
     LeftOut,
     Measure,
@@ -95,7 +90,7 @@ def fidelity(
         the measures. With fewer than 30 patients in a cohort there is no interval, and with a
         single real patient no floor: both are ``nan``, and a warning says so.
     """
-    _check(resamples, {"real": real, "synthetic": synthetic})
+    check_patients("fidelity", {"real": real, "synthetic": synthetic})
     of_real, of_synthetic = code_tables(real, synthetic)
     # Two streams, so that what is drawn of one cohort does not change with the other one.
     rng, other_rng = generator(seed).spawn(2)
@@ -111,14 +106,20 @@ def fidelity(
     measures = []
     few: dict[str, list[str]] = {}
     for kind in everything_counted(of_real, of_synthetic):
-        ours, theirs = _side(kind, 0, weights), _side(kind, 1, other_weights)
-        floor = _Side(kind.totals(0, of_others), ours.drawn)
         counted = dict(zip(("real", "synthetic"), kind.n_patients, strict=True))
         enough = _enough(kind, counted, few)
+        columns = slice(None if enough else SPLITS)
+        ours = kind.totals(0, weights[:, columns])
+        theirs = kind.totals(1, other_weights[:, columns])
+        in_its_place = kind.totals(0, of_others)
         for measure, function in kind.measures:
-            # A measure that looks at one cohort alone has a floor that moves with the other one.
-            moves = measure.better == "near"
-            found = _measured(measure, function, ours, theirs, floor, enough, floor_moves=moves)
+            values = for_each_choice(function, ours, theirs)
+            floors = for_each_choice(function, ours.first(SPLITS), in_its_place)
+            drawn = values[SPLITS:]
+            if measure.better == "near":
+                # It looks at one cohort alone, so its floor moves with the resamples too.
+                drawn = drawn - for_each_choice(function, ours, ours)[SPLITS:]
+            found = _measured(measure, values, floors, drawn)
             measures.append(found if len(real) > 1 else replace(found, floor=math.nan))
     return Fidelity(
         tuple(measures),
@@ -153,16 +154,13 @@ def fidelity_held_out(
         ``nan`` for a number of each cohort by itself.
     """
     cohorts = {"held-out": held_out, "training": train, "synthetic": synthetic}
-    _check(resamples, cohorts)
+    check_patients("fidelity", cohorts)
     whole, learned, written = code_tables(*cohorts.values())
     compared = _HeldOutComparison(whole, learned, written, seed, resamples)
     measures = []
     few: dict[str, list[str]] = {}
     memorization = None
     for kind, same in compared.kinds():
-        ours, theirs, of_training = (
-            _side(kind, cohort, weights) for cohort, weights in enumerate(compared.weights)
-        )
         against = [
             same.totals(cohort, weights[:, :SPLITS])
             for cohort, weights in enumerate(compared.weights[:2])
@@ -170,10 +168,16 @@ def fidelity_held_out(
         named = dict(zip(("held-out", "synthetic", "training"), kind.n_patients, strict=True))
         counted = {name: named[name] for name in ("training", "held-out", "synthetic")}
         enough = _enough(kind, counted, few)
+        columns = slice(None if enough else SPLITS)
+        ours, theirs, of_training = (
+            kind.totals(cohort, weights[:, columns])
+            for cohort, weights in enumerate(compared.weights)
+        )
         for (measure, function), (_, of_same) in zip(kind.measures, same.measures, strict=True):
             by_itself = measure.better == "near" and measure.name != DISTINCT
             floor = ours if by_itself else of_training
-            found = _measured(measure, function, ours, theirs, floor, enough)
+            values, floors = (for_each_choice(function, ours, side) for side in (theirs, floor))
+            found = _measured(measure, values, floors, (values - floors)[SPLITS:])
             if measure.better != "near":
                 value = _mean_of_known(for_each_choice(of_same, *against))
                 found = replace(found, against_training=value)
@@ -219,45 +223,19 @@ def _chosen_and_drawn(
     return _columns(splits, drawn_counts(n_patients, resamples, rng, size=size))
 
 
-class _Side(NamedTuple):
-    """The totals of one side, for the random choices and for the resamples of its patients."""
-
-    choices: Totals
-    drawn: Totals
-
-
-def _side(kind: Counts, cohort: int, weights: np.ndarray) -> _Side:
-    totals = kind.totals(cohort, weights)
-    return _Side(totals.some(slice(SPLITS)), totals.some(slice(SPLITS, None)))
-
-
 def _measured(
-    measure: Measure,
-    function: Function,
-    real: _Side,
-    synthetic: _Side,
-    floor: _Side,
-    enough: bool,
-    *,
-    floor_moves: bool = True,
+    measure: Measure, values: np.ndarray, floors: np.ndarray, drawn: np.ndarray
 ) -> Measure:
-    """The measure with its value and floor, and its interval if there are enough patients.
+    """The measure with its value and floor, means of the choices, and its interval.
 
-    The interval is that of the value minus the floor where the floor moves with the resamples.
+    ``values`` and ``floors`` begin with the choices; ``drawn``, float (resamples,), has the spread
+    of the interval, and is empty where there are too few patients for one.
     """
-    value, of_floor = (
-        _mean_of_known(for_each_choice(function, real.choices, side.choices))
-        for side in (synthetic, floor)
-    )
-    low, high = UNKNOWN
-    if enough and not math.isnan(value):
-        values = for_each_choice(function, real.drawn, synthetic.drawn)
-        if floor_moves:
-            values = values - for_each_choice(function, real.drawn, floor.drawn)
-        low, high = interval(values, centre=value)
-        # Moved to the value, an interval can pass what the number cannot.
-        low, high = np.clip([low, high], *LIMITS.get(measure.unit, (0, math.inf)))
-    return replace(measure, value=value, low=low, high=high, floor=of_floor)
+    value, floor = (_mean_of_known(numbers[:SPLITS]) for numbers in (values, floors))
+    low, high = interval(drawn, centre=value)
+    # Moved to the value, an interval can pass what the number cannot.
+    low, high = np.clip([low, high], *LIMITS.get(measure.unit, (0, math.inf)))
+    return replace(measure, value=value, low=low, high=high, floor=floor)
 
 
 def _mean_of_known(values: np.ndarray) -> float:
@@ -314,12 +292,6 @@ class _HeldOutComparison:
 
 
 # ------------------------------------------------------------------ warnings
-
-
-def _check(resamples: int, cohorts: Mapping[str, Sequence[AnyRecord]]) -> None:
-    check_patients("fidelity", cohorts)
-    if resamples < 2:
-        raise InputError("fidelity", "resamples", f"{resamples!r} is too few", "Use 200.")
 
 
 def _left_out(tables: Mapping[str, CodeTable]) -> tuple[LeftOut, ...]:

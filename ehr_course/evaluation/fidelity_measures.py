@@ -61,9 +61,9 @@ class Totals(NamedTuple):
     counts: np.ndarray
     of: np.ndarray
 
-    def some(self, choices: slice) -> Totals:
-        """The totals of some of the choices."""
-        return Totals(self.counts[choices], self.of[choices])
+    def first(self, n: int) -> Totals:
+        """The totals of the first n choices."""
+        return Totals(self.counts[:n], self.of[:n])
 
     @property
     def shares(self) -> np.ndarray:

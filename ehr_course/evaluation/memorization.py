@@ -65,14 +65,7 @@ class Memorization:
 
     @property
     def in_words(self) -> str:
-        """What the two distances mean, in sentences.
-
-        >>> gap, copies = Measure(NEARER, 0.05, 0.03, 0.07), Measure(NEARER, 0.12, 0.1, 0.14)
-        >>> print(Memorization(0.33, 0.28, gap, copies, 1000).in_words)
-        The cohort remembers training patients: in the codes that stand together it is nearer to
-        them (0.28 bits) than to as many held-out patients (0.33 bits). The difference is 42% of
-        what photocopies of training patients would show.
-        """
+        """What the two distances mean, in sentences."""
         distances = (
             f"({self.to_training:.2f} bits) than to as many held-out patients "
             f"({self.to_held_out:.2f} bits)"

@@ -120,16 +120,10 @@ def _found(text: str, known: set[tuple[str, ...]]) -> list[str]:
 
 
 def _check_texts(thing: str, name: str, texts: Sequence[str]) -> None:
-    if isinstance(texts, str):
-        raise InputError(thing, name, "it is one text", "Give a list of texts.")
-    for number, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise InputError(
-                thing,
-                f"{name}, place {number}",
-                f"{text!r} is not text",
-                "Give the text of each; of a Summary that is its .text.",
-            )
+    if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
+        raise InputError(
+            thing, name, "it is not a list of texts", "Give the text of each: a Summary's .text."
+        )
 
 
 def _check_pairs(thing: str, summaries: Sequence[str], references: Sequence[str]) -> None:

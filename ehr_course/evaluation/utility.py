@@ -15,6 +15,7 @@ import numpy as np
 from scipy.sparse import csr_array, hstack
 from sklearn.linear_model import LogisticRegression
 
+from ehr_course.batches.ragged import places
 from ehr_course.evaluation.code_table import CodeTable, code_tables, unknown_in
 from ehr_course.evaluation.measure import (
     FEWEST,
@@ -118,14 +119,10 @@ def utility(
     # The synthetic ones last: what is drawn for the floor does not depend on them.
     real, asked = _pairs(tables[0], size, rng), _pairs(tables[2], len(test), rng)
     written = _pairs(tables[1], size, rng)
-    missing = [
-        name
-        for name, pairs in (("training", real), ("synthetic", written), ("test", asked))
-        if not len(pairs)
-    ]
+    pairs_of = {"training": real, "synthetic": written, "test": asked}
+    missing = " and ".join(name for name, pairs in pairs_of.items() if not len(pairs))
     if missing:
-        cohorts = " and ".join(missing)
-        return Utility((), (f"No {cohorts} patient has a second visit: nothing is predicted.",))
+        return Utility((), (f"No {missing} patient has a second visit: nothing is predicted.",))
     columns = _columns(real, asked)
     if not len(columns):
         why = (
@@ -317,13 +314,10 @@ class NextVisits:
 
     def select(self, rows: np.ndarray) -> NextVisits:
         """Some of the pairs, in the order of ``rows``, int64 (chosen,)."""
-        return NextVisits(
-            self.before[rows],
-            self.next[rows],
-            self.owner[rows],
-            None if self.ages is None else self.ages[rows],
-            None if self.sexes is None else self.sexes[rows],
+        ages, sexes = (
+            None if values is None else values[rows] for values in (self.ages, self.sexes)
         )
+        return NextVisits(self.before[rows], self.next[rows], self.owner[rows], ages, sexes)
 
     def draw(self, n: int, rng: np.random.Generator) -> NextVisits:
         """n pairs drawn without replacement, in their order; all of them if there are fewer."""
@@ -334,11 +328,8 @@ class NextVisits:
 
         The age is in units of 25 years from 50, fixed so that all cohorts are scaled alike.
         """
-        known = []
-        if self.ages is not None:
-            known.append((self.ages - 50) / 25)
-        if self.sexes is not None:
-            known.append(self.sexes == "F")
+        known = [] if self.ages is None else [(self.ages - 50) / 25]
+        known += [] if self.sexes is None else [self.sexes == "F"]
         columns = [csr_array(column[:, None].astype(np.float64)) for column in known]
         features = hstack([self.before.astype(np.float64), *columns], format="csr")
         # scikit-learn takes no others; SciPy chooses int64 for some products.
@@ -353,8 +344,7 @@ def next_visits(table: CodeTable) -> NextVisits:
     place = np.arange(len(table.owner)) - first
     chosen = np.flatnonzero(place > 0)
     pair = np.repeat(np.arange(len(chosen)), place[chosen])
-    starts = np.cumsum(place[chosen]) - place[chosen]
-    earlier = first[chosen][pair] + np.arange(len(pair)) - starts[pair]
+    earlier = places(first[chosen], place[chosen])
     among = csr_array(
         (np.ones(len(pair), dtype=np.float32), (pair, earlier)),
         shape=(len(chosen), len(table.owner)),

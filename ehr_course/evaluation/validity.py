@@ -11,13 +11,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from scipy.stats import binomtest
 
 from ehr_course.code_system import CodeSystem
 from ehr_course.errors import InputError
-from ehr_course.evaluation.code_table import CodeTable, code_tables, unknown_in
 from ehr_course.evaluation.measure import (
     RESAMPLES,
     SHARE,
@@ -30,7 +30,7 @@ from ehr_course.evaluation.measure import (
     too_few,
 )
 from ehr_course.icd import code_meaning
-from ehr_course.records import MAX_AGE, AnyRecord, PatientRecord, Sex, system_of
+from ehr_course.records import AnyRecord, PatientRecord, Sex, system_of
 
 Visits = Iterable[Iterable[str]]
 """One patient's codes, visit by visit, as CodeTokenizer.decode returns them."""
@@ -129,104 +129,91 @@ def validity(
     'recorded for females only: pregnancy, childbirth and the puerperium'
     """
     check_patients("validity", {"records": records, "real": real})
-    (table,) = code_tables(records)
     rng = generator(seed)
     warnings = tuple(too_few("synthetic cohort", len(records)))
-    unknown = unknown_in({"synthetic": table})
+    unknown = _unknown_in(records)
     if unknown:
         reason = f"the synthetic cohort has {' and '.join(f'no {what}' for what in unknown)}"
         return Validity((), warnings, tuple(LeftOut(name, reason) for name in NAMES.values()))
-    counts = _Counts(table)
-    floors = [math.nan] * 3
-    if real is not None:
-        (of_real,) = code_tables(real)
-        if not unknown_in({"real": of_real}):
-            floors = _Counts(of_real).shares()
+    counts, broken = _impossible_in(records)
+    shares, floors = _shares(counts), [math.nan] * 3
+    if real is not None and not _unknown_in(real):
+        floors = _shares(_impossible_in(real)[0])
     measures = []
-    for name, share, floor, (found, of) in zip(
-        NAMES, counts.shares(), floors, counts.by_patient(), strict=True
+    for (things, name), share, floor, (found, of) in zip(
+        NAMES.items(), shares, floors, counts, strict=True
     ):
         low, high = share_interval(found, of, rng=rng, resamples=resamples)
         if share == 0 and not math.isnan(high):
             high = binomtest(0, len(records)).proportion_ci().high
-        measures.append(
-            Measure(
-                NAMES[name],
-                share,
-                low,
-                high,
-                floor,
-                SHARE,
-                "low",
-                f"The share of all {name} "
-                + ("that are" if name == "codes" else "with at least one code that is")
-                + " ruled out by the patient's sex or age at the first visit; the floor is that "
-                "of real patients.",
-            )
+        meaning = (
+            f"The share of all {things} "
+            + ("that are" if things == "codes" else "with at least one code that is")
+            + " ruled out by the patient's sex or age at the first visit; the floor is that of "
+            "real patients."
         )
-    return Validity(tuple(measures), warnings, worst=counts.worst())
+        measures.append(Measure(name, share, low, high, floor, SHARE, "low", meaning))
+    worst = _worst(broken, system_of(records))
+    return Validity(tuple(measures), warnings, worst=worst)
 
 
-class _Counts:
-    """What is impossible in a cohort, one entry for each code of each visit."""
+def _unknown_in(records: Sequence[AnyRecord]) -> list[str]:
+    """Which of age and sex is not known of all patients."""
+    return [what for what in ("age", "sex") if any(getattr(r, what) is None for r in records)]
 
-    def __init__(self, table: CodeTable) -> None:
-        self.table, self.of = table, code_meaning(table.system)
-        entries = table.visits.tocoo()
-        # A rule speaks of few codes; the rest need not be asked about one by one.
-        ruled = [self.of.is_code(c) and self.of.who_can_have(c) is not None for c in table.codes]
-        asked = np.array(ruled)[entries.col]
-        visit, column = entries.row[asked], entries.col[asked].astype(np.int64)
-        owner = table.owner[visit]
-        assert table.ages is not None  # callers have asked `unknown_in` before
-        assert table.sexes is not None
-        who = (column * (MAX_AGE + 1) + table.ages[owner]) * 2 + (table.sexes[owner] == "F")
-        cases, case = np.unique(who, return_inverse=True)
-        reasons = [self._reason(number) for number in cases.tolist()]
-        impossible = np.array([reason is not None for reason in reasons], dtype=bool)[case]
-        self.visit, self.column = visit[impossible], column[impossible]
-        self.reasons = [reasons[number] for number in case[impossible].tolist()]
 
-    def _reason(self, case: int) -> str | None:
-        case, female = divmod(case, 2)
-        column, age = divmod(case, MAX_AGE + 1)
-        code = self.table.codes[column]
-        return self.of.why_impossible(code, age=age, sex="F" if female else "M")
+def _impossible_in(records: Sequence[AnyRecord]) -> tuple[np.ndarray, dict[str, Counter[str]]]:
+    """Count what cannot be.
 
-    def by_patient(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """For codes, visits, patients: how many of each patient's are impossible, of how many."""
-        table = self.table
-        n_visits, n_patients = len(table.owner), len(table)
-        codes = np.bincount(self.visit, minlength=n_visits)
-        n_codes = np.diff(table.visits.indptr)
-        found = np.stack([codes, codes > 0, n_codes, np.ones(n_visits)])
-        bad_codes, bad_visits, n_codes, n_of_visits = (
-            np.bincount(table.owner, weights=each, minlength=n_patients) for each in found
-        )
-        return [
-            (bad_codes, n_codes),
-            (bad_visits, n_of_visits),
-            ((bad_visits > 0).astype(float), np.ones(n_patients)),
-        ]
+    Returns:
+        float64 (3, 2, patients): of codes, of visits and of patients how many are impossible, and
+        of how many.
+        Of each impossible code, how often each rule was broken.
+    """
+    of = code_meaning(system_of(records))
 
-    def shares(self) -> list[float]:
-        """The three shares."""
-        return [float(found.sum() / of.sum()) for found, of in self.by_patient()]
+    @cache
+    def has_rule(code: str) -> bool:
+        return of.is_code(code) and of.who_can_have(code) is not None
 
-    def worst(self) -> tuple[WorstCode, ...]:
-        """The codes that are impossible most often."""
-        reasons: dict[int, Counter[str]] = {}
-        for column, reason in zip(self.column.tolist(), self.reasons, strict=True):
+    counts = []
+    broken: dict[str, Counter[str]] = {}
+    for record in records:
+        assert record.age is not None and record.sex is not None
+        bad_codes = bad_visits = n_codes = 0
+        for visit in record.visits:
+            n_bad = 0
+            for code in visit.codes:
+                if not has_rule(code):
+                    continue
+                reason = of.why_impossible(code, age=record.age, sex=record.sex)
+                if reason is not None:
+                    n_bad += 1
+                    broken.setdefault(code, Counter())[reason] += 1
+            n_codes += len(visit.codes)
+            bad_codes += n_bad
+            bad_visits += n_bad > 0
+        n_visits = len(record.visits)
+        counts.append(((bad_codes, n_codes), (bad_visits, n_visits), (bad_visits > 0, 1)))
+    return np.array(counts, dtype=np.float64).transpose(1, 2, 0), broken
+
+
+def _shares(counts: np.ndarray) -> list[float]:
+    return [float(found.sum() / of.sum()) for found, of in counts]
+
+
+def _worst(broken: dict[str, Counter[str]], system: CodeSystem) -> tuple[WorstCode, ...]:
+    """The codes that are impossible most often."""
+    of = code_meaning(system)
+    worst = []
+    for code in sorted(broken, key=lambda code: (-broken[code].total(), code))[:MOST_WORST]:
+        rules: Counter[str] = Counter()
+        for reason, count in broken[code].items():
             # Without the code and without one patient's age.
-            rule = re.sub(r", not at \d+:", ":", reason.partition(" is ")[2])
-            reasons.setdefault(column, Counter())[rule] += 1
-        columns = sorted(reasons, key=lambda column: (-reasons[column].total(), column))
-        worst = []
-        for column in columns[:MOST_WORST]:
-            code, of = self.table.codes[column], reasons[column]
-            try:
-                title = self.of.title(code)
-            except InputError:
-                title = ""
-            worst.append(WorstCode(code, title, of.total(), of.most_common(1)[0][0]))
-        return tuple(worst)
+            rules[re.sub(r", not at \d+:", ":", reason.partition(" is ")[2])] += count
+        try:
+            title = of.title(code)
+        except InputError:
+            title = ""
+        worst.append(WorstCode(code, title, rules.total(), rules.most_common(1)[0][0]))
+    return tuple(worst)

@@ -12,10 +12,60 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import PowerNorm
 from matplotlib.patches import Rectangle
 
+from ehr_course.code_system import CodeSystem
 from ehr_course.errors import InputError
-from ehr_course.evaluation.attention import AttentionMap, Kind
+from ehr_course.evaluation.attention import Kind
 from ehr_course.plots import style
 from ehr_course.plots.style import Picture, count
+
+
+@dataclass(frozen=True)
+class AttentionMap:
+    """The attention of one kind on one record, with what its rows and columns stand for.
+
+    Attributes:
+        weights: float (layers, heads, rows, columns); each row sums to 1.
+        rows, columns: what each is, in few characters: "428.0", "<v>", "age 64".
+        row_names, column_names: the same, made unique: "428.0 of visit 2".
+        writes: the token that each row is about to write, "" if none; empty for an encoder.
+    """
+
+    kind: Kind
+    weights: np.ndarray
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    row_names: tuple[str, ...]
+    column_names: tuple[str, ...]
+    writes: tuple[str, ...] = ()
+    system: CodeSystem = "ICD9CM"
+
+    @property
+    def row_labels(self) -> tuple[str, ...]:
+        """The rows as they stand beside a heat map: what was read, and what is to be written."""
+        if not self.writes:
+            return self.rows
+        pairs = zip(self.rows, self.writes, strict=True)
+        return tuple(f"{row} → {writes}" if writes else row for row, writes in pairs)
+
+    @property
+    def causal(self) -> bool:
+        """Whether a row sees nothing to the right of itself."""
+        return self.kind == "decoder"
+
+    def hidden(self) -> np.ndarray:
+        """Where a row cannot look: a boolean array of shape (rows, columns)."""
+        everywhere = np.ones(self.weights.shape[-2:], dtype=bool)
+        return np.triu(everywhere, 1) if self.causal else ~everywhere
+
+    def strongest(self, layer: int, head: int, row: int) -> int:
+        """The column that a row looks at most."""
+        return int(self.weights[layer, head, row].argmax())
+
+    @property
+    def first_code(self) -> int:
+        """The row of the first code, or row 0 where there is none."""
+        return self.rows.index("<v>") + 1 if "<v>" in self.rows else 0
+
 
 KIND_NAMES: dict[Kind, str] = {
     "encoder": "Encoder attention",

@@ -3,14 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from ehr_course.evaluation.loss_terms import Contribution
 from ehr_course.plots import style
 from ehr_course.plots.style import Picture
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """What one term contributes.
+
+    Attributes:
+        amount: its weight times its mean: what it adds to the total.
+        of_total: that as a share of the total.
+        of_gradient: how far its weighted gradient goes along the total gradient, as a share; the
+            shares sum to 1, and one below 0 pulls the other way.
+    """
+
+    label: str
+    amount: float
+    of_total: float
+    of_gradient: float
+
 
 # ---------------------------------------------------------------------- words
 

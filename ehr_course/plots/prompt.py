@@ -2,14 +2,75 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from ehr_course.evaluation.next_codes import NextCodes
+from ehr_course.code_system import CodeSystem
+from ehr_course.icd import OLDEST, code_meaning
 from ehr_course.plots import style
 from ehr_course.plots.style import Picture, count
+from ehr_course.records import Sex
+
+
+@dataclass(frozen=True)
+class NextCodes:
+    """How probable each code is as the first one, for a patient and one of the other sex.
+
+    Attributes:
+        age: in years, 0 to 90; 90 means above 89.
+        codes: the vocabulary.
+        probabilities: float (codes,); what is missing to 1 went to special tokens.
+        other_sex: the same for a patient of the same age and the other sex.
+    """
+
+    age: int
+    sex: Sex
+    codes: tuple[str, ...]
+    probabilities: np.ndarray
+    other_sex: np.ndarray
+    system: CodeSystem = "ICD9CM"
+
+    def most_probable(self, most: int) -> list[int]:
+        """The places of the codes with the greatest probabilities, greatest first."""
+        return [int(place) for place in np.argsort(-self.probabilities, kind="stable")[:most]]
+
+    def ruled_out(self, place: int) -> str:
+        """Who alone can have a code that this patient cannot, or "" where they can."""
+        return ruled_out(self.codes[place], age=self.age, sex=self.sex, system=self.system)
+
+    @property
+    def ruled_out_share(self) -> float:
+        """The probability of all the codes together that age or sex rules out."""
+        places = [place for place in range(len(self.codes)) if self.ruled_out(place)]
+        return float(self.probabilities[places].sum())
+
+
+def ruled_out(code: str, *, age: int, sex: Sex, system: CodeSystem = "ICD9CM") -> str:
+    """Who alone can have a code that a patient of this age and sex cannot, or "" where they can.
+
+    >>> ruled_out("650", age=34, sex="M"), ruled_out("V3001", age=34, sex="M")
+    ('females only', 'age 0 only')
+    >>> ruled_out("650", age=34, sex="F")
+    ''
+    """
+    of = code_meaning(system)
+    who = of.who_can_have(code) if of.is_code(code) else None
+    if who is None or of.why_impossible(code, age=age, sex=sex) is None:
+        return ""
+    if who.sex not in (None, sex):
+        return "females only" if who.sex == "F" else "males only"
+    if who.min_age == who.max_age:
+        return f"age {who.min_age} only"
+    if who.max_age == OLDEST:
+        return f"from age {who.min_age} only"
+    if who.min_age == 0:
+        return f"up to age {who.max_age} only"
+    return f"age {who.min_age} to {who.max_age} only"
+
 
 # ---------------------------------------------------------------------- words
 
@@ -17,7 +78,6 @@ from ehr_course.plots.style import Picture, count
 def next_code_title(shown: NextCodes) -> str:
     """Who the patient is, and which code comes first.
 
-    >>> import numpy as np
     >>> some = np.array([0.25, 0.75])
     >>> next_code_title(NextCodes(64, "F", ("4019", "4280"), some, some))
     'Woman, 64: 428.0 is the likeliest first code (75.0%)'

@@ -60,8 +60,8 @@ def report_on_frames(
      have no age.'
     """
     several = _named_frames(synthetic)
-    frames = {"real": real, "held-out": held_out}
-    frames |= {"synthetic": synthetic} if several is None else several
+    named = several or {"synthetic": synthetic}
+    frames = {"real": real, "held-out": held_out, **named}
     cohorts = {
         name: load_frame(
             frame,
@@ -82,17 +82,23 @@ def report_on_frames(
     train = list(cohorts["real"].records)
     apart = None
     if held_out is not None:
-        _check_apart(real, held_out, columns)
+        both = patients_of(real, columns=columns) & patients_of(held_out, columns=columns)
+        if both:
+            raise InputError(
+                "held-out frame",
+                f"patient {min(both)!r}",
+                "the same patient is in the real frame, so privacy could not be judged",
+                "Split by patient, or give patients of the two frames other names.",
+            )
         # Each frame numbers its patients by itself; held-out ones go on where real ones end.
         first = 1 + max(record.subject_id for record in train)
         apart = [
             replace(record, subject_id=number)
             for number, record in enumerate(cohorts["held-out"].records, start=first)
         ]
-    names = ["synthetic"] if several is None else list(several)
     judged: dict[str, Any] = {
-        "synthetic": {name: list(cohorts[name].records) for name in names},
-        "reading": {name: of_real + reading[name] for name in names},
+        "synthetic": {name: list(cohorts[name].records) for name in named},
+        "reading": {name: of_real + reading[name] for name in named},
     }
     if several is None:
         judged = {what: of["synthetic"] for what, of in judged.items()}
@@ -117,14 +123,3 @@ def _named_frames(synthetic: Any) -> dict[str, Any] | None:
             "Give the cohort another name.",
         )
     return dict(synthetic)
-
-
-def _check_apart(real: Any, held_out: Any, columns: Mapping[str, str] | None) -> None:
-    both = patients_of(real, columns=columns) & patients_of(held_out, columns=columns)
-    if both:
-        raise InputError(
-            "held-out frame",
-            f"patient {min(both)!r}",
-            "the same patient is in the real frame, so privacy could not be judged",
-            "Split by patient, or give patients of the two frames other names.",
-        )

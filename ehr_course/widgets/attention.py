@@ -9,33 +9,109 @@ from typing import Any
 import anywidget
 import matplotlib
 import numpy as np
+import torch
 import traitlets
 
+from ehr_course.batches.collate import demographics
 from ehr_course.code_system import CodeSystem
-from ehr_course.evaluation.attention import (
-    KINDS,
-    AttentionMap,
-    Kind,
-    record_attention,
-    visits_shown,
-)
+from ehr_course.evaluation.attention import KINDS, Kind, attention_of
 from ehr_course.plots.attention import (
     COLOUR_MAP,
     GAMMA,
     KIND_NAMES,
     READING,
+    AttentionMap,
     attention_title,
     describe_attention,
     draw_attention,
     favourite,
 )
-from ehr_course.plots.style import Picture, code_title, count
+from ehr_course.plots.style import Picture, code_title, count, written
 from ehr_course.records import PatientRecord
 from ehr_course.tokenizers.codes import CodeTokenizer
 from ehr_course.widgets import states
 
 STEPS = 2**16 - 1
 """A weight goes to the browser as a whole number of 1/65,535."""
+
+
+def record_attention(
+    model: Any, tokenizer: CodeTokenizer, record: PatientRecord, *, most_tokens: int = 60
+) -> dict[Kind, AttentionMap]:
+    """The three attentions of a model that reads an uncorrupted record and writes the same record.
+
+    The decoder reads it shifted right: the row of a token shows where the model looks before it
+    writes the next. Later visits that would exceed ``most_tokens`` are left out.
+    """
+    ids, visit_of = _encoded(tokenizer, record, most_tokens)
+    source = torch.tensor([ids])
+    start = [tokenizer.eos_id]  # BART starts its decoder with the token that ends a sequence
+    weights = attention_of(
+        model,
+        {
+            "input_ids": source,
+            "attention_mask": torch.ones_like(source),
+            "decoder_input_ids": torch.tensor([start + ids[:-1]]),
+            **demographics([record.age], [record.sex]),
+        },
+    )
+    labels = [written(token, tokenizer.system) for token in tokenizer.tokens(ids)]
+    names = [
+        label if visit is None else f"{label} of visit {visit}"
+        for label, visit in zip(labels, visit_of, strict=True)
+    ]
+    read = labels, names
+    shifted = ["<EOS>", *labels[:-1]], ["<EOS> at the start", *names[:-1]]
+    maps: dict[Kind, AttentionMap] = {}
+    for kind, rows, columns in (
+        (KINDS[0], read, read),
+        (KINDS[1], shifted, shifted),
+        (KINDS[2], shifted, read),
+    ):
+        array = weights[kind][0]  # (layers, heads, rows, columns)
+        row_prompts = _prompt_labels(record, array.shape[2] - len(ids))
+        column_prompts = _prompt_labels(record, array.shape[3] - len(ids))
+        maps[kind] = AttentionMap(
+            kind,
+            array,
+            (*row_prompts, *rows[0]),
+            (*column_prompts, *columns[0]),
+            (*row_prompts, *rows[1]),
+            (*column_prompts, *columns[1]),
+            writes=() if kind == "encoder" else (*[""] * len(row_prompts), *labels),
+            system=tokenizer.system,
+        )
+    return maps
+
+
+def visits_shown(tokenizer: CodeTokenizer, record: PatientRecord, *, most_tokens: int = 60) -> int:
+    """How many visits :func:`record_attention` keeps, counted from the first."""
+    length = 2  # <BOS> and <EOS>
+    for place, visit in enumerate(record.visits):
+        length += len(tokenizer.encode_visit(visit))
+        if length > most_tokens and place > 0:
+            return place
+    return len(record.visits)
+
+
+def _encoded(
+    tokenizer: CodeTokenizer, record: PatientRecord, most_tokens: int
+) -> tuple[list[int], list[int | None]]:
+    """Token ids, and the number of the visit of each: None outside, or where one visit is all."""
+    visits = record.visits[: visits_shown(tokenizer, record, most_tokens=most_tokens)]
+    ids = [tokenizer.bos_id]
+    visit_of: list[int | None] = [None]
+    for number, visit in enumerate(visits, start=1):
+        tokens = tokenizer.encode_visit(visit)
+        ids += tokens
+        visit_of += [number if len(visits) > 1 else None] * len(tokens)
+    return [*ids, tokenizer.eos_id], [*visit_of, None]
+
+
+def _prompt_labels(record: PatientRecord, n_prompts: int) -> list[str]:
+    age, sex = f"age {record.age}", f"sex {record.sex}"
+    known = {0: [], 1: [f"{age}, sex {record.sex}"], 2: [age, sex]}
+    return known.get(n_prompts) or [f"prompt {i}" for i in range(n_prompts)]
 
 
 class AttentionExplorer(anywidget.AnyWidget):

@@ -9,7 +9,7 @@ import pytest
 
 from ehr_course.errors import InputError
 from ehr_course.evaluation.fidelity import fidelity, fidelity_held_out
-from ehr_course.evaluation.privacy import patients_with_a_copy, privacy
+from ehr_course.evaluation.privacy import privacy
 from ehr_course.evaluation.utility import utility
 from ehr_course.evaluation.validity import validity
 from ehr_course.report import judge
@@ -25,7 +25,6 @@ SOME = make_cohort(3)
         (lambda a, b, c: fidelity_held_out(a, b, c), ("training", "held-out", "synthetic")),
         (lambda a, b: validity(a, real=b), ("records", "real")),
         (lambda a, b, c: privacy(a, b, c), ("train", "held_out", "synthetic")),
-        (lambda a, b, c: patients_with_a_copy(a, b, c), ("train", "held_out", "synthetic")),
         (lambda a, b, c: utility(a, b, c), ("train", "synthetic", "test")),
         (
             lambda a, b, c: judge(train=a, held_out=b, synthetic=c),

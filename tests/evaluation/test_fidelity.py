@@ -14,7 +14,6 @@ from scipy.spatial.distance import jensenshannon
 from sklearn.metrics import r2_score, root_mean_squared_error
 
 from ehr_course import icd9
-from ehr_course.errors import InputError
 from ehr_course.evaluation.code_table import MOST_CODES
 from ehr_course.evaluation.fidelity import SPLITS, Fidelity, fidelity
 from ehr_course.evaluation.fidelity_measures import MOST_PAIRED
@@ -352,9 +351,3 @@ def test_codes_that_no_real_patient_has_are_counted_with_an_example() -> None:
     )
     warning, _ = fidelity(real, synthetic, other_real=patients(7, ("99999",))).warnings
     assert "1 code that none of the 107 real patients has, such as '00000'" in warning
-
-
-def test_arguments_out_of_range_are_refused() -> None:
-    cohort = make_cohort(60)
-    with pytest.raises(InputError, match="resamples"):
-        fidelity(cohort, cohort, resamples=0)

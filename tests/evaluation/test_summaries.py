@@ -184,10 +184,10 @@ PAIRED = [
     [
         ([], [], "there are 0 summaries and 0"),
         (["a"], ["a", "b"], "there are 1 summaries and 2"),
-        ("a", ["a"], "summaries: it is one text"),
-        (["a"], "a", "it is one text"),
-        (["a", None], ["a", "b"], "summaries, place 1: None is not text"),
-        (["a"], [3], "place 0: 3 is not text"),
+        ("a", ["a"], "summaries: it is not a list of texts"),
+        (["a"], "a", "it is not a list of texts"),
+        (["a", None], ["a", "b"], "summaries: it is not a list of texts"),
+        (["a"], [3], "it is not a list of texts"),
     ],
 )
 def test_lists_that_are_no_pairs_are_refused(measure, summaries, others, message):

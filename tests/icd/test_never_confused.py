@@ -20,9 +20,8 @@ from official_lists import icd9_list, icd10_list
 from ehr_course.batches.corruption import Corruption
 from ehr_course.code_system import CODE_SYSTEMS
 from ehr_course.errors import InputError
-from ehr_course.evaluation.attention import CopiedVisit, record_attention
+from ehr_course.evaluation.attention import CopiedVisit
 from ehr_course.evaluation.code_table import chronic_categories, code_tables
-from ehr_course.evaluation.next_codes import NextCodes, next_codes, ruled_out
 from ehr_course.evaluation.validity import (
     WorstCode,
     impossible_share,
@@ -47,7 +46,7 @@ from ehr_course.plots.drawings.own_study import draw_lost
 from ehr_course.plots.drawings.start_here import draw_patient
 from ehr_course.plots.drawings.text_pieces import draw_two_tokenizers
 from ehr_course.plots.drawings.tokenization import draw_vocabulary
-from ehr_course.plots.prompt import draw_next_codes
+from ehr_course.plots.prompt import NextCodes, draw_next_codes, ruled_out
 from ehr_course.plots.record import draw_record, record_title, returning_codes
 from ehr_course.plots.timeline import draw_timeline, repeats, timeline_title
 from ehr_course.plots.tokens import draw_tokens
@@ -57,7 +56,8 @@ from ehr_course.report.judging import Report, Section
 from ehr_course.report.writing import page_of
 from ehr_course.sources.synthetic import make_cohort
 from ehr_course.tokenizers.codes import CodeTokenizer
-from ehr_course.widgets.attention import attention_explorer
+from ehr_course.widgets.attention import attention_explorer, record_attention
+from ehr_course.widgets.prompt import next_codes
 
 PEOPLE = [(age, sex) for age in (0, 7, 30, 48, 64, 90) for sex in ("F", "M")]
 

@@ -7,19 +7,17 @@ from matplotlib.collections import QuadMesh
 from matplotlib.patches import Rectangle
 
 from ehr_course.errors import InputError
-from ehr_course.evaluation.attention import (
-    KINDS,
-    AttentionMap,
-    record_attention,
-)
+from ehr_course.evaluation.attention import KINDS
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.plots.attention import (
+    AttentionMap,
     attention_title,
     describe_attention,
     draw_attention,
     favourite,
 )
 from ehr_course.records import PatientRecord, Visit
+from ehr_course.widgets.attention import record_attention
 
 HEART = PatientRecord(1, "F", 64, (Visit(("4280", "42731")), Visit(("V4581",))))
 

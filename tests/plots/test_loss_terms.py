@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 from matplotlib.patches import Rectangle
 
-from ehr_course.evaluation.loss_terms import (
+from ehr_course.plots.loss_terms import (
     Contribution,
-    MeasuredTerms,
-    contributions,
+    describe_loss_terms,
+    draw_loss_terms,
+    loss_terms_title,
 )
-from ehr_course.plots.loss_terms import describe_loss_terms, draw_loss_terms, loss_terms_title
+from ehr_course.widgets.loss_terms import MeasuredTerms, contributions
 
 WEIGHTS = {"age_weight": 0.3, "sex_weight": 2.0, "co_occurrence_weight": 5.0}
 MOSTLY_LANGUAGE = [

@@ -5,10 +5,12 @@ import pytest
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
-from ehr_course.evaluation.next_codes import (
+from ehr_course.plots.prompt import (
     NextCodes,
+    describe_next_codes,
+    draw_next_codes,
+    next_code_title,
 )
-from ehr_course.plots.prompt import describe_next_codes, draw_next_codes, next_code_title
 
 CODES = ("185", "4280", "650", "I5023", "V3001")
 PAPER = "#ffffff"

@@ -5,12 +5,11 @@ import torch
 
 from ehr_course.batches.datasets import RecordDataset
 from ehr_course.errors import InputError
-from ehr_course.evaluation.loss_terms import contributions, measure_terms
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.plots.loss_terms import draw_loss_terms
 from ehr_course.records import PatientRecord, Visit
 from ehr_course.tokenizers.codes import CodeTokenizer
-from ehr_course.widgets.loss_terms import loss_terms_explorer
+from ehr_course.widgets.loss_terms import contributions, loss_terms_explorer, measure_terms
 
 RECORDS = [
     PatientRecord(1, "F", 64, (Visit(("4280", "486")), Visit(("5849", "4280")))),

@@ -5,11 +5,10 @@ import pytest
 import torch
 
 from ehr_course.errors import InputError
-from ehr_course.evaluation.next_codes import next_codes
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.plots.prompt import describe_next_codes, draw_next_codes
 from ehr_course.tokenizers.codes import CodeTokenizer
-from ehr_course.widgets.prompt import prompt_explorer
+from ehr_course.widgets.prompt import next_codes, prompt_explorer
 
 
 @pytest.fixture(scope="module")

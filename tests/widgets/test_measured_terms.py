@@ -6,15 +6,11 @@ import torch
 
 from ehr_course.batches.datasets import RecordDataset
 from ehr_course.errors import InputError
-from ehr_course.evaluation.loss_terms import (
-    MeasuredTerms,
-    contributions,
-    measure_terms,
-)
 from ehr_course.losses import co_occurrence_penalty
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.records import PatientRecord, Visit
 from ehr_course.tokenizers.codes import CodeTokenizer
+from ehr_course.widgets.loss_terms import MeasuredTerms, contributions, measure_terms
 
 RECORDS = [
     PatientRecord(1, "F", 64, (Visit(("4280", "486")), Visit(("5849", "4280")))),
