@@ -14,20 +14,12 @@ _LIBRARY = Path(__file__).resolve().parent
 
 
 def solutions_folder() -> Path:
-    """Return the folder of the worked answers, ``NN_name.py``.
-
-    Raises:
-        InputError: if this installation has no worked answers.
-    """
+    """Return the folder of the worked answers, ``NN_name.py``."""
     return _find("solutions", _LIBRARY.parent / "solutions")
 
 
 def checkpoint_folder(name: str) -> Path:
-    """Return the folder of a checkpoint by its name, such as "tiny_prompt_bart".
-
-    Raises:
-        InputError: if there is no such checkpoint; the message lists the names.
-    """
+    """Return the folder of a checkpoint by its name, such as "tiny_prompt_bart"."""
     folder = _find("checkpoints", _LIBRARY.parent / "course" / "checkpoints")
     known = sorted(path.name for path in folder.iterdir() if path.is_dir())
     if name not in known:

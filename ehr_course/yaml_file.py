@@ -56,11 +56,7 @@ class YamlFile:
 
     @classmethod
     def open(cls, path: str | Path) -> YamlFile:
-        """Read a file.
-
-        Raises:
-            InputError: if it cannot be read, is not YAML, or gives a key twice.
-        """
+        """Read a file."""
         path = Path(path)
         try:
             text = path.read_text(encoding="utf-8")
@@ -98,11 +94,7 @@ class YamlFile:
         return InputError(self.path, place, problem, remedy)
 
     def read_as(self, kind: type[Data]) -> Data:
-        """Return the content as `kind`, a type that pydantic can read.
-
-        Raises:
-            InputError: for the first thing that is wrong; a RuleError brings its own remedy.
-        """
+        """Return the content as `kind`, a type that pydantic can read."""
         try:
             return TypeAdapter(kind).validate_python(self.content)
         except ValidationError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import inspect
 import os
 import re
@@ -53,12 +52,12 @@ class Commands(TyperGroup):
             reason = (str(error) or "there is not enough of it").splitlines()[0].rstrip(".")
             _complain(f"memory: {reason}. {_SMALLER}")
             raise typer.Exit(1) from None
+        except BrokenPipeError:
+            raise
         except OSError as error:
-            if error.errno == errno.EPIPE:
-                raise
             where = f"{error.filename}: " if error.filename else ""
-            remedy = "Look at its permissions" if error.errno == errno.EACCES else "Make room"
-            _complain(f"{where}{error.strerror or error}. {remedy}, or name another place.")
+            remedy = "Look at its permissions and the free space, or name another place."
+            _complain(f"{where}{error.strerror or error}. {remedy}")
             raise typer.Exit(1) from None
         except KeyboardInterrupt:
             _complain(f"Interrupted. {_GO_ON.get(ctx.invoked_subcommand, _AGAIN)}")

@@ -28,12 +28,7 @@ _ONE = "synthetic"
 
 
 def evaluate(settings: EvaluateSettings, target: Target) -> None:
-    """Compare synthetic patients with those that a model learned from and those held out.
-
-    Raises:
-        InputError: if a cohort cannot be read or judged, a model did not learn from the real
-            cohort, or out may not be written.
-    """
+    """Compare synthetic patients with those that a model learned from and those held out."""
     paths, models = _by_name(settings.synthetic), _by_name(settings.model)
     several = not isinstance(settings.synthetic, str)
 

@@ -46,10 +46,6 @@ def generate(settings: GenerateSettings, target: Target) -> None:
 
     Under ``torchrun`` several processes share the patients; the first writes the result, which
     does not depend on their number.
-
-    Raises:
-        InputError: if there is no trained model, a setting is out of its range, the folder may not
-            be written, or another process ended or was asked for something else.
     """
     top_p = 1.0 if settings.top_p is None else settings.top_p
     sampling = Sampling(settings.temperature, settings.top_k, top_p)

@@ -49,11 +49,7 @@ _SHORTENED = (
 
 
 def prepare(settings: PrepareSettings, target: Target) -> None:
-    """Read patients or notes, split them, and write what ``train`` needs.
-
-    Raises:
-        InputError: if the data cannot be read or are too few, or the folder may not be written.
-    """
+    """Read patients or notes, split them, and write what ``train`` needs."""
     _check(settings)
     source = settings.data if settings.notes is None else settings.notes
     file = None if source == EMBEDDED else source
@@ -289,11 +285,7 @@ class Prepared:
 
 
 def open_prepared(folder: str | Path, *, wanted: str | None = None) -> Prepared:
-    """Open a folder that ``prepare`` wrote, reading only its run.json.
-
-    Raises:
-        InputError: if ``prepare`` did not write it, or it holds another kind than is wanted.
-    """
+    """Open a folder that ``prepare`` wrote, reading only its run.json."""
     remedy = "Make it with: ehr-course prepare --out FOLDER"
     folder, run = open_result(
         folder, "prepare", nothing="no prepared data are in it", remedy=remedy

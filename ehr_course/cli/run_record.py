@@ -66,11 +66,7 @@ class RunRecord(BaseModel):
 
 
 def read_run(path: str | Path) -> RunRecord:
-    """Read a record, from its file or its folder.
-
-    Raises:
-        InputError: if it is missing, damaged, or written by another version of the course.
-    """
+    """Read a record, from its file or its folder."""
     path = Path(path)
     if path.is_dir():
         path = path / RUN

@@ -27,12 +27,7 @@ _AT_ONCE = 16
 
 
 def summarize(settings: SummarizeSettings, target: Target) -> None:
-    """Write a summary of each note, and ROUGE where the file has reference summaries.
-
-    Raises:
-        InputError: if there is no trained summariser, the notes cannot be read, a setting is out
-            of its range, or out may not be written.
-    """
+    """Write a summary of each note, and ROUGE where the file has reference summaries."""
     names = {"beams", "length_penalty", "min_length", "max_length", "no_repeat_ngram_size"}
     beams = BeamSettings(**settings.model_dump(include=names))
     out, run, path = target.out, Path(settings.run), Path(settings.notes)

@@ -57,12 +57,7 @@ from ehr_course.training.trainer import Trainer
 
 
 def train(settings: TrainSettings, target: Target) -> None:
-    """Train a model, or go on with the training that the folder holds.
-
-    Raises:
-        InputError: if a setting is out of its range, or the folder holds anything but this
-            training.
-    """
+    """Train a model, or go on with the training that the folder holds."""
     with joined_processes() as (processes, enter):
         prepared = open_prepared(settings.prepared)
         settings = filled_in(settings, prepared)
@@ -217,9 +212,6 @@ def filled_in(settings: TrainSettings, prepared: Prepared) -> TrainSettings:
 
     With steps but neither evaluations nor patience, both are 0. Of prepared only kind and sizes
     are used.
-
-    Raises:
-        InputError: if validation data are needed but missing.
     """
     recipe = RECORDS_RECIPE if prepared.kind == RECORDS else NOTES_RECIPE
     if settings.adapt is not None:
@@ -302,11 +294,7 @@ class TrainingTask:
 
 
 def task_of(settings: TrainSettings, prepared: Prepared) -> TrainingTask:
-    """Read the data and make the model.
-
-    Raises:
-        InputError: if a setting does not fit the data, or the data do not fit the model.
-    """
+    """Read the data and make the model."""
     is_notes = prepared.kind == NOTES
     sizes = [*(pointer_generator if is_notes else prompt_bart).PROFILES]
     if settings.profile not in sizes:

@@ -22,7 +22,6 @@ from ehr_course.cli.run_record import (
     RunRecord,
     fingerprint_of_files,
     open_result,
-    read_run,
 )
 from ehr_course.errors import InputError
 from ehr_course.generation.patients import PatientProfile
@@ -55,10 +54,6 @@ def claimed(out: Path, record: RunRecord) -> Iterator[None]:
     """Hold a folder for a training: a new one, or one that holds this training.
 
     If the block raises before there is anything to go on from, what was made here is removed.
-
-    Raises:
-        InputError: if the folder holds anything else, another process trains there, it cannot be
-            written, or the disk is full.
     """
     if _holds_something(out):
         _training_in(out)
@@ -74,7 +69,8 @@ def claimed(out: Path, record: RunRecord) -> Iterator[None]:
     except OSError as error:
         if not was_there:
             _remove(out)
-        raise _cannot_be_written(out, error) from None
+        problem = f"it cannot be written ({error})"
+        raise InputError(out, "", problem, "Name another folder.") from None
     is_new = not _holds_something(out)
     try:
         with naming_a_full_disk(out):
@@ -119,33 +115,18 @@ def _remove(*paths: Path) -> None:
             path.rmdir() if path.is_dir() else path.unlink()
 
 
-def _cannot_be_written(out: Path, error: OSError) -> InputError:
-    return InputError(out, "", f"it cannot be written ({error})", "Name another folder.")
-
-
 def _training_in(out: Path) -> RunRecord:
     """The record of the training in a folder."""
-    try:
-        there = read_run(out)
-    except InputError:
-        problem = "the folder is not empty, and no training is in it"
-        remedy = "Name a new folder, or one whose training is to go on."
-        raise InputError(out, "", problem, remedy) from None
-    if there.command != "train":
-        problem = f"this is what 'ehr-course {there.command}' wrote"
-        raise InputError(out, RUN, problem, "Name a new folder.")
-    return there
+    nothing = "the folder is not empty, and no training is in it"
+    remedy = "Name a new folder, or one whose training is to go on."
+    return open_result(out, "train", nothing=nothing, remedy=remedy)[1]
 
 
 # ------------------------------------------------------------------ reading it
 
 
 def open_patient_run(folder: str | Path) -> PatientRun:
-    """Load a model that writes patients, on the GPU if there is one.
-
-    Raises:
-        InputError: if there is no such run, it is not finished, or its model writes summaries.
-    """
+    """Load a model that writes patients, on the GPU if there is one."""
     loaded, record = _open(folder, writes="patients")
     model, tokenizer = loaded.of_patients()
     prefix = Path(folder) / PREFIX
@@ -157,11 +138,7 @@ def open_patient_run(folder: str | Path) -> PatientRun:
 def open_summary_run(
     folder: str | Path,
 ) -> tuple[PointerGenerator, WordTokenizer | NoteTokenizer]:
-    """Load a model that writes summaries, on the GPU if there is one, and its tokenizer.
-
-    Raises:
-        InputError: if there is no such run, it is not finished, or its model writes patients.
-    """
+    """Load a model that writes summaries, on the GPU if there is one, and its tokenizer."""
     loaded, _ = _open(folder, writes="summaries")
     return loaded.of_notes()
 

@@ -47,10 +47,7 @@ class ICD10(Coding):
     )
 
     def nearest(self, code: str) -> str:
-        """Return the code or, if it is withdrawn or too new, its nearest parent, undotted.
-
-        Raises:
-            InputError: if not even its category exists.
+        """Return the code or, if it is withdrawn or too new, its nearest known parent, undotted.
 
         >>> from ehr_course.icd import icd10
         >>> icd10.nearest("E11.9"), icd10.nearest("H40.11X3"), icd10.nearest("E11.9999")

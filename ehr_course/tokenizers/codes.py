@@ -41,9 +41,6 @@ class CodeTokenizer(Tokenizer):
         base_tokens: the vocabulary that the codes extend, in the order of its ids; see
             ``extending_bart``. It changes ``pad_id``, ``first_code_id`` and so on.
 
-    Raises:
-        InputError: if there are no codes, or one is not an undotted code in upper case.
-
     >>> tokenizer = CodeTokenizer(["4280", "0389", "V3001"])
     >>> len(tokenizer)
     10

@@ -102,7 +102,11 @@ class NoteTokenizer(Tokenizer):
                 minloglevel=2,
             )
         except RuntimeError as error:
-            raise _explained(error, vocab_size) from error
+            about_size = re.search(r"Vocabulary size .*", str(error))
+            if about_size is None:
+                raise
+            remedy = "Use another vocab_size (--vocabulary), or give more text."
+            raise InputError("NoteTokenizer.train", "", about_size[0], remedy) from error
         return cls(model.getvalue())
 
     def __repr__(self) -> str:
@@ -189,23 +193,3 @@ class NoteTokenizer(Tokenizer):
         except (KeyError, TypeError, binascii.Error):
             raise InputError(path, "", "it holds no SentencePiece model", _REMEDY) from None
         return cls(model, **options)
-
-
-def _explained(error: RuntimeError, vocab_size: int) -> Exception:
-    """SentencePiece's complaint about the vocabulary size as an InputError."""
-    message = str(error)
-    if most := re.search(r"Vocabulary size too high .* value <= (\d+)", message):
-        problem = (
-            f"{vocab_size:,} pieces are more than these texts have: "
-            f"they allow {int(most[1]):,} at most"
-        )
-        remedy = f"Use vocab_size={most[1]} or less, or give more text."
-    elif least := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
-        problem = (
-            f"{vocab_size:,} pieces are too few: "
-            f"the characters of these texts and the four special pieces need {int(least[1]):,}"
-        )
-        remedy = f"Use vocab_size={least[1]} or more, or a smaller character_coverage."
-    else:
-        return error
-    return InputError("NoteTokenizer.train", "vocab_size", problem, remedy)

@@ -59,9 +59,6 @@ class WordTokenizer(Tokenizer):
     Args:
         words: the vocabulary, each one word to :func:`split_words`; repetitions count once.
 
-    Raises:
-        InputError: if there are no words, or one is not a word.
-
     >>> tokenizer = WordTokenizer(["given", "patient", "was", "."])
     >>> tokenizer.vocabulary
     ('.', 'given', 'patient', 'was')

@@ -204,7 +204,8 @@ def test_a_full_disk_is_said_in_one_line(ehr_course, run, tmp_path, monkeypatch)
     monkeypatch.setattr(module, "write_formats", full)
     said = refused(ehr_course, run, "--out", tmp_path / "s", "--patients", 2, "-q")
     assert said == (
-        f"{tmp_path / 's'}: no space is left on its disk. Make room, or name another place.\n"
+        f"{tmp_path / 's'}: no space is left on its disk. Make room and run the same command "
+        "again, or name another place.\n"
     )
     assert list(tmp_path.iterdir()) == []
 
@@ -216,7 +217,8 @@ def test_what_may_not_be_read_is_named(ehr_course, run, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "open_patient_run", forbidden)
     said = refused(ehr_course, run, "--out", tmp_path / "s")
     assert said == (
-        "run.json: Permission denied. Look at its permissions, or name another place.\n"
+        "run.json: Permission denied. Look at its permissions and the free space, or name another "
+        "place.\n"
     )
 
 

@@ -216,7 +216,7 @@ def test_a_folder_of_anything_else_is_refused(ehr_course, prepared, tmp_path):
     (tmp_path / "file").touch()
     said = refused(ehr_course, prepared, "--out", tmp_path)
     assert said == (
-        f"{tmp_path}: the folder is not empty, and no training is in it. "
+        f"{tmp_path}: the folder is not empty, and no training is in it (found: file). "
         "Name a new folder, or one whose training is to go on.\n"
     )
     said = refused(ehr_course, prepared, "--out", prepared)
