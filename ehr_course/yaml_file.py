@@ -105,13 +105,7 @@ class YamlFile:
         if isinstance(broken, RuleError):
             raise self.error(keys, broken.problem, broken.remedy)
         problem = first["msg"][:1].lower() + first["msg"][1:]
-        if first["type"] in ("too_short", "too_long"):
-            limits = first["ctx"]
-            limit = "min_length" if first["type"] == "too_short" else "max_length"
-            words = "at least" if limit == "min_length" else "at most"
-            problem = f"there are {limits['actual_length']} here, and {words} "
-            problem += f"{limits[limit]} are asked for"
-        elif first["type"] != "missing":
+        if first["type"] != "missing":
             problem += f", and it is {_short(first['input'])}"
         raise self.error(keys, problem, _REMEDIES.get(first["type"], "Correct it."))
 
