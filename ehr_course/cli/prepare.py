@@ -81,8 +81,8 @@ def _check(settings: PrepareSettings) -> None:
     }
     given = " and ".join(option for option, value in of_data.items() if value)
     if settings.data is None and given:
-        problem, remedy = "no data are named", "Give --data too. The embedded hospital needs none."
-        raise InputError("prepare", given, problem, remedy)
+        remedy = "Give --data too. For the embedded hospital, --codes names the system of codes."
+        raise InputError("prepare", given, "no data are named", remedy)
     if settings.notes is not None and settings.codes is not None:
         raise InputError("prepare", "--codes", "notes have no codes", "Leave it out.")
     if settings.validation + settings.test >= 1:

@@ -105,7 +105,7 @@ def test_notes_and_summarisers_have_no_prefix(
     ehr_course, prepared_notes, notes_run, heart, run, tmp_path
 ):
     said = refused(ehr_course, prepared_notes, "--adapt", run, "--out", tmp_path / "out")
-    assert "it holds notes, and a prefix is for patient records. Leave --adapt out." in said
+    assert "it holds notes, and they have no such option. Leave --adapt out." in said
     said = refused(ehr_course, heart, "--adapt", notes_run, "--out", tmp_path / "out")
     assert "this model writes summaries" in said
 

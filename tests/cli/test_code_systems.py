@@ -151,8 +151,8 @@ def test_mimic3_is_prepared_in_icd10(ehr_course, tmp_path):
     [
         (
             ("--map", "icd10"),
-            "prepare, --map: no data are named. Give --data too; the embedded hospital is coded "
-            "as --codes says.\n",
+            "prepare, --map: no data are named. Give --data too. For the embedded hospital, "
+            "--codes names the system of codes.\n",
         ),
         (
             ("--notes", "embedded", "--codes", "icd10"),

@@ -119,10 +119,7 @@ def test_lost_zeros_stop_the_command_until_it_is_told(ehr_course, tmp_path):
 def test_options_of_data_are_refused_without_data(ehr_course, tmp_path, option):
     done = ehr_course("prepare", option, "--out", tmp_path / "out")
     assert done.exit_code == 1
-    assert done.stderr == (
-        "prepare, --whole-patients and --zeros-lost-ok: no data are named. Give --data too, or "
-        "leave them out.\n"
-    )
+    assert done.stderr.startswith(f"prepare, {option}: no data are named. Give --data too. ")
 
 
 def test_folders_with_the_signs_of_patterns(ehr_course, tmp_path):
