@@ -54,7 +54,7 @@ def test_what_is_right_is_read(file) -> None:
         ("east:\n  beds: 0\n", "line 2, east > beds: a room with 0 beds. Write 1 or more."),
         ("east: {beds: 3}\neast: {beds: 4}\n", r"line 2: 'east' .* second time \(first in line 1"),
         ("east: [beds\n", "line 2: is not YAML"),
-        ("east: {beds: 1, nurses: [a, b, c]}", "line 1, .*at most 2 items after validation, not 3.* Leave some out"),
+        ("east: {beds: 1, nurses: [a, b, c]}", "line 1, .*at most 2 items.* Leave some"),
         ("", "line 1: input should be a valid dictionary, and it is None"),
         ("east: 3\n", "line 1, east: .* Write `key: value` lines"),
     ],
