@@ -29,10 +29,7 @@ from .course_files import (
     solutions_folder as solutions_folder,
 )
 from .errors import InputError as InputError
-from .evaluation.attention import (
-    copied_visit as copied_visit,
-    prefix_attention as prefix_attention,
-)
+from .evaluation.attention import copied_visit as copied_visit
 from .evaluation.code_table import (
     carried_over as carried_over,
     code_tables as code_tables,
@@ -206,3 +203,4 @@ from .widgets.loss_terms import (
     measure_terms as measure_terms,
 )
 from .widgets.prompt import next_token_probabilities as next_token_probabilities
+from .widgets.prefix_attention import prefix_attention as prefix_attention

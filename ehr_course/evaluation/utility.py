@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 from scipy.sparse import csr_array, hstack
@@ -49,9 +48,7 @@ MOST_PAIRS = 20_000
 MOST_FOR_ERRORS = 2_000
 """At most so many are learned from again and again to see how far luck goes."""
 
-Score = Literal["AUROC", "average precision", "recall at 10"]
-
-_MEANINGS: dict[Score, str] = {
+_MEANINGS = {
     "AUROC": "For each code, how well its predicted probability tells the next visits with it "
     "from those without; the mean over codes. 0.5 is a guess.",
     "average precision": "For each code, the precision averaged over the next visits that have "
@@ -59,7 +56,7 @@ _MEANINGS: dict[Score, str] = {
     "recall at 10": "Of those of the frequent codes that the next visits have, the share that "
     "stands among the ten likeliest for its visit.",
 }
-
+"""The three scores, and what each says."""
 
 BY_FREQUENCY = " by frequency alone"
 
@@ -137,8 +134,8 @@ def utility(
         ours, floor = (judge.scores(learn(pairs, asked, columns)) for pairs in (written, real))
         errors = judge.errors_of_learning(learn, written, real, rng)
         measures += [
-            _measure(score, ours[score], floor[score], errors[score], how)
-            for score in _MEANINGS
+            _measure(score, *parts, how)
+            for score, *parts in zip(_MEANINGS, ours, floor, errors, strict=True)
             if not (how and score == "AUROC")
         ]
     codes = tuple(tables[0].codes[column] for column in columns)
@@ -207,36 +204,33 @@ class _Judge:
         as_they_are = np.ones((1, len(owners)), dtype=np.float32)
         self.weights = np.ascontiguousarray(np.concatenate([as_they_are, drawn]).T)[owner]
 
-    def scores(self, predicted: np.ndarray, *, resampled: bool = True) -> dict[Score, np.ndarray]:
-        """Each score of float (pairs, codes): float64 (1 + resamples,), or (1,) without."""
+    def scores(self, predicted: np.ndarray, *, resampled: bool = True) -> np.ndarray:
+        """The three scores of float (pairs, codes): float64 (3, 1 + resamples), or (3, 1)."""
         weights = self.weights if resampled else self.weights[:, :1]
         each = [
             weighted_ranking(scores, labels, weights)
             for scores, labels in zip(predicted.T, self.true.T, strict=True)
         ]
         auroc, precision = np.array(each).transpose(1, 0, 2)  # (codes, resamples) each
-        return {
-            "AUROC": _mean_over_codes(auroc),
-            "average precision": _mean_over_codes(precision),
-            "recall at 10": self._recall(predicted, weights),
-        }
+        recall = self._recall(predicted, weights)
+        return np.stack([_mean_over_codes(auroc), _mean_over_codes(precision), recall])
 
     def errors_of_learning(
         self, learn: Learn, written: NextVisits, real: NextVisits, rng: np.random.Generator
-    ) -> dict[Score, float]:
+    ) -> list[float]:
         """How far each score may lie from its floor by the luck of the patients learned from.
 
         Of many, some are enough: a standard error falls with the square root of how many.
         """
         size = min(len(written), len(real))
         if size < FEWEST:
-            return dict.fromkeys(_MEANINGS, math.nan)
+            return [math.nan] * len(_MEANINGS)
         some = [pairs.draw(min(size, MOST_FOR_ERRORS), rng) for pairs in (written, real)]
         groups = []  # of each pair; those of one patient are in one group
         for pairs in some:
             owners, row = np.unique(pairs.owner, return_inverse=True)
             groups.append(random_groups(len(owners), rng)[row])
-        left_out: dict[Score, list[float]] = {score: [] for score in _MEANINGS}
+        left_out = []
         for group in range(GROUPS):
             kept = [
                 pairs.select(np.flatnonzero(of != group))
@@ -246,10 +240,9 @@ class _Judge:
                 self.scores(learn(pairs, self.asked, self.columns), resampled=False)
                 for pairs in kept
             )
-            for score in _MEANINGS:
-                left_out[score].append(ours[score][0] - floor[score][0])
+            left_out.append((ours - floor)[:, 0])
         shrink = math.sqrt(len(some[0]) / size)
-        return {score: shrink * jackknife_error(values) for score, values in left_out.items()}
+        return [shrink * jackknife_error(values) for values in np.array(left_out).T]
 
     def _recall(self, predicted: np.ndarray, weights: np.ndarray) -> np.ndarray:
         if predicted.shape[1] <= FIRST:
@@ -269,7 +262,7 @@ def _mean_over_codes(values: np.ndarray) -> np.ndarray:
 
 
 def _measure(
-    score: Score, ours: np.ndarray, floor: np.ndarray, of_learning: float, how: str
+    score: str, ours: np.ndarray, floor: np.ndarray, of_learning: float, how: str
 ) -> Measure:
     of_test = float((ours - floor)[1:].std()) if len(ours) > 1 else math.nan
     low, high = interval_around(float(ours[0]), of_test, of_learning)

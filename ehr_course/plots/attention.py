@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from typing import Literal
 
 import matplotlib
 import numpy as np
@@ -14,9 +15,13 @@ from matplotlib.patches import Rectangle
 
 from ehr_course.code_system import CodeSystem
 from ehr_course.errors import InputError
-from ehr_course.evaluation.attention import Kind
 from ehr_course.plots import style
 from ehr_course.plots.style import Picture, count
+
+Kind = Literal["encoder", "decoder", "cross"]
+
+KINDS: tuple[Kind, ...] = ("encoder", "decoder", "cross")
+"""The three attentions of an encoder-decoder model."""
 
 
 @dataclass(frozen=True)

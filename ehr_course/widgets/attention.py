@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,13 +15,15 @@ import traitlets
 
 from ehr_course.batches.collate import demographics
 from ehr_course.code_system import CodeSystem
-from ehr_course.evaluation.attention import KINDS, Kind, attention_of
+from ehr_course.generation.beam_search import evaluating
 from ehr_course.plots.attention import (
     COLOUR_MAP,
     GAMMA,
     KIND_NAMES,
+    KINDS,
     READING,
     AttentionMap,
+    Kind,
     attention_title,
     describe_attention,
     draw_attention,
@@ -33,6 +36,26 @@ from ehr_course.widgets import states
 
 STEPS = 2**16 - 1
 """A weight goes to the browser as a whole number of 1/65,535."""
+
+
+def attention_of(model: Any, batch: Mapping[str, torch.Tensor]) -> dict[Kind, np.ndarray]:
+    """Run a PromptBart on a batch, without dropout or labels, and return every attention weight.
+
+    Prompts count as tokens. Each row sums to 1 over its columns; rows of padding mean nothing.
+
+    Returns:
+        float32 arrays by kind: ``encoder`` (batch, layers, heads, source, source), ``decoder``
+        (batch, layers, heads, target, target) and ``cross`` (batch, layers, heads, target,
+        source).
+    """
+    device = next(model.parameters()).device
+    inputs = {name: tensor.to(device) for name, tensor in batch.items() if name != "labels"}
+    with evaluating(model):
+        output = model(**inputs, output_attentions=True, use_cache=False)
+    return {
+        kind: torch.stack(output[f"{kind}_attentions"], dim=1).float().cpu().numpy()
+        for kind in KINDS
+    }
 
 
 def record_attention(

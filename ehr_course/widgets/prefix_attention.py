@@ -3,23 +3,93 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 
+from ehr_course.batches.collate import tensors_of
+from ehr_course.batches.corruption import Corruption
+from ehr_course.batches.datasets import RecordDataset
 from ehr_course.errors import InputError
-from ehr_course.evaluation.attention import PrefixAttention, prefix_attention
-from ehr_course.models.prefix_tuning import PrefixTuned
+from ehr_course.losses import NOT_SCORED
+from ehr_course.models.prefix_tuning import Prefix, PrefixTuned
 from ehr_course.plots import style
 from ehr_course.plots.canvas import FILLS, MARGIN, WARNING, Canvas
-from ehr_course.plots.style import Picture
-from ehr_course.records import PatientRecord
+from ehr_course.plots.style import Picture, written
+from ehr_course.records import PatientRecord, Sex
 from ehr_course.tokenizers.codes import CodeTokenizer
+from ehr_course.widgets.attention import attention_of
 from ehr_course.widgets.static import PictureWidget, patient_slider, slider
 
 MOST_TOKENS = 60
 """How many tokens of a record have room in the picture."""
+
+
+@dataclass(frozen=True)
+class PrefixAttention:
+    """The attention that the decoder pays to its prefix while it writes one record.
+
+    Attributes:
+        tokens: the token read last at each position.
+        shares: float64 (layers, heads, tokens): the part of a position's attention that goes to
+            the prefix, 0 to 1; the rest goes to prompts and tokens.
+        n_prompts: how many prompts stand between the prefix and the first token.
+    """
+
+    age: int
+    sex: Sex
+    tokens: tuple[str, ...]
+    shares: np.ndarray
+    n_prefix: int
+    n_prompts: int = 0
+
+    def of_equals(self, position: int) -> float:
+        """The share that the prefix would have if all that a position can see got the same."""
+        return self.n_prefix / (self.n_prefix + self.n_prompts + position + 1)
+
+
+def prefix_attention(
+    model: PrefixTuned,
+    tokenizer: CodeTokenizer,
+    records: Sequence[PatientRecord],
+    *,
+    most_tokens: int = MOST_TOKENS,
+) -> list[PrefixAttention]:
+    """Let a model write existing records from age and sex, and see what its decoder's prefix gets.
+
+    Visits after ``most_tokens`` tokens are left out, and so are records without a known code.
+    """
+    if "decoder" not in model.prefixes:
+        raise InputError(
+            "prefix_attention",
+            "model",
+            "there is no prefix in its decoder",
+            "Train one with PrefixConfig(decoder=True).",
+        )
+    dataset = RecordDataset(
+        list(records),
+        tokenizer,
+        corruption=Corruption(p_empty=1.0),
+        max_tokens=min(most_tokens, model.max_tokens),
+        too_long="cut",
+    )
+    batch = tensors_of(dataset.batch(range(len(dataset))))
+    prefix = model.prefixes["decoder"]
+    assert isinstance(prefix, Prefix)
+    n_prefix = prefix.n_tokens
+    weights = attention_of(model, batch)["decoder"]  # (batch, layers, heads, target, columns)
+    to_prefix = weights[..., :n_prefix].astype(np.float64).sum(-1)
+    n_prompts = weights.shape[-2] - batch["labels"].shape[1]
+    lengths = (batch["labels"] != NOT_SCORED).sum(1).tolist()
+    made = []
+    for row, (record, length) in enumerate(zip(dataset.records, lengths, strict=True)):
+        ids = batch["decoder_input_ids"][row, :length].tolist()
+        tokens = tuple(written(token, tokenizer.system) for token in tokenizer.tokens(ids))
+        shares = to_prefix[row, :, :, n_prompts : n_prompts + length]
+        made.append(PrefixAttention(record.age, record.sex, tokens, shares, n_prefix, n_prompts))
+    return made
 
 
 def prefix_attention_explorer(
@@ -49,7 +119,7 @@ def prefix_attention_explorer(
         raise InputError(
             "prefix_attention_explorer", "records", "the list is empty", "Give one or more."
         )
-    paid = prefix_attention(model, tokenizer, records, most_tokens=MOST_TOKENS)
+    paid = prefix_attention(model, tokenizer, records)
     last = max(len(one.tokens) for one in paid) - 1
     if not 0 <= token <= last:
         raise InputError(

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from registry import drawing
 
-from ehr_course.evaluation.attention import PrefixAttention
-from ehr_course.widgets.prefix_attention import MOST_TOKENS, draw_prefix_attention
+from ehr_course.widgets.prefix_attention import MOST_TOKENS, PrefixAttention, draw_prefix_attention
 
 SHARES = np.array([[[0.1, 0.2, 0.3], [0.8, 0.7, 0.6]], [[0.0, 0.5, 0.9], [1.0, 0.4, 0.25]]])
 PAID = PrefixAttention(64, "M", ("<BOS>", "<v>", "428.0"), SHARES, n_prefix=4, n_prompts=2)

@@ -7,9 +7,9 @@ from matplotlib.collections import QuadMesh
 from matplotlib.patches import Rectangle
 
 from ehr_course.errors import InputError
-from ehr_course.evaluation.attention import KINDS
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.plots.attention import (
+    KINDS,
     AttentionMap,
     attention_title,
     describe_attention,

@@ -9,9 +9,8 @@ import traitlets
 from IPython.core.formatters import DisplayFormatter
 
 from ehr_course.errors import InputError
-from ehr_course.evaluation.attention import KINDS
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
-from ehr_course.plots.attention import draw_attention, favourite
+from ehr_course.plots.attention import KINDS, draw_attention, favourite
 from ehr_course.records import PatientRecord, Visit
 from ehr_course.tokenizers.codes import CodeTokenizer
 from ehr_course.widgets.attention import attention_explorer, record_attention

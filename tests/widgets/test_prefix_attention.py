@@ -4,12 +4,15 @@ import pytest
 import torch
 
 from ehr_course.errors import InputError
-from ehr_course.evaluation.attention import prefix_attention
 from ehr_course.models.prefix_tuning import PrefixConfig, PrefixTuned
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.sources.synthetic import make_cohort
 from ehr_course.tokenizers.codes import CodeTokenizer
-from ehr_course.widgets.prefix_attention import draw_prefix_attention, prefix_attention_explorer
+from ehr_course.widgets.prefix_attention import (
+    draw_prefix_attention,
+    prefix_attention,
+    prefix_attention_explorer,
+)
 
 RECORDS = make_cohort(4, seed=3)
 TOKENIZER = CodeTokenizer.from_records(RECORDS)

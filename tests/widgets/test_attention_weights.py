@@ -7,13 +7,14 @@ import torch
 from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.datasets import RecordDataset
 from ehr_course.errors import InputError
-from ehr_course.evaluation.attention import KINDS, PrefixAttention, attention_of, prefix_attention
 from ehr_course.models.prefix_tuning import PrefixConfig, PrefixTuned
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
+from ehr_course.plots.attention import KINDS
 from ehr_course.records import PatientRecord, Visit
 from ehr_course.sources.synthetic import make_cohort
 from ehr_course.tokenizers.codes import CodeTokenizer
-from ehr_course.widgets.attention import record_attention, visits_shown
+from ehr_course.widgets.attention import attention_of, record_attention, visits_shown
+from ehr_course.widgets.prefix_attention import PrefixAttention, prefix_attention
 
 HEART = PatientRecord(1, "F", 64, (Visit(("4280", "42731")), Visit(("V4581",))))
 
