@@ -48,6 +48,7 @@ SEED = 0
 import random
 import statistics
 from collections.abc import Callable
+from itertools import pairwise
 from types import SimpleNamespace
 
 import polars as pl
@@ -65,18 +66,8 @@ from ehr_course import (
 from ehr_course.exercises import check, examine, hint, progress
 from ehr_course.exercises.catalogue import find_exercise
 from ehr_course.plots.auxiliary_weights import runs_of
-from ehr_course.plots.drawings.lying_prompts import (
-    draw_lies,
-    draw_right_by_codes,
-    draw_told_ages,
-)
-from ehr_course.plots.drawings.multi_task_learning import (
-    draw_answers,
-    draw_brackets,
-    draw_questions,
-    draw_readers,
-    draw_sweep,
-)
+from ehr_course.plots.charts import blank_chart, draw_bars, draw_heat
+from ehr_course.plots.diagrams import draw_flow, draw_strips
 from ehr_course.widgets.auxiliary_weights import weight_explorer
 
 # %% tags=["hide-input"]
@@ -184,8 +175,26 @@ assert real or (loss < 0.1 and right > 0.95 and share < 0.6)
 # loss of the language model.
 
 # %%
-tokens = [tokenizer.tokens(row) for row in ids.tolist()]
-draw_questions(model, tokens[3][:7])
+n = [sum(p.numel() for p in m.parameters()) for m in (model.heads, model)]
+state = f"decoder:\n{model.config.d_model} numbers\nat each token"
+heads = {"next token?": "weight 1", "age bracket?": "weight 0.3"}
+heads["man or woman?"] = "weight 0.2"
+boxes = {
+    "age, sex, a record\nor nothing": (0, 0, "prompt"),
+    "age, sex,\ntokens so far": (0, 2, "prompt"),
+    "encoder": (1, 0, "encoder"),
+    state: (2, (0, 2), "decoder"),
+    "total\nloss": (4, (0, 2), "paper"),
+}
+boxes |= {head: (3, row, "quiet") for row, head in enumerate(heads)}
+first, second, *_ = boxes
+arrows = [(first, "encoder"), ("encoder", state), (second, state)]
+arrows += [(state, head) for head in heads]
+arrows += [(head, "total\nloss") for head in heads]
+draw_flow(
+    boxes, arrows, "What can help a head to answer?",
+    f"The two heads have {n[0]:,} of {n[1]:,} parameters.", notes=heads,
+)  # fmt: skip
 
 # %% [markdown]
 # Start at the box "man or woman?" and go back along the arrows. Everything
@@ -231,8 +240,20 @@ def lie_to(model):
 
 lies = {"head on states": lie_to(model)}
 
+
 # %% tags=["nbval-ignore-output"]
-draw_lies(lies)
+def by_prompt(shares):
+    told = "“man”", "“woman”"
+    return {
+        row: dict(zip(told, of, strict=True)) for row, of in shares.items()
+    }
+
+
+draw_heat(
+    by_prompt(lies["head on states"]),
+    "Does the head say what the prompt says?",
+    "How often it answers “woman”, by what the prompt says.",
+)
 
 # %% tags=["hide-input"]
 # check: the answers follow the prompt over any codes
@@ -316,7 +337,20 @@ for age in told:
 named = torch.stack(named)  # (91, 40)
 
 # %% tags=["nbval-ignore-output"]
-draw_told_ages(told, named, AGE_BRACKETS)
+shares = [(named == bracket).float().mean(dim=1) for bracket in range(6)]
+follows = (named == age_bracket(told)[:, None]).float().mean()
+picture, axes = blank_chart(
+    "Which bracket does the head name, told which age?",
+    "A grid of 6 brackets by 91 ages, dark along the line of the brackets "
+    f"that are told: {follows:.0%} of the answers lie on it.",
+    f"Dark: all {named.shape[1]} patients get this bracket. Line: the "
+    "bracket of the age that is told.",
+)
+axes.pcolormesh(told, range(6), torch.stack(shares), cmap="Blues")
+axes.step(told, age_bracket(told), color="black", where="mid")
+axes.set_xticks([0, *AGE_BRACKETS, 90])
+axes.set(xlabel="age that the prompt says", ylabel="bracket named")
+picture
 
 # %% tags=["hide-input"]
 # check: the age follows the prompt as well
@@ -344,10 +378,24 @@ men, women = (order[sexes[order, 0] == sex] for sex in (0, 1))
 pair = torch.stack([women[0], men[len(men) // 3]])
 width = lengths[pair].max()  # this batch is padded to its longer row
 labels = batch["labels"][pair, :width]
-two = [tokens[i][:width] for i in pair]
+tokens = [tokenizer.tokens(row) for row in ids.tolist()]
 
 # %%
-draw_answers(two, labels, sexes[pair, 0], model)
+rows, classes, last = {}, {}, {}
+for i, counts in zip(pair.tolist(), labels != -100, strict=True):
+    name = f"patient {len(rows) + 1}"
+    sex = "MF"[sexes[i, 0]]
+    rows[name] = ["age", "sex", *tokens[i][:width]]
+    classes[name] = ["–", "–", *(sex if one else "–" for one in counts)]
+    last[name] = [2 + int(counts.nonzero().max())]
+draw_strips(
+    rows,
+    "Which of a head's answers count?",
+    "Under each position the right class, where the answer counts. "
+    "Framed: the last that counts.",
+    under=classes,
+    marked=last,
+)
 
 
 # %% [markdown]
@@ -388,7 +436,26 @@ check("13.3", token_loss)
 # something else, which has seen the codes and no prompt. Here is the third:
 
 # %%
-draw_readers(model, tokens[3][:6], at=4)
+state, mean = "decoder: a state\nof 64 numbers", "mean of\nembeddings"
+on_states, on_codes = "head on\nthe states", "head on\nthe codes"
+boxes = {
+    "age, sex": (0, 0, "prompt"),
+    "a record\nor nothing": (0, 1, "code"),
+    "encoder": (1, (0, 1), "encoder"),
+    "age, sex ": (0, 2, "prompt"),
+    "5 tokens": (0, (3, 4), "code"),
+    state: (2, (0, 3), "decoder"),
+    mean: (2, 4, "paper"),
+    on_states: (3, (0, 3), "quiet"),
+    on_codes: (3, 4, "quiet"),
+}
+way = [("age, sex", "encoder"), ("encoder", state), ("age, sex ", state)]
+way += [(state, on_states)]
+other = [("a record\nor nothing", "encoder"), ("5 tokens", state)]
+other += [("5 tokens", mean), (mean, on_codes)]
+title = "Which head do the prompts reach?"
+how = "Both are asked after 5 tokens. Dashed: the way of the prompts."
+draw_flow(boxes, way + other, title, how, dashed=way)
 
 
 # %% [markdown]
@@ -473,7 +540,11 @@ def detached(**rows):
 lies["head behind detach()"] = lie_to(detached)
 lies["no prompt in the decoder"] = lie_to(no_prompt)
 lies["head on codes"] = lie_to(honest)
-draw_lies(lies)
+draw_heat(
+    {head: by_prompt(shares) for head, shares in lies.items()},
+    "Which heads say what the prompt says?",
+    "How often a head answers “woman”, by what the prompt says.",
+)
 
 # %% tags=["hide-input", "claim:28", "nbval-ignore-output"]
 # measure: both heads on real codes, on random codes, and with a lie
@@ -541,14 +612,29 @@ right = {
 }
 right = {name: right_by_codes(*which) for name, which in right.items()}
 
-# %% tags=["hide-input", "nbval-ignore-output"]
-# picture: how often each head is right
 has = codes_so_far.max(dim=1, keepdim=True).values  # (batch, 1)
 asked = {
     name: [int((who & (has >= n)).sum()) for n in range(11)]
     for name, who in (("with", telling), ("without", ~telling))
 }
-draw_right_by_codes(right, asked)
+
+# %% tags=["nbval-ignore-output"]
+said = [f"{n}: {of[0]:.0%} to {of[-1]:.0%}" for n, of in right.items()]
+left = list(zip(range(11), *asked.values(), strict=True))
+picture, axes = blank_chart(
+    "How often is the sex named right?",
+    f"Curves from 0 to 10 codes. {'; '.join(said)}. Patients with a "
+    f"one-sex code and without: {left[0][1:]} at 0, {left[-1][1:]} at 10.",
+    "Under the axis: codes read; patients with a one-sex code; without.",
+    height=3.2,
+)  # fmt: skip
+for name, look in zip(right, ("o-", "s--", "^:"), strict=True):
+    axes.plot(right[name], look, label=name)
+axes.axhline(0.5, color="grey", linewidth=0.8)
+axes.set_xticks(range(11), ["\n".join(map(str, row)) for row in left])
+axes.set_ylabel("share of right answers")
+picture.legend(frameon=False, ncols=3, loc="outside lower center")
+picture
 
 
 # %% [markdown]
@@ -742,7 +828,7 @@ def differs(row, measure):
 
 
 # %% tags=["hide-input", "claim:29"]
-# check what is said about the sweep, and draw it
+# check what is said about the sweep
 first, third = rows[0.3, 0.2, "states"], rows[0.001, 0.001, "states"]
 assert first["impossible_mean"] > 0.9 * without["impossible_mean"]
 change = first["divergence_mean"] / without["divergence_mean"] - 1
@@ -775,7 +861,16 @@ lies_at = {one.setting: one for one in runs_of(sweep, "sex_says_prompt")}
 for setting, one in lies_at.items():
     if setting.head_reads == "states":
         assert one.mean > 0.8
-draw_sweep({name: runs[name] for name in ("impossible", "loss_repair")})
+
+# %%
+print(" " * 14, "impossible codes    loss when restoring")
+both = "impossible", "loss_repair"
+for one, other in zip(*(runs[name] for name in both), strict=True):
+    row = rows[tuple(one.setting)]
+    stars = [" *"[differs(row, name)] for name in both]
+    print(f"{one.setting.label:14}", end=" ")
+    print(f"{one.mean:.2%} ± {one.spread:.2%} {stars[0]}", end="    ")
+    print(f"{other.mean:.4f} ± {other.spread:.4f} {stars[1]}")
 
 # %% [markdown]
 # At weight 3 the models hardly use the record any more. Their *loss when restoring*,
@@ -1029,7 +1124,25 @@ largest = [
 ]
 assert (every_age == 90).any() and every_age.max() == 90
 assert real or abs(largest[0] - largest[1]) > 0.03 * len(cohort)
-draw_brackets(every_age, {"ours": AGE_BRACKETS, "others": other_bounds})
+
+
+# %% tags=["hide-input"]
+# picture: what always naming the largest bracket is worth
+def shares_of(bounds):
+    edges = [0, *bounds, 91]
+    found = {}
+    for first, end in pairwise(edges):
+        here = (every_age >= first) & (every_age < end)
+        found[f"{first} to {end - 1}"] = here.float().mean().item()
+    return found
+
+
+draw_bars(
+    {"ours": shares_of(AGE_BRACKETS), "others": shares_of(other_bounds)},
+    "How often is it right to always name the largest bracket?",
+    "The share of patients in each bracket of ages, in years.",
+    form="{:.0%}",
+)
 
 
 # %% [markdown]
