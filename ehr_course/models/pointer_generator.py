@@ -10,8 +10,9 @@ the attention, the decoder, the mixture of both distributions, and the model.
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 import torch
 from huggingface_hub.dataclasses import strict
@@ -48,13 +49,6 @@ PROFILES: dict[str, dict[str, Any]] = {
     "full": {"d_embedding": 128, "d_hidden": 256, "layers": 2, "dropout": 0.3},
 }
 """Three sizes: seconds, minutes, and the configuration of the summariser's source note."""
-
-
-class AnyTokenizer(Protocol):
-    """What the configuration has to know of a tokenizer: how many ids it has."""
-
-    def __len__(self) -> int:
-        """The number of tokens, the special ones included."""
 
 
 @strict
@@ -122,7 +116,7 @@ class PointerGeneratorConfig(PreTrainedConfig):
         super().__post_init__(**kwargs)
 
     @classmethod
-    def for_tokenizer(cls, tokenizer: AnyTokenizer, profile: str = "tiny", **changes: Any) -> Self:
+    def for_tokenizer(cls, tokenizer: Sized, profile: str = "tiny", **changes: Any) -> Self:
         """The configuration of a size for a vocabulary.
 
         Args:
@@ -209,8 +203,8 @@ class PointerGeneratorOutput(ModelOutput):
     Attributes:
         loss: the mean negative log-likelihood of the scored tokens plus, with coverage, the
             weighted coverage loss; None without labels.
-        log_probs: float (batch, target, vocabulary + n_oov): of each next token in nats; without
-            a gradient where there is a loss.
+        log_probs: float (batch, target, vocabulary + n_oov): of each next token in nats. With
+            labels, they have no gradient, and while training they are None.
         terms: the parts of the loss, for the trainer.
         loss_sum: the negative log-likelihood of all scored tokens in nats, float32.
         loss_count: how many tokens are scored.
@@ -338,172 +332,43 @@ class AdditiveAttention(nn.Module):
         """Begin to look at coverage, with a weight of 0: at first it changes nothing."""
         self.cover = nn.Parameter(torch.zeros_like(self.score.weight[0]))
 
-    def forward(self, query: Tensor, coverage: Tensor, energies: Energies) -> Tensor:
-        """The logarithm of the attention, float32 (batch, beams, source).
 
-        Args:
-            query: float (batch * beams, hidden).
-            coverage: float (batch, beams, source): the attention of all steps before.
-            energies: of the notes.
-        """
-        asked = energies.query(query).view(*coverage.shape[:2], -1)
-        if energies.cover is None:
-            coverage = coverage.detach()
-        scores = _Scores.apply(
-            asked, coverage, energies.cover, energies.v, energies.keys, energies
-        )
-        return scores.log_softmax(dim=-1)
+class _Energies:
+    """The scores of each step, as 2v . sigmoid(2x) instead of v . tanh(x).
 
-
-class Energies:
-    """What attention makes of the keys of some notes in each step of the decoder.
-
-    tanh(x) is 2 sigmoid(2x) - 1, and softmax does not see a constant. So the scores are computed
-    as 2v . sigmoid(2x): on a processor the sigmoid is three times as fast as tanh. Here keys,
-    W_d, W_c and v stand for the doubled ones.
-
-    Args:
-        attention: whose weights are used.
-        source: the notes.
-        steps: how many steps the decoder will take.
-        beams: of each note.
+    tanh(x) is 2 sigmoid(2x) - 1, softmax does not see a constant, and on a processor the sigmoid
+    is three times as fast as tanh. w_d and w_c are the doubled ones.
     """
 
-    def __init__(
-        self, attention: AdditiveAttention, source: EncodedSource, steps: int, beams: int
-    ) -> None:
-        keys, w_d = 2 * wide(source.keys), 2 * wide(attention.query.weight)
-        self.v = 2 * wide(attention.score.weight[0])
-        self.cover = None if attention.cover is None else 2 * wide(attention.cover)
-        self.query = LoopProduct(
-            w_d.t(), w_d.new_zeros(()).expand(steps, len(keys) * beams, len(w_d))
-        )
-        self.closed = ~source.copyable[:, None]
-        self.d_keys = torch.zeros_like(keys) if torch.is_grad_enabled() else None
-        self.keys = _SummedGradient.apply(keys, self.v, self.d_keys)
-        self._keys, self._room = keys.detach(), torch.empty_like(keys)
-        # sigmoid(k + q) is 1 / (1 + exp(-k) exp(-q)): without coverage one exponential of the
+    def __init__(self, keys: Tensor, w_d: Tensor, w_c: Tensor | None, steps: int) -> None:
+        self.keys, self.w_c = keys, w_c
+        self._room, self._one = torch.empty_like(keys), keys.new_ones(())
+        # sigmoid(2k + q) is 1 / (1 + exp(-2k) exp(-q)): without coverage one exponential of the
         # keys serves many steps. A query is a product with a state, which is between -1 and 1.
         self._powers: Tensor | None = None
-        self._one = keys.new_ones(())
-        if self.cover is None and steps > 1:
-            largest = keys.abs().amax() + w_d.abs().sum(dim=1).amax()
+        if w_c is None and steps > 1:
+            largest = 2 * keys.abs().amax() + w_d.abs().sum(dim=1).amax()
             if bool(largest < 80):  # exp(80) is still a float32
-                self._powers = self._keys.neg().exp_()
+                self._powers = (-2 * keys).exp_()
 
     def sigmoids(self, query: Tensor, coverage: Tensor) -> Tensor:
-        """sigmoid(keys + query + W_c coverage), (batch, source, hidden), until the next call.
+        """sigmoid(2 keys + query + w_c coverage), (batch, source, hidden), until the next call.
 
         Args:
-            query: float (batch, hidden), W_d times the decoder's state.
+            query: float (batch, hidden), w_d times the decoder's state.
             coverage: float (batch, source).
         """
         query = query[:, None]
         if self._powers is not None:
             energy = torch.addcmul(self._one, self._powers, query.neg().exp_(), out=self._room)
             return energy.reciprocal_()
-        energy = torch.add(self._keys, query, out=self._room)
-        if self.cover is not None:
-            energy.addcmul_(coverage[:, :, None], self.cover.detach())
+        energy = torch.add(query, self.keys, alpha=2, out=self._room)
+        if self.w_c is not None:
+            energy.addcmul_(coverage[:, :, None], self.w_c)
         return energy.sigmoid_()
 
 
-class _Scores(torch.autograd.Function):
-    """v . sigmoids: autograd would keep the sigmoids of all steps, here they are made again."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        query: Tensor,
-        coverage: Tensor,
-        cover: Tensor | None,
-        v: Tensor,
-        keys: Tensor,
-        energies: Energies,
-    ) -> Tensor:
-        ctx.save_for_backward(query, coverage, cover, v)
-        ctx.energies = energies
-        scores = torch.empty_like(coverage)
-        for beam, of_beam in enumerate(zip(query.unbind(1), coverage.unbind(1), strict=True)):
-            scores[:, beam] = energies.sigmoids(*of_beam) @ v
-        return scores.masked_fill_(energies.closed, -torch.inf)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, d_scores: Tensor) -> tuple[Tensor | None, ...]:
-        query, coverage, cover, v = ctx.saved_tensors
-        # Whole summaries are learned from, so there is one beam: only a search has more.
-        coverage = coverage[:, 0]  # (batch, source)
-        sigmoids = ctx.energies.sigmoids(query[:, 0], coverage)
-        flat = sigmoids.view(-1, sigmoids.shape[2])  # (batch * source, hidden), the same numbers
-        d_v = torch.mv(flat.t(), d_scores.view(-1))
-        slopes = sigmoids.addcmul_(sigmoids, sigmoids, value=-1)  # s (1 - s), in flat too
-        ctx.energies.d_keys.addcmul_(slopes, d_scores.view(*coverage.shape, 1))
-        d_query = torch.bmm(d_scores, slopes).mul_(v)
-        if cover is None:
-            return d_query, None, None, d_v, None, None
-        d_cover = v * torch.mv(flat.t(), (d_scores[:, 0] * coverage).view(-1))
-        d_coverage = d_scores * torch.mv(flat, v * cover).view_as(d_scores)
-        return d_query, d_coverage, d_cover, d_v, None, None
-
-
-class _SummedGradient(torch.autograd.Function):
-    """The keys themselves; their gradient is what all steps have added up in one place."""
-
-    @staticmethod
-    def forward(ctx: Any, keys: Tensor, v: Tensor, d_keys: Tensor | None) -> Tensor:
-        ctx.save_for_backward(v)
-        ctx.d_keys = d_keys
-        return keys.view_as(keys)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, _: Tensor) -> tuple[Tensor | None, ...]:
-        (v,) = ctx.saved_tensors
-        d_keys = v * ctx.d_keys  # a factor that is the same for all steps
-        ctx.d_keys.zero_()
-        return d_keys, None, None
-
-
 # ---------------------------------------------------------------------- the decoder
-
-
-class LoopProduct:
-    """A product with the same matrix at every step of a loop, such as that of an LSTM.
-
-    Autograd would form the gradient of the matrix at every step. Here it is formed once, after
-    the loop, from the inputs of all steps.
-
-    Args:
-        matrix: float (..., in, out).
-        added: float (steps, ..., rows, out): what is added to the product of each step.
-    """
-
-    def __init__(self, matrix: Tensor, added: Tensor) -> None:
-        self._matrix = matrix.detach()
-        self._inputs: list[Tensor] = []
-        self._added = iter(_LateGradient.apply(added, matrix, self._inputs).unbind())
-        self._product = torch.addmm if matrix.dim() == 2 else torch.baddbmm
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """The product of the next step: (..., rows, in) to (..., rows, out)."""
-        self._inputs.append(x.detach())
-        return self._product(next(self._added), x, self._matrix)
-
-
-class _LateGradient(torch.autograd.Function):
-    """What is added to the products: their gradients, and so those of the matrix, pass here."""
-
-    @staticmethod
-    def forward(ctx: Any, added: Tensor, matrix: Tensor, inputs: list[Tensor]) -> Tensor:
-        ctx.inputs = inputs
-        return added.view_as(added)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, d_products: Tensor) -> tuple[Tensor | None, ...]:
-        inputs = torch.stack(ctx.inputs)  # (steps, ..., rows, in)
-        return d_products, torch.einsum("t...ri,t...ro->...io", inputs, d_products), None
 
 
 class PointerDecoder(nn.Module):
@@ -533,7 +398,7 @@ class PointerDecoder(nn.Module):
         Args:
             embedded: float (batch, beams, target, embedding): the tokens.
             source: the notes.
-            state: where the decoder is.
+            state: where the decoder is. Gradients pass only through that of ``first_state``.
 
         Returns:
             What the next token is predicted from, (batch, beams, target, 3 hidden + embedding);
@@ -542,7 +407,45 @@ class PointerDecoder(nn.Module):
         """
         kept = self._kept(embedded)
         with torch.autocast(embedded.device.type, enabled=False):
-            return self._read(wide(embedded), source, state, kept)
+            embedded = wide(embedded)
+            tokens = embedded.permute(2, 0, 1, 3).flatten(1, 2)  # (target, rows, embedding)
+            layers = []  # for each: what its gates get apart from the loop, and its two matrices
+            for layer, cell in enumerate(self.cells):
+                assert isinstance(cell, nn.LSTMCell)
+                of_input, bias = wide(cell.weight_ih), wide(cell.bias_ih) + wide(cell.bias_hh)
+                if layer == 0:  # what the tokens do to the gates needs no loop
+                    of_token, of_input = of_input.tensor_split([tokens.shape[2]], dim=1)
+                    added = linear(tokens, of_token, bias)  # (target, rows, 4 hidden)
+                else:
+                    added = bias.expand_as(added)
+                layers += [added, of_input, wide(cell.weight_hh)]
+            attention = self.attention
+            coverage = wide(state.coverage)
+            tops, contexts, log_attention, hidden, cells = _Loop.apply(
+                kept,
+                source.copyable,
+                wide(source.states),
+                wide(source.keys),
+                wide(state.hidden).flatten(0, 1).transpose(0, 1),
+                wide(state.cell).flatten(0, 1).transpose(0, 1),
+                wide(state.context),
+                coverage if attention.cover is not None else coverage.detach(),
+                2 * wide(attention.query.weight),
+                2 * wide(attention.score.weight[0]),
+                None if attention.cover is None else 2 * wide(attention.cover),
+                *layers,
+            )
+            hidden, cells = (
+                x.transpose(0, 1).unflatten(0, embedded.shape[:2]) for x in (hidden, cells)
+            )
+            after = DecoderState(
+                hidden, cells, contexts[-1], coverage + log_attention.exp().sum(dim=0)
+            )
+            tops, contexts, log_attention = (
+                x.permute(1, 2, 0, 3) for x in (tops, contexts, log_attention)
+            )
+            features = torch.cat([tops, contexts, embedded], dim=-1)
+        return features.to(self.vocabulary.weight.dtype), log_attention, after
 
     def _kept(self, embedded: Tensor) -> Tensor | None:
         """What dropout keeps between the layers: (target, layers - 1, batch * beams, hidden)."""
@@ -553,55 +456,168 @@ class PointerDecoder(nn.Module):
         shape = target, len(self.cells) - 1, batch * beams, self.hidden_size
         return torch.empty(shape, device=embedded.device).bernoulli_(share) / share
 
-    def _read(
-        self, embedded: Tensor, source: EncodedSource, state: DecoderState, kept: Tensor | None
-    ) -> tuple[Tensor, Tensor, DecoderState]:
-        batch, beams, target, _ = embedded.shape
-        tokens = embedded.permute(2, 0, 1, 3).flatten(1, 2)  # (target, batch * beams, embedding)
-        gates_of = []  # for each layer, from its input and its own last state
-        for layer, cell in enumerate(self.cells):
-            assert isinstance(cell, nn.LSTMCell)
-            of_input, bias = wide(cell.weight_ih), wide(cell.bias_ih) + wide(cell.bias_hh)
-            if layer == 0:  # what the tokens do to the gates needs no loop
-                of_token, of_input = of_input.tensor_split([tokens.shape[2]], dim=1)
-                added = linear(tokens, of_token, bias)  # (target, batch * beams, 4 hidden)
-            else:
-                added = bias.expand_as(added)
-            weight = torch.cat([of_input, wide(cell.weight_hh)], dim=1)
-            gates_of.append(LoopProduct(weight.t(), added))
-        states = wide(source.states)
-        nothing = states.new_zeros(()).expand(target, batch, beams, states.shape[2])
-        look = LoopProduct(states, nothing)
-        energies = Energies(self.attention, source, target, beams)
-        hidden = [wide(h).flatten(0, 1) for h in state.hidden.unbind(2)]  # (batch * beams, hidden)
-        cells = [wide(c).flatten(0, 1) for c in state.cell.unbind(2)]
-        context, coverage = wide(state.context), wide(state.coverage)
-        tops, contexts, log_attentions = [], [], []
+
+class _Loop(torch.autograd.Function):
+    """The loop over the tokens. Its way back is written out, step by step as the loop itself.
+
+    Autograd would keep the energies of all steps, which are made again here, and would form the
+    gradient of each matrix at every step, where one product after the loop does.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        kept: Tensor | None,  # (target, layers - 1, rows, hidden); rows are batch * beams
+        copyable: Tensor,  # (batch, source)
+        states: Tensor,  # (batch, source, 2 hidden)
+        keys: Tensor,  # (batch, source, hidden)
+        hidden: Tensor,  # (layers, rows, hidden)
+        cell: Tensor,  # (layers, rows, hidden)
+        context: Tensor,  # (batch, beams, 2 hidden)
+        coverage: Tensor,  # (batch, beams, source)
+        w_d: Tensor,  # (hidden, hidden)
+        v: Tensor,  # (hidden,)
+        w_c: Tensor | None,  # (hidden,)
+        *layers: Tensor,  # of each added (target, rows, 4 hidden), of_input, of_own (4 hidden, _)
+    ) -> tuple[Tensor, ...]:
+        """The last layer's states, contexts and log attention of all steps; the last states."""
+        added, of_input, of_own = layers[0::3], layers[1::3], layers[2::3]
+        target, (batch, beams, _) = len(added[0]), coverage.shape
+        energies, closed = _Energies(keys, w_d, w_c, target), ~copyable[:, None]
+        gates = [each.new_empty(each.shape) for each in added]
+        hiddens, cells = [[h] for h in hidden], [[c] for c in cell]
+        contexts, log_attentions, covered = [context], [], coverage
         for t in range(target):
-            x = context.flatten(0, 1)
-            for layer, gates in enumerate(gates_of):
-                i, f, g, o = gates(torch.cat([x, hidden[layer]], dim=1)).unsafe_chunk(4, dim=1)
-                kept_cell = f.sigmoid_() * cells[layer]
-                cells[layer] = torch.addcmul(kept_cell, i.sigmoid_(), g.tanh_())
-                hidden[layer] = x = o.sigmoid_() * cells[layer].tanh()
-                if kept is not None and layer + 1 < len(self.cells):
-                    x = x * kept[t, layer]
-            log_attention = self.attention(hidden[-1], coverage, energies)
+            x = contexts[-1].flatten(0, 1)
+            for layer, (h, c) in enumerate(zip(hiddens, cells, strict=True)):
+                gate = torch.addmm(added[layer][t], x, of_input[layer].t(), out=gates[layer][t])
+                i, f, g, o = gate.addmm_(h[-1], of_own[layer].t()).chunk(4, dim=1)
+                c.append(torch.addcmul(f.sigmoid_() * c[-1], i.sigmoid_(), g.tanh_()))
+                h.append(o.sigmoid_() * c[-1].tanh())
+                is_last = layer + 1 == len(added)
+                x = h[-1] if kept is None or is_last else h[-1] * kept[t, layer]
+            query = (x @ w_d.t()).view(batch, beams, -1)
+            scores = torch.empty_like(coverage)
+            for beam in range(beams):
+                scores[:, beam] = energies.sigmoids(query[:, beam], covered[:, beam]) @ v
+            log_attention = scores.masked_fill_(closed, -torch.inf).log_softmax(dim=-1)
             attention = log_attention.exp()
-            context, coverage = look(attention), coverage + attention
-            tops.append(hidden[-1])
-            contexts.append(context)
+            contexts.append(torch.bmm(attention, states))
             log_attentions.append(log_attention)
-        top = torch.stack(tops, dim=1).unflatten(0, (batch, beams))
-        features = [top, torch.stack(contexts, dim=2), embedded]
-        state = DecoderState(
-            torch.stack(hidden, dim=1).unflatten(0, (batch, beams)),
-            torch.stack(cells, dim=1).unflatten(0, (batch, beams)),
-            context,
-            coverage,
+            if w_c is not None:
+                covered = covered + attention
+        of_steps = [torch.stack(x) for x in (contexts, log_attentions, *hiddens, *cells)]
+        ctx.save_for_backward(
+            kept, states, keys, coverage, w_d, v, w_c, *of_input, *of_own, *gates, *of_steps
         )
-        dtype = self.vocabulary.weight.dtype
-        return torch.cat(features, dim=-1).to(dtype), torch.stack(log_attentions, dim=2), state
+        tops = of_steps[1 + len(added)][1:].unflatten(1, (batch, beams))
+        last = [torch.stack([x[-1] for x in each]) for each in (hiddens, cells)]
+        ctx.mark_non_differentiable(*last)
+        return tops, of_steps[0][1:], of_steps[1], *last
+
+    @staticmethod
+    @once_differentiable
+    def backward(
+        ctx: Any, d_tops: Tensor, d_contexts: Tensor, d_log_attention: Tensor, *_: Tensor
+    ) -> tuple[Tensor | None, ...]:
+        """The gradients of what went in. Only a search has several beams, and learns nothing."""
+        kept, states, keys, coverage, w_d, v, w_c, *saved = ctx.saved_tensors
+        n = (len(saved) - 2) // 5  # layers
+        of_input, of_own, gates = saved[:n], saved[n : 2 * n], saved[2 * n : 3 * n]
+        contexts, log_attention, *saved = saved[3 * n :]
+        hiddens, cells = saved[:n], saved[n:]
+        # With one beam, all tensors are (target, batch, _) or (batch, _).
+        coverage, d_tops = coverage[:, 0], d_tops[:, :, 0]
+        attention, contexts = log_attention[:, :, 0].exp(), contexts[:, :, 0]
+        d_log_attention, d_contexts = d_log_attention[:, :, 0], d_contexts[:, :, 0]
+        target, batch, size = d_tops.shape
+        # What does not depend on later steps is computed for all of them.
+        slopes = [_slopes(*of_layer) for of_layer in zip(gates, cells, strict=True)]
+        queries = hiddens[-1][1:] @ w_d.t()
+        d_scores = d_log_attention - attention * d_log_attention.sum(dim=2, keepdim=True)
+        covered = [coverage] * target
+        if w_c is not None:
+            covered = list(torch.cat([coverage[None], attention[:-1]]).cumsum(dim=0))
+
+        energies, transposed = _Energies(keys, w_d, w_c, target), states.transpose(1, 2)
+        d_keys, d_queries, d_v = torch.zeros_like(keys), torch.empty_like(queries), v * 0
+        d_context, d_contexts_all = torch.zeros_like(contexts[0]), torch.empty_like(contexts[1:])
+        d_covered, d_w_c = torch.zeros_like(coverage), v * 0
+        d_hidden = [torch.zeros_like(h[0]) for h in hiddens]
+        d_cell = list(d_hidden)
+        for t in reversed(range(target)):
+            # The context, and through it the attention.
+            torch.add(d_contexts[t], d_context, out=d_contexts_all[t])
+            d_attention = torch.bmm(d_contexts_all[t, :, None], transposed)[:, 0]
+            if w_c is not None:
+                d_attention += d_covered
+            d_attention *= attention[t]
+            d_score = d_scores[t] + d_attention
+            d_score.addcmul_(attention[t], d_attention.sum(dim=1, keepdim=True), value=-1)
+            # The scores: the sigmoid s, then its slope s - s^2. A factor 2v waits until the end.
+            sigmoids = energies.sigmoids(queries[t], covered[t])
+            flat = sigmoids.view(-1, size)  # (batch * source, hidden), the same numbers
+            d_v.addmv_(flat.t(), d_score.view(-1))
+            slope = sigmoids.addcmul_(sigmoids, sigmoids, value=-1)
+            d_keys.addcmul_(slope, d_score[:, :, None])
+            torch.mul(torch.bmm(d_score[:, None], slope)[:, 0], v, out=d_queries[t])
+            if w_c is not None:
+                d_w_c.addmv_(flat.t(), (d_score * covered[t]).view(-1))
+                d_covered += d_score * torch.mv(flat, v * w_c).view_as(d_score)
+            # The LSTM, from its last layer down.
+            d_above = d_tops[t].addmm(d_queries[t], w_d)
+            for layer in reversed(range(n)):
+                of_gates, of_cell, forget = (x[t] for x in slopes[layer])
+                d_above = d_above + d_hidden[layer]
+                d_cell[layer] = torch.addcmul(d_cell[layer], d_above, of_cell)
+                of_gates[:, :3].mul_(d_cell[layer][:, None])
+                of_gates[:, 3].mul_(d_above)
+                d_gates = of_gates.view(batch, -1)
+                d_cell[layer] = d_cell[layer] * forget
+                d_hidden[layer] = d_gates @ of_own[layer]
+                d_above = d_gates @ of_input[layer]
+                if kept is not None and layer > 0:
+                    d_above = d_above * kept[t, layer - 1]
+            d_context = d_above
+
+        d_layers: list[Tensor] = []
+        for layer, (of_layer, own) in enumerate(zip(slopes, hiddens, strict=True)):
+            d_gates = of_layer[0].flatten(2)  # (target, batch, 4 hidden): what the loop made
+            below = contexts[:-1] if layer == 0 else hiddens[layer - 1][1:]
+            if kept is not None and layer > 0:
+                below = below * kept[:, layer - 1]
+            d_layers += [d_gates, _outer_sum(d_gates, below), _outer_sum(d_gates, own[:-1])]
+        d_states = attention.permute(1, 2, 0) @ d_contexts_all.transpose(0, 1)
+        return (
+            *(None, None, d_states, d_keys.mul_(2 * v), torch.stack(d_hidden)),
+            *(torch.stack(d_cell), d_context[:, None], d_covered[:, None]),
+            *(_outer_sum(d_queries, hiddens[-1][1:]), d_v, None if w_c is None else d_w_c * v),
+            *d_layers,
+        )
+
+
+def _slopes(gates: Tensor, cells: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """What a change of the gates before their activations does to the cell and the state.
+
+    Args:
+        gates: float (target, batch, 4 hidden), after their activations.
+        cells: float (target + 1, batch, hidden).
+
+    Returns:
+        Float (target, batch, 4, hidden): of i, f and g to the new cell, of o to the new state;
+        (target, batch, hidden): of the new cell to the new state; and the gate f itself.
+    """
+    i, f, g, o = gates.chunk(4, dim=2)
+    squashed = cells[1:].tanh()
+    of_gates = torch.stack(
+        [g * i * (1 - i), cells[:-1] * f * (1 - f), i * (1 - g * g), squashed * o * (1 - o)], dim=2
+    )
+    return of_gates, o * (1 - squashed * squashed), f
+
+
+def _outer_sum(left: Tensor, right: Tensor) -> Tensor:
+    """The sum over steps and rows of the outer products: the gradient of a matrix."""
+    return left.flatten(0, 1).t() @ right.flatten(0, 1)
 
 
 # ---------------------------------------------------------------------- the mixture
@@ -630,8 +646,8 @@ def log_mixture_of_words(
     copied = torch.zeros_like(everywhere).scatter_add_(-1, places, log_attention.exp())
     copied = copied.gather(-1, places)
     # The logarithm of 0 would have the gradient nan: the 0 is replaced before and after.
-    none = copied == 0
-    log_copied = copied.masked_fill(none, 1.0).log().masked_fill(none, -torch.inf)
+    absent = copied == 0
+    log_copied = copied.masked_fill(absent, 1.0).log().masked_fill(absent, -torch.inf)
     mixed = torch.logaddexp(everywhere.gather(-1, places), log_copied + logsigmoid(-gate))
     # A word that stands twice is written twice, with one value: amax shares its gradient.
     return everywhere.scatter_reduce(-1, places, mixed, "amax")
@@ -721,8 +737,9 @@ class PointerGenerator(PreTrainedModel, GenerationMixin):
             coverage=spent + attention.cumsum(dim=1) - attention,
             past_key_values=state,
         )
-        with torch.set_grad_enabled(torch.is_grad_enabled() and labels is None):
-            output.log_probs = self._mixed(log_vocabulary, log_attention, p_gen_logit, source)
+        if labels is None or not self.training:
+            with torch.set_grad_enabled(torch.is_grad_enabled() and labels is None):
+                output.log_probs = self._mixed(log_vocabulary, log_attention, p_gen_logit, source)
         if labels is None:
             return output
         total = self._negative_log_likelihood(
