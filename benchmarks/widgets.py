@@ -32,8 +32,7 @@ from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.datasets import RecordDataset
 from ehr_course.course_files import checkpoint_folder
 from ehr_course.generation.beam_search import BeamSettings
-from ehr_course.generation.summaries import summarize
-from ehr_course.generation.summary_trace import trace_summary
+from ehr_course.generation.summaries import summarize, trace_summary
 from ehr_course.losses import never_together
 from ehr_course.models.pointer_generator import PointerGenerator, PointerGeneratorConfig
 from ehr_course.models.prefix_tuning import PrefixConfig, PrefixTuned

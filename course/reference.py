@@ -72,7 +72,7 @@ ROOMS = (
         "generation",
         *_inside(
             "generation",
-            "patients calibration baselines summaries summary_trace beam_search",
+            "patients calibration baselines summaries beam_search",
         ),
     ),
     _room(

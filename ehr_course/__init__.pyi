@@ -88,8 +88,10 @@ from .generation.patients import (
     generate_patients as generate_patients,
     sample_profiles as sample_profiles,
 )
-from .generation.summaries import summarize as summarize
-from .generation.summary_trace import trace_summary as trace_summary
+from .generation.summaries import (
+    summarize as summarize,
+    trace_summary as trace_summary,
+)
 from .icd import (
     code_meaning as code_meaning,
     icd9 as icd9,

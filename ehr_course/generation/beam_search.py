@@ -12,11 +12,11 @@
    candidate with </s>.
 5. The best K finished ones are kept, by their score: log P divided by the length penalty. Of
    equal ones the earlier is better.
-6. A note is done when no live hypothesis can do better than those (or when K have finished, as
-   the settings say), and at the maximum length. It leaves the batch. If nothing has finished by
-   then, it gives its live hypotheses, as unfinished.
+6. A note is done when no live hypothesis can do better than those, so that stopping changes
+   nothing, and at the maximum length. It leaves the batch. If nothing has finished by then, it
+   gives its live hypotheses, as unfinished.
 
-Greedy search is a beam of one: ``BeamSettings(beams=1, stop="first")``.
+Greedy search is a beam of one without a length penalty.
 """
 
 from __future__ import annotations
@@ -25,14 +25,13 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol, Self, get_args
+from typing import Any, Literal, NamedTuple, Protocol, Self
 
 import torch
 from torch import Tensor, nn
 
 from ehr_course.errors import InputError
 
-Stop = Literal["exact", "first"]
 Fate = Literal["alive", "finished", "pruned"]
 
 
@@ -67,12 +66,6 @@ class BeamSettings:
         min_length: </s> is forbidden before; with 2 a summary has a token at least.
         max_length: where a hypothesis that has no </s> is given up.
         no_repeat_ngram_size: no run of so many tokens may stand twice in a summary; 0 allows all.
-        stop: "exact" goes on until no live hypothesis can get a better score than the finished
-            ones have, so that stopping changes nothing; "first" stops when as many as there are
-            beams have finished, which is sooner and sometimes worse.
-        ban_unk: whether <unk> is forbidden, as <s> and <pad> always are. By default it is not: it
-            says that the model has no word for what it means, and the next best word would hide
-            that behind a wrong one.
 
     >>> BeamSettings(beams=2, max_length=20).length_penalty
     1.0
@@ -83,38 +76,26 @@ class BeamSettings:
     min_length: int = 2
     max_length: int = 128
     no_repeat_ngram_size: int = 3
-    stop: Stop = "exact"
-    ban_unk: bool = False
 
     def __post_init__(self) -> None:
-        for name, least, remedy in (
-            ("beams", 1, "Use 1 or more; 4 is usual."),
-            ("min_length", 1, "Use 1 or more: </s> counts."),
-            ("max_length", 1, "Use 1 or more: </s> counts."),
-            ("no_repeat_ngram_size", 0, "Use 0 to allow every repetition, or a run's length."),
+        for name, fits, remedy in (
+            ("beams", self.beams >= 1, "Use 1 or more; 4 is usual."),
+            ("length_penalty", 0 <= self.length_penalty < math.inf, "Use 0 or more; 1 is usual."),
+            ("min_length", self.min_length >= 1, "Use 1 or more: </s> counts."),
+            ("max_length", self.max_length >= self.min_length, "Use min_length or more."),
+            (
+                "no_repeat_ngram_size",
+                self.no_repeat_ngram_size >= 0,
+                "Use 0 to allow every repetition, or a run's length.",
+            ),
         ):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise InputError("BeamSettings", name, f"{value!r} is out of range", remedy)
-        if not 0 <= self.length_penalty < math.inf:
-            problem = f"{self.length_penalty!r} is out of range"
-            raise InputError(
-                "BeamSettings", "length_penalty", problem, "Use 0 or more; 1 is usual."
-            )
-        if self.stop not in get_args(Stop):
-            problem = f"{self.stop!r} is not a rule to stop by"
-            raise InputError("BeamSettings", "stop", problem, "Use 'exact' or 'first'.")
-        if self.max_length < self.min_length:
-            problem = f"{self.max_length} is less than min_length, {self.min_length}"
-            remedy = "Raise max_length or lower min_length."
-            raise InputError("BeamSettings", "max_length", problem, remedy)
+            if not fits:
+                problem = f"{getattr(self, name)!r} is out of range"
+                raise InputError("BeamSettings", name, problem, remedy)
 
     @classmethod
     def of_the_source(cls) -> Self:
-        """The settings of the summariser's source note, for summaries of a hospital course.
-
-        Its note does not say when the search stops, and so that stays "exact".
-        """
+        """The settings of the summariser's source note, for summaries of a hospital course."""
         return cls(min_length=50, max_length=256)
 
     def penalty(self, length: int) -> float:
@@ -136,8 +117,7 @@ class Hypothesis:
         tokens: without <s>; with </s> at the end if it is finished.
         log_prob: the logarithm of its probability under the model, in nats.
         score: log_prob divided by the length penalty of its length.
-        finished: whether it ends with </s>. If not, it was cut at max_length, or every token that
-            could follow was forbidden.
+        finished: whether it ends with </s>; if not, nothing could follow, or max_length cut it.
         attention: float (tokens, source): where the model looked when it wrote each token, as
             wide as the notes of its batch, 0 on padding; None if the model does not say.
         p_gen: float (tokens,): the weight of the vocabulary at each token, or None.
@@ -182,9 +162,9 @@ class SearchTrace:
     """What the search for one summary looked at.
 
     Attributes:
-        steps: for each step its candidates, best first: twice as many as beams at most. The
-            first step has the one parent <s>, beam 0; a candidate's parent is the candidate of
-            the step before whose beam that is.
+        steps: for each step its candidates, best first: twice as many as beams at most. A
+            candidate's parent is the one of the step before with that beam; that of the first
+            step is <s>, beam 0.
     """
 
     steps: tuple[tuple[Candidate, ...], ...]
@@ -196,7 +176,7 @@ class BeamResult:
 
     Attributes:
         hypotheses: 1 or more, best first.
-        trace: how beam search came to them, if it was asked to say so.
+        trace: how the search came to them, if that was asked for.
     """
 
     hypotheses: tuple[Hypothesis, ...]
@@ -220,13 +200,12 @@ class SearchModel(Protocol):
     """A model that summaries can be searched with, such as PointerGenerator.
 
     Tensors begin with (batch, ...) where they belong to a note, and with (batch, beams, ...)
-    where they belong to a hypothesis. A Transformer's state, for example, is its key/value cache
-    with the beams in the second place, and its source holds what all beams of a note share.
+    where they belong to a hypothesis.
     """
 
     @property
     def config(self) -> Any:
-        """It has bos_token_id, eos_token_id, pad_token_id and unk_token_id."""
+        """It has bos_token_id, eos_token_id and pad_token_id."""
 
     def encode(self, input_ids: Tensor, attention_mask: Tensor | None) -> Any:
         """Read a batch of notes, once: a tuple, named or not, of tensors (batch, ...)."""
@@ -322,7 +301,13 @@ def beam_search(
     Raises:
         InputError: if the ids are of another shape, or the model returns NaN.
     """
-    _check_notes(input_ids, attention_mask)
+    if input_ids.ndim != 2:
+        raise InputError(
+            "input_ids",
+            "",
+            f"its shape is {tuple(input_ids.shape)}, not (batch, source)",
+            "Give a batch of notes: one note is a batch of one.",
+        )
     config, beams, device = model.config, settings.beams, input_ids.device
     if attention_mask is None:
         attention_mask = (input_ids != config.pad_token_id).long()
@@ -337,7 +322,7 @@ def beam_search(
         state = expand_beams(model.first_state(source), beams)
         for length in range(1, settings.max_length + 1):
             step = model.step(tokens, state, source)
-            said.append(step)
+            said.append((step.log_attention, step.p_gen))
             scores = totals[..., None] + step.log_probs  # (notes, beams, ids): a new tensor
             forbid(scores, history, length, config, settings)
             best, places = best_places(scores.flatten(1), 2 * beams)
@@ -411,14 +396,11 @@ class _NoteSearch:
         self.steps.append(tuple(step))
         # A stable sort: of equal ones the earlier is better.
         self.finished = sorted(self.finished, key=lambda path: -path.score)[: settings.beams]
-        self.done = not self.live or length == settings.max_length or self._is_decided()
-
-    def _is_decided(self) -> bool:
-        if len(self.finished) < self.settings.beams:
-            return False
-        # A log-probability only falls, and the longest summary divides it by most.
-        bound = self.live[0].log_prob / self.settings.penalty(self.settings.max_length)
-        return self.settings.stop == "first" or bound <= self.finished[-1].score
+        self.done = not self.live or length == settings.max_length
+        if not self.done and len(self.finished) == settings.beams:
+            # A log-probability only falls, and the longest summary divides it by most.
+            bound = self.live[0].log_prob / settings.penalty(settings.max_length)
+            self.done = bound <= self.finished[-1].score
 
     def beams(self) -> list[tuple[int, int, float]]:
         """The last token, the parent and log P of each beam; an empty one repeats the first."""
@@ -426,21 +408,21 @@ class _NoteSearch:
         token, parent, _ = live[0]
         return live + [(token, parent, -math.inf)] * (self.settings.beams - len(live))
 
-    def result(self, said: Sequence[Any], trace: bool) -> BeamResult:
-        """What was found, with what the model said at each step."""
+    def result(self, said: Sequence[tuple[Any, Any]], trace: bool) -> BeamResult:
+        """What was found, with the log attention and p_gen that the model said at each step."""
 
-        def along(path: _Path, name: str) -> Tensor | None:
-            if getattr(said[0], name) is None:
+        def along(path: _Path, part: int) -> Tensor | None:
+            first = said[0][part]
+            if first is None:
                 return None
             places = zip(said, self.rows, path.beams, strict=False)
-            values = [getattr(step, name)[row, beam] for step, row, beam in places]
-            return torch.stack(values or [getattr(said[0], name)[0, 0]])[: len(values)].cpu()
+            values = [step[part][row, beam] for step, row, beam in places]
+            return torch.stack(values or [first[0, 0]])[: len(values)].cpu()
 
         hypotheses = []
         for path in self.finished or self.live or self.before:
-            looks = along(path, "log_attention")
+            looks, p_gen = along(path, 0), along(path, 1)
             attention = None if looks is None else looks.exp()
-            p_gen = along(path, "p_gen")
             ended = bool(self.finished)
             hypotheses.append(
                 Hypothesis(path.tokens, path.log_prob, path.score, ended, attention, p_gen)
@@ -505,8 +487,6 @@ def forbid(
     forbidden = [config.bos_token_id, config.pad_token_id]
     if length < settings.min_length:
         forbidden.append(config.eos_token_id)
-    if settings.ban_unk:
-        forbidden.append(config.unk_token_id)
     scores[..., forbidden] = -math.inf
     if settings.no_repeat_ngram_size:
         # Places without a repetition name <s>, which is forbidden in any case.
@@ -538,21 +518,3 @@ def repeating_tokens(history: Tensor, n: int, *, nothing: int) -> Tensor:
     last = history[..., None, length - n + 1 :]  # (..., 1, n - 1): what the next token would end
     repeats = (runs[..., :-1] == last).all(dim=-1)
     return runs[..., -1].where(repeats, nothing)
-
-
-def _check_notes(input_ids: Tensor, attention_mask: Tensor | None) -> None:
-    if input_ids.ndim != 2:
-        raise InputError(
-            "input_ids",
-            "",
-            f"its shape is {tuple(input_ids.shape)}, not (batch, source)",
-            "Give a batch of notes: one note is a batch of one.",
-        )
-    if attention_mask is not None and attention_mask.shape != input_ids.shape:
-        raise InputError(
-            "attention_mask",
-            "",
-            f"its shape is {tuple(attention_mask.shape)}, that of input_ids is "
-            f"{tuple(input_ids.shape)}",
-            "Give 1 for each token of a note and 0 for padding.",
-        )

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
+import torch
 from torch import Tensor
 
-from ehr_course.batches.note_dataset import SHORTEST_SOURCE, collate_notes
+from ehr_course.batches.note_dataset import collate_notes
 from ehr_course.errors import InputError
 from ehr_course.generation.beam_search import (
     DEFAULT_SETTINGS,
     BeamSettings,
     beam_search,
     coverage_before,
+    evaluating,
 )
-from ehr_course.models.pointer_generator import PointerGenerator
+from ehr_course.models.pointer_generator import PointerGenerator, Step
 from ehr_course.tokenizers.base import EncodedNote
 from ehr_course.tokenizers.notes import NoteTokenizer
 from ehr_course.tokenizers.words import WordTokenizer
@@ -33,8 +34,8 @@ class Summary:
         pieces: each of its tokens as text.
         source_pieces: each token of the note that was read as text, <s> and </s> included.
         attention: float (tokens, source): where the model looked as it wrote each token.
-        p_gen: float (tokens,): how much it generated rather than copied, 0 to 1; None where the
-            model cannot copy.
+        p_gen: float (tokens,): how much it generated rather than copied, 0 to 1; 1 in a model
+            that cannot copy.
         score: log P divided by the length penalty.
         finished: whether it ends with </s>, rather than where max_length cut it.
     """
@@ -62,7 +63,6 @@ def summarize(
     settings: BeamSettings = DEFAULT_SETTINGS,
     batch_size: int = 8,
     max_source: int | None = None,
-    too_long: Literal["cut", "raise"] = "cut",
 ) -> list[Summary]:
     """Write a summary of each note with beam search.
 
@@ -75,46 +75,49 @@ def summarize(
         notes: any number of texts.
         settings: of the search.
         batch_size: how many notes are read at a time.
-        max_source: the most tokens of a note, <s> and </s> included; by default those of the
-            model's configuration.
-        too_long: what happens to a longer note: "cut" reads its beginning, as NoteDataset does;
-            "raise" raises an InputError.
+        max_source: the most tokens of a note, <s> and </s> included, after which it is cut; by
+            default those of the model's configuration.
 
     Returns:
         A Summary of each, in the order of the notes.
 
     Raises:
-        InputError: if a note is empty or has no word, is longer than max_source under "raise",
-            the tokenizer is not the model's, or a number is out of its range.
+        InputError: if a note is empty or has no word, or the tokenizer is not the model's.
     """
+    if isinstance(notes, str):
+        raise InputError("summarize", "notes", "it is one text", "Give a list of texts.")
+    if batch_size < 1:
+        raise InputError(
+            "summarize", "batch_size", f"{batch_size} is not a batch size", "Use 1 or more."
+        )
+    sizes = len(tokenizer), model.config.vocab_size
+    if sizes[0] != sizes[1] or model.config.vocabulary not in (None, tokenizer.fingerprint):
+        raise InputError(
+            "summarize",
+            "tokenizer",
+            f"its vocabulary of {sizes[0]} tokens is not the model's of {sizes[1]}",
+            "Use the tokenizer that the model was trained with.",
+        )
     limit = model.config.max_source if max_source is None else max_source
-    _check(model, tokenizer, notes, batch_size, limit, too_long)
     read = [
-        _encoded(model, tokenizer, note, f"note {number}", limit, too_long)
+        _encoded(model, tokenizer, note, f"note {number}", limit)
         for number, note in enumerate(notes)
     ]
     order = sorted(range(len(read)), key=lambda number: -len(read[number].ids))
     summaries: dict[int, Summary] = {}
     for first in range(0, len(order), batch_size):
         some = order[first : first + batch_size]
-        # A training batch also holds summaries; these notes have none yet.
-        nothing = [tokenizer.bos_id, tokenizer.eos_id]
-        batch = collate_notes([(read[number].ids, nothing) for number in some])
-        results = beam_search(
-            model,
-            batch["input_ids"].to(model.device),
-            batch["attention_mask"].to(model.device),
-            settings=settings,
-        )
+        ids, mask = _batch(model, tokenizer, [read[number] for number in some])
+        results = beam_search(model, ids, mask, settings=settings)
         for number, result in zip(some, results, strict=True):
-            best, (ids, oov) = result.best, read[number]
+            best, (source, oov) = result.best, read[number]
             assert best.attention is not None  # a PointerGenerator always says where it looks
             summaries[number] = Summary(
                 text=tokenizer.decode(best.tokens, oov),
                 ids=best.tokens,
                 pieces=tuple(tokenizer.piece(token, oov) for token in best.tokens),
-                source_pieces=tuple(tokenizer.piece(token, oov) for token in ids),
-                attention=best.attention[:, : len(ids)],
+                source_pieces=tuple(tokenizer.piece(token, oov) for token in source),
+                attention=best.attention[:, : len(source)],
                 p_gen=best.p_gen,
                 score=best.score,
                 finished=best.finished,
@@ -128,7 +131,6 @@ def _encoded(
     note: str,
     name: str,
     limit: int,
-    too_long: str,
 ) -> EncodedNote:
     if not isinstance(note, str):
         raise InputError(
@@ -138,13 +140,6 @@ def _encoded(
         encoded = tokenizer.encode_note(note)
     except InputError as error:
         raise InputError("summarize", name, error.problem, error.remedy) from None
-    if len(encoded.ids) > limit and too_long == "raise":
-        raise InputError(
-            "summarize",
-            name,
-            f"it has {len(encoded.ids)} tokens, the limit is {limit}",
-            f'Use too_long="cut" to read the first {limit}, or a higher max_source.',
-        )
     encoded = encoded.cut(limit, size=len(tokenizer), eos_id=tokenizer.eos_id)
     if set(encoded.ids) <= set(model.config.special_ids):
         raise InputError(
@@ -156,42 +151,121 @@ def _encoded(
     return encoded
 
 
-def _check(
+def _batch(
+    model: PointerGenerator, tokenizer: NoteTokenizer | WordTokenizer, notes: list[EncodedNote]
+) -> tuple[Tensor, Tensor]:
+    """The ids and the mask of some notes, int64 (batch, source), on the model's device."""
+    # A training batch also holds summaries; these notes have none yet.
+    nothing = [tokenizer.bos_id, tokenizer.eos_id]
+    batch = collate_notes([(note.ids, nothing) for note in notes], pad_id=tokenizer.pad_id)
+    return batch["input_ids"].to(model.device), batch["attention_mask"].to(model.device)
+
+
+# ---------------------------------------------------------------------- word by word
+
+MOST_WORDS = 5
+"""How many words of each distribution a step keeps."""
+
+Words = tuple[tuple[str, float], ...]
+"""The most probable words and their probabilities, greatest first."""
+
+
+@dataclass(frozen=True)
+class TraceStep:
+    """One word of a summary, and how it was chosen.
+
+    Attributes:
+        written: the word.
+        attention: for each token of the note, from 0 to 1; they sum to 1.
+        p_gen: the weight of the vocabulary, from 0 to 1; 1 in a model that cannot copy.
+        generated: the likeliest words of P_vocab, five at most.
+        copied: those of P_copy, the attention of a word's places added up; empty in a model that
+            cannot copy.
+        mixed: those of the mixture of both.
+        from_copying: the share of the written word's probability that comes from copying.
+    """
+
+    written: str
+    attention: tuple[float, ...]
+    p_gen: float
+    generated: Words
+    copied: Words
+    mixed: Words
+    from_copying: float
+
+
+@dataclass(frozen=True)
+class GenerationTrace:
+    """A note, and the summary that a model wrote of it by taking the likeliest word each time.
+
+    Attributes:
+        note: the tokens of the note as text, <s> and </s> included.
+        oov: those words of it that the vocabulary lacks.
+        steps: one for each word of the summary; the last one wrote </s>, if it was reached.
+    """
+
+    note: tuple[str, ...]
+    oov: tuple[str, ...]
+    steps: tuple[TraceStep, ...]
+
+
+def trace_summary(
     model: PointerGenerator,
     tokenizer: NoteTokenizer | WordTokenizer,
-    notes: Sequence[str],
-    batch_size: int,
-    limit: int,
-    too_long: str,
-) -> None:
-    if isinstance(notes, str):
-        raise InputError("summarize", "notes", "it is one text", "Give a list of texts.")
-    if model.config.vocab_size != len(tokenizer):
-        raise InputError(
-            "summarize",
-            "tokenizer",
-            f"it has {len(tokenizer)} tokens, the model {model.config.vocab_size}",
-            "Use the tokenizer that the model was trained with.",
+    note: str,
+    *,
+    max_length: int = 40,
+) -> GenerationTrace:
+    """Let a model write a summary with greedy search, and keep what it says at each word.
+
+    Args:
+        model: a trained one; it is used in evaluation mode and left as it was.
+        tokenizer: the one that it was trained with.
+        note: a text.
+        max_length: the most tokens of the summary, 1 or more.
+
+    Raises:
+        InputError: if the note has no word, or max_length is less than 1.
+    """
+    greedy = BeamSettings(
+        beams=1, length_penalty=0.0, min_length=1, max_length=max_length, no_repeat_ngram_size=0
+    )
+    ids, oov = encoded = tokenizer.encode_note(note)
+    source_ids, _ = _batch(model, tokenizer, [encoded])
+    with evaluating(model):
+        written = beam_search(model, source_ids, settings=greedy)[0].best.tokens
+        # The search does not tell all that the model says: it reads its summary once more.
+        source = model.encode(source_ids)
+        state, said = model.first_state(source), []
+        for last in (tokenizer.bos_id, *written[:-1]):
+            said.append(model.step(source_ids.new_full((1, 1), last), state, source))
+            state = said[-1].state
+    here, can_copy = torch.tensor(ids), model.config.pointer
+
+    def likeliest(probabilities: Tensor) -> Words:
+        values, places = probabilities.topk(min(MOST_WORDS, len(probabilities)))
+        pairs = zip(places.tolist(), values.tolist(), strict=True)
+        return tuple((tokenizer.piece(i, oov), p) for i, p in pairs if p > 0)
+
+    def traced(token: int, said: Step) -> TraceStep:
+        mixed = said.log_probs[0, 0].double().exp().cpu()
+        attention = said.log_attention[0, 0].double().exp().cpu()
+        p_gen = said.p_gen[0, 0].item() if can_copy else 1.0
+        copied = torch.zeros_like(mixed)
+        if can_copy:
+            copied.scatter_add_(0, here, attention)
+        return TraceStep(
+            tokenizer.piece(token, oov),
+            tuple(attention.tolist()),
+            p_gen,
+            likeliest(said.log_vocabulary[0, 0].double().exp().cpu()),
+            likeliest(copied),
+            likeliest(mixed),
+            min(1.0, (1 - p_gen) * copied[token].item() / mixed[token].item()),
         )
-    if model.config.vocabulary not in (None, tokenizer.fingerprint):
-        raise InputError(
-            "summarize",
-            "tokenizer",
-            "its vocabulary is not that of the model, though it is as large",
-            "Use the tokenizer that the model was trained with.",
-        )
-    if batch_size < 1:
-        raise InputError(
-            "summarize", "batch_size", f"{batch_size} is not a batch size", "Use 1 or more."
-        )
-    if limit < SHORTEST_SOURCE:
-        raise InputError(
-            "summarize",
-            "max_source",
-            f"{limit} is out of range",
-            f"Use {SHORTEST_SOURCE} or more: <s>, a word and </s>.",
-        )
-    if too_long not in ("cut", "raise"):
-        raise InputError(
-            "summarize", "too_long", f"{too_long!r} is not a policy", 'Use "cut" or "raise".'
-        )
+
+    return GenerationTrace(
+        tuple(tokenizer.piece(i, oov) for i in ids),
+        tuple(oov),
+        tuple(map(traced, written, said)),
+    )

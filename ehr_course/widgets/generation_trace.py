@@ -8,7 +8,7 @@ import ipywidgets
 import matplotlib
 
 from ehr_course.errors import InputError
-from ehr_course.generation.summary_trace import MOST_WORDS, GenerationTrace, TraceStep, Words
+from ehr_course.generation.summaries import MOST_WORDS, GenerationTrace, TraceStep, Words
 from ehr_course.plots import style
 from ehr_course.plots.canvas import FILLS, MARGIN, Box, Canvas
 from ehr_course.plots.lesson_16 import narrow, percent

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ehr_course.generation.beam_search import BeamSettings, SearchModel
 
-BOS, EOS, PAD, UNK = 1, 2, 3, 0
+BOS, EOS, PAD = 1, 2, 3
 
 
 @dataclass
@@ -35,7 +35,7 @@ Next = Callable[[list[int]], tuple[list[float], tuple]]
 
 def allowed(tokens: Sequence[int], token: int, settings: BeamSettings) -> bool:
     """Whether a token may follow."""
-    if token in (BOS, PAD) or (token == UNK and settings.ban_unk):
+    if token in (BOS, PAD):
         return False
     if token == EOS:
         return len(tokens) + 1 >= settings.min_length
@@ -87,11 +87,9 @@ def literal_beam_search(
         if not live:
             live = before
             break
-        if len(finished) == k and not to_the_end:
-            if settings.stop == "first":
-                break
-            if live[0].log_prob / penalty(settings.max_length) <= finished[-1].score:
-                break
+        bound = live[0].log_prob / penalty(settings.max_length)
+        if len(finished) == k and bound <= finished[-1].score and not to_the_end:
+            break
     if finished:
         return finished
     for hypothesis in live:

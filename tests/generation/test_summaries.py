@@ -151,15 +151,6 @@ def test_the_longest_note_is_that_of_the_configuration() -> None:
     assert [len(summary.source_pieces) for summary in made] == [6, 6, 6, 3, 6]
 
 
-def test_a_long_note_is_refused_where_that_is_asked_for() -> None:
-    model = untrained()
-    lengths = [len(WORDS.encode_note(note).ids) for note in NOTES]
-    longest = max(lengths)
-    assert len(summarize(model, WORDS, NOTES, max_source=longest, too_long="raise")) == len(NOTES)
-    with pytest.raises(InputError, match=f"note 2: it has {longest} tokens, the limit is"):
-        summarize(model, WORDS, NOTES, max_source=longest - 1, too_long="raise")
-
-
 # ---------------------------------------------------------------------- bad input
 
 
@@ -189,8 +180,6 @@ def test_a_note_whose_beginning_is_all_unknown_is_refused_with_its_place() -> No
     "place, changes",
     [
         ("batch_size", {"batch_size": 0}),
-        ("max_source", {"max_source": 2}),
-        ("too_long", {"too_long": "shorten"}),
         ("notes", {"notes": "fever and cough"}),
         ("tokenizer", {"tokenizer": WordTokenizer(["fever"])}),
         ("tokenizer", {"tokenizer": WordTokenizer([f"{i}" for i in range(len(WORDS) - 4)])}),

@@ -7,7 +7,7 @@ import torch
 
 from ehr_course.errors import InputError
 from ehr_course.generation.beam_search import BeamSettings, beam_search
-from ehr_course.generation.summary_trace import trace_summary
+from ehr_course.generation.summaries import trace_summary
 from ehr_course.models.pointer_generator import PointerGenerator, PointerGeneratorConfig
 from ehr_course.tokenizers.words import WordTokenizer
 
@@ -110,7 +110,7 @@ def test_the_words_are_those_that_greedy_search_writes():
         some = model(seed=seed)
         ids, oov = TOKENIZER.encode_note(NOTE)
         settings = BeamSettings(
-            beams=1, stop="first", min_length=1, max_length=12, no_repeat_ngram_size=0
+            beams=1, length_penalty=0.0, min_length=1, max_length=12, no_repeat_ngram_size=0
         )
         (result,) = beam_search(some, torch.tensor([ids]), settings=settings)
         expected = [TOKENIZER.piece(token, oov) for token in result.best.tokens]

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import torch
 from registry import drawing
 
-from ehr_course.generation.summary_trace import GenerationTrace, TraceStep
+from ehr_course.generation.summaries import GenerationTrace, TraceStep
 from ehr_course.models.pointer_generator import PointerGenerator, PointerGeneratorConfig
 from ehr_course.plots.lesson_16 import draw_origins, draw_step
 from ehr_course.sources.synthetic import make_cohort, make_notes

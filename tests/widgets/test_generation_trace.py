@@ -3,7 +3,7 @@
 import pytest
 
 from ehr_course.errors import InputError
-from ehr_course.generation.summary_trace import GenerationTrace, TraceStep
+from ehr_course.generation.summaries import GenerationTrace, TraceStep
 from ehr_course.widgets.generation_trace import draw_trace_step, generation_trace_player
 
 
