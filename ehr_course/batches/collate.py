@@ -31,9 +31,9 @@ class Batch(TypedDict):
     """What a model takes as keywords, each row padded on the right.
 
     Attributes:
-        input_ids: int64 (batch, source), the corrupted records; 0 on padding.
+        input_ids: int64 (batch, source), the corrupted records; the id of <PAD> on padding.
         attention_mask: int64 (batch, source), 1 on tokens, 0 on padding.
-        decoder_input_ids: int64 (batch, target), the clean records, shifted right; 0 on padding.
+        decoder_input_ids: int64 (batch, target), the clean records, shifted right.
         labels: int64 (batch, target), the clean records; -100 on padding.
         x_num: float32 (batch, 1), age in years, unscaled.
         x_cat: int64 (batch, 1), sex, 0 for M and 1 for F.
@@ -121,29 +121,34 @@ def shift_right(clean: Tensor, *, start: int = CodeTokenizer.eos_id) -> Tensor:
     """The decoder input for clean ids: the start token, then each token one place later.
 
     Args:
-        clean: int64 (batch, target), as the result is; padded with 0, not with -100.
-        start: the first token that the decoder reads; BART's is <EOS>.
+        clean: int64 (batch, target), as the result is; padded with the id of padding, not -100.
+        start: the first token that the decoder reads; BART's is <EOS>, whose id in the course's
+            own vocabulary is the default.
     """
     if (clean < 0).any():
         raise InputError(
             "shift_right",
             "",
             f"{int(clean.min())} is a label, not a token",
-            "Shift the clean ids, padded with 0, before any label is masked.",
+            "Shift the clean ids, padded as input ids are, before any label is masked.",
         )
     first = clean.new_full((len(clean), 1), start)
     return torch.cat([first, clean[:, :-1]], dim=1)
 
 
-def check_batch(batch: Batch, n_tokens: int | None = None) -> None:
-    """Check that a batch keeps the contract between data and model.
+def check_batch(
+    batch: Batch,
+    n_tokens: int | None = None,
+    *,
+    tokenizer: CodeTokenizer | type[CodeTokenizer] = CodeTokenizer,
+) -> None:
+    """Raise an InputError for the first thing that breaks the contract between data and model.
 
     Args:
-        batch: of the course's own vocabulary, in which 0 is padding.
+        batch: what to check.
         n_tokens: the size of the vocabulary, to check the ids against it.
-
-    Raises:
-        InputError: for the first thing that is wrong.
+        tokenizer: whose ids of special tokens are used; by default those of the course's own
+            vocabulary.
     """
     entries = dict(batch)
     with jaxtyped("context"):  # "batch" is then the same size in all entries
@@ -165,7 +170,7 @@ def check_batch(batch: Batch, n_tokens: int | None = None) -> None:
                 )
     input_ids, mask = batch["input_ids"], batch["attention_mask"]
     decoder_input_ids, labels = batch["decoder_input_ids"], batch["labels"]
-    pad, eos = CodeTokenizer.pad_id, CodeTokenizer.eos_id
+    pad, eos = tokenizer.pad_id, tokenizer.eos_id
     clean = torch.where(labels == NOT_SCORED, pad, labels)
     largest = torch.iinfo(torch.int64).max if n_tokens is None else n_tokens - 1
     for name, wrong, problem, remedy in (
@@ -190,7 +195,7 @@ def check_batch(batch: Batch, n_tokens: int | None = None) -> None:
         ("labels", labels == pad, "scores padding", f"Put {NOT_SCORED} on padding."),
         (
             "labels",
-            labels == CodeTokenizer.mask_id,
+            labels == tokenizer.mask_id,
             "asks the model to write <mask>",
             "Take the labels from the clean records, not from the corrupted ones.",
         ),
@@ -202,7 +207,7 @@ def check_batch(batch: Batch, n_tokens: int | None = None) -> None:
         ),
         (
             "decoder_input_ids",
-            decoder_input_ids != shift_right(clean.clamp(min=0)),
+            decoder_input_ids != shift_right(clean.clamp(min=0), start=eos),
             "is not the clean record one place later",
             f"It starts with {eos}; use shift_right on the clean records.",
         ),

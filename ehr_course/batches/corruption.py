@@ -21,7 +21,8 @@ STRATEGIES = ("infill", "delete", "replace")
 """The ways to corrupt a visit."""
 
 EMPTY_RECORD = (CodeTokenizer.bos_id, CodeTokenizer.mask_id, CodeTokenizer.eos_id)
-"""The input from which patients are made by age and sex alone."""
+"""The input from which patients are made by age and sex alone, in the course's own vocabulary;
+``tokenizer.empty_record`` gives it for any."""
 
 
 # ------------------------------------------------------------------ one strategy, some visits
@@ -32,7 +33,13 @@ def span_lengths(count: int, *, mean: float = 3.0, rng: Generator) -> np.ndarray
     return np.maximum(rng.poisson(mean, count), 1)
 
 
-def infill_masks(visits: Ragged, *, mean_span: float = 3.0, rng: Generator) -> Ragged:
+def infill_masks(
+    visits: Ragged,
+    *,
+    mean_span: float = 3.0,
+    mask_id: int = CodeTokenizer.mask_id,
+    rng: Generator,
+) -> Ragged:
     """Replace one span of codes in each visit, uniformly placed, by one <mask>.
 
     At least one code of a visit stays, unless it is the only one. The <mask> does not tell how
@@ -41,6 +48,7 @@ def infill_masks(visits: Ragged, *, mean_span: float = 3.0, rng: Generator) -> R
     Args:
         visits: the codes of each visit, without markers, at least one.
         mean_span: of the Poisson distribution of span lengths.
+        mask_id: of <mask>; by default that of the course's own vocabulary.
         rng: the source of randomness.
 
     >>> visits = Ragged.from_lists([[7, 8, 9, 10, 11], [12]])
@@ -48,8 +56,7 @@ def infill_masks(visits: Ragged, *, mean_span: float = 3.0, rng: Generator) -> R
     [[7, 8, 9, 6], [6]]
     """
     values, keep = visits.values.copy(), np.ones(len(visits.values), bool)
-    starts, mask_id = visits.offsets[:-1], CodeTokenizer.mask_id
-    _infill(values, keep, starts, visits.lengths, mean_span, mask_id, rng)
+    _infill(values, keep, visits.offsets[:-1], visits.lengths, mean_span, mask_id, rng)
     return _kept(values, keep, visits)
 
 
@@ -65,13 +72,21 @@ def delete_codes(visits: Ragged, *, p: float = 0.15, rng: Generator) -> Ragged:
     return _kept(visits.values, keep, visits)
 
 
-def replace_codes(visits: Ragged, *, p: float = 0.15, n_tokens: int, rng: Generator) -> Ragged:
+def replace_codes(
+    visits: Ragged,
+    *,
+    p: float = 0.15,
+    n_tokens: int,
+    first_code_id: int = CodeTokenizer.first_code_id,
+    rng: Generator,
+) -> Ragged:
     """Replace each code with probability p by any other code, drawn uniformly.
 
     Args:
         visits: the codes of each visit, without markers.
         p: 0 to 1.
         n_tokens: the size of the vocabulary, special tokens included: ``len(tokenizer)``.
+        first_code_id: where codes begin; by default as in the course's own vocabulary.
         rng: the source of randomness.
 
     >>> visits = Ragged.from_lists([[7, 8, 9, 10, 11], [12]])
@@ -79,7 +94,7 @@ def replace_codes(visits: Ragged, *, p: float = 0.15, n_tokens: int, rng: Genera
     [[7, 54, 63, 97, 11], [12]]
     """
     values, all_codes = visits.values.copy(), np.arange(len(visits.values))
-    _replace(values, all_codes, p, CodeTokenizer.first_code_id, n_tokens, rng)
+    _replace(values, all_codes, p, first_code_id, n_tokens, rng)
     return Ragged(values, visits.lengths.copy())
 
 

@@ -182,17 +182,10 @@ class RecordDataset(Dataset):
 
     def batch(self, indices: Sequence[int], *, epoch: int = 0, number: int = 0) -> Batch:
         """Make a batch of the patients at `indices`, corrupted by (seed, epoch, number) alone."""
-        rows = np.asarray(indices, dtype=np.int64)
-        if rows.ndim != 1 or not len(rows) or rows.min() < 0 or rows.max() >= len(self):
-            raise InputError(
-                "RecordDataset.batch",
-                "indices",
-                f"{indices!r} are not places of patients",
-                f"Give a list of one or more numbers from 0 to {len(self) - 1}.",
-            )
+        clean = self.tokens.chosen(indices, "RecordDataset.batch")
         rng = np.random.default_rng([self.seed, epoch, number])
-        people = {name: column[rows] for name, column in self._people.items()}
-        return self._collate(self.tokens.take(rows), people, rng)
+        people = {name: column[list(indices)] for name, column in self._people.items()}
+        return self._collate(clean, people, rng)
 
     def collate(self, records: Sequence[PatientRecord]) -> Batch:
         """Make a batch of patients, whose corruption follows ``torch.manual_seed``.

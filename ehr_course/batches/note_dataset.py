@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, Self, TypedDict, overload
+from typing import Any, Self, TypedDict, overload
 
 import numpy as np
 import torch
@@ -33,10 +33,10 @@ class NoteBatch(TypedDict):
     EncodedNote.
 
     Attributes:
-        input_ids: int64 (batch, source), the notes; 3 on padding.
+        input_ids: int64 (batch, source), the notes; the id of <pad> on padding.
         attention_mask: int64 (batch, source), 1 on tokens, 0 on padding.
         decoder_input_ids: int64 (batch, target), the summaries from <s> on, without their last
-            token; 3 on padding. A model reads the extended ids among them as <unk>.
+            token. A model reads the extended ids among them as <unk>.
         labels: int64 (batch, target), the summaries from their first word on; -100 on padding.
     """
 
@@ -52,10 +52,10 @@ class NoteDataset(Dataset):
     Args:
         pairs: the notes and summaries.
         tokenizer: of words or of pieces.
-        max_source: the most tokens of a note, ``<s>`` and ``</s>`` included; 3 or more.
-        max_target: the most tokens of a summary, both included; 2 or more.
-        too_long: "raise" raises an InputError; "cut" shortens. A note still ends in ``</s>`` then;
-            a summary does not, or a model would learn to stop in mid-sentence.
+        max_source: the most tokens of a note, ``<s>`` and ``</s>`` included; 3 or more. A note
+            that is cut still ends in ``</s>``.
+        max_target: the most tokens of a summary, both included; 2 or more. A summary that is cut
+            does not end in ``</s>``, or a model would learn to stop in mid-sentence.
 
     Attributes:
         pairs, tokenizer: as they were given.
@@ -84,43 +84,30 @@ class NoteDataset(Dataset):
         *,
         max_source: int = 768,
         max_target: int = 192,
-        too_long: Literal["cut", "raise"] = "cut",
     ) -> None:
         for option, value, least in (
             ("max_source", max_source, SHORTEST_SOURCE),
             ("max_target", max_target, SHORTEST_TARGET),
         ):
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            if value < least:
                 raise InputError(
                     "NoteDataset", option, f"{value!r} is out of range", f"Use {least} or more."
                 )
-        if too_long not in ("cut", "raise"):
-            raise InputError(
-                "NoteDataset", "too_long", f"{too_long!r} is not a policy", 'Use "cut" or "raise".'
-            )
         given = list(pairs)
         if not given:
             raise InputError("NoteDataset", "pairs", "the list is empty", "Were any notes loaded?")
+        special = {tokenizer.unk_id, tokenizer.bos_id, tokenizer.eos_id, tokenizer.pad_id}
         sources, targets, all_oov = [], [], []
         cut_notes = cut_summaries = 0
         for number, pair in enumerate(given):
-            if not isinstance(pair, NotePair):
-                raise InputError(
-                    "NoteDataset",
-                    f"pair {number}",
-                    f"it is a {type(pair).__name__}, not a NotePair",
-                    "Make it NotePair(note, summary).",
-                )
             name = _pair_name(number, pair)
             try:
                 encoded = tokenizer.encode_note(pair.note)
             except InputError as error:
                 raise InputError(name, "note", error.problem, error.remedy) from None
-            if len(encoded.ids) > max_source:
-                _check_may_cut(too_long, name, "note", len(encoded.ids), max_source)
-                cut_notes += 1
+            cut_notes += len(encoded.ids) > max_source
             source, oov = encoded.cut(max_source, size=len(tokenizer), eos_id=tokenizer.eos_id)
-            if max(source) <= tokenizer.pad_id:  # no id beyond the special ones
+            if set(source) <= special:
                 raise InputError(
                     name,
                     "note",
@@ -130,16 +117,13 @@ class NoteDataset(Dataset):
             target = tokenizer.encode_summary(pair.summary, oov)
             if len(target) <= 2:
                 raise InputError(name, "summary", "it has no word", "Leave the pair out.")
-            if len(target) > max_target:
-                _check_may_cut(too_long, name, "summary", len(target), max_target)
-                target = target[:max_target]
-                cut_summaries += 1
+            cut_summaries += len(target) > max_target
             sources.append(source)
-            targets.append(target)
+            targets.append(target[:max_target])
             all_oov.append(oov)
         self._keep(
-            given,
-            tokenizer,
+            pairs=given,
+            tokenizer=tokenizer,
             sources=Ragged.from_lists(sources),
             targets=Ragged.from_lists(targets),
             oov=all_oov,
@@ -148,19 +132,17 @@ class NoteDataset(Dataset):
         )
 
     @classmethod
-    def from_encoded(
-        cls, pairs: list[NotePair], tokenizer: NoteTokenizer | WordTokenizer, **encoded: Any
-    ) -> Self:
-        """Make a dataset from sources, targets, oov, cut_notes and cut_summaries of another."""
+    def from_encoded(cls, **attributes: Any) -> Self:
+        """Make a dataset from pairs, tokenizer, sources, targets, oov and the two counts."""
         self = cls.__new__(cls)
-        self._keep(pairs, tokenizer, **encoded)
+        self._keep(**attributes)
         return self
 
     def _keep(
         self,
+        *,
         pairs: list[NotePair],
         tokenizer: NoteTokenizer | WordTokenizer,
-        *,
         sources: Ragged,
         targets: Ragged,
         oov: list[tuple[str, ...]],
@@ -191,18 +173,8 @@ class NoteDataset(Dataset):
 
     def batch(self, indices: Sequence[int]) -> NoteBatch:
         """Make a batch of the pairs at `indices`."""
-        rows = np.asarray(indices)
-        is_list = rows.ndim == 1 and len(rows) and np.issubdtype(rows.dtype, np.integer)
-        if not is_list or rows.min() < 0 or rows.max() >= len(self):
-            raise InputError(
-                "NoteDataset.batch",
-                "indices",
-                f"{indices!r} are not places of pairs",
-                f"Give a list of one or more numbers from 0 to {len(self) - 1}.",
-            )
-        return _collated(
-            self.sources.take(rows), self.targets.take(rows), pad_id=self.tokenizer.pad_id
-        )
+        sources = self.sources.chosen(indices, "NoteDataset.batch")
+        return _collated(sources, self.targets.take(indices), pad_id=self.tokenizer.pad_id)
 
     @property
     def fingerprint(self) -> str:
@@ -255,13 +227,3 @@ def _pair_name(number: int, pair: NotePair) -> str:
     # What does not look like a patient's number is not shown: it may be text of a note.
     is_shown = re.fullmatch(r"(?=.*[0-9])[0-9A-Za-z._-]{1,20}", str(pair.subject_id))
     return f"pair {number} (patient {pair.subject_id})" if is_shown else f"pair {number}"
-
-
-def _check_may_cut(too_long: str, name: str, part: str, length: int, limit: int) -> None:
-    if too_long == "raise":
-        raise InputError(
-            name,
-            f"{part} of {length} tokens",
-            f"the limit is {limit}",
-            f'Use too_long="cut" to keep the first {limit}, or a higher limit.',
-        )

@@ -38,7 +38,6 @@ def write_prepared(
     *,
     max_source: int = 768,
     max_target: int = 192,
-    too_long: Literal["cut", "raise"] = "cut",
 ) -> dict[str, Any]:
     """Encode the parts of a split and write them, whole or not at all, with tokenizer and report.
 
@@ -46,7 +45,7 @@ def write_prepared(
         split: validation and test may be empty, and then have no file.
         tokenizer: trained on the training part alone, which cannot be checked here.
         folder: one that does not exist yet, or is empty.
-        max_source, max_target, too_long: see NoteDataset.
+        max_source, max_target: see NoteDataset.
 
     Returns:
         The content of report.json: the tokenizer's kind, size and fingerprint, the limits, and
@@ -74,11 +73,7 @@ def write_prepared(
                 continue
             try:
                 dataset = NoteDataset(
-                    pairs[part],
-                    tokenizer,
-                    max_source=max_source,
-                    max_target=max_target,
-                    too_long=too_long,
+                    pairs[part], tokenizer, max_source=max_source, max_target=max_target
                 )
                 table = _table(dataset)
             except InputError as error:
@@ -112,12 +107,6 @@ def read_report(folder: str | Path) -> dict[str, Any]:
 def read_prepared(folder: str | Path, part: Literal["train", "validation", "test"]) -> NoteDataset:
     """Read one part of a folder that write_prepared wrote, as a dataset."""
     folder = Path(folder)
-    if part not in PARTS:
-        raise InputError(
-            "read_prepared", "part", f"{part!r} is not a part", f"Use one of {', '.join(PARTS)}."
-        )
-    if not folder.is_dir():
-        raise InputError(folder, "", "there is no such folder", f"Make it with {_REMAKE}.")
     report = read_report(folder)
     about = report["parts"].get(part)
     if about is None:
@@ -125,7 +114,7 @@ def read_prepared(folder: str | Path, part: Literal["train", "validation", "test
             folder,
             part,
             "this part had no pairs when the folder was written",
-            f"It has {', '.join(report['parts'])}.",
+            f"Use one of {', '.join(report['parts'])}.",
         )
     kind = NoteTokenizer if report["tokenizer"]["kind"] == "NoteTokenizer" else WordTokenizer
     tokenizer = kind.from_pretrained(folder)
@@ -137,20 +126,18 @@ def read_prepared(folder: str | Path, part: Literal["train", "validation", "test
             f"Put that one back, or make the folder again with {_REMAKE}.",
         )
     file = folder / f"{part}.parquet"
-    if not file.is_file():
-        raise InputError(file, "", "there is no such file", f"Make the folder with {_REMAKE}.")
-    if _checksum(file) != about["sha256"]:
+    if not file.is_file() or _checksum(file) != about["sha256"]:
         raise InputError(
             file,
             "",
-            "the file is damaged: its checksum is not that of report.json",
+            "the file is missing or damaged: it does not have the checksum of report.json",
             f"Copy the folder again, or make it again with {_REMAKE}.",
         )
     table = pq.read_table(file)
     columns = {name: table.column(name).to_pylist() for name in ("note", "summary", "subject_id")}
     return NoteDataset.from_encoded(
-        [NotePair(*row) for row in zip(*columns.values(), strict=True)],
-        tokenizer,
+        pairs=[NotePair(*row) for row in zip(*columns.values(), strict=True)],
+        tokenizer=tokenizer,
         sources=_ragged(table, "src"),
         targets=_ragged(table, "tgt"),
         oov=[tuple(words) for words in table.column("oov").to_pylist()],

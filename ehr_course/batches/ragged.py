@@ -9,6 +9,8 @@ from typing import Self
 
 import numpy as np
 
+from ehr_course.errors import InputError
+
 
 @dataclass(frozen=True, eq=False)
 class Ragged:
@@ -57,6 +59,19 @@ class Ragged:
         rows = np.asarray(rows, dtype=np.int64)
         lengths = self.lengths[rows]
         return type(self)(self.values[places(self.offsets[rows], lengths)], lengths)
+
+    def chosen(self, rows: Sequence[int], thing: str) -> Self:
+        """The same for rows that a user gives; an error names the ``thing``."""
+        places = np.asarray(rows)
+        is_list = places.ndim == 1 and len(places) and np.issubdtype(places.dtype, np.integer)
+        if not is_list or places.min() < 0 or places.max() >= len(self):
+            raise InputError(
+                thing,
+                "indices",
+                f"{rows!r} is not a choice of rows",
+                f"Give a list of one or more numbers from 0 to {len(self) - 1}.",
+            )
+        return self.take(places)
 
     def padded(self, padding: int) -> tuple[np.ndarray, np.ndarray]:
         """The rows, padded on the right to the longest.
