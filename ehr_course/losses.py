@@ -92,79 +92,57 @@ def weighted_total(terms: tuple[LossTerm, ...], counts: dict[str, int]) -> Tenso
     return torch.as_tensor(sum(shares))
 
 
-def language_model_loss(
-    logits: Tensor, targets: Tensor, *, label_smoothing: float = 0.0
-) -> tuple[Tensor, Tensor]:
-    """The cross-entropy of the scored positions.
+def language_model_loss(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """The summed cross-entropy in nats, float32, of the scored positions, and their number.
 
     Args:
         logits: (positions, vocabulary), of any floating-point type.
         targets: int64 (positions,), -100 where a position is not scored.
-        label_smoothing: the probability mass, 0 to 1, that is spread evenly over the vocabulary.
-
-    Returns:
-        The sum in nats, a float32 scalar, and the number of scored positions.
 
     >>> total, count = language_model_loss(torch.zeros(3, 8), torch.tensor([0, 5, -100]))
     >>> int(count), round(float(total / count), 4)  # log 8: eight tokens, all as likely
     (2, 2.0794)
     """
-    total = cross_entropy(
-        logits.float(),
-        targets,
-        reduction="sum",
-        ignore_index=NOT_SCORED,
-        label_smoothing=label_smoothing,
-    )
+    total = cross_entropy(logits.float(), targets, reduction="sum", ignore_index=NOT_SCORED)
     return total, (targets != NOT_SCORED).sum()
 
 
 def classification_loss(logits: Tensor, classes: Tensor) -> tuple[Tensor, Tensor]:
-    """The cross-entropy of predictions such as an age bracket or a sex.
+    """The summed cross-entropy in nats, float32, of answers such as a sex, and their number.
 
     Args:
         logits: (answers, classes), of any floating-point type.
         classes: int64 (answers,), the right ones.
-
-    Returns:
-        The sum in nats, a float32 scalar, and the number of answers.
     """
     total = cross_entropy(logits.float(), classes, reduction="sum")
     return total, classes.new_tensor(classes.numel())
 
 
-def age_loss(answers: Tensor, ages: Tensor, *, scale: float = MAX_AGE) -> tuple[Tensor, Tensor]:
-    """The squared error of ages, in units of `scale` years.
+def age_loss(answers: Tensor, ages: Tensor) -> tuple[Tensor, Tensor]:
+    """The sum of squared errors of ages in units of 90 years, float32, and the number of rows.
 
     In years, an error of 30 would cost 900, and the 5 nats of a token would not count beside it.
 
     Args:
-        answers: float (rows,), the predicted ages in units of `scale` years.
+        answers: float (rows,), the predicted ages in units of 90 years.
         ages: float (rows,), the true ages in years.
-        scale: in years.
-
-    Returns:
-        The sum of the squared errors, a float32 scalar, and the number of rows.
 
     >>> total, count = age_loss(torch.tensor([0.5]), torch.tensor([63.0]))
     >>> round(float(total), 4)  # (45 - 63) / 90 = -0.2
     0.04
     """
-    errors = answers.float() - ages.float() / scale
+    errors = answers.float() - ages.float() / MAX_AGE
     # Squares of larger errors would overflow float32 when they are added up.
     return errors.clamp(-1e15, 1e15).square().sum(), torch.tensor(len(ages), device=ages.device)
 
 
 def never_together(present: Tensor, *, expected_at_least: float = 5.0) -> Tensor:
-    """Which pairs of tokens never occur in one record, though by chance they would.
+    """Which pairs of tokens never occur in one record: bool (vocabulary, vocabulary).
 
     Args:
         present: bool (records, vocabulary), whether a record has a token.
         expected_at_least: in how many records a pair would occur by chance; rarer ones are left
             out.
-
-    Returns:
-        bool (vocabulary, vocabulary), symmetric.
     """
     seen = present.float()
     together = seen.T @ seen  # (vocabulary, vocabulary)
@@ -176,16 +154,13 @@ def never_together(present: Tensor, *, expected_at_least: float = 5.0) -> Tensor
 def co_occurrence_penalty(
     logits: Tensor, read: Tensor, never: Tensor, scored: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The probability given to tokens that never occur in one record with those already read.
+    """The summed probability of tokens that never occur in one record with those already read.
 
     Args:
         logits: (batch, target, vocabulary), of any floating-point type.
         read: int64 (batch, target), the decoder's input; position t has read positions 0 to t.
         never: bool (vocabulary, vocabulary), from ``never_together``.
-        scored: bool (batch, target).
-
-    Returns:
-        The sum of the probabilities, a float32 scalar, and the number of scored positions.
+        scored: bool (batch, target); beside the sum, float32, the number of these is returned.
     """
     if never.shape != (logits.shape[-1],) * 2:
         raise InputError(
@@ -220,15 +195,14 @@ def log_mixture(log_generated: Tensor, log_copied: Tensor, p_gen_logit: Tensor) 
 
 
 def log_copy_probability(log_attention: Tensor, ids: Tensor, targets: Tensor) -> Tensor:
-    """log P_copy of one word: the summed attention to its places in the note.
+    """log P_copy of one word, float (n,): the summed attention to its places in the note.
+
+    It is minus infinity, without a gradient, where the word is not in the note.
 
     Args:
         log_attention: float (n, source), minus infinity where nothing can be copied.
         ids: int64 (n, source), the tokens of the note.
         targets: int64 (n,), the word in question.
-
-    Returns:
-        float (n,): minus infinity, without a gradient, where the word is not in the note.
 
     >>> attention = torch.tensor([[0.2, 0.5, 0.3]])
     >>> log_copy_probability(attention.log(), torch.tensor([[7, 8, 7]]), torch.tensor([7])).exp()
@@ -249,10 +223,7 @@ def coverage_loss(attention: Tensor, scored: Tensor) -> tuple[Tensor, Tensor]:
 
     Args:
         attention: float (batch, target, source), each step summing to 1.
-        scored: bool (batch, target).
-
-    Returns:
-        The sum over the scored steps, each 0 to 1, a scalar; and the number of scored steps.
+        scored: bool (batch, target); beside the sum, the number of these is returned.
 
     >>> twice = torch.tensor([[[1.0, 0.0], [0.75, 0.25]]])
     >>> coverage_loss(twice, torch.tensor([[True, True]]))

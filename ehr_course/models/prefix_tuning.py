@@ -9,24 +9,22 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
 import torch
-from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn.utils import skip_init
 from transformers import BartConfig, BartForConditionalGeneration
-from transformers.cache_utils import Cache, DynamicCache, EncoderDecoderCache
-from transformers.models.bart.modeling_bart import BartDecoder
+from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 
 from ehr_course.errors import InputError
 from ehr_course.models.prompt_bart import PromptBart
-from ehr_course.new_folder import new_folder
+from ehr_course.models.saved import check_shapes, open_weights, read_json, replaced_folder
 
 # ------------------------------------------------------------------ the prefix
 
@@ -47,9 +45,6 @@ class PrefixConfig:
         shift_positions: whether the decoder counts its prefix as tokens, as peft does, so that the
             first token stands at position ``n_tokens``.
 
-    Raises:
-        InputError: if a number is below 1, or no side has a prefix.
-
     >>> PrefixConfig(8, encoder=True).sides
     ('decoder', 'encoder')
     """
@@ -62,18 +57,10 @@ class PrefixConfig:
     shift_positions: bool = False
 
     def __post_init__(self) -> None:
-        for name, size, remedy in (
-            ("n_tokens", self.n_tokens, "Use 1 or more."),
-            ("d_hidden", self.d_hidden, "Use 1 or more, or None for a prefix without a network."),
-        ):
-            is_none = size is None and name == "d_hidden"
-            if not is_none and (type(size) is not int or size < 1):
-                raise InputError("PrefixConfig", name, f"{size!r} is out of range", remedy)
-        for name in (*SIDES, "shift_positions"):
-            if not isinstance(getattr(self, name), bool):
-                raise InputError(
-                    "PrefixConfig", name, f"it is {getattr(self, name)!r}", "Use True or False."
-                )
+        for name in ("n_tokens", "d_hidden"):
+            size = getattr(self, name)
+            if size is not None and size < 1:
+                raise InputError("PrefixConfig", name, f"it is {size!r}", "Use 1 or more.")
         if not self.sides:
             raise InputError(
                 "PrefixConfig",
@@ -97,9 +84,7 @@ class Prefix(nn.Module):
 
     Args:
         n_layers, n_heads, d_model: of the stack that they stand in.
-        d_hidden: the width of the network; None for a direct prefix.
-        init_std: of the embedding's first values; 1 as in peft.
-        generator: draws them; torch's own by default.
+        generator: draws the first values; torch's own by default.
 
     >>> prefix = Prefix(20, n_layers=2, n_heads=4, d_model=96)
     >>> prefix().shape
@@ -172,141 +157,6 @@ def prefix_parameters(
     return n_tokens * d_model + (d_model + 1) * d_hidden + (d_hidden + 1) * width
 
 
-# ------------------------------------------------------------------ into the attention
-
-
-@contextmanager
-def prefixes_in(
-    base: BartForConditionalGeneration,
-    prefixes: Mapping[str, Prefix],
-    *,
-    shift_positions: bool = False,
-) -> Iterator[None]:
-    """Let an unmodified BART see prefixes while the block runs: hooks fill its key-value caches.
-
-    Args:
-        base: any BART.
-        prefixes: by "decoder", "cross" and "encoder"; any may be left out.
-        shift_positions: whether the decoder's prefix counts as tokens that came before.
-    """
-    encoder, decoder = base.model.encoder, base.model.decoder
-    with ExitStack() as hooks:
-
-        def before(module: nn.Module, change: Any) -> None:
-            """Change keyword arguments before the module gets them."""
-
-            def hook(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> Any:
-                tokens = args[0] if args else kwargs.get("input_ids")
-                tokens = kwargs.get("inputs_embeds") if tokens is None else tokens
-                return args, kwargs | change(tokens, kwargs)
-
-            hooks.callback(module.register_forward_pre_hook(hook, with_kwargs=True).remove)
-
-        def fill_encoder(tokens: Tensor, kwargs: dict[str, Any]) -> dict[str, Any]:
-            cache = DynamicCache()  # the encoder's layers accept and use one
-            _fill(cache, prefixes["encoder"], tokens, encoder)
-            return {"past_key_values": cache}
-
-        def fill_decoder(tokens: Tensor, kwargs: dict[str, Any]) -> dict[str, Any]:
-            return _filled_cache(decoder, prefixes, tokens, kwargs)
-
-        def keep_positions(tokens: Tensor, kwargs: dict[str, Any]) -> dict[str, Any]:
-            return {"position_ids": kwargs["position_ids"] - prefixes["decoder"].n_tokens}
-
-        if "encoder" in prefixes:
-            before(encoder, fill_encoder)
-            for layer in encoder.layers:
-                before(layer.self_attn, _WidenMask(prefixes["encoder"].n_tokens))
-        if "cross" in prefixes:
-            for layer in decoder.layers:
-                before(layer.encoder_attn, _WidenMask(prefixes["cross"].n_tokens))
-        if "decoder" in prefixes and not shift_positions:
-            before(decoder.embed_positions, keep_positions)
-        if "decoder" in prefixes or "cross" in prefixes:
-            before(decoder, fill_decoder)
-            hooks.callback(decoder.register_forward_hook(_drop_cache, with_kwargs=True).remove)
-        yield
-
-
-def _filled_cache(
-    decoder: BartDecoder, prefixes: Mapping[str, Prefix], tokens: Tensor, kwargs: dict[str, Any]
-) -> dict[str, Any]:
-    """Fill the decoder's cache if it is empty; the encoder's keys are added after the prefix."""
-    cache = kwargs.get("past_key_values")
-    if cache is None:
-        cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
-    _check_cache(cache)
-    if cache.get_seq_length() == 0:
-        if "decoder" in prefixes:
-            _fill(cache.self_attention_cache, prefixes["decoder"], tokens, decoder)
-        if "cross" in prefixes:
-            _fill(cache.cross_attention_cache, prefixes["cross"], tokens, decoder)
-    positions, limit = cache.get_seq_length() + tokens.shape[1], decoder.config
-    if positions > limit.max_position_embeddings:
-        prefix = prefixes["decoder"].n_tokens if "decoder" in prefixes else 0
-        raise InputError(
-            "sequence",
-            f"{positions} positions",
-            f"the decoder has {limit.max_position_embeddings}, of which the prefix takes {prefix}",
-            'Use RecordDataset(..., max_tokens=model.max_tokens, too_long="cut"), or fewer '
-            "tokens in the prefix.",
-        )
-    changed: dict[str, Any] = {"past_key_values": cache}
-    mask = kwargs.get("attention_mask")
-    if mask is not None and mask.ndim == 2 and mask.shape[1] < positions:
-        ones = mask.new_ones(mask.shape[0], positions - mask.shape[1])
-        changed["attention_mask"] = torch.cat([ones, mask], dim=1)
-    return changed
-
-
-class _WidenMask:
-    """Let every query see the prefix, for which an attention's mask has no columns."""
-
-    def __init__(self, n_tokens: int) -> None:
-        self.n_tokens = n_tokens
-
-    def __call__(self, tokens: Tensor, kwargs: dict[str, Any]) -> dict[str, Any]:
-        mask = kwargs.get("attention_mask")
-        if mask is None:  # everything is seen
-            return {}
-        if not isinstance(mask, Tensor):
-            raise InputError(
-                "prefix tuning",
-                "attention",
-                f"its mask is a {type(mask).__name__}",
-                'Use model.set_attn_implementation("sdpa") or "eager".',
-            )
-        shape = (*mask.shape[:-1], self.n_tokens)
-        # a float mask is added to the scores; other masks mark what is seen by True or 1
-        seen = mask.new_zeros(shape) if mask.is_floating_point() else mask.new_ones(shape)
-        return {"attention_mask": torch.cat([seen, mask], dim=-1)}
-
-
-def _fill(cache: DynamicCache, prefix: Prefix, tokens: Tensor, stack: nn.Module) -> None:
-    device = tokens.device.type
-    # A cache holds one dtype: that of the tokens' keys.
-    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else stack.dtype
-    for number, (key, value) in enumerate(prefix().to(dtype)):  # each (heads, n_tokens, head_dim)
-        cache.update(*(part.expand(tokens.shape[0], -1, -1, -1) for part in (key, value)), number)
-
-
-def _drop_cache(decoder: nn.Module, args: tuple, kwargs: dict[str, Any], output: Any) -> None:
-    """Return no cache to a caller who asked for none."""
-    if kwargs.get("use_cache") is False and hasattr(output, "past_key_values"):
-        output.past_key_values = None
-
-
-def _check_cache(cache: Cache) -> None:
-    parts = [getattr(cache, f"{name}_attention_cache", None) for name in ("self", "cross")]
-    if not all(isinstance(part, DynamicCache) for part in parts):
-        raise InputError(
-            "prefix tuning",
-            "past_key_values",
-            f"a prefix cannot be put into a {type(cache).__name__} of this kind",
-            "Use an EncoderDecoderCache of two DynamicCaches, which is what generate makes.",
-        )
-
-
 # ------------------------------------------------------------------ the model
 
 
@@ -325,10 +175,6 @@ class PrefixTuned(nn.Module):
         prefix_config: what was asked for; without ``d_hidden`` after ``fold``.
         prefixes: a Prefix by "decoder", "cross" and "encoder", each where it was asked for.
 
-    Raises:
-        InputError: if the base is not a BART or uses gradient checkpointing, or a decoder prefix
-            leaves no position for a token.
-
     >>> from ehr_course import CodeTokenizer, PromptBart, PromptBartConfig
     >>> base = PromptBart(PromptBartConfig.for_tokenizer(CodeTokenizer(["4280", "0389"])))
     >>> model = PrefixTuned(base, PrefixConfig(n_tokens=5))
@@ -340,8 +186,14 @@ class PrefixTuned(nn.Module):
         self, base: BartForConditionalGeneration, prefix_config: PrefixConfig, *, seed: int = 0
     ) -> None:
         super().__init__()
-        _check_base(base, prefix_config)
         self.base, self.prefix_config = base.requires_grad_(False), prefix_config
+        if self.max_tokens < 1:
+            raise InputError(
+                "PrefixTuned",
+                "n_tokens",
+                f"a prefix of {prefix_config.n_tokens} leaves the decoder no position for a token",
+                f"Use fewer than {self.max_tokens + prefix_config.n_tokens}.",
+            )
         generator = torch.Generator().manual_seed(seed)
         self.prefixes = nn.ModuleDict()
         for side in prefix_config.sides:
@@ -376,7 +228,8 @@ class PrefixTuned(nn.Module):
     def max_tokens(self) -> int:
         """The longest sequence, in tokens: a decoder prefix uses up some of the positions."""
         taken = self.prefix_config.n_tokens if self.prefix_config.decoder else 0
-        return _longest(self.base) - taken
+        limit = getattr(self.base, "max_tokens", self.base.config.max_position_embeddings)
+        return limit - taken
 
     @property
     def n_trainable(self) -> int:
@@ -384,23 +237,13 @@ class PrefixTuned(nn.Module):
         return sum(p.numel() for p in self.parameters() if p.requires_grad)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the base with the prefixes, whose n_tokens columns come first in attentions.
-
-        Raises:
-            InputError: as the base does, or if prefix and sequence are too long together.
-        """
+        """Run the base with the prefixes, whose n_tokens columns come first in attentions."""
         with self._prefixes():
             return self.base(*args, **kwargs)
 
     def encode(self, *args: Any, **kwargs: Any) -> Any:
         """Run the encoder alone, as PromptBart's ``encode`` does."""
-        if not isinstance(self.base, PromptBart):
-            raise InputError(
-                "PrefixTuned",
-                "encode",
-                f"a {type(self.base).__name__} cannot encode alone",
-                "Call the model itself, or give it a PromptBart as its base.",
-            )
+        assert isinstance(self.base, PromptBart)
         with self._prefixes():
             return self.base.encode(*args, **kwargs)
 
@@ -415,10 +258,79 @@ class PrefixTuned(nn.Module):
 
     @contextmanager
     def _prefixes(self) -> Iterator[None]:
-        _check_no_checkpointing(self.base)
-        shift = self.prefix_config.shift_positions
-        with prefixes_in(self.base, self._by_side(), shift_positions=shift):
+        """Let the unmodified base see the prefixes: hooks fill its key-value caches."""
+        base, prefixes = self.base, self._by_side()
+        if any(getattr(module, "gradient_checkpointing", False) for module in base.modules()):
+            raise InputError(
+                "PrefixTuned",
+                "base",
+                "gradient checkpointing is on: it drops the cache that holds the prefix",
+                "Switch it off.",
+            )
+        encoder, decoder = base.model.encoder, base.model.decoder
+        with ExitStack() as hooks:
+
+            def before(module: nn.Module, change: Callable[[Tensor, dict], dict]) -> None:
+                """Change keyword arguments before the module gets them."""
+
+                def hook(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> Any:
+                    tokens = args[0] if args else kwargs.get("input_ids")
+                    tokens = kwargs.get("inputs_embeds") if tokens is None else tokens
+                    return args, kwargs | change(tokens, kwargs)
+
+                hooks.callback(module.register_forward_pre_hook(hook, with_kwargs=True).remove)
+
+            def fill_encoder(tokens: Tensor, kwargs: dict[str, Any]) -> dict[str, Any]:
+                cache = DynamicCache()  # the encoder's layers accept and use one
+                _fill(cache, prefixes["encoder"], tokens, encoder)
+                return {"past_key_values": cache}
+
+            def keep_positions(tokens: Tensor, kwargs: dict[str, Any]) -> dict[str, Any]:
+                return {"position_ids": kwargs["position_ids"] - prefixes["decoder"].n_tokens}
+
+            if "encoder" in prefixes:
+                before(encoder, fill_encoder)
+                for layer in encoder.layers:
+                    before(layer.self_attn, _WidenMask(prefixes["encoder"].n_tokens))
+            if "cross" in prefixes:
+                for layer in decoder.layers:
+                    before(layer.encoder_attn, _WidenMask(prefixes["cross"].n_tokens))
+            if "decoder" in prefixes and not self.prefix_config.shift_positions:
+                before(decoder.embed_positions, keep_positions)
+            if "decoder" in prefixes or "cross" in prefixes:
+                before(decoder, self._fill_decoder)
+                drop = decoder.register_forward_hook(_drop_cache, with_kwargs=True)
+                hooks.callback(drop.remove)
             yield
+
+    def _fill_decoder(self, tokens: Tensor, kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Fill the decoder's cache if it is empty; the encoder's keys come after the prefix."""
+        prefixes, decoder = self._by_side(), self.base.model.decoder
+        cache = kwargs.get("past_key_values")
+        if cache is None:
+            cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
+        if cache.get_seq_length() == 0:
+            if "decoder" in prefixes:
+                _fill(cache.self_attention_cache, prefixes["decoder"], tokens, decoder)
+            if "cross" in prefixes:
+                _fill(cache.cross_attention_cache, prefixes["cross"], tokens, decoder)
+        positions = cache.get_seq_length() + tokens.shape[1]
+        limit = decoder.config.max_position_embeddings
+        if positions > limit:
+            prefix = prefixes["decoder"].n_tokens if "decoder" in prefixes else 0
+            raise InputError(
+                "sequence",
+                f"{positions} positions",
+                f"the decoder has {limit}, of which the prefix takes {prefix}",
+                'Use RecordDataset(..., max_tokens=model.max_tokens, too_long="cut"), or fewer '
+                "tokens in the prefix.",
+            )
+        changed: dict[str, Any] = {"past_key_values": cache}
+        mask = kwargs.get("attention_mask")
+        if mask is not None and mask.ndim == 2 and mask.shape[1] < positions:
+            ones = mask.new_ones(mask.shape[0], positions - mask.shape[1])
+            changed["attention_mask"] = torch.cat([ones, mask], dim=1)
+        return changed
 
     def _by_side(self) -> dict[str, Prefix]:
         """The prefixes, which a ModuleDict only knows to be modules."""
@@ -439,32 +351,21 @@ class PrefixTuned(nn.Module):
         return self
 
     def save(self, folder: str | Path) -> None:
-        """Write the prefix, without its base, to a folder; a prefix that is there is replaced.
-
-        Raises:
-            InputError: if it cannot be written, or the folder holds something else.
-        """
+        """Write the prefix, without its base, to a folder; a prefix that is there is replaced."""
         fields = asdict(self.prefix_config) | {"base": fingerprint(self.base)}
-        _write(folder, {CONFIG: fields, WEIGHTS: self.prefixes.state_dict()})
+        _write(folder, CONFIG, fields, WEIGHTS, self.prefixes.state_dict())
 
     @classmethod
     def load(cls, folder: str | Path, base: BartForConditionalGeneration) -> Self:
-        """Read what ``save`` wrote, for the same base.
-
-        Raises:
-            InputError: if a file is missing or damaged, or the base has other weights.
-        """
-        fields = _read_json(Path(folder) / CONFIG)
+        """Read what ``save`` wrote, for the same base."""
+        folder = Path(folder)
+        fields = read_json(folder / CONFIG)
         trained_for = fields.pop("base", None)
         try:
             config = PrefixConfig(**fields)
-        except TypeError:
-            raise InputError(
-                Path(folder) / CONFIG,
-                "",
-                "these are not the settings of a prefix",
-                "Save the prefix again.",
-            ) from None
+        except TypeError as error:
+            problem = f"these are not the settings of a prefix ({error})"
+            raise InputError(folder / CONFIG, "", problem, "Save the prefix again.") from None
         if trained_for != fingerprint(base):
             raise InputError(
                 folder,
@@ -472,19 +373,14 @@ class PrefixTuned(nn.Module):
                 "the prefix was trained for a model with other weights, to which it means nothing",
                 "Load it with the base that it was trained with, in the same precision.",
             )
-        model, tensors = cls(base, config), _read_tensors(Path(folder) / WEIGHTS)
-        needed = {
-            name: tuple(tensor.shape) for name, tensor in model.prefixes.state_dict().items()
-        }
-        found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-        for name in sorted(needed.keys() | found.keys()):
-            if needed.get(name) != found.get(name):
-                raise InputError(
-                    folder,
-                    name,
-                    f"the file has shape {found.get(name)}, the prefix needs {needed.get(name)}",
-                    "Save the prefix again.",
-                )
+        model = cls(base, config)
+        with open_weights(folder / WEIGHTS) as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        found, needed = (
+            {name: tuple(tensor.shape) for name, tensor in some.items()}
+            for some in (tensors, model.prefixes.state_dict())
+        )
+        check_shapes(folder / WEIGHTS, found, needed)
         model.prefixes.load_state_dict(tensors)
         return model
 
@@ -492,10 +388,7 @@ class PrefixTuned(nn.Module):
         """Write the prefix, network folded, as ``peft.PeftModel.from_pretrained`` reads it.
 
         peft runs a plain BART only: it calls a model with arguments that PromptBart does not take.
-
-        Raises:
-            InputError: if the prefix is not for the decoder alone with shifted positions, or the
-                folder cannot be written or holds something else.
+        It has a prefix for the decoder alone, with shifted positions.
         """
         if not self.prefix_config.shift_positions:
             raise InputError(
@@ -516,8 +409,11 @@ class PrefixTuned(nn.Module):
         prefix = self._by_side()["decoder"]
         n_tokens, layers, width = prefix.n_tokens, prefix.n_layers, prefix.d_model
         rows = prefix.rows().detach()
-        dealt = rows.new_zeros(n_tokens, 4 * layers, width)
-        dealt[:, peft_vectors(layers, 2 * layers)] = rows.view(n_tokens, layers, 2, width)
+        # In peft a token is 2 * num_layers vectors, repeated once and dealt to the layers by
+        # fours: key, value, and two for the cross-attention, which are thrown away. If num_layers
+        # were the model's own and even, two layers would share theirs: it is twice as many here.
+        dealt = rows.new_zeros(n_tokens, layers, 4, width)
+        dealt[:, :, :2] = rows.view(n_tokens, layers, 2, width)
         fields = {
             "peft_type": "PREFIX_TUNING",
             "task_type": "SEQ_2_SEQ_LM",
@@ -532,65 +428,38 @@ class PrefixTuned(nn.Module):
             "base_model_name_or_path": None,
         }
         weights = {"prompt_embeddings": dealt.flatten(1)}
-        _write(
-            folder,
-            {"adapter_config.json": fields, "adapter_model.safetensors": weights},
-            may_hold="README.md",  # which peft writes beside them
-        )
+        readme = "README.md"  # peft writes it beside them
+        _write(folder, "adapter_config.json", fields, "adapter_model.safetensors", weights, readme)
 
 
-def peft_vectors(n_layers: int, peft_layers: int) -> Tensor:
-    """Which of peft's vectors are a layer's key and value, (n_layers, 2).
+class _WidenMask:
+    """Let every query see the prefix, for which an attention's mask has no columns."""
 
-    In peft a token is ``2 * num_layers`` vectors of the model's width. For an encoder-decoder
-    these are repeated once and dealt out by fours: key and value of the decoder's self-attention,
-    and two for the cross-attention, which are thrown away. So layer l gets vectors 4l and 4l + 1,
-    modulo ``2 * num_layers``. In a model with an even number of layers two layers share theirs,
-    unless the adapter's num_layers is twice the model's, as it is written here.
+    def __init__(self, n_tokens: int) -> None:
+        self.n_tokens = n_tokens
 
-    Args:
-        n_layers: of the model's decoder.
-        peft_layers: what the adapter calls num_layers.
-
-    >>> peft_vectors(2, 2).tolist()
-    [[0, 1], [0, 1]]
-    >>> peft_vectors(2, 4).tolist()
-    [[0, 1], [4, 5]]
-    """
-    first = 4 * torch.arange(n_layers) % (2 * peft_layers)
-    return torch.stack([first, first + 1], dim=1)
+    def __call__(self, tokens: Tensor, kwargs: dict[str, Any]) -> dict[str, Any]:
+        mask = kwargs.get("attention_mask")
+        if mask is None:  # everything is seen
+            return {}
+        shape = (*mask.shape[:-1], self.n_tokens)
+        # a float mask is added to the scores; other masks mark what is seen by True or 1
+        seen = mask.new_zeros(shape) if mask.is_floating_point() else mask.new_ones(shape)
+        return {"attention_mask": torch.cat([seen, mask], dim=-1)}
 
 
-def _longest(base: BartForConditionalGeneration) -> int:
-    return getattr(base, "max_tokens", base.config.max_position_embeddings)
+def _fill(cache: DynamicCache, prefix: Prefix, tokens: Tensor, stack: nn.Module) -> None:
+    device = tokens.device.type
+    # A cache holds one dtype: that of the tokens' keys.
+    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else stack.dtype
+    for number, (key, value) in enumerate(prefix().to(dtype)):  # each (heads, n_tokens, head_dim)
+        cache.update(*(part.expand(tokens.shape[0], -1, -1, -1) for part in (key, value)), number)
 
 
-def _check_base(base: BartForConditionalGeneration, config: PrefixConfig) -> None:
-    if not isinstance(base, BartForConditionalGeneration):
-        raise InputError(
-            "PrefixTuned",
-            "base",
-            f"a {type(base).__name__} is not a BART",
-            "Give a PromptBart or another BartForConditionalGeneration.",
-        )
-    _check_no_checkpointing(base)
-    if config.decoder and config.n_tokens >= _longest(base):
-        raise InputError(
-            "PrefixTuned",
-            "n_tokens",
-            f"a prefix of {config.n_tokens} leaves no position of the decoder's for a token",
-            f"Use fewer than {_longest(base)}.",
-        )
-
-
-def _check_no_checkpointing(base: BartForConditionalGeneration) -> None:
-    if any(getattr(module, "gradient_checkpointing", False) for module in base.modules()):
-        raise InputError(
-            "PrefixTuned",
-            "base",
-            "gradient checkpointing is on: it drops the cache that holds the prefix",
-            "Switch it off.",
-        )
+def _drop_cache(decoder: nn.Module, args: tuple, kwargs: dict[str, Any], output: Any) -> None:
+    """Return no cache to a caller who asked for none."""
+    if kwargs.get("use_cache") is False and hasattr(output, "past_key_values"):
+        output.past_key_values = None
 
 
 # ------------------------------------------------------------------ files
@@ -608,61 +477,25 @@ def fingerprint(model: nn.Module) -> str:
     return digest.hexdigest()
 
 
-def _write(folder: str | Path, files: Mapping[str, Mapping[str, Any]], may_hold: str = "") -> None:
+def _write(
+    folder: str | Path,
+    config: str,
+    fields: dict[str, Any],
+    weights: str,
+    tensors: dict[str, Tensor],
+    may_hold: str = "",
+) -> None:
     """Write fields as JSON and tensors as safetensors, whole or not at all."""
     folder = Path(folder).absolute()  # "." has no name beside which to write
     there = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
-    others = sorted(there - files.keys() - {may_hold})
+    others = sorted(there - {config, weights, may_hold})
     if others:
         raise InputError(
             folder, others[0], "the folder holds something else", "Name a new or empty folder."
         )
-    try:
-        with new_folder(folder, overwrite=True) as unfinished:
-            for name, content in files.items():
-                path = unfinished / name
-                if path.suffix == ".json":
-                    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-                    mode = path.stat().st_mode
-                    continue
-                whole = {
-                    key: tensor.detach().cpu().contiguous() for key, tensor in content.items()
-                }
-                save_file(whole, path, metadata={"format": "pt"})
-                path.chmod(mode)  # safetensors makes it readable by its owner only
-    except (OSError, SafetensorError) as error:
-        raise InputError(
-            folder,
-            "",
-            f"the folder cannot be written ({error})",
-            "Make room, or name a place where you may write.",
-        ) from error
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    _check_there(path)
-    try:
-        fields = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError):
-        fields = None
-    if not isinstance(fields, dict):
-        raise InputError(path, "", "the file is damaged: it is not JSON", "Copy or save it again.")
-    return fields
-
-
-def _read_tensors(path: Path) -> dict[str, Tensor]:
-    _check_there(path)
-    try:
-        with safe_open(path, framework="pt") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError) as error:
-        raise InputError(
-            path, "", f"the file is truncated or damaged ({error})", "Copy or save it again."
-        ) from None
-
-
-def _check_there(path: Path) -> None:
-    if not path.parent.is_dir():
-        raise InputError(path.parent, "", "there is no such folder", "Check the path.")
-    if not path.is_file():
-        raise InputError(path.parent, path.name, "the file is missing", "Save the prefix again.")
+    with replaced_folder(folder) as unfinished:
+        (unfinished / config).write_text(json.dumps(fields, indent=1) + "\n", encoding="utf-8")
+        whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+        save_file(whole, unfinished / weights, metadata={"format": "pt"})
+        # safetensors makes the file readable by its owner only.
+        (unfinished / weights).chmod((unfinished / config).stat().st_mode)

@@ -91,7 +91,6 @@ class PromptBartConfig(BartConfig):
             https://doi.org/10.1038/s41598-020-62922-y), what stands before the first visit
             included; later visits share the last, and 0 has none.
         end_bias: whether ``calibrate`` can fit how often visits and records end: see EndBias.
-        label_smoothing: of the language model's loss in training, from 0 to below 1.
         vocabulary: the fingerprint of the tokenizer's codes, or None when unknown.
         visit_start_token_id, visit_end_token_id: the ids of <v> and <\v>.
         first_code_id: ids from here on are codes.
@@ -132,7 +131,6 @@ class PromptBartConfig(BartConfig):
     copy_head: bool = False
     max_visit_embeddings: int = 0
     end_bias: bool = False
-    label_smoothing: float = 0.0
     vocabulary: str | None = None
     pad_token_id: int = CodeTokenizer.pad_id
     bos_token_id: int | None = CodeTokenizer.bos_id
@@ -149,43 +147,42 @@ class PromptBartConfig(BartConfig):
             self.num_scales = [AGE_SCALE]
         if self.cat_cardinalities is None:
             self.cat_cardinalities = [2]
-        for name, known in (
-            ("prompt_combination", ("concat", "sum")),
-            ("age_encoder", tuple(AGE_ENCODERS)),
-            ("demographics", ("required", "optional")),
-            ("age_head", tuple(AGE_HEADS)),
-            ("head_reads", ("states", "codes")),
-        ):
-            _check_choice("PromptBartConfig", name, getattr(self, name), known)
-        for name, fits, remedy in (
-            ("num_scales", min(self.num_scales, default=1) > 0, "Use numbers above 0."),
-            ("age_weight", self.age_weight >= 0, "Use 0 or more; 0 makes no head."),
-            ("sex_weight", self.sex_weight >= 0, "Use 0 or more; 0 makes no head."),
-            ("d_head", self.d_head >= 0, "Use 0 for a linear head, or its width."),
-            ("max_visit_embeddings", self.max_visit_embeddings >= 0, "Use 0 for none, or 32."),
-            ("label_smoothing", 0 <= self.label_smoothing < 1, "Use 0 or more, below 1."),
+        for name, fits, allowed in (
+            ("prompt_combination", self.prompt_combination in ("concat", "sum"), "concat or sum"),
+            ("age_encoder", self.age_encoder in AGE_ENCODERS, "affine or fourier"),
+            (
+                "demographics",
+                self.demographics in ("required", "optional"),
+                "required or optional",
+            ),
+            ("age_head", self.age_head in AGE_HEADS, "brackets or years"),
+            ("head_reads", self.head_reads in ("states", "codes"), "states or codes"),
+            ("num_scales", min(self.num_scales, default=1) > 0, "numbers above 0"),
+            ("age_weight", self.age_weight >= 0, "0 or more; 0 makes no head"),
+            ("sex_weight", self.sex_weight >= 0, "0 or more; 0 makes no head"),
+            ("d_head", self.d_head >= 0, "0 for a linear head, or its width"),
+            ("max_visit_embeddings", self.max_visit_embeddings >= 0, "0 or more; 0 has none"),
         ):
             if not fits:
-                raise InputError(
-                    "PromptBartConfig", name, f"{getattr(self, name)!r} is out of range", remedy
-                )
+                problem = f"it is {getattr(self, name)!r}"
+                raise InputError("PromptBartConfig", name, problem, f"Use {allowed}.")
         super().__post_init__(**kwargs)
 
     @classmethod
     def for_tokenizer(
         cls, tokenizer: CodeTokenizer, profile: str = "tiny", **changes: Any
     ) -> Self:
-        """The configuration of a size for a vocabulary.
-
-        Args:
-            profile: "narrow", "tiny", "small" or "full".
-            changes: fields of the configuration, in place of the profile's.
+        """The configuration of a size out of PROFILES for a vocabulary.
 
         >>> config = PromptBartConfig.for_tokenizer(CodeTokenizer(["4280", "0389"]))
         >>> config.vocab_size, config.d_model, config.init_std
         (9, 96, 0.08)
         """
-        _check_choice("PromptBartConfig", "profile", profile, tuple(PROFILES))
+        if profile not in PROFILES:
+            known = ", ".join(map(repr, PROFILES))
+            raise InputError(
+                "PromptBartConfig", "profile", f"there is no {profile!r}", f"Use one of {known}."
+            )
         size = PROFILES[profile]
         fields = _ids_of(tokenizer) | {
             "d_model": size["d_model"],
@@ -232,23 +229,11 @@ def _ids_of(tokenizer: CodeTokenizer) -> dict[str, Any]:
     }
 
 
-def _check_choice(thing: str, name: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise InputError(
-            thing, name, f"there is no {value!r}", f"Use one of {', '.join(map(repr, known))}."
-        )
-
-
 # ------------------------------------------------------------------ prompts of age and sex
 
 
 class NumericalPrompt(nn.Module):
-    """One vector for each numerical feature: ``project(weight * value / scale + bias)``.
-
-    Args:
-        d_hidden: the width of weight and bias.
-        scales: what each feature's values are divided by.
-    """
+    """One vector for each numerical feature: ``project(weight * value / scale + bias)``."""
 
     scales: Tensor
 
@@ -270,7 +255,7 @@ class NumericalPrompt(nn.Module):
 
     def forward(self, x_num: Tensor) -> Tensor:
         """Turn features (batch, n_features) into prompts (batch, n_features, d_model)."""
-        _check_numbers(x_num, len(self.scales))
+        _check_features("x_num", x_num, len(self.scales), math.inf)
         value = (x_num / self.scales)[..., None]  # (batch, n_features, 1)
         hidden = self.weight * value + self.bias  # (batch, n_features, d_hidden)
         return self.project(hidden)
@@ -281,9 +266,6 @@ class FourierPrompt(nn.Module):
 
     Over the range of the scaled value, 0 to 1, the waves make half a turn, one turn, two turns and
     so on: the slow waves tell distant values apart, the fast ones values close together.
-
-    Args:
-        n_waves: how many wavelengths, each half of the one before.
     """
 
     scales: Tensor
@@ -310,7 +292,7 @@ class FourierPrompt(nn.Module):
 
     def forward(self, x_num: Tensor) -> Tensor:
         """Turn features (batch, n_features) into prompts (batch, n_features, d_model)."""
-        _check_numbers(x_num, len(self.scales))
+        _check_features("x_num", x_num, len(self.scales), math.inf)
         angle = (x_num / self.scales)[..., None] * self.turns  # (batch, n_features, n_waves)
         waves = torch.cat([angle.sin(), angle.cos()], dim=-1)  # (batch, n_features, 2 n_waves)
         hidden = torch.einsum("bfw,fwh->bfh", waves, self.weight) + self.bias
@@ -320,10 +302,6 @@ class FourierPrompt(nn.Module):
 class CategoricalPrompt(nn.Module):
     """One vector for each categorical feature; category c of feature f is row ``offsets[f] + c``.
 
-    Args:
-        cardinalities: how many categories each feature has; ``[2]`` for sex.
-        d_hidden: the width of the table.
-
     >>> CategoricalPrompt([2, 6, 3], 96).offsets
     tensor([0, 2, 8])
     """
@@ -332,7 +310,7 @@ class CategoricalPrompt(nn.Module):
 
     def __init__(self, cardinalities: Sequence[int], d_model: int, *, d_hidden: int = 128) -> None:
         super().__init__()
-        self.cardinalities = tuple(cardinalities)
+        self.cardinalities = tuple(cardinalities)  # of sex: 2
         self.table = nn.Embedding(sum(cardinalities), d_hidden)
         self.bias = nn.Parameter(torch.empty(len(cardinalities), d_hidden))
         self.project = nn.Linear(d_hidden, d_model, bias=False)
@@ -342,7 +320,8 @@ class CategoricalPrompt(nn.Module):
 
     def forward(self, x_cat: Tensor) -> Tensor:
         """Turn categories (batch, n_features) into prompts (batch, n_features, d_model)."""
-        _check_categories(x_cat, self.cardinalities)
+        limits = torch.tensor(self.cardinalities, device=x_cat.device)
+        _check_features("x_cat", x_cat, len(limits), limits)
         hidden = self.table(x_cat + self.offsets) + self.bias  # (batch, n_features, d_hidden)
         return self.project(hidden)
 
@@ -353,10 +332,7 @@ AGE_ENCODERS = {"affine": NumericalPrompt, "fourier": FourierPrompt}
 class ConditionalPrompt(nn.Module):
     """The prompts of one side of the model: numerical features first, then categorical ones.
 
-    Args:
-        numerical: a NumericalPrompt, a FourierPrompt, or None.
-        categorical: a CategoricalPrompt, or None.
-        combination: "concat", one prompt per feature, or "sum", one prompt in all.
+    The combination "concat" makes a prompt of each feature, "sum" one prompt in all.
     """
 
     def __init__(
@@ -375,9 +351,6 @@ class ConditionalPrompt(nn.Module):
         Args:
             x_num: float (batch, n_num), in the features' own units: age in years.
             x_cat: int64 (batch, n_cat), categories counted from 0.
-
-        Raises:
-            InputError: if features are missing or have impossible values.
         """
         prompts = []
         for part, features, name in (
@@ -427,44 +400,24 @@ def _initialize(prompt: NumericalPrompt | FourierPrompt | CategoricalPrompt, ini
             buffer.copy_(torch.tensor(values, dtype=buffer.dtype))
 
 
-def _check_numbers(x_num: Tensor, n_features: int) -> None:
-    _check_shape("x_num", x_num, n_features)
-    wrong = ~((x_num >= 0) & torch.isfinite(x_num))  # NaN fails both
-    if bool(wrong.any()):
-        row, feature = wrong.nonzero()[0].tolist()
-        raise InputError(
-            "x_num",
-            f"row {row}, feature {feature}",
-            f"{x_num[row, feature].item():g} is not an age",
-            "Ages are finite numbers of years, 0 or more.",
-        )
-
-
-def _check_categories(x_cat: Tensor, cardinalities: Sequence[int]) -> None:
-    _check_shape("x_cat", x_cat, len(cardinalities))
-    if x_cat.is_floating_point():
-        raise InputError(
-            "x_cat", "", f"it holds {x_cat.dtype}", "Categories are whole numbers: use .long()."
-        )
-    wrong = (x_cat < 0) | (x_cat >= torch.tensor(cardinalities, device=x_cat.device))
-    if bool(wrong.any()):
-        row, feature = wrong.nonzero()[0].tolist()
-        raise InputError(
-            "x_cat",
-            f"row {row}, feature {feature}",
-            f"there is no category {x_cat[row, feature].item()}: they run from 0 to "
-            f"{cardinalities[feature] - 1}",
-            "Count categories from 0, and check the model's cat_cardinalities.",
-        )
-
-
-def _check_shape(name: str, features: Tensor, n_features: int) -> None:
+def _check_features(name: str, features: Tensor, n_features: int, limit: Tensor | float) -> None:
+    """Check that features are (batch, n_features), from 0 to below a limit."""
     if features.ndim != 2 or features.shape[1] != n_features:
         raise InputError(
             name,
             "",
             f"its shape is {tuple(features.shape)}, not (batch, {n_features})",
             "Give one row for each patient and one column for each feature.",
+        )
+    wrong = ~((features >= 0) & (features < limit))  # NaN fails both
+    if bool(wrong.any()):
+        row, feature = wrong.nonzero()[0].tolist()
+        raise InputError(
+            name,
+            f"row {row}, feature {feature}",
+            f"{features[row, feature].item():g} is out of range",
+            "Ages are finite numbers of years, 0 or more; categories are counted from 0, and the "
+            "model's cat_cardinalities say how many there are.",
         )
 
 
@@ -489,38 +442,27 @@ def last_real(states: Tensor, real: Tensor) -> Tensor:
 
     Args:
         states: float (batch, length, d_model).
-        real: bool (batch, length), with at least one real token in each row.
+        real: bool (batch, length), False for padding.
     """
-    positions = torch.arange(real.shape[1], device=real.device)
-    last = (positions * real).argmax(dim=1)  # (batch,)
+    last = (torch.arange(real.shape[1], device=real.device) * real).argmax(dim=1)  # (batch,)
     return states[torch.arange(len(states), device=states.device), last]
 
 
 def codes_read(embeddings: Tensor) -> Tensor:
-    """At each position, the mean of the token embeddings so far: (batch, length, d_model).
+    """At each position, the mean of the token embeddings so far: both (batch, length, d_model).
 
     A head that reads this has read the codes alone: the decoder's states have seen the prompts,
     where age and sex are written.
-
-    Args:
-        embeddings: float (batch, length, d_model), of the decoder's input without prompts.
     """
     counts = torch.arange(1, embeddings.shape[1] + 1, device=embeddings.device)
     return embeddings.cumsum(dim=1) / counts[:, None]
 
 
 class DemographicHead(nn.Module):
-    """One question about the patient, asked of hidden states.
-
-    Args:
-        n_answers: how many numbers make an answer.
-        d_hidden: the width of the hidden layer; 0 makes the head linear.
-
-    Attributes:
-        per: whether the loss counts scored tokens or rows.
-    """
+    """One question about the patient, asked of hidden states; linear if ``d_hidden`` is 0."""
 
     per: Literal["token", "row"] = "token"
+    """What the loss counts: scored tokens or rows."""
 
     def __init__(
         self, d_model: int, n_answers: int, *, d_hidden: int = 256, dropout: float = 0.1
@@ -752,17 +694,14 @@ class EndBias(nn.Module):
         self.register_buffer("record", torch.zeros(RECORD_VISITS + 1))
 
     def forward(self, ids: Tensor, config: PromptBartConfig, new: int) -> Tensor:
-        r"""What to add to the logits of <\v> after a code and <EOS> after <\v>: (batch, new, 2).
+        """What to add to the logits of <\v> after a code and <EOS> after <\v>: (batch, new, 2).
 
         Args:
             ids: int64 (batch, past), the tokens so far.
             new: for how many of the last tokens to answer.
         """
         visits, codes = (count[:, -new:] for count in progress(ids, config))
-        return self.at(ids[:, -new:], visits, codes, config)
-
-    def at(self, ids: Tensor, visits: Tensor, codes: Tensor, config: PromptBartConfig) -> Tensor:
-        """The same, float (..., 2), after tokens (...) whose ``progress`` is known."""
+        ids = ids[:, -new:]
         of_visit = self.visit[(visits > 1).long(), codes.clamp(max=VISIT_CODES)]
         of_record = self.record[visits.clamp(max=RECORD_VISITS)]
         in_visit, between = ids >= config.first_code_id, ids == config.visit_end_token_id
@@ -780,7 +719,7 @@ class PromptBartOutput(Seq2SeqLMOutput):
         loss: the mean cross-entropy and the heads' weighted losses; None without labels.
         logits: (batch, target, vocabulary), without prompts; beside a loss they carry no gradient.
         loss_sum: the cross-entropy of all scored positions in nats, float32.
-        loss_count: how many positions are scored: those whose label is not -100.
+        loss_count: how many positions are scored.
         terms: the parts of the loss, for the trainer.
         answers: what the heads say, by "age" and "sex"; None without labels or heads.
         pointed: where the copy head points to; None without one.
@@ -848,13 +787,8 @@ class PromptBart(BartForConditionalGeneration):
     def resize_for(self, tokenizer: CodeTokenizer) -> Self:
         r"""Give a model with the words of a BART the codes of a tokenizer that extends them.
 
-        The embeddings of <v>, <\v> and the codes are drawn around the mean of the others.
-
-        Args:
-            tokenizer: from ``CodeTokenizer.extending_bart``: its first ids are those of the BART.
-
-        Raises:
-            InputError: if the tokenizer does not extend this model's vocabulary.
+        The embeddings of <v>, <\v> and the codes are drawn around the mean of the others. The
+        tokenizer is from ``CodeTokenizer.extending_bart``: its first ids are those of the BART.
         """
         config, ids = self.config, _ids_of(tokenizer)
         names = ("pad_token_id", "bos_token_id", "eos_token_id")
@@ -902,10 +836,6 @@ class PromptBart(BartForConditionalGeneration):
             x_cat: int64 (batch, n_cat): sex, 0 for M and 1 for F.
             decoder_history_ids: int64 (batch, past): all decoder tokens so far, ending with
                 decoder_input_ids; with a cache, a model that looks back at visits needs them.
-
-        Raises:
-            InputError: if demographics are missing or impossible, or a mask or length does not
-                fit.
         """
         if decoder_input_ids is None:
             raise InputError(
@@ -918,6 +848,7 @@ class PromptBart(BartForConditionalGeneration):
             use_cache = False
         with self._attention_that_can_be_seen(kwargs):
             if encoder_outputs is None:
+                assert input_ids is not None
                 encoder_outputs, attention_mask = self.encode(
                     input_ids, attention_mask, x_num, x_cat, **kwargs
                 )
@@ -999,7 +930,7 @@ class PromptBart(BartForConditionalGeneration):
 
     def encode(
         self,
-        input_ids: Tensor | None,
+        input_ids: Tensor,
         attention_mask: Tensor | None = None,
         x_num: Tensor | None = None,
         x_cat: Tensor | None = None,
@@ -1011,10 +942,6 @@ class PromptBart(BartForConditionalGeneration):
             The encoder's output, (batch, n_prompts + source, d_model), and the attention mask
             extended by the prompts, (batch, n_prompts + source), or None if there was none.
         """
-        if input_ids is None:
-            raise InputError(
-                "PromptBart", "input_ids", "they are missing", "Give the ids of each record."
-            )
         prompts = self._prompts(self.encoder_prompt, x_num, x_cat)
         tokens = self._tokens("", input_ids, prompts, input_ids)
         n_prompts = _n_positions(prompts)
@@ -1077,15 +1004,10 @@ class PromptBart(BartForConditionalGeneration):
         scored = labels != NOT_SCORED
         targets = labels[scored]
         logits = self._vocabulary(hidden[scored], None if ends is None else ends[scored])
-        smoothing = self.config.label_smoothing if self.training else 0.0
         if pointed is None:
-            return language_model_loss(logits, targets, label_smoothing=smoothing)
+            return language_model_loss(logits, targets)
         pointed = Pointed(*(tensor[scored] for tensor in pointed))
-        log_vocabulary = _log_softmax(logits)
-        if smoothing:
-            every = pointed.log_probabilities(log_vocabulary)
-            return language_model_loss(every, targets, label_smoothing=smoothing)
-        of_targets = log_vocabulary.gather(1, targets[:, None])[:, 0]
+        of_targets = _log_softmax(logits).gather(1, targets[:, None])[:, 0]
         return -pointed.log_likelihood(of_targets, targets).sum(), scored.sum()
 
     def _ask(self, hidden: Tensor, decoder_input_ids: Tensor) -> dict[str, Tensor] | None:
@@ -1137,20 +1059,16 @@ class PromptBart(BartForConditionalGeneration):
     ) -> Any:
         """Write records for patients of x_num and x_cat, as ``generate`` of transformers does.
 
-        It is greedy unless told otherwise, by ``do_sample=True``, ``temperature``, ``top_k``,
-        ``top_p`` or ``num_beams``. ``max_new_tokens`` counts tokens, not prompts; by default a
-        record may be as long as the model's positions allow.
+        ``max_new_tokens`` counts tokens, not prompts; by default a record may be as long as the
+        model's positions allow.
         """
         inputs = input_ids if inputs is None else inputs
         if not {"max_new_tokens", "max_length"} & kwargs.keys() and generation_config is None:
             kwargs["max_length"] = self.max_tokens
         with self._attention_that_can_be_seen(kwargs):
             if encoder_outputs is None:
-                seen = {
-                    name: kwargs[name]
-                    for name in ("output_attentions", "output_hidden_states")
-                    if name in kwargs
-                }
+                names = kwargs.keys() & {"output_attentions", "output_hidden_states"}
+                seen = {name: kwargs[name] for name in names}
                 with torch.no_grad():
                     encoder_outputs, attention_mask = self.encode(
                         inputs, attention_mask, x_num, x_cat, **seen
@@ -1234,18 +1152,11 @@ def _extended_mask(mask: Tensor, name: str, shape: tuple[int, int], n_prompts: i
         return mask
     if mask.shape == (rows, positions - n_prompts):
         return torch.cat([mask.new_ones(rows, n_prompts), mask], dim=1)
-    if mask.ndim == 2 and len(mask) == rows:
-        has = f"its length is {mask.shape[1]}"
-    else:
-        has = f"its shape is {tuple(mask.shape)}, for a batch of {rows}"
-    allowed = f"{positions - n_prompts} (tokens)"
-    if n_prompts:
-        allowed += f" or {positions} (prompts and tokens)"
     raise InputError(
         name,
         "",
-        f"{has}, and the allowed lengths are {allowed}",
-        "Give (batch, length) with 1 for each token and 0 for padding.",
+        f"its shape is {tuple(mask.shape)}, not {(rows, positions - n_prompts)}",
+        "Give 1 for each token and 0 for padding; the columns of the prompts may come first.",
     )
 
 

@@ -42,7 +42,7 @@ _TOKENIZERS: dict[str, tuple[type[Tokenizer], ...]] = {
     "prompt_bart": (CodeTokenizer,),
     "pointer_generator": (WordTokenizer, NoteTokenizer),
 }
-_AGAIN = "Save the model again with save_model."
+_AGAIN = "Copy it again, or save it again."
 
 
 @dataclass(frozen=True)
@@ -94,8 +94,8 @@ def save_model(
     """Write a model and its tokenizer to a folder; one that is there is replaced as a whole.
 
     Args:
-        model: a PromptBart or a PointerGenerator.
-        tokenizer: a CodeTokenizer for the first, a WordTokenizer or NoteTokenizer for the second.
+        tokenizer: a CodeTokenizer for a PromptBart, a WordTokenizer or NoteTokenizer for a
+            PointerGenerator.
         metrics: what the model scored, by name, or None when it was not measured.
 
     Raises:
@@ -110,22 +110,16 @@ def save_model(
             "Save the model with the tokenizer that it was made for.",
         )
     _check_vocabulary(model.config, tokenizer, folder)
-    try:
-        with new_folder(folder, overwrite=True) as unfinished:
-            with _quiet():
-                model.save_pretrained(unfinished)
-            # generate takes its settings from the call; this file would only repeat the config.
-            (unfinished / "generation_config.json").unlink(missing_ok=True)
-            # safetensors makes the file readable by its owner only.
-            (unfinished / _WEIGHTS).chmod((unfinished / _CONFIG).stat().st_mode)
-            tokenizer.save(unfinished / _TOKENIZER)
-            if metrics is not None:
-                text = json.dumps(dict(metrics), indent=1) + "\n"
-                (unfinished / _METRICS).write_text(text, encoding="utf-8")
-    except (SafetensorError, OSError) as error:
-        raise InputError(
-            folder, "", f"it cannot be written ({error})", "Make room, or name another folder."
-        ) from None
+    with replaced_folder(folder) as unfinished:
+        model.save_pretrained(unfinished)
+        # generate takes its settings from the call; this file would only repeat the config.
+        (unfinished / "generation_config.json").unlink(missing_ok=True)
+        # safetensors makes the file readable by its owner only.
+        (unfinished / _WEIGHTS).chmod((unfinished / _CONFIG).stat().st_mode)
+        tokenizer.save(unfinished / _TOKENIZER)
+        if metrics is not None:
+            text = json.dumps(dict(metrics), indent=1) + "\n"
+            (unfinished / _METRICS).write_text(text, encoding="utf-8")
 
 
 def load_model(folder: str | Path) -> LoadedModel:
@@ -136,44 +130,32 @@ def load_model(folder: str | Path) -> LoadedModel:
             belong together.
     """
     folder = Path(folder)
-    if not folder.is_dir():
-        raise InputError(folder, "", "there is no such folder", "Check the path.")
-    for name in (_CONFIG, _WEIGHTS, _TOKENIZER):
-        if not (folder / name).is_file():
-            raise InputError(folder, name, "the file is missing", _AGAIN)
     config = _read_config(folder / _CONFIG)
     tokenizer = _read_tokenizer(folder / _TOKENIZER, config.model_type)
     _check_vocabulary(config, tokenizer, folder)
-    _check_weights(folder / _WEIGHTS, config)
+    with open_weights(folder / _WEIGHTS) as file, torch.device("meta"), _quiet():
+        unread = _MODELS[config.model_type](config)  # type: ignore[arg-type]
+        tied = set(unread.all_tied_weights_keys)
+        needed = {name: w for name, w in unread.state_dict().items() if name not in tied}
+        found = {name: file.get_slice(name) for name in file.keys() if name not in tied}  # noqa: SIM118
+        check_shapes(
+            folder / _WEIGHTS,
+            {name: tuple(weight.get_shape()) for name, weight in found.items()},
+            {name: tuple(weight.shape) for name, weight in needed.items()},
+        )
     with _quiet():
         model = _MODELS[config.model_type].from_pretrained(folder, config=config).eval()
-    metrics = {}
-    if (folder / _METRICS).is_file():
-        metrics = _read_json(folder / _METRICS, "these are not scores by name")
+    metrics = read_json(folder / _METRICS) if (folder / _METRICS).is_file() else {}
     return LoadedModel(model, tokenizer, metrics)
 
 
 def load_checkpoint(name: str) -> LoadedModel:
-    """Load a trained model of the course by its name, such as "tiny_prompt_bart".
-
-    Raises:
-        InputError: if there is no model of this name; the message lists all.
-    """
+    """Load a trained model of the course by its name, such as "tiny_prompt_bart"."""
     return load_model(checkpoint_folder(name))
 
 
-def _read_json(path: Path, problem: str) -> dict[str, Any]:
-    try:
-        fields = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError):
-        raise InputError(path, "", "this is not JSON", _AGAIN) from None
-    if not isinstance(fields, dict):
-        raise InputError(path, "", problem, _AGAIN)
-    return fields
-
-
 def _read_config(path: Path) -> Config:
-    fields = _read_json(path, "this is not a model's configuration")
+    fields = read_json(path)
     model_type = fields.get("model_type")
     if model_type not in _MODELS:
         remedy = "Load it with the class that wrote it."
@@ -189,13 +171,9 @@ def _read_config(path: Path) -> Config:
 
 def _read_tokenizer(path: Path, model_type: str) -> Tokenizer:
     """Read the tokenizer of a model, by the class that its file names."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8")).get("format")
-    except (UnicodeDecodeError, json.JSONDecodeError, AttributeError):
-        found = None  # the tokenizer's own reader says what is wrong
     kinds = _TOKENIZERS[model_type]
-    is_of_notes = found == "ehr_course note tokenizer" and NoteTokenizer in kinds
-    return NoteTokenizer.load(path) if is_of_notes else kinds[0].load(path)
+    is_of_notes = read_json(path).get("format") == "ehr_course note tokenizer"
+    return NoteTokenizer.load(path) if is_of_notes and len(kinds) > 1 else kinds[0].load(path)
 
 
 def _check_vocabulary(config: Config, tokenizer: Tokenizer, folder: Path) -> None:
@@ -214,23 +192,54 @@ def _check_vocabulary(config: Config, tokenizer: Tokenizer, folder: Path) -> Non
     )
 
 
-def _check_weights(path: Path, config: Config) -> None:
-    """Compare the shapes in the file with those of the configuration, reading no weight."""
+# ------------------------------------------------------------------ files of models and prefixes
+
+
+@contextmanager
+def replaced_folder(folder: Path) -> Iterator[Path]:
+    """Yield a folder to fill, which takes the place of another as a whole, or not at all."""
     try:
-        with safe_open(path, framework="pt") as file:
-            found = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+        with new_folder(folder, overwrite=True) as unfinished, _quiet():
+            yield unfinished
     except (SafetensorError, OSError) as error:
         raise InputError(
-            path,
-            "",
-            f"the file is truncated or damaged ({error})",
-            "Copy it again, or save the model again with save_model.",
+            folder, "", f"it cannot be written ({error})", "Make room, or name another folder."
         ) from None
-    with torch.device("meta"), _quiet():
-        model = _MODELS[config.model_type](config)  # type: ignore[arg-type]
-    tied = set(model.all_tied_weights_keys)
-    needed = {n: tuple(t.shape) for n, t in model.state_dict().items() if n not in tied}
-    for name in sorted(needed.keys() | (found.keys() - tied)):
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The fields of a JSON file that stands in a saved folder."""
+    _check_there(path)
+    try:
+        fields = json.loads(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError):
+        fields = None
+    if not isinstance(fields, dict):
+        raise InputError(path, "", "the file is damaged: this is not JSON with fields", _AGAIN)
+    return fields
+
+
+@contextmanager
+def open_weights(path: Path) -> Iterator[Any]:
+    """A file of safetensors, of which nothing is read yet."""
+    _check_there(path)
+    try:
+        with safe_open(path, framework="pt") as file:
+            yield file
+    except (SafetensorError, OSError) as error:
+        raise InputError(path, "", f"the file is truncated or damaged ({error})", _AGAIN) from None
+
+
+def _check_there(path: Path) -> None:
+    if not path.parent.is_dir():
+        raise InputError(path.parent, "", "there is no such folder", "Check the path.")
+    if not path.is_file():
+        raise InputError(path.parent, path.name, "the file is missing", _AGAIN)
+
+
+def check_shapes(path: Path, found: dict[str, tuple], needed: dict[str, tuple]) -> None:
+    """Compare the shapes of the weights in a file with those that its configuration needs."""
+    for name in sorted(needed.keys() | found.keys()):
         in_file, asked = (
             f"shape {shapes[name]}" if name in shapes else "no such weight"
             for shapes in (found, needed)
@@ -240,7 +249,7 @@ def _check_weights(path: Path, config: Config) -> None:
                 path,
                 name,
                 f"the file has {in_file}, the configuration asks for {asked}",
-                f"Put back the {_CONFIG} that was saved with these weights.",
+                "Put back the configuration that was saved with these weights.",
             )
 
 

@@ -78,20 +78,15 @@ def test_concatenation_keeps_the_prompts_apart_and_a_sum_adds_them() -> None:
 
 @pytest.mark.parametrize("age", [float("nan"), -1.0, float("inf")])
 @pytest.mark.parametrize("prompt", [NumericalPrompt, FourierPrompt])
-def test_an_age_that_is_none_is_refused_with_its_place(prompt: type, age: float) -> None:
-    with pytest.raises(InputError, match=r"x_num, row 1, feature 0: .* is not an age"):
+def test_an_impossible_age_is_refused_with_its_place(prompt: type, age: float) -> None:
+    with pytest.raises(InputError, match=r"x_num, row 1, feature 0: .* is out of range"):
         prompt(1, 8)(torch.tensor([[64.0], [age]]))
 
 
 @pytest.mark.parametrize("category", [-1, 2])
 def test_a_category_out_of_range_is_refused_with_its_place(category: int) -> None:
-    with pytest.raises(InputError, match=r"x_cat, row 0, feature 0: .* from 0 to 1"):
+    with pytest.raises(InputError, match=r"x_cat, row 0, feature 0: .* is out of range"):
         CategoricalPrompt([2], 8)(torch.tensor([[category]]))
-
-
-def test_categories_that_are_no_whole_numbers_are_refused() -> None:
-    with pytest.raises(InputError, match=r"torch\.float32"):
-        CategoricalPrompt([2], 8)(torch.tensor([[1.0]]))
 
 
 @pytest.mark.parametrize("shape", [(3,), (3, 2), (1, 3, 1)])

@@ -10,7 +10,6 @@ import pytest
 import torch
 from prefix_models import (
     BATCH,
-    DECODER,
     EVERYWHERE,
     IDS,
     LABELS,
@@ -23,8 +22,6 @@ from prefix_models import (
     tuned,
     weights,
 )
-from torch import nn
-from transformers.cache_utils import DynamicCache, EncoderDecoderCache, StaticCache
 
 from ehr_course.errors import InputError
 from ehr_course.models.prefix_tuning import PrefixConfig, PrefixTuned, prefix_parameters
@@ -88,13 +85,8 @@ def test_what_cannot_be_written_leaves_the_old_one(
     [
         ({"n_tokens": 0}, "n_tokens"),
         ({"n_tokens": -3}, "n_tokens"),
-        ({"n_tokens": 2.5}, "n_tokens"),
-        ({"n_tokens": None}, "n_tokens"),
         ({"d_hidden": 0}, "d_hidden"),
-        ({"d_hidden": True}, "d_hidden"),
         ({"decoder": False}, "there is no prefix anywhere"),
-        ({"cross": 1}, "cross"),
-        ({"shift_positions": None}, "shift_positions"),
     ],
 )
 def test_settings_without_a_meaning_are_refused(settings: dict[str, Any], named: str) -> None:
@@ -122,30 +114,15 @@ def test_a_sequence_that_is_too_long_is_refused(base: Any, shift: bool) -> None:
         model(IDS, decoder_input_ids=torch.full((2, model.max_tokens + 1), 20), **patients)
 
 
-def test_something_else_than_a_bart_is_refused() -> None:
-    with pytest.raises(InputError, match="a Linear is not a BART"):
-        PrefixTuned(nn.Linear(2, 2), PrefixConfig(3))
-
-
 @pytest.mark.filterwarnings("ignore:.*gradient_checkpointing:FutureWarning")
-def test_gradient_checkpointing_is_refused_before_and_after() -> None:
+def test_gradient_checkpointing_is_refused() -> None:
     base = conditioned()
     model = tuned(base)
     base.gradient_checkpointing_enable()
     with pytest.raises(InputError, match="gradient checkpointing"):
         model(**BATCH, labels=LABELS)
-    with pytest.raises(InputError, match="gradient checkpointing"):
-        tuned(base)
     base.gradient_checkpointing_disable()
     model(**BATCH, labels=LABELS)
-
-
-def test_a_cache_that_cannot_hold_a_prefix_is_refused() -> None:
-    model = tuned(plain())
-    static = StaticCache(model.base.config, max_cache_len=20)
-    for cache in (DynamicCache(), EncoderDecoderCache(static, DynamicCache())):
-        with pytest.raises(InputError, match="past_key_values"):
-            model(IDS, decoder_input_ids=DECODER, past_key_values=cache)
 
 
 def saved(folder: Path) -> Path:

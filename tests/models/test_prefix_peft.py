@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 from transformers import BartConfig, BartForConditionalGeneration
 
 from ehr_course.errors import InputError
-from ehr_course.models.prefix_tuning import PrefixConfig, PrefixTuned, peft_vectors
+from ehr_course.models.prefix_tuning import PrefixConfig, PrefixTuned
 
 IDS = torch.tensor([[1, 3, 20, 21, 4, 2], [1, 3, 30, 4, 2, 0]])
 MASK = (IDS != 0).long()
@@ -125,6 +125,12 @@ def test_the_gradient_of_a_projection_is_that_of_peft(layers: int) -> None:
         )
         torch.testing.assert_close(*first)
         torch.testing.assert_close(last[0], dealt(last[1], used))
+
+
+def peft_vectors(n_layers: int, peft_layers: int) -> Tensor:
+    """Which of peft's 2 * num_layers vectors are a layer's key and value, (n_layers, 2)."""
+    first = 4 * torch.arange(n_layers) % (2 * peft_layers)
+    return torch.stack([first, first + 1], dim=1)
 
 
 def dealt(rows: Tensor, used: Tensor) -> Tensor:

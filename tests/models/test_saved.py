@@ -52,7 +52,7 @@ def test_the_folder_holds_no_pickle_and_nothing_is_left_beside_it(folder: Path) 
 
 def test_scores_that_have_no_names_are_refused(folder: Path) -> None:
     (folder / "metrics.json").write_text("[1]", encoding="utf-8")
-    with pytest.raises(InputError, match=r"metrics\.json: these are not scores by name"):
+    with pytest.raises(InputError, match=r"metrics\.json: the file is damaged"):
         load_model(folder)
 
 
@@ -138,7 +138,7 @@ def test_a_field_without_meaning_is_refused(folder: Path) -> None:
 
 def test_a_configuration_that_is_no_json_is_refused(folder: Path) -> None:
     (folder / "config.json").write_text("{", encoding="utf-8")
-    with pytest.raises(InputError, match="this is not JSON"):
+    with pytest.raises(InputError, match="the file is damaged: this is not JSON"):
         load_model(folder)
 
 
