@@ -173,10 +173,15 @@ class Tokenizer:
         """The id of each token."""
         return dict(self._ids_by_token)
 
+    def piece(self, token_id: int, oov: Sequence[str] = ()) -> str:
+        """One token as text, or the word in `oov` that an extended id stands for."""
+        [number] = self._checked_ids([token_id], oov)
+        return self._tokens[number] if number < len(self) else oov[number - len(self)]
+
     def convert_ids_to_tokens(self, ids: Any) -> Any:
         """The token of an id, or the tokens of a sequence of ids."""
         if isinstance(ids, int):
-            return self._tokens[self._checked_ids([ids])[0]]
+            return self.piece(ids)
         return [self._tokens[token_id] for token_id in self._checked_ids(ids)]
 
     def convert_tokens_to_ids(self, tokens: str | Sequence[str]) -> Any:

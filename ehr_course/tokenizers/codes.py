@@ -153,8 +153,7 @@ class CodeTokenizer(Tokenizer):
 
     def id_to_token(self, token_id: int) -> str:
         """The special token or code of an id."""
-        [token] = self.tokens([token_id])
-        return token
+        return self.piece(token_id)
 
     def tokens(self, ids: Any) -> list[str]:
         r"""The tokens of a sequence of ids, special tokens included.

@@ -150,10 +150,6 @@ class NoteTokenizer(Tokenizer):
         text = self._processor.decode(self._checked_ids(ids))
         return text.replace(_UNKNOWN_DECODED, "<unk>")
 
-    def piece(self, token_id: int, oov: Sequence[str] = ()) -> str:
-        """One token as text, with ``▁`` for a space."""
-        return self._tokens[self._checked_ids([token_id])[0]]
-
     def pieces(self, text: str) -> list[str]:
         """The most probable pieces of a text, as text, unknown ones too; ``▁`` is a space."""
         return self._processor.encode(text, out_type=str)

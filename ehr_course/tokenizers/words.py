@@ -106,17 +106,13 @@ class WordTokenizer(Tokenizer):
         counts: Counter[str] = Counter()
         for text in checked_texts(texts, "WordTokenizer.from_texts"):
             counts.update(split_words(text))
-        if not counts:
-            raise InputError(
-                "WordTokenizer.from_texts", "texts", "there is no word in them", "Give some notes."
-            )
         kept = [word for word, count in counts.items() if count >= min_count]
         if not kept:
             raise InputError(
                 "WordTokenizer.from_texts",
                 "min_count",
                 f"no word occurs {min_count} times: the most frequent one occurs "
-                f"{counts.most_common(1)[0][1]} times",
+                f"{max(counts.values(), default=0)} times",
                 "Use a smaller min_count, or more texts.",
             )
         return cls(kept)
@@ -180,11 +176,6 @@ class WordTokenizer(Tokenizer):
         silent = (self.bos_id, self.eos_id, self.pad_id)
         kept = (i for i in self._checked_ids(ids, oov) if i not in silent)
         return join_words(self.piece(i, oov) for i in kept)
-
-    def piece(self, token_id: int, oov: Sequence[str] = ()) -> str:
-        """One token as text."""
-        [number] = self._checked_ids([token_id], oov)
-        return self._tokens[number] if number < len(self) else oov[number - len(self)]
 
     def _content(self) -> dict[str, Any]:
         return {"special_tokens": list(SPECIAL_TOKENS), "words": list(self.vocabulary)}

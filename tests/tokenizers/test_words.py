@@ -106,8 +106,8 @@ def test_a_text_of_one_repeated_word():
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        ([], "no word in them"),
-        (["", " \n"], "no word in them"),
+        ([], "the most frequent one occurs 0 times"),
+        (["", " \n"], "the most frequent one occurs 0 times"),
         ("fever", "a list of texts"),
         (["fever", None], "text 1: None is not text"),
     ],
