@@ -61,26 +61,28 @@ def evaluate(settings: EvaluateSettings, target: Target) -> None:
                 "no patients were held out",
                 "Prepare it again with --test 0.1, and train on that.",
             )
-        real: dict[str, Any] = {"train": split.train, "held_out": split.test}
-        synthetic: dict[str, Any] = {name: cohort.records for name, cohort in loaded.items()}
-        inputs = {part: fingerprint_of_records(records) for part, records in real.items()}
-        for name, records in synthetic.items():
-            inputs[f"{_ONE} {name}" if several else _ONE] = fingerprint_of_records(records)
-        opened = {
-            name: _open_model(path, inputs["train"], settings) for name, path in models.items()
+        inputs = {
+            "train": fingerprint_of_records(split.train),
+            "held_out": fingerprint_of_records(split.test),
         }
-        for name, (_, _, fingerprint) in opened.items():
-            inputs[f"model {name}" if several else "model"] = fingerprint
+        for name, cohort in loaded.items():
+            key = f"{_ONE} {name}" if several else _ONE
+            inputs[key] = fingerprint_of_records(cohort.records)
+        opened = {}
+        for name, path in models.items():
+            key = f"model {name}" if several else "model"
+            opened[name], inputs[key] = _open_model(path, inputs["train"], settings.real)
         target.check_inputs(inputs)
-        there = {name: len(records) for name, records in (real | synthetic).items()}
-        real, judged = (
-            {
-                name: _at_most(settings.limit, records, settings.seed)
-                for name, records in of.items()
-            }
-            for of in (real, synthetic)
-        )
-        sizes = {name: len(records) for name, records in (real | judged).items()}
+
+        def drawn(records: Sequence[AnyRecord]) -> list[Any]:
+            return _at_most(settings.limit, records, settings.seed)
+
+        train, held_out = drawn(split.train), drawn(split.test)
+        synthetic = {name: drawn(cohort.records) for name, cohort in loaded.items()}
+        sizes = {"train": len(train), "held_out": len(held_out)}
+        sizes |= {name: len(records) for name, records in synthetic.items()}
+        there = {"train": len(split.train), "held_out": len(split.test)}
+        there |= {name: len(cohort.records) for name, cohort in loaded.items()}
         account = "\n\n".join(
             f"{name}\n{cohort.report}" if several else str(cohort.report)
             for name, cohort in loaded.items()
@@ -107,23 +109,24 @@ def evaluate(settings: EvaluateSettings, target: Target) -> None:
             ]
             for name, cohort in loaded.items()
         }
-        drawn = {record.subject_id for records in real.values() for record in records}
+        judged = {record.subject_id for part in (train, held_out) for record in part}
         report: Report | Comparison = write_report(
             unfinished,
-            train=real["train"],
-            held_out=real["held_out"],
-            synthetic=plain(judged),
-            model=plain({name: model for name, (model, _, _) in opened.items()}),
-            tokenizer=plain({name: tokenizer for name, (_, tokenizer, _) in opened.items()}),
+            train=train,
+            held_out=held_out,
+            other_real=[r for part in split for r in part if r.subject_id not in judged],
+            synthetic=plain(synthetic),
+            model=plain({name: model for name, (model, _) in opened.items()}),
+            tokenizer=plain({name: tokenizer for name, (_, tokenizer) in opened.items()}),
             reading=plain(reading),
-            other_real=[r for part in split for r in part if r.subject_id not in drawn],
             title=settings.title,
             seed=settings.seed,
             progress=not target.quiet,
         )
         result = {
-            **{part: len(records) for part, records in real.items()},
-            "synthetic": plain({name: len(records) for name, records in judged.items()}),
+            "train": sizes["train"],
+            "held_out": sizes["held_out"],
+            "synthetic": plain({name: sizes[name] for name in loaded}),
             "dropped": plain({n: cohort.report.dropped_by_name for n, cohort in loaded.items()}),
             "changed": plain({n: cohort.report.changed for n, cohort in loaded.items()}),
         }
@@ -165,8 +168,8 @@ def _load(paths: Mapping[str, str], settings: EvaluateSettings) -> dict[str, Coh
     }
 
 
-def _open_model(path: str, train: str, settings: EvaluateSettings) -> tuple[Any, Any, str]:
-    """The model of a run, its tokenizer, and the model's fingerprint."""
+def _open_model(path: str, train: str, real: str) -> tuple[tuple[Any, Any], str]:
+    """The model of a run with its tokenizer, and the model's fingerprint."""
     from ehr_course.cli.trained_run import fingerprint_of_model, open_patient_run
 
     model, tokenizer, record = open_patient_run(path)
@@ -174,11 +177,11 @@ def _open_model(path: str, train: str, settings: EvaluateSettings) -> tuple[Any,
         raise InputError(
             path,
             "",
-            f"this model did not learn from the training part of {settings.real}",
+            f"this model did not learn from the training part of {real}",
             "Name the folder that it was trained on, or leave --model out.",
         )
     # Held-out patients can have codes that are not in the training part.
-    return model, tokenizer.skipping_unseen(), fingerprint_of_model(Path(path))
+    return (model, tokenizer.skipping_unseen()), fingerprint_of_model(Path(path))
 
 
 def _said(report: Report | Comparison) -> list[str]:

@@ -10,7 +10,6 @@ import pytest
 from ehr_course.cli.prepare import open_prepared
 from ehr_course.cli.run_record import fingerprint_of_records
 from ehr_course.records import PatientRecord, Visit, system_of
-from ehr_course.sources.any_cohort import load_cohort
 from ehr_course.sources.synthetic import make_cohort, write_mimic3, write_mimic4
 
 CHANGED = make_cohort(240, seed=4, changed=True)
@@ -85,21 +84,6 @@ def test_prepare_says_what_it_took_and_translated(ehr_course, tmp_path, hospital
     again = tmp_path / "again"
     done(ehr_course("repeat", out, "--out", again, "--quiet"))
     assert about(again) == about(out)
-
-
-def test_a_cohort_in_icd10_goes_from_tables_to_a_report(ehr_course, newer):
-    report = newer / "report"
-    for form in ("meds", "parquet"):
-        path = newer / "synthetic" / {"meds": "meds", "parquet": "patients.parquet"}[form]
-        assert system_of(load_cohort(path).records) == "ICD10CM"
-        said = done(
-            ehr_course(
-                *("evaluate", "--real", newer / "prepared", "--synthetic", path),
-                *("--model", newer / "run", "--out", report / form),
-            )
-        )
-        assert "codes are ICD-10-CM" in said
-        assert (report / form / "report.html").is_file()
 
 
 def test_two_systems_are_not_compared(ehr_course, newer, synthetic, tmp_path):
